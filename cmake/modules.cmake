@@ -1,0 +1,65 @@
+# One static library per module (src/<module>/), so that the linker enforces what scripts/check_layers.py checks.
+# Sources are globbed: a new file needs no edit here. *_test.cpp belong to the tests.
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+
+add_library(espalier_options INTERFACE)
+target_include_directories(espalier_options INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+  $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>)
+target_compile_options(espalier_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror>)
+# Equal answers on every run and machine of an architecture: no fused multiply-add contraction, no fast math.
+target_compile_options(espalier_options INTERFACE $<BUILD_INTERFACE:-ffp-contract=off>)
+if(ESPALIER_SANITIZE)
+  target_compile_options(espalier_options INTERFACE -fsanitize=${ESPALIER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(espalier_options INTERFACE -fsanitize=${ESPALIER_SANITIZE})
+endif()
+
+# Files under data/ that ship inside the library: data/<name>.yaml -> generated/data/<name>.h, `embedded::<name>`.
+function(espalier_embed target file symbol)
+  set(out ${PROJECT_BINARY_DIR}/generated/data/${symbol}.h)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DIN=${PROJECT_SOURCE_DIR}/${file} -DOUT=${out} -DSYMBOL=${symbol}
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${PROJECT_SOURCE_DIR}/${file} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+  target_sources(${target} PRIVATE ${out})
+endfunction()
+
+function(espalier_module name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cpp$|/main\\.cpp$")
+  if(NOT sources)
+    message(STATUS "module ${name}: no sources yet")
+    file(WRITE ${PROJECT_BINARY_DIR}/generated/empty_${name}.cpp "")
+    set(sources ${PROJECT_BINARY_DIR}/generated/empty_${name}.cpp)
+  endif()
+  add_library(espalier_${name} STATIC ${sources})
+  list(TRANSFORM ARG_DEPENDS PREPEND espalier_)
+  target_link_libraries(espalier_${name} PUBLIC espalier_options ${ARG_DEPENDS} PRIVATE ${ARG_LIBRARIES})
+endfunction()
+
+espalier_module(base LIBRARIES yaml-cpp $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+espalier_module(model DEPENDS base)
+espalier_module(cluster DEPENDS base)
+espalier_module(profile DEPENDS base model cluster)
+espalier_module(plan DEPENDS base model cluster)
+espalier_module(cost DEPENDS base model cluster profile plan)
+espalier_module(check DEPENDS base model cluster profile plan)
+espalier_module(search DEPENDS base model cluster plan cost LIBRARIES Threads::Threads)
+espalier_module(sim DEPENDS base model cluster plan cost LIBRARIES ZLIB::ZLIB)
+espalier_module(planner DEPENDS base model cluster profile plan cost check search sim LIBRARIES Threads::Threads)
+espalier_module(report DEPENDS base model cluster plan cost sim planner)
+espalier_module(cli DEPENDS planner report LIBRARIES $<BUILD_INTERFACE:CLI11::CLI11>)
+if(EXISTS ${PROJECT_SOURCE_DIR}/data/devices.yaml)
+  espalier_embed(espalier_cluster data/devices.yaml devices_yaml)
+endif()
+
+if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
+  add_executable(espalier_binary src/cli/main.cpp)
+  set_target_properties(espalier_binary PROPERTIES OUTPUT_NAME espalier RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  target_link_libraries(espalier_binary PRIVATE espalier_cli)
+endif()

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What it is trained on: device kinds, nodes, and the fabric between them.
+//
+// Devices are numbered 0 … N−1, node by node, group by group; a node's devices are consecutive. The fabric is a list of nested
+// levels, innermost first. At a level of span S, devices with equal id / S belong to one domain; two devices talk over the
+// lowest level whose domain holds both. Example, 2 nodes of 8 H100: {"NVSwitch", span 8}, {"rails", span 16}.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/result.h"
+#include "espalier/units.h"
+
+namespace espalier {
+
+enum class Precision : std::uint8_t { fp32, tf32, fp16, bf16, fp8 };
+inline constexpr int kPrecisions = 5;
+std::string_view to_string(Precision p);
+std::optional<Precision> parse_precision(std::string_view text);
+
+/// How well a device reaches its peaks. These are priors (or, later, fitted); equations in src/cost/operator_cost.h.
+struct DeviceEfficiency {
+  double gemm_max = 0.75;        ///< largest fraction of peak that a very large GEMM reaches
+  double gemm_half_gflop = 4.0;  ///< GFLOP of one GEMM at which gemm_max/2 is reached (saturating form f/(f + half))
+  double attention_max = 0.5;    ///< the same for fused attention forward
+  double attention_backward = 0.8;  ///< fused attention backward relative to its forward efficiency
+  double memory_max = 0.8;       ///< fraction of HBM bandwidth reached by element-wise kernels
+  Seconds kernel_launch{4.5e-6}; ///< CPU time to launch one kernel; a stream of small kernels is bound by it
+  Seconds kernel_floor{2.0e-6};  ///< shortest time a kernel occupies the GPU
+  double overlap_compute_slowdown = 1.1;        ///< κ_w: compute while a collective runs beside it takes this much longer
+  double overlap_communication_slowdown = 1.1;  ///< κ_c: a collective while compute runs beside it
+  bool measured_overlap = false; ///< only measured factors may be so strong that 1/κ_c + 1/κ_w < 1
+  bool operator==(const DeviceEfficiency&) const = default;
+};
+
+/// A device as catalogued in data/devices.yaml. `sources` says where each figure is from.
+struct DeviceKind {
+  std::string name;                              ///< catalogue name, e.g. "h100-sxm-80gb"
+  std::array<FlopsPerSecond, kPrecisions> peak;  ///< dense peak by Precision; 0 = not supported
+  Bytes memory;                                  ///< what the driver reports, not the nominal size
+  Bytes context_reserve;                         ///< CUDA context, NCCL channels, cuBLAS workspace: never available to tensors
+  BytesPerSecond memory_bandwidth;
+  DeviceEfficiency efficiency;
+  bool calibrated = false;                       ///< false: priors only, the answer says "uncalibrated"
+  std::vector<std::pair<std::string, std::string>> sources;  ///< field -> where the figure is from
+  [[nodiscard]] FlopsPerSecond peak_of(Precision p) const { return peak[static_cast<std::size_t>(p)]; }
+  bool operator==(const DeviceKind&) const = default;
+};
+
+enum class FabricKind : std::uint8_t { nvswitch, nvlink_mesh, pcie_tree, nvl72, rail_optimized, fat_tree, ethernet, on_chip, other };
+std::string_view to_string(FabricKind k);
+
+/// One point of a bandwidth trace: from `at` on, bandwidth is `factor` × nominal (and latency `latency_factor` ×).
+struct LinkChange {
+  Seconds at;
+  double bandwidth_factor = 1.0;
+  double latency_factor = 1.0;
+  bool operator==(const LinkChange&) const = default;
+};
+
+/// One level of the fabric.
+struct FabricLevel {
+  std::string name;
+  FabricKind kind = FabricKind::other;
+  std::int64_t span = 1;         ///< devices in one domain of this level; a multiple of the level below
+  BytesPerSecond bandwidth;      ///< per device and direction when all devices of the domain talk at once (NICs shared,
+                                 ///< oversubscription applied)
+  BytesPerSecond bandwidth_alone;///< one device talking alone (≥ bandwidth): e.g. all NICs of the node
+  Seconds latency;               ///< α of one hop, software included
+  double efficiency = 0.8;       ///< reachable fraction of `bandwidth` in collectives (bus bandwidth / peak)
+  bool in_network_reduction = false;  ///< NVLS / SHARP: all-reduce moves each byte once
+  std::vector<LinkChange> trace; ///< empty = constant
+  bool operator==(const FabricLevel&) const = default;
+};
+
+/// A run of equal nodes.
+struct NodeGroup {
+  std::int64_t nodes = 1;
+  std::int64_t devices_per_node = 8;
+  DeviceKind device;
+  std::vector<FabricLevel> intra;  ///< levels inside the node (span ≤ devices_per_node, last one = devices_per_node)
+  bool operator==(const NodeGroup&) const = default;
+};
+
+/// A cluster. Uniform planning needs exactly one group (unequal devices are planned by a later capability).
+struct Cluster {
+  std::string name;
+  std::vector<NodeGroup> groups;
+  std::vector<FabricLevel> inter;      ///< levels between nodes, innermost first; empty for one node
+  std::optional<Bytes> memory_limit;   ///< user's cap per device
+  std::vector<std::string> notes;      ///< defaults that were filled in, for `inspect cluster`
+
+  [[nodiscard]] std::int64_t devices() const;
+  [[nodiscard]] bool homogeneous() const { return groups.size() == 1; }
+  /// Intra-node levels of group 0, then inter levels: the fabric seen by a homogeneous cluster.
+  [[nodiscard]] std::vector<FabricLevel> levels() const;
+  /// Bytes a plan may use on each device of a group: min(memory − context_reserve, memory_limit).
+  [[nodiscard]] Bytes usable_memory(std::size_t group = 0) const;
+  bool operator==(const Cluster&) const = default;
+};
+
+/// The device catalogue that ships with Espalier (data/devices.yaml, compiled in), sorted by name.
+const std::vector<DeviceKind>& device_catalogue();
+/// nullptr when unknown.
+const DeviceKind* find_device(std::string_view name);
+
+/// Reads a cluster file (YAML or JSON): the short form `{nodes, devices_per_node, device, …}` or the full form with `groups`.
+Result<Cluster> load_cluster(std::string_view text, const std::string& where);
+Result<Cluster> load_cluster_file(const std::string& path);
+
+}  // namespace espalier

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan: a document that says how every device takes part in training. It knows neither search, cost, simulation nor
+// runtime. Value type with equality, canonical text, JSON round trip (schema espalier.plan/1) and validation.
+//
+// Degrees.  world = tp · cp · dp · pp.  Expert parallelism is folded into the tp·cp·dp devices of a stage:
+// tp·cp·dp = etp · ep · edp (edp = replicas of each expert shard).  Micro-batches: m = global_batch / (micro_batch · dp).
+// A sample is never split over dp; cp splits its sequence, tp splits weights (sp = ulysses: the tp group splits the sequence
+// and, inside attention, the heads, and its weights are replicated).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+#include "espalier/result.h"
+#include "espalier/units.h"
+
+namespace espalier {
+
+enum class SequenceParallel : std::uint8_t {
+  none,
+  megatron,  ///< norm/dropout/residual activations split over the tp group; all-reduce becomes reduce-scatter + all-gather
+             ///< (Korthikanti et al. 2022)
+  ulysses,   ///< the tp group splits the sequence; all-to-all around attention (Jacobs et al. 2023); weights replicated
+};
+enum class ContextParallelKind : std::uint8_t {
+  ring,        ///< keys/values travel round the cp ring under attention (Liu et al. 2023), zig-zag balanced when causal
+  all_to_all,  ///< heads split over cp inside attention by all-to-all
+};
+enum class RecomputeKind : std::uint8_t { none, selective, full };
+/// Order of the dimensions over device ids, innermost (fastest link) first.
+enum class RankOrder : std::uint8_t { tp_cp_dp_pp, tp_cp_pp_dp, tp_dp_cp_pp };
+enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };
+
+std::string_view to_string(SequenceParallel v);
+std::string_view to_string(ContextParallelKind v);
+std::string_view to_string(RecomputeKind v);
+std::string_view to_string(RankOrder v);
+std::string_view to_string(ScheduleKind v);  ///< "gpipe" "1f1b" "interleaved" "zb-h1" "zb-v"
+
+struct Recompute {
+  RecomputeKind kind = RecomputeKind::none;
+  std::int32_t layers = 0;  ///< full: the first `layers` blocks of every chunk are recomputed; otherwise 0
+  auto operator<=>(const Recompute&) const = default;
+};
+
+/// Which communication may run beside compute.
+struct Overlap {
+  bool grad_reduce = false;   ///< gradient reduction beside the backward pass of the last micro-batch
+  bool param_gather = false;  ///< ZeRO ≥ 1 parameter all-gather beside the forward pass of the first micro-batch (ZeRO-3: prefetch)
+  bool p2p = false;           ///< pipeline sends do not block the next computation
+  bool tp = false;            ///< tensor-parallel collectives beside the GEMM they feed (needs sp = megatron)
+  auto operator<=>(const Overlap&) const = default;
+};
+
+/// How one layer is spread over the devices of its stage. In the uniform space all layers share one.
+struct Strategy {
+  std::int32_t tp = 1;
+  SequenceParallel sp = SequenceParallel::none;
+  std::int32_t cp = 1;
+  ContextParallelKind cp_kind = ContextParallelKind::ring;
+  std::int32_t ep = 1;
+  std::int32_t etp = 1;
+  std::int32_t dp = 1;
+  std::int32_t zero = 0;   ///< 0: replicated; 1: optimizer; 2: + gradients; 3: + parameters sharded
+  std::int32_t shard = 1;  ///< ranks over which ZeRO shards dense state; divides data_ranks(); 1 iff zero == 0;
+                           ///< < data_ranks() is hybrid sharding (HSDP): replicated over data_ranks()/shard groups
+  RankOrder order = RankOrder::tp_cp_dp_pp;
+  Recompute recompute;
+  Overlap overlap;
+  std::string partition;   ///< operator partition of the spatial-temporal space; empty in the uniform space
+  auto operator<=>(const Strategy&) const = default;
+
+  /// Ranks that hold the same dense weights: dp·cp, times tp with Ulysses.
+  [[nodiscard]] std::int64_t data_ranks() const {
+    return std::int64_t{dp} * cp * (sp == SequenceParallel::ulysses ? tp : 1);
+  }
+  /// Degree by which dense weights are split: tp, or 1 with Ulysses.
+  [[nodiscard]] std::int32_t weight_tp() const { return sp == SequenceParallel::ulysses ? 1 : tp; }
+  /// Replicas of each expert shard.
+  [[nodiscard]] std::int64_t expert_data_ranks() const { return std::int64_t{tp} * cp * dp / (std::int64_t{ep} * etp); }
+};
+
+struct Schedule {
+  ScheduleKind kind = ScheduleKind::one_f_one_b;
+  std::int32_t stages = 1;          ///< pp
+  std::int32_t virtual_stages = 1;  ///< chunks a stage holds (v); zb-v: 2
+  std::int32_t microbatches = 1;    ///< m
+  std::int32_t micro_batch = 1;     ///< samples
+  auto operator<=>(const Schedule&) const = default;
+};
+
+/// What is trained with what; part of every plan.
+struct Training {
+  Sequence sequence;
+  std::int64_t global_batch = 1;  ///< samples
+  Precision precision = Precision::bf16;
+  std::string optimizer = "adam"; ///< adam | sgd
+  double moe_imbalance = 1.0;     ///< load of the fullest expert rank over the mean
+  double tokens = 0;              ///< total training tokens for days and GPU-hours; 0 = not asked
+  bool operator==(const Training&) const = default;
+};
+
+/// Layers first … last (inclusive, indices into Model::layers), run as one chunk.
+struct LayerRange {
+  std::int32_t first = 0;
+  std::int32_t last = 0;
+  Strategy strategy;
+  bool operator==(const LayerRange&) const = default;
+};
+
+/// Devices first, first+stride, …, `count` of them.
+struct DeviceRange {
+  std::int64_t first = 0;
+  std::int64_t count = 1;
+  std::int64_t stride = 1;
+  auto operator<=>(const DeviceRange&) const = default;
+};
+
+struct Stage {
+  std::vector<DeviceRange> devices;  ///< in rank order inside the stage
+  std::vector<LayerRange> chunks;    ///< virtual_stages of them; chunk k of stage i is pipeline chunk pipeline_chunk(...)
+  double share = 1.0;                ///< fraction of the samples, for unequal replicas; 1 in the uniform space
+  bool operator==(const Stage&) const = default;
+};
+
+struct Plan {
+  std::string model_name, model_hash, cluster_name, cluster_hash;
+  std::string model_summary, cluster_summary;  ///< one line each
+  std::string model_source, cluster_source;    ///< the inputs themselves as canonical JSON (base::to_json), so that a plan file
+                                               ///< stands alone; the hashes are base::content_hash of these texts
+  std::string engine = "generic";
+  Training training;
+  Schedule schedule;
+  std::vector<Stage> stages;
+  bool operator==(const Plan&) const = default;
+
+  [[nodiscard]] const Strategy& strategy() const { return stages.front().chunks.front().strategy; }
+  /// One line, fixed-width numbers, so that text order = order of the fields: the tie-break of every comparison.
+  [[nodiscard]] std::string canonical_text() const;
+  /// Human form: "TP8·SP CP1 PP4(v2) DP16 ZeRO-1 mb1 interleaved full-recompute×2".
+  [[nodiscard]] std::string label() const;
+};
+
+/// Position in the pipeline (0 … p·v−1) of local chunk k on stage i. Interleaved: k·p + i; zb-v: i, then 2p−1−i.
+std::int32_t pipeline_chunk(const Schedule& schedule, std::int32_t stage, std::int32_t local_chunk);
+struct ChunkPlace { std::int32_t stage = 0, local_chunk = 0; };
+ChunkPlace place_of_chunk(const Schedule& schedule, std::int32_t pipeline_chunk);
+
+/// Contiguous split of `weights` into `chunks` non-empty ranges that minimises the largest range sum, and among those stays
+/// closest to even quantiles. Returns the first index of each range. Deterministic. Requires chunks ≤ weights.size().
+std::vector<std::int32_t> balanced_split(const std::vector<double>& weights, std::int32_t chunks);
+/// Weight of each layer for the split: its forward FLOPs (strategy-independent).
+std::vector<double> split_weights(const Model& model, const Sequence& sequence);
+
+/// How an engine cuts the layers into chunks.
+enum class SplitPolicy : std::uint8_t {
+  balanced,     ///< balanced_split of split_weights
+  even_blocks,  ///< equal numbers of blocks (remainder to the first chunks), embedding with the first, head with the last
+};
+
+/// Builds the uniform plan: every layer `strategy`, chunks by `policy`, devices by strategy.order.
+Plan make_uniform_plan(const Model& model, const Cluster& cluster, const Training& training, const std::string& engine,
+                       const Strategy& strategy, const Schedule& schedule, SplitPolicy policy);
+
+/// A broken rule of a configuration, by name (docs/search.md lists them all): "divide-heads", "divide-batch", …
+struct RuleViolation {
+  std::string rule;
+  std::string text;  ///< with the numbers: "32 heads are not divisible by tp 6"
+  std::string hint;  ///< nearest legal value
+};
+/// Every divisibility and consistency rule that `strategy` + `schedule` break on this model and cluster; empty = legal.
+/// This is the definition of the uniform space: the search enumerates exactly the configurations with no violation.
+std::vector<RuleViolation> violations(const Model& model, const Cluster& cluster, const Training& training,
+                                      const Strategy& strategy, const Schedule& schedule);
+/// The names of all rules with one sentence each.
+std::vector<std::pair<std::string, std::string>> rule_catalogue();
+
+/// Structure of a plan by itself: stages, ranges, devices each exactly once, schedule fields consistent.
+Status validate(const Plan& plan);
+
+std::string to_json(const Plan& plan);
+Result<Plan> plan_from_json(std::string_view text, const std::string& where);
+
+}  // namespace espalier

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// The product in one call: load a job, plan it, estimate one configuration, simulate a plan.
+//
+//   auto job = espalier::load_job_file("examples/llama3-8b-on-8xh100.yaml", {});
+//   auto result = espalier::plan(*job, {});
+//   std::cout << result->brief();
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+#include "espalier/plan.h"
+#include "espalier/result.h"
+#include "espalier/simulate.h"
+
+namespace espalier {
+
+/// The space a search covers. Dimension names: tp sp cp cp_kind ep etp dp pp vpp schedule micro_batch zero shard order
+/// recompute recompute_layers overlap_grad overlap_param overlap_p2p overlap_tp. Values are integers, or the names of enums.
+struct SearchSpace {
+  std::string kind = "uniform";                            ///< uniform (others: later capabilities)
+  std::map<std::string, std::vector<std::int64_t>> allow;  ///< only these values (fix = one value); enums by ordinal
+  std::map<std::string, std::vector<std::int64_t>> forbid; ///< none of these
+  std::map<std::string, std::int64_t> limits;              ///< at most
+  bool operator==(const SearchSpace&) const = default;
+  /// Whether the space admits `value` for `dimension`.
+  [[nodiscard]] bool admits(const std::string& dimension, std::int64_t value) const;
+};
+
+struct Job {
+  Model model;
+  Cluster cluster;
+  Training training;
+  std::string engine = "generic";
+  SearchSpace search;
+  std::string model_source, cluster_source;  ///< canonical JSON of the inputs, copied into plans
+};
+
+/// Reads a job file (YAML or JSON); `overrides` are "a.b.c=value" (--set). Paths inside are relative to the file, then to the
+/// working directory.
+Result<Job> load_job_file(const std::string& path, const std::vector<std::string>& overrides);
+Result<Job> load_job(std::string_view text, const std::string& where, const std::string& base_directory,
+                     const std::vector<std::string>& overrides);
+/// The job that a plan file was made for (its inputs are embedded in the plan).
+Result<Job> job_of_plan(const Plan& plan);
+
+struct MemoryBreakdown {
+  std::int64_t parameters = 0, gradients = 0, optimizer = 0, activations = 0, communication_buffers = 0, framework = 0;
+};
+
+struct Confidence {
+  double low_s = 0, high_s = 0, level = 0.8;
+  std::string basis;  ///< "uncalibrated: priors of h100-sxm-80gb" or which calibration
+};
+
+struct Prediction {
+  std::int64_t iteration_ns = 0;
+  double tokens_per_s_per_device = 0;  ///< samples per second for vision models
+  double model_tflops_per_device = 0, mfu = 0, mfu_peak_tflops = 0;
+  Breakdown breakdown;
+  std::int64_t hidden_communication_ns = 0;
+  std::int64_t peak_memory_bytes = 0;
+  std::vector<std::int64_t> peak_memory_bytes_per_stage;
+  MemoryBreakdown memory;              ///< of the fullest rank; framework includes the allocator reserve
+  std::int64_t memory_limit_bytes = 0;
+  bool fits = false;
+  Confidence confidence;
+  double days = 0, device_hours = 0;   ///< with training.tokens
+};
+
+/// A named configuration beside the answer: a baseline preset or a runner-up.
+struct Alternative {
+  std::string label;      ///< "DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default", or the plan's label
+  bool baseline = false;
+  bool fits = false;
+  std::int64_t iteration_ns = 0;       ///< also when it does not fit
+  std::int64_t peak_memory_bytes = 0;
+  std::string lost_to;    ///< the largest difference to the answer in words: "exposed communication +0.21 s"; or why it is illegal
+  std::optional<Plan> plan;
+};
+
+struct SearchSummary {
+  double space_size = 0;  ///< legal configurations (exact integer below 2^53)
+  std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
+  std::int64_t bounded = 0;    ///< nodes whose bound was computed
+  std::int64_t simulated = 0;
+  std::map<std::string, double> pruned;       ///< configurations removed, by rule
+  bool optimal = false;        ///< certificate: no configuration of the space is faster
+  std::int64_t lower_bound_ns = 0;
+  double gap = 0;
+  std::string reason;          ///< "optimal" | "node limit" | "interrupted" | "infeasible"
+};
+
+struct PlannerOptions {
+  int threads = 0;                          ///< 0 = hardware; never changes the answer
+  std::int64_t node_limit = 0;              ///< deterministic budget of simulated configurations; 0 = none
+  std::vector<std::string> disabled_rules;  ///< pruning rules switched off, by name
+  bool exhaustive = false;                  ///< reference: simulate every legal configuration that fits
+  int alternatives = 5;
+  std::function<bool()> interrupted;        ///< polled between batches; true stops with the best so far
+  std::function<void(const std::string&)> progress;  ///< one line at a time
+};
+
+struct PlannerResult {
+  Plan plan;
+  Prediction prediction;
+  SearchSummary search;
+  std::vector<Alternative> alternatives;   ///< baselines first, then runners-up by time
+  std::vector<std::string> reasons;        ///< why this plan, in sentences
+  double total_s = 0, search_s = 0;        ///< wall clock; printed only under "timing"
+  int threads = 1;
+
+  [[nodiscard]] std::string brief() const; ///< the terminal answer
+};
+
+/// The fastest plan of the job's space. Error kind infeasible (exit 4) when nothing fits: `hint` is the nearest change.
+Result<PlannerResult> plan(const Job& job, const PlannerOptions& options);
+
+/// One given configuration. Illegal ones are an Error that names every broken rule; one that does not fit is a result with
+/// prediction.fits = false.
+Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const Schedule& schedule);
+
+/// A plan as it stands, re-simulated. With `trace`, the Chrome trace JSON is written there.
+Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace = nullptr);
+
+/// schema espalier.result/1 (docs/file-formats.md). `timing` false leaves wall-clock values out.
+std::string to_json(const PlannerResult& result, bool timing = true);
+
+}  // namespace espalier

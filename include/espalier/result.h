@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// How failure is spoken of. What a user can cause (a bad file, an impossible cluster) is an Error value: where it is, what
+// was found, what was expected, a hint. What only a bug can cause is ESPALIER_CHECK (src/base/check.h), always on.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace espalier {
+
+/// The class of an error decides the exit code of the command line (docs/file-formats.md).
+enum class ErrorKind {
+  internal,     ///< exit 1: a bug
+  usage,        ///< exit 2: bad flag or combination of flags
+  bad_input,    ///< exit 3: a file or value is wrong
+  infeasible,   ///< exit 4: no plan fits
+  check_failed, ///< exit 5: a verification failed
+  limit,        ///< exit 6: a search limit was reached
+};
+
+/// Every field is a plain sentence fragment without final dot. `where` is "file:line:column" or "file: $.json.path".
+struct Error {
+  ErrorKind kind = ErrorKind::bad_input;
+  std::string where;
+  std::string found;
+  std::string expected;
+  std::string hint;
+
+  /// "where: found …; expected …; hint: …" with empty parts left out.
+  [[nodiscard]] std::string message() const;
+};
+
+/// A value or an Error. Like std::expected (C++23).
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit by design
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit by design
+
+  [[nodiscard]] bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  [[nodiscard]] const T& value() const& { return std::get<0>(state_); }
+  [[nodiscard]] T& value() & { return std::get<0>(state_); }
+  [[nodiscard]] T&& value() && { return std::get<0>(std::move(state_)); }
+  [[nodiscard]] const Error& error() const { return std::get<1>(state_); }
+  const T& operator*() const { return value(); }
+  T& operator*() { return value(); }
+  const T* operator->() const { return &value(); }
+  T* operator->() { return &value(); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+/// Success, or an Error.
+using Status = std::optional<Error>;
+
+}  // namespace espalier

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// An independent, dull, complete check of a finished plan. Shares no code with cost/, search/ or sim/: everything is derived
+// again from the model, the cluster and the plan with simple arithmetic of its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+#include "espalier/plan.h"
+#include "plan/program.h"
+
+namespace espalier::check {
+
+/// What the planner claims about the plan; the check recomputes each and compares. Per stage / per pipeline chunk.
+struct Claims {
+  std::int64_t iteration_ns = 0;
+  std::vector<std::int64_t> static_bytes_per_stage;       ///< parameters + gradients + optimizer states
+  std::vector<std::int64_t> saved_bytes_per_chunk;        ///< for one micro-batch
+  std::vector<std::int64_t> boundary_bytes_per_chunk;     ///< p2p message entering each pipeline chunk (0 for the first), per rank
+  std::vector<std::int64_t> gradient_bytes_per_stage;     ///< bytes a rank puts into gradient reduction (its full dense+expert gradient on the wire)
+  std::vector<std::int64_t> peak_bytes_per_stage;
+  std::int64_t memory_limit_bytes = 0;
+};
+
+struct Finding {
+  std::string name;  ///< e.g. "coverage", "devices-once", "static-memory", "deadlock", "time-lower-bound"
+  bool ok = false;
+  std::string text;  ///< what was found against what was derived
+};
+
+struct Report {
+  std::vector<Finding> findings;
+  [[nodiscard]] bool ok() const;
+};
+
+/// `program` is the plan's own lowering; `claims` may be null (structure only).
+Report check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims);
+
+}  // namespace espalier::check
