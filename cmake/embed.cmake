@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Turns a text file into a header with a string constant. Raw string literals are limited to 64 KiB by some compilers, so the text
 # is cut into pieces that the preprocessor joins.
 file(READ ${IN} text)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Unit tests sit beside the code (src/<module>/*_test.cpp): one executable per module. tests/<kind>/*_test.cpp cross modules.
 include(GoogleTest)
 find_package(rapidcheck QUIET)
@@ -28,3 +29,13 @@ foreach(script ${scripts})
     set_tests_properties(cli_${stem} PROPERTIES TIMEOUT 600)
   endif()
 endforeach()
+
+# The house itself: who includes whom, licence lines, and whether the installed package can be used.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_layers.py ${PROJECT_SOURCE_DIR})
+add_test(NAME layers_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_layers.py --self-test)
+add_test(NAME spdx COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_spdx.py ${PROJECT_SOURCE_DIR})
+if(NOT ESPALIER_SANITIZE)
+  add_test(NAME consumer COMMAND ${PROJECT_SOURCE_DIR}/scripts/consumer_test.sh ${PROJECT_BINARY_DIR})
+  set_tests_properties(consumer PROPERTIES TIMEOUT 600)
+endif()
