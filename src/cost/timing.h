@@ -54,6 +54,8 @@ struct StaticMemory {
 struct StageTiming {
   std::int64_t optimizer_ns = 0;
   std::int64_t tied_reduce_ns = 0;
+  std::int64_t dense_parameters = 0;   ///< elements on a rank, before ZeRO
+  std::int64_t expert_parameters = 0;
   StaticMemory memory;
   bool operator==(const StageTiming&) const = default;
 };

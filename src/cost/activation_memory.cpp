@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/activation_memory.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace espalier::cost {
+namespace {
+
+using i64 = std::int64_t;
+
+i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
+
+/// Bytes by region, before they are divided; `cheap` is the part that selective recomputation drops.
+struct Regions {
+  i64 split = 0, sequence = 0, expert = 0;
+  i64 cheap_split = 0, cheap_sequence = 0;
+  void add(TpSplit region, i64 bytes, bool cheap = false) {
+    const bool in_sequence = region == TpSplit::none || region == TpSplit::column;
+    (in_sequence ? sequence : split) += bytes;
+    if (cheap) (in_sequence ? cheap_sequence : cheap_split) += bytes;
+  }
+};
+
+i64 vocabulary_width(const Operator& op, i64 width, const LayerGeometry& g) {
+  return op.split == TpSplit::vocab && g.padded_vocabulary > 0 ? g.padded_vocabulary : width;
+}
+
+i64 routed_tokens(const Operator& op, const LayerGeometry& g) {
+  const i64 local = ceil_div(g.tokens, g.sequence_split);
+  return static_cast<i64>(std::llround(std::ceil(static_cast<double>(local * op.top_k) * g.imbalance)));
+}
+
+void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
+  const i64 a = g.element_bytes, t = g.tokens;
+  const i64 kv_tokens = op.cross ? g.cross_tokens : t;
+  const i64 q = a * t * op.heads * op.qk_dim;
+  const i64 k = a * kv_tokens * op.kv_heads * op.qk_dim, v = a * kv_tokens * op.kv_heads * op.v_dim;
+  if (policy == ActivationPolicy::fused_attention) {
+    r.add(TpSplit::heads, q + k + v + a * t * op.heads * op.v_dim + 4 * t * op.heads);
+    return;
+  }
+  const i64 all_keys = op.cross ? g.cross_keys : g.keys;
+  const i64 scores = t * op.heads * (op.window > 0 ? std::min(op.window, all_keys) : all_keys);
+  r.add(TpSplit::heads, q + k + v);
+  r.add(TpSplit::heads, a * scores, true);
+  if (op.score_dropout) r.add(TpSplit::heads, (1 + a) * scores, true);
+}
+
+/// What the previous operator leaves behind decides whether a linear's input is a tensor of its own.
+void add_linear(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
+  const bool fused = policy == ActivationPolicy::fused_attention;
+  if (fused && before != nullptr && before->kind == OperatorKind::attention) return;
+  const bool after_norm = before != nullptr && before->kind == OperatorKind::norm;
+  const bool after_activation = before != nullptr && before->kind == OperatorKind::activation;
+  const i64 tokens = op.cross ? g.cross_tokens : g.tokens;
+  const TpSplit region = op.split == TpSplit::row ? TpSplit::row : TpSplit::none;
+  r.add(region, g.element_bytes * tokens * op.in, fused && (after_norm || after_activation));
+}
+
+void add_operator(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
+  const i64 a = g.element_bytes, t = g.tokens;
+  const bool fused = policy == ActivationPolicy::fused_attention;
+  switch (op.kind) {
+    case OperatorKind::norm: r.add(op.split, a * t * op.in + (fused ? 4 * t : 0)); break;
+    case OperatorKind::linear:
+    case OperatorKind::patch_embed: add_linear(r, op, before, g, policy); break;
+    case OperatorKind::attention: add_attention(r, op, g, policy); break;
+    case OperatorKind::activation: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, a * t * op.in); break;
+    case OperatorKind::dropout: r.add(TpSplit::none, t * op.in); break;
+    case OperatorKind::router: r.add(TpSplit::none, 4 * t * op.experts); break;
+    case OperatorKind::dispatch:
+    case OperatorKind::combine: r.expert += a * routed_tokens(op, g) * op.in; break;
+    case OperatorKind::expert_activation:
+    case OperatorKind::expert_linear: {
+      // after dispatch the routed copies are the first linear's input: counted there
+      if (before != nullptr && before->kind == OperatorKind::dispatch) break;
+      const i64 divisor = op.split == TpSplit::row || op.kind == OperatorKind::expert_activation ? g.expert_split : 1;
+      r.expert += ceil_div(a * routed_tokens(op, g) * g.expert_split * op.in, divisor);
+      break;
+    }
+    case OperatorKind::cross_entropy: r.add(TpSplit::vocab, (a + 4) * t * vocabulary_width(op, op.in, g)); break;
+    case OperatorKind::embedding:
+    case OperatorKind::rotary:
+    case OperatorKind::residual:
+    case OperatorKind::pool: break;
+  }
+}
+
+}  // namespace
+
+SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
+  Regions r;
+  const Operator* before = nullptr;
+  for (const Operator& op : kind.operators) {
+    // The same tensor feeds several linears (q, k, v written apart; gate and shared experts): it is kept once.
+    const bool same_input = before != nullptr && before->kind == OperatorKind::linear && op.kind == OperatorKind::linear &&
+                            before->in == op.in && before->split == op.split && before->out != op.in && before->cross == op.cross;
+    if (!same_input) add_operator(r, op, before, g, policy);
+    before = &op;
+  }
+  SavedBytes saved;
+  saved.none = ceil_div(r.split, g.split) + ceil_div(r.sequence, g.sequence_split) + r.expert;
+  saved.selective = ceil_div(r.split - r.cheap_split, g.split) + ceil_div(r.sequence - r.cheap_sequence, g.sequence_split) + r.expert;
+  const std::int64_t input = std::int64_t{g.element_bytes} * g.tokens * kind.hidden;
+  saved.full = policy == ActivationPolicy::megatron_2022_unfused ? input : ceil_div(input, g.sequence_split);
+  return saved;
+}
+
+TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry& g) {
+  TransientBytes most;
+  for (const Operator& op : kind.operators) {
+    const bool split = op.split != TpSplit::none;
+    const i64 divisor = split ? g.split : g.sequence_split;
+    i64 in = op.in, out = op.kind == OperatorKind::linear || op.kind == OperatorKind::activation ? op.out : op.in;
+    i64 element = g.element_bytes;
+    if (op.kind == OperatorKind::cross_entropy) element = 4, in = vocabulary_width(op, op.in, g), out = 0;
+    if (op.kind == OperatorKind::linear && op.split == TpSplit::vocab) out = vocabulary_width(op, op.out, g);
+    if (op.kind == OperatorKind::attention) in = i64{op.heads} * op.v_dim, out = i64{op.heads} * op.qk_dim;
+    if (op.kind == OperatorKind::expert_linear) {
+      const i64 tokens = routed_tokens(op, g);
+      most.forward = std::max(most.forward, element * tokens * op.out);
+      most.backward = std::max(most.backward, element * tokens * (op.in + op.out));
+      continue;
+    }
+    most.forward = std::max(most.forward, ceil_div(element * g.tokens * out, divisor));
+    most.backward = std::max(most.backward, ceil_div(element * g.tokens * (in + out), divisor));
+  }
+  return most;
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes a layer keeps from its forward to its backward pass, as the sum of the saved tensors of its operators.
+//
+// Two regions (Korthikanti et al. 2022, https://arxiv.org/abs/2205.05198 §4): "split" tensors lie between a column and a row
+// linear or inside the attention core and are divided by tp; "sequence" tensors (layer input, norm output, dropout mask) are divided
+// by tp only under sequence parallelism. T = micro_batch · tokens / cp tokens, a = bytes per activation element.
+//
+// Policy megatron-2022-unfused             | Policy fused-attention
+//   norm          a·in            sequence |   norm         a·in + 4 (statistics)       sequence
+//   linear        a·in of its input, once for tensors already kept:
+//     column      a·in            sequence |   column       a·in   sequence (norm output or other input)
+//     row         a·in            split    |   row          a·in   split; not after attention, which keeps its own output
+//   attention Q,K a(H·d_qk + KV·d_qk), V a·KV·d_v, split; softmax a·H·keys; with score dropout: mask 1·H·keys, output a·H·keys
+//                                          |   Q, K, V, output a(H·d_qk + KV·d_qk + KV·d_v + H·d_v) + 4·H (log-sum-exp), split
+//   activation    a·in            split    |   activation   a·in   split
+//   dropout       1·in (mask)     sequence |   the same
+//   cross-entropy                          |   logits a·in + fp32 softmax 4·in, split by vocabulary (both policies)
+//   MoE           router probabilities 4·experts; routed copies T·top_k·imbalance: dispatch a·in, expert inputs, combine a·in
+// selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
+// norms that feed linears, and of activations that feed linears. full: the layer's input only — unsplit under
+// megatron-2022-unfused, in the sequence region otherwise.
+#pragma once
+
+#include <cstdint>
+
+#include "espalier/model.h"
+#include "plan/engine.h"
+
+namespace espalier::cost {
+
+/// Local sizes of one micro-batch on one rank, for one layer kind.
+struct LayerGeometry {
+  std::int64_t tokens = 0;         ///< T: micro_batch · tokens per sample / cp
+  std::int64_t keys = 0;           ///< keys per query in all: tokens per sample of the attended stream
+  std::int64_t cross_tokens = 0;   ///< micro_batch · encoder tokens / cp
+  std::int64_t cross_keys = 0;     ///< encoder tokens per sample
+  std::int32_t element_bytes = 2;  ///< a
+  std::int32_t split = 1;          ///< divisor of split tensors: tp
+  std::int32_t sequence_split = 1; ///< divisor of sequence tensors: tp with sequence parallelism, else 1
+  std::int32_t expert_split = 1;   ///< etp
+  double imbalance = 1.0;          ///< routed copies of the fullest rank over the mean
+  std::int64_t padded_vocabulary = 0;  ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
+};
+
+struct SavedBytes {
+  std::int64_t none = 0, selective = 0, full = 0;
+};
+
+SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy);
+
+/// Largest working set of one operator beyond saved tensors: its output in the forward, twice its input and output in the backward.
+struct TransientBytes {
+  std::int64_t forward = 0, backward = 0;
+};
+TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry& g);
+
+}  // namespace espalier::cost

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/bound.h"
+
+#include <algorithm>
+
+namespace espalier::cost {
+namespace {
+
+using i64 = std::int64_t;
+
+bool zero_bubble(ScheduleKind k) { return k == ScheduleKind::zb_h1 || k == ScheduleKind::zb_v; }
+
+i64 forward(const ChunkTiming& t) { return t.forward.duration_ns(); }
+/// The part of the backward that the previous chunk waits for.
+i64 backward(const ChunkTiming& t, bool split) { return split ? t.backward_input.duration_ns() : t.backward.duration_ns(); }
+
+/// What a stage's end adds after its last computation.
+i64 tail(const PlanTiming& timing, const Lowering& l, std::int32_t stage, std::int32_t lowest) {
+  const auto& s = timing.stages[static_cast<std::size_t>(stage)];
+  const auto chunk = [&](std::int32_t k) { return static_cast<std::size_t>(pipeline_chunk(l.schedule, stage, k)); };
+  i64 t = s.optimizer_ns;
+  if (l.tied_reduce && (stage == 0 || stage == l.schedule.stages - 1)) t += s.tied_reduce_ns;
+  if (l.reduce_gradients && l.overlap_reduce) t += timing.chunks[static_cast<std::size_t>(lowest)].grad_reduce_ns;
+  for (std::int32_t k = 0; k < l.schedule.virtual_stages; ++k) {
+    const auto& c = timing.chunks[chunk(k)];
+    if (l.reduce_gradients && !l.overlap_reduce) t += c.grad_reduce_ns * l.pieces[chunk(k)];
+    if (l.gather_parameters && !l.overlap_gather) t += c.param_gather_ns * l.pieces[chunk(k)];
+  }
+  return t;
+}
+
+/// Sends that a stage waits for between two computations; the longest one may be the last and wait for nobody.
+i64 blocking_sends(const PlanTiming& timing, const Schedule& s, std::int32_t stage) {
+  i64 all = 0, longest = 0;
+  for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
+    const auto c = static_cast<std::size_t>(pipeline_chunk(s, stage, k));
+    const i64 down = c + 1 < timing.chunks.size() ? timing.chunks[c + 1].send_forward_ns : 0;
+    const i64 up = timing.chunks[c].send_backward_ns;
+    all += down + up, longest = std::max({longest, down, up});
+  }
+  return all * s.microbatches - longest;
+}
+
+}  // namespace
+
+i64 iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& l) {
+  const Schedule& s = l.schedule;
+  const bool split = zero_bubble(s.kind);
+  const i64 m = s.microbatches;
+  const auto chunks = static_cast<std::int32_t>(timing.chunks.size());
+  i64 round_trip = 0;  // of chunk a … last, updated as a grows
+  for (std::int32_t c = 0; c < chunks; ++c) {
+    const auto& t = timing.chunks[static_cast<std::size_t>(c)];
+    round_trip += forward(t) + backward(t, split) + (c > 0 ? t.send_forward_ns + t.send_backward_ns : 0);
+  }
+  const i64 first_gather = l.overlap_gather ? timing.chunks.front().param_gather_ns : 0;
+  const i64 first_tail = tail(timing, l, 0, 0);
+  const i64 first_weight = split ? timing.chunks.front().backward_weight.duration_ns() : 0;
+  i64 best = 0, pre = first_gather, post = 0;
+  for (std::int32_t i = 0; i < s.stages; ++i) {
+    const auto& a = timing.chunks[static_cast<std::size_t>(i)];  // smallest chunk of stage i is chunk i in every placement
+    i64 work = 0, input_work = 0;
+    for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
+      const auto& t = timing.chunks[static_cast<std::size_t>(pipeline_chunk(s, i, k))];
+      input_work += forward(t) + backward(t, split);
+      work += split ? t.backward_weight.duration_ns() : 0;
+    }
+    work = (work + input_work) * m, input_work *= m;
+    const i64 wait = l.overlap_p2p || s.stages == 1 ? 0 : blocking_sends(timing, s, i);
+    best = std::max(best, pre + work + wait + tail(timing, l, i, i));
+    best = std::max(best, pre + input_work + (split ? 0 : wait) + post + first_weight + first_tail);
+    if (l.overlap_reduce && !split) {
+      const i64 pieces = l.pieces[static_cast<std::size_t>(i)], b = backward(a, false);
+      best = std::max(best, pre + work - b + b / pieces + a.grad_reduce_ns * pieces + timing.stages[static_cast<std::size_t>(i)].optimizer_ns);
+    }
+    if (s.virtual_stages == 1) {
+      const i64 in_flight = std::max<i64>(1, max_in_flight(s, i));
+      best = std::max(best, pre + ((m - 1) / in_flight + 1) * round_trip + post + first_weight + first_tail);
+    }
+    const auto& next = timing.chunks[static_cast<std::size_t>(std::min(i + 1, chunks - 1))];
+    round_trip -= forward(a) + backward(a, split) + next.send_forward_ns + next.send_backward_ns;
+    pre += forward(a) + next.send_forward_ns;
+    post += backward(a, split) + next.send_backward_ns;
+  }
+  return best;
+}
+
+i64 peak_lower_bound_bytes(const PlanTiming& timing, const Schedule& s, std::int32_t stage) {
+  const i64 fixed = timing.stages[static_cast<std::size_t>(stage)].memory.total();
+  i64 smallest = 0, together = 0, most = 0;
+  for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
+    const auto& c = timing.chunks[static_cast<std::size_t>(pipeline_chunk(s, stage, k))];
+    smallest = k == 0 ? c.saved_bytes : std::min(smallest, c.saved_bytes);
+    together += c.saved_bytes, most = std::max(most, c.saved_bytes);
+  }
+  i64 flight;
+  if (s.virtual_stages == 1) {
+    flight = max_in_flight(s, stage) * smallest;
+  } else {
+    // every chunk holds its first micro-batch when the last chunk's forward ends; interleaved warm-up holds more of the smallest
+    flight = s.kind == ScheduleKind::interleaved ? std::max(together, std::int64_t{max_in_flight(s, stage)} * smallest) : most;
+  }
+  const i64 tensors = fixed + flight;
+  return tensors + static_cast<i64>(static_cast<double>(tensors) * timing.allocator_reserve);
+}
+
+}  // namespace espalier::cost

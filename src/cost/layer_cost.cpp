@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/layer_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "cost/collective.h"
+#include "cost/state_memory.h"
+
+namespace espalier::cost {
+namespace {
+
+/// Seconds of one layer, summed over its operators.
+struct Sums {
+  double forward = 0, input_gradient = 0, weight_gradient = 0, selective = 0;      // compute
+  double exposed_forward = 0, exposed_backward = 0, exposed_input = 0, exposed_weight = 0;  // joint backward | split backward
+  double hidden_forward = 0, hidden_backward = 0;
+  int kernels_forward = 0, kernels_input = 0, kernels_weight = 0;
+  void compute(double f, double b, int kf, int kb) {
+    forward += f, input_gradient += b, kernels_forward += kf, kernels_input += kb;
+  }
+  /// Communication that nothing hides.
+  void communicate(double f, double b, int kf, int kb) {
+    exposed_forward += f, exposed_backward += b, exposed_input += b, kernels_forward += kf, kernels_input += kb;
+  }
+};
+
+/// Everything the operator functions need for one layer kind.
+struct Scene {
+  const CostContext& c;
+  const Strategy& s;
+  LayerGeometry g;
+  Group tp, cp, ep, etp;
+  bool ulysses, megatron_sp;
+  double a;             // bytes per element
+  double split_tokens;  // tokens of split operators
+  double sequence_tokens;
+  double width;         // divisor of split widths
+};
+
+struct Hidden {
+  double exposed, hidden;
+};
+Hidden hide(double communication, double compute, Slowdown k) {
+  const double extra = pair_time(communication, compute, k) - compute;
+  return {extra, std::max(0.0, communication - extra)};
+}
+
+/// A tensor-parallel region: from the first column linear to the row linear that closes it.
+struct Region {
+  double column_forward = 0, column_input = 0, column_weight = 0;
+};
+
+void close_region(Sums& sum, const Scene& x, const Region& r, double row_forward, double row_input, double bytes) {
+  if (x.s.tp == 1 || x.ulysses) return;
+  const auto& levels = x.c.levels;
+  const Slowdown k = x.c.slowdown;
+  if (!x.megatron_sp) {
+    const double reduce = all_reduce_s(levels, x.tp, bytes);
+    const Hidden backward = hide(reduce, r.column_weight, k);
+    sum.exposed_forward += reduce;
+    sum.exposed_backward += backward.exposed, sum.hidden_backward += backward.hidden;
+    sum.exposed_input += reduce;
+    sum.kernels_forward += 1, sum.kernels_input += 1;
+    return;
+  }
+  const double gather = all_gather_s(levels, x.tp, bytes), scatter = reduce_scatter_s(levels, x.tp, bytes);
+  const Hidden again = hide(gather, r.column_input, k), reduce = hide(scatter, r.column_weight, k);
+  const Hidden weight = hide(gather, r.column_weight, k);
+  if (x.s.overlap.tp) {
+    const Hidden in = hide(gather, r.column_forward, k), out = hide(scatter, row_forward, k), dy = hide(gather, row_input, k);
+    sum.exposed_forward += in.exposed + out.exposed, sum.hidden_forward += in.hidden + out.hidden;
+    sum.exposed_backward += dy.exposed + again.exposed + reduce.exposed;
+    sum.hidden_backward += dy.hidden + again.hidden + reduce.hidden;
+    sum.exposed_input += dy.exposed + hide(scatter, r.column_input, k).exposed;
+  } else {
+    sum.exposed_forward += gather + scatter;
+    sum.exposed_backward += gather + again.exposed + reduce.exposed;
+    sum.hidden_backward += again.hidden + reduce.hidden;
+    sum.exposed_input += gather + scatter;
+  }
+  sum.exposed_weight += weight.exposed;
+  sum.kernels_forward += 2, sum.kernels_input += 3;
+}
+
+void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
+  const auto& d = x.c.rates;
+  double m = x.split_tokens, n = static_cast<double>(op.out), k = static_cast<double>(op.in);
+  if (op.cross) m *= static_cast<double>(x.g.cross_tokens) / static_cast<double>(std::max<std::int64_t>(1, x.g.tokens));
+  if (op.split == TpSplit::none) m = x.sequence_tokens;
+  if (op.split == TpSplit::vocab && x.g.padded_vocabulary > 0) n = static_cast<double>(x.g.padded_vocabulary);
+  if (op.split == TpSplit::column || op.split == TpSplit::vocab || op.split == TpSplit::heads) n /= x.width;
+  if (op.split == TpSplit::row) k /= x.width;
+  const double forward = gemm_s(d, m, n, k, x.a), input = forward;
+  const double weight = gemm_s(d, m, n, k, x.a, 2.0 * x.c.engine->states.gradient * n * k);
+  sum.compute(forward, input, 1, 1);
+  sum.weight_gradient += weight, sum.kernels_weight += 1;
+  if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
+    region.column_forward += forward, region.column_input += input, region.column_weight += weight;
+  }
+  const double boundary = x.a * x.split_tokens;
+  if (op.split == TpSplit::row) {
+    close_region(sum, x, region, forward, input, boundary * static_cast<double>(op.out));
+    region = Region{};
+  } else if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
+    // Output projection: gathers its input under SP, reduces the input gradient; its output stays split for the loss.
+    const double bytes = boundary * static_cast<double>(op.in);
+    if (x.megatron_sp) {
+      sum.communicate(all_gather_s(x.c.levels, x.tp, bytes), reduce_scatter_s(x.c.levels, x.tp, bytes), 1, 1);
+    } else {
+      sum.communicate(0, all_reduce_s(x.c.levels, x.tp, bytes), 0, 1);
+    }
+  }
+}
+
+void add_attention(Sums& sum, const Scene& x, const Operator& op) {
+  const auto& d = x.c.rates;
+  const double tokens = static_cast<double>(x.g.tokens), kv_tokens = static_cast<double>(op.cross ? x.g.cross_tokens : x.g.tokens);
+  const double all_keys = static_cast<double>(op.cross ? x.g.cross_keys : x.g.keys);
+  const double heads = static_cast<double>(op.heads) / x.s.tp, kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / x.s.tp);
+  const double qk = op.qk_dim, v = op.v_dim;
+  const bool fused = x.c.engine->activations == ActivationPolicy::fused_attention;
+  double forward, backward;
+  if (fused) {
+    const double keys = mean_keys(all_keys, static_cast<double>(op.window), op.causal);
+    const double flops = 2.0 * heads * (qk + v) * tokens * keys;
+    const double bytes = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
+    forward = attention_forward_s(d, flops, bytes), backward = attention_backward_s(d, flops, bytes);
+    sum.compute(forward, backward, 1, 3);
+  } else {
+    const double keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
+    const double scores = heads * tokens * keys, batch = heads * tokens / std::max(1.0, keys);
+    const double qk_s = batched_gemm_s(d, batch, keys, keys, qk, x.a), av_s = batched_gemm_s(d, batch, keys, v, keys, x.a);
+    const double soft = memory_bound_s(d, 2 * x.a * scores), drop = op.score_dropout ? memory_bound_s(d, (2 * x.a + 1) * scores) : 0;
+    forward = qk_s + av_s + soft + drop;
+    backward = 2 * (qk_s + av_s) + memory_bound_s(d, 3 * x.a * scores) + drop;
+    sum.compute(forward, backward, op.score_dropout ? 4 : 3, op.score_dropout ? 6 : 5);
+    sum.selective += forward;
+  }
+  const auto exchange = [&](const Group& group) {
+    // q, k, v in and the output back: four all-to-alls of what one rank holds.
+    const double bytes = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
+    const double t = 4 * all_to_all_s(x.c.levels, group, bytes / 4);
+    sum.communicate(t, t, 4, 4);
+  };
+  if (x.ulysses && x.s.tp > 1) exchange(x.tp);
+  if (x.s.cp > 1 && x.s.cp_kind == ContextParallelKind::all_to_all) exchange(x.cp);
+  if (x.s.cp > 1 && x.s.cp_kind == ContextParallelKind::ring) {
+    const double steps = x.s.cp - 1, bytes = x.a * kv_tokens * kv_heads * (qk + v);
+    const double under = steps / x.s.cp;
+    const Hidden f = hide(steps * ring_step_s(x.c.levels, x.cp, bytes), forward * under, x.c.slowdown);
+    const Hidden b = hide(steps * ring_step_s(x.c.levels, x.cp, 2 * bytes), backward * under, x.c.slowdown);
+    sum.exposed_forward += f.exposed, sum.hidden_forward += f.hidden;
+    sum.exposed_backward += b.exposed, sum.exposed_input += b.exposed, sum.hidden_backward += b.hidden;
+    sum.kernels_forward += static_cast<int>(2 * steps), sum.kernels_input += static_cast<int>(2 * steps);
+  }
+}
+
+double routed(const Scene& x, const Operator& op) { return x.sequence_tokens * op.top_k * x.g.imbalance; }
+
+void add_exchange(Sums& sum, const Scene& x, const Operator& op) {
+  const double bytes = x.a * routed(x, op) * static_cast<double>(op.in);
+  const double permute = memory_bound_s(x.c.rates, 2 * bytes);
+  sum.compute(permute, permute, 3, 3);
+  double t = all_to_all_s(x.c.levels, x.ep, bytes);
+  if (x.s.etp > 1) t += all_gather_s(x.c.levels, x.etp, bytes * x.s.etp);
+  sum.communicate(t, t, 1 + (x.s.etp > 1), 1 + (x.s.etp > 1));
+}
+
+void add_expert_linear(Sums& sum, const Scene& x, const Operator& op) {
+  const double local = static_cast<double>(op.experts) / x.s.ep;
+  const double m = routed(x, op) * x.s.etp / local;
+  double n = static_cast<double>(op.out), k = static_cast<double>(op.in);
+  (op.split == TpSplit::row ? k : n) /= x.s.etp;
+  const double forward = batched_gemm_s(x.c.rates, local, m, n, k, x.a);
+  sum.compute(forward, forward, 1, 1);
+  sum.weight_gradient += batched_gemm_s(x.c.rates, local, m, n, k, x.a, local * 2.0 * x.c.engine->states.gradient * n * k);
+  sum.kernels_weight += 1;
+}
+
+/// Memory-bound operators: bytes per token and feature read and written, forward and backward.
+void add_elementwise(Sums& sum, const Scene& x, const Operator& op, double tokens, double width) {
+  const auto& d = x.c.rates;
+  const double in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
+  double forward = 0, backward = 0;
+  switch (op.kind) {
+    case OperatorKind::norm: forward = 2 * x.a * in, backward = 3 * x.a * in; break;
+    case OperatorKind::activation:
+    case OperatorKind::expert_activation: forward = x.a * (in + out), backward = x.a * (2 * in + out); break;
+    case OperatorKind::residual: forward = 3 * x.a * in, backward = x.a * in; break;  // the sum's gradient is one addition
+    case OperatorKind::dropout: forward = in, backward = in; break;  // fused into the residual: the mask only
+    default: forward = 2 * x.a * in, backward = 2 * x.a * in; break;
+  }
+  const bool fused_away = op.kind == OperatorKind::dropout;
+  const double f = fused_away ? tokens * forward / d.memory : memory_bound_s(d, tokens * forward);
+  const double b = fused_away ? tokens * backward / d.memory : memory_bound_s(d, tokens * backward);
+  sum.compute(f, b, fused_away ? 0 : 1, fused_away ? 0 : 1);
+}
+
+void add_embedding(Sums& sum, const Scene& x, const Operator& op) {
+  const auto& d = x.c.rates;
+  const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
+  sum.compute(memory_bound_s(d, 2 * bytes), 0, 1, 0);
+  sum.weight_gradient += memory_bound_s(d, bytes * (1 + x.c.engine->states.gradient)), sum.kernels_weight += 1;
+  if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
+  if (x.megatron_sp) {
+    sum.communicate(reduce_scatter_s(x.c.levels, x.tp, bytes), all_gather_s(x.c.levels, x.tp, bytes), 1, 1);
+  } else {
+    sum.communicate(all_reduce_s(x.c.levels, x.tp, bytes), 0, 1, 0);
+  }
+}
+
+void add_cross_entropy(Sums& sum, const Scene& x, const Operator& op) {
+  double width = static_cast<double>(op.in);
+  if (op.split == TpSplit::vocab && x.g.padded_vocabulary > 0) width = static_cast<double>(x.g.padded_vocabulary);
+  if (op.split == TpSplit::vocab) width /= x.width;
+  // logits to fp32, maximum, exponential, sum; backward writes the gradient: 2 + 4 + 4 + 4 forward, 4 + 2 backward bytes per logit
+  const double logits = x.split_tokens * width;
+  sum.compute(memory_bound_s(x.c.rates, 14 * logits), memory_bound_s(x.c.rates, 6 * logits), 6, 2);
+  if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
+    sum.communicate(3 * all_reduce_s(x.c.levels, x.tp, 4.0 * x.split_tokens), 0, 3, 0);
+  }
+}
+
+void add_operator(Sums& sum, const Scene& x, const Operator& op, Region& region) {
+  const bool split = op.split != TpSplit::none;
+  const double tokens = split ? x.split_tokens : x.sequence_tokens, width = split ? x.width : 1.0;
+  const double before = sum.forward;
+  switch (op.kind) {
+    case OperatorKind::linear:
+    case OperatorKind::patch_embed: add_linear(sum, x, op, region); return;
+    case OperatorKind::attention: add_attention(sum, x, op); return;
+    case OperatorKind::embedding: add_embedding(sum, x, op); return;
+    case OperatorKind::cross_entropy: add_cross_entropy(sum, x, op); return;
+    case OperatorKind::dispatch:
+    case OperatorKind::combine: add_exchange(sum, x, op); return;
+    case OperatorKind::expert_linear: add_expert_linear(sum, x, op); return;
+    case OperatorKind::expert_activation: add_elementwise(sum, x, op, routed(x, op) * x.s.etp, x.s.etp); return;
+    case OperatorKind::router:
+      sum.compute(gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
+                  gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a), 5, 4);
+      sum.weight_gradient += gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a);
+      sum.kernels_weight += 1;
+      return;
+    case OperatorKind::norm:
+    case OperatorKind::activation:
+      add_elementwise(sum, x, op, tokens, width);
+      if (x.c.engine->activations == ActivationPolicy::fused_attention) sum.selective += sum.forward - before;
+      return;
+    case OperatorKind::rotary:
+    case OperatorKind::dropout:
+    case OperatorKind::residual:
+    case OperatorKind::pool: add_elementwise(sum, x, op, tokens, width); return;
+  }
+}
+
+std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
+
+PhaseTime phase(double compute, double exposed, double hidden, double launches_s) {
+  PhaseTime t;
+  t.compute_ns = ns(compute), t.exposed_ns = ns(exposed), t.hidden_ns = ns(hidden);
+  t.other_ns = std::max<std::int64_t>(0, ns(launches_s) - t.compute_ns - t.exposed_ns);
+  return t;
+}
+
+LayerCost cost_of(const Scene& x, const LayerKind& kind) {
+  Sums sum;
+  Region region;
+  for (const Operator& op : kind.operators) add_operator(sum, x, op, region);
+  const double launch = x.c.rates.launch * x.c.engine->launch_scale;
+  LayerCost cost;
+  cost.forward = phase(sum.forward, sum.exposed_forward, sum.hidden_forward, launch * sum.kernels_forward);
+  cost.backward = phase(sum.input_gradient + sum.weight_gradient, sum.exposed_backward, sum.hidden_backward,
+                        launch * (sum.kernels_input + sum.kernels_weight));
+  cost.backward_input = phase(sum.input_gradient, sum.exposed_input, 0, launch * sum.kernels_input);
+  cost.backward_weight = phase(sum.weight_gradient, sum.exposed_weight, 0, launch * sum.kernels_weight);
+  cost.recompute_selective = phase(sum.selective, 0, 0, 0);
+  cost.saved = saved_activations(kind, x.g, x.c.engine->activations);
+  cost.transient = transient_activations(kind, x.g);
+  return cost;
+}
+
+}  // namespace
+
+CostContext::CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e)
+    : model(&m), levels(cluster.levels()), rates(rates_of(cluster.groups.front().device, t.precision)), training(t), engine(&e),
+      world(cluster.devices()) {
+  const auto& efficiency = cluster.groups.front().device.efficiency;
+  slowdown = {efficiency.overlap_communication_slowdown, efficiency.overlap_compute_slowdown};
+  element_bytes = t.precision == Precision::fp32 || t.precision == Precision::tf32 ? 4 : 2;
+  for (std::size_t i = 0; i < m.layers.size(); ++i)
+    if (m.layer(i).stream == TokenStream::encoder) encoder_hidden = m.layer(i).hidden;
+}
+
+LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Strategy& s, std::int32_t micro_batch) {
+  LayerGeometry g;
+  g.keys = tokens_per_sample(kind, c.training.sequence);
+  g.tokens = g.keys * micro_batch / s.cp;
+  g.cross_keys = c.training.sequence.encoder;
+  g.cross_tokens = g.cross_keys * micro_batch / s.cp;
+  g.element_bytes = c.element_bytes;
+  g.split = s.tp;
+  g.sequence_split = s.sp == SequenceParallel::none ? 1 : s.tp;
+  g.expert_split = s.etp;
+  g.imbalance = c.training.moe_imbalance;
+  g.padded_vocabulary = padded_vocabulary(*c.model, *c.engine, s.weight_tp());
+  return g;
+}
+
+void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch, std::vector<LayerCost>& out) {
+  const auto& kinds = c.model->kinds;
+  out.resize(kinds.size());
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const LayerGeometry g = geometry_of(c, kinds[i], s, micro_batch);
+    const bool ulysses = s.sp == SequenceParallel::ulysses;
+    const double tokens = static_cast<double>(g.tokens);
+    const Scene scene{c, s, g, tp_group(c.levels, s), cp_group(c.levels, s), ep_group(c.levels, s, stages),
+                      place_group(c.levels, s.etp, 1), ulysses, s.sp == SequenceParallel::megatron,
+                      static_cast<double>(c.element_bytes), ulysses ? tokens / s.tp : tokens,
+                      tokens / g.sequence_split, static_cast<double>(s.weight_tp())};
+    out[i] = cost_of(scene, kinds[i]);
+    const ParameterElements p = parameters_on_rank(*c.model, kinds[i], *c.engine, s);
+    out[i].dense_parameters = p.dense, out[i].expert_parameters = p.expert;
+    const std::int64_t boundary = boundary_elements(kinds[i], c.training.sequence, c.encoder_hidden) * micro_batch;
+    out[i].boundary_bytes = (boundary * c.element_bytes / s.cp + g.sequence_split - 1) / g.sequence_split;
+  }
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time and memory of one layer kind under one strategy, for one micro-batch on one rank: the unit from which chunks are summed.
+//
+// Compute: operator_cost.h. Communication inside the layer:
+//   TP, sp = none       forward all-reduce after each row linear; backward all-reduce of the input gradient beside the weight
+//                       gradient of the column linear (Megatron's asynchronous all-reduce)
+//   TP, sp = megatron   forward all-gather before the column linear, reduce-scatter after the row linear; backward all-gather of
+//                       dY, a second all-gather of X beside the input gradient, reduce-scatter of dX beside the weight gradient
+//   Ulysses             all-to-all of q, k, v and of the output around attention, forward and backward
+//   CP ring             cp − 1 steps of K and V beside the attention of the previous block; backward twice the bytes (K, V and their gradients)
+//   CP all-to-all       as Ulysses, over the cp group
+//   EP                  all-to-all before and after the experts, forward and backward; etp: all-gather and reduce-scatter around
+// overlap.tp: forward and backward all-gather / reduce-scatter run beside the GEMM they feed or drain (overlap.h).
+// Launches: kernels of the phase · kernel_launch; what exceeds the GPU time of the phase is `other` (the GPU waits for the CPU).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/activation_memory.h"
+#include "cost/operator_cost.h"
+#include "cost/overlap.h"
+#include "cost/timing.h"
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+#include "espalier/plan.h"
+#include "plan/engine.h"
+
+namespace espalier::cost {
+
+struct LayerCost {
+  PhaseTime forward, backward, backward_input, backward_weight;
+  PhaseTime recompute_selective;  ///< added to backward (and backward_input)
+  SavedBytes saved;
+  TransientBytes transient;
+  std::int64_t dense_parameters = 0;   ///< elements on this rank, before ZeRO
+  std::int64_t expert_parameters = 0;
+  std::int64_t boundary_bytes = 0;     ///< message to the next chunk when it is on another rank
+};
+
+/// Inputs that do not change during a search; immutable, shared by threads.
+struct CostContext {
+  const Model* model = nullptr;
+  std::vector<FabricLevel> levels;
+  DeviceRates rates;
+  Slowdown slowdown;
+  Training training;
+  const EngineModel* engine = nullptr;
+  std::int64_t world = 1;
+  std::int64_t encoder_hidden = 0;
+  std::int32_t element_bytes = 2;
+
+  CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e);
+};
+
+/// Geometry of a kind: local tokens and divisors.
+LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Strategy& s, std::int32_t micro_batch);
+
+/// Costs of every kind of the model; `out` is resized to kinds.size(). Uses tp, sp, cp, cp_kind, ep, etp, dp, order, overlap.tp.
+void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch, std::vector<LayerCost>& out);
+
+}  // namespace espalier::cost

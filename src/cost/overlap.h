@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communication beside compute. A communication of stand-alone length c beside compute of stand-alone length w slow each other
+// down by κ_c, κ_w ≥ 1 while both run (processor sharing; form of Galvatron, Miao et al. 2022, §overlap):
+//     pair(c, w) = w·κ_w + (c − w·κ_w/κ_c)   if c·κ_c ≥ w·κ_w      (compute ends first)
+//                = c·κ_c + (w − c·κ_c/κ_w)   otherwise
+// For 1/κ_c + 1/κ_w ≥ 1: max(c, w) ≤ pair ≤ c + w; κ = 1 gives the maximum. Stronger factors (which only a measured device may
+// have) would make overlap worse than one after the other; then they are run serially: pair = c + w.
+#pragma once
+
+#include <algorithm>
+
+namespace espalier::cost {
+
+struct Slowdown {
+  double communication = 1.0;  ///< κ_c
+  double compute = 1.0;        ///< κ_w
+};
+
+inline double pair_time(double c, double w, Slowdown k) {
+  const double together = c * k.communication >= w * k.compute
+                              ? w * k.compute + (c - w * k.compute / k.communication)
+                              : c * k.communication + (w - c * k.communication / k.compute);
+  return std::min(together, c + w);
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/placement.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace espalier::cost {
+namespace {
+
+std::int64_t run_members(std::int64_t count, std::int64_t stride, std::int64_t span) {
+  if (count <= 1) return 1;
+  const std::int64_t extent = count * stride;
+  if (span % extent == 0) return count;
+  if (extent % span == 0) return std::max<std::int64_t>(1, span / stride);
+  return std::max<std::int64_t>(1, std::gcd(extent, span) / stride);
+}
+
+/// A stage's devices in the order of its coordinates: `inner` consecutive ones, repeated `outer` times at `outer_stride`.
+struct StageLayout {
+  std::int64_t inner, outer, outer_stride;
+};
+
+StageLayout stage_layout(const Strategy& s, std::int32_t stages) {
+  const std::int64_t tp_cp = std::int64_t{s.tp} * s.cp;
+  if (s.order == RankOrder::tp_cp_pp_dp) return {tp_cp, s.dp, tp_cp * stages};
+  return {tp_cp * s.dp, 1, 0};
+}
+
+/// `count` ranks at `stride` in the stage's own order, placed on the fabric.
+Group place_in_stage(const std::vector<FabricLevel>& levels, const StageLayout& layout, std::int64_t count, std::int64_t stride) {
+  const std::int64_t fit = std::max<std::int64_t>(1, layout.inner / stride);
+  if (stride >= layout.inner) return place_group(levels, 1, 1, count, layout.outer_stride * std::max<std::int64_t>(1, stride / layout.inner));
+  if (count <= fit || layout.outer == 1) return place_group(levels, count, stride);
+  return place_group(levels, fit, stride, count / fit, layout.outer_stride);
+}
+
+/// Stride of the data ranks in the stage's own order. tp_dp_cp and tp_cp_dp both put them right after tp.
+std::int64_t data_stride(const Strategy& s) { return s.sp == SequenceParallel::ulysses ? 1 : s.tp; }
+
+}  // namespace
+
+Group place_group(const std::vector<FabricLevel>& levels, std::int64_t inner, std::int64_t inner_stride, std::int64_t outer,
+                  std::int64_t outer_stride) {
+  ESPALIER_CHECK(static_cast<int>(levels.size()) <= kMaxLevels);
+  Group group;
+  group.size = inner * outer;
+  group.levels = static_cast<int>(levels.size());
+  for (int k = 0; k < group.levels; ++k) {
+    const std::int64_t span = levels[static_cast<std::size_t>(k)].span;
+    group.members[static_cast<std::size_t>(k)] =
+        run_members(inner, inner_stride, span) * run_members(outer, outer_stride, span);
+  }
+  if (group.levels > 0) group.members[static_cast<std::size_t>(group.levels - 1)] = group.size;
+  return group;
+}
+
+Group tp_group(const std::vector<FabricLevel>& levels, const Strategy& s) { return place_group(levels, s.tp, 1); }
+
+Group cp_group(const std::vector<FabricLevel>& levels, const Strategy& s) {
+  const std::int64_t stride = s.order == RankOrder::tp_dp_cp_pp ? std::int64_t{s.tp} * s.dp : s.tp;
+  return place_group(levels, s.cp, stride);
+}
+
+Group data_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, std::int64_t ranks) {
+  return place_in_stage(levels, stage_layout(s, stages), ranks, data_stride(s));
+}
+
+Group replica_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages) {
+  const std::int64_t shard = std::max<std::int32_t>(1, s.shard);
+  return place_in_stage(levels, stage_layout(s, stages), s.data_ranks() / shard, data_stride(s) * shard);
+}
+
+Group ep_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages) {
+  return place_in_stage(levels, stage_layout(s, stages), s.ep, s.etp);
+}
+
+Group expert_data_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages) {
+  return place_in_stage(levels, stage_layout(s, stages), s.expert_data_ranks(), std::int64_t{s.ep} * s.etp);
+}
+
+int stage_link_level(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, std::int32_t from,
+                     std::int32_t to) {
+  const StageLayout layout = stage_layout(s, stages);
+  const std::int64_t stride = layout.inner;  // both orders: the next stage begins after `inner` devices
+  const std::int64_t a = std::min(from, to) * stride, b = std::max(from, to) * stride;
+  const std::int64_t block = stride * stages;  // repeated by dp in tp_cp_pp_dp
+  for (int k = 0; k < static_cast<int>(levels.size()); ++k) {
+    const std::int64_t span = levels[static_cast<std::size_t>(k)].span;
+    const bool aligned = layout.outer == 1 || span % block == 0 || block % span == 0;
+    const bool first = a / span == b / span;
+    const bool last = (a + stride - 1) / span == (b + stride - 1) / span;
+    if (aligned && first && last) return k;
+  }
+  return static_cast<int>(levels.size()) - 1;
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a process group lies in the fabric.
+//
+// A group is inner · outer ranks: device = base + i·inner_stride + j·outer_stride, i < inner, j < outer. At a fabric level of
+// span S (devices of one domain) `members[k]` ranks of the group share a domain. If the group's extent divides the span, or the
+// span divides it, that number is exact; otherwise groups straddle domains and the worst one counts: gcd(extent, S)/stride ≥ 1.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "espalier/cluster.h"
+#include "espalier/plan.h"
+
+namespace espalier::cost {
+
+inline constexpr int kMaxLevels = 6;
+
+struct Group {
+  std::int64_t size = 1;
+  int levels = 0;
+  std::array<std::int64_t, kMaxLevels> members{};  ///< ranks of the group in one domain of level k; the last equals size
+};
+
+Group place_group(const std::vector<FabricLevel>& levels, std::int64_t inner, std::int64_t inner_stride, std::int64_t outer = 1,
+                  std::int64_t outer_stride = 0);
+
+/// The groups of a strategy. Device order per RankOrder, innermost first; pp = stages.
+Group tp_group(const std::vector<FabricLevel>& levels, const Strategy& s);
+Group cp_group(const std::vector<FabricLevel>& levels, const Strategy& s);
+/// All ranks with the same dense weights (dp·cp, ·tp with Ulysses), or the innermost `shard` of them.
+Group data_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, std::int64_t ranks);
+/// The ranks left after `shard`: replicas of one shard (hybrid sharding).
+Group replica_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages);
+/// Expert grid of a stage: etp innermost, then ep, then the expert replicas.
+Group ep_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages);
+Group expert_data_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages);
+
+/// Lowest level over which neighbouring stages `stage` and `stage`+1 (modulo p) talk, worst pair.
+int stage_link_level(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, std::int32_t from,
+                     std::int32_t to);
+
+}  // namespace espalier::cost

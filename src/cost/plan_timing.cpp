@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/plan_timing.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
+#include "cost/collective.h"
+#include "cost/state_memory.h"
+#include "plan/lowering_facts.h"
+#include "plan/split.h"
+
+namespace espalier::cost {
+namespace {
+
+constexpr std::size_t kMaxKinds = 64;
+
+std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
+
+PhaseTime times(const PhaseTime& t, std::int64_t n) {
+  return {t.compute_ns * n, t.exposed_ns * n, t.other_ns * n, t.hidden_ns * n};
+}
+
+/// ZeRO communication of one layer kind within a chunk, per micro-batch.
+struct ZeroTime {
+  PhaseTime forward, backward;
+  std::int64_t gather_ns = 0, reduce_ns = 0;
+};
+
+/// The data-parallel groups of a configuration.
+struct DataGroups {
+  Group shard, replica, expert_shard, expert_replica;
+  bool sharded;
+};
+
+DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t stages) {
+  const std::int64_t shard = s.zero > 0 ? s.shard : s.data_ranks();
+  DataGroups g;
+  g.sharded = s.zero > 0;
+  g.shard = data_group(c.levels, s, stages, shard);
+  g.replica = replica_group(c.levels, s, stages);
+  if (s.zero == 0) g.replica = Group{};
+  const std::int64_t expert_ranks = s.expert_data_ranks();
+  g.expert_shard = expert_data_group(c.levels, s, stages);
+  g.expert_replica = Group{};
+  if (s.zero > 0) {
+    // Experts shard over the part of their replicas that the dense shard group covers; placed like the whole replica group.
+    const std::int64_t expert_shard = std::gcd(shard, expert_ranks);
+    g.expert_replica = g.expert_shard;
+    g.expert_shard.size = expert_shard;
+    g.expert_replica.size = expert_ranks / expert_shard;
+    for (int k = 0; k < g.expert_shard.levels; ++k) {
+      auto& inside = g.expert_shard.members[static_cast<std::size_t>(k)];
+      auto& outside = g.expert_replica.members[static_cast<std::size_t>(k)];
+      outside = std::max<std::int64_t>(1, inside / expert_shard);
+      inside = std::min(inside, expert_shard);
+    }
+  }
+  return g;
+}
+
+double gather_s(const CostContext& c, const DataGroups& g, double dense_bytes, double expert_bytes) {
+  double t = 0;
+  if (dense_bytes > 0) t += all_gather_s(c.levels, g.shard, dense_bytes);
+  if (expert_bytes > 0) t += all_gather_s(c.levels, g.expert_shard, expert_bytes);
+  return t;
+}
+
+/// Reduction at the end of the step: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over
+/// the replicas with ZeRO 1; the replicas' part alone when the shard group reduces per micro-batch (ZeRO ≥ 2).
+double reduce_s(const CostContext& c, const DataGroups& g, const Strategy& s, double dense_bytes, double expert_bytes) {
+  double t = 0;
+  const auto one = [&](const Group& shard, const Group& replica, double bytes) {
+    if (bytes <= 0) return;
+    if (!g.sharded) {
+      t += all_reduce_s(c.levels, shard, bytes);
+      return;
+    }
+    if (s.zero == 1) t += reduce_scatter_s(c.levels, shard, bytes);
+    t += all_reduce_s(c.levels, replica, bytes / static_cast<double>(shard.size));
+  };
+  one(g.shard, g.replica, dense_bytes);
+  one(g.expert_shard, g.expert_replica, expert_bytes);
+  return t;
+}
+
+void hide_into(PhaseTime& phase, double communication, double compute, Slowdown k) {
+  const double extra = pair_time(communication, compute, k) - compute;
+  phase.exposed_ns += ns(extra);
+  phase.hidden_ns += ns(std::max(0.0, communication - extra));
+}
+
+ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l) {
+  ZeroTime z;
+  if (s.zero < 2) return z;
+  const double dense = static_cast<double>(l.dense_parameters), expert = static_cast<double>(l.expert_parameters);
+  const double gather = s.zero >= 3 ? gather_s(c, g, dense * states.gather, expert * states.gather) : 0.0;
+  double reduce = 0;
+  if (dense > 0) reduce += reduce_scatter_s(c.levels, g.shard, dense * states.reduce);
+  if (expert > 0) reduce += reduce_scatter_s(c.levels, g.expert_shard, expert * states.reduce);
+  const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9, backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
+  if (s.overlap.param_gather) {
+    hide_into(z.forward, gather, forward, c.slowdown);
+  } else {
+    z.forward.exposed_ns += ns(gather), z.backward.exposed_ns += ns(gather);
+  }
+  double beside = s.overlap.param_gather ? gather : 0.0;
+  if (s.overlap.grad_reduce) beside += reduce;
+  else z.backward.exposed_ns += ns(reduce);
+  hide_into(z.backward, beside, backward, c.slowdown);
+  z.gather_ns = s.overlap.param_gather ? ns(gather) : 0;
+  z.reduce_ns = s.overlap.grad_reduce ? ns(reduce) : 0;
+  return z;
+}
+
+struct Assembly {
+  const CostContext& c;
+  const Strategy& s;
+  const SplitTable& split;
+  const std::vector<LayerCost>& layers;
+  StatePolicy states;
+  DataGroups groups;
+  std::array<ZeroTime, kMaxKinds> zero;
+  std::int32_t kinds;
+};
+
+/// Sums layers of one chunk: time, memory, and its parameter elements.
+ParameterElements fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming& t) {
+  t = ChunkTiming{};
+  ParameterElements elements;
+  std::int64_t recompute_peak = 0;
+  const Recompute& r = x.s.recompute;
+  for (std::int32_t k = 0; k < x.kinds; ++k) {
+    const std::int64_t n = x.split.count(chunk, k);
+    if (n == 0) continue;
+    const LayerCost& l = x.layers[static_cast<std::size_t>(k)];
+    const ZeroTime& z = x.zero[static_cast<std::size_t>(k)];
+    const bool block = x.c.model->kinds[static_cast<std::size_t>(k)].role == LayerRole::block;
+    t.forward += times(l.forward, n), t.forward += times(z.forward, n);
+    t.backward += times(l.backward, n), t.backward += times(z.backward, n);
+    t.backward_input += times(l.backward_input, n);
+    t.backward_weight += times(l.backward_weight, n);
+    std::int64_t saved = l.saved.none * n;
+    if (block && r.kind == RecomputeKind::selective) {
+      saved = l.saved.selective * n;
+      t.backward += times(l.recompute_selective, n), t.backward_input += times(l.recompute_selective, n);
+      recompute_peak = std::max(recompute_peak, l.saved.none - l.saved.selective);
+    } else if (block && r.kind == RecomputeKind::full) {
+      const std::int64_t again = x.split.leading(chunk, k, r.layers);
+      saved += again * (l.saved.full - l.saved.none);
+      t.backward += times(l.forward, again), t.backward_input += times(l.forward, again);
+      if (again > 0) recompute_peak = std::max(recompute_peak, l.saved.none - l.saved.full);
+    }
+    t.saved_bytes += saved;
+    t.forward_transient_bytes = std::max(t.forward_transient_bytes, l.transient.forward);
+    t.backward_transient_bytes = std::max(t.backward_transient_bytes, l.transient.backward);
+    elements.dense += l.dense_parameters * n, elements.expert += l.expert_parameters * n;
+  }
+  t.backward_transient_bytes += recompute_peak;
+  t.saved_after_input_bytes = t.saved_bytes;  // weight gradients need inputs and output gradients: nothing is freed in between
+  const ZeroTime& first = x.zero[static_cast<std::size_t>(x.c.model->layers[static_cast<std::size_t>(x.split.first(chunk))])];
+  t.forward.exposed_ns += first.gather_ns;
+  t.backward.exposed_ns += first.reduce_ns;
+  const std::int64_t pass = ns(kPassLaunches * x.c.rates.launch);
+  t.forward.other_ns += pass, t.backward.other_ns += pass, t.backward_input.other_ns += pass;
+  return elements;
+}
+
+double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
+  const double shard = s.zero > 0 ? static_cast<double>(s.shard) : 1.0;
+  const double expert_shard = s.zero > 0 ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
+  const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
+  const double bytes = 2.0 * p.gradient + 2.0 * p.master + 2.0 * p.optimizer + p.parameter;
+  // one pass for the gradient norm, then the fused update: a few launches
+  return memory_bound_s(c.rates, elements * bytes) + 8 * c.rates.launch;
+}
+
+void fill_stage_buffers(const Assembly& x, std::int32_t stages, std::int64_t message, StageTiming& stage) {
+  std::int64_t buffers = stages > 1 ? 2 * message : 0;  // one receive and one send in flight
+  std::int64_t largest = 0;
+  for (const LayerCost& l : x.layers) largest = std::max(largest, l.dense_parameters + l.expert_parameters);
+  if (x.s.zero >= 3) buffers += 2 * largest * x.states.gather;  // the layer in use and the one being gathered
+  if (x.s.zero >= 2) buffers += largest * x.states.reduce;      // the layer's full gradient before its reduce-scatter
+  stage.memory.communication_buffers = buffers;
+}
+
+}  // namespace
+
+SplitTable::SplitTable(const Model& model, const std::vector<std::int32_t>& first)
+    : first_(first), kinds_(model.kinds.size()), layers_(static_cast<std::int32_t>(model.layers.size())) {
+  ESPALIER_CHECK(kinds_ <= kMaxKinds && !first.empty() && first.front() == 0);
+  counts_.assign(first_.size() * kinds_, 0);
+  blocks_.assign(first_.size(), 0);
+  first_block_.assign(first_.size(), 0);
+  bool seen = false;
+  for (std::int32_t c = 0; c < chunks(); ++c) {
+    first_block_[static_cast<std::size_t>(c)] = static_cast<std::int32_t>(block_kinds_.size());
+    for (std::int32_t i = this->first(c); i <= last(c); ++i) {
+      const std::int32_t kind = model.layers[static_cast<std::size_t>(i)];
+      ++counts_[static_cast<std::size_t>(c) * kinds_ + static_cast<std::size_t>(kind)];
+      if (model.layer(static_cast<std::size_t>(i)).role != LayerRole::block) continue;
+      if (seen && kind != block_kind_) uniform_blocks_ = false;
+      if (!seen) block_kind_ = kind, seen = true;
+      block_kinds_.push_back(kind);
+      ++blocks_[static_cast<std::size_t>(c)];
+    }
+    most_blocks_ = std::max(most_blocks_, blocks_[static_cast<std::size_t>(c)]);
+    layer_counts_.push_back(last(c) - this->first(c) + 1);
+  }
+}
+
+std::int32_t SplitTable::leading(std::int32_t chunk, std::int32_t kind, std::int32_t blocks) const {
+  const std::int32_t n = std::min(blocks, this->blocks(chunk));
+  if (uniform_blocks_) return kind == block_kind_ ? n : 0;
+  const auto* begin = block_kinds_.data() + first_block_[static_cast<std::size_t>(chunk)];
+  return static_cast<std::int32_t>(std::count(begin, begin + n, kind));
+}
+
+SplitTable split_of(const Model& model, const Plan& plan) {
+  std::vector<std::int32_t> first(static_cast<std::size_t>(plan.schedule.stages) * plan.schedule.virtual_stages);
+  for (std::int32_t i = 0; i < plan.schedule.stages; ++i)
+    for (std::int32_t k = 0; k < plan.schedule.virtual_stages; ++k)
+      first[static_cast<std::size_t>(pipeline_chunk(plan.schedule, i, k))] =
+          plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].first;
+  return {model, first};
+}
+
+SplitTable split_for(const Model& model, const Training& training, const EngineModel& engine, std::int32_t chunks) {
+  return {model, split_layers(model, training.sequence, engine.split, chunks)};
+}
+
+void lowering_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split, Lowering& out) {
+  lowering_facts(model, s, schedule, split.layer_counts(), out);
+}
+
+PhaseTime part_of(const PhaseTime& whole, int piece, int pieces) {
+  const auto cut = [&](std::int64_t v) { return v * (piece + 1) / pieces - v * piece / pieces; };
+  return {cut(whole.compute_ns), cut(whole.exposed_ns), cut(whole.other_ns), cut(whole.hidden_ns)};
+}
+
+void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
+                 const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out) {
+  Assembly x{c, s, split, layers, states_of(*c.engine, c.training), data_groups(c, s, schedule.stages), {},
+             static_cast<std::int32_t>(layers.size())};
+  for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k]);
+  const std::int32_t p = schedule.stages, chunks = split.chunks();
+  out.chunks.resize(static_cast<std::size_t>(chunks));
+  out.stages.assign(static_cast<std::size_t>(p), StageTiming{});
+  std::int64_t message = 0;
+  for (std::int32_t i = 0; i < chunks; ++i) {
+    ChunkTiming& t = out.chunks[static_cast<std::size_t>(i)];
+    ParameterElements e = fill_chunk(x, i, t);
+    const std::int32_t stage = place_of_chunk(schedule, i).stage;
+    if (i > 0) {
+      const std::int32_t before = place_of_chunk(schedule, i - 1).stage;
+      const std::int32_t kind = c.model->layers[static_cast<std::size_t>(split.first(i) - 1)];
+      if (before != stage) {
+        const std::int64_t bytes = layers[static_cast<std::size_t>(kind)].boundary_bytes;
+        message = std::max(message, bytes);
+        const int level = stage_link_level(c.levels, s, p, before, stage);
+        t.send_forward_ns = t.send_backward_ns = ns(point_to_point_s(c.levels, level, static_cast<double>(bytes)));
+      }
+    }
+    if (i == chunks - 1 && lowering.tied_reduce) e.dense += tied_table_elements(*c.model, *c.engine, s);
+    const double pieces = lowering.pieces[static_cast<std::size_t>(i)];
+    const double dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
+    if (lowering.reduce_gradients)
+      t.grad_reduce_ns = ns(reduce_s(c, x.groups, s, dense * x.states.reduce / pieces, expert * x.states.reduce / pieces));
+    if (lowering.gather_parameters)
+      t.param_gather_ns = ns(gather_s(c, x.groups, dense * x.states.gather / pieces, expert * x.states.gather / pieces));
+    auto& held = out.stages[static_cast<std::size_t>(stage)];
+    held.dense_parameters += e.dense, held.expert_parameters += e.expert;
+  }
+  for (std::int32_t i = 0; i < p; ++i) {
+    StageTiming& stage = out.stages[static_cast<std::size_t>(i)];
+    const ParameterElements e{stage.dense_parameters, stage.expert_parameters};
+    stage.memory = state_memory(e, x.states, s);
+    fill_stage_buffers(x, p, message, stage);
+    stage.optimizer_ns = ns(optimizer_s(c, x.states, e, s));
+    if (lowering.tied_reduce) {
+      const double bytes = static_cast<double>(tied_table_elements(*c.model, *c.engine, s)) * x.states.reduce;
+      stage.tied_reduce_ns = ns(point_to_point_s(c.levels, stage_link_level(c.levels, s, p, 0, p - 1), bytes));
+    }
+  }
+  out.compute_slowdown = c.slowdown.compute;
+  out.communication_slowdown = c.slowdown.communication;
+  out.allocator_reserve = c.engine->allocator_reserve;
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// From layer costs to the PlanTiming of a whole configuration: what the simulator runs on, and what every bound is made of.
+//
+// Chunk time = Σ layers; ZeRO communication inside a chunk (stage 2: gradient reduce-scatter per micro-batch; stage 3: parameter
+// all-gather in forward and backward too) runs layer by layer beside compute when `overlap` says so, else exposed; the first
+// gather and the last reduction of a chunk are never hidden. Full recomputation adds the forward of the first `layers` blocks of
+// each chunk to its backward. Per chunk pass `kPassLaunches` kernel launches of framework overhead.
+// Optimizer: memory-bound over its state, (g + 2·master + 2·moments + p + g for the gradient norm) bytes per element of the shard.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/layer_cost.h"
+#include "cost/timing.h"
+#include "plan/program.h"
+
+namespace espalier::cost {
+
+inline constexpr int kPassLaunches = 4;
+
+/// A split of the model's layers into p·v chunks, with what is needed to sum costs over a chunk quickly.
+class SplitTable {
+ public:
+  SplitTable() = default;
+  /// `first[c]` = first layer of pipeline chunk c.
+  SplitTable(const Model& model, const std::vector<std::int32_t>& first);
+  [[nodiscard]] std::int32_t chunks() const { return static_cast<std::int32_t>(first_.size()); }
+  [[nodiscard]] std::int32_t first(std::int32_t chunk) const { return first_[static_cast<std::size_t>(chunk)]; }
+  [[nodiscard]] std::int32_t last(std::int32_t chunk) const {
+    return chunk + 1 < chunks() ? first(chunk + 1) - 1 : layers_ - 1;
+  }
+  /// Layers of each chunk.
+  [[nodiscard]] const std::vector<std::int32_t>& layer_counts() const { return layer_counts_; }
+  [[nodiscard]] std::int32_t count(std::int32_t chunk, std::int32_t kind) const { return at(counts_, chunk, kind); }
+  /// Blocks of `kind` among the first `blocks` blocks of the chunk.
+  [[nodiscard]] std::int32_t leading(std::int32_t chunk, std::int32_t kind, std::int32_t blocks) const;
+  [[nodiscard]] std::int32_t blocks(std::int32_t chunk) const { return blocks_[static_cast<std::size_t>(chunk)]; }
+  [[nodiscard]] std::int32_t most_blocks() const { return most_blocks_; }
+
+ private:
+  [[nodiscard]] std::int32_t at(const std::vector<std::int32_t>& table, std::int32_t chunk, std::int32_t kind) const {
+    return table[static_cast<std::size_t>(chunk) * kinds_ + static_cast<std::size_t>(kind)];
+  }
+  std::vector<std::int32_t> first_, layer_counts_, counts_, blocks_, block_kinds_, first_block_;
+  std::size_t kinds_ = 0;
+  std::int32_t layers_ = 0, most_blocks_ = 0;
+  bool uniform_blocks_ = true;  ///< all blocks of one kind: the common case
+  std::int32_t block_kind_ = 0;
+};
+
+/// Split of a plan as it stands, or the engine's split for p·v chunks.
+SplitTable split_of(const Model& model, const Plan& plan);
+SplitTable split_for(const Model& model, const Training& training, const EngineModel& engine, std::int32_t chunks);
+
+/// Lowering facts of a configuration without building a Plan; equals lowering_of(make_uniform_plan(…)).
+void lowering_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split, Lowering& out);
+
+/// Fills `out` (reusing its memory). `layers` = layer_costs of the same strategy and micro-batch.
+void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
+                 const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out);
+
+}  // namespace espalier::cost

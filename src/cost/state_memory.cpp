@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/state_memory.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace espalier::cost {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::int64_t padded_vocabulary(const Model& model, const EngineModel& engine, std::int32_t weight_tp) {
+  if (model.vocabulary == 0) return 0;
+  const std::int64_t multiple = std::int64_t{std::max(1, engine.vocabulary_multiple)} * weight_tp;
+  return ceil_div(model.vocabulary, multiple) * multiple;
+}
+
+ParameterElements parameters_on_rank(const Model& model, const LayerKind& kind, const EngineModel& engine, const Strategy& s) {
+  ParameterElements e;
+  const std::int64_t tp = s.weight_tp();
+  for (const Operator& op : kind.operators) {
+    if (op.kind == OperatorKind::expert_linear) {
+      e.expert += ceil_div(op.parameters, std::int64_t{s.ep} * s.etp);
+    } else if (op.split == TpSplit::vocab && model.vocabulary > 0 && op.parameters % model.vocabulary == 0) {
+      e.dense += op.parameters / model.vocabulary * (padded_vocabulary(model, engine, s.weight_tp()) / tp);
+    } else if (op.split == TpSplit::none) {
+      e.dense += op.parameters;
+    } else {
+      e.dense += op.parameters_unsplit + ceil_div(op.parameters - op.parameters_unsplit, tp);
+    }
+  }
+  return e;
+}
+
+std::int64_t tied_table_elements(const Model& model, const EngineModel& engine, const Strategy& s) {
+  if (!model.tied_embeddings || model.vocabulary == 0) return 0;
+  for (const Operator& op : model.layer(0).operators)
+    if (op.kind == OperatorKind::embedding && op.split == TpSplit::vocab)
+      return op.out * (padded_vocabulary(model, engine, s.weight_tp()) / s.weight_tp());
+  return 0;
+}
+
+StatePolicy states_of(const EngineModel& engine, const Training& training) {
+  StatePolicy states = engine.states;
+  if (training.precision == Precision::fp32 || training.precision == Precision::tf32) {
+    states.parameter = 4, states.gradient = 4, states.master = 0, states.reduce = 4, states.gather = 4;
+  }
+  if (training.optimizer == "sgd") states.optimizer = 4;  // momentum
+  return states;
+}
+
+StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states, const Strategy& s) {
+  const std::int64_t shard = s.zero > 0 ? s.shard : 1;
+  const std::int64_t expert_shard = std::gcd(shard, s.expert_data_ranks());
+  const auto sharded = [&](bool yes) {
+    return yes ? ceil_div(e.dense, shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
+  };
+  StaticMemory m;
+  m.parameters = states.parameter * sharded(s.zero >= 3);
+  m.gradients = states.gradient * sharded(s.zero >= 2);
+  m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(s.zero >= 1);
+  return m;
+}
+
+}  // namespace espalier::cost

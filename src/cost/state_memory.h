@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters, gradients, master weights and optimizer state of a rank.
+//
+// Elements of an operator on a rank: unsplit + ⌈(parameters − unsplit)/tp⌉; vocabulary tables are padded to a multiple of
+// engine.vocabulary_multiple·tp rows first; experts: ⌈parameters/(ep·etp)⌉. With Ulysses weights are replicated over tp.
+// Bytes, D = dense elements, E = expert elements of a stage, s = ZeRO shard group, s_e = gcd(s, expert data ranks):
+//     parameters   p·(D/s + E/s_e if zero = 3 else D + E)          gradients  g·(sharded if zero ≥ 2)
+//     optimizer    (master + moments)·(sharded if zero ≥ 1)        (Rajbhandari et al. 2020, ZeRO)
+#pragma once
+
+#include <cstdint>
+
+#include "cost/timing.h"
+#include "espalier/model.h"
+#include "espalier/plan.h"
+#include "plan/engine.h"
+
+namespace espalier::cost {
+
+struct ParameterElements {
+  std::int64_t dense = 0, expert = 0;
+};
+ParameterElements parameters_on_rank(const Model& model, const LayerKind& kind, const EngineModel& engine, const Strategy& s);
+/// Elements of the token embedding on a rank: the second copy a tied model keeps on its last stage.
+std::int64_t tied_table_elements(const Model& model, const EngineModel& engine, const Strategy& s);
+/// Vocabulary rows after padding, over all tp ranks.
+std::int64_t padded_vocabulary(const Model& model, const EngineModel& engine, std::int32_t weight_tp);
+
+/// Bytes per element of the states under a precision (fp32: no separate master copy).
+StatePolicy states_of(const EngineModel& engine, const Training& training);
+
+/// parameters, gradients, optimizer of a stage that holds `elements`; the other fields are left 0.
+StaticMemory state_memory(const ParameterElements& elements, const StatePolicy& states, const Strategy& s);
+
+}  // namespace espalier::cost
