@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipeline schedules: in which order the compute steps of a stage run. No communication, no pieces, no times; lower.cpp adds them.
+//
+// One family a file (schedule_<family>.cpp), each with its source and the idle time it reaches. Symbols: p stages, i the stage
+// (0 … p−1), m micro-batches, v chunks a stage; F, B, W the times of forward, input gradient and weight gradient of a stage.
+//
+//   family        idle time of a stage, no communication   in flight on stage i at most
+//   gpipe         (p−1)(F+B+W)                              m micro-batches
+//   1f1b          (p−1)(F+B+W)                              min(m, p−i) micro-batches
+//   interleaved   (p−1)(F+B+W)/v        (m mod p = 0)       min(m·v, p·v + p − 2i − 1) chunk passes
+//   zb-h1         (p−1)(F+B−W)          (W ≤ F, B; m ≥ p)   min(m, p) micro-batches, counted until their weight gradient
+//   zb-v          0 between first and last step (F = B = W) min(2m, 2p) chunk passes, counted until their weight gradient
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "espalier/plan.h"
+#include "plan/program.h"
+
+namespace espalier::plan {
+
+/// One compute step. `kind` is forward, backward, backward_input or backward_weight.
+struct Step {
+  InstructionKind kind = InstructionKind::forward;
+  std::int16_t local_chunk = 0;
+  std::int32_t microbatch = 0;
+  bool operator==(const Step&) const = default;
+};
+
+std::vector<Step> gpipe_order(const Schedule& schedule, std::int32_t stage);
+std::vector<Step> one_f_one_b_order(const Schedule& schedule, std::int32_t stage);
+std::vector<Step> interleaved_order(const Schedule& schedule, std::int32_t stage);
+std::vector<Step> zb_h1_order(const Schedule& schedule, std::int32_t stage);
+std::vector<Step> zb_v_order(const Schedule& schedule, std::int32_t stage);
+
+/// The order of schedule.kind.
+std::vector<Step> compute_order(const Schedule& schedule, std::int32_t stage);
+
+/// Backward passes are split into input and weight gradient.
+bool splits_backward(ScheduleKind kind);
+
+}  // namespace espalier::plan

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the iteration of a rank goes, interval by interval along its compute stream (espalier/simulate.h says what counts as what).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/timing.h"
+#include "espalier/simulate.h"
+#include "plan/program.h"
+
+namespace espalier::sim {
+
+struct Attribution {
+  Breakdown breakdown;
+  std::int64_t hidden_ns = 0;  ///< collectives beside compute, and communication hidden inside chunks
+};
+
+/// `starts` and `ends` by absolute instruction index.
+Attribution attribute(const Program& program, const RankProgram& rank, const cost::PlanTiming& timing, std::int64_t iteration_ns,
+                      const std::vector<std::int64_t>& starts, const std::vector<std::int64_t>& ends);
+
+}  // namespace espalier::sim

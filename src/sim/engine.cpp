@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+
+namespace espalier::sim {
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+constexpr std::int32_t kNoData = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kCompute = static_cast<std::size_t>(Stream::compute), kData = static_cast<std::size_t>(Stream::data),
+                      kSend = static_cast<std::size_t>(Stream::send), kRecv = static_cast<std::size_t>(Stream::recv);
+
+std::int64_t floor_ns(double t) { return static_cast<std::int64_t>(t); }  // t ≥ 0
+
+}  // namespace
+
+const cost::PhaseTime& phase_of(const Instruction& instruction, const cost::PlanTiming& timing) {
+  const cost::ChunkTiming& chunk = timing.chunks[static_cast<std::size_t>(instruction.chunk)];
+  switch (instruction.kind) {
+    case InstructionKind::forward: return chunk.forward;
+    case InstructionKind::backward: return chunk.backward;
+    case InstructionKind::backward_input: return chunk.backward_input;
+    default: return chunk.backward_weight;
+  }
+}
+
+void Durations::fill(const Program& program, const cost::PlanTiming& timing) {
+  const auto p = static_cast<std::size_t>(program.schedule.stages), v = static_cast<std::size_t>(program.schedule.virtual_stages);
+  ESPALIER_CHECK(timing.chunks.size() == p * v && timing.stages.size() == p);
+  timing_ = &timing;
+  stride_ = p * v;
+  table_.resize(kKinds * stride_);
+  const auto row = [&](InstructionKind kind) { return table_.data() + static_cast<std::size_t>(kind) * stride_; };
+  for (std::size_t c = 0; c < stride_; ++c) {
+    const cost::ChunkTiming& chunk = timing.chunks[c];
+    row(InstructionKind::forward)[c] = chunk.forward.duration_ns();
+    row(InstructionKind::backward)[c] = chunk.backward.duration_ns();
+    row(InstructionKind::backward_input)[c] = chunk.backward_input.duration_ns();
+    row(InstructionKind::backward_weight)[c] = chunk.backward_weight.duration_ns();
+    row(InstructionKind::send)[c] = chunk.send_forward_ns;
+    row(InstructionKind::recv)[c] = 0;
+    row(InstructionKind::grad_reduce)[c] = chunk.grad_reduce_ns;
+    row(InstructionKind::param_gather)[c] = chunk.param_gather_ns;
+    table_[(static_cast<std::size_t>(InstructionKind::send) + kGradientSend) * stride_ + c] = chunk.send_backward_ns;
+  }
+  for (std::size_t i = 0; i < p; ++i) {
+    row(InstructionKind::tied_reduce)[i] = timing.stages[i].tied_reduce_ns;
+    row(InstructionKind::optimizer)[i] = timing.stages[i].optimizer_ns;
+  }
+}
+
+std::int64_t Durations::of_piece(const Instruction& instruction) const {
+  return cost::part_of(phase_of(instruction, *timing_), instruction.piece, instruction.pieces).duration_ns();
+}
+
+// --- bookkeeping -----------------------------------------------------------------------------------------------------------------
+
+void Engine::prepare(const Program& program) {
+  instructions_ = program.instructions.data();
+  folded_ = program.folded;
+  ranks_.resize(program.ranks.size());
+  ready_.clear();
+  ready_.reserve(ranks_.size());
+  ends_.resize(program.instructions.size());
+  groups_.assign(folded_ ? 0 : ranks_.size(), Group{});
+  for (std::size_t r = ranks_.size(); r-- > 0;) {
+    const RankProgram& source = program.ranks[r];
+    Rank& rank = ranks_[r];
+    rank = Rank{};
+    rank.begin = source.begin, rank.end = source.end, rank.stage = source.stage, rank.group = source.group;
+    for (std::size_t s = 0; s < kStreams; ++s) {
+      std::int32_t& head = rank.head[s];
+      for (head = rank.begin; head < rank.end && at(head).stream != static_cast<Stream>(s);) ++head;
+    }
+    find_gate(rank);
+    if (!folded_) {
+      ESPALIER_CHECK(source.group >= 0 && static_cast<std::size_t>(source.group) < groups_.size());
+      ++groups_[static_cast<std::size_t>(source.group)].members;
+    }
+    wake(rank);
+  }
+}
+
+void Engine::wake(Rank& rank) {
+  if (rank.queued) return;
+  rank.queued = true;
+  ready_.push_back(static_cast<std::int32_t>(&rank - ranks_.data()));
+}
+
+/// Ends the head of a stream and moves to the next.
+void Engine::finish(Rank& rank, std::int32_t i, Stream stream, std::int64_t end) {
+  const auto s = static_cast<std::size_t>(stream);
+  ends_[static_cast<std::size_t>(i)] = end;
+  rank.free[s] = end;
+  do { ++i; } while (i < rank.end && at(i).stream != stream);
+  rank.head[s] = i;
+}
+
+void Engine::find_gate(Rank& rank) {
+  const std::int32_t d = rank.head[kData];
+  rank.data_gate = d < rank.end ? std::max(at(d).wait0, at(d).wait1) : kNoData;
+}
+
+void Engine::finish_data(Rank& rank, std::int64_t end) {
+  rank.pair.data_running = false;
+  finish(rank, rank.head[kData], Stream::data, end);
+  find_gate(rank);
+}
+
+std::int32_t Engine::blocked(std::size_t rank) const {
+  const Rank& r = ranks_[rank];
+  const std::int32_t first = *std::min_element(r.head.begin(), r.head.end());
+  return first < r.end ? first : -1;
+}
+
+// --- collectives beside compute ---------------------------------------------------------------------------------------------------
+
+/// Earliest start of the data head as far as this rank decides it; kNever while it waits for something not timed.
+std::int64_t Engine::data_ready(const Rank& rank) const {
+  const std::int32_t d = rank.head[kData];
+  if (d >= rank.end) return kNever;
+  const Instruction& here = at(d);
+  if (!known(rank, here.wait0) || !known(rank, here.wait1)) return kNever;
+  const std::int64_t ready = std::max({rank.free[kData], end_of(here.wait0), end_of(here.wait1)});
+  return serial_ ? std::max(ready, rank.free[kCompute]) : ready;
+}
+
+/// The members of a data group start together: raises `start` to the latest. False: not all are here yet.
+bool Engine::meet(Rank& rank, std::int64_t& start) {
+  if (folded_ || at(rank.head[kData]).kind == InstructionKind::tied_reduce) return true;
+  Group& group = groups_[static_cast<std::size_t>(rank.group)];
+  Meeting& meeting = group.meetings[static_cast<std::size_t>(rank.meetings & 1)];
+  if (!rank.arrived) {
+    rank.arrived = true;
+    if (meeting.number != rank.meetings) meeting = {rank.meetings, 0, 0};
+    meeting.ready = std::max(meeting.ready, start);
+    if (++meeting.arrived == group.members) {
+      for (Rank& other : ranks_) {
+        if (other.group == rank.group && other.at_meeting) other.at_meeting = false, wake(other);
+      }
+    }
+  }
+  start = std::max(start, meeting.ready);
+  rank.at_meeting = meeting.arrived < group.members;
+  return !rank.at_meeting;
+}
+
+template <bool kRecord>
+void Engine::start_data(Rank& rank, std::int64_t start) {
+  const std::int32_t d = rank.head[kData];
+  if constexpr (kRecord) starts_[static_cast<std::size_t>(d)] = start;
+  const bool meets = !folded_ && at(d).kind != InstructionKind::tied_reduce;
+  if (meets) ++rank.meetings, rank.arrived = false;
+  rank.data_gate = -1;
+  rank.pair.clock = start;
+  rank.pair.data_left = static_cast<double>(durations_.of(at(d), rank.stage));
+  rank.pair.data_running = true;
+}
+
+/// Compute stands still: data runs at full rate until `until`, or until instruction `through` has ended. False: laid aside.
+template <bool kRecord>
+bool Engine::run_data(Rank& rank, std::int64_t until, std::int32_t through) {
+  Pair& pair = rank.pair;
+  while (rank.head[kData] <= through) {
+    if (!pair.data_running) {
+      std::int64_t start = data_ready(rank);
+      if (start >= until) return true;
+      if (!meet(rank, start)) return false;
+      if (start >= until) return true;
+      start_data<kRecord>(rank, start);
+    }
+    const std::int64_t end = pair.clock + floor_ns(pair.data_left);
+    if (end > until) {
+      pair.data_left -= static_cast<double>(until - pair.clock);
+      pair.clock = until;
+      return true;
+    }
+    finish_data(rank, end);
+  }
+  return true;
+}
+
+/// Both streams: runs until the compute head has ended. False: laid aside in the middle, to be resumed.
+template <bool kRecord>
+bool Engine::run_pair(Rank& rank) {
+  Pair& pair = rank.pair;
+  for (;;) {
+    if (!pair.data_running) {
+      const std::int64_t alone = pair.clock + floor_ns(pair.compute_left);
+      std::int64_t start = data_ready(rank);
+      if (start < alone && !meet(rank, start)) return false;
+      if (start >= alone) {
+        pair.clock = alone;
+        break;
+      }
+      start = std::max(start, pair.clock);
+      pair.compute_left -= static_cast<double>(start - pair.clock);
+      start_data<kRecord>(rank, start);
+    }
+    const double compute_needs = pair.compute_left * compute_slowdown_, data_needs = pair.data_left * communication_slowdown_;
+    if (data_needs < compute_needs) {
+      const std::int64_t step = floor_ns(data_needs);
+      pair.clock += step;
+      pair.compute_left = std::max(0.0, pair.compute_left - static_cast<double>(step) / compute_slowdown_);
+      finish_data(rank, pair.clock);
+    } else {
+      const std::int64_t step = floor_ns(compute_needs);
+      pair.clock += step;
+      pair.data_left = std::max(0.0, pair.data_left - static_cast<double>(step) / communication_slowdown_);
+      break;
+    }
+  }
+  pair.compute_running = false;
+  finish(rank, rank.head[kCompute], Stream::compute, pair.clock);
+  return true;
+}
+
+template <bool kRecord>
+bool Engine::compute_beside_data(Rank& rank, std::int32_t i, std::int64_t start) {
+  if (!run_data<kRecord>(rank, start, rank.end)) return false;
+  Pair& pair = rank.pair;
+  const std::int64_t duration = durations_.of(at(i), rank.stage);
+  if (serial_) {
+    if (pair.data_running) {  // it started before: it ends first
+      start = pair.clock + floor_ns(pair.data_left);
+      finish_data(rank, start);
+    }
+    if constexpr (kRecord) starts_[static_cast<std::size_t>(i)] = start;
+    finish(rank, i, Stream::compute, start + duration);
+    return true;
+  }
+  if constexpr (kRecord) starts_[static_cast<std::size_t>(i)] = start;
+  pair.clock = start;
+  pair.compute_left = static_cast<double>(duration);
+  pair.compute_running = true;
+  return run_pair<kRecord>(rank);
+}
+
+// --- one rank --------------------------------------------------------------------------------------------------------------------
+
+template <bool kRecord>
+bool Engine::receive(Rank& rank, std::int32_t through) {
+  while (rank.head[kRecv] <= through && rank.head[kRecv] < rank.end) {
+    const std::int32_t i = rank.head[kRecv];
+    const Instruction& here = at(i);
+    std::int64_t start = rank.free[kRecv];
+    if (!await<kRecord>(rank, i, start)) return false;
+    if (here.match >= ranks_[static_cast<std::size_t>(here.peer)].head[kSend]) {
+      rank.awaited_send = here.match;
+      return false;
+    }
+    const std::int64_t end = std::max(start, end_of(here.match));
+    // The span shows the transfer: from the send's start on, as far as the stream was free.
+    if constexpr (kRecord) starts_[static_cast<std::size_t>(i)] = std::max(start, starts_[static_cast<std::size_t>(here.match)]);
+    finish(rank, i, Stream::recv, end);
+  }
+  return true;
+}
+
+/// Times the sends whose waits are timed, and wakes the ranks that wait for them.
+template <bool kRecord>
+void Engine::send(Rank& rank) {
+  while (rank.head[kSend] < rank.end) {
+    const std::int32_t i = rank.head[kSend];
+    const Instruction& here = at(i);
+    if (!known(rank, here.wait0) || !known(rank, here.wait1)) return;
+    const std::int64_t start = std::max({rank.free[kSend], end_of(here.wait0), end_of(here.wait1)});
+    if constexpr (kRecord) starts_[static_cast<std::size_t>(i)] = start;
+    finish(rank, i, Stream::send, start + durations_.of(here, rank.stage));
+    Rank& peer = ranks_[static_cast<std::size_t>(here.peer)];
+    if (peer.awaited_send == i) peer.awaited_send = -1, wake(peer);
+  }
+}
+
+/// Times instruction i of any stream if it is not timed yet. False: not possible now.
+template <bool kRecord>
+bool Engine::known_or_timed(Rank& rank, std::int32_t i) {
+  if (known(rank, i)) return true;
+  switch (at(i).stream) {
+    case Stream::recv: return receive<kRecord>(rank, i);
+    case Stream::data: return run_data<kRecord>(rank, kNever, i) && known(rank, i);
+    case Stream::send: send<kRecord>(rank); return known(rank, i);
+    case Stream::compute: return false;
+  }
+  return false;
+}
+
+/// Raises `start` to the ends of what instruction i waits for.
+template <bool kRecord>
+bool Engine::await(Rank& rank, std::int32_t i, std::int64_t& start) {
+  for (const std::int32_t wait : {at(i).wait0, at(i).wait1}) {
+    if (wait < 0) continue;
+    if (!known_or_timed<kRecord>(rank, wait)) return false;
+    start = std::max(start, ends_[static_cast<std::size_t>(wait)]);
+  }
+  return true;
+}
+
+template <bool kRecord>
+bool Engine::compute(Rank& rank) {
+  if (rank.pair.compute_running) return run_pair<kRecord>(rank);
+  const std::int32_t i = rank.head[kCompute];
+  std::int64_t start = rank.free[kCompute];
+  if (!await<kRecord>(rank, i, start)) return false;
+  if (rank.data_gate < i) return compute_beside_data<kRecord>(rank, i, start);
+  if constexpr (kRecord) starts_[static_cast<std::size_t>(i)] = start;
+  finish(rank, i, Stream::compute, start + durations_.of(at(i), rank.stage));
+  return true;
+}
+
+/// After the last compute instruction: what the other streams still hold.
+template <bool kRecord>
+bool Engine::drain(Rank& rank) {
+  if (!run_data<kRecord>(rank, kNever, rank.end - 1) || rank.head[kData] < rank.end) return false;
+  if (!receive<kRecord>(rank, rank.end - 1)) return false;
+  send<kRecord>(rank);
+  if (rank.head[kSend] < rank.end) return false;
+  rank.end_time = *std::max_element(rank.free.begin(), rank.free.end());
+  return true;
+}
+
+template <bool kRecord>
+void Engine::advance(Rank& rank) {
+  rank.awaited_send = -1;
+  send<kRecord>(rank);
+  while (rank.head[kCompute] < rank.end) {
+    if (!compute<kRecord>(rank)) return;
+    send<kRecord>(rank);
+  }
+  drain<kRecord>(rank);
+}
+
+template <bool kRecord>
+bool Engine::work() {
+  while (!ready_.empty()) {
+    Rank& rank = ranks_[static_cast<std::size_t>(ready_.back())];
+    ready_.pop_back();
+    rank.queued = false;
+    advance<kRecord>(rank);
+  }
+  iteration_ = 0;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (blocked(r) >= 0) return false;
+    iteration_ = std::max(iteration_, ranks_[r].end_time);
+  }
+  return true;
+}
+
+bool Engine::run(const Program& program, const cost::PlanTiming& timing, bool record) {
+  durations_.fill(program, timing);
+  compute_slowdown_ = timing.compute_slowdown;
+  communication_slowdown_ = timing.communication_slowdown;
+  ESPALIER_CHECK(compute_slowdown_ >= 1.0 && communication_slowdown_ >= 1.0);
+  serial_ = 1.0 / compute_slowdown_ + 1.0 / communication_slowdown_ < 1.0;
+  if (record) starts_.resize(program.instructions.size());
+  prepare(program);
+  return record ? work<true>() : work<false>();
+}
+
+}  // namespace espalier::sim
