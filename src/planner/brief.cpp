@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The terminal answer: what to run, how fast it will be, whether it fits, how sure that is, and what was beaten.
+#include <string>
+#include <vector>
+
+#include "espalier/planner.h"
+#include "planner/brief_text.h"
+
+namespace espalier {
+namespace {
+
+using namespace text;
+
+constexpr int kBarWidth = 40;
+
+std::int64_t device_count(const Plan& plan) {
+  std::int64_t n = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const DeviceRange& range : stage.devices) n += range.count;
+  }
+  return n;
+}
+
+std::string sequence_text(const Sequence& s) {
+  if (s.encoder > 0) return cat("sequence ", grouped(s.encoder), " + ", grouped(s.decoder));
+  return s.main > 0 ? cat("sequence ", grouped(s.main)) : "images";
+}
+
+std::string job_line(const Plan& plan) {
+  const Training& t = plan.training;
+  return plan.model_name + " on " + (plan.cluster_summary.empty() ? std::to_string(device_count(plan)) + " devices" : plan.cluster_summary) +
+         " · " + std::string(to_string(t.precision)) + " · " + sequence_text(t.sequence) + " · global batch " + grouped(t.global_batch) +
+         " · engine " + plan.engine;
+}
+
+std::string certificate(const SearchSummary& s) {
+  if (s.reason.empty()) return "none: one given configuration, not searched for";
+  const std::string space = count(s.space_size) + " configurations";
+  std::string work = cat(" (", grouped(s.simulated), " simulated");
+  for (const auto& [rule, n] : s.pruned) work += cat(", ", count(n), " by ", rule);
+  work += ")";
+  if (s.optimal) return cat("optimal: none of the ", space, " is faster", work);
+  return cat("not proven (", s.reason, "): at most ", percent(s.gap), " from the best of ", space, work);
+}
+
+std::string confidence_text(const Confidence& c) {
+  if (c.high_s <= 0) return c.basis;
+  return seconds(static_cast<std::int64_t>(c.low_s * 1e9)) + " – " + seconds(static_cast<std::int64_t>(c.high_s * 1e9)) + " with " +
+         percent(c.level) + " · " + c.basis;
+}
+
+std::string line(const char* name, const std::string& value) { return cat("  ", pad_right(name, 14), value, "\n"); }
+
+std::string headline(const PlannerResult& r) {
+  const Prediction& p = r.prediction;
+  const bool tokens = r.plan.training.sequence.main > 0 || r.plan.training.sequence.encoder > 0;
+  std::string out = r.plan.label() + "\n";
+  out += line("iteration", seconds(p.iteration_ns) + "   " + count(p.tokens_per_s_per_device) +
+                               (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + percent(p.mfu) + " of " +
+                               fixed(p.mfu_peak_tflops, 0) + " TFLOP/s (" + fixed(p.model_tflops_per_device, 1) + " model TFLOP/s/GPU)");
+  out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" +
+                            (p.fits ? "" : "   DOES NOT FIT"));
+  out += line("certificate", wrap(certificate(r.search), 100, std::string(16, ' ')));
+  out += line("confidence", confidence_text(p.confidence));
+  if (p.days > 0) out += line("whole run", fixed(p.days, 1) + " days, " + count(p.device_hours) + " GPU-hours");
+  return out;
+}
+
+std::string time_section(const Prediction& p) {
+  struct Part { const char* name; std::int64_t ns; };
+  const Part parts[] = {{"compute", p.breakdown.compute_ns},
+                        {"exposed communication", p.breakdown.exposed_communication_ns},
+                        {"pipeline bubble", p.breakdown.bubble_ns},
+                        {"optimizer", p.breakdown.optimizer_ns},
+                        {"other", p.breakdown.other_ns}};
+  const double whole = p.iteration_ns > 0 ? static_cast<double>(p.iteration_ns) : 1.0;
+  std::string out = "\nWhere the time goes\n";
+  for (const Part& part : parts) {
+    const double share = static_cast<double>(part.ns) / whole;
+    out += cat("  ", pad_right(part.name, 22), pad_left(percent(share), 8), pad_left(seconds(part.ns), 12), "  ",
+               bar(share, kBarWidth), "\n");
+  }
+  if (p.hidden_communication_ns > 0) out += cat("  ", seconds(p.hidden_communication_ns), " of communication is hidden under compute\n");
+  return out;
+}
+
+std::string memory_section(const Prediction& p) {
+  const MemoryBreakdown& m = p.memory;
+  return cat("\nMemory of the fullest rank\n  parameters ", gib(m.parameters), " · gradients ", gib(m.gradients), " · optimizer ",
+             gib(m.optimizer), " · activations ", gib(m.activations), " · buffers ", gib(m.communication_buffers), " · framework ",
+             gib(m.framework), "\n");
+}
+
+std::string stage_section(const PlannerResult& r) {
+  if (r.plan.stages.size() < 2) return "";
+  std::vector<std::vector<std::string>> rows{{"stages", "layers of each", "peak"}};
+  for (const StageRun& run : stage_runs(r.plan, r.prediction.peak_memory_bytes_per_stage)) {
+    const std::string name = run.first == run.last ? std::to_string(run.first)
+                                                   : std::to_string(run.first) + "–" + std::to_string(run.last);
+    rows.push_back({name, run.layers, gib(run.peak_bytes)});
+  }
+  return cat("\nPipeline\n", table(rows, {1}));
+}
+
+std::string alternative_section(const PlannerResult& r) {
+  if (r.alternatives.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"baselines and runners-up", "iteration", "slower", "memory", "what it loses"}};
+  for (const Alternative& a : r.alternatives) {
+    const bool timed = a.iteration_ns > 0 && r.prediction.iteration_ns > 0;
+    const double slower = timed ? static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1 : 0;
+    std::string name = a.label;
+    if (a.baseline && a.plan) name += ": " + a.plan->label();
+    rows.push_back({name, timed ? seconds(a.iteration_ns) : "–", timed ? cat(slower >= 0 ? "+" : "", percent(slower)) : "–",
+                    a.peak_memory_bytes > 0 ? gib(a.peak_memory_bytes) + (a.fits ? "" : " !") : "–", a.lost_to});
+  }
+  return cat("\n", table(rows, {4}));
+}
+
+std::string reason_section(const PlannerResult& r) {
+  if (r.reasons.empty()) return "";
+  std::string out = "\nWhy\n";
+  for (const std::string& reason : r.reasons) out += cat("  - ", wrap(reason, 110, "    "), "\n");
+  return out;
+}
+
+}  // namespace
+
+std::string PlannerResult::brief() const {
+  return headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) + memory_section(prediction) +
+         stage_section(*this) + alternative_section(*this) + reason_section(*this);
+}
+
+}  // namespace espalier

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path.
+//
+// A path is looked for beside the job file, then in the folders above it up to the first that holds `.git` (so that
+// examples/job.yaml may say models/llama-3-8b/config.json), then in the working directory; the first that exists is taken.
+#include <filesystem>
+#include <initializer_list>
+
+#include "base/document.h"
+#include "cluster/cluster_reader.h"
+#include "espalier/planner.h"
+#include "plan/engine.h"
+#include "planner/job_overrides.h"
+#include "planner/job_space.h"
+
+namespace espalier {
+namespace {
+
+namespace fs = std::filesystem;
+using base::Node;
+using base::NodeKind;
+
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;   // sequence length: beyond any plausible one, products stay in 64 bits
+constexpr std::int64_t kMaxSamples = std::int64_t{1} << 31;  // global batch
+constexpr const char* kNonGoals = "not supported; see docs/non-goals.md";
+
+/// Model or cluster as found: a sub-mapping of the job, or a file of its own.
+struct Input {
+  base::Document document;  ///< root = the mapping
+  std::string text;         ///< the file's bytes, when it is an untouched file (positions in messages stay true)
+  std::string name;         ///< for people: folder or file name
+};
+
+std::string readable_name(const fs::path& path) {
+  if (path.filename() == "config.json" && path.has_parent_path()) return path.parent_path().filename().string();
+  return path.stem().string();
+}
+
+std::vector<fs::path> candidate_paths(const std::string& path, const std::string& base_directory) {
+  if (fs::path(path).is_absolute()) return {path};
+  std::vector<fs::path> out;
+  std::error_code ignored;
+  fs::path folder = fs::absolute(base_directory.empty() ? "." : base_directory, ignored).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  while (true) {
+    out.push_back(folder / path);
+    if (fs::exists(folder / ".git", ignored) || folder == folder.parent_path()) break;
+    folder = folder.parent_path();
+  }
+  out.push_back(fs::path(path));
+  return out;
+}
+
+Result<std::string> find_file(const std::string& path, const std::string& base_directory, const std::string& where) {
+  std::error_code ignored;
+  for (const fs::path& candidate : candidate_paths(path, base_directory)) {
+    if (fs::is_regular_file(candidate, ignored)) return candidate.lexically_normal().string();
+  }
+  return Error{ErrorKind::bad_input, where, "no file \"" + path + "\"", "a path or the values themselves",
+               "paths are relative to the job file, the folders above it up to the repository's root, then the working directory"};
+}
+
+/// Overrides below `key`, applied to the file that `key` names.
+Status apply_below(Node& root, const std::string& key, const std::vector<planner::Override>& overrides) {
+  for (const planner::Override& change : overrides) {
+    if (change.path.size() < 2 || change.path.front() != key) continue;
+    if (Status error = planner::apply_override(root, change, 1)) return error;
+  }
+  return std::nullopt;
+}
+
+bool touches(const std::string& key, const std::vector<planner::Override>& overrides) {
+  for (const planner::Override& change : overrides) {
+    if (change.path.size() > 1 && change.path.front() == key) return true;
+  }
+  return false;
+}
+
+Result<Input> open_file_input(const std::string& path, const std::string& key, const std::vector<planner::Override>& overrides) {
+  auto text = base::read_file(path);
+  if (!text) return text.error();
+  const bool json = fs::path(path).extension() == ".json";
+  auto document = json ? base::read_json(*text, path) : base::read_yaml(*text, path);
+  if (!document) return document.error();
+  Input input{std::move(document).value(), {}, readable_name(path)};
+  if (!touches(key, overrides)) input.text = std::move(text).value();
+  if (Status error = apply_below(input.document.root, key, overrides)) return *error;
+  return input;
+}
+
+Result<Input> open_input(base::Reader& job, const std::string& key, const std::string& base_directory,
+                         const std::vector<planner::Override>& overrides) {
+  const Node* node = job.find(key);
+  const std::string& file = job.document().where;
+  if (!node || node->kind == NodeKind::null) {
+    return Error{ErrorKind::bad_input, file + " ($." + key + ")", "no \"" + key + "\"", "a path or a mapping", ""};
+  }
+  if (node->kind == NodeKind::mapping) return Input{base::Document{file, *node}, {}, key};
+  if (node->kind != NodeKind::string) {
+    return Error{ErrorKind::bad_input, job.where(*node, key), std::string(to_string(node->kind)), "a path or a mapping", ""};
+  }
+  auto path = find_file(node->text, base_directory, job.where(*node, key));
+  if (!path) return path.error();
+  return open_file_input(*path, key, overrides);
+}
+
+Result<Model> read_model_input(const Input& input, const std::string& source) {
+  const std::string where = input.text.empty() ? input.document.where + " ($.model)" : input.document.where;
+  auto model = load_model(input.text.empty() ? source : input.text, where);
+  if (model) model->name = input.name == "model" ? model->family : input.name;
+  return model;
+}
+
+Result<Cluster> read_cluster_input(const Input& input) {
+  base::ErrorSink sink;
+  // Inline: the reader's path starts at $.cluster; in a file of its own at $.
+  base::Reader reader(input.document, input.document.root, input.name == "cluster" ? "$.cluster" : "$", sink);
+  Cluster cluster = read_cluster(reader);
+  if (!sink.ok()) return *sink.first();
+  if (cluster.name.empty() && input.name != "cluster") cluster.name = input.name;
+  return cluster;
+}
+
+/// Techniques that exist elsewhere and would change the answer if they were silently ignored.
+void refuse_unsupported(base::Reader& reader) {
+  for (const char* key : {"offload", "cpu_offload", "offload_optimizer", "offload_param", "lora", "peft", "packing", "packed"}) {
+    const Node* node = reader.find(key);
+    if (!node || node->kind == NodeKind::null || (node->kind == NodeKind::boolean && !node->boolean)) continue;
+    reader.fail(key, "\"" + std::string(key) + "\"", "nothing of that kind", kNonGoals);
+  }
+}
+
+bool has_stream(const Model& model, TokenStream stream) {
+  for (const LayerKind& kind : model.kinds) {
+    if (kind.stream == stream) return true;
+  }
+  return false;
+}
+
+std::string plural_hint(const Model& model) { return model.family + " takes one sequence: sequence_length: 2048"; }
+
+Sequence read_sequence(base::Reader& training, const Model& model) {
+  Sequence sequence;
+  const char* const key = "sequence_length";
+  const Node* node = training.find(key);
+  const bool given = node && node->kind != NodeKind::null;
+  if (model.vision) {
+    if (given) training.fail(key, "a sequence length", "none for a vision model", "the image size of the model decides");
+    return sequence;
+  }
+  if (has_stream(model, TokenStream::encoder)) {
+    if (!given || node->kind != NodeKind::mapping) {
+      training.fail(key, given ? "one length" : "no sequence_length", "{encoder: …, decoder: …}",
+                    model.family + " has two sequences: sequence_length: {encoder: 512, decoder: 128}");
+      return sequence;
+    }
+    base::Reader both = training.child(key, true);
+    sequence.encoder = both.required_int("encoder", 1, kMaxTokens);
+    sequence.decoder = both.required_int("decoder", 1, kMaxTokens);
+    both.finish();
+    return sequence;
+  }
+  if (given && node->kind == NodeKind::mapping) {
+    training.fail(key, "two lengths", "a number", plural_hint(model));
+    return sequence;
+  }
+  sequence.main = training.required_int(key, 1, kMaxTokens);
+  if (model.max_positions > 0 && sequence.main > model.max_positions) {
+    training.fail(key, std::to_string(sequence.main), "at most " + std::to_string(model.max_positions),
+                  "the model learns that many positions; override model.max_position_embeddings (n_positions) to change it");
+  }
+  return sequence;
+}
+
+Training read_training(base::Reader& reader, const Model& model) {
+  Training training;
+  refuse_unsupported(reader);
+  training.sequence = read_sequence(reader, model);
+  training.global_batch = reader.required_int("global_batch", 1, kMaxSamples);
+  std::vector<std::string_view> precisions;
+  for (int i = 0; i < kPrecisions; ++i) precisions.push_back(to_string(static_cast<Precision>(i)));
+  training.precision = static_cast<Precision>(reader.optional_choice("precision", precisions, static_cast<std::size_t>(Precision::bf16)));
+  training.optimizer = std::vector<std::string>{"adam", "sgd"}[reader.optional_choice("optimizer", {"adam", "sgd"}, 0)];
+  training.moe_imbalance = reader.optional_real("moe_imbalance", 1.0, 1e6, 1.0);
+  training.tokens = reader.optional_real("tokens", 0, 1e18, 0);
+  reader.finish();
+  return training;
+}
+
+void check_precision(base::Reader& training, const Cluster& cluster, Precision precision) {
+  for (const NodeGroup& group : cluster.groups) {
+    if (group.device.peak_of(precision).count() > 0) continue;
+    std::string supported;
+    for (int i = 0; i < kPrecisions; ++i) {
+      const auto p = static_cast<Precision>(i);
+      if (group.device.peak_of(p).count() > 0) supported.append(supported.empty() ? "" : ", ").append(to_string(p));
+    }
+    training.fail("precision", std::string(to_string(precision)), "one of " + supported,
+                  group.device.name + " does not support " + std::string(to_string(precision)));
+  }
+}
+
+std::string read_engine(base::Reader& job) {
+  std::string engine = job.optional_string("engine", "generic");
+  if (find_engine(engine)) return engine;
+  std::vector<std::string> names;
+  std::string list;
+  for (const EngineModel& e : engine_catalogue()) {
+    names.push_back(e.name);
+    list.append(list.empty() ? "" : ", ").append(e.name);
+  }
+  const auto close = base::did_you_mean(engine, names);
+  job.fail("engine", "\"" + engine + "\"", "one of " + list, close ? "did you mean \"" + *close + "\"" : "");
+  return engine;
+}
+
+/// Whether `where` speaks of the JSON path `path` or of something below it.
+bool speaks_of(const std::string& where, const std::string& path) {
+  const std::size_t at = where.find("($" + path);
+  if (at == std::string::npos) return false;
+  const char next = where[at + 2 + path.size()];  // the string ends with ")" at the latest
+  return next == ')' || next == '.';
+}
+
+/// A message about a value that came from the command line should say so, not point into the file.
+Error blame_override(Error error, const std::vector<planner::Override>& overrides) {
+  for (const planner::Override& change : overrides) {
+    std::string whole, below;  // $.cluster.nodes in the job; $.nodes in the cluster's own file
+    for (std::size_t i = 0; i < change.path.size(); ++i) {
+      whole += "." + change.path[i];
+      if (i > 0) below += "." + change.path[i];
+    }
+    if (speaks_of(error.where, whole) || (!below.empty() && speaks_of(error.where, below))) {
+      error.where = "--set " + change.text;
+      break;
+    }
+  }
+  return error;
+}
+
+Result<Job> read_job(base::Document& document, const std::string& base_directory,
+                     const std::vector<planner::Override>& overrides) {
+  base::ErrorSink sink;
+  base::Reader reader = base::Reader::root(document, sink);
+  if (!sink.ok()) return *sink.first();
+  refuse_unsupported(reader);
+
+  Job job;
+  auto model_input = open_input(reader, "model", base_directory, overrides);
+  if (!model_input) return model_input.error();
+  job.model_source = base::to_json(model_input->document.root);
+  auto model = read_model_input(*model_input, job.model_source);
+  if (!model) return model.error();
+  job.model = std::move(model).value();
+
+  auto cluster_input = open_input(reader, "cluster", base_directory, overrides);
+  if (!cluster_input) return cluster_input.error();
+  job.cluster_source = base::to_json(cluster_input->document.root);
+  auto cluster = read_cluster_input(*cluster_input);
+  if (!cluster) return cluster.error();
+  job.cluster = std::move(cluster).value();
+
+  base::Reader training = reader.child("training", true);
+  job.training = read_training(training, job.model);
+  job.engine = read_engine(reader);
+  base::Reader search = reader.child("search", false);
+  job.search = planner::read_search_space(search);
+  reader.finish();
+  if (sink.ok()) check_precision(training, job.cluster, job.training.precision);
+  if (!sink.ok()) return *sink.first();
+  return job;
+}
+
+Result<std::vector<planner::Override>> parse_overrides(const std::vector<std::string>& texts) {
+  std::vector<planner::Override> out;
+  for (const std::string& text : texts) {
+    auto change = planner::parse_override(text);
+    if (!change) return change.error();
+    out.push_back(std::move(change).value());
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Job> load_job(std::string_view text, const std::string& where, const std::string& base_directory,
+                     const std::vector<std::string>& overrides) {
+  auto document = base::read_yaml(text, where);
+  if (!document) return document.error();
+  auto changes = parse_overrides(overrides);
+  if (!changes) return changes.error();
+  for (const planner::Override& change : *changes) {
+    // model.x and cluster.x reach into the file when the job names one: done when that file is open.
+    const Node* input = change.path.size() > 1 ? document->root.find(change.path.front()) : nullptr;
+    const bool elsewhere = input && input->kind == NodeKind::string && (change.path.front() == "model" || change.path.front() == "cluster");
+    if (elsewhere) continue;
+    if (Status error = planner::apply_override(document->root, change)) return *error;
+  }
+  auto job = read_job(*document, base_directory, *changes);
+  if (!job) return blame_override(job.error(), *changes);
+  return job;
+}
+
+Result<Job> load_job_file(const std::string& path, const std::vector<std::string>& overrides) {
+  auto text = base::read_file(path);
+  if (!text) return text.error();
+  return load_job(*text, path, fs::path(path).parent_path().string(), overrides);
+}
+
+Result<Job> job_of_plan(const Plan& plan) {
+  const auto refuse = [](const std::string& path, const std::string& found, const std::string& expected) {
+    return Error{ErrorKind::bad_input, "plan: " + path, found, expected, "plan again from the job file"};
+  };
+  if (plan.model_source.empty() || plan.cluster_source.empty()) {
+    return refuse("$.model.source", "no embedded inputs", "the model and cluster the plan was made for");
+  }
+  if (base::content_hash(plan.model_source) != plan.model_hash) {
+    return refuse("$.model.hash", plan.model_hash, base::content_hash(plan.model_source) + ", the hash of the embedded model");
+  }
+  if (base::content_hash(plan.cluster_source) != plan.cluster_hash) {
+    return refuse("$.cluster.hash", plan.cluster_hash, base::content_hash(plan.cluster_source) + ", the hash of the embedded cluster");
+  }
+  auto model = load_model(plan.model_source, "plan: $.model.source");
+  if (!model) return model.error();
+  auto cluster = load_cluster(plan.cluster_source, "plan: $.cluster.source");
+  if (!cluster) return cluster.error();
+  if (!find_engine(plan.engine)) return refuse("$.engine", "\"" + plan.engine + "\"", "a known engine");
+  Job job;
+  job.model = std::move(model).value();
+  job.model.name = plan.model_name;
+  job.cluster = std::move(cluster).value();
+  job.cluster.name = plan.cluster_name;
+  job.training = plan.training;
+  job.engine = plan.engine;
+  job.model_source = plan.model_source;
+  job.cluster_source = plan.cluster_source;
+  return job;
+}
+
+}  // namespace espalier

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// The result document, schema espalier.result/1: keys in the order of docs/file-formats.md, durations in seconds with nine digits,
+// sizes in bytes. Everything but the last object, `timing`, is equal byte for byte on every run.
+#include "planner/result_json.h"
+
+#include <cmath>
+
+#include "base/document.h"
+#include "planner/job_space.h"
+
+namespace espalier {
+namespace {
+
+using base::JsonWriter;
+using base::Node;
+using base::NodeKind;
+using base::Reader;
+
+constexpr double kExact = 9007199254740992.0;  // 2^53: above it a count is no longer an exact integer
+
+std::int64_t to_ns(double seconds) { return std::llround(seconds * 1e9); }
+
+void write_count(JsonWriter& w, double count) {
+  if (count >= 0 && count < kExact && count == std::floor(count)) w.value(static_cast<std::int64_t>(count));
+  else w.value(count);
+}
+
+void write_breakdown(JsonWriter& w, const Prediction& p) {
+  w.key("breakdown_s").compact_next().begin_object();
+  w.key("compute").seconds(p.breakdown.compute_ns);
+  w.key("exposed_communication").seconds(p.breakdown.exposed_communication_ns);
+  w.key("bubble").seconds(p.breakdown.bubble_ns);
+  w.key("optimizer").seconds(p.breakdown.optimizer_ns);
+  w.key("other").seconds(p.breakdown.other_ns);
+  w.end_object();
+  w.key("hidden_communication_s").seconds(p.hidden_communication_ns);
+}
+
+void write_memory(JsonWriter& w, const Prediction& p) {
+  w.key("peak_memory_bytes").value(p.peak_memory_bytes);
+  w.key("peak_memory_bytes_per_stage").compact_next().begin_array();
+  for (std::int64_t bytes : p.peak_memory_bytes_per_stage) w.value(bytes);
+  w.end_array();
+  w.key("memory_breakdown_bytes").compact_next().begin_object();
+  w.key("parameters").value(p.memory.parameters);
+  w.key("gradients").value(p.memory.gradients);
+  w.key("optimizer").value(p.memory.optimizer);
+  w.key("activations").value(p.memory.activations);
+  w.key("communication_buffers").value(p.memory.communication_buffers);
+  w.key("framework").value(p.memory.framework);
+  w.end_object();
+  w.key("memory_limit_bytes").value(p.memory_limit_bytes);
+  w.key("fits").value(p.fits);
+}
+
+void write_prediction(JsonWriter& w, const Prediction& p) {
+  w.key("prediction").begin_object();
+  w.key("iteration_s").seconds(p.iteration_ns);
+  w.key("tokens_per_s_per_gpu").value(p.tokens_per_s_per_device);
+  w.key("model_tflops_per_gpu").value(p.model_tflops_per_device);
+  w.key("mfu").value(p.mfu);
+  w.key("mfu_peak_tflops").value(p.mfu_peak_tflops);
+  write_breakdown(w, p);
+  write_memory(w, p);
+  w.key("confidence").compact_next().begin_object();
+  w.key("iteration_s_low").seconds(to_ns(p.confidence.low_s));
+  w.key("iteration_s_high").seconds(to_ns(p.confidence.high_s));
+  w.key("level").value(p.confidence.level);
+  w.key("basis").value(p.confidence.basis);
+  w.end_object();
+  if (p.days > 0) w.key("days").value(p.days);
+  if (p.device_hours > 0) w.key("gpu_hours").value(p.device_hours);
+  w.end_object();
+}
+
+void write_search(JsonWriter& w, const SearchSummary& s) {
+  w.key("search").begin_object();
+  w.key("space_size");
+  write_count(w, s.space_size);
+  w.key("by_dimension").begin_object();
+  for (const auto& [dimension, counts] : s.by_dimension) {
+    w.key(dimension).compact_next().begin_object();
+    for (const auto& [value, count] : counts) {
+      w.key(planner::value_name(dimension, value));
+      write_count(w, count);
+    }
+    w.end_object();
+  }
+  w.end_object();
+  w.key("bounded").value(s.bounded);
+  w.key("simulated").value(s.simulated);
+  w.key("pruned").compact_next().begin_object();
+  for (const auto& [rule, count] : s.pruned) {
+    w.key(rule);
+    write_count(w, count);
+  }
+  w.end_object();
+  w.key("optimal").value(s.optimal);
+  w.key("lower_bound_s").seconds(s.lower_bound_ns);
+  w.key("gap").value(s.gap);
+  w.key("reason").value(s.reason);
+  w.end_object();
+}
+
+void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternatives) {
+  w.key("alternatives").begin_array();
+  for (const Alternative& a : alternatives) {
+    w.compact_next().begin_object();
+    w.key("label").value(a.label);
+    if (a.plan) w.key("configuration").value(a.plan->label());
+    w.key("baseline").value(a.baseline);
+    w.key("fits").value(a.fits);
+    w.key("iteration_s").seconds(a.iteration_ns);
+    w.key("peak_memory_bytes").value(a.peak_memory_bytes);
+    w.key("lost_to").value(a.lost_to);
+    w.end_object();
+  }
+  w.end_array();
+}
+
+void write_timing(JsonWriter& w, const PlannerResult& result) {
+  w.key("timing").compact_next().begin_object();
+  w.key("total_s").seconds(to_ns(result.total_s));
+  w.key("search_s").seconds(to_ns(result.search_s));
+  w.key("threads").value(result.threads);
+  w.end_object();
+}
+
+// ---- reading back ----------------------------------------------------------------------------------------------------------
+
+constexpr std::int64_t kBig = std::int64_t{1} << 62;
+constexpr double kLarge = 1e18;
+
+std::int64_t read_ns(Reader& r, std::string_view key) { return to_ns(r.optional_real(key, -1e9, 1e9, 0)); }
+std::int64_t read_bytes(Reader& r, std::string_view key) { return r.optional_int(key, 0, kBig, 0); }
+
+Prediction read_prediction(Reader r) {
+  Prediction p;
+  p.iteration_ns = read_ns(r, "iteration_s");
+  p.tokens_per_s_per_device = r.optional_real("tokens_per_s_per_gpu", 0, kLarge, 0);
+  p.model_tflops_per_device = r.optional_real("model_tflops_per_gpu", 0, kLarge, 0);
+  p.mfu = r.optional_real("mfu", 0, kLarge, 0);
+  p.mfu_peak_tflops = r.optional_real("mfu_peak_tflops", 0, kLarge, 0);
+  Reader b = r.child("breakdown_s", false);
+  p.breakdown = {read_ns(b, "compute"), read_ns(b, "exposed_communication"), read_ns(b, "bubble"), read_ns(b, "optimizer"),
+                 read_ns(b, "other")};
+  b.finish();
+  p.hidden_communication_ns = read_ns(r, "hidden_communication_s");
+  p.peak_memory_bytes = read_bytes(r, "peak_memory_bytes");
+  p.peak_memory_bytes_per_stage = r.optional_int_list("peak_memory_bytes_per_stage", 0, kBig);
+  Reader m = r.child("memory_breakdown_bytes", false);
+  p.memory = {read_bytes(m, "parameters"), read_bytes(m, "gradients"), read_bytes(m, "optimizer"), read_bytes(m, "activations"),
+              read_bytes(m, "communication_buffers"), read_bytes(m, "framework")};
+  m.finish();
+  p.memory_limit_bytes = read_bytes(r, "memory_limit_bytes");
+  p.fits = r.optional_bool("fits", false);
+  Reader c = r.child("confidence", false);
+  p.confidence = {c.optional_real("iteration_s_low", 0, kLarge, 0), c.optional_real("iteration_s_high", 0, kLarge, 0),
+                  c.optional_real("level", 0, 1, 0.8), c.optional_string("basis", "")};
+  c.finish();
+  p.days = r.optional_real("days", 0, kLarge, 0);
+  p.device_hours = r.optional_real("gpu_hours", 0, kLarge, 0);
+  r.finish();
+  return p;
+}
+
+void read_counts(Reader r, std::map<std::string, double>& out) {
+  for (const auto& [name, node] : r.node().members) out[name] = r.required_real(name, 0, 1e300);
+}
+
+SearchSummary read_search(Reader r) {
+  SearchSummary s;
+  s.space_size = r.optional_real("space_size", 0, 1e300, 0);
+  Reader dimensions = r.child("by_dimension", false);
+  for (const auto& [dimension, node] : dimensions.node().members) {
+    std::map<std::string, double> counts;
+    read_counts(dimensions.child(dimension, true), counts);
+    for (const auto& [name, count] : counts) {
+      if (const auto value = planner::value_of_name(dimension, name)) s.by_dimension[dimension][*value] = count;
+      else dimensions.fail(dimension, "\"" + name + "\"", "a value of " + dimension);
+    }
+  }
+  s.bounded = r.optional_int("bounded", 0, kBig, 0);
+  s.simulated = r.optional_int("simulated", 0, kBig, 0);
+  read_counts(r.child("pruned", false), s.pruned);
+  s.optimal = r.optional_bool("optimal", false);
+  s.lower_bound_ns = read_ns(r, "lower_bound_s");
+  s.gap = r.optional_real("gap", 0, kLarge, 0);
+  s.reason = r.optional_string("reason", "");
+  r.finish();
+  return s;
+}
+
+Alternative read_alternative(Reader& r) {
+  Alternative a;
+  a.label = r.required_string("label");
+  r.ignore({"configuration"});
+  a.baseline = r.optional_bool("baseline", false);
+  a.fits = r.optional_bool("fits", false);
+  a.iteration_ns = read_ns(r, "iteration_s");
+  a.peak_memory_bytes = read_bytes(r, "peak_memory_bytes");
+  a.lost_to = r.optional_string("lost_to", "");
+  r.finish();
+  return a;
+}
+
+std::vector<std::string> read_sentences(Reader& r, std::string_view key) {
+  std::vector<std::string> out;
+  const Node* node = r.find(key);
+  if (!node || node->kind == NodeKind::null) return out;
+  for (const Node& item : node->items) {
+    if (item.kind != NodeKind::string) r.fail(key, std::string(to_string(item.kind)), "a list of strings");
+    out.push_back(item.text);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_json(const PlannerResult& result, bool timing) {
+  JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.result/1");
+  w.key("engine").value(result.plan.engine);
+  w.key("plan").raw(to_json(result.plan));
+  write_prediction(w, result.prediction);
+  // One given configuration is not searched for: `estimate` and `simulate` have no search to report.
+  if (!result.search.reason.empty()) write_search(w, result.search);
+  write_alternatives(w, result.alternatives);
+  w.key("reasons").begin_array();
+  for (const std::string& reason : result.reasons) w.value(reason);
+  w.end_array();
+  if (timing) write_timing(w, result);
+  w.end_object();
+  return w.text();
+}
+
+Result<PlannerResult> result_from_json(std::string_view text, const std::string& where) {
+  auto document = base::read_json(text, where);
+  if (!document) return document.error();
+  base::ErrorSink sink;
+  Reader r = Reader::root(*document, sink);
+  if (r.required_string("schema") != "espalier.result/1") r.fail("schema", "another schema", "espalier.result/1");
+  PlannerResult result;
+  const Node* plan = r.find("plan");
+  if (!plan) r.fail("plan", "no plan", "a plan document");
+  if (!sink.ok()) return *sink.first();
+  auto read_plan = plan_from_json(base::to_json(*plan), where + " ($.plan)");
+  if (!read_plan) return read_plan.error();
+  result.plan = std::move(read_plan).value();
+  result.prediction = read_prediction(r.child("prediction", true));
+  if (r.has("search")) result.search = read_search(r.child("search", true));
+  r.each("alternatives", false, [&](Reader& a) { result.alternatives.push_back(read_alternative(a)); });
+  result.reasons = read_sentences(r, "reasons");
+  r.ignore({"engine", "timing"});
+  r.finish();
+  if (!sink.ok()) return *sink.first();
+  return result;
+}
+
+}  // namespace espalier
