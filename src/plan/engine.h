@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "espalier/plan.h"
+#include "plan/rules.h"
 
 namespace espalier {
 
@@ -29,6 +32,17 @@ struct StatePolicy {
   std::int32_t gather = 2;          ///< bytes per element on the wire in parameter all-gather
 };
 
+/// Whose rules an engine follows; the prefix of its rule names.
+enum class EngineFamily : std::uint8_t {
+  generic,             ///< no restrictions
+  megatron,            ///< "MEG-"
+  megatron_deepspeed,  ///< "DS-": Megatron-DeepSpeed, DeepSpeed's engine around Megatron's layers
+  deepspeed,           ///< "DS-"
+  fsdp,                ///< "FSDP-": PyTorch fully_shard alone
+  torchtitan,          ///< "TT-"
+  nanotron,            ///< "NANO-"
+};
+
 struct EngineModel {
   std::string name;                    ///< "generic", "megatron-core", …
   ActivationPolicy activations = ActivationPolicy::fused_attention;
@@ -46,6 +60,15 @@ struct EngineModel {
   bool uneven_stages = true;           ///< layer counts may differ between stages
   bool fused_bucket_overlap = true;    ///< can overlap gradient reduction
   std::string note;                    ///< where these come from
+  // more restrictions
+  EngineFamily family = EngineFamily::generic;
+  std::vector<RankOrder> orders = {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp};
+  std::vector<ContextParallelKind> cp_kinds = {ContextParallelKind::ring, ContextParallelKind::all_to_all};
+  bool selective_recompute = true;     ///< can recompute attention only
+  bool partial_recompute = true;       ///< can recompute some blocks of a chunk and not others
+  bool overlap_param_gather = true;
+  bool overlap_p2p = true;
+  bool overlap_tp = true;
 };
 
 const std::vector<EngineModel>& engine_catalogue();
@@ -53,5 +76,23 @@ const EngineModel* find_engine(std::string_view name);
 /// Rules of this engine that the configuration breaks, by name ("MEG-VPP-M", …); empty = it can run it.
 std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Model& model, const Cluster& cluster,
                                              const Training& training, const Strategy& strategy, const Schedule& schedule);
+std::vector<RuleViolation> engine_violations(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy,
+                                             const Schedule& schedule);
+/// Whether the engine can run a configuration that is_legal(): the same rules without a sentence; allocation-free.
+bool engine_allows(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
+/// The names of this engine's rules with one sentence each.
+std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const EngineModel& engine);
+
+/// One restriction, for a search that applies it as soon as the dimensions it reads are chosen.
+struct EngineRule {
+  std::string_view name;  ///< without the family prefix
+  std::string_view sentence;
+  DimensionSet reads = 0;
+  Dimension fix = Dimension::tp;
+  bool (*applies)(const EngineModel&) = nullptr;  ///< whether this engine has the rule at all
+  bool (*holds)(const EngineModel&, const RuleFacts&, const Strategy&, const Schedule&) = nullptr;
+  std::string (*text)(const EngineModel&, const RuleFacts&, const Strategy&, const Schedule&) = nullptr;
+};
+std::span<const EngineRule> engine_rules();
 
 }  // namespace espalier

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dimensions of the uniform space, in canonical order (that of Plan::canonical_text), as numbers.
+//
+// Enums and flags count by ordinal. The number of micro-batches is no dimension: it follows from global batch, micro_batch and dp.
+// Names are those of the job file (search.fix, allow, forbid, limits).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "espalier/plan.h"
+
+namespace espalier {
+
+enum class Dimension : std::uint8_t {
+  pp, vpp, schedule, tp, sp, cp, cp_kind, ep, etp, dp, micro_batch, zero, shard, order,
+  recompute, recompute_layers, overlap_grad, overlap_param, overlap_p2p, overlap_tp
+};
+inline constexpr int kDimensions = 20;
+
+std::string_view to_string(Dimension dimension);
+std::optional<Dimension> parse_dimension(std::string_view name);
+
+std::int64_t get(Dimension dimension, const Strategy& strategy, const Schedule& schedule);
+/// `value` must fit the field; enums must be a valid ordinal.
+void set(Dimension dimension, std::int64_t value, Strategy& strategy, Schedule& schedule);
+
+/// Number of values of an enum or flag; 0 for a count.
+std::int64_t enum_size(Dimension dimension);
+/// "8", "megatron", "on": the value as a reader knows it.
+std::string value_text(Dimension dimension, std::int64_t value);
+
+/// A set of dimensions as bits.
+using DimensionSet = std::uint32_t;
+constexpr DimensionSet bit(Dimension d) { return DimensionSet{1} << static_cast<unsigned>(d); }
+template <class... Ds>
+constexpr DimensionSet dimension_set(Ds... ds) {
+  return (bit(ds) | ... | DimensionSet{0});
+}
+
+/// Plan::canonical_text of a uniform configuration: fixed-width numbers, so that text order = order of the dimensions.
+std::string canonical_text(const Strategy& strategy, const Schedule& schedule);
+/// The same order without text: < 0, 0 or > 0.
+int canonical_compare(const Strategy& a, const Schedule& sa, const Strategy& b, const Schedule& sb);
+
+}  // namespace espalier

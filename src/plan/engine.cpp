@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The catalogue of engines. Every figure has its source in `note`; what a source does not say is not restricted.
+//
+// Bytes per parameter of mixed-precision Adam:
+//   Megatron     2 + 4 + 4 + 8 = 18, with the distributed optimizer 6 + 12/dp   (megatron/training/theoretical_memory_usage.py)
+//   DeepSpeed    2 + 2 + 4 + 8 = 16                                             (Rajbhandari et al. 2020, §3.1)
+//   FSDP2        4 + 4 + 0 + 8 = 16: fp32 parameters are the sharded master, the bf16 copy exists only while gathered
+#include "plan/engine.h"
+
+namespace espalier {
+namespace {
+
+using K = ScheduleKind;
+
+EngineModel generic() {
+  EngineModel e;
+  e.name = "generic";
+  e.schedules = {K::gpipe, K::one_f_one_b, K::interleaved, K::zb_h1, K::zb_v};
+  e.zero = {0, 1, 2, 3};
+  e.note = "everything the space has; states of Megatron mixed precision, fused attention, stages balanced by FLOPs";
+  return e;
+}
+
+EngineModel megatron_core() {
+  EngineModel e;
+  e.name = "megatron-core";
+  e.family = EngineFamily::megatron;
+  e.split = SplitPolicy::even_blocks;
+  e.vocabulary_multiple = 128;
+  e.schedules = {K::one_f_one_b, K::interleaved};
+  e.zero = {0, 1};
+  e.ulysses = false;
+  e.orders = {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp};
+  e.note =
+      "Megatron-LM core 0.20 with Transformer Engine: bf16 parameters, fp32 gradients and Adam (theoretical_memory_usage.py, 18 bytes); "
+      "zero 1 is --use-distributed-optimizer, shard groups --num-distributed-optimizer-instances; uneven stages by "
+      "--pipeline-model-parallel-layout; vocabulary padded to 128 · tp (--make-vocab-size-divisible-by); Ulysses is spelled "
+      "--cp-comm-type a2a; Megatron-FSDP (zero 2, 3) is not modelled";
+  return e;
+}
+
+EngineModel megatron_lm_2021() {
+  EngineModel e;
+  e.name = "megatron-lm-2021";
+  e.family = EngineFamily::megatron;
+  e.activations = ActivationPolicy::megatron_2022_unfused;
+  e.states.reduce = 2;
+  e.split = SplitPolicy::even_blocks;
+  e.vocabulary_multiple = 128;
+  e.schedules = {K::gpipe, K::one_f_one_b, K::interleaved};
+  e.zero = {0};
+  e.hybrid_shard = false;
+  e.ulysses = false;
+  e.context_parallel = false;
+  e.expert_parallel = false;
+  e.uneven_stages = false;
+  e.fused_bucket_overlap = false;
+  e.overlap_param_gather = false;
+  e.overlap_p2p = false;
+  e.overlap_tp = false;
+  e.orders = {RankOrder::tp_cp_dp_pp};
+  e.note =
+      "Megatron-LM of Narayanan et al. 2021 and Korthikanti et al. 2022: unfused attention with score dropout, fp16 parameters, "
+      "18 bytes of state a parameter (fp32 gradient at the update), gradients reduced in fp16 after the last backward pass, "
+      "interleaving only with more than 2 stages, no expert or context parallelism";
+  return e;
+}
+
+EngineModel megatron_deepspeed() {
+  EngineModel e;
+  e.name = "megatron-deepspeed";
+  e.family = EngineFamily::megatron_deepspeed;
+  e.activations = ActivationPolicy::megatron_2022_unfused;
+  e.states = {2, 2, 4, 8, 2, 2};
+  e.split = SplitPolicy::even_blocks;
+  e.vocabulary_multiple = 128;
+  e.schedules = {K::one_f_one_b};
+  e.zero = {0, 1, 2, 3};
+  e.zero_with_pipeline = false;
+  e.context_parallel = false;
+  e.overlap_p2p = false;
+  e.overlap_tp = false;
+  e.orders = {RankOrder::tp_cp_dp_pp};
+  e.note =
+      "Megatron-DeepSpeed: PipelineModule runs 1F1B only, with partition_method type:transformer (equal numbers of blocks); ZeRO 2 "
+      "and 3 not with a pipeline (deepspeed/runtime/pipe/engine.py); gradients in the model's type (engine.get_data_types); axes "
+      "pipe, data, model; Ulysses by --ds-sequence-parallel-size, not together with Megatron's sequence parallelism";
+  return e;
+}
+
+EngineModel deepspeed() {
+  EngineModel e;
+  e.name = "deepspeed";
+  e.family = EngineFamily::deepspeed;
+  e.states = {2, 2, 4, 8, 2, 2};
+  e.schedules = {K::one_f_one_b};
+  e.zero = {0, 1, 2, 3};
+  e.zero_with_pipeline = false;
+  e.context_parallel = false;
+  e.overlap_p2p = false;
+  e.overlap_tp = false;
+  e.orders = {RankOrder::tp_cp_dp_pp};
+  e.note =
+      "DeepSpeed 0.19 around a Hugging Face model: 16 bytes a parameter (Rajbhandari et al. 2020); pipeline engine needs ZeRO below 2; "
+      "AutoTP training with ZeRO 0, 1 or 2 (deepspeed.ai/tutorials/autotp-training); shard groups are MiCS or hpZ, ZeRO 3 only";
+  return e;
+}
+
+EngineModel fsdp2() {
+  EngineModel e;
+  e.name = "fsdp2";
+  e.family = EngineFamily::fsdp;
+  e.states = {4, 4, 0, 8, 4, 2};
+  e.schedules = {K::one_f_one_b};
+  e.zero = {0, 2, 3};
+  e.ulysses = false;
+  e.pipeline = false;
+  e.expert_parallel = false;
+  e.overlap_p2p = false;
+  e.orders = {RankOrder::tp_cp_dp_pp};
+  e.cp_kinds = {ContextParallelKind::ring};
+  e.note =
+      "PyTorch fully_shard with MixedPrecisionPolicy(bf16, reduce fp32): fp32 sharded parameters, gathered in bf16; zero 3 is "
+      "reshard_after_forward true, zero 2 false, zero 0 is DDP, shard groups are HSDP; tensor parallelism by DTensor, context "
+      "parallelism by torch.distributed ring attention; no pipeline (torchtitan adds one)";
+  return e;
+}
+
+EngineModel torchtitan() {
+  EngineModel e = fsdp2();
+  e.name = "torchtitan";
+  e.family = EngineFamily::torchtitan;
+  e.pipeline = true;
+  e.expert_parallel = true;
+  e.schedules = {K::gpipe, K::one_f_one_b, K::interleaved, K::zb_v};
+  e.overlap_p2p = true;
+  e.note =
+      "torchtitan: FSDP2 with torch.distributed.pipelining (1F1B, GPipe, Interleaved1F1B, ZBVZeroBubble; stages by "
+      "module_fqns_per_model_part) and expert parallelism over dp_shard · cp · tp; mesh pp, dp_replicate, dp_shard, cp, tp";
+  return e;
+}
+
+EngineModel nanotron() {
+  EngineModel e;
+  e.name = "nanotron";
+  e.family = EngineFamily::nanotron;
+  e.schedules = {K::gpipe, K::one_f_one_b};
+  e.zero = {0, 1};
+  e.hybrid_shard = false;
+  e.ulysses = false;
+  e.selective_recompute = false;
+  e.partial_recompute = false;
+  e.overlap_param_gather = false;
+  e.overlap_p2p = false;
+  e.orders = {RankOrder::tp_cp_dp_pp};
+  e.cp_kinds = {ContextParallelKind::ring};
+  e.note =
+      "nanotron: pp_engine 1f1b or afab, tp_mode ALL_REDUCE or REDUCE_SCATTER, zero_stage 0 or 1, recompute_layer on or off, blocks "
+      "placed by their compute cost, bf16 with fp32 gradient accumulation (accumulate_grad_in_fp32)";
+  return e;
+}
+
+}  // namespace
+
+std::string_view to_string(ActivationPolicy p) {
+  switch (p) {
+    case ActivationPolicy::megatron_2022_unfused: return "megatron-2022-unfused";
+    case ActivationPolicy::fused_attention: return "fused-attention";
+  }
+  return "?";
+}
+
+const std::vector<EngineModel>& engine_catalogue() {
+  static const std::vector<EngineModel> catalogue = {generic(),   megatron_core(), megatron_lm_2021(), megatron_deepspeed(),
+                                                     deepspeed(), fsdp2(),         torchtitan(),       nanotron()};
+  return catalogue;
+}
+
+const EngineModel* find_engine(std::string_view name) {
+  for (const EngineModel& engine : engine_catalogue()) {
+    if (engine.name == name) return &engine;
+  }
+  return nullptr;
+}
+
+}  // namespace espalier

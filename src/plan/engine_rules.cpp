@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each engine cannot run, as a table of rules beside those of the space; named PREFIX-NAME as users of the engine know them.
+//
+// Two kinds: restrictions of this table (read from EngineModel, or of one family), and mirrors: rules of the space under the name
+// that the engine's own check has, so that `check --engine` speaks the engine's language.
+#include <algorithm>
+#include <array>
+
+#include "plan/engine.h"
+#include "plan/text.h"
+
+namespace espalier {
+namespace {
+
+using plan_detail::cat;
+using D = Dimension;
+using E = const EngineModel&;
+using F = const RuleFacts&;
+using S = const Strategy&;
+using C = const Schedule&;
+
+template <class T>
+bool contains(const std::vector<T>& values, T value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+bool everyone(E e) { return e.family != EngineFamily::generic; }
+bool is_megatron(E e) { return e.family == EngineFamily::megatron; }
+std::int64_t chunks_of(C c) { return std::int64_t{c.stages} * c.virtual_stages; }
+
+// ---- from the fields of EngineModel ------------------------------------------------------------------------------------------
+
+bool schedule_kind(E e, F, S, C c) { return c.stages == 1 || contains(e.schedules, c.kind); }
+std::string schedule_kind_text(E e, F, S, C c) { return cat(e.name, " has no schedule ", to_string(c.kind)); }
+
+bool zero_stage(E e, F, S s, C) { return contains(e.zero, s.zero); }
+std::string zero_stage_text(E e, F, S s, C) { return cat(e.name, " does not run zero ", s.zero); }
+
+bool hybrid_shard(E, F, S s, C) { return s.zero == 0 || s.shard == s.data_ranks(); }
+std::string hybrid_shard_text(E e, F, S s, C) {
+  return cat(e.name, " shards over all ", s.data_ranks(), " data ranks, not over groups of ", s.shard);
+}
+
+bool zero_pipeline(E, F, S s, C c) { return s.zero < 2 || c.stages == 1; }
+std::string zero_pipeline_text(E e, F, S s, C c) { return cat(e.name, " does not run zero ", s.zero, " with pp ", c.stages); }
+
+bool no_tp(E, F, S s, C) { return s.tp == 1; }
+std::string no_tp_text(E e, F, S s, C) { return cat(e.name, " has no tensor parallelism, tp is ", s.tp); }
+bool no_ulysses(E, F, S s, C) { return s.sp != SequenceParallel::ulysses; }
+std::string no_ulysses_text(E e, F, S, C) { return cat(e.name, " has no sp ulysses"); }
+bool no_cp(E, F, S s, C) { return s.cp == 1; }
+std::string no_cp_text(E e, F, S s, C) { return cat(e.name, " has no context parallelism, cp is ", s.cp); }
+bool cp_kind(E e, F, S s, C) { return s.cp == 1 || contains(e.cp_kinds, s.cp_kind); }
+std::string cp_kind_text(E e, F, S s, C) { return cat(e.name, " has no cp_kind ", to_string(s.cp_kind)); }
+bool no_pp(E, F, S, C c) { return c.stages == 1; }
+std::string no_pp_text(E e, F, S, C c) { return cat(e.name, " has no pipeline, pp is ", c.stages); }
+bool no_ep(E, F, S s, C) { return s.ep == 1 && s.etp == 1; }
+std::string no_ep_text(E e, F, S s, C) { return cat(e.name, " has no expert parallelism, ep is ", s.ep, " and etp ", s.etp); }
+
+bool even_stages(E, F f, S, C c) { return f.blocks % chunks_of(c) == 0; }
+std::string even_stages_text(E, F f, S, C c) {
+  return cat(f.blocks, " blocks are not divisible by pp ", c.stages, " · vpp ", c.virtual_stages);
+}
+bool block_a_chunk(E, F f, S, C c) { return chunks_of(c) <= f.blocks; }
+std::string block_a_chunk_text(E, F f, S, C c) {
+  return cat("pp ", c.stages, " · vpp ", c.virtual_stages, " = ", chunks_of(c), " chunks, but there are ", f.blocks, " blocks");
+}
+
+/// Blocks of the fullest chunk under the engine's split.
+std::int64_t fullest_chunk(E e, F f, C c) {
+  const std::int64_t chunks = chunks_of(c);
+  if (e.split == SplitPolicy::even_blocks || chunks > f.layers) return (f.blocks + chunks - 1) / chunks;
+  return f.largest_chunk[static_cast<std::size_t>(chunks)];
+}
+bool recompute_count(E e, F f, S s, C c) {
+  return s.recompute.kind != RecomputeKind::full || s.recompute.layers <= fullest_chunk(e, f, c);
+}
+std::string recompute_count_text(E e, F f, S s, C c) {
+  return cat("full recomputation of ", s.recompute.layers, " blocks a chunk, but with equal stages the fullest has ",
+             fullest_chunk(e, f, c));
+}
+bool whole_recompute(E e, F f, S s, C c) {
+  return s.recompute.kind != RecomputeKind::full || s.recompute.layers == fullest_chunk(e, f, c);
+}
+std::string whole_recompute_text(E e, F f, S s, C c) {
+  return cat(e.name, " recomputes all blocks or none, not ", s.recompute.layers, " of ", fullest_chunk(e, f, c));
+}
+bool no_selective(E, F, S s, C) { return s.recompute.kind != RecomputeKind::selective; }
+std::string no_selective_text(E e, F, S, C) { return cat(e.name, " has no selective recomputation"); }
+
+bool rank_order(E e, F, S s, C) { return contains(e.orders, s.order); }
+std::string rank_order_text(E e, F, S s, C) { return cat(e.name, " cannot place ranks in the order ", to_string(s.order)); }
+
+bool no_overlap_grad(E, F, S s, C) { return !s.overlap.grad_reduce; }
+bool no_overlap_param(E, F, S s, C) { return !s.overlap.param_gather; }
+bool no_overlap_p2p(E, F, S s, C) { return !s.overlap.p2p; }
+bool no_overlap_tp(E, F, S s, C) { return !s.overlap.tp; }
+std::string no_overlap_text(E e, F, S, C) { return cat(e.name, " cannot run this communication beside compute"); }
+
+// ---- of one family -----------------------------------------------------------------------------------------------------------
+
+bool meg_ep(E, F, S s, C) { return s.ep == 1 || s.tp == 1 || s.sp == SequenceParallel::megatron; }
+std::string meg_ep_text(E, F, S s, C) { return cat("ep ", s.ep, " with tp ", s.tp, " requires sp megatron, not ", to_string(s.sp)); }
+
+bool meg_vpp(E, F, S s, C c) { return c.kind != ScheduleKind::interleaved || c.stages > (s.overlap.p2p ? 1 : 2); }
+std::string meg_vpp_text(E, F, S, C c) { return cat("interleaving without overlap_p2p needs pp above 2, not ", c.stages); }
+
+bool meg_p2p(E, F, S s, C c) { return !s.overlap.p2p || c.kind == ScheduleKind::interleaved; }
+std::string meg_p2p_text(E, F, S, C c) { return cat("overlap_p2p works with interleaving only, not ", to_string(c.kind)); }
+
+/// Megatron: expert-DP = world / (etp · ep · pp), where a dense model counts etp = tp, must be dp.
+bool meg_order(E, F f, S s, C c) {
+  if (s.order != RankOrder::tp_cp_pp_dp || c.stages == 1) return true;
+  return f.experts.empty() ? s.cp == 1 : s.expert_data_ranks() == s.dp;
+}
+std::string meg_order_text(E, F f, S s, C) {
+  return cat("with order tp-cp-pp-dp the expert data-parallel size, ", f.experts.empty() ? std::int64_t{s.cp} * s.dp : s.expert_data_ranks(),
+             ", must equal dp ", s.dp);
+}
+
+bool meg_distopt(E, F, S s, C) { return !s.overlap.param_gather || s.overlap.grad_reduce; }
+std::string meg_distopt_text(E, F, S, C) { return "overlap_param requires overlap_grad"; }
+
+bool ds_mics(E, F, S s, C) { return s.zero == 0 || s.zero == 3 || s.shard == s.data_ranks(); }
+std::string ds_mics_text(E, F, S s, C) {
+  return cat("shard groups of ", s.shard, " among ", s.data_ranks(), " data ranks (MiCS, hpZ) exist for zero 3, not ", s.zero);
+}
+
+bool ds_autotp(E, F, S s, C) { return s.weight_tp() == 1 || s.zero <= 2; }
+std::string ds_autotp_text(E, F, S s, C) { return cat("AutoTP with tp ", s.tp, " trains with zero 0, 1 or 2, not ", s.zero); }
+
+bool cp_shard(E, F, S s, C) { return s.cp == 1 || (s.zero >= 2 && s.shard % s.cp == 0); }
+std::string cp_shard_text(E, F, S s, C) {
+  return cat("cp ranks are part of the shard group: zero ", s.zero, " with shard ", s.shard, " does not hold cp ", s.cp);
+}
+
+bool tt_ep(E, F, S s, C) { return s.ep == 1 || std::int64_t{s.shard} * s.tp % s.ep == 0; }
+std::string tt_ep_text(E, F, S s, C) {
+  return cat("ep ", s.ep, " does not divide dp_shard · cp · tp = ", std::int64_t{s.shard} * s.tp);
+}
+
+bool nano_m(E, F, S, C c) { return c.microbatches >= c.stages - 1; }
+std::string nano_m_text(E, F, S, C c) { return cat(c.microbatches, " micro-batches, fewer than pp − 1 = ", c.stages - 1); }
+
+constexpr DimensionSet of(std::initializer_list<D> ds) {
+  DimensionSet set = 0;
+  for (const D d : ds) set |= bit(d);
+  return set;
+}
+constexpr DimensionSet kDataRanks = bit(D::tp) | bit(D::sp) | bit(D::cp) | bit(D::dp);
+
+constexpr std::array kEngineRules = {
+    EngineRule{"SCHEDULE", "the engine has the schedule", of({D::schedule, D::pp}), D::schedule, everyone, schedule_kind,
+               schedule_kind_text},
+    EngineRule{"ZERO", "the engine has the ZeRO stage", of({D::zero}), D::zero, everyone, zero_stage, zero_stage_text},
+    EngineRule{"HYBRID-SHARD", "ZeRO shards over all data ranks", of({D::zero, D::shard}) | kDataRanks, D::shard,
+               [](E e) { return !e.hybrid_shard; }, hybrid_shard, hybrid_shard_text},
+    EngineRule{"PP-ZERO", "ZeRO 2 and 3 not together with a pipeline", of({D::zero, D::pp}), D::zero,
+               [](E e) { return !e.zero_with_pipeline; }, zero_pipeline, zero_pipeline_text},
+    EngineRule{"NO-TP", "no tensor parallelism", of({D::tp}), D::tp, [](E e) { return !e.tensor_parallel; }, no_tp, no_tp_text},
+    EngineRule{"NO-ULYSSES", "no Ulysses sequence parallelism", of({D::sp}), D::sp, [](E e) { return !e.ulysses; }, no_ulysses,
+               no_ulysses_text},
+    EngineRule{"NO-CP", "no context parallelism", of({D::cp}), D::cp, [](E e) { return !e.context_parallel; }, no_cp, no_cp_text},
+    EngineRule{"CP-KIND", "the engine has the kind of context parallelism", of({D::cp, D::cp_kind}), D::cp_kind, everyone, cp_kind,
+               cp_kind_text},
+    EngineRule{"NO-PP", "no pipeline", of({D::pp}), D::pp, [](E e) { return !e.pipeline; }, no_pp, no_pp_text},
+    EngineRule{"NO-EP", "no expert parallelism", of({D::ep, D::etp}), D::ep, [](E e) { return !e.expert_parallel; }, no_ep,
+               no_ep_text},
+    EngineRule{"PP-EVEN", "every chunk has the same number of blocks", of({D::pp, D::vpp}), D::pp,
+               [](E e) { return !e.uneven_stages; }, even_stages, even_stages_text},
+    EngineRule{"PP-BLOCKS", "every chunk has a block", of({D::pp, D::vpp}), D::pp,
+               [](E e) { return e.split == SplitPolicy::even_blocks; }, block_a_chunk, block_a_chunk_text},
+    EngineRule{"RECOMP-LAYERS", "no more blocks are recomputed than a chunk has",
+               of({D::recompute, D::recompute_layers, D::pp, D::vpp}), D::recompute_layers,
+               [](E e) { return e.split == SplitPolicy::even_blocks; }, recompute_count, recompute_count_text},
+    EngineRule{"RECOMP-ALL", "recomputation is for all blocks or none", of({D::recompute, D::recompute_layers, D::pp, D::vpp}),
+               D::recompute_layers, [](E e) { return !e.partial_recompute; }, whole_recompute, whole_recompute_text},
+    EngineRule{"NO-SELECTIVE", "no selective recomputation", of({D::recompute}), D::recompute,
+               [](E e) { return !e.selective_recompute; }, no_selective, no_selective_text},
+    EngineRule{"RANK-ORDER", "the engine can place ranks in this order", of({D::order}), D::order, everyone, rank_order,
+               rank_order_text},
+    EngineRule{"OVERLAP-GRAD", "gradient reduction cannot overlap", of({D::overlap_grad}), D::overlap_grad,
+               [](E e) { return !e.fused_bucket_overlap; }, no_overlap_grad, no_overlap_text},
+    EngineRule{"OVERLAP-PARAM", "parameter gathering cannot overlap", of({D::overlap_param}), D::overlap_param,
+               [](E e) { return !e.overlap_param_gather; }, no_overlap_param, no_overlap_text},
+    EngineRule{"OVERLAP-P2P", "pipeline sends cannot overlap", of({D::overlap_p2p}), D::overlap_p2p,
+               [](E e) { return !e.overlap_p2p; }, no_overlap_p2p, no_overlap_text},
+    EngineRule{"OVERLAP-TP", "tensor-parallel collectives cannot overlap", of({D::overlap_tp}), D::overlap_tp,
+               [](E e) { return !e.overlap_tp; }, no_overlap_tp, no_overlap_text},
+    EngineRule{"EP", "EP with TP requires Megatron's sequence parallelism", of({D::ep, D::tp, D::sp}), D::sp, is_megatron, meg_ep,
+               meg_ep_text},
+    EngineRule{"VPP", "interleaving needs PP > 1, or PP > 2 without overlapped p2p", of({D::schedule, D::pp, D::overlap_p2p}),
+               D::overlap_p2p, is_megatron, meg_vpp, meg_vpp_text},
+    EngineRule{"P2P", "p2p overlap goes with interleaving only", of({D::schedule, D::overlap_p2p}), D::overlap_p2p, is_megatron,
+               meg_p2p, meg_p2p_text},
+    EngineRule{"ORDER", "an order that does not end in pp needs expert-DP equal to DP when PP > 1",
+               of({D::order, D::pp, D::tp, D::cp, D::dp, D::ep, D::etp}), D::order, is_megatron, meg_order, meg_order_text},
+    EngineRule{"DISTOPT", "overlapped parameter gathering requires overlapped gradient reduction",
+               of({D::overlap_param, D::overlap_grad}), D::overlap_grad, is_megatron, meg_distopt, meg_distopt_text},
+    EngineRule{"MICS", "shard groups smaller than the data ranks need ZeRO 3", of({D::zero, D::shard}) | kDataRanks, D::zero,
+               [](E e) { return e.family == EngineFamily::deepspeed || e.family == EngineFamily::megatron_deepspeed; }, ds_mics,
+               ds_mics_text},
+    EngineRule{"AUTOTP", "AutoTP trains with ZeRO 0, 1 or 2", of({D::tp, D::sp, D::zero}), D::zero,
+               [](E e) { return e.family == EngineFamily::deepspeed; }, ds_autotp, ds_autotp_text},
+    EngineRule{"CP-SHARD", "context-parallel ranks are part of the shard group", of({D::cp, D::zero, D::shard}), D::shard,
+               [](E e) { return e.family == EngineFamily::fsdp || e.family == EngineFamily::torchtitan; }, cp_shard, cp_shard_text},
+    EngineRule{"EP", "EP divides dp_shard · cp · tp", of({D::ep, D::shard, D::tp}), D::ep,
+               [](E e) { return e.family == EngineFamily::torchtitan; }, tt_ep, tt_ep_text},
+    EngineRule{"M", "at least PP − 1 micro-batches", of({D::pp, D::micro_batch, D::dp}), D::micro_batch,
+               [](E e) { return e.family == EngineFamily::nanotron; }, nano_m, nano_m_text},
+};
+
+// ---- mirrors -----------------------------------------------------------------------------------------------------------------
+
+struct Mirror {
+  EngineFamily family;
+  std::string_view name;     ///< without prefix
+  std::string_view generic;  ///< rule of the space
+};
+constexpr std::array kMirrors = {
+    Mirror{EngineFamily::megatron, "WORLD", "world"},
+    Mirror{EngineFamily::megatron, "EXPERT-GRID", "expert-grid"},
+    Mirror{EngineFamily::megatron, "GBS", "divide-batch"},
+    Mirror{EngineFamily::megatron, "HEADS", "divide-heads"},
+    Mirror{EngineFamily::megatron, "HEADS", "divide-kv-heads"},
+    Mirror{EngineFamily::megatron, "SEQ-CP", "divide-sequence-cp"},
+    Mirror{EngineFamily::megatron, "SEQ-CP", "divide-sequence-sp"},
+    Mirror{EngineFamily::megatron, "EP", "divide-experts"},
+    Mirror{EngineFamily::megatron, "EP", "experts-needed"},
+    Mirror{EngineFamily::megatron, "SP", "sp-needs-tp"},
+    Mirror{EngineFamily::megatron, "VPP-M", "interleaved-batch"},
+    Mirror{EngineFamily::megatron, "TPOVL", "overlap-tp"},
+    Mirror{EngineFamily::megatron, "DISTOPT", "overlap-param"},
+    Mirror{EngineFamily::megatron_deepspeed, "BATCH", "divide-batch"},
+    Mirror{EngineFamily::deepspeed, "BATCH", "divide-batch"},
+    Mirror{EngineFamily::deepspeed, "HEADS", "divide-heads"},
+    Mirror{EngineFamily::torchtitan, "WORLD", "world"},
+    Mirror{EngineFamily::torchtitan, "STAGES", "virtual-stages"},
+};
+
+std::string_view prefix(EngineFamily family) {
+  switch (family) {
+    case EngineFamily::generic: return "GEN-";
+    case EngineFamily::megatron: return "MEG-";
+    case EngineFamily::megatron_deepspeed:
+    case EngineFamily::deepspeed: return "DS-";
+    case EngineFamily::fsdp: return "FSDP-";
+    case EngineFamily::torchtitan: return "TT-";
+    case EngineFamily::nanotron: return "NANO-";
+  }
+  return "";
+}
+
+void add_mirrors(E engine, F facts, S strategy, C schedule, std::vector<RuleViolation>& out) {
+  const bool relevant = std::any_of(kMirrors.begin(), kMirrors.end(), [&](const Mirror& m) { return m.family == engine.family; });
+  if (!relevant) return;
+  for (RuleViolation& broken : violations(facts, strategy, schedule)) {
+    for (const Mirror& mirror : kMirrors) {
+      if (mirror.family != engine.family || mirror.generic != broken.rule) continue;
+      out.push_back({cat(prefix(engine.family), mirror.name), broken.text, broken.hint});
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const EngineRule> engine_rules() { return kEngineRules; }
+
+bool engine_allows(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule) {
+  for (const EngineRule& rule : kEngineRules) {
+    if (rule.applies(engine) && !rule.holds(engine, facts, strategy, schedule)) return false;
+  }
+  return true;
+}
+
+std::vector<RuleViolation> engine_violations(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy,
+                                             const Schedule& schedule) {
+  std::vector<RuleViolation> out;
+  const Rule& guard = rules().front();  // degrees-positive: the other predicates divide by the degrees
+  if (!guard.holds(facts, strategy, schedule)) return violations(facts, strategy, schedule);
+  add_mirrors(engine, facts, strategy, schedule, out);
+  for (const EngineRule& rule : kEngineRules) {
+    if (!rule.applies(engine) || rule.holds(engine, facts, strategy, schedule)) continue;
+    const auto holds = [&](const Strategy& s, const Schedule& c) { return rule.holds(engine, facts, s, c); };
+    out.push_back({cat(prefix(engine.family), rule.name), rule.text(engine, facts, strategy, schedule),
+                   nearest_legal(facts, strategy, schedule, rule.reads, rule.fix, holds)});
+  }
+  return out;
+}
+
+std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Model& model, const Cluster& cluster,
+                                             const Training& training, const Strategy& strategy, const Schedule& schedule) {
+  return engine_violations(engine, rule_facts(model, cluster, training, chunks_of(schedule)), strategy, schedule);
+}
+
+std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const EngineModel& engine) {
+  std::vector<std::pair<std::string, std::string>> catalogue;
+  for (const Mirror& mirror : kMirrors) {
+    if (mirror.family != engine.family) continue;
+    catalogue.emplace_back(cat(prefix(engine.family), mirror.name), std::string(find_rule(mirror.generic)->sentence));
+  }
+  for (const EngineRule& rule : kEngineRules) {
+    if (rule.applies(engine)) catalogue.emplace_back(cat(prefix(engine.family), rule.name), rule.sentence);
+  }
+  return catalogue;
+}
+
+}  // namespace espalier

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rules need to know of a model, a cluster and a training job.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "plan/rules.h"
+#include "plan/split.h"
+
+namespace espalier {
+namespace {
+
+template <class T>
+void sort_unique(std::vector<T>& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+/// Output widths of the projections that attention heads govern: where key/value heads are fewer than tp they are replicated,
+/// so that the plain width need not divide.
+std::vector<std::int64_t> key_value_widths(const LayerKind& kind) {
+  std::vector<std::int64_t> widths;
+  for (const Operator& op : kind.operators) {
+    if (op.kind != OperatorKind::attention) continue;
+    const std::int64_t k = std::int64_t{op.kv_heads} * op.qk_dim;
+    const std::int64_t v = std::int64_t{op.kv_heads} * op.v_dim;
+    const std::int64_t q = std::int64_t{op.heads} * op.qk_dim;
+    widths.insert(widths.end(), {k, v, k + v, q + k + v});
+  }
+  return widths;
+}
+
+void add_operator(RuleFacts& facts, const LayerKind& kind, const Operator& op, const std::vector<std::int64_t>& governed) {
+  const bool column = op.split == TpSplit::column;
+  const bool row = op.split == TpSplit::row;
+  switch (op.kind) {
+    case OperatorKind::attention:
+      facts.heads.push_back({op.heads, op.kv_heads});
+      if (op.window > 0 && kind.stream == TokenStream::fixed) facts.fixed_windows = true;
+      break;
+    case OperatorKind::linear:
+    case OperatorKind::patch_embed:
+      if (column && std::find(governed.begin(), governed.end(), op.out) == governed.end()) facts.split_widths.push_back(op.out);
+      if (row) facts.split_widths.push_back(op.in);
+      break;
+    case OperatorKind::expert_linear:
+      facts.experts.push_back(op.experts);
+      if (column) facts.expert_widths.push_back(op.out);
+      if (row) facts.expert_widths.push_back(op.in);
+      break;
+    case OperatorKind::router: facts.experts.push_back(op.experts > 0 ? op.experts : static_cast<std::int32_t>(op.out)); break;
+    default: break;
+  }
+}
+
+void add_kind(RuleFacts& facts, const LayerKind& kind, const Sequence& sequence) {
+  const std::vector<std::int64_t> governed = key_value_widths(kind);
+  bool causal = false;
+  for (const Operator& op : kind.operators) {
+    add_operator(facts, kind, op, governed);
+    causal = causal || (op.kind == OperatorKind::attention && op.causal && !op.cross);
+  }
+  if (kind.role == LayerRole::block) facts.sequences.push_back({tokens_per_sample(kind, sequence), causal});
+  if (kind.stream != TokenStream::main) facts.one_sequence = false;
+}
+
+RuleFacts base_facts(const Model& model, const Cluster& cluster, const Training& training) {
+  RuleFacts facts;
+  facts.devices = cluster.devices();
+  facts.global_batch = training.global_batch;
+  facts.layers = static_cast<std::int32_t>(model.layers.size());
+  std::vector<bool> used(model.kinds.size(), false);
+  for (const std::int32_t kind : model.layers) used[static_cast<std::size_t>(kind)] = true;
+  for (std::size_t k = 0; k < model.kinds.size(); ++k) {
+    if (used[k]) add_kind(facts, model.kinds[k], training.sequence);
+  }
+  for (const std::int32_t kind : model.layers) {
+    facts.blocks += model.kinds[static_cast<std::size_t>(kind)].role == LayerRole::block ? 1 : 0;
+  }
+  sort_unique(facts.heads);
+  sort_unique(facts.sequences);
+  sort_unique(facts.split_widths);
+  sort_unique(facts.expert_widths);
+  sort_unique(facts.experts);
+  facts.largest_chunk.assign(static_cast<std::size_t>(facts.layers) + 1, 0);
+  return facts;
+}
+
+}  // namespace
+
+RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training) {
+  RuleFacts facts = base_facts(model, cluster, training);
+  if (facts.layers == 0) return facts;
+  const Splitter splitter(split_weights(model, training.sequence));
+  std::vector<std::int32_t> blocks_before(static_cast<std::size_t>(facts.layers) + 1, 0);
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    blocks_before[i + 1] = blocks_before[i] + (model.layer(i).role == LayerRole::block ? 1 : 0);
+  }
+  for (std::int32_t chunks = 1; chunks <= facts.layers; ++chunks) {
+    std::vector<std::int32_t> bounds = splitter.split(chunks);
+    bounds.push_back(facts.layers);
+    std::int32_t& largest = facts.largest_chunk[static_cast<std::size_t>(chunks)];
+    for (std::size_t c = 0; c + 1 < bounds.size(); ++c) {
+      largest = std::max(largest, blocks_before[static_cast<std::size_t>(bounds[c + 1])] -
+                                      blocks_before[static_cast<std::size_t>(bounds[c])]);
+    }
+  }
+  return facts;
+}
+
+RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training, std::int64_t chunks) {
+  RuleFacts facts = base_facts(model, cluster, training);
+  if (chunks >= 1 && chunks <= facts.layers) {
+    const auto count = static_cast<std::int32_t>(chunks);
+    facts.largest_chunk[static_cast<std::size_t>(count)] =
+        largest_chunk_blocks(model, balanced_split(split_weights(model, training.sequence), count));
+  }
+  return facts;
+}
+
+}  // namespace espalier

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules that define the uniform space, as a table: name, sentence, the dimensions it reads, a predicate, an explanation.
+//
+//   violations(...)  (espalier/plan.h)   walks the table and explains every broken rule
+//   is_legal(...)                        walks the same table, allocation-free: about 50 ns a configuration
+//
+// A predicate reads only the dimensions of `reads` (and the facts), so that a search may apply a rule as soon as those are
+// chosen. Configurations that would be two names of one thing have one canonical name; the rules refuse the others.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/plan.h"
+#include "plan/dimension.h"
+
+namespace espalier {
+
+struct HeadFacts {
+  std::int32_t heads = 0, kv_heads = 0;
+  auto operator<=>(const HeadFacts&) const = default;
+};
+struct SequenceFacts {
+  std::int64_t tokens = 0;
+  bool causal = false;
+  auto operator<=>(const SequenceFacts&) const = default;
+};
+
+/// Schedules larger than this many chunk passes (pp · vpp · m) are refused: they could be neither lowered nor simulated.
+inline constexpr std::int64_t kMaxChunkPasses = std::int64_t{1} << 24;
+/// Largest degree, so that products of three fit into 64 bits.
+inline constexpr std::int32_t kMaxDegree = 1 << 20;
+
+/// What the rules need to know of the problem: small vectors of distinct values, sorted.
+struct RuleFacts {
+  std::int64_t devices = 0;
+  std::int64_t global_batch = 0;
+  std::int32_t layers = 0;
+  std::int32_t blocks = 0;
+  std::vector<HeadFacts> heads;             ///< of every attention
+  std::vector<SequenceFacts> sequences;     ///< of every block
+  std::vector<std::int64_t> split_widths;   ///< features that TP splits: column outputs and row inputs of linears
+  std::vector<std::int64_t> expert_widths;  ///< the same inside experts
+  std::vector<std::int32_t> experts;        ///< routed experts of every MoE layer
+  bool one_sequence = true;                 ///< every layer works on the one main sequence (not T5, not vision)
+  bool fixed_windows = false;               ///< windowed attention on a fixed number of tokens (Swin)
+  /// Blocks in the fullest chunk of the balanced split, by number of chunks; 0 = not computed.
+  std::vector<std::int32_t> largest_chunk;
+};
+
+RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training);
+/// The same with largest_chunk filled for `chunks` only: for asking about one configuration.
+RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training, std::int64_t chunks);
+
+struct Rule {
+  std::string_view name;
+  std::string_view sentence;
+  DimensionSet reads = 0;
+  Dimension fix = Dimension::tp;  ///< the dimension whose nearest legal value the hint names
+  bool (*holds)(const RuleFacts&, const Strategy&, const Schedule&) = nullptr;
+  std::string (*text)(const RuleFacts&, const Strategy&, const Schedule&) = nullptr;
+};
+/// In order of evaluation; the first, "degrees-positive", guards the others.
+std::span<const Rule> rules();
+const Rule* find_rule(std::string_view name);
+
+/// Whether no rule is broken. Allocation-free, thread-safe.
+bool is_legal(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
+std::vector<RuleViolation> violations(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
+
+/// "tp 4 or 8": the nearest values of `fix` (or else of another dimension in `reads`) with which `holds` is true, everything
+/// else as it is and the number of micro-batches following; empty if there is none.
+std::string nearest_legal(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule, DimensionSet reads,
+                          Dimension fix, const std::function<bool(const Strategy&, const Schedule&)>& holds);
+
+/// Micro-batches that follow from the batch: global_batch / (micro_batch · dp), or 0 if that is no integer.
+std::int64_t microbatches_of(const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
+
+}  // namespace espalier

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contiguous splits of the layers into chunks.
+//
+// Splitter: min over splits of the largest chunk sum, and among those boundaries near the even quantiles.
+//   Weights are scaled to integers (largest = 2^40), so that equal layers are exactly equal and every sum is exact.
+//   1. B = the smallest bound under which a greedy fill needs at most k chunks (bisection over realised sums; exact).
+//   2. Boundary j = 1 … k−1 in turn: the index nearest to total·j/k among those that keep chunk j ≤ B and leave a suffix that
+//      k−j chunks can cover under B; ties to the lower index.
+// O(k log n) a probe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "espalier/plan.h"
+
+namespace espalier {
+
+class Splitter {
+ public:
+  /// Weights must be finite and ≥ 0.
+  explicit Splitter(const std::vector<double>& weights);
+  [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(prefix_.size()) - 1; }
+  /// First index of each of `chunks` ranges. Requires 1 ≤ chunks ≤ size().
+  [[nodiscard]] std::vector<std::int32_t> split(std::int32_t chunks) const;
+
+ private:
+  [[nodiscard]] std::int64_t sum(std::int32_t first, std::int32_t end) const {
+    return prefix_[static_cast<std::size_t>(end)] - prefix_[static_cast<std::size_t>(first)];
+  }
+  [[nodiscard]] std::int32_t reach(std::int32_t first, std::int64_t bound) const;
+  [[nodiscard]] std::int32_t reach_back(std::int32_t end, std::int64_t bound) const;
+  struct Fill {
+    bool fits = false;
+    std::int64_t largest = 0;  ///< largest chunk of the greedy fill
+    std::int64_t next = 0;     ///< smallest bound that would lengthen one of its chunks
+  };
+  [[nodiscard]] Fill fill(std::int32_t chunks, std::int64_t bound) const;
+  [[nodiscard]] std::int64_t smallest_bound(std::int32_t chunks) const;
+
+  std::vector<std::int64_t> prefix_;
+  std::int64_t largest_weight_ = 0;
+};
+
+/// Equal numbers of blocks a chunk, the remainder to the first chunks; embedding with the first, head with the last; a layer in
+/// between that is no block goes with the block after it. With more chunks than blocks: equal numbers of layers.
+std::vector<std::int32_t> even_blocks_split(const Model& model, std::int32_t chunks);
+
+/// The split by policy.
+std::vector<std::int32_t> split_layers(const Model& model, const Sequence& sequence, SplitPolicy policy, std::int32_t chunks);
+
+/// Blocks in the fullest chunk of a split.
+std::int32_t largest_chunk_blocks(const Model& model, const std::vector<std::int32_t>& firsts);
+
+}  // namespace espalier
