@@ -41,6 +41,7 @@ PUBLIC = {
     "cluster.h": "cluster",
     "profile.h": "profile",
     "plan.h": "plan",
+    "search_space.h": "plan",
     "simulate.h": "sim",
     "planner.h": "planner",
     "report.h": "report",
