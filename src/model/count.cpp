@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counting: parameters, tokens, boundary elements and FLOPs of a model. Declared in include/espalier/model.h.
+#include <algorithm>
+
+#include "base/check.h"
+#include "espalier/model.h"
+
+namespace espalier {
+namespace {
+
+std::int64_t active_parameters(const Operator& op) {
+  const bool routed = op.kind == OperatorKind::expert_linear && op.experts > 0;
+  return routed ? op.parameters / op.experts * op.top_k : op.parameters;
+}
+
+/// Mean number of keys that one of `queries` queries attends to.
+double mean_keys(const Operator& op, double queries, const Sequence& sequence, bool causal_half) {
+  const double keys = op.cross ? static_cast<double>(sequence.encoder) : queries;
+  const double window = static_cast<double>(op.window);
+  const bool half = op.causal && causal_half && !op.cross;
+  // Σ over queries i of min(i, w) / keys = w − w²/(2·keys): the first w queries see fewer keys.
+  if (window > 0 && window < keys) return half ? window - window * window / (2 * keys) : window;
+  return half ? keys / 2 : keys;
+}
+
+double operator_flops(const Operator& op, double tokens, const Sequence& sequence, bool causal_half) {
+  const double gemm = 2.0 * static_cast<double>(op.in) * static_cast<double>(op.out);
+  switch (op.kind) {
+    case OperatorKind::linear: return gemm * (op.cross ? static_cast<double>(sequence.encoder) : tokens);
+    case OperatorKind::patch_embed:
+    case OperatorKind::router: return gemm * tokens;
+    case OperatorKind::expert_linear: return gemm * op.top_k * tokens;
+    case OperatorKind::attention:
+      return 2.0 * op.heads * (op.qk_dim + op.v_dim) * mean_keys(op, tokens, sequence, causal_half) * tokens;
+    default: return 0;  // element-wise, lookups and moves: bytes, not FLOPs
+  }
+}
+
+}  // namespace
+
+std::int64_t Model::blocks() const {
+  return std::count_if(layers.begin(), layers.end(),
+                       [&](std::int32_t k) { return kinds[static_cast<std::size_t>(k)].role == LayerRole::block; });
+}
+
+std::int64_t parameter_count(const LayerKind& kind) {
+  std::int64_t sum = 0;
+  for (const Operator& op : kind.operators) sum += op.parameters;
+  return sum;
+}
+
+std::int64_t parameter_count(const Model& model) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) sum += parameter_count(model.layer(i));
+  return sum;
+}
+
+std::int64_t active_parameter_count(const Model& model) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    for (const Operator& op : model.layer(i).operators) sum += active_parameters(op);
+  }
+  return sum;
+}
+
+std::int64_t tokens_per_sample(const LayerKind& kind, const Sequence& sequence) {
+  switch (kind.stream) {
+    case TokenStream::main: return sequence.main;
+    case TokenStream::encoder: return sequence.encoder;
+    case TokenStream::decoder: return sequence.decoder;
+    case TokenStream::fixed: return kind.fixed_tokens;
+  }
+  ESPALIER_CHECK(false);
+}
+
+std::int64_t boundary_elements(const LayerKind& kind, const Sequence& sequence, std::int64_t encoder_hidden) {
+  if (kind.role == LayerRole::head) return 0;
+  const std::int64_t tokens =
+      kind.stream == TokenStream::fixed ? kind.boundary_tokens_fixed : tokens_per_sample(kind, sequence);
+  return kind.hidden * tokens + (kind.passes_encoder_output ? encoder_hidden * sequence.encoder : 0);
+}
+
+Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal_half) {
+  const double tokens = static_cast<double>(tokens_per_sample(kind, sequence));
+  double sum = 0;
+  for (const Operator& op : kind.operators) sum += operator_flops(op, tokens, sequence, causal_half);
+  return Flops(sum);
+}
+
+Flops training_flops(const Model& model, const Sequence& sequence, bool causal_half) {
+  Flops sum{0};
+  for (std::size_t i = 0; i < model.layers.size(); ++i) sum += forward_flops(model.layer(i), sequence, causal_half);
+  return sum * 3.0;  // backward: one GEMM for the input gradient and one for the weight gradient, each as large as forward
+}
+
+}  // namespace espalier

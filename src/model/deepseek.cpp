@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSeek-V3 (DeepSeek-AI 2024, arXiv 2412.19437): multi-head latent attention and mixture of experts with shared experts.
+//
+//   MLA: q = q_b(norm(q_a(x)))  or q(x) without q_lora_rank;  c, k_rope = kv_a(x);  k_nope, v = kv_b(norm(c))
+//        q_a [h, r_q], q_b [r_q, H(n + p)], kv_a [h, r_kv + p], kv_b [r_kv, H(n + v)], out [H·v, h]
+//        n qk_nope_head_dim, p qk_rope_head_dim, v v_head_dim; every head has its own keys after kv_b (num_key_value_heads is void)
+//   Under tensor parallelism q_a and kv_a are replicated, q_b and kv_b split by heads.
+//   Layer i is a mixture of experts iff i ≥ first_k_dense_replace and i mod moe_layer_freq = 0.
+//   The router's correction bias is set by a rule, not by gradients: no parameter here. Multi-token-prediction modules are counted
+//   apart: each has two norms, a projection 2h → h, one MoE block and a final norm; embedding and head are the main model's.
+#include <string>
+
+#include "model/family.h"
+
+namespace espalier::model {
+namespace {
+
+struct Latent {
+  std::int64_t hidden = 0, heads = 0, q_rank = 0, kv_rank = 0, rope = 0, nope = 0, value = 0;
+  bool bias = false, score_dropout = false;
+};
+
+struct DeepSeek {
+  std::int64_t hidden = 0, layers = 0, ffn = 0, vocabulary = 0, dense_layers = 0, moe_every = 1, mtp = 0;
+  bool tied = false;
+  Latent attention;
+  ExpertShape experts;
+};
+
+void add_latent_attention(Operators& list, const Latent& a) {
+  const std::int64_t qk = a.nope + a.rope;
+  if (a.q_rank > 0) {
+    list.push_back(linear("attn.q_a", a.hidden, a.q_rank, TpSplit::none, a.bias));
+    list.push_back(norm("attn.q_a_norm", a.q_rank, 1));
+    list.push_back(linear("attn.q_b", a.q_rank, a.heads * qk, TpSplit::column, false));
+  } else {
+    list.push_back(linear("attn.q", a.hidden, a.heads * qk, TpSplit::column, false));
+  }
+  list.push_back(linear("attn.kv_a", a.hidden, a.kv_rank + a.rope, TpSplit::none, a.bias));
+  list.push_back(norm("attn.kv_a_norm", a.kv_rank, 1));
+  list.push_back(linear("attn.kv_b", a.kv_rank, a.heads * (a.nope + a.value), TpSplit::column, false));
+  Operator rotary;
+  rotary.kind = OperatorKind::rotary;
+  rotary.name = "attn.rotary";
+  rotary.in = rotary.out = (a.heads + 1) * a.rope;  // the rotated key part is one for all heads
+  rotary.split = TpSplit::heads;
+  list.push_back(rotary);
+  Operator core = attention_core("attn.core", {a.hidden, a.heads, a.heads, qk, false, false, 0, false, 0, true, a.score_dropout});
+  core.in = a.heads * (2 * qk + a.value);
+  core.out = a.heads * a.value;
+  core.v_dim = static_cast<std::int32_t>(a.value);
+  list.push_back(core);
+  list.push_back(linear("attn.out", a.heads * a.value, a.hidden, TpSplit::row, a.bias));
+}
+
+LayerKind block(const DeepSeek& d, bool sparse) {
+  LayerKind kind;
+  kind.name = sparse ? "decoder.moe" : "decoder";
+  kind.hidden = d.hidden;
+  auto& list = kind.operators;
+  list.push_back(norm("attn.norm", d.hidden, 1));
+  add_latent_attention(list, d.attention);
+  list.push_back(residual("attn.residual", d.hidden));
+  list.push_back(norm("mlp.norm", d.hidden, 1));
+  if (sparse) {
+    add_experts(list, d.experts);
+  } else {
+    add_mlp(list, "mlp.", {d.hidden, d.ffn, true, false, false, false});
+  }
+  list.push_back(residual("mlp.residual", d.hidden));
+  return kind;
+}
+
+Latent read_latent(Fields& f, std::int64_t hidden) {
+  Latent a;
+  a.hidden = hidden;
+  a.heads = f.integer({"num_attention_heads"}, SizeLimits::heads);
+  a.q_rank = f.integer_nullable({"q_lora_rank"}, SizeLimits::width, 1536, 0, "queries are not compressed");
+  a.kv_rank = f.integer_or({"kv_lora_rank"}, SizeLimits::width, 512, "default of the family");
+  a.rope = f.integer_or({"qk_rope_head_dim"}, SizeLimits::head_dim, 64, "default of the family");
+  a.nope = f.integer_or({"qk_nope_head_dim"}, SizeLimits::head_dim, 128, "default of the family");
+  a.value = f.integer_or({"v_head_dim"}, SizeLimits::head_dim, 128, "default of the family");
+  a.bias = f.flag("attention_bias", false);
+  a.score_dropout = f.positive_rate({"attention_dropout"}, 0);
+  return a;
+}
+
+ExpertShape read_experts(Fields& f, std::int64_t hidden) {
+  ExpertShape e;
+  e.hidden = hidden;
+  e.ffn = f.integer_or({"moe_intermediate_size"}, SizeLimits::width, 2048, "default of the family");
+  e.experts = f.integer_or({"n_routed_experts", "num_local_experts"}, SizeLimits::experts, 256, "default of the family");
+  e.top_k = f.integer_or({"num_experts_per_tok"}, SizeLimits::experts, 8, "default of the family");
+  e.shared_ffn = times(e.ffn, f.integer_or({"n_shared_experts"}, 1024, 1, "default of the family", 0));
+  if (e.top_k > e.experts) f.fail("num_experts_per_tok", e.top_k, "at most n_routed_experts = " + std::to_string(e.experts));
+  return e;
+}
+
+}  // namespace
+
+void read_deepseek_v3(Fields& f, Model& model) {
+  DeepSeek d;
+  d.hidden = f.integer({"hidden_size"}, SizeLimits::width);
+  d.layers = f.integer({"num_hidden_layers"}, SizeLimits::layers);
+  d.ffn = f.integer({"intermediate_size"}, SizeLimits::width);
+  d.vocabulary = f.integer({"vocab_size"}, SizeLimits::vocabulary);
+  d.dense_layers = f.integer_or({"first_k_dense_replace"}, SizeLimits::layers, 3, "default of the family", 0);
+  d.moe_every = f.integer_or({"moe_layer_freq"}, SizeLimits::layers, 1, "every layer after the dense ones");
+  d.mtp = f.integer_or({"num_nextn_predict_layers"}, SizeLimits::layers, 0, "no multi-token prediction", 0);
+  d.tied = f.flag("tie_word_embeddings", false);
+  d.attention = read_latent(f, d.hidden);
+  d.experts = read_experts(f, d.hidden);
+  f.reader().ignore({"num_key_value_heads", "head_dim", "qk_head_dim", "hidden_act", "n_group", "topk_group", "topk_method", "scoring_func", "norm_topk_prob",
+                     "routed_scaling_factor", "aux_loss_alpha", "seq_aux", "ep_size", "max_position_embeddings"});
+  if (!f.ok()) return;
+
+  model.vocabulary = d.vocabulary;
+  model.tied_embeddings = d.tied;
+  LayerList layers(model);
+  LayerKind embedding = make_kind("embedding", LayerRole::embedding, d.hidden);
+  add_token_embedding(embedding.operators, d.vocabulary, d.hidden);
+  layers.add(std::move(embedding));
+  for (std::int64_t i = 0; i < d.layers; ++i) layers.add(block(d, i >= d.dense_layers && i % d.moe_every == 0));
+  LayerKind head = make_kind("head", LayerRole::head, d.hidden);
+  head.operators.push_back(norm("head.norm", d.hidden, 1));
+  add_logits(head.operators, d.hidden, d.vocabulary, d.tied);
+  layers.add(std::move(head));
+
+  if (d.mtp > 0) {
+    const std::int64_t module = parameter_count(block(d, true)) + times(2 * d.hidden, d.hidden) + 3 * d.hidden;
+    model.mtp_parameters = times(d.mtp, module);
+    f.note(ModelNote::Kind::derived, "num_nextn_predict_layers",
+           std::to_string(d.mtp) + " multi-token-prediction module(s) are counted apart and not planned");
+  }
+}
+
+}  // namespace espalier::model

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields of a config.json: one value under one of several names, range-checked, with a note for each value the file did not hold.
+//
+// The format distinguishes absent from null (class default against "derive it"); `integer_or` treats them alike, `integer_nullable`
+// does not. After the first error every getter still returns a value inside its range, so that readers stay straight lists; nothing
+// may be built before `ok()` was asked.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/document.h"
+#include "espalier/model.h"
+
+namespace espalier::model {
+
+using Names = std::initializer_list<std::string_view>;
+
+/// Largest values accepted; far above any published model, far below what could overflow a product.
+struct SizeLimits {
+  static constexpr std::int64_t width = std::int64_t{1} << 24;       ///< hidden sizes, feed-forward widths
+  static constexpr std::int64_t layers = 4096;
+  static constexpr std::int64_t heads = 65536;
+  static constexpr std::int64_t head_dim = 65536;
+  static constexpr std::int64_t vocabulary = std::int64_t{1} << 24;
+  static constexpr std::int64_t experts = 65536;
+  static constexpr std::int64_t tokens = std::int64_t{1} << 31;      ///< positions, windows
+  static constexpr std::int64_t pixels = std::int64_t{1} << 16;
+};
+
+class Fields {
+ public:
+  Fields(base::Reader& reader, std::vector<ModelNote>& notes) : reader_(&reader), notes_(&notes) {}
+
+  [[nodiscard]] bool ok() const { return reader_->sink().ok(); }
+  [[nodiscard]] base::Reader& reader() const { return *reader_; }
+
+  /// Must be there, under one of the names; null is absent.
+  std::int64_t integer(Names names, std::int64_t high, std::int64_t low = 1);
+  /// Absent or null: `fallback`, with a note that says `why`.
+  std::int64_t integer_or(Names names, std::int64_t high, std::int64_t fallback, std::string_view why, std::int64_t low = 1);
+  /// Absent: `absent`; null: `null`.
+  std::int64_t integer_nullable(Names names, std::int64_t high, std::int64_t absent, std::int64_t null, std::string_view why,
+                                std::int64_t low = 1);
+  bool flag(std::string_view name, bool fallback);
+  /// A probability that switches an operator on: is it above 0?
+  bool positive_rate(Names names, double fallback);
+  double real(Names names, double low, double high, double fallback);
+  std::string text(Names names, std::string fallback);
+
+  void fail(std::string_view key, std::int64_t found, std::string expected, std::string hint = "");
+  void fail(std::string_view key, std::string found, std::string expected, std::string hint = "");
+  /// `key` must divide `whole` (head counts, widths).
+  void require_divides(std::string_view divisor_key, std::int64_t divisor, std::string_view whole_key, std::int64_t whole);
+  void note(ModelNote::Kind kind, std::string_view key, std::string text);
+  void defaulted(std::string_view key, const std::string& value, std::string_view why = "default of the family");
+
+ private:
+  /// The first of `names` that is present, else the first name.
+  std::string_view pick(Names names) const;
+  base::Reader* reader_;
+  std::vector<ModelNote>* notes_;
+};
+
+/// Notes the keys that nobody read, unless they are known to have no bearing on size or cost.
+void note_unread(const base::Reader& reader, std::vector<ModelNote>& notes);
+
+}  // namespace espalier::model

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators and the groups of them that model families share: attention, MLP, mixture of experts, embedding, head.
+//
+// Parameters of a linear: in·out (+ out with bias). Under tensor parallelism a column linear splits weight and bias, a row linear
+// splits the weight and keeps the bias whole (it is added once, after the reduction), `none` keeps all whole. Gated MLPs
+// (SwiGLU, GeGLU) have one fused gate_up of width 2·ffn. Lists are in execution order and complete: time, launches and saved
+// activations are derived from them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "espalier/model.h"
+
+namespace espalier::model {
+
+using Operators = std::vector<Operator>;
+
+/// a·b, saturating at 2^60: hostile sizes end in the "too many parameters" error of finish_model, never in overflow.
+std::int64_t times(std::int64_t a, std::int64_t b);
+
+Operator linear(std::string name, std::int64_t in, std::int64_t out, TpSplit split, bool bias);
+/// `weights`: 1 for RMSNorm (scale), 2 for LayerNorm (scale and bias), 0 for a norm without parameters.
+Operator norm(std::string name, std::int64_t width, int weights);
+Operator dropout(std::string name, std::int64_t width, TpSplit split = TpSplit::none);
+Operator residual(std::string name, std::int64_t width);
+Operator activation(std::string name, std::int64_t in, std::int64_t out, TpSplit split);
+Operator table(std::string name, std::int64_t rows, std::int64_t width, TpSplit split);
+Operator pool(std::string name, std::int64_t width);
+Operator cross_entropy(std::int64_t classes, TpSplit split);
+
+struct AttentionShape {
+  std::int64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  bool qkv_bias = false, out_bias = false;
+  std::int64_t rotary_dim = 0;  ///< rotated features per head; 0 = no rotary embedding
+  bool qk_norm = false;         ///< RMSNorm over each head's features of Q and K, one weight vector for all heads
+  std::int64_t window = 0;
+  bool causal = true;
+  bool score_dropout = false;
+};
+/// prefix.qkv, .q_norm, .k_norm, .rotary, .core, .out
+void add_attention(Operators& list, const std::string& prefix, const AttentionShape& shape);
+/// prefix.core alone
+Operator attention_core(std::string name, const AttentionShape& shape);
+
+struct MlpShape {
+  std::int64_t hidden = 0, ffn = 0;
+  bool gated = false, in_bias = false, out_bias = false;
+  bool inner_dropout = false;  ///< between activation and down projection (T5)
+};
+/// prefix.gate_up or .up, .activation, [.inner_dropout], .down; `tag` goes between prefix and name: "mlp.shared_down"
+void add_mlp(Operators& list, const std::string& prefix, const MlpShape& shape);
+
+struct ExpertShape {
+  std::int64_t hidden = 0, ffn = 0, experts = 0, top_k = 0;
+  bool gated = true, bias = false;
+  std::int64_t shared_ffn = 0;  ///< width of the always-active shared experts; 0 = none
+};
+/// mlp.router, .dispatch, .expert_gate_up, .expert_activation, .expert_down, .combine, then the shared experts
+void add_experts(Operators& list, const ExpertShape& shape);
+
+/// embed.token: vocabulary × width, split over the vocabulary.
+void add_token_embedding(Operators& list, std::int64_t vocabulary, std::int64_t width);
+/// A learned table added to the token embedding: its lookup and its addition.
+void add_extra_embedding(Operators& list, const std::string& name, std::int64_t rows, std::int64_t width);
+/// head.logits (0 parameters when tied, but for the bias), head.loss
+void add_logits(Operators& list, std::int64_t width, std::int64_t vocabulary, bool tied, bool bias = false);
+
+/// A layer without operators yet.
+LayerKind make_kind(std::string name, LayerRole role, std::int64_t hidden, TokenStream stream = TokenStream::main);
+
+/// Puts layers in pipeline order and keeps one copy of each kind, known by its name.
+class LayerList {
+ public:
+  explicit LayerList(Model& model) : model_(&model) {}
+  void add(LayerKind kind);
+ private:
+  Model* model_;
+};
+
+}  // namespace espalier::model
