@@ -67,10 +67,13 @@ struct LinkChange {
 struct FabricLevel {
   std::string name;
   FabricKind kind = FabricKind::other;
-  std::int64_t span = 1;         ///< devices in one domain of this level; a multiple of the level below
+  std::int64_t span = 1;         ///< devices in one domain of this level; a multiple of the level below. The outermost one may
+                                 ///< exceed the devices of the cluster (a rack or pod that is not full)
   BytesPerSecond bandwidth;      ///< per device and direction when all devices of the domain talk at once (NICs shared,
                                  ///< oversubscription applied)
-  BytesPerSecond bandwidth_alone;///< one device talking alone (≥ bandwidth): e.g. all NICs of the node
+  BytesPerSecond bandwidth_alone;///< one device talking alone (≥ bandwidth): e.g. a NIC that is otherwise shared
+  BytesPerSecond per_peer;       ///< direct links (mesh): most that one pair of devices can move; a group of g reaches
+                                 ///< min(bandwidth, (g−1)·per_peer) per device. 0 = switched, no such limit
   Seconds latency;               ///< α of one hop, software included
   double efficiency = 0.8;       ///< reachable fraction of `bandwidth` in collectives (bus bandwidth / peak)
   bool in_network_reduction = false;  ///< NVLS / SHARP: all-reduce moves each byte once
@@ -84,6 +87,7 @@ struct NodeGroup {
   std::int64_t devices_per_node = 8;
   DeviceKind device;
   std::vector<FabricLevel> intra;  ///< levels inside the node (span ≤ devices_per_node, last one = devices_per_node)
+  std::vector<FabricLevel> inter;  ///< mixed clusters only: levels between the nodes of this group; else in Cluster::inter
   bool operator==(const NodeGroup&) const = default;
 };
 
@@ -91,7 +95,7 @@ struct NodeGroup {
 struct Cluster {
   std::string name;
   std::vector<NodeGroup> groups;
-  std::vector<FabricLevel> inter;      ///< levels between nodes, innermost first; empty for one node
+  std::vector<FabricLevel> inter;      ///< levels between nodes, innermost first; empty for one node. Mixed: joins the groups
   std::optional<Bytes> memory_limit;   ///< user's cap per device
   std::vector<std::string> notes;      ///< defaults that were filled in, for `inspect cluster`
 

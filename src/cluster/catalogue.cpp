@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/catalogue.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "cluster/device_reader.h"
+#include "data/devices_yaml.h"
+
+namespace espalier::cluster {
+namespace {
+
+FabricTemplate read_fabric_template(base::Reader& reader, std::string name) {
+  FabricTemplate fabric;
+  fabric.name = std::move(name);
+  std::vector<std::string> notes;
+  reader.each("levels", true, [&](base::Reader& level) { fabric.levels.push_back(read_level(level, notes)); });
+  if (reader.has("domain")) {
+    base::Reader domain = reader.child("domain", true);
+    fabric.domain = read_level(domain, notes);
+  }
+  fabric.source = reader.required_string("source");
+  reader.finish();
+  return fabric;
+}
+
+UsualNode read_usual_node(base::Reader& reader) {
+  UsualNode node;
+  node.devices = reader.required_int("devices", 1, 1024);
+  node.fabric = reader.required_string("fabric");
+  base::Reader network = reader.child("network", true);
+  read_network(network, node.network, "nics");
+  network.finish();
+  reader.finish();
+  return node;
+}
+
+void sort_by_name(Catalogue& c) {
+  std::vector<std::size_t> order(c.devices.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return c.devices[a].name < c.devices[b].name; });
+  Catalogue sorted;
+  for (std::size_t i : order) {
+    sorted.devices.push_back(c.devices[i]);
+    sorted.nodes.push_back(c.nodes[i]);
+  }
+  c.devices = std::move(sorted.devices);
+  c.nodes = std::move(sorted.nodes);
+}
+
+}  // namespace
+
+const FabricTemplate* Catalogue::fabric(std::string_view name) const {
+  const auto found = std::find_if(fabrics.begin(), fabrics.end(), [&](const FabricTemplate& f) { return f.name == name; });
+  return found == fabrics.end() ? nullptr : &*found;
+}
+
+const UsualNode* Catalogue::usual_node(std::string_view device) const {
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    if (devices[i].name == device) return &nodes[i];
+  return nullptr;
+}
+
+void read_network(base::Reader& reader, NetworkSpec& network, std::string_view nics_key) {
+  const FabricKind before = network.kind;
+  network.kind = read_kind(reader, network.kind);
+  network.name = reader.optional_string("name", network.kind == before ? network.name : "");
+  network.nics = std::max<std::int64_t>(1, reader.optional_int(nics_key, 1, 1024, network.nics));
+  network.bandwidth = BytesPerSecond(read_bandwidth(reader, "bandwidth", network.bandwidth.count()));
+  network.latency = Seconds(read_latency(reader, "latency", network.latency.count()));
+  network.efficiency = read_efficiency(reader, "efficiency", network.efficiency);
+  network.oversubscription = reader.optional_real("oversubscription", 1.0, 1e4, network.oversubscription);
+  network.pod_nodes = reader.optional_int("pod_nodes", 1, 1'000'000, network.pod_nodes);
+  network.in_network_reduction = reader.optional_bool("in_network_reduction", network.in_network_reduction);
+  if (reader.has("trace")) network.trace = read_trace(reader);
+}
+
+Result<Catalogue> read_catalogue(std::string_view text, const std::string& where) {
+  auto document = base::read_yaml(text, where);
+  if (!document.ok()) return document.error();
+  base::ErrorSink sink;
+  base::Reader root = base::Reader::root(document.value(), sink);
+  Catalogue c;
+  base::Reader fabrics = root.child("fabrics", true);
+  for (const auto& [name, node] : fabrics.node().members) {
+    base::Reader fabric = fabrics.child(name, true);
+    c.fabrics.push_back(read_fabric_template(fabric, name));
+  }
+  root.each("devices", true, [&](base::Reader& r) {
+    DeviceKind device;
+    device.name = r.required_string("name");
+    read_device_fields(r, device);
+    check_device(r, device);
+    base::Reader node = r.child("node", true);
+    c.devices.push_back(device);
+    c.nodes.push_back(read_usual_node(node));
+    if (c.fabric(c.nodes.back().fabric) == nullptr) r.fail("node", c.nodes.back().fabric, "a name under fabrics");
+    r.finish();
+  });
+  root.finish();
+  if (!sink.ok()) return *sink.first();
+  sort_by_name(c);
+  return c;
+}
+
+const Catalogue& catalogue() {
+  // Read-only after construction: a constant that happens to be written as text.
+  static const Catalogue embedded = [] {
+    auto read = read_catalogue(embedded::devices_yaml, "data/devices.yaml");
+    if (!read.ok()) base::check_failed(read.error().message().c_str(), "data/devices.yaml", 0);
+    return std::move(read).value();
+  }();
+  return embedded;
+}
+
+}  // namespace espalier::cluster
+
+namespace espalier {
+
+const std::vector<DeviceKind>& device_catalogue() { return cluster::catalogue().devices; }
+
+const DeviceKind* find_device(std::string_view name) {
+  const auto& all = device_catalogue();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const DeviceKind& d) { return d.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace espalier

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a cluster from a mapping: a file of its own or the `cluster:` part of a job. Three forms (docs/file-formats.md):
+//   short  {nodes, devices_per_node, device, intra_node: {…}, inter_node: {…}, memory_limit}      the kind's usual node and fabric
+//   full   {nodes, devices_per_node, device, fabric: [{name, kind, span, bandwidth, latency, …}]}  every level listed
+//   mixed  {groups: [short or full, …], inter_group: {…}, memory_limit}                            unequal nodes
+// Errors go to the reader's sink; what was filled in goes to Cluster::notes.
+#pragma once
+
+#include "base/document.h"
+#include "espalier/cluster.h"
+
+namespace espalier::cluster {
+
+inline constexpr std::int64_t kMaxNodes = 1'000'000;
+inline constexpr std::int64_t kMaxDevices = 10'000'000;
+inline constexpr std::int64_t kMaxDevicesPerNode = 1024;
+inline constexpr std::size_t kMaxGroups = 256;
+inline constexpr std::size_t kMaxFabricLevels = 6;  ///< intra and inter together, as topology.h and the cost model expect
+
+}  // namespace espalier::cluster
+
+namespace espalier {
+
+/// Reads and checks the whole mapping (finish() included). The result is meaningful only while reader.sink() is ok.
+Cluster read_cluster(base::Reader& reader);
+
+}  // namespace espalier

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads one level of a fabric, as the catalogue's templates and the full form of a cluster file write it:
+//   {name, kind, span, bandwidth | uplink, bandwidth_alone, per_peer, latency, efficiency, oversubscription,
+//    in_network_reduction, trace: [{at, bandwidth_factor, latency_factor}]}
+//
+// `bandwidth` is per device and direction before oversubscription; `uplink` is what all devices of one domain of the level below
+// share, so that bandwidth = uplink / (devices of that domain), fixed once the spans are known (resolve_levels).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/document.h"
+#include "espalier/cluster.h"
+
+namespace espalier::cluster {
+
+/// Devices a domain spans: a number, or one of two words.
+struct Span {
+  enum class Kind : std::uint8_t { devices, node, cluster } kind = Kind::node;
+  std::int64_t devices = 0;  ///< kind == devices
+};
+
+/// A level whose span and shared bandwidth still depend on the node and cluster around it.
+struct LevelSpec {
+  FabricLevel level;  ///< span, bandwidth and bandwidth_alone are not final
+  Span span;
+  BytesPerSecond link;    ///< `bandwidth`, 0 if `uplink` was given
+  BytesPerSecond uplink;  ///< 0 if `bandwidth` was given
+  BytesPerSecond alone;   ///< 0 if not given
+  double oversubscription = 1.0;
+};
+
+/// `notes` gets a line for each default that was filled in.
+LevelSpec read_level(base::Reader& reader, std::vector<std::string>& notes);
+std::vector<LinkChange> read_trace(base::Reader& reader);
+
+/// Spans and bandwidths for a node of `devices_per_node` in a cluster of `total` devices. Inner levels that do not fit into
+/// the node (span not below it, or not a divisor of the next) are left out.
+std::vector<FabricLevel> resolve_node_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node);
+/// As written: every level stays; the caller checks nesting.
+std::vector<FabricLevel> resolve_all_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node, std::int64_t total);
+
+/// "450 GB/s", "5 us": figures for notes.
+std::string format_bandwidth(BytesPerSecond bandwidth);
+std::string format_latency(Seconds latency);
+
+// Ranges shared by all readers of fabrics.
+inline constexpr double kMaxBandwidth = 1e15;  ///< bytes/s
+inline constexpr double kMaxLatency = 10.0;    ///< s
+/// A rate in (0, kMaxBandwidth]; records an error otherwise. Absent: `fallback`.
+double read_bandwidth(base::Reader& reader, std::string_view key, double fallback);
+double read_latency(base::Reader& reader, std::string_view key, double fallback);
+double read_efficiency(base::Reader& reader, std::string_view key, double fallback);
+FabricKind read_kind(base::Reader& reader, FabricKind fallback);
+
+}  // namespace espalier::cluster

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words that files use for the enums of espalier/cluster.h, in the order of the enumerators.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "espalier/cluster.h"
+
+namespace espalier::cluster {
+
+inline constexpr std::array<std::string_view, kPrecisions> kPrecisionNames = {"fp32", "tf32", "fp16", "bf16", "fp8"};
+
+inline constexpr std::array<std::string_view, 9> kFabricKindNames = {
+    "nvswitch", "nvlink_mesh", "pcie_tree", "nvl72", "rail_optimized", "fat_tree", "ethernet", "on_chip", "other"};
+static_assert(static_cast<std::size_t>(FabricKind::other) + 1 == kFabricKindNames.size());
+
+}  // namespace espalier::cluster
