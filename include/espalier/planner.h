@@ -17,21 +17,10 @@
 #include "espalier/model.h"
 #include "espalier/plan.h"
 #include "espalier/result.h"
+#include "espalier/search_space.h"
 #include "espalier/simulate.h"
 
 namespace espalier {
-
-/// The space a search covers. Dimension names: tp sp cp cp_kind ep etp dp pp vpp schedule micro_batch zero shard order
-/// recompute recompute_layers overlap_grad overlap_param overlap_p2p overlap_tp. Values are integers, or the names of enums.
-struct SearchSpace {
-  std::string kind = "uniform";                            ///< uniform (others: later capabilities)
-  std::map<std::string, std::vector<std::int64_t>> allow;  ///< only these values (fix = one value); enums by ordinal
-  std::map<std::string, std::vector<std::int64_t>> forbid; ///< none of these
-  std::map<std::string, std::int64_t> limits;              ///< at most
-  bool operator==(const SearchSpace&) const = default;
-  /// Whether the space admits `value` for `dimension`.
-  [[nodiscard]] bool admits(const std::string& dimension, std::int64_t value) const;
-};
 
 struct Job {
   Model model;

@@ -11,7 +11,12 @@ namespace {
 
 constexpr double kTreeBandwidth = 0.85;
 
-double reachable(const FabricLevel& level) { return level.bandwidth.count() * level.efficiency; }
+/// β of a level for a group with `peers` other members there: direct links (mesh) are limited by the pairs in use.
+double reachable(const FabricLevel& level, std::int64_t peers = INT64_MAX) {
+  double bandwidth = level.bandwidth.count();
+  if (level.per_peer.count() > 0) bandwidth = std::min(bandwidth, static_cast<double>(peers) * level.per_peer.count());
+  return bandwidth * level.efficiency;
+}
 
 /// ⌈log2 n⌉ for n ≥ 1.
 int log2_ceil(std::int64_t n) { return n <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n - 1))); }
@@ -31,7 +36,7 @@ Path path_of(const std::vector<FabricLevel>& levels, const Group& group) {
     const std::int64_t here = group.members[static_cast<std::size_t>(k)];
     if (here <= below) continue;
     const std::int64_t joined = (here + below - 1) / below;
-    path.bandwidth = std::min(path.bandwidth, static_cast<double>(below) * reachable(level));
+    path.bandwidth = std::min(path.bandwidth, static_cast<double>(below) * reachable(level, joined - 1));
     path.ring_latency += static_cast<double>(joined - 1) * level.latency.count();
     path.tree_latency += 2.0 * log2_ceil(joined) * level.latency.count();
     path.in_network = path.crossed == 0 && level.in_network_reduction;
@@ -73,7 +78,7 @@ double all_to_all_s(const std::vector<FabricLevel>& levels, const Group& group, 
     const std::int64_t here = group.members[static_cast<std::size_t>(k)];
     if (here <= below) continue;
     const double leaving = bytes * static_cast<double>(group.size - below) / static_cast<double>(group.size);
-    slowest = std::max(slowest, leaving / reachable(level));
+    slowest = std::max(slowest, leaving / reachable(level, group.size - 1));
     latency += log2_ceil((here + below - 1) / below) * level.latency.count();
     below = here;
   }
@@ -83,7 +88,7 @@ double all_to_all_s(const std::vector<FabricLevel>& levels, const Group& group, 
 double point_to_point_s(const std::vector<FabricLevel>& levels, int level, double bytes) {
   if (levels.empty() || level < 0) return 0.0;
   const auto& link = levels[static_cast<std::size_t>(level)];
-  return link.latency.count() + bytes / reachable(link);
+  return link.latency.count() + bytes / reachable(link, 1);
 }
 
 double ring_step_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {

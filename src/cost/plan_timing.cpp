@@ -259,6 +259,7 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
       if (before != stage) {
         const std::int64_t bytes = layers[static_cast<std::size_t>(kind)].boundary_bytes;
         message = std::max(message, bytes);
+        t.boundary_bytes = bytes;
         const int level = stage_link_level(c.levels, s, p, before, stage);
         t.send_forward_ns = t.send_backward_ns = ns(point_to_point_s(c.levels, level, static_cast<double>(bytes)));
       }

@@ -35,6 +35,7 @@ struct ChunkTiming {
   PhaseTime backward_weight;
   std::int64_t send_forward_ns = 0;   ///< p2p of the activation entering this chunk (0 for chunk 0 or same rank)
   std::int64_t send_backward_ns = 0;  ///< p2p of its gradient, going back
+  std::int64_t boundary_bytes = 0;    ///< that message, per rank
   std::int64_t grad_reduce_ns = 0;    ///< one piece of the gradient reduction
   std::int64_t param_gather_ns = 0;   ///< one piece of the parameter all-gather
   std::int64_t saved_bytes = 0;       ///< kept from forward to backward for one micro-batch

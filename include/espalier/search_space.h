@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of the job file that bounds the search: pins and limits of any dimension. They are part of the space that the certificate
+// speaks of. Dimension names: tp sp cp cp_kind ep etp dp pp vpp schedule micro_batch zero shard order recompute recompute_layers
+// overlap_grad overlap_param overlap_p2p overlap_tp. Values are integers; enums and flags count by ordinal.
+//
+// overlap_tp (tensor-parallel collectives beside their GEMMs) is off unless named: few engines can do it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace espalier {
+
+struct SearchSpace {
+  std::string kind = "uniform";                            ///< uniform (others: later capabilities)
+  std::map<std::string, std::vector<std::int64_t>> allow;  ///< only these values (fix = one value)
+  std::map<std::string, std::vector<std::int64_t>> forbid; ///< none of these
+  std::map<std::string, std::int64_t> limits;              ///< at most
+  bool operator==(const SearchSpace&) const = default;
+  /// Whether the maps admit `value` for `dimension`.
+  [[nodiscard]] bool admits(const std::string& dimension, std::int64_t value) const;
+};
+
+}  // namespace espalier

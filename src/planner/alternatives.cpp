@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/alternatives.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <set>
+#include <tuple>
+
+#include "planner/brief_text.h"
+#include "planner/prediction.h"
+
+namespace espalier {
+namespace {
+
+/// The fastest member that fits; of the leanest kind if none does. Members come in order of growing stages, and the first number
+/// of stages that fits at all decides.
+void judge(const Job& job, const EngineModel& engine, const std::vector<search::Configuration>& family, JudgedBaseline& out) {
+  std::int32_t fitting_stages = 0;
+  for (const auto& c : family) {
+    if (fitting_stages != 0 && c.schedule.stages != fitting_stages) break;
+    const auto timed = time_plan(job, engine, document_of(job, engine, c.strategy, c.schedule), false);
+    if (!timed) continue;
+    const Prediction p = prediction_of(job, engine, *timed);
+    const bool better = !out.legal || (p.fits && !out.fits) || (p.fits && p.iteration_ns < out.prediction.iteration_ns) ||
+                        (!out.fits && p.peak_memory_bytes < out.prediction.peak_memory_bytes);
+    if (p.fits) fitting_stages = c.schedule.stages;
+    if (!better) continue;
+    out.legal = true, out.fits = p.fits, out.configuration = c, out.prediction = p;
+  }
+}
+
+std::string signed_seconds(std::int64_t ns) {
+  char text[48];
+  std::snprintf(text, sizeof text, "%+.3f s", static_cast<double>(ns) * 1e-9);
+  return text;
+}
+
+Alternative from_prediction(std::string label, bool baseline, const Prediction& p, const PlannerResult& answer, Plan plan) {
+  Alternative a;
+  a.label = std::move(label), a.baseline = baseline, a.fits = p.fits;
+  a.iteration_ns = p.iteration_ns, a.peak_memory_bytes = p.peak_memory_bytes;
+  if (!p.fits) {
+    a.lost_to = "needs " + text::gib(p.peak_memory_bytes) + " of " + text::gib(p.memory_limit_bytes);
+  } else {
+    a.lost_to = p.iteration_ns == answer.prediction.iteration_ns ? "equal" : largest_loss(p, answer.prediction);
+  }
+  a.plan = std::move(plan);
+  return a;
+}
+
+}  // namespace
+
+std::string largest_loss(const Prediction& other, const Prediction& best) {
+  const auto& o = other.breakdown;
+  const auto& b = best.breakdown;
+  const std::array<std::pair<const char*, std::int64_t>, 5> parts = {{
+      {"compute", o.compute_ns - b.compute_ns},
+      {"exposed communication", o.exposed_communication_ns - b.exposed_communication_ns},
+      {"bubble", o.bubble_ns - b.bubble_ns},
+      {"optimizer", o.optimizer_ns - b.optimizer_ns},
+      {"other", o.other_ns - b.other_ns},
+  }};
+  const auto worst = std::max_element(parts.begin(), parts.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
+  return std::string(worst->first) + " " + signed_seconds(worst->second);
+}
+
+std::vector<JudgedBaseline> judge_baselines(const Job& job, const EngineModel& engine) {
+  std::vector<JudgedBaseline> out;
+  for (const Baseline& preset : baselines(job, engine)) {
+    JudgedBaseline judged;
+    judged.label = preset.label, judged.refusal = preset.refusal;
+    judge(job, engine, preset.family, judged);
+    out.push_back(std::move(judged));
+  }
+  return out;
+}
+
+std::vector<search::Configuration> seeds_of(const std::vector<JudgedBaseline>& baselines) {
+  std::vector<search::Configuration> seeds;
+  for (const auto& b : baselines)
+    if (b.legal && b.fits) seeds.push_back(b.configuration);
+  return seeds;
+}
+
+std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engine, const PlannerResult& answer,
+                                         const std::vector<JudgedBaseline>& baselines, const search::Outcome& found, int runners_up) {
+  std::vector<Alternative> out;
+  for (const auto& b : baselines) {
+    if (!b.legal) {
+      Alternative a;
+      a.label = b.label, a.baseline = true, a.lost_to = b.refusal.empty() ? "not legal here" : b.refusal;
+      out.push_back(std::move(a));
+      continue;
+    }
+    out.push_back(from_prediction(b.label, true, b.prediction, answer,
+                                  document_of(job, engine, b.configuration.strategy, b.configuration.schedule)));
+  }
+  // Runners-up that differ in a degree, not only in an overlap flag or a shard size: one for each set of degrees.
+  using Degrees = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t, int, std::int32_t>;
+  const auto degrees = [](const Strategy& s, const Schedule& c) {
+    return Degrees{c.stages, s.tp, s.cp, s.dp, s.ep, static_cast<int>(s.sp), c.micro_batch};
+  };
+  std::set<Degrees> shown = {degrees(answer.plan.strategy(), answer.plan.schedule)};
+  for (const auto& candidate : found.simulated) {
+    if (runners_up <= 0) break;
+    const auto& c = candidate.configuration;
+    if (!shown.insert(degrees(c.strategy, c.schedule)).second) continue;
+    Plan plan = document_of(job, engine, c.strategy, c.schedule);
+    const auto timed = time_plan(job, engine, plan, false);
+    if (!timed) continue;
+    const std::string label = plan.label();
+    out.push_back(from_prediction(label, false, prediction_of(job, engine, *timed), answer, std::move(plan)));
+    --runners_up;
+  }
+  return out;
+}
+
+}  // namespace espalier

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands beside the answer: baseline presets and runners-up, each with what it loses.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "espalier/planner.h"
+#include "plan/engine.h"
+#include "planner/baselines.h"
+#include "search/search.h"
+
+namespace espalier {
+
+/// A preset with its best member (or why there is none).
+struct JudgedBaseline {
+  std::string label, refusal;
+  bool legal = false, fits = false;
+  search::Configuration configuration;
+  Prediction prediction;
+};
+
+std::vector<JudgedBaseline> judge_baselines(const Job& job, const EngineModel& engine);
+std::vector<search::Configuration> seeds_of(const std::vector<JudgedBaseline>& baselines);
+
+std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engine, const PlannerResult& answer,
+                                         const std::vector<JudgedBaseline>& baselines, const search::Outcome& found, int runners_up);
+
+/// The part of the iteration in which `other` is worse than `best` by most: "exposed communication +0.213 s".
+std::string largest_loss(const Prediction& other, const Prediction& best);
+
+}  // namespace espalier

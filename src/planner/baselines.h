@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The configurations engineers would try first. Each preset is a small family (micro-batches, recomputation); its fastest member
+// that fits stands for it, or the leanest one with fits = false.
+//
+//   DDP                   every device a replica, gradients all-reduced beside the backward
+//   FSDP (ZeRO-3)         every device a shard of everything
+//   HSDP                  ZeRO-3 inside a node, replicas across nodes
+//   Megatron 3-D default  TP with sequence parallelism over a node (at most the devices of a node and the heads), the smallest PP that
+//                         fits, 1F1B, distributed optimizer (ZeRO-1), the rest data parallel
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "espalier/planner.h"
+#include "plan/engine.h"
+#include "search/space.h"
+
+namespace espalier {
+
+struct Baseline {
+  std::string label;
+  std::vector<search::Configuration> family;  ///< legal members; empty: `refusal` says why
+  std::string refusal;
+};
+
+std::vector<Baseline> baselines(const Job& job, const EngineModel& engine);
+
+}  // namespace espalier

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/prediction.h"
+
+#include <algorithm>
+
+#include "base/document.h"
+#include "cost/state_memory.h"
+#include "plan/lowering_facts.h"
+#include "planner/claims.h"
+#include "planner/estimate.h"
+#include "sim/simulator.h"
+
+namespace espalier {
+namespace {
+
+/// Priors were never compared with this device and engine: the interval is what public predictors miss by on foreign data.
+constexpr double kUncalibratedLow = 0.75, kUncalibratedHigh = 1.4, kLevel = 0.8;
+
+double tokens_of_step(const Training& t) {
+  const std::int64_t per_sample = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
+  return static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, per_sample));
+}
+
+void fill_memory(const Timed& timed, Prediction& p) {
+  std::size_t fullest = 0;
+  for (std::size_t i = 0; i < timed.simulation.ranks.size(); ++i) {
+    p.peak_memory_bytes_per_stage.push_back(timed.simulation.ranks[i].memory.bytes);
+    if (timed.simulation.ranks[i].memory.bytes > timed.simulation.ranks[fullest].memory.bytes) fullest = i;
+  }
+  const auto& peak = timed.simulation.ranks[fullest].memory;
+  const auto& fixed = timed.timing.stages[fullest].memory;
+  p.peak_memory_bytes = peak.bytes;
+  p.memory = {fixed.parameters, fixed.gradients, fixed.optimizer, peak.activations, fixed.communication_buffers,
+              fixed.framework + peak.reserve};
+}
+
+}  // namespace
+
+Result<const EngineModel*> engine_of(const Job& job) {
+  if (const EngineModel* engine = find_engine(job.engine)) return engine;
+  std::string known;
+  for (const EngineModel& e : engine_catalogue()) known += (known.empty() ? "" : ", ") + e.name;
+  return Error{ErrorKind::bad_input, "engine", "\"" + job.engine + "\"", "one of " + known, ""};
+}
+
+Status plannable(const Job& job) {
+  if (!job.cluster.homogeneous())
+    return Error{ErrorKind::bad_input, "cluster.groups", std::to_string(job.cluster.groups.size()) + " node groups",
+                 "one group of equal nodes", "planning over unequal devices is not built yet: see docs/non-goals.md"};
+  if (job.search.kind != "uniform")
+    return Error{ErrorKind::bad_input, "search.space", "\"" + job.search.kind + "\"", "uniform", "other spaces are not built yet"};
+  const auto& device = job.cluster.groups.front().device;
+  if (device.peak_of(job.training.precision).count() <= 0)
+    return Error{ErrorKind::bad_input, "training.precision", std::string(to_string(job.training.precision)),
+                 "a precision that " + device.name + " supports", "see data/devices.yaml"};
+  return std::nullopt;
+}
+
+Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
+  Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, strategy, schedule, engine.split);
+  plan.model_source = job.model_source, plan.cluster_source = job.cluster_source;
+  plan.model_hash = base::content_hash(job.model_source), plan.cluster_hash = base::content_hash(job.cluster_source);
+  return plan;
+}
+
+Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
+  const cost::CostContext context(job.model, job.cluster, job.training, engine);
+  const cost::SplitTable split = cost::split_of(job.model, plan);
+  Timed timed;
+  Lowering lowering;
+  cost::lowering_for(job.model, plan.strategy(), plan.schedule, split, lowering);
+  std::vector<cost::LayerCost> layers;
+  cost::layer_costs(context, plan.strategy(), plan.schedule.stages, plan.schedule.micro_batch, layers);
+  cost::plan_timing(context, plan.strategy(), plan.schedule, split, layers, lowering, timed.timing);
+  timed.program = lower(lowering);
+  sim::Simulator simulator;
+  auto simulation = simulator.run(timed.program, timed.timing, {spans});
+  if (!simulation) return simulation.error();
+  timed.simulation = std::move(*simulation);
+  return timed;
+}
+
+Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed& timed) {
+  Prediction p;
+  p.iteration_ns = timed.simulation.iteration_ns;
+  const auto& last = timed.simulation.ranks[static_cast<std::size_t>(timed.simulation.last_rank)];
+  p.breakdown = last.breakdown;
+  p.hidden_communication_ns = last.hidden_communication_ns;
+  fill_memory(timed, p);
+  p.memory_limit_bytes = job.cluster.usable_memory().count();
+  p.fits = p.peak_memory_bytes <= p.memory_limit_bytes;
+  const double seconds = static_cast<double>(p.iteration_ns) * 1e-9, devices = static_cast<double>(job.cluster.devices());
+  const double tokens = tokens_of_step(job.training);
+  p.tokens_per_s_per_device = tokens / seconds / devices;
+  const double flops = training_flops(job.model, job.training.sequence).count() * static_cast<double>(job.training.global_batch);
+  const auto& device = job.cluster.groups.front().device;
+  p.model_tflops_per_device = flops / seconds / devices * 1e-12;
+  p.mfu_peak_tflops = device.peak_of(job.training.precision).count() * 1e-12;
+  p.mfu = p.model_tflops_per_device / p.mfu_peak_tflops;
+  p.confidence = {seconds * kUncalibratedLow, seconds * kUncalibratedHigh, kLevel,
+                  "uncalibrated: priors of " + device.name + ", engine " + engine.name};
+  if (job.training.tokens > 0) {
+    p.days = job.training.tokens / tokens * seconds / 86400.0;
+    p.device_hours = p.days * 24.0 * devices;
+  }
+  return p;
+}
+
+Result<Prediction> predict(const Job& job, const Strategy& strategy, const Schedule& schedule) {
+  const auto engine = engine_of(job);
+  if (!engine) return engine.error();
+  if (auto refused = plannable(job)) return *refused;
+  const auto broken = violations(job.model, job.cluster, job.training, strategy, schedule);
+  if (!broken.empty()) {
+    std::string found, hints;
+    for (const auto& v : broken) {
+      found += (found.empty() ? "" : "; ") + v.rule + ": " + v.text;
+      if (!v.hint.empty()) hints += (hints.empty() ? "" : "; ") + v.hint;
+    }
+    return Error{ErrorKind::bad_input, "strategy", found, "a configuration that keeps every rule of the space", hints};
+  }
+  const auto timed = time_plan(job, **engine, document_of(job, **engine, strategy, schedule), false);
+  if (!timed) return timed.error();
+  return prediction_of(job, **engine, *timed);
+}
+
+Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
+  const auto engine = engine_of(job);
+  if (!engine) return engine.error();
+  if (auto refused = plannable(job)) return *refused;
+  const auto timed = time_plan(job, **engine, plan, false);
+  if (!timed) return timed.error();
+  const StatePolicy states = cost::states_of(**engine, job.training);
+  check::Claims claims;
+  claims.iteration_ns = timed->simulation.iteration_ns;
+  for (const auto& stage : timed->timing.stages) {
+    claims.static_bytes_per_stage.push_back(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer);
+    claims.gradient_bytes_per_stage.push_back(states.reduce * (stage.dense_parameters + stage.expert_parameters));
+  }
+  for (const auto& chunk : timed->timing.chunks) {
+    claims.saved_bytes_per_chunk.push_back(chunk.saved_bytes);
+    claims.boundary_bytes_per_chunk.push_back(chunk.boundary_bytes);
+  }
+  for (const auto& rank : timed->simulation.ranks) claims.peak_bytes_per_stage.push_back(rank.memory.bytes);
+  claims.memory_limit_bytes = job.cluster.usable_memory().count();
+  return claims;
+}
+
+}  // namespace espalier

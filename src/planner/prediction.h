@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a plan to its prediction: cost → lower → simulate, the path that `plan`, `estimate` and `simulate` share.
+#pragma once
+
+#include "cost/plan_timing.h"
+#include "espalier/planner.h"
+#include "plan/engine.h"
+#include "plan/program.h"
+
+namespace espalier {
+
+/// Everything known about one plan.
+struct Timed {
+  Program program;
+  cost::PlanTiming timing;
+  Simulation simulation;
+};
+
+/// Costs, lowers (folded) and simulates `plan` as it stands.
+Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans);
+
+Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed& timed);
+
+/// The engine of the job, or an Error that lists the known ones.
+Result<const EngineModel*> engine_of(const Job& job);
+/// Refuses what uniform planning cannot do yet (mixed clusters, no sequence …).
+Status plannable(const Job& job);
+/// The plan document of one uniform configuration, inputs and hashes filled in.
+Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
+
+}  // namespace espalier

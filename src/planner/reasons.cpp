@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/reasons.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/document.h"
+#include "planner/brief_text.h"
+#include "search/pruning.h"
+
+namespace espalier {
+namespace {
+
+using text::gib;
+using text::percent;
+using text::seconds;
+
+double share(std::int64_t part, std::int64_t whole) { return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0; }
+
+std::string bottleneck(const Prediction& p) {
+  const auto& b = p.breakdown;
+  const std::array<std::pair<std::int64_t, const char*>, 5> parts = {{
+      {b.compute_ns, "compute"},
+      {b.exposed_communication_ns, "exposed communication"},
+      {b.bubble_ns, "pipeline bubble"},
+      {b.optimizer_ns, "the optimizer"},
+      {b.other_ns, "kernel launches"},
+  }};
+  auto order = parts;
+  std::sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
+  std::string out = "The step is bound by " + std::string(order[0].second) + " (" + percent(share(order[0].first, p.iteration_ns)) + ")";
+  if (order[1].first > 0) out += "; next comes " + std::string(order[1].second) + " (" + percent(share(order[1].first, p.iteration_ns)) + ")";
+  if (p.hidden_communication_ns > 0) out += "; " + seconds(p.hidden_communication_ns) + " of communication runs under compute";
+  return out + ".";
+}
+
+std::string memory_sentence(const Prediction& p) {
+  const std::int64_t room = p.memory_limit_bytes - p.peak_memory_bytes;
+  if (!p.fits) return "It does not fit: the fullest rank needs " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ".";
+  return "The fullest rank uses " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ", " + gib(room) + " are free.";
+}
+
+void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
+  for (const Alternative& a : r.alternatives) {
+    if (!a.baseline || a.iteration_ns == 0) continue;
+    const double times = static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns);
+    if (!a.fits) {
+      out.push_back(a.label + " does not fit (" + a.lost_to + ").");
+    } else if (a.iteration_ns > r.prediction.iteration_ns) {
+      out.push_back(text::fixed(times, 2) + "× faster than " + a.label + ", which loses most by " + a.lost_to + ".");
+    } else if (a.iteration_ns < r.prediction.iteration_ns && !r.search.reason.empty()) {
+      out.push_back(a.label + " would be faster but lies outside the space of this job (search part or engine).");
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
+  std::vector<std::string> out = {bottleneck(r.prediction), memory_sentence(r.prediction)};
+  const Strategy& s = r.plan.strategy();
+  const std::int64_t node = job.cluster.groups.front().devices_per_node;
+  if (s.tp > node)
+    out.push_back("TP " + std::to_string(s.tp) + " leaves the node of " + std::to_string(node) + " devices: unusual, check the fabric figures.");
+  if (s.recompute.kind == RecomputeKind::full)
+    out.push_back("Full recomputation of " + std::to_string(s.recompute.layers) + " blocks a chunk is what makes the activations fit, or pays for a better split.");
+  baseline_sentences(r, out);
+  return out;
+}
+
+Status illegal(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
+  auto broken = violations(job.model, job.cluster, job.training, strategy, schedule);
+  if (broken.empty()) broken = engine_violations(engine, job.model, job.cluster, job.training, strategy, schedule);
+  if (broken.empty()) return std::nullopt;
+  std::string found, hints;
+  for (const auto& v : broken) {
+    found += (found.empty() ? "" : "; ") + v.rule + ": " + v.text;
+    if (!v.hint.empty()) hints += (hints.empty() ? "" : "; ") + v.hint;
+  }
+  return Error{ErrorKind::usage, "strategy", found, "a configuration that keeps every rule of the space and of engine " + engine.name, hints};
+}
+
+Status plan_fits_job(const Job& job, const Plan& plan) {
+  std::int64_t devices = 0;
+  std::int32_t last_layer = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const DeviceRange& range : stage.devices) devices += range.count;
+    for (const LayerRange& chunk : stage.chunks) last_layer = std::max(last_layer, chunk.last);
+  }
+  if (devices != job.cluster.devices())
+    return Error{ErrorKind::bad_input, "plan: $.stages", std::to_string(devices) + " devices",
+                 std::to_string(job.cluster.devices()) + " devices, as the plan's cluster has", ""};
+  if (last_layer + 1 != static_cast<std::int32_t>(job.model.layers.size()))
+    return Error{ErrorKind::bad_input, "plan: $.stages", "layers up to " + std::to_string(last_layer),
+                 std::to_string(job.model.layers.size()) + " layers, as the plan's model has", ""};
+  for (const Stage& stage : plan.stages)
+    for (const LayerRange& chunk : stage.chunks)
+      if (!(chunk.strategy == plan.strategy()))
+        return Error{ErrorKind::bad_input, "plan: $.stages", "layers with different strategies", "one strategy for all layers",
+                     "layer-wise plans are not built yet"};
+  const Strategy& s = plan.strategy();
+  if (std::int64_t{s.tp} * s.cp * s.dp * plan.schedule.stages != devices)
+    return Error{ErrorKind::bad_input, "plan: $.stages[0].layers[0].strategy", "tp·cp·dp·pp that is not the number of devices",
+                 std::to_string(devices), ""};
+  return illegal(job, *find_engine(job.engine), s, plan.schedule);
+}
+
+Error unknown_pruning_rule(const std::string& name) {
+  std::vector<std::string> known;
+  std::string list;
+  for (const auto& rule : search::pruning_rules()) {
+    known.emplace_back(rule.name);
+    list += (list.empty() ? "" : ", ") + known.back();
+  }
+  const auto near = base::did_you_mean(name, known);
+  return Error{ErrorKind::usage, "--no-rule", "\"" + name + "\"", "one of " + list, near ? "did you mean \"" + *near + "\"?" : ""};
+}
+
+}  // namespace espalier

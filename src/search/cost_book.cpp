@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/cost_book.h"
+
+#include <algorithm>
+
+#include "cost/state_memory.h"
+
+namespace espalier::search {
+
+CostBook::CostBook(const Problem& p)
+    : context_(*p.model, *p.cluster, p.training, *p.engine), memory_limit_(p.cluster->usable_memory().count()),
+      splits_(p.model->layers.size() + 1), kind_counts_(p.model->kinds.size(), 0) {
+  for (const std::int32_t kind : p.model->layers) ++kind_counts_[static_cast<std::size_t>(kind)];
+}
+
+void CostBook::prepare(std::int32_t stages) {
+  for (std::size_t chunks = static_cast<std::size_t>(stages); chunks < splits_.size(); chunks += static_cast<std::size_t>(stages))
+    if (!splits_[chunks])
+      splits_[chunks] = std::make_unique<cost::SplitTable>(
+          cost::split_for(*context_.model, context_.training, *context_.engine, static_cast<std::int32_t>(chunks)));
+}
+
+void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
+  const cost::SplitTable& split = book.split(c.schedule);
+  cost::lowering_for(*book.context().model, c.strategy, c.schedule, split, w.lowering);
+  cost::plan_timing(book.context(), c.strategy, c.schedule, split, w.layers, w.lowering, w.timing);
+}
+
+std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w) {
+  std::int64_t pass = 0;
+  for (std::size_t k = 0; k < w.layers.size(); ++k) {
+    const auto& l = w.layers[k];
+    const std::int64_t backward = std::min(l.backward.duration_ns(), l.backward_input.duration_ns() + l.backward_weight.duration_ns());
+    pass += book.kind_counts()[k] * (l.forward.duration_ns() + backward);
+  }
+  return std::max(pass, pass * c.schedule.microbatches / c.schedule.stages);
+}
+
+std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& c, const Workspace& w) {
+  cost::ParameterElements all;
+  std::int64_t saved = 0;
+  for (std::size_t k = 0; k < w.layers.size(); ++k) {
+    const std::int64_t n = book.kind_counts()[k];
+    all.dense += w.layers[k].dense_parameters * n, all.expert += w.layers[k].expert_parameters * n;
+    const auto& s = w.layers[k].saved;
+    saved += n * std::min({s.none, s.selective, s.full});
+  }
+  const std::int64_t p = c.schedule.stages;
+  all.dense /= p, all.expert /= p;
+  Strategy leanest = c.strategy;
+  if (leanest.data_ranks() > 1) leanest.zero = 3, leanest.shard = static_cast<std::int32_t>(leanest.data_ranks());
+  const auto states = cost::states_of(*book.context().engine, book.context().training);
+  return cost::state_memory(all, states, leanest).total() + saved / p;
+}
+
+std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
+  Configuration cheapest = c;
+  Strategy& s = cheapest.strategy;
+  s.overlap.p2p = true;
+  if (s.data_ranks() > 1) s.zero = 1, s.shard = static_cast<std::int32_t>(s.data_ranks());
+  const cost::SplitTable& split = book.split(c.schedule);
+  cost::lowering_for(*book.context().model, s, c.schedule, split, w.lowering);
+  w.lowering.reduce_gradients = w.lowering.overlap_reduce = w.lowering.gather_parameters = w.lowering.overlap_gather = false;
+  cost::plan_timing(book.context(), s, c.schedule, split, w.layers, w.lowering, w.timing);
+  return cost::iteration_lower_bound_ns(w.timing, w.lowering);
+}
+
+std::int64_t peak_bound_bytes(const Workspace& w) {
+  std::int64_t most = 0;
+  for (std::int32_t i = 0; i < w.lowering.schedule.stages; ++i)
+    most = std::max(most, cost::peak_lower_bound_bytes(w.timing, w.lowering.schedule, i));
+  return most;
+}
+
+}  // namespace espalier::search

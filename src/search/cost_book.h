@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several nodes of the search share: the cost context and the split of the layers for each number of chunks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cost/bound.h"
+#include "cost/plan_timing.h"
+#include "search/search.h"
+
+namespace espalier::search {
+
+class CostBook {
+ public:
+  explicit CostBook(const Problem& problem);
+  [[nodiscard]] const cost::CostContext& context() const { return context_; }
+  [[nodiscard]] std::int64_t memory_limit() const { return memory_limit_; }
+  /// Prepares splits for p stages; call before threads start.
+  void prepare(std::int32_t stages);
+  [[nodiscard]] const cost::SplitTable& split(const Schedule& s) const {
+    return *splits_[static_cast<std::size_t>(s.stages) * static_cast<std::size_t>(s.virtual_stages)];
+  }
+  /// Layers of the whole model by kind.
+  [[nodiscard]] const std::vector<std::int64_t>& kind_counts() const { return kind_counts_; }
+
+ private:
+  cost::CostContext context_;
+  std::int64_t memory_limit_;
+  std::vector<std::unique_ptr<cost::SplitTable>> splits_;
+  std::vector<std::int64_t> kind_counts_;
+};
+
+/// Reusable memory of one thread.
+struct Workspace {
+  std::vector<cost::LayerCost> layers;
+  cost::PlanTiming timing;
+  Lowering lowering;
+};
+
+/// Timing of a configuration whose layer costs are in `w.layers`; fills w.timing and w.lowering.
+void assemble(const CostBook& book, const Configuration& c, Workspace& w);
+
+/// Cheapest time of one micro-batch through all layers, and the least memory of a stage, of a layer-group choice. `w.layers` filled.
+std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w);
+std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& c, const Workspace& w);
+/// Bound of everything below a schedule choice. Overwrites w.timing and w.lowering.
+std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
+/// Peak bound over all stages of w.timing.
+std::int64_t peak_bound_bytes(const Workspace& w);
+
+}  // namespace espalier::search

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The judge of a candidate: its simulated time and memory. search/ does not know the simulator; planner/ hands it this.
+#pragma once
+
+#include <cstdint>
+
+#include "cost/timing.h"
+#include "plan/program.h"
+
+namespace espalier::search {
+
+struct Evaluation {
+  std::int64_t iteration_ns = 0;
+  std::int64_t peak_bytes = 0;  ///< of the fullest stage
+};
+
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  /// Memory alone; cheaper than evaluate.
+  virtual std::int64_t peak_bytes(const Lowering& lowering, const cost::PlanTiming& timing, int worker) = 0;
+  /// The iteration alone. `worker` < workers() names a thread's own scratch.
+  virtual std::int64_t iteration_ns(const Lowering& lowering, const cost::PlanTiming& timing, int worker) = 0;
+};
+
+}  // namespace espalier::search

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference: every legal configuration, no bound, no order, no shortcut.
+#include <algorithm>
+
+#include "search/cost_book.h"
+#include "search/search.h"
+
+namespace espalier::search {
+
+Outcome exhaustive(const Problem& problem, Evaluator& evaluator, const Options& options) {
+  Outcome out;
+  const Space space(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space);
+  CostBook book(problem);
+  Workspace w;
+  space.for_each([&](const Configuration& c) {
+    if (out.interrupted) return;
+    if (options.interrupted && options.interrupted()) {
+      out.interrupted = true, out.complete = false;
+      return;
+    }
+    ++out.space_size;
+    ++out.by_dimension["pp"][c.schedule.stages];
+    book.prepare(c.schedule.stages);
+    cost::layer_costs(book.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+    assemble(book, c, w);
+    const std::int64_t peak = evaluator.peak_bytes(w.lowering, w.timing, 0);
+    if (peak > book.memory_limit()) {
+      out.pruning.count(Pruning::memory, 1);
+      return;
+    }
+    const Candidate found{c, evaluator.iteration_ns(w.lowering, w.timing, 0), peak};
+    ++out.simulations;
+    out.simulated.push_back(found);
+    const bool better = !out.best || found.iteration_ns < out.best->iteration_ns ||
+                        (found.iteration_ns == out.best->iteration_ns && canonical_less(c, out.best->configuration));
+    if (better) out.best = found;
+  });
+  std::sort(out.simulated.begin(), out.simulated.end(), [](const Candidate& a, const Candidate& b) {
+    return a.iteration_ns != b.iteration_ns ? a.iteration_ns < b.iteration_ns : canonical_less(a.configuration, b.configuration);
+  });
+  if (out.best) out.lower_bound_ns = out.best->iteration_ns;
+  return out;
+}
+
+}  // namespace espalier::search

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Certified search of the uniform space under the simulated time.
+//
+// branch_and_bound: choices of the layer group, sorted by bound, are expanded in batches of fixed size; their surviving
+// configurations, sorted by bound, are simulated in groups of fixed size; the incumbent changes only between groups. Hence the
+// answer and every counter are the same for any number of threads. It ends when every bound left exceeds the incumbent: then no
+// configuration of the space is faster, and among equally fast ones the answer is the first by canonical text.
+// exhaustive: simulates every legal configuration. The reference of the tests.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/layer_cost.h"
+#include "search/evaluator.h"
+#include "search/pruning.h"
+#include "search/space.h"
+
+namespace espalier::search {
+
+struct Problem {
+  const Model* model = nullptr;
+  const Cluster* cluster = nullptr;
+  Training training;
+  const EngineModel* engine = nullptr;
+  SearchSpace space;
+};
+
+struct Options {
+  int threads = 1;
+  std::int64_t node_limit = 0;  ///< simulated configurations; 0 = no limit
+  PruningState pruning;
+  std::vector<Configuration> seeds;  ///< tried first if they belong to the space (the baselines): a good incumbent early
+  std::function<bool()> interrupted;
+  std::function<void(const std::string&)> progress;
+};
+
+struct Candidate {
+  Configuration configuration;
+  std::int64_t iteration_ns = 0;
+  std::int64_t peak_bytes = 0;
+};
+
+struct Outcome {
+  std::optional<Candidate> best;
+  std::vector<Candidate> simulated;  ///< that fit, by (time, canonical text); at most 4096 kept
+  double space_size = 0;
+  std::map<std::string, std::map<std::int64_t, double>> by_dimension;
+  std::int64_t bounded = 0, simulations = 0;
+  PruningState pruning;
+  bool complete = true;              ///< false: limit or interruption
+  bool interrupted = false;
+  std::int64_t lower_bound_ns = 0;   ///< = best when complete
+};
+
+Outcome branch_and_bound(const Problem& problem, Evaluator& evaluator, const Options& options);
+Outcome exhaustive(const Problem& problem, Evaluator& evaluator, const Options& options);
+
+}  // namespace espalier::search

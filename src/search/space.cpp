@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/space.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+
+namespace espalier::search {
+namespace {
+
+/// The order in which dimensions are chosen, and where each group ends.
+constexpr std::array kOrder = {
+    Dimension::tp,   Dimension::cp,       Dimension::pp,    Dimension::dp,           Dimension::sp,
+    Dimension::cp_kind, Dimension::ep,    Dimension::etp,   Dimension::order,        Dimension::overlap_tp,
+    Dimension::micro_batch,                                                                              // layer group: 11
+    Dimension::schedule, Dimension::vpp,                                                                 // 13
+    Dimension::zero, Dimension::shard,                                                                   // 15
+    Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p,                           // 18
+    Dimension::recompute, Dimension::recompute_layers,                                                   // 20
+};
+static_assert(kOrder.size() == kDimensions);
+constexpr std::size_t kLayer = 11, kSchedule = 13, kShard = 15, kOverlap = 18, kRecompute = 20;
+
+void divisors(std::int64_t n, std::vector<std::int64_t>& out) {
+  out.clear();
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    out.push_back(d);
+    if (d != n / d) out.push_back(n / d);
+  }
+  std::sort(out.begin(), out.end());
+}
+
+void first_integers(std::int64_t from, std::int64_t to, std::vector<std::int64_t>& out) {
+  out.clear();
+  for (std::int64_t v = from; v <= to; ++v) out.push_back(v);
+}
+
+bool contains_value(const std::vector<std::int64_t>& values, std::int64_t v) {
+  return std::find(values.begin(), values.end(), v) != values.end();
+}
+
+}  // namespace
+
+bool Space::Admitted::operator()(std::int64_t v) const {
+  return v <= limit && (!restricted || contains_value(allow, v)) && !contains_value(forbid, v);
+}
+
+Space::Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine, const SearchSpace& space)
+    : engine_(&engine), facts_(rule_facts(model, cluster, training)), admitted_(kDimensions), rules_at_(kDimensions) {
+  const auto slot = [&](const std::string& name) -> Admitted& {
+    const auto d = parse_dimension(name);
+    ESPALIER_CHECK(d.has_value());  // the job reader refuses unknown names
+    return admitted_[static_cast<std::size_t>(*d)];
+  };
+  auto& tp_overlap = admitted_[static_cast<std::size_t>(Dimension::overlap_tp)];
+  if (!space.allow.contains("overlap_tp") && !space.forbid.contains("overlap_tp")) tp_overlap.allow = {0}, tp_overlap.restricted = true;
+  for (const auto& [name, values] : space.allow) slot(name).allow = values, slot(name).restricted = true;
+  for (const auto& [name, values] : space.forbid) slot(name).forbid = values;
+  for (const auto& [name, most] : space.limits) slot(name).limit = most;
+  DimensionSet known = 0;
+  std::vector<bool> placed(rules().size(), false);
+  for (std::size_t i = 0; i < kOrder.size(); ++i) {
+    known |= bit(kOrder[i]);
+    for (std::size_t r = 0; r < rules().size(); ++r) {
+      if (placed[r] || (rules()[r].reads & ~known) != 0) continue;
+      rules_at_[i].push_back(&rules()[r]);
+      placed[r] = true;
+    }
+  }
+  expert_divisors_ = {1};
+  for (const std::int32_t experts : facts_.experts) {
+    std::vector<std::int64_t> more;
+    divisors(experts, more);
+    expert_divisors_.insert(expert_divisors_.end(), more.begin(), more.end());
+  }
+  std::sort(expert_divisors_.begin(), expert_divisors_.end());
+  expert_divisors_.erase(std::unique(expert_divisors_.begin(), expert_divisors_.end()), expert_divisors_.end());
+}
+
+void Space::values(Dimension d, const Configuration& c, std::vector<std::int64_t>& out) const {
+  const Strategy& s = c.strategy;
+  const std::int64_t world = facts_.devices;
+  switch (d) {
+    case Dimension::tp: divisors(world, out); break;
+    case Dimension::cp: divisors(world / s.tp, out); break;
+    case Dimension::pp: divisors(world / (std::int64_t{s.tp} * s.cp), out); break;
+    case Dimension::dp: out = {world / (std::int64_t{s.tp} * s.cp * c.schedule.stages)}; break;
+    case Dimension::ep: out = expert_divisors_; break;
+    case Dimension::etp: out = {1}; if (s.tp > 1) out.push_back(s.tp); break;
+    case Dimension::micro_batch:
+      if (facts_.global_batch % s.dp == 0) divisors(facts_.global_batch / s.dp, out);
+      else out.clear();
+      break;
+    case Dimension::vpp: first_integers(1, c.schedule.kind == ScheduleKind::interleaved ? facts_.layers / c.schedule.stages : 2, out); break;
+    case Dimension::shard: divisors(s.zero == 0 ? 1 : s.data_ranks(), out); break;
+    case Dimension::recompute_layers: {
+      const auto chunks = static_cast<std::size_t>(c.schedule.stages) * static_cast<std::size_t>(c.schedule.virtual_stages);
+      const std::int32_t most = chunks < facts_.largest_chunk.size() ? facts_.largest_chunk[chunks] : 0;
+      first_integers(s.recompute.kind == RecomputeKind::full ? 1 : 0, s.recompute.kind == RecomputeKind::full ? most : 0, out);
+      break;
+    }
+    default: first_integers(0, enum_size(d) - 1, out); break;
+  }
+}
+
+/// Restrictions of the engine that can be told as soon as dimension d is chosen.
+bool Space::engine_runs(Dimension d, const Configuration& c) const {
+  const Strategy& s = c.strategy;
+  const EngineModel& e = *engine_;
+  switch (d) {
+    case Dimension::tp: return e.tensor_parallel || s.tp == 1;
+    case Dimension::cp: return e.context_parallel || s.cp == 1;
+    case Dimension::pp: return e.pipeline || c.schedule.stages == 1;
+    case Dimension::sp: return e.ulysses || s.sp != SequenceParallel::ulysses;
+    case Dimension::ep: return e.expert_parallel || s.ep == 1;
+    case Dimension::schedule: return std::find(e.schedules.begin(), e.schedules.end(), c.schedule.kind) != e.schedules.end();
+    case Dimension::zero:
+      return std::find(e.zero.begin(), e.zero.end(), s.zero) != e.zero.end() &&
+             (e.zero_with_pipeline || s.zero < 2 || c.schedule.stages == 1);
+    case Dimension::shard: return e.hybrid_shard || s.zero == 0 || s.shard == s.data_ranks();
+    case Dimension::overlap_grad: return e.fused_bucket_overlap || !s.overlap.grad_reduce;
+    default: return true;
+  }
+}
+
+bool Space::decided_rules_hold(std::size_t depth, const Configuration& c) const {
+  for (const Rule* rule : rules_at_[depth])
+    if (!rule->holds(facts_, c.strategy, c.schedule)) return false;
+  return true;
+}
+
+void Space::descend(std::size_t depth, std::size_t end, Configuration& c, const Visit& visit) const {
+  if (depth == end) {
+    Configuration whole = c;
+    whole.schedule.microbatches = static_cast<std::int32_t>(microbatches_of(facts_, c.strategy, c.schedule));
+    visit(whole);
+    return;
+  }
+  const Dimension d = kOrder[depth];
+  std::vector<std::int64_t> candidates;
+  values(d, c, candidates);
+  const std::int64_t before = get(d, c.strategy, c.schedule);
+  for (const std::int64_t v : candidates) {
+    if (!admitted_[static_cast<std::size_t>(d)](v)) continue;
+    set(d, v, c.strategy, c.schedule);
+    if (engine_runs(d, c) && decided_rules_hold(depth, c)) descend(depth + 1, end, c, visit);
+  }
+  set(d, before, c.strategy, c.schedule);
+}
+
+void Space::layer_group(const Visit& visit) const {
+  Configuration c;
+  descend(0, kLayer, c, visit);
+}
+void Space::schedule_group(const Configuration& base, const Visit& visit) const {
+  Configuration c = base;
+  descend(kLayer, kSchedule, c, visit);
+}
+void Space::shard_group(const Configuration& base, const Visit& visit) const {
+  Configuration c = base;
+  descend(kSchedule, kShard, c, visit);
+}
+void Space::overlap_group(const Configuration& base, const Visit& visit) const {
+  Configuration c = base;
+  descend(kShard, kOverlap, c, visit);
+}
+void Space::recompute_group(const Configuration& base, const Visit& visit) const {
+  Configuration c = base;
+  descend(kOverlap, kRecompute, c, visit);
+}
+void Space::for_each(const Visit& visit) const {
+  Configuration c;
+  descend(0, kRecompute, c, visit);
+}
+
+double Space::leaves(const Configuration& a) {
+  const auto key = std::tuple(a.schedule.stages, a.schedule.microbatches, a.strategy.data_ranks());
+  if (const auto found = products_.find(key); found != products_.end()) return found->second;
+  // (zero, shard, overlap) only ask whether the schedule is a zero-bubble one; recomputation only asks for the chunks.
+  std::map<std::pair<bool, bool>, double> shards_by_class;
+  double all = 0;
+  schedule_group(a, [&](const Configuration& b) {
+    const bool zb = b.schedule.kind == ScheduleKind::zb_h1 || b.schedule.kind == ScheduleKind::zb_v;
+    const auto kind = std::pair(zb, b.schedule.stages > 1);
+    if (!shards_by_class.contains(kind)) {
+      double n = 0;
+      shard_group(b, [&](const Configuration& s) { overlap_group(s, [&](const Configuration&) { ++n; }); });
+      shards_by_class[kind] = n;
+    }
+    double recomputes = 0;
+    recompute_group(b, [&](const Configuration&) { ++recomputes; });
+    all += recomputes * shards_by_class[kind];
+  });
+  products_[key] = all;
+  return all;
+}
+
+bool Space::contains(const Configuration& c) const {
+  if (!is_legal(facts_, c.strategy, c.schedule)) return false;
+  for (const Dimension d : kOrder)
+    if (!admitted_[static_cast<std::size_t>(d)](get(d, c.strategy, c.schedule)) || !engine_runs(d, c)) return false;
+  return true;
+}
+
+}  // namespace espalier::search

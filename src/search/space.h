@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The uniform space as a tree: which values each dimension may take once the ones before it are chosen.
+//
+// A configuration is legal iff no rule of plan/rules.h is broken, the job's search part admits every value, and the engine can run
+// it. The tree chooses dimensions group by group; a rule is applied at the first group where all dimensions it reads are known:
+//   layer group     tp cp pp dp sp cp_kind ep etp order overlap_tp micro_batch    decides the time of a layer
+//   schedule group  schedule vpp                                                  decides bubbles and chunks
+//   shard group     zero shard                                                    decides static memory and gradient traffic
+//   overlap group   overlap_grad overlap_param overlap_p2p
+//   recompute group recompute recompute_layers
+// Whether a value of one of the last four groups is legal does not depend on the layer group beyond pp, micro-batches and data
+// ranks, so leaves are counted as products (tested against plain enumeration).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "espalier/plan.h"
+#include "espalier/search_space.h"
+#include "plan/engine.h"
+#include "plan/rules.h"
+
+namespace espalier::search {
+
+struct Configuration {
+  Strategy strategy;
+  Schedule schedule;
+  bool operator==(const Configuration&) const = default;
+};
+/// The order of canonical text.
+inline bool canonical_less(const Configuration& a, const Configuration& b) {
+  return canonical_compare(a.strategy, a.schedule, b.strategy, b.schedule) < 0;
+}
+
+class Space {
+ public:
+  Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine, const SearchSpace& space);
+
+  using Visit = std::function<void(const Configuration&)>;
+  /// Every legal choice of the layer group; the other groups hold their plainest values.
+  void layer_group(const Visit& visit) const;
+  void schedule_group(const Configuration& base, const Visit& visit) const;
+  void shard_group(const Configuration& base, const Visit& visit) const;
+  void overlap_group(const Configuration& base, const Visit& visit) const;
+  /// In order none, selective, full with 1, 2, … layers.
+  void recompute_group(const Configuration& base, const Visit& visit) const;
+  /// Every legal configuration, plainly.
+  void for_each(const Visit& visit) const;
+
+  /// Legal configurations below a choice of the layer group. Remembers products by (pp, m, data ranks): not thread-safe.
+  double leaves(const Configuration& layer_choice);
+  /// Whether one configuration belongs to the space.
+  [[nodiscard]] bool contains(const Configuration& c) const;
+  [[nodiscard]] const RuleFacts& facts() const { return facts_; }
+
+ private:
+  struct Admitted {
+    std::vector<std::int64_t> allow, forbid;
+    bool restricted = false;
+    std::int64_t limit = INT64_MAX;
+    [[nodiscard]] bool operator()(std::int64_t v) const;
+  };
+  void descend(std::size_t depth, std::size_t end, Configuration& c, const Visit& visit) const;
+  void values(Dimension d, const Configuration& c, std::vector<std::int64_t>& out) const;
+  [[nodiscard]] bool engine_runs(Dimension d, const Configuration& c) const;
+  [[nodiscard]] bool decided_rules_hold(std::size_t depth, const Configuration& c) const;
+
+  const EngineModel* engine_;
+  RuleFacts facts_;
+  std::vector<Admitted> admitted_;                     // by Dimension
+  std::vector<std::vector<const Rule*>> rules_at_;     // by position in the order of choice
+  std::vector<std::int64_t> expert_divisors_;
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int64_t>, double> products_;
+};
+
+}  // namespace espalier::search
