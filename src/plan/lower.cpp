@@ -26,8 +26,9 @@ class Transfers {
   /// Notes one end and, if the other is known, joins them.
   void note(std::vector<Instruction>& instructions, std::int32_t index) {
     Instruction& here = instructions[static_cast<std::size_t>(index)];
-    const std::size_t slot = (static_cast<std::size_t>(here.chunk) * microbatches_ + static_cast<std::size_t>(here.microbatch)) * 2 +
-                             (here.gradient ? 1 : 0);
+    const std::size_t slot =
+        (static_cast<std::size_t>(here.chunk) * microbatches_ + static_cast<std::size_t>(here.microbatch)) * 2 +
+        (here.gradient ? 1 : 0);
     auto& ends = ends_[slot];
     ends[here.kind == Kind::send ? 0 : 1] = index;
     if (ends[0] < 0 || ends[1] < 0) return;
@@ -49,7 +50,8 @@ class RankWriter {
   void write();
 
  private:
-  std::int32_t add(Kind kind, Stream stream, std::int32_t chunk, std::int32_t microbatch, std::int32_t wait0, std::int32_t wait1 = -1);
+  std::int32_t add(Kind kind, Stream stream, std::int32_t chunk, std::int32_t microbatch, std::int32_t wait0,
+                   std::int32_t wait1 = -1);
   std::int32_t add_compute(Kind kind, std::int32_t chunk, std::int32_t microbatch, std::int32_t wait);
   std::int32_t add_transfer(Kind kind, bool gradient, std::int32_t boundary, std::int32_t microbatch, std::int32_t peer,
                             std::int32_t wait);
@@ -75,8 +77,8 @@ class RankWriter {
   const std::int32_t stage_;
   Program& program_;
   Transfers& transfers_;
-  std::vector<std::int32_t> forwards_done_, backwards_left_;   // per local chunk
-  std::vector<std::int32_t> first_gather_;                     // per local chunk: its param_gather of piece 0
+  std::vector<std::int32_t> forwards_done_, backwards_left_;  // per local chunk
+  std::vector<std::int32_t> first_gather_;                    // per local chunk: its param_gather of piece 0
   std::int32_t last_compute_ = -1, last_data_ = -1;
   std::int32_t blocking_send_ = -1;  // without overlap_p2p: the send the next compute instruction waits for
 };
@@ -145,7 +147,8 @@ void RankWriter::backward(const plan::Step& step) {
   const std::int32_t chunk = chunk_of(step.local_chunk), j = step.microbatch;
   std::int32_t wait = -1;
   if (step.kind != Kind::backward_weight) {
-    if (const std::int32_t from = peer(chunk + 1, chunk + 1); from >= 0) wait = add_transfer(Kind::recv, true, chunk + 1, j, from, -1);
+    if (const std::int32_t from = peer(chunk + 1, chunk + 1); from >= 0)
+      wait = add_transfer(Kind::recv, true, chunk + 1, j, from, -1);
   }
   const bool completes = step.kind != Kind::backward_input && --backwards_left_[static_cast<std::size_t>(step.local_chunk)] == 0;
   const bool reduces = completes && low_.reduce_gradients && low_.overlap_reduce;
@@ -171,7 +174,8 @@ void RankWriter::gather_chunk(std::int32_t local_chunk, std::int32_t wait) {
 
 void RankWriter::reduce_chunk(std::int32_t local_chunk, std::int32_t wait) {
   const std::int32_t chunk = chunk_of(local_chunk), pieces = pieces_of(chunk);
-  for (std::int32_t piece = 0; piece < pieces; ++piece) set_piece(add(Kind::grad_reduce, Stream::data, chunk, -1, wait), piece, pieces);
+  for (std::int32_t piece = 0; piece < pieces; ++piece)
+    set_piece(add(Kind::grad_reduce, Stream::data, chunk, -1, wait), piece, pieces);
 }
 
 void RankWriter::end_of_step() {
@@ -279,7 +283,8 @@ Lowering lowering_of(const Plan& plan, const Model& model) {
   std::vector<std::int32_t> layers;
   for (std::int32_t c = 0; c < schedule.stages * schedule.virtual_stages; ++c) {
     const ChunkPlace place = place_of_chunk(schedule, c);
-    const LayerRange& range = plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+    const LayerRange& range =
+        plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
     layers.push_back(range.last - range.first + 1);
   }
   Lowering lowering;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of instructions and streams, and the structural proof of a program: fields, matching, and an order in which everything ends.
+// Names of instructions and streams, and the structural proof of a program: fields, matching, and an order in which everything
+// ends.
 #include "plan/program.h"
 
 #include <algorithm>
@@ -64,9 +65,10 @@ std::string describe(const Program& program, std::int32_t index) {
 }
 
 Error broken(const Program& program, std::int32_t rank, std::int32_t index, std::string found, std::string expected) {
-  return Error{ErrorKind::check_failed,
-               "program: rank " + std::to_string(rank) + ", instruction " + std::to_string(index) + " (" + describe(program, index) + ")",
-               std::move(found), std::move(expected), ""};
+  return Error{
+      ErrorKind::check_failed,
+      "program: rank " + std::to_string(rank) + ", instruction " + std::to_string(index) + " (" + describe(program, index) + ")",
+      std::move(found), std::move(expected), ""};
 }
 
 /// The rank lists tile the instruction array.
@@ -74,10 +76,13 @@ Status check_layout(const Program& program) {
   std::int32_t next = 0;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankProgram& rank = program.ranks[r];
-    if (rank.begin != next || rank.end < rank.begin || rank.stage < 0 || rank.stage >= program.schedule.stages || rank.group < 0) {
-      return Error{ErrorKind::check_failed, "program: rank " + std::to_string(r), "instructions [" + std::to_string(rank.begin) + ", " +
-                   std::to_string(rank.end) + ") of stage " + std::to_string(rank.stage),
-                   "a list that begins at " + std::to_string(next) + ", of a stage below " + std::to_string(program.schedule.stages), ""};
+    if (rank.begin != next || rank.end < rank.begin || rank.stage < 0 || rank.stage >= program.schedule.stages ||
+        rank.group < 0) {
+      return Error{
+          ErrorKind::check_failed, "program: rank " + std::to_string(r),
+          "instructions [" + std::to_string(rank.begin) + ", " + std::to_string(rank.end) + ") of stage " +
+              std::to_string(rank.stage),
+          "a list that begins at " + std::to_string(next) + ", of a stage below " + std::to_string(program.schedule.stages), ""};
     }
     next = rank.end;
   }
@@ -92,11 +97,12 @@ Status check_match(const Program& program, std::int32_t r, std::int32_t i) {
     return broken(program, r, i, "peer " + std::to_string(here.peer), "another rank");
   }
   const RankProgram& peer = program.ranks[static_cast<std::size_t>(here.peer)];
-  if (here.match < peer.begin || here.match >= peer.end) return broken(program, r, i, "no match", "a match on rank " + std::to_string(here.peer));
+  if (here.match < peer.begin || here.match >= peer.end)
+    return broken(program, r, i, "no match", "a match on rank " + std::to_string(here.peer));
   const Instruction& other = program.instructions[static_cast<std::size_t>(here.match)];
   const Kind opposite = here.kind == Kind::send ? Kind::recv : Kind::send;
-  if (other.kind != opposite || other.match != i || other.peer != r || other.chunk != here.chunk || other.gradient != here.gradient ||
-      other.microbatch != here.microbatch) {
+  if (other.kind != opposite || other.match != i || other.peer != r || other.chunk != here.chunk ||
+      other.gradient != here.gradient || other.microbatch != here.microbatch) {
     return broken(program, r, i, "match " + describe(program, here.match), "the other end of the same transfer");
   }
   return std::nullopt;
@@ -105,20 +111,60 @@ Status check_match(const Program& program, std::int32_t r, std::int32_t i) {
 Status check_instruction(const Program& program, std::int32_t r, std::int32_t i) {
   const Instruction& here = program.instructions[static_cast<std::size_t>(i)];
   const RankProgram& rank = program.ranks[static_cast<std::size_t>(r)];
-  if (here.stream != stream_of(here.kind)) return broken(program, r, i, "stream " + std::string(to_string(here.stream)), std::string(to_string(stream_of(here.kind))));
+  if (here.stream != stream_of(here.kind))
+    return broken(program, r, i, "stream " + std::string(to_string(here.stream)), std::string(to_string(stream_of(here.kind))));
   const std::int32_t chunks = program.schedule.stages * program.schedule.virtual_stages;
-  if (here.chunk < 0 || here.chunk >= chunks) return broken(program, r, i, "chunk " + std::to_string(here.chunk), "a chunk below " + std::to_string(chunks));
+  if (here.chunk < 0 || here.chunk >= chunks)
+    return broken(program, r, i, "chunk " + std::to_string(here.chunk), "a chunk below " + std::to_string(chunks));
   if (!is_transfer(here.kind) && place_of_chunk(program.schedule, here.chunk).stage != rank.stage) {
     return broken(program, r, i, "a chunk of another stage", "a chunk of stage " + std::to_string(rank.stage));
   }
-  if (here.piece >= here.pieces) return broken(program, r, i, "piece " + std::to_string(here.piece), "a piece below " + std::to_string(here.pieces));
+  if (here.piece >= here.pieces)
+    return broken(program, r, i, "piece " + std::to_string(here.piece), "a piece below " + std::to_string(here.pieces));
   for (const std::int32_t wait : {here.wait0, here.wait1}) {
-    if (wait != -1 && (wait < rank.begin || wait >= i)) return broken(program, r, i, "a wait for " + std::to_string(wait), "an earlier instruction of the rank");
+    if (wait != -1 && (wait < rank.begin || wait >= i))
+      return broken(program, r, i, "a wait for " + std::to_string(wait), "an earlier instruction of the rank");
     if (wait == -1 || here.stream == Stream::compute || here.stream == Stream::recv) continue;
     const Stream awaited = program.instructions[static_cast<std::size_t>(wait)].stream;
-    if (awaited != Stream::compute && awaited != here.stream) return broken(program, r, i, "a wait for a transfer", "a wait for compute");
+    if (awaited != Stream::compute && awaited != here.stream)
+      return broken(program, r, i, "a wait for a transfer", "a wait for compute");
   }
   return is_transfer(here.kind) ? check_match(program, r, i) : std::nullopt;
+}
+
+bool same_collective(const Instruction& a, const Instruction& b) {
+  return a.kind == b.kind && a.chunk == b.chunk && a.piece == b.piece && a.pieces == b.pieces;
+}
+
+/// The ranks of a data group call the same collectives in the same order.
+Status check_groups(const Program& program) {
+  std::vector<std::vector<std::int32_t>> called(program.ranks.size());  // by group
+  std::vector<bool> seen(program.ranks.size(), false);
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    const RankProgram& rank = program.ranks[r];
+    if (static_cast<std::size_t>(rank.group) >= program.ranks.size()) {
+      return broken(program, static_cast<std::int32_t>(r), rank.begin, "group " + std::to_string(rank.group),
+                    "a group below " + std::to_string(program.ranks.size()));
+    }
+    std::vector<std::int32_t>& expected = called[static_cast<std::size_t>(rank.group)];
+    const bool first = !seen[static_cast<std::size_t>(rank.group)];
+    seen[static_cast<std::size_t>(rank.group)] = true;
+    std::size_t n = 0;
+    for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+      const Instruction& here = program.instructions[static_cast<std::size_t>(i)];
+      if (!meets(here.kind)) continue;
+      if (first) expected.push_back(i);
+      if (n == expected.size() || !same_collective(here, program.instructions[static_cast<std::size_t>(expected[n])])) {
+        return broken(program, static_cast<std::int32_t>(r), i, "a collective that its data group does not call here",
+                      "the same collectives in the same order");
+      }
+      ++n;
+    }
+    if (n == expected.size()) continue;
+    return broken(program, static_cast<std::int32_t>(r), rank.begin, std::to_string(n) + " collectives",
+                  std::to_string(expected.size()) + " like the others of its data group");
+  }
+  return std::nullopt;
 }
 
 /// Runs the program without times: every stream moves on as soon as it may. Whatever remains cannot ever run.
@@ -143,7 +189,8 @@ class Walk {
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const std::int32_t first = *std::min_element(ranks_[r].head.begin(), ranks_[r].head.end());
-      if (first < program_.ranks[r].end) return broken(program_, static_cast<std::int32_t>(r), first, "it never starts", "no deadlock");
+      if (first < program_.ranks[r].end)
+        return broken(program_, static_cast<std::int32_t>(r), first, "it never starts", "no deadlock");
     }
     return std::nullopt;
   }
@@ -159,7 +206,9 @@ class Walk {
 
   void move_on(std::size_t r, std::size_t stream) {
     std::int32_t& head = ranks_[r].head[stream];
-    do { ++head; } while (head < program_.ranks[r].end && at(head).stream != static_cast<Stream>(stream));
+    do {
+      ++head;
+    } while (head < program_.ranks[r].end && at(head).stream != static_cast<Stream>(stream));
   }
   [[nodiscard]] bool done(std::size_t r, std::int32_t i) const {
     return i < 0 || i < ranks_[r].head[static_cast<std::size_t>(at(i).stream)];
@@ -171,7 +220,10 @@ class Walk {
     if (program_.folded || !meets(here.kind)) return true;
     const auto group = static_cast<std::size_t>(program_.ranks[r].group);
     Rank& rank = ranks_[r];
-    if (!rank.arrived) { rank.arrived = true; ++arrivals_[group]; }
+    if (!rank.arrived) {
+      rank.arrived = true;
+      ++arrivals_[group];
+    }
     // No member is more than one arrival ahead, so this many arrivals mean that all are here.
     if (arrivals_[group] < members_[group] * (rank.meetings + 1)) return false;
     rank.arrived = false;
@@ -205,6 +257,9 @@ Status validate(const Program& program) {
     for (std::int32_t i = program.ranks[r].begin; i < program.ranks[r].end; ++i) {
       if (Status status = check_instruction(program, static_cast<std::int32_t>(r), i)) return status;
     }
+  }
+  if (!program.folded) {
+    if (Status status = check_groups(program)) return status;
   }
   return Walk(program).run();
 }

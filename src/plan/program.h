@@ -15,6 +15,20 @@
 //   tied_reduce          gradient of the tied embedding between first and last stage, on `data`
 //   optimizer            the update of all parameters of the rank, on `compute`
 //
+// Lowering (src/plan/lower.cpp) writes a list in the order of issue: a recv right before the compute that needs it, a send or a
+// collective right after what it waits for. Every list has one order of compute steps, its schedule's (src/plan/schedule.h); and
+//   wait0 of forward / backward        its recv; of the further pieces of a first forward, their param_gather
+//   wait1 of compute                   without overlap_p2p, the last send before it: sends block the next computation
+//   wait0 of send, grad_reduce         the last piece, or the piece, whose result they carry
+//   overlap_reduce                     the backward (zero-bubble: backward_weight) of a chunk's last micro-batch is cut into
+//                                      pieces, each followed by its grad_reduce; otherwise all grad_reduces come at the end
+//   overlap_gather                     param_gathers come first, and a chunk's first forward is cut into pieces
+//                                      that wait for them (the recv before piece 0 waits for the gather of piece 0, as there are
+//                                      two waits only); otherwise they follow the optimizer
+//   tied_reduce                        on the stages of the first and the last chunk if they differ, after the grad_reduces
+//   optimizer                          waits for the last collective
+// Neighbouring chunks on one rank (p = 1, the turn of zb-v) need no transfer.
+//
 // Folding: in a uniform plan the ranks of a stage do the same at the same time, so one representative per stage suffices
 // (`RankClass`); with fold = false every device has a rank and `group` names its data group for the rendezvous.
 // Layout: instructions of all ranks lie in one array, rank after rank; indices into it are absolute.
@@ -55,7 +69,7 @@ struct RankProgram {
   std::int64_t device = 0;   ///< the device this rank is, or represents
   std::int64_t represents = 1; ///< devices folded into it
   std::int32_t stage = 0;
-  std::int32_t group = 0;    ///< ranks with equal (stage) group meet in data collectives; used when not folded
+  std::int32_t group = 0;    ///< not folded: ranks with equal group meet in data collectives; numbered through all stages
   std::int32_t begin = 0, end = 0;  ///< its instructions: [begin, end)
 };
 
@@ -83,7 +97,7 @@ inline constexpr int kMaxPieces = 32;  ///< buckets a chunk, at most
 Lowering lowering_of(const Plan& plan, const Model& model);
 /// One representative rank a stage.
 Program lower(const Lowering& lowering);
-/// `fold` = false: one rank per device (tests, runtime); the plan gives the devices.
+/// `fold` = false: one rank per device (tests, runtime); the plan gives the devices. Rank = stage · devices a stage + position.
 Program lower(const Plan& plan, const Model& model, bool fold);
 
 /// Micro-batches (GPipe, 1F1B, zero-bubble) or chunk passes (interleaved) in flight on a stage at most: GPipe m, 1F1B

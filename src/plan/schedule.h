@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipeline schedules: in which order the compute steps of a stage run. No communication, no pieces, no times; lower.cpp adds them.
+// Pipeline schedules: in which order the compute steps of a stage run. No communication, no pieces, no times: lower.cpp adds
+// the first two, the simulator the last.
 //
 // One family a file (schedule_<family>.cpp), each with its source and the idle time it reaches. Symbols: p stages, i the stage
 // (0 … p−1), m micro-batches, v chunks a stage; F, B, W the times of forward, input gradient and weight gradient of a stage.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZB-V (Qi et al. 2024, "Pipeline Parallelism with Controllable Memory"): two chunks a stage, placed in a V (chunk 0 of stage i is
-// pipeline chunk i, chunk 1 is 2p−1−i), backward split. A stage runs, with F₀ B₀ W₀ the steps of chunk 0 and F₁ B₁ W₁ of chunk 1:
+// ZB-V (Qi et al. 2024, "Pipeline Parallelism with Controllable Memory"): two chunks a stage, placed in a V (chunk 0 of stage i
+// is pipeline chunk i, chunk 1 is 2p−1−i), backward split. With F₀ B₀ W₀ the steps of chunk 0 and F₁ B₁ W₁ of chunk 1, a stage
+// runs
 //
 //   fill     2(p−i)−1 × F₀,  then i × (F₁ F₀),  then (p−i) × (F₁ B₁ W₁)
 //   steady   F₀ B₀ W₀ F₁ B₁ W₁   until the forwards are used up
@@ -20,7 +21,9 @@ namespace {
 /// Hands out the next micro-batch of each kind and chunk; those beyond the m real ones are counted but not emitted.
 class Emitter {
  public:
-  explicit Emitter(std::int32_t microbatches) : microbatches_(microbatches) { order_.reserve(6 * static_cast<std::size_t>(microbatches)); }
+  explicit Emitter(std::int32_t microbatches) : microbatches_(microbatches) {
+    order_.reserve(6 * static_cast<std::size_t>(microbatches));
+  }
 
   void emit(InstructionKind kind, std::int16_t chunk) {
     std::int32_t& next = counter(kind, chunk);
@@ -48,15 +51,31 @@ std::vector<Step> zb_v_order(const Schedule& schedule, std::int32_t stage) {
   const std::int32_t p = schedule.stages, planned = std::max(schedule.microbatches, 2 * p - 1);
   Emitter out(schedule.microbatches);
   for (std::int32_t j = 0; j < 2 * (p - stage) - 1; ++j) out.emit(F, 0);
-  for (std::int32_t j = 0; j < stage; ++j) { out.emit(F, 1); out.emit(F, 0); }
-  for (std::int32_t j = 0; j < p - stage; ++j) { out.emit(F, 1); out.emit(B, 1); out.emit(W, 1); }
+  for (std::int32_t j = 0; j < stage; ++j) {
+    out.emit(F, 1);
+    out.emit(F, 0);
+  }
+  for (std::int32_t j = 0; j < p - stage; ++j) {
+    out.emit(F, 1);
+    out.emit(B, 1);
+    out.emit(W, 1);
+  }
   while (out.done(F, 1) < out.done(F, 0) || out.done(F, 0) < planned) {
     if (out.done(F, 0) < planned) out.emit(F, 0);
-    out.emit(B, 0); out.emit(W, 0);
-    out.emit(F, 1); out.emit(B, 1); out.emit(W, 1);
+    out.emit(B, 0);
+    out.emit(W, 0);
+    out.emit(F, 1);
+    out.emit(B, 1);
+    out.emit(W, 1);
   }
-  for (std::int32_t j = 0; j < stage; ++j) { out.emit(B, 0); out.emit(B, 1); }
-  for (std::int32_t j = 0; j < p - stage; ++j) { out.emit(B, 0); out.emit(W, 0); }
+  for (std::int32_t j = 0; j < stage; ++j) {
+    out.emit(B, 0);
+    out.emit(B, 1);
+  }
+  for (std::int32_t j = 0; j < p - stage; ++j) {
+    out.emit(B, 0);
+    out.emit(W, 0);
+  }
   while (out.done(W, 1) < out.done(B, 1)) out.emit(W, 1);
   while (out.done(W, 0) < out.done(B, 0)) out.emit(W, 0);
   return out.take();

@@ -39,7 +39,8 @@ class DataBusy {
 };
 
 /// A compute instruction that took `took`: what its phase says, and the slow-down beyond it.
-void add_busy(const Instruction& instruction, const cost::PlanTiming& timing, std::int32_t stage, std::int64_t took, Attribution& result) {
+void add_busy(const Instruction& instruction, const cost::PlanTiming& timing, std::int32_t stage, std::int64_t took,
+              Attribution& result) {
   Breakdown& b = result.breakdown;
   if (instruction.kind == InstructionKind::optimizer) {
     const std::int64_t alone = timing.stages[static_cast<std::size_t>(stage)].optimizer_ns;

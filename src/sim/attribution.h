@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the iteration of a rank goes, interval by interval along its compute stream (espalier/simulate.h says what counts as what).
+// Where the iteration of a rank goes, interval by interval along its compute stream. What counts as what: espalier/simulate.h.
 #pragma once
 
 #include <cstdint>

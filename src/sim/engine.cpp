@@ -58,7 +58,7 @@ std::int64_t Durations::of_piece(const Instruction& instruction) const {
   return cost::part_of(phase_of(instruction, *timing_), instruction.piece, instruction.pieces).duration_ns();
 }
 
-// --- bookkeeping -----------------------------------------------------------------------------------------------------------------
+// bookkeeping
 
 void Engine::prepare(const Program& program) {
   instructions_ = program.instructions.data();
@@ -97,7 +97,9 @@ void Engine::finish(Rank& rank, std::int32_t i, Stream stream, std::int64_t end)
   const auto s = static_cast<std::size_t>(stream);
   ends_[static_cast<std::size_t>(i)] = end;
   rank.free[s] = end;
-  do { ++i; } while (i < rank.end && at(i).stream != stream);
+  do {
+    ++i;
+  } while (i < rank.end && at(i).stream != stream);
   rank.head[s] = i;
 }
 
@@ -118,7 +120,7 @@ std::int32_t Engine::blocked(std::size_t rank) const {
   return first < r.end ? first : -1;
 }
 
-// --- collectives beside compute ---------------------------------------------------------------------------------------------------
+// collectives beside compute
 
 /// Earliest start of the data head as far as this rank decides it; kNever while it waits for something not timed.
 std::int64_t Engine::data_ready(const Rank& rank) const {
@@ -241,7 +243,7 @@ bool Engine::compute_beside_data(Rank& rank, std::int32_t i, std::int64_t start)
   return run_pair<kRecord>(rank);
 }
 
-// --- one rank --------------------------------------------------------------------------------------------------------------------
+// one rank
 
 template <bool kRecord>
 bool Engine::receive(Rank& rank, std::int32_t through) {

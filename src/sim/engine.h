@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The clock of the simulation: gives every instruction of a program its end (and start, if wanted) in integer nanoseconds.
 //
-// Each rank has a head per stream. Compute leads: before a compute instruction runs, the receives and collectives it waits for are
-// timed; after it, the sends it releases. `compute` and `data` of a rank share the device (Pair): both at full rate alone, at
+// Each rank has a head per stream. Compute leads: before a compute instruction runs, the receives and collectives it waits for
+// are timed; after it, the sends it releases. `compute` and `data` of a rank share the device (Pair): each at full rate alone, at
 // rates 1/κ_w and 1/κ_c together. Remaining work is kept in double (exact for κ = 1), ends are rounded down to nanoseconds once
 // each, so that an instruction never takes less than its stand-alone time and two never more than their sum
 // (1/κ_c + 1/κ_w ≥ 1). With stronger factors they run one after the other: what has started ends first, and compute goes before
 // data when both could start.
 //
 // A rank that needs a transfer its peer has not timed yet, or members of its data group, is laid aside and woken by them. In a
-// folded program a compute stream waits only for what earlier compute made possible, so a rank laid aside for ever is a deadlock of
-// the program. Unfolded programs are exact too when the members of a data group act alike, which uniform plans guarantee.
+// folded program a compute stream waits only for what earlier compute made possible, so a rank laid aside for ever is a deadlock
+// of the program. Unfolded programs are exact too when the members of a data group act alike, which uniform plans guarantee.
 #pragma once
 
 #include <array>
@@ -35,8 +35,8 @@ class Durations {
 
  private:
   [[nodiscard]] std::int64_t of_piece(const Instruction& instruction) const;
-  static constexpr std::size_t kKinds = 11;         // instruction kinds, and sends of gradients
-  static constexpr std::size_t kGradientSend = 6;   // added to `send`
+  static constexpr std::size_t kKinds = 11;        // instruction kinds, and sends of gradients
+  static constexpr std::size_t kGradientSend = 6;  // added to `send`
   std::vector<std::int64_t> table_;
   std::size_t stride_ = 0;
   const cost::PlanTiming* timing_ = nullptr;
@@ -60,7 +60,7 @@ class Engine {
  private:
   /// Compute and data of one rank at work.
   struct Pair {
-    std::int64_t clock = 0;       ///< the running ones have been advanced to here
+    std::int64_t clock = 0;                  ///< the running ones have been advanced to here
     double compute_left = 0, data_left = 0;  ///< stand-alone nanoseconds
     bool compute_running = false, data_running = false;
   };
@@ -68,33 +68,51 @@ class Engine {
     std::array<std::int32_t, kStreams> head{};  ///< next instruction of each stream
     std::array<std::int64_t, kStreams> free{};  ///< end of the last one
     std::int32_t begin = 0, end = 0, stage = 0, group = 0;
-    std::int32_t data_gate = 0;   ///< the data head cannot start before this instruction has ended; −1: it may or does run
+    std::int32_t data_gate = 0;  ///< the data head cannot start before this instruction has ended; −1: it may or does run
     std::int32_t awaited_send = -1;
-    std::int32_t meetings = 0;    ///< data collectives started
-    bool arrived = false;         ///< at the next meeting
-    bool at_meeting = false;      ///< laid aside for it
+    std::int32_t meetings = 0;  ///< data collectives started
+    bool arrived = false;       ///< at the next meeting
+    bool at_meeting = false;    ///< laid aside for it
     bool queued = false;
     Pair pair;
     std::int64_t end_time = 0;
   };
   /// A data group: two meetings are open at most.
-  struct Meeting { std::int32_t number = -1, arrived = 0; std::int64_t ready = 0; };
-  struct Group { std::int32_t members = 0; std::array<Meeting, 2> meetings; };
+  struct Meeting {
+    std::int32_t number = -1, arrived = 0;
+    std::int64_t ready = 0;
+  };
+  struct Group {
+    std::int32_t members = 0;
+    std::array<Meeting, 2> meetings;
+  };
 
   void prepare(const Program& program);
   void wake(Rank& rank);
-  template <bool kRecord> bool work();
-  template <bool kRecord> void advance(Rank& rank);
-  template <bool kRecord> bool compute(Rank& rank);
-  template <bool kRecord> bool compute_beside_data(Rank& rank, std::int32_t i, std::int64_t start);
-  template <bool kRecord> bool run_pair(Rank& rank);
-  template <bool kRecord> bool run_data(Rank& rank, std::int64_t until, std::int32_t through);
-  template <bool kRecord> bool receive(Rank& rank, std::int32_t through);
-  template <bool kRecord> void send(Rank& rank);
-  template <bool kRecord> bool drain(Rank& rank);
-  template <bool kRecord> bool await(Rank& rank, std::int32_t i, std::int64_t& start);
-  template <bool kRecord> void start_data(Rank& rank, std::int64_t at);
-  template <bool kRecord> bool known_or_timed(Rank& rank, std::int32_t i);
+  template <bool kRecord>
+  bool work();
+  template <bool kRecord>
+  void advance(Rank& rank);
+  template <bool kRecord>
+  bool compute(Rank& rank);
+  template <bool kRecord>
+  bool compute_beside_data(Rank& rank, std::int32_t i, std::int64_t start);
+  template <bool kRecord>
+  bool run_pair(Rank& rank);
+  template <bool kRecord>
+  bool run_data(Rank& rank, std::int64_t until, std::int32_t through);
+  template <bool kRecord>
+  bool receive(Rank& rank, std::int32_t through);
+  template <bool kRecord>
+  void send(Rank& rank);
+  template <bool kRecord>
+  bool drain(Rank& rank);
+  template <bool kRecord>
+  bool await(Rank& rank, std::int32_t i, std::int64_t& start);
+  template <bool kRecord>
+  void start_data(Rank& rank, std::int64_t at);
+  template <bool kRecord>
+  bool known_or_timed(Rank& rank, std::int32_t i);
 
   [[nodiscard]] bool known(const Rank& rank, std::int32_t i) const {
     return i < 0 || i < rank.head[static_cast<std::size_t>(at(i).stream)];

@@ -16,10 +16,12 @@ struct Simulator::Scratch {
 namespace {
 
 Error mismatch(const Program& program, const cost::PlanTiming& timing) {
-  return Error{ErrorKind::internal, "simulator",
-               "timing of " + std::to_string(timing.chunks.size()) + " chunks and " + std::to_string(timing.stages.size()) + " stages",
-               std::to_string(program.schedule.stages * program.schedule.virtual_stages) + " chunks and " +
-                   std::to_string(program.schedule.stages) + " stages", ""};
+  return Error{
+      ErrorKind::internal, "simulator",
+      "timing of " + std::to_string(timing.chunks.size()) + " chunks and " + std::to_string(timing.stages.size()) + " stages",
+      std::to_string(program.schedule.stages * program.schedule.virtual_stages) + " chunks and " +
+          std::to_string(program.schedule.stages) + " stages",
+      ""};
 }
 
 bool matches(const Program& program, const cost::PlanTiming& timing) {
@@ -34,11 +36,12 @@ Error deadlock(const Program& program, const Engine& engine) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const std::int32_t i = engine.blocked(r);
     if (i < 0) continue;
-    if (++named > 8) return Error{ErrorKind::internal, "simulator", "deadlock: " + found + "; …", "an order in which everything ends", ""};
+    if (++named > 8)
+      return Error{ErrorKind::internal, "simulator", "deadlock: " + found + "; …", "an order in which everything ends", ""};
     const Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
     if (!found.empty()) found += "; ";
-    found += "rank " + std::to_string(r) + " at " + std::to_string(i) + " (" + std::string(to_string(instruction.kind)) + " of chunk " +
-             std::to_string(instruction.chunk);
+    found += "rank " + std::to_string(r) + " at " + std::to_string(i) + " (" + std::string(to_string(instruction.kind)) +
+             " of chunk " + std::to_string(instruction.chunk);
     if (instruction.microbatch >= 0) found += ", micro-batch " + std::to_string(instruction.microbatch);
     found += ")";
   }
@@ -54,7 +57,8 @@ RankOutcome outcome_of(const Program& program, const cost::PlanTiming& timing, c
   outcome.hidden_communication_ns = attribution.hidden_ns;
   ESPALIER_CHECK(outcome.breakdown.total_ns() == engine.iteration_ns());
   outcome.memory = replay_memory(program, rank, timing);
-  if (outcome.memory.instruction >= 0) outcome.memory.at_ns = engine.starts()[static_cast<std::size_t>(outcome.memory.instruction)];
+  if (outcome.memory.instruction >= 0)
+    outcome.memory.at_ns = engine.starts()[static_cast<std::size_t>(outcome.memory.instruction)];
   return outcome;
 }
 
@@ -73,10 +77,12 @@ Result<Simulation> Simulator::run(const Program& program, const cost::PlanTiming
   simulation.iteration_ns = engine.iteration_ns();
   simulation.ranks.reserve(program.ranks.size());
   for (std::size_t r = 0; r < program.ranks.size(); ++r) simulation.ranks.push_back(outcome_of(program, timing, engine, r));
-  while (simulation.ranks[static_cast<std::size_t>(simulation.last_rank)].end_ns != simulation.iteration_ns) ++simulation.last_rank;
+  while (simulation.ranks[static_cast<std::size_t>(simulation.last_rank)].end_ns != simulation.iteration_ns)
+    ++simulation.last_rank;
   if (!options.record_spans) return simulation;
   simulation.spans.reserve(program.instructions.size());
-  for (std::size_t i = 0; i < program.instructions.size(); ++i) simulation.spans.push_back({engine.starts()[i], engine.ends()[i]});
+  for (std::size_t i = 0; i < program.instructions.size(); ++i)
+    simulation.spans.push_back({engine.starts()[i], engine.ends()[i]});
   return simulation;
 }
 

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compute and collectives of one rank side by side.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+
+#include "cost/overlap.h"
+#include "sim/simulator.h"
+#include "sim/testing.h"
+
+namespace espalier::sim {
+namespace {
+
+/// One rank: a forward of 0 ns, then a collective of `c` ns beside a backward of `w` ns. Both start at 0.
+struct PairOf {
+  PairOf(std::int64_t c, std::int64_t w, cost::Slowdown k) {
+    Lowering low = testing::lowering(ScheduleKind::one_f_one_b, 1, 1, 1, 1);
+    low.reduce_gradients = true;
+    program = lower(low);  // forward, backward, grad_reduce[backward], optimizer[grad_reduce]
+    program.instructions[2].wait0 = 0;
+    timing = testing::uniform(low.schedule, 0, w, 0);
+    timing.chunks[0].grad_reduce_ns = c;
+    timing.communication_slowdown = k.communication;
+    timing.compute_slowdown = k.compute;
+    result = Simulator().run(program, timing, {true}).value();
+  }
+  Program program;
+  cost::PlanTiming timing;
+  Simulation result;
+};
+
+std::int64_t together(std::int64_t c, std::int64_t w, cost::Slowdown k) { return PairOf(c, w, k).result.iteration_ns; }
+
+// c = 10, w = 20, κ_c = 2, κ_w = 1.25. The collective needs 20 together; in that time compute does 16; 4 are left alone: 24.
+TEST(Overlap, ByHand) {
+  const PairOf pair(10, 20, {2.0, 1.25});
+  EXPECT_EQ(pair.result.iteration_ns, 24);
+  EXPECT_EQ(pair.result.spans[2], (Span{0, 20}));
+  EXPECT_EQ(pair.result.spans[1], (Span{0, 24}));
+  EXPECT_EQ(pair.result.ranks[0].breakdown, (Breakdown{20, 4, 0, 0, 0})) << "slow-down of compute is exposed communication";
+  EXPECT_EQ(pair.result.ranks[0].hidden_communication_ns, 20);
+}
+
+// κ_c = κ_w = 3: together would be worse than in turn, 1/3 + 1/3 < 1. Compute goes first, then the collective.
+TEST(Overlap, StrongFactorsRunInTurn) {
+  const PairOf pair(10, 20, {3.0, 3.0});
+  EXPECT_EQ(pair.result.spans[1], (Span{0, 20}));
+  EXPECT_EQ(pair.result.spans[2], (Span{20, 30}));
+  EXPECT_EQ(pair.result.ranks[0].breakdown, (Breakdown{20, 10, 0, 0, 0}));
+}
+
+TEST(Overlap, WithoutSlowdownTheLongerOneDecides) {
+  rc::check("κ = 1 gives the maximum", [] {
+    const std::int64_t c = *rc::gen::inRange(0, 1'000'000), w = *rc::gen::inRange(0, 1'000'000);
+    RC_ASSERT(together(c, w, {1.0, 1.0}) == std::max(c, w));
+  });
+}
+
+TEST(Overlap, BetweenMaximumAndSum) {
+  rc::check("1/κ_c + 1/κ_w ≥ 1: max ≤ time ≤ sum, and the closed formula", [] {
+    const std::int64_t c = *rc::gen::inRange(0, 1'000'000), w = *rc::gen::inRange(0, 1'000'000);
+    cost::Slowdown k{*rc::gen::inRange(100, 300) / 100.0, *rc::gen::inRange(100, 300) / 100.0};
+    RC_PRE(1.0 / k.communication + 1.0 / k.compute >= 1.0);
+    const std::int64_t time = together(c, w, k);
+    RC_ASSERT(time >= std::max(c, w));
+    RC_ASSERT(time <= c + w);
+    const double formula = cost::pair_time(static_cast<double>(c), static_cast<double>(w), k);
+    RC_ASSERT(static_cast<double>(time) <= formula + 1e-3);
+    RC_ASSERT(static_cast<double>(time) >= formula - 2.0);  // each of the two ends is rounded down
+  });
+}
+
+// Pieces, several collectives in a row, idle gaps: with 1/κ_c + 1/κ_w ≥ 1 the iteration is never longer than with everything in
+// turn, and never shorter than compute alone.
+TEST(Overlap, WholeProgramsStayBetweenTheBounds) {
+  rc::check("bounds of a rank with gathers and reductions", [] {
+    Lowering low = testing::lowering(ScheduleKind::one_f_one_b, 1, 1, *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 9));
+    low.reduce_gradients = low.gather_parameters = true;
+    low.overlap_reduce = low.overlap_gather = true;
+    cost::PlanTiming timing = testing::uniform(low.schedule, *rc::gen::inRange(0, 1000), *rc::gen::inRange(0, 1000), 0);
+    timing.chunks[0].grad_reduce_ns = *rc::gen::inRange(0, 300);
+    timing.chunks[0].param_gather_ns = *rc::gen::inRange(0, 300);
+    timing.communication_slowdown = *rc::gen::inRange(100, 200) / 100.0;
+    timing.compute_slowdown = *rc::gen::inRange(100, 200) / 100.0;
+    const cost::ChunkTiming& chunk = timing.chunks[0];
+    const std::int64_t compute = low.schedule.microbatches * (chunk.forward.compute_ns + chunk.backward.compute_ns);
+    const std::int64_t data = low.pieces[0] * (chunk.grad_reduce_ns + chunk.param_gather_ns);
+    Simulator simulator;
+    const std::int64_t time = simulator.iteration_ns(lower(low), timing);
+    RC_ASSERT(time >= std::max(compute, data));
+    RC_ASSERT(time <= compute + data);
+  });
+}
+
+}  // namespace
+}  // namespace espalier::sim

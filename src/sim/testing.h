@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small programs and timings for the tests of this module.
+#pragma once
+
+#include <cstdint>
+
+#include "cost/timing.h"
+#include "plan/program.h"
+
+namespace espalier::sim::testing {
+
+inline Lowering lowering(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, int pieces = 1) {
+  Lowering low;
+  low.schedule = {kind, p, v, m, 1};
+  low.pieces.assign(static_cast<std::size_t>(p * v), static_cast<std::uint8_t>(pieces));
+  low.overlap_p2p = true;
+  return low;
+}
+
+/// Every chunk takes F, B, W nanoseconds of pure compute; no communication, no memory.
+inline cost::PlanTiming uniform(const Schedule& s, std::int64_t F, std::int64_t B, std::int64_t W) {
+  cost::PlanTiming timing;
+  timing.stages.resize(static_cast<std::size_t>(s.stages));
+  timing.chunks.resize(static_cast<std::size_t>(s.stages * s.virtual_stages));
+  for (cost::ChunkTiming& chunk : timing.chunks) {
+    chunk.forward.compute_ns = F;
+    chunk.backward.compute_ns = B + W;
+    chunk.backward_input.compute_ns = B;
+    chunk.backward_weight.compute_ns = W;
+  }
+  return timing;
+}
+
+}  // namespace espalier::sim::testing
