@@ -227,8 +227,8 @@ Error blame_override(Error error, const std::vector<planner::Override>& override
   for (const planner::Override& change : overrides) {
     std::string whole, below;  // $.cluster.nodes in the job; $.nodes in the cluster's own file
     for (std::size_t i = 0; i < change.path.size(); ++i) {
-      whole += "." + change.path[i];
-      if (i > 0) below += "." + change.path[i];
+      whole.append(".").append(change.path[i]);
+      if (i > 0) below.append(".").append(change.path[i]);
     }
     if (speaks_of(error.where, whole) || (!below.empty() && speaks_of(error.where, below))) {
       error.where = "--set " + change.text;

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line as a function: text in, text out, an exit code back. main.cpp only calls it; tests call it in memory.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+
+namespace espalier::cli {
+
+/// What the surroundings offer beyond the two streams.
+struct Surroundings {
+  bool terminal = false;              ///< stderr is a terminal: progress is shown there
+  bool color = false;                 ///< stdout is a terminal and NO_COLOR is not set
+  std::function<bool()> interrupted;  ///< true after Ctrl-C
+};
+
+/// Exit codes of docs/file-formats.md: 0 ok, 1 internal, 2 usage, 3 bad input, 4 infeasible, 5 check failed, 6 limit, 130.
+int run(int argc, const char* const* argv, std::ostream& out, std::ostream& err, const Surroundings& surroundings = {});
+
+}  // namespace espalier::cli

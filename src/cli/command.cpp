@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/command.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/document.h"
+#include "planner/result_json.h"
+#include "report/output_files.h"
+
+namespace espalier::cli {
+namespace {
+
+int exit_code_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::internal: return kInternal;
+    case ErrorKind::usage: return kUsage;
+    case ErrorKind::bad_input: return 3;
+    case ErrorKind::infeasible: return kInfeasible;
+    case ErrorKind::check_failed: return kCheckFailed;
+    case ErrorKind::limit: return kLimit;
+  }
+  return kInternal;
+}
+
+std::string_view name_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::internal: return "internal";
+    case ErrorKind::usage: return "usage";
+    case ErrorKind::bad_input: return "bad_input";
+    case ErrorKind::infeasible: return "infeasible";
+    case ErrorKind::check_failed: return "check_failed";
+    case ErrorKind::limit: return "limit";
+  }
+  return "internal";
+}
+
+std::string error_json(const Error& error, int exit_code) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.error/1");
+  w.key("kind").value(name_of(error.kind));
+  w.key("exit_code").value(exit_code);
+  w.key("where").value(error.where);
+  w.key("found").value(error.found);
+  w.key("expected").value(error.expected);
+  w.key("hint").value(error.hint);
+  w.end_object();
+  return w.text();
+}
+
+}  // namespace
+
+int fail(Context& context, const Error& error) {
+  const int code = context.interrupted() ? kInterrupted : exit_code_of(error.kind);
+  context.err << "espalier: " << error.message() << "\n";
+  if (context.json) print_json(context, error_json(error, code));
+  return code;
+}
+
+void note(const Context& context, const std::string& text) {
+  if (!context.quiet) context.err << "espalier: " << text << "\n";
+}
+
+void print_answer(const Context& context, const std::string& text) {
+  const std::size_t end = text.find('\n');
+  if (!context.surroundings.color || end == std::string::npos) {
+    context.out << text;
+    return;
+  }
+  context.out << "\033[1m" << text.substr(0, end) << "\033[0m" << text.substr(end);
+}
+
+void print_json(const Context& context, const std::string& json) { context.out << json << "\n"; }
+
+void add_common_flags(CLI::App& command, Context& context) {
+  command.add_flag("--json", context.json, "print one JSON object on stdout and nothing else there");
+  command.add_flag("-q,--quiet", context.quiet, "no progress, no notes");
+  command.add_flag("-v,--verbose", context.verbose, "say more (twice: much more)");
+}
+
+void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags) {
+  command.add_option("job", flags->path, "job file (YAML or JSON)")->required()->type_name("JOB.yaml");
+  command.add_option("--set", flags->overrides, "override a value of the job: a.b.c=value (repeatable)")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_output_flags(CLI::App& command, const std::shared_ptr<OutputFlags>& flags) {
+  command.add_option("-o,--out", flags->folder, "write plan.json, result.json and timeline.json.gz into this folder")->type_name("DIR");
+  command.add_option("--trace", flags->trace, "write the timeline here (compressed if the name ends in .gz)")->type_name("FILE");
+}
+
+Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines) {
+  if (flags.folder.empty() && flags.trace.empty()) return std::nullopt;
+  std::string trace;
+  auto again = simulate(job, result.plan, &trace);
+  if (!again) return again.error();
+  if (!flags.folder.empty()) {
+    auto written = report::write_answer(flags.folder, result, trace);
+    if (!written) return written.error();
+    lines.insert(lines.end(), written->begin(), written->end());
+  }
+  if (!flags.trace.empty()) {
+    if (Status error = report::write_trace_file(flags.trace, trace)) return error;
+    lines.push_back(flags.trace);
+  }
+  return std::nullopt;
+}
+
+Result<LoadedPlan> load_plan_file(const std::string& path) {
+  auto text = base::read_file(path);
+  if (!text) return text.error();
+  auto document = base::read_json(*text, path);
+  if (!document) return document.error();
+  const base::Node* schema = document->root.find("schema");
+  LoadedPlan loaded;
+  if (schema && schema->text == "espalier.result/1") {
+    auto result = result_from_json(*text, path);
+    if (!result) return result.error();
+    loaded.plan = result->plan;
+    loaded.result = std::make_unique<PlannerResult>(std::move(result).value());
+    return loaded;
+  }
+  auto plan = plan_from_json(*text, path);
+  if (!plan) return plan.error();
+  loaded.plan = std::move(plan).value();
+  return loaded;
+}
+
+}  // namespace espalier::cli

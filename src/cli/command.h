@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the commands share. Each command is one file: it declares its flags and a function that returns the exit code.
+#pragma once
+
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/cli.h"
+#include "espalier/planner.h"
+
+namespace CLI {
+class App;
+}
+
+namespace espalier::cli {
+
+inline constexpr int kOk = 0, kInternal = 1, kUsage = 2, kInfeasible = 4, kCheckFailed = 5, kLimit = 6, kInterrupted = 130;
+
+struct Context {
+  std::ostream& out;
+  std::ostream& err;
+  const Surroundings& surroundings;
+  bool json = false;   ///< one JSON object on stdout, nothing else there
+  bool quiet = false;  ///< no progress, no notes
+  int verbose = 0;
+  int exit_code = kOk;
+
+  [[nodiscard]] bool interrupted() const { return surroundings.interrupted && surroundings.interrupted(); }
+};
+
+/// Prints the error (as JSON on stdout too, with --json) and returns its exit code.
+int fail(Context& context, const Error& error);
+/// A note on stderr, unless --quiet.
+void note(const Context& context, const std::string& text);
+/// The text answer; the first line in bold on a terminal.
+void print_answer(const Context& context, const std::string& text);
+/// One JSON document.
+void print_json(const Context& context, const std::string& json);
+
+/// --json, -q, -v.
+void add_common_flags(CLI::App& command, Context& context);
+
+/// JOB.yaml and --set.
+struct JobFlags {
+  std::string path;
+  std::vector<std::string> overrides;
+};
+void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags);
+
+/// -o DIR and --trace FILE.
+struct OutputFlags {
+  std::string folder, trace;
+};
+void add_output_flags(CLI::App& command, const std::shared_ptr<OutputFlags>& flags);
+/// Writes what the flags ask for; `lines` gets one line a file. The trace comes from simulating the plan again.
+Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines);
+
+/// A plan from plan.json or from result.json (then with its result).
+struct LoadedPlan {
+  Plan plan;
+  std::unique_ptr<PlannerResult> result;
+};
+Result<LoadedPlan> load_plan_file(const std::string& path);
+
+void add_plan_command(CLI::App& app, Context& context);
+void add_estimate_command(CLI::App& app, Context& context);
+void add_simulate_command(CLI::App& app, Context& context);
+void add_check_command(CLI::App& app, Context& context);
+void add_explain_command(CLI::App& app, Context& context);
+void add_compare_command(CLI::App& app, Context& context);
+void add_validate_command(CLI::App& app, Context& context);
+void add_inspect_command(CLI::App& app, Context& context);
+void add_version_command(CLI::App& app, Context& context);
+
+}  // namespace espalier::cli

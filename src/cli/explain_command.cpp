@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier explain PLAN.json: what limits the plan, what the others lose, which rule removed what. The search is read from a
+// result.json (given, or beside the plan); without one the space is searched again.
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+
+#include "base/document.h"
+#include "cli/command.h"
+#include "planner/result_json.h"
+#include "report/explain.h"
+
+namespace espalier::cli {
+namespace {
+
+/// The result that `plan` wrote beside the plan, if it speaks of this very plan.
+std::unique_ptr<PlannerResult> result_beside(const std::string& path, const Plan& plan) {
+  const auto beside = std::filesystem::path(path).parent_path() / "result.json";
+  const auto text = base::read_file(beside.string());
+  if (!text) return nullptr;
+  auto result = result_from_json(*text, beside.string());
+  if (!result || !(result->plan == plan)) return nullptr;
+  return std::make_unique<PlannerResult>(std::move(result).value());
+}
+
+/// The plan simulated as it stands, with the search of its job's whole space beside it.
+Result<PlannerResult> searched_again(Context& context, const Plan& given, int threads) {
+  auto job = job_of_plan(given);
+  if (!job) return job.error();
+  auto result = simulate(*job, given);
+  if (!result) return result.error();
+  note(context, "no result.json beside the plan: searching the whole space of " + given.engine + " again");
+  PlannerOptions options;
+  options.threads = threads;
+  options.interrupted = context.surroundings.interrupted;
+  auto best = plan(*job, options);
+  if (!best) return result;  // the plan can still be explained by itself
+  result->search = best->search;
+  result->alternatives = best->alternatives;
+  if (best->plan.stages == given.stages && best->plan.schedule == given.schedule) {
+    result->reasons = best->reasons;
+  } else {
+    Alternative better{best->plan.label(), false, true, best->prediction.iteration_ns, best->prediction.peak_memory_bytes,
+                       "nothing: the best of the whole space", best->plan};
+    result->alternatives.insert(result->alternatives.begin(), std::move(better));
+  }
+  return result;
+}
+
+int run_explain(Context& context, const std::string& path, int threads) {
+  auto loaded = load_plan_file(path);
+  if (!loaded) return fail(context, loaded.error());
+  if (!loaded->result || loaded->result->search.reason.empty()) {
+    auto beside = result_beside(path, loaded->plan);
+    if (beside) loaded->result = std::move(beside);
+  }
+  if (!loaded->result || loaded->result->search.reason.empty()) {
+    auto again = searched_again(context, loaded->plan, threads);
+    if (!again) return fail(context, again.error());
+    loaded->result = std::make_unique<PlannerResult>(std::move(again).value());
+  }
+  if (context.json) print_json(context, report::explain_json(*loaded->result));
+  else print_answer(context, report::explain(*loaded->result));
+  return kOk;
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("explain", "why this plan: bottleneck, runners-up and what they lose, pruning by rule");
+  auto path = std::make_shared<std::string>();
+  auto threads = std::make_shared<int>(0);
+  command->add_option("plan", *path, "plan.json or result.json")->required()->type_name("PLAN.json");
+  command->add_option("--threads", *threads, "threads, if the space must be searched again")->check(CLI::Range(0, 4096))->type_name("N");
+  add_common_flags(*command, context);
+  command->callback([&context, path, threads] { context.exit_code = run_explain(context, *path, *threads); });
+}
+
+}  // namespace espalier::cli

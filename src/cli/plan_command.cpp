@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier plan JOB.yaml: search the space of the job, print the fastest plan that fits and why; or a table with --sweep.
+#include <CLI/CLI.hpp>
+
+#include "base/document.h"
+#include "cli/command.h"
+#include "plan/engine.h"
+#include "planner/brief_text.h"
+
+namespace espalier::cli {
+namespace {
+
+struct PlanFlags {
+  JobFlags job;
+  OutputFlags output;
+  PlannerOptions options;
+  std::string sweep;
+};
+
+int exit_code_of(const Context& context, const SearchSummary& search) {
+  if (search.reason == "interrupted" || context.interrupted()) return kInterrupted;
+  return search.reason == "node limit" ? kLimit : kOk;
+}
+
+/// Options of the command plus the hooks into the surroundings.
+PlannerOptions hooked(Context& context, const PlannerOptions& options) {
+  PlannerOptions out = options;
+  out.interrupted = context.surroundings.interrupted;
+  if (context.surroundings.terminal && !context.quiet) {
+    out.progress = [&context](const std::string& line) { context.err << "\r\033[K" << line << std::flush; };
+  } else if (context.verbose > 0) {
+    out.progress = [&context](const std::string& line) { context.err << line << "\n"; };
+  }
+  return out;
+}
+
+void clear_progress(Context& context) {
+  if (context.surroundings.terminal && !context.quiet) context.err << "\r\033[K" << std::flush;
+}
+
+int run_plan(Context& context, const PlanFlags& flags) {
+  auto job = load_job_file(flags.job.path, flags.job.overrides);
+  if (!job) return fail(context, job.error());
+  auto result = plan(*job, hooked(context, flags.options));
+  clear_progress(context);
+  if (!result) return fail(context, result.error());
+  std::vector<std::string> files;
+  if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
+  if (context.json) {
+    print_json(context, to_json(*result));
+  } else {
+    print_answer(context, result->brief());
+    for (const std::string& file : files) context.out << "wrote " << file << "\n";
+  }
+  const int code = exit_code_of(context, result->search);
+  if (code != kOk) note(context, "stopped early (" + result->search.reason + "): this is the best so far, not proven optimal");
+  return code;
+}
+
+// ---- sweep -----------------------------------------------------------------------------------------------------------------
+
+struct SweepPoint {
+  std::string value;
+  Result<PlannerResult> result;
+};
+
+/// "cluster.nodes=1,2,4" -> path and values. Commas inside brackets belong to the value.
+std::pair<std::string, std::vector<std::string>> split_sweep(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  std::vector<std::string> values;
+  if (equals == std::string::npos) return {text, values};
+  int depth = 0;
+  values.emplace_back();
+  for (char c : text.substr(equals + 1)) {
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (c == ',' && depth == 0) values.emplace_back();
+    else values.back() += c;
+  }
+  return {text.substr(0, equals), values};
+}
+
+std::string sweep_table(const std::string& path, const std::vector<SweepPoint>& points) {
+  std::vector<std::vector<std::string>> rows{{path, "iteration", "tokens/s/GPU", "MFU", "memory", "days", "GPU-hours", "plan"}};
+  for (const SweepPoint& point : points) {
+    if (!point.result) {
+      rows.push_back({point.value, "–", "–", "–", "–", "–", "–", point.result.error().message()});
+      continue;
+    }
+    const Prediction& p = point.result->prediction;
+    rows.push_back({point.value, text::seconds(p.iteration_ns), text::count(p.tokens_per_s_per_device), text::percent(p.mfu),
+                    text::gib(p.peak_memory_bytes), p.days > 0 ? text::fixed(p.days, 1) : "–",
+                    p.device_hours > 0 ? text::count(p.device_hours) : "–", point.result->plan.label()});
+  }
+  return text::table(rows, {7}, "");
+}
+
+std::string sweep_json(const std::string& path, const std::vector<SweepPoint>& points) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.sweep/1");
+  w.key("over").value(path);
+  w.key("points").begin_array();
+  for (const SweepPoint& point : points) {
+    w.begin_object();
+    w.key("value").value(point.value);
+    if (point.result) w.key("result").raw(to_json(*point.result, false));
+    else w.key("error").value(point.result.error().message());
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return w.text();
+}
+
+int run_sweep(Context& context, const PlanFlags& flags) {
+  const auto [path, values] = split_sweep(flags.sweep);
+  if (values.empty() || path.empty()) {
+    return fail(context, Error{ErrorKind::usage, "--sweep " + flags.sweep, "no values", "path=value,value,…",
+                               "for example --sweep cluster.nodes=1,2,4"});
+  }
+  std::vector<SweepPoint> points;
+  int code = kOk;
+  for (const std::string& value : values) {
+    std::vector<std::string> overrides = flags.job.overrides;
+    overrides.push_back(path + "=" + value);
+    auto job = load_job_file(flags.job.path, overrides);
+    if (!job) return fail(context, job.error());
+    auto result = plan(*job, hooked(context, flags.options));
+    clear_progress(context);
+    // A point where nothing fits is a finding of the sweep; any other error ends it.
+    if (!result && result.error().kind != ErrorKind::infeasible) return fail(context, result.error());
+    if (result && code == kOk) code = exit_code_of(context, result->search);
+    points.push_back({value, std::move(result)});
+    if (context.interrupted()) break;
+  }
+  if (context.json) print_json(context, sweep_json(path, points));
+  else context.out << sweep_table(path, points);
+  return context.interrupted() ? kInterrupted : code;
+}
+
+std::string engine_help() {
+  std::string out = "engines:";
+  for (const EngineModel& engine : engine_catalogue()) out.append(" ").append(engine.name);
+  return out;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("plan", "search: best plan, predicted time and memory, certificate");
+  auto flags = std::make_shared<PlanFlags>();
+  add_job_flags(*command, std::shared_ptr<JobFlags>(flags, &flags->job));
+  add_output_flags(*command, std::shared_ptr<OutputFlags>(flags, &flags->output));
+  command->add_option("--threads", flags->options.threads, "threads of the search; never changes the answer (0: all)")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
+  command->add_flag("--exhaustive", flags->options.exhaustive, "reference: simulate every legal configuration that fits");
+  command->add_option("--no-rule", flags->options.disabled_rules, "switch a pruning rule off by name (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+  command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")->check(CLI::Range(0, 1000))->type_name("N");
+  command->add_option("--sweep", flags->sweep, "plan for each value of one override and table the answers")
+      ->type_name("PATH=V1,V2,…");
+  add_common_flags(*command, context);
+  command->footer(engine_help());
+  command->callback([&context, flags] {
+    context.exit_code = flags->sweep.empty() ? run_plan(context, *flags) : run_sweep(context, *flags);
+  });
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one configuration costs: the prediction behind `estimate`, `plan` and `validate`, without baselines or reasons.
+#pragma once
+
+#include "espalier/planner.h"
+
+namespace espalier {
+
+/// Simulated time and memory of one configuration. Illegal ones are an Error naming every broken rule; one that does not fit is a
+/// prediction with fits = false. peak_memory_bytes_per_stage has one entry a stage.
+Result<Prediction> predict(const Job& job, const Strategy& strategy, const Schedule& schedule);
+
+}  // namespace espalier

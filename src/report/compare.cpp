@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/compare.h"
+
+#include <functional>
+
+#include "base/document.h"
+#include "plan/dimension.h"
+#include "planner/brief_text.h"
+
+namespace espalier::report {
+namespace {
+
+using namespace text;
+
+using Cell = std::function<std::string(const PlannerResult&)>;
+
+/// One row: `cell` of every plan.
+void add_row(std::vector<std::vector<std::string>>& rows, const std::string& name, const std::vector<Compared>& plans,
+             const Cell& cell) {
+  std::vector<std::string> row{name};
+  for (const Compared& p : plans) row.push_back(cell(p.result));
+  rows.push_back(std::move(row));
+}
+
+/// Dimensions in which the plans differ; those that all share are in the labels anyway.
+void add_differing_dimensions(std::vector<std::vector<std::string>>& rows, const std::vector<Compared>& plans) {
+  for (int i = 0; i < kDimensions; ++i) {
+    const auto dimension = static_cast<Dimension>(i);
+    const auto value = [&](const PlannerResult& r) { return get(dimension, r.plan.strategy(), r.plan.schedule); };
+    bool differs = false;
+    for (const Compared& p : plans) differs = differs || value(p.result) != value(plans.front().result);
+    if (!differs) continue;
+    add_row(rows, std::string(to_string(dimension)), plans,
+            [&](const PlannerResult& r) { return value_text(dimension, value(r)); });
+  }
+}
+
+void add_time_rows(std::vector<std::vector<std::string>>& rows, const std::vector<Compared>& plans) {
+  const auto row = [&](const char* name, std::int64_t Breakdown::*part) {
+    add_row(rows, name, plans, [part](const PlannerResult& r) { return seconds(r.prediction.breakdown.*part); });
+  };
+  add_row(rows, "iteration", plans, [](const PlannerResult& r) { return seconds(r.prediction.iteration_ns); });
+  const double first = static_cast<double>(plans.front().result.prediction.iteration_ns);
+  add_row(rows, "against the first", plans, [first](const PlannerResult& r) {
+    if (first <= 0) return std::string("–");
+    const double change = static_cast<double>(r.prediction.iteration_ns) / first - 1;
+    return cat(change >= 0 ? "+" : "", percent(change));
+  });
+  row("  compute", &Breakdown::compute_ns);
+  row("  exposed communication", &Breakdown::exposed_communication_ns);
+  row("  bubble", &Breakdown::bubble_ns);
+  row("  optimizer", &Breakdown::optimizer_ns);
+  row("  other", &Breakdown::other_ns);
+}
+
+void add_memory_rows(std::vector<std::vector<std::string>>& rows, const std::vector<Compared>& plans) {
+  const auto row = [&](const char* name, std::int64_t MemoryBreakdown::*part) {
+    add_row(rows, name, plans, [part](const PlannerResult& r) { return gib(r.prediction.memory.*part); });
+  };
+  add_row(rows, "peak memory", plans, [](const PlannerResult& r) { return gib(r.prediction.peak_memory_bytes); });
+  row("  parameters", &MemoryBreakdown::parameters);
+  row("  gradients", &MemoryBreakdown::gradients);
+  row("  optimizer", &MemoryBreakdown::optimizer);
+  row("  activations", &MemoryBreakdown::activations);
+  row("  buffers", &MemoryBreakdown::communication_buffers);
+  row("  framework", &MemoryBreakdown::framework);
+  add_row(rows, "memory limit", plans, [](const PlannerResult& r) { return gib(r.prediction.memory_limit_bytes); });
+  add_row(rows, "fits", plans, [](const PlannerResult& r) { return std::string(r.prediction.fits ? "yes" : "no"); });
+}
+
+}  // namespace
+
+std::string compare(const std::vector<Compared>& plans) {
+  if (plans.empty()) return "";
+  std::string out;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    out += cat(std::to_string(i + 1), "  ", plans[i].name, ": ", plans[i].result.plan.label(), "\n");
+  }
+  std::vector<std::vector<std::string>> rows{{""}};
+  for (std::size_t i = 0; i < plans.size(); ++i) rows.front().push_back(std::to_string(i + 1));
+  add_time_rows(rows, plans);
+  add_row(rows, "tokens/s/GPU", plans, [](const PlannerResult& r) { return count(r.prediction.tokens_per_s_per_device); });
+  add_row(rows, "MFU", plans, [](const PlannerResult& r) { return percent(r.prediction.mfu); });
+  add_memory_rows(rows, plans);
+  add_differing_dimensions(rows, plans);
+  return cat(out, "\n", table(rows));
+}
+
+std::string compare_json(const std::vector<Compared>& plans) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.comparison/1");
+  w.key("plans").begin_array();
+  for (const Compared& p : plans) {
+    w.begin_object();
+    w.key("file").value(p.name);
+    w.key("label").value(p.result.plan.label());
+    w.key("result").raw(to_json(p.result, false));
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return w.text();
+}
+
+}  // namespace espalier::report

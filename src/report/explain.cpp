@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/explain.h"
+
+#include <algorithm>
+
+#include "base/document.h"
+#include "planner/brief_text.h"
+#include "planner/job_space.h"
+
+namespace espalier::report {
+namespace {
+
+using namespace text;
+
+struct Part {
+  const char* name;
+  std::int64_t ns;
+  const char* remedy;  ///< what usually makes it smaller
+};
+
+std::vector<Part> parts_by_size(const Prediction& p) {
+  std::vector<Part> parts = {
+      {"compute", p.breakdown.compute_ns, "only less recomputation or a larger micro-batch makes it smaller"},
+      {"exposed communication", p.breakdown.exposed_communication_ns, "smaller TP or CP groups, more overlap or a faster link"},
+      {"pipeline bubble", p.breakdown.bubble_ns, "fewer stages, more micro-batches or virtual stages"},
+      {"the optimizer", p.breakdown.optimizer_ns, "sharding it (ZeRO 1) over more ranks"},
+      {"launch gaps and per-micro-batch overhead", p.breakdown.other_ns, "larger micro-batches or fewer, larger kernels"}};
+  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.ns > b.ns; });
+  return parts;
+}
+
+std::string memory_sentence(const PlannerResult& r) {
+  const Prediction& p = r.prediction;
+  std::size_t fullest = 0;
+  for (std::size_t i = 1; i < p.peak_memory_bytes_per_stage.size(); ++i) {
+    if (p.peak_memory_bytes_per_stage[i] > p.peak_memory_bytes_per_stage[fullest]) fullest = i;
+  }
+  const std::int64_t left = p.memory_limit_bytes - p.peak_memory_bytes;
+  const std::string place = r.plan.stages.size() > 1 ? cat(" (stage ", std::to_string(fullest), ")") : "";
+  return cat("the fullest rank", place, " needs ", gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), ": ",
+             left >= 0 ? cat(gib(left), " to spare") : cat(gib(-left), " too much"));
+}
+
+std::string bottleneck_section(const PlannerResult& r) {
+  std::string out = "What limits it\n";
+  for (const std::string& sentence : bottlenecks(r)) out += cat("  - ", wrap(sentence, 110, "    "), "\n");
+  return out;
+}
+
+std::string losers_section(const PlannerResult& r) {
+  if (r.alternatives.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"alternative", "iteration", "slower", "memory", "what it loses"}};
+  for (const Alternative& a : r.alternatives) {
+    const bool timed = a.iteration_ns > 0 && r.prediction.iteration_ns > 0;
+    const double slower = timed ? static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1 : 0;
+    rows.push_back({a.label, timed ? seconds(a.iteration_ns) : "–", timed ? cat(slower >= 0 ? "+" : "", percent(slower)) : "–",
+                    a.peak_memory_bytes > 0 ? gib(a.peak_memory_bytes) : "–",
+                    a.lost_to.empty() && !a.fits ? "does not fit" : a.lost_to});
+  }
+  return cat("\nBaselines and runners-up\n", table(rows, {4}));
+}
+
+std::string pruning_section(const SearchSummary& s) {
+  if (s.reason.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"of the space", "configurations", "share"}};
+  const double whole = std::max(s.space_size, 1.0);
+  for (const auto& [rule, n] : s.pruned) rows.push_back({cat("removed by ", rule), count(n), percent(n / whole)});
+  rows.push_back({"simulated", grouped(s.simulated), percent(static_cast<double>(s.simulated) / whole)});
+  rows.push_back({"all legal ones", count(s.space_size), percent(s.space_size / whole)});
+  std::string out = cat("\nHow the space was covered (", s.reason, ")\n", table(rows));
+  out += cat("  best ≥ ", seconds(s.lower_bound_ns), " is proven; gap ", percent(s.gap), "\n");
+  return out;
+}
+
+std::string dimension_section(const SearchSummary& s) {
+  if (s.by_dimension.empty()) return "";
+  std::string out = "\nLegal configurations by dimension\n";
+  for (const auto& [dimension, counts] : s.by_dimension) {
+    std::string row;
+    for (const auto& [value, n] : counts) {
+      row.append(row.empty() ? "" : "   ").append(cat(planner::value_name(dimension, value), ": ", count(n)));
+    }
+    out += cat("  ", pad_right(dimension, 18), wrap(row, 100, std::string(20, ' ')), "\n");
+  }
+  return out;
+}
+
+std::string reason_section(const PlannerResult& r) {
+  if (r.reasons.empty()) return "";
+  std::string out = "\nWhy this one\n";
+  for (const std::string& reason : r.reasons) out += cat("  - ", wrap(reason, 110, "    "), "\n");
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> bottlenecks(const PlannerResult& result) {
+  std::vector<std::string> out;
+  const double whole = std::max<double>(1.0, static_cast<double>(result.prediction.iteration_ns));
+  for (const Part& part : parts_by_size(result.prediction)) {
+    const double share = static_cast<double>(part.ns) / whole;
+    if (share < 0.02) continue;
+    out.push_back(cat(part.name, " takes ", percent(share), " (", seconds(part.ns), "); ", part.remedy));
+  }
+  out.push_back(memory_sentence(result));
+  return out;
+}
+
+std::string explain(const PlannerResult& result) {
+  return cat(result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
+             reason_section(result), losers_section(result), pruning_section(result.search), dimension_section(result.search));
+}
+
+std::string explain_json(const PlannerResult& result) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.explanation/1");
+  w.key("label").value(result.plan.label());
+  w.key("iteration_s").seconds(result.prediction.iteration_ns);
+  w.key("bottlenecks").begin_array();
+  for (const std::string& sentence : bottlenecks(result)) w.value(sentence);
+  w.end_array();
+  w.key("reasons").begin_array();
+  for (const std::string& sentence : result.reasons) w.value(sentence);
+  w.end_array();
+  w.key("result").raw(to_json(result, false));
+  w.end_object();
+  return w.text();
+}
+
+}  // namespace espalier::report

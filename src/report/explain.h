@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why this plan: the bottleneck, what each runner-up and baseline loses, and which rule removed how much of the space.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "espalier/planner.h"
+
+namespace espalier::report {
+
+/// What limits the iteration, in sentences, largest first: time, then memory.
+std::vector<std::string> bottlenecks(const PlannerResult& result);
+std::string explain(const PlannerResult& result);
+/// schema espalier.explanation/1
+std::string explain_json(const PlannerResult& result);
+
+}  // namespace espalier::report

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/output_files.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "planner/brief_text.h"
+#include "sim/trace.h"
+
+namespace espalier::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error cannot_write(const std::string& path, const std::string& why) {
+  return Error{ErrorKind::usage, path, text::cat("cannot write: ", why), "a writable place", ""};
+}
+
+}  // namespace
+
+Status write_file(const std::string& path, std::string_view bytes) {
+  const std::string beside = path + ".part";
+  std::error_code code;
+  {
+    std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    file.flush();
+    if (!file) {
+      file.close();
+      fs::remove(beside, code);
+      return cannot_write(path, "the file cannot be opened or the disk is full");
+    }
+  }
+  fs::rename(beside, path, code);
+  if (code) return cannot_write(path, code.message());
+  return std::nullopt;
+}
+
+Status write_trace_file(const std::string& path, const std::string& trace) {
+  return write_file(path, path.ends_with(".gz") ? sim::gzip(trace) : trace);
+}
+
+Result<std::vector<std::string>> write_answer(const std::string& folder, const PlannerResult& result, const std::string& trace) {
+  std::error_code code;
+  fs::create_directories(folder, code);
+  if (code || !fs::is_directory(folder)) return cannot_write(folder, code ? code.message() : "not a folder");
+  std::vector<std::string> written;
+  const auto write = [&](const char* name, std::string_view bytes) -> Status {
+    written.push_back((fs::path(folder) / name).string());
+    return write_file(written.back(), bytes);
+  };
+  if (Status error = write("plan.json", to_json(result.plan) + "\n")) return *error;
+  if (Status error = write("result.json", to_json(result, false) + "\n")) return *error;
+  if (!trace.empty()) {
+    if (Status error = write("timeline.json.gz", sim::gzip(trace))) return *error;
+  }
+  return written;
+}
+
+}  // namespace espalier::report
