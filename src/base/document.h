@@ -112,11 +112,15 @@ class Reader {
   [[nodiscard]] ErrorSink& sink() const { return *sink_; }
 
  private:
+  void missing(std::string_view key, const std::string& expected);
+
   const Document* document_;
   const Node* node_;
   std::string path_;
   ErrorSink* sink_;
-  mutable std::vector<bool> known_;
+  std::int32_t line_, column_;              ///< where errors about absent keys point
+  mutable std::vector<bool> known_;         ///< by member
+  mutable std::vector<std::string> asked_;  ///< keys asked for, present or not: what "expected one of" lists
 };
 
 /// Units: "80GiB" "80 GB" "1.5TiB" (bytes); "400Gb/s" "50GB/s" (bytes per second; b = bit, B = byte); "5us" "1.5ms" "2s" "300ns".
@@ -150,6 +154,9 @@ class JsonWriter {
   [[nodiscard]] const std::string& text() const { return out_; }
 
  private:
+  JsonWriter& begin(char bracket);
+  JsonWriter& end(char bracket);
+  JsonWriter& scalar(std::string_view text);
   void separate();
   void newline();
   int indent_;

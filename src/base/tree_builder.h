@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds a Node tree from the events of a JSON or YAML parser and guards the limits that both share: nesting depth, number of
+// values, length of a scalar, duplicate keys. Every method returns false once something is wrong; `error()` then says what.
+// Containers are kept on an explicit stack and moved into their parent when they end, so nothing here recurses.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/document.h"
+#include "base/text.h"
+
+namespace espalier::base {
+
+class TreeBuilder {
+ public:
+  TreeBuilder(const std::string& where, const Limits& limits) : where_(where), limits_(limits) {}
+
+  /// A complete scalar; its line and column are set from `place`.
+  bool scalar(Node node, Place place);
+  /// A sequence or mapping begins.
+  bool begin(NodeKind kind, Place place);
+  bool key(std::string name, Place place);
+  bool end();
+  /// Stops the reading with an error of the caller.
+  bool fail(Place place, std::string found, std::string expected, std::string hint);
+
+  /// Whether the next scalar is the key of a mapping (for parsers that do not tell keys from values).
+  [[nodiscard]] bool expects_key() const;
+  [[nodiscard]] bool failed() const { return error_.has_value(); }
+  [[nodiscard]] const Error& error() const { return *error_; }
+  [[nodiscard]] Node take_root() { return std::move(root_); }
+
+ private:
+  struct Frame {
+    Node node;
+    std::vector<Place> key_places;  // mapping: where each member's key stands
+    std::string key;
+    bool has_key = false;
+  };
+  bool count(Place place);
+  bool attach(Node node);
+  bool check_duplicates(const Frame& frame);
+
+  std::string where_;
+  Limits limits_;
+  std::vector<Frame> stack_;
+  Node root_;
+  std::size_t nodes_ = 0;
+  Status error_;
+};
+
+}  // namespace espalier::base
