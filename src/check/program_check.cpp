@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/program_check.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "check/arithmetic.h"
+#include "check/verdict.h"
+
+namespace espalier::check {
+namespace {
+
+using Kind = InstructionKind;
+
+bool is_pass(Kind kind) { return kind <= Kind::backward_weight; }
+bool is_p2p(Kind kind) { return kind == Kind::send || kind == Kind::recv; }
+
+std::string name_of(const Program& program, std::int32_t index) {
+  const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
+  return say(to_string(i.kind), i.gradient ? " gradient" : "", " of chunk ", i.chunk, ", micro-batch ", i.microbatch, " (#", index, ")");
+}
+
+// ---- shape ----------------------------------------------------------------------------------------------------------------
+
+void require_ranks(const View& view, const Program& program, Verdict& verdict) {
+  const auto size = static_cast<std::int64_t>(program.instructions.size());
+  std::vector<std::int64_t> represented(static_cast<std::size_t>(view.stages), 0);
+  const std::int64_t devices = device_count(*view.cluster);
+  std::int64_t next = 0;
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) {
+    const RankProgram& rank = program.ranks[r];
+    verdict.require(rank.begin == next && rank.end >= rank.begin && rank.end <= size,
+                    [&] { return say("rank ", r, " holds instructions ", rank.begin, "…", rank.end, ", expected to begin at ", next); });
+    next = rank.end;
+    const bool stage_ok = verdict.require(rank.stage >= 0 && rank.stage < view.stages,
+                                          [&] { return say("rank ", r, " is of stage ", rank.stage, " of ", view.stages); });
+    if (!stage_ok) continue;
+    verdict.require(rank.represents >= 1, [&] { return say("rank ", r, " represents ", rank.represents, " devices"); });
+    std::int64_t& sum = represented[static_cast<std::size_t>(rank.stage)];
+    sum = saturating_sum(sum, std::max<std::int64_t>(rank.represents, 0));
+    verdict.require(rank.device >= 0 && rank.device < devices &&
+                        stage_of_device(view.strategy, view.stages, rank.device) == rank.stage,
+                    [&] { return say("rank ", r, " of stage ", rank.stage, " is device ", rank.device, ", which is not of that stage"); });
+  }
+  verdict.require(next == size, [&] { return say(size - next, " instructions belong to no rank"); });
+  for (std::size_t i = 0; i < represented.size(); ++i) {
+    verdict.require(represented[i] == devices / view.stages, [&] {
+      return say("the ranks of stage ", i, " represent ", represented[i], " devices of ", devices / view.stages);
+    });
+  }
+}
+
+bool fields_in_range(const View& view, const Program& program, const Instruction& i) {
+  if (i.kind > Kind::optimizer || static_cast<int>(i.stream) >= kStreams || i.pieces < 1 || i.piece >= i.pieces) return false;
+  const bool of_chunk = i.kind != Kind::optimizer && i.kind != Kind::tied_reduce;
+  if (of_chunk && (i.chunk < 0 || static_cast<std::size_t>(i.chunk) >= view.chunks.size())) return false;
+  const bool of_microbatch = is_pass(i.kind) || is_p2p(i.kind);
+  if (i.microbatch >= view.microbatches || i.microbatch < (of_microbatch ? 0 : -1)) return false;
+  if ((is_pass(i.kind) || i.kind == Kind::optimizer) && i.stream != Stream::compute) return false;
+  if (!is_p2p(i.kind)) return true;
+  return i.peer >= 0 && static_cast<std::size_t>(i.peer) < program.ranks.size();
+}
+
+Finding check_shape(const View& view, const Program& program) {
+  Verdict verdict("program-shape");
+  verdict.require(program.schedule == view.plan->schedule, [] { return say("the program was lowered from another schedule"); });
+  const bool countable = program.instructions.size() < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
+  if (!verdict.require(countable, [] { return say("too many instructions"); })) return verdict.finding("");
+  require_ranks(view, program, verdict);
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    verdict.require(fields_in_range(view, program, program.instructions[i]),
+                    [&] { return say("instruction #", i, " has a field out of range or runs on the wrong stream"); });
+  }
+  return verdict.finding(say(program.ranks.size(), " ranks, ", program.instructions.size(), " instructions"));
+}
+
+Finding check_waits(const Program& program) {
+  Verdict verdict("waits");
+  for (const RankProgram& rank : program.ranks) {
+    for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+      const Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
+      for (const std::int32_t wait : {instruction.wait0, instruction.wait1}) {
+        verdict.require(wait == -1 || (wait >= rank.begin && wait < i),
+                        [&] { return say(name_of(program, i), " waits for #", wait, ", not an earlier one of its rank"); });
+      }
+    }
+  }
+  return verdict.finding("all waits point to earlier instructions of the same rank");
+}
+
+// ---- tables ---------------------------------------------------------------------------------------------------------------
+
+void add_piece(Pass& pass, const Program& program, std::int32_t index, Verdict& verdict) {
+  const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
+  if (pass.pieces == 0) {
+    pass.pieces = i.pieces;
+    pass.first = index;
+  }
+  verdict.require(pass.pieces == i.pieces && pass.done == i.piece, [&] {
+    return say(name_of(program, index), " is piece ", int{i.piece}, " of ", int{i.pieces}, ", expected piece ", pass.done, " of ",
+               pass.pieces, pass.complete() ? " (done twice)" : "");
+  });
+  ++pass.done;
+  pass.last = index;
+}
+
+void add_transfer(std::int32_t& slot, const Program& program, std::int32_t index, Verdict& verdict) {
+  verdict.require(slot < 0, [&] { return say(name_of(program, index), " repeats #", slot); });
+  slot = index;
+}
+
+/// Index of pipeline chunk `chunk` among the chunks of its stage.
+std::size_t local_chunk(const View& view, std::int32_t chunk) {
+  const Schedule& s = view.plan->schedule;
+  if (s.kind == ScheduleKind::zb_v) return chunk < s.stages ? 0 : 1;
+  return static_cast<std::size_t>(chunk / s.stages);
+}
+
+struct TableBuilder {
+  const View& view;
+  const Program& program;
+  Verdict work{"program-work"};
+  Verdict transfers{"send-recv"};
+
+  /// The work of (chunk, micro-batch) if the chunk is of `stage`; null otherwise.
+  Work* find(RankTable& table, std::int32_t stage, std::int32_t chunk, std::int32_t microbatch) const {
+    if (chunk < 0 || static_cast<std::size_t>(chunk) >= view.stage_of.size()) return nullptr;
+    if (view.stage_of[static_cast<std::size_t>(chunk)] != stage) return nullptr;
+    return &table.work[local_chunk(view, chunk) * static_cast<std::size_t>(view.microbatches) + static_cast<std::size_t>(microbatch)];
+  }
+
+  void add_pass(RankTable& table, std::int32_t stage, std::int32_t index) {
+    const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
+    Work* entry = find(table, stage, i.chunk, i.microbatch);
+    if (!work.require(entry != nullptr, [&] { return say(name_of(program, index), " on stage ", stage); })) return;
+    if (i.kind == Kind::forward) add_piece(entry->forward, program, index, work);
+    if (i.kind == Kind::backward || i.kind == Kind::backward_input) add_piece(entry->input, program, index, work);
+    if (i.kind == Kind::backward || i.kind == Kind::backward_weight) add_piece(entry->weight, program, index, work);
+  }
+
+  /// Activations enter a chunk (recv) and leave its predecessor (send); gradients go the other way.
+  void add_p2p(RankTable& table, std::int32_t stage, std::int32_t index) {
+    const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
+    const bool at_chunk = (i.kind == Kind::recv) != i.gradient;  // else at the chunk before
+    Work* entry = find(table, stage, at_chunk ? i.chunk : i.chunk - 1, i.microbatch);
+    if (!transfers.require(entry != nullptr, [&] { return say(name_of(program, index), " on stage ", stage); })) return;
+    std::int32_t& slot = i.kind == Kind::recv ? (i.gradient ? entry->recv_gradient : entry->recv_activation)
+                                              : (i.gradient ? entry->send_gradient : entry->send_activation);
+    add_transfer(slot, program, index, transfers);
+  }
+
+  void add_collective(RankTable& table, std::int32_t stage, std::int32_t index) {
+    const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
+    if (i.kind == Kind::tied_reduce) table.tied.push_back(index);
+    if (i.kind == Kind::optimizer) table.optimizers.push_back(index);
+    if (i.kind != Kind::grad_reduce && i.kind != Kind::param_gather) return;
+    const bool here = view.stage_of[static_cast<std::size_t>(i.chunk)] == stage;
+    if (!work.require(here, [&] { return say(name_of(program, index), " on stage ", stage); })) return;
+    (i.kind == Kind::grad_reduce ? table.reduces : table.gathers)[local_chunk(view, i.chunk)].push_back(index);
+  }
+
+  RankTable build(const RankProgram& rank) {
+    const auto v = static_cast<std::size_t>(view.plan->schedule.virtual_stages);
+    RankTable table;
+    table.reduces.resize(v);
+    table.gathers.resize(v);
+    const std::int64_t passes = saturating_multiply(static_cast<std::int64_t>(v), view.microbatches);
+    const bool enough = passes <= std::int64_t{rank.end} - rank.begin;  // also bounds the table's memory
+    if (!work.require(enough, [&] { return say("stage ", rank.stage, " has fewer instructions than passes"); })) return table;
+    table.work.resize(static_cast<std::size_t>(passes));
+    for (std::int32_t index = rank.begin; index < rank.end; ++index) {
+      const Kind kind = program.instructions[static_cast<std::size_t>(index)].kind;
+      if (is_pass(kind)) add_pass(table, rank.stage, index);
+      else if (is_p2p(kind)) add_p2p(table, rank.stage, index);
+      else add_collective(table, rank.stage, index);
+    }
+    for (std::size_t n = 0; n < table.work.size(); ++n) require_complete(table.work[n], n, rank.stage);
+    return table;
+  }
+
+  void require_complete(const Work& entry, std::size_t n, std::int32_t stage) {
+    const auto m = static_cast<std::size_t>(view.microbatches);
+    const auto missing = [&](const char* what) { return say("stage ", stage, ", its chunk ", n / m, ", micro-batch ", n % m, ": no complete ", what); };
+    work.require(entry.forward.complete(), [&] { return missing("forward"); });
+    work.require(entry.input.complete(), [&] { return missing("input gradient"); });
+    work.require(entry.weight.complete(), [&] { return missing("weight gradient"); });
+  }
+};
+
+void fill_ended(const Program& program, ProgramTables& tables) {
+  tables.ended.resize(program.instructions.size());
+  for (const RankProgram& rank : program.ranks) {
+    std::array<std::int32_t, kStreams> last;  // of each stream so far
+    last.fill(-1);
+    for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+      const Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
+      auto& mine = tables.ended[static_cast<std::size_t>(i)];
+      mine.fill(-1);
+      const auto stream = static_cast<std::size_t>(instruction.stream);
+      for (const std::int32_t before : {last[stream], instruction.wait0, instruction.wait1}) {
+        if (before < 0) continue;
+        const auto& theirs = tables.ended[static_cast<std::size_t>(before)];
+        for (std::size_t s = 0; s < kStreams; ++s) mine[s] = std::max(mine[s], theirs[s]);
+        auto& own = mine[static_cast<std::size_t>(program.instructions[static_cast<std::size_t>(before)].stream)];
+        own = std::max(own, before);
+      }
+      last[stream] = i;
+    }
+  }
+}
+
+// ---- transfers and order --------------------------------------------------------------------------------------------------
+
+void require_matched(const Program& program, std::int32_t rank, std::int32_t index, Verdict& verdict) {
+  const auto& all = program.instructions;
+  const Instruction& mine = all[static_cast<std::size_t>(index)];
+  const bool inside = mine.match >= 0 && static_cast<std::size_t>(mine.match) < all.size();
+  if (!verdict.require(inside, [&] { return say(name_of(program, index), " has no counterpart"); })) return;
+  const Instruction& theirs = all[static_cast<std::size_t>(mine.match)];
+  const Kind expected = mine.kind == Kind::send ? Kind::recv : Kind::send;
+  verdict.require(theirs.kind == expected && theirs.match == index && theirs.gradient == mine.gradient && theirs.chunk == mine.chunk &&
+                      theirs.microbatch == mine.microbatch && theirs.pieces == mine.pieces && theirs.piece == mine.piece,
+                  [&] { return say(name_of(program, index), " is matched with ", name_of(program, mine.match)); });
+  const RankProgram& peer = program.ranks[static_cast<std::size_t>(mine.peer)];
+  verdict.require(mine.match >= peer.begin && mine.match < peer.end && theirs.peer == rank, [&] {
+    return say(name_of(program, index), " names rank ", mine.peer, ", its counterpart is of another rank or names rank ", theirs.peer);
+  });
+}
+
+void require_transfers(const View& view, const Program& program, const ProgramTables& tables, Verdict& verdict) {
+  const auto last_chunk = static_cast<std::int32_t>(view.chunks.size()) - 1;
+  const auto m = static_cast<std::size_t>(view.microbatches);
+  for (std::size_t r = 0; r < tables.ranks.size(); ++r) {
+    const RankProgram& rank = program.ranks[r];
+    for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+      if (is_p2p(program.instructions[static_cast<std::size_t>(i)].kind)) require_matched(program, static_cast<std::int32_t>(r), i, verdict);
+    }
+    for (std::size_t n = 0; n < tables.ranks[r].work.size(); ++n) {
+      const Work& work = tables.ranks[r].work[n];
+      const std::int32_t chunk = chunk_of_stage(view.plan->schedule, rank.stage, static_cast<std::int32_t>(n / m));
+      const bool before = chunk > 0 && view.stage_of[static_cast<std::size_t>(chunk - 1)] != rank.stage;
+      const bool after = chunk < last_chunk && view.stage_of[static_cast<std::size_t>(chunk + 1)] != rank.stage;
+      const bool as_needed = (work.recv_activation >= 0) == before && (work.send_gradient >= 0) == before &&
+                             (work.send_activation >= 0) == after && (work.recv_gradient >= 0) == after;
+      verdict.require(as_needed, [&] {
+        return say("chunk ", chunk, ", micro-batch ", n % m, ": a send or recv of its boundary is missing or superfluous");
+      });
+    }
+  }
+}
+
+/// What one chunk needs from itself and its transfers for one micro-batch.
+void require_own_order(const Program& program, const ProgramTables& tables, const Work& work, Verdict& verdict) {
+  const auto need = [&](std::int32_t before, std::int32_t after) {
+    if (before < 0 || after < 0) return;  // another finding
+    verdict.require(tables.precedes(program, before, after),
+                    [&] { return say(name_of(program, after), " does not wait for ", name_of(program, before)); });
+  };
+  need(work.recv_activation, work.forward.first);
+  need(work.forward.last, work.send_activation);
+  need(work.forward.last, work.input.first);
+  need(work.recv_gradient, work.input.first);
+  need(work.input.last, work.send_gradient);
+  if (work.weight.first != work.input.first) need(work.input.last, work.weight.first);
+}
+
+Finding check_order(const View& view, const Program& program, const ProgramTables& tables) {
+  Verdict verdict("program-order");
+  const auto m = static_cast<std::size_t>(view.microbatches);
+  for (std::size_t r = 0; r < tables.ranks.size(); ++r) {
+    const RankTable& table = tables.ranks[r];
+    const std::int32_t stage = program.ranks[r].stage;
+    for (std::size_t n = 0; n < table.work.size(); ++n) {
+      const Work& work = table.work[n];
+      require_own_order(program, tables, work, verdict);
+      const std::int32_t chunk = chunk_of_stage(view.plan->schedule, stage, static_cast<std::int32_t>(n / m));
+      if (chunk == 0 || view.stage_of[static_cast<std::size_t>(chunk - 1)] != stage) continue;
+      const Work& before = table.work[local_chunk(view, chunk - 1) * m + n % m];  // handed over inside the rank
+      const auto later = [](std::int32_t a, std::int32_t b) { return a < 0 || b < 0 || a < b; };
+      verdict.require(later(before.forward.last, work.forward.first) && later(work.input.last, before.input.first),
+                      [&] { return say("chunk ", chunk, " and the one before, on one rank, run in the wrong order (micro-batch ", n % m, ")"); });
+    }
+  }
+  return verdict.finding("every pass and transfer waits for what it needs");
+}
+
+}  // namespace
+
+std::int64_t most_saved_bytes(const Program& program, const RankProgram& rank, const std::vector<std::int64_t>& bytes_of_chunk) {
+  std::int64_t held = 0, most = 0;
+  for (std::int32_t index = rank.begin; index < rank.end; ++index) {
+    const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
+    if (!is_pass(i.kind)) continue;
+    const std::int64_t bytes = bytes_of_chunk[static_cast<std::size_t>(i.chunk)];
+    if (i.kind == Kind::forward && i.piece + 1 == i.pieces) held = saturating_sum(held, bytes);
+    if (i.kind != Kind::forward && i.kind != Kind::backward_weight && i.piece == 0) held -= bytes;
+    most = std::max(most, held);
+  }
+  return most;
+}
+
+ProgramCheck check_program(const View& view, const Program& program) {
+  ProgramCheck result;
+  result.findings.push_back(check_shape(view, program));
+  if (!result.findings.back().ok) return result;
+  result.findings.push_back(check_waits(program));
+  if (!result.findings.back().ok) return result;
+  result.readable = true;
+
+  TableBuilder builder{view, program};
+  ProgramTables tables;
+  for (const RankProgram& rank : program.ranks) tables.ranks.push_back(builder.build(rank));
+  fill_ended(program, tables);
+  const bool complete = builder.work.ok();
+  result.findings.push_back(builder.work.finding(say("every chunk × ", view.microbatches, " micro-batches, forward and backward once")));
+  require_transfers(view, program, tables, builder.transfers);
+  result.findings.push_back(builder.transfers.finding("every boundary is crossed once each way per micro-batch"));
+  if (complete) {
+    result.findings.push_back(check_order(view, program, tables));
+    for (Finding& finding : check_updates(view, program, tables)) result.findings.push_back(std::move(finding));
+  }
+  for (Finding& finding : check_deadlock(view, program)) result.findings.push_back(std::move(finding));
+  return result;
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to gradients and parameters around the optimizer, once all passes are known to be complete.
+#include <algorithm>
+
+#include "check/program_check.h"
+#include "check/verdict.h"
+
+namespace espalier::check {
+namespace {
+
+/// Whether piece a/A and piece b/B of the same chunk share a part of it.
+bool overlaps(const Instruction& x, const Instruction& y) {
+  const int a = x.piece, total_a = x.pieces, b = y.piece, total_b = y.pieces;
+  return a * total_b < (b + 1) * total_a && b * total_a < (a + 1) * total_b;
+}
+
+/// Pieces 0 … P−1 of one collective, each once and in order.
+bool complete_once(const Program& program, const std::vector<std::int32_t>& indices) {
+  for (std::size_t n = 0; n < indices.size(); ++n) {
+    const Instruction& i = program.instructions[static_cast<std::size_t>(indices[n])];
+    if (i.pieces != indices.size() || i.piece != n) return false;
+  }
+  return !indices.empty();
+}
+
+struct Rank {
+  const View& view;
+  const Program& program;
+  const ProgramTables& tables;
+  std::size_t index;
+  [[nodiscard]] const RankTable& table() const { return tables.ranks[index]; }
+  [[nodiscard]] const RankProgram& rank() const { return program.ranks[index]; }
+  [[nodiscard]] const Instruction& at(std::int32_t i) const { return program.instructions[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] bool precedes(std::int32_t before, std::int32_t after) const { return tables.precedes(program, before, after); }
+  [[nodiscard]] std::int32_t chunk(std::size_t k) const {
+    return chunk_of_stage(view.plan->schedule, rank().stage, static_cast<std::int32_t>(k));
+  }
+};
+
+/// Whether gradients are reduced once a step, outside the chunks' bodies: over data ranks that hold whole gradients (ZeRO ≤ 1), over
+/// the replicas of shard groups, and over the replicas of experts.
+bool must_reduce(const View& view) {
+  const Strategy& s = view.strategy;
+  if (s.zero >= 2) return s.shard < s.data_ranks();
+  return s.data_ranks() > 1 || (has_experts(*view.model) && s.expert_data_ranks() > 1);
+}
+bool must_gather(const View& view) { return view.strategy.zero >= 1 && view.strategy.zero <= 2; }
+
+void require_reduction(const Rank& r, std::size_t k, Verdict& verdict) {
+  const std::vector<std::int32_t>& reduces = r.table().reduces[k];
+  if (reduces.empty() && !must_reduce(r.view)) return;
+  if (!verdict.require(must_reduce(r.view), [&] { return say("chunk ", r.chunk(k), " reduces gradients that are reduced already"); })) {
+    return;
+  }
+  if (!verdict.require(complete_once(r.program, reduces),
+                       [&] { return say("the gradients of chunk ", r.chunk(k), " are not reduced exactly once"); })) {
+    return;
+  }
+  for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
+    const Instruction& pass = r.at(i);
+    if (pass.chunk != r.chunk(k) || (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight)) continue;
+    for (const std::int32_t reduce : reduces) {
+      verdict.require(!overlaps(pass, r.at(reduce)) || r.precedes(i, reduce), [&] {
+        return say("chunk ", r.chunk(k), ": reduction #", reduce, " may start before the backward of micro-batch ", pass.microbatch,
+                   " has added to it");
+      });
+    }
+  }
+  for (const std::int32_t optimizer : r.table().optimizers) {
+    verdict.require(r.precedes(reduces.back(), optimizer), [&] { return say("the optimizer does not wait for the gradients of chunk ", r.chunk(k)); });
+  }
+}
+
+void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
+  const std::vector<std::int32_t>& gathers = r.table().gathers[k];
+  if (gathers.empty() && !must_gather(r.view)) return;
+  const auto chunk = [&] { return say("the parameters of chunk ", r.chunk(k)); };
+  if (!verdict.require(must_gather(r.view), [&] { return say(chunk(), " are gathered under ZeRO ", r.view.strategy.zero); })) return;
+  if (!verdict.require(complete_once(r.program, gathers), [&] { return say(chunk(), " are not gathered exactly once"); })) return;
+  for (const std::int32_t gather : gathers) {
+    bool after_update = !r.table().optimizers.empty();
+    for (const std::int32_t optimizer : r.table().optimizers) after_update = after_update && r.precedes(optimizer, gather);
+    bool before_use = true;
+    for (std::int32_t i = r.rank().begin; i < r.rank().end && !after_update; ++i) {
+      const bool uses = r.at(i).kind == InstructionKind::forward && r.at(i).chunk == r.chunk(k) && overlaps(r.at(i), r.at(gather));
+      before_use = before_use && (!uses || r.precedes(gather, i));
+    }
+    verdict.require(after_update || before_use, [&] { return say(chunk(), " are used before gather #", gather, " has ended"); });
+  }
+}
+
+/// Embedding on the first chunk's stage, head on the last chunk's; nothing to exchange when that is one stage.
+void require_tied(const Rank& r, Verdict& verdict) {
+  const std::int32_t stage = r.rank().stage;
+  const std::int32_t first = r.view.stage_of.front(), last = r.view.stage_of.back();
+  const bool needed = r.view.model->tied_embeddings && first != last && (stage == first || stage == last);
+  const std::vector<std::int32_t>& tied = r.table().tied;
+  verdict.require(tied.size() == (needed ? 1u : 0u),
+                  [&] { return say("stage ", stage, " exchanges the tied gradient ", tied.size(), " times, expected ", needed ? 1 : 0); });
+  const std::int32_t chunk = stage == first ? 0 : static_cast<std::int32_t>(r.view.chunks.size()) - 1;
+  for (const std::int32_t exchange : tied) {
+    for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
+      const Instruction& pass = r.at(i);
+      if (pass.chunk != chunk || (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight)) continue;
+      verdict.require(r.precedes(i, exchange), [&] {
+        return say("stage ", stage, " exchanges the tied gradient before the backward of micro-batch ", pass.microbatch);
+      });
+    }
+    for (const std::int32_t optimizer : r.table().optimizers) {
+      verdict.require(r.precedes(exchange, optimizer), [&] { return say("the optimizer of stage ", stage, " does not wait for the tied gradient"); });
+    }
+  }
+}
+
+void require_optimizer(const Rank& r, Verdict& verdict) {
+  const std::int32_t stage = r.rank().stage;
+  const std::vector<std::int32_t>& optimizers = r.table().optimizers;
+  if (!verdict.require(optimizers.size() == 1, [&] { return say("stage ", stage, " updates ", optimizers.size(), " times"); })) return;
+  for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
+    const InstructionKind kind = r.at(i).kind;
+    if (kind != InstructionKind::backward && kind != InstructionKind::backward_weight) continue;
+    verdict.require(r.precedes(i, optimizers.front()), [&] {
+      return say("the optimizer of stage ", stage, " does not wait for the backward of micro-batch ", r.at(i).microbatch);
+    });
+  }
+  for (std::int32_t i = optimizers.front() + 1; i < r.rank().end; ++i) {
+    verdict.require(r.at(i).kind == InstructionKind::param_gather,
+                    [&] { return say(to_string(r.at(i).kind), " #", i, " after the optimizer of stage ", stage); });
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> check_updates(const View& view, const Program& program, const ProgramTables& tables) {
+  Verdict reduction("gradient-reduction"), gather("parameter-gather"), tied("tied-gradient"), optimizer("optimizer");
+  for (std::size_t index = 0; index < program.ranks.size(); ++index) {
+    const Rank rank{view, program, tables, index};
+    for (std::size_t k = 0; k < rank.table().reduces.size(); ++k) {
+      require_reduction(rank, k, reduction);
+      require_gather(rank, k, gather);
+    }
+    require_tied(rank, tied);
+    require_optimizer(rank, optimizer);
+  }
+  return {reduction.finding(must_reduce(view) ? "every chunk once, after its last backward" : "nothing left out"),
+          gather.finding(must_gather(view) ? "every chunk once" : "none needed"), tied.finding("as the model needs"),
+          optimizer.finding("one update a rank, after all gradients")};
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Divisibility and consistency of the configuration itself, written again from first principles (the definition of the space
+// is espalier::violations; the two are compared by a test, never shared). Requires a plan of sound structure.
+//
+//   engine              the engine is known
+//   homogeneous         a uniform plan needs equal devices
+//   precision           the devices support it
+//   batch               global batch = micro_batch · dp · m
+//   positions           learned positions suffice for the sequence
+//   sequence            cp (twice in a causal ring) and the sequence parts of tp divide the tokens of every block; cp needs one text
+//   heads               query heads divide over tp (and over cp with all-to-all); key/value heads divide or are divided
+//   features            the inner width of every MLP divides over tp, of every expert over etp
+//   experts             ep divides the experts; ep·etp divides tp·cp·dp; etp is 1 or tp; both 1 without experts
+//   sharding            ZeRO stage 0…3; the shard group divides the data ranks; 1 exactly without ZeRO; ZeRO ≤ 1 in zero-bubble
+//   sequence-parallel   needs tp > 1
+//   recompute           layer count only with full recomputation, at least 1, at most the blocks of the model
+//   overlap             only what there is to overlap
+//   pipeline            one stage is 1F1B; interleaved: p divides m; no order that is another's name
+#pragma once
+
+#include <vector>
+
+#include "check/check.h"
+#include "check/view.h"
+
+namespace espalier::check {
+
+std::vector<Finding> check_rules(const View& view);
+
+}  // namespace espalier::check

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/saved_activations.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "check/arithmetic.h"
+
+namespace espalier::check {
+namespace {
+
+/// One layer on one rank: sizes as reals (every product stays below 2^53 in what can be trained), rounded once at the end.
+struct Layer {
+  double tokens = 0, encoder_tokens = 0;  ///< T of the layer and of the encoder, before the sequence is split over tp
+  double keys = 0, encoder_keys = 0;      ///< tokens of a whole sample
+  double a = 2;
+  double sequence = 1, split = 1;         ///< divisors of the two regions
+  double etp = 1, imbalance = 1;
+  double padding = 1;                     ///< padded vocabulary over vocabulary
+  bool fused = true, selective = false;
+};
+
+Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute) {
+  const Strategy& s = view.strategy;
+  const Training& training = view.plan->training;
+  const double share = static_cast<double>(view.plan->schedule.micro_batch) / s.cp;
+  Layer layer;
+  layer.keys = static_cast<double>(layer_tokens(kind, training.sequence));
+  layer.encoder_keys = static_cast<double>(training.sequence.encoder);
+  layer.tokens = share * layer.keys;
+  layer.encoder_tokens = share * layer.encoder_keys;
+  layer.a = training.precision == Precision::fp32 || training.precision == Precision::tf32 ? 4 : 2;
+  layer.split = s.tp;
+  layer.sequence = s.sp == SequenceParallel::none ? 1 : s.tp;
+  layer.etp = s.etp;
+  layer.imbalance = training.moe_imbalance;
+  if (view.model->vocabulary > 0) {
+    const std::int64_t unit = std::int64_t{view.engine.vocabulary_multiple} * s.weight_tp();
+    const std::int64_t padded = ceil_div(view.model->vocabulary, unit) * unit;
+    layer.padding = static_cast<double>(padded) / static_cast<double>(view.model->vocabulary);
+  }
+  layer.fused = view.engine.activations == ActivationPolicy::fused_attention;
+  layer.selective = recompute == RecomputeKind::selective && kind.role == LayerRole::block;
+  return layer;
+}
+
+double attention_bytes(const Layer& l, const Operator& op) {
+  const double queries = static_cast<double>(op.heads) * op.qk_dim, keys = static_cast<double>(op.kv_heads) * op.qk_dim;
+  const double values = static_cast<double>(op.kv_heads) * op.v_dim, out = static_cast<double>(op.heads) * op.v_dim;
+  const double key_tokens = op.cross ? l.encoder_tokens : l.tokens;
+  const double inputs = l.a * (queries * l.tokens + (keys + values) * key_tokens);
+  if (l.fused) return (inputs + l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;
+  if (l.selective) return inputs / l.split;
+  double reach = op.cross ? l.encoder_keys : l.keys;
+  if (op.window > 0) reach = std::min(reach, static_cast<double>(op.window));
+  const double scores = op.heads * l.tokens * reach;
+  return (inputs + scores * (l.a + (op.score_dropout ? 1 + l.a : 0))) / l.split;
+}
+
+/// Experts: routed copies on this rank.
+double routed_copies(const Layer& l, const Operator& op) {
+  const double copies = l.tokens * op.top_k * l.imbalance;
+  return l.sequence > 1 ? copies / l.sequence * l.etp : copies;
+}
+
+/// Walks the operators of a layer and remembers which tensors are kept already.
+class Walk {
+ public:
+  Walk(const Layer& layer, const std::vector<Operator>& operators) : l_(layer), operators_(operators) {}
+
+  double sum() {
+    double bytes = 0;
+    for (std::size_t i = 0; i < operators_.size(); ++i) bytes += bytes_of(i);
+    return bytes;
+  }
+
+ private:
+  [[nodiscard]] OperatorKind kind_before(std::size_t i) const {
+    return i == 0 ? OperatorKind::residual : operators_[i - 1].kind;
+  }
+
+  double bytes_of(std::size_t i) {
+    const Operator& op = operators_[i];
+    const auto in = static_cast<double>(op.in);
+    const double region = op.split == TpSplit::none ? l_.sequence : l_.split;
+    switch (op.kind) {
+      case OperatorKind::norm: return (l_.a * in + (l_.fused ? 4 : 0)) * l_.tokens / region;
+      case OperatorKind::linear: return linear_bytes(i);
+      case OperatorKind::patch_embed: return l_.a * in * l_.tokens / l_.sequence;
+      case OperatorKind::attention: return attention_bytes(l_, op);
+      case OperatorKind::activation: return l_.a * in * l_.tokens / region;
+      case OperatorKind::dropout: return in * l_.tokens / region;
+      case OperatorKind::router: return 4.0 * op.experts * l_.tokens / l_.sequence;
+      case OperatorKind::expert_linear: return expert_linear_bytes(i);
+      case OperatorKind::expert_activation: return l_.a * in * routed_copies(l_, op) / l_.etp;
+      case OperatorKind::combine: return l_.a * in * op.top_k * l_.tokens / l_.sequence;
+      case OperatorKind::cross_entropy:
+        return (l_.a + 4) * in * (op.split == TpSplit::vocab ? l_.padding : 1) * l_.tokens / region;
+      case OperatorKind::embedding:
+      case OperatorKind::rotary:
+      case OperatorKind::residual:
+      case OperatorKind::dispatch:
+      case OperatorKind::pool: return 0;
+    }
+    return 0;
+  }
+
+  double linear_bytes(std::size_t i) {
+    const Operator& op = operators_[i];
+    const OperatorKind before = kind_before(i);
+    if (l_.fused && before == OperatorKind::attention) return 0;  // the attention kernel keeps its output
+    if (l_.fused && l_.selective && before == OperatorKind::activation) return 0;
+    const double bytes = l_.a * static_cast<double>(op.in);
+    if (op.split == TpSplit::row) return bytes * l_.tokens / l_.split;
+    const int source = source_of(i);
+    if (std::find(kept_.begin(), kept_.end(), source) != kept_.end()) return 0;
+    kept_.push_back(source);
+    if (l_.fused && l_.selective && source >= 0) return 0;
+    return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) / l_.sequence;
+  }
+
+  double expert_linear_bytes(std::size_t i) {
+    const Operator& op = operators_[i];
+    if (l_.fused && l_.selective && kind_before(i) == OperatorKind::expert_activation) return 0;
+    return l_.a * static_cast<double>(op.in) * routed_copies(l_, op) / (op.split == TpSplit::row ? l_.etp : 1);
+  }
+
+  /// The tensor a linear reads: the index of the norm whose output it is, else the layer's input or the encoder's output.
+  [[nodiscard]] int source_of(std::size_t i) const {
+    const Operator& op = operators_[i];
+    if (op.cross) return kEncoder;
+    for (std::size_t n = i; n-- > 0;) {
+      if (operators_[n].kind == OperatorKind::norm && operators_[n].in == op.in) return static_cast<int>(n);
+    }
+    return kLayerInput;
+  }
+
+  static constexpr int kLayerInput = -1, kEncoder = -2;
+  const Layer& l_;
+  const std::vector<Operator>& operators_;
+  std::vector<int> kept_;  ///< sources of linears that are kept, or will be computed again
+};
+
+}  // namespace
+
+std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute) {
+  const Layer layer = layer_of(view, kind, recompute);
+  if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {
+    return std::llround(layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));
+  }
+  return std::llround(Walk(layer, kind.operators).sum());
+}
+
+std::vector<std::int64_t> saved_bytes_per_chunk(const View& view) {
+  const Recompute& recompute = view.strategy.recompute;
+  std::vector<std::int64_t> result;
+  for (const LayerRange& chunk : view.chunks) {
+    std::int64_t sum = 0;
+    std::int32_t blocks = 0;
+    for (std::int32_t i = chunk.first; i <= chunk.last; ++i) {
+      const LayerKind& kind = view.model->layer(static_cast<std::size_t>(i));
+      if (kind.role == LayerRole::block) ++blocks;
+      const bool beyond = recompute.kind == RecomputeKind::full && blocks > recompute.layers;
+      sum += saved_bytes_of_layer(view, kind, beyond ? RecomputeKind::none : recompute.kind);
+    }
+    result.push_back(sum);
+  }
+  return result;
+}
+
+}  // namespace espalier::check

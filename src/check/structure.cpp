@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/structure.h"
+
+#include <cstddef>
+
+#include "check/arithmetic.h"
+#include "check/verdict.h"
+#include "check/view.h"
+
+namespace espalier::check {
+namespace {
+
+constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;  // bounds the memory of this check, not the product
+
+Finding check_schedule(const Plan& plan) {
+  Verdict verdict("schedule");
+  const Schedule& s = plan.schedule;
+  verdict.require(s.stages >= 1 && s.microbatches >= 1 && s.micro_batch >= 1,
+                  [&] { return say("stages ", s.stages, ", micro-batches ", s.microbatches, ", micro-batch ", s.micro_batch); });
+  verdict.require(static_cast<std::size_t>(s.stages) == plan.stages.size(),
+                  [&] { return say("the schedule has ", s.stages, " stages, the plan ", plan.stages.size()); });
+  const bool virtual_ok = s.kind == ScheduleKind::interleaved ? s.virtual_stages >= 2
+                          : s.kind == ScheduleKind::zb_v      ? s.virtual_stages == 2
+                                                              : s.virtual_stages == 1;
+  verdict.require(virtual_ok, [&] { return say(to_string(s.kind), " with ", s.virtual_stages, " virtual stages"); });
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    verdict.require(plan.stages[i].chunks.size() == static_cast<std::size_t>(s.virtual_stages), [&] {
+      return say("stage ", i, " has ", plan.stages[i].chunks.size(), " chunks, the schedule ", s.virtual_stages);
+    });
+  }
+  return verdict.finding(say(s.stages, " stages of ", s.virtual_stages, " chunks, ", s.microbatches, " micro-batches"));
+}
+
+Finding check_coverage(const Plan& plan, const Model& model) {
+  Verdict verdict("coverage");
+  const Schedule& s = plan.schedule;
+  std::int64_t next = 0;
+  const auto layers = static_cast<std::int64_t>(model.layers.size());
+  const std::int64_t chunks = std::int64_t{s.stages} * s.virtual_stages;
+  for (std::int64_t position = 0; position < chunks; ++position) {
+    const auto c = static_cast<std::int32_t>(position);
+    const std::int32_t stage = stage_of_chunk(s, c);
+    const std::int32_t k = s.kind == ScheduleKind::zb_v ? (c < s.stages ? 0 : 1) : c / s.stages;
+    const LayerRange& range = plan.stages[static_cast<std::size_t>(stage)].chunks[static_cast<std::size_t>(k)];
+    verdict.require(range.first == next && range.last >= range.first && range.last < layers, [&] {
+      return say("chunk ", c, " (stage ", stage, ") holds layers ", range.first, "…", range.last, " of ", layers,
+                 ", expected to begin with ", next);
+    });
+    next = std::int64_t{range.last} + 1;
+  }
+  verdict.require(next == layers, [&] { return say("the chunks end before layer ", next, " of ", layers); });
+  return verdict.finding(say(layers, " layers, each once and in order"));
+}
+
+/// Devices of a stage by id; false when a range leaves the cluster.
+template <class Visit>
+bool each_device(const Stage& stage, std::int64_t devices, const Visit& visit) {
+  for (const DeviceRange& range : stage.devices) {
+    if (range.count < 1 || range.first < 0 || range.stride < 1 || range.count > devices) return false;
+    const std::int64_t last = saturating_sum(range.first, saturating_multiply(range.count - 1, range.stride));
+    if (last >= devices) return false;
+    for (std::int64_t i = 0; i < range.count; ++i) visit(range.first + i * range.stride);
+  }
+  return true;
+}
+
+Finding check_devices(const Plan& plan, std::int64_t devices) {
+  Verdict verdict("devices-once");
+  if (!verdict.require(devices >= 1 && devices <= kMostDevices, [&] { return say("the cluster has ", devices, " devices"); })) {
+    return verdict.finding("");
+  }
+  std::vector<std::int32_t> owner(static_cast<std::size_t>(devices), -1);
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const bool inside = each_device(plan.stages[i], devices, [&](std::int64_t id) {
+      std::int32_t& slot = owner[static_cast<std::size_t>(id)];
+      verdict.require(slot < 0, [&] { return say("device ", id, " is in stage ", slot, " and in stage ", i); });
+      slot = static_cast<std::int32_t>(i);
+    });
+    verdict.require(inside, [&] { return say("stage ", i, " names devices outside 0…", devices - 1); });
+  }
+  for (std::size_t id = 0; id < owner.size(); ++id) {
+    verdict.require(owner[id] >= 0, [&] { return say("device ", id, " is in no stage"); });
+  }
+  return verdict.finding(say(devices, " devices, each once"));
+}
+
+Finding check_uniform(const Plan& plan) {
+  Verdict verdict("uniform-strategy");
+  const Strategy& first = plan.stages.front().chunks.front().strategy;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    for (std::size_t k = 0; k < plan.stages[i].chunks.size(); ++k) {
+      verdict.require(plan.stages[i].chunks[k].strategy == first,
+                      [&] { return say("chunk ", k, " of stage ", i, " has another strategy than the first"); });
+    }
+    verdict.require(plan.stages[i].share == 1.0, [&] { return say("stage ", i, " takes ", plan.stages[i].share, " of the samples"); });
+  }
+  verdict.require(first.partition.empty(), [&] { return say("operator partition '", first.partition, "' in a uniform plan"); });
+  return verdict.finding("one strategy for all layers");
+}
+
+Finding check_degrees(const Plan& plan, std::int64_t devices) {
+  Verdict verdict("degrees");
+  const Strategy& s = plan.stages.front().chunks.front().strategy;
+  verdict.require(s.tp >= 1 && s.cp >= 1 && s.dp >= 1 && s.ep >= 1 && s.etp >= 1 && s.shard >= 1, [&] {
+    return say("tp ", s.tp, ", cp ", s.cp, ", dp ", s.dp, ", ep ", s.ep, ", etp ", s.etp, ", shard ", s.shard);
+  });
+  const std::int64_t world = saturating_product({s.tp, s.cp, s.dp, plan.schedule.stages});
+  verdict.require(world == devices, [&] {
+    return say("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " · pp ", plan.schedule.stages, " = ", world, ", the cluster has ",
+               devices, " devices");
+  });
+  return verdict.finding(say("tp·cp·dp·pp = ", world));
+}
+
+Finding check_placement(const Plan& plan, std::int64_t devices) {
+  Verdict verdict("stage-placement");
+  const Strategy& s = plan.stages.front().chunks.front().strategy;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    each_device(plan.stages[i], devices, [&](std::int64_t id) {
+      const std::int64_t expected = stage_of_device(s, plan.schedule.stages, id);
+      verdict.require(expected == static_cast<std::int64_t>(i), [&] {
+        return say("device ", id, " is in stage ", i, ", the order ", to_string(s.order), " puts it into stage ", expected);
+      });
+    });
+  }
+  return verdict.finding(say("stages hold the devices that the order ", to_string(s.order), " gives them"));
+}
+
+}  // namespace
+
+std::vector<Finding> check_structure(const Plan& plan, const Model& model, const Cluster& cluster) {
+  std::vector<Finding> findings;
+  findings.push_back(check_schedule(plan));
+  if (!findings.back().ok) return findings;  // nothing below could index the stages
+  findings.push_back(check_coverage(plan, model));
+  const std::int64_t devices = device_count(cluster);
+  findings.push_back(check_devices(plan, devices));
+  const bool devices_ok = findings.back().ok;
+  findings.push_back(check_uniform(plan));
+  findings.push_back(check_degrees(plan, devices));
+  if (devices_ok && findings.back().ok) findings.push_back(check_placement(plan, devices));
+  return findings;
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan must be before anything can be computed from it.
+//
+//   schedule          as many stages and chunks as the schedule says; v = 1 (GPipe, 1F1B, ZB-H1), ≥ 2 (interleaved), 2 (ZB-V)
+//   coverage          every layer of the model exactly once, in order, along the pipeline
+//   devices-once      every device of the cluster exactly once
+//   uniform-strategy  one strategy for all layers, the whole of the samples on every stage
+//   degrees           tp·cp·dp·pp = devices; every degree ≥ 1
+//   stage-placement   stage i holds the devices that the rank order gives it: with dimension order d₁ (innermost) … d₄ device
+//                     id = x₁ + n₁(x₂ + n₂(x₃ + n₃·x₄))
+#pragma once
+
+#include <vector>
+
+#include "check/check.h"
+
+namespace espalier::check {
+
+/// In the order above. After the first finding that is not ok the later ones may be missing.
+std::vector<Finding> check_structure(const Plan& plan, const Model& model, const Cluster& cluster);
+
+}  // namespace espalier::check

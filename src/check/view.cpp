@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/view.h"
+
+#include <algorithm>
+
+#include "check/arithmetic.h"
+
+namespace espalier::check {
+
+std::int32_t stage_of_chunk(const Schedule& schedule, std::int32_t chunk) {
+  const std::int32_t p = schedule.stages;
+  if (schedule.kind == ScheduleKind::zb_v) return chunk < p ? chunk : 2 * p - 1 - chunk;
+  return chunk % p;
+}
+
+std::int32_t chunk_of_stage(const Schedule& schedule, std::int32_t stage, std::int32_t k) {
+  if (schedule.kind == ScheduleKind::zb_v && k == 1) return 2 * schedule.stages - 1 - stage;
+  return k * schedule.stages + stage;
+}
+
+std::int64_t stage_of_device(const Strategy& strategy, std::int64_t stages, std::int64_t id) {
+  const std::int64_t inner = std::int64_t{strategy.tp} * strategy.cp;
+  if (strategy.order == RankOrder::tp_cp_pp_dp) return id / inner % stages;
+  return id / (inner * strategy.dp);  // pp is outermost
+}
+
+std::int64_t device_count(const Cluster& cluster) {
+  std::int64_t sum = 0;
+  for (const NodeGroup& group : cluster.groups) {
+    sum = saturating_sum(sum, saturating_multiply(group.nodes, group.devices_per_node));
+  }
+  return sum;
+}
+
+std::int64_t layer_tokens(const LayerKind& kind, const Sequence& sequence) {
+  switch (kind.stream) {
+    case TokenStream::main: return sequence.main;
+    case TokenStream::encoder: return sequence.encoder;
+    case TokenStream::decoder: return sequence.decoder;
+    case TokenStream::fixed: return kind.fixed_tokens;
+  }
+  return 0;
+}
+
+bool has_experts(const Model& model) {
+  return std::any_of(model.kinds.begin(), model.kinds.end(), [](const LayerKind& kind) {
+    return std::any_of(kind.operators.begin(), kind.operators.end(),
+                       [](const Operator& op) { return op.kind == OperatorKind::expert_linear; });
+  });
+}
+
+View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
+  View view;
+  view.plan = &plan;
+  view.model = &model;
+  view.cluster = &cluster;
+  if (const EngineModel* engine = find_engine(plan.engine)) view.engine = *engine;
+  view.strategy = plan.stages.front().chunks.front().strategy;
+  view.stages = plan.schedule.stages;
+  view.microbatches = plan.schedule.microbatches;
+  const std::int32_t v = plan.schedule.virtual_stages;
+  view.chunks.resize(static_cast<std::size_t>(view.stages) * static_cast<std::size_t>(v));
+  view.stage_of.resize(view.chunks.size());
+  for (std::int32_t i = 0; i < view.stages; ++i) {
+    for (std::int32_t k = 0; k < v; ++k) {
+      const auto c = static_cast<std::size_t>(chunk_of_stage(plan.schedule, i, k));
+      view.chunks[c] = plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)];
+      view.stage_of[c] = i;
+    }
+  }
+  return view;
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plan laid out in pipeline order, for the checks that come after the structure was found sound.
+//
+// Pipeline chunk c of p·v lies on stage: GPipe, 1F1B, ZB-H1 (v = 1): c; interleaved: c mod p (chunk k of stage i is k·p + i);
+// ZB-V (v = 2): c for c < p, else 2p − 1 − c.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+#include "espalier/plan.h"
+#include "plan/engine.h"
+
+namespace espalier::check {
+
+struct View {
+  const Plan* plan = nullptr;
+  const Model* model = nullptr;
+  const Cluster* cluster = nullptr;
+  EngineModel engine;
+  Strategy strategy;                       ///< the one of all layers
+  std::int32_t stages = 1;                 ///< p
+  std::int32_t microbatches = 1;           ///< m
+  std::vector<LayerRange> chunks;          ///< p·v, in pipeline order
+  std::vector<std::int32_t> stage_of;      ///< of each pipeline chunk
+};
+
+std::int32_t stage_of_chunk(const Schedule& schedule, std::int32_t chunk);
+/// Pipeline position of the k-th chunk of a stage.
+std::int32_t chunk_of_stage(const Schedule& schedule, std::int32_t stage, std::int32_t k);
+/// The stage that device `id` belongs to under the strategy's rank order.
+std::int64_t stage_of_device(const Strategy& strategy, std::int64_t stages, std::int64_t id);
+std::int64_t device_count(const Cluster& cluster);
+/// Tokens a sample brings to a layer of this kind.
+std::int64_t layer_tokens(const LayerKind& kind, const Sequence& sequence);
+bool has_experts(const Model& model);
+/// Requires a plan that check_structure accepts.
+View make_view(const Plan& plan, const Model& model, const Cluster& cluster);
+
+}  // namespace espalier::check
