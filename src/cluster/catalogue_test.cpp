@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/catalogue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "cluster/device_reader.h"
+
+namespace espalier::cluster {
+namespace {
+
+// H100 SXM: 989.4 TFLOP/s dense bf16; nvidia-smi shows 81559 MiB, of which 552 the driver keeps and about 1000 context and NCCL
+// take: 80007 MiB are left for tensors.
+TEST(Catalogue, H100) {
+  const DeviceKind* h100 = find_device("h100-sxm-80gb");
+  ASSERT_NE(h100, nullptr);
+  EXPECT_DOUBLE_EQ(h100->peak_of(Precision::bf16).count(), 989.4e12);
+  EXPECT_EQ(h100->memory, MiB(81559));
+  EXPECT_EQ(h100->memory - h100->context_reserve, MiB(80007));
+  EXPECT_DOUBLE_EQ(h100->memory_bandwidth.count(), 3352e9);
+  EXPECT_FALSE(h100->calibrated);
+  EXPECT_EQ(catalogue().usual_node("h100-sxm-80gb")->network.nics, 8);
+}
+
+TEST(Catalogue, HoldsTheNamesUsersRelyOn) {
+  for (const char* name : {"v100-sxm-16gb", "v100-sxm-32gb", "a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-80gb", "h100-sxm-80gb",
+                           "h100-pcie-80gb", "h200-sxm", "gh200", "h20-sxm", "b200-sxm", "gb200-nvl72", "l4", "a10g", "l40s",
+                           "rtx-4090", "titan-rtx", "mi300x", "ascend-910b", "cpu-core"})
+    EXPECT_NE(find_device(name), nullptr) << name;
+  EXPECT_EQ(find_device("h100"), nullptr);
+  const auto by_name = [](const DeviceKind& a, const DeviceKind& b) { return a.name < b.name; };
+  EXPECT_TRUE(std::is_sorted(device_catalogue().begin(), device_catalogue().end(), by_name));
+}
+
+TEST(Catalogue, EveryFigureHasASource) {
+  for (const DeviceKind& device : device_catalogue()) {
+    std::set<std::string> sourced;
+    for (const auto& [field, source] : device.sources) {
+      EXPECT_GE(source.size(), 5u) << device.name << " " << field;
+      sourced.insert(field);
+    }
+    for (std::string_view field : kSourcedFields) EXPECT_TRUE(sourced.count(std::string(field))) << device.name << " " << field;
+    const auto efficiency = std::find_if(device.sources.begin(), device.sources.end(), [](const auto& s) { return s.first == "efficiency"; });
+    EXPECT_THAT(efficiency->second, testing::StartsWith("prior"));
+  }
+  for (const FabricTemplate& fabric : catalogue().fabrics) EXPECT_GE(fabric.source.size(), 10u) << fabric.name;
+}
+
+TEST(Catalogue, FiguresAreOfAPlausibleSize) {
+  for (const DeviceKind& d : device_catalogue()) {
+    SCOPED_TRACE(d.name);
+    EXPECT_GT(d.peak_of(Precision::fp32).count(), 0.0);
+    EXPECT_TRUE(d.peak_of(Precision::fp16).count() > 0 || d.peak_of(Precision::bf16).count() > 0);
+    // A precision half as wide is at least as fast.
+    if (d.peak_of(Precision::fp16).count() > 0) { EXPECT_GE(d.peak_of(Precision::fp16), d.peak_of(Precision::fp32)); }
+    if (d.peak_of(Precision::fp8).count() > 0) { EXPECT_GE(d.peak_of(Precision::fp8), d.peak_of(Precision::bf16)); }
+    if (d.peak_of(Precision::tf32).count() > 0) { EXPECT_GE(d.peak_of(Precision::tf32), d.peak_of(Precision::fp32)); }
+    EXPECT_GT(d.context_reserve, MiB(256));
+    EXPECT_LT(d.context_reserve.count(), d.memory.count() / 7);
+    const UsualNode* node = catalogue().usual_node(d.name);
+    ASSERT_NE(node, nullptr);
+    EXPECT_GT(node->network.bandwidth.count(), 1e9);
+    // Links inside the node are no slower than the network outside.
+    const auto levels = resolve_node_levels(catalogue().fabric(node->fabric)->levels, node->devices);
+    ASSERT_FALSE(levels.empty());
+    EXPECT_EQ(levels.back().span, node->devices);
+    EXPECT_GE(levels.front().bandwidth.count(),
+              node->network.bandwidth.count() * static_cast<double>(node->network.nics) / static_cast<double>(node->devices));
+  }
+}
+
+TEST(Catalogue, MalformedTextIsAnErrorNotACrash) {
+  EXPECT_FALSE(read_catalogue("devices: 3", "x").ok());
+  EXPECT_FALSE(read_catalogue("fabrics: {}\ndevices: [{name: x}]", "x").ok());
+  EXPECT_FALSE(read_catalogue("[", "x").ok());
+}
+
+}  // namespace
+}  // namespace espalier::cluster
