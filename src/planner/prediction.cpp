@@ -72,7 +72,7 @@ Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& p
   std::vector<cost::LayerCost> layers;
   cost::layer_costs(context, plan.strategy(), plan.schedule.stages, plan.schedule.micro_batch, layers);
   cost::plan_timing(context, plan.strategy(), plan.schedule, split, layers, lowering, timed.timing);
-  timed.program = lower(lowering);
+  timed.program = lower(plan, job.model, true);
   sim::Simulator simulator;
   auto simulation = simulator.run(timed.program, timed.timing, {spans});
   if (!simulation) return simulation.error();
