@@ -11,12 +11,14 @@ namespace espalier {
 namespace {
 
 constexpr std::array<std::string_view, kDimensions> kNames = {
-    "pp",    "vpp",   "schedule",  "tp",               "sp",           "cp",            "cp_kind",     "ep",        "etp", "dp",
-    "micro_batch", "zero", "shard", "order", "recompute", "recompute_layers", "overlap_grad", "overlap_param", "overlap_p2p", "overlap_tp"};
+    "pp",          "vpp",         "schedule", "tp",    "sp",    "cp",        "cp_kind",          "ep",           "etp",
+    "dp",          "micro_batch", "zero",     "shard", "order", "recompute", "recompute_layers", "overlap_grad", "overlap_param",
+    "overlap_p2p", "overlap_tp"};
 // Short forms for canonical text and its widths: 1 digit for enums and flags, 10 for the micro-batch (any int32), 7 for counts
 // (validate() bounds them by 4,194,304 devices and 65,536 layers).
-constexpr std::array<std::string_view, kDimensions> kShort = {"pp",    "vpp",   "sched", "tp", "sp", "cp", "kind", "ep", "etp", "dp",
-                                                              "mb",    "zero",  "shard", "order", "rc", "rl", "og", "oq", "op", "ot"};
+constexpr std::array<std::string_view, kDimensions> kShort = {"pp", "vpp", "sched", "tp", "sp",   "cp",    "kind",
+                                                              "ep", "etp", "dp",    "mb", "zero", "shard", "order",
+                                                              "rc", "rl",  "og",    "oq", "op",   "ot"};
 constexpr std::array<int, kDimensions> kWidth = {7, 7, 1, 7, 1, 7, 1, 7, 7, 7, 10, 1, 7, 1, 1, 7, 1, 1, 1, 1};
 
 constexpr std::size_t index(Dimension d) { return static_cast<std::size_t>(d); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dimensions of the uniform space, in canonical order (that of Plan::canonical_text), as numbers.
 //
-// Enums and flags count by ordinal. The number of micro-batches is no dimension: it follows from global batch, micro_batch and dp.
+// Enums and flags count by ordinal. The number of micro-batches is no dimension: it follows from the batch, micro_batch and dp.
 // Names are those of the job file (search.fix, allow, forbid, limits).
 #pragma once
 
@@ -15,8 +15,26 @@
 namespace espalier {
 
 enum class Dimension : std::uint8_t {
-  pp, vpp, schedule, tp, sp, cp, cp_kind, ep, etp, dp, micro_batch, zero, shard, order,
-  recompute, recompute_layers, overlap_grad, overlap_param, overlap_p2p, overlap_tp
+  pp,
+  vpp,
+  schedule,
+  tp,
+  sp,
+  cp,
+  cp_kind,
+  ep,
+  etp,
+  dp,
+  micro_batch,
+  zero,
+  shard,
+  order,
+  recompute,
+  recompute_layers,
+  overlap_grad,
+  overlap_param,
+  overlap_p2p,
+  overlap_tp
 };
 inline constexpr int kDimensions = 20;
 

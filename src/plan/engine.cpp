@@ -32,7 +32,8 @@ EngineModel megatron_core() {
   e.ulysses = false;
   e.orders = {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp};
   e.note =
-      "Megatron-LM core 0.20 with Transformer Engine: bf16 parameters, fp32 gradients and Adam (theoretical_memory_usage.py, 18 bytes); "
+      "Megatron-LM core 0.20 with Transformer Engine: bf16 parameters, fp32 gradients and Adam (theoretical_memory_usage.py, 18 "
+      "bytes); "
       "zero 1 is --use-distributed-optimizer, shard groups --num-distributed-optimizer-instances; uneven stages by "
       "--pipeline-model-parallel-layout; vocabulary padded to 128 · tp (--make-vocab-size-divisible-by); Ulysses is spelled "
       "--cp-comm-type a2a; Megatron-FSDP (zero 2, 3) is not modelled";
@@ -82,7 +83,8 @@ EngineModel megatron_deepspeed() {
   e.overlap_tp = false;
   e.orders = {RankOrder::tp_cp_dp_pp};
   e.note =
-      "Megatron-DeepSpeed: PipelineModule runs 1F1B only, with partition_method type:transformer (equal numbers of blocks); ZeRO 2 "
+      "Megatron-DeepSpeed: PipelineModule runs 1F1B only, with partition_method type:transformer (equal numbers of blocks); ZeRO "
+      "2 "
       "and 3 not with a pipeline (deepspeed/runtime/pipe/engine.py); gradients in the model's type (engine.get_data_types); axes "
       "pipe, data, model; Ulysses by --ds-sequence-parallel-size, not together with Megatron's sequence parallelism";
   return e;
@@ -101,7 +103,8 @@ EngineModel deepspeed() {
   e.overlap_tp = false;
   e.orders = {RankOrder::tp_cp_dp_pp};
   e.note =
-      "DeepSpeed 0.19 around a Hugging Face model: 16 bytes a parameter (Rajbhandari et al. 2020); pipeline engine needs ZeRO below 2; "
+      "DeepSpeed 0.19 around a Hugging Face model: 16 bytes a parameter (Rajbhandari et al. 2020); pipeline engine needs ZeRO "
+      "below 2; "
       "AutoTP training with ZeRO 0, 1 or 2 (deepspeed.ai/tutorials/autotp-training); shard groups are MiCS or hpZ, ZeRO 3 only";
   return e;
 }
@@ -155,7 +158,8 @@ EngineModel nanotron() {
   e.orders = {RankOrder::tp_cp_dp_pp};
   e.cp_kinds = {ContextParallelKind::ring};
   e.note =
-      "nanotron: pp_engine 1f1b or afab, tp_mode ALL_REDUCE or REDUCE_SCATTER, zero_stage 0 or 1, recompute_layer on or off, blocks "
+      "nanotron: pp_engine 1f1b or afab, tp_mode ALL_REDUCE or REDUCE_SCATTER, zero_stage 0 or 1, recompute_layer on or off, "
+      "blocks "
       "placed by their compute cost, bf16 with fp32 gradient accumulation (accumulate_grad_in_fp32)";
   return e;
 }

@@ -100,7 +100,9 @@ std::string no_overlap_text(E e, F, S, C) { return cat(e.name, " cannot run this
 // ---- of one family -----------------------------------------------------------------------------------------------------------
 
 bool meg_ep(E, F, S s, C) { return s.ep == 1 || s.tp == 1 || s.sp == SequenceParallel::megatron; }
-std::string meg_ep_text(E, F, S s, C) { return cat("ep ", s.ep, " with tp ", s.tp, " requires sp megatron, not ", to_string(s.sp)); }
+std::string meg_ep_text(E, F, S s, C) {
+  return cat("ep ", s.ep, " with tp ", s.tp, " requires sp megatron, not ", to_string(s.sp));
+}
 
 bool meg_vpp(E, F, S s, C c) { return c.kind != ScheduleKind::interleaved || c.stages > (s.overlap.p2p ? 1 : 2); }
 std::string meg_vpp_text(E, F, S, C c) { return cat("interleaving without overlap_p2p needs pp above 2, not ", c.stages); }
@@ -114,8 +116,8 @@ bool meg_order(E, F f, S s, C c) {
   return f.experts.empty() ? s.cp == 1 : s.expert_data_ranks() == s.dp;
 }
 std::string meg_order_text(E, F f, S s, C) {
-  return cat("with order tp-cp-pp-dp the expert data-parallel size, ", f.experts.empty() ? std::int64_t{s.cp} * s.dp : s.expert_data_ranks(),
-             ", must equal dp ", s.dp);
+  return cat("with order tp-cp-pp-dp the expert data-parallel size, ",
+             f.experts.empty() ? std::int64_t{s.cp} * s.dp : s.expert_data_ranks(), ", must equal dp ", s.dp);
 }
 
 bool meg_distopt(E, F, S s, C) { return !s.overlap.param_gather || s.overlap.grad_reduce; }
@@ -139,8 +141,10 @@ std::string tt_ep_text(E, F, S s, C) {
   return cat("ep ", s.ep, " does not divide dp_shard · cp · tp = ", std::int64_t{s.shard} * s.tp);
 }
 
-bool nano_m(E, F, S, C c) { return c.microbatches >= c.stages - 1; }
-std::string nano_m_text(E, F, S, C c) { return cat(c.microbatches, " micro-batches, fewer than pp − 1 = ", c.stages - 1); }
+bool nano_m(E, F f, S s, C c) { return microbatches_of(f, s, c) >= c.stages - 1; }
+std::string nano_m_text(E, F f, S s, C c) {
+  return cat(microbatches_of(f, s, c), " micro-batches, fewer than pp − 1 = ", c.stages - 1);
+}
 
 constexpr DimensionSet of(std::initializer_list<D> ds) {
   DimensionSet set = 0;
@@ -161,8 +165,8 @@ constexpr std::array kEngineRules = {
     EngineRule{"NO-ULYSSES", "no Ulysses sequence parallelism", of({D::sp}), D::sp, [](E e) { return !e.ulysses; }, no_ulysses,
                no_ulysses_text},
     EngineRule{"NO-CP", "no context parallelism", of({D::cp}), D::cp, [](E e) { return !e.context_parallel; }, no_cp, no_cp_text},
-    EngineRule{"CP-KIND", "the engine has the kind of context parallelism", of({D::cp, D::cp_kind}), D::cp_kind, everyone, cp_kind,
-               cp_kind_text},
+    EngineRule{"CP-KIND", "the engine has the kind of context parallelism", of({D::cp, D::cp_kind}), D::cp_kind, everyone,
+               cp_kind, cp_kind_text},
     EngineRule{"NO-PP", "no pipeline", of({D::pp}), D::pp, [](E e) { return !e.pipeline; }, no_pp, no_pp_text},
     EngineRule{"NO-EP", "no expert parallelism", of({D::ep, D::etp}), D::ep, [](E e) { return !e.expert_parallel; }, no_ep,
                no_ep_text},
@@ -203,7 +207,8 @@ constexpr std::array kEngineRules = {
     EngineRule{"AUTOTP", "AutoTP trains with ZeRO 0, 1 or 2", of({D::tp, D::sp, D::zero}), D::zero,
                [](E e) { return e.family == EngineFamily::deepspeed; }, ds_autotp, ds_autotp_text},
     EngineRule{"CP-SHARD", "context-parallel ranks are part of the shard group", of({D::cp, D::zero, D::shard}), D::shard,
-               [](E e) { return e.family == EngineFamily::fsdp || e.family == EngineFamily::torchtitan; }, cp_shard, cp_shard_text},
+               [](E e) { return e.family == EngineFamily::fsdp || e.family == EngineFamily::torchtitan; }, cp_shard,
+               cp_shard_text},
     EngineRule{"EP", "EP divides dp_shard · cp · tp", of({D::ep, D::shard, D::tp}), D::ep,
                [](E e) { return e.family == EngineFamily::torchtitan; }, tt_ep, tt_ep_text},
     EngineRule{"M", "at least PP − 1 micro-batches", of({D::pp, D::micro_batch, D::dp}), D::micro_batch,

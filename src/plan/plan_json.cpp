@@ -36,8 +36,8 @@ std::string device_text(const DeviceRange& r) {
   return cat(r.first, "-", r.first + (r.count - 1) * r.stride, r.stride == 1 ? "" : cat(":", r.stride));
 }
 
-void write_input(JsonWriter& w, std::string_view key, const std::string& name, const std::string& hash, const std::string& summary,
-                 const std::string& source) {
+void write_input(JsonWriter& w, std::string_view key, const std::string& name, const std::string& hash,
+                 const std::string& summary, const std::string& source) {
   w.key(key).begin_object();
   w.key("name").value(name).key("hash").value(hash).key("summary").value(summary).key("source");
   if (source.empty()) {
@@ -235,7 +235,8 @@ void read_devices(Reader& r, std::vector<DeviceRange>& devices) {
   for (const Node& item : list->items) {
     const std::optional<DeviceRange> range = item.kind == NodeKind::string ? parse_devices(item.text) : std::nullopt;
     if (!range) {
-      r.fail("devices", item.kind == NodeKind::string ? cat("\"", item.text.substr(0, 40), "\"") : std::string(to_string(item.kind)),
+      r.fail("devices",
+             item.kind == NodeKind::string ? cat("\"", item.text.substr(0, 40), "\"") : std::string(to_string(item.kind)),
              "\"first-last\", \"first-last:stride\" or \"id\", ids below 4194304");
       return;
     }

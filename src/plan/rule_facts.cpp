@@ -101,8 +101,8 @@ RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training&
     bounds.push_back(facts.layers);
     std::int32_t& largest = facts.largest_chunk[static_cast<std::size_t>(chunks)];
     for (std::size_t c = 0; c + 1 < bounds.size(); ++c) {
-      largest = std::max(largest, blocks_before[static_cast<std::size_t>(bounds[c + 1])] -
-                                      blocks_before[static_cast<std::size_t>(bounds[c])]);
+      largest = std::max(
+          largest, blocks_before[static_cast<std::size_t>(bounds[c + 1])] - blocks_before[static_cast<std::size_t>(bounds[c])]);
     }
   }
   return facts;

@@ -80,7 +80,7 @@ std::string divide_batch_text(F f, S s, C c) {
 std::int64_t head_ways(S s) { return std::int64_t{s.tp} * (s.cp_kind == ContextParallelKind::all_to_all ? s.cp : 1); }
 std::string head_ways_text(S s) {
   return s.cp_kind == ContextParallelKind::all_to_all && s.cp > 1 ? cat("tp ", s.tp, " · cp ", s.cp, " (all-to-all)")
-                                                                   : cat("tp ", s.tp);
+                                                                  : cat("tp ", s.tp);
 }
 bool heads_divide(const HeadFacts& h, std::int64_t ways) { return h.heads % ways == 0; }
 bool kv_heads_divide(const HeadFacts& h, std::int64_t ways) {
@@ -154,7 +154,9 @@ std::string cp_one_sequence_text(F, S s, C) {
 }
 
 bool ulysses_attention(F f, S s, C) { return s.sp != SequenceParallel::ulysses || !f.fixed_windows; }
-std::string ulysses_attention_text(F, S, C) { return "sp ulysses gathers whole sequences, but attention works on shifted windows"; }
+std::string ulysses_attention_text(F, S, C) {
+  return "sp ulysses gathers whole sequences, but attention works on shifted windows";
+}
 
 // ---- experts -----------------------------------------------------------------------------------------------------------------
 
@@ -170,8 +172,8 @@ std::string divide_experts_text(F f, S s, C) {
 
 bool expert_grid(F, S s, C) { return product({s.tp, s.cp, s.dp}) % (std::int64_t{s.ep} * s.etp) == 0; }
 std::string expert_grid_text(F, S s, C) {
-  return cat("ep ", s.ep, " · etp ", s.etp, " = ", std::int64_t{s.ep} * s.etp, " does not divide tp · cp · dp = ",
-             product({s.tp, s.cp, s.dp}));
+  return cat("ep ", s.ep, " · etp ", s.etp, " = ", std::int64_t{s.ep} * s.etp,
+             " does not divide tp · cp · dp = ", product({s.tp, s.cp, s.dp}));
 }
 
 bool expert_tp(F f, S s, C) {
@@ -213,15 +215,15 @@ std::string virtual_stages_text(F, S, C c) {
   return cat("schedule ", to_string(c.kind), " has vpp ", expected, ", not ", c.virtual_stages);
 }
 
-bool interleaved_batch(F f, S s, C c) {
-  return c.kind != ScheduleKind::interleaved || microbatches_of(f, s, c) % c.stages == 0;
-}
+bool interleaved_batch(F f, S s, C c) { return c.kind != ScheduleKind::interleaved || microbatches_of(f, s, c) % c.stages == 0; }
 std::string interleaved_batch_text(F f, S s, C c) {
   return cat("interleaved 1f1b runs micro-batches in groups of pp ", c.stages, ", which does not divide ",
              microbatches_of(f, s, c), " micro-batches");
 }
 
-bool schedule_size(F f, S s, C c) { return product({chunks_of(c), std::max<std::int64_t>(microbatches_of(f, s, c), 1)}) <= kMaxChunkPasses; }
+bool schedule_size(F f, S s, C c) {
+  return product({chunks_of(c), std::max<std::int64_t>(microbatches_of(f, s, c), 1)}) <= kMaxChunkPasses;
+}
 std::string schedule_size_text(F f, S s, C c) {
   return cat("pp · vpp · micro-batches = ", product({chunks_of(c), std::max<std::int64_t>(microbatches_of(f, s, c), 1)}),
              " chunk passes, more than ", kMaxChunkPasses);
@@ -234,7 +236,8 @@ std::string zero_range_text(F, S s, C) { return cat("zero ", s.zero, " is not a 
 
 bool zero_shard(F, S s, C) { return (s.zero == 0) == (s.shard == 1); }
 std::string zero_shard_text(F, S s, C) {
-  return s.zero == 0 ? cat("shard ", s.shard, " shards nothing with zero 0") : cat("zero ", s.zero, " with shard 1 shards nothing");
+  return s.zero == 0 ? cat("shard ", s.shard, " shards nothing with zero 0")
+                     : cat("zero ", s.zero, " with shard 1 shards nothing");
 }
 
 bool divide_shard(F, S s, C) { return s.data_ranks() % s.shard == 0; }
@@ -258,7 +261,8 @@ bool order_canonical(F, S s, C c) {
   return false;
 }
 std::string order_canonical_text(F, S s, C c) {
-  return cat("order ", to_string(s.order), " places every rank like tp-cp-dp-pp with cp ", s.cp, ", dp ", s.dp, ", pp ", c.stages);
+  return cat("order ", to_string(s.order), " places every rank like tp-cp-dp-pp with cp ", s.cp, ", dp ", s.dp, ", pp ",
+             c.stages);
 }
 
 /// Blocks of the fullest chunk; all blocks when the split does not exist (the rule "stages" speaks then).
@@ -279,7 +283,9 @@ std::string recompute_layers_text(F f, S s, C c) {
 }
 
 bool overlap_grad(F, S s, C) { return !s.overlap.grad_reduce || s.data_ranks() > 1; }
-std::string overlap_grad_text(F, S, C) { return "overlap_grad hides the gradient reduction, but no two ranks hold the same weights"; }
+std::string overlap_grad_text(F, S, C) {
+  return "overlap_grad hides the gradient reduction, but no two ranks hold the same weights";
+}
 bool overlap_param(F, S s, C) { return !s.overlap.param_gather || s.zero >= 1; }
 std::string overlap_param_text(F, S, C) { return "overlap_param hides the parameter all-gather of ZeRO, and zero is 0"; }
 bool overlap_p2p(F, S s, C c) { return !s.overlap.p2p || c.stages > 1; }
@@ -312,8 +318,8 @@ constexpr std::array kRules = {
          of({D::cp, D::cp_kind}), D::cp, divide_cp_sequence, divide_cp_sequence_text},
     Rule{"divide-sequence-sp", "with sp, tp divides the sequence of every cp rank", of({D::tp, D::sp, D::cp}), D::tp,
          divide_sp_sequence, divide_sp_sequence_text},
-    Rule{"sp-needs-tp", "sequence parallelism works inside the tp group: tp is at least 2", of({D::tp, D::sp}), D::sp, sp_needs_tp,
-         sp_needs_tp_text},
+    Rule{"sp-needs-tp", "sequence parallelism works inside the tp group: tp is at least 2", of({D::tp, D::sp}), D::sp,
+         sp_needs_tp, sp_needs_tp_text},
     Rule{"cp-kind", "cp 1 is written with cp_kind ring", of({D::cp, D::cp_kind}), D::cp_kind, cp_kind_canonical,
          cp_kind_canonical_text},
     Rule{"cp-one-sequence", "context parallelism is for one text sequence: not for encoder-decoder pairs or images", of({D::cp}),
@@ -350,7 +356,8 @@ constexpr std::array kRules = {
          D::overlap_grad, overlap_grad, overlap_grad_text},
     Rule{"overlap-param", "overlap_param needs ZeRO", of({D::overlap_param, D::zero}), D::overlap_param, overlap_param,
          overlap_param_text},
-    Rule{"overlap-p2p", "overlap_p2p needs a pipeline", of({D::overlap_p2p, D::pp}), D::overlap_p2p, overlap_p2p, overlap_p2p_text},
+    Rule{"overlap-p2p", "overlap_p2p needs a pipeline", of({D::overlap_p2p, D::pp}), D::overlap_p2p, overlap_p2p,
+         overlap_p2p_text},
     Rule{"overlap-tp", "overlap_tp needs sp megatron", of({D::overlap_tp, D::sp}), D::overlap_tp, overlap_tp, overlap_tp_text},
 };
 
@@ -395,10 +402,16 @@ std::string values_that_hold(F f, const Candidate& base, D dimension,
     const std::int64_t high = std::min<std::int64_t>(largest_value(f, dimension), std::numeric_limits<std::int32_t>::max());
     const std::int64_t now = get(dimension, base.strategy, base.schedule);
     for (std::int64_t v = std::min(now - 1, high); v >= low && v > now - kSteps; --v) {
-      if (holds_with(f, base, dimension, v, holds)) { values.push_back(v); break; }
+      if (holds_with(f, base, dimension, v, holds)) {
+        values.push_back(v);
+        break;
+      }
     }
     for (std::int64_t v = std::max(now + 1, low); v <= high && v < now + kSteps; ++v) {
-      if (holds_with(f, base, dimension, v, holds)) { values.push_back(v); break; }
+      if (holds_with(f, base, dimension, v, holds)) {
+        values.push_back(v);
+        break;
+      }
     }
   }
   std::string out;

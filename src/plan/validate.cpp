@@ -26,8 +26,10 @@ Error fault(std::string where, std::string found, std::string expected, std::str
 Status check_schedule(const Schedule& s) {
   const std::string where = "$.schedule";
   if (s.stages < 1 || s.virtual_stages < 1 || s.microbatches < 1 || s.micro_batch < 1) {
-    return fault(where, cat(s.stages, " stages, ", s.virtual_stages, " virtual stages, ", s.microbatches, " micro-batches of ",
-                            s.micro_batch), "positive numbers");
+    return fault(
+        where,
+        cat(s.stages, " stages, ", s.virtual_stages, " virtual stages, ", s.microbatches, " micro-batches of ", s.micro_batch),
+        "positive numbers");
   }
   if (s.stages > kMaxLayers || s.virtual_stages > kMaxLayers ||
       std::int64_t{s.stages} * s.virtual_stages > kMaxChunkPasses / s.microbatches) {
@@ -155,7 +157,8 @@ Status validate(const Plan& plan) {
       return fault(where + ".layers", cat(stage.chunks.size(), " ranges"),
                    cat("one for each virtual stage: ", plan.schedule.virtual_stages));
     }
-    if (!(stage.share > 0 && stage.share <= 1)) return fault(where + ".share", "a share outside (0, 1]", "a fraction of the samples");
+    if (!(stage.share > 0 && stage.share <= 1))
+      return fault(where + ".share", "a share outside (0, 1]", "a fraction of the samples");
     for (std::size_t k = 0; k < stage.chunks.size(); ++k) {
       if (Status e = check_strategy(stage.chunks[k].strategy, cat(where, ".layers[", k, "].strategy"))) return e;
     }

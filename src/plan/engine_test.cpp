@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/engine.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <set>
+
+#include "plan/generators.h"
+#include "plan/test_problem.h"
+
+namespace espalier {
+namespace {
+
+using Names = std::vector<std::string>;
+
+struct Problem {
+  Model model;
+  Cluster cluster;
+  Training training;
+};
+Problem dense() { return {plan_test::decoder({}), plan_test::cluster(1, 8), plan_test::training(64, 16)}; }
+Problem moe() {
+  return {plan_test::decoder({8, 8, 4, 16, 512, 1000, 4, 256}), plan_test::cluster(1, 8), plan_test::training(64, 16)};
+}
+
+Names broken(const char* engine, const Problem& p, const Strategy& s, const Schedule& c) {
+  Names names;
+  for (const RuleViolation& v : engine_violations(*find_engine(engine), p.model, p.cluster, p.training, s, c)) {
+    EXPECT_FALSE(v.text.empty()) << v.rule;
+    names.push_back(v.rule);
+  }
+  return names;
+}
+
+// tp 2 · dp 2 · pp 2 with interleaving: Megatron-Core runs it when p2p overlaps (pp 2), the 2021 version not at all.
+TEST(EngineRules, SmallestExample) {
+  Strategy s;
+  s.tp = s.dp = 2;
+  const Schedule c{ScheduleKind::interleaved, 2, 2, 8, 1};
+  EXPECT_EQ(broken("megatron-core", dense(), s, c), (Names{"MEG-VPP"}));
+  s.overlap.p2p = true;
+  EXPECT_TRUE(broken("megatron-core", dense(), s, c).empty());
+  EXPECT_EQ(broken("megatron-lm-2021", dense(), s, c), (Names{"MEG-OVERLAP-P2P"}));
+  EXPECT_EQ(broken("deepspeed", dense(), s, c), (Names{"DS-SCHEDULE", "DS-OVERLAP-P2P"}));
+  EXPECT_EQ(broken("fsdp2", dense(), s, c), (Names{"FSDP-SCHEDULE", "FSDP-NO-PP", "FSDP-OVERLAP-P2P"}));
+  EXPECT_TRUE(broken("torchtitan", dense(), s, c).empty());
+  EXPECT_EQ(broken("nanotron", dense(), s, c), (Names{"NANO-SCHEDULE", "NANO-OVERLAP-P2P"}));
+  EXPECT_TRUE(broken("generic", dense(), s, c).empty());
+}
+
+TEST(EngineRules, Megatron) {
+  const Schedule flat{ScheduleKind::one_f_one_b, 1, 1, 4, 1};
+  const Schedule pipe{ScheduleKind::one_f_one_b, 2, 1, 8, 1};
+  Strategy s;
+  s.tp = 2;
+  s.dp = 4;
+  s.ep = 4;
+  EXPECT_EQ(broken("megatron-core", moe(), s, flat), (Names{"MEG-EP"}));  // EP with TP needs SP
+  s.sp = SequenceParallel::megatron;
+  EXPECT_TRUE(broken("megatron-core", moe(), s, flat).empty());
+  s = {};
+  s.dp = 8;
+  s.zero = 2;
+  s.shard = 8;
+  EXPECT_EQ(broken("megatron-core", dense(), s, {ScheduleKind::one_f_one_b, 1, 1, 2, 1}), (Names{"MEG-ZERO"}));
+  s.zero = 1;
+  s.overlap.param_gather = true;
+  EXPECT_EQ(broken("megatron-core", dense(), s, {ScheduleKind::one_f_one_b, 1, 1, 2, 1}), (Names{"MEG-DISTOPT"}));
+  s = {};
+  s.tp = s.dp = 2;
+  s.overlap.p2p = true;
+  EXPECT_EQ(broken("megatron-core", dense(), s, pipe), (Names{"MEG-P2P"}));
+  s = {};
+  s.cp = s.dp = 2;
+  s.order = RankOrder::tp_cp_pp_dp;
+  EXPECT_EQ(broken("megatron-core", dense(), s, pipe), (Names{"MEG-ORDER"}));  // expert-DP 4, DP 2
+  s = {};
+  s.tp = s.dp = 2;
+  EXPECT_EQ(broken("megatron-lm-2021", dense(), s, {ScheduleKind::interleaved, 2, 2, 8, 1}), (Names{"MEG-VPP"}));
+  s = {};
+  s.tp = 3;  // the space's own rules under the names of the engine
+  EXPECT_EQ(broken("megatron-core", dense(), s, flat), (Names{"MEG-WORLD", "MEG-GBS", "MEG-HEADS", "MEG-HEADS"}));
+}
+
+TEST(EngineRules, UnevenStages) {
+  Problem p = dense();
+  p.cluster = plan_test::cluster(1, 3);
+  const Schedule c{ScheduleKind::one_f_one_b, 3, 1, 16, 1};
+  EXPECT_TRUE(broken("megatron-core", p, {}, c).empty());  // a pipeline layout says 3, 3, 2
+  EXPECT_EQ(broken("megatron-lm-2021", p, {}, c), (Names{"MEG-PP-EVEN"}));
+  Strategy s;
+  s.recompute = {RecomputeKind::full, 3};
+  EXPECT_TRUE(broken("megatron-core", p, s, c).empty());
+  EXPECT_EQ(broken("nanotron", p, s, c).size(), 0u);
+  s.recompute.layers = 1;
+  EXPECT_EQ(broken("nanotron", p, s, c), (Names{"NANO-RECOMP-ALL"}));
+}
+
+TEST(EngineRules, ShardingEngines) {
+  Strategy s;
+  s.dp = 8;
+  s.zero = 1;
+  s.shard = 4;
+  const Schedule c{ScheduleKind::one_f_one_b, 1, 1, 2, 1};
+  EXPECT_EQ(broken("deepspeed", dense(), s, c), (Names{"DS-MICS"}));
+  EXPECT_EQ(broken("fsdp2", dense(), s, c), (Names{"FSDP-ZERO"}));
+  EXPECT_EQ(broken("nanotron", dense(), s, c), (Names{"NANO-HYBRID-SHARD"}));
+  s.zero = 3;
+  EXPECT_TRUE(broken("deepspeed", dense(), s, c).empty());
+  EXPECT_TRUE(broken("fsdp2", dense(), s, c).empty());
+  s.cp = 2;
+  s.dp = 4;
+  s.shard = 8;
+  EXPECT_TRUE(broken("fsdp2", dense(), s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1}).empty());
+  s.cp = 1;
+  s.tp = 2;
+  s.shard = 4;
+  EXPECT_EQ(broken("deepspeed", dense(), s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1}), (Names{"DS-AUTOTP"}));
+  s.tp = 1;
+  s.shard = 4;
+  EXPECT_EQ(broken("megatron-deepspeed", dense(), s, {ScheduleKind::one_f_one_b, 2, 1, 4, 1}), (Names{"DS-PP-ZERO"}));
+}
+
+/// One legal configuration under every engine; `other` supplies values for the dimensions that a rule does not read.
+void compare(const Problem& p, const RuleFacts& facts, const Strategy& s, const Schedule& c, const Strategy& other,
+             const Schedule& other_c, std::set<std::string>& runnable) {
+  for (const EngineModel& engine : engine_catalogue()) {
+    const bool allowed = engine_allows(engine, facts, s, c);
+    RC_ASSERT(allowed == engine_violations(engine, p.model, p.cluster, p.training, s, c).empty());
+    if (allowed) runnable.insert(engine.name);
+    for (const EngineRule& rule : engine_rules()) {
+      Strategy changed = s;
+      Schedule changed_c = c;
+      for (int i = 0; i < kDimensions; ++i) {
+        const auto d = static_cast<Dimension>(i);
+        if ((rule.reads & bit(d)) == 0) set(d, get(d, other, other_c), changed, changed_c);
+      }
+      RC_ASSERT(rule.holds(engine, facts, s, c) == rule.holds(engine, facts, changed, changed_c));
+    }
+  }
+}
+
+TEST(EngineRules, AllowsExactlyWhatBreaksNothing) {
+  const Problem p = moe();
+  const RuleFacts facts = rule_facts(p.model, p.cluster, p.training);
+  std::set<std::string> runnable;
+  rc::check("engine_allows == engine_violations().empty() on legal configurations; reads is honest", [&] {
+    const auto all = *plan_test::many(plan_test::likely_configuration(8, 16));
+    const auto [other, other_c] = *plan_test::any_configuration();
+    for (const auto& [s, c] : all) {
+      if (!is_legal(facts, s, c)) continue;
+      compare(p, facts, s, c, other, other_c, runnable);
+    }
+  });
+  EXPECT_EQ(runnable.size(), engine_catalogue().size());
+}
+
+TEST(Engines, CatalogueIsComplete) {
+  for (const char* name :
+       {"generic", "megatron-core", "megatron-lm-2021", "megatron-deepspeed", "deepspeed", "fsdp2", "torchtitan", "nanotron"}) {
+    const EngineModel* engine = find_engine(name);
+    ASSERT_NE(engine, nullptr) << name;
+    EXPECT_FALSE(engine->note.empty());
+    EXPECT_FALSE(engine->schedules.empty());
+    EXPECT_FALSE(engine->zero.empty());
+    EXPECT_GE(engine_rule_catalogue(*engine).size(), engine->family == EngineFamily::generic ? 0u : 5u);
+  }
+  EXPECT_EQ(find_engine("colossal"), nullptr);
+  EXPECT_EQ(to_string(find_engine("megatron-lm-2021")->activations), "megatron-2022-unfused");
+  // Megatron: 18 bytes a parameter; DeepSpeed and FSDP2: 16.
+  const auto bytes = [](const char* name) {
+    const StatePolicy& s = find_engine(name)->states;
+    return s.parameter + s.gradient + s.master + s.optimizer;
+  };
+  EXPECT_EQ(bytes("megatron-core"), 18);
+  EXPECT_EQ(bytes("megatron-lm-2021"), 18);
+  EXPECT_EQ(bytes("deepspeed"), 16);
+  EXPECT_EQ(bytes("fsdp2"), 16);
+}
+
+}  // namespace
+}  // namespace espalier

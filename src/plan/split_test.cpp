@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/split.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "plan/test_problem.h"
+
+namespace espalier {
+namespace {
+
+using Firsts = std::vector<std::int32_t>;
+
+double largest_sum(const std::vector<double>& weights, const Firsts& firsts) {
+  double largest = 0;
+  for (std::size_t c = 0; c < firsts.size(); ++c) {
+    const auto end = c + 1 < firsts.size() ? static_cast<std::size_t>(firsts[c + 1]) : weights.size();
+    largest =
+        std::max(largest, std::accumulate(weights.begin() + firsts[c], weights.begin() + static_cast<std::ptrdiff_t>(end), 0.0));
+  }
+  return largest;
+}
+
+/// Dynamic programme over all contiguous splits: best[k][i] = smallest largest sum of the first i weights in k ranges.
+double brute_force(const std::vector<double>& weights, std::int32_t chunks) {
+  const std::size_t n = weights.size();
+  std::vector<double> best(n + 1, INFINITY);
+  best[0] = 0;
+  for (std::int32_t k = 1; k <= chunks; ++k) {
+    std::vector<double> next(n + 1, INFINITY);
+    for (std::size_t i = 1; i <= n; ++i) {
+      double sum = 0;
+      for (std::size_t j = i; j-- > 0;) {
+        sum += weights[j];
+        next[i] = std::min(next[i], std::max(best[j], sum));
+      }
+    }
+    best = next;
+  }
+  return best[n];
+}
+
+// Six layers of 1, 2, 3, 3, 2, 1 in three chunks: total 12, quantiles at 4 and 8. The largest chunk cannot be below 5
+// ({1,2} {3} {3,2,1} = 6; {1,2} {3,3} {2,1} = 6; {1,2,3} … = 6; {1,2} | {3} … no 5 exists), so 6; boundary 1 may lie at
+// index 2 (sum 3) or 3 (sum 6): 3 is nearer to 4; boundary 2 at index 4 (sum 9, nearer to 8 than 6).
+TEST(BalancedSplit, IsTheSmallestExampleByHand) {
+  EXPECT_EQ(balanced_split({1, 2, 3, 3, 2, 1}, 3), (Firsts{0, 2, 4}));
+  EXPECT_EQ(balanced_split({1, 1, 1, 1}, 2), (Firsts{0, 2}));
+  EXPECT_EQ(balanced_split({5}, 1), (Firsts{0}));
+  EXPECT_EQ(balanced_split({0, 0, 0}, 3), (Firsts{0, 1, 2}));
+}
+
+// 126 equal blocks with a free embedding and a head of 0.6 on 16 stages: 7.9 a stage, so 8 blocks at most; the 2 stages with 7
+// lie where the quantiles say, not all at the end.
+TEST(BalancedSplit, SpreadsTheRemainder) {
+  std::vector<double> weights(128, 0.1);
+  weights.front() = 0;
+  weights.back() = 0.06;
+  const Firsts firsts = balanced_split(weights, 16);
+  std::vector<std::int32_t> sizes;
+  for (std::size_t c = 0; c < 16; ++c) sizes.push_back((c + 1 < 16 ? firsts[c + 1] : 128) - firsts[c]);
+  EXPECT_EQ(*std::max_element(sizes.begin(), sizes.end()), 9);  // embedding + 8 blocks
+  EXPECT_EQ(sizes.front(), 9);
+  EXPECT_LE(sizes[8] + sizes[7] + sizes[6] + sizes[5], 32);
+  EXPECT_NEAR(largest_sum(weights, firsts), 0.8, 1e-9);
+}
+
+TEST(BalancedSplit, EqualsBruteForceAndIsStable) {
+  rc::check("largest sum is minimal, ranges are non-empty", [] {
+    const auto size = *rc::gen::inRange<std::size_t>(1, 24);
+    const auto numbers = *rc::gen::container<std::vector<int>>(size, rc::gen::inRange(0, 50));
+    const std::vector<double> weights(numbers.begin(), numbers.end());
+    const auto chunks = *rc::gen::inRange<std::int32_t>(1, static_cast<std::int32_t>(size) + 1);
+    const Firsts firsts = balanced_split(weights, chunks);
+    RC_ASSERT(firsts.size() == static_cast<std::size_t>(chunks));
+    RC_ASSERT(firsts.front() == 0);
+    for (std::size_t c = 1; c < firsts.size(); ++c) RC_ASSERT(firsts[c] > firsts[c - 1]);
+    RC_ASSERT(firsts.back() < static_cast<std::int32_t>(size));
+    if (std::any_of(numbers.begin(), numbers.end(), [](int n) { return n > 0; })) {
+      RC_ASSERT(std::abs(largest_sum(weights, firsts) - brute_force(weights, chunks)) < 1e-6);
+    }
+    // Scale makes no difference beyond rounding: powers of two are exact.
+    std::vector<double> scaled = weights;
+    for (double& w : scaled) w *= 0x1p70;
+    RC_ASSERT(balanced_split(scaled, chunks) == firsts);
+  });
+}
+
+TEST(BalancedSplit, EqualLayersMakeEvenChunks) {
+  for (std::int32_t chunks = 1; chunks <= 48; ++chunks) {
+    const Firsts firsts = balanced_split(std::vector<double>(48, 0.7), chunks);
+    for (std::size_t c = 0; c < firsts.size(); ++c) {
+      const std::int32_t size = (c + 1 < firsts.size() ? firsts[c + 1] : 48) - firsts[c];
+      EXPECT_LE(size, (48 + chunks - 1) / chunks) << chunks;
+      EXPECT_GE(size, 48 / chunks - (48 % chunks != 0 ? 1 : 0)) << chunks;
+    }
+  }
+}
+
+// 8 blocks on 3 chunks: 3, 3, 2; the embedding goes with the first, the head with the last.
+TEST(EvenBlocks, KeepsEmbeddingAndHeadAtTheEnds) {
+  const Model model = plan_test::decoder({});
+  EXPECT_EQ(even_blocks_split(model, 3), (Firsts{0, 4, 7}));
+  EXPECT_EQ(even_blocks_split(model, 4), (Firsts{0, 3, 5, 7}));
+  EXPECT_EQ(even_blocks_split(model, 1), (Firsts{0}));
+  EXPECT_EQ(even_blocks_split(model, 10).size(), 10u);  // more chunks than blocks: layers instead
+  EXPECT_EQ(largest_chunk_blocks(model, {0, 4, 7}), 3);
+}
+
+// A decoder embedding in the middle starts with the block after it.
+TEST(EvenBlocks, InnerEmbeddingGoesWithTheNextBlock) {
+  Model model = plan_test::decoder({});
+  model.layers = {0, 1, 1, 0, 1, 1, 2};
+  EXPECT_EQ(even_blocks_split(model, 2), (Firsts{0, 3}));
+}
+
+TEST(SplitWeights, AreTheForwardFlops) {
+  const Model model = plan_test::decoder({});
+  const Sequence sequence{64, 0, 0};
+  const std::vector<double> weights = split_weights(model, sequence);
+  ASSERT_EQ(weights.size(), 10u);
+  EXPECT_EQ(weights[0], 0);
+  EXPECT_EQ(weights[1], forward_flops(model.kinds[1], sequence, true).count());
+  EXPECT_EQ(weights[1], weights[8]);
+  EXPECT_EQ(weights[9], 2.0 * 128 * 1000 * 64);
+}
+
+}  // namespace
+}  // namespace espalier
