@@ -93,7 +93,7 @@ bool same(const RankOutcome& a, RankOutcome b) {
 }
 
 TEST(Folding, ChangesNothing) {
-  rc::check("folded and unfolded programs agree", [] {
+  EXPECT_TRUE(rc::check("folded and unfolded programs agree", [] {
     const Case c = any_case();
     const Program folded = lower(c.plan, c.model, true), whole = lower(c.plan, c.model, false);
     const auto devices = static_cast<std::int64_t>(whole.ranks.size() / folded.ranks.size());
@@ -111,11 +111,11 @@ TEST(Folding, ChangesNothing) {
       RC_ASSERT(rank.device == static_cast<std::int64_t>(r));
       RC_ASSERT(same(a->ranks[static_cast<std::size_t>(rank.stage)], b->ranks[r]));
     }
-  });
+  }));
 }
 
 TEST(Simulation, BreakdownSumsAndRepeats) {
-  rc::check("five parts sum to the iteration on every rank; a used simulator gives the same answer", [] {
+  EXPECT_TRUE(rc::check("five parts sum to the iteration on every rank; a used simulator gives the same answer", [] {
     const Case c = any_case();
     const Program program = lower(c.plan, c.model, true);
     Simulator simulator;
@@ -133,7 +133,7 @@ TEST(Simulation, BreakdownSumsAndRepeats) {
       latest = std::max(latest, rank.end_ns);
     }
     RC_ASSERT(latest == first->iteration_ns);
-  });
+  }));
 }
 
 }  // namespace

@@ -51,14 +51,14 @@ TEST(Overlap, StrongFactorsRunInTurn) {
 }
 
 TEST(Overlap, WithoutSlowdownTheLongerOneDecides) {
-  rc::check("κ = 1 gives the maximum", [] {
+  EXPECT_TRUE(rc::check("κ = 1 gives the maximum", [] {
     const std::int64_t c = *rc::gen::inRange(0, 1'000'000), w = *rc::gen::inRange(0, 1'000'000);
     RC_ASSERT(together(c, w, {1.0, 1.0}) == std::max(c, w));
-  });
+  }));
 }
 
 TEST(Overlap, BetweenMaximumAndSum) {
-  rc::check("1/κ_c + 1/κ_w ≥ 1: max ≤ time ≤ sum, and the closed formula", [] {
+  EXPECT_TRUE(rc::check("1/κ_c + 1/κ_w ≥ 1: max ≤ time ≤ sum, and the closed formula", [] {
     const std::int64_t c = *rc::gen::inRange(0, 1'000'000), w = *rc::gen::inRange(0, 1'000'000);
     cost::Slowdown k{*rc::gen::inRange(100, 300) / 100.0, *rc::gen::inRange(100, 300) / 100.0};
     RC_PRE(1.0 / k.communication + 1.0 / k.compute >= 1.0);
@@ -68,13 +68,13 @@ TEST(Overlap, BetweenMaximumAndSum) {
     const double formula = cost::pair_time(static_cast<double>(c), static_cast<double>(w), k);
     RC_ASSERT(static_cast<double>(time) <= formula + 1e-3);
     RC_ASSERT(static_cast<double>(time) >= formula - 2.0);  // each of the two ends is rounded down
-  });
+  }));
 }
 
 // Pieces, several collectives in a row, idle gaps: with 1/κ_c + 1/κ_w ≥ 1 the iteration is never longer than with everything in
 // turn, and never shorter than compute alone.
 TEST(Overlap, WholeProgramsStayBetweenTheBounds) {
-  rc::check("bounds of a rank with gathers and reductions", [] {
+  EXPECT_TRUE(rc::check("bounds of a rank with gathers and reductions", [] {
     Lowering low = testing::lowering(ScheduleKind::one_f_one_b, 1, 1, *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 9));
     low.reduce_gradients = low.gather_parameters = true;
     low.overlap_reduce = low.overlap_gather = true;
@@ -90,7 +90,7 @@ TEST(Overlap, WholeProgramsStayBetweenTheBounds) {
     const std::int64_t time = simulator.iteration_ns(lower(low), timing);
     RC_ASSERT(time >= std::max(compute, data));
     RC_ASSERT(time <= compute + data);
-  });
+  }));
 }
 
 }  // namespace

@@ -125,6 +125,7 @@ TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
   std::swap(program.instructions[1], program.instructions[2]);
   std::swap(program.instructions[0], program.instructions[1]);
   program.instructions[0].match = 8, program.instructions[8].match = 0;
+  program.instructions[5].match = 2;
   program.instructions[1].wait0 = 0;
   program.instructions[2].wait0 = 1;
   program.instructions[3].wait0 = 0;
