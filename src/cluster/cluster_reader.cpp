@@ -158,20 +158,39 @@ FabricTemplate read_intra(base::Reader& reader, const GroupDraft& draft, std::ve
   return fabric;
 }
 
+/// The usual node's network; a node with fewer devices than usual has its share of the NICs.
+NetworkSpec usual_network(const GroupDraft& draft) {
+  if (draft.usual == nullptr) return {};
+  NetworkSpec network = draft.usual->network;
+  if (draft.group.devices_per_node < draft.usual->devices)
+    network.nics = std::max<std::int64_t>(1, network.nics * draft.group.devices_per_node / draft.usual->devices);
+  return network;
+}
+
+std::string describe(const NetworkSpec& network) {
+  return std::to_string(network.nics) + (network.nics == 1 ? " NIC of " : " NICs of ") + format_bandwidth(network.bandwidth) +
+         " a node, " + std::string(to_string(network.kind)) + ", latency " + format_latency(network.latency);
+}
+
 void read_network_of(base::Reader& reader, GroupDraft& draft, std::vector<std::string>& notes) {
-  if (draft.usual != nullptr) draft.network = draft.usual->network;
+  draft.network = usual_network(draft);
+  const bool needed = draft.group.nodes > 1;
   if (reader.has("inter_node")) {
-    base::Reader network = reader.child("inter_node", true);
-    read_network(network, draft.network, "nics_per_node");
+    base::Reader given = reader.child("inter_node", true);
+    read_network(given, draft.network, "nics_per_node");
+    std::string filled;
+    for (std::string_view key : {"kind", "nics_per_node", "bandwidth", "latency"})
+      if (!given.has(key)) filled += (filled.empty() ? "" : ", ") + std::string(key);
+    if (!filled.empty() && needed) notes.push_back(given.path() + " = " + describe(draft.network) + " (default: " + filled + ")");
     if (draft.network.oversubscription > 1.0 && draft.network.pod_nodes == 0)
-      notes.push_back(network.path() + ": no pod_nodes, so the oversubscription counts between any two nodes");
-    network.finish();
-  } else if (draft.group.nodes > 1 && draft.usual != nullptr) {
-    notes.push_back(reader.path() + ".inter_node = " + std::to_string(draft.network.nics) + " NICs of " +
-                    format_bandwidth(draft.network.bandwidth) + " a node, " + std::string(to_string(draft.network.kind)) + " (" +
-                    source_of(draft.group.device, "node") + ")");
+      notes.push_back(given.path() + ": no pod_nodes, so the oversubscription counts between any two nodes");
+    if (draft.network.oversubscription == 1.0 && draft.network.pod_nodes > 0)
+      notes.push_back(given.path() + ".pod_nodes makes no difference without oversubscription");
+    given.finish();
+  } else if (needed && draft.usual != nullptr) {
+    notes.push_back(reader.path() + ".inter_node = " + describe(draft.network) + " (" + source_of(draft.group.device, "node") + ")");
   }
-  if (draft.group.nodes > 1 && draft.network.bandwidth.count() <= 0)
+  if (needed && draft.network.bandwidth.count() <= 0)
     reader.fail("inter_node", "nothing", "inter_node: {bandwidth: …} of one NIC, since the device has no usual node");
 }
 
@@ -217,7 +236,7 @@ void check_nesting(base::Reader& reader, const std::vector<FabricLevel>& levels,
 void build_full_form(base::Reader& reader, GroupDraft& draft, std::vector<std::string>& notes) {
   for (std::string_view key : {"intra_node", "inter_node"})
     if (reader.has(key)) reader.fail(key, "fabric and " + std::string(key), "either fabric or intra_node/inter_node");
-  if (draft.usual != nullptr) draft.network = draft.usual->network;
+  draft.network = usual_network(draft);
   std::vector<LevelSpec> specs;
   reader.each("fabric", true, [&](base::Reader& level) { specs.push_back(read_level(level, notes)); });
   if (!reader.sink().ok()) return;

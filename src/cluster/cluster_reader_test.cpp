@@ -52,10 +52,20 @@ TEST(ShortForm, SharedNic) {
   EXPECT_EQ(levels[0].span, 4);
   EXPECT_EQ(levels[0].kind, FabricKind::nvlink_mesh);
   EXPECT_DOUBLE_EQ(levels[0].per_peer.count(), 33.3e9);
+  EXPECT_DOUBLE_EQ(levels[0].bandwidth.count(), 99.9e9);  // four of the eight: three peers each
   EXPECT_EQ(levels[1].span, 32);
   EXPECT_DOUBLE_EQ(levels[1].bandwidth.count(), 3.125e9);
   EXPECT_DOUBLE_EQ(levels[1].bandwidth_alone.count(), 12.5e9);
   EXPECT_DOUBLE_EQ(levels[1].latency.count(), 5e-6);
+}
+
+// Half of a DGX H100: four GPUs with four of the eight NICs.
+TEST(ShortForm, SmallerNodeHasFewerNics) {
+  const Cluster c = loaded("{nodes: 2, devices_per_node: 4, device: h100-sxm-80gb}");
+  EXPECT_DOUBLE_EQ(c.levels()[1].bandwidth.count(), 50e9);
+  const Cluster named = loaded("{nodes: 2, device: h100-sxm-80gb, inter_node: {bandwidth: 200Gb/s}}");
+  EXPECT_DOUBLE_EQ(named.levels()[1].bandwidth.count(), 25e9);
+  EXPECT_THAT(named.notes, testing::Contains(HasSubstr("8 NICs of 25 GB/s a node")));
 }
 
 TEST(ShortForm, OneNodeHasNoNetwork) {
@@ -78,6 +88,11 @@ TEST(ShortForm, PcieTreeSharesTheUplink) {
   // Four cards hang on one switch; two as well.
   EXPECT_EQ(loaded("{nodes: 1, devices_per_node: 4, device: titan-rtx}").levels().size(), 1u);
   EXPECT_EQ(loaded("{nodes: 1, devices_per_node: 2, device: titan-rtx}").levels()[0].span, 2);
+  // Six cards: three a switch, so three share the uplink.
+  const auto six = loaded("{nodes: 1, devices_per_node: 6, device: titan-rtx}").levels();
+  ASSERT_EQ(six.size(), 2u);
+  EXPECT_EQ(six[0].span, 3);
+  EXPECT_DOUBLE_EQ(six[1].bandwidth.count(), 5.25e9);
 }
 
 // Trays of 4 in racks of 72: 18 trays need no network; 72 trays are 4 racks, joined by one 400 Gb/s NIC a GPU.

@@ -43,9 +43,21 @@ FabricLevel resolve(const LevelSpec& spec, std::int64_t span, std::int64_t below
   } else {
     level.bandwidth = level.bandwidth_alone = spec.link;
   }
+  if (level.per_peer.count() > 0) {  // direct links: a small domain has only those between its devices
+    const BytesPerSecond links = level.per_peer * static_cast<double>(span - 1);
+    level.bandwidth = std::min(level.bandwidth, links);
+    level.bandwidth_alone = std::min(level.bandwidth_alone, links);
+  }
   level.bandwidth = level.bandwidth / spec.oversubscription;
   level.bandwidth_alone = std::max(level.bandwidth, spec.alone.count() > 0 ? spec.alone : level.bandwidth_alone);
   return level;
+}
+
+/// An inner domain of at most `wanted` devices in a node of `node`: equal parts if possible (6 cards under switches of 4: 3 + 3).
+std::int64_t fit_into_node(std::int64_t wanted, std::int64_t node) {
+  if (wanted >= node) return node;
+  const std::int64_t parts = (node + wanted - 1) / wanted;
+  return node % wanted == 0 ? wanted : node % parts == 0 ? node / parts : 0;
 }
 
 }  // namespace
@@ -125,8 +137,8 @@ std::vector<FabricLevel> resolve_node_levels(const std::vector<LevelSpec>& specs
     const bool outermost = i + 1 == specs.size();
     const std::int64_t wanted = specs[i].span.kind == Span::Kind::devices ? specs[i].span.devices : devices_per_node;
     if (outermost && below == devices_per_node) break;  // the node ended below this level
-    const std::int64_t span = outermost ? devices_per_node : std::min(wanted, devices_per_node);
-    if (span <= below || span % below != 0 || devices_per_node % span != 0) continue;
+    const std::int64_t span = outermost ? devices_per_node : fit_into_node(wanted, devices_per_node);
+    if (span <= below || span % below != 0) continue;
     levels.push_back(resolve(specs[i], span, below, link));
     below = span;
     link = levels.back().bandwidth_alone;

@@ -36,8 +36,8 @@ struct LevelSpec {
 LevelSpec read_level(base::Reader& reader, std::vector<std::string>& notes);
 std::vector<LinkChange> read_trace(base::Reader& reader);
 
-/// Spans and bandwidths for a node of `devices_per_node` in a cluster of `total` devices. Inner levels that do not fit into
-/// the node (span not below it, or not a divisor of the next) are left out.
+/// Spans and bandwidths for a node of `devices_per_node`. Inner levels shrink to equal parts of the node; those that do not fit
+/// at all are left out.
 std::vector<FabricLevel> resolve_node_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node);
 /// As written: every level stays; the caller checks nesting.
 std::vector<FabricLevel> resolve_all_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node, std::int64_t total);
