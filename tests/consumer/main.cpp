@@ -6,7 +6,8 @@
 
 int main() {
   const auto model = espalier::load_model(
-      R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12})", "inline");
+      R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12})",
+      "inline");
   if (!model) {
     std::cerr << model.error().message() << "\n";
     return 1;
