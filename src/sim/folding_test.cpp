@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "sim/engine.h"
 #include "sim/simulator.h"
 #include "sim/testing.h"
 
@@ -110,6 +111,46 @@ TEST(Folding, ChangesNothing) {
       RC_ASSERT(folded.ranks[static_cast<std::size_t>(rank.stage)].represents == devices);
       RC_ASSERT(rank.device == static_cast<std::int64_t>(r));
       RC_ASSERT(same(a->ranks[static_cast<std::size_t>(rank.stage)], b->ranks[r]));
+    }
+  }));
+}
+
+/// Latest end of what instruction i waits for, streams and transfers included, read off the spans.
+std::int64_t earliest_start(const Program& program, const std::vector<Span>& spans, const RankProgram& rank, std::int32_t i) {
+  const auto at = [&](std::int32_t k) -> const Instruction& { return program.instructions[static_cast<std::size_t>(k)]; };
+  const auto end = [&](std::int32_t k) { return k < 0 ? 0 : spans[static_cast<std::size_t>(k)].end_ns; };
+  std::int64_t start = std::max(end(at(i).wait0), end(at(i).wait1));
+  for (std::int32_t k = i - 1; k >= rank.begin; --k) {
+    if (at(k).stream != at(i).stream) continue;
+    start = std::max(start, end(k));
+    break;
+  }
+  return start;
+}
+
+TEST(Simulation, EveryInstructionStartsWhenItMay) {
+  EXPECT_TRUE(rc::check("start = latest of stream, waits and transfer; never shorter than stand-alone", [] {
+    Case c = any_case();
+    if (1.0 / c.timing.compute_slowdown + 1.0 / c.timing.communication_slowdown < 1.0) c.timing.compute_slowdown = 1.0;
+    const bool independent = c.timing.compute_slowdown == 1.0 && c.timing.communication_slowdown == 1.0;
+    const Program program = lower(c.plan, c.model, true);
+    const Simulation s = Simulator().run(program, c.timing, {true}).value();
+    Durations alone;
+    alone.fill(program, c.timing);
+    for (const RankProgram& rank : program.ranks) {
+      for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+        const Instruction& x = program.instructions[static_cast<std::size_t>(i)];
+        const Span& span = s.spans[static_cast<std::size_t>(i)];
+        const std::int64_t start = earliest_start(program, s.spans, rank, i);
+        if (x.kind == InstructionKind::recv) {
+          RC_ASSERT(span.end_ns == std::max(start, s.spans[static_cast<std::size_t>(x.match)].end_ns));
+          continue;
+        }
+        RC_ASSERT(span.start_ns == start);
+        const std::int64_t took = span.end_ns - span.start_ns, length = alone.of(x, rank.stage);
+        RC_ASSERT(took >= length);
+        RC_ASSERT(took == length || (!independent && (x.stream == Stream::compute || x.stream == Stream::data)));
+      }
     }
   }));
 }
