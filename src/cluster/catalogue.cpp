@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The catalogue: read from the embedded text, checked as strictly as a user's file, sorted by name.
 #include "cluster/catalogue.h"
 
 #include <algorithm>

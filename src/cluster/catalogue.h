@@ -27,7 +27,7 @@ struct NetworkSpec {
   std::string name;
   FabricKind kind = FabricKind::fat_tree;
   std::int64_t nics = 1;
-  BytesPerSecond bandwidth;       ///< of one NIC, per direction
+  BytesPerSecond bandwidth;  ///< of one NIC, per direction
   Seconds latency;
   double efficiency = 0.85;
   double oversubscription = 1.0;  ///< applies above a pod, or everywhere if pod_nodes = 0

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The shipped catalogue: names, sources, plausible figures.
 #include "cluster/catalogue.h"
 
 #include <gmock/gmock.h>
@@ -26,9 +27,26 @@ TEST(Catalogue, H100) {
 }
 
 TEST(Catalogue, HoldsTheNamesUsersRelyOn) {
-  for (const char* name : {"v100-sxm-16gb", "v100-sxm-32gb", "a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-80gb", "h100-sxm-80gb",
-                           "h100-pcie-80gb", "h200-sxm", "gh200", "h20-sxm", "b200-sxm", "gb200-nvl72", "l4", "a10g", "l40s",
-                           "rtx-4090", "titan-rtx", "mi300x", "ascend-910b", "cpu-core"})
+  for (const char* name : {"v100-sxm-16gb",
+                           "v100-sxm-32gb",
+                           "a100-sxm-40gb",
+                           "a100-sxm-80gb",
+                           "a100-pcie-80gb",
+                           "h100-sxm-80gb",
+                           "h100-pcie-80gb",
+                           "h200-sxm",
+                           "gh200",
+                           "h20-sxm",
+                           "b200-sxm",
+                           "gb200-nvl72",
+                           "l4",
+                           "a10g",
+                           "l40s",
+                           "rtx-4090",
+                           "titan-rtx",
+                           "mi300x",
+                           "ascend-910b",
+                           "cpu-core"})
     EXPECT_NE(find_device(name), nullptr) << name;
   EXPECT_EQ(find_device("h100"), nullptr);
   const auto by_name = [](const DeviceKind& a, const DeviceKind& b) { return a.name < b.name; };
@@ -43,7 +61,8 @@ TEST(Catalogue, EveryFigureHasASource) {
       sourced.insert(field);
     }
     for (std::string_view field : kSourcedFields) EXPECT_TRUE(sourced.count(std::string(field))) << device.name << " " << field;
-    const auto efficiency = std::find_if(device.sources.begin(), device.sources.end(), [](const auto& s) { return s.first == "efficiency"; });
+    const auto efficiency =
+        std::find_if(device.sources.begin(), device.sources.end(), [](const auto& s) { return s.first == "efficiency"; });
     EXPECT_THAT(efficiency->second, testing::StartsWith("prior"));
   }
   for (const FabricTemplate& fabric : catalogue().fabrics) EXPECT_GE(fabric.source.size(), 10u) << fabric.name;
@@ -55,9 +74,15 @@ TEST(Catalogue, FiguresAreOfAPlausibleSize) {
     EXPECT_GT(d.peak_of(Precision::fp32).count(), 0.0);
     EXPECT_TRUE(d.peak_of(Precision::fp16).count() > 0 || d.peak_of(Precision::bf16).count() > 0);
     // A precision half as wide is at least as fast.
-    if (d.peak_of(Precision::fp16).count() > 0) { EXPECT_GE(d.peak_of(Precision::fp16), d.peak_of(Precision::fp32)); }
-    if (d.peak_of(Precision::fp8).count() > 0) { EXPECT_GE(d.peak_of(Precision::fp8), d.peak_of(Precision::bf16)); }
-    if (d.peak_of(Precision::tf32).count() > 0) { EXPECT_GE(d.peak_of(Precision::tf32), d.peak_of(Precision::fp32)); }
+    if (d.peak_of(Precision::fp16).count() > 0) {
+      EXPECT_GE(d.peak_of(Precision::fp16), d.peak_of(Precision::fp32));
+    }
+    if (d.peak_of(Precision::fp8).count() > 0) {
+      EXPECT_GE(d.peak_of(Precision::fp8), d.peak_of(Precision::bf16));
+    }
+    if (d.peak_of(Precision::tf32).count() > 0) {
+      EXPECT_GE(d.peak_of(Precision::tf32), d.peak_of(Precision::fp32));
+    }
     EXPECT_GT(d.context_reserve, MiB(256));
     EXPECT_LT(d.context_reserve.count(), d.memory.count() / 7);
     const UsualNode* node = catalogue().usual_node(d.name);

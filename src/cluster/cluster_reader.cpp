@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cluster files. read_cluster is the table of contents; each form has one builder; defaults leave a note.
 #include "cluster/cluster_reader.h"
 
 #include <algorithm>
@@ -45,7 +46,8 @@ std::string nearest_device(std::string_view name) {
 
 const DeviceKind* catalogued(base::Reader& reader, std::string_view key, const std::string& name) {
   const DeviceKind* found = find_device(name);
-  if (found == nullptr) reader.fail(key, "'" + name + "'", "a device of the catalogue: " + join(device_names()), nearest_device(name));
+  if (found == nullptr)
+    reader.fail(key, "'" + name + "'", "a device of the catalogue: " + join(device_names()), nearest_device(name));
   return found;
 }
 
@@ -93,7 +95,8 @@ void read_size(base::Reader& reader, GroupDraft& draft, std::vector<std::string>
         std::clamp<std::int64_t>(reader.required_int("devices_per_node", 1, kMaxDevicesPerNode), 1, kMaxDevicesPerNode);
   }
   if (draft.devices() > kMaxDevices)
-    reader.fail("nodes", std::to_string(draft.devices()) + " devices", "at most " + std::to_string(kMaxDevices) + " devices in all");
+    reader.fail("nodes", std::to_string(draft.devices()) + " devices",
+                "at most " + std::to_string(kMaxDevices) + " devices in all");
 }
 
 const FabricTemplate* named_fabric(base::Reader& reader, std::string_view key, const std::string& name) {
@@ -122,7 +125,10 @@ void override_intra(base::Reader r, FabricTemplate& fabric, std::vector<std::str
     spec.link = BytesPerSecond(read_bandwidth(r, "bandwidth", 0.0));
     spec.uplink = spec.alone = {};
     if (spec.link.count() <= 0) r.fail("bandwidth", "nothing", "the bandwidth of one device inside the node, e.g. 300GB/s");
-    if (fabric.levels.empty()) spec.level.latency = Seconds(5e-6), notes.push_back(r.path() + ": latency 5 us, efficiency 0.8 unless given");
+    if (fabric.levels.empty()) {
+      spec.level.latency = Seconds(5e-6);
+      notes.push_back(r.path() + ": latency 5 us, efficiency 0.8 unless given (default)");
+    }
     fabric.levels = {spec};
     fabric.domain.reset();
   } else if (r.has("kind")) {
@@ -188,7 +194,8 @@ void read_network_of(base::Reader& reader, GroupDraft& draft, std::vector<std::s
       notes.push_back(given.path() + ".pod_nodes makes no difference without oversubscription");
     given.finish();
   } else if (needed && draft.usual != nullptr) {
-    notes.push_back(reader.path() + ".inter_node = " + describe(draft.network) + " (" + source_of(draft.group.device, "node") + ")");
+    notes.push_back(reader.path() + ".inter_node = " + describe(draft.network) + " (" + source_of(draft.group.device, "node") +
+                    ")");
   }
   if (needed && draft.network.bandwidth.count() <= 0)
     reader.fail("inter_node", "nothing", "inter_node: {bandwidth: …} of one NIC, since the device has no usual node");
@@ -215,7 +222,8 @@ void build_short_form(base::Reader& reader, GroupDraft& draft, std::vector<std::
   group.inter.insert(group.inter.end(), network.begin(), network.end());
 }
 
-void check_nesting(base::Reader& reader, const std::vector<FabricLevel>& levels, std::int64_t devices_per_node, std::int64_t total) {
+void check_nesting(base::Reader& reader, const std::vector<FabricLevel>& levels, std::int64_t devices_per_node,
+                   std::int64_t total) {
   std::int64_t below = 1;
   bool node_boundary = devices_per_node == 1;
   for (const FabricLevel& level : levels) {
@@ -226,7 +234,8 @@ void check_nesting(base::Reader& reader, const std::vector<FabricLevel>& levels,
     below = std::max(below, level.span);
   }
   if (!node_boundary)
-    reader.fail("fabric", "no level that ends at the node", "a level with span: " + std::to_string(devices_per_node) + " (or span: node)");
+    reader.fail("fabric", "no level that ends at the node",
+                "a level with span: " + std::to_string(devices_per_node) + " (or span: node)");
   if (below < total)
     reader.fail("fabric", "an outermost span of " + std::to_string(below),
                 "at least " + std::to_string(total) + " devices (or span: cluster)");
@@ -248,8 +257,10 @@ void build_full_form(base::Reader& reader, GroupDraft& draft, std::vector<std::s
   const auto levels = resolve_all_levels(specs, group.devices_per_node, draft.devices());
   check_nesting(reader, levels, group.devices_per_node, draft.devices());
   for (const FabricLevel& level : levels) {
-    if (level.span <= group.devices_per_node) group.intra.push_back(level);
-    else if (group.nodes > 1) group.inter.push_back(level);
+    if (level.span <= group.devices_per_node)
+      group.intra.push_back(level);
+    else if (group.nodes > 1)
+      group.inter.push_back(level);
   }
 }
 
@@ -258,8 +269,10 @@ GroupDraft read_group(base::Reader& reader, std::vector<std::string>& notes) {
   draft.group.device = read_device(reader, draft);
   read_size(reader, draft, notes);
   if (!reader.sink().ok()) return draft;
-  if (reader.has("fabric")) build_full_form(reader, draft, notes);
-  else build_short_form(reader, draft, notes);
+  if (reader.has("fabric"))
+    build_full_form(reader, draft, notes);
+  else
+    build_short_form(reader, draft, notes);
   if (draft.group.device.efficiency.measured_overlap)
     notes.push_back(reader.path() + ".device: overlap factors are taken as measured; they may make overlapping worse than not");
   return draft;
@@ -281,8 +294,10 @@ FabricLevel read_inter_group(base::Reader& reader, const std::vector<GroupDraft>
                          static_cast<double>(draft.group.devices_per_node) / network.oversubscription;
     if (least == 0 || share < least) least = share, slowest = network;
   }
-  if (given) child.finish();
-  else notes.push_back(reader.path() + ".inter_group = the slowest of the groups' networks (default)");
+  if (given)
+    child.finish();
+  else
+    notes.push_back(reader.path() + ".inter_group = the slowest of the groups' networks (default)");
   if (least <= 0 && reader.sink().ok())
     reader.fail("inter_group", "nothing", "inter_group: {bandwidth: …}, since a group has no usual network");
   FabricLevel level;
@@ -339,7 +354,8 @@ void read_memory_limit(base::Reader& reader, Cluster& cluster) {
   cluster.memory_limit = Bytes(limit);
   for (const NodeGroup& group : cluster.groups)
     if (group.device.memory - group.device.context_reserve < *cluster.memory_limit)
-      cluster.notes.push_back(reader.path() + ".memory_limit is above what " + group.device.name + " has to give; the device decides");
+      cluster.notes.push_back(reader.path() + ".memory_limit is above what " + group.device.name +
+                              " has to give; the device decides");
 }
 
 }  // namespace
@@ -348,8 +364,10 @@ void read_memory_limit(base::Reader& reader, Cluster& cluster) {
 Cluster read_cluster(base::Reader& reader) {
   Cluster result;
   result.name = reader.optional_string("name", "");
-  if (reader.has("groups")) cluster::read_groups(reader, result);
-  else cluster::read_single(reader, result);
+  if (reader.has("groups"))
+    cluster::read_groups(reader, result);
+  else
+    cluster::read_single(reader, result);
   cluster::read_memory_limit(reader, result);
   reader.finish();
   return result;
@@ -361,7 +379,8 @@ Result<Cluster> load_cluster(std::string_view text, const std::string& where) {
   const base::Node& root = document->root;
   if (root.kind != base::NodeKind::mapping)
     return Error{ErrorKind::bad_input, where + ":" + std::to_string(root.line) + ":" + std::to_string(root.column),
-                 std::string(base::to_string(root.kind)), "a mapping with nodes, devices_per_node and device, or with groups", ""};
+                 std::string(base::to_string(root.kind)), "a mapping with nodes, devices_per_node and device, or with groups",
+                 ""};
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(document.value(), sink);
   Cluster result = read_cluster(reader);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Cluster files: each form counted by hand, errors with place and hint, the shipped examples.
 #include "cluster/cluster_reader.h"
 
 #include <gmock/gmock.h>
@@ -113,8 +114,8 @@ TEST(ShortForm, Nvl72SpansNodes) {
 
 // 128 nodes in pods of 32, 2:1 above: 25 GB/s a GPU in a pod (256 GPUs), 12.5 above, one NIC (25) for a GPU that talks alone.
 TEST(ShortForm, FatTreeWithOversubscription) {
-  const Cluster c = loaded(
-      "{nodes: 128, device: a100-sxm-80gb, inter_node: {kind: fat_tree, oversubscription: 2, pod_nodes: 32}}");
+  const Cluster c =
+      loaded("{nodes: 128, device: a100-sxm-80gb, inter_node: {kind: fat_tree, oversubscription: 2, pod_nodes: 32}}");
   const auto levels = c.levels();
   ASSERT_EQ(levels.size(), 3u);
   EXPECT_EQ(levels[1].span, 256);
@@ -132,7 +133,8 @@ TEST(ShortForm, FatTreeWithOversubscription) {
 }
 
 TEST(ShortForm, IntraNodeOverrides) {
-  const Cluster slow = loaded("{nodes: 1, device: a100-sxm-80gb, intra_node: {kind: pcie_tree, bandwidth: 24GB/s, latency: 8us}}");
+  const Cluster slow =
+      loaded("{nodes: 1, device: a100-sxm-80gb, intra_node: {kind: pcie_tree, bandwidth: 24GB/s, latency: 8us}}");
   ASSERT_EQ(slow.levels().size(), 1u);
   EXPECT_EQ(slow.levels()[0].kind, FabricKind::pcie_tree);
   EXPECT_DOUBLE_EQ(slow.levels()[0].bandwidth.count(), 24e9);
@@ -241,7 +243,8 @@ TEST(Errors, ValuesOutOfRange) {
   failure("{nodes: 2, device: h100-sxm-80gb, inter_node: {oversubscription: 0.5}}");
   failure("{nodes: 2, device: h100-sxm-80gb, inter_node: {efficiency: 1.5}}");
   failure("{nodes: 1, device: {base: h100-sxm-80gb, memory: 1GiB}}");
-  failure("{nodes: 1, device: {base: h100-sxm-80gb, efficiency: {overlap_compute_slowdown: 4, overlap_communication_slowdown: 4}}}");
+  failure(
+      "{nodes: 1, device: {base: h100-sxm-80gb, efficiency: {overlap_compute_slowdown: 4, overlap_communication_slowdown: 4}}}");
   failure("{groups: []}");
   failure("{groups: 3}");
   failure("{nodes: {}, device: []}");
@@ -253,8 +256,9 @@ TEST(Errors, FullFormMustNest) {
   EXPECT_THAT(failure(head + "[{span: 16, bandwidth: 1GB/s}]}"), HasSubstr("node"));
   EXPECT_THAT(failure(head + "[{span: 8, bandwidth: 1GB/s}, {span: 12, bandwidth: 1GB/s}]}"), HasSubstr("multiple"));
   EXPECT_THAT(failure(head + "[{span: node}, {span: cluster, bandwidth: 1GB/s}]}"), HasSubstr("bandwidth"));
-  EXPECT_THAT(failure(head + "[{span: node, bandwidth: 1GB/s}, {span: cluster, bandwidth: 1GB/s}], inter_node: {bandwidth: 1GB/s}}"),
-              HasSubstr("either"));
+  EXPECT_THAT(
+      failure(head + "[{span: node, bandwidth: 1GB/s}, {span: cluster, bandwidth: 1GB/s}], inter_node: {bandwidth: 1GB/s}}"),
+      HasSubstr("either"));
   failure(head + "[]}");
 }
 

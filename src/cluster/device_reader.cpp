@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Devices: reading and overriding. A figure that a cluster file replaces loses the catalogue's source.
 #include "cluster/device_reader.h"
 
 #include <algorithm>

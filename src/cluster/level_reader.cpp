@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Levels of a fabric: reading, and the arithmetic that turns links, uplinks and spans into bandwidth per device.
 #include "cluster/level_reader.h"
 
 #include <algorithm>
@@ -95,11 +96,14 @@ std::vector<LinkChange> read_trace(base::Reader& reader) {
     change.at = Seconds(point.optional_duration("at", 0.0));
     change.bandwidth_factor = point.optional_real("bandwidth_factor", 1e-6, 1e3, 1.0);
     change.latency_factor = point.optional_real("latency_factor", 0.0, 1e6, 1.0);
-    if (!point.has("at")) point.fail("at", "nothing", "when the change begins, e.g. 10s");
+    if (!point.has("at"))
+      point.fail("at", "nothing", "when the change begins, e.g. 10s");
     else if (!trace.empty() && change.at <= trace.back().at)
       point.fail("at", format("%g s", change.at.count()), "a time after the point before");
-    if (trace.size() >= kMaxTracePoints) point.fail("at", "more than 100000 points", "a shorter trace");
-    else trace.push_back(change);
+    if (trace.size() >= kMaxTracePoints)
+      point.fail("at", "more than 100000 points", "a shorter trace");
+    else
+      trace.push_back(change);
     point.finish();
   });
   return trace;

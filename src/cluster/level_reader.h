@@ -40,7 +40,8 @@ std::vector<LinkChange> read_trace(base::Reader& reader);
 /// at all are left out.
 std::vector<FabricLevel> resolve_node_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node);
 /// As written: every level stays; the caller checks nesting.
-std::vector<FabricLevel> resolve_all_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node, std::int64_t total);
+std::vector<FabricLevel> resolve_all_levels(const std::vector<LevelSpec>& specs, std::int64_t devices_per_node,
+                                            std::int64_t total);
 
 /// "450 GB/s", "5 us": figures for notes.
 std::string format_bandwidth(BytesPerSecond bandwidth);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Levels between nodes: NICs shared by the devices of a node, pods, oversubscription.
 #include "cluster/network.h"
 
 #include <algorithm>
@@ -11,9 +12,12 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value
 std::string level_name(const NetworkSpec& network, std::string_view suffix) {
   std::string name = network.name;
   if (name.empty()) {
-    if (network.kind == FabricKind::rail_optimized) name = "rails";
-    else if (network.kind == FabricKind::fat_tree) name = "fat tree";
-    else name = to_string(network.kind);
+    if (network.kind == FabricKind::rail_optimized)
+      name = "rails";
+    else if (network.kind == FabricKind::fat_tree)
+      name = "fat tree";
+    else
+      name = to_string(network.kind);
   }
   return name + std::string(suffix);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Counting group members per domain; the cases are derived in topology.h.
 #include "cluster/topology.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Groups placed by hand on small fabrics, and the closed forms against the counted definition.
 #include "cluster/topology.h"
 
 #include <gtest/gtest.h>
