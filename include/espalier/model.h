@@ -64,7 +64,8 @@ struct Operator {
   std::int32_t v_dim = 0;        ///< features per head of V
   std::int64_t window = 0;       ///< sliding or shifted window in tokens; 0 = whole sequence
   bool causal = false;           ///< half of the score matrix is needed
-  bool cross = false;            ///< keys and values come from the encoder stream (T5 cross-attention)
+  bool cross = false;            ///< keys and values come from the encoder stream (T5 cross-attention); on a linear: it works on
+                                 ///< the encoder's tokens (the key/value projection of cross-attention)
   bool score_dropout = false;    ///< attention probabilities are dropped out (GPT-2, BERT, T5 …): one mask byte a score
   // MoE only
   std::int32_t experts = 0;      ///< routed experts of this layer
@@ -163,7 +164,8 @@ struct DecoderShape {
   std::int32_t experts = 0, top_k = 0;
   bool encoder_only = false;  ///< BERT-like: not causal
 };
-/// Builds the model that the dimensions describe; every value must be positive (Error otherwise).
+/// Builds the model that the dimensions describe; every value must be positive (Error otherwise), but kv_heads = 0 means `heads`,
+/// head_dim = 0 means hidden / heads, and experts, top_k and (without learned positions) max_positions may be 0.
 Result<Model> make_decoder(const DecoderShape& shape, const std::string& name);
 
 }  // namespace espalier

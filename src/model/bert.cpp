@@ -77,8 +77,8 @@ void read_bert(Fields& f, Model& model) {
   b.layers = f.integer({"num_hidden_layers"}, SizeLimits::layers);
   b.ffn = f.integer({"intermediate_size"}, SizeLimits::width);
   b.vocabulary = f.integer({"vocab_size"}, SizeLimits::vocabulary);
-  b.positions = f.integer_or({"max_position_embeddings"}, SizeLimits::tokens, 512, "default of the family");
-  b.types = f.integer_or({"type_vocab_size"}, SizeLimits::vocabulary, 2, "default of the family");
+  b.positions = f.integer_or({"max_position_embeddings"}, SizeLimits::tokens, 512);
+  b.types = f.integer_or({"type_vocab_size"}, SizeLimits::vocabulary, 2);
   b.tied = f.flag("tie_word_embeddings", true);
   b.hidden_dropout = f.positive_rate({"hidden_dropout_prob"}, 0.1);
   b.next_sentence = wants_next_sentence(f);
@@ -90,8 +90,8 @@ void read_bert(Fields& f, Model& model) {
   a.qkv_bias = a.out_bias = true;
   a.causal = f.reader().optional_bool("is_decoder", false);
   a.score_dropout = f.positive_rate({"attention_probs_dropout_prob"}, 0.1);
-  f.reader().ignore({"hidden_act", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
-                     "pooler_size_per_head", "pooler_type", "directionality"});
+  f.reader().ignore({"hidden_act", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
+                     "pooler_type", "directionality"});
   if (f.reader().optional_bool("add_cross_attention", false)) {
     f.fail("add_cross_attention", "true", "an encoder without cross-attention", "encoder-decoder models: use the t5 family");
   }

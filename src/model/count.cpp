@@ -75,8 +75,7 @@ std::int64_t tokens_per_sample(const LayerKind& kind, const Sequence& sequence) 
 
 std::int64_t boundary_elements(const LayerKind& kind, const Sequence& sequence, std::int64_t encoder_hidden) {
   if (kind.role == LayerRole::head) return 0;
-  const std::int64_t tokens =
-      kind.stream == TokenStream::fixed ? kind.boundary_tokens_fixed : tokens_per_sample(kind, sequence);
+  const std::int64_t tokens = kind.stream == TokenStream::fixed ? kind.boundary_tokens_fixed : tokens_per_sample(kind, sequence);
   return kind.hidden * tokens + (kind.passes_encoder_output ? encoder_hidden * sequence.encoder : 0);
 }
 

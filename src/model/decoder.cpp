@@ -12,15 +12,22 @@ namespace {
 using namespace model;
 
 Error bad_shape(const std::string& name, const std::string& field, std::int64_t value, std::string expected) {
-  return {ErrorKind::bad_input, name, field + " = " + std::to_string(value), std::move(expected), "dimensions of the measured model"};
+  return {ErrorKind::bad_input, name, field + " = " + std::to_string(value), std::move(expected), ""};
 }
 
 Status check_ranges(const DecoderShape& s, const std::string& name) {
-  const struct { const char* field; std::int64_t value, low, high; } ranges[] = {
-      {"layers", s.layers, 1, SizeLimits::layers},       {"hidden", s.hidden, 1, SizeLimits::width},
-      {"ffn", s.ffn, 1, SizeLimits::width},              {"heads", s.heads, 1, SizeLimits::heads},
-      {"kv_heads", s.kv_heads, 0, SizeLimits::heads},    {"vocabulary", s.vocabulary, 1, SizeLimits::vocabulary},
-      {"head_dim", s.head_dim, 0, SizeLimits::head_dim}, {"experts", s.experts, 0, SizeLimits::experts},
+  const struct {
+    const char* field;
+    std::int64_t value, low, high;
+  } ranges[] = {
+      {"layers", s.layers, 1, SizeLimits::layers},
+      {"hidden", s.hidden, 1, SizeLimits::width},
+      {"ffn", s.ffn, 1, SizeLimits::width},
+      {"heads", s.heads, 1, SizeLimits::heads},
+      {"kv_heads", s.kv_heads, 0, SizeLimits::heads},
+      {"vocabulary", s.vocabulary, 1, SizeLimits::vocabulary},
+      {"head_dim", s.head_dim, 0, SizeLimits::head_dim},
+      {"experts", s.experts, 0, SizeLimits::experts},
       {"top_k", s.top_k, s.experts > 0 ? 1 : 0, s.experts > 0 ? s.experts : SizeLimits::experts},
       {"max_positions", s.max_positions, s.learned_positions ? 1 : 0, SizeLimits::tokens},
   };
@@ -29,8 +36,12 @@ Status check_ranges(const DecoderShape& s, const std::string& name) {
       return bad_shape(name, r.field, r.value, "a value from " + std::to_string(r.low) + " to " + std::to_string(r.high));
     }
   }
-  if (s.kv_heads > 0 && s.heads % s.kv_heads != 0) return bad_shape(name, "kv_heads", s.kv_heads, "a divisor of heads = " + std::to_string(s.heads));
-  if (s.head_dim == 0 && s.hidden % s.heads != 0) return bad_shape(name, "heads", s.heads, "a divisor of hidden = " + std::to_string(s.hidden));
+  if (s.kv_heads > 0 && s.heads % s.kv_heads != 0) {
+    return bad_shape(name, "kv_heads", s.kv_heads, "a divisor of heads = " + std::to_string(s.heads));
+  }
+  if (s.head_dim == 0 && s.hidden % s.heads != 0) {
+    return bad_shape(name, "heads", s.heads, "a divisor of hidden = " + std::to_string(s.hidden));
+  }
   return {};
 }
 

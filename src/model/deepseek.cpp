@@ -3,11 +3,12 @@
 //
 //   MLA: q = q_b(norm(q_a(x)))  or q(x) without q_lora_rank;  c, k_rope = kv_a(x);  k_nope, v = kv_b(norm(c))
 //        q_a [h, r_q], q_b [r_q, H(n + p)], kv_a [h, r_kv + p], kv_b [r_kv, H(n + v)], out [H·v, h]
-//        n qk_nope_head_dim, p qk_rope_head_dim, v v_head_dim; every head has its own keys after kv_b (num_key_value_heads is void)
+//        n qk_nope_head_dim, p qk_rope_head_dim, v v_head_dim; after kv_b every head has its own keys (num_key_value_heads void)
 //   Under tensor parallelism q_a and kv_a are replicated, q_b and kv_b split by heads.
 //   Layer i is a mixture of experts iff i ≥ first_k_dense_replace and i mod moe_layer_freq = 0.
-//   The router's correction bias is set by a rule, not by gradients: no parameter here. Multi-token-prediction modules are counted
-//   apart: each has two norms, a projection 2h → h, one MoE block and a final norm; embedding and head are the main model's.
+//   The router's correction bias is set by a rule, not by gradients: no parameter here. Multi-token-prediction modules are
+//   counted apart: each has two norms, a projection 2h → h, one MoE block and a final norm; embedding and head are the main
+//   model's.
 #include <string>
 
 #include "model/family.h"
@@ -76,10 +77,10 @@ Latent read_latent(Fields& f, std::int64_t hidden) {
   a.hidden = hidden;
   a.heads = f.integer({"num_attention_heads"}, SizeLimits::heads);
   a.q_rank = f.integer_nullable({"q_lora_rank"}, SizeLimits::width, 1536, 0, "queries are not compressed");
-  a.kv_rank = f.integer_or({"kv_lora_rank"}, SizeLimits::width, 512, "default of the family");
-  a.rope = f.integer_or({"qk_rope_head_dim"}, SizeLimits::head_dim, 64, "default of the family");
-  a.nope = f.integer_or({"qk_nope_head_dim"}, SizeLimits::head_dim, 128, "default of the family");
-  a.value = f.integer_or({"v_head_dim"}, SizeLimits::head_dim, 128, "default of the family");
+  a.kv_rank = f.integer_or({"kv_lora_rank"}, SizeLimits::width, 512);
+  a.rope = f.integer_or({"qk_rope_head_dim"}, SizeLimits::head_dim, 64);
+  a.nope = f.integer_or({"qk_nope_head_dim"}, SizeLimits::head_dim, 128);
+  a.value = f.integer_or({"v_head_dim"}, SizeLimits::head_dim, 128);
   a.bias = f.flag("attention_bias", false);
   a.score_dropout = f.positive_rate({"attention_dropout"}, 0);
   return a;
@@ -88,10 +89,10 @@ Latent read_latent(Fields& f, std::int64_t hidden) {
 ExpertShape read_experts(Fields& f, std::int64_t hidden) {
   ExpertShape e;
   e.hidden = hidden;
-  e.ffn = f.integer_or({"moe_intermediate_size"}, SizeLimits::width, 2048, "default of the family");
-  e.experts = f.integer_or({"n_routed_experts", "num_local_experts"}, SizeLimits::experts, 256, "default of the family");
-  e.top_k = f.integer_or({"num_experts_per_tok"}, SizeLimits::experts, 8, "default of the family");
-  e.shared_ffn = times(e.ffn, f.integer_or({"n_shared_experts"}, 1024, 1, "default of the family", 0));
+  e.ffn = f.integer_or({"moe_intermediate_size"}, SizeLimits::width, 2048);
+  e.experts = f.integer_or({"n_routed_experts", "num_local_experts"}, SizeLimits::experts, 256);
+  e.top_k = f.integer_or({"num_experts_per_tok"}, SizeLimits::experts, 8);
+  e.shared_ffn = times(e.ffn, f.integer_or({"n_shared_experts"}, 1024, 1, kFamilyDefault, 0));
   if (e.top_k > e.experts) f.fail("num_experts_per_tok", e.top_k, "at most n_routed_experts = " + std::to_string(e.experts));
   return e;
 }
@@ -104,14 +105,15 @@ void read_deepseek_v3(Fields& f, Model& model) {
   d.layers = f.integer({"num_hidden_layers"}, SizeLimits::layers);
   d.ffn = f.integer({"intermediate_size"}, SizeLimits::width);
   d.vocabulary = f.integer({"vocab_size"}, SizeLimits::vocabulary);
-  d.dense_layers = f.integer_or({"first_k_dense_replace"}, SizeLimits::layers, 3, "default of the family", 0);
+  d.dense_layers = f.integer_or({"first_k_dense_replace"}, SizeLimits::layers, 3, kFamilyDefault, 0);
   d.moe_every = f.integer_or({"moe_layer_freq"}, SizeLimits::layers, 1, "every layer after the dense ones");
   d.mtp = f.integer_or({"num_nextn_predict_layers"}, SizeLimits::layers, 0, "no multi-token prediction", 0);
   d.tied = f.flag("tie_word_embeddings", false);
   d.attention = read_latent(f, d.hidden);
   d.experts = read_experts(f, d.hidden);
-  f.reader().ignore({"num_key_value_heads", "head_dim", "qk_head_dim", "hidden_act", "n_group", "topk_group", "topk_method", "scoring_func", "norm_topk_prob",
-                     "routed_scaling_factor", "aux_loss_alpha", "seq_aux", "ep_size", "max_position_embeddings"});
+  f.reader().ignore({"num_key_value_heads", "head_dim", "qk_head_dim", "hidden_act", "n_group", "topk_group", "topk_method",
+                     "scoring_func", "norm_topk_prob", "routed_scaling_factor", "aux_loss_alpha", "seq_aux", "ep_size",
+                     "max_position_embeddings"});
   if (!f.ok()) return;
 
   model.vocabulary = d.vocabulary;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reader per model family: from the fields of a config.json to layers. The families that differ only in switches share a reader
-// (llama.cpp, gpt.cpp). Facts about the families come from the configuration and modelling classes of Hugging Face transformers
-// (huggingface/transformers, src/transformers/models/<family>), which define what the keys mean.
+// One reader per model family: from the fields of a config.json to layers. The families that differ only in switches share a
+// file (llama.cpp, gpt.cpp). Facts about the families come from the configuration and modelling classes of Hugging Face
+// transformers (huggingface/transformers, src/transformers/models/<family>), which define what the keys mean.
 #pragma once
 
 #include <string>

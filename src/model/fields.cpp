@@ -10,19 +10,86 @@ namespace {
 
 /// Keys about tokens, generation, training runs and numerics: nothing that a size, a time or a byte depends on. Sorted.
 constexpr std::array kHarmless = std::to_array<std::string_view>({
-    "_attn_implementation", "_espalier_provenance", "_name_or_path", "add_bos_token", "add_eos_token", "architectures", "auto_map",
-    "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "cache_implementation", "chunk_size_feed_forward", "classifier_dropout",
-    "cls_token_id", "decoder_start_token_id", "diversity_penalty", "do_sample", "dtype", "early_stopping", "embd_layer", "eos_token_id",
-    "finetuning_task", "gradient_checkpointing", "id2label", "initializer_factor", "initializer_range", "is_decoder",
-    "is_encoder_decoder", "keys_to_ignore_at_inference", "label2id", "layer_norm_eps", "layer_norm_epsilon", "length_penalty",
-    "masked_softmax_fusion", "max_length", "min_length", "model_type", "name_or_path", "norm_epsilon", "num_beams",
-    "offset_alibi", "original_max_position_embeddings", "output_attentions", "output_hidden_states", "output_past", "output_router_logits",
-    "pad_token_id", "position_embedding_type", "prefix", "pretraining_tp", "problem_type", "rms_norm_eps", "rope_local_base_freq",
-    "rope_parameters", "rope_scaling", "rope_theta", "rotary_emb_base", "router_aux_loss_coef", "scale_attn_weights",
-    "scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "rope_interleave", "seq_length", "skip_bias_add",
-    "skip_bias_add_qkv", "slow_but_exact", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
-    "summary_type", "summary_use_proj", "task_specific_params", "tokenizer_class", "torch_dtype", "torchscript", "transformers_version",
-    "unk_token_id", "use_cache", "use_mrope", "use_return_dict",
+    "_attn_implementation",
+    "_espalier_provenance",
+    "_name_or_path",
+    "add_bos_token",
+    "add_eos_token",
+    "architectures",
+    "auto_map",
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "bos_token_id",
+    "cache_implementation",
+    "chunk_size_feed_forward",
+    "classifier_dropout",
+    "cls_token_id",
+    "decoder_start_token_id",
+    "diversity_penalty",
+    "do_sample",
+    "dtype",
+    "early_stopping",
+    "embd_layer",
+    "eos_token_id",
+    "finetuning_task",
+    "gradient_checkpointing",
+    "id2label",
+    "initializer_factor",
+    "initializer_range",
+    "is_decoder",
+    "is_encoder_decoder",
+    "keys_to_ignore_at_inference",
+    "label2id",
+    "layer_norm_eps",
+    "layer_norm_epsilon",
+    "length_penalty",
+    "masked_softmax_fusion",
+    "max_length",
+    "min_length",
+    "model_type",
+    "name_or_path",
+    "norm_epsilon",
+    "num_beams",
+    "offset_alibi",
+    "original_max_position_embeddings",
+    "output_attentions",
+    "output_hidden_states",
+    "output_past",
+    "output_router_logits",
+    "pad_token_id",
+    "position_embedding_type",
+    "prefix",
+    "pretraining_tp",
+    "problem_type",
+    "rms_norm_eps",
+    "rope_local_base_freq",
+    "rope_parameters",
+    "rope_scaling",
+    "rope_theta",
+    "rotary_emb_base",
+    "router_aux_loss_coef",
+    "scale_attn_weights",
+    "scale_attn_by_inverse_layer_idx",
+    "reorder_and_upcast_attn",
+    "rope_interleave",
+    "seq_length",
+    "skip_bias_add",
+    "skip_bias_add_qkv",
+    "slow_but_exact",
+    "summary_activation",
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "summary_type",
+    "summary_use_proj",
+    "task_specific_params",
+    "tokenizer_class",
+    "torch_dtype",
+    "torchscript",
+    "transformers_version",
+    "unk_token_id",
+    "use_cache",
+    "use_mrope",
+    "use_return_dict",
 });
 
 std::string join(Names names) {
@@ -59,11 +126,11 @@ std::int64_t Fields::integer_or(Names names, std::int64_t high, std::int64_t fal
   return std::clamp(reader_->required_int(key, low, high), low, high);
 }
 
-std::int64_t Fields::integer_nullable(Names names, std::int64_t high, std::int64_t absent, std::int64_t null, std::string_view why,
-                                      std::int64_t low) {
+std::int64_t Fields::integer_nullable(Names names, std::int64_t high, std::int64_t absent, std::int64_t null,
+                                      std::string_view why, std::int64_t low) {
   const auto key = pick(names);
   if (reader_->find(key) == nullptr) {
-    defaulted(key, std::to_string(absent), absent == null ? why : "default of the family");
+    defaulted(key, std::to_string(absent), absent == null ? why : kFamilyDefault);
     return absent;
   }
   return integer_or(names, high, null, why, low);
@@ -128,7 +195,8 @@ void note_unread(const base::Reader& reader, std::vector<ModelNote>& notes) {
   for (const std::string& key : reader.unread()) {
     if (std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end()) continue;
     if (++count > kMost) continue;
-    notes.push_back({ModelNote::Kind::ignored, key.substr(0, kLongest), "not read for this family: no effect on size or cost is known"});
+    notes.push_back(
+        {ModelNote::Kind::ignored, key.substr(0, kLongest), "not read for this family: no effect on size or cost is known"});
   }
   if (count > kMost) {
     notes.push_back({ModelNote::Kind::ignored, "…", "and " + std::to_string(count - kMost) + " more unknown keys"});

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fields of a config.json: one value under one of several names, range-checked, with a note for each value the file did not hold.
 //
-// The format distinguishes absent from null (class default against "derive it"); `integer_or` treats them alike, `integer_nullable`
-// does not. After the first error every getter still returns a value inside its range, so that readers stay straight lists; nothing
-// may be built before `ok()` was asked.
+// The format distinguishes absent from null (class default against "derive it"); `integer_or` treats them alike,
+// `integer_nullable` does not. After the first error every getter still returns a value inside its range, so that readers stay
+// straight lists; nothing may be built before `ok()` was asked.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,19 @@
 
 namespace espalier::model {
 
+inline constexpr std::string_view kFamilyDefault = "default of the family";
+
 using Names = std::initializer_list<std::string_view>;
 
 /// Largest values accepted; far above any published model, far below what could overflow a product.
 struct SizeLimits {
-  static constexpr std::int64_t width = std::int64_t{1} << 24;       ///< hidden sizes, feed-forward widths
+  static constexpr std::int64_t width = std::int64_t{1} << 24;  ///< hidden sizes, feed-forward widths
   static constexpr std::int64_t layers = 4096;
   static constexpr std::int64_t heads = 65536;
   static constexpr std::int64_t head_dim = 65536;
   static constexpr std::int64_t vocabulary = std::int64_t{1} << 24;
   static constexpr std::int64_t experts = 65536;
-  static constexpr std::int64_t tokens = std::int64_t{1} << 31;      ///< positions, windows
+  static constexpr std::int64_t tokens = std::int64_t{1} << 31;  ///< positions, windows
   static constexpr std::int64_t pixels = std::int64_t{1} << 16;
 };
 
@@ -41,7 +43,8 @@ class Fields {
   /// Must be there, under one of the names; null is absent.
   std::int64_t integer(Names names, std::int64_t high, std::int64_t low = 1);
   /// Absent or null: `fallback`, with a note that says `why`.
-  std::int64_t integer_or(Names names, std::int64_t high, std::int64_t fallback, std::string_view why, std::int64_t low = 1);
+  std::int64_t integer_or(Names names, std::int64_t high, std::int64_t fallback, std::string_view why = kFamilyDefault,
+                          std::int64_t low = 1);
   /// Absent: `absent`; null: `null`.
   std::int64_t integer_nullable(Names names, std::int64_t high, std::int64_t absent, std::int64_t null, std::string_view why,
                                 std::int64_t low = 1);
@@ -56,7 +59,7 @@ class Fields {
   /// `key` must divide `whole` (head counts, widths).
   void require_divides(std::string_view divisor_key, std::int64_t divisor, std::string_view whole_key, std::int64_t whole);
   void note(ModelNote::Kind kind, std::string_view key, std::string text);
-  void defaulted(std::string_view key, const std::string& value, std::string_view why = "default of the family");
+  void defaulted(std::string_view key, const std::string& value, std::string_view why = kFamilyDefault);
 
  private:
   /// The first of `names` that is present, else the first name.

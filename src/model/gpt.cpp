@@ -2,8 +2,9 @@
 // Decoders of the GPT kind: LayerNorm with bias, full multi-head attention, two-matrix MLP, biases, dropout.
 //
 //   block parameters with all biases = 4h² + 4h + 2hf + h + f + 4h  (= 12h² + 13h for f = 4h)
-//   gpt2: learned positions.  opt: learned positions (2 rows more than max_position_embeddings), optional post-norm and projections
-//   between the embedding width and the hidden width.  bloom: ALiBi, LayerNorm after the embedding.  gpt_neox: rotary, untied.
+//   gpt2: learned positions.  opt: learned positions (2 rows more than max_position_embeddings), optional post-norm and
+//   projections between embedding width and hidden width.  bloom: ALiBi, LayerNorm after the embedding.  gpt_neox: rotary,
+//   untied.
 #include <string>
 #include <utility>
 
@@ -18,10 +19,10 @@ struct Gpt {
   std::int64_t positions = 0;        ///< rows of the learned position table; 0 = none
   AttentionShape attention;
   bool tied = true, mlp_bias = true;
-  bool embedding_norm = false;       ///< bloom
-  bool norm_first = true;            ///< opt: do_layer_norm_before
+  bool embedding_norm = false;  ///< bloom
+  bool norm_first = true;       ///< opt: do_layer_norm_before
   bool final_norm = true;
-  int norm_weights = 2;              ///< weight vectors of a LayerNorm: scale and bias, or none
+  int norm_weights = 2;  ///< weight vectors of a LayerNorm: scale and bias, or none
   bool embedding_dropout = false, hidden_dropout = false, inner_dropout = false;
 };
 
@@ -91,7 +92,7 @@ Gpt read_sizes(Fields& f, Names hidden, Names layers, Names heads) {
 void read_gpt2(Fields& f, Model& model) {
   Gpt g = read_sizes(f, {"n_embd", "hidden_size"}, {"n_layer", "num_hidden_layers"}, {"n_head", "num_attention_heads"});
   g.ffn = f.integer_or({"n_inner", "intermediate_size"}, SizeLimits::width, 4 * g.hidden, "4 · n_embd");
-  g.positions = f.integer_or({"n_positions", "max_position_embeddings", "n_ctx"}, SizeLimits::tokens, 1024, "default of the family");
+  g.positions = f.integer_or({"n_positions", "max_position_embeddings", "n_ctx"}, SizeLimits::tokens, 1024);
   g.tied = f.flag("tie_word_embeddings", true);
   g.embedding_dropout = f.positive_rate({"embd_pdrop"}, 0.1);
   g.hidden_dropout = f.positive_rate({"resid_pdrop"}, 0.1);
@@ -108,7 +109,7 @@ void read_gpt2(Fields& f, Model& model) {
 void read_opt(Fields& f, Model& model) {
   Gpt g = read_sizes(f, {"hidden_size"}, {"num_hidden_layers"}, {"num_attention_heads"});
   g.ffn = f.integer({"ffn_dim", "intermediate_size"}, SizeLimits::width);
-  const std::int64_t positions = f.integer_or({"max_position_embeddings"}, SizeLimits::tokens, 2048, "default of the family");
+  const std::int64_t positions = f.integer_or({"max_position_embeddings"}, SizeLimits::tokens, 2048);
   g.positions = positions + 2;  // the class shifts position ids by 2
   g.embedding_width = f.integer_or({"word_embed_proj_dim"}, SizeLimits::width, g.hidden, "hidden_size");
   g.tied = f.flag("tie_word_embeddings", true);
@@ -149,7 +150,8 @@ void read_gpt_neox(Fields& f, Model& model) {
   g.embedding_dropout = g.hidden_dropout;
   g.attention.score_dropout = f.positive_rate({"attention_dropout"}, 0);
   // Parallel residual sums attention and MLP into one stream; both forms read and write the same elements twice a block.
-  f.reader().ignore({"use_parallel_residual", "hidden_act", "max_position_embeddings"});
+  f.reader().ignore({"use_parallel_residual", "hidden_act", "max_position_embeddings", "attention_probs_dropout_prob",
+                     "hidden_dropout_prob"});  // the last two stand in hub files; no class reads them
   if (!f.ok()) return;
   build(g, model);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoders of the llama kind: token embedding, then blocks of RMSNorm, grouped-query attention with rotary positions, RMSNorm, gated
-// MLP or mixture of experts; final RMSNorm, logits. Families differ in the switches of Traits.
+// Decoders of the llama kind: token embedding, then blocks of RMSNorm, grouped-query attention with rotary positions, RMSNorm,
+// gated MLP or mixture of experts; final RMSNorm, logits. Families differ in the switches of Traits.
 //
-//   dense block parameters = h·(H + 2·KV)·d + H·d·h + 3·h·f + norms (+ biases)        h hidden, H heads, KV key/value heads, d head_dim
-//   MoE block              = attention + h·E + E·3·h·f                                E experts, f their feed-forward width
+//   dense block parameters = h·(H + 2·KV)·d + H·d·h + 3·h·f + norms (+ biases)
+//   MoE block              = attention + h·E + E·3·h·f
+//   h hidden, H heads, KV key/value heads, d head_dim, f feed-forward width (of one expert), E experts
 #include <algorithm>
 #include <string>
 
@@ -21,28 +22,30 @@ enum class Windows {
 
 /// What the architecture fixes, and what the configuration class assumes when a key is absent.
 struct Traits {
-  std::int64_t kv_heads = 0;     ///< absent num_key_value_heads; 0 = num_attention_heads
-  std::int64_t head_dim = 0;     ///< absent head_dim; 0 = hidden_size / num_attention_heads
-  std::int64_t heads = 0;        ///< absent num_attention_heads; 0 = must be given
-  std::int64_t vocabulary = 0;   ///< absent vocab_size; 0 = must be given
-  bool tied = false;             ///< absent tie_word_embeddings
+  std::int64_t kv_heads = 0;        ///< absent num_key_value_heads; 0 = num_attention_heads
+  std::int64_t head_dim = 0;        ///< absent head_dim; 0 = hidden_size / num_attention_heads
+  std::int64_t heads = 0;           ///< absent num_attention_heads; 0 = must be given
+  std::int64_t vocabulary = 0;      ///< absent vocab_size; 0 = must be given
+  bool tied = false;                ///< absent tie_word_embeddings
   bool attention_bias_key = false;  ///< `attention_bias` puts biases on q, k, v and o
-  bool qkv_bias = false;         ///< always biases on q, k, v, none on o (qwen2)
+  bool qkv_bias = false;            ///< always biases on q, k, v, none on o (qwen2)
   bool mlp_bias_key = false;
-  bool qk_norm = false;          ///< RMSNorm on each head's query and key
-  bool sandwich_norms = false;   ///< norms after attention and MLP too (gemma2, gemma3)
-  bool softcap = false;          ///< absent final_logit_softcapping: tanh on the logits
-  bool partial_rotary = false;
+  bool qk_norm = false;               ///< RMSNorm on each head's query and key
+  bool sandwich_norms = false;        ///< norms after attention and MLP too (gemma2, gemma3)
+  bool softcap = false;               ///< absent final_logit_softcapping: tanh on the logits
+  bool partial_rotary = false;        ///< `partial_rotary_factor`
+  bool residual_dropout_key = false;  ///< `resid_pdrop` (phi3)
   Windows windows = Windows::none;
-  std::int64_t window = 4096;    ///< absent sliding_window where it is on
+  std::int64_t window = 4096;  ///< absent sliding_window where it is on
   std::int64_t pattern = 2;
-  std::string_view experts_key;  ///< number of experts; empty = dense family
+  std::string_view experts_key;         ///< number of experts; empty = dense family
   std::int64_t experts = 0, top_k = 0;  ///< class defaults
 };
 
 struct Decoder {
   std::int64_t layers = 0, hidden = 0, ffn = 0, vocabulary = 0;
   bool tied = false, mlp_bias = false;
+  bool dropout = false;  ///< after attention and MLP
   AttentionShape attention;
   std::vector<std::int64_t> windows;  ///< per layer; 0 = whole sequence
   std::vector<bool> sparse;           ///< per layer: mixture of experts?
@@ -52,7 +55,7 @@ struct Decoder {
 AttentionShape read_attention(Fields& f, const Traits& t, std::int64_t hidden) {
   AttentionShape a;
   a.hidden = hidden;
-  a.heads = t.heads > 0 ? f.integer_or({"num_attention_heads", "n_head", "num_heads"}, SizeLimits::heads, t.heads, "default of the family")
+  a.heads = t.heads > 0 ? f.integer_or({"num_attention_heads", "n_head", "num_heads"}, SizeLimits::heads, t.heads)
                         : f.integer({"num_attention_heads", "n_head", "num_heads"}, SizeLimits::heads);
   a.kv_heads = f.integer_nullable({"num_key_value_heads"}, SizeLimits::heads, t.kv_heads > 0 ? t.kv_heads : a.heads, a.heads,
                                   "num_attention_heads: no grouped queries");
@@ -77,7 +80,7 @@ AttentionShape read_attention(Fields& f, const Traits& t, std::int64_t hidden) {
 std::vector<std::int64_t> read_windows(Fields& f, const Traits& t, std::int64_t layers) {
   std::int64_t window = 0;
   if (t.windows == Windows::alternate) {
-    window = f.integer_or({"sliding_window"}, SizeLimits::tokens, t.window, "default of the family");
+    window = f.integer_or({"sliding_window"}, SizeLimits::tokens, t.window);
   } else if (t.windows == Windows::all || (t.windows == Windows::qwen && f.flag("use_sliding_window", false))) {
     window = f.integer_nullable({"sliding_window"}, SizeLimits::tokens, t.window, 0, "sliding window off", 0);
   } else {
@@ -89,7 +92,7 @@ std::vector<std::int64_t> read_windows(Fields& f, const Traits& t, std::int64_t 
                                  : 0;
   const std::int64_t pattern =
       t.windows == Windows::alternate && windows.empty()
-          ? f.integer_or({"sliding_window_pattern", "_sliding_window_pattern"}, SizeLimits::layers, t.pattern, "default of the family")
+          ? f.integer_or({"sliding_window_pattern", "_sliding_window_pattern"}, SizeLimits::layers, t.pattern)
           : 1;
   f.reader().ignore({"max_window_layers", "sliding_window_pattern", "_sliding_window_pattern"});
   if (!windows.empty() || !f.ok()) return windows;
@@ -123,8 +126,8 @@ void read_experts(Fields& f, const Traits& t, Decoder& d) {
   d.sparse.assign(static_cast<std::size_t>(d.layers), false);
   if (t.experts_key.empty()) return;
   const std::string_view other = t.experts_key == "num_experts" ? "num_local_experts" : "num_experts";
-  d.experts.experts = f.integer_or({t.experts_key, other}, SizeLimits::experts, t.experts, "default of the family", 0);
-  d.experts.top_k = f.integer_or({"num_experts_per_tok", "num_experts_per_token"}, SizeLimits::experts, t.top_k, "default of the family");
+  d.experts.experts = f.integer_or({t.experts_key, other}, SizeLimits::experts, t.experts, kFamilyDefault, 0);
+  d.experts.top_k = f.integer_or({"num_experts_per_tok", "num_experts_per_token"}, SizeLimits::experts, t.top_k);
   // mixtral's intermediate_size is that of one expert; qwen3_moe has both.
   d.experts.ffn = t.experts_key == "num_experts" ? f.integer({"moe_intermediate_size"}, SizeLimits::width) : d.ffn;
   d.sparse = read_sparse_layers(f, t, d.layers, d.experts.experts);
@@ -145,6 +148,7 @@ LayerKind block(const Decoder& d, const Traits& t, std::size_t i) {
   list.push_back(norm("attn.norm", d.hidden, 1));
   add_attention(list, "attn", attention);
   if (t.sandwich_norms) list.push_back(norm("attn.post_norm", d.hidden, 1));
+  if (d.dropout) list.push_back(dropout("attn.dropout", d.hidden));
   list.push_back(residual("attn.residual", d.hidden));
   list.push_back(norm("mlp.norm", d.hidden, 1));
   if (d.sparse[i]) {
@@ -153,6 +157,7 @@ LayerKind block(const Decoder& d, const Traits& t, std::size_t i) {
     add_mlp(list, "mlp.", {d.hidden, d.ffn, true, d.mlp_bias, d.mlp_bias, false});
   }
   if (t.sandwich_norms) list.push_back(norm("mlp.post_norm", d.hidden, 1));
+  if (d.dropout) list.push_back(dropout("mlp.dropout", d.hidden));
   list.push_back(residual("mlp.residual", d.hidden));
   return kind;
 }
@@ -184,19 +189,19 @@ void read(Fields& f, Model& model, const Traits& t) {
   d.hidden = f.integer({"hidden_size", "n_embd", "d_model"}, SizeLimits::width);
   d.layers = f.integer({"num_hidden_layers", "n_layer", "num_layers"}, SizeLimits::layers);
   d.ffn = f.integer({"intermediate_size", "ffn_dim"}, SizeLimits::width);
-  d.vocabulary = t.vocabulary > 0 ? f.integer_or({"vocab_size"}, SizeLimits::vocabulary, t.vocabulary, "default of the family")
+  d.vocabulary = t.vocabulary > 0 ? f.integer_or({"vocab_size"}, SizeLimits::vocabulary, t.vocabulary)
                                   : f.integer({"vocab_size"}, SizeLimits::vocabulary);
   d.tied = f.flag("tie_word_embeddings", t.tied);
   d.attention = read_attention(f, t, d.hidden);
   d.mlp_bias = t.mlp_bias_key && f.flag("mlp_bias", false);
   d.windows = read_windows(f, t, d.layers);
   read_experts(f, t, d);
-  const bool softcap = f.reader().find("final_logit_softcapping") == nullptr ? t.softcap : f.reader().has("final_logit_softcapping");
+  const bool softcap =
+      f.reader().find("final_logit_softcapping") == nullptr ? t.softcap : f.reader().has("final_logit_softcapping");
   if (f.positive_rate({"attention_dropout"}, 0)) d.attention.score_dropout = true;
-  const bool residual_dropout = t.partial_rotary && f.positive_rate({"resid_pdrop"}, 0);
+  d.dropout = t.residual_dropout_key && f.positive_rate({"resid_pdrop"}, 0);
   f.reader().ignore({"hidden_act", "hidden_activation", "attn_logit_softcapping", "query_pre_attn_scalar", "norm_topk_prob",
                      "router_jitter_noise", "max_position_embeddings", "embd_pdrop", "attention_bias"});
-  if (residual_dropout) f.note(ModelNote::Kind::ignored, "resid_pdrop", "dropout after attention and MLP is not modelled for this family");
   if (!f.ok()) return;
 
   model.vocabulary = d.vocabulary;
@@ -293,7 +298,7 @@ void read_phi3(Fields& f, Model& model) {
   Traits t;
   t.windows = Windows::all;
   t.window = 0;
-  t.partial_rotary = true;
+  t.partial_rotary = t.residual_dropout_key = true;
   read(f, model, t);
 }
 

@@ -16,10 +16,10 @@ namespace {
 using model::Fields;
 
 struct Family {
-  std::string_view type;           ///< model_type
-  std::string_view architecture;   ///< prefix of architectures[0], for files without model_type
+  std::string_view type;          ///< model_type
+  std::string_view architecture;  ///< prefix of architectures[0], for files without model_type
   model::ReadFamily read;
-  bool nested = false;             ///< the text model is under text_config
+  bool nested = false;  ///< the text model is under text_config
 };
 
 /// Sorted by type.
@@ -60,7 +60,8 @@ const Family* find_type(std::string_view type) {
 /// "LlamaForCausalLM" -> llama. "Gemma3ForCausalLM" is the text model, "Gemma3ForConditionalGeneration" the nested one.
 const Family* find_architecture(std::string_view name) {
   if (name == "Gemma3ForCausalLM") return find_type("gemma3_text");
-  const std::size_t cut = std::min({name.find("For"), name.find("LMHeadModel"), name.find("WithLMHead"), name.find("Model"), name.size()});
+  const std::size_t cut =
+      std::min({name.find("For"), name.find("LMHeadModel"), name.find("WithLMHead"), name.find("Model"), name.size()});
   const std::string_view stem = name.substr(0, cut);
   const auto at = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& f) { return f.architecture == stem; });
   return at == kFamilies.end() ? nullptr : &*at;
@@ -87,12 +88,14 @@ const Family* choose_family(base::Reader& reader, std::vector<ModelNote>& notes)
     if (!reader.sink().ok()) return nullptr;
     if (const Family* family = find_type(type)) return family;
     const auto close = base::did_you_mean(type, known_model_families());
-    reader.fail("model_type", quoted(type), "a known model family", (close ? "did you mean " + quoted(*close) + "? " : "") + hint);
+    reader.fail("model_type", quoted(type), "a known model family",
+                (close ? "did you mean " + quoted(*close) + "? " : "") + hint);
     return nullptr;
   }
   const std::string architecture = first_architecture(reader);
   if (const Family* family = find_architecture(architecture)) {
-    notes.push_back({ModelNote::Kind::derived, "model_type", "model_type = " + std::string(family->type) + " (from architectures)"});
+    const std::string text = "model_type = " + std::string(family->type) + " (from architectures)";
+    notes.push_back({ModelNote::Kind::derived, "model_type", text});
     return family;
   }
   reader.fail("model_type", architecture.empty() ? "no value" : "only architectures = " + quoted(architecture),
@@ -108,7 +111,8 @@ void refuse_unsupported(Fields& fields) {
                 "per_layer_config (pruned or searched architectures) is not supported");
   }
   if (fields.reader().has("quantization_config")) {
-    fields.note(ModelNote::Kind::ignored, "quantization_config", "storage format of the published weights; training precision is set in the job");
+    fields.note(ModelNote::Kind::ignored, "quantization_config",
+                "storage format of the published weights; the job sets the training precision");
   }
 }
 
@@ -119,7 +123,8 @@ void check_totals(Fields& fields, const Model& model) {
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     for (const Operator& op : model.layer(i).operators) sum += static_cast<double>(op.parameters);
   }
-  if (sum > kMost) fields.fail("model_type", "sizes that multiply to more than 2^50 parameters", "a model of at most 2^50 parameters");
+  if (sum > kMost)
+    fields.fail("model_type", "sizes that multiply to more than 2^50 parameters", "a model of at most 2^50 parameters");
 }
 
 /// "models/llama-3-8b/config.json" -> "llama-3-8b"; "gpt.json" -> "gpt".
@@ -149,7 +154,8 @@ void read_family(const Family& family, base::Reader& reader, Model& result) {
 
 std::vector<std::string> known_model_families() {
   std::vector<std::string> names;
-  std::transform(kFamilies.begin(), kFamilies.end(), std::back_inserter(names), [](const Family& f) { return std::string(f.type); });
+  std::transform(kFamilies.begin(), kFamilies.end(), std::back_inserter(names),
+                 [](const Family& f) { return std::string(f.type); });
   return names;
 }
 
@@ -157,7 +163,8 @@ Result<Model> load_model(std::string_view config_json, const std::string& where)
   const Result<base::Document> document = base::read_json(config_json, where);
   if (!document.ok()) return document.error();
   if (document->root.kind != base::NodeKind::mapping) {
-    return Error{ErrorKind::bad_input, where, std::string(base::to_string(document->root.kind)), "a JSON object", "give a Hugging Face config.json"};
+    return Error{ErrorKind::bad_input, where, std::string(base::to_string(document->root.kind)), "a JSON object",
+                 "give a Hugging Face config.json"};
   }
   base::ErrorSink sink;
   base::Reader root = base::Reader::root(*document, sink);

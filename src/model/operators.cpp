@@ -130,7 +130,8 @@ void add_experts(Operators& list, const ExpertShape& shape) {
   list.push_back(std::move(router));
   list.push_back(expert_operator(OperatorKind::dispatch, "mlp.dispatch", h, h, TpSplit::none, shape));
   list.push_back(expert_linear(shape.gated ? "mlp.expert_gate_up" : "mlp.expert_up", h, width, TpSplit::column, shape));
-  list.push_back(expert_operator(OperatorKind::expert_activation, "mlp.expert_activation", width, shape.ffn, TpSplit::heads, shape));
+  list.push_back(
+      expert_operator(OperatorKind::expert_activation, "mlp.expert_activation", width, shape.ffn, TpSplit::heads, shape));
   list.push_back(expert_linear("mlp.expert_down", shape.ffn, h, TpSplit::row, shape));
   list.push_back(expert_operator(OperatorKind::combine, "mlp.combine", h, h, TpSplit::none, shape));
   if (shape.shared_ffn > 0) {

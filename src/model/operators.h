@@ -75,6 +75,7 @@ class LayerList {
  public:
   explicit LayerList(Model& model) : model_(&model) {}
   void add(LayerKind kind);
+
  private:
   Model* model_;
 };

@@ -22,7 +22,8 @@ std::vector<std::string> per_layer_list(Fields& fields, std::string_view key, st
   std::vector<std::string> values;
   for (const base::Node& item : node->items) {
     if (std::find(allowed.begin(), allowed.end(), item.text) == allowed.end() || item.kind != base::NodeKind::string) {
-      fields.fail(key, "entry \"" + item.text.substr(0, 40) + "\"", "entries out of " + choices, "other kinds of layer are not supported");
+      fields.fail(key, "entry \"" + item.text.substr(0, 40) + "\"", "entries out of " + choices,
+                  "other kinds of layer are not supported");
       return {};
     }
     values.push_back(item.text);
@@ -32,7 +33,8 @@ std::vector<std::string> per_layer_list(Fields& fields, std::string_view key, st
 
 std::vector<std::int64_t> windows_of_layer_types(Fields& fields, std::int64_t layers, std::int64_t window) {
   std::vector<std::int64_t> windows;
-  for (const std::string& type : per_layer_list(fields, "layer_types", layers, {"full_attention", "sliding_attention", "attention"})) {
+  for (const std::string& type :
+       per_layer_list(fields, "layer_types", layers, {"full_attention", "sliding_attention", "attention"})) {
     windows.push_back(type == "sliding_attention" ? window : 0);
   }
   return windows;

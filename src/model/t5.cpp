@@ -5,10 +5,10 @@
 //   MLP       m = 2·h·f, or 3·h·f when gated
 //   encoder block a + m + 2h;  decoder block 2a + m + 3h;  each stack: relative bias buckets·H in its first block, final norm h
 //
-// Pipeline order: embedding (encoder tokens), encoder blocks, decoder blocks, head. The first decoder block looks up the decoder's
-// tokens in the same table (0 parameters: tied). The last encoder block holds the encoder's final norm. Every decoder block needs
-// the encoder's output, so it travels along until the last one. Keys and values of cross-attention are computed from the encoder's
-// output: `cross` marks that linear, whose tokens are the encoder's.
+// Pipeline order: embedding (encoder tokens), encoder blocks, decoder blocks, head. The first decoder block looks up the
+// decoder's tokens in the same table (0 parameters: tied). The last encoder block holds the encoder's final norm. Every decoder
+// block needs the encoder's output, so it travels along until the last one. Keys and values of cross-attention are computed from
+// the encoder's output: `cross` marks that linear, whose tokens are the encoder's.
 #include <string>
 #include <utility>
 
@@ -116,7 +116,7 @@ void read_t5(Fields& f, Model& model) {
   t.vocabulary = f.integer({"vocab_size"}, SizeLimits::vocabulary);
   t.encoder_layers = f.integer({"num_layers"}, SizeLimits::layers);
   t.decoder_layers = f.integer_or({"num_decoder_layers"}, SizeLimits::layers, t.encoder_layers, "num_layers");
-  t.buckets = f.integer_or({"relative_attention_num_buckets"}, SizeLimits::heads, 32, "default of the family");
+  t.buckets = f.integer_or({"relative_attention_num_buckets"}, SizeLimits::heads, 32);
   t.tied = f.flag("tie_word_embeddings", true);
   t.dropout = f.positive_rate({"dropout_rate"}, 0.1);
   const std::string activation = f.text({"feed_forward_proj"}, "relu");

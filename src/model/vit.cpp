@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vision transformer (Dosovitskiy et al. 2020) as an image classifier.
+//
+//   tokens (image/patch)² + 1; patch embedding c·p²·h + h, class token h, positions tokens·h; blocks as GPT's (12h² + 13h for
+//   f = 4h); final LayerNorm; classifier on the class token
+#include "model/family.h"
+#include "model/vision.h"
+
+namespace espalier::model {
+namespace {
+
+struct Vit {
+  std::int64_t layers = 0, hidden = 0, ffn = 0, patch_features = 0, patches = 0, classes = 0;
+  AttentionShape attention;
+  bool dropout = false;
+};
+
+LayerKind vit_embedding(const Vit& v) {
+  LayerKind kind = fixed_kind("embedding", LayerRole::embedding, v.patches, v.hidden);
+  kind.boundary_tokens_fixed = v.patches + 1;
+  auto& list = kind.operators;
+  list.push_back(patch_embedding(v.patch_features, v.hidden));
+  add_extra_embedding(list, "position", v.patches + 1, v.hidden);
+  Operator& positions = list[list.size() - 2];
+  positions.parameters += v.hidden;  // the class token
+  positions.parameters_unsplit = positions.parameters;
+  if (v.dropout) list.push_back(dropout("embed.dropout", v.hidden));
+  return kind;
+}
+
+LayerKind vit_block(const Vit& v) {
+  LayerKind kind = fixed_kind("encoder", LayerRole::block, v.patches + 1, v.hidden);
+  auto& list = kind.operators;
+  list.push_back(norm("attn.norm", v.hidden, 2));
+  add_attention(list, "attn", v.attention);
+  if (v.dropout) list.push_back(dropout("attn.dropout", v.hidden));
+  list.push_back(residual("attn.residual", v.hidden));
+  list.push_back(norm("mlp.norm", v.hidden, 2));
+  add_mlp(list, "mlp.", {v.hidden, v.ffn, false, true, true, false});
+  if (v.dropout) list.push_back(dropout("mlp.dropout", v.hidden));
+  list.push_back(residual("mlp.residual", v.hidden));
+  return kind;
+}
+
+}  // namespace
+
+void read_vit(Fields& f, Model& model) {
+  Vit v;
+  v.hidden = f.integer({"hidden_size"}, SizeLimits::width);
+  v.layers = f.integer({"num_hidden_layers"}, SizeLimits::layers);
+  v.ffn = f.integer({"intermediate_size"}, SizeLimits::width);
+  const std::int64_t image = read_side(f, "image_size", 224), patch = read_side(f, "patch_size", 16);
+  const std::int64_t channels = f.integer_or({"num_channels"}, 4096, 3);
+  v.classes = read_classes(f);
+  v.dropout = f.positive_rate({"hidden_dropout_prob"}, 0);
+  f.require_divides("patch_size", patch, "image_size", image);
+  v.patch_features = channels * patch * patch;
+  v.patches = (image / patch) * (image / patch);
+  AttentionShape& a = v.attention;
+  a.hidden = v.hidden;
+  a.heads = a.kv_heads = f.integer({"num_attention_heads"}, SizeLimits::heads);
+  f.require_divides("num_attention_heads", a.heads, "hidden_size", v.hidden);
+  a.head_dim = v.hidden / a.heads;
+  a.qkv_bias = f.flag("qkv_bias", true);
+  a.out_bias = true;
+  a.causal = false;
+  a.score_dropout = f.positive_rate({"attention_probs_dropout_prob"}, 0);
+  f.reader().ignore({"hidden_act", "encoder_stride", "pooler_act", "pooler_output_size"});
+  if (!f.ok()) return;
+
+  model.vision = true;
+  LayerList layers(model);
+  layers.add(vit_embedding(v));
+  for (std::int64_t i = 0; i < v.layers; ++i) layers.add(vit_block(v));
+  layers.add(classifier(v.patches + 1, v.hidden, v.classes));
+}
+
+}  // namespace espalier::model
