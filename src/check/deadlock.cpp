@@ -32,7 +32,8 @@ bool join(const Program& program, const std::vector<std::vector<std::int32_t>>& 
     for (std::size_t n = 0; n < std::min(list.size(), lists.front().size()); ++n) {
       const Instruction& a = program.instructions[static_cast<std::size_t>(lists.front()[n])];
       const Instruction& b = program.instructions[static_cast<std::size_t>(list[n])];
-      equal = equal && a.kind == b.kind && a.chunk == b.chunk && a.piece == b.piece && a.pieces == b.pieces;
+      const bool one_chunk = a.chunk == b.chunk || a.kind == InstructionKind::tied_reduce;  // embedding meets head
+      equal = equal && a.kind == b.kind && one_chunk && a.piece == b.piece && a.pieces == b.pieces;
       node[static_cast<std::size_t>(list[n])] = lists.front()[n];
     }
   }

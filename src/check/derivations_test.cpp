@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Static memory, messages and the time bound of small models by hand.
+#include <gtest/gtest.h>
+
+#include "check/test_problem.h"
+
+namespace espalier::check {
+namespace {
+
+using namespace test;
+
+/// Blocks of hidden 64, feed-forward 256 with biases: 2·128 norms + qkv 64·192 + 192 + out 64·64 + 64 + up 64·256 + 256 + down 256·64 + 64.
+constexpr std::int64_t kBlock = 256 + 12480 + 4160 + 16640 + 16448;
+constexpr std::int64_t kTable = 1000 * 64, kPositions = 128 * 64, kHeadNorm = 128;
+
+View view_of(const Case& c) { return make_view(c.plan, c.model, c.cluster); }
+
+TEST(StaticMemory, OneDeviceHoldsEighteenBytesAParameter) {
+  // bf16: 2 parameter + 4 gradient + 4 master + 8 Adam moments; the tied table counts once.
+  const Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
+  EXPECT_EQ(static_bytes_per_stage(view_of(c)), (std::vector<std::int64_t>{18 * (2 * kBlock + kTable + kPositions + kHeadNorm)}));
+}
+
+TEST(StaticMemory, TensorParallelSplitsWeightsAndKeepsRowBiasesAndNorms) {
+  // tp 4: block = norms 256 + qkv 12480/4 + (out 4096/4 + 64) + up 16640/4 + (down 16384/4 + 64); table 250 rows; positions whole
+  Strategy s;
+  s.tp = 4;
+  const Case c = make_case(model_of(gpt(1)), s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
+  const std::int64_t block = 256 + 3120 + 1024 + 64 + 4160 + 4096 + 64;
+  EXPECT_EQ(static_bytes_per_stage(view_of(c)).front(), 18 * (block + 250 * 64 + kPositions + kHeadNorm));
+}
+
+TEST(StaticMemory, ZeroShardsOptimizerThenGradientsThenParameters) {
+  for (std::int32_t zero = 1; zero <= 3; ++zero) {
+    Strategy s;
+    s.dp = 4;
+    s.zero = zero;
+    s.shard = 4;
+    const Case c = make_case(model_of(gpt(2)), s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
+    const std::int64_t all = 2 * kBlock + kTable + kPositions + kHeadNorm, part = all / 4;
+    ASSERT_EQ(all % 4, 0);
+    const std::int64_t parameters = zero == 3 ? part : all, gradients = zero >= 2 ? part : all;
+    EXPECT_EQ(static_bytes_per_stage(view_of(c)).front(), 2 * parameters + 4 * gradients + 12 * part) << "ZeRO " << zero;
+  }
+}
+
+TEST(StaticMemory, ATiedModelKeepsASecondTableOnItsLastStage) {
+  const Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 2));
+  const auto bytes = static_bytes_per_stage(view_of(c));
+  EXPECT_EQ(bytes[0] + bytes[1], 18 * (2 * kBlock + 2 * kTable + kPositions + kHeadNorm));
+  // zb-v holds embedding and head on stage 0: one table
+  const Case v = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::zb_v, 2, 2, 4));
+  const auto folded = static_bytes_per_stage(view_of(v));
+  EXPECT_EQ(folded[0] + folded[1], 18 * (2 * kBlock + kTable + kPositions + kHeadNorm));
+}
+
+TEST(StaticMemory, VocabularyIsPaddedAsTheEngineDoes) {
+  // megatron-core: 128 · tp 2 = 256: 1000 rows become 1024, 512 on each rank.
+  Strategy s;
+  s.tp = 2;
+  const Case c = make_case(model_of(gpt(1)), s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1), "megatron-core");
+  const std::int64_t block = 256 + 6240 + 2048 + 64 + 8320 + 8192 + 64;
+  EXPECT_EQ(static_bytes_per_stage(view_of(c)).front(), 18 * (block + 512 * 64 + kPositions + kHeadNorm));
+}
+
+TEST(StaticMemory, ExpertsAreSplitOverEpAndShardedOverTheirReplicas) {
+  // 8 experts of up 64·256 + 256 and down 256·64 + 64 each; dp 4, ep 2: 4 experts a rank, 2 replicas; ZeRO 1 over 4: gcd(4, 2) = 2.
+  DecoderShape shape = gpt(1);
+  shape.experts = 8;
+  shape.top_k = 2;
+  Strategy s;
+  s.dp = 4;
+  s.ep = 2;
+  s.zero = 1;
+  s.shard = 4;
+  const Case c = make_case(model_of(shape), s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
+  const std::int64_t expert = 4 * (16640 + 16448);
+  const std::int64_t dense = 256 + 12480 + 4160 + 64 * 8 + kTable + kPositions + kHeadNorm;
+  EXPECT_EQ(static_bytes_per_stage(view_of(c)).front(), 6 * (dense + expert) + 12 * (dense / 4 + expert / 2));
+  EXPECT_EQ(gradient_bytes_per_stage(view_of(c)).front(), 4 * (dense + expert));
+}
+
+TEST(StaticMemory, Fp32AndSgd) {
+  Case c = make_case(model_of(gpt(1)), {}, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
+  c.plan.training.precision = Precision::fp32;
+  c.plan.training.optimizer = "sgd";
+  EXPECT_EQ(static_bytes_per_stage(view_of(c)).front(), 12 * (kBlock + kTable + kPositions + kHeadNorm));
+}
+
+TEST(GradientMessages, NothingIsReducedOverOneRank) {
+  const Case one = make_case(model_of(gpt(1)), {}, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
+  EXPECT_EQ(gradient_bytes_per_stage(view_of(one)).front(), 0);
+  Strategy s;
+  s.dp = 2;
+  const Case two = make_case(model_of(gpt(1)), s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
+  EXPECT_EQ(gradient_bytes_per_stage(view_of(two)).front(), 4 * (kBlock + kTable + kPositions + kHeadNorm));
+}
+
+TEST(BoundaryMessages, HiddenTimesTokensDividedByContextAndSequenceParallelism) {
+  // 128 tokens · 64 features · 2 bytes = 16384 for a sample; two samples, cp 2, sp over tp 2: 8192.
+  Strategy s;
+  s.tp = 2;
+  s.cp = 2;
+  Schedule schedule = schedule_of(ScheduleKind::one_f_one_b, 2, 1, 2);
+  schedule.micro_batch = 2;
+  EXPECT_EQ(boundary_bytes_per_chunk(view_of(make_case(model_of(gpt(2)), s, schedule))), (std::vector<std::int64_t>{0, 16384}));
+  s.sp = SequenceParallel::megatron;
+  EXPECT_EQ(boundary_bytes_per_chunk(view_of(make_case(model_of(gpt(2)), s, schedule))), (std::vector<std::int64_t>{0, 8192}));
+}
+
+TEST(BoundaryMessages, NoneBetweenChunksOfOneStage) {
+  const Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::zb_v, 2, 2, 4));
+  EXPECT_EQ(boundary_bytes_per_chunk(view_of(c)), (std::vector<std::int64_t>{0, 16384, 0, 16384}));
+}
+
+TEST(TimeBound, MatrixFlopsAtPeak) {
+  // One block and the head, 128 tokens, one stage, m = 4:  GEMMs 2·(64·192 + 64·64 + 2·64·256 + 64·1000) = 226304 a token,
+  // attention 2·4·(16 + 16)·64 keys = 16384 a token; 3 · 242688 · 128 · 4 FLOPs at 10^14 a second = 3727.7 ns
+  const Case c = make_case(model_of(gpt(1)), {}, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 4));
+  EXPECT_EQ(time_lower_bound_ns(view_of(c)), 3727);
+}
+
+}  // namespace
+}  // namespace espalier::check

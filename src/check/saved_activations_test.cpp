@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/saved_activations.h"
+
+#include <gtest/gtest.h>
+
+#include "check/test_problem.h"
+
+namespace espalier::check {
+namespace {
+
+using namespace test;
+
+/// A view of one GPT-like model under a strategy, as far as memory needs one.
+struct Problem {
+  Model model;
+  Cluster cluster = cluster_of(1);
+  Plan plan;
+  View view;
+
+  Problem(const DecoderShape& shape, const Strategy& strategy, ActivationPolicy policy, std::int64_t sequence, std::int32_t batch)
+      : model(model_of(shape)) {
+    plan.training.sequence.main = sequence;
+    plan.schedule.micro_batch = batch;
+    view.plan = &plan;
+    view.model = &model;
+    view.cluster = &cluster;
+    view.engine.activations = policy;
+    view.strategy = strategy;
+    view.chunks = {{0, static_cast<std::int32_t>(model.layers.size()) - 1, strategy}};
+    view.stage_of = {0};
+  }
+  [[nodiscard]] std::int64_t block(RecomputeKind recompute) const { return saved_bytes_of_layer(view, model.layer(1), recompute); }
+};
+
+Strategy tensor_parallel(std::int32_t t, SequenceParallel sp) {
+  Strategy s;
+  s.tp = t;
+  s.sp = sp;
+  return s;
+}
+
+TEST(SavedActivations, OneTokenOfATinyBlockByHand) {
+  // Fused, hidden 64, 4 heads of 16, feed-forward 256, dropout; one sequence of one token, a = 2.
+  //   attn.norm 2·64 + 4 = 132; qkv reads its output 128; core q, k, v, out 2·4·64 + log-sum-exp 4·4 = 528; out reads what core keeps: 0
+  //   attn.dropout 64; mlp.norm 132; up 128; GELU 2·256 = 512; down 512; mlp.dropout 64                    sum 2200
+  const Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);
+  EXPECT_EQ(p.block(RecomputeKind::none), 2200);
+  // selective drops qkv's and up's inputs (norm outputs) and down's (the activation's output): 2200 − 128 − 128 − 512
+  EXPECT_EQ(p.block(RecomputeKind::selective), 1432);
+  EXPECT_EQ(p.block(RecomputeKind::full), 128);
+}
+
+TEST(SavedActivations, KorthikantiTable2) {
+  // Korthikanti et al. 2022, table 2, for sequences s, micro-batch b, hidden h, heads a, tp t; exact integers here.
+  const std::int64_t s = 128, b = 3, h = 64, a = 4;
+  const std::int32_t t = 4;
+  const auto sbh = s * b * h, scores = 5 * a * s * s * b;
+  const auto with = [&](const Strategy& strategy, RecomputeKind recompute) {
+    return Problem(gpt(1), strategy, ActivationPolicy::megatron_2022_unfused, s, static_cast<std::int32_t>(b)).block(recompute);
+  };
+  const Strategy tp = tensor_parallel(t, SequenceParallel::none), sp = tensor_parallel(t, SequenceParallel::megatron);
+  EXPECT_EQ(with({}, RecomputeKind::none), 34 * sbh + scores);
+  EXPECT_EQ(with(tp, RecomputeKind::none), 10 * sbh + (24 * sbh + scores) / t);
+  EXPECT_EQ(with(sp, RecomputeKind::none), (34 * sbh + scores) / t);
+  EXPECT_EQ(with(tp, RecomputeKind::selective), 10 * sbh + 24 * sbh / t);
+  EXPECT_EQ(with(sp, RecomputeKind::selective), 34 * sbh / t);
+  EXPECT_EQ(with(tp, RecomputeKind::full), 2 * sbh);
+  EXPECT_EQ(with(sp, RecomputeKind::full), 2 * sbh);
+}
+
+TEST(SavedActivations, UlyssesKeepsAsMuchAsMegatronSequenceParallelism) {
+  for (const ActivationPolicy policy : {ActivationPolicy::megatron_2022_unfused, ActivationPolicy::fused_attention}) {
+    const Problem megatron(gpt(1), tensor_parallel(4, SequenceParallel::megatron), policy, 128, 1);
+    const Problem ulysses(gpt(1), tensor_parallel(4, SequenceParallel::ulysses), policy, 128, 1);
+    EXPECT_EQ(megatron.block(RecomputeKind::none), ulysses.block(RecomputeKind::none));
+  }
+}
+
+TEST(SavedActivations, GroupedQueriesAndGatedMlpByHand) {
+  // Fused llama-like: hidden 64, 4 heads and 2 key/value heads of 16, gated feed-forward 100, no dropout, one token:
+  //   2 norms 2·132; qkv 128; core 2·(64 + 32 + 32 + 64) + 16 = 400; gate_up 128; activation 2·200; down 2·100           sum 1520
+  DecoderShape shape = gpt(1);
+  shape.kv_heads = 2;
+  shape.ffn = 100;
+  shape.gated = shape.rms_norm = shape.rotary = true;
+  shape.biases = shape.dropout = shape.learned_positions = false;
+  const Problem p(shape, {}, ActivationPolicy::fused_attention, 1, 1);
+  EXPECT_EQ(p.block(RecomputeKind::none), 264 + 128 + 400 + 128 + 400 + 200);
+}
+
+TEST(SavedActivations, ExpertsByHand) {
+  // Fused, hidden 64, expert feed-forward 256 (GELU), 8 experts, top 2, no dropout, one token, imbalance 1.5: 3 copies.
+  //   2 norms 264; qkv 128; core 528; router 4·8 = 32; up 3·128 = 384; activation 3·512; down 3·512; combine 2·128 = 256
+  DecoderShape shape = gpt(1);
+  shape.experts = 8;
+  shape.top_k = 2;
+  shape.dropout = false;
+  Problem p(shape, {}, ActivationPolicy::fused_attention, 1, 1);
+  p.plan.training.moe_imbalance = 1.5;
+  EXPECT_EQ(p.block(RecomputeKind::none), 264 + 128 + 528 + 32 + 384 + 3 * 512 + 3 * 512 + 256);
+}
+
+TEST(SavedActivations, HeadKeepsPaddedLogits) {
+  // head: norm 132, logits read 128; cross-entropy (2 + 4) · 1024 (1000 padded to a multiple of 128), one token.
+  Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);
+  p.view.engine.vocabulary_multiple = 128;
+  EXPECT_EQ(saved_bytes_of_layer(p.view, p.model.layer(2), RecomputeKind::full), 132 + 128 + 6 * 1024);
+}
+
+TEST(SavedActivations, FullRecomputationCountsBlocksOfEachChunk) {
+  // 4 blocks in one chunk, 3 recomputed: embedding + 3 · input + 1 whole block + head.
+  Strategy s;
+  s.recompute = {RecomputeKind::full, 3};
+  const Problem p(gpt(4), s, ActivationPolicy::fused_attention, 1, 1);
+  const std::int64_t embedding = 64;  // dropout mask
+  EXPECT_EQ(saved_bytes_per_chunk(p.view).front(), embedding + 3 * 128 + 2200 + 132 + 128 + 6 * 1000);
+}
+
+}  // namespace
+}  // namespace espalier::check

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// For the tests of this module: small models, a plain cluster, plans of them, and claims that are derived and then bent.
+#pragma once
+
+#include <string>
+
+#include "check/check.h"
+#include "check/messages.h"
+#include "check/program_tables.h"
+#include "check/saved_activations.h"
+#include "check/static_memory.h"
+#include "check/time_bound.h"
+#include "check/view.h"
+#include "plan/program.h"
+
+namespace espalier::check::test {
+
+/// A GPT-like decoder: hidden 64, 4 heads, feed-forward 256, vocabulary 1000, `layers` blocks; LayerNorm, biases, GELU, dropout.
+inline DecoderShape gpt(std::int64_t layers) {
+  DecoderShape shape;
+  shape.layers = layers;
+  shape.hidden = 64;
+  shape.ffn = 256;
+  shape.heads = shape.kv_heads = 4;
+  shape.vocabulary = 1000;
+  shape.max_positions = 128;
+  shape.dropout = true;
+  return shape;
+}
+
+inline Model model_of(const DecoderShape& shape) { return make_decoder(shape, "test").value(); }
+
+/// `nodes` nodes of 4 devices with 1 GiB and 100 TFLOP/s.
+inline Cluster cluster_of(std::int64_t nodes) {
+  Cluster cluster;
+  cluster.name = "test";
+  NodeGroup group;
+  group.nodes = nodes;
+  group.devices_per_node = 4;
+  group.device.name = "test-device";
+  group.device.peak.fill(TFLOPs(100));
+  group.device.memory = GiB(1);
+  group.device.memory_bandwidth = GBps(1000);
+  FabricLevel level;
+  level.name = "link";
+  level.span = 4;
+  level.bandwidth = level.bandwidth_alone = GBps(100);
+  group.intra = {level};
+  cluster.groups = {group};
+  if (nodes > 1) {
+    level.span = 4 * nodes;
+    cluster.inter = {level};
+  }
+  return cluster;
+}
+
+struct Case {
+  Model model;
+  Cluster cluster;
+  Plan plan;
+  Program program;
+  Claims claims;
+
+  [[nodiscard]] Report check() const { return check_plan(plan, model, cluster, program, &claims); }
+  void lower_again() { program = lower(plan, model, true); }
+};
+
+/// Claims as a truthful planner would make them: everything as derived, time and peaks somewhat above their bounds.
+inline Claims truthful_claims(const View& view, const Program& program) {
+  Claims claims;
+  claims.iteration_ns = 2 * time_lower_bound_ns(view) + 1000;
+  claims.static_bytes_per_stage = static_bytes_per_stage(view);
+  claims.saved_bytes_per_chunk = saved_bytes_per_chunk(view);
+  claims.boundary_bytes_per_chunk = boundary_bytes_per_chunk(view);
+  claims.gradient_bytes_per_stage = gradient_bytes_per_stage(view);
+  claims.peak_bytes_per_stage = claims.static_bytes_per_stage;
+  for (const RankProgram& rank : program.ranks) {
+    claims.peak_bytes_per_stage[static_cast<std::size_t>(rank.stage)] =
+        claims.static_bytes_per_stage[static_cast<std::size_t>(rank.stage)] +
+        most_saved_bytes(program, rank, claims.saved_bytes_per_chunk) + 1000;
+  }
+  claims.memory_limit_bytes = GiB(1).count();
+  return claims;
+}
+
+inline Case make_case(const Model& model, const Strategy& strategy, Schedule schedule, const std::string& engine = "generic") {
+  Case c;
+  c.model = model;
+  const std::int64_t devices = std::int64_t{strategy.tp} * strategy.cp * strategy.dp * schedule.stages;
+  c.cluster = cluster_of((devices + 3) / 4);
+  if (devices < 4) c.cluster.groups.front().devices_per_node = devices;
+  Training training;
+  training.sequence.main = 128;
+  training.global_batch = std::int64_t{schedule.micro_batch} * strategy.dp * schedule.microbatches;
+  c.plan = make_uniform_plan(c.model, c.cluster, training, engine, strategy, schedule, SplitPolicy::balanced);
+  c.lower_again();
+  c.claims = truthful_claims(make_view(c.plan, c.model, c.cluster), c.program);
+  return c;
+}
+
+inline Schedule schedule_of(ScheduleKind kind, std::int32_t stages, std::int32_t v, std::int32_t m) {
+  return {kind, stages, v, m, 1};
+}
+
+inline const Finding* find(const Report& report, const std::string& name) {
+  for (const Finding& finding : report.findings) {
+    if (finding.name == name) return &finding;
+  }
+  return nullptr;
+}
+
+inline std::string broken(const Report& report) {
+  std::string text;
+  for (const Finding& finding : report.findings) {
+    if (!finding.ok) text += finding.name + ": " + finding.text + "\n";
+  }
+  return text;
+}
+
+}  // namespace espalier::check::test
