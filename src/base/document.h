@@ -35,6 +35,14 @@ std::string_view to_string(NodeKind kind);
 
 /// A value with its place. `line` and `column` start at 1.
 struct Node {
+  // Declared here, defaulted below where Node is complete: clang 14 in C++20 mode needs it for the vector of pairs.
+  Node();
+  Node(const Node&);
+  Node(Node&&) noexcept;
+  Node& operator=(const Node&);
+  Node& operator=(Node&&) noexcept;
+  ~Node();
+
   NodeKind kind = NodeKind::null;
   std::int32_t line = 1, column = 1;
   bool boolean = false;
@@ -45,6 +53,12 @@ struct Node {
   std::vector<std::pair<std::string, Node>> members;  ///< mapping, in file order
   [[nodiscard]] const Node* find(std::string_view key) const;
 };
+inline Node::Node() = default;
+inline Node::Node(const Node&) = default;
+inline Node::Node(Node&&) noexcept = default;
+inline Node& Node::operator=(const Node&) = default;
+inline Node& Node::operator=(Node&&) noexcept = default;
+inline Node::~Node() = default;
 
 /// A parsed text and the name it is known by in messages.
 struct Document {
