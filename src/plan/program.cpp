@@ -71,18 +71,23 @@ Error broken(const Program& program, std::int32_t rank, std::int32_t index, std:
       std::move(found), std::move(expected), ""};
 }
 
-/// The rank lists tile the instruction array.
+/// The rank lists tile the instruction array; groups are numbered below the number of ranks.
 Status check_layout(const Program& program) {
   std::int32_t next = 0;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankProgram& rank = program.ranks[r];
-    if (rank.begin != next || rank.end < rank.begin || rank.stage < 0 || rank.stage >= program.schedule.stages ||
-        rank.group < 0) {
-      return Error{
-          ErrorKind::check_failed, "program: rank " + std::to_string(r),
-          "instructions [" + std::to_string(rank.begin) + ", " + std::to_string(rank.end) + ") of stage " +
-              std::to_string(rank.stage),
-          "a list that begins at " + std::to_string(next) + ", of a stage below " + std::to_string(program.schedule.stages), ""};
+    const auto wrong = [&](std::string found, std::string expected) {
+      return Error{ErrorKind::check_failed, "program: rank " + std::to_string(r), std::move(found), std::move(expected), ""};
+    };
+    if (rank.begin != next || rank.end < rank.begin) {
+      return wrong("instructions [" + std::to_string(rank.begin) + ", " + std::to_string(rank.end) + ")",
+                   "a list that begins at " + std::to_string(next));
+    }
+    if (rank.stage < 0 || rank.stage >= program.schedule.stages) {
+      return wrong("stage " + std::to_string(rank.stage), "a stage below " + std::to_string(program.schedule.stages));
+    }
+    if (rank.group < 0 || static_cast<std::size_t>(rank.group) >= program.ranks.size()) {
+      return wrong("group " + std::to_string(rank.group), "a group below " + std::to_string(program.ranks.size()));
     }
     next = rank.end;
   }
@@ -142,10 +147,6 @@ Status check_groups(const Program& program) {
   std::vector<bool> seen(program.ranks.size(), false);
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankProgram& rank = program.ranks[r];
-    if (static_cast<std::size_t>(rank.group) >= program.ranks.size()) {
-      return broken(program, static_cast<std::int32_t>(r), rank.begin, "group " + std::to_string(rank.group),
-                    "a group below " + std::to_string(program.ranks.size()));
-    }
     std::vector<std::int32_t>& expected = called[static_cast<std::size_t>(rank.group)];
     const bool first = !seen[static_cast<std::size_t>(rank.group)];
     seen[static_cast<std::size_t>(rank.group)] = true;
@@ -161,8 +162,8 @@ Status check_groups(const Program& program) {
       ++n;
     }
     if (n == expected.size()) continue;
-    return broken(program, static_cast<std::int32_t>(r), rank.begin, std::to_string(n) + " collectives",
-                  std::to_string(expected.size()) + " like the others of its data group");
+    return Error{ErrorKind::check_failed, "program: rank " + std::to_string(r), std::to_string(n) + " data collectives",
+                 std::to_string(expected.size()) + " like the others of its data group", ""};
   }
   return std::nullopt;
 }
