@@ -235,6 +235,8 @@ void Writer::slice(std::string& out, std::size_t rank, std::int32_t i) const {
   field(out, "stream", track(x.stream));
   field(out, "correlation", i);
   field(out, "stage", r.stage);
+  field(out, "chunk", x.chunk);
+  if (x.microbatch >= 0) field(out, "microbatch", x.microbatch);
   if (x.stream == Stream::compute) compute_arguments(out, r, x);
   if (x.stream == Stream::data) collective_arguments(out, x);
   if (x.stream == Stream::send || x.stream == Stream::recv) transfer_arguments(out, r, x);

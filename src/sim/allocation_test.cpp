@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loop of the search must not allocate: counts calls of operator new.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "sim/simulator.h"
+#include "sim/testing.h"
+
+namespace {
+std::atomic<long> allocations{0};
+}
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace espalier::sim {
+namespace {
+
+TEST(Simulator, TheInnerLoopDoesNotAllocate) {
+  Lowering low = testing::lowering(ScheduleKind::interleaved, 4, 2, 16, 4);
+  low.reduce_gradients = low.overlap_reduce = low.gather_parameters = low.overlap_gather = true;
+  const Program program = lower(low), smaller = lower(testing::lowering(ScheduleKind::one_f_one_b, 3, 1, 5));
+  cost::PlanTiming timing = testing::uniform(low.schedule, 100, 100, 100);
+  for (cost::ChunkTiming& chunk : timing.chunks) chunk.grad_reduce_ns = chunk.param_gather_ns = 50;
+  timing.compute_slowdown = timing.communication_slowdown = 1.3;
+  const cost::PlanTiming small_timing = testing::uniform(smaller.schedule, 1, 1, 1);
+  Simulator simulator;
+  std::vector<std::int64_t> peaks;
+  simulator.iteration_ns(program, timing);
+  simulator.peak_bytes(program, timing, peaks);
+  const long before = allocations;
+  ASSERT_GT(before, 0);
+  for (int k = 0; k < 3; ++k) {
+    simulator.iteration_ns(smaller, small_timing);
+    simulator.iteration_ns(program, timing);
+    simulator.peak_bytes(program, timing, peaks);
+  }
+  EXPECT_EQ(allocations - before, 0);
+}
+
+}  // namespace
+}  // namespace espalier::sim
