@@ -5,6 +5,7 @@
 // It does not say where a value begins; a Follower walks the same text one token behind the events and knows.
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "base/tree_builder.h"
 
@@ -121,13 +122,19 @@ class Handler {
   bool end_object() { return close(); }
   bool end_array() { return close(); }
 
+  [[nodiscard]] bool syntax() const { return syntax_; }
+
   bool parse_error(std::size_t position, const std::string&, const json::exception& exception) {
     const std::string message = exception.what();
+    syntax_ = true;
     follower_.seek();
     const Place place = follower_.place();
     const std::size_t offset = follower_.offset();
     const std::string_view token = offset < text_.size() ? follower_.take() : std::string_view{};
-    if (message.find("number overflow") != std::string::npos) return beyond_double(token, place);
+    if (message.find("number overflow") != std::string::npos) {
+      syntax_ = false;
+      return beyond_double(token, place);
+    }
     if (message.find("invalid string") != std::string::npos) {
       const std::size_t inside = std::min(position > 0 ? position - 1 : 0, text_.size());
       return bad_string(message, place, place_of(text_, inside), inside);
@@ -153,8 +160,15 @@ class Handler {
     next();
     return tree_.end();
   }
+  // The event comes after "0" of "01" and after "1" of "1abc"; the token shows the whole of it.
   bool number() {
     const Place place = next();
+    const std::string_view magnitude = token_.substr(token_.front() == '-' ? 1 : 0);
+    const bool leading_zero = magnitude.size() > 1 && magnitude[0] == '0' && magnitude[1] >= '0' && magnitude[1] <= '9';
+    if (leading_zero || magnitude.find_first_not_of("0123456789.eE+-") != std::string_view::npos) {
+      syntax_ = true;
+      return tree_.fail(place, quoted(token_), "a number", leading_zero ? "remove the leading zero" : "put text in quotes");
+    }
     auto node = number_node(token_);
     if (!node) return beyond_double(token_, place);
     return tree_.scalar(std::move(*node), place);
@@ -179,20 +193,26 @@ class Handler {
   Follower follower_;
   TreeBuilder& tree_;
   std::string_view token_;
+  bool syntax_ = false;
 };
 
 }  // namespace
 
-Result<Document> read_json(std::string_view text, const std::string& where, const Limits& limits) {
+Result<Document> read_json_or_reason(std::string_view text, const std::string& where, const Limits& limits, bool& syntax) {
+  syntax = false;
   if (Status problem = check_text(text, where, limits.max_bytes)) return *problem;
   TreeBuilder tree(where, limits);
   Handler handler(text, tree);
   const bool complete = nlohmann::json::sax_parse(text.begin(), text.end(), &handler);
+  syntax = handler.syntax();
   if (tree.failed()) return tree.error();
-  if (!complete) {
-    return Error{ErrorKind::bad_input, at(where, {}), "text that is not JSON", "a JSON value", "check quotes, commas and brackets"};
-  }
+  ESPALIER_CHECK(complete);
   return Document{where, tree.take_root()};
+}
+
+Result<Document> read_json(std::string_view text, const std::string& where, const Limits& limits) {
+  bool syntax = false;
+  return read_json_or_reason(text, where, limits, syntax);
 }
 
 }  // namespace espalier::base

@@ -51,4 +51,7 @@ class TreeBuilder {
   Status error_;
 };
 
+/// read_json, which also says whether the text failed as JSON (`syntax`) or broke a rule that holds for YAML as well.
+Result<Document> read_json_or_reason(std::string_view text, const std::string& where, const Limits& limits, bool& syntax);
+
 }  // namespace espalier::base

@@ -22,7 +22,7 @@
 namespace espalier::base {
 namespace {
 
-constexpr std::size_t kMaxYamlBytes = 4u << 20;
+constexpr std::size_t kMaxYamlBytes = 2u << 20;
 
 /// Leaves yaml-cpp's parser once the tree holds an error. Never leaves this file.
 struct Stop {};
@@ -148,7 +148,7 @@ class Handler : public YAML::EventHandler {
   void begin(NodeKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     refuse_properties(mark, tag, anchor);
     require(!tree_.expects_key() || tree_.fail(place_at(mark), std::string("a ") + std::string(to_string(kind)) + " as a key",
-                                               "a name before the ':'", "put the key in quotes if it is meant as text"));
+                                               "a name before the ':'", "is a bracket not closed? a key in brackets needs quotes"));
     require(tree_.begin(kind, place_at(mark)));
   }
 
@@ -226,22 +226,33 @@ Result<Document> parse(std::string_view text, const std::string& where, const Li
   return Document{where, tree.take_root()};
 }
 
+/// Whether a text that is neither good JSON nor good YAML was meant as JSON: {" [{ [1 …
+bool meant_as_json(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const std::size_t second = text.find_first_not_of(" \t\r\n", first + 1);
+  return second != std::string_view::npos && (is_digit(text[second]) || std::string_view("\"[]{}-").find(text[second]) != std::string_view::npos);
+}
+
 }  // namespace
 
 Result<Document> read_yaml(std::string_view text, const std::string& where, const Limits& limits) {
   if (Status problem = check_text(text, where, limits.max_bytes)) return *problem;
   if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  const bool json_like = first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
-  if (json_like) {
-    Result<Document> document = read_json(text, where, limits);
-    if (document.ok() || where.ends_with(".json") || text.size() > kMaxYamlBytes) return document;
+  Status json_error;
+  if (first != std::string_view::npos && (text[first] == '{' || text[first] == '[')) {
+    bool syntax = false;
+    Result<Document> document = read_json_or_reason(text, where, limits, syntax);
+    if (document.ok() || !syntax || text.size() > kMaxYamlBytes) return document;
+    if (where.ends_with(".json") || meant_as_json(text)) json_error = document.error();
   }
   if (text.size() > kMaxYamlBytes) {
     return Error{ErrorKind::bad_input, at(where, {}), std::to_string(text.size()) + " bytes of YAML",
                  "at most " + std::to_string(kMaxYamlBytes) + " bytes", "is this the right file? large inputs can be written as JSON"};
   }
-  return parse(text, where, limits);
+  Result<Document> document = parse(text, where, limits);
+  if (!document.ok() && json_error) return *json_error;
+  return document;
 }
 
 }  // namespace espalier::base
