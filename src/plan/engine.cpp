@@ -124,7 +124,8 @@ EngineModel fsdp2() {
   e.cp_kinds = {ContextParallelKind::ring};
   e.note =
       "PyTorch fully_shard with MixedPrecisionPolicy(bf16, reduce fp32): fp32 sharded parameters, gathered in bf16; zero 3 is "
-      "reshard_after_forward true, zero 2 false, zero 0 is DDP, shard groups are HSDP; tensor parallelism by DTensor, context "
+      "reshard_after_forward true, zero 2 false (counted with whole fp32 parameters, an overestimate), zero 0 is DDP, shard "
+      "groups are HSDP; tensor parallelism by DTensor, context "
       "parallelism by torch.distributed ring attention; no pipeline (torchtitan adds one)";
   return e;
 }

@@ -96,6 +96,29 @@ TEST(PlanJson, RefusesBrokenDeviceRanges) {
   EXPECT_NE(error_of(replaced(text, "\"0-1\"", "\"2-3\"")).message().find("device 2 twice"), std::string::npos);
 }
 
+// Whatever a file holds, reading it ends in a plan or an error with a place.
+TEST(PlanJson, DamagedTextNeverCrashes) {
+  const std::string text = to_json(small());
+  rc::check("a few bytes changed, cut or doubled", [&text] {
+    for (int round = 0; round < 20; ++round) {
+      std::string damaged = text;
+      for (int k = *rc::gen::inRange(1, 4); k > 0; --k) {
+        const auto at = *rc::gen::inRange<std::size_t>(0, damaged.size());
+        const auto length = *rc::gen::inRange<std::size_t>(0, 6);
+        damaged.replace(
+            at, length,
+            *rc::gen::element<std::string>("", "-", "9", "99999999999", "e9", "\"", "{", "}", "[", ",", "null", "\xff"));
+      }
+      const Result<Plan> plan = plan_from_json(damaged, "plan.json");
+      if (plan.ok()) {
+        RC_ASSERT(!validate(*plan).has_value());
+      } else {
+        RC_ASSERT(plan.error().where.substr(0, 9) == "plan.json");
+      }
+    }
+  });
+}
+
 TEST(PlanJson, RefusesAnEditedInput) {
   const Error error = error_of(replaced(to_json(small()), "12345.5", "12346.5"));
   EXPECT_NE(error.message().find("edited"), std::string::npos) << error.message();

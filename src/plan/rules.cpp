@@ -22,8 +22,7 @@ using C = const Schedule&;
 std::int64_t product(std::initializer_list<std::int64_t> factors) {
   std::int64_t result = 1;
   for (const std::int64_t f : factors) {
-    if (f != 0 && result > std::numeric_limits<std::int64_t>::max() / f) return std::numeric_limits<std::int64_t>::max();
-    result *= f;
+    if (__builtin_mul_overflow(result, f, &result)) return std::numeric_limits<std::int64_t>::max();
   }
   return result;
 }
@@ -84,6 +83,7 @@ std::string head_ways_text(S s) {
 }
 bool heads_divide(const HeadFacts& h, std::int64_t ways) { return h.heads % ways == 0; }
 bool kv_heads_divide(const HeadFacts& h, std::int64_t ways) {
+  if (h.kv_heads == h.heads) return true;  // no grouping: divide-heads speaks
   return h.kv_heads % ways == 0 || (h.kv_heads > 0 && ways % h.kv_heads == 0);
 }
 
@@ -222,6 +222,8 @@ std::string interleaved_batch_text(F f, S s, C c) {
 }
 
 bool schedule_size(F f, S s, C c) {
+  // m ≤ global_batch, so that most questions end at the first line.
+  if (product({chunks_of(c), f.global_batch}) <= kMaxChunkPasses) return true;
   return product({chunks_of(c), std::max<std::int64_t>(microbatches_of(f, s, c), 1)}) <= kMaxChunkPasses;
 }
 std::string schedule_size_text(F f, S s, C c) {
@@ -295,70 +297,69 @@ std::string overlap_tp_text(F, S s, C) {
   return cat("overlap_tp splits reduce-scatter and all-gather under GEMMs, which needs sp megatron, not ", to_string(s.sp));
 }
 
-constexpr DimensionSet of(std::initializer_list<D> ds) {
-  DimensionSet set = 0;
-  for (const D d : ds) set |= bit(d);
-  return set;
-}
-
 constexpr std::array kRules = {
     Rule{"degrees-positive", "every degree and the micro-batch is at least 1, and no degree exceeds 2^20",
-         of({D::pp, D::vpp, D::tp, D::cp, D::ep, D::etp, D::dp, D::shard, D::micro_batch}), D::tp, degrees_positive,
+         dimension_set(D::pp, D::vpp, D::tp, D::cp, D::ep, D::etp, D::dp, D::shard, D::micro_batch), D::tp, degrees_positive,
          degrees_positive_text},
-    Rule{"world", "tp · cp · dp · pp is the number of devices", of({D::tp, D::cp, D::dp, D::pp}), D::dp, world, world_text},
+    Rule{"world", "tp · cp · dp · pp is the number of devices", dimension_set(D::tp, D::cp, D::dp, D::pp), D::dp, world,
+         world_text},
     Rule{"divide-batch", "micro_batch · dp divides the global batch, and the quotient is the number of micro-batches",
-         of({D::micro_batch, D::dp}), D::micro_batch, divide_batch, divide_batch_text},
+         dimension_set(D::micro_batch, D::dp), D::micro_batch, divide_batch, divide_batch_text},
     Rule{"divide-heads", "tp (times cp with all-to-all) divides the query heads of every attention",
-         of({D::tp, D::cp, D::cp_kind}), D::tp, divide_heads, divide_heads_text},
+         dimension_set(D::tp, D::cp, D::cp_kind), D::tp, divide_heads, divide_heads_text},
     Rule{"divide-kv-heads", "the key/value heads of every attention are a multiple or a divisor of tp (times cp with all-to-all)",
-         of({D::tp, D::cp, D::cp_kind}), D::tp, divide_kv_heads, divide_kv_heads_text},
+         dimension_set(D::tp, D::cp, D::cp_kind), D::tp, divide_kv_heads, divide_kv_heads_text},
     Rule{"divide-ffn", "tp divides the split width of every column- and row-parallel linear layer (Ulysses splits none)",
-         of({D::tp, D::sp}), D::tp, divide_ffn, divide_ffn_text},
+         dimension_set(D::tp, D::sp), D::tp, divide_ffn, divide_ffn_text},
     Rule{"divide-sequence-cp", "cp divides the sequence; the causal ring needs 2 · cp, for its zig-zag slices",
-         of({D::cp, D::cp_kind}), D::cp, divide_cp_sequence, divide_cp_sequence_text},
-    Rule{"divide-sequence-sp", "with sp, tp divides the sequence of every cp rank", of({D::tp, D::sp, D::cp}), D::tp,
+         dimension_set(D::cp, D::cp_kind), D::cp, divide_cp_sequence, divide_cp_sequence_text},
+    Rule{"divide-sequence-sp", "with sp, tp divides the sequence of every cp rank", dimension_set(D::tp, D::sp, D::cp), D::tp,
          divide_sp_sequence, divide_sp_sequence_text},
-    Rule{"sp-needs-tp", "sequence parallelism works inside the tp group: tp is at least 2", of({D::tp, D::sp}), D::sp,
+    Rule{"sp-needs-tp", "sequence parallelism works inside the tp group: tp is at least 2", dimension_set(D::tp, D::sp), D::sp,
          sp_needs_tp, sp_needs_tp_text},
-    Rule{"cp-kind", "cp 1 is written with cp_kind ring", of({D::cp, D::cp_kind}), D::cp_kind, cp_kind_canonical,
+    Rule{"cp-kind", "cp 1 is written with cp_kind ring", dimension_set(D::cp, D::cp_kind), D::cp_kind, cp_kind_canonical,
          cp_kind_canonical_text},
-    Rule{"cp-one-sequence", "context parallelism is for one text sequence: not for encoder-decoder pairs or images", of({D::cp}),
-         D::cp, cp_one_sequence, cp_one_sequence_text},
-    Rule{"ulysses-attention", "Ulysses needs attention over the whole sequence, not shifted windows over patches", of({D::sp}),
-         D::sp, ulysses_attention, ulysses_attention_text},
-    Rule{"experts-needed", "ep and etp are 1 in a model without experts", of({D::ep, D::etp}), D::ep, experts_needed,
+    Rule{"cp-one-sequence", "context parallelism is for one text sequence: not for encoder-decoder pairs or images",
+         dimension_set(D::cp), D::cp, cp_one_sequence, cp_one_sequence_text},
+    Rule{"ulysses-attention", "Ulysses needs attention over the whole sequence, not shifted windows over patches",
+         dimension_set(D::sp), D::sp, ulysses_attention, ulysses_attention_text},
+    Rule{"experts-needed", "ep and etp are 1 in a model without experts", dimension_set(D::ep, D::etp), D::ep, experts_needed,
          experts_needed_text},
-    Rule{"divide-experts", "ep divides the experts of every MoE layer", of({D::ep}), D::ep, divide_experts, divide_experts_text},
-    Rule{"expert-grid", "ep · etp divides tp · cp · dp, into which experts are folded", of({D::tp, D::cp, D::dp, D::ep, D::etp}),
-         D::ep, expert_grid, expert_grid_text},
+    Rule{"divide-experts", "ep divides the experts of every MoE layer", dimension_set(D::ep), D::ep, divide_experts,
+         divide_experts_text},
+    Rule{"expert-grid", "ep · etp divides tp · cp · dp, into which experts are folded",
+         dimension_set(D::tp, D::cp, D::dp, D::ep, D::etp), D::ep, expert_grid, expert_grid_text},
     Rule{"expert-tp", "etp is 1 or the degree that splits the dense weights, and divides the width of the experts",
-         of({D::tp, D::sp, D::etp}), D::etp, expert_tp, expert_tp_text},
-    Rule{"stages", "pp · vpp is at most the number of layers", of({D::pp, D::vpp}), D::pp, stages_fit, stages_fit_text},
-    Rule{"schedule-pipeline", "one stage is written as schedule 1f1b", of({D::pp, D::schedule}), D::schedule, schedule_pipeline,
-         schedule_pipeline_text},
-    Rule{"virtual-stages", "vpp is at least 2 for interleaved, 2 for zb-v, 1 otherwise", of({D::vpp, D::schedule}), D::vpp,
-         virtual_stages, virtual_stages_text},
+         dimension_set(D::tp, D::sp, D::etp), D::etp, expert_tp, expert_tp_text},
+    Rule{"stages", "pp · vpp is at most the number of layers", dimension_set(D::pp, D::vpp), D::pp, stages_fit, stages_fit_text},
+    Rule{"schedule-pipeline", "one stage is written as schedule 1f1b", dimension_set(D::pp, D::schedule), D::schedule,
+         schedule_pipeline, schedule_pipeline_text},
+    Rule{"virtual-stages", "vpp is at least 2 for interleaved, 2 for zb-v, 1 otherwise", dimension_set(D::vpp, D::schedule),
+         D::vpp, virtual_stages, virtual_stages_text},
     Rule{"interleaved-batch", "interleaved: pp divides the number of micro-batches",
-         of({D::pp, D::schedule, D::micro_batch, D::dp}), D::micro_batch, interleaved_batch, interleaved_batch_text},
+         dimension_set(D::pp, D::schedule, D::micro_batch, D::dp), D::micro_batch, interleaved_batch, interleaved_batch_text},
     Rule{"schedule-size", "pp · vpp · micro-batches is at most 2^24, so that the program can be written down",
-         of({D::pp, D::vpp, D::micro_batch, D::dp}), D::micro_batch, schedule_size, schedule_size_text},
-    Rule{"zero-range", "zero is 0, 1, 2 or 3", of({D::zero}), D::zero, zero_range, zero_range_text},
-    Rule{"zero-shard", "shard is 1 exactly when zero is 0", of({D::zero, D::shard}), D::shard, zero_shard, zero_shard_text},
+         dimension_set(D::pp, D::vpp, D::micro_batch, D::dp), D::micro_batch, schedule_size, schedule_size_text},
+    Rule{"zero-range", "zero is 0, 1, 2 or 3", dimension_set(D::zero), D::zero, zero_range, zero_range_text},
+    Rule{"zero-shard", "shard is 1 exactly when zero is 0", dimension_set(D::zero, D::shard), D::shard, zero_shard,
+         zero_shard_text},
     Rule{"divide-shard", "shard divides the ranks that hold the same weights (dp · cp, times tp with Ulysses)",
-         of({D::tp, D::sp, D::cp, D::dp, D::shard}), D::shard, divide_shard, divide_shard_text},
-    Rule{"zero-bubble-zero", "zero-bubble schedules go with zero 0 or 1", of({D::zero, D::schedule}), D::zero, zero_bubble_zero,
-         zero_bubble_zero_text},
-    Rule{"order", "of rank orders that place every rank alike, the first is used", of({D::order, D::cp, D::dp, D::pp}), D::order,
-         order_canonical, order_canonical_text},
+         dimension_set(D::tp, D::sp, D::cp, D::dp, D::shard), D::shard, divide_shard, divide_shard_text},
+    Rule{"zero-bubble-zero", "zero-bubble schedules go with zero 0 or 1", dimension_set(D::zero, D::schedule), D::zero,
+         zero_bubble_zero, zero_bubble_zero_text},
+    Rule{"order", "of rank orders that place every rank alike, the first is used", dimension_set(D::order, D::cp, D::dp, D::pp),
+         D::order, order_canonical, order_canonical_text},
     Rule{"recompute-layers", "full recomputation counts 1 … the blocks of the fullest chunk; otherwise the count is 0",
-         of({D::recompute, D::recompute_layers, D::pp, D::vpp}), D::recompute_layers, recompute_layers, recompute_layers_text},
-    Rule{"overlap-grad", "overlap_grad needs ranks that hold the same weights", of({D::overlap_grad, D::tp, D::sp, D::cp, D::dp}),
-         D::overlap_grad, overlap_grad, overlap_grad_text},
-    Rule{"overlap-param", "overlap_param needs ZeRO", of({D::overlap_param, D::zero}), D::overlap_param, overlap_param,
+         dimension_set(D::recompute, D::recompute_layers, D::pp, D::vpp), D::recompute_layers, recompute_layers,
+         recompute_layers_text},
+    Rule{"overlap-grad", "overlap_grad needs ranks that hold the same weights",
+         dimension_set(D::overlap_grad, D::tp, D::sp, D::cp, D::dp), D::overlap_grad, overlap_grad, overlap_grad_text},
+    Rule{"overlap-param", "overlap_param needs ZeRO", dimension_set(D::overlap_param, D::zero), D::overlap_param, overlap_param,
          overlap_param_text},
-    Rule{"overlap-p2p", "overlap_p2p needs a pipeline", of({D::overlap_p2p, D::pp}), D::overlap_p2p, overlap_p2p,
+    Rule{"overlap-p2p", "overlap_p2p needs a pipeline", dimension_set(D::overlap_p2p, D::pp), D::overlap_p2p, overlap_p2p,
          overlap_p2p_text},
-    Rule{"overlap-tp", "overlap_tp needs sp megatron", of({D::overlap_tp, D::sp}), D::overlap_tp, overlap_tp, overlap_tp_text},
+    Rule{"overlap-tp", "overlap_tp needs sp megatron", dimension_set(D::overlap_tp, D::sp), D::overlap_tp, overlap_tp,
+         overlap_tp_text},
 };
 
 // ---- hints -------------------------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ TEST(Rules, EachRuleByName) {
       {"divide-batch", [](Strategy&, Schedule& c) { c.microbatches = 9; }, "microbatches 8"},
       {"divide-heads", [](Strategy& s, Schedule&) { s.tp = 3; }, "tp 2 or 4"},
       {"divide-heads", [](Strategy& s, Schedule&) { s.tp = 8, s.cp = 2, s.cp_kind = ContextParallelKind::all_to_all; }, "tp 4"},
-      {"divide-kv-heads", [](Strategy& s, Schedule&) { s.tp = 3; }, "tp 2 or 4"},
+      {"divide-kv-heads", [](Strategy& s, Schedule&) { s.tp = 6; }, "tp 4 or 8"},
       {"divide-ffn", [](Strategy& s, Schedule&) { s.tp = 5; }, "tp 4 or 8"},
       {"divide-sequence-cp", [](Strategy& s, Schedule&) { s.cp = 5; }, "cp 4 or 8"},
       {"divide-sequence-sp", [](Strategy& s, Schedule&) { s.tp = 3, s.sp = SequenceParallel::megatron; }, "tp 2 or 4"},

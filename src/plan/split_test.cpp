@@ -44,9 +44,9 @@ double brute_force(const std::vector<double>& weights, std::int32_t chunks) {
   return best[n];
 }
 
-// Six layers of 1, 2, 3, 3, 2, 1 in three chunks: total 12, quantiles at 4 and 8. The largest chunk cannot be below 5
-// ({1,2} {3} {3,2,1} = 6; {1,2} {3,3} {2,1} = 6; {1,2,3} … = 6; {1,2} | {3} … no 5 exists), so 6; boundary 1 may lie at
-// index 2 (sum 3) or 3 (sum 6): 3 is nearer to 4; boundary 2 at index 4 (sum 9, nearer to 8 than 6).
+// Six layers of 1, 2, 3, 3, 2, 1 in three chunks. With at most 5 a chunk the first holds {1,2}, the second {3}, and {3,2,1} is
+// left, which is 6; so the bound is 6. Quantiles are at 4 and 8: of the boundaries after sum 3 and after sum 6 the first is nearer
+// to 4, then of those after 6 and after 9 the one nearer to 8.
 TEST(BalancedSplit, IsTheSmallestExampleByHand) {
   EXPECT_EQ(balanced_split({1, 2, 3, 3, 2, 1}, 3), (Firsts{0, 2, 4}));
   EXPECT_EQ(balanced_split({1, 1, 1, 1}, 2), (Firsts{0, 2}));
