@@ -142,7 +142,8 @@ class Handler {
     const std::string expected = expectation(message);
     std::string_view before = text_.substr(0, offset);
     before = before.substr(0, before.find_last_not_of(" \t\r\n") + 1);
-    return tree_.fail(place, token.empty() ? "the end of the file" : quoted(token), expected, syntax_hint(token, before, expected));
+    return tree_.fail(place, token.empty() ? "the end of the file" : quoted(token), expected,
+                      syntax_hint(token, before, expected));
   }
 
  private:
@@ -174,7 +175,8 @@ class Handler {
     return tree_.scalar(std::move(*node), place);
   }
   bool beyond_double(std::string_view token, Place place) {
-    return tree_.fail(place, "the number " + quoted(token), "a number that a double can hold (below 1.8e308)", "check the exponent");
+    return tree_.fail(place, "the number " + quoted(token), "a number that a double can hold (below 1.8e308)",
+                      "check the exponent");
   }
   bool bad_string(const std::string& message, Place start, Place place, std::size_t offset) {
     if (message.find("missing closing quote") != std::string::npos) {

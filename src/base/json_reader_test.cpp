@@ -53,19 +53,20 @@ TEST_P(RefusedJson, SaysWhereWhatAndHow) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, RefusedJson,
-    ::testing::Values(Refusal{"", "f:1:1", "empty", "completely"}, Refusal{"  \n ", "f:1:1", "empty", ""},
-                      Refusal{R"({"a": 1, "b": 2, "a": 3})", "f:1:18", "\"a\" a second time", "first in line 1"},
-                      Refusal{"{\"a\":\n NaN}", "f:2:2", "NaN", "no NaN"}, Refusal{"[-Infinity]", "f:1:2", "-Infinity", "no NaN"},
-                      Refusal{"[1e999]", "f:1:2", "1e999", "exponent"}, Refusal{"[1e-999]", "f:1:2", "1e-999", "exponent"},
-                      Refusal{"{\"a\":1,}", "f:1:8", "}", "remove the comma"}, Refusal{"{'a':1}", "f:1:2", "'", "double quotes"},
-                      Refusal{"[1 2]", "f:1:4", "2", "comma missing"}, Refusal{"{\"a\": [1,", "f:1:10", "end of the file", "ends too early"},
-                      Refusal{"[\"abc", "f:1:2", "without closing quote", "closing quote"},
-                      Refusal{"[\"a\tb\"]", "f:1:4", "tab inside", "quote"}, Refusal{"[\"a\\q\"]", "f:1:5", "escape", "backslash"},
-                      Refusal{"{} {}", "f:1:4", "{", ""}, Refusal{"{} // x", "f:1:4", "/", "no comments"},
-                      Refusal{"[True]", "f:1:2", "True", "true, false and null"}, Refusal{"[\"\xC3\x28\"]", "f:1:3", "not UTF-8", "UTF-8"},
-                      Refusal{"[\"\xED\xA0\x80\"]", "f:1:3", "not UTF-8", "UTF-8"}, Refusal{std::string("{}\0x", 4), "f:1:3", "0x00", "text file"},
-                      Refusal{"[01]", "f:1:2", "01", "leading zero"},
-                      Refusal{"[1abc]", "f:1:2", "1abc", "quotes"}, Refusal{"[1.]", "f:1:2", "1.", ""}));
+    ::testing::Values(
+        Refusal{"", "f:1:1", "empty", "completely"}, Refusal{"  \n ", "f:1:1", "empty", ""},
+        Refusal{R"({"a": 1, "b": 2, "a": 3})", "f:1:18", "\"a\" a second time", "first in line 1"},
+        Refusal{"{\"a\":\n NaN}", "f:2:2", "NaN", "no NaN"}, Refusal{"[-Infinity]", "f:1:2", "-Infinity", "no NaN"},
+        Refusal{"[1e999]", "f:1:2", "1e999", "exponent"}, Refusal{"[1e-999]", "f:1:2", "1e-999", "exponent"},
+        Refusal{"{\"a\":1,}", "f:1:8", "}", "remove the comma"}, Refusal{"{'a':1}", "f:1:2", "'", "double quotes"},
+        Refusal{"[1 2]", "f:1:4", "2", "comma missing"}, Refusal{"{\"a\": [1,", "f:1:10", "end of the file", "ends too early"},
+        Refusal{"[\"abc", "f:1:2", "without closing quote", "closing quote"},
+        Refusal{"[\"a\tb\"]", "f:1:4", "tab inside", "quote"}, Refusal{"[\"a\\q\"]", "f:1:5", "escape", "backslash"},
+        Refusal{"{} {}", "f:1:4", "{", ""}, Refusal{"{} // x", "f:1:4", "/", "no comments"},
+        Refusal{"[True]", "f:1:2", "True", "true, false and null"}, Refusal{"[\"\xC3\x28\"]", "f:1:3", "not UTF-8", "UTF-8"},
+        Refusal{"[\"\xED\xA0\x80\"]", "f:1:3", "not UTF-8", "UTF-8"},
+        Refusal{std::string("{}\0x", 4), "f:1:3", "0x00", "text file"}, Refusal{"[01]", "f:1:2", "01", "leading zero"},
+        Refusal{"[1abc]", "f:1:2", "1abc", "quotes"}, Refusal{"[1.]", "f:1:2", "1.", ""}));
 
 TEST(ReadJson, NestingStopsAtTheLimitHoweverDeepTheText) {
   const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
@@ -126,14 +127,23 @@ Node arbitrary_node(int depth) {
   Node node;
   switch (*rc::gen::inRange(0, depth > 0 ? 7 : 5)) {
     case 0: break;
-    case 1: node.kind = NodeKind::boolean; node.boolean = *rc::gen::arbitrary<bool>(); break;
+    case 1:
+      node.kind = NodeKind::boolean;
+      node.boolean = *rc::gen::arbitrary<bool>();
+      break;
     case 2:
       node.kind = NodeKind::integer;
       node.integer = *rc::gen::arbitrary<std::int64_t>();
       node.real = static_cast<double>(node.integer);
       break;
-    case 3: node.kind = NodeKind::real; node.real = *rc::gen::arbitrary<double>(); break;
-    case 4: node.kind = NodeKind::string; node.text = *rc::gen::container<std::string>(rc::gen::inRange<char>(1, 127)); break;
+    case 3:
+      node.kind = NodeKind::real;
+      node.real = *rc::gen::arbitrary<double>();
+      break;
+    case 4:
+      node.kind = NodeKind::string;
+      node.text = *rc::gen::container<std::string>(rc::gen::inRange<char>(1, 127));
+      break;
     case 5:
       node.kind = NodeKind::sequence;
       for (int i = *rc::gen::inRange(0, 4); i > 0; --i) node.items.push_back(arbitrary_node(depth - 1));

@@ -157,9 +157,11 @@ JsonWriter& JsonWriter::seconds(std::int64_t nanoseconds) {
   constexpr std::uint64_t second = 1'000'000'000;
   const bool negative = nanoseconds < 0;
   // Unsigned negation is defined for the smallest value, too.
-  const std::uint64_t magnitude = negative ? 0 - static_cast<std::uint64_t>(nanoseconds) : static_cast<std::uint64_t>(nanoseconds);
+  const std::uint64_t magnitude =
+      negative ? 0 - static_cast<std::uint64_t>(nanoseconds) : static_cast<std::uint64_t>(nanoseconds);
   const std::string fraction = std::to_string(magnitude % second);
-  return scalar((negative ? "-" : "") + std::to_string(magnitude / second) + "." + std::string(9 - fraction.size(), '0') + fraction);
+  return scalar((negative ? "-" : "") + std::to_string(magnitude / second) + "." + std::string(9 - fraction.size(), '0') +
+                fraction);
 }
 
 JsonWriter& JsonWriter::compact_next() {

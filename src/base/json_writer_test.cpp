@@ -12,7 +12,16 @@ namespace {
 
 TEST(JsonWriter, IndentsAndKeepsCompactPartsOnOneLine) {
   JsonWriter writer;
-  writer.begin_object().key("a").value(1).key("list").compact_next().begin_array().value(0.5).begin_array().value(true).end_array();
+  writer.begin_object()
+      .key("a")
+      .value(1)
+      .key("list")
+      .compact_next()
+      .begin_array()
+      .value(0.5)
+      .begin_array()
+      .value(true)
+      .end_array();
   writer.end_array().key("empty").begin_object().end_object().key("t").seconds(5120000000).end_object();
   EXPECT_EQ(writer.text(), "{\n  \"a\": 1,\n  \"list\": [0.5, [true]],\n  \"empty\": {},\n  \"t\": 5.120000000\n}");
 }

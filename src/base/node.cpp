@@ -52,7 +52,8 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   };
   std::error_code code;
   const std::filesystem::file_status status = std::filesystem::status(path, code);
-  if (!std::filesystem::exists(status)) return refuse("no such file", "a readable file", "check the path and the working directory");
+  if (!std::filesystem::exists(status))
+    return refuse("no such file", "a readable file", "check the path and the working directory");
   if (std::filesystem::is_directory(status)) return refuse("a directory", "a file", "name the file inside it");
   const auto too_big = [&](const std::string& size) {
     return refuse("a file of " + size + " bytes", "at most " + std::to_string(max_bytes) + " bytes", "is this the right file?");

@@ -20,8 +20,8 @@ TEST(ParseBytes, DecimalAndBinaryPrefixes) {
 }
 
 TEST(ParseBytes, RefusesWhatIsNotASize) {
-  for (const char* text : {"", "80", "GiB", "-1GB", "+1GB", "nanGB", "infGB", "1e400GB", "80Gb", "80G", "80GiBs", "80 GiB/s", "1e30GB",
-                           "9223372036854775808B", "10EiB", "0x10B", "1,5GB", "80 G iB", "1iB"}) {
+  for (const char* text : {"", "80", "GiB", "-1GB", "+1GB", "nanGB", "infGB", "1e400GB", "80Gb", "80G", "80GiBs", "80 GiB/s",
+                           "1e30GB", "9223372036854775808B", "10EiB", "0x10B", "1,5GB", "80 G iB", "1iB"}) {
     EXPECT_EQ(parse_bytes(text), std::nullopt) << text;
   }
 }
@@ -41,12 +41,13 @@ TEST(ParseBandwidth, BitsAndBytes) {
 
 TEST(ParseDuration, SecondsAndTheirParts) {
   EXPECT_EQ(parse_duration("5us"), 5e-6);
-  EXPECT_EQ(parse_duration("5 \xC2\xB5s"), 5e-6);   // micro sign
-  EXPECT_EQ(parse_duration("5 \xCE\xBCs"), 5e-6);   // Greek mu
+  EXPECT_EQ(parse_duration("5 \xC2\xB5s"), 5e-6);  // micro sign
+  EXPECT_EQ(parse_duration("5 \xCE\xBCs"), 5e-6);  // Greek mu
   EXPECT_EQ(parse_duration("1.5ms"), 1.5e-3);
   EXPECT_EQ(parse_duration("2s"), 2.0);
   EXPECT_EQ(parse_duration("300ns"), 3e-7);
-  for (const char* text : {"", "5", "5m", "-5us", "5Ms", "us", "infs", "5 u s"}) EXPECT_EQ(parse_duration(text), std::nullopt) << text;
+  for (const char* text : {"", "5", "5m", "-5us", "5Ms", "us", "infs", "5 u s"})
+    EXPECT_EQ(parse_duration(text), std::nullopt) << text;
 }
 
 RC_GTEST_PROP(Quantities, NeverNegativeNeverCrash, (const std::string& text)) {

@@ -29,7 +29,8 @@ std::string described(const Node& node) {
       return text.substr(1, text.size() - 2);
     }
     case NodeKind::string: return quoted(node.text);
-    case NodeKind::sequence: return "a list of " + std::to_string(node.items.size()) + (node.items.size() == 1 ? " value" : " values");
+    case NodeKind::sequence:
+      return "a list of " + std::to_string(node.items.size()) + (node.items.size() == 1 ? " value" : " values");
     case NodeKind::mapping: return node.members.empty() ? "an empty mapping" : "a mapping";
   }
   return "a value";
@@ -82,11 +83,17 @@ std::string out_of_range_hint(const Node& node, bool below) {
 }  // namespace
 
 Reader::Reader(const Document& document, const Node& mapping, std::string path, ErrorSink& sink)
-    : document_(&document), node_(&mapping), path_(std::move(path)), sink_(&sink), line_(mapping.line), column_(mapping.column),
+    : document_(&document),
+      node_(&mapping),
+      path_(std::move(path)),
+      sink_(&sink),
+      line_(mapping.line),
+      column_(mapping.column),
       known_(mapping.members.size(), false) {
   if (mapping.kind == NodeKind::mapping) return;
   sink.add({ErrorKind::bad_input, at(document.where, {line_, column_}) + " (" + path_ + ")", described(mapping),
-            "a mapping (name: value)", path_ == "$" ? "is this the right file?" : "write the fields of " + path_ + " as name: value"});
+            "a mapping (name: value)",
+            path_ == "$" ? "is this the right file?" : "write the fields of " + path_ + " as name: value"});
 }
 
 const Node* Reader::find(std::string_view key) const {
@@ -181,7 +188,8 @@ std::size_t Reader::optional_choice(std::string_view key, const std::vector<std:
   if (node->kind == NodeKind::string && found != choices.end()) return static_cast<std::size_t>(found - choices.begin());
   const std::vector<std::string> words(choices.begin(), choices.end());
   const auto suggestion = node->kind == NodeKind::string ? did_you_mean(node->text, words) : std::nullopt;
-  fail(key, described(*node), listed(words), suggestion ? "did you mean " + quoted(*suggestion) + "?" : "choose one of these words");
+  fail(key, described(*node), listed(words),
+       suggestion ? "did you mean " + quoted(*suggestion) + "?" : "choose one of these words");
   return fallback;
 }
 
@@ -248,7 +256,8 @@ double Reader::optional_duration(std::string_view key, double fallback) {
   const Node* node = find(key);
   const auto value = node->kind == NodeKind::string ? parse_duration(node->text) : std::nullopt;
   if (value && *value <= 1e9) return *value;
-  fail(key, described(*node), "a duration such as 5us", value ? "choose a shorter duration"
+  fail(key, described(*node), "a duration such as 5us",
+       value                                                                         ? "choose a shorter duration"
        : node->kind == NodeKind::string && node->text.find('-') == std::string::npos ? "write a number and ns, us, ms or s"
                                                                                      : unit_hint(*node, "5us", ""));
   return fallback;
@@ -273,7 +282,8 @@ void Reader::each(std::string_view key, bool required, const std::function<void(
     return;
   }
   if (node->kind != NodeKind::sequence) {
-    fail(key, described(*node), "a list", node->kind == NodeKind::mapping ? "write [ ] around it, or '- ' before it" : "write a list");
+    fail(key, described(*node), "a list",
+         node->kind == NodeKind::mapping ? "write [ ] around it, or '- ' before it" : "write a list");
     return;
   }
   for (std::size_t i = 0; i < node->items.size() && sink_->ok(); ++i) {

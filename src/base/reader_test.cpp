@@ -50,8 +50,7 @@ TEST(Reader, UnknownKeySuggestsTheClosestKnownOne) {
   static_cast<void>(reader.optional_int("tp", 1, 8, 1));
   static_cast<void>(reader.optional_int("pp", 1, 8, 1));
   reader.finish();
-  EXPECT_EQ(file.message(),
-            "job.yaml:1:6 ($.tpp): found the unknown key \"tpp\"; expected tp or pp; hint: did you mean \"tp\"?");
+  EXPECT_EQ(file.message(), "job.yaml:1:6 ($.tpp): found the unknown key \"tpp\"; expected tp or pp; hint: did you mean \"tp\"?");
 }
 
 std::string message_of(const std::string& yaml, const std::function<void(Reader&)>& read) {
@@ -74,13 +73,17 @@ TEST(Reader, MessagesSayWhereWhatAndHow) {
             "job.yaml:1:1 ($.model): found no \"model\"; expected text; hint: add model to $");
   EXPECT_EQ(message_of("x: [1]", [](Reader& r) { r.required_real("x", 0, 1); }),
             "job.yaml:1:4 ($.x): found a list of 1 value; expected a number from 0 to 1; hint: write one number, not a list");
-  EXPECT_EQ(message_of("k: rnig", [](Reader& r) { r.optional_choice("k", {"ring", "all-to-all"}, 0); }),
+  EXPECT_EQ(message_of("k: rnig",
+                       [](Reader& r) {
+                         r.optional_choice("k", {"ring", "all-to-all"}, 0);
+                       }),
             "job.yaml:1:4 ($.k): found \"rnig\"; expected ring or all-to-all; hint: did you mean \"ring\"?");
   EXPECT_EQ(message_of("m: 80", [](Reader& r) { r.optional_bytes("m", 0); }),
             "job.yaml:1:4 ($.m): found 80; expected a size such as 80GiB; hint: a unit is missing; write for instance \"80GiB\"");
   EXPECT_THAT(message_of("m: -80GB", [](Reader& r) { r.optional_bytes("m", 0); }), HasSubstr("it cannot be negative"));
   EXPECT_THAT(message_of("b: 0Gb/s", [](Reader& r) { r.optional_bandwidth("b", 0); }), HasSubstr("left out, not set to 0"));
-  EXPECT_THAT(message_of("l: [1, x]", [](Reader& r) { r.optional_int_list("l", 0, 9); }), HasSubstr("job.yaml:1:8 ($.l[1]): found \"x\""));
+  EXPECT_THAT(message_of("l: [1, x]", [](Reader& r) { r.optional_int_list("l", 0, 9); }),
+              HasSubstr("job.yaml:1:8 ($.l[1]): found \"x\""));
   EXPECT_THAT(message_of("[1]", [](Reader&) {}), HasSubstr("job.yaml:1:1 ($): found a list of 1 value; expected a mapping"));
 }
 
@@ -130,7 +133,8 @@ TEST(ReadFile, RefusesWhatIsNotASmallFile) {
   EXPECT_THAT(read_file((directory / "espalier-no-such-file").string()).error().message(), HasSubstr("no such file"));
   EXPECT_THAT(read_file(directory.string()).error().message(), HasSubstr("a directory"));
   EXPECT_THAT(read_file("/dev/zero", 1000).error().message(), HasSubstr("more than 1000 bytes"));
-  const auto path = directory / ("espalier-reader-test-" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + ".txt");
+  const auto path =
+      directory / ("espalier-reader-test-" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + ".txt");
   std::ofstream(path) << "hello";
   EXPECT_EQ(*read_file(path.string()), "hello");
   EXPECT_FALSE(read_file(path.string(), 4).ok());

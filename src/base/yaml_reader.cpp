@@ -107,7 +107,8 @@ class Handler : public YAML::EventHandler {
     }
   }
 
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     begin(NodeKind::sequence, mark, tag, anchor);
   }
   void OnSequenceEnd() override { require(tree_.end()); }
@@ -147,8 +148,9 @@ class Handler : public YAML::EventHandler {
 
   void begin(NodeKind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     refuse_properties(mark, tag, anchor);
-    require(!tree_.expects_key() || tree_.fail(place_at(mark), std::string("a ") + std::string(to_string(kind)) + " as a key",
-                                               "a name before the ':'", "is a bracket not closed? a key in brackets needs quotes"));
+    require(!tree_.expects_key() ||
+            tree_.fail(place_at(mark), std::string("a ") + std::string(to_string(kind)) + " as a key", "a name before the ':'",
+                       "is a bracket not closed? a key in brackets needs quotes"));
     require(tree_.begin(kind, place_at(mark)));
   }
 
@@ -194,7 +196,8 @@ class Handler : public YAML::EventHandler {
 
 std::string syntax_hint(const std::string& message) {
   if (message.find("tab") != std::string::npos) return "indent with spaces";
-  if (message.find("illegal map value") != std::string::npos) return "put a value that contains ': ' in quotes, or check the indentation";
+  if (message.find("illegal map value") != std::string::npos)
+    return "put a value that contains ': ' in quotes, or check the indentation";
   if (message.find("flow") != std::string::npos) return "check the brackets and commas of the { } or [ ] around this place";
   if (message.find("EOF") != std::string::npos) return "is a closing quote missing?";
   return "check the indentation and the brackets near this place";
@@ -230,7 +233,8 @@ Result<Document> parse(std::string_view text, const std::string& where, const Li
 bool meant_as_json(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const std::size_t second = text.find_first_not_of(" \t\r\n", first + 1);
-  return second != std::string_view::npos && (is_digit(text[second]) || std::string_view("\"[]{}-").find(text[second]) != std::string_view::npos);
+  return second != std::string_view::npos &&
+         (is_digit(text[second]) || std::string_view("\"[]{}-").find(text[second]) != std::string_view::npos);
 }
 
 }  // namespace
@@ -248,7 +252,8 @@ Result<Document> read_yaml(std::string_view text, const std::string& where, cons
   }
   if (text.size() > kMaxYamlBytes) {
     return Error{ErrorKind::bad_input, at(where, {}), std::to_string(text.size()) + " bytes of YAML",
-                 "at most " + std::to_string(kMaxYamlBytes) + " bytes", "is this the right file? large inputs can be written as JSON"};
+                 "at most " + std::to_string(kMaxYamlBytes) + " bytes",
+                 "is this the right file? large inputs can be written as JSON"};
   }
   Result<Document> document = parse(text, where, limits);
   if (!document.ok() && json_error) return *json_error;

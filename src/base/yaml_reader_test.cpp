@@ -74,14 +74,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Refusal{"a: &x 1", "f:1:4", "anchor", "where it is used"}, Refusal{"a: &x 1\nb: *x", "f:1:4", "anchor", ""},
                       Refusal{"a: *x", "f:1:4", "anchor is not defined", ""}, Refusal{"a: !!int 3", "f:1:4", "tag", "remove"},
                       Refusal{"a: ! 3", "f:1:4", "tag", "remove"}, Refusal{"a: !x [1]", "f:1:4", "tag", "remove"},
-                      Refusal{"!x k: 1", "f:1:1", "tag", "remove"},
-                      Refusal{"a: 1\n---\nb: 2", "f:2:1", "after the end", "'---'"}, Refusal{"a: 1\nb: 2\na: 3", "f:3:1", "second time", "line 1"},
-                      Refusal{"a: .nan", "f:1:4", ".nan", ""}, Refusal{"a: -.inf", "f:1:4", "-.inf", "leave the key out"},
+                      Refusal{"!x k: 1", "f:1:1", "tag", "remove"}, Refusal{"a: 1\n---\nb: 2", "f:2:1", "after the end", "'---'"},
+                      Refusal{"a: 1\nb: 2\na: 3", "f:3:1", "second time", "line 1"}, Refusal{"a: .nan", "f:1:4", ".nan", ""},
+                      Refusal{"a: -.inf", "f:1:4", "-.inf", "leave the key out"},
                       Refusal{"a: 1e999", "f:1:4", "1e999", "exponent"}, Refusal{"a:\n\tb: 1", "f:2:3", "", "quotes"},
-                      Refusal{"a: b: c", "f:1:5", "illegal map value", "quotes"}, Refusal{"? [1]\n: 2", "f:1:3", "list as a key", "quotes"},
-                      Refusal{": 2", "f:1:1", "empty key", "':'"}, Refusal{"{\"a\" 1}", "f:1:6", "1", ""},
-                      Refusal{"{\"a\": 1, \"a\": 2}", "f:1:10", "second time", ""}, Refusal{"a: \"b", "f:1:6", "EOF", "closing quote"},
-                      Refusal{"a: \xFF", "f:1:4", "not UTF-8", "UTF-8"}));
+                      Refusal{"a: b: c", "f:1:5", "illegal map value", "quotes"},
+                      Refusal{"? [1]\n: 2", "f:1:3", "list as a key", "quotes"}, Refusal{": 2", "f:1:1", "empty key", "':'"},
+                      Refusal{"{\"a\" 1}", "f:1:6", "1", ""}, Refusal{"{\"a\": 1, \"a\": 2}", "f:1:10", "second time", ""},
+                      Refusal{"a: \"b", "f:1:6", "EOF", "closing quote"}, Refusal{"a: \xFF", "f:1:4", "not UTF-8", "UTF-8"}));
 
 TEST(ReadYaml, NestingStopsAtTheLimitHoweverDeepTheText) {
   for (const std::string& level : {std::string("["), std::string("{a: "), std::string("- "), std::string("[{\"a\": ")}) {
@@ -106,7 +106,10 @@ TEST(ReadYaml, LargeTextMustBeJson) {
 }
 
 TEST(ReadYaml, WindowsLineEndsAndByteOrderMark) {
-  const auto document = read_yaml("\xEF\xBB\xBF" "a: 1\r\nb: x\r\n", "f");
+  const auto document = read_yaml(
+      "\xEF\xBB\xBF"
+      "a: 1\r\nb: x\r\n",
+      "f");
   ASSERT_TRUE(document.ok());
   EXPECT_EQ(to_json(document->root), R"({"a": 1, "b": "x"})");
   EXPECT_EQ(document->root.find("b")->line, 2);
