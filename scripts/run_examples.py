@@ -20,7 +20,8 @@ PARTS = ["compute", "exposed_communication", "bubble", "optimizer", "other"]
 def run(*command):
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stderr[-2000:]}")
+        said = done.stderr[-2000:] or "\n".join(line for line in done.stdout.splitlines() if "FAILED" in line)
+        raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, command))}\n{said}")
     return done.stdout
 
 
