@@ -85,23 +85,26 @@ i64 iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& l) {
   return best;
 }
 
-i64 peak_lower_bound_bytes(const PlanTiming& timing, const Schedule& s, std::int32_t stage) {
-  const i64 fixed = timing.stages[static_cast<std::size_t>(stage)].memory.total();
-  i64 smallest = 0, together = 0, most = 0;
+i64 activations_lower_bound_bytes(const PlanTiming& timing, const Schedule& s, std::int32_t stage) {
+  i64 smallest = 0, together = 0, most = 0, forward_peak = 0, backward_peak = 0;
   for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
     const auto& c = timing.chunks[static_cast<std::size_t>(pipeline_chunk(s, stage, k))];
     smallest = k == 0 ? c.saved_bytes : std::min(smallest, c.saved_bytes);
     together += c.saved_bytes, most = std::max(most, c.saved_bytes);
+    forward_peak = std::max(forward_peak, c.saved_bytes + c.forward_transient_bytes);
+    backward_peak = std::max(backward_peak, c.saved_bytes + c.backward_transient_bytes);
   }
-  i64 flight;
-  if (s.virtual_stages == 1) {
-    flight = max_in_flight(s, stage) * smallest;
-  } else {
-    // every chunk holds its first micro-batch when the last chunk's forward ends; interleaved warm-up holds more of the smallest
-    flight = s.kind == ScheduleKind::interleaved ? std::max(together, std::int64_t{max_in_flight(s, stage)} * smallest) : most;
-  }
-  const i64 tensors = fixed + flight;
-  return tensors + static_cast<i64>(static_cast<double>(tensors) * timing.allocator_reserve);
+  // One pass alone reaches its own transient peak. With one chunk a stage the peak is exact: all in flight, plus a transient.
+  const i64 alone = std::max(forward_peak, backward_peak);
+  if (s.virtual_stages == 1) return std::max<i64>(1, max_in_flight(s, stage)) * smallest - smallest + alone;
+  // Every chunk holds its first micro-batch when the last chunk's forward ends; the warm-up holds at least that many passes.
+  if (s.kind != ScheduleKind::interleaved) return std::max(alone, most);
+  return std::max({alone, together, std::int64_t{max_in_flight(s, stage)} * smallest});
+}
+
+i64 peak_bytes(i64 static_bytes, i64 activations, double allocator_reserve) {
+  const i64 tensors = static_bytes + activations;
+  return tensors + static_cast<i64>(static_cast<double>(tensors) * allocator_reserve);
 }
 
 }  // namespace espalier::cost

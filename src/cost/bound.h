@@ -25,8 +25,10 @@ namespace espalier::cost {
 
 std::int64_t iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& lowering);
 
-/// Lower bound on the peak memory of `stage` as the simulator's replay finds it: static + activations in flight at the
-/// moment the schedule is known to reach, reserve included.
-std::int64_t peak_lower_bound_bytes(const PlanTiming& timing, const Schedule& schedule, std::int32_t stage);
+/// Lower bound on the activations of `stage` at the peak the simulator's replay finds: those in flight at a moment that the
+/// schedule is known to reach.
+std::int64_t activations_lower_bound_bytes(const PlanTiming& timing, const Schedule& schedule, std::int32_t stage);
+/// Peak of given static bytes and activations, allocator reserve included.
+std::int64_t peak_bytes(std::int64_t static_bytes, std::int64_t activations, double allocator_reserve);
 
 }  // namespace espalier::cost

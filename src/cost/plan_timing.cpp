@@ -127,9 +127,8 @@ struct Assembly {
 };
 
 /// Sums layers of one chunk: time, memory, and its parameter elements.
-ParameterElements fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming& t) {
+void fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming& t) {
   t = ChunkTiming{};
-  ParameterElements elements;
   std::int64_t recompute_peak = 0;
   const Recompute& r = x.s.recompute;
   for (std::int32_t k = 0; k < x.kinds; ++k) {
@@ -156,7 +155,7 @@ ParameterElements fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming&
     t.saved_bytes += saved;
     t.forward_transient_bytes = std::max(t.forward_transient_bytes, l.transient.forward);
     t.backward_transient_bytes = std::max(t.backward_transient_bytes, l.transient.backward);
-    elements.dense += l.dense_parameters * n, elements.expert += l.expert_parameters * n;
+    t.dense_parameters += l.dense_parameters * n, t.expert_parameters += l.expert_parameters * n;
   }
   t.backward_transient_bytes += recompute_peak;
   t.saved_after_input_bytes = t.saved_bytes;  // weight gradients need inputs and output gradients: nothing is freed in between
@@ -165,7 +164,26 @@ ParameterElements fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming&
   t.backward.exposed_ns += first.reduce_ns;
   const std::int64_t pass = ns(kPassLaunches * x.c.rates.launch);
   t.forward.other_ns += pass, t.backward.other_ns += pass, t.backward_input.other_ns += pass;
-  return elements;
+}
+
+void fill_data_communication(const Assembly& x, const Lowering& lowering, double pieces, ChunkTiming& t) {
+  const double dense = static_cast<double>(t.dense_parameters), expert = static_cast<double>(t.expert_parameters);
+  if (lowering.reduce_gradients)
+    t.grad_reduce_ns = ns(reduce_s(x.c, x.groups, x.s, dense * x.states.reduce / pieces, expert * x.states.reduce / pieces));
+  if (lowering.gather_parameters)
+    t.param_gather_ns = ns(gather_s(x.c, x.groups, dense * x.states.gather / pieces, expert * x.states.gather / pieces));
+}
+
+/// The message that enters chunk i from another stage.
+void fill_messages(const Assembly& x, const Schedule& schedule, std::int32_t i, ChunkTiming& t) {
+  t.boundary_bytes = t.send_forward_ns = t.send_backward_ns = 0;
+  if (i == 0) return;
+  const std::int32_t here = place_of_chunk(schedule, i).stage, before = place_of_chunk(schedule, i - 1).stage;
+  if (before == here) return;
+  const std::int32_t kind = x.c.model->layers[static_cast<std::size_t>(x.split.first(i) - 1)];
+  t.boundary_bytes = x.layers[static_cast<std::size_t>(kind)].boundary_bytes;
+  const int level = stage_link_level(x.c.levels, x.s, schedule.stages, before, here);
+  t.send_forward_ns = t.send_backward_ns = ns(point_to_point_s(x.c.levels, level, static_cast<double>(t.boundary_bytes)));
 }
 
 double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
@@ -177,13 +195,22 @@ double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterEl
   return memory_bound_s(c.rates, elements * bytes) + 8 * c.rates.launch;
 }
 
-void fill_stage_buffers(const Assembly& x, std::int32_t stages, std::int64_t message, StageTiming& stage) {
-  std::int64_t buffers = stages > 1 ? 2 * message : 0;  // one receive and one send in flight
+/// Largest message that enters any chunk: one receive and one send of it are in flight.
+std::int64_t message_bytes(const PlanTiming& timing) {
+  std::int64_t most = 0;
+  for (const ChunkTiming& t : timing.chunks) most = std::max(most, t.boundary_bytes);
+  return most;
+}
+
+StaticMemory stage_memory(const std::vector<LayerCost>& layers, const StatePolicy& states, const Strategy& s,
+                          const ParameterElements& elements, std::int64_t message) {
+  StaticMemory memory = state_memory(elements, states, s);
   std::int64_t largest = 0;
-  for (const LayerCost& l : x.layers) largest = std::max(largest, l.dense_parameters + l.expert_parameters);
-  if (x.s.zero >= 3) buffers += 2 * largest * x.states.gather;  // the layer in use and the one being gathered
-  if (x.s.zero >= 2) buffers += largest * x.states.reduce;      // the layer's full gradient before its reduce-scatter
-  stage.memory.communication_buffers = buffers;
+  for (const LayerCost& l : layers) largest = std::max(largest, l.dense_parameters + l.expert_parameters);
+  memory.communication_buffers = 2 * message;
+  if (s.zero >= 3) memory.communication_buffers += 2 * largest * states.gather;  // the layer in use and the one being gathered
+  if (s.zero >= 2) memory.communication_buffers += largest * states.reduce;      // the full gradient before its reduce-scatter
+  return memory;
 }
 
 }  // namespace
@@ -208,6 +235,13 @@ SplitTable::SplitTable(const Model& model, const std::vector<std::int32_t>& firs
     }
     most_blocks_ = std::max(most_blocks_, blocks_[static_cast<std::size_t>(c)]);
     layer_counts_.push_back(last(c) - this->first(c) + 1);
+    std::int32_t twin = 0;
+    const auto same = [&](std::int32_t other) {
+      return layer_counts_[static_cast<std::size_t>(other)] == layer_counts_.back() &&
+             std::equal(model.layers.begin() + this->first(c), model.layers.begin() + last(c) + 1, model.layers.begin() + this->first(other));
+    };
+    while (twin < c && (twins_[static_cast<std::size_t>(twin)] != twin || !same(twin))) ++twin;
+    twins_.push_back(twin);
   }
 }
 
@@ -248,37 +282,25 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
   const std::int32_t p = schedule.stages, chunks = split.chunks();
   out.chunks.resize(static_cast<std::size_t>(chunks));
   out.stages.assign(static_cast<std::size_t>(p), StageTiming{});
-  std::int64_t message = 0;
   for (std::int32_t i = 0; i < chunks; ++i) {
     ChunkTiming& t = out.chunks[static_cast<std::size_t>(i)];
-    ParameterElements e = fill_chunk(x, i, t);
-    const std::int32_t stage = place_of_chunk(schedule, i).stage;
-    if (i > 0) {
-      const std::int32_t before = place_of_chunk(schedule, i - 1).stage;
-      const std::int32_t kind = c.model->layers[static_cast<std::size_t>(split.first(i) - 1)];
-      if (before != stage) {
-        const std::int64_t bytes = layers[static_cast<std::size_t>(kind)].boundary_bytes;
-        message = std::max(message, bytes);
-        t.boundary_bytes = bytes;
-        const int level = stage_link_level(c.levels, s, p, before, stage);
-        t.send_forward_ns = t.send_backward_ns = ns(point_to_point_s(c.levels, level, static_cast<double>(bytes)));
-      }
+    auto& held = out.stages[static_cast<std::size_t>(place_of_chunk(schedule, i).stage)];
+    const bool tied_copy = i == chunks - 1 && lowering.tied_reduce;
+    if (const std::int32_t twin = split.twin(i); twin != i && !tied_copy && lowering.pieces[static_cast<std::size_t>(i)] == lowering.pieces[static_cast<std::size_t>(twin)]) {
+      t = out.chunks[static_cast<std::size_t>(twin)];
+    } else {
+      fill_chunk(x, i, t);
+      if (tied_copy) t.dense_parameters += tied_table_elements(*c.model, *c.engine, s);
+      fill_data_communication(x, lowering, lowering.pieces[static_cast<std::size_t>(i)], t);
     }
-    if (i == chunks - 1 && lowering.tied_reduce) e.dense += tied_table_elements(*c.model, *c.engine, s);
-    const double pieces = lowering.pieces[static_cast<std::size_t>(i)];
-    const double dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-    if (lowering.reduce_gradients)
-      t.grad_reduce_ns = ns(reduce_s(c, x.groups, s, dense * x.states.reduce / pieces, expert * x.states.reduce / pieces));
-    if (lowering.gather_parameters)
-      t.param_gather_ns = ns(gather_s(c, x.groups, dense * x.states.gather / pieces, expert * x.states.gather / pieces));
-    auto& held = out.stages[static_cast<std::size_t>(stage)];
-    held.dense_parameters += e.dense, held.expert_parameters += e.expert;
+    held.dense_parameters += t.dense_parameters, held.expert_parameters += t.expert_parameters;
+    fill_messages(x, schedule, i, t);
   }
+  const std::int64_t message = message_bytes(out);
   for (std::int32_t i = 0; i < p; ++i) {
     StageTiming& stage = out.stages[static_cast<std::size_t>(i)];
     const ParameterElements e{stage.dense_parameters, stage.expert_parameters};
-    stage.memory = state_memory(e, x.states, s);
-    fill_stage_buffers(x, p, message, stage);
+    stage.memory = stage_memory(layers, x.states, s, e, message);
     stage.optimizer_ns = ns(optimizer_s(c, x.states, e, s));
     if (lowering.tied_reduce) {
       const double bytes = static_cast<double>(tied_table_elements(*c.model, *c.engine, s)) * x.states.reduce;
@@ -288,6 +310,12 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
   out.compute_slowdown = c.slowdown.compute;
   out.communication_slowdown = c.slowdown.communication;
   out.allocator_reserve = c.engine->allocator_reserve;
+}
+
+StaticMemory static_memory(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const PlanTiming& timing,
+                           std::int32_t stage) {
+  const StageTiming& held = timing.stages[static_cast<std::size_t>(stage)];
+  return stage_memory(layers, states_of(*c.engine, c.training), s, {held.dense_parameters, held.expert_parameters}, message_bytes(timing));
 }
 
 }  // namespace espalier::cost

@@ -37,12 +37,14 @@ class SplitTable {
   [[nodiscard]] std::int32_t leading(std::int32_t chunk, std::int32_t kind, std::int32_t blocks) const;
   [[nodiscard]] std::int32_t blocks(std::int32_t chunk) const { return blocks_[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] std::int32_t most_blocks() const { return most_blocks_; }
+  /// The first chunk whose layers are of the same kinds in the same order: its costs are this chunk's costs.
+  [[nodiscard]] std::int32_t twin(std::int32_t chunk) const { return twins_[static_cast<std::size_t>(chunk)]; }
 
  private:
   [[nodiscard]] std::int32_t at(const std::vector<std::int32_t>& table, std::int32_t chunk, std::int32_t kind) const {
     return table[static_cast<std::size_t>(chunk) * kinds_ + static_cast<std::size_t>(kind)];
   }
-  std::vector<std::int32_t> first_, layer_counts_, counts_, blocks_, block_kinds_, first_block_;
+  std::vector<std::int32_t> first_, layer_counts_, twins_, counts_, blocks_, block_kinds_, first_block_;
   std::size_t kinds_ = 0;
   std::int32_t layers_ = 0, most_blocks_ = 0;
   bool uniform_blocks_ = true;  ///< all blocks of one kind: the common case
@@ -59,5 +61,9 @@ void lowering_for(const Model& model, const Strategy& s, const Schedule& schedul
 /// Fills `out` (reusing its memory). `layers` = layer_costs of the same strategy and micro-batch.
 void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
                  const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out);
+
+/// Static memory of `stage` under another ZeRO stage and shard group than `timing` was made for: s.zero and s.shard decide.
+StaticMemory static_memory(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const PlanTiming& timing,
+                           std::int32_t stage);
 
 }  // namespace espalier::cost

@@ -38,6 +38,8 @@ struct ChunkTiming {
   std::int64_t boundary_bytes = 0;    ///< that message, per rank
   std::int64_t grad_reduce_ns = 0;    ///< one piece of the gradient reduction
   std::int64_t param_gather_ns = 0;   ///< one piece of the parameter all-gather
+  std::int64_t dense_parameters = 0;  ///< elements of the chunk on a rank, before ZeRO
+  std::int64_t expert_parameters = 0;
   std::int64_t saved_bytes = 0;       ///< kept from forward to backward for one micro-batch
   std::int64_t saved_after_input_bytes = 0;  ///< still kept between backward_input and backward_weight
   std::int64_t forward_transient_bytes = 0;  ///< extra peak inside the forward

@@ -10,7 +10,11 @@ namespace espalier::search {
 namespace {
 
 // Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
-constexpr std::size_t kFirstBatch = 8, kBatch = 64, kGroup = 16, kKept = 4096;
+constexpr std::size_t kLayerBatch = 256;    // layer nodes whose schedules are bounded together
+constexpr std::size_t kScheduleBatch = 32;  // schedule nodes whose leaves are collected together
+constexpr std::size_t kGroup = 16;          // leaves simulated side by side
+constexpr std::size_t kProbes = 64;         // schedule nodes probed for a first incumbent
+constexpr std::size_t kKept = 4096;         // simulated candidates remembered
 
 struct LayerNode {
   Configuration choice;
@@ -27,7 +31,7 @@ bool before(std::int64_t bound_a, const Configuration& a, std::int64_t bound_b, 
   return bound_a != bound_b ? bound_a < bound_b : canonical_less(a, b);
 }
 
-/// What expanding one layer node brought.
+/// What expanding one node brought.
 struct Expansion {
   std::vector<Leaf> leaves;
   PruningState removed;
@@ -47,10 +51,11 @@ class Search {
     std::vector<LayerNode> nodes = layer_nodes();
     seed();
     std::size_t next = 0;
-    for (std::size_t size = kFirstBatch; next < nodes.size() && out_.complete; size = kBatch) {
-      const std::size_t end = std::min(nodes.size(), next + size);
-      if (out_.pruning.enabled(Pruning::layer_bound) && exceeds(nodes[next].bound_ns)) break;
-      simulate(expand(nodes, next, end));
+    while (next < nodes.size() && out_.complete && !beaten(Pruning::layer_bound, nodes[next].bound_ns)) {
+      const std::size_t end = std::min(nodes.size(), next + kLayerBatch);
+      std::vector<Leaf> schedules = schedule_nodes(nodes, next, end);
+      if (next == 0) probe(schedules);
+      search_schedules(schedules);
       next = end;
       report(nodes.size() - next);
     }
@@ -60,6 +65,7 @@ class Search {
 
  private:
   [[nodiscard]] bool exceeds(std::int64_t bound) const { return out_.best && bound > out_.best->iteration_ns; }
+  [[nodiscard]] bool beaten(Pruning rule, std::int64_t bound) const { return out_.pruning.enabled(rule) && exceeds(bound); }
 
   /// All choices of the layer group that may fit, by bound.
   std::vector<LayerNode> layer_nodes() {
@@ -111,102 +117,231 @@ class Search {
     }
   }
 
-  std::vector<Leaf> expand(const std::vector<LayerNode>& nodes, std::size_t begin, std::size_t end) {
+  /// Bounded schedule choices of some layer nodes, by bound. A node's leaves are removed here when all its schedules are beaten, and
+  /// schedule by schedule otherwise.
+  std::vector<Leaf> schedule_nodes(const std::vector<LayerNode>& nodes, std::size_t begin, std::size_t end) {
     std::vector<Expansion> results(end - begin);
-    base::parallel_for(end - begin, threads(), 1, [&](std::size_t i, int worker) {
-      results[i] = expand_node(nodes[begin + i], work_[static_cast<std::size_t>(worker)]);
+    base::parallel_for(end - begin, threads(), 4, [&](std::size_t i, int worker) {
+      results[i] = bound_schedules(nodes[begin + i], work_[static_cast<std::size_t>(worker)]);
     });
-    std::vector<Leaf> leaves;
-    for (Expansion& r : results) {
-      leaves.insert(leaves.end(), r.leaves.begin(), r.leaves.end());
-      out_.pruning.add(r.removed);
-      out_.bounded += r.bounded;
-    }
-    std::sort(leaves.begin(), leaves.end(), [](const Leaf& a, const Leaf& b) {
-      return before(a.bound_ns, a.configuration, b.bound_ns, b.configuration);
-    });
-    return leaves;
+    return collect(results);
   }
 
-  Expansion expand_node(const LayerNode& node, Workspace& w) const {
+  Expansion bound_schedules(const LayerNode& node, Workspace& w) const {
     Expansion e;
-    if (out_.pruning.enabled(Pruning::layer_bound) && exceeds(node.bound_ns)) {
+    if (beaten(Pruning::layer_bound, node.bound_ns)) {
       e.removed.count(Pruning::layer_bound, node.leaves);
       return e;
     }
     const Configuration& c = node.choice;
     cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+    double kept = 0;
     space_.schedule_group(c, [&](const Configuration& b) {
+      const std::int64_t bound = schedule_group_bound_ns(book_, b, w);
       ++e.bounded;
-      if (out_.pruning.enabled(Pruning::schedule_bound) && exceeds(schedule_group_bound_ns(book_, b, w))) {
-        e.removed.count(Pruning::schedule_bound, leaves_below(b));
-        return;
-      }
-      space_.shard_group(b, [&](const Configuration& s) { expand_shard(s, w, e); });
+      if (beaten(Pruning::schedule_bound, bound)) return;
+      e.leaves.push_back({b, bound});
+      kept += leaves_below(b);
     });
+    e.removed.count(Pruning::schedule_bound, node.leaves - kept);
+    return e;
+  }
+
+  std::vector<Leaf> collect(std::vector<Expansion>& results) {
+    std::vector<Leaf> all;
+    for (Expansion& r : results) {
+      all.insert(all.end(), r.leaves.begin(), r.leaves.end());
+      out_.pruning.add(r.removed);
+      out_.bounded += r.bounded;
+    }
+    std::sort(all.begin(), all.end(), [](const Leaf& a, const Leaf& b) {
+      return before(a.bound_ns, a.configuration, b.bound_ns, b.configuration);
+    });
+    return all;
+  }
+
+  /// A good incumbent before anything is enumerated: of the most promising schedules one likely configuration each. Counted nowhere.
+  void probe(const std::vector<Leaf>& schedules) {
+    const std::size_t n = std::min(kProbes, schedules.size());
+    std::vector<std::vector<Candidate>> found(n);
+    base::parallel_for(n, threads(), 1, [&](std::size_t i, int worker) {
+      found[i] = likely(schedules[i].configuration, worker);
+    });
+    for (const auto& candidates : found)
+      for (const Candidate& c : candidates) improve(c);
+  }
+
+  /// For ZeRO 0 (one replica), 1 and 3 over all replicas, everything overlapped: the least recomputation that fits, simulated.
+  std::vector<Candidate> likely(const Configuration& b, int worker) {
+    std::vector<Candidate> out;
+    Workspace& w = work_[static_cast<std::size_t>(worker)];
+    space_.shard_group(b, [&](const Configuration& s) {
+      if (s.strategy.zero == 2 || (s.strategy.zero == 0 && s.strategy.data_ranks() > 1)) return;
+      if (s.strategy.zero > 0 && s.strategy.shard != s.strategy.data_ranks()) return;
+      Configuration c = s;
+      space_.overlap_group(s, [&](const Configuration& o) { c = o; });  // the last one has every flag it may have
+      cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+      const RecomputeTable table = recompute_table(c, w);
+      const std::vector<char> fits = fitting(table, c, w);
+      const auto first = std::find(fits.begin(), fits.end(), 1);
+      if (first == fits.end()) return;
+      Configuration choice = c;
+      choice.strategy.recompute = table.choices[static_cast<std::size_t>(first - fits.begin())];
+      const Verdict v = verdict(choice, worker);
+      if (v.fits) out.push_back({choice, v.iteration_ns, v.peak_bytes});
+    });
+    return out;
+  }
+
+  void search_schedules(const std::vector<Leaf>& schedules) {
+    for (std::size_t next = 0; next < schedules.size() && out_.complete; next += kScheduleBatch) {
+      const std::size_t end = std::min(schedules.size(), next + kScheduleBatch);
+      std::vector<Expansion> results(end - next);
+      base::parallel_for(end - next, threads(), 1, [&](std::size_t i, int worker) {
+        results[i] = expand_schedule(schedules[next + i], work_[static_cast<std::size_t>(worker)]);
+      });
+      const std::int64_t open = end < schedules.size() ? schedules[end].bound_ns : INT64_MAX;
+      simulate(collect(results));
+      if (!out_.complete) unfinished_bound_ = std::min(unfinished_bound_, open);
+    }
+  }
+
+  Expansion expand_schedule(const Leaf& node, Workspace& w) const {
+    Expansion e;
+    const Configuration& b = node.configuration;
+    if (beaten(Pruning::schedule_bound, node.bound_ns)) {
+      e.removed.count(Pruning::schedule_bound, leaves_below(b));
+      return e;
+    }
+    cost::layer_costs(book_.context(), b.strategy, b.schedule.stages, b.schedule.micro_batch, w.layers);
+    const RecomputeTable table = recompute_table(b, w);
+    const std::vector<char> best_case = fitting(table, leanest_sharding(b), w);
+    if (std::find(best_case.begin(), best_case.end(), 1) == best_case.end()) {
+      e.removed.count(Pruning::memory, leaves_below(b));
+      return e;
+    }
+    const auto bound = [&](const Configuration& c) { return schedule_group_bound_ns(book_, c, w); };
+    if (out_.pruning.enabled(Pruning::schedule_bound) && exceeds(cheapest_bound(b, table, best_case, bound, e))) {
+      e.removed.count(Pruning::schedule_bound, leaves_below(b));
+      return e;
+    }
+    space_.shard_group(b, [&](const Configuration& s) { expand_shard(s, table, w, e); });
     return e;
   }
 
   /// Configurations below a schedule choice.
-  [[nodiscard]] double leaves_below(const Configuration& b) const {
-    double recomputes = 0, others = 0;
-    space_.recompute_group(b, [&](const Configuration&) { ++recomputes; });
-    space_.shard_group(b, [&](const Configuration& s) { space_.overlap_group(s, [&](const Configuration&) { ++others; }); });
-    return recomputes * others;
-  }
+  [[nodiscard]] double leaves_below(const Configuration& b) const { return space_.leaves_of_schedule(b); }
 
-  void expand_shard(const Configuration& s, Workspace& w, Expansion& e) const {
-    std::vector<Configuration> recomputes;
-    space_.recompute_group(s, [&](const Configuration& r) { recomputes.push_back(r); });
-    const std::vector<char> fits = fitting(recomputes, w);
-    const auto feasible = static_cast<double>(std::count(fits.begin(), fits.end(), 1));
-    space_.overlap_group(s, [&](const Configuration& o) {
-      e.removed.count(Pruning::memory, static_cast<double>(recomputes.size()) - feasible);
-      bool ladder_broken = false, nothing_cheaper = false;
-      for (std::size_t i = 0; i < recomputes.size(); ++i) {
-        if (!fits[i]) continue;
-        const Recompute& r = recomputes[i].strategy.recompute;
-        if ((ladder_broken && r.kind == RecomputeKind::full) || nothing_cheaper) {
-          e.removed.count(Pruning::recompute_ladder, 1);
-          continue;
-        }
-        Leaf leaf{o, 0};
-        leaf.configuration.strategy.recompute = r;
-        assemble(book_, leaf.configuration, w);
-        leaf.bound_ns = cost::iteration_lower_bound_ns(w.timing, w.lowering);
-        ++e.bounded;
-        if (exceeds(leaf.bound_ns)) {
-          const bool ladder = out_.pruning.enabled(Pruning::recompute_ladder);
-          if (r.kind == RecomputeKind::full) ladder_broken = ladder;
-          if (r.kind == RecomputeKind::none) nothing_cheaper = ladder;
-          if (out_.pruning.enabled(Pruning::bound)) {
-            e.removed.count(Pruning::bound, 1);
-            continue;
-          }
-        }
-        e.leaves.push_back(leaf);
-      }
+  /// The recomputation choices below a schedule choice, with the least activations of each stage under each.
+  struct RecomputeTable {
+    std::vector<Recompute> choices;        ///< none, selective, full 1, 2, …
+    std::vector<std::int64_t> activations; ///< choice-major, by stage
+    std::size_t first_full = 0;
+    std::int32_t stages = 1;
+  };
+
+  RecomputeTable recompute_table(const Configuration& b, Workspace& w) const {
+    RecomputeTable t;
+    t.stages = b.schedule.stages;
+    space_.recompute_group(b, [&](const Configuration& r) {
+      assemble(book_, r, w);
+      if (r.strategy.recompute.kind != RecomputeKind::full) t.first_full = t.choices.size() + 1;
+      t.choices.push_back(r.strategy.recompute);
+      for (std::int32_t i = 0; i < t.stages; ++i) t.activations.push_back(cost::activations_lower_bound_bytes(w.timing, b.schedule, i));
     });
+    return t;
   }
 
-  /// Which of the recomputation options may fit. More recomputed layers never need more memory, so the full ones are a suffix.
-  std::vector<char> fitting(const std::vector<Configuration>& options, Workspace& w) const {
-    std::vector<char> fits(options.size(), 1);
+  static Configuration leanest_sharding(Configuration c) {
+    Strategy& s = c.strategy;
+    if (s.data_ranks() > 1) s.zero = 3, s.shard = static_cast<std::int32_t>(s.data_ranks());
+    return c;
+  }
+
+  /// Which choices may fit under the sharding of `c`. More recomputed layers never need more memory, so the full ones that fit are a
+  /// suffix. w.timing belongs to the same schedule (any recomputation).
+  std::vector<char> fitting(const RecomputeTable& t, const Configuration& c, Workspace& w) const {
+    std::vector<char> fits(t.choices.size(), 1);
     if (!out_.pruning.enabled(Pruning::memory)) return fits;
-    const auto may_fit = [&](std::size_t i) {
-      assemble(book_, options[i], w);
-      return peak_bound_bytes(w) <= book_.memory_limit();
+    std::vector<std::int64_t> fixed;
+    for (std::int32_t i = 0; i < t.stages; ++i) {
+      fixed.push_back(cost::static_memory(book_.context(), c.strategy, w.layers, w.timing, i).total());
+    }
+    const auto may_fit = [&](std::size_t choice) {
+      for (std::size_t i = 0; i < fixed.size(); ++i)
+        if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i], book_.context().engine->allocator_reserve) > book_.memory_limit())
+          return false;
+      return true;
     };
-    std::size_t full = 0;
-    for (; full < options.size() && options[full].strategy.recompute.kind != RecomputeKind::full; ++full) fits[full] = may_fit(full);
-    std::size_t low = full, high = options.size();  // first full option that fits lies in [low, high]
+    for (std::size_t i = 0; i < t.first_full; ++i) fits[i] = may_fit(i);
+    std::size_t low = t.first_full, high = t.choices.size();  // the first full choice that fits lies in [low, high]
     while (low < high) {
       const std::size_t middle = low + (high - low) / 2;
       if (may_fit(middle)) high = middle;
       else low = middle + 1;
     }
-    std::fill(fits.begin() + static_cast<std::ptrdiff_t>(full), fits.begin() + static_cast<std::ptrdiff_t>(low), 0);
+    std::fill(fits.begin() + static_cast<std::ptrdiff_t>(t.first_full), fits.begin() + static_cast<std::ptrdiff_t>(low), 0);
     return fits;
+  }
+
+  /// Smallest bound over the recomputation choices that may fit: none if it may, else the lesser of selective and the fewest full layers.
+  template <class Bound>
+  std::int64_t cheapest_bound(Configuration c, const RecomputeTable& t, const std::vector<char>& fits, const Bound& bound, Expansion& e) const {
+    std::int64_t best = INT64_MAX;
+    bool full_seen = false;
+    for (std::size_t i = 0; i < t.choices.size(); ++i) {
+      const bool full = t.choices[i].kind == RecomputeKind::full;
+      if (!fits[i] || (full && full_seen)) continue;
+      c.strategy.recompute = t.choices[i];
+      best = std::min(best, bound(c));
+      ++e.bounded;
+      full_seen = full_seen || full;
+      if (t.choices[i].kind == RecomputeKind::none) break;
+    }
+    return best;
+  }
+
+  void expand_shard(const Configuration& s, const RecomputeTable& t, Workspace& w, Expansion& e) const {
+    const std::vector<char> fits = fitting(t, s, w);
+    const auto feasible = static_cast<double>(std::count(fits.begin(), fits.end(), 1));
+    double overlaps = 0;
+    space_.overlap_group(s, [&](const Configuration&) { ++overlaps; });
+    e.removed.count(Pruning::memory, overlaps * (static_cast<double>(fits.size()) - feasible));
+    if (feasible == 0) return;
+    const auto bound = [&](const Configuration& c) { return shard_group_bound_ns(book_, c, w); };
+    if (out_.pruning.enabled(Pruning::shard_bound) && exceeds(cheapest_bound(s, t, fits, bound, e))) {
+      e.removed.count(Pruning::shard_bound, overlaps * feasible);
+      return;
+    }
+    space_.overlap_group(s, [&](const Configuration& o) { expand_overlap(o, t, fits, w, e); });
+  }
+
+  /// The recomputation ladder of one choice of everything else.
+  void expand_overlap(const Configuration& o, const RecomputeTable& t, const std::vector<char>& fits, Workspace& w, Expansion& e) const {
+    const bool ladder = out_.pruning.enabled(Pruning::recompute_ladder);
+    bool ladder_broken = false, nothing_cheaper = false;
+    for (std::size_t i = 0; i < t.choices.size(); ++i) {
+      if (!fits[i]) continue;
+      const RecomputeKind kind = t.choices[i].kind;
+      if ((ladder_broken && kind == RecomputeKind::full) || nothing_cheaper) {
+        e.removed.count(Pruning::recompute_ladder, 1);
+        continue;
+      }
+      Leaf leaf{o, 0};
+      leaf.configuration.strategy.recompute = t.choices[i];
+      assemble(book_, leaf.configuration, w);
+      leaf.bound_ns = cost::iteration_lower_bound_ns(w.timing, w.lowering);
+      ++e.bounded;
+      if (exceeds(leaf.bound_ns)) {
+        if (kind == RecomputeKind::full) ladder_broken = ladder;
+        if (kind == RecomputeKind::none) nothing_cheaper = ladder;
+        if (out_.pruning.enabled(Pruning::bound)) {
+          e.removed.count(Pruning::bound, 1);
+          continue;
+        }
+      }
+      e.leaves.push_back(leaf);
+    }
   }
 
   /// Simulates leaves in groups until their bounds exceed the incumbent.

@@ -53,22 +53,40 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
   return cost::state_memory(all, states, leanest).total() + saved / p;
 }
 
+namespace {
+
+/// Bound of `c` with its data-parallel communication at the end of the step for free.
+std::int64_t bound_without_data_stream(const CostBook& book, const Configuration& c, Workspace& w) {
+  const cost::SplitTable& split = book.split(c.schedule);
+  cost::lowering_for(*book.context().model, c.strategy, c.schedule, split, w.lowering);
+  w.lowering.reduce_gradients = w.lowering.overlap_reduce = w.lowering.gather_parameters = w.lowering.overlap_gather = false;
+  cost::plan_timing(book.context(), c.strategy, c.schedule, split, w.layers, w.lowering, w.timing);
+  return cost::iteration_lower_bound_ns(w.timing, w.lowering);
+}
+
+}  // namespace
+
 std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
   Configuration cheapest = c;
   Strategy& s = cheapest.strategy;
   s.overlap.p2p = true;
+  // ZeRO-1 over all ranks: no communication inside chunks, the smallest optimizer.
   if (s.data_ranks() > 1) s.zero = 1, s.shard = static_cast<std::int32_t>(s.data_ranks());
-  const cost::SplitTable& split = book.split(c.schedule);
-  cost::lowering_for(*book.context().model, s, c.schedule, split, w.lowering);
-  w.lowering.reduce_gradients = w.lowering.overlap_reduce = w.lowering.gather_parameters = w.lowering.overlap_gather = false;
-  cost::plan_timing(book.context(), s, c.schedule, split, w.layers, w.lowering, w.timing);
-  return cost::iteration_lower_bound_ns(w.timing, w.lowering);
+  return bound_without_data_stream(book, cheapest, w);
+}
+
+std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
+  Configuration cheapest = c;
+  cheapest.strategy.overlap.p2p = cheapest.strategy.overlap.grad_reduce = cheapest.strategy.overlap.param_gather = true;
+  return bound_without_data_stream(book, cheapest, w);
 }
 
 std::int64_t peak_bound_bytes(const Workspace& w) {
   std::int64_t most = 0;
-  for (std::int32_t i = 0; i < w.lowering.schedule.stages; ++i)
-    most = std::max(most, cost::peak_lower_bound_bytes(w.timing, w.lowering.schedule, i));
+  for (std::int32_t i = 0; i < w.lowering.schedule.stages; ++i) {
+    const std::int64_t activations = cost::activations_lower_bound_bytes(w.timing, w.lowering.schedule, i);
+    most = std::max(most, cost::peak_bytes(w.timing.stages[static_cast<std::size_t>(i)].memory.total(), activations, w.timing.allocator_reserve));
+  }
   return most;
 }
 

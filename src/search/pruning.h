@@ -5,7 +5,8 @@
 //   layer-memory      a choice of the layer group whose leanest form (full recomputation, everything sharded, one micro-batch in
 //                     flight) exceeds the memory limit
 //   layer-bound       max(m·W/p, W) of the layer group exceeds the incumbent; W = cheapest time of one micro-batch through all layers
-//   schedule-bound    the pipeline bound (cost/bound.h) with the cheapest recomputation, sharding and overlap exceeds it
+//   schedule-bound    the pipeline bound (cost/bound.h) with the cheapest recomputation (that may fit), sharding and overlap exceeds it
+//   shard-bound       the same for one ZeRO stage and shard group, with the cheapest recomputation that fits and all overlap for free
 //   memory            the peak bound of a configuration exceeds the limit; for full recomputation the fewest layers that fit are
 //                     found by bisection, since more layers never need more memory
 //   recompute-ladder  more recomputation than a configuration whose bound already exceeds the incumbent
@@ -21,8 +22,8 @@
 
 namespace espalier::search {
 
-enum class Pruning : std::uint8_t { layer_memory, layer_bound, schedule_bound, memory, recompute_ladder, bound };
-inline constexpr int kPrunings = 6;
+enum class Pruning : std::uint8_t { layer_memory, layer_bound, schedule_bound, shard_bound, memory, recompute_ladder, bound };
+inline constexpr int kPrunings = 7;
 
 struct PruningRule {
   Pruning id;

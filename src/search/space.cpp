@@ -37,6 +37,8 @@ void first_integers(std::int64_t from, std::int64_t to, std::vector<std::int64_t
   for (std::int64_t v = from; v <= to; ++v) out.push_back(v);
 }
 
+bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
+
 bool contains_value(const std::vector<std::int64_t>& values, std::int64_t v) {
   return std::find(values.begin(), values.end(), v) != values.end();
 }
@@ -94,6 +96,7 @@ void Space::values(Dimension d, const Configuration& c, std::vector<std::int64_t
       else out.clear();
       break;
     case Dimension::vpp: first_integers(1, c.schedule.kind == ScheduleKind::interleaved ? facts_.layers / c.schedule.stages : 2, out); break;
+    case Dimension::zero: first_integers(0, 3, out); break;
     case Dimension::shard: divisors(s.zero == 0 ? 1 : s.data_ranks(), out); break;
     case Dimension::recompute_layers: {
       const auto chunks = static_cast<std::size_t>(c.schedule.stages) * static_cast<std::size_t>(c.schedule.virtual_stages);
@@ -133,9 +136,7 @@ bool Space::decided_rules_hold(std::size_t depth, const Configuration& c) const 
 
 void Space::descend(std::size_t depth, std::size_t end, Configuration& c, const Visit& visit) const {
   if (depth == end) {
-    Configuration whole = c;
-    whole.schedule.microbatches = static_cast<std::int32_t>(microbatches_of(facts_, c.strategy, c.schedule));
-    visit(whole);
+    visit(c);
     return;
   }
   const Dimension d = kOrder[depth];
@@ -145,6 +146,8 @@ void Space::descend(std::size_t depth, std::size_t end, Configuration& c, const 
   for (const std::int64_t v : candidates) {
     if (!admitted_[static_cast<std::size_t>(d)](v)) continue;
     set(d, v, c.strategy, c.schedule);
+    if (d == Dimension::micro_batch)
+      c.schedule.microbatches = static_cast<std::int32_t>(microbatches_of(facts_, c.strategy, c.schedule));
     if (engine_runs(d, c) && decided_rules_hold(depth, c)) descend(depth + 1, end, c, visit);
   }
   set(d, before, c.strategy, c.schedule);
@@ -178,23 +181,32 @@ void Space::for_each(const Visit& visit) const {
 double Space::leaves(const Configuration& a) {
   const auto key = std::tuple(a.schedule.stages, a.schedule.microbatches, a.strategy.data_ranks());
   if (const auto found = products_.find(key); found != products_.end()) return found->second;
-  // (zero, shard, overlap) only ask whether the schedule is a zero-bubble one; recomputation only asks for the chunks.
-  std::map<std::pair<bool, bool>, double> shards_by_class;
   double all = 0;
   schedule_group(a, [&](const Configuration& b) {
-    const bool zb = b.schedule.kind == ScheduleKind::zb_h1 || b.schedule.kind == ScheduleKind::zb_v;
-    const auto kind = std::pair(zb, b.schedule.stages > 1);
-    if (!shards_by_class.contains(kind)) {
+    // (zero, shard, overlap) only ask whether the schedule is a zero-bubble one; recomputation only asks for the chunks.
+    const auto shard_key = std::tuple(b.schedule.stages, b.strategy.data_ranks(), zero_bubble(b.schedule.kind));
+    if (!shards_.contains(shard_key)) {
       double n = 0;
       shard_group(b, [&](const Configuration& s) { overlap_group(s, [&](const Configuration&) { ++n; }); });
-      shards_by_class[kind] = n;
+      shards_[shard_key] = n;
     }
-    double recomputes = 0;
-    recompute_group(b, [&](const Configuration&) { ++recomputes; });
-    all += recomputes * shards_by_class[kind];
+    const std::int32_t chunks = b.schedule.stages * b.schedule.virtual_stages;
+    if (!recomputes_.contains(chunks)) {
+      double n = 0;
+      recompute_group(b, [&](const Configuration&) { ++n; });
+      recomputes_[chunks] = n;
+    }
+    all += shards_[shard_key] * recomputes_[chunks];
   });
   products_[key] = all;
   return all;
+}
+
+double Space::leaves_of_schedule(const Configuration& b) const {
+  const auto shards = shards_.find({b.schedule.stages, b.strategy.data_ranks(), zero_bubble(b.schedule.kind)});
+  const auto recomputes = recomputes_.find(b.schedule.stages * b.schedule.virtual_stages);
+  ESPALIER_CHECK(shards != shards_.end() && recomputes != recomputes_.end());
+  return shards->second * recomputes->second;
 }
 
 bool Space::contains(const Configuration& c) const {

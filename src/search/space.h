@@ -52,6 +52,8 @@ class Space {
 
   /// Legal configurations below a choice of the layer group. Remembers products by (pp, m, data ranks): not thread-safe.
   double leaves(const Configuration& layer_choice);
+  /// Legal configurations below a choice of layer group and schedule; thread-safe once `leaves` has met the layer choice.
+  [[nodiscard]] double leaves_of_schedule(const Configuration& schedule_choice) const;
   /// Whether one configuration belongs to the space.
   [[nodiscard]] bool contains(const Configuration& c) const;
   [[nodiscard]] const RuleFacts& facts() const { return facts_; }
@@ -73,6 +75,9 @@ class Space {
   std::vector<Admitted> admitted_;                     // by Dimension
   std::vector<std::vector<const Rule*>> rules_at_;     // by position in the order of choice
   std::vector<std::int64_t> expert_divisors_;
+  /// Legal (zero, shard, overlap) choices by (stages, data ranks, zero-bubble); recomputation choices by number of chunks.
+  std::map<std::tuple<std::int32_t, std::int64_t, bool>, double> shards_;
+  std::map<std::int32_t, double> recomputes_;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int64_t>, double> products_;
 };
 
