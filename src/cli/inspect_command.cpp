@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier inspect model|cluster|run FILE: what was understood, with every default marked.
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "planner/run_record.h"
+#include "planner/validate_map.h"
+#include "report/inspect.h"
+#include "report/validation_text.h"
+
+namespace espalier::cli {
+namespace {
+
+int inspect_model(Context& context, const std::string& path) {
+  auto model = load_model_file(path);
+  if (!model) return fail(context, model.error());
+  if (context.json) print_json(context, report::inspect_model_json(*model));
+  else print_answer(context, report::inspect_model(*model));
+  return kOk;
+}
+
+int inspect_cluster(Context& context, const std::string& path) {
+  auto cluster = load_cluster_file(path);
+  if (!cluster) return fail(context, cluster.error());
+  if (context.json) print_json(context, report::inspect_cluster_json(*cluster));
+  else print_answer(context, report::inspect_cluster(*cluster));
+  return kOk;
+}
+
+/// One record in full: the one called `id`, or the first.
+int inspect_run(Context& context, const std::string& path, const std::string& id) {
+  const auto records = read_run_records_file(path);
+  if (!records) return fail(context, records.error());
+  for (const RunRecord& record : *records) {
+    if (!id.empty() && record.id != id) continue;
+    const planner::Mapping mapping = planner::map_run(record, planner::run_defaults());
+    if (context.json) print_json(context, report::inspect_run_json(record, mapping));
+    else print_answer(context, report::inspect_run(record, mapping));
+    return kOk;
+  }
+  return fail(context, Error{ErrorKind::bad_input, path, id.empty() ? "no record" : "no record \"" + id + "\"", "a measured run", ""});
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("inspect", "show what was understood of a file, with every default marked");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* help, int (*inspect)(Context&, const std::string&)) {
+    CLI::App* part = command->add_subcommand(name, help);
+    auto path = std::make_shared<std::string>();
+    part->add_option("file", *path, "the file")->required()->type_name("FILE");
+    add_common_flags(*part, context);
+    part->callback([&context, path, inspect] { context.exit_code = inspect(context, *path); });
+  };
+  add("model", "a Hugging Face config.json: layers, operators, parameters", inspect_model);
+  add("cluster", "a cluster file: devices, memory, fabric", inspect_cluster);
+  CLI::App* run = command->add_subcommand("run", "a measured run: the job and configuration it is predicted with");
+  auto path = std::make_shared<std::string>();
+  auto id = std::make_shared<std::string>();
+  run->add_option("file", *path, "measured runs, one JSON object a line")->required()->type_name("RUN.json");
+  run->add_option("--id", *id, "which record (default: the first)");
+  add_common_flags(*run, context);
+  run->callback([&context, path, id] { context.exit_code = inspect_run(context, *path, *id); });
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier validate RUNS.jsonl …: predict measured runs and print the error, per source and in all.
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "planner/estimate.h"
+#include "planner/validate.h"
+#include "report/validation_text.h"
+
+namespace espalier::cli {
+namespace {
+
+int run_validate(Context& context, const std::vector<std::string>& paths, const ValidationOptions& flags) {
+  std::vector<RunRecord> records;
+  for (const std::string& path : paths) {
+    auto read = read_run_records_file(path);
+    if (!read) return fail(context, read.error());
+    records.insert(records.end(), std::make_move_iterator(read->begin()), std::make_move_iterator(read->end()));
+  }
+  ValidationOptions options = flags;
+  options.interrupted = context.surroundings.interrupted;
+  const Validation validation = validate_runs(records, predict, options);
+  if (context.json) print_json(context, to_json(validation));
+  else context.out << report::validation_text(validation, context.verbose > 0 ? 20 : 0);
+  return context.interrupted() ? kInterrupted : kOk;
+}
+
+}  // namespace
+
+void add_validate_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("validate", "predict measured runs and print the error, per source and in all");
+  auto paths = std::make_shared<std::vector<std::string>>();
+  auto options = std::make_shared<ValidationOptions>();
+  command->add_option("runs", *paths, "measured runs, one JSON object a line")->required()->type_name("RUNS.jsonl …");
+  command->add_option("--threads", options->threads, "threads; never changes the answer (0: all)")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
+  add_common_flags(*command, context);
+  command->callback([&context, paths, options] { context.exit_code = run_validate(context, *paths, *options); });
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/run_record.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/document.h"
+
+namespace espalier {
+namespace {
+
+using base::Node;
+using base::NodeKind;
+
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxRecords = 1'000'000;
+constexpr base::Limits kLineLimits{std::size_t{4} << 20, 32, 100'000, std::size_t{1} << 20};
+constexpr double kMaxNumber = 1e18;
+
+/// Typed look-ups in one record. The first wrong type is kept as an error.
+class Fields {
+ public:
+  Fields(const Node& node, std::string path, RunRecord& record, Status& error, const std::string& where)
+      : node_(node), path_(std::move(path)), record_(record), error_(error), where_(where) {}
+
+  [[nodiscard]] Fields child(const char* key) const {
+    static const Node kNone;
+    const Node* node = find(key);
+    if (node && node->kind != NodeKind::mapping) {
+      fail(*node, key, "a mapping");
+      node = nullptr;
+    }
+    return {node ? *node : kNone, path_ + "." + key, record_, error_, where_};
+  }
+
+  [[nodiscard]] std::optional<double> real(const char* key) const {
+    const Node* node = find(key);
+    if (!node || set_apart(*node, key)) return std::nullopt;
+    const std::optional<double> value = number_of(*node);
+    if (value && std::isfinite(*value) && std::fabs(*value) <= kMaxNumber && *value >= 0) return value;
+    fail(*node, key, "a number ≥ 0");
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> count(const char* key) const {
+    const Node* node = find(key);
+    const std::optional<double> value = real(key);
+    if (!value) return std::nullopt;
+    if (*value == std::floor(*value)) return static_cast<std::int64_t>(*value);
+    fail(*node, key, "a whole number");
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<bool> flag(const char* key) const {
+    const Node* node = find(key);
+    if (!node || set_apart(*node, key)) return std::nullopt;
+    if (node->kind == NodeKind::boolean) return node->boolean;
+    if (node->kind == NodeKind::integer && (node->integer == 0 || node->integer == 1)) return node->integer == 1;
+    fail(*node, key, "true or false");
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::string word(const char* key) const {
+    const Node* node = find(key);
+    if (!node || set_apart(*node, key)) return "";
+    if (node->kind == NodeKind::boolean) return node->boolean ? "true" : "false";
+    if (node->kind == NodeKind::mapping) fail(*node, key, "text");
+    return node->text;
+  }
+
+  /// nullptr when absent or null.
+  [[nodiscard]] const Node* find(const char* key) const {
+    const Node* node = node_.find(key);
+    return node && node->kind != NodeKind::null ? node : nullptr;
+  }
+
+ private:
+  /// One value per stage, or two sequences: no error, but no uniform configuration either.
+  [[nodiscard]] bool set_apart(const Node& node, const char* key) const {
+    const bool several = node.kind == NodeKind::sequence || (node.kind == NodeKind::mapping && std::string_view(key) == "seq");
+    if (several && record_.irregular.empty()) record_.irregular = key;
+    return several;
+  }
+
+  static std::optional<double> number_of(const Node& node) {
+    if (node.kind == NodeKind::integer || node.kind == NodeKind::real) {
+      return node.kind == NodeKind::integer ? static_cast<double>(node.integer) : node.real;
+    }
+    double value = 0;
+    if (node.kind != NodeKind::string) return std::nullopt;
+    const auto [end, code] = std::from_chars(node.text.data(), node.text.data() + node.text.size(), value);
+    if (code != std::errc{} || end != node.text.data() + node.text.size()) return std::nullopt;
+    return value;
+  }
+
+  void fail(const Node& node, const char* key, std::string expected) const {
+    if (error_) return;
+    const std::string place = where_ + ":" + std::to_string(record_.line) + ":" + std::to_string(node.column) + " (" + path_ + "." + key + ")";
+    const bool shown = node.kind != NodeKind::mapping && node.kind != NodeKind::sequence && node.text.size() < 80;
+    error_ = Error{ErrorKind::bad_input, place, shown ? base::to_json(node) : std::string(to_string(node.kind)), std::move(expected),
+                   "unknown values are written as null"};
+  }
+
+  const Node& node_;
+  std::string path_;
+  RunRecord& record_;
+  Status& error_;
+  const std::string& where_;
+};
+
+void read_model(const Fields& f, RunModel& m) {
+  m.name = f.word("name");
+  m.layers = f.count("layers");
+  m.hidden = f.count("hidden");
+  m.ffn = f.count("ffn");
+  m.heads = f.count("heads");
+  m.kv_heads = f.count("kv_heads");
+  m.vocab = f.count("vocab");
+  m.experts = f.count("experts");
+  m.topk = f.count("topk");
+  m.head_dim = f.count("head_dim");
+  m.params = f.real("params");
+}
+
+void read_configuration(const Fields& f, RunRecord& r) {
+  r.seq = f.count("seq");
+  r.tp = f.count("tp");
+  r.pp = f.count("pp");
+  r.dp = f.count("dp");
+  r.cp = f.count("cp");
+  r.ep = f.count("ep");
+  r.etp = f.count("etp");
+  r.vpp = f.count("vpp");
+  if (const Node* sp = f.find("sp"); sp && sp->kind == NodeKind::string) r.sp_kind = sp->text;
+  else r.sp = f.flag("sp");
+  r.zero_stage = f.count("zero_stage");
+  r.fsdp = f.flag("fsdp");
+  r.recompute = f.word("recompute");
+  r.microbatch = f.count("microbatch");
+  r.global_batch = f.count("global_batch");
+  r.precision = f.word("precision");
+  r.schedule = f.word("schedule");
+  r.framework = f.word("framework");
+  r.status = f.word("status");
+}
+
+void read_measured(const Fields& f, RunMeasurement& m) {
+  m.iteration_s = f.real("iteration_s");
+  m.tokens_per_s_per_gpu = f.real("tokens_per_s_per_gpu");
+  m.peak_mem_gb = f.real("peak_mem_gb");
+  m.memory_rank = f.word("memory_rank");
+}
+
+/// `extra` is free-form: what is there in the expected type is taken, anything else is nobody's business.
+void read_extra(const Node* extra, RunRecord& r) {
+  if (!extra || extra->kind != NodeKind::mapping) return;
+  if (const Node* bytes = extra->find("peak_mem_bytes"); bytes && bytes->kind == NodeKind::integer && bytes->integer > 0) {
+    r.measured.peak_mem_bytes = bytes->integer;
+  }
+  for (const char* key : {"zero1_size", "fsdp_size"}) {
+    if (const Node* size = extra->find(key); size && size->kind == NodeKind::integer && size->integer > 0) r.shard = size->integer;
+  }
+  if (const Node* name = extra->find("tokenizer"); name && name->kind == NodeKind::string) r.tokenizer = name->text;
+  const Node* arguments = extra->find("args");
+  if (!arguments || arguments->kind != NodeKind::mapping) return;
+  for (const auto& [name, value] : arguments->members) {
+    if (value.kind == NodeKind::boolean) r.arguments[name] = value.boolean ? "true" : "false";
+    else if (value.kind != NodeKind::mapping && value.kind != NodeKind::sequence) r.arguments[name] = value.text;
+  }
+}
+
+Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::string& where) {
+  RunRecord r;
+  r.line = line;
+  Status error;
+  const Fields f(root, "$", r, error, where);
+  r.id = f.word("id");
+  if (r.id.empty()) r.id = "line " + std::to_string(line);
+  r.source = f.word("source");
+  read_model(f.child("model"), r.model);
+  const Fields gpu = f.child("gpu");
+  r.gpu = {gpu.word("type"), gpu.real("mem_gb"), gpu.count("count"), gpu.count("per_node")};
+  const Fields links = f.child("interconnect");
+  r.intra = links.word("intra");
+  r.inter = links.word("inter");
+  read_configuration(f, r);
+  read_measured(f.child("measured"), r.measured);
+  read_extra(root.find("extra"), r);
+  if (error) return *error;
+  return r;
+}
+
+/// A syntax error of a line, with the line of the file: JSON allows the newlines that put it there.
+Error placed(std::string_view line, std::int64_t number, const std::string& where) {
+  std::string padded(static_cast<std::size_t>(number - 1), '\n');
+  padded += line;
+  base::Limits limits = kLineLimits;
+  limits.max_bytes += padded.size();
+  const auto again = base::read_json(padded, where, limits);
+  if (!again) return again.error();
+  return Error{ErrorKind::bad_input, where + ":" + std::to_string(number), "a line that cannot be read", "a JSON object", ""};
+}
+
+}  // namespace
+
+Result<std::vector<RunRecord>> read_run_records(std::string_view jsonl, const std::string& where) {
+  std::vector<RunRecord> records;
+  for (std::int64_t number = 1; !jsonl.empty(); ++number) {
+    const std::size_t end = jsonl.find('\n');
+    const std::string_view line = jsonl.substr(0, end);
+    jsonl.remove_prefix(end == std::string_view::npos ? jsonl.size() : end + 1);
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const std::string place = where + ":" + std::to_string(number);
+    if (records.size() == kMaxRecords) {
+      return Error{ErrorKind::bad_input, place, "more than " + std::to_string(kMaxRecords) + " records", "fewer", "split the file"};
+    }
+    if (line.size() > kLineLimits.max_bytes) {
+      return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "one record a line, at most 4 MiB", ""};
+    }
+    const auto document = base::read_json(line, where, kLineLimits);
+    if (!document) return placed(line, number, where);
+    if (document->root.kind != NodeKind::mapping) {
+      return Error{ErrorKind::bad_input, place, std::string(to_string(document->root.kind)), "a JSON object", "one record a line"};
+    }
+    auto record = read_record(document->root, number, where);
+    if (!record) return record.error();
+    records.push_back(std::move(record).value());
+  }
+  return records;
+}
+
+Result<std::vector<RunRecord>> read_run_records_file(const std::string& path) {
+  auto text = base::read_file(path, kMaxFileBytes);
+  if (!text) return text.error();
+  return read_run_records(*text, path);
+}
+
+}  // namespace espalier

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/validate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "plan/engine.h"
+#include "planner/brief_text.h"
+#include "planner/estimate.h"
+
+namespace espalier {
+namespace {
+
+using planner::MappedRun;
+using planner::Skip;
+using text::cat;
+
+using Outcome = std::variant<RunResult, Skip>;
+
+std::optional<double> measured_seconds(const RunRecord& r, std::int64_t devices) {
+  if (r.measured.iteration_s && *r.measured.iteration_s > 0) return r.measured.iteration_s;
+  if (!r.measured.tokens_per_s_per_gpu || *r.measured.tokens_per_s_per_gpu <= 0 || !r.seq || !r.global_batch) return std::nullopt;
+  return static_cast<double>(*r.seq) * static_cast<double>(*r.global_batch) / (*r.measured.tokens_per_s_per_gpu * static_cast<double>(devices));
+}
+
+std::optional<std::int64_t> measured_bytes(const RunRecord& r, double unit) {
+  if (r.measured.peak_mem_bytes) return r.measured.peak_mem_bytes;
+  if (!r.measured.peak_mem_gb || *r.measured.peak_mem_gb <= 0) return std::nullopt;
+  return std::llround(*r.measured.peak_mem_gb * unit);
+}
+
+/// The predicted peak of the rank that was measured, in the kind that was measured.
+std::int64_t comparable_bytes(const MappedRun& run, const Prediction& p) {
+  const bool last = run.memory_rank == "last" && !p.peak_memory_bytes_per_stage.empty();
+  const std::int64_t peak = last ? p.peak_memory_bytes_per_stage.back() : p.peak_memory_bytes;
+  if (run.memory_kind != "allocated") return peak;
+  const EngineModel* engine = find_engine(run.job.engine);  // torch counts tensors: without the allocator's reserve
+  return std::llround(static_cast<double>(peak) / (1 + (engine ? engine->allocator_reserve : 0)));
+}
+
+std::string group_of(const RunRecord& r) {
+  const auto number = [](const std::optional<std::int64_t>& v) { return v ? std::to_string(*v) : std::string("?"); };
+  return cat(r.source, "|", r.framework, "|", r.model.name, "|", number(r.model.layers), "|", number(r.model.hidden), "|",
+             number(r.model.heads), "|", number(r.model.ffn), "|", number(r.model.vocab), "|", number(r.seq), "|", number(r.global_batch), "|",
+             r.gpu.type, "|", r.gpu.mem_gb ? text::fixed(*r.gpu.mem_gb, 0) : "?", "|", number(r.gpu.count), "|", r.precision);
+}
+
+void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunResult& out) {
+  std::string status = r.status;
+  std::transform(status.begin(), status.end(), status.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const bool ran = status.empty() || status == "ok";
+  if (run.memory_known) {
+    out.predicted_fits = p.fits;
+    out.measured_fits = ran;
+  }
+  if (!ran) return;
+  out.measured_s = measured_seconds(r, run.job.cluster.devices());
+  out.measured_bytes = measured_bytes(r, run.memory_unit_bytes);
+  if (out.measured_bytes) out.predicted_bytes = comparable_bytes(run, p);
+}
+
+Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
+  planner::Mapping mapping = planner::map_run(record, planner::run_defaults());
+  if (auto* skip = std::get_if<Skip>(&mapping)) return std::move(*skip);
+  auto& run = std::get<MappedRun>(mapping);
+  const auto prediction = predict(run.job, run.strategy, run.schedule);
+  if (!prediction) return Skip{"no prediction", prediction.error().message()};
+  RunResult out;
+  out.id = record.id;
+  out.source = record.source.empty() ? "unknown" : record.source;
+  out.engine = run.job.engine;
+  Plan named;  // only for its label
+  named.schedule = run.schedule;
+  named.stages = {Stage{{}, {LayerRange{0, 0, run.strategy}}, 1.0}};
+  out.label = named.label();
+  out.calibration = prediction->confidence.basis;
+  out.ranking_group = group_of(record);
+  out.predicted_s = static_cast<double>(prediction->iteration_ns) * 1e-9;
+  out.defaults = std::move(run.defaults);
+  compare(record, run, *prediction, out);
+  if (!out.measured_s && !out.measured_bytes && !out.measured_fits) return Skip{"nothing measured to compare with", ""};
+  return out;
+}
+
+/// Results in the order of the records, whatever thread made them.
+std::vector<Outcome> evaluate_all(const std::vector<RunRecord>& records, const PredictFunction& predict, const ValidationOptions& options) {
+  std::vector<Outcome> outcomes(records.size(), Skip{"interrupted", ""});
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex failure_mutex;
+  const auto work = [&] {
+    try {
+      for (std::size_t i = next++; i < records.size(); i = next++) {
+        if (options.interrupted && options.interrupted()) return;
+        outcomes[i] = evaluate(records[i], predict);
+      }
+    } catch (...) {
+      const std::lock_guard lock(failure_mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  const unsigned wanted = options.threads > 0 ? static_cast<unsigned>(options.threads) : std::thread::hardware_concurrency();
+  const std::size_t count = std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(1, records.size() / 8));
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& t : threads) t.join();
+  if (failure) std::rethrow_exception(failure);
+  return outcomes;
+}
+
+ValidationSummary summary_of(const std::vector<const RunResult*>& results, std::int64_t records) {
+  ValidationSummary s;
+  s.records = records;
+  s.evaluated = static_cast<std::int64_t>(results.size());
+  std::vector<double> time, memory;
+  std::map<std::string, std::vector<planner::Pair>> groups;
+  for (const RunResult* r : results) {
+    if (r->measured_s) {
+      time.push_back(r->time_error());
+      groups[r->ranking_group].push_back({*r->predicted_s, *r->measured_s});
+    }
+    if (r->measured_bytes) memory.push_back(r->memory_error());
+    if (r->measured_fits) s.feasibility.add(*r->predicted_fits, *r->measured_fits);
+  }
+  s.time = planner::summarize(time);
+  s.memory = planner::summarize(memory);
+  std::vector<std::vector<planner::Pair>> lists;
+  for (auto& [name, pairs] : groups) lists.push_back(std::move(pairs));
+  s.ranking = planner::rank(lists);
+  return s;
+}
+
+}  // namespace
+
+double RunResult::memory_error() const {
+  return (static_cast<double>(*predicted_bytes) - static_cast<double>(*measured_bytes)) / static_cast<double>(*measured_bytes);
+}
+
+std::variant<RunResult, Skip> evaluate_run(const RunRecord& record, const PredictFunction& predict) { return evaluate(record, predict); }
+
+Validation validate_runs(const std::vector<RunRecord>& records, const PredictFunction& predict, const ValidationOptions& options) {
+  Validation v;
+  std::vector<Outcome> outcomes = evaluate_all(records, predict, options);
+  std::map<std::string, std::int64_t> records_of;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const std::string source = records[i].source.empty() ? "unknown" : records[i].source;
+    ++records_of[source];
+    if (auto* skip = std::get_if<Skip>(&outcomes[i])) {
+      ++v.skipped[skip->reason];
+      v.skipped_runs.push_back({records[i].id, source, skip->reason, skip->detail});
+    } else {
+      v.results.push_back(std::move(std::get<RunResult>(outcomes[i])));
+    }
+  }
+  std::vector<const RunResult*> all;
+  std::map<std::string, std::vector<const RunResult*>> of_source;
+  for (const RunResult& r : v.results) {
+    all.push_back(&r);
+    of_source[r.source].push_back(&r);
+  }
+  v.all = summary_of(all, static_cast<std::int64_t>(records.size()));
+  for (const auto& [source, n] : records_of) v.by_source[source] = summary_of(of_source[source], n);
+  return v;
+}
+
+}  // namespace espalier

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// `espalier validate`: predict measured runs, report the error per source and in all (schema espalier.validation/1).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "espalier/planner.h"
+#include "planner/run_record.h"
+#include "planner/validate_map.h"
+#include "planner/validate_statistics.h"
+
+namespace espalier {
+
+/// One predicted record. What the record did not measure is empty.
+struct RunResult {
+  std::string id, source, engine, label, calibration;
+  std::string ranking_group;  ///< equal for runs that differ in configuration alone
+  std::optional<double> predicted_s, measured_s;
+  std::optional<std::int64_t> predicted_bytes, measured_bytes;  ///< both of the measured rank and kind
+  std::optional<bool> predicted_fits, measured_fits;
+  bool in_calibration = false;
+  std::vector<planner::UsedDefault> defaults;
+  [[nodiscard]] double time_error() const { return (*predicted_s - *measured_s) / *measured_s; }
+  [[nodiscard]] double memory_error() const;
+};
+
+struct SkippedRun {
+  std::string id, source, reason, detail;
+};
+
+struct ValidationSummary {
+  std::int64_t records = 0, evaluated = 0;
+  planner::ErrorSummary time, memory;
+  planner::FeasibilitySummary feasibility;
+  planner::RankingSummary ranking;
+};
+
+struct Validation {
+  ValidationSummary all;
+  std::map<std::string, std::int64_t> skipped;           ///< reason -> records
+  std::map<std::string, ValidationSummary> by_source;
+  std::vector<RunResult> results;                        ///< in the order of the records
+  std::vector<SkippedRun> skipped_runs;
+};
+
+using PredictFunction = std::function<Result<Prediction>(const Job&, const Strategy&, const Schedule&)>;
+
+struct ValidationOptions {
+  int threads = 0;                      ///< 0 = hardware; never changes the answer
+  std::function<bool()> interrupted;
+};
+
+Validation validate_runs(const std::vector<RunRecord>& records, const PredictFunction& predict, const ValidationOptions& options = {});
+
+/// One record alone, for `inspect run`.
+std::variant<RunResult, planner::Skip> evaluate_run(const RunRecord& record, const PredictFunction& predict);
+
+std::string to_json(const Validation& validation);
+
+}  // namespace espalier

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Megatron-LM command lines (`extra.args` of a record): what they say about the architecture and the configuration. A flag that is
+// absent has the default of megatron/training/arguments.py, so that nothing about such a record is a guess.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "espalier/model.h"
+#include "planner/run_record.h"
+
+namespace espalier::planner {
+
+struct MegatronArguments {
+  DecoderShape flags;                      ///< gated, norms, biases, tied, positions, dropout, head_dim
+  bool distributed_optimizer = false;
+  bool overlap_grad = false, overlap_param = false;
+  bool unfused_attention = false;          ///< --attention-backend unfused: scores are kept
+  std::optional<std::int64_t> recompute_layers, vocabulary, expert_tp;
+  std::string unsupported;                 ///< a flag whose effect the space does not have; empty: none
+};
+
+/// nullopt when the record has no Megatron command line.
+std::optional<MegatronArguments> megatron_arguments(const RunRecord& record);
+
+}  // namespace espalier::planner

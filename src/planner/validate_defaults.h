@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// data/framework_defaults.yaml as values: what a published run leaves unsaid, by device, model and framework.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/model.h"
+#include "espalier/plan.h"
+#include "espalier/result.h"
+
+namespace espalier::planner {
+
+struct DeviceDefault {
+  std::vector<std::string> match;
+  double memory_gb = 0;         ///< nominal size the record must state; 0: any
+  bool pcie = false;            ///< needs the word PCIe in the record
+  bool silent = false;          ///< holds also where the record states no size
+  std::string device, intra_bandwidth, source;
+};
+
+struct ArchitectureDefault {
+  std::vector<std::string> match;
+  std::string unsupported;      ///< why such a model cannot be described by a record; empty: it can
+  DecoderShape shape;           ///< flags alone; the sizes come from the record
+  std::string source;
+};
+
+struct FrameworkDefault {
+  struct Value { std::string value, source; };
+  std::vector<std::string> match, gpu;
+  std::string engine;
+  std::map<std::string, Value> defaults;
+  std::vector<std::string> unsupported_recompute;
+  std::string unsupported_recompute_reason;
+  Overlap overlap;
+  std::string overlap_source;
+  std::string memory_rank, memory_kind, memory_source;
+  double memory_unit_bytes = 0;
+};
+
+struct RunDefaults {
+  std::vector<DeviceDefault> devices;
+  std::vector<ArchitectureDefault> architectures;
+  std::vector<FrameworkDefault> frameworks;
+};
+
+Result<RunDefaults> read_run_defaults(std::string_view yaml, const std::string& where);
+/// The ones that ship with Espalier.
+const RunDefaults& run_defaults();
+
+/// Whether any of `words` occurs in `text`, letter case ignored.
+bool mentions(std::string_view text, const std::vector<std::string>& words);
+
+}  // namespace espalier::planner

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/validate_map.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "base/document.h"
+#include "plan/engine.h"
+#include "planner/brief_text.h"
+#include "planner/job_configuration.h"
+#include "planner/validate_arguments.h"
+
+namespace espalier::planner {
+namespace {
+
+using text::cat;
+
+std::string lower(std::string_view s) {
+  std::string out(s);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+/// Builds one run; the first reason to skip it wins.
+class Mapper {
+ public:
+  Mapper(const RunRecord& record, const RunDefaults& defaults) : r_(record), all_(defaults), arguments_(megatron_arguments(record)) {}
+
+  Mapping map() {
+    check_status();
+    choose_framework();
+    if (!skip_) map_cluster();
+    if (!skip_) map_model();
+    if (!skip_) map_training();
+    if (!skip_) map_degrees();
+    if (!skip_) map_zero();
+    if (!skip_) map_recompute();
+    if (!skip_) map_overlap();
+    if (!skip_) finish();
+    if (skip_) return *skip_;
+    return std::move(run_);
+  }
+
+ private:
+  // ---- helpers -------------------------------------------------------------------------------------------------------------
+
+  void skip(std::string reason, std::string detail = "") {
+    if (!skip_) skip_ = Skip{std::move(reason), std::move(detail)};
+  }
+  void used(const char* field, std::string value, std::string source) {
+    run_.defaults.push_back({field, std::move(value), std::move(source)});
+  }
+
+  /// The framework's default for `field`, noted; nullptr when there is none.
+  const FrameworkDefault::Value* framework_default(const char* field) {
+    if (!framework_) return nullptr;
+    const auto it = framework_->defaults.find(field);
+    if (it == framework_->defaults.end()) return nullptr;
+    used(field, it->second.value, it->second.source);
+    return &it->second;
+  }
+
+  static std::int64_t parse_count(const std::string& s) {
+    std::int64_t value = 0;
+    std::from_chars(s.data(), s.data() + s.size(), value);
+    return value;
+  }
+
+  /// The record's count, or the framework's, or a skip.
+  std::int64_t count(const std::optional<std::int64_t>& value, const char* field) {
+    if (!value) {
+      if (const auto* d = framework_default(field)) return parse_count(d->value);
+      skip(cat(field, " missing"));
+      return 1;
+    }
+    if (*value < 1 || *value > (1 << 20)) skip(cat(field, " out of range"), std::to_string(*value));
+    return std::max<std::int64_t>(1, *value);
+  }
+  std::int32_t degree(const std::optional<std::int64_t>& value, const char* field) { return static_cast<std::int32_t>(count(value, field)); }
+
+  /// CP, EP: a record that does not name the technique does not use it.
+  std::int32_t unused_degree(const std::optional<std::int64_t>& value, const char* field) {
+    if (value) return degree(value, field);
+    used(field, "1", "not named in the record: not used");
+    return 1;
+  }
+
+  // ---- parts ---------------------------------------------------------------------------------------------------------------
+
+  void check_status() {
+    const std::string status = lower(r_.status);
+    if (status.empty()) used("status", "ok", "a record with a measurement and no status");
+    else if (status != "ok" && status != "oom" && status != "crashed_or_oom") skip(cat("status ", status));
+    if (!r_.irregular.empty()) skip("not uniform", cat(r_.irregular, " has several values"));
+    if (arguments_ && !arguments_->unsupported.empty()) skip("outside the uniform space", arguments_->unsupported);
+  }
+
+  void choose_framework() {
+    for (const FrameworkDefault& f : all_.frameworks) {
+      if (!mentions(r_.framework, f.match) || (!f.gpu.empty() && !mentions(r_.gpu.type, f.gpu))) continue;
+      framework_ = &f;
+      break;
+    }
+    run_.job.engine = framework_ ? framework_->engine : "generic";
+    if (!framework_) {
+      used("engine", "generic", r_.framework.empty() ? "no framework named" : cat("no engine modelled for ", r_.framework));
+      return;
+    }
+    run_.memory_rank = r_.measured.memory_rank.empty() ? framework_->memory_rank : lower(r_.measured.memory_rank);
+    run_.memory_kind = framework_->memory_kind;
+    run_.memory_unit_bytes = framework_->memory_unit_bytes;
+    // An engine whose policy keeps the attention scores; everything else the same as far as memory goes.
+    if (arguments_ && arguments_->unfused_attention && run_.job.engine == "megatron-core" && !arguments_->distributed_optimizer &&
+        !r_.model.experts && r_.cp.value_or(1) == 1) {
+      run_.job.engine = "megatron-lm-2021";
+      used("engine", run_.job.engine, "--attention-backend unfused keeps the scores");
+    }
+  }
+
+  const DeviceDefault* choose_device() {
+    const bool pcie = mentions(cat(r_.gpu.type, " ", r_.intra), {"pcie"});
+    for (const DeviceDefault& d : all_.devices) {
+      if (!mentions(r_.gpu.type, d.match) || (d.pcie && !pcie)) continue;
+      if (r_.gpu.mem_gb ? d.memory_gb == 0 || std::fabs(*r_.gpu.mem_gb - d.memory_gb) < 1 : d.silent) return &d;
+    }
+    return nullptr;
+  }
+
+  /// Devices of a node: the record's, or of the device's usual node.
+  std::int64_t devices_per_node(const DeviceDefault& device) {
+    if (r_.gpu.per_node) return count(r_.gpu.per_node, "gpu.per_node");
+    auto usual = load_cluster(cat("{\"nodes\": 1, \"device\": \"", device.device, "\"}"), "device");
+    const std::int64_t n = usual ? usual->groups.front().devices_per_node : 8;
+    used("gpu.per_node", std::to_string(n), cat("usual node of ", device.device));
+    return n;
+  }
+
+  /// "8x200 Gbps HDR", "4 x 100 Gb/s RoCE", "400 Gbps per node" -> NICs and Gb/s of one.
+  static std::optional<std::pair<int, double>> parse_network(const std::string& words) {
+    const std::string s = lower(words);
+    const std::size_t unit = std::min(s.find("gb/s"), s.find("gbps"));
+    if (unit == std::string::npos) return std::nullopt;
+    std::size_t begin = unit;
+    while (begin > 0 && s[begin - 1] == ' ') --begin;
+    const std::size_t end = begin;
+    while (begin > 0 && (std::isdigit(static_cast<unsigned char>(s[begin - 1])) || s[begin - 1] == '.')) --begin;
+    double rate = 0;
+    if (begin == end || std::from_chars(s.data() + begin, s.data() + end, rate).ec != std::errc{} || rate <= 0) return std::nullopt;
+    while (begin > 0 && s[begin - 1] == ' ') --begin;
+    int nics = 1;
+    if (begin > 0 && s[begin - 1] == 'x') {
+      std::size_t to = begin - 1;
+      while (to > 0 && s[to - 1] == ' ') --to;
+      std::size_t from = to;
+      while (from > 0 && std::isdigit(static_cast<unsigned char>(s[from - 1]))) --from;
+      std::from_chars(s.data() + from, s.data() + to, nics);
+    }
+    if (nics < 1 || nics > 1024 || rate > 1e6) return std::nullopt;
+    return std::pair{nics, rate};
+  }
+
+  void map_cluster() {
+    const DeviceDefault* device = choose_device();
+    if (!device) {
+      const std::string size = r_.gpu.mem_gb ? cat(" of ", text::fixed(*r_.gpu.mem_gb, 0), " GB") : "";
+      return skip(r_.gpu.type.empty() ? "gpu.type missing" : "device not in the catalogue", cat(r_.gpu.type, size));
+    }
+    used("device", device->device, device->source);
+    run_.memory_known = r_.gpu.mem_gb.has_value() || device->memory_gb == 0;
+    const std::int64_t devices = device_count();
+    const std::int64_t usual = devices_per_node(*device);
+    if (skip_) return;
+    const std::int64_t per_node = std::min(usual, devices);
+    if (devices % per_node != 0) return skip("gpu.count is no multiple of gpu.per_node", cat(std::to_string(devices), " on nodes of ", std::to_string(per_node)));
+    base::JsonWriter w;
+    w.compact_next().begin_object();
+    w.key("nodes").value(devices / per_node);
+    w.key("devices_per_node").value(per_node);
+    w.key("device").value(device->device);
+    if (!device->intra_bandwidth.empty() && per_node > 1) w.key("intra_node").compact_next().begin_object().key("bandwidth").value(device->intra_bandwidth).end_object();
+    if (devices > per_node) write_network(w);
+    w.end_object();
+    auto cluster = load_cluster(w.text(), r_.id);
+    if (!cluster) return skip("cluster cannot be built", cluster.error().message());
+    run_.job.cluster = std::move(cluster).value();
+    run_.job.cluster_source = w.text();
+  }
+
+  void write_network(base::JsonWriter& w) {
+    const auto network = parse_network(r_.inter);
+    if (!network) {
+      used("interconnect.inter", "usual network", "usual node of the device (data/devices.yaml)");
+      return;
+    }
+    w.key("inter_node").compact_next().begin_object();
+    w.key("bandwidth").value(cat(text::fixed(network->second, 3), "Gb/s"));
+    w.key("nics_per_node").value(network->first);
+    w.end_object();
+  }
+
+  std::int64_t device_count() {
+    if (r_.gpu.count) return count(r_.gpu.count, "gpu.count");
+    if (!r_.dp) {
+      skip("gpu.count and dp missing");
+      return 1;
+    }
+    const std::int64_t n = r_.tp.value_or(1) * r_.pp.value_or(1) * r_.dp.value_or(1) * r_.cp.value_or(1);
+    if (n < 1 || n > (1 << 20)) skip("gpu.count missing and degrees out of range");
+    used("gpu.count", std::to_string(n), "tp · pp · dp · cp of the record");
+    return std::max<std::int64_t>(1, n);
+  }
+
+  const ArchitectureDefault* choose_architecture() {
+    for (const ArchitectureDefault& a : all_.architectures) {
+      if (mentions(r_.model.name, a.match)) return &a;
+    }
+    skip("architecture unknown", r_.model.name.empty() ? "no model.name" : r_.model.name);
+    return nullptr;
+  }
+
+  void map_model() {
+    const ArchitectureDefault* architecture = choose_architecture();
+    if (!architecture) return;
+    if (!architecture->unsupported.empty()) return skip("architecture not supported", architecture->unsupported);
+    DecoderShape s = architecture->shape;
+    if (arguments_) {
+      const bool encoder = s.encoder_only;
+      s = arguments_->flags;
+      s.encoder_only = encoder;
+      used("architecture flags", "as the command line", "Megatron-LM megatron/training/arguments.py, flags of the record");
+    } else {
+      used("architecture", architecture->match.front(), architecture->source);
+    }
+    fill_sizes(s);
+    if (skip_) return;
+    build_model(s);
+  }
+
+  void fill_sizes(DecoderShape& s) {
+    s.layers = count(r_.model.layers, "model.layers");
+    s.hidden = count(r_.model.hidden, "model.hidden");
+    s.heads = count(r_.model.heads, "model.heads");
+    s.ffn = r_.model.ffn ? count(r_.model.ffn, "model.ffn") : 4 * s.hidden;
+    if (!r_.model.ffn) {
+      if (s.gated) skip("model.ffn missing");
+      used("model.ffn", std::to_string(s.ffn), "4 · hidden (Vaswani et al. 2017)");
+    }
+    s.kv_heads = r_.model.kv_heads ? count(r_.model.kv_heads, "model.kv_heads") : s.heads;
+    if (!r_.model.kv_heads) used("model.kv_heads", std::to_string(s.heads), "not named in the record: every head has its own");
+    if (r_.model.head_dim) s.head_dim = count(r_.model.head_dim, "model.head_dim");
+    std::optional<std::int64_t> vocabulary = r_.model.vocab;
+    if (!vocabulary && arguments_) vocabulary = arguments_->vocabulary;
+    s.vocabulary = count(vocabulary, "vocab");
+    if (r_.model.experts && *r_.model.experts > 1) {
+      s.experts = degree(r_.model.experts, "model.experts");
+      s.top_k = degree(r_.model.topk, "model.topk");
+    }
+    const std::int64_t sequence = std::max<std::int64_t>(1, r_.seq.value_or(1));
+    if (s.learned_positions) s.max_positions = std::max(s.max_positions, sequence);
+  }
+
+  /// With a stated parameter count, tied or separate embeddings are what comes closer to it.
+  void build_model(DecoderShape s) {
+    auto model = make_decoder(s, r_.model.name);
+    if (!model) return skip("model cannot be built", model.error().message());
+    if (r_.model.params && *r_.model.params > 0 && !arguments_) {
+      DecoderShape other = s;
+      other.tied = !s.tied;
+      auto alternative = make_decoder(other, r_.model.name);
+      const auto miss = [&](const Model& m) { return std::fabs(static_cast<double>(parameter_count(m)) - *r_.model.params); };
+      if (alternative && miss(*alternative) < miss(*model)) {
+        model = std::move(alternative);
+        used("tied embeddings", other.tied ? "yes" : "no", "closer to the record's model.params");
+      }
+    }
+    run_.job.model = std::move(model).value();
+  }
+
+  void map_training() {
+    Training& t = run_.job.training;
+    t.sequence.main = count(r_.seq, "seq");
+    t.global_batch = count(r_.global_batch, "global_batch");
+    std::string precision = lower(r_.precision);
+    if (precision.empty()) {
+      const auto* d = framework_default("precision");
+      if (!d) return skip("precision missing");
+      precision = d->value;
+    }
+    const auto has = [&](const char* word) { return precision.find(word) != std::string::npos; };
+    if (has("fp8") || has("float8") || has("mxfp8")) t.precision = Precision::fp8;
+    else if (has("bf16") || has("bfloat16")) t.precision = Precision::bf16;
+    else if (has("fp16") || has("float16") || has("half")) t.precision = Precision::fp16;
+    else if (has("tf32")) t.precision = Precision::tf32;
+    else if (has("fp32") || has("float32")) t.precision = Precision::fp32;
+    else return skip("precision unknown", r_.precision);
+    if (run_.job.cluster.groups.front().device.peak_of(t.precision).count() <= 0) {
+      skip("precision not supported by the device", cat(to_string(t.precision), " on ", run_.job.cluster.groups.front().device.name));
+    }
+  }
+
+  void map_degrees() {
+    Strategy& s = run_.strategy;
+    Schedule& c = run_.schedule;
+    s.tp = degree(r_.tp, "tp");
+    c.stages = degree(r_.pp, "pp");
+    s.cp = unused_degree(r_.cp, "cp");
+    c.micro_batch = degree(r_.microbatch, "microbatch");
+    c.microbatches = 0;
+    s.dp = r_.dp ? degree(r_.dp, "dp") : 0;
+    if (!r_.dp) used("dp", "what is left of the devices", "gpu.count / (tp · pp · cp)");
+    map_sequence_parallel();
+    map_experts();
+    map_schedule();
+  }
+
+  void map_sequence_parallel() {
+    Strategy& s = run_.strategy;
+    if (s.tp == 1) return;
+    std::string kind = lower(r_.sp_kind);
+    if (kind.empty() && r_.sp) kind = *r_.sp ? "megatron" : "none";
+    if (kind.empty()) {
+      const auto* d = framework_default("sp");
+      if (!d) return skip("sp missing");
+      kind = d->value;
+    }
+    if (kind == "megatron") s.sp = SequenceParallel::megatron;
+    else if (kind == "ulysses") s.sp = SequenceParallel::ulysses;
+    else if (kind != "none") skip("sp unknown", kind);
+  }
+
+  void map_experts() {
+    Strategy& s = run_.strategy;
+    if (!r_.model.experts || *r_.model.experts <= 1) return;
+    s.ep = unused_degree(r_.ep, "ep");
+    std::optional<std::int64_t> etp = r_.etp;
+    if (!etp && arguments_) etp = arguments_->expert_tp;
+    if (etp) {
+      s.etp = degree(etp, "etp");
+    } else if (s.tp > 1) {
+      const auto* d = framework_default("etp");
+      if (!d) return skip("etp missing");
+      s.etp = d->value == "tp" ? s.weight_tp() : static_cast<std::int32_t>(parse_count(d->value));
+    }
+  }
+
+  void map_schedule() {
+    Schedule& c = run_.schedule;
+    if (c.stages == 1) return;  // one stage is written as 1F1B
+    std::string name = lower(r_.schedule);
+    const std::int64_t chunks = r_.vpp.value_or(0);
+    if (name.empty() && chunks <= 1) {
+      const auto* d = framework_default("schedule");
+      name = d ? d->value : "1f1b";
+      if (!d) used("schedule", name, "1F1B, the default of Megatron-LM, DeepSpeed and torchtitan pipelines");
+    }
+    const auto has = [&](const char* word) { return name.find(word) != std::string::npos; };
+    if (chunks > 1 || has("interleaved")) {
+      if (chunks <= 1) return skip("vpp missing");
+      c.kind = ScheduleKind::interleaved;
+      c.virtual_stages = degree(r_.vpp, "vpp");
+    } else if (has("zb-v") || has("zbv")) {
+      c.kind = ScheduleKind::zb_v;
+      c.virtual_stages = 2;
+    } else if (has("zb-h1") || has("zbh1")) {
+      c.kind = ScheduleKind::zb_h1;
+    } else if (has("gpipe") || has("afab")) {
+      c.kind = ScheduleKind::gpipe;
+    } else if (!has("1f1b")) {
+      skip("schedule unknown", r_.schedule);
+    }
+  }
+
+  void map_zero() {
+    Strategy& s = run_.strategy;
+    if (s.dp == 0) s.dp = static_cast<std::int32_t>(std::max<std::int64_t>(1, run_.job.cluster.devices() / (std::int64_t{s.tp} * s.cp * run_.schedule.stages)));
+    std::optional<std::int64_t> stage = r_.zero_stage;
+    if (!stage && r_.fsdp.value_or(false)) stage = 3;
+    if (!stage && arguments_) stage = arguments_->distributed_optimizer ? 1 : 0;
+    if (!stage && s.data_ranks() == 1) stage = 0;
+    if (!stage) {
+      const auto* d = framework_default("zero_stage");
+      if (!d) return skip("zero_stage missing");
+      stage = parse_count(d->value);
+    }
+    if (*stage > 3) return skip("zero_stage unknown", std::to_string(*stage));
+    s.zero = s.data_ranks() > 1 ? static_cast<std::int32_t>(*stage) : 0;
+    s.shard = 0;
+    if (s.zero > 0 && r_.shard && *r_.shard > 1 && *r_.shard < s.data_ranks()) s.shard = static_cast<std::int32_t>(*r_.shard);
+  }
+
+  void map_recompute() {
+    std::string kind = lower(r_.recompute);
+    if (kind.empty()) {
+      const auto* d = framework_default("recompute");
+      if (!d) return skip("recompute missing");
+      kind = d->value;
+    }
+    if (framework_ && std::find(framework_->unsupported_recompute.begin(), framework_->unsupported_recompute.end(), kind) != framework_->unsupported_recompute.end()) {
+      return skip("recompute outside the uniform space", framework_->unsupported_recompute_reason);
+    }
+    Recompute& recompute = run_.strategy.recompute;
+    if (kind == "none" || kind == "false") return;
+    if (kind == "selective") {
+      recompute.kind = RecomputeKind::selective;
+    } else if (kind == "full" || kind == "true") {
+      recompute.kind = RecomputeKind::full;
+      recompute.layers = 0;  // all blocks; --recompute-num-layers counts layers of a checkpointed unit under the uniform method
+    } else {
+      skip("recompute outside the uniform space", r_.recompute);
+    }
+  }
+
+  void map_overlap() {
+    Strategy& s = run_.strategy;
+    const EngineModel* engine = find_engine(run_.job.engine);
+    if (!framework_) return;
+    Overlap wanted = framework_->overlap;
+    if (arguments_) {
+      wanted.grad_reduce = arguments_->overlap_grad;
+      wanted.param_gather = arguments_->overlap_param;
+    }
+    s.overlap.grad_reduce = wanted.grad_reduce && engine->fused_bucket_overlap && s.data_ranks() > 1;
+    s.overlap.param_gather = wanted.param_gather && engine->overlap_param_gather && s.zero > 0;
+    s.overlap.p2p = wanted.p2p && engine->overlap_p2p && run_.schedule.kind == ScheduleKind::interleaved && run_.schedule.stages > 1;
+    s.overlap.tp = wanted.tp && engine->overlap_tp && s.sp == SequenceParallel::megatron;
+    std::string names;
+    if (s.overlap.grad_reduce) names += "grad ";
+    if (s.overlap.param_gather) names += "param ";
+    if (s.overlap.p2p) names += "p2p ";
+    if (s.overlap.tp) names += "tp ";
+    if (names.empty()) names = "none ";
+    names.pop_back();
+    used("overlap", names, arguments_ ? "flags of the record" : framework_->overlap_source);
+  }
+
+  void finish() {
+    complete_configuration(run_.job, run_.strategy, run_.schedule);
+    run_.job.model_source = cat("{\"record\": \"", content_name(), "\"}");
+    run_.job.cluster.name = r_.gpu.type;
+    const auto broken = violations(run_.job.model, run_.job.cluster, run_.job.training, run_.strategy, run_.schedule);
+    if (!broken.empty()) skip(cat("rule ", broken.front().rule), joined_violations(broken));
+  }
+
+  /// The record's id, safe inside a JSON string.
+  [[nodiscard]] std::string content_name() const {
+    std::string out;
+    for (char c : r_.id) {
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.') out += c;
+    }
+    return out;
+  }
+
+  const RunRecord& r_;
+  const RunDefaults& all_;
+  std::optional<MegatronArguments> arguments_;
+  const FrameworkDefault* framework_ = nullptr;
+  MappedRun run_;
+  std::optional<Skip> skip_;
+};
+
+}  // namespace
+
+Mapping map_run(const RunRecord& record, const RunDefaults& defaults) { return Mapper(record, defaults).map(); }
+
+}  // namespace espalier::planner

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a measured run to a job and a configuration, or to the reason why none can be made. Everything that the record did not
+// say is listed with its source; what has no cited default is not guessed.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "espalier/planner.h"
+#include "planner/run_record.h"
+#include "planner/validate_defaults.h"
+
+namespace espalier::planner {
+
+/// A value that the record did not hold.
+struct UsedDefault {
+  std::string field, value, source;
+};
+
+struct MappedRun {
+  Job job;
+  Strategy strategy;
+  Schedule schedule;
+  std::vector<UsedDefault> defaults;
+  bool memory_known = false;        ///< the record says how much memory the device has
+  std::string memory_rank = "fullest", memory_kind = "allocated";
+  double memory_unit_bytes = 1073741824.0;
+};
+
+/// Why a record is not predicted. `reason` is short and the same for all alike (it is counted); `detail` has the numbers.
+struct Skip {
+  std::string reason, detail;
+};
+
+using Mapping = std::variant<MappedRun, Skip>;
+Mapping map_run(const RunRecord& record, const RunDefaults& defaults);
+
+}  // namespace espalier::planner

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/document.h"
+#include "planner/brief_text.h"
+#include "report/validation_text.h"
+
+namespace espalier::report {
+namespace {
+
+using namespace text;
+
+std::string label_of(const planner::MappedRun& run) {
+  Plan named;
+  named.schedule = run.schedule;
+  named.stages = {Stage{{}, {LayerRange{0, 0, run.strategy}}, 1.0}};
+  return named.label();
+}
+
+std::string job_text(const planner::MappedRun& run) {
+  const Job& job = run.job;
+  const NodeGroup& group = job.cluster.groups.front();
+  std::string out = cat("  model      ", job.model.name, ", ", short_count(static_cast<double>(parameter_count(job.model))), " (",
+                        grouped(parameter_count(job.model)), ") parameters\n");
+  out += cat("  cluster    ", grouped(group.nodes), " × ", grouped(group.devices_per_node), " ", group.device.name, "\n");
+  out += cat("  training   sequence ", grouped(job.training.sequence.main), ", global batch ", grouped(job.training.global_batch), ", ",
+             to_string(job.training.precision), "\n");
+  return cat(out, "  engine     ", job.engine, "\n  plan       ", label_of(run), "\n");
+}
+
+}  // namespace
+
+std::string inspect_run(const RunRecord& record, const planner::Mapping& mapping) {
+  std::string out = cat(record.id, " (", record.source, ", ", record.framework, ")\n");
+  if (const auto* skip = std::get_if<planner::Skip>(&mapping)) {
+    return cat(out, "  not predicted: ", skip->reason, skip->detail.empty() ? "" : cat(" (", skip->detail, ")"), "\n");
+  }
+  const auto& run = std::get<planner::MappedRun>(mapping);
+  out += job_text(run);
+  for (const planner::UsedDefault& d : run.defaults) {
+    out += cat("  ", pad_right(d.field, 22), d.value, "  (default) ", wrap(d.source, 90, std::string(24, ' ')), "\n");
+  }
+  return out;
+}
+
+std::string inspect_run_json(const RunRecord& record, const planner::Mapping& mapping) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.run-mapping/1");
+  w.key("id").value(record.id);
+  w.key("source").value(record.source);
+  if (const auto* skip = std::get_if<planner::Skip>(&mapping)) {
+    w.key("skipped").value(skip->reason);
+    w.key("detail").value(skip->detail);
+    w.end_object();
+    return w.text();
+  }
+  const auto& run = std::get<planner::MappedRun>(mapping);
+  w.key("engine").value(run.job.engine);
+  w.key("label").value(label_of(run));
+  w.key("parameters").value(parameter_count(run.job.model));
+  w.key("cluster").raw(run.job.cluster_source);
+  w.key("memory_rank").value(run.memory_rank);
+  w.key("memory_kind").value(run.memory_kind);
+  w.key("defaults").begin_array();
+  for (const planner::UsedDefault& d : run.defaults) {
+    w.compact_next().begin_object();
+    w.key("field").value(d.field);
+    w.key("value").value(d.value);
+    w.key("source").value(d.source);
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return w.text();
+}
+
+}  // namespace espalier::report

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/validation_text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/brief_text.h"
+
+namespace espalier::report {
+namespace {
+
+using namespace text;
+
+std::string figure(std::int64_t n, double value) { return n > 0 ? percent(value) : "–"; }
+
+std::vector<std::string> row(const std::string& name, const ValidationSummary& s) {
+  return {name,
+          cat(grouped(s.evaluated), "/", grouped(s.records)),
+          grouped(s.time.n),
+          figure(s.time.n, s.time.mean_accuracy),
+          figure(s.time.n, s.time.median_ape),
+          figure(s.time.n, s.time.p90_ape),
+          figure(s.time.n, s.time.bias),
+          grouped(s.memory.n),
+          figure(s.memory.n, s.memory.mape),
+          figure(s.memory.n, s.memory.bias),
+          s.feasibility.n() > 0 ? percent(s.feasibility.accuracy()) : "–",
+          s.ranking.groups > 0 ? fixed(s.ranking.kendall_tau, 2) : "–",
+          s.ranking.groups > 0 ? percent(s.ranking.mean_top1_regret) : "–"};
+}
+
+std::string skipped_section(const Validation& v) {
+  if (v.skipped.empty()) return "";
+  std::vector<std::pair<std::string, std::int64_t>> reasons(v.skipped.begin(), v.skipped.end());
+  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::vector<std::string>> rows{{"not predicted because", "records"}};
+  for (const auto& [reason, n] : reasons) rows.push_back({reason, grouped(n)});
+  return cat("\n", table(rows, {}, ""));
+}
+
+std::string worst_section(const Validation& v, std::size_t worst) {
+  std::vector<const RunResult*> timed;
+  for (const RunResult& r : v.results) {
+    if (r.measured_s) timed.push_back(&r);
+  }
+  std::stable_sort(timed.begin(), timed.end(),
+                   [](const RunResult* a, const RunResult* b) { return std::fabs(a->time_error()) > std::fabs(b->time_error()); });
+  timed.resize(std::min(timed.size(), worst));
+  if (timed.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"largest errors", "predicted", "measured", "error", "configuration"}};
+  for (const RunResult* r : timed) {
+    rows.push_back({r->id, seconds(std::llround(*r->predicted_s * 1e9)), seconds(std::llround(*r->measured_s * 1e9)),
+                    percent(r->time_error()), r->label});
+  }
+  return cat("\n", table(rows, {4}, ""));
+}
+
+}  // namespace
+
+std::string validation_text(const Validation& v, std::size_t worst) {
+  std::vector<std::vector<std::string>> rows{{"source", "predicted", "timed", "accuracy", "median", "p90", "bias", "memory", "mape", "bias",
+                                              "fits right", "tau", "regret"}};
+  for (const auto& [source, s] : v.by_source) rows.push_back(row(source, s));
+  rows.push_back(row("all", v.all));
+  return cat(table(rows, {}, ""), skipped_section(v), worst_section(v, worst));
+}
+
+}  // namespace espalier::report

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The errors of predictions, and what was understood of one measured run, for people.
+#pragma once
+
+#include <string>
+
+#include "planner/validate.h"
+
+namespace espalier::report {
+
+/// `worst`: how many of the largest time errors to list.
+std::string validation_text(const Validation& validation, std::size_t worst);
+
+std::string inspect_run(const RunRecord& record, const planner::Mapping& mapping);
+/// schema espalier.run-mapping/1
+std::string inspect_run_json(const RunRecord& record, const planner::Mapping& mapping);
+
+}  // namespace espalier::report
