@@ -17,10 +17,11 @@ namespace espalier::check {
 /// What the planner claims about the plan; the check recomputes each and compares. Per stage / per pipeline chunk.
 struct Claims {
   std::int64_t iteration_ns = 0;
-  std::vector<std::int64_t> static_bytes_per_stage;       ///< parameters + gradients + optimizer states
-  std::vector<std::int64_t> saved_bytes_per_chunk;        ///< for one micro-batch
-  std::vector<std::int64_t> boundary_bytes_per_chunk;     ///< p2p message entering each pipeline chunk (0 for the first), per rank
-  std::vector<std::int64_t> gradient_bytes_per_stage;     ///< bytes a rank puts into gradient reduction (its full dense+expert gradient on the wire)
+  std::vector<std::int64_t> static_bytes_per_stage;    ///< parameters + gradients + optimizer states
+  std::vector<std::int64_t> saved_bytes_per_chunk;     ///< for one micro-batch
+  std::vector<std::int64_t> boundary_bytes_per_chunk;  ///< p2p message entering each pipeline chunk (0 for the first), per rank
+  std::vector<std::int64_t>
+      gradient_bytes_per_stage;  ///< bytes a rank puts into gradient reduction (its full dense+expert gradient on the wire)
   std::vector<std::int64_t> peak_bytes_per_stage;
   std::int64_t memory_limit_bytes = 0;
 };

@@ -13,7 +13,7 @@ namespace {
 using namespace test;
 
 TEST(Check, AcceptsTwoStagesOfASmallModel) {
-  // 2 blocks, embedding and head on 2 devices: stage 0 = embedding and a block, stage 1 = the rest; 4 micro-batches of one sample.
+  // 2 blocks, embedding and head on 2 devices: stage 0 = embedding and a block, stage 1 = the rest; 4 micro-batches.
   const Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 4));
   const Report report = c.check();
   EXPECT_TRUE(report.ok()) << broken(report);

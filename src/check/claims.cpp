@@ -32,8 +32,8 @@ Finding check_shape(const View& view, const Claims& claims) {
 
 /// Claimed and derived values, equal within `slack(n)`.
 template <class Slack>
-Finding compare(const char* name, const char* unit, const std::vector<std::int64_t>& claimed, const std::vector<std::int64_t>& derived,
-                const Slack& slack) {
+Finding compare(const char* name, const char* unit, const std::vector<std::int64_t>& claimed,
+                const std::vector<std::int64_t>& derived, const Slack& slack) {
   Verdict verdict(name);
   for (std::size_t n = 0; n < derived.size(); ++n) {
     const double difference = std::abs(static_cast<double>(claimed[n]) - static_cast<double>(derived[n]));
@@ -49,8 +49,8 @@ Finding check_saved(const View& view, const Claims& claims, const std::vector<st
   });
 }
 
-Finding check_peak(const Program& program, bool replayable, const Claims& claims,
-                   const std::vector<std::int64_t>& fixed, const std::vector<std::int64_t>& saved) {
+Finding check_peak(const Program& program, bool replayable, const Claims& claims, const std::vector<std::int64_t>& fixed,
+                   const std::vector<std::int64_t>& saved) {
   Verdict verdict("peak-memory");
   std::vector<std::int64_t> activations(fixed.size(), 0);
   if (replayable) {

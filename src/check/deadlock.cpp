@@ -50,8 +50,9 @@ Finding join_collectives(const View& view, const Program& program, std::vector<s
     if (rank.stage == view.stage_of.back()) last.push_back(collectives_of(program, rank, true));
   }
   for (const auto& [key, lists] : groups) {
-    verdict.require(join(program, lists, node),
-                    [&, stage = key.first] { return say("ranks of one data group of stage ", stage, " call different collectives"); });
+    verdict.require(join(program, lists, node), [&, stage = key.first] {
+      return say("ranks of one data group of stage ", stage, " call different collectives");
+    });
   }
   for (std::size_t n = 0; n < std::min(first.size(), last.size()); ++n) {
     verdict.require(join(program, {first[n], last[n]}, node),
@@ -60,22 +61,15 @@ Finding join_collectives(const View& view, const Program& program, std::vector<s
   return verdict.finding(say(groups.size(), " data groups agree"));
 }
 
-/// Edges between nodes as a compressed list, then Kahn's algorithm.
+/// Edges between nodes, and Kahn's algorithm over them.
 class Graph {
  public:
   explicit Graph(std::size_t nodes) : waiting_(nodes, 0) {}
   void add(std::int32_t from, std::int32_t to) { edges_.emplace_back(from, to); }
 
-  /// Nodes that can run; `ran` marks them.
+  /// Marks the nodes that can run.
   void run(std::vector<bool>& ran) {
-    std::sort(edges_.begin(), edges_.end());
-    begin_.resize(waiting_.size());
-    begin_.push_back(0);
-    for (const auto& [from, to] : edges_) {
-      ++begin_[static_cast<std::size_t>(from) + 1];
-      ++waiting_[static_cast<std::size_t>(to)];
-    }
-    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    order_by_source();
     std::vector<std::size_t> ready;
     for (std::size_t n = 0; n < waiting_.size(); ++n) {
       if (waiting_[n] == 0) ready.push_back(n);
@@ -85,16 +79,30 @@ class Graph {
       ready.pop_back();
       ran[n] = true;
       for (std::size_t e = begin_[n]; e < begin_[n + 1]; ++e) {
-        const auto to = static_cast<std::size_t>(edges_[e].second);
+        const auto to = static_cast<std::size_t>(targets_[e]);
         if (--waiting_[to] == 0) ready.push_back(to);
       }
     }
   }
 
  private:
+  /// begin_[n] … begin_[n + 1]: targets of node n.
+  void order_by_source() {
+    begin_.resize(waiting_.size());
+    begin_.push_back(0);
+    for (const auto& [from, to] : edges_) {
+      ++begin_[static_cast<std::size_t>(from) + 1];
+      ++waiting_[static_cast<std::size_t>(to)];
+    }
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    std::vector<std::size_t> next = begin_;
+    targets_.resize(edges_.size());
+    for (const auto& [from, to] : edges_) targets_[next[static_cast<std::size_t>(from)]++] = to;
+  }
+
   std::vector<std::pair<std::int32_t, std::int32_t>> edges_;
   std::vector<std::size_t> begin_;
-  std::vector<std::int64_t> waiting_;
+  std::vector<std::int32_t> targets_, waiting_;
 };
 
 }  // namespace
@@ -127,7 +135,8 @@ std::vector<Finding> check_deadlock(const View& view, const Program& program) {
   for (std::size_t i = 0; i < size; ++i) {
     verdict.require(ran[static_cast<std::size_t>(node[i])], [&] {
       const Instruction& stuck = program.instructions[i];
-      return say(to_string(stuck.kind), " of chunk ", stuck.chunk, ", micro-batch ", stuck.microbatch, " (#", i, ") can never start");
+      return say(to_string(stuck.kind), " of chunk ", stuck.chunk, ", micro-batch ", stuck.microbatch, " (#", i,
+                 ") can never start");
     });
   }
   return {std::move(order), verdict.finding("all instructions can run to the end")};

@@ -9,7 +9,8 @@ namespace {
 
 using namespace test;
 
-/// Blocks of hidden 64, feed-forward 256 with biases: 2·128 norms + qkv 64·192 + 192 + out 64·64 + 64 + up 64·256 + 256 + down 256·64 + 64.
+/// Blocks of hidden 64, feed-forward 256 with biases:
+/// 2·128 norms + qkv 64·192 + 192 + out 64·64 + 64 + up 64·256 + 256 + down 256·64 + 64.
 constexpr std::int64_t kBlock = 256 + 12480 + 4160 + 16640 + 16448;
 constexpr std::int64_t kTable = 1000 * 64, kPositions = 128 * 64, kHeadNorm = 128;
 
@@ -64,7 +65,8 @@ TEST(StaticMemory, VocabularyIsPaddedAsTheEngineDoes) {
 }
 
 TEST(StaticMemory, ExpertsAreSplitOverEpAndShardedOverTheirReplicas) {
-  // 8 experts of up 64·256 + 256 and down 256·64 + 64 each; dp 4, ep 2: 4 experts a rank, 2 replicas; ZeRO 1 over 4: gcd(4, 2) = 2.
+  // 8 experts of up 64·256 + 256 and down 256·64 + 64 each; dp 4, ep 2: 4 experts a rank, 2 replicas; ZeRO 1 over 4 is
+  // over gcd(4, 2) = 2 for them.
   DecoderShape shape = gpt(1);
   shape.experts = 8;
   shape.top_k = 2;

@@ -19,7 +19,8 @@ std::int64_t handed_on(const View& view, const LayerKind& kind) {
   const Sequence& sequence = view.plan->training.sequence;
   const std::int64_t tokens = kind.stream == TokenStream::fixed ? kind.boundary_tokens_fixed : layer_tokens(kind, sequence);
   const std::int64_t own = saturating_multiply(kind.hidden, tokens);
-  return kind.passes_encoder_output ? saturating_sum(own, saturating_multiply(encoder_width(*view.model), sequence.encoder)) : own;
+  return kind.passes_encoder_output ? saturating_sum(own, saturating_multiply(encoder_width(*view.model), sequence.encoder))
+                                    : own;
 }
 
 }  // namespace

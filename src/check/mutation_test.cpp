@@ -55,7 +55,9 @@ Instruction& at(Program& program, std::int32_t index) { return program.instructi
 /// Removes an instruction as if it had never been written: later indices shift, waits for it vanish.
 void erase(Program& program, std::int32_t index) {
   program.instructions.erase(program.instructions.begin() + index);
-  const auto shift = [index](std::int32_t& reference) { reference = reference == index ? -1 : reference - (reference > index ? 1 : 0); };
+  const auto shift = [index](std::int32_t& reference) {
+    reference = reference == index ? -1 : reference - (reference > index ? 1 : 0);
+  };
   for (Instruction& i : program.instructions) {
     shift(i.match);
     shift(i.wait0);
@@ -104,7 +106,8 @@ std::vector<Mutation> plan_mutations() {
          LayerRange& range = c.plan.stages.front().chunks.front();
          return range.last > range.first ? (--range.last, true) : false;
        }},
-      {"a layer is computed twice", "coverage", [](Case& c) { return c.plan.stages.size() > 1 ? (--c.plan.stages[1].chunks[0].first, true) : false; }},
+      {"a layer is computed twice", "coverage",
+       [](Case& c) { return c.plan.stages.size() > 1 ? (--c.plan.stages[1].chunks[0].first, true) : false; }},
       {"the last layer does not exist", "coverage",
        [](Case& c) {
          for (Stage& stage : c.plan.stages) {
@@ -117,11 +120,12 @@ std::vector<Mutation> plan_mutations() {
       {"two stages are exchanged", "coverage",
        [](Case& c) { return c.plan.stages.size() > 1 ? (std::swap(c.plan.stages[0], c.plan.stages[1]), true) : false; }},
       {"two stages exchange their devices", "stage-placement",
-       [](Case& c) { return c.plan.stages.size() > 1 ? (std::swap(c.plan.stages[0].devices, c.plan.stages[1].devices), true) : false; }},
+       [](Case& c) {
+         return c.plan.stages.size() > 1 ? (std::swap(c.plan.stages[0].devices, c.plan.stages[1].devices), true) : false;
+       }},
       {"a device is in two stages", "devices-once",
        [](Case& c) { return c.plan.stages.size() > 1 ? (c.plan.stages[1].devices = c.plan.stages[0].devices, true) : false; }},
-      {"a device does not exist", "devices-once",
-       [](Case& c) { return c.plan.stages.back().devices.back().first += 1, true; }},
+      {"a device does not exist", "devices-once", [](Case& c) { return c.plan.stages.back().devices.back().first += 1, true; }},
       {"a stage is missing", "schedule", [](Case& c) { return c.plan.stages.pop_back(), true; }},
       {"a chunk is missing", "schedule", [](Case& c) { return c.plan.stages.back().chunks.pop_back(), true; }},
       {"virtual stages without interleaving", "schedule",
@@ -135,10 +139,12 @@ std::vector<Mutation> plan_mutations() {
       {"the shard group does not divide", "sharding", strategy_change([](Strategy& s) { s.zero = 1, s.shard = 3; })},
       {"sharded without ZeRO", "sharding", strategy_change([](Strategy& s) { s.zero = 0, s.shard = 2; })},
       {"ZeRO stage 4", "sharding", strategy_change([](Strategy& s) { s.zero = 4; })},
-      {"more layers recomputed than there are", "recompute",
-       strategy_change([](Strategy& s) { s.recompute = {RecomputeKind::full, 99}; })},
-      {"layers recomputed without recomputation", "recompute",
-       strategy_change([](Strategy& s) { s.recompute = {RecomputeKind::none, 1}; })},
+      {"more layers recomputed than there are", "recompute", strategy_change([](Strategy& s) {
+         s.recompute = {RecomputeKind::full, 99};
+       })},
+      {"layers recomputed without recomputation", "recompute", strategy_change([](Strategy& s) {
+         s.recompute = {RecomputeKind::none, 1};
+       })},
       {"experts without experts", "experts", strategy_change([](Strategy& s) { s.ep = 2; })},
       {"tp overlap without sequence parallelism", "overlap",
        strategy_change([](Strategy& s) { s.sp = SequenceParallel::none, s.overlap.tp = true; })},
@@ -146,7 +152,8 @@ std::vector<Mutation> plan_mutations() {
        [](Case& c) { return strategy_of(c.plan).cp > 1 ? (c.plan.training.sequence.main = 127, true) : false; }},
       {"a sequence beyond the positions", "positions", [](Case& c) { return c.plan.training.sequence.main = 1 << 20, true; }},
       {"an engine nobody knows", "engine", [](Case& c) { return c.plan.engine = "nonesuch", true; }},
-      {"a precision the devices lack", "precision", [](Case& c) { return c.cluster.groups.front().device.peak.fill(TFLOPs(0)), true; }},
+      {"a precision the devices lack", "precision",
+       [](Case& c) { return c.cluster.groups.front().device.peak.fill(TFLOPs(0)), true; }},
   };
 }
 
@@ -167,8 +174,8 @@ bool backward_first(Case& c) {
       const Instruction& now = at(c.program, i);
       if (now.stream != Stream::compute) continue;
       const bool backward = now.kind == Kind::backward || now.kind == Kind::backward_input;
-      if (forward >= 0 && backward && at(c.program, forward).microbatch == now.microbatch && at(c.program, forward).chunk == now.chunk &&
-          now.pieces == 1 && at(c.program, forward).pieces == 1) {
+      if (forward >= 0 && backward && at(c.program, forward).microbatch == now.microbatch &&
+          at(c.program, forward).chunk == now.chunk && now.pieces == 1 && at(c.program, forward).pieces == 1) {
         swap_work(c.program, forward, i);
         return true;
       }
@@ -190,8 +197,10 @@ bool receive_too_early(Case& c) {
       std::rotate(all.begin() + f, all.begin() + i, all.begin() + i + 1);
       for (Instruction& instruction : all) {
         for (std::int32_t* reference : {&instruction.match, &instruction.wait0, &instruction.wait1}) {
-          if (*reference == i) *reference = f;
-          else if (*reference >= f && *reference < i) ++*reference;
+          if (*reference == i)
+            *reference = f;
+          else if (*reference >= f && *reference < i)
+            ++*reference;
         }
       }
       at(c.program, f).wait0 = at(c.program, f).wait1 = -1;
@@ -270,21 +279,32 @@ std::vector<Mutation> program_mutations() {
       {"a forward is done twice", "program-work", duplicate(Kind::forward)},
       {"a piece is missing", "program-work",
        [](Case& c) {
-         const std::int32_t index = index_of(c.program, [](const Instruction& i) { return i.pieces > 1 && i.piece == 1 && i.kind == Kind::backward; });
+         const std::int32_t index =
+             index_of(c.program, [](const Instruction& i) { return i.pieces > 1 && i.piece == 1 && i.kind == Kind::backward; });
          return index < 0 ? false : (erase(c.program, index), true);
        }},
       {"a micro-batch too few", "program-shape", [](Case& c) { return --c.program.schedule.microbatches, true; }},
       {"a send is missing", "send-recv", erase_first(Kind::send)},
       {"a receive is missing", "send-recv", erase_first(Kind::recv)},
       {"a send has another micro-batch than its receive", "send-recv",
-       [](Case& c) { return c.plan.schedule.microbatches > 1 && tag_of_send(c, [](Instruction& i) { i.microbatch = i.microbatch == 0 ? 1 : 0; }); }},
-      {"a send is a gradient, its receive is not", "send-recv", [](Case& c) { return tag_of_send(c, [](Instruction& i) { i.gradient = !i.gradient; }); }},
+       [](Case& c) {
+         return c.plan.schedule.microbatches > 1 &&
+                tag_of_send(c, [](Instruction& i) { i.microbatch = i.microbatch == 0 ? 1 : 0; });
+       }},
+      {"a send is a gradient, its receive is not", "send-recv",
+       [](Case& c) { return tag_of_send(c, [](Instruction& i) { i.gradient = !i.gradient; }); }},
       {"a send names the wrong rank", "send-recv",
-       [](Case& c) { return tag_of_send(c, [&](Instruction& i) { i.peer = i.peer == 0 ? static_cast<std::int32_t>(c.program.ranks.size()) - 1 : 0; }); }},
+       [](Case& c) {
+         return tag_of_send(
+             c, [&](Instruction& i) { i.peer = i.peer == 0 ? static_cast<std::int32_t>(c.program.ranks.size()) - 1 : 0; });
+       }},
       {"backward before forward", "program-order", backward_first},
-      {"a forward does not wait for its activation", "program-order", [](Case& c) { return drop_wait(c, Kind::forward, Kind::recv); }},
-      {"a backward does not wait for its gradient", "program-order", [](Case& c) { return drop_wait(c, Kind::backward, Kind::recv); }},
-      {"a send does not wait for what it sends", "program-order", [](Case& c) { return drop_wait(c, Kind::send, Kind::forward); }},
+      {"a forward does not wait for its activation", "program-order",
+       [](Case& c) { return drop_wait(c, Kind::forward, Kind::recv); }},
+      {"a backward does not wait for its gradient", "program-order",
+       [](Case& c) { return drop_wait(c, Kind::backward, Kind::recv); }},
+      {"a send does not wait for what it sends", "program-order",
+       [](Case& c) { return drop_wait(c, Kind::send, Kind::forward); }},
       {"two ranks wait for each other", "deadlock", receive_too_early},
       {"a wait points forward", "waits",
        [](Case& c) { return at(c.program, c.program.ranks.front().begin).wait0 = c.program.ranks.front().end - 1, true; }},
@@ -312,7 +332,8 @@ std::vector<Mutation> program_mutations() {
 
 std::vector<Mutation> claim_mutations() {
   return {
-      {"static memory under-reported by a byte", "static-memory", [](Case& c) { return --c.claims.static_bytes_per_stage.back(), true; }},
+      {"static memory under-reported by a byte", "static-memory",
+       [](Case& c) { return --c.claims.static_bytes_per_stage.back(), true; }},
       {"static memory of stages exchanged", "static-memory",
        [](Case& c) {
          auto& bytes = c.claims.static_bytes_per_stage;
@@ -327,11 +348,16 @@ std::vector<Mutation> claim_mutations() {
          return true;
        }},
       {"a boundary message forgets the micro-batch", "boundary-messages",
-       [](Case& c) { return c.claims.boundary_bytes_per_chunk.back() > 0 && (c.claims.boundary_bytes_per_chunk.back() /= 2, true); }},
+       [](Case& c) {
+         return c.claims.boundary_bytes_per_chunk.back() > 0 && (c.claims.boundary_bytes_per_chunk.back() /= 2, true);
+       }},
       {"gradient messages in the wrong precision", "gradient-messages",
-       [](Case& c) { return c.claims.gradient_bytes_per_stage.front() > 0 && (c.claims.gradient_bytes_per_stage.front() /= 2, true); }},
+       [](Case& c) {
+         return c.claims.gradient_bytes_per_stage.front() > 0 && (c.claims.gradient_bytes_per_stage.front() /= 2, true);
+       }},
       {"a peak below what is held", "peak-memory", [](Case& c) { return c.claims.peak_bytes_per_stage.front() -= 2000, true; }},
-      {"a peak over the limit", "memory-limit", [](Case& c) { return c.claims.memory_limit_bytes = c.claims.peak_bytes_per_stage.front() - 1, true; }},
+      {"a peak over the limit", "memory-limit",
+       [](Case& c) { return c.claims.memory_limit_bytes = c.claims.peak_bytes_per_stage.front() - 1, true; }},
       {"a limit beyond the device", "memory-limit", [](Case& c) { return c.claims.memory_limit_bytes = GiB(2).count(), true; }},
       {"the user's cap is ignored", "memory-limit", [](Case& c) { return c.cluster.memory_limit = Bytes(4096), true; }},
       {"faster than the arithmetic", "time-lower-bound",
@@ -384,8 +410,10 @@ void expect_rejected(const std::vector<Mutation>& mutations) {
       ++applied;
       const Report report = broken_case.check();
       const Finding* finding = find(report, mutation.finding);
-      ASSERT_NE(finding, nullptr) << mutation.name << " on case " << n << ": no finding '" << mutation.finding << "'\n" << broken(report);
-      EXPECT_FALSE(finding->ok) << mutation.name << " on case " << n << " passes '" << mutation.finding << "'\n" << broken(report);
+      ASSERT_NE(finding, nullptr) << mutation.name << " on case " << n << ": no finding '" << mutation.finding << "'\n"
+                                  << broken(report);
+      EXPECT_FALSE(finding->ok) << mutation.name << " on case " << n << " passes '" << mutation.finding << "'\n"
+                                << broken(report);
       EXPECT_FALSE(finding->text.empty());
     }
     EXPECT_GT(applied, 0) << mutation.name << " applies nowhere";
@@ -431,8 +459,18 @@ TEST(Mutation, NonsenseIsRejectedWithoutHarm) {
     const std::int32_t value = choices[engine() % 8];
     Strategy s = strategy_of(c.plan);
     Schedule& schedule = c.plan.schedule;
-    std::int32_t* fields[] = {&s.tp, &s.cp, &s.dp, &s.ep, &s.etp, &s.zero, &s.shard, &s.recompute.layers, &schedule.stages,
-                              &schedule.virtual_stages, &schedule.microbatches, &schedule.micro_batch};
+    std::int32_t* fields[] = {&s.tp,
+                              &s.cp,
+                              &s.dp,
+                              &s.ep,
+                              &s.etp,
+                              &s.zero,
+                              &s.shard,
+                              &s.recompute.layers,
+                              &schedule.stages,
+                              &schedule.virtual_stages,
+                              &schedule.microbatches,
+                              &schedule.micro_batch};
     std::int32_t& field = *fields[engine() % 12];
     if (field == value) continue;
     field = value;

@@ -17,7 +17,8 @@ bool is_p2p(Kind kind) { return kind == Kind::send || kind == Kind::recv; }
 
 std::string name_of(const Program& program, std::int32_t index) {
   const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-  return say(to_string(i.kind), i.gradient ? " gradient" : "", " of chunk ", i.chunk, ", micro-batch ", i.microbatch, " (#", index, ")");
+  return say(to_string(i.kind), i.gradient ? " gradient" : "", " of chunk ", i.chunk, ", micro-batch ", i.microbatch, " (#",
+             index, ")");
 }
 
 // ---- shape ----------------------------------------------------------------------------------------------------------------
@@ -29,8 +30,9 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
   std::int64_t next = 0;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const RankProgram& rank = program.ranks[r];
-    verdict.require(rank.begin == next && rank.end >= rank.begin && rank.end <= size,
-                    [&] { return say("rank ", r, " holds instructions ", rank.begin, "…", rank.end, ", expected to begin at ", next); });
+    verdict.require(rank.begin == next && rank.end >= rank.begin && rank.end <= size, [&] {
+      return say("rank ", r, " holds instructions ", rank.begin, "…", rank.end, ", expected to begin at ", next);
+    });
     next = rank.end;
     const bool stage_ok = verdict.require(rank.stage >= 0 && rank.stage < view.stages,
                                           [&] { return say("rank ", r, " is of stage ", rank.stage, " of ", view.stages); });
@@ -38,9 +40,9 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
     verdict.require(rank.represents >= 1, [&] { return say("rank ", r, " represents ", rank.represents, " devices"); });
     std::int64_t& sum = represented[static_cast<std::size_t>(rank.stage)];
     sum = saturating_sum(sum, std::max<std::int64_t>(rank.represents, 0));
-    verdict.require(rank.device >= 0 && rank.device < devices &&
-                        stage_of_device(view.strategy, view.stages, rank.device) == rank.stage,
-                    [&] { return say("rank ", r, " of stage ", rank.stage, " is device ", rank.device, ", which is not of that stage"); });
+    verdict.require(
+        rank.device >= 0 && rank.device < devices && stage_of_device(view.strategy, view.stages, rank.device) == rank.stage,
+        [&] { return say("rank ", r, " of stage ", rank.stage, " is device ", rank.device, ", which is not of that stage"); });
   }
   verdict.require(next == size, [&] { return say(size - next, " instructions belong to no rank"); });
   for (std::size_t i = 0; i < represented.size(); ++i) {
@@ -126,7 +128,8 @@ struct TableBuilder {
   Work* find(RankTable& table, std::int32_t stage, std::int32_t chunk, std::int32_t microbatch) const {
     if (chunk < 0 || static_cast<std::size_t>(chunk) >= view.stage_of.size()) return nullptr;
     if (view.stage_of[static_cast<std::size_t>(chunk)] != stage) return nullptr;
-    return &table.work[local_chunk(view, chunk) * static_cast<std::size_t>(view.microbatches) + static_cast<std::size_t>(microbatch)];
+    return &table.work[local_chunk(view, chunk) * static_cast<std::size_t>(view.microbatches) +
+                       static_cast<std::size_t>(microbatch)];
   }
 
   void add_pass(RankTable& table, std::int32_t stage, std::int32_t index) {
@@ -170,9 +173,12 @@ struct TableBuilder {
     table.work.resize(static_cast<std::size_t>(passes));
     for (std::int32_t index = rank.begin; index < rank.end; ++index) {
       const Kind kind = program.instructions[static_cast<std::size_t>(index)].kind;
-      if (is_pass(kind)) add_pass(table, rank.stage, index);
-      else if (is_p2p(kind)) add_p2p(table, rank.stage, index);
-      else add_collective(table, rank.stage, index);
+      if (is_pass(kind))
+        add_pass(table, rank.stage, index);
+      else if (is_p2p(kind))
+        add_p2p(table, rank.stage, index);
+      else
+        add_collective(table, rank.stage, index);
     }
     for (std::size_t n = 0; n < table.work.size(); ++n) require_complete(table.work[n], n, rank.stage);
     return table;
@@ -180,7 +186,9 @@ struct TableBuilder {
 
   void require_complete(const Work& entry, std::size_t n, std::int32_t stage) {
     const auto m = static_cast<std::size_t>(view.microbatches);
-    const auto missing = [&](const char* what) { return say("stage ", stage, ", its chunk ", n / m, ", micro-batch ", n % m, ": no complete ", what); };
+    const auto missing = [&](const char* what) {
+      return say("stage ", stage, ", its chunk ", n / m, ", micro-batch ", n % m, ": no complete ", what);
+    };
     work.require(entry.forward.complete(), [&] { return missing("forward"); });
     work.require(entry.input.complete(), [&] { return missing("input gradient"); });
     work.require(entry.weight.complete(), [&] { return missing("weight gradient"); });
@@ -218,12 +226,14 @@ void require_matched(const Program& program, std::int32_t rank, std::int32_t ind
   if (!verdict.require(inside, [&] { return say(name_of(program, index), " has no counterpart"); })) return;
   const Instruction& theirs = all[static_cast<std::size_t>(mine.match)];
   const Kind expected = mine.kind == Kind::send ? Kind::recv : Kind::send;
-  verdict.require(theirs.kind == expected && theirs.match == index && theirs.gradient == mine.gradient && theirs.chunk == mine.chunk &&
-                      theirs.microbatch == mine.microbatch && theirs.pieces == mine.pieces && theirs.piece == mine.piece,
+  verdict.require(theirs.kind == expected && theirs.match == index && theirs.gradient == mine.gradient &&
+                      theirs.chunk == mine.chunk && theirs.microbatch == mine.microbatch && theirs.pieces == mine.pieces &&
+                      theirs.piece == mine.piece,
                   [&] { return say(name_of(program, index), " is matched with ", name_of(program, mine.match)); });
   const RankProgram& peer = program.ranks[static_cast<std::size_t>(mine.peer)];
   verdict.require(mine.match >= peer.begin && mine.match < peer.end && theirs.peer == rank, [&] {
-    return say(name_of(program, index), " names rank ", mine.peer, ", its counterpart is of another rank or names rank ", theirs.peer);
+    return say(name_of(program, index), " names rank ", mine.peer, ", its counterpart is of another rank or names rank ",
+               theirs.peer);
   });
 }
 
@@ -233,7 +243,8 @@ void require_transfers(const View& view, const Program& program, const ProgramTa
   for (std::size_t r = 0; r < tables.ranks.size(); ++r) {
     const RankProgram& rank = program.ranks[r];
     for (std::int32_t i = rank.begin; i < rank.end; ++i) {
-      if (is_p2p(program.instructions[static_cast<std::size_t>(i)].kind)) require_matched(program, static_cast<std::int32_t>(r), i, verdict);
+      if (is_p2p(program.instructions[static_cast<std::size_t>(i)].kind))
+        require_matched(program, static_cast<std::int32_t>(r), i, verdict);
     }
     for (std::size_t n = 0; n < tables.ranks[r].work.size(); ++n) {
       const Work& work = tables.ranks[r].work[n];
@@ -277,8 +288,9 @@ Finding check_order(const View& view, const Program& program, const ProgramTable
       if (chunk == 0 || view.stage_of[static_cast<std::size_t>(chunk - 1)] != stage) continue;
       const Work& before = table.work[local_chunk(view, chunk - 1) * m + n % m];  // handed over inside the rank
       const auto later = [](std::int32_t a, std::int32_t b) { return a < 0 || b < 0 || a < b; };
-      verdict.require(later(before.forward.last, work.forward.first) && later(work.input.last, before.input.first),
-                      [&] { return say("chunk ", chunk, " and the one before, on one rank, run in the wrong order (micro-batch ", n % m, ")"); });
+      verdict.require(later(before.forward.last, work.forward.first) && later(work.input.last, before.input.first), [&] {
+        return say("chunk ", chunk, " and the one before, on one rank, run in the wrong order (micro-batch ", n % m, ")");
+      });
     }
   }
   return verdict.finding("every pass and transfer waits for what it needs");
@@ -312,7 +324,8 @@ ProgramCheck check_program(const View& view, const Program& program) {
   for (const RankProgram& rank : program.ranks) tables.ranks.push_back(builder.build(rank));
   fill_ended(program, tables);
   const bool complete = builder.work.ok();
-  result.findings.push_back(builder.work.finding(say("every chunk × ", view.microbatches, " micro-batches, forward and backward once")));
+  result.findings.push_back(
+      builder.work.finding(say("every chunk × ", view.microbatches, " micro-batches, forward and backward once")));
   require_transfers(view, program, tables, builder.transfers);
   result.findings.push_back(builder.transfers.finding("every boundary is crossed once each way per micro-batch"));
   if (complete) {

@@ -21,7 +21,7 @@ struct Pass {
 
 /// All that one chunk does with one micro-batch on one rank.
 struct Work {
-  Pass forward, input, weight;  ///< a combined `backward` counts as input and as weight
+  Pass forward, input, weight;                              ///< a combined `backward` counts as input and as weight
   std::int32_t recv_activation = -1, send_activation = -1;  ///< entering this chunk; leaving it to the next chunk
   std::int32_t recv_gradient = -1, send_gradient = -1;      ///< coming back from the next chunk; leaving to the one before
 };

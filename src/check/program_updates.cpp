@@ -37,8 +37,8 @@ struct Rank {
   }
 };
 
-/// Whether gradients are reduced once a step, outside the chunks' bodies: over data ranks that hold whole gradients (ZeRO ≤ 1), over
-/// the replicas of shard groups, and over the replicas of experts.
+/// Whether gradients are reduced once a step, outside the chunks' bodies: over data ranks that hold whole gradients
+/// (ZeRO ≤ 1), over the replicas of shard groups, and over the replicas of experts.
 bool must_reduce(const View& view) {
   const Strategy& s = view.strategy;
   if (s.zero >= 2) return s.shard < s.data_ranks();
@@ -49,7 +49,8 @@ bool must_gather(const View& view) { return view.strategy.zero >= 1 && view.stra
 void require_reduction(const Rank& r, std::size_t k, Verdict& verdict) {
   const std::vector<std::int32_t>& reduces = r.table().reduces[k];
   if (reduces.empty() && !must_reduce(r.view)) return;
-  if (!verdict.require(must_reduce(r.view), [&] { return say("chunk ", r.chunk(k), " reduces gradients that are reduced already"); })) {
+  if (!verdict.require(must_reduce(r.view),
+                       [&] { return say("chunk ", r.chunk(k), " reduces gradients that are reduced already"); })) {
     return;
   }
   if (!verdict.require(complete_once(r.program, reduces),
@@ -58,16 +59,18 @@ void require_reduction(const Rank& r, std::size_t k, Verdict& verdict) {
   }
   for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
     const Instruction& pass = r.at(i);
-    if (pass.chunk != r.chunk(k) || (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight)) continue;
+    if (pass.chunk != r.chunk(k) || (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight))
+      continue;
     for (const std::int32_t reduce : reduces) {
       verdict.require(!overlaps(pass, r.at(reduce)) || r.precedes(i, reduce), [&] {
-        return say("chunk ", r.chunk(k), ": reduction #", reduce, " may start before the backward of micro-batch ", pass.microbatch,
-                   " has added to it");
+        return say("chunk ", r.chunk(k), ": reduction #", reduce, " may start before the backward of micro-batch ",
+                   pass.microbatch, " has added to it");
       });
     }
   }
   for (const std::int32_t optimizer : r.table().optimizers) {
-    verdict.require(r.precedes(reduces.back(), optimizer), [&] { return say("the optimizer does not wait for the gradients of chunk ", r.chunk(k)); });
+    verdict.require(r.precedes(reduces.back(), optimizer),
+                    [&] { return say("the optimizer does not wait for the gradients of chunk ", r.chunk(k)); });
   }
 }
 
@@ -75,14 +78,16 @@ void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
   const std::vector<std::int32_t>& gathers = r.table().gathers[k];
   if (gathers.empty() && !must_gather(r.view)) return;
   const auto chunk = [&] { return say("the parameters of chunk ", r.chunk(k)); };
-  if (!verdict.require(must_gather(r.view), [&] { return say(chunk(), " are gathered under ZeRO ", r.view.strategy.zero); })) return;
+  if (!verdict.require(must_gather(r.view), [&] { return say(chunk(), " are gathered under ZeRO ", r.view.strategy.zero); }))
+    return;
   if (!verdict.require(complete_once(r.program, gathers), [&] { return say(chunk(), " are not gathered exactly once"); })) return;
   for (const std::int32_t gather : gathers) {
     bool after_update = !r.table().optimizers.empty();
     for (const std::int32_t optimizer : r.table().optimizers) after_update = after_update && r.precedes(optimizer, gather);
     bool before_use = true;
     for (std::int32_t i = r.rank().begin; i < r.rank().end && !after_update; ++i) {
-      const bool uses = r.at(i).kind == InstructionKind::forward && r.at(i).chunk == r.chunk(k) && overlaps(r.at(i), r.at(gather));
+      const bool uses =
+          r.at(i).kind == InstructionKind::forward && r.at(i).chunk == r.chunk(k) && overlaps(r.at(i), r.at(gather));
       before_use = before_use && (!uses || r.precedes(gather, i));
     }
     verdict.require(after_update || before_use, [&] { return say(chunk(), " are used before gather #", gather, " has ended"); });
@@ -95,19 +100,22 @@ void require_tied(const Rank& r, Verdict& verdict) {
   const std::int32_t first = r.view.stage_of.front(), last = r.view.stage_of.back();
   const bool needed = r.view.model->tied_embeddings && first != last && (stage == first || stage == last);
   const std::vector<std::int32_t>& tied = r.table().tied;
-  verdict.require(tied.size() == (needed ? 1u : 0u),
-                  [&] { return say("stage ", stage, " exchanges the tied gradient ", tied.size(), " times, expected ", needed ? 1 : 0); });
+  verdict.require(tied.size() == (needed ? 1u : 0u), [&] {
+    return say("stage ", stage, " exchanges the tied gradient ", tied.size(), " times, expected ", needed ? 1 : 0);
+  });
   const std::int32_t chunk = stage == first ? 0 : static_cast<std::int32_t>(r.view.chunks.size()) - 1;
   for (const std::int32_t exchange : tied) {
     for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
       const Instruction& pass = r.at(i);
-      if (pass.chunk != chunk || (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight)) continue;
+      if (pass.chunk != chunk || (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight))
+        continue;
       verdict.require(r.precedes(i, exchange), [&] {
         return say("stage ", stage, " exchanges the tied gradient before the backward of micro-batch ", pass.microbatch);
       });
     }
     for (const std::int32_t optimizer : r.table().optimizers) {
-      verdict.require(r.precedes(exchange, optimizer), [&] { return say("the optimizer of stage ", stage, " does not wait for the tied gradient"); });
+      verdict.require(r.precedes(exchange, optimizer),
+                      [&] { return say("the optimizer of stage ", stage, " does not wait for the tied gradient"); });
     }
   }
 }
@@ -115,7 +123,8 @@ void require_tied(const Rank& r, Verdict& verdict) {
 void require_optimizer(const Rank& r, Verdict& verdict) {
   const std::int32_t stage = r.rank().stage;
   const std::vector<std::int32_t>& optimizers = r.table().optimizers;
-  if (!verdict.require(optimizers.size() == 1, [&] { return say("stage ", stage, " updates ", optimizers.size(), " times"); })) return;
+  if (!verdict.require(optimizers.size() == 1, [&] { return say("stage ", stage, " updates ", optimizers.size(), " times"); }))
+    return;
   for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
     const InstructionKind kind = r.at(i).kind;
     if (kind != InstructionKind::backward && kind != InstructionKind::backward_weight) continue;

@@ -67,8 +67,8 @@ Finding check_sequence(const View& view) {
     const std::int64_t slices = s.cp > 1 && s.cp_kind == ContextParallelKind::ring && is_causal(kind) ? 2 : 1;
     const std::int64_t parts = s.sp == SequenceParallel::none ? 1 : s.tp;
     verdict.require(tokens % (slices * s.cp) == 0 && tokens % (parts * s.cp) == 0, [&] {
-      return say(tokens, " tokens of layer '", kind.name, "' do not divide over cp ", s.cp, " with ", slices, " slices and ", parts,
-                 " sequence parts");
+      return say(tokens, " tokens of layer '", kind.name, "' do not divide over cp ", s.cp, " with ", slices, " slices and ",
+                 parts, " sequence parts");
     });
   });
   return verdict.finding(say("every block's tokens divide over cp ", s.cp, ", sp ", to_string(s.sp)));
@@ -85,12 +85,10 @@ Finding check_heads(const View& view) {
     if (!verdict.require(op.heads >= 1 && op.kv_heads >= 1, [&] { return say("attention of '", kind.name, "' has no heads"); })) {
       return;
     }
-    verdict.require(op.heads % split == 0, [&] {
-      return say(op.heads, " heads of '", kind.name, "' do not divide over ", split, " ranks");
-    });
-    verdict.require(divides_or_is_divided(op.kv_heads, split), [&] {
-      return say(op.kv_heads, " key/value heads of '", kind.name, "' against ", split, " ranks");
-    });
+    verdict.require(op.heads % split == 0,
+                    [&] { return say(op.heads, " heads of '", kind.name, "' do not divide over ", split, " ranks"); });
+    verdict.require(divides_or_is_divided(op.kv_heads, split),
+                    [&] { return say(op.kv_heads, " key/value heads of '", kind.name, "' against ", split, " ranks"); });
   });
   verdict.require(s.cp > 1 || s.cp_kind == ContextParallelKind::ring, [] { return say("cp 1 with a cp kind other than ring"); });
   return verdict.finding(say("heads divide over ", split));
@@ -124,7 +122,8 @@ Finding check_experts(const View& view) {
     verdict.require(grid == 1, [&] { return say("ep ", s.ep, ", etp ", s.etp, " for a model without experts"); });
     return verdict.finding("no experts");
   }
-  verdict.require(ranks % grid == 0, [&] { return say("ep ", s.ep, " · etp ", s.etp, " does not divide the ", ranks, " ranks of a stage"); });
+  verdict.require(ranks % grid == 0,
+                  [&] { return say("ep ", s.ep, " · etp ", s.etp, " does not divide the ", ranks, " ranks of a stage"); });
   verdict.require(s.etp == 1 || s.etp == s.weight_tp(), [&] { return say("etp ", s.etp, " is neither 1 nor ", s.weight_tp()); });
   each_operator(view, [&](const LayerKind& kind, const Operator& op) {
     if (op.kind != OperatorKind::expert_linear) return;
@@ -137,7 +136,8 @@ Finding check_sharding(const View& view) {
   Verdict verdict("sharding");
   const Strategy& s = view.strategy;
   verdict.require(s.zero >= 0 && s.zero <= 3, [&] { return say("ZeRO stage ", s.zero); });
-  verdict.require(s.data_ranks() % s.shard == 0, [&] { return say("shard ", s.shard, " does not divide ", s.data_ranks(), " data ranks"); });
+  verdict.require(s.data_ranks() % s.shard == 0,
+                  [&] { return say("shard ", s.shard, " does not divide ", s.data_ranks(), " data ranks"); });
   const ScheduleKind kind = view.plan->schedule.kind;
   verdict.require(s.zero < 2 || (kind != ScheduleKind::zb_h1 && kind != ScheduleKind::zb_v),
                   [&] { return say("ZeRO ", s.zero, " with the delayed weight gradients of ", to_string(kind)); });
@@ -214,9 +214,11 @@ Finding check_engine(const View& view) {
 }  // namespace
 
 std::vector<Finding> check_rules(const View& view) {
-  return {check_engine(view),    check_homogeneous(view), check_devices_fit(view), check_batch(view),    check_positions(view),
-          check_sequence(view),  check_heads(view),       check_features(view),    check_experts(view),  check_sharding(view),
-          check_sequence_parallel(view), check_recompute(view), check_overlap(view), check_pipeline(view)};
+  return {check_engine(view),   check_homogeneous(view),       check_devices_fit(view),
+          check_batch(view),    check_positions(view),         check_sequence(view),
+          check_heads(view),    check_features(view),          check_experts(view),
+          check_sharding(view), check_sequence_parallel(view), check_recompute(view),
+          check_overlap(view),  check_pipeline(view)};
 }
 
 }  // namespace espalier::check

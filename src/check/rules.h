@@ -7,7 +7,7 @@
 //   precision           the devices support it
 //   batch               global batch = micro_batch · dp · m
 //   positions           learned positions suffice for the sequence
-//   sequence            cp (twice in a causal ring) and the sequence parts of tp divide the tokens of every block; cp needs one text
+//   sequence            cp (twice in a causal ring) and the sequence parts of tp divide the tokens of every block; one text
 //   heads               query heads divide over tp (and over cp with all-to-all); key/value heads divide or are divided
 //   features            the inner width of every MLP divides over tp, of every expert over etp
 //   experts             ep divides the experts; ep·etp divides tp·cp·dp; etp is 1 or tp; both 1 without experts

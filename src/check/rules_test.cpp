@@ -26,7 +26,9 @@ TEST(Rules, FourHeadsDoNotDivideOverEight) {
 class Dice {
  public:
   template <class T>
-  T one_of(std::initializer_list<T> choices) { return choices.begin()[engine_() % choices.size()]; }
+  T one_of(std::initializer_list<T> choices) {
+    return choices.begin()[engine_() % choices.size()];
+  }
   bool rarely() { return engine_() % 8 == 0; }
 
  private:
@@ -94,7 +96,8 @@ TEST(Rules, AgreeWithTheDefinitionOfTheSpace) {
     Report own{check_structure(c.plan, c.model, c.cluster)};
     for (Finding& finding : check_rules(make_view(c.plan, c.model, c.cluster))) own.findings.push_back(std::move(finding));
     ASSERT_EQ(own.ok(), defined.empty()) << c.plan.label() << "\n"
-                                         << broken(own) << (defined.empty() ? "" : defined.front().rule + ": " + defined.front().text);
+                                         << broken(own)
+                                         << (defined.empty() ? "" : defined.front().rule + ": " + defined.front().text);
     ++(own.ok() ? legal : illegal);
   }
   EXPECT_GT(legal, 500);

@@ -14,9 +14,9 @@ struct Layer {
   double tokens = 0, encoder_tokens = 0;  ///< T of the layer and of the encoder, before the sequence is split over tp
   double keys = 0, encoder_keys = 0;      ///< tokens of a whole sample
   double a = 2;
-  double sequence = 1, split = 1;         ///< divisors of the two regions
+  double sequence = 1, split = 1;  ///< divisors of the two regions
   double etp = 1, imbalance = 1;
-  double padding = 1;                     ///< padded vocabulary over vocabulary
+  double padding = 1;  ///< padded vocabulary over vocabulary
   bool fused = true, selective = false;
 };
 
@@ -57,11 +57,11 @@ double attention_bytes(const Layer& l, const Operator& op) {
   return (inputs + scores * (l.a + (op.score_dropout ? 1 + l.a : 0))) / l.split;
 }
 
-/// Experts: routed copies on this rank.
-double routed_copies(const Layer& l, const Operator& op) {
-  const double copies = l.tokens * op.top_k * l.imbalance;
-  return l.sequence > 1 ? copies / l.sequence * l.etp : copies;
-}
+/// Routed copies on a rank, in whole tokens; the fullest expert rank gets `imbalance` times the mean.
+double routed_copies(const Layer& l, const Operator& op) { return std::ceil(l.tokens / l.sequence * op.top_k * l.imbalance); }
+
+/// Width / etp of the copies that an etp group works on: its own when tokens are split over tp, gathered then; else all the same.
+double expert_divisor(const Layer& l) { return l.sequence > 1 ? 1 : l.etp; }
 
 /// Walks the operators of a layer and remembers which tensors are kept already.
 class Walk {
@@ -75,9 +75,7 @@ class Walk {
   }
 
  private:
-  [[nodiscard]] OperatorKind kind_before(std::size_t i) const {
-    return i == 0 ? OperatorKind::residual : operators_[i - 1].kind;
-  }
+  [[nodiscard]] OperatorKind kind_before(std::size_t i) const { return i == 0 ? OperatorKind::residual : operators_[i - 1].kind; }
 
   double bytes_of(std::size_t i) {
     const Operator& op = operators_[i];
@@ -92,7 +90,7 @@ class Walk {
       case OperatorKind::dropout: return in * l_.tokens / region;
       case OperatorKind::router: return 4.0 * op.experts * l_.tokens / l_.sequence;
       case OperatorKind::expert_linear: return expert_linear_bytes(i);
-      case OperatorKind::expert_activation: return l_.a * in * routed_copies(l_, op) / l_.etp;
+      case OperatorKind::expert_activation: return l_.a * in * routed_copies(l_, op) / expert_divisor(l_);
       case OperatorKind::combine: return l_.a * in * op.top_k * l_.tokens / l_.sequence;
       case OperatorKind::cross_entropy:
         return (l_.a + 4) * in * (op.split == TpSplit::vocab ? l_.padding : 1) * l_.tokens / region;
@@ -115,14 +113,13 @@ class Walk {
     const int source = source_of(i);
     if (std::find(kept_.begin(), kept_.end(), source) != kept_.end()) return 0;
     kept_.push_back(source);
-    if (l_.fused && l_.selective && source >= 0) return 0;
+    if (l_.fused && l_.selective && before == OperatorKind::norm) return 0;
     return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) / l_.sequence;
   }
 
   double expert_linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
-    if (l_.fused && l_.selective && kind_before(i) == OperatorKind::expert_activation) return 0;
-    return l_.a * static_cast<double>(op.in) * routed_copies(l_, op) / (op.split == TpSplit::row ? l_.etp : 1);
+    return l_.a * static_cast<double>(op.in) * routed_copies(l_, op) / (op.split == TpSplit::row ? expert_divisor(l_) : 1);
   }
 
   /// The tensor a linear reads: the index of the norm whose output it is, else the layer's input or the encoder's output.

@@ -29,7 +29,9 @@ struct Problem {
     view.chunks = {{0, static_cast<std::int32_t>(model.layers.size()) - 1, strategy}};
     view.stage_of = {0};
   }
-  [[nodiscard]] std::int64_t block(RecomputeKind recompute) const { return saved_bytes_of_layer(view, model.layer(1), recompute); }
+  [[nodiscard]] std::int64_t block(RecomputeKind recompute) const {
+    return saved_bytes_of_layer(view, model.layer(1), recompute);
+  }
 };
 
 Strategy tensor_parallel(std::int32_t t, SequenceParallel sp) {
@@ -41,7 +43,7 @@ Strategy tensor_parallel(std::int32_t t, SequenceParallel sp) {
 
 TEST(SavedActivations, OneTokenOfATinyBlockByHand) {
   // Fused, hidden 64, 4 heads of 16, feed-forward 256, dropout; one sequence of one token, a = 2.
-  //   attn.norm 2·64 + 4 = 132; qkv reads its output 128; core q, k, v, out 2·4·64 + log-sum-exp 4·4 = 528; out reads what core keeps: 0
+  //   attn.norm 2·64 + 4 = 132; qkv reads its output 128; core q, k, v, out 2·4·64 + log-sum-exp 4·4 = 528; out: 0
   //   attn.dropout 64; mlp.norm 132; up 128; GELU 2·256 = 512; down 512; mlp.dropout 64                    sum 2200
   const Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);
   EXPECT_EQ(p.block(RecomputeKind::none), 2200);

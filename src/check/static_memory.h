@@ -27,8 +27,8 @@ struct StageElements {
 
 std::vector<StageElements> elements_per_stage(const View& view);
 std::vector<std::int64_t> static_bytes_per_stage(const View& view);
-/// What a rank puts into gradient reduction: elements · reduce bytes; dense (expert) elements count where more than one rank holds
-/// the same dense (expert) weights.
+/// What a rank puts into gradient reduction: elements · reduce bytes; dense (expert) elements count where more than one rank
+/// holds the same dense (expert) weights.
 std::vector<std::int64_t> gradient_bytes_per_stage(const View& view);
 
 }  // namespace espalier::check

@@ -92,7 +92,8 @@ Finding check_uniform(const Plan& plan) {
       verdict.require(plan.stages[i].chunks[k].strategy == first,
                       [&] { return say("chunk ", k, " of stage ", i, " has another strategy than the first"); });
     }
-    verdict.require(plan.stages[i].share == 1.0, [&] { return say("stage ", i, " takes ", plan.stages[i].share, " of the samples"); });
+    verdict.require(plan.stages[i].share == 1.0,
+                    [&] { return say("stage ", i, " takes ", plan.stages[i].share, " of the samples"); });
   }
   verdict.require(first.partition.empty(), [&] { return say("operator partition '", first.partition, "' in a uniform plan"); });
   return verdict.finding("one strategy for all layers");

@@ -20,11 +20,11 @@ struct View {
   const Model* model = nullptr;
   const Cluster* cluster = nullptr;
   EngineModel engine;
-  Strategy strategy;                       ///< the one of all layers
-  std::int32_t stages = 1;                 ///< p
-  std::int32_t microbatches = 1;           ///< m
-  std::vector<LayerRange> chunks;          ///< p·v, in pipeline order
-  std::vector<std::int32_t> stage_of;      ///< of each pipeline chunk
+  Strategy strategy;                   ///< the one of all layers
+  std::int32_t stages = 1;             ///< p
+  std::int32_t microbatches = 1;       ///< m
+  std::vector<LayerRange> chunks;      ///< p·v, in pipeline order
+  std::vector<std::int32_t> stage_of;  ///< of each pipeline chunk
 };
 
 std::int32_t stage_of_chunk(const Schedule& schedule, std::int32_t chunk);
