@@ -7,7 +7,7 @@
 //
 // Bounds: yaml-cpp recurses once per nesting level; the handler stops it at Limits::max_depth by an exception (yaml-cpp's own
 // guard is at 500). Its scanner may hold a token for every character of a one-line flow collection, so YAML text is limited to
-// kMaxYamlBytes; longer text must be JSON, which is tried first when the text begins like JSON.
+// kMaxYamlBytes; longer text must be JSON, which is tried first when the text begins with a bracket or a quote.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -244,11 +244,11 @@ Result<Document> read_yaml(std::string_view text, const std::string& where, cons
   if (text.substr(0, 3) == "\xEF\xBB\xBF") text.remove_prefix(3);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   Status json_error;
-  if (first != std::string_view::npos && (text[first] == '{' || text[first] == '[')) {
+  if (first != std::string_view::npos && std::string_view("{[\"").find(text[first]) != std::string_view::npos) {
     bool syntax = false;
     Result<Document> document = read_json_or_reason(text, where, limits, syntax);
     if (document.ok() || !syntax || text.size() > kMaxYamlBytes) return document;
-    if (where.ends_with(".json") || meant_as_json(text)) json_error = document.error();
+    if (text[first] != '"' && (where.ends_with(".json") || meant_as_json(text))) json_error = document.error();
   }
   if (text.size() > kMaxYamlBytes) {
     return Error{ErrorKind::bad_input, at(where, {}), std::to_string(text.size()) + " bytes of YAML",

@@ -16,7 +16,7 @@ namespace {
 /// What the planner says about the plan, re-derived by check/. Predictions that fail are a finding, not an abort.
 check::Report check_against_claims(const Job& job, const Plan& plan) {
   const auto claims = claims_of(job, plan);
-  const Program program = lower(lowering_of(plan, job.model));
+  const Program program = lower(plan, job.model, true);
   check::Report report = check::check_plan(plan, job.model, job.cluster, program, claims ? &*claims : nullptr);
   if (!claims) report.findings.push_back({"claims", false, claims.error().message()});
   return report;

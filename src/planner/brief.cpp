@@ -77,8 +77,9 @@ std::string time_section(const Prediction& p) {
   std::string out = "\nWhere the time goes\n";
   for (const Part& part : parts) {
     const double share = static_cast<double>(part.ns) / whole;
-    out += cat("  ", pad_right(part.name, 22), pad_left(percent(share), 8), pad_left(seconds(part.ns), 12), "  ",
-               bar(share, kBarWidth), "\n");
+    const std::string blocks = bar(share, kBarWidth);
+    out += cat("  ", pad_right(part.name, 22), pad_left(percent(share), 8), pad_left(seconds(part.ns), 12),
+               blocks.empty() ? "" : cat("  ", blocks), "\n");
   }
   if (p.hidden_communication_ns > 0) out += cat("  ", seconds(p.hidden_communication_ns), " of communication is hidden under compute\n");
   return out;
@@ -104,7 +105,7 @@ std::string stage_section(const PlannerResult& r) {
 
 std::string alternative_section(const PlannerResult& r) {
   if (r.alternatives.empty()) return "";
-  std::vector<std::vector<std::string>> rows{{"baselines and runners-up", "iteration", "slower", "memory", "what it loses"}};
+  std::vector<std::vector<std::string>> rows{{"baselines and runners-up", "iteration", "against", "memory", "what it loses"}};
   for (const Alternative& a : r.alternatives) {
     const bool timed = a.iteration_ns > 0 && r.prediction.iteration_ns > 0;
     const double slower = timed ? static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1 : 0;

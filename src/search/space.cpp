@@ -50,7 +50,8 @@ bool Space::Admitted::operator()(std::int64_t v) const {
 }
 
 Space::Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine, const SearchSpace& space)
-    : engine_(&engine), facts_(rule_facts(model, cluster, training)), admitted_(kDimensions), rules_at_(kDimensions) {
+    : engine_(&engine), facts_(rule_facts(model, cluster, training)), admitted_(kDimensions), rules_at_(kDimensions),
+      engine_rules_at_(kDimensions) {
   const auto slot = [&](const std::string& name) -> Admitted& {
     const auto d = parse_dimension(name);
     ESPALIER_CHECK(d.has_value());  // the job reader refuses unknown names
@@ -61,15 +62,14 @@ Space::Space(const Model& model, const Cluster& cluster, const Training& trainin
   for (const auto& [name, values] : space.allow) slot(name).allow = values, slot(name).restricted = true;
   for (const auto& [name, values] : space.forbid) slot(name).forbid = values;
   for (const auto& [name, most] : space.limits) slot(name).limit = most;
-  DimensionSet known = 0;
-  std::vector<bool> placed(rules().size(), false);
-  for (std::size_t i = 0; i < kOrder.size(); ++i) {
+  DimensionSet known = 0, before = 0;
+  for (std::size_t i = 0; i < kOrder.size(); ++i, before = known) {
     known |= bit(kOrder[i]);
-    for (std::size_t r = 0; r < rules().size(); ++r) {
-      if (placed[r] || (rules()[r].reads & ~known) != 0) continue;
-      rules_at_[i].push_back(&rules()[r]);
-      placed[r] = true;
-    }
+    const auto decided_here = [&](DimensionSet reads) { return (reads & ~known) == 0 && (i == 0 || (reads & ~before) != 0); };
+    for (const Rule& rule : rules())
+      if (decided_here(rule.reads)) rules_at_[i].push_back(&rule);
+    for (const EngineRule& rule : engine_rules())
+      if (rule.applies(engine) && decided_here(rule.reads)) engine_rules_at_[i].push_back(&rule);
   }
   expert_divisors_ = {1};
   for (const std::int32_t experts : facts_.experts) {
@@ -108,29 +108,11 @@ void Space::values(Dimension d, const Configuration& c, std::vector<std::int64_t
   }
 }
 
-/// Restrictions of the engine that can be told as soon as dimension d is chosen.
-bool Space::engine_runs(Dimension d, const Configuration& c) const {
-  const Strategy& s = c.strategy;
-  const EngineModel& e = *engine_;
-  switch (d) {
-    case Dimension::tp: return e.tensor_parallel || s.tp == 1;
-    case Dimension::cp: return e.context_parallel || s.cp == 1;
-    case Dimension::pp: return e.pipeline || c.schedule.stages == 1;
-    case Dimension::sp: return e.ulysses || s.sp != SequenceParallel::ulysses;
-    case Dimension::ep: return e.expert_parallel || s.ep == 1;
-    case Dimension::schedule: return std::find(e.schedules.begin(), e.schedules.end(), c.schedule.kind) != e.schedules.end();
-    case Dimension::zero:
-      return std::find(e.zero.begin(), e.zero.end(), s.zero) != e.zero.end() &&
-             (e.zero_with_pipeline || s.zero < 2 || c.schedule.stages == 1);
-    case Dimension::shard: return e.hybrid_shard || s.zero == 0 || s.shard == s.data_ranks();
-    case Dimension::overlap_grad: return e.fused_bucket_overlap || !s.overlap.grad_reduce;
-    default: return true;
-  }
-}
-
 bool Space::decided_rules_hold(std::size_t depth, const Configuration& c) const {
   for (const Rule* rule : rules_at_[depth])
     if (!rule->holds(facts_, c.strategy, c.schedule)) return false;
+  for (const EngineRule* rule : engine_rules_at_[depth])
+    if (!rule->holds(*engine_, facts_, c.strategy, c.schedule)) return false;
   return true;
 }
 
@@ -148,7 +130,7 @@ void Space::descend(std::size_t depth, std::size_t end, Configuration& c, const 
     set(d, v, c.strategy, c.schedule);
     if (d == Dimension::micro_batch)
       c.schedule.microbatches = static_cast<std::int32_t>(microbatches_of(facts_, c.strategy, c.schedule));
-    if (engine_runs(d, c) && decided_rules_hold(depth, c)) descend(depth + 1, end, c, visit);
+    if (decided_rules_hold(depth, c)) descend(depth + 1, end, c, visit);
   }
   set(d, before, c.strategy, c.schedule);
 }
@@ -178,17 +160,25 @@ void Space::for_each(const Visit& visit) const {
   descend(0, kRecompute, c, visit);
 }
 
+Space::Key Space::shard_key(const Configuration& c) const {
+  const Strategy& s = c.strategy;
+  // The rules of the space only ask whether the schedule is a zero-bubble one.
+  const std::int64_t kind = zero_bubble(c.schedule.kind) ? 1 : 0;
+  if (engine_->family == EngineFamily::generic) return {c.schedule.stages, s.data_ranks(), kind};
+  return {c.schedule.stages, s.data_ranks(), static_cast<std::int64_t>(c.schedule.kind), s.tp, s.cp, static_cast<std::int64_t>(s.sp), s.ep,
+          c.schedule.virtual_stages};
+}
+
 double Space::leaves(const Configuration& a) {
-  const auto key = std::tuple(a.schedule.stages, a.schedule.microbatches, a.strategy.data_ranks());
+  const auto key = std::pair(shard_key(a), std::int64_t{a.schedule.microbatches});
   if (const auto found = products_.find(key); found != products_.end()) return found->second;
   double all = 0;
   schedule_group(a, [&](const Configuration& b) {
-    // (zero, shard, overlap) only ask whether the schedule is a zero-bubble one; recomputation only asks for the chunks.
-    const auto shard_key = std::tuple(b.schedule.stages, b.strategy.data_ranks(), zero_bubble(b.schedule.kind));
-    if (!shards_.contains(shard_key)) {
+    const Key shards = shard_key(b);
+    if (!shards_.contains(shards)) {
       double n = 0;
       shard_group(b, [&](const Configuration& s) { overlap_group(s, [&](const Configuration&) { ++n; }); });
-      shards_[shard_key] = n;
+      shards_[shards] = n;
     }
     const std::int32_t chunks = b.schedule.stages * b.schedule.virtual_stages;
     if (!recomputes_.contains(chunks)) {
@@ -196,24 +186,24 @@ double Space::leaves(const Configuration& a) {
       recompute_group(b, [&](const Configuration&) { ++n; });
       recomputes_[chunks] = n;
     }
-    all += shards_[shard_key] * recomputes_[chunks];
+    all += shards_[shards] * recomputes_[chunks];
   });
   products_[key] = all;
   return all;
 }
 
 double Space::leaves_of_schedule(const Configuration& b) const {
-  const auto shards = shards_.find({b.schedule.stages, b.strategy.data_ranks(), zero_bubble(b.schedule.kind)});
+  const auto shards = shards_.find(shard_key(b));
   const auto recomputes = recomputes_.find(b.schedule.stages * b.schedule.virtual_stages);
   ESPALIER_CHECK(shards != shards_.end() && recomputes != recomputes_.end());
   return shards->second * recomputes->second;
 }
 
 bool Space::contains(const Configuration& c) const {
-  if (!is_legal(facts_, c.strategy, c.schedule)) return false;
-  for (const Dimension d : kOrder)
-    if (!admitted_[static_cast<std::size_t>(d)](get(d, c.strategy, c.schedule)) || !engine_runs(d, c)) return false;
-  return true;
+  if (!is_legal(facts_, c.strategy, c.schedule) || !engine_allows(*engine_, facts_, c.strategy, c.schedule)) return false;
+  return std::all_of(kOrder.begin(), kOrder.end(), [&](Dimension d) {
+    return admitted_[static_cast<std::size_t>(d)](get(d, c.strategy, c.schedule));
+  });
 }
 
 }  // namespace espalier::search

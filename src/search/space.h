@@ -9,13 +9,15 @@
 //   overlap group   overlap_grad overlap_param overlap_p2p
 //   recompute group recompute recompute_layers
 // Whether a value of one of the last four groups is legal does not depend on the layer group beyond pp, micro-batches and data
-// ranks, so leaves are counted as products (tested against plain enumeration).
+// ranks (for engines with rules of their own: beyond these, the schedule and tp, cp, sp, ep), so leaves are counted as products
+// (tested against plain enumeration).
 #pragma once
 
 #include <cstdint>
+#include <array>
 #include <functional>
 #include <map>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "espalier/plan.h"
@@ -50,7 +52,7 @@ class Space {
   /// Every legal configuration, plainly.
   void for_each(const Visit& visit) const;
 
-  /// Legal configurations below a choice of the layer group. Remembers products by (pp, m, data ranks): not thread-safe.
+  /// Legal configurations below a choice of the layer group. Remembers products: not thread-safe.
   double leaves(const Configuration& layer_choice);
   /// Legal configurations below a choice of layer group and schedule; thread-safe once `leaves` has met the layer choice.
   [[nodiscard]] double leaves_of_schedule(const Configuration& schedule_choice) const;
@@ -67,18 +69,20 @@ class Space {
   };
   void descend(std::size_t depth, std::size_t end, Configuration& c, const Visit& visit) const;
   void values(Dimension d, const Configuration& c, std::vector<std::int64_t>& out) const;
-  [[nodiscard]] bool engine_runs(Dimension d, const Configuration& c) const;
   [[nodiscard]] bool decided_rules_hold(std::size_t depth, const Configuration& c) const;
 
   const EngineModel* engine_;
   RuleFacts facts_;
   std::vector<Admitted> admitted_;                     // by Dimension
   std::vector<std::vector<const Rule*>> rules_at_;     // by position in the order of choice
+  std::vector<std::vector<const EngineRule*>> engine_rules_at_;
   std::vector<std::int64_t> expert_divisors_;
-  /// Legal (zero, shard, overlap) choices by (stages, data ranks, zero-bubble); recomputation choices by number of chunks.
-  std::map<std::tuple<std::int32_t, std::int64_t, bool>, double> shards_;
-  std::map<std::int32_t, double> recomputes_;
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int64_t>, double> products_;
+  /// What the legality of the later groups may depend on.
+  using Key = std::array<std::int64_t, 8>;
+  [[nodiscard]] Key shard_key(const Configuration& schedule_choice) const;
+  std::map<Key, double> shards_;                 ///< legal (zero, shard, overlap) choices
+  std::map<std::int32_t, double> recomputes_;    ///< recomputation choices by number of chunks
+  std::map<std::pair<Key, std::int64_t>, double> products_;
 };
 
 }  // namespace espalier::search
