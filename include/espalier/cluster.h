@@ -27,6 +27,8 @@ std::optional<Precision> parse_precision(std::string_view text);
 struct DeviceEfficiency {
   double gemm_max = 0.75;        ///< largest fraction of peak that a very large GEMM reaches
   double gemm_half_gflop = 4.0;  ///< GFLOP of one GEMM at which gemm_max/2 is reached (saturating form f/(f + half))
+  double sustained = 0.88;       ///< what training keeps of the rates above: they are read off isolated kernels with warm caches and full
+                                 ///< clocks; under power limits and between other kernels less remains (prior, the same for all devices)
   double attention_max = 0.5;    ///< the same for fused attention forward
   double attention_backward = 0.8;  ///< fused attention backward relative to its forward efficiency
   double memory_max = 0.8;       ///< fraction of HBM bandwidth reached by element-wise kernels

@@ -26,10 +26,13 @@ i64 vocabulary_width(const Operator& op, i64 width, const LayerGeometry& g) {
   return op.split == TpSplit::vocab && g.padded_vocabulary > 0 ? g.padded_vocabulary : width;
 }
 
+/// Token copies on a rank before dispatch, and on the fullest expert rank after it.
+i64 own_copies(const Operator& op, const LayerGeometry& g) { return ceil_div(g.tokens, g.sequence_split) * op.top_k; }
 i64 routed_tokens(const Operator& op, const LayerGeometry& g) {
-  const i64 local = ceil_div(g.tokens, g.sequence_split);
-  return static_cast<i64>(std::llround(std::ceil(static_cast<double>(local * op.top_k) * g.imbalance)));
+  return static_cast<i64>(std::llround(std::ceil(static_cast<double>(own_copies(op, g)) * g.imbalance)));
 }
+/// Expert tensor parallelism gathers the copies of its ranks, unless they all hold the same tokens already (no sequence parallelism).
+i64 gathered(const LayerGeometry& g) { return g.sequence_split > 1 ? g.expert_split : 1; }
 
 void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
   const i64 a = g.element_bytes, t = g.tokens;
@@ -67,19 +70,19 @@ void add_operator(Regions& r, const Operator& op, const Operator* before, const 
     case OperatorKind::patch_embed: add_linear(r, op, before, g, policy); break;
     case OperatorKind::attention: add_attention(r, op, g, policy); break;
     case OperatorKind::activation: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, a * t * op.in); break;
-    case OperatorKind::dropout: r.add(TpSplit::none, t * op.in); break;
+    case OperatorKind::dropout: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, t * op.in); break;
     case OperatorKind::router: r.add(TpSplit::none, 4 * t * op.experts); break;
-    case OperatorKind::dispatch:
-    case OperatorKind::combine: r.expert += a * routed_tokens(op, g) * op.in; break;
+    case OperatorKind::dispatch: r.expert += a * routed_tokens(op, g) * op.in; break;
+    case OperatorKind::combine: r.expert += a * own_copies(op, g) * op.in; break;
     case OperatorKind::expert_activation:
     case OperatorKind::expert_linear: {
       // after dispatch the routed copies are the first linear's input: counted there
       if (before != nullptr && before->kind == OperatorKind::dispatch) break;
       const i64 divisor = op.split == TpSplit::row || op.kind == OperatorKind::expert_activation ? g.expert_split : 1;
-      r.expert += ceil_div(a * routed_tokens(op, g) * g.expert_split * op.in, divisor);
+      r.expert += ceil_div(a * routed_tokens(op, g) * gathered(g) * op.in, divisor);
       break;
     }
-    case OperatorKind::cross_entropy: r.add(TpSplit::vocab, (a + 4) * t * vocabulary_width(op, op.in, g)); break;
+    case OperatorKind::cross_entropy: r.add(op.split, (a + 4) * t * vocabulary_width(op, op.in, g)); break;
     case OperatorKind::embedding:
     case OperatorKind::rotary:
     case OperatorKind::residual:
@@ -89,15 +92,27 @@ void add_operator(Regions& r, const Operator& op, const Operator* before, const 
 
 }  // namespace
 
+namespace {
+
+/// The same tensor feeds several linears (q, k, v written apart; MLA's two down-projections): it is kept once.
+bool shares_input(const LayerKind& kind, std::size_t i) {
+  const auto& ops = kind.operators;
+  const Operator& op = ops[i];
+  if (i == 0 || op.kind != OperatorKind::linear || op.split == TpSplit::row || ops[i - 1].kind != OperatorKind::linear) return false;
+  if (ops[i - 1].out == op.in) return false;  // the previous linear's output is this one's input
+  for (std::size_t j = i; j-- > 0 && ops[j].kind != OperatorKind::residual;)
+    if (ops[j].kind == OperatorKind::linear && ops[j].in == op.in && ops[j].split != TpSplit::row && ops[j].cross == op.cross) return true;
+  return false;
+}
+
+}  // namespace
+
 SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
   Regions r;
   const Operator* before = nullptr;
-  for (const Operator& op : kind.operators) {
-    // The same tensor feeds several linears (q, k, v written apart; gate and shared experts): it is kept once.
-    const bool same_input = before != nullptr && before->kind == OperatorKind::linear && op.kind == OperatorKind::linear &&
-                            before->in == op.in && before->split == op.split && before->out != op.in && before->cross == op.cross;
-    if (!same_input) add_operator(r, op, before, g, policy);
-    before = &op;
+  for (std::size_t i = 0; i < kind.operators.size(); ++i) {
+    if (!shares_input(kind, i)) add_operator(r, kind.operators[i], before, g, policy);
+    before = &kind.operators[i];
   }
   SavedBytes saved;
   saved.none = ceil_div(r.split, g.split) + ceil_div(r.sequence, g.sequence_split) + r.expert;

@@ -126,8 +126,12 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
     const double keys = mean_keys(all_keys, static_cast<double>(op.window), op.causal);
     const double flops = 2.0 * heads * (qk + v) * tokens * keys;
     const double bytes = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
-    forward = attention_forward_s(d, flops, bytes), backward = attention_backward_s(d, flops, bytes);
-    sum.compute(forward, backward, 1, 3);
+    // Ring: one kernel a step on 1/cp of the keys, and the partial results are merged in fp32 after each.
+    const double steps = x.s.cp_kind == ContextParallelKind::ring ? x.s.cp : 1;
+    const double merge = (steps - 1) * memory_bound_s(d, 12 * tokens * heads * v);
+    forward = steps * attention_forward_s(d, flops / steps, bytes / steps) + merge;
+    backward = steps * attention_backward_s(d, flops / steps, bytes / steps) + merge;
+    sum.compute(forward, backward, static_cast<int>(2 * steps - 1), static_cast<int>(4 * steps - 1));
   } else {
     const double keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
     const double scores = heads * tokens * keys, batch = heads * tokens / std::max(1.0, keys);
@@ -153,24 +157,31 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
     const Hidden b = hide(steps * ring_step_s(x.c.levels, x.cp, 2 * bytes), backward * under, x.c.slowdown);
     sum.exposed_forward += f.exposed, sum.hidden_forward += f.hidden;
     sum.exposed_backward += b.exposed, sum.exposed_input += b.exposed, sum.hidden_backward += b.hidden;
-    sum.kernels_forward += static_cast<int>(2 * steps), sum.kernels_input += static_cast<int>(2 * steps);
+    sum.kernels_forward += static_cast<int>(steps), sum.kernels_input += static_cast<int>(2 * steps);
   }
 }
 
+/// Token copies of the fullest rank, and what its experts see of them once expert tensor parallelism has gathered them.
 double routed(const Scene& x, const Operator& op) { return x.sequence_tokens * op.top_k * x.g.imbalance; }
+double gathered(const Scene& x, const Operator& op) { return routed(x, op) * (x.g.sequence_split > 1 ? x.s.etp : 1); }
 
 void add_exchange(Sums& sum, const Scene& x, const Operator& op) {
   const double bytes = x.a * routed(x, op) * static_cast<double>(op.in);
   const double permute = memory_bound_s(x.c.rates, 2 * bytes);
   sum.compute(permute, permute, 3, 3);
-  double t = all_to_all_s(x.c.levels, x.ep, bytes);
-  if (x.s.etp > 1) t += all_gather_s(x.c.levels, x.etp, bytes * x.s.etp);
-  sum.communicate(t, t, 1 + (x.s.etp > 1), 1 + (x.s.etp > 1));
+  const double exchange = all_to_all_s(x.c.levels, x.ep, bytes);
+  double forward = exchange, backward = exchange;
+  if (x.s.etp > 1 && x.g.sequence_split > 1) {  // gather before the experts, scatter after; the same backwards
+    forward += all_gather_s(x.c.levels, x.etp, bytes * x.s.etp), backward += all_gather_s(x.c.levels, x.etp, bytes * x.s.etp);
+  } else if (x.s.etp > 1) {  // all ranks hold the tokens: partial sums are reduced after the experts, gradients before them
+    (op.kind == OperatorKind::combine ? forward : backward) += all_reduce_s(x.c.levels, x.etp, bytes);
+  }
+  sum.communicate(forward, backward, 1 + (x.s.etp > 1), 1 + (x.s.etp > 1));
 }
 
 void add_expert_linear(Sums& sum, const Scene& x, const Operator& op) {
   const double local = static_cast<double>(op.experts) / x.s.ep;
-  const double m = routed(x, op) * x.s.etp / local;
+  const double m = gathered(x, op) / local;
   double n = static_cast<double>(op.out), k = static_cast<double>(op.in);
   (op.split == TpSplit::row ? k : n) /= x.s.etp;
   const double forward = batched_gemm_s(x.c.rates, local, m, n, k, x.a);
@@ -236,7 +247,7 @@ void add_operator(Sums& sum, const Scene& x, const Operator& op, Region& region)
     case OperatorKind::dispatch:
     case OperatorKind::combine: add_exchange(sum, x, op); return;
     case OperatorKind::expert_linear: add_expert_linear(sum, x, op); return;
-    case OperatorKind::expert_activation: add_elementwise(sum, x, op, routed(x, op) * x.s.etp, x.s.etp); return;
+    case OperatorKind::expert_activation: add_elementwise(sum, x, op, gathered(x, op), x.s.etp); return;
     case OperatorKind::router:
       sum.compute(gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
                   gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a), 5, 4);

@@ -2,7 +2,7 @@
 // Time of one kernel or operator on one device, from its shape.
 //
 //   GEMM [M,K]·[K,N]    t = max( (2MNK + f½)/(P·g),  bytes/(H·e) ),  ≥ kernel floor
-//        P peak FLOP/s at the precision, g = gemm_max, f½ = gemm_half_gflop: the efficiency is g·f/(f + f½), a saturating form in
+//        P peak FLOP/s at the precision times `sustained` (training against isolated kernels), g = gemm_max, f½ = gemm_half_gflop: the efficiency is g·f/(f + f½), a saturating form in
 //        the work of one kernel; H memory bandwidth, e = memory_max. bytes = a(MK + KN + MN).
 //   fused attention     forward: 2·H·(d_qk + d_v)·s_q·s̄_kv per sample, s̄_kv = mean keys a query sees; rate P·attention_max with the
 //        same f½; backward: 2.5 × the FLOPs (FlashAttention-2, Dao 2023: five GEMMs for two) at attention_backward × that rate

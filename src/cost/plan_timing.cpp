@@ -100,6 +100,9 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   double reduce = 0;
   if (dense > 0) reduce += reduce_scatter_s(c.levels, g.shard, dense * states.reduce);
   if (expert > 0) reduce += reduce_scatter_s(c.levels, g.expert_shard, expert * states.reduce);
+  // Experts may have more replicas than the shard group covers; with hybrid sharding they are reduced at the end of the step.
+  if (expert > 0 && s.shard == s.data_ranks())
+    reduce += all_reduce_s(c.levels, g.expert_replica, expert * states.reduce / static_cast<double>(g.expert_shard.size));
   const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9, backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
   if (s.overlap.param_gather) {
     hide_into(z.forward, gather, forward, c.slowdown);

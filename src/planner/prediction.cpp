@@ -135,7 +135,11 @@ Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   claims.iteration_ns = timed->simulation.iteration_ns;
   for (const auto& stage : timed->timing.stages) {
     claims.static_bytes_per_stage.push_back(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer);
-    claims.gradient_bytes_per_stage.push_back(states.reduce * (stage.dense_parameters + stage.expert_parameters));
+    const Strategy& s = plan.strategy();
+    std::int64_t reduced = 0;
+    if (s.data_ranks() > 1) reduced += stage.dense_parameters;
+    if (s.expert_data_ranks() > 1) reduced += stage.expert_parameters;
+    claims.gradient_bytes_per_stage.push_back(states.reduce * reduced);
   }
   for (const auto& chunk : timed->timing.chunks) {
     claims.saved_bytes_per_chunk.push_back(chunk.saved_bytes);
