@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Uncalibrated sanity: published runs predicted from priors alone (nothing was fitted to them).
+//   data/runs/korthikanti_table5.jsonl        iteration times of Korthikanti et al. 2022, table 5 (and §6.3: 530B on 2,240 GPUs)
+//   data/runs/megatron_golden_memory.jsonl    peak bytes of Megatron-LM's own 7B functional tests (last rank)
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "base/document.h"
+#include "planner/estimate.h"
+#include "planner/validate.h"
+
+namespace espalier {
+namespace {
+
+Validation validate_file(const std::string& name) {
+  const std::string path = std::string(ESPALIER_SOURCE_DIR) + "/data/runs/" + name;
+  const auto text = base::read_file(path);
+  EXPECT_TRUE(text.ok());
+  const auto records = planner::read_run_records(*text, path);
+  EXPECT_TRUE(records.ok()) << (records.ok() ? "" : records.error().message());
+  return validate_runs(*records, predict);
+}
+
+TEST(UncalibratedSanity, KorthikantiTableFive) {
+  const Validation v = validate_file("korthikanti_table5.jsonl");
+  ASSERT_EQ(v.results.size(), 9u);
+  double sum = 0;
+  for (std::size_t i = 0; i < 8; ++i) {  // the eight rows of table 5
+    EXPECT_LE(std::abs(v.results[i].time_error()), 0.15) << v.results[i].id;
+    EXPECT_NE(v.results[i].calibration.find("uncalibrated"), std::string::npos);
+    sum += std::abs(v.results[i].time_error());
+  }
+  EXPECT_LE(sum / 8, 0.08);
+}
+
+TEST(UncalibratedSanity, MegatronGoldenMemory) {
+  const Validation v = validate_file("megatron_golden_memory.jsonl");
+  ASSERT_GE(v.results.size(), 3u);
+  for (const RunResult& r : v.results) {
+    ASSERT_TRUE(r.predicted_bytes && r.measured_bytes) << r.id;
+    EXPECT_LE(std::abs(r.memory_error()), 0.10) << r.id;
+  }
+}
+
+}  // namespace
+}  // namespace espalier
