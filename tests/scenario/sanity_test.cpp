@@ -7,7 +7,6 @@
 #include <cmath>
 #include <string>
 
-#include "base/document.h"
 #include "planner/estimate.h"
 #include "planner/validate.h"
 
@@ -16,9 +15,7 @@ namespace {
 
 Validation validate_file(const std::string& name) {
   const std::string path = std::string(ESPALIER_SOURCE_DIR) + "/data/runs/" + name;
-  const auto text = base::read_file(path);
-  EXPECT_TRUE(text.ok());
-  const auto records = planner::read_run_records(*text, path);
+  const auto records = read_run_records_file(path);
   EXPECT_TRUE(records.ok()) << (records.ok() ? "" : records.error().message());
   return validate_runs(*records, predict);
 }
