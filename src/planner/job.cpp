@@ -28,7 +28,7 @@ constexpr const char* kNonGoals = "not supported; see docs/non-goals.md";
 struct Input {
   base::Document document;  ///< root = the mapping
   std::string text;         ///< the file's bytes, when it is an untouched file (positions in messages stay true)
-  std::string name;         ///< for people: folder or file name
+  std::string name;         ///< for people: folder or file name; empty: part of the job
 };
 
 std::string readable_name(const fs::path& path) {
@@ -95,7 +95,7 @@ Result<Input> open_input(base::Reader& job, const std::string& key, const std::s
   if (!node || node->kind == NodeKind::null) {
     return Error{ErrorKind::bad_input, file + " ($." + key + ")", "no \"" + key + "\"", "a path or a mapping", ""};
   }
-  if (node->kind == NodeKind::mapping) return Input{base::Document{file, *node}, {}, key};
+  if (node->kind == NodeKind::mapping) return Input{base::Document{file, *node}, {}, {}};
   if (node->kind != NodeKind::string) {
     return Error{ErrorKind::bad_input, job.where(*node, key), std::string(to_string(node->kind)), "a path or a mapping", ""};
   }
@@ -105,19 +105,19 @@ Result<Input> open_input(base::Reader& job, const std::string& key, const std::s
 }
 
 Result<Model> read_model_input(const Input& input, const std::string& source) {
-  const std::string where = input.text.empty() ? input.document.where + " ($.model)" : input.document.where;
+  const std::string where = input.name.empty() ? input.document.where + " ($.model)" : input.document.where;
   auto model = load_model(input.text.empty() ? source : input.text, where);
-  if (model) model->name = input.name == "model" ? model->family : input.name;
+  if (model) model->name = input.name.empty() ? model->family : input.name;
   return model;
 }
 
 Result<Cluster> read_cluster_input(const Input& input) {
   base::ErrorSink sink;
   // Inline: the reader's path starts at $.cluster; in a file of its own at $.
-  base::Reader reader(input.document, input.document.root, input.name == "cluster" ? "$.cluster" : "$", sink);
+  base::Reader reader(input.document, input.document.root, input.name.empty() ? "$.cluster" : "$", sink);
   Cluster cluster = read_cluster(reader);
   if (!sink.ok()) return *sink.first();
-  if (cluster.name.empty() && input.name != "cluster") cluster.name = input.name;
+  if (cluster.name.empty()) cluster.name = input.name;
   return cluster;
 }
 

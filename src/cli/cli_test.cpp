@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line in memory: every command, its exit codes, and that --json is the only thing on stdout.
+#include "cli/cli.h"
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/document.h"
+
+namespace espalier::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct Ran {
+  int code = 0;
+  std::string out, err;
+};
+
+Ran call(const std::vector<std::string>& words, const Surroundings& surroundings = {}) {
+  std::vector<const char*> argv{"espalier"};
+  for (const std::string& w : words) argv.push_back(w.c_str());
+  std::ostringstream out, err;
+  const int code = run(static_cast<int>(argv.size()), argv.data(), out, err, surroundings);
+  return {code, out.str(), err.str()};
+}
+
+class Cli : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) / ("espalier_cli_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    write("job.yaml", R"(
+model: {model_type: gpt2, n_layer: 4, n_embd: 64, n_head: 4, n_positions: 128, vocab_size: 256}
+cluster: {nodes: 1, devices_per_node: 4, device: h100-sxm-80gb}
+training: {sequence_length: 128, global_batch: 16}
+search: {limits: {pp: 2, vpp: 2}}
+)");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  void write(const std::string& name, const std::string& text) { std::ofstream(folder_ / name) << text; }
+  [[nodiscard]] std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  [[nodiscard]] std::string read(const std::string& name) const {
+    std::ifstream in(folder_ / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  /// Plans the job into out/ and returns the path of plan.json.
+  std::string planned() {
+    const Ran r = call({"plan", file("job.yaml"), "-o", file("out")});
+    EXPECT_EQ(r.code, 0) << r.err;
+    return file("out/plan.json");
+  }
+  fs::path folder_;
+};
+
+const base::Node* member(const base::Node& node, const char* a, const char* b) {
+  const base::Node* inner = node.find(a);
+  return inner ? inner->find(b) : nullptr;
+}
+
+TEST_F(Cli, PlanPrintsAnAnswerAndWritesFiles) {
+  const Ran r = call({"plan", file("job.yaml"), "-o", file("out")});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("optimal"));
+  EXPECT_THAT(r.out, HasSubstr("wrote "));
+  for (const char* name : {"out/plan.json", "out/result.json", "out/timeline.json.gz"}) EXPECT_TRUE(fs::exists(file(name))) << name;
+}
+
+TEST_F(Cli, JsonIsOneObjectAndThreadsDoNotChangeIt) {
+  std::string first;
+  for (const char* threads : {"1", "2", "4"}) {
+    const Ran r = call({"plan", file("job.yaml"), "--json", "--threads", threads});
+    ASSERT_EQ(r.code, 0) << r.err;
+    ASSERT_TRUE(base::read_json(r.out, "out"));
+    const std::string untimed = r.out.substr(0, r.out.find("\"timing\""));
+    if (first.empty()) first = untimed;
+    EXPECT_EQ(untimed, first);
+  }
+}
+
+TEST_F(Cli, ThreeCommandsAgreeToTheNanosecond) {
+  const std::string plan = planned();
+  const Ran simulated = call({"simulate", plan, "--json", "--trace", file("t.json")});
+  ASSERT_EQ(simulated.code, 0) << simulated.err;
+  const auto answer = base::read_json(read("out/result.json"), "a"), again = base::read_json(simulated.out, "b");
+  ASSERT_TRUE(answer && again);
+  EXPECT_EQ(member(answer->root, "prediction", "iteration_s")->text, member(again->root, "prediction", "iteration_s")->text);
+  EXPECT_TRUE(base::read_json(read("t.json"), "trace"));
+}
+
+TEST_F(Cli, EstimateTakesAFlagForEveryField) {
+  const Ran r = call({"estimate", file("job.yaml"), "--tp", "2", "--sp", "megatron", "--pp", "2", "--vpp", "2", "--micro-batch", "2", "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("\"interleaved\""));
+  EXPECT_EQ(call({"estimate", file("job.yaml"), "--zero", "3", "--recompute", "full", "--overlap", "grad,param"}).code, 0);
+  EXPECT_EQ(call({"estimate", file("job.yaml"), "--sp", "megatorn"}).code, 2);
+  EXPECT_EQ(call({"estimate", file("job.yaml"), "--overlap", "everything"}).code, 2);
+  EXPECT_EQ(call({"estimate", file("job.yaml"), "--zero", "4"}).code, 2);
+  const Ran illegal = call({"estimate", file("job.yaml"), "--tp", "3"});
+  EXPECT_EQ(illegal.code, 2);
+  EXPECT_THAT(illegal.err, HasSubstr("divide-heads"));
+}
+
+TEST_F(Cli, CheckVerifiesAndNamesEngineRules) {
+  const std::string plan = planned();
+  EXPECT_EQ(call({"check", plan}).code, 0) << call({"check", plan}).out;
+  EXPECT_EQ(call({"check", plan, "--engine", "nanotrn"}).code, 2);
+  const Ran estimate = call({"estimate", file("job.yaml"), "--pp", "2", "--schedule", "zb-h1", "-o", file("zb")});
+  ASSERT_EQ(estimate.code, 0) << estimate.err;
+  const Ran r = call({"check", file("zb/plan.json"), "--engine", "megatron-core", "--json"});
+  EXPECT_EQ(r.code, 5) << r.out;
+  EXPECT_THAT(r.out, HasSubstr("MEG-SCHEDULE"));
+}
+
+TEST_F(Cli, ExplainReadsTheResultOrSearchesAgain) {
+  const std::string plan = planned();
+  const Ran beside = call({"explain", plan});
+  EXPECT_EQ(beside.code, 0) << beside.err;
+  EXPECT_THAT(beside.out, HasSubstr("What limits it"));
+  EXPECT_THAT(beside.out, HasSubstr("How the space was covered"));
+  EXPECT_EQ(beside.err, "");
+  fs::remove(file("out/result.json"));
+  const Ran again = call({"explain", plan, "--json"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("searching"));
+  EXPECT_TRUE(base::read_json(again.out, "e"));
+}
+
+TEST_F(Cli, CompareShowsPlansSideBySide) {
+  const std::string plan = planned();
+  ASSERT_EQ(call({"estimate", file("job.yaml"), "--tp", "4", "-o", file("tp4")}).code, 0);
+  const Ran r = call({"compare", plan, file("tp4/result.json")});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("against the first"));
+  EXPECT_TRUE(base::read_json(call({"compare", plan, file("tp4/plan.json"), "--json"}).out, "c"));
+}
+
+TEST_F(Cli, InspectShowsWhatWasUnderstood) {
+  const Ran model = call({"inspect", "model", ESPALIER_SOURCE_DIR "/models/llama-3-8b/config.json"});
+  EXPECT_EQ(model.code, 0) << model.err;
+  EXPECT_THAT(model.out, HasSubstr("8.03B (8,030,261,248)"));
+  EXPECT_THAT(model.out, HasSubstr("(default)"));
+  write("cluster.yaml", "{nodes: 2, devices_per_node: 8, device: a100-sxm-80gb}\n");
+  const Ran cluster = call({"inspect", "cluster", file("cluster.yaml")});
+  EXPECT_EQ(cluster.code, 0) << cluster.err;
+  EXPECT_THAT(cluster.out, HasSubstr("16 devices"));
+  write("run.jsonl", R"({"id": "x", "framework": "nanotron", "model": {"name": "llama"}, "gpu": {"type": "H100", "count": 8}})");
+  const Ran run = call({"inspect", "run", file("run.jsonl")});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("not predicted: model.layers missing"));
+  for (const char* kind : {"model", "cluster"}) {
+    const std::string path = kind == std::string("model") ? ESPALIER_SOURCE_DIR "/models/gpt2/config.json" : file("cluster.yaml");
+    EXPECT_TRUE(base::read_json(call({"inspect", kind, path, "--json"}).out, "i")) << kind;
+  }
+}
+
+TEST_F(Cli, ValidatePrintsOneDocument) {
+  write("runs.jsonl", "{\"id\": \"a\"}\n");
+  const Ran r = call({"validate", file("runs.jsonl"), "--json"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  const auto document = base::read_json(r.out, "v");
+  ASSERT_TRUE(document);
+  EXPECT_EQ(document->root.find("records")->integer, 1);
+  write("bad.jsonl", "{\"id\": \"a\"}\n{\"tp\": oops}\n");
+  const Ran bad = call({"validate", file("bad.jsonl")});
+  EXPECT_EQ(bad.code, 3);
+  EXPECT_THAT(bad.err, HasSubstr("bad.jsonl:2:"));
+}
+
+TEST_F(Cli, SweepTablesOneOverride) {
+  const Ran r = call({"plan", file("job.yaml"), "--sweep", "cluster.nodes=1,2", "--set", "training.tokens=1e9"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("cluster.nodes"));
+  EXPECT_EQ(std::count(r.out.begin(), r.out.end(), '\n'), 3);
+  EXPECT_TRUE(base::read_json(call({"plan", file("job.yaml"), "--sweep", "cluster.nodes=1,2", "--json"}).out, "s"));
+  EXPECT_EQ(call({"plan", file("job.yaml"), "--sweep", "cluster.nodes"}).code, 2);
+}
+
+TEST_F(Cli, ExitCodes) {
+  EXPECT_EQ(call({}).code, 2);
+  EXPECT_EQ(call({"--help"}).code, 0);
+  EXPECT_EQ(call({"plan", "--help"}).code, 0);
+  EXPECT_EQ(call({"version"}).code, 0);
+  EXPECT_EQ(call({"--version"}).code, 0);
+  EXPECT_EQ(call({"plam"}).code, 2);
+  EXPECT_EQ(call({"plan"}).code, 2);
+  EXPECT_EQ(call({"plan", file("job.yaml"), "--threads", "x"}).code, 2);
+  EXPECT_EQ(call({"plan", file("job.yaml"), "--set", "nonsense"}).code, 2);
+  EXPECT_EQ(call({"plan", file("absent.yaml")}).code, 3);
+  EXPECT_EQ(call({"plan", file("job.yaml"), "-o", "/dev/null/x"}).code, 2);
+  write("bad.yaml", "model: [\n");
+  EXPECT_EQ(call({"plan", file("bad.yaml")}).code, 3);
+  EXPECT_EQ(call({"plan", file("job.yaml"), "--set", "cluster.memory_limit=1MiB"}).code, 4);
+  EXPECT_EQ(call({"plan", file("job.yaml"), "--no-rule", "no-such-rule"}).code, 2);
+  write("plan.json", "{\"schema\": \"espalier.plan/1\"}");
+  EXPECT_EQ(call({"check", file("plan.json")}).code, 3);
+}
+
+TEST_F(Cli, ErrorsAreJsonWithJson) {
+  const Ran r = call({"plan", file("absent.yaml"), "--json"});
+  EXPECT_EQ(r.code, 3);
+  const auto document = base::read_json(r.out, "e");
+  ASSERT_TRUE(document);
+  EXPECT_EQ(document->root.find("kind")->text, "bad_input");
+}
+
+TEST_F(Cli, AnInterruptEndsWithTheBestSoFar) {
+  Surroundings interrupted;
+  interrupted.interrupted = [] { return true; };
+  EXPECT_EQ(call({"plan", file("job.yaml")}, interrupted).code, 130);
+}
+
+TEST_F(Cli, ANodeLimitEndsWithTheBestSoFar) {
+  const Ran r = call({"plan", file("job.yaml"), "--node-limit", "1"});
+  EXPECT_TRUE(r.code == 6 || r.code == 0) << r.code << r.err;  // 0 when the first candidate is proven best
+  if (r.code == 6) {
+    EXPECT_THAT(r.out, HasSubstr("not proven"));
+  }
+}
+
+TEST_F(Cli, ProgressOnlyOnATerminalColourOnlyWhereAsked) {
+  const Ran plain = call({"plan", file("job.yaml")});
+  EXPECT_EQ(plain.err, "");
+  EXPECT_EQ(plain.out.find('\033'), std::string::npos);
+  Surroundings color;
+  color.color = true;
+  EXPECT_THAT(call({"plan", file("job.yaml")}, color).out, HasSubstr("\033[1m"));
+}
+
+}  // namespace
+}  // namespace espalier::cli

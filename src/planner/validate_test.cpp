@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/validate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/document.h"
+#include "plan/engine.h"
+#include "planner/estimate.h"
+
+namespace espalier {
+namespace {
+
+using planner::MappedRun;
+using planner::Skip;
+using testing::HasSubstr;
+
+/// A llama-like run with everything stated. `changes` are members that replace or add to it.
+std::string line(const std::string& changes = "") {
+  std::string text =
+      R"j({"id": "r1", "source": "lab", "model": {"name": "llama-like", "layers": 16, "hidden": 2048, "ffn": 8192, "heads": 32, "kv_heads": 32,
+          "vocab": 131072, "params": 1342177280}, "seq": 4096, "gpu": {"type": "H100", "mem_gb": 80, "count": 16, "per_node": 8},
+          "interconnect": {"intra": "NVLink", "inter": "8x400 Gbps per node"}, "zero_stage": 1, "recompute": "none", "microbatch": 2,
+          "global_batch": 256, "precision": "bf16 (fp32 grad accumulation)", "schedule": "1f1b", "framework": "nanotron", "status": "ok")j";
+  std::erase(text, '\n');
+  for (const char* field : {"tp", "pp", "dp", "sp", "measured"}) {
+    if (changes.find(std::string("\"") + field + "\"") != std::string::npos) continue;
+    text += std::string(", \"") + field + "\": " +
+            (field == std::string("sp") ? "false" : field == std::string("measured") ? R"({"iteration_s": 2.0, "peak_mem_gb": 40})" : field == std::string("dp") ? "4" : "2");
+  }
+  return text + changes + "}\n";
+}
+
+RunRecord record(const std::string& text) {
+  auto records = read_run_records(text, "test");
+  EXPECT_TRUE(records) << records.error().message();
+  return records ? records->front() : RunRecord{};
+}
+planner::Mapping mapped(const std::string& text) { return planner::map_run(record(text), planner::run_defaults()); }
+std::string skipped(const std::string& text) {
+  const auto mapping = mapped(text);
+  const auto* skip = std::get_if<Skip>(&mapping);
+  return skip ? skip->reason : "mapped";
+}
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(MapRun, AFullyStatedRunBecomesAJob) {
+  const auto mapping = mapped(line());
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<Skip>(mapping).reason << " " << std::get<Skip>(mapping).detail;
+  const auto& run = std::get<MappedRun>(mapping);
+  EXPECT_EQ(run.job.engine, "nanotron");
+  EXPECT_EQ(parameter_count(run.job.model) / 1'000'000, 1342);  // tied: the count decides against the architecture's default
+  EXPECT_EQ(run.job.cluster.devices(), 16);
+  EXPECT_EQ(run.job.training.precision, Precision::bf16);
+  EXPECT_EQ(run.strategy.tp, 2);
+  EXPECT_EQ(run.strategy.dp, 4);
+  EXPECT_EQ(run.strategy.zero, 1);
+  EXPECT_EQ(run.strategy.shard, 4);
+  EXPECT_EQ(run.schedule.stages, 2);
+  EXPECT_EQ(run.schedule.microbatches, 32);  // 256 / (2 · 4)
+  for (const auto& d : run.defaults) EXPECT_FALSE(d.source.empty()) << d.field;
+}
+
+TEST(MapRun, TheNetworkOfTheRecordIsUsed) {
+  const auto fast = mapped(line());
+  const auto slow = mapped(replaced(line(), "8x400 Gbps per node", "1 x 100 Gb/s Ethernet"));
+  const auto& f = std::get<MappedRun>(fast).job.cluster.inter.front();
+  const auto& s = std::get<MappedRun>(slow).job.cluster.inter.front();
+  EXPECT_NEAR(f.bandwidth.count() / s.bandwidth.count(), 32.0, 1e-6);  // 8 · 400 against 1 · 100
+}
+
+TEST(MapRun, SkipsSayWhy) {
+  EXPECT_EQ(skipped(line(R"(, "tp": null)")), "tp missing");
+  EXPECT_EQ(skipped(line(R"(, "tp": [1, 2])")), "not uniform");
+  EXPECT_EQ(skipped(replaced(line(), "\"seq\": 4096", "\"seq\": null")), "seq missing");
+  EXPECT_EQ(skipped(replaced(line(), "\"ok\"", "\"suspect\"")), "status suspect");
+  EXPECT_EQ(skipped(replaced(line(), "llama-like", "T5-large")), "architecture not supported");
+  EXPECT_EQ(skipped(replaced(line(), "llama-like", "mystery")), "architecture unknown");
+  EXPECT_EQ(skipped(replaced(line(), "\"H100\"", "\"H900\"")), "device not in the catalogue");
+  EXPECT_EQ(skipped(replaced(line(), "\"mem_gb\": 80", "\"mem_gb\": 64")), "device not in the catalogue");
+  EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"every second block\"")), "recompute outside the uniform space");
+  EXPECT_EQ(skipped(replaced(line(), "\"global_batch\": 256", "\"global_batch\": 255")), "rule divide-batch");
+  EXPECT_EQ(skipped(line(R"(, "dp": 8)")), "rule world");
+  EXPECT_EQ(skipped(replaced(line(), "\"1f1b\"", "\"interleaved-1f1b\"")), "vpp missing");
+  EXPECT_EQ(skipped(replaced(line(), "bf16 (fp32 grad accumulation)", "int4")), "precision unknown");
+}
+
+TEST(MapRun, DefaultsAreUsedOnlyWithASource) {
+  const auto with = mapped(replaced(line(), "\"precision\": \"bf16 (fp32 grad accumulation)\"", "\"precision\": null"));
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(with));
+  const auto& defaults = std::get<MappedRun>(with).defaults;
+  const auto it = std::find_if(defaults.begin(), defaults.end(), [](const auto& d) { return d.field == "precision"; });
+  ASSERT_NE(it, defaults.end());
+  EXPECT_EQ(it->value, "bf16");
+  EXPECT_THAT(it->source, HasSubstr("nanotron"));
+  // A framework without a default for it: skipped.
+  EXPECT_EQ(skipped(replaced(replaced(line(), "\"recompute\": \"none\"", "\"recompute\": null"), "nanotron", "MaxText")), "recompute missing");
+}
+
+TEST(MapRun, MegatronCommandLinesDecideWhatTheySay) {
+  const std::string with = replaced(line(R"(, "extra": {"args": {"--num-layers": 16, "--micro-batch-size": 2, "--swiglu": true, "--normalization": "RMSNorm",
+      "--position-embedding-type": "rope", "--disable-bias-linear": true, "--untie-embeddings-and-output-weights": true, "--attention-dropout": 0.0,
+      "--hidden-dropout": 0.0, "--kv-channels": 64}})"), "nanotron", "Megatron-Core");
+  std::string one_line = with;
+  std::erase(one_line, '\n');
+  const auto mapping = mapped(one_line);
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<Skip>(mapping).reason;
+  const auto& run = std::get<MappedRun>(mapping);
+  EXPECT_EQ(run.job.engine, "megatron-core");
+  EXPECT_EQ(run.memory_rank, "last");
+  EXPECT_FALSE(run.job.model.tied_embeddings);
+  EXPECT_EQ(skipped(replaced(one_line, "\"--swiglu\": true", "\"--mtp-num-layers\": 1")), "outside the uniform space");
+}
+
+TEST(RunDefaults, EveryEntryNamesKnownDevicesAndEngines) {
+  for (const auto& d : planner::run_defaults().devices) {
+    EXPECT_NE(find_device(d.device), nullptr) << d.device;
+    EXPECT_FALSE(d.source.empty());
+  }
+  for (const auto& f : planner::run_defaults().frameworks) {
+    EXPECT_TRUE(find_engine(f.engine)) << f.engine;
+    EXPECT_TRUE(f.memory_rank == "fullest" || f.memory_rank == "last") << f.memory_rank;
+    EXPECT_TRUE(f.memory_kind == "allocated" || f.memory_kind == "reserved") << f.memory_kind;
+    for (const auto& [field, value] : f.defaults) EXPECT_FALSE(value.source.empty()) << field;
+  }
+}
+
+/// Predicts 1 s per tensor degree and 10 GB: known answers for the statistics.
+Result<Prediction> fake(const Job&, const Strategy& strategy, const Schedule&) {
+  Prediction p;
+  p.iteration_ns = strategy.tp * 1'000'000'000;
+  p.peak_memory_bytes = 20'000'000'000;
+  p.peak_memory_bytes_per_stage = {20'000'000'000, 10'000'000'000};
+  p.fits = strategy.tp > 1;
+  p.confidence.basis = "fake";
+  return p;
+}
+
+std::vector<RunRecord> three_runs() {
+  std::string text = line();                                                                    // predicted 2 s, measured 2 s
+  text += line(R"(, "tp": 1, "dp": 8, "measured": {"iteration_s": 4.0})");                      // predicted 1 s, measured 4 s
+  text += replaced(replaced(line(R"(, "tp": 4, "dp": 2, "measured": {})"), "\"ok\"", "\"oom\""), "r1", "r3");
+  text += line(R"(, "tp": null)");
+  auto records = read_run_records(text, "t");
+  EXPECT_TRUE(records) << records.error().message();
+  return std::move(records).value();
+}
+
+TEST(ValidateRuns, CountsErrorsFeasibilityRankingAndSkips) {
+  const Validation v = validate_runs(three_runs(), fake);
+  EXPECT_EQ(v.all.records, 4);
+  EXPECT_EQ(v.all.evaluated, 3);
+  EXPECT_EQ(v.skipped.at("tp missing"), 1);
+  EXPECT_EQ(v.all.time.n, 2);
+  EXPECT_DOUBLE_EQ(v.all.time.mape, (0 + 0.75) / 2);
+  EXPECT_DOUBLE_EQ(v.all.time.bias, -0.375);
+  EXPECT_EQ(v.all.memory.n, 1);
+  EXPECT_DOUBLE_EQ(v.all.memory.mape, 0.5);  // 20 GB against 40 GB, nanotron's records are in GB
+  EXPECT_EQ(v.all.feasibility.true_fit, 1);
+  EXPECT_EQ(v.all.feasibility.false_oom, 1);  // tp 1 ran, said not to fit
+  EXPECT_EQ(v.all.feasibility.false_fit, 1);  // tp 4 did not run, said to fit
+  EXPECT_EQ(v.all.ranking.groups, 1);
+  EXPECT_DOUBLE_EQ(v.all.ranking.mean_top1_regret, 0.5);  // chooses the 4 s run, the other took 2 s
+  EXPECT_EQ(v.by_source.at("lab").records, 4);
+}
+
+TEST(ValidateRuns, ThreadsNeverChangeTheDocument) {
+  std::vector<RunRecord> many;
+  for (int i = 0; i < 30; ++i) {
+    for (RunRecord& r : three_runs()) many.push_back(std::move(r));
+  }
+  ValidationOptions one, four;
+  one.threads = 1;
+  four.threads = 4;
+  EXPECT_EQ(to_json(validate_runs(many, fake, one)), to_json(validate_runs(many, fake, four)));
+}
+
+TEST(ValidateRuns, DocumentHasTheKeysOfTheContract) {
+  const auto document = base::read_json(to_json(validate_runs(three_runs(), fake)), "v");
+  ASSERT_TRUE(document) << document.error().message();
+  for (const char* key : {"schema", "records", "evaluated", "skipped", "time", "memory", "feasibility", "ranking", "by_source", "results"}) {
+    EXPECT_NE(document->root.find(key), nullptr) << key;
+  }
+  const base::Node& first = document->root.find("results")->items.front();
+  for (const char* key : {"id", "predicted_s", "measured_s", "error", "calibration", "in_calibration", "defaults"}) {
+    EXPECT_NE(first.find(key), nullptr) << key;
+  }
+}
+
+TEST(ValidateRuns, TheRealPredictorTakesTheSameRuns) {
+  const Validation v = validate_runs(three_runs(), predict);
+  EXPECT_EQ(v.all.evaluated, 3);
+  EXPECT_GT(*v.results.front().predicted_s, 0);
+  EXPECT_THAT(v.results.front().calibration, HasSubstr("h100-sxm-80gb"));
+}
+
+}  // namespace
+}  // namespace espalier
