@@ -2,6 +2,7 @@
 #include "cost/bound.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace espalier::cost {
 namespace {
@@ -70,8 +71,9 @@ i64 iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& l) {
     best = std::max(best, pre + work + wait + tail(timing, l, i, i));
     best = std::max(best, pre + input_work + (split ? 0 : wait) + post + first_weight + first_tail);
     if (l.overlap_reduce && !split) {
-      const i64 pieces = l.pieces[static_cast<std::size_t>(i)], b = backward(a, false);
-      best = std::max(best, pre + work - b + b / pieces + a.grad_reduce_ns * pieces + timing.stages[static_cast<std::size_t>(i)].optimizer_ns);
+      const i64 pieces = l.pieces[static_cast<std::size_t>(i)];
+      const i64 first_piece = part_of(a.backward, 0, static_cast<int>(pieces)).duration_ns();
+      best = std::max(best, pre + work - backward(a, false) + first_piece + a.grad_reduce_ns * pieces + timing.stages[static_cast<std::size_t>(i)].optimizer_ns);
     }
     if (s.virtual_stages == 1) {
       const i64 in_flight = std::max<i64>(1, max_in_flight(s, i));
@@ -96,15 +98,20 @@ i64 activations_lower_bound_bytes(const PlanTiming& timing, const Schedule& s, s
   }
   // One pass alone reaches its own transient peak. With one chunk a stage the peak is exact: all in flight, plus a transient.
   const i64 alone = std::max(forward_peak, backward_peak);
-  if (s.virtual_stages == 1) return std::max<i64>(1, max_in_flight(s, stage)) * smallest - smallest + alone;
+  if (s.virtual_stages == 1) {
+    const i64 held = std::max<i64>(1, max_in_flight(s, stage));
+    // Zero-bubble: of those, p − i still wait for their input gradient.
+    const i64 whole = zero_bubble(s.kind) ? std::min<i64>(held, s.stages - stage) : held;
+    return (whole - 1) * smallest + (held - whole) * timing.chunks[static_cast<std::size_t>(stage)].saved_after_input_bytes + alone;
+  }
   // Every chunk holds its first micro-batch when the last chunk's forward ends; the warm-up holds at least that many passes.
   if (s.kind != ScheduleKind::interleaved) return std::max(alone, most);
   return std::max({alone, together, std::int64_t{max_in_flight(s, stage)} * smallest});
 }
 
 i64 peak_bytes(i64 static_bytes, i64 activations, double allocator_reserve) {
-  const i64 tensors = static_bytes + activations;
-  return tensors + static_cast<i64>(static_cast<double>(tensors) * allocator_reserve);
+  // The same rounding as the memory replay: a byte more here could drop what just fits.
+  return static_cast<i64>(std::floor(static_cast<double>(static_bytes + activations) * (1.0 + allocator_reserve)));
 }
 
 }  // namespace espalier::cost

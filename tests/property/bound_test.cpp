@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bound never exceeds the simulated time: without this, branch and bound proves nothing.
+#include "cost/bound.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "random_timing.h"
+#include "sim/simulator.h"
+
+namespace espalier::property {
+namespace {
+
+const int kPrograms = long_run() ? 1'000'000 : 40'000;
+
+// One stage, one micro-batch, F = 10, B = 20, optimizer 5: nothing overlaps, so the bound is the time, 35 ns.
+TEST(BoundHolds, SmallestExample) {
+  TimedProgram x;
+  x.lowering.pieces = {1};
+  x.timing.chunks.resize(1), x.timing.stages.resize(1);
+  x.timing.chunks[0].forward.compute_ns = 10, x.timing.chunks[0].backward.compute_ns = 20, x.timing.stages[0].optimizer_ns = 5;
+  sim::Simulator simulator;
+  EXPECT_EQ(simulator.iteration_ns(lower(x.lowering), x.timing), 35);
+  EXPECT_EQ(cost::iteration_lower_bound_ns(x.timing, x.lowering), 35);
+}
+
+/// The smallest program that breaks a property, for a message that a person can follow.
+struct Counterexample {
+  int count = 0;
+  std::size_t size = SIZE_MAX;
+  std::string text;
+  void add(const TimedProgram& x, const std::string& what) {
+    const std::size_t its = x.timing.chunks.size() * 100 + static_cast<std::size_t>(x.lowering.schedule.microbatches);
+    ++count;
+    if (its < size) size = its, text = what + "\n" + describe(x);
+  }
+};
+
+TEST(BoundHolds, TimeOfRandomPrograms) {
+  Random random(1);
+  sim::Simulator simulator;
+  Counterexample worst;
+  int tight = 0;
+  for (int i = 0; i < kPrograms; ++i) {
+    const TimedProgram x = any_program(random);
+    const std::int64_t time = simulator.iteration_ns(lower(x.lowering), x.timing);
+    const std::int64_t bound = cost::iteration_lower_bound_ns(x.timing, x.lowering);
+    ASSERT_GE(time, 0) << describe(x);
+    tight += bound == time;
+    if (bound > time) worst.add(x, "bound " + std::to_string(bound) + " > time " + std::to_string(time));
+  }
+  EXPECT_EQ(worst.count, 0) << worst.text;
+  EXPECT_GT(tight, kPrograms / 20);  // a bound that is never reached would hold for no good reason
+}
+
+TEST(BoundHolds, MemoryOfRandomPrograms) {
+  Random random(2);
+  sim::Simulator simulator;
+  Counterexample activations, bytes;
+  int tight = 0;
+  std::vector<std::int64_t> peaks;
+  for (int i = 0; i < kPrograms; ++i) {
+    const TimedProgram x = any_program(random);
+    const Schedule& s = x.lowering.schedule;
+    simulator.peak_bytes(lower(x.lowering), x.timing, peaks);
+    for (std::int32_t stage = 0; stage < s.stages; ++stage) {
+      const std::int64_t held = cost::activations_lower_bound_bytes(x.timing, s, stage);
+      const std::int64_t fixed = x.timing.stages[static_cast<std::size_t>(stage)].memory.total();
+      const std::int64_t bound = cost::peak_bytes(fixed, held, x.timing.allocator_reserve), peak = peaks[static_cast<std::size_t>(stage)];
+      tight += bound == peak;
+      if (bound > peak) bytes.add(x, "stage " + std::to_string(stage) + " bound " + std::to_string(bound) + " > peak " + std::to_string(peak));
+    }
+  }
+  EXPECT_EQ(bytes.count, 0) << bytes.text;
+  EXPECT_GT(tight, kPrograms);
+}
+
+/// One step of lengthening anything never shortens the bound: bounds of whole subtrees rest on it.
+TEST(BoundHolds, GrowsWithEveryDuration) {
+  Random random(3);
+  Counterexample worst;
+  for (int i = 0; i < kPrograms / 4; ++i) {
+    const TimedProgram x = any_program(random);
+    TimedProgram y = x;
+    for (cost::ChunkTiming& t : y.timing.chunks) {
+      const std::int64_t more = any_scale(random);
+      for (cost::PhaseTime* phase : {&t.forward, &t.backward, &t.backward_input, &t.backward_weight})
+        if (random.one_in(4)) phase->exposed_ns += random.between(0, more);
+      for (std::int64_t* ns : {&t.grad_reduce_ns, &t.param_gather_ns})
+        if (random.one_in(4)) *ns += random.between(0, more);
+      if (t.send_forward_ns > 0 && random.one_in(4)) t.send_forward_ns += random.between(0, more);
+      if (t.send_backward_ns > 0 && random.one_in(4)) t.send_backward_ns += random.between(0, more);
+    }
+    for (cost::StageTiming& t : y.timing.stages) t.optimizer_ns += random.between(0, any_scale(random));
+    if (cost::iteration_lower_bound_ns(x.timing, x.lowering) > cost::iteration_lower_bound_ns(y.timing, y.lowering)) worst.add(x, "shrank");
+  }
+  EXPECT_EQ(worst.count, 0) << worst.text;
+}
+
+}  // namespace
+}  // namespace espalier::property

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A seeded source of small random choices, the same on every machine (std::mt19937_64 is specified to the bit; the standard's
+// distributions are not, so none is used).
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <vector>
+
+namespace espalier::property {
+
+/// ESPALIER_LONG_TESTS=1 asks for the full number of random cases instead of a sample that fits into the default tests.
+inline bool long_run() {
+  const char* asked = std::getenv("ESPALIER_LONG_TESTS");
+  return asked != nullptr && *asked != '\0' && *asked != '0';
+}
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+
+  /// 0 … n−1; the slight bias of the remainder does not matter here.
+  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(n)); }
+  std::int64_t between(std::int64_t low, std::int64_t high) { return low + below(high - low + 1); }
+  /// True once in `n` times on average.
+  bool one_in(std::int64_t n) { return below(n) == 0; }
+  template <class T>
+  const T& of(const std::vector<T>& values) {
+    return values[static_cast<std::size_t>(below(static_cast<std::int64_t>(values.size())))];
+  }
+  template <class T>
+  void shuffle(std::vector<T>& values) {
+    for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+}  // namespace espalier::property

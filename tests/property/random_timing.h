@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timings and lowerings made of random numbers, unrelated to any model: what a bound must hold for, since nothing but the
+// dependencies of a program may be assumed. The contract of PlanTiming is kept: no message between chunks of one stage, tied
+// reduction only where the ends of the pipeline lie on two stages.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "cost/timing.h"
+#include "plan/program.h"
+#include "random.h"
+
+namespace espalier::property {
+
+struct TimedProgram {
+  Lowering lowering;
+  cost::PlanTiming timing;
+};
+
+inline Schedule any_schedule(Random& random) {
+  Schedule s;
+  s.kind = random.of<ScheduleKind>({ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1,
+                                    ScheduleKind::zb_v});
+  s.stages = static_cast<std::int32_t>(random.between(s.kind == ScheduleKind::one_f_one_b ? 1 : 2, 8));
+  if (s.kind == ScheduleKind::interleaved) s.virtual_stages = static_cast<std::int32_t>(random.between(2, 4));
+  if (s.kind == ScheduleKind::zb_v) s.virtual_stages = 2;
+  s.microbatches = static_cast<std::int32_t>(random.between(1, 16));
+  if (s.kind == ScheduleKind::interleaved) s.microbatches = s.stages * static_cast<std::int32_t>(random.between(1, std::max(1, 16 / s.stages)));
+  return s;
+}
+
+/// Each program has its own scale per sort of duration, 0 included, so that every sort dominates some programs.
+inline std::int64_t any_scale(Random& random) { return random.of<std::int64_t>({0, 3, 30, 300, 3000, 30000}); }
+
+inline cost::PhaseTime any_phase(Random& random, std::int64_t scale) {
+  return {random.between(0, scale), random.one_in(2) ? random.between(0, scale / 4) : 0, random.one_in(2) ? random.between(0, scale / 8) : 0,
+          random.between(0, scale)};
+}
+
+inline void fill_chunks(Random& random, const Lowering& low, cost::PlanTiming& timing) {
+  const Schedule& s = low.schedule;
+  const std::int64_t forward = any_scale(random), backward = any_scale(random), weight = any_scale(random), message = any_scale(random);
+  const std::int64_t reduce = any_scale(random), gather = any_scale(random), bytes = any_scale(random), transient = any_scale(random);
+  const bool equal = random.one_in(3);  // equal chunks: bounds are tight there
+  for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c) {
+    cost::ChunkTiming& t = timing.chunks[static_cast<std::size_t>(c)];
+    if (equal && c > 0) {
+      t = timing.chunks[0];
+    } else {
+      t.forward = any_phase(random, forward), t.backward = any_phase(random, backward);
+      t.backward_input = any_phase(random, backward), t.backward_weight = any_phase(random, weight);
+      t.grad_reduce_ns = random.between(0, reduce), t.param_gather_ns = random.between(0, gather);
+      t.saved_bytes = random.between(0, bytes), t.saved_after_input_bytes = random.one_in(2) ? t.saved_bytes : random.between(0, t.saved_bytes);
+      t.forward_transient_bytes = random.between(0, transient), t.backward_transient_bytes = random.between(0, transient);
+    }
+    const bool moves = c > 0 && place_of_chunk(s, c).stage != place_of_chunk(s, c - 1).stage;
+    t.send_forward_ns = moves ? random.between(0, message) : 0, t.send_backward_ns = moves ? random.between(0, message) : 0;
+  }
+}
+
+inline TimedProgram any_program(Random& random) {
+  TimedProgram x;
+  Lowering& low = x.lowering;
+  low.schedule = any_schedule(random);
+  const Schedule& s = low.schedule;
+  low.reduce_gradients = random.one_in(2), low.overlap_reduce = low.reduce_gradients && random.one_in(2);
+  low.gather_parameters = random.one_in(2), low.overlap_gather = low.gather_parameters && random.one_in(2);
+  low.overlap_p2p = random.one_in(2);
+  low.tied_reduce = s.stages > 1 && s.kind != ScheduleKind::zb_v && random.one_in(3);
+  const bool cut = low.overlap_reduce || low.overlap_gather;
+  for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c)
+    low.pieces.push_back(static_cast<std::uint8_t>(cut ? random.between(1, random.one_in(4) ? kMaxPieces : 4) : 1));
+  cost::PlanTiming& timing = x.timing;
+  timing.chunks.resize(low.pieces.size());
+  timing.stages.resize(static_cast<std::size_t>(s.stages));
+  fill_chunks(random, low, timing);
+  const std::int64_t optimizer = any_scale(random), tied = any_scale(random), fixed = any_scale(random);
+  for (cost::StageTiming& stage : timing.stages) {
+    stage.optimizer_ns = random.between(0, optimizer), stage.tied_reduce_ns = low.tied_reduce ? random.between(0, tied) : 0;
+    stage.memory.parameters = random.between(0, fixed);
+  }
+  if (random.one_in(2)) {
+    timing.compute_slowdown = 1.0 + static_cast<double>(random.below(200)) / 100.0;
+    timing.communication_slowdown = 1.0 + static_cast<double>(random.below(200)) / 100.0;
+  }
+  timing.allocator_reserve = static_cast<double>(random.below(100)) / 1000.0;
+  return x;
+}
+
+inline std::string describe(const TimedProgram& x) {
+  const Schedule& s = x.lowering.schedule;
+  std::string out = std::string(to_string(s.kind)) + " p" + std::to_string(s.stages) + " v" + std::to_string(s.virtual_stages) + " m" +
+                    std::to_string(s.microbatches) + (x.lowering.reduce_gradients ? " reduce" : "") +
+                    (x.lowering.overlap_reduce ? "(beside)" : "") + (x.lowering.gather_parameters ? " gather" : "") +
+                    (x.lowering.overlap_gather ? "(beside)" : "") + (x.lowering.overlap_p2p ? " p2p" : "") +
+                    (x.lowering.tied_reduce ? " tied" : "") + " kw " + std::to_string(x.timing.compute_slowdown) + " kc " +
+                    std::to_string(x.timing.communication_slowdown) + "\n";
+  for (std::size_t c = 0; c < x.timing.chunks.size(); ++c) {
+    const cost::ChunkTiming& t = x.timing.chunks[c];
+    out += "  chunk " + std::to_string(c) + ": F " + std::to_string(t.forward.duration_ns()) + " B " + std::to_string(t.backward.duration_ns()) +
+           " I " + std::to_string(t.backward_input.duration_ns()) + " W " + std::to_string(t.backward_weight.duration_ns()) + " down " +
+           std::to_string(t.send_forward_ns) + " up " + std::to_string(t.send_backward_ns) + " reduce " + std::to_string(t.grad_reduce_ns) +
+           " gather " + std::to_string(t.param_gather_ns) + " pieces " + std::to_string(x.lowering.pieces[c]) + " saved " +
+           std::to_string(t.saved_bytes) + " transients " + std::to_string(t.forward_transient_bytes) + " " +
+           std::to_string(t.backward_transient_bytes) + "\n";
+  }
+  for (const cost::StageTiming& t : x.timing.stages)
+    out += "  stage: optimizer " + std::to_string(t.optimizer_ns) + " tied " + std::to_string(t.tied_reduce_ns) + " fixed " +
+           std::to_string(t.memory.total()) + "\n";
+  return out;
+}
+
+}  // namespace espalier::property
