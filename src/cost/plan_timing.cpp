@@ -178,13 +178,21 @@ void fill_data_communication(const Assembly& x, const Lowering& lowering, double
 }
 
 /// The message that enters chunk i from another stage.
-void fill_messages(const Assembly& x, const Schedule& schedule, std::int32_t i, ChunkTiming& t) {
+void fill_messages(const Assembly& x, const Schedule& schedule, std::int32_t i, PlanTiming& out) {
+  ChunkTiming& t = out.chunks[static_cast<std::size_t>(i)];
   t.boundary_bytes = t.send_forward_ns = t.send_backward_ns = 0;
   if (i == 0) return;
   const std::int32_t here = place_of_chunk(schedule, i).stage, before = place_of_chunk(schedule, i - 1).stage;
   if (before == here) return;
   const std::int32_t kind = x.c.model->layers[static_cast<std::size_t>(x.split.first(i) - 1)];
   t.boundary_bytes = x.layers[static_cast<std::size_t>(kind)].boundary_bytes;
+  if (schedule.kind == ScheduleKind::interleaved && i > schedule.stages) {  // the same two stages as one round earlier
+    const ChunkTiming& earlier = out.chunks[static_cast<std::size_t>(i - schedule.stages)];
+    if (earlier.boundary_bytes == t.boundary_bytes) {
+      t.send_forward_ns = t.send_backward_ns = earlier.send_forward_ns;
+      return;
+    }
+  }
   const int level = stage_link_level(x.c.levels, x.s, schedule.stages, before, here);
   t.send_forward_ns = t.send_backward_ns = ns(point_to_point_s(x.c.levels, level, static_cast<double>(t.boundary_bytes)));
 }
@@ -205,11 +213,15 @@ std::int64_t message_bytes(const PlanTiming& timing) {
   return most;
 }
 
-StaticMemory stage_memory(const std::vector<LayerCost>& layers, const StatePolicy& states, const Strategy& s,
-                          const ParameterElements& elements, std::int64_t message) {
-  StaticMemory memory = state_memory(elements, states, s);
+std::int64_t largest_layer(const std::vector<LayerCost>& layers) {
   std::int64_t largest = 0;
   for (const LayerCost& l : layers) largest = std::max(largest, l.dense_parameters + l.expert_parameters);
+  return largest;
+}
+
+/// `message` and `largest`: message_bytes and largest_layer, the same for all stages.
+StaticMemory stage_memory(const StatePolicy& states, const Strategy& s, const StageTiming& stage, std::int64_t message, std::int64_t largest) {
+  StaticMemory memory = state_memory({stage.dense_parameters, stage.expert_parameters}, states, s);
   memory.communication_buffers = 2 * message;
   if (s.zero >= 3) memory.communication_buffers += 2 * largest * states.gather;  // the layer in use and the one being gathered
   if (s.zero >= 2) memory.communication_buffers += largest * states.reduce;      // the full gradient before its reduce-scatter
@@ -297,13 +309,13 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
       fill_data_communication(x, lowering, lowering.pieces[static_cast<std::size_t>(i)], t);
     }
     held.dense_parameters += t.dense_parameters, held.expert_parameters += t.expert_parameters;
-    fill_messages(x, schedule, i, t);
+    fill_messages(x, schedule, i, out);
   }
-  const std::int64_t message = message_bytes(out);
+  const std::int64_t message = message_bytes(out), largest = largest_layer(layers);
   for (std::int32_t i = 0; i < p; ++i) {
     StageTiming& stage = out.stages[static_cast<std::size_t>(i)];
     const ParameterElements e{stage.dense_parameters, stage.expert_parameters};
-    stage.memory = stage_memory(layers, x.states, s, e, message);
+    stage.memory = stage_memory(x.states, s, stage, message, largest);
     stage.optimizer_ns = ns(optimizer_s(c, x.states, e, s));
     if (lowering.tied_reduce) {
       const double bytes = static_cast<double>(tied_table_elements(*c.model, *c.engine, s)) * x.states.reduce;
@@ -315,10 +327,12 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
   out.allocator_reserve = c.engine->allocator_reserve;
 }
 
-StaticMemory static_memory(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const PlanTiming& timing,
-                           std::int32_t stage) {
-  const StageTiming& held = timing.stages[static_cast<std::size_t>(stage)];
-  return stage_memory(layers, states_of(*c.engine, c.training), s, {held.dense_parameters, held.expert_parameters}, message_bytes(timing));
+void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const PlanTiming& timing,
+                  std::vector<std::int64_t>& out) {
+  const StatePolicy states = states_of(*c.engine, c.training);
+  const std::int64_t message = message_bytes(timing), largest = largest_layer(layers);
+  out.clear();
+  for (const StageTiming& stage : timing.stages) out.push_back(stage_memory(states, s, stage, message, largest).total());
 }
 
 }  // namespace espalier::cost

@@ -62,8 +62,8 @@ void lowering_for(const Model& model, const Strategy& s, const Schedule& schedul
 void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
                  const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out);
 
-/// Static memory of `stage` under another ZeRO stage and shard group than `timing` was made for: s.zero and s.shard decide.
-StaticMemory static_memory(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const PlanTiming& timing,
-                           std::int32_t stage);
+/// Static bytes of every stage under another ZeRO stage and shard group than `timing` was made for: s.zero and s.shard decide.
+void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const PlanTiming& timing,
+                  std::vector<std::int64_t>& out);
 
 }  // namespace espalier::cost

@@ -264,9 +264,7 @@ class Search {
     std::vector<char> fits(t.choices.size(), 1);
     if (!out_.pruning.enabled(Pruning::memory)) return fits;
     std::vector<std::int64_t> fixed;
-    for (std::int32_t i = 0; i < t.stages; ++i) {
-      fixed.push_back(cost::static_memory(book_.context(), c.strategy, w.layers, w.timing, i).total());
-    }
+    cost::static_bytes(book_.context(), c.strategy, w.layers, w.timing, fixed);
     const auto may_fit = [&](std::size_t choice) {
       for (std::size_t i = 0; i < fixed.size(); ++i)
         if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i], book_.context().engine->allocator_reserve) > book_.memory_limit())
