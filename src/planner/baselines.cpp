@@ -61,6 +61,17 @@ std::int32_t usual_tp(const RuleFacts& facts, std::int64_t node) {
   return 1;
 }
 
+/// Experts of a MoE model spread over at most a node: the largest ep that divides the experts, the node and the stage's devices.
+std::int32_t usual_ep(const RuleFacts& facts, std::int64_t node, std::int64_t stage_devices) {
+  if (facts.experts.empty()) return 1;
+  for (std::int64_t ep = node; ep > 1; --ep) {
+    const bool divides = node % ep == 0 && stage_devices % ep == 0 &&
+                         std::all_of(facts.experts.begin(), facts.experts.end(), [&](std::int32_t e) { return e % ep == 0; });
+    if (divides) return static_cast<std::int32_t>(ep);
+  }
+  return 1;
+}
+
 Baseline megatron(const Job& job, const RuleFacts& facts) {
   Baseline out{"Megatron 3-D default", {}, ""};
   const std::int64_t node = job.cluster.groups.front().devices_per_node;
@@ -72,6 +83,7 @@ Baseline megatron(const Job& job, const RuleFacts& facts) {
     c.strategy.sp = tp > 1 ? SequenceParallel::megatron : SequenceParallel::none;
     c.strategy.dp = static_cast<std::int32_t>(facts.devices / tp / pp);
     c.schedule.stages = static_cast<std::int32_t>(pp);
+    c.strategy.ep = usual_ep(facts, node, facts.devices / pp);
     if (c.strategy.dp > 1) c.strategy.zero = 1, c.strategy.shard = c.strategy.dp, c.strategy.overlap.grad_reduce = true;
     c.strategy.overlap.param_gather = c.strategy.zero > 0;
     c.strategy.overlap.p2p = pp > 1;

@@ -6,7 +6,7 @@
 //   FSDP (ZeRO-3)         every device a shard of everything
 //   HSDP                  ZeRO-3 inside a node, replicas across nodes
 //   Megatron 3-D default  TP with sequence parallelism over a node (at most the devices of a node and the heads), the smallest PP that
-//                         fits, 1F1B, distributed optimizer (ZeRO-1), the rest data parallel
+//                         fits, 1F1B, distributed optimizer (ZeRO-1), experts over a node (EP), the rest data parallel
 #pragma once
 
 #include <string>
