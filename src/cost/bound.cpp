@@ -87,12 +87,29 @@ i64 iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& l) {
   return best;
 }
 
+namespace {
+
+/// Interleaved 1F1B: what the stage holds when its warm-up ends, before any backward. Passes go round the chunks in groups of p
+/// micro-batches: chunk k has ⌊N/(p·v)⌋·p passes and its part of the rest, N = passes in flight.
+i64 interleaved_warmup_bytes(const PlanTiming& timing, const Schedule& s, std::int32_t stage) {
+  const i64 group = s.stages, round = group * s.virtual_stages, passes = max_in_flight(s, stage);
+  i64 bytes = 0, rest = passes % round;
+  for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
+    const i64 held = passes / round * group + std::min(rest, group);
+    rest -= std::min(rest, group);
+    bytes += held * timing.chunks[static_cast<std::size_t>(pipeline_chunk(s, stage, k))].saved_bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
 i64 activations_lower_bound_bytes(const PlanTiming& timing, const Schedule& s, std::int32_t stage) {
-  i64 smallest = 0, together = 0, most = 0, forward_peak = 0, backward_peak = 0;
+  i64 smallest = 0, most = 0, forward_peak = 0, backward_peak = 0;
   for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
     const auto& c = timing.chunks[static_cast<std::size_t>(pipeline_chunk(s, stage, k))];
     smallest = k == 0 ? c.saved_bytes : std::min(smallest, c.saved_bytes);
-    together += c.saved_bytes, most = std::max(most, c.saved_bytes);
+    most = std::max(most, c.saved_bytes);
     forward_peak = std::max(forward_peak, c.saved_bytes + c.forward_transient_bytes);
     backward_peak = std::max(backward_peak, c.saved_bytes + c.backward_transient_bytes);
   }
@@ -104,9 +121,7 @@ i64 activations_lower_bound_bytes(const PlanTiming& timing, const Schedule& s, s
     const i64 whole = zero_bubble(s.kind) ? std::min<i64>(held, s.stages - stage) : held;
     return (whole - 1) * smallest + (held - whole) * timing.chunks[static_cast<std::size_t>(stage)].saved_after_input_bytes + alone;
   }
-  // Every chunk holds its first micro-batch when the last chunk's forward ends; the warm-up holds at least that many passes.
-  if (s.kind != ScheduleKind::interleaved) return std::max(alone, most);
-  return std::max({alone, together, std::int64_t{max_in_flight(s, stage)} * smallest});
+  return std::max(alone, s.kind == ScheduleKind::interleaved ? interleaved_warmup_bytes(timing, s, stage) : most);
 }
 
 i64 peak_bytes(i64 static_bytes, i64 activations, double allocator_reserve) {
