@@ -124,8 +124,9 @@ Result<Cluster> read_cluster_input(const Input& input) {
 /// Techniques that exist elsewhere and would change the answer if they were silently ignored.
 void refuse_unsupported(base::Reader& reader) {
   for (const char* key : {"offload", "cpu_offload", "offload_optimizer", "offload_param", "lora", "peft", "packing", "packed"}) {
-    const Node* node = reader.find(key);
-    if (!node || node->kind == NodeKind::null || (node->kind == NodeKind::boolean && !node->boolean)) continue;
+    if (!reader.node().find(key)) continue;
+    const Node* node = reader.find(key);  // known from here on, but not listed among what was expected when absent
+    if (node->kind == NodeKind::null || (node->kind == NodeKind::boolean && !node->boolean)) continue;
     reader.fail(key, "\"" + std::string(key) + "\"", "nothing of that kind", kNonGoals);
   }
 }

@@ -99,7 +99,7 @@ std::string inspect_cluster(const Cluster& cluster) {
   if (!cluster.notes.empty()) out += "\nNotes\n";
   for (const std::string& note : cluster.notes) {
     const bool marked = note.find("default") != std::string::npos;
-    out += cat("  ", note, marked ? "\n" : "  (default)\n");
+    out += cat("  - ", wrap(marked ? note : cat(note, " (default)"), 110, "    "), "\n");
   }
   return out;
 }

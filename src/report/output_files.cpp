@@ -19,18 +19,21 @@ Error cannot_write(const std::string& path, const std::string& why) {
 }  // namespace
 
 Status write_file(const std::string& path, std::string_view bytes) {
-  const std::string beside = path + ".part";
   std::error_code code;
+  // Devices and pipes (/dev/stdout) cannot be replaced, only written to.
+  const bool special = fs::exists(path, code) && !fs::is_regular_file(path, code);
+  const std::string beside = special ? path : path + ".part";
   {
     std::ofstream file(beside, std::ios::binary | std::ios::trunc);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     file.flush();
     if (!file) {
       file.close();
-      fs::remove(beside, code);
+      if (!special) fs::remove(beside, code);
       return cannot_write(path, "the file cannot be opened or the disk is full");
     }
   }
+  if (special) return std::nullopt;
   fs::rename(beside, path, code);
   if (code) return cannot_write(path, code.message());
   return std::nullopt;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/document.h"
+#include "report/compare.h"
+#include "report/explain.h"
+#include "report/output_files.h"
+#include "report/validation_text.h"
+
+namespace espalier::report {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+PlannerResult result_of(std::int32_t tp, std::int64_t iteration_ns) {
+  PlannerResult r;
+  r.plan.schedule.micro_batch = 1;
+  Strategy s;
+  s.tp = tp;
+  r.plan.stages = {{{{0, tp, 1}}, {{0, 3, s}}, 1.0}};
+  r.prediction.iteration_ns = iteration_ns;
+  r.prediction.breakdown.compute_ns = iteration_ns;
+  r.prediction.peak_memory_bytes = 3LL << 30;
+  r.prediction.memory_limit_bytes = 2LL << 30;
+  r.prediction.peak_memory_bytes_per_stage = {3LL << 30};
+  return r;
+}
+
+TEST(Compare, ShowsDifferencesToTheFirstAndOnlyDifferingDimensions) {
+  const std::string text = compare({{"a.json", result_of(1, 1'000'000'000)}, {"b.json", result_of(2, 1'500'000'000)}});
+  EXPECT_THAT(text, HasSubstr("+50.0 %"));
+  EXPECT_THAT(text, HasSubstr("\n  tp "));
+  EXPECT_EQ(text.find("\n  pp "), std::string::npos);
+  EXPECT_TRUE(base::read_json(compare_json({{"a.json", result_of(1, 1)}}), "c"));
+}
+
+TEST(Explain, NamesTheBottleneckAndTheMissingMemory) {
+  const auto sentences = bottlenecks(result_of(1, 1'000'000'000));
+  ASSERT_EQ(sentences.size(), 2u);
+  EXPECT_THAT(sentences[0], HasSubstr("compute takes 100.0 %"));
+  EXPECT_THAT(sentences[1], HasSubstr("1.0 GiB too much"));
+}
+
+TEST(OutputFiles, AppearWholeOrNotAtAll) {
+  const fs::path folder = fs::path(testing::TempDir()) / "espalier_output_files";
+  fs::remove_all(folder);
+  const auto written = write_answer((folder / "deep/er").string(), result_of(1, 1), "{}");
+  ASSERT_TRUE(written) << written.error().message();
+  EXPECT_EQ(written->size(), 3u);
+  EXPECT_FALSE(write_file((folder / "x").string(), "one"));
+  EXPECT_FALSE(write_file((folder / "x").string(), "two"));
+  std::ifstream in(folder / "x");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), "two");
+  EXPECT_FALSE(fs::exists(folder / "x.part"));
+  EXPECT_TRUE(write_file((folder / "no/such/folder/x").string(), "text"));
+  EXPECT_FALSE(write_file("/dev/null", "text"));
+  EXPECT_FALSE(write_answer("/dev/null/out", result_of(1, 1), ""));
+  fs::remove_all(folder);
+}
+
+TEST(ValidationText, ListsReasonsAndWorstErrors) {
+  Validation v;
+  v.skipped = {{"tp missing", 3}, {"seq missing", 5}};
+  RunResult r;
+  r.id = "run-7";
+  r.predicted_s = 1.5;
+  r.measured_s = 1.0;
+  v.results = {r};
+  const std::string text = validation_text(v, 5);
+  EXPECT_LT(text.find("seq missing"), text.find("tp missing"));  // most frequent first
+  EXPECT_THAT(text, HasSubstr("run-7"));
+  EXPECT_THAT(text, HasSubstr("50.0 %"));
+}
+
+}  // namespace
+}  // namespace espalier::report

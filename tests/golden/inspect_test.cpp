@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `inspect` says of two models and a cluster, and `brief` and `explain` of a result made by hand.
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+#include "golden.h"
+#include "report/explain.h"
+#include "report/inspect.h"
+
+namespace espalier {
+namespace {
+
+void inspect_model_file(const std::string& name) {
+  const auto model = load_model_file(ESPALIER_SOURCE_DIR "/models/" + name + "/config.json");
+  ASSERT_TRUE(model) << model.error().message();
+  golden::expect_golden("inspect_" + name + ".txt", report::inspect_model(*model));
+}
+
+TEST(Golden, InspectGpt2) { inspect_model_file("gpt2"); }
+TEST(Golden, InspectMixtral) { inspect_model_file("mixtral-8x7b"); }
+
+TEST(Golden, InspectCluster) {
+  const auto cluster = load_cluster("{nodes: 2, devices_per_node: 4, device: a100-sxm-80gb, memory_limit: 60GiB}", "cluster.yaml");
+  ASSERT_TRUE(cluster) << cluster.error().message();
+  golden::expect_golden("inspect_cluster.txt", report::inspect_cluster(*cluster));
+}
+
+/// Round figures, so that the text can be read against them.
+PlannerResult by_hand() {
+  PlannerResult r;
+  r.plan.model_name = "toy";
+  r.plan.cluster_summary = "2 × 8 h100-sxm-80gb";
+  r.plan.training.sequence.main = 4096;
+  r.plan.training.global_batch = 64;
+  r.plan.schedule = {ScheduleKind::one_f_one_b, 4, 1, 16, 1};
+  Strategy s;
+  s.tp = 2;
+  s.sp = SequenceParallel::megatron;
+  s.dp = 2;
+  s.zero = 1;
+  s.shard = 2;
+  for (std::int32_t i = 0; i < 4; ++i) r.plan.stages.push_back({{{4 * i, 4, 1}}, {{4 * i, 4 * i + 3, s}}, 1.0});
+  Prediction& p = r.prediction;
+  p.iteration_ns = 5'000'000'000;
+  p.breakdown = {4'000'000'000, 500'000'000, 400'000'000, 80'000'000, 20'000'000};
+  p.hidden_communication_ns = 900'000'000;
+  p.tokens_per_s_per_device = 3276.8;
+  p.model_tflops_per_device = 400;
+  p.mfu = 0.4;
+  p.mfu_peak_tflops = 989.4;
+  p.peak_memory_bytes_per_stage = {64LL << 30, 60LL << 30, 60LL << 30, 50LL << 30};
+  p.peak_memory_bytes = 64LL << 30;
+  p.memory = {10LL << 30, 10LL << 30, 10LL << 30, 30LL << 30, 2LL << 30, 2LL << 30};
+  p.memory_limit_bytes = 78LL << 30;
+  p.fits = true;
+  p.confidence = {4.0, 7.0, 0.8, "uncalibrated: priors of h100-sxm-80gb"};
+  p.days = 12.5;
+  p.device_hours = 4800;
+  r.search = {12345, {{"pp", {{1, 345}, {4, 12000}}}, {"schedule", {{1, 12345}}}}, 12000, 12, {{"bound", 3000}, {"memory", 9000}},
+              true, 5'000'000'000, 0, "optimal"};
+  r.alternatives = {{"DDP", true, false, 0, 150LL << 30, "needs 150.0 GiB of 78.0 GiB", std::nullopt},
+                    {"TP4 PP4 DP1", false, true, 5'300'000'000, 40LL << 30, "exposed communication +0.200 s", std::nullopt}};
+  r.reasons = {"The step is bound by compute (80.0 %)."};
+  return r;
+}
+
+TEST(Golden, Brief) { golden::expect_golden("brief.txt", by_hand().brief()); }
+TEST(Golden, Explain) { golden::expect_golden("explain.txt", report::explain(by_hand())); }
+
+}  // namespace
+}  // namespace espalier
