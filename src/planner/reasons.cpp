@@ -15,6 +15,8 @@ using text::gib;
 using text::percent;
 using text::seconds;
 
+constexpr double kTight = 0.05;  ///< the golden-value memories are met within 7 %
+
 double share(std::int64_t part, std::int64_t whole) { return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0; }
 
 std::string bottleneck(const Prediction& p) {
@@ -37,7 +39,10 @@ std::string bottleneck(const Prediction& p) {
 std::string memory_sentence(const Prediction& p) {
   const std::int64_t room = p.memory_limit_bytes - p.peak_memory_bytes;
   if (!p.fits) return "It does not fit: the fullest rank needs " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ".";
-  return "The fullest rank uses " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ", " + gib(room) + " are free.";
+  std::string out = "The fullest rank uses " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ", " + gib(room) + " are free.";
+  if (share(room, p.memory_limit_bytes) < kTight)
+    out += " That is tight for a memory model that is not calibrated here: cluster.memory_limit keeps a margin.";
+  return out;
 }
 
 void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
