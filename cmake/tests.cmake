@@ -36,6 +36,9 @@ add_test(NAME layers COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts
 add_test(NAME layers_self_test COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_layers.py --self-test)
 add_test(NAME spdx COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_spdx.py ${PROJECT_SOURCE_DIR})
 add_test(NAME doc_links COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_links.py ${PROJECT_SOURCE_DIR})
+if(TARGET espalier_binary)  # rule tables, worked example, README output: see scripts/check_docs.py
+  add_test(NAME docs COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/check_docs.py --binary $<TARGET_FILE:espalier_binary>)
+endif()
 if(NOT ESPALIER_SANITIZE)
   add_test(NAME consumer COMMAND ${PROJECT_SOURCE_DIR}/scripts/consumer_test.sh ${PROJECT_BINARY_DIR})
   set_tests_properties(consumer PROPERTIES TIMEOUT 600)

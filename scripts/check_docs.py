@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The pages say what the program does. Checks, and with --write rewrites, the generated blocks of docs/ and README.md:
+
+  rules           rule tables of docs/search.md                    = rule tables of the sources (and the other way round)
+  worked example  docs/cost-model.md, scripts/worked_example.py    = the equations, computed anew; with a binary: what it predicts
+  plan output     README.md, what the first command prints (with a binary)
+  commands        every `espalier COMMAND` that a page names is a subcommand of the binary, or a later one of docs/non-goals.md
+
+A generated block stands between <!-- begin NAME --> and <!-- end NAME -->. Links are checked by check_links.py.
+
+usage: check_docs.py [--write] [--binary PATH] [ROOT]
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import worked_example
+
+STRING = r'"(?:[^"\\]|\\.)*"'
+STRINGS = rf"((?:{STRING}\s*)+)"
+
+
+def text_of(literals):
+    """C++ string literals, written side by side, as one text."""
+    return "".join(part[1:-1].replace('\\"', '"') for part in re.findall(STRING, literals))
+
+
+def rows_of(source, constructor):
+    """(name, sentence) of every `Constructor{…"name", "sentence"`."""
+    pattern = rf"\b{constructor}\{{(?:[\w:]+,\s*)?({STRING}),\s*{STRINGS}"
+    return [(text_of(name), text_of(sentence)) for name, sentence in re.findall(pattern, source)]
+
+
+def pruning_rows(source):
+    pattern = rf"\{{Pruning::\w+,\s*({STRING}),\s*{STRINGS}\}}"
+    return [(text_of(name), text_of(sentence)) for name, sentence in re.findall(pattern, source)]
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def rule_tables(root):
+    """Block name -> (table, least number of rows: a parser that finds nothing must not pass)."""
+    space = rows_of((root / "src/plan/rules.cpp").read_text(encoding="utf-8"), "Rule")
+    engine_source = (root / "src/plan/engine_rules.cpp").read_text(encoding="utf-8")
+    engine = rows_of(engine_source, "EngineRule")
+    mirrors = re.findall(rf"Mirror\{{EngineFamily::(\w+),\s*({STRING}),\s*({STRING})\}}", engine_source)
+    families = dict(re.findall(rf'case EngineFamily::(\w+): return ({STRING})', engine_source))
+    families.setdefault("megatron_deepspeed", families.get("deepspeed", '""'))
+    pruning = pruning_rows((root / "src/search/pruning.cpp").read_text(encoding="utf-8"))
+    code = "`{}`".format
+    return {
+        "space rules": (table(["rule", "what it demands"], [(code(n), s) for n, s in space]), len(space), 25),
+        "engine rules": (table(["rule, without prefix", "what it demands"], [(code(n), s) for n, s in engine]), len(engine), 25),
+        "mirrored rules": (table(["engine's name", "rule of the space"],
+                                 sorted({(code(text_of(families[f]) + text_of(n)), code(text_of(r))) for f, n, r in mirrors})),
+                           len(mirrors), 10),
+        "pruning rules": (table(["rule", "why what it removes is not needed"], [(code(n), s) for n, s in pruning]), len(pruning), 5),
+    }
+
+
+def block(name):
+    return re.compile(rf"(<!-- begin {re.escape(name)} -->\n)(.*?)(<!-- end {re.escape(name)} -->)", re.S)
+
+
+class Pages:
+    def __init__(self, root, write):
+        self.root, self.write, self.bad = root, write, []
+
+    def hold(self, page, name, wanted):
+        """The block of that name holds `wanted`, or is made to."""
+        path = self.root / page
+        text = path.read_text(encoding="utf-8")
+        found = block(name).search(text)
+        wanted = "\n" + wanted + "\n\n"
+        if not found:
+            self.bad.append(f"{page}: no block '{name}'")
+        elif found.group(2) != wanted and self.write:
+            path.write_text(text[:found.start(2)] + wanted + text[found.end(2):], encoding="utf-8")
+            print(f"check_docs: wrote '{name}' into {page}")
+        elif found.group(2) != wanted:
+            old, new = set(found.group(2).splitlines()), set(wanted.splitlines())
+            self.bad += [f"{page}, {name}: not in the program: {line}" for line in sorted(old - new)]
+            self.bad += [f"{page}, {name}: missing: {line}" for line in sorted(new - old)]
+            if old == new:
+                self.bad.append(f"{page}, {name}: order differs")
+
+    def rules(self):
+        for name, (wanted, rows, least) in rule_tables(self.root).items():
+            if rows < least:
+                self.bad.append(f"{name}: only {rows} found in the sources; has their form changed?")
+            else:
+                self.hold("docs/search.md", name, wanted)
+
+    def example(self, binary):
+        example = worked_example.compute(self.root)
+        self.hold("docs/cost-model.md", "worked example", worked_example.markdown(example))
+        if not binary:
+            return
+        run = subprocess.run([binary, *worked_example.COMMAND, "--json"], cwd=self.root, capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            self.bad.append(f"espalier {' '.join(worked_example.COMMAND)}: exit {run.returncode}: {run.stderr.strip()}")
+            return
+        prediction = json.loads(run.stdout)["prediction"]
+        for what, computed, said in worked_example.comparisons(example, prediction):
+            if computed != said:
+                self.bad.append(f"worked example: {what}: the page computes {computed}, the program says {said}")
+
+    def plan_output(self, binary):
+        command = ["plan", "examples/llama3-8b-on-8xh100.yaml"]
+        run = subprocess.run([binary, *command, "--quiet"], cwd=self.root, capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            self.bad.append(f"espalier {' '.join(command)}: exit {run.returncode}: {run.stderr.strip()}")
+            return
+        self.hold("README.md", "plan output", "```text\n" + "\n".join(line.rstrip() for line in run.stdout.splitlines()) + "\n```")
+
+    def commands(self, binary):
+        run = subprocess.run([binary, "--help"], capture_output=True, text=True, check=False)
+        known = set(re.findall(r"^  ([a-z]+)\b", run.stdout, re.M))
+        later = (self.root / "docs/non-goals.md").read_text(encoding="utf-8").partition("## Later")[2]
+        later = set(re.findall(r"`([a-z]+)`", later))
+        if "plan" not in known:
+            self.bad.append(f"'{binary} --help' lists no subcommands")
+            return
+        for path in [self.root / "README.md", *sorted((self.root / "docs").glob("*.md"))]:
+            for command in re.findall(r"\bespalier ([a-z]+)\b(?!:)", " . ".join(code_of(path))):
+                if command not in known | later:
+                    self.bad.append(f"{path.relative_to(self.root)}: there is no 'espalier {command}'")
+
+
+def code_of(path):
+    """The code spans and fenced blocks of a page."""
+    text = path.read_text(encoding="utf-8")
+    return [fence or span for fence, span in re.findall(r"```[^\n]*\n(.*?)```|`([^`\n]+)`", text, re.S)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="rewrite the generated blocks")
+    parser.add_argument("--binary", help="espalier, for the worked example and the names of commands")
+    parser.add_argument("root", nargs="?", default=pathlib.Path(__file__).parent.parent, type=pathlib.Path)
+    arguments = parser.parse_args()
+    binary = str(pathlib.Path(arguments.binary).resolve()) if arguments.binary else None
+    pages = Pages(arguments.root.resolve(), arguments.write)
+    pages.rules()
+    pages.example(binary)
+    if binary:
+        pages.plan_output(binary)
+        pages.commands(binary)
+    for line in pages.bad:
+        print(line)
+    print(f"check_docs: {len(pages.bad)} differences" + ("; scripts/check_docs.py --write --binary build/espalier rewrites generated blocks" if pages.bad else ""))
+    return 1 if pages.bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
