@@ -182,7 +182,7 @@ class Search {
       space_.overlap_group(s, [&](const Configuration& o) { c = o; });  // the last one has every flag it may have
       cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
       const RecomputeTable table = recompute_table(c, w);
-      const std::vector<char> fits = fitting(table, c, w);
+      const std::vector<char> fits = fitting(table, static_bytes_of(c.strategy, w));
       const auto first = std::find(fits.begin(), fits.end(), 1);
       if (first == fits.end()) return;
       Configuration choice = c;
@@ -215,7 +215,7 @@ class Search {
     }
     cost::layer_costs(book_.context(), b.strategy, b.schedule.stages, b.schedule.micro_batch, w.layers);
     const RecomputeTable table = recompute_table(b, w);
-    const std::vector<char> best_case = fitting(table, leanest_sharding(b), w);
+    const std::vector<char> best_case = fitting(table, least_static_bytes(b, w));
     if (std::find(best_case.begin(), best_case.end(), 1) == best_case.end()) {
       e.removed.count(Pruning::memory, leaves_below(b));
       return e;
@@ -238,6 +238,7 @@ class Search {
     std::vector<std::int64_t> activations; ///< choice-major, by stage
     std::size_t first_full = 0;
     std::int32_t stages = 1;
+    bool falling = true;                   ///< no stage holds more activations with more layers of full recomputation
   };
 
   RecomputeTable recompute_table(const Configuration& b, Workspace& w) const {
@@ -249,29 +250,46 @@ class Search {
       t.choices.push_back(r.strategy.recompute);
       for (std::int32_t i = 0; i < t.stages; ++i) t.activations.push_back(cost::activations_lower_bound_bytes(w.timing, b.schedule, i));
     });
+    const auto stages = static_cast<std::size_t>(t.stages);
+    for (std::size_t i = (t.first_full + 1) * stages; i < t.activations.size(); ++i)
+      t.falling = t.falling && t.activations[i] <= t.activations[i - stages];
     return t;
   }
 
-  static Configuration leanest_sharding(Configuration c) {
-    Strategy& s = c.strategy;
-    if (s.data_ranks() > 1) s.zero = 3, s.shard = static_cast<std::int32_t>(s.data_ranks());
-    return c;
+  /// Static bytes of each stage under the sharding of `c`. w.timing belongs to the same schedule (any recomputation).
+  [[nodiscard]] std::vector<std::int64_t> static_bytes_of(const Strategy& s, const Workspace& w) const {
+    std::vector<std::int64_t> bytes;
+    cost::static_bytes(book_.context(), s, w.layers, w.timing, bytes);
+    return bytes;
   }
 
-  /// Which choices may fit under the sharding of `c`. More recomputed layers never need more memory, so the full ones that fit are a
-  /// suffix. w.timing belongs to the same schedule (any recomputation).
-  std::vector<char> fitting(const RecomputeTable& t, const Configuration& c, Workspace& w) const {
+  /// The least of each stage over all shardings: over all ranks, of the best ZeRO stage. Not always the last one: where a stage holds
+  /// few layers, the buffers of gathered layers outweigh what is sharded.
+  [[nodiscard]] std::vector<std::int64_t> least_static_bytes(const Configuration& c, const Workspace& w) const {
+    Strategy s = c.strategy;
+    if (s.data_ranks() == 1) return static_bytes_of(s, w);
+    s.zero = 1, s.shard = static_cast<std::int32_t>(s.data_ranks());
+    std::vector<std::int64_t> least = static_bytes_of(s, w);
+    for (s.zero = 2; s.zero <= 3; ++s.zero) {
+      const std::vector<std::int64_t> other = static_bytes_of(s, w);
+      for (std::size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], other[i]);
+    }
+    return least;
+  }
+
+  /// Which choices may fit beside these static bytes. As a rule more recomputed layers need less memory, so that the full ones that
+  /// fit are a suffix.
+  [[nodiscard]] std::vector<char> fitting(const RecomputeTable& t, const std::vector<std::int64_t>& fixed) const {
     std::vector<char> fits(t.choices.size(), 1);
     if (!out_.pruning.enabled(Pruning::memory)) return fits;
-    std::vector<std::int64_t> fixed;
-    cost::static_bytes(book_.context(), c.strategy, w.layers, w.timing, fixed);
     const auto may_fit = [&](std::size_t choice) {
       for (std::size_t i = 0; i < fixed.size(); ++i)
         if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i], book_.context().engine->allocator_reserve) > book_.memory_limit())
           return false;
       return true;
     };
-    for (std::size_t i = 0; i < t.first_full; ++i) fits[i] = may_fit(i);
+    for (std::size_t i = 0; i < (t.falling ? t.first_full : fits.size()); ++i) fits[i] = may_fit(i);
+    if (!t.falling) return fits;
     std::size_t low = t.first_full, high = t.choices.size();  // the first full choice that fits lies in [low, high]
     while (low < high) {
       const std::size_t middle = low + (high - low) / 2;
@@ -300,7 +318,7 @@ class Search {
   }
 
   void expand_shard(const Configuration& s, const RecomputeTable& t, Workspace& w, Expansion& e) const {
-    const std::vector<char> fits = fitting(t, s, w);
+    const std::vector<char> fits = fitting(t, static_bytes_of(s.strategy, w));
     const auto feasible = static_cast<double>(std::count(fits.begin(), fits.end(), 1));
     double overlaps = 0;
     space_.overlap_group(s, [&](const Configuration&) { ++overlaps; });

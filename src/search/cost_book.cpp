@@ -27,13 +27,16 @@ void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
 }
 
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w) {
-  std::int64_t pass = 0;
+  // Of one micro-batch: `work` occupies its stages, `pass` is the way down and up. Split weight gradients lie beside that way.
+  std::int64_t work = 0, pass = 0;
   for (std::size_t k = 0; k < w.layers.size(); ++k) {
     const auto& l = w.layers[k];
-    const std::int64_t backward = std::min(l.backward.duration_ns(), l.backward_input.duration_ns() + l.backward_weight.duration_ns());
-    pass += book.kind_counts()[k] * (l.forward.duration_ns() + backward);
+    const std::int64_t n = book.kind_counts()[k], input = l.backward_input.duration_ns();
+    const std::int64_t backward = std::min(l.backward.duration_ns(), input + l.backward_weight.duration_ns());
+    work += n * (l.forward.duration_ns() + backward);
+    pass += n * (l.forward.duration_ns() + (c.schedule.stages > 1 ? std::min(l.backward.duration_ns(), input) : backward));
   }
-  return std::max(pass, pass * c.schedule.microbatches / c.schedule.stages);
+  return std::max(pass, work * c.schedule.microbatches / c.schedule.stages);
 }
 
 std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& c, const Workspace& w) {
@@ -77,8 +80,19 @@ std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& 
 
 std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
   Configuration cheapest = c;
-  cheapest.strategy.overlap.p2p = cheapest.strategy.overlap.grad_reduce = cheapest.strategy.overlap.param_gather = true;
-  return bound_without_data_stream(book, cheapest, w);
+  Overlap& overlap = cheapest.strategy.overlap;
+  overlap.p2p = true;
+  if (c.strategy.zero < 2) return bound_without_data_stream(book, cheapest, w);
+  // Communication inside chunks: a chunk of few layers may lose more by overlapping (slow-down, the first gather in the open) than it
+  // hides, so no one choice is the cheapest.
+  std::int64_t least = INT64_MAX;
+  for (const bool reduce : {true, false}) {
+    for (const bool gather : {true, false}) {
+      overlap.grad_reduce = reduce, overlap.param_gather = gather;
+      least = std::min(least, bound_without_data_stream(book, cheapest, w));
+    }
+  }
+  return least;
 }
 
 std::int64_t peak_bound_bytes(const Workspace& w) {

@@ -4,7 +4,7 @@
 //
 //   layer-memory      a choice of the layer group whose leanest form (full recomputation, everything sharded, one micro-batch in
 //                     flight) exceeds the memory limit
-//   layer-bound       max(m·W/p, W) of the layer group exceeds the incumbent; W = cheapest time of one micro-batch through all layers
+//   layer-bound       max(m·W/p, P) of the layer group exceeds the incumbent; W = least work of one micro-batch in all layers, P = its way down and up
 //   schedule-bound    the pipeline bound (cost/bound.h) with the cheapest recomputation (that may fit), sharding and overlap exceeds it
 //   shard-bound       the same for one ZeRO stage and shard group, with the cheapest recomputation that fits and all overlap for free
 //   memory            the peak bound of a configuration exceeds the limit; for full recomputation the fewest layers that fit are

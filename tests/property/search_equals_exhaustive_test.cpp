@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The certificate, tested: branch and bound gives the plan that simulating every configuration gives, to the nanosecond and the
+// letter, on random problems that vary every pair of dimensions; also with each pruning rule switched off.
+//
+// The default tests take a sample of the problems; ESPALIER_LONG_TESTS=1 takes all 500 (scripts and CI say which they ran).
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "random_problem.h"
+
+namespace espalier::property {
+namespace {
+
+constexpr int kProblems = 500;
+
+double removed(const search::Outcome& o) {
+  double all = 0;
+  for (const auto& [name, n] : o.pruning.counters()) all += n;
+  return all;
+}
+
+search::Outcome exhaustive(const RandomProblem& p) {
+  SimulatedEvaluator evaluator(1);
+  return search::exhaustive(p.view(), evaluator, {});
+}
+
+search::Outcome pruned(const RandomProblem& p, const search::Options& options = {}) {
+  SimulatedEvaluator evaluator(options.threads);
+  return search::branch_and_bound(p.view(), evaluator, options);
+}
+
+void expect_same(const RandomProblem& p, const search::Outcome& all, const search::Outcome& clever, const std::string& how) {
+  EXPECT_EQ(text_of(all.best), text_of(clever.best)) << how << "\n" << describe(p);
+  EXPECT_TRUE(clever.complete);
+  EXPECT_EQ(all.space_size, clever.space_size) << how << "\n" << describe(p);
+  EXPECT_EQ(removed(clever) + static_cast<double>(clever.simulations), clever.space_size) << how << "\n" << describe(p);
+  EXPECT_EQ(clever.lower_bound_ns, clever.best ? clever.best->iteration_ns : 0);
+}
+
+/// Which pairs of dimensions both vary in some problem.
+class Coverage {
+ public:
+  void add(const RandomProblem& p) {
+    const search::Space space(p.model, p.cluster, p.training, *p.engine, p.space);
+    Values values;
+    space.for_each([&](const Configuration& c) { note_values(c, values); });
+    for (const Pair& pair : dimension_pairs()) {
+      const auto several = [&](Dimension d) { return values[static_cast<std::size_t>(d)].size() > 1; };
+      if (several(pair.first) && several(pair.second)) ++seen_[pair];
+    }
+  }
+  [[nodiscard]] std::string missing() const {
+    std::string out;
+    for (const Pair& pair : dimension_pairs())
+      if (!seen_.contains(pair)) out += " " + std::string(to_string(pair.first)) + "/" + std::string(to_string(pair.second));
+    return out;
+  }
+  [[nodiscard]] int least() const {
+    int n = seen_.empty() ? 0 : seen_.begin()->second;
+    for (const auto& [pair, times] : seen_) n = std::min(n, times);
+    return n;
+  }
+
+ private:
+  std::map<Pair, int> seen_;
+};
+
+TEST(SearchEqualsExhaustive, OnRandomProblemsThatVaryEveryPairOfDimensions) {
+  Coverage coverage;
+  double configurations = 0, simulated = 0;
+  int infeasible = 0, limited = 0;
+  for (int i = 0; i < kProblems && !::testing::Test::HasFailure(); ++i) {
+    const RandomProblem p = random_problem(i);
+    const search::Outcome all = exhaustive(p);
+    ASSERT_EQ(all.space_size, p.size) << describe(p);
+    ASSERT_LE(p.size, 5000);
+    const search::Outcome clever = pruned(p);
+    expect_same(p, all, clever, "all rules");
+    coverage.add(p);
+    configurations += all.space_size, simulated += static_cast<double>(clever.simulations);
+    infeasible += !all.best, limited += all.best && removed(all) > 0;
+  }
+  EXPECT_EQ(coverage.missing(), "");
+  EXPECT_GT(infeasible, kProblems / 50);
+  EXPECT_GT(limited, kProblems / 5);
+  std::printf("%d problems, %.0f configurations, %.0f simulated by the search; %d problems partly and %d wholly out of memory; every pair varied in at least %d\n",
+              kProblems, configurations, simulated, limited, infeasible, coverage.least());
+}
+
+TEST(SearchEqualsExhaustive, WithAnyRuleSwitchedOff) {
+  for (int i = 0; i < kProblems / 2 && !::testing::Test::HasFailure(); ++i) {
+    const RandomProblem p = random_problem(i);
+    const search::Outcome all = exhaustive(p);
+    search::Options none;
+    for (const search::PruningRule& rule : search::pruning_rules()) {
+      search::Options options;
+      ASSERT_TRUE(options.pruning.disable(rule.name));
+      ASSERT_TRUE(none.pruning.disable(rule.name));
+      const search::Outcome without = pruned(p, options);
+      expect_same(p, all, without, "without " + std::string(rule.name));
+      // What does not fit is never a candidate, whoever notices it.
+      if (rule.id != search::Pruning::memory) {
+        EXPECT_EQ(without.pruning.removed(rule.id), 0) << rule.name;
+      }
+    }
+    const search::Outcome plain = pruned(p, none);
+    expect_same(p, all, plain, "without any rule");
+    EXPECT_EQ(plain.simulations, all.simulations);
+  }
+}
+
+}  // namespace
+}  // namespace espalier::property
