@@ -4,6 +4,7 @@
 
   rules           rule tables of docs/search.md                    = rule tables of the sources (and the other way round)
   worked example  docs/cost-model.md, scripts/worked_example.py    = the equations, computed anew; with a binary: what it predicts
+  devices         tables of docs/devices.md                        = data/devices.yaml
   plan output     README.md, what the first command prints (with a binary)
   commands        every `espalier COMMAND` that a page names is a subcommand of the binary, or a later one of docs/non-goals.md
 
@@ -65,6 +66,47 @@ def rule_tables(root):
     }
 
 
+def flow(text):
+    """A flow mapping {a: 1, b: {c: 2}} as text values; inner mappings are parsed too."""
+    pairs = re.findall(r"(\w+): (\{[^{}]*\}|[^,{}]+)", text.strip()[1:-1])
+    return {key: flow(value) if value.startswith("{") else value.strip() for key, value in pairs}
+
+
+def gib(text):
+    number, unit = re.fullmatch(r"(\d+)(MiB|B)", text).groups()
+    return f"{int(number) * (2**20 if unit == 'MiB' else 1) / 2**30:.2f}"
+
+
+def device_tables(root):
+    """Block name -> (table, rows, least rows), as rule_tables."""
+    text = (root / "data/devices.yaml").read_text(encoding="utf-8")
+    fabrics, devices = text.split("\ndevices:\n")
+    sizes, efficiencies, levels = [], [], []
+    for entry in devices.split("  - name: ")[1:]:
+        value = lambda key: re.search(rf"^    {key}: (.*)$", entry, re.M).group(1)
+        name, peak, node = f"`{entry.splitlines()[0]}`", flow(value("peak_tflops")), flow(value("node"))
+        network = node["network"]
+        sizes.append([name, *(peak.get(p, "–") for p in ("fp32", "tf32", "fp16", "bf16", "fp8")), gib(value("memory")), gib(value("context_reserve")),
+                      value("memory_bandwidth"), f"{node['devices']} × `{node['fabric']}`, {network['nics']} × {network['bandwidth']}"])
+        e = flow(value("efficiency"))
+        efficiencies.append([name, *(e.get(k, "–") for k in ("gemm_max", "gemm_half_gflop", "attention_max", "attention_backward", "memory_max",
+                                                            "kernel_launch", "kernel_floor", "overlap_compute_slowdown",
+                                                            "overlap_communication_slowdown"))])
+    for name, body in re.findall(r"^  ([\w-]+):\n((?:    .*\n)+)", fabrics, re.M):
+        for line in re.findall(r"^ +(?:- |domain: )(\{.*\})$", body, re.M):
+            level = flow(line)
+            rate = level.get("bandwidth") or "uplink " + level["uplink"]
+            levels.append([f"`{name}`", level["name"], level["kind"], level.get("span", "node"), rate, level.get("per_peer", "–"),
+                           level["latency"], level["efficiency"]])
+    heads = {
+        "devices": (["device", "fp32", "tf32", "fp16", "bf16", "fp8", "memory GiB", "reserve GiB", "bandwidth", "usual node"], sizes, 20),
+        "efficiencies": (["device", "gemm_max", "half GFLOP", "attention_max", "backward", "memory_max", "launch", "floor", "κ_w", "κ_c"],
+                         efficiencies, 20),
+        "fabrics": (["fabric", "level", "kind", "span", "bandwidth", "per peer", "latency", "efficiency"], levels, 15),
+    }
+    return {name: (table(head, rows), len(rows), least) for name, (head, rows, least) in heads.items()}
+
+
 def block(name):
     return re.compile(rf"(<!-- begin {re.escape(name)} -->\n)(.*?)(<!-- end {re.escape(name)} -->)", re.S)
 
@@ -91,12 +133,12 @@ class Pages:
             if old == new:
                 self.bad.append(f"{page}, {name}: order differs")
 
-    def rules(self):
-        for name, (wanted, rows, least) in rule_tables(self.root).items():
+    def tables(self, page, blocks):
+        for name, (wanted, rows, least) in blocks.items():
             if rows < least:
                 self.bad.append(f"{name}: only {rows} found in the sources; has their form changed?")
             else:
-                self.hold("docs/search.md", name, wanted)
+                self.hold(page, name, wanted)
 
     def example(self, binary):
         example = worked_example.compute(self.root)
@@ -148,7 +190,8 @@ def main():
     arguments = parser.parse_args()
     binary = str(pathlib.Path(arguments.binary).resolve()) if arguments.binary else None
     pages = Pages(arguments.root.resolve(), arguments.write)
-    pages.rules()
+    pages.tables("docs/search.md", rule_tables(pages.root))
+    pages.tables("docs/devices.md", device_tables(pages.root))
     pages.example(binary)
     if binary:
         pages.plan_output(binary)
