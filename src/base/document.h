@@ -24,9 +24,9 @@
 namespace espalier::base {
 
 struct Limits {
-  std::size_t max_bytes = 16u << 20;      ///< text size
-  std::size_t max_depth = 64;             ///< nesting
-  std::size_t max_nodes = 2'000'000;      ///< values in the tree
+  std::size_t max_bytes = 16u << 20;  ///< text size
+  std::size_t max_depth = 64;         ///< nesting
+  std::size_t max_nodes = 2'000'000;  ///< values in the tree
   std::size_t max_scalar_bytes = 1u << 20;
 };
 
@@ -46,9 +46,9 @@ struct Node {
   NodeKind kind = NodeKind::null;
   std::int32_t line = 1, column = 1;
   bool boolean = false;
-  std::int64_t integer = 0;  ///< kind == integer
-  double real = 0;           ///< kind == real or integer
-  std::string text;          ///< kind == string; for numbers: the literal as written
+  std::int64_t integer = 0;                           ///< kind == integer
+  double real = 0;                                    ///< kind == real or integer
+  std::string text;                                   ///< kind == string; for numbers: the literal as written
   std::vector<Node> items;                            ///< sequence
   std::vector<std::pair<std::string, Node>> members;  ///< mapping, in file order
   [[nodiscard]] const Node* find(std::string_view key) const;
@@ -77,9 +77,12 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 1
 /// Collects the first error of a reading; later ones are dropped.
 class ErrorSink {
  public:
-  void add(Error error) { if (!first_) first_ = std::move(error); }
+  void add(Error error) {
+    if (!first_) first_ = std::move(error);
+  }
   [[nodiscard]] bool ok() const { return !first_.has_value(); }
   [[nodiscard]] const Status& first() const { return first_; }
+
  private:
   Status first_;
 };
@@ -90,7 +93,7 @@ class Reader {
   Reader(const Document& document, const Node& mapping, std::string path, ErrorSink& sink);
   static Reader root(const Document& document, ErrorSink& sink) { return {document, document.root, "$", sink}; }
 
-  [[nodiscard]] bool has(std::string_view key) const;  ///< present and not null; marks the key as known
+  [[nodiscard]] bool has(std::string_view key) const;          ///< present and not null; marks the key as known
   [[nodiscard]] const Node* find(std::string_view key) const;  ///< nullptr when absent; marks the key as known
   // required_* record an error when absent; optional_* return `fallback` when absent or null.
   std::int64_t required_int(std::string_view key, std::int64_t low, std::int64_t high);
@@ -119,6 +122,7 @@ class Reader {
   [[nodiscard]] std::vector<std::string> unread() const;
 
   [[nodiscard]] std::string where(const Node& node, std::string_view key) const;  ///< "file:line:column ($.path.key)"
+  /// Records an error at `key`. Empty `found` becomes the value that stands there, empty `hint` a pointer to the file formats.
   void fail(std::string_view key, std::string found, std::string expected, std::string hint = "");
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const Node& node() const { return *node_; }

@@ -121,6 +121,9 @@ void Reader::fail(std::string_view key, std::string found, std::string expected,
   Node place;
   place.line = member != nullptr ? member->line : line_;
   place.column = member != nullptr ? member->column : column_;
+  // No message without what stands there and where to read on.
+  if (found.empty()) found = member != nullptr ? described(*member) : "nothing";
+  if (hint.empty()) hint = "docs/file-formats.md explains " + (key.empty() ? "this part" : quoted(key));
   sink_->add({ErrorKind::bad_input, where(place, key), std::move(found), std::move(expected), std::move(hint)});
 }
 

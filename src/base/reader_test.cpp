@@ -87,6 +87,12 @@ TEST(Reader, MessagesSayWhereWhatAndHow) {
   EXPECT_THAT(message_of("[1]", [](Reader&) {}), HasSubstr("job.yaml:1:1 ($): found a list of 1 value; expected a mapping"));
 }
 
+TEST(Reader, FailFillsInWhatTheCallerLeavesOut) {
+  EXPECT_EQ(message_of("span: \"\"", [](Reader& r) { r.fail("span", "", "a number of devices"); }),
+            "job.yaml:1:7 ($.span): found \"\"; expected a number of devices; hint: docs/file-formats.md explains \"span\"");
+  EXPECT_THAT(message_of("a: 1", [](Reader& r) { r.fail("b", "", "b"); }), HasSubstr("($.b): found nothing; expected b"));
+}
+
 TEST(Reader, ChildrenAndListsCarryTheirPath) {
   Read file("groups:\n  - {nodes: 2}\n  - {nodes: x}\n");
   Reader reader = file.root();
