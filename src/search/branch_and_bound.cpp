@@ -221,7 +221,7 @@ class Search {
       return e;
     }
     const auto bound = [&](const Configuration& c) { return schedule_group_bound_ns(book_, c, w); };
-    if (out_.pruning.enabled(Pruning::schedule_bound) && exceeds(cheapest_bound(b, table, best_case, bound, e))) {
+    if (out_.pruning.enabled(Pruning::schedule_bound) && all_slower(b, table, best_case, bound, e)) {
       e.removed.count(Pruning::schedule_bound, leaves_below(b));
       return e;
     }
@@ -300,21 +300,22 @@ class Search {
     return fits;
   }
 
-  /// Smallest bound over the recomputation choices that may fit: none if it may, else the lesser of selective and the fewest full layers.
+  /// Whether everything below a node is slower than the incumbent: its bound with each recomputation that may be the cheapest, which is
+  /// none where it fits, else selective or the fewest full layers.
   template <class Bound>
-  std::int64_t cheapest_bound(Configuration c, const RecomputeTable& t, const std::vector<char>& fits, const Bound& bound, Expansion& e) const {
-    std::int64_t best = INT64_MAX;
+  bool all_slower(Configuration c, const RecomputeTable& t, const std::vector<char>& fits, const Bound& bound, Expansion& e) const {
+    if (!out_.best) return false;
     bool full_seen = false;
     for (std::size_t i = 0; i < t.choices.size(); ++i) {
       const bool full = t.choices[i].kind == RecomputeKind::full;
       if (!fits[i] || (full && full_seen)) continue;
       c.strategy.recompute = t.choices[i];
-      best = std::min(best, bound(c));
       ++e.bounded;
+      if (!exceeds(bound(c))) return false;
       full_seen = full_seen || full;
       if (t.choices[i].kind == RecomputeKind::none) break;
     }
-    return best;
+    return true;
   }
 
   void expand_shard(const Configuration& s, const RecomputeTable& t, Workspace& w, Expansion& e) const {
@@ -324,8 +325,8 @@ class Search {
     space_.overlap_group(s, [&](const Configuration&) { ++overlaps; });
     e.removed.count(Pruning::memory, overlaps * (static_cast<double>(fits.size()) - feasible));
     if (feasible == 0) return;
-    const auto bound = [&](const Configuration& c) { return shard_group_bound_ns(book_, c, w); };
-    if (out_.pruning.enabled(Pruning::shard_bound) && exceeds(cheapest_bound(s, t, fits, bound, e))) {
+    const auto bound = [&](const Configuration& c) { return shard_group_bound_ns(book_, c, w, out_.best->iteration_ns); };
+    if (out_.pruning.enabled(Pruning::shard_bound) && all_slower(s, t, fits, bound, e)) {
       e.removed.count(Pruning::shard_bound, overlaps * feasible);
       return;
     }

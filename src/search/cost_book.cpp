@@ -78,7 +78,7 @@ std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& 
   return bound_without_data_stream(book, cheapest, w);
 }
 
-std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
+std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w, std::int64_t enough) {
   Configuration cheapest = c;
   Overlap& overlap = cheapest.strategy.overlap;
   overlap.p2p = true;
@@ -90,6 +90,7 @@ std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, 
     for (const bool gather : {true, false}) {
       overlap.grad_reduce = reduce, overlap.param_gather = gather;
       least = std::min(least, bound_without_data_stream(book, cheapest, w));
+      if (least <= enough) return least;
     }
   }
   return least;
