@@ -154,7 +154,7 @@ def block(e):
 
 def embedding(e):
     s, size = Sums(), A * TOKENS * HIDDEN
-    s.add("embed.token", e.moved(2 * size), e.moved(size * (1 + GRADIENT)), 2, 2, f"{TOKENS:,} × {HIDDEN:,}")
+    s.add("embed.token", e.moved(2 * size), e.moved(size + 2 * GRADIENT * TOKENS * HIDDEN), 2, 2, f"{TOKENS:,} × {HIDDEN:,}")
     s.exposed_forward = s.exposed_backward = e.gather(size)
     return s
 

@@ -27,6 +27,7 @@ void read_efficiencies(base::Reader& reader, DeviceEfficiency& e) {
   base::Reader r = reader.child("efficiency", false);
   e.gemm_max = r.optional_real("gemm_max", 1e-3, 1.0, e.gemm_max);
   e.gemm_half_gflop = r.optional_real("gemm_half_gflop", 0.0, 1e6, e.gemm_half_gflop);
+  e.sustained = r.optional_real("sustained", 0.1, 1.0, e.sustained);
   e.attention_max = r.optional_real("attention_max", 1e-3, 1.0, e.attention_max);
   e.attention_backward = r.optional_real("attention_backward", 1e-3, 2.0, e.attention_backward);
   e.memory_max = r.optional_real("memory_max", 1e-3, 1.0, e.memory_max);

@@ -26,7 +26,8 @@ Span read_span(base::Reader& reader) {
   if (node->kind == base::NodeKind::string && node->text == "node") return {};
   if (node->kind == base::NodeKind::string && node->text == "cluster") return {Span::Kind::cluster, 0};
   if (node->kind != base::NodeKind::integer) {
-    reader.fail("span", node->text, "a number of devices, 'node' or 'cluster'");
+    const std::string found = node->text.empty() ? std::string(to_string(node->kind)) : "\"" + node->text + "\"";
+    reader.fail("span", found, "a number of devices, 'node' or 'cluster'");
     return {};
   }
   return {Span::Kind::devices, std::max<std::int64_t>(1, reader.optional_int("span", 1, 100'000'000, 1))};

@@ -48,7 +48,8 @@ struct SavedBytes {
 
 SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy);
 
-/// Largest working set of one operator beyond saved tensors: its output in the forward, twice its input and output in the backward.
+/// Largest working set of one operator beyond saved tensors: its output in the forward, the gradients of its
+/// input and output in the backward.
 struct TransientBytes {
   std::int64_t forward = 0, backward = 0;
 };

@@ -213,7 +213,9 @@ void add_embedding(Sums& sum, const Scene& x, const Operator& op) {
   const auto& d = x.c.rates;
   const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
   sum.compute(memory_bound_s(d, 2 * bytes), 0, 1, 0);
-  sum.weight_gradient += memory_bound_s(d, bytes * (1 + x.c.engine->states.gradient)), sum.kernels_weight += 1;
+  // reads the output gradient, adds it to the accumulated rows
+  const double gradient = x.split_tokens * static_cast<double>(op.out) * 2.0 * x.c.engine->states.gradient;
+  sum.weight_gradient += memory_bound_s(d, bytes + gradient), sum.kernels_weight += 1;
   if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
   if (x.megatron_sp) {
     sum.communicate(reduce_scatter_s(x.c.levels, x.tp, bytes), all_gather_s(x.c.levels, x.tp, bytes), 1, 1);

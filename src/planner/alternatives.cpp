@@ -43,7 +43,8 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
   if (!p.fits) {
     a.lost_to = "needs " + text::gib(p.peak_memory_bytes) + " of " + text::gib(p.memory_limit_bytes);
   } else {
-    a.lost_to = p.iteration_ns == answer.prediction.iteration_ns ? "equal" : largest_loss(p, answer.prediction);
+    const std::int64_t later = p.iteration_ns - answer.prediction.iteration_ns;
+    a.lost_to = later == 0 ? "equal" : later > 0 ? largest_loss(p, answer.prediction) : "faster by " + signed_seconds(-later);
   }
   a.plan = std::move(plan);
   return a;
