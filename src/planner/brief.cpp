@@ -43,6 +43,15 @@ std::string certificate(const SearchSummary& s) {
   return cat("not proven (", s.reason, "): at most ", percent(s.gap), " from the best of ", space, work);
 }
 
+/// "1: 58.4M · 2: 659M …": how many configurations each pipeline degree has.
+std::string by_stages(const SearchSummary& s) {
+  const auto found = s.by_dimension.find("pp");
+  if (found == s.by_dimension.end()) return "";
+  std::string out;
+  for (const auto& [pp, n] : found->second) out += cat(out.empty() ? "" : " · ", std::to_string(pp), ": ", short_count(n));
+  return out;
+}
+
 std::string confidence_text(const Confidence& c) {
   if (c.high_s <= 0) return c.basis;
   return seconds(static_cast<std::int64_t>(c.low_s * 1e9)) + " – " + seconds(static_cast<std::int64_t>(c.high_s * 1e9)) + " with " +
@@ -61,6 +70,8 @@ std::string headline(const PlannerResult& r) {
   out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" +
                             (p.fits ? "" : "   DOES NOT FIT"));
   out += line("certificate", wrap(certificate(r.search), 100, std::string(16, ' ')));
+  if (const std::string stages = by_stages(r.search); !stages.empty())
+    out += line("space by pp", wrap(stages, 100, std::string(16, ' ')));
   out += line("confidence", confidence_text(p.confidence));
   if (p.days > 0) out += line("whole run", fixed(p.days, 1) + " days, " + count(p.device_hours) + " GPU-hours");
   return out;
