@@ -8,7 +8,7 @@
 namespace espalier::property {
 namespace {
 
-const int kProblems = long_run() ? 500 : 120;
+const int kProblems = long_run() ? 2000 : 120;
 
 std::string name(const Configuration& c) { return canonical_text(c.strategy, c.schedule); }
 

@@ -10,7 +10,7 @@
 
 namespace espalier::property {
 
-/// ESPALIER_LONG_TESTS=1 asks for the full number of random cases instead of a sample that fits into the default tests.
+/// ESPALIER_LONG_TESTS=1 asks for many more random cases than the default tests have time for.
 inline bool long_run() {
   const char* asked = std::getenv("ESPALIER_LONG_TESTS");
   return asked != nullptr && *asked != '\0' && *asked != '0';
