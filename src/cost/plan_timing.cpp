@@ -92,7 +92,8 @@ void hide_into(PhaseTime& phase, double communication, double compute, Slowdown 
   phase.hidden_ns += ns(std::max(0.0, communication - extra));
 }
 
-ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l) {
+ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
+                   ChunkEdges edges) {
   ZeroTime z;
   if (s.zero < 2) return z;
   const double dense = static_cast<double>(l.dense_parameters), expert = static_cast<double>(l.expert_parameters);
@@ -113,6 +114,12 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   if (s.overlap.grad_reduce) beside += reduce;
   else z.backward.exposed_ns += ns(reduce);
   hide_into(z.backward, beside, backward, c.slowdown);
+  if (edges == ChunkEdges::free) {
+    // A bound: what is rounded in one piece here may be rounded down in two pieces there.
+    z.forward.exposed_ns = std::max<std::int64_t>(0, z.forward.exposed_ns - 2);
+    z.backward.exposed_ns = std::max<std::int64_t>(0, z.backward.exposed_ns - 2);
+    return z;
+  }
   z.gather_ns = s.overlap.param_gather ? ns(gather) : 0;
   z.reduce_ns = s.overlap.grad_reduce ? ns(reduce) : 0;
   return z;
@@ -290,10 +297,10 @@ PhaseTime part_of(const PhaseTime& whole, int piece, int pieces) {
 }
 
 void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
-                 const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out) {
+                 const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out, ChunkEdges edges) {
   Assembly x{c, s, split, layers, states_of(*c.engine, c.training), data_groups(c, s, schedule.stages), {},
              static_cast<std::int32_t>(layers.size())};
-  for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k]);
+  for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   const std::int32_t p = schedule.stages, chunks = split.chunks();
   out.chunks.resize(static_cast<std::size_t>(chunks));
   out.stages.assign(static_cast<std::size_t>(p), StageTiming{});

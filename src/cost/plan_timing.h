@@ -58,9 +58,14 @@ SplitTable split_for(const Model& model, const Training& training, const EngineM
 /// Lowering facts of a configuration without building a Plan; equals lowering_of(make_uniform_plan(…)).
 void lowering_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split, Lowering& out);
 
+/// The edges of a chunk's ZeRO communication: its first gather and its last reduction. A bound over all overlap choices leaves them
+/// out: with both overlaps on and free edges no layer takes longer than with any of them off, since pair(c, w) − w ≤ c and grows by
+/// at most the growth of c.
+enum class ChunkEdges : std::uint8_t { exposed, free };
+
 /// Fills `out` (reusing its memory). `layers` = layer_costs of the same strategy and micro-batch.
 void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
-                 const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out);
+                 const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out, ChunkEdges edges = ChunkEdges::exposed);
 
 /// Static bytes of every stage under another ZeRO stage and shard group than `timing` was made for: s.zero and s.shard decide.
 void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const PlanTiming& timing,

@@ -325,7 +325,7 @@ class Search {
     space_.overlap_group(s, [&](const Configuration&) { ++overlaps; });
     e.removed.count(Pruning::memory, overlaps * (static_cast<double>(fits.size()) - feasible));
     if (feasible == 0) return;
-    const auto bound = [&](const Configuration& c) { return shard_group_bound_ns(book_, c, w, out_.best->iteration_ns); };
+    const auto bound = [&](const Configuration& c) { return shard_group_bound_ns(book_, c, w); };
     if (out_.pruning.enabled(Pruning::shard_bound) && all_slower(s, t, fits, bound, e)) {
       e.removed.count(Pruning::shard_bound, overlaps * feasible);
       return;

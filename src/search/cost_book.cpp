@@ -63,7 +63,7 @@ std::int64_t bound_without_data_stream(const CostBook& book, const Configuration
   const cost::SplitTable& split = book.split(c.schedule);
   cost::lowering_for(*book.context().model, c.strategy, c.schedule, split, w.lowering);
   w.lowering.reduce_gradients = w.lowering.overlap_reduce = w.lowering.gather_parameters = w.lowering.overlap_gather = false;
-  cost::plan_timing(book.context(), c.strategy, c.schedule, split, w.layers, w.lowering, w.timing);
+  cost::plan_timing(book.context(), c.strategy, c.schedule, split, w.layers, w.lowering, w.timing, cost::ChunkEdges::free);
   return cost::iteration_lower_bound_ns(w.timing, w.lowering);
 }
 
@@ -78,22 +78,10 @@ std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& 
   return bound_without_data_stream(book, cheapest, w);
 }
 
-std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w, std::int64_t enough) {
+std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
   Configuration cheapest = c;
-  Overlap& overlap = cheapest.strategy.overlap;
-  overlap.p2p = true;
-  if (c.strategy.zero < 2) return bound_without_data_stream(book, cheapest, w);
-  // Communication inside chunks: a chunk of few layers may lose more by overlapping (slow-down, the first gather in the open) than it
-  // hides, so no one choice is the cheapest.
-  std::int64_t least = INT64_MAX;
-  for (const bool reduce : {true, false}) {
-    for (const bool gather : {true, false}) {
-      overlap.grad_reduce = reduce, overlap.param_gather = gather;
-      least = std::min(least, bound_without_data_stream(book, cheapest, w));
-      if (least <= enough) return least;
-    }
-  }
-  return least;
+  cheapest.strategy.overlap.p2p = cheapest.strategy.overlap.grad_reduce = cheapest.strategy.overlap.param_gather = true;
+  return bound_without_data_stream(book, cheapest, w);
 }
 
 std::int64_t peak_bound_bytes(const Workspace& w) {

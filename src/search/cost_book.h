@@ -47,9 +47,8 @@ std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, 
 std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& c, const Workspace& w);
 /// Bound of everything below a schedule choice. Overwrites w.timing and w.lowering.
 std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
-/// Bound of everything below a choice of ZeRO stage and shard group, for the recomputation in `c`. Stops early at a value that is
-/// at most `enough`: then some choice of overlap is not beaten, which is all a search asks.
-std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w, std::int64_t enough = INT64_MIN);
+/// Bound of everything below a choice of ZeRO stage and shard group, for the recomputation in `c`: both overlaps on, chunk edges free.
+std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
 /// Peak bound over all stages of w.timing.
 std::int64_t peak_bound_bytes(const Workspace& w);
 
