@@ -13,7 +13,7 @@ COMMAND = ["estimate", "examples/llama3-8b-on-8xh100.yaml", "--tp", "8", "--sp",
 HIDDEN, HEADS, KV_HEADS, HEAD, FFN, VOCABULARY, BLOCKS = 4096, 32, 8, 128, 14336, 128256, 32
 TOKENS, SAMPLES, TP, A = 8192, 64, 8, 2
 # engine generic: bytes per element of parameter, gradient, master weight, Adam moments; allocator reserve; launches of a pass
-PARAMETER, GRADIENT, MASTER, MOMENTS, RESERVE, PASS_LAUNCHES = 2, 4, 4, 8, 0.03, 4
+PARAMETER, GRADIENT, MASTER, MOMENTS, RESERVE, PASS_LAUNCHES = 2, 4, 4, 8, 0.06, 4
 
 UNIT = {"us": 1e-6, "ms": 1e-3, "GB/s": 1e9}
 

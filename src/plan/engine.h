@@ -48,7 +48,7 @@ struct EngineModel {
   ActivationPolicy activations = ActivationPolicy::fused_attention;
   StatePolicy states;
   SplitPolicy split = SplitPolicy::balanced;
-  double allocator_reserve = 0.03;     ///< fraction of the tensor peak lost to fragmentation and rounding
+  double allocator_reserve = 0.06;     ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;///< vocabulary padded to a multiple of this × tp (Megatron: 128)
   double launch_scale = 1.0;           ///< kernels launched relative to the model's count (torch.compile < 1, eager > 1)
   // restrictions
