@@ -178,8 +178,10 @@ class Search {
     space_.shard_group(b, [&](const Configuration& s) {
       if (s.strategy.zero == 2 || (s.strategy.zero == 0 && s.strategy.data_ranks() > 1)) return;
       if (s.strategy.zero > 0 && s.strategy.shard != s.strategy.data_ranks()) return;
-      Configuration c = s;
-      space_.overlap_group(s, [&](const Configuration& o) { c = o; });  // the last one has every flag it may have
+      std::optional<Configuration> last;
+      space_.overlap_group(s, [&](const Configuration& o) { last = o; });  // it has every flag it may have
+      if (!last) return;
+      const Configuration& c = *last;
       cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
       const RecomputeTable table = recompute_table(c, w);
       const std::vector<char> fits = fitting(table, static_bytes_of(c.strategy, w));
