@@ -380,7 +380,7 @@ Result<Cluster> load_cluster(std::string_view text, const std::string& where) {
   if (root.kind != base::NodeKind::mapping)
     return Error{ErrorKind::bad_input, where + ":" + std::to_string(root.line) + ":" + std::to_string(root.column),
                  std::string(base::to_string(root.kind)), "a mapping with nodes, devices_per_node and device, or with groups",
-                 ""};
+                 "examples/clusters holds some"};
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(document.value(), sink);
   Cluster result = read_cluster(reader);

@@ -163,7 +163,8 @@ Result<Model> load_model(std::string_view config_json, const std::string& where)
   const Result<base::Document> document = base::read_json(config_json, where);
   if (!document.ok()) return document.error();
   if (document->root.kind != base::NodeKind::mapping) {
-    return Error{ErrorKind::bad_input, where, std::string(base::to_string(document->root.kind)), "a JSON object",
+    const std::string place = where + ":" + std::to_string(document->root.line) + ":" + std::to_string(document->root.column);
+    return Error{ErrorKind::bad_input, place, std::string(base::to_string(document->root.kind)), "a JSON object",
                  "give a Hugging Face config.json"};
   }
   base::ErrorSink sink;

@@ -93,11 +93,13 @@ Result<Input> open_input(base::Reader& job, const std::string& key, const std::s
   const Node* node = job.find(key);
   const std::string& file = job.document().where;
   if (!node || node->kind == NodeKind::null) {
-    return Error{ErrorKind::bad_input, file + " ($." + key + ")", "no \"" + key + "\"", "a path or a mapping", ""};
+    return Error{ErrorKind::bad_input, job.where(job.node(), key), "no \"" + key + "\"", "a path or a mapping",
+                 "docs/file-formats.md shows a job file"};
   }
   if (node->kind == NodeKind::mapping) return Input{base::Document{file, *node}, {}, {}};
   if (node->kind != NodeKind::string) {
-    return Error{ErrorKind::bad_input, job.where(*node, key), std::string(to_string(node->kind)), "a path or a mapping", ""};
+    return Error{ErrorKind::bad_input, job.where(*node, key), std::string(to_string(node->kind)), "a path or a mapping",
+                 "docs/file-formats.md shows a job file"};
   }
   auto path = find_file(node->text, base_directory, job.where(*node, key));
   if (!path) return path.error();

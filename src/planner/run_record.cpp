@@ -198,7 +198,7 @@ Error placed(std::string_view line, std::int64_t number, const std::string& wher
   limits.max_bytes += padded.size();
   const auto again = base::read_json(padded, where, limits);
   if (!again) return again.error();
-  return Error{ErrorKind::bad_input, where + ":" + std::to_string(number), "a line that cannot be read", "a JSON object", ""};
+  return Error{ErrorKind::bad_input, where + ":" + std::to_string(number) + ":1", "a line that cannot be read", "a JSON object", "one record a line"};
 }
 
 }  // namespace
@@ -210,12 +210,12 @@ Result<std::vector<RunRecord>> read_run_records(std::string_view jsonl, const st
     const std::string_view line = jsonl.substr(0, end);
     jsonl.remove_prefix(end == std::string_view::npos ? jsonl.size() : end + 1);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string place = where + ":" + std::to_string(number);
+    const std::string place = where + ":" + std::to_string(number) + ":1";
     if (records.size() == kMaxRecords) {
       return Error{ErrorKind::bad_input, place, "more than " + std::to_string(kMaxRecords) + " records", "fewer", "split the file"};
     }
     if (line.size() > kLineLimits.max_bytes) {
-      return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "one record a line, at most 4 MiB", ""};
+      return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "at most 4 MiB a line", "one record a line"};
     }
     const auto document = base::read_json(line, where, kLineLimits);
     if (!document) return placed(line, number, where);
@@ -232,7 +232,10 @@ Result<std::vector<RunRecord>> read_run_records(std::string_view jsonl, const st
 Result<std::vector<RunRecord>> read_run_records_file(const std::string& path) {
   auto text = base::read_file(path, kMaxFileBytes);
   if (!text) return text.error();
-  return read_run_records(*text, path);
+  auto records = read_run_records(*text, path);
+  if (records && records->empty())
+    return Error{ErrorKind::bad_input, path + ":1:1", "no records", "one JSON object a line", "docs/file-formats.md, \"Measured runs\""};
+  return records;
 }
 
 }  // namespace espalier
