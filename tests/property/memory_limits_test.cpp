@@ -47,19 +47,58 @@ TEST(MemoryLimits, AtTheEdgeOfEveryConfiguration) {
   for (int i = 0; i < kProblems && !HasFailure(); ++i) try_limits(random_problem(1000 + i), static_cast<std::uint64_t>(i));
 }
 
+/// Every limit at which the set of fitting configurations changes.
+void try_every_limit(const RandomProblem& p, const std::vector<search::Candidate>& candidates) {
+  std::set<std::int64_t> needs;
+  for (const search::Candidate& c : candidates) needs.insert(c.peak_bytes);
+  for (const std::int64_t need : needs) {
+    expect_right_under(p, candidates, need);
+    expect_right_under(p, candidates, need - 1);
+  }
+}
+
+/// One block kind, `heads` heads, little else to choose than recomputation.
+RandomProblem recomputation_problem(Random& random, std::int64_t heads, std::int64_t devices, const char* engine) {
+  DecoderShape shape;
+  shape.layers = 6, shape.heads = shape.kv_heads = heads, shape.hidden = 16 * heads, shape.ffn = 2 * shape.hidden;
+  shape.vocabulary = 64, shape.max_positions = 512;
+  RandomProblem p;
+  p.model = *make_decoder(shape, "toy");
+  p.cluster = toy_cluster(random, devices);
+  p.training.sequence.main = 32, p.training.global_batch = 8;
+  p.engine = find_engine(engine);
+  return p;
+}
+
+// Selective recomputation works on every layer, full recomputation on as many as it must: where the scores of unfused attention fill the
+// memory, a little full recomputation may be faster than selective recomputation everywhere.
+TEST(MemoryLimits, WhereSelectiveAndFullRecomputationCompete) {
+  Random random(11);
+  int full = 0, selective = 0;
+  for (int i = 0; i < (long_run() ? 2000 : 100) && !HasFailure(); ++i) {
+    RandomProblem p = recomputation_problem(random, 4, random.of<std::int64_t>({2, 4}), "megatron-deepspeed");
+    p.training.sequence.main = 512;
+    p.space.limits["zero"] = 1, p.space.allow["overlap_p2p"] = {0}, p.space.limits["vpp"] = 1, p.space.limits["cp"] = 1;
+    p.space.forbid["schedule"] = {0};
+    const std::vector<search::Candidate> candidates = all_candidates(p);
+    for (int k = 0; k < 20; ++k) expect_right_under(p, candidates, random.of(candidates).peak_bytes);
+    for (const search::Candidate& c : candidates) {
+      if (first_that_fits(candidates, c.peak_bytes) != text_of(c)) continue;
+      full += c.configuration.strategy.recompute.kind == RecomputeKind::full;
+      selective += c.configuration.strategy.recompute.kind == RecomputeKind::selective;
+    }
+  }
+  EXPECT_GT(full, 20);
+  EXPECT_GT(selective, 20);
+}
+
 // Under megatron-2022-unfused full recomputation keeps the layer's input whole, 2sbh, while 34sbh and the scores are divided by tp: with
 // tp 32, more recomputation needs more memory. The search must not take "more layers, less memory" for granted.
 TEST(MemoryLimits, WhereRecomputationNeedsMoreMemory) {
-  DecoderShape shape;
-  shape.layers = 6, shape.hidden = 512, shape.heads = shape.kv_heads = 32, shape.ffn = 1024, shape.vocabulary = 64, shape.max_positions = 64;
-  RandomProblem p;
   Random random(5);
-  p.model = *make_decoder(shape, "toy");
-  p.cluster = toy_cluster(random, 64);
-  p.training.sequence.main = 32, p.training.global_batch = 8;
-  p.engine = find_engine("megatron-lm-2021");
+  RandomProblem p = recomputation_problem(random, 32, 64, "megatron-lm-2021");
   p.space.allow["tp"] = {32}, p.space.allow["sp"] = {1};
-  const std::vector<search::Candidate> candidates = all_candidates(p);
+  std::vector<search::Candidate> candidates = all_candidates(p);
   bool more_needs_more = false;
   for (const search::Candidate& a : candidates) {
     for (const search::Candidate& b : candidates) {
@@ -69,12 +108,9 @@ TEST(MemoryLimits, WhereRecomputationNeedsMoreMemory) {
     }
   }
   EXPECT_TRUE(more_needs_more);
-  std::set<std::int64_t> needs;
-  for (const search::Candidate& c : candidates) needs.insert(c.peak_bytes);
-  for (const std::int64_t need : needs) {
-    expect_right_under(p, candidates, need);
-    expect_right_under(p, candidates, need - 1);
-  }
+  try_every_limit(p, candidates);
+  p.space.allow["recompute"] = {2}, p.space.allow["pp"] = {1};
+  try_every_limit(p, all_candidates(p));
 }
 
 }  // namespace
