@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time of one layer, worked out by hand on a device with round numbers (test_problem.h): 1000 FLOP or 1000 bytes of memory a
+// nanosecond, a byte a nanosecond on a link.
+#include "cost/layer_cost.h"
+
+#include <gtest/gtest.h>
+
+#include "cost/test_problem.h"
+
+namespace espalier::cost {
+namespace {
+
+using namespace cost_test;
+
+constexpr std::int64_t kGemm = 32768;      // ns: 2 · 1000 tokens · 64 · 256 FLOP
+constexpr std::int64_t kBoundary = 64000;  // ns: half of 1000 tokens · 64 features · 2 bytes, on a link: gather or scatter of two ranks
+
+Strategy tp(std::int32_t degree, SequenceParallel sp = SequenceParallel::none) {
+  Strategy s;
+  s.tp = degree, s.sp = sp;
+  return s;
+}
+
+// Two GEMMs of 32,768 ns forward; backward each has an input and a weight gradient.
+TEST(LayerCost, SmallestExample) {
+  const LayerCost c = cost_of(mlp(), {}, round_cluster(1));
+  EXPECT_EQ(c.forward, (PhaseTime{2 * kGemm, 0, 0, 0}));
+  EXPECT_EQ(c.backward, (PhaseTime{4 * kGemm, 0, 0, 0}));
+  EXPECT_EQ(c.backward_input, (PhaseTime{2 * kGemm, 0, 0, 0}));
+  EXPECT_EQ(c.backward_weight, (PhaseTime{2 * kGemm, 0, 0, 0}));
+  EXPECT_EQ(c.dense_parameters, 2 * 64 * 256);
+  EXPECT_EQ(c.boundary_bytes, 1000 * 64 * 2);
+}
+
+TEST(LayerCost, TwiceTheSamplesTwiceTheTime) {
+  EXPECT_EQ(cost_of(mlp(), {}, round_cluster(1), "generic", 2).forward.compute_ns, 4 * kGemm);
+}
+
+// TP 2: half the width. All-reduce of the row linear's output, 2 · 64,000 ns, in the open; that of the input gradient beside the
+// column linear's weight gradient, 16,384 ns of it hidden.
+TEST(LayerCost, TensorParallel) {
+  const LayerCost c = cost_of(mlp(), tp(2), round_cluster(2));
+  EXPECT_EQ(c.forward, (PhaseTime{kGemm, 2 * kBoundary, 0, 0}));
+  EXPECT_EQ(c.backward, (PhaseTime{2 * kGemm, 2 * kBoundary - kGemm / 2, 0, kGemm / 2}));
+  EXPECT_EQ(c.dense_parameters, 64 * 256);
+  EXPECT_EQ(c.boundary_bytes, 1000 * 64 * 2);  // every rank has the whole output
+}
+
+// Sequence parallelism: gather before, scatter after, as many bytes as the all-reduce. Backward: gather of dY in the open, second gather
+// of X beside the input gradient of the column linear, scatter beside its weight gradient: 64,000 ns − 16,384 ns each.
+TEST(LayerCost, SequenceParallel) {
+  const LayerCost c = cost_of(mlp(), tp(2, SequenceParallel::megatron), round_cluster(2));
+  EXPECT_EQ(c.forward, (PhaseTime{kGemm, 2 * kBoundary, 0, 0}));
+  EXPECT_EQ(c.backward, (PhaseTime{2 * kGemm, 3 * kBoundary - kGemm, 0, kGemm}));
+  EXPECT_EQ(c.boundary_bytes, 1000 * 64);  // half of the sequence a rank
+}
+
+// The same with gather and scatter beside the GEMMs they feed and drain: each hides 16,384 ns more.
+TEST(LayerCost, OverlappedTensorParallel) {
+  Strategy s = tp(2, SequenceParallel::megatron);
+  s.overlap.tp = true;
+  const LayerCost c = cost_of(mlp(), s, round_cluster(2));
+  EXPECT_EQ(c.forward, (PhaseTime{kGemm, 2 * kBoundary - kGemm, 0, kGemm}));
+  EXPECT_EQ(c.backward, (PhaseTime{2 * kGemm, 3 * kBoundary - 3 * kGemm / 2, 0, 3 * kGemm / 2}));
+}
+
+// κ = 2 on both sides: 1/2 + 1/2 = 1, so overlapping gains nothing. The hidden 16,384 ns are paid again as slow-down.
+TEST(LayerCost, SlowdownIsExposedCommunication) {
+  Cluster slow = round_cluster(2);
+  auto& e = slow.groups[0].device.efficiency;
+  e.overlap_compute_slowdown = e.overlap_communication_slowdown = 2.0;
+  EXPECT_EQ(cost_of(mlp(), tp(2), slow).backward.exposed_ns, 2 * kBoundary);
+}
+
+// Ulysses: weights whole, tokens halved, no communication outside attention.
+TEST(LayerCost, UlyssesSplitsTokensNotWeights) {
+  const LayerCost c = cost_of(mlp(), tp(2, SequenceParallel::ulysses), round_cluster(2));
+  EXPECT_EQ(c.forward, (PhaseTime{kGemm, 0, 0, 0}));
+  EXPECT_EQ(c.dense_parameters, 2 * 64 * 256);
+  EXPECT_EQ(c.boundary_bytes, 1000 * 64);
+}
+
+// Attention of 4 heads of 16 over 1000 keys: 2 · 4 · (16 + 16) · 1000 · 1000 FLOP = 256 µs; causal half of it; backward 2.5 ×.
+TEST(LayerCost, Attention) {
+  const LayerCost full = cost_of(block({attention(4, 16, false)}, 64), {}, round_cluster(1));
+  EXPECT_EQ(full.forward.compute_ns, 256000);
+  EXPECT_EQ(full.backward.compute_ns, 640000);
+  const LayerCost half = cost_of(block({attention(4, 16, true)}, 64), {}, round_cluster(1));
+  EXPECT_EQ(half.forward.compute_ns, 128000);
+}
+
+// Ulysses over 2 ranks: half the heads a rank, four all-to-alls. A rank holds q, k, v, out of half the sequence's worth: 1000 tokens ·
+// 2 heads · 32 features of q and out and as much of k and v = 128,000 elements, 256,000 bytes; half of them leave.
+TEST(LayerCost, UlyssesExchangesAroundAttention) {
+  const LayerCost c = cost_of(block({attention(4, 16, false)}, 64), tp(2, SequenceParallel::ulysses), round_cluster(2));
+  EXPECT_EQ(c.forward.compute_ns, 128000);
+  EXPECT_EQ(c.forward.exposed_ns, 128000);
+}
+
+// Context parallelism 2: half the queries against all keys, 128 µs, in two kernels and one merge of the fp32 partial results (12 bytes ·
+// 500 tokens · 64 features = 384 ns). One ring step passes K and V of 500 tokens, 2 · 500 · 4 · 32 = 128,000 bytes, beside half of it.
+TEST(LayerCost, RingAttention) {
+  Strategy s;
+  s.cp = 2;
+  const LayerCost c = cost_of(block({attention(4, 16, false)}, 64), s, round_cluster(2));
+  EXPECT_EQ(c.forward.compute_ns, 128000 + 384);
+  EXPECT_EQ(c.forward.hidden_ns, (128000 + 384) / 2);
+  EXPECT_EQ(c.forward.exposed_ns, 128000 - (128000 + 384) / 2);
+}
+
+// The CPU launches kernels one after the other: 2 GEMMs of 32.8 µs wait for 2 launches of 50 µs, which takes 34,464 ns longer.
+TEST(LayerCost, SlowLaunchesLeaveTheDeviceIdle) {
+  Cluster c = round_cluster(1);
+  c.groups[0].device.efficiency.kernel_launch = microseconds(50);
+  const LayerCost cost = cost_of(mlp(), {}, c);
+  EXPECT_EQ(cost.forward.duration_ns(), 100000);
+  EXPECT_EQ(cost.forward.other_ns, 100000 - 2 * kGemm);
+}
+
+// Element-wise work on 1000 tokens of 64 features in bf16, bytes read and written: norm 4 a feature forward and 6 backward, residual 6 and 2.
+TEST(LayerCost, ElementwiseIsMemory) {
+  Operator norm, residual;
+  norm.kind = OperatorKind::norm, norm.name = "norm", norm.in = 64;
+  residual.kind = OperatorKind::residual, residual.name = "add", residual.in = 64;
+  const LayerCost c = cost_of(block({norm, residual}, 64), {}, round_cluster(1));
+  EXPECT_EQ(c.forward.compute_ns, 256 + 384);
+  EXPECT_EQ(c.backward.compute_ns, 384 + 128);
+  // sequence parallelism splits both
+  EXPECT_EQ(cost_of(block({norm, residual}, 64), tp(2, SequenceParallel::megatron), round_cluster(2)).forward.compute_ns, 128 + 192);
+  EXPECT_EQ(cost_of(block({norm, residual}, 64), tp(2), round_cluster(2)).forward.compute_ns, 256 + 384);
+}
+
+/// Dispatch, two expert linears, combine: 4 experts, each token to one.
+LayerKind experts() {
+  Operator dispatch, combine, up = linear("moe.up", 64, 256, TpSplit::column), down = linear("moe.down", 256, 64, TpSplit::row);
+  dispatch.kind = OperatorKind::dispatch, dispatch.name = "moe.dispatch", dispatch.in = 64;
+  combine.kind = OperatorKind::combine, combine.name = "moe.combine", combine.in = 64;
+  up.kind = down.kind = OperatorKind::expert_linear;
+  up.parameters = down.parameters = 4 * 64 * 256;
+  std::vector<Operator> all = {dispatch, up, down, combine};
+  for (Operator& op : all) op.experts = 4, op.top_k = 1;
+  return block(all, 64);
+}
+
+// One device: the same FLOPs as the dense layer, weights of four experts, and two permutations of 1000 tokens (256 ns each).
+TEST(LayerCost, ExpertsOnOneDevice) {
+  const LayerCost c = cost_of(experts(), {}, round_cluster(1));
+  EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 2 * 256);
+  EXPECT_EQ(c.forward.exposed_ns, 0);
+  EXPECT_EQ(c.expert_parameters, 8 * 64 * 256);
+  EXPECT_EQ(c.dense_parameters, 0);
+}
+
+// EP 2 over dp 2: two experts a rank, all-to-all of 128,000 bytes before and after, half of which leaves; the fullest rank gets 1.5 ×.
+TEST(LayerCost, ExpertParallel) {
+  Strategy s;
+  s.dp = s.ep = 2;
+  const LayerCost c = cost_of(experts(), s, round_cluster(2));
+  EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 2 * 256);
+  EXPECT_EQ(c.forward.exposed_ns, 2 * kBoundary);
+  EXPECT_EQ(c.expert_parameters, 4 * 64 * 256);
+}
+
+}  // namespace
+}  // namespace espalier::cost
