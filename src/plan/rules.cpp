@@ -338,7 +338,7 @@ constexpr std::array kRules = {
          D::vpp, virtual_stages, virtual_stages_text},
     Rule{"interleaved-batch", "interleaved: pp divides the number of micro-batches",
          dimension_set(D::pp, D::schedule, D::micro_batch, D::dp), D::micro_batch, interleaved_batch, interleaved_batch_text},
-    Rule{"schedule-size", "pp · vpp · micro-batches is at most 2^24, so that the program can be written down",
+    Rule{"schedule-size", "pp · vpp · micro-batches is at most 2^21, so that the program can be written down",
          dimension_set(D::pp, D::vpp, D::micro_batch, D::dp), D::micro_batch, schedule_size, schedule_size_text},
     Rule{"zero-range", "zero is 0, 1, 2 or 3", dimension_set(D::zero), D::zero, zero_range, zero_range_text},
     Rule{"zero-shard", "shard is 1 exactly when zero is 0", dimension_set(D::zero, D::shard), D::shard, zero_shard,

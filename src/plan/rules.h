@@ -31,7 +31,7 @@ struct SequenceFacts {
 };
 
 /// Schedules larger than this many chunk passes (pp · vpp · m) are refused: they could be neither lowered nor simulated.
-inline constexpr std::int64_t kMaxChunkPasses = std::int64_t{1} << 24;
+inline constexpr std::int64_t kMaxChunkPasses = std::int64_t{1} << 21;
 /// Largest degree, so that products of three fit into 64 bits.
 inline constexpr std::int32_t kMaxDegree = 1 << 20;
 

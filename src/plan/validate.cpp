@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Structure of a plan by itself, without model or cluster: bounds that keep hostile files cheap, then consistency.
-//   schedule   kind and virtual stages agree; m · micro_batch · dp = global batch; at most 2^24 chunk passes
+//   schedule   kind and virtual stages agree; m · micro_batch · dp = global batch; at most 2^21 chunk passes
 //   strategy   degrees positive; ZeRO stage 0 … 3; shard 1 exactly without ZeRO and a divisor of the data ranks
 //   devices    tp · cp · dp of them a stage, each device in one place
 //   layers     chunks in pipeline order cover 0 … L−1 without gap or overlap
