@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The four parts of the bound and the least activations, by hand. That none ever exceeds the simulation is tested where the simulator is:
+// tests/property.
+#include "cost/bound.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/program.h"
+
+namespace espalier::cost {
+namespace {
+
+struct Pipeline {
+  Lowering lowering;
+  PlanTiming timing;
+  [[nodiscard]] std::int64_t bound() const { return iteration_lower_bound_ns(timing, lowering); }
+};
+
+/// Every chunk F = 10, B = 20 (I = 12, W = 8); messages 1 each way between stages; optimizer 5; p2p overlapped.
+Pipeline pipeline(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m) {
+  Pipeline x;
+  x.lowering.schedule = {kind, p, v, m, 1};
+  x.lowering.pieces.assign(static_cast<std::size_t>(p * v), 1);
+  x.lowering.overlap_p2p = true;
+  x.timing.stages.resize(static_cast<std::size_t>(p)), x.timing.chunks.resize(static_cast<std::size_t>(p * v));
+  for (StageTiming& s : x.timing.stages) s.optimizer_ns = 5;
+  for (std::int32_t c = 0; c < p * v; ++c) {
+    ChunkTiming& t = x.timing.chunks[static_cast<std::size_t>(c)];
+    t.forward.compute_ns = 10, t.backward.compute_ns = 20, t.backward_input.compute_ns = 12, t.backward_weight.compute_ns = 8;
+    const bool moves = c > 0 && place_of_chunk(x.lowering.schedule, c).stage != place_of_chunk(x.lowering.schedule, c - 1).stage;
+    t.send_forward_ns = t.send_backward_ns = moves ? 1 : 0;
+    t.saved_bytes = t.saved_after_input_bytes = 100;
+  }
+  return x;
+}
+
+// m · (F + B) + optimizer.
+TEST(Bound, OneStageIsItsWork) { EXPECT_EQ(pipeline(ScheduleKind::one_f_one_b, 1, 1, 4).bound(), 4 * 30 + 5); }
+
+// Last stage: 10 + 1 down, 4 · 30, 20 + 1 up to the first stage, optimizer: 157. Its round trips: 4 in flight one by one say the same.
+TEST(Bound, WayDownWorkWayUp) { EXPECT_EQ(pipeline(ScheduleKind::gpipe, 2, 1, 4).bound(), 11 + 120 + 21 + 5); }
+
+// (1): everything ends at a stage whose tail is long: 11 down, 120, optimizer 500.
+TEST(Bound, LongTailOfTheLastStage) {
+  Pipeline x = pipeline(ScheduleKind::gpipe, 2, 1, 4);
+  x.timing.stages[1].optimizer_ns = 500;
+  EXPECT_EQ(x.bound(), 11 + 120 + 500);
+}
+
+// (4): messages of 100 each way. 1F1B: stage 0 has 2 in flight, so 4 micro-batches need 2 round trips of 10 + 100 + 30 + 100 + 20 = 260;
+// with GPipe's 4 in flight one is enough, and the last stage's 110 + 120 + 120 + 5 counts.
+TEST(Bound, FewInFlightWaitForRoundTrips) {
+  Pipeline x = pipeline(ScheduleKind::one_f_one_b, 2, 1, 4);
+  x.timing.chunks[1].send_forward_ns = x.timing.chunks[1].send_backward_ns = 100;
+  EXPECT_EQ(x.bound(), 2 * 260 + 5);
+  x.lowering.schedule.kind = ScheduleKind::gpipe;
+  EXPECT_EQ(x.bound(), 110 + 120 + 120 + 5);
+}
+
+// Sends block the next computation: stage 1 sends 4 gradients, and 3 of them stand between two of its computations; the last one is part
+// of the way up already.
+TEST(Bound, BlockingSends) {
+  Pipeline x = pipeline(ScheduleKind::gpipe, 2, 1, 4);
+  x.lowering.overlap_p2p = false;
+  EXPECT_EQ(x.bound(), 11 + 120 + 3 + 21 + 5);
+}
+
+// Reduction after the backward pass: 4 pieces of 7 each, then the optimizer.
+TEST(Bound, ReductionInTheOpen) {
+  Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
+  x.lowering.reduce_gradients = true, x.lowering.pieces = {4}, x.timing.chunks[0].grad_reduce_ns = 7;
+  EXPECT_EQ(x.bound(), 30 + 4 * 7 + 5);
+}
+
+// Beside it: only the last piece is left, 30 + 7 + 5; unless the data stream is the longer one, from the first piece of the backward on:
+// 10 + 20/4 + 4·40 + 5.
+TEST(Bound, ReductionBesideTheBackward) {
+  Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
+  x.lowering.reduce_gradients = x.lowering.overlap_reduce = true, x.lowering.pieces = {4}, x.timing.chunks[0].grad_reduce_ns = 5;
+  EXPECT_EQ(x.bound(), 30 + 5 + 5);
+  x.timing.chunks[0].grad_reduce_ns = 40;
+  EXPECT_EQ(x.bound(), 10 + 5 + 4 * 40 + 5);
+}
+
+// ZeRO-1: parameters gathered after the optimizer, 3 pieces of 6; or before, when only the first piece is waited for.
+TEST(Bound, GatherAfterOrBefore) {
+  Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
+  x.lowering.gather_parameters = true, x.lowering.pieces = {3}, x.timing.chunks[0].param_gather_ns = 6;
+  EXPECT_EQ(x.bound(), 30 + 5 + 18);
+  x.lowering.overlap_gather = true;
+  EXPECT_EQ(x.bound(), 6 + 30 + 5);
+}
+
+// Zero bubble: the way up takes input gradients only. 11 down, 4 · (10 + 12) and then 12 + 1 up, weight gradient 8, optimizer 5 = 125; but
+// all the work of the last stage is 11 + 4 · 30 + 5 = 136.
+TEST(Bound, ZeroBubbleCountsWeightGradientsAsWork) { EXPECT_EQ(pipeline(ScheduleKind::zb_h1, 2, 1, 4).bound(), 136); }
+
+// Tied embeddings are reduced on the first and the last stage before the optimizer.
+TEST(Bound, TiedReduction) {
+  Pipeline x = pipeline(ScheduleKind::gpipe, 2, 1, 4);
+  x.lowering.tied_reduce = true;
+  for (StageTiming& s : x.timing.stages) s.tied_reduce_ns = 50;
+  EXPECT_EQ(x.bound(), 11 + 120 + 21 + 50 + 5);
+}
+
+std::int64_t held(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, std::int32_t stage) {
+  const Pipeline x = pipeline(kind, p, v, m);
+  return activations_lower_bound_bytes(x.timing, x.lowering.schedule, stage) / 100;
+}
+
+// 1F1B min(m, p − i), GPipe m, ZB-H1 min(m, p).
+TEST(Activations, MicroBatchesInFlight) {
+  EXPECT_EQ(held(ScheduleKind::one_f_one_b, 4, 1, 8, 0), 4);
+  EXPECT_EQ(held(ScheduleKind::one_f_one_b, 4, 1, 8, 3), 1);
+  EXPECT_EQ(held(ScheduleKind::one_f_one_b, 4, 1, 2, 0), 2);
+  EXPECT_EQ(held(ScheduleKind::gpipe, 4, 1, 8, 3), 8);
+  EXPECT_EQ(held(ScheduleKind::zb_h1, 4, 1, 8, 3), 4);
+}
+
+// Interleaved: min(mv, pv + p − 2i − 1) chunk passes.
+TEST(Activations, ChunkPassesInFlight) {
+  EXPECT_EQ(held(ScheduleKind::interleaved, 2, 2, 8, 0), 5);
+  EXPECT_EQ(held(ScheduleKind::interleaved, 2, 2, 8, 1), 3);
+}
+
+TEST(Activations, TransientsComeOnTop) {
+  Pipeline x = pipeline(ScheduleKind::one_f_one_b, 2, 1, 4);
+  x.timing.chunks[0].backward_transient_bytes = 30, x.timing.chunks[0].forward_transient_bytes = 20;
+  EXPECT_EQ(activations_lower_bound_bytes(x.timing, x.lowering.schedule, 0), 230);
+}
+
+// 1000 static + 500, 10 % reserve.
+TEST(PeakBytes, SmallestExample) { EXPECT_EQ(peak_bytes(1000, 500, 0.1), 1650); }
+TEST(PeakBytes, RoundsAsTheReplayDoes) { EXPECT_EQ(peak_bytes(7, 0, 0.03), 7); }
+
+}  // namespace
+}  // namespace espalier::cost

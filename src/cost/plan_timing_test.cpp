@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// From layers to chunks and stages, by hand on round numbers (test_problem.h); and that its short cuts change nothing.
+#include "cost/plan_timing.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "cost/state_memory.h"
+#include "cost/test_problem.h"
+#include "plan/generators.h"
+#include "plan/rules.h"
+
+namespace espalier::cost {
+namespace {
+
+using namespace cost_test;
+
+/// The timing of `layers` MLP blocks (test_problem.h): forward 65,536 ns, backward 131,072 ns, 32,768 parameters each.
+struct Timed {
+  Model model;
+  PlanTiming timing;
+  Lowering lowering;
+  std::vector<LayerCost> costs;
+};
+
+Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster) {
+  Timed x{model_of(mlp(), layers), {}, {}, {}};
+  const EngineModel& engine = *find_engine("generic");
+  const CostContext context(x.model, cluster, tokens(1000, 8), engine);
+  const SplitTable split = split_for(x.model, tokens(1000, 8), engine, schedule.stages * schedule.virtual_stages);
+  layer_costs(context, s, schedule.stages, schedule.micro_batch, x.costs);
+  lowering_for(x.model, s, schedule, split, x.lowering);
+  plan_timing(context, s, schedule, split, x.costs, x.lowering, x.timing);
+  return x;
+}
+
+constexpr std::int64_t kForward = 65536, kBackward = 131072, kElements = 32768;
+
+TEST(PlanTiming, SmallestExample) {
+  const Timed x = timed(3, {}, {}, round_cluster(1));
+  ASSERT_EQ(x.timing.chunks.size(), 1U);
+  EXPECT_EQ(x.timing.chunks[0].forward.duration_ns(), 3 * kForward);
+  EXPECT_EQ(x.timing.chunks[0].backward.duration_ns(), 3 * kBackward);
+  EXPECT_EQ(x.timing.chunks[0].dense_parameters, 3 * kElements);
+  EXPECT_EQ(x.timing.chunks[0].saved_bytes, 3 * x.costs[0].saved.none);
+  // 18 bytes an element: parameter 2, gradient 4, master 4, moments 8
+  EXPECT_EQ(x.timing.stages[0].memory.parameters, 2 * 3 * kElements);
+  EXPECT_EQ(x.timing.stages[0].memory.gradients, 4 * 3 * kElements);
+  EXPECT_EQ(x.timing.stages[0].memory.optimizer, 12 * 3 * kElements);
+  // the update reads and writes gradient, master and moments and writes the parameter: 8 + 8 + 16 + 2 bytes an element at 1 TB/s
+  EXPECT_EQ(x.timing.stages[0].optimizer_ns, std::llround(34.0 * 3 * kElements / 1000.0));
+}
+
+// Two stages of three and two layers; the message is 1000 tokens · 64 features · 2 bytes at 1 GB/s.
+TEST(PlanTiming, Pipeline) {
+  Schedule two;
+  two.stages = 2, two.microbatches = 8;
+  const Timed x = timed(5, {}, two, round_cluster(2));
+  EXPECT_EQ(x.timing.chunks[0].forward.duration_ns() + x.timing.chunks[1].forward.duration_ns(), 5 * kForward);
+  EXPECT_EQ(x.timing.chunks[0].send_forward_ns, 0);
+  EXPECT_EQ(x.timing.chunks[1].boundary_bytes, 128000);
+  EXPECT_EQ(x.timing.chunks[1].send_forward_ns, 128000);
+  EXPECT_EQ(x.timing.chunks[1].send_backward_ns, 128000);
+  // a stage receives one message while it sends another
+  EXPECT_EQ(x.timing.stages[0].memory.communication_buffers, 2 * 128000);
+}
+
+// Full recomputation of two of three blocks runs their forward again and keeps their inputs only; one block at a time is whole again.
+TEST(PlanTiming, FullRecomputation) {
+  Strategy s;
+  s.recompute = {RecomputeKind::full, 2};
+  const Timed x = timed(3, s, {}, round_cluster(1)), none = timed(3, {}, {}, round_cluster(1));
+  EXPECT_EQ(x.timing.chunks[0].backward.duration_ns(), 3 * kBackward + 2 * kForward);
+  const SavedBytes& saved = x.costs[0].saved;
+  EXPECT_EQ(x.timing.chunks[0].saved_bytes, saved.none + 2 * saved.full);
+  EXPECT_EQ(x.timing.chunks[0].backward_transient_bytes - none.timing.chunks[0].backward_transient_bytes, saved.none - saved.full);
+}
+
+// Two data ranks, gradients in fp32: an all-reduce of 4 · 98,304 bytes takes 2 · half of that in ns.
+TEST(PlanTiming, GradientReduction) {
+  Strategy s;
+  s.dp = 2;
+  const Timed x = timed(3, s, {}, round_cluster(2));
+  EXPECT_TRUE(x.lowering.reduce_gradients);
+  EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements);
+}
+
+// ZeRO-1: reduce-scatter (half as long), and a gather of the bf16 parameters; half of the optimizer state and of its update.
+TEST(PlanTiming, ZeroOne) {
+  Strategy s;
+  s.dp = 2, s.zero = 1, s.shard = 2;
+  const Timed x = timed(3, s, {}, round_cluster(2)), whole = timed(3, {}, {}, round_cluster(1));
+  EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements / 2);
+  EXPECT_EQ(x.timing.chunks[0].param_gather_ns, 2 * 3 * kElements / 2);
+  EXPECT_EQ(x.timing.stages[0].memory.optimizer, whole.timing.stages[0].memory.optimizer / 2);
+  EXPECT_EQ(x.timing.stages[0].memory.gradients, whole.timing.stages[0].memory.gradients);
+}
+
+// ZeRO-3 in the open: each layer gathers 32,768 ns of bf16 parameters in forward and backward and scatters 65,536 ns of gradients.
+TEST(PlanTiming, ZeroThree) {
+  Strategy s;
+  s.dp = 2, s.zero = 3, s.shard = 2;
+  const Timed x = timed(3, s, {}, round_cluster(2));
+  EXPECT_FALSE(x.lowering.reduce_gradients);
+  EXPECT_EQ(x.timing.chunks[0].forward.exposed_ns, 3 * kElements);
+  EXPECT_EQ(x.timing.chunks[0].backward.exposed_ns, 3 * (kElements + 2 * kElements));
+  // sharded states, and buffers: two gathered layers and one whole gradient
+  EXPECT_EQ(x.timing.stages[0].memory.parameters, 2 * 3 * kElements / 2);
+  EXPECT_EQ(x.timing.stages[0].memory.communication_buffers, 2 * 2 * kElements + 4 * kElements);
+}
+
+// Overlapped, κ = 1: gathers hide behind the 65,536 ns of forward, gather and scatter (98,304 ns) behind the 131,072 ns of backward; the first
+// gather and the last scatter of the chunk stay in the open.
+TEST(PlanTiming, ZeroThreeOverlapped) {
+  Strategy s;
+  s.dp = 2, s.zero = 3, s.shard = 2, s.overlap.grad_reduce = s.overlap.param_gather = true;
+  const Timed x = timed(3, s, {}, round_cluster(2));
+  EXPECT_EQ(x.timing.chunks[0].forward.exposed_ns, kElements);
+  EXPECT_EQ(x.timing.chunks[0].backward.exposed_ns, 2 * kElements);
+  EXPECT_EQ(x.timing.chunks[0].forward.hidden_ns, 3 * kElements);
+}
+
+TEST(PlanTiming, PartsOfAPhaseAddUp) {
+  const PhaseTime whole{1000, 77, 13, 5};
+  PhaseTime sum;
+  for (int i = 0; i < 7; ++i) sum += part_of(whole, i, 7);
+  EXPECT_EQ(sum, whole);
+}
+
+// ---- short cuts --------------------------------------------------------------------------------------------------------------
+
+struct Problem {
+  Model model;
+  Training training;
+  Cluster cluster;
+  Strategy strategy;
+  Schedule schedule;
+};
+
+/// A legal configuration of a small decoder on eight devices, with or without experts.
+Problem any_problem() {
+  Problem p;
+  DecoderShape shape;
+  shape.layers = *rc::gen::inRange(1, 7), shape.hidden = 64, shape.heads = 4, shape.kv_heads = 2, shape.ffn = 128, shape.vocabulary = 96;
+  shape.max_positions = 64, shape.tied = *rc::gen::arbitrary<bool>();
+  shape.experts = *rc::gen::element(0, 4), shape.top_k = shape.experts > 0 ? 2 : 0;
+  p.model = *make_decoder(shape, "toy");
+  p.cluster = round_cluster(8);
+  p.training = tokens(32, 16);
+  const RuleFacts facts = rule_facts(p.model, p.cluster, p.training);
+  for (const auto& [s, c] : *plan_test::many(plan_test::likely_configuration(8, 16))) {
+    if (!is_legal(facts, s, c)) continue;
+    p.strategy = s, p.schedule = c;
+    return p;
+  }
+  RC_DISCARD("no legal configuration among these");
+}
+
+PlanTiming timing_of(const Problem& p, const Model& model, const SplitTable& split) {
+  const CostContext context(model, p.cluster, p.training, *find_engine("generic"));
+  std::vector<LayerCost> costs;
+  Lowering lowering;
+  PlanTiming out;
+  layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
+  lowering_for(model, p.strategy, p.schedule, split, lowering);
+  plan_timing(context, p.strategy, p.schedule, split, costs, lowering, out);
+  return out;
+}
+
+/// The same model, every layer a kind of its own: no two chunks are twins, blocks are not uniform.
+Model apart(const Model& model) {
+  Model out = model;
+  out.kinds.clear();
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    out.kinds.push_back(model.layer(i));
+    out.layers[i] = static_cast<std::int32_t>(i);
+  }
+  return out;
+}
+
+TEST(PlanTiming, TwinsAndUniformBlocksChangeNothing) {
+  EXPECT_TRUE(rc::check([] {
+    const Problem p = any_problem();
+    const std::int32_t chunks = p.schedule.stages * p.schedule.virtual_stages;
+    const EngineModel& engine = *find_engine("generic");
+    const SplitTable split = split_for(p.model, p.training, engine, chunks);
+    const Model other = apart(p.model);
+    const SplitTable same = split_for(other, p.training, engine, chunks);
+    RC_ASSERT(split.layer_counts() == same.layer_counts());
+    RC_ASSERT(timing_of(p, p.model, split) == timing_of(p, other, same));
+  }));
+}
+
+TEST(PlanTiming, LoweringEqualsThatOfThePlan) {
+  EXPECT_TRUE(rc::check([] {
+    const Problem p = any_problem();
+    const EngineModel& engine = *find_engine("generic");
+    const Plan plan = make_uniform_plan(p.model, p.cluster, p.training, "generic", p.strategy, p.schedule, engine.split);
+    const SplitTable split = split_for(p.model, p.training, engine, p.schedule.stages * p.schedule.virtual_stages);
+    Lowering lowering;
+    lowering_for(p.model, p.strategy, p.schedule, split, lowering);
+    RC_ASSERT(lowering == lowering_of(plan, p.model));
+    RC_ASSERT(split_of(p.model, plan).layer_counts() == split.layer_counts());
+  }));
+}
+
+// static_bytes answers for another sharding without a new timing.
+TEST(PlanTiming, StaticBytesOfAnotherSharding) {
+  EXPECT_TRUE(rc::check([] {
+    Problem p = any_problem();
+    const SplitTable split = split_for(p.model, p.training, *find_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
+    const CostContext context(p.model, p.cluster, p.training, *find_engine("generic"));
+    std::vector<LayerCost> costs;
+    layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
+    const PlanTiming first = timing_of(p, p.model, split);
+    if (p.strategy.data_ranks() > 1) p.strategy.zero = *rc::gen::inRange(1, 4), p.strategy.shard = static_cast<std::int32_t>(p.strategy.data_ranks());
+    const PlanTiming second = timing_of(p, p.model, split);
+    std::vector<std::int64_t> bytes;
+    static_bytes(context, p.strategy, costs, first, bytes);
+    for (std::size_t i = 0; i < bytes.size(); ++i) RC_ASSERT(bytes[i] == second.stages[i].memory.total());
+  }));
+}
+
+// All parameters are somewhere: over chunks, elements of a rank times the ranks that split them (padding aside: 96 rows divide).
+TEST(PlanTiming, EveryParameterIsHeldOnce) {
+  EXPECT_TRUE(rc::check([] {
+    const Problem p = any_problem();
+    const SplitTable split = split_for(p.model, p.training, *find_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
+    const PlanTiming timing = timing_of(p, p.model, split);
+    std::int64_t dense = 0, expert = 0, expected_expert = 0;
+    for (const StageTiming& s : timing.stages) dense += s.dense_parameters, expert += s.expert_parameters;
+    for (std::size_t i = 0; i < p.model.layers.size(); ++i)
+      for (const Operator& op : p.model.layer(i).operators)
+        if (op.kind == OperatorKind::expert_linear) expected_expert += op.parameters;
+    RC_ASSERT(expert * p.strategy.ep * p.strategy.etp == expected_expert);
+    const std::int64_t whole = parameter_count(p.model) - expected_expert;
+    RC_ASSERT(dense <= whole + (p.model.tied_embeddings ? 96 * 64 : 0));
+    RC_ASSERT(dense * p.strategy.weight_tp() >= whole);
+  }));
+}
+
+}  // namespace
+}  // namespace espalier::cost
