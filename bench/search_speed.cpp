@@ -38,14 +38,17 @@ bool measure_search(const std::string& name, const Job& job) {
     }
     search_s = std::min(search_s, result->search_s), total_s = std::min(total_s, result->total_s);
     if (round + 1 < kRounds) continue;
-    std::printf("{\"bench\": \"search\", \"job\": \"%s\", \"devices\": %lld, \"threads\": %d, \"space_size\": %.0f, \"bounded\": %lld, "
-                "\"simulated\": %lld, \"optimal\": %s, \"iteration_s\": %.9f, \"search_s\": %.4f, \"total_s\": %.4f, \"cpu_s\": %.4f, \"plan\": \"%s\"}\n",
-                name.c_str(), static_cast<long long>(job.cluster.devices()), kThreads, result->search.space_size,
-                static_cast<long long>(result->search.bounded), static_cast<long long>(result->search.simulated),
-                result->search.optimal ? "true" : "false", static_cast<double>(result->prediction.iteration_ns) * 1e-9, search_s, total_s, cpu_s,
-                result->plan.label().c_str());
+    std::printf(
+        "{\"bench\": \"search\", \"job\": \"%s\", \"devices\": %lld, \"threads\": %d, \"space_size\": %.0f, \"bounded\": %lld, "
+        "\"simulated\": %lld, \"optimal\": %s, \"iteration_s\": %.9f, \"search_s\": %.4f, \"total_s\": %.4f, \"cpu_s\": %.4f, "
+        "\"plan\": \"%s\"}\n",
+        name.c_str(), static_cast<long long>(job.cluster.devices()), kThreads, result->search.space_size,
+        static_cast<long long>(result->search.bounded), static_cast<long long>(result->search.simulated),
+        result->search.optimal ? "true" : "false", static_cast<double>(result->prediction.iteration_ns) * 1e-9, search_s, total_s,
+        cpu_s, result->plan.label().c_str());
     for (const auto& [pp, n] : result->search.by_dimension.at("pp"))
-      std::printf("{\"bench\": \"search\", \"job\": \"%s\", \"pp\": %lld, \"candidates\": %.0f}\n", name.c_str(), static_cast<long long>(pp), n);
+      std::printf("{\"bench\": \"search\", \"job\": \"%s\", \"pp\": %lld, \"candidates\": %.0f}\n", name.c_str(),
+                  static_cast<long long>(pp), n);
   }
   std::fflush(stdout);
   return true;
@@ -59,7 +62,8 @@ std::vector<search::Configuration> spread(const search::Space& space, std::size_
   for (std::size_t i = 0; i < wanted && !nodes.empty(); ++i) {
     search::Configuration c = nodes[i * 7919 % nodes.size()];
     bool legal = true;
-    for (const Group group : {&search::Space::schedule_group, &search::Space::shard_group, &search::Space::overlap_group, &search::Space::recompute_group}) {
+    for (const Group group : {&search::Space::schedule_group, &search::Space::shard_group, &search::Space::overlap_group,
+                              &search::Space::recompute_group}) {
       std::vector<search::Configuration> choices;
       (space.*group)(c, [&](const search::Configuration& x) { choices.push_back(x); });
       legal = legal && !choices.empty();
@@ -93,9 +97,10 @@ void measure_cost(const std::string& name, const Job& job) {
     layers_s = std::min(layers_s, layers), rest_s = std::min(rest_s, rest);
   }
   const double us = 1e6 / static_cast<double>(std::max<std::size_t>(1, sample.size()));
-  std::printf("{\"bench\": \"cost\", \"job\": \"%s\", \"sample\": %zu, \"layer_costs_us\": %.3f, \"timing_and_bounds_us\": %.3f, "
-              "\"candidate_us\": %.3f, \"checksum\": %lld}\n",
-              name.c_str(), sample.size(), layers_s * us, rest_s * us, (layers_s + rest_s) * us, static_cast<long long>(checksum));
+  std::printf(
+      "{\"bench\": \"cost\", \"job\": \"%s\", \"sample\": %zu, \"layer_costs_us\": %.3f, \"timing_and_bounds_us\": %.3f, "
+      "\"candidate_us\": %.3f, \"checksum\": %lld}\n",
+      name.c_str(), sample.size(), layers_s * us, rest_s * us, (layers_s + rest_s) * us, static_cast<long long>(checksum));
   std::fflush(stdout);
 }
 

@@ -12,8 +12,9 @@ namespace {
 
 using namespace cost_test;
 
-constexpr std::int64_t kGemm = 32768;      // ns: 2 · 1000 tokens · 64 · 256 FLOP
-constexpr std::int64_t kBoundary = 64000;  // ns: half of 1000 tokens · 64 features · 2 bytes, on a link: gather or scatter of two ranks
+constexpr std::int64_t kGemm = 32768;  // ns: 2 · 1000 tokens · 64 · 256 FLOP
+constexpr std::int64_t kBoundary =
+    64000;  // ns: half of 1000 tokens · 64 features · 2 bytes, on a link: gather or scatter of two ranks
 
 Strategy tp(std::int32_t degree, SequenceParallel sp = SequenceParallel::none) {
   Strategy s;
@@ -126,7 +127,8 @@ TEST(LayerCost, ElementwiseIsMemory) {
   EXPECT_EQ(c.forward.compute_ns, 256 + 384);
   EXPECT_EQ(c.backward.compute_ns, 384 + 128);
   // sequence parallelism splits both
-  EXPECT_EQ(cost_of(block({norm, residual}, 64), tp(2, SequenceParallel::megatron), round_cluster(2)).forward.compute_ns, 128 + 192);
+  EXPECT_EQ(cost_of(block({norm, residual}, 64), tp(2, SequenceParallel::megatron), round_cluster(2)).forward.compute_ns,
+            128 + 192);
   EXPECT_EQ(cost_of(block({norm, residual}, 64), tp(2), round_cluster(2)).forward.compute_ns, 256 + 384);
 }
 

@@ -12,12 +12,15 @@ namespace {
 /// 100 TFLOP/s for GEMMs, 50 and 40 for attention, 1 TB/s, work of 2 GFLOP halves the rate, kernels of at least 2 µs.
 DeviceRates round_rates() {
   DeviceRates d;
-  d.gemm = 100e12, d.attention = 50e12, d.attention_backward = 40e12, d.half = 2e9, d.memory = 1e12, d.floor = 2e-6, d.launch = 5e-6;
+  d.gemm = 100e12, d.attention = 50e12, d.attention_backward = 40e12, d.half = 2e9, d.memory = 1e12, d.floor = 2e-6,
+  d.launch = 5e-6;
   return d;
 }
 
 // 1024³: 2·2^30 = 2.147 GFLOP, plus the 2 that make the rate saturate: 4.147e9 / 100e12 = 41.47 µs.
-TEST(OperatorCost, SmallestExample) { EXPECT_NEAR(gemm_s(round_rates(), 1024, 1024, 1024, 2), (2147483648.0 + 2e9) / 100e12, 1e-15); }
+TEST(OperatorCost, SmallestExample) {
+  EXPECT_NEAR(gemm_s(round_rates(), 1024, 1024, 1024, 2), (2147483648.0 + 2e9) / 100e12, 1e-15);
+}
 
 // A GEMM of exactly half GFLOP runs at half of its rate.
 TEST(OperatorCost, HalfWorkHalfRate) { EXPECT_NEAR(gemm_s(round_rates(), 1000, 1000, 1000, 2), 2 * 2e9 / 100e12, 1e-15); }
@@ -65,7 +68,8 @@ TEST(OperatorCost, RatesOfADevice) {
   d.peak[static_cast<std::size_t>(Precision::bf16)] = TFLOPs(1000);
   d.peak[static_cast<std::size_t>(Precision::fp8)] = TFLOPs(2000);
   d.memory_bandwidth = BytesPerSecond(2e12);
-  d.efficiency.gemm_max = 0.8, d.efficiency.attention_max = 0.5, d.efficiency.attention_backward = 0.8, d.efficiency.sustained = 0.5;
+  d.efficiency.gemm_max = 0.8, d.efficiency.attention_max = 0.5, d.efficiency.attention_backward = 0.8,
+  d.efficiency.sustained = 0.5;
   d.efficiency.memory_max = 0.75, d.efficiency.gemm_half_gflop = 3;
   const DeviceRates bf16 = rates_of(d, Precision::bf16), fp8 = rates_of(d, Precision::fp8);
   EXPECT_DOUBLE_EQ(bf16.gemm, 400e12);

@@ -73,7 +73,8 @@ TEST(PlanTiming, FullRecomputation) {
   EXPECT_EQ(x.timing.chunks[0].backward.duration_ns(), 3 * kBackward + 2 * kForward);
   const SavedBytes& saved = x.costs[0].saved;
   EXPECT_EQ(x.timing.chunks[0].saved_bytes, saved.none + 2 * saved.full);
-  EXPECT_EQ(x.timing.chunks[0].backward_transient_bytes - none.timing.chunks[0].backward_transient_bytes, saved.none - saved.full);
+  EXPECT_EQ(x.timing.chunks[0].backward_transient_bytes - none.timing.chunks[0].backward_transient_bytes,
+            saved.none - saved.full);
 }
 
 // Two data ranks, gradients in fp32: an all-reduce of 4 · 98,304 bytes takes 2 · half of that in ns.
@@ -141,7 +142,8 @@ struct Problem {
 Problem any_problem() {
   Problem p;
   DecoderShape shape;
-  shape.layers = *rc::gen::inRange(1, 7), shape.hidden = 64, shape.heads = 4, shape.kv_heads = 2, shape.ffn = 128, shape.vocabulary = 96;
+  shape.layers = *rc::gen::inRange(1, 7), shape.hidden = 64, shape.heads = 4, shape.kv_heads = 2, shape.ffn = 128,
+  shape.vocabulary = 96;
   shape.max_positions = 64, shape.tied = *rc::gen::arbitrary<bool>();
   shape.experts = *rc::gen::element(0, 4), shape.top_k = shape.experts > 0 ? 2 : 0;
   p.model = *make_decoder(shape, "toy");
@@ -208,12 +210,14 @@ TEST(PlanTiming, LoweringEqualsThatOfThePlan) {
 TEST(PlanTiming, StaticBytesOfAnotherSharding) {
   EXPECT_TRUE(rc::check([] {
     Problem p = any_problem();
-    const SplitTable split = split_for(p.model, p.training, *find_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
+    const SplitTable split =
+        split_for(p.model, p.training, *find_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
     const CostContext context(p.model, p.cluster, p.training, *find_engine("generic"));
     std::vector<LayerCost> costs;
     layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
     const PlanTiming first = timing_of(p, p.model, split);
-    if (p.strategy.data_ranks() > 1) p.strategy.zero = *rc::gen::inRange(1, 4), p.strategy.shard = static_cast<std::int32_t>(p.strategy.data_ranks());
+    if (p.strategy.data_ranks() > 1)
+      p.strategy.zero = *rc::gen::inRange(1, 4), p.strategy.shard = static_cast<std::int32_t>(p.strategy.data_ranks());
     const PlanTiming second = timing_of(p, p.model, split);
     std::vector<std::int64_t> bytes;
     static_bytes(context, p.strategy, costs, first, bytes);
@@ -225,7 +229,8 @@ TEST(PlanTiming, StaticBytesOfAnotherSharding) {
 TEST(PlanTiming, EveryParameterIsHeldOnce) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();
-    const SplitTable split = split_for(p.model, p.training, *find_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
+    const SplitTable split =
+        split_for(p.model, p.training, *find_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
     const PlanTiming timing = timing_of(p, p.model, split);
     std::int64_t dense = 0, expert = 0, expected_expert = 0;
     for (const StageTiming& s : timing.stages) dense += s.dense_parameters, expert += s.expert_parameters;

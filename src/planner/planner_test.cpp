@@ -15,8 +15,9 @@ using testing::HasSubstr;
 
 Job job(const std::string& model, const std::string& cluster, const std::string& training, const std::string& more = "") {
   const std::string root = ESPALIER_SOURCE_DIR;
-  auto loaded = load_job("model: " + root + "/models/" + model + "/config.json\ncluster: " + cluster + "\ntraining: " + training + "\n" + more,
-                         "test", ".", {});
+  auto loaded = load_job(
+      "model: " + root + "/models/" + model + "/config.json\ncluster: " + cluster + "\ntraining: " + training + "\n" + more,
+      "test", ".", {});
   EXPECT_TRUE(loaded.ok()) << (loaded ? "" : loaded.error().message());
   return loaded ? *loaded : Job{};
 }
@@ -24,12 +25,15 @@ Job job(const std::string& model, const std::string& cluster, const std::string&
 /// Jobs that differ in family, fabric, engine and restrictions, each planned in milliseconds.
 std::vector<Job> jobs() {
   return {
-      job("tiny-llama-test", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}", "{sequence_length: 512, global_batch: 16}"),
-      job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 32}", "search: {limits: {pp: 2}}\n"),
-      job("mixtral-8x7b", "{nodes: 4, devices_per_node: 8, device: a100-sxm-80gb}", "{sequence_length: 4096, global_batch: 64, tokens: 1e10}",
+      job("tiny-llama-test", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
+          "{sequence_length: 512, global_batch: 16}"),
+      job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 32}",
+          "search: {limits: {pp: 2}}\n"),
+      job("mixtral-8x7b", "{nodes: 4, devices_per_node: 8, device: a100-sxm-80gb}",
+          "{sequence_length: 4096, global_batch: 64, tokens: 1e10}",
           "search: {limits: {pp: 4, vpp: 2}, allow: {micro_batch: [1]}}\n"),
-      job("t5-base", "{nodes: 2, devices_per_node: 4, device: v100-sxm-16gb}", "{sequence_length: {encoder: 512, decoder: 128}, global_batch: 32, precision: fp16}",
-          "search: {limits: {pp: 4}}\n"),
+      job("t5-base", "{nodes: 2, devices_per_node: 4, device: v100-sxm-16gb}",
+          "{sequence_length: {encoder: 512, decoder: 128}, global_batch: 32, precision: fp16}", "search: {limits: {pp: 4}}\n"),
       job("llama-3-8b", "{nodes: 2, devices_per_node: 8, device: h100-sxm-80gb}", "{sequence_length: 8192, global_batch: 32}",
           "engine: megatron-core\nsearch: {limits: {pp: 4}}\n"),
       job("swin-tiny", "{nodes: 1, devices_per_node: 4, device: l4}", "{global_batch: 64}"),
@@ -75,7 +79,8 @@ TEST(Plan, BreakdownsAddUp) {
     const Prediction& p = found.prediction;
     EXPECT_EQ(p.breakdown.total_ns(), p.iteration_ns) << found.plan.label();
     const MemoryBreakdown& m = p.memory;
-    EXPECT_EQ(m.parameters + m.gradients + m.optimizer + m.activations + m.communication_buffers + m.framework, p.peak_memory_bytes);
+    EXPECT_EQ(m.parameters + m.gradients + m.optimizer + m.activations + m.communication_buffers + m.framework,
+              p.peak_memory_bytes);
     EXPECT_EQ(p.peak_memory_bytes, *std::max_element(p.peak_memory_bytes_per_stage.begin(), p.peak_memory_bytes_per_stage.end()));
     EXPECT_EQ(p.peak_memory_bytes_per_stage.size(), found.plan.stages.size());
     EXPECT_LE(p.peak_memory_bytes, p.memory_limit_bytes);
@@ -84,7 +89,8 @@ TEST(Plan, BreakdownsAddUp) {
 
 // A prediction of a plan that does not fit is a prediction all the same.
 TEST(Estimate, SaysWhenItDoesNotFit) {
-  const Job big = job("llama-3-8b", "{nodes: 1, devices_per_node: 8, device: a100-sxm-40gb}", "{sequence_length: 8192, global_batch: 8}");
+  const Job big =
+      job("llama-3-8b", "{nodes: 1, devices_per_node: 8, device: a100-sxm-40gb}", "{sequence_length: 8192, global_batch: 8}");
   Strategy s;
   s.dp = 8;
   Schedule one;
@@ -153,16 +159,17 @@ TEST(Plan, CountsEveryConfigurationOnce) {
 }
 
 TEST(Plan, EqualsExhaustiveSearch) {
-  const Job small = job("tiny-llama-test", "{nodes: 1, devices_per_node: 4, device: l4}", "{sequence_length: 256, global_batch: 8}",
-                        "search: {allow: {micro_batch: [1, 2]}, limits: {pp: 2}}\n");
+  const Job small = job("tiny-llama-test", "{nodes: 1, devices_per_node: 4, device: l4}",
+                        "{sequence_length: 256, global_batch: 8}", "search: {allow: {micro_batch: [1, 2]}, limits: {pp: 2}}\n");
   PlannerOptions all;
   all.exhaustive = true;
   EXPECT_EQ(to_json(planned(small, all).plan), to_json(planned(small).plan));
 }
 
 TEST(Plan, RespectsTheSearchPart) {
-  const Job pinned = job("tiny-llama-test", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}", "{sequence_length: 512, global_batch: 16}",
-                         "search: {fix: {tp: 2, pp: 2}, forbid: {schedule: [zb-h1, zb-v]}, allow: {micro_batch: [2]}}\n");
+  const Job pinned =
+      job("tiny-llama-test", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}", "{sequence_length: 512, global_batch: 16}",
+          "search: {fix: {tp: 2, pp: 2}, forbid: {schedule: [zb-h1, zb-v]}, allow: {micro_batch: [2]}}\n");
   const PlannerResult r = planned(pinned);
   EXPECT_EQ(r.plan.strategy().tp, 2);
   EXPECT_EQ(r.plan.schedule.stages, 2);
@@ -191,8 +198,8 @@ TEST(Plan, InfeasibleSaysWhatWouldFit) {
 
 // The restriction is to blame, and the hint says so: sharding is forbidden, without it the model does not fit.
 TEST(Plan, InfeasibleBlamesTheRestriction) {
-  const Job bound = job("llama-3-8b", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}", "{sequence_length: 4096, global_batch: 8}",
-                        "search: {fix: {zero: 0, tp: 1, pp: 1}}\n");
+  const Job bound = job("llama-3-8b", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
+                        "{sequence_length: 4096, global_batch: 8}", "search: {fix: {zero: 0, tp: 1, pp: 1}}\n");
   const auto r = plan(bound, {});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().kind, ErrorKind::infeasible);
@@ -200,8 +207,8 @@ TEST(Plan, InfeasibleBlamesTheRestriction) {
 }
 
 TEST(Plan, NothingLegalSaysWhy) {
-  const Job odd = job("tiny-llama-test", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}", "{sequence_length: 512, global_batch: 16}",
-                      "search: {fix: {tp: 3}}\n");
+  const Job odd = job("tiny-llama-test", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
+                      "{sequence_length: 512, global_batch: 16}", "search: {fix: {tp: 3}}\n");
   const auto r = plan(odd, {});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().kind, ErrorKind::infeasible);

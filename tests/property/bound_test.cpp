@@ -13,7 +13,7 @@
 namespace espalier::property {
 namespace {
 
-const int kPrograms = long_run() ? 1'000'000 : 40'000;
+const int kPrograms = cases(40'000, 1'000'000);
 
 // One stage, one micro-batch, F = 10, B = 20, optimizer 5: nothing overlaps, so the bound is the time, 35 ns.
 TEST(BoundHolds, SmallestExample) {
@@ -68,9 +68,11 @@ TEST(BoundHolds, MemoryOfRandomPrograms) {
     for (std::int32_t stage = 0; stage < s.stages; ++stage) {
       const std::int64_t held = cost::activations_lower_bound_bytes(x.timing, s, stage);
       const std::int64_t fixed = x.timing.stages[static_cast<std::size_t>(stage)].memory.total();
-      const std::int64_t bound = cost::peak_bytes(fixed, held, x.timing.allocator_reserve), peak = peaks[static_cast<std::size_t>(stage)];
+      const std::int64_t bound = cost::peak_bytes(fixed, held, x.timing.allocator_reserve),
+                         peak = peaks[static_cast<std::size_t>(stage)];
       tight += bound == peak;
-      if (bound > peak) bytes.add(x, "stage " + std::to_string(stage) + " bound " + std::to_string(bound) + " > peak " + std::to_string(peak));
+      if (bound > peak)
+        bytes.add(x, "stage " + std::to_string(stage) + " bound " + std::to_string(bound) + " > peak " + std::to_string(peak));
     }
   }
   EXPECT_EQ(bytes.count, 0) << bytes.text;
@@ -94,7 +96,8 @@ TEST(BoundHolds, GrowsWithEveryDuration) {
       if (t.send_backward_ns > 0 && random.one_in(4)) t.send_backward_ns += random.between(0, more);
     }
     for (cost::StageTiming& t : y.timing.stages) t.optimizer_ns += random.between(0, any_scale(random));
-    if (cost::iteration_lower_bound_ns(x.timing, x.lowering) > cost::iteration_lower_bound_ns(y.timing, y.lowering)) worst.add(x, "shrank");
+    if (cost::iteration_lower_bound_ns(x.timing, x.lowering) > cost::iteration_lower_bound_ns(y.timing, y.lowering))
+      worst.add(x, "shrank");
   }
   EXPECT_EQ(worst.count, 0) << worst.text;
 }

@@ -8,7 +8,7 @@
 namespace espalier::property {
 namespace {
 
-const int kProblems = long_run() ? 2000 : 120;
+const int kProblems = cases(120, 2000);
 
 std::string name(const Configuration& c) { return canonical_text(c.strategy, c.schedule); }
 
@@ -59,7 +59,8 @@ class Walk {
   void leaf(const Configuration& c) {
     ++configurations_;
     assemble(book_, c, w_);
-    const std::int64_t time = evaluator_.iteration_ns(w_.lowering, w_.timing, 0), peak = evaluator_.peak_bytes(w_.lowering, w_.timing, 0);
+    const std::int64_t time = evaluator_.iteration_ns(w_.lowering, w_.timing, 0),
+                       peak = evaluator_.peak_bytes(w_.lowering, w_.timing, 0);
     const std::int64_t bound = cost::iteration_lower_bound_ns(w_.timing, w_.lowering);
     const std::string where = name(c) + "\n" + describe(problem_);
     EXPECT_LE(bound, time) << where;

@@ -16,6 +16,14 @@ inline bool long_run() {
   return asked != nullptr && *asked != '\0' && *asked != '0';
 }
 
+/// `usual` cases by default, `many` in a long run, a tenth of the usual ones under a sanitizer, which is that much slower.
+inline int cases(int usual, int many) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return usual / 10;
+#endif
+  return long_run() ? many : usual;
+}
+
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -31,7 +39,8 @@ class Random {
   }
   template <class T>
   void shuffle(std::vector<T>& values) {
-    for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
+    for (std::size_t i = values.size(); i > 1; --i)
+      std::swap(values[i - 1], values[static_cast<std::size_t>(below(static_cast<std::int64_t>(i)))]);
   }
 
  private:

@@ -50,13 +50,15 @@ inline std::vector<Pair> dimension_pairs() {
 /// Values that each dimension takes.
 using Values = std::array<std::set<std::int64_t>, kDimensions>;
 inline void note_values(const Configuration& c, Values& values) {
-  for (int d = 0; d < kDimensions; ++d) values[static_cast<std::size_t>(d)].insert(get(static_cast<Dimension>(d), c.strategy, c.schedule));
+  for (int d = 0; d < kDimensions; ++d)
+    values[static_cast<std::size_t>(d)].insert(get(static_cast<Dimension>(d), c.strategy, c.schedule));
 }
 
 /// A random configuration below `base`: choices of each later group at random.
 inline Configuration random_below(const search::Space& space, Configuration c, Random& random, bool& found) {
   using Group = void (search::Space::*)(const Configuration&, const search::Space::Visit&) const;
-  for (const Group group : {&search::Space::schedule_group, &search::Space::shard_group, &search::Space::overlap_group, &search::Space::recompute_group}) {
+  for (const Group group : {&search::Space::schedule_group, &search::Space::shard_group, &search::Space::overlap_group,
+                            &search::Space::recompute_group}) {
     std::vector<Configuration> choices;
     (space.*group)(c, [&](const Configuration& x) { choices.push_back(x); });
     if (choices.empty()) {
@@ -169,8 +171,10 @@ class ProblemMaker {
       case 0: part.allow[name].assign(values.begin(), half); break;
       case 1: part.forbid[name].assign(half, values.end()); break;
       default:
-        if (counts) part.limits[name] = *half;
-        else part.forbid[name].push_back(values.front());
+        if (counts)
+          part.limits[name] = *half;
+        else
+          part.forbid[name].push_back(values.front());
     }
     return part;
   }
@@ -209,14 +213,18 @@ inline RandomProblem random_problem(int index) {
   static const std::vector<Pair> pairs = dimension_pairs();
   RandomProblem problem;
   for (std::uint64_t attempt = 0;; ++attempt)
-    if (ProblemMaker(static_cast<std::uint64_t>(index) * 1000 + attempt, pairs[static_cast<std::size_t>(index) % pairs.size()]).make(problem)) return problem;
+    if (ProblemMaker(static_cast<std::uint64_t>(index) * 1000 + attempt, pairs[static_cast<std::size_t>(index) % pairs.size()])
+            .make(problem))
+      return problem;
 }
 
 inline std::string describe(const RandomProblem& p) {
-  std::string out = "seed " + std::to_string(p.seed) + ": " + p.model.family + " of " + std::to_string(p.model.layers.size()) + " layers on " +
-                    std::to_string(p.cluster.groups[0].nodes) + " x " + std::to_string(p.cluster.groups[0].devices_per_node) + ", batch " +
-                    std::to_string(p.training.global_batch) + ", engine " + p.engine->name + ", " + std::to_string(static_cast<std::int64_t>(p.size)) +
-                    " configurations, limit " + (p.cluster.memory_limit ? std::to_string(p.cluster.memory_limit->count()) : std::string("none"));
+  std::string out = "seed " + std::to_string(p.seed) + ": " + p.model.family + " of " + std::to_string(p.model.layers.size()) +
+                    " layers on " + std::to_string(p.cluster.groups[0].nodes) + " x " +
+                    std::to_string(p.cluster.groups[0].devices_per_node) + ", batch " + std::to_string(p.training.global_batch) +
+                    ", engine " + p.engine->name + ", " + std::to_string(static_cast<std::int64_t>(p.size)) +
+                    " configurations, limit " +
+                    (p.cluster.memory_limit ? std::to_string(p.cluster.memory_limit->count()) : std::string("none"));
   const auto list = [&](const char* what, const auto& maps) {
     for (const auto& [name, values] : maps) {
       out += std::string("\n  ") + what + " " + name + ":";

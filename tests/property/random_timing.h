@@ -20,13 +20,14 @@ struct TimedProgram {
 
 inline Schedule any_schedule(Random& random) {
   Schedule s;
-  s.kind = random.of<ScheduleKind>({ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1,
-                                    ScheduleKind::zb_v});
+  s.kind = random.of<ScheduleKind>(
+      {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1, ScheduleKind::zb_v});
   s.stages = static_cast<std::int32_t>(random.between(s.kind == ScheduleKind::one_f_one_b ? 1 : 2, 8));
   if (s.kind == ScheduleKind::interleaved) s.virtual_stages = static_cast<std::int32_t>(random.between(2, 4));
   if (s.kind == ScheduleKind::zb_v) s.virtual_stages = 2;
   s.microbatches = static_cast<std::int32_t>(random.between(1, 16));
-  if (s.kind == ScheduleKind::interleaved) s.microbatches = s.stages * static_cast<std::int32_t>(random.between(1, std::max(1, 16 / s.stages)));
+  if (s.kind == ScheduleKind::interleaved)
+    s.microbatches = s.stages * static_cast<std::int32_t>(random.between(1, std::max(1, 16 / s.stages)));
   return s;
 }
 
@@ -34,14 +35,16 @@ inline Schedule any_schedule(Random& random) {
 inline std::int64_t any_scale(Random& random) { return random.of<std::int64_t>({0, 3, 30, 300, 3000, 30000}); }
 
 inline cost::PhaseTime any_phase(Random& random, std::int64_t scale) {
-  return {random.between(0, scale), random.one_in(2) ? random.between(0, scale / 4) : 0, random.one_in(2) ? random.between(0, scale / 8) : 0,
-          random.between(0, scale)};
+  return {random.between(0, scale), random.one_in(2) ? random.between(0, scale / 4) : 0,
+          random.one_in(2) ? random.between(0, scale / 8) : 0, random.between(0, scale)};
 }
 
 inline void fill_chunks(Random& random, const Lowering& low, cost::PlanTiming& timing) {
   const Schedule& s = low.schedule;
-  const std::int64_t forward = any_scale(random), backward = any_scale(random), weight = any_scale(random), message = any_scale(random);
-  const std::int64_t reduce = any_scale(random), gather = any_scale(random), bytes = any_scale(random), transient = any_scale(random);
+  const std::int64_t forward = any_scale(random), backward = any_scale(random), weight = any_scale(random),
+                     message = any_scale(random);
+  const std::int64_t reduce = any_scale(random), gather = any_scale(random), bytes = any_scale(random),
+                     transient = any_scale(random);
   const bool equal = random.one_in(3);  // equal chunks: bounds are tight there
   for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c) {
     cost::ChunkTiming& t = timing.chunks[static_cast<std::size_t>(c)];
@@ -51,7 +54,8 @@ inline void fill_chunks(Random& random, const Lowering& low, cost::PlanTiming& t
       t.forward = any_phase(random, forward), t.backward = any_phase(random, backward);
       t.backward_input = any_phase(random, backward), t.backward_weight = any_phase(random, weight);
       t.grad_reduce_ns = random.between(0, reduce), t.param_gather_ns = random.between(0, gather);
-      t.saved_bytes = random.between(0, bytes), t.saved_after_input_bytes = random.one_in(2) ? t.saved_bytes : random.between(0, t.saved_bytes);
+      t.saved_bytes = random.between(0, bytes),
+      t.saved_after_input_bytes = random.one_in(2) ? t.saved_bytes : random.between(0, t.saved_bytes);
       t.forward_transient_bytes = random.between(0, transient), t.backward_transient_bytes = random.between(0, transient);
     }
     const bool moves = c > 0 && place_of_chunk(s, c).stage != place_of_chunk(s, c - 1).stage;
@@ -90,18 +94,19 @@ inline TimedProgram any_program(Random& random) {
 
 inline std::string describe(const TimedProgram& x) {
   const Schedule& s = x.lowering.schedule;
-  std::string out = std::string(to_string(s.kind)) + " p" + std::to_string(s.stages) + " v" + std::to_string(s.virtual_stages) + " m" +
-                    std::to_string(s.microbatches) + (x.lowering.reduce_gradients ? " reduce" : "") +
+  std::string out = std::string(to_string(s.kind)) + " p" + std::to_string(s.stages) + " v" + std::to_string(s.virtual_stages) +
+                    " m" + std::to_string(s.microbatches) + (x.lowering.reduce_gradients ? " reduce" : "") +
                     (x.lowering.overlap_reduce ? "(beside)" : "") + (x.lowering.gather_parameters ? " gather" : "") +
                     (x.lowering.overlap_gather ? "(beside)" : "") + (x.lowering.overlap_p2p ? " p2p" : "") +
                     (x.lowering.tied_reduce ? " tied" : "") + " kw " + std::to_string(x.timing.compute_slowdown) + " kc " +
                     std::to_string(x.timing.communication_slowdown) + "\n";
   for (std::size_t c = 0; c < x.timing.chunks.size(); ++c) {
     const cost::ChunkTiming& t = x.timing.chunks[c];
-    out += "  chunk " + std::to_string(c) + ": F " + std::to_string(t.forward.duration_ns()) + " B " + std::to_string(t.backward.duration_ns()) +
-           " I " + std::to_string(t.backward_input.duration_ns()) + " W " + std::to_string(t.backward_weight.duration_ns()) + " down " +
-           std::to_string(t.send_forward_ns) + " up " + std::to_string(t.send_backward_ns) + " reduce " + std::to_string(t.grad_reduce_ns) +
-           " gather " + std::to_string(t.param_gather_ns) + " pieces " + std::to_string(x.lowering.pieces[c]) + " saved " +
+    out += "  chunk " + std::to_string(c) + ": F " + std::to_string(t.forward.duration_ns()) + " B " +
+           std::to_string(t.backward.duration_ns()) + " I " + std::to_string(t.backward_input.duration_ns()) + " W " +
+           std::to_string(t.backward_weight.duration_ns()) + " down " + std::to_string(t.send_forward_ns) + " up " +
+           std::to_string(t.send_backward_ns) + " reduce " + std::to_string(t.grad_reduce_ns) + " gather " +
+           std::to_string(t.param_gather_ns) + " pieces " + std::to_string(x.lowering.pieces[c]) + " saved " +
            std::to_string(t.saved_bytes) + " transients " + std::to_string(t.forward_transient_bytes) + " " +
            std::to_string(t.backward_transient_bytes) + "\n";
   }

@@ -12,7 +12,7 @@
 namespace espalier::property {
 namespace {
 
-const int kProblems = long_run() ? 5000 : 500;
+const int kProblems = cases(500, 5000);
 
 double removed(const search::Outcome& o) {
   double all = 0;
@@ -84,8 +84,10 @@ TEST(SearchEqualsExhaustive, OnRandomProblemsThatVaryEveryPairOfDimensions) {
   EXPECT_EQ(coverage.missing(), "");
   EXPECT_GT(infeasible, kProblems / 50);
   EXPECT_GT(limited, kProblems / 5);
-  std::printf("%d problems, %.0f configurations, %.0f simulated by the search; %d problems partly and %d wholly out of memory; every pair varied in at least %d\n",
-              kProblems, configurations, simulated, limited, infeasible, coverage.least());
+  std::printf(
+      "%d problems, %.0f configurations, %.0f simulated by the search; %d problems partly and %d wholly out of memory; every "
+      "pair varied in at least %d\n",
+      kProblems, configurations, simulated, limited, infeasible, coverage.least());
 }
 
 TEST(SearchEqualsExhaustive, WithAnyRuleSwitchedOff) {

@@ -10,9 +10,9 @@ namespace {
 
 /// Everything an Outcome holds, as text.
 std::string all_of(const search::Outcome& o) {
-  std::string out = text_of(o.best) + "\nspace " + std::to_string(o.space_size) + " bounded " + std::to_string(o.bounded) + " simulations " +
-                    std::to_string(o.simulations) + " complete " + std::to_string(o.complete) + " interrupted " + std::to_string(o.interrupted) +
-                    " lower bound " + std::to_string(o.lower_bound_ns);
+  std::string out = text_of(o.best) + "\nspace " + std::to_string(o.space_size) + " bounded " + std::to_string(o.bounded) +
+                    " simulations " + std::to_string(o.simulations) + " complete " + std::to_string(o.complete) +
+                    " interrupted " + std::to_string(o.interrupted) + " lower bound " + std::to_string(o.lower_bound_ns);
   for (const auto& [name, n] : o.pruning.counters()) out += "\n" + name + " " + std::to_string(n);
   for (const auto& [dimension, counts] : o.by_dimension)
     for (const auto& [value, n] : counts) out += "\n" + dimension + " " + std::to_string(value) + ": " + std::to_string(n);

@@ -26,7 +26,8 @@ inline DeviceKind toy_device(Random& random) {
   e.gemm_half_gflop = magnitude(random, -6, 0);
   e.kernel_launch = Seconds(random.one_in(3) ? 0.0 : magnitude(random, -8, -4));
   e.kernel_floor = Seconds(random.one_in(3) ? 0.0 : magnitude(random, -8, -5));
-  if (random.one_in(3)) e.overlap_compute_slowdown = e.overlap_communication_slowdown = 1.0;
+  if (random.one_in(3))
+    e.overlap_compute_slowdown = e.overlap_communication_slowdown = 1.0;
   else {
     e.overlap_compute_slowdown = 1.0 + static_cast<double>(random.below(150)) / 100.0;
     e.overlap_communication_slowdown = 1.0 + static_cast<double>(random.below(150)) / 100.0;
@@ -56,7 +57,8 @@ inline Cluster toy_cluster(Random& random, std::int64_t devices) {
   group.devices_per_node = random.of(per_node);
   group.nodes = devices / group.devices_per_node;
   group.device = toy_device(random);
-  if (group.devices_per_node % 2 == 0 && group.devices_per_node > 2 && random.one_in(3)) group.intra.push_back(toy_level(random, "pair", 2));
+  if (group.devices_per_node % 2 == 0 && group.devices_per_node > 2 && random.one_in(3))
+    group.intra.push_back(toy_level(random, "pair", 2));
   group.intra.push_back(toy_level(random, "node", group.devices_per_node));
   c.groups = {group};
   if (group.nodes > 1) {
