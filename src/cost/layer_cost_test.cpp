@@ -153,7 +153,7 @@ TEST(LayerCost, ExpertsOnOneDevice) {
   EXPECT_EQ(c.dense_parameters, 0);
 }
 
-// EP 2 over dp 2: two experts a rank, all-to-all of 128,000 bytes before and after, half of which leaves; the fullest rank gets 1.5 ×.
+// EP 2 over dp 2: two experts a rank, all-to-all of 128,000 bytes before and after, half of which leaves.
 TEST(LayerCost, ExpertParallel) {
   Strategy s;
   s.dp = s.ep = 2;
