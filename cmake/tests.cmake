@@ -26,7 +26,7 @@ foreach(script ${scripts})
   get_filename_component(stem ${script} NAME_WE)
   if(NOT stem MATCHES "^_")
     add_test(NAME cli_${stem} COMMAND ${script} $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
-    set_tests_properties(cli_${stem} PROPERTIES TIMEOUT 600)
+    set_tests_properties(cli_${stem} PROPERTIES TIMEOUT 600 ENVIRONMENT "ESPALIER_SANITIZE=${ESPALIER_SANITIZE}")
   endif()
 endforeach()
 

@@ -174,7 +174,8 @@ struct RuleViolation {
   std::string hint;  ///< nearest legal value
 };
 /// Every divisibility and consistency rule that `strategy` + `schedule` break on this model and cluster; empty = legal.
-/// This is the definition of the uniform space: the search enumerates exactly the configurations with no violation.
+/// This is the definition of the uniform space: the search enumerates exactly the configurations with no violation that the job's
+/// search part admits and its engine runs (overlap_tp is held off unless the job names it: search_space.h).
 std::vector<RuleViolation> violations(const Model& model, const Cluster& cluster, const Training& training,
                                       const Strategy& strategy, const Schedule& schedule);
 /// The names of all rules with one sentence each.

@@ -33,7 +33,7 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   layer.split = s.tp;
   layer.sequence = s.sp == SequenceParallel::none ? 1 : s.tp;
   layer.etp = s.etp;
-  layer.imbalance = training.moe_imbalance;
+  layer.imbalance = std::min(training.moe_imbalance, static_cast<double>(s.ep));
   if (view.model->vocabulary > 0) {
     const std::int64_t unit = std::int64_t{view.engine.vocabulary_multiple} * s.weight_tp();
     const std::int64_t padded = ceil_div(view.model->vocabulary, unit) * unit;
@@ -88,7 +88,7 @@ class Walk {
       case OperatorKind::attention: return attention_bytes(l_, op);
       case OperatorKind::activation: return l_.a * in * l_.tokens / region;
       case OperatorKind::dropout: return in * l_.tokens / region;
-      case OperatorKind::router: return 4.0 * op.experts * l_.tokens / l_.sequence;
+      case OperatorKind::router: return 4.0 * op.experts * l_.tokens / l_.sequence + router_input_bytes(i);
       case OperatorKind::expert_linear: return expert_linear_bytes(i);
       case OperatorKind::expert_activation: return l_.a * in * routed_copies(l_, op) / expert_divisor(l_);
       case OperatorKind::combine: return l_.a * in * op.top_k * l_.tokens / l_.sequence;
@@ -117,9 +117,18 @@ class Walk {
     return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) / l_.sequence;
   }
 
+  /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.
+  [[nodiscard]] double router_input_bytes(std::size_t i) const {
+    for (std::size_t n = i + 1; n < operators_.size(); ++n)
+      if (operators_[n].kind == OperatorKind::linear && operators_[n].in == operators_[i].in && operators_[n].split != TpSplit::row) return 0;
+    if (l_.fused && l_.selective && kind_before(i) == OperatorKind::norm) return 0;
+    return l_.a * static_cast<double>(operators_[i].in) * l_.tokens / l_.sequence;
+  }
+
   double expert_linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
-    return l_.a * static_cast<double>(op.in) * routed_copies(l_, op) / (op.split == TpSplit::row ? expert_divisor(l_) : 1);
+    const double gathered = l_.etp / expert_divisor(l_);  // tokens split over tp are gathered by the etp ranks
+    return l_.a * static_cast<double>(op.in) * routed_copies(l_, op) / (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
   }
 
   /// The tensor a linear reads: the index of the norm whose output it is, else the layer's input or the encoder's output.

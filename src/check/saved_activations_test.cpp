@@ -91,15 +91,21 @@ TEST(SavedActivations, GroupedQueriesAndGatedMlpByHand) {
 }
 
 TEST(SavedActivations, ExpertsByHand) {
-  // Fused, hidden 64, expert feed-forward 256 (GELU), 8 experts, top 2, no dropout, one token, imbalance 1.5: 3 copies.
-  //   2 norms 264; qkv 128; core 528; router 4·8 = 32; up 3·128 = 384; activation 3·512; down 3·512; combine 2·128 = 256
+  // Fused, hidden 64, expert feed-forward 256 (GELU), 8 experts, top 2, no dropout, one token, ep 2, imbalance 1.5: 3 copies.
+  //   2 norms 264; qkv 128; core 528; router 4·8 + its input 128; up 3·128 = 384; activation 3·512; down 3·512; combine 2·128 = 256
+  // With ep 1 a rank holds all experts and gets exactly its 2 copies, whatever the imbalance.
   DecoderShape shape = gpt(1);
   shape.experts = 8;
   shape.top_k = 2;
   shape.dropout = false;
-  Problem p(shape, {}, ActivationPolicy::fused_attention, 1, 1);
-  p.plan.training.moe_imbalance = 1.5;
-  EXPECT_EQ(p.block(RecomputeKind::none), 264 + 128 + 528 + 32 + 384 + 3 * 512 + 3 * 512 + 256);
+  Strategy s;
+  s.dp = 2, s.ep = 2;
+  Problem two(shape, s, ActivationPolicy::fused_attention, 1, 1);
+  two.plan.training.moe_imbalance = 1.5;
+  EXPECT_EQ(two.block(RecomputeKind::none), 264 + 128 + 528 + 160 + 384 + 3 * 512 + 3 * 512 + 256);
+  Problem one(shape, {}, ActivationPolicy::fused_attention, 1, 1);
+  one.plan.training.moe_imbalance = 1.5;
+  EXPECT_EQ(one.block(RecomputeKind::none), 264 + 128 + 528 + 160 + 256 + 2 * 512 + 2 * 512 + 256);
 }
 
 TEST(SavedActivations, HeadKeepsPaddedLogits) {

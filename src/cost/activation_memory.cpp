@@ -72,7 +72,7 @@ void add_operator(Regions& r, const Operator& op, const Operator* before, const 
     case OperatorKind::activation: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, a * t * op.in); break;
     case OperatorKind::dropout: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, t * op.in); break;
     case OperatorKind::router: r.add(TpSplit::none, 4 * t * op.experts); break;
-    case OperatorKind::dispatch: r.expert += a * routed_tokens(op, g) * op.in; break;
+    case OperatorKind::dispatch: r.expert += a * routed_tokens(op, g) * gathered(g) * op.in; break;
     case OperatorKind::combine: r.expert += a * own_copies(op, g) * op.in; break;
     case OperatorKind::expert_activation:
     case OperatorKind::expert_linear: {
@@ -105,12 +105,23 @@ bool shares_input(const LayerKind& kind, std::size_t i) {
   return false;
 }
 
+/// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.
+bool router_keeps_input(const LayerKind& kind, std::size_t router) {
+  return std::none_of(kind.operators.begin() + static_cast<std::ptrdiff_t>(router), kind.operators.end(), [&](const Operator& op) {
+    return op.kind == OperatorKind::linear && op.in == kind.operators[router].in && op.split != TpSplit::row;
+  });
+}
+
 }  // namespace
 
 SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
   Regions r;
   const Operator* before = nullptr;
   for (std::size_t i = 0; i < kind.operators.size(); ++i) {
+    if (kind.operators[i].kind == OperatorKind::router && router_keeps_input(kind, i)) {
+      const bool cheap = policy == ActivationPolicy::fused_attention && before != nullptr && before->kind == OperatorKind::norm;
+      r.add(TpSplit::none, i64{g.element_bytes} * g.tokens * kind.operators[i].in, cheap);
+    }
     if (!shares_input(kind, i)) add_operator(r, kind.operators[i], before, g, policy);
     before = &kind.operators[i];
   }
@@ -133,7 +144,7 @@ TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry&
     if (op.kind == OperatorKind::linear && op.split == TpSplit::vocab) out = vocabulary_width(op, op.out, g);
     if (op.kind == OperatorKind::attention) in = i64{op.heads} * op.v_dim, out = i64{op.heads} * op.qk_dim;
     if (op.kind == OperatorKind::expert_linear) {
-      const i64 tokens = routed_tokens(op, g);
+      const i64 tokens = routed_tokens(op, g) * gathered(g);
       most.forward = std::max(most.forward, element * tokens * op.out);
       most.backward = std::max(most.backward, element * tokens * (op.in + op.out));
       continue;

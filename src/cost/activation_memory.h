@@ -15,7 +15,7 @@
 //   activation    a·in            split    |   activation   a·in   split
 //   dropout       1·in (mask)     sequence |   the same
 //   cross-entropy                          |   logits a·in + fp32 softmax 4·in, split by vocabulary (both policies)
-//   MoE           router probabilities 4·experts; routed copies T·top_k·imbalance: dispatch a·in, expert inputs; combine a·in·T·top_k
+//   MoE           router input a·in (unless shared experts keep it), probabilities 4·experts; routed copies T·top_k·imbalance: dispatch a·in, expert inputs; combine a·in·T·top_k
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
 // norms that feed linears, and of activations that feed linears. full: the layer's input only — unsplit under
 // megatron-2022-unfused, in the sequence region otherwise.

@@ -78,7 +78,7 @@ double all_to_all_s(const std::vector<FabricLevel>& levels, const Group& group, 
     const std::int64_t here = group.members[static_cast<std::size_t>(k)];
     if (here <= below) continue;
     const double leaving = bytes * static_cast<double>(group.size - below) / static_cast<double>(group.size);
-    slowest = std::max(slowest, leaving / reachable(level, group.size - 1));
+    slowest = std::max(slowest, leaving / reachable(level, here - 1));
     latency += log2_ceil((here + below - 1) / below) * level.latency.count();
     below = here;
   }

@@ -121,6 +121,8 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
   const double heads = static_cast<double>(op.heads) / x.s.tp, kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / x.s.tp);
   const double qk = op.qk_dim, v = op.v_dim;
   const bool fused = x.c.engine->activations == ActivationPolicy::fused_attention;
+  DeviceRates batched = d;
+  batched.gemm = d.gemm_attention;
   double forward, backward;
   if (fused) {
     const double keys = mean_keys(all_keys, static_cast<double>(op.window), op.causal);
@@ -135,7 +137,7 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
   } else {
     const double keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
     const double scores = heads * tokens * keys, batch = heads * tokens / std::max(1.0, keys);
-    const double qk_s = batched_gemm_s(d, batch, keys, keys, qk, x.a), av_s = batched_gemm_s(d, batch, keys, v, keys, x.a);
+    const double qk_s = batched_gemm_s(batched, batch, keys, keys, qk, x.a), av_s = batched_gemm_s(batched, batch, keys, v, keys, x.a);
     const double soft = memory_bound_s(d, 2 * x.a * scores), drop = op.score_dropout ? memory_bound_s(d, (2 * x.a + 1) * scores) : 0;
     forward = qk_s + av_s + soft + drop;
     backward = 2 * (qk_s + av_s) + memory_bound_s(d, 3 * x.a * scores) + drop;
@@ -316,7 +318,7 @@ LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Str
   g.split = s.tp;
   g.sequence_split = s.sp == SequenceParallel::none ? 1 : s.tp;
   g.expert_split = s.etp;
-  g.imbalance = c.training.moe_imbalance;
+  g.imbalance = std::min(c.training.moe_imbalance, static_cast<double>(s.ep));  // a rank cannot get more than all copies
   g.padded_vocabulary = padded_vocabulary(*c.model, *c.engine, s.weight_tp());
   return g;
 }

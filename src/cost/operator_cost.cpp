@@ -7,9 +7,10 @@ DeviceRates rates_of(const DeviceKind& device, Precision precision) {
   const auto& e = device.efficiency;
   const double peak = device.peak_of(precision).count() * e.sustained;
   DeviceRates r;
-  r.gemm = peak * e.gemm_max;
+  r.gemm = r.gemm_attention = peak * e.gemm_max;
   r.attention = peak * e.attention_max;
   // 8-bit attention is not what engines train with: fp8 GEMMs, bf16 attention.
+  if (precision == Precision::fp8) r.gemm_attention = device.peak_of(Precision::bf16).count() * e.sustained * e.gemm_max;
   if (precision == Precision::fp8) r.attention = device.peak_of(Precision::bf16).count() * e.sustained * e.attention_max;
   r.attention_backward = r.attention * e.attention_backward;
   r.half = e.gemm_half_gflop * 1e9;

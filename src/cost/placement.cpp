@@ -28,11 +28,39 @@ StageLayout stage_layout(const Strategy& s, std::int32_t stages) {
   return {tp_cp * s.dp, 1, 0};
 }
 
+/// Groups that are no product of runs (6 of 12 ranks where a node holds 4): count the ranks of the first group domain by domain; the
+/// domain with fewest of them decides.
+Group place_one_by_one(const std::vector<FabricLevel>& levels, const StageLayout& layout, std::int64_t count, std::int64_t stride) {
+  Group group;
+  group.size = count;
+  group.levels = static_cast<int>(levels.size());
+  for (std::size_t k = 0; k < levels.size(); ++k) {
+    std::int64_t fewest = count, here = 0, domain = -1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t rank = i * stride;
+      const std::int64_t device = rank % layout.inner + rank / layout.inner * layout.outer_stride;
+      if (device / levels[k].span != domain) {
+        if (domain >= 0) fewest = std::min(fewest, here);
+        domain = device / levels[k].span, here = 0;
+      }
+      ++here;
+    }
+    group.members[k] = std::min(fewest, here);
+  }
+  if (group.levels > 0) group.members[static_cast<std::size_t>(group.levels - 1)] = count;
+  return group;
+}
+
 /// `count` ranks at `stride` in the stage's own order, placed on the fabric.
 Group place_in_stage(const std::vector<FabricLevel>& levels, const StageLayout& layout, std::int64_t count, std::int64_t stride) {
+  if (count <= 1) return place_group(levels, 1, 1);
+  const bool one_run = layout.outer == 1 || (count - 1) * stride < layout.inner;
+  const bool product = stride >= layout.inner ? stride % layout.inner == 0
+                                              : layout.inner % stride == 0 && count % (layout.inner / stride) == 0;
+  if (!one_run && !product) return place_one_by_one(levels, layout, count, stride);
   const std::int64_t fit = std::max<std::int64_t>(1, layout.inner / stride);
-  if (stride >= layout.inner) return place_group(levels, 1, 1, count, layout.outer_stride * std::max<std::int64_t>(1, stride / layout.inner));
-  if (count <= fit || layout.outer == 1) return place_group(levels, count, stride);
+  if (one_run) return place_group(levels, count, stride);
+  if (stride >= layout.inner) return place_group(levels, 1, 1, count, layout.outer_stride * (stride / layout.inner));
   return place_group(levels, fit, stride, count / fit, layout.outer_stride);
 }
 

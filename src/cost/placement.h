@@ -37,7 +37,7 @@ Group replica_group(const std::vector<FabricLevel>& levels, const Strategy& s, s
 Group ep_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages);
 Group expert_data_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages);
 
-/// Lowest level over which neighbouring stages `stage` and `stage`+1 (modulo p) talk, worst pair.
+/// Lowest level over which stages `from` and `to` talk, worst pair.
 int stage_link_level(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, std::int32_t from,
                      std::int32_t to);
 

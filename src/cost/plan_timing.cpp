@@ -172,7 +172,7 @@ void fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming& t) {
   const ZeroTime& first = x.zero[static_cast<std::size_t>(x.c.model->layers[static_cast<std::size_t>(x.split.first(chunk))])];
   t.forward.exposed_ns += first.gather_ns;
   t.backward.exposed_ns += first.reduce_ns;
-  const std::int64_t pass = ns(kPassLaunches * x.c.rates.launch);
+  const std::int64_t pass = ns(kPassLaunches * x.c.rates.launch * x.c.engine->launch_scale);
   t.forward.other_ns += pass, t.backward.other_ns += pass, t.backward_input.other_ns += pass;
 }
 
@@ -208,9 +208,9 @@ double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterEl
   const double shard = s.zero > 0 ? static_cast<double>(s.shard) : 1.0;
   const double expert_shard = s.zero > 0 ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
-  const double bytes = 2.0 * p.gradient + 2.0 * p.master + 2.0 * p.optimizer + p.parameter;
+  const double bytes = 2.0 * p.gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
   // one pass for the gradient norm, then the fused update: a few launches
-  return memory_bound_s(c.rates, elements * bytes) + 8 * c.rates.launch;
+  return memory_bound_s(c.rates, elements * bytes) + 8 * c.rates.launch * c.engine->launch_scale;
 }
 
 /// Largest message that enters any chunk: one receive and one send of it are in flight.

@@ -39,7 +39,7 @@ std::string certificate(const SearchSummary& s) {
   std::string work = cat(" (", grouped(s.simulated), " simulated");
   for (const auto& [rule, n] : s.pruned) work += cat(", ", count(n), " by ", rule);
   work += ")";
-  if (s.optimal) return cat("optimal: none of the ", space, " is faster", work);
+  if (s.optimal) return cat("optimal: none of the ", space, " is faster", work, "; overlap_tp is off unless the job names it");
   return cat("not proven (", s.reason, "): at most ", percent(s.gap), " from the best of ", space, work);
 }
 

@@ -104,7 +104,7 @@ std::map<std::string, std::int64_t> read_limits(base::Reader& part) {
 }
 
 /// fix is a list of one value; saying the same dimension under allow as well is a contradiction waiting to happen.
-void merge_fix(base::Reader& fix_part, std::map<std::string, std::vector<std::int64_t>> fix, SearchSpace& space) {
+void merge_fix(base::Reader& fix_part, std::map<std::string, std::vector<std::int64_t>>&& fix, SearchSpace& space) {
   for (auto& [key, values] : fix) {
     if (space.allow.count(key)) fix_part.fail(key, "\"" + key + "\" under both fix and allow", "one of them");
     space.allow[key] = std::move(values);

@@ -34,6 +34,26 @@ void fill_memory(const Timed& timed, Prediction& p) {
               fixed.framework + peak.reserve};
 }
 
+/// Sums of bytes and nanoseconds stay in 64 bits below these sizes, which are far above any real job.
+Status too_large(const Job& job) {
+  constexpr double kMostElements = 0x1p58, kMostSeconds = 3e8;
+  double elements = 0;
+  for (std::size_t i = 0; i < job.model.layers.size(); ++i) {
+    const LayerKind& kind = job.model.layer(i);
+    const double tokens = static_cast<double>(tokens_per_sample(kind, job.training.sequence));
+    for (const Operator& op : kind.operators) {
+      elements += tokens * static_cast<double>(op.in + op.out) * std::max(1, op.top_k);
+      elements += tokens * (tokens + static_cast<double>(job.training.sequence.encoder)) * op.heads;
+    }
+  }
+  elements *= static_cast<double>(job.training.global_batch) * std::max(1.0, job.training.moe_imbalance);
+  const double flops = training_flops(job.model, job.training.sequence).count() * static_cast<double>(job.training.global_batch);
+  const double seconds = flops / (0.01 * job.cluster.groups.front().device.peak_of(job.training.precision).count());
+  if (elements < kMostElements && seconds < kMostSeconds) return std::nullopt;
+  return Error{ErrorKind::bad_input, "training", "a step that one device would compute for " + std::to_string(seconds / 86400) + " days or more",
+               "a global batch and sequence of a real job", "training.global_batch counts samples, sequence_length tokens"};
+}
+
 }  // namespace
 
 Result<const EngineModel*> engine_of(const Job& job) {
@@ -53,7 +73,11 @@ Status plannable(const Job& job) {
   if (device.peak_of(job.training.precision).count() <= 0)
     return Error{ErrorKind::bad_input, "training.precision", std::string(to_string(job.training.precision)),
                  "a precision that " + device.name + " supports", "see data/devices.yaml"};
-  return std::nullopt;
+  for (const FabricLevel& level : job.cluster.levels())
+    if (!level.trace.empty())
+      return Error{ErrorKind::bad_input, "cluster: fabric level \"" + level.name + "\"", "a bandwidth trace", "constant links",
+                   "plans for changing networks are not built yet: see docs/non-goals.md"};
+  return too_large(job);
 }
 
 Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {

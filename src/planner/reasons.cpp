@@ -107,7 +107,9 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
   if (std::int64_t{s.tp} * s.cp * s.dp * plan.schedule.stages != devices)
     return Error{ErrorKind::bad_input, "plan: $.stages[0].layers[0].strategy", "tp·cp·dp·pp that is not the number of devices",
                  std::to_string(devices), ""};
-  return illegal(job, *find_engine(job.engine), s, plan.schedule);
+  Status broken = illegal(job, *find_engine(job.engine), s, plan.schedule);
+  if (broken) broken->kind = ErrorKind::bad_input, broken->where = "plan: $.stages[0].layers[0].strategy";
+  return broken;
 }
 
 Error unknown_pruning_rule(const std::string& name) {

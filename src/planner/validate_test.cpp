@@ -132,7 +132,7 @@ TEST(RunDefaults, EveryEntryNamesKnownDevicesAndEngines) {
 /// Predicts 1 s per tensor degree and 10 GB: known answers for the statistics.
 Result<Prediction> fake(const Job&, const Strategy& strategy, const Schedule&) {
   Prediction p;
-  p.iteration_ns = strategy.tp * 1'000'000'000;
+  p.iteration_ns = std::int64_t{strategy.tp} * 1'000'000'000;
   p.peak_memory_bytes = 20'000'000'000;
   p.peak_memory_bytes_per_stage = {20'000'000'000, 10'000'000'000};
   p.fits = strategy.tp > 1;

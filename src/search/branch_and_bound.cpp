@@ -366,7 +366,9 @@ class Search {
   /// Simulates leaves in groups until their bounds exceed the incumbent.
   void simulate(const std::vector<Leaf>& leaves) {
     for (std::size_t i = 0; i < leaves.size(); i += kGroup) {
-      const std::size_t end = std::min(leaves.size(), i + kGroup);
+      std::size_t end = std::min(leaves.size(), i + kGroup);
+      if (options_.node_limit > 0)
+        end = std::min(end, i + static_cast<std::size_t>(std::max<std::int64_t>(1, options_.node_limit - out_.simulations)));
       if (out_.pruning.enabled(Pruning::bound) && exceeds(leaves[i].bound_ns)) {
         out_.pruning.count(Pruning::bound, static_cast<double>(leaves.size() - i));
         return;

@@ -14,6 +14,10 @@ Outcome exhaustive(const Problem& problem, Evaluator& evaluator, const Options& 
   Workspace w;
   space.for_each([&](const Configuration& c) {
     if (out.interrupted) return;
+    if (options.node_limit > 0 && out.simulations >= options.node_limit) {
+      out.complete = false;
+      return;
+    }
     if (options.interrupted && options.interrupted()) {
       out.interrupted = true, out.complete = false;
       return;

@@ -299,7 +299,8 @@ std::vector<std::size_t> sizes(Writer& writer, const Program& program, const std
     for (std::int32_t i = program.ranks[r].begin; i < program.ranks[r].end; ++i) {
       text = "[";
       writer.instruction(text, r, i);
-      bytes[static_cast<std::size_t>(program.instructions[static_cast<std::size_t>(i)].microbatch + 1)] += text.size() + 1;
+      const std::int64_t microbatch = program.instructions[static_cast<std::size_t>(i)].microbatch;  // −1: of none
+      bytes[static_cast<std::size_t>(microbatch + 1)] += text.size() + 1;
     }
   }
   writer.restart();

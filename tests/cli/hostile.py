@@ -4,6 +4,9 @@
 
 Each command runs with 2 GiB of address space and 20 seconds. A refused file gives exit code 3, a message with the place
 (line:column or JSON path) and a hint; no case may crash, hang, run out of memory or print an internal error.
+
+A sanitizer maps terabytes of shadow memory, so a binary built with one (ESPALIER_SANITIZE, set by CTest) is held to resident
+memory instead, and has more of it and of time.
 """
 import concurrent.futures
 import json
@@ -28,9 +31,17 @@ COMMANDS = {
 }
 # What an orderly end is when the file may be taken: planned, nothing fits, a check failed.
 ORDERLY = {"model": {0, 3}, "cluster": {0, 3}, "job": {0, 3, 4}, "plan": {0, 3, 5}, "runs": {0, 3}}
-ADDRESS_SPACE = 2 << 30
-SECONDS = 20
+SANITIZED = bool(os.environ.get("ESPALIER_SANITIZE"))
+ADDRESS_SPACE = resource.RLIM_INFINITY if SANITIZED else 2 << 30
+RESIDENT_MIB = 6 << 10
+SECONDS = 200 if SANITIZED else 20
 PLACE = re.compile(r":\d+:\d+|\$[.\[]|\(\$\)|line \d+")
+
+
+def environment():
+    """That of this process; the sanitizers' own limit on resident memory stands in for the address space they cannot live in."""
+    names = ("ASAN_OPTIONS", "TSAN_OPTIONS") if SANITIZED else ()
+    return os.environ | {name: f"{os.environ.get(name, '')}:hard_rss_limit_mb={RESIDENT_MIB}" for name in names}
 
 
 def limit_memory():
@@ -40,7 +51,8 @@ def limit_memory():
 
 def run(kind, path, out):
     command = [BINARY] + [out if word == "OUT" else word for word in COMMANDS[kind]] + [path]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, preexec_fn=limit_memory, cwd=out)
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, preexec_fn=limit_memory, cwd=out,
+                          env=environment())
 
 
 def problem_of(kind, case, out):
