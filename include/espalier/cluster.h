@@ -27,16 +27,17 @@ std::optional<Precision> parse_precision(std::string_view text);
 struct DeviceEfficiency {
   double gemm_max = 0.75;        ///< largest fraction of peak that a very large GEMM reaches
   double gemm_half_gflop = 4.0;  ///< GFLOP of one GEMM at which gemm_max/2 is reached (saturating form f/(f + half))
-  double sustained = 0.88;       ///< what training keeps of the rates above: they are read off isolated kernels with warm caches and full
-                                 ///< clocks; under power limits and between other kernels less remains (prior, the same for all devices)
-  double attention_max = 0.5;    ///< the same for fused attention forward
-  double attention_backward = 0.8;  ///< fused attention backward relative to its forward efficiency
-  double memory_max = 0.8;       ///< fraction of HBM bandwidth reached by element-wise kernels
-  Seconds kernel_launch{4.5e-6}; ///< CPU time to launch one kernel; a stream of small kernels is bound by it
-  Seconds kernel_floor{2.0e-6};  ///< shortest time a kernel occupies the GPU
+  double sustained =
+      0.88;  ///< what training keeps of the rates above: they are read off isolated kernels with warm caches and full
+             ///< clocks; under power limits and between other kernels less remains (prior, the same for all devices)
+  double attention_max = 0.5;                   ///< the same for fused attention forward
+  double attention_backward = 0.8;              ///< fused attention backward relative to its forward efficiency
+  double memory_max = 0.8;                      ///< fraction of HBM bandwidth reached by element-wise kernels
+  Seconds kernel_launch{4.5e-6};                ///< CPU time to launch one kernel; a stream of small kernels is bound by it
+  Seconds kernel_floor{2.0e-6};                 ///< shortest time a kernel occupies the GPU
   double overlap_compute_slowdown = 1.1;        ///< κ_w: compute while a collective runs beside it takes this much longer
   double overlap_communication_slowdown = 1.1;  ///< κ_c: a collective while compute runs beside it
-  bool measured_overlap = false; ///< only measured factors may be so strong that 1/κ_c + 1/κ_w < 1
+  bool measured_overlap = false;                ///< only measured factors may be so strong that 1/κ_c + 1/κ_w < 1
   bool operator==(const DeviceEfficiency&) const = default;
 };
 
@@ -48,13 +49,23 @@ struct DeviceKind {
   Bytes context_reserve;                         ///< CUDA context, NCCL channels, cuBLAS workspace: never available to tensors
   BytesPerSecond memory_bandwidth;
   DeviceEfficiency efficiency;
-  bool calibrated = false;                       ///< false: priors only, the answer says "uncalibrated"
+  bool calibrated = false;                                   ///< false: priors only, the answer says "uncalibrated"
   std::vector<std::pair<std::string, std::string>> sources;  ///< field -> where the figure is from
   [[nodiscard]] FlopsPerSecond peak_of(Precision p) const { return peak[static_cast<std::size_t>(p)]; }
   bool operator==(const DeviceKind&) const = default;
 };
 
-enum class FabricKind : std::uint8_t { nvswitch, nvlink_mesh, pcie_tree, nvl72, rail_optimized, fat_tree, ethernet, on_chip, other };
+enum class FabricKind : std::uint8_t {
+  nvswitch,
+  nvlink_mesh,
+  pcie_tree,
+  nvl72,
+  rail_optimized,
+  fat_tree,
+  ethernet,
+  on_chip,
+  other
+};
 std::string_view to_string(FabricKind k);
 
 /// One point of a bandwidth trace: from `at` on, bandwidth is `factor` × nominal (and latency `latency_factor` ×).
@@ -69,17 +80,17 @@ struct LinkChange {
 struct FabricLevel {
   std::string name;
   FabricKind kind = FabricKind::other;
-  std::int64_t span = 1;         ///< devices in one domain of this level; a multiple of the level below. The outermost one may
-                                 ///< exceed the devices of the cluster (a rack or pod that is not full)
-  BytesPerSecond bandwidth;      ///< per device and direction when all devices of the domain talk at once (NICs shared,
-                                 ///< oversubscription applied)
-  BytesPerSecond bandwidth_alone;///< one device talking alone (≥ bandwidth): e.g. a NIC that is otherwise shared
-  BytesPerSecond per_peer;       ///< direct links (mesh): most that one pair of devices can move; a group of g reaches
-                                 ///< min(bandwidth, (g−1)·per_peer) per device. 0 = switched, no such limit
-  Seconds latency;               ///< α of one hop, software included
-  double efficiency = 0.8;       ///< reachable fraction of `bandwidth` in collectives (bus bandwidth / peak)
+  std::int64_t span = 1;           ///< devices in one domain of this level; a multiple of the level below. The outermost one may
+                                   ///< exceed the devices of the cluster (a rack or pod that is not full)
+  BytesPerSecond bandwidth;        ///< per device and direction when all devices of the domain talk at once (NICs shared,
+                                   ///< oversubscription applied)
+  BytesPerSecond bandwidth_alone;  ///< one device talking alone (≥ bandwidth): e.g. a NIC that is otherwise shared
+  BytesPerSecond per_peer;         ///< direct links (mesh): most that one pair of devices can move; a group of g reaches
+                                   ///< min(bandwidth, (g−1)·per_peer) per device. 0 = switched, no such limit
+  Seconds latency;                 ///< α of one hop, software included
+  double efficiency = 0.8;         ///< reachable fraction of `bandwidth` in collectives (bus bandwidth / peak)
   bool in_network_reduction = false;  ///< NVLS / SHARP: all-reduce moves each byte once
-  std::vector<LinkChange> trace; ///< empty = constant
+  std::vector<LinkChange> trace;      ///< empty = constant
   bool operator==(const FabricLevel&) const = default;
 };
 
@@ -97,9 +108,9 @@ struct NodeGroup {
 struct Cluster {
   std::string name;
   std::vector<NodeGroup> groups;
-  std::vector<FabricLevel> inter;      ///< levels between nodes, innermost first; empty for one node. Mixed: joins the groups
-  std::optional<Bytes> memory_limit;   ///< user's cap per device
-  std::vector<std::string> notes;      ///< defaults that were filled in, for `inspect cluster`
+  std::vector<FabricLevel> inter;     ///< levels between nodes, innermost first; empty for one node. Mixed: joins the groups
+  std::optional<Bytes> memory_limit;  ///< user's cap per device
+  std::vector<std::string> notes;     ///< defaults that were filled in, for `inspect cluster`
 
   [[nodiscard]] std::int64_t devices() const;
   [[nodiscard]] bool homogeneous() const { return groups.size() == 1; }

@@ -21,22 +21,22 @@ namespace espalier {
 
 /// What an operator computes. The cost model has one equation per kind (src/cost/operator_cost.h).
 enum class OperatorKind : std::uint8_t {
-  embedding,      ///< table lookup: token, position or type embedding ([tokens] -> [tokens, out])
-  patch_embed,    ///< vision patch convolution, a linear of in = channels·patch²
-  norm,           ///< LayerNorm or RMSNorm over `in` features
-  linear,         ///< dense GEMM, in -> out
-  rotary,         ///< rotary position embedding applied to `in` features (queries and keys)
-  attention,      ///< core attention: QKᵀ, softmax, dropout, AV
-  dropout,        ///< element-wise dropout over `in` features (0 parameters; only families that train with it)
-  activation,     ///< element-wise non-linearity reading `in` features, writing `out` (gated: in = 2·out)
-  residual,       ///< residual addition over `in` features
-  router,         ///< MoE gate: GEMM in -> experts, softmax, top-k
-  dispatch,       ///< MoE all-to-all of routed tokens to the experts, width `in`; `top_k` copies of each token
-  expert_linear,  ///< grouped GEMM in -> out over `experts`, each token through `top_k`
+  embedding,          ///< table lookup: token, position or type embedding ([tokens] -> [tokens, out])
+  patch_embed,        ///< vision patch convolution, a linear of in = channels·patch²
+  norm,               ///< LayerNorm or RMSNorm over `in` features
+  linear,             ///< dense GEMM, in -> out
+  rotary,             ///< rotary position embedding applied to `in` features (queries and keys)
+  attention,          ///< core attention: QKᵀ, softmax, dropout, AV
+  dropout,            ///< element-wise dropout over `in` features (0 parameters; only families that train with it)
+  activation,         ///< element-wise non-linearity reading `in` features, writing `out` (gated: in = 2·out)
+  residual,           ///< residual addition over `in` features
+  router,             ///< MoE gate: GEMM in -> experts, softmax, top-k
+  dispatch,           ///< MoE all-to-all of routed tokens to the experts, width `in`; `top_k` copies of each token
+  expert_linear,      ///< grouped GEMM in -> out over `experts`, each token through `top_k`
   expert_activation,  ///< activation inside the experts
-  combine,        ///< MoE all-to-all back and weighted sum, width `in`
-  cross_entropy,  ///< softmax cross-entropy over `in` = vocabulary (or classes)
-  pool,           ///< vision/BERT pooler, token merge; cost of moving `in` features
+  combine,            ///< MoE all-to-all back and weighted sum, width `in`
+  cross_entropy,      ///< softmax cross-entropy over `in` = vocabulary (or classes)
+  pool,               ///< vision/BERT pooler, token merge; cost of moving `in` features
 };
 
 /// How tensor parallelism (TP, Shoeybi et al. 2019) splits an operator's weight and output.
@@ -51,25 +51,25 @@ enum class TpSplit : std::uint8_t {
 /// One operator of a layer. Fields that a kind does not use are 0.
 struct Operator {
   OperatorKind kind = OperatorKind::linear;
-  std::string name;              ///< e.g. "attn.qkv", "mlp.gate_up", "mlp.down", "head.logits"; unique in the layer
-  std::int64_t in = 0;           ///< input features per token
-  std::int64_t out = 0;          ///< output features per token
+  std::string name;      ///< e.g. "attn.qkv", "mlp.gate_up", "mlp.down", "head.logits"; unique in the layer
+  std::int64_t in = 0;   ///< input features per token
+  std::int64_t out = 0;  ///< output features per token
   TpSplit split = TpSplit::none;
-  std::int64_t parameters = 0;   ///< trainable elements, biases included, all experts included; tied weights once, at first use
+  std::int64_t parameters = 0;  ///< trainable elements, biases included, all experts included; tied weights once, at first use
   std::int64_t parameters_unsplit = 0;  ///< the part of `parameters` that TP does not split (row bias, norm weight, router …)
   // attention only
-  std::int32_t heads = 0;        ///< query heads
-  std::int32_t kv_heads = 0;     ///< key/value heads (GQA, MQA); MLA: = heads
-  std::int32_t qk_dim = 0;       ///< features per head of Q and K
-  std::int32_t v_dim = 0;        ///< features per head of V
-  std::int64_t window = 0;       ///< sliding or shifted window in tokens; 0 = whole sequence
-  bool causal = false;           ///< half of the score matrix is needed
-  bool cross = false;            ///< keys and values come from the encoder stream (T5 cross-attention); on a linear: it works on
-                                 ///< the encoder's tokens (the key/value projection of cross-attention)
-  bool score_dropout = false;    ///< attention probabilities are dropped out (GPT-2, BERT, T5 …): one mask byte a score
+  std::int32_t heads = 0;      ///< query heads
+  std::int32_t kv_heads = 0;   ///< key/value heads (GQA, MQA); MLA: = heads
+  std::int32_t qk_dim = 0;     ///< features per head of Q and K
+  std::int32_t v_dim = 0;      ///< features per head of V
+  std::int64_t window = 0;     ///< sliding or shifted window in tokens; 0 = whole sequence
+  bool causal = false;         ///< half of the score matrix is needed
+  bool cross = false;          ///< keys and values come from the encoder stream (T5 cross-attention); on a linear: it works on
+                               ///< the encoder's tokens (the key/value projection of cross-attention)
+  bool score_dropout = false;  ///< attention probabilities are dropped out (GPT-2, BERT, T5 …): one mask byte a score
   // MoE only
-  std::int32_t experts = 0;      ///< routed experts of this layer
-  std::int32_t top_k = 0;        ///< experts per token
+  std::int32_t experts = 0;  ///< routed experts of this layer
+  std::int32_t top_k = 0;    ///< experts per token
   bool operator==(const Operator&) const = default;
 };
 
@@ -88,10 +88,10 @@ struct LayerKind {
   std::string name;  ///< "embedding", "decoder", "decoder.moe", "decoder.sliding", "swin.stage2" …
   LayerRole role = LayerRole::block;
   TokenStream stream = TokenStream::main;
-  std::int64_t fixed_tokens = 0;      ///< tokens per sample when stream == fixed
-  std::int64_t hidden = 0;            ///< width of the activation this layer hands on
+  std::int64_t fixed_tokens = 0;           ///< tokens per sample when stream == fixed
+  std::int64_t hidden = 0;                 ///< width of the activation this layer hands on
   std::int64_t boundary_tokens_fixed = 0;  ///< tokens per sample handed on when stream == fixed (Swin merges patches)
-  bool passes_encoder_output = false; ///< T5 decoder: the encoder's output travels along to later layers
+  bool passes_encoder_output = false;      ///< T5 decoder: the encoder's output travels along to later layers
   std::vector<Operator> operators;
   bool operator==(const LayerKind&) const = default;
 };
@@ -114,15 +114,15 @@ struct ModelNote {
 
 /// A transformer in pipeline order. Value type: compare, copy, hash.
 struct Model {
-  std::string name;                 ///< from the path or the job file; no meaning
-  std::string family;               ///< model_type: "llama", "mixtral", …
-  std::vector<LayerKind> kinds;     ///< distinct layer kinds
-  std::vector<std::int32_t> layers; ///< index into `kinds`; front() is the embedding, back() the head
-  std::int64_t vocabulary = 0;      ///< rows of the token embedding; 0 for vision
-  bool tied_embeddings = false;     ///< output projection shares the embedding table
-  std::int64_t max_positions = 0;   ///< 0 = unbounded (rotary, ALiBi, relative)
-  std::int64_t mtp_parameters = 0;  ///< multi-token-prediction modules, held apart and not planned
-  bool vision = false;              ///< needs no training.sequence_length
+  std::string name;                  ///< from the path or the job file; no meaning
+  std::string family;                ///< model_type: "llama", "mixtral", …
+  std::vector<LayerKind> kinds;      ///< distinct layer kinds
+  std::vector<std::int32_t> layers;  ///< index into `kinds`; front() is the embedding, back() the head
+  std::int64_t vocabulary = 0;       ///< rows of the token embedding; 0 for vision
+  bool tied_embeddings = false;      ///< output projection shares the embedding table
+  std::int64_t max_positions = 0;    ///< 0 = unbounded (rotary, ALiBi, relative)
+  std::int64_t mtp_parameters = 0;   ///< multi-token-prediction modules, held apart and not planned
+  bool vision = false;               ///< needs no training.sequence_length
   std::vector<ModelNote> notes;
 
   [[nodiscard]] const LayerKind& layer(std::size_t i) const { return kinds[static_cast<std::size_t>(layers[i])]; }

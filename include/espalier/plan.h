@@ -50,10 +50,11 @@ struct Recompute {
 
 /// Which communication may run beside compute.
 struct Overlap {
-  bool grad_reduce = false;   ///< gradient reduction beside the backward pass of the last micro-batch
-  bool param_gather = false;  ///< ZeRO ≥ 1 parameter all-gather beside the forward pass of the first micro-batch (ZeRO-3: prefetch)
-  bool p2p = false;           ///< pipeline sends do not block the next computation
-  bool tp = false;            ///< tensor-parallel collectives beside the GEMM they feed (needs sp = megatron)
+  bool grad_reduce = false;  ///< gradient reduction beside the backward pass of the last micro-batch
+  bool param_gather =
+      false;         ///< ZeRO ≥ 1 parameter all-gather beside the forward pass of the first micro-batch (ZeRO-3: prefetch)
+  bool p2p = false;  ///< pipeline sends do not block the next computation
+  bool tp = false;   ///< tensor-parallel collectives beside the GEMM they feed (needs sp = megatron)
   auto operator<=>(const Overlap&) const = default;
 };
 
@@ -72,13 +73,11 @@ struct Strategy {
   RankOrder order = RankOrder::tp_cp_dp_pp;
   Recompute recompute;
   Overlap overlap;
-  std::string partition;   ///< operator partition of the spatial-temporal space; empty in the uniform space
+  std::string partition;  ///< operator partition of the spatial-temporal space; empty in the uniform space
   auto operator<=>(const Strategy&) const = default;
 
   /// Ranks that hold the same dense weights: dp·cp, times tp with Ulysses.
-  [[nodiscard]] std::int64_t data_ranks() const {
-    return std::int64_t{dp} * cp * (sp == SequenceParallel::ulysses ? tp : 1);
-  }
+  [[nodiscard]] std::int64_t data_ranks() const { return std::int64_t{dp} * cp * (sp == SequenceParallel::ulysses ? tp : 1); }
   /// Degree by which dense weights are split: tp, or 1 with Ulysses.
   [[nodiscard]] std::int32_t weight_tp() const { return sp == SequenceParallel::ulysses ? 1 : tp; }
   /// Replicas of each expert shard.
@@ -99,9 +98,9 @@ struct Training {
   Sequence sequence;
   std::int64_t global_batch = 1;  ///< samples
   Precision precision = Precision::bf16;
-  std::string optimizer = "adam"; ///< adam | sgd
-  double moe_imbalance = 1.0;     ///< load of the fullest expert rank over the mean
-  double tokens = 0;              ///< total training tokens for days and GPU-hours; 0 = not asked
+  std::string optimizer = "adam";  ///< adam | sgd
+  double moe_imbalance = 1.0;      ///< load of the fullest expert rank over the mean
+  double tokens = 0;               ///< total training tokens for days and GPU-hours; 0 = not asked
   bool operator==(const Training&) const = default;
 };
 
@@ -148,7 +147,9 @@ struct Plan {
 
 /// Position in the pipeline (0 … p·v−1) of local chunk k on stage i. Interleaved: k·p + i; zb-v: i, then 2p−1−i.
 std::int32_t pipeline_chunk(const Schedule& schedule, std::int32_t stage, std::int32_t local_chunk);
-struct ChunkPlace { std::int32_t stage = 0, local_chunk = 0; };
+struct ChunkPlace {
+  std::int32_t stage = 0, local_chunk = 0;
+};
 ChunkPlace place_of_chunk(const Schedule& schedule, std::int32_t pipeline_chunk);
 
 /// Contiguous split of `weights` into `chunks` non-empty ranges that minimises the largest range sum, and among those stays

@@ -56,34 +56,34 @@ struct Prediction {
   std::int64_t hidden_communication_ns = 0;
   std::int64_t peak_memory_bytes = 0;
   std::vector<std::int64_t> peak_memory_bytes_per_stage;
-  MemoryBreakdown memory;              ///< of the fullest rank; framework includes the allocator reserve
+  MemoryBreakdown memory;  ///< of the fullest rank; framework includes the allocator reserve
   std::int64_t memory_limit_bytes = 0;
   bool fits = false;
   Confidence confidence;
-  double days = 0, device_hours = 0;   ///< with training.tokens
+  double days = 0, device_hours = 0;  ///< with training.tokens
 };
 
 /// A named configuration beside the answer: a baseline preset or a runner-up.
 struct Alternative {
-  std::string label;      ///< "DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default", or the plan's label
+  std::string label;  ///< "DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default", or the plan's label
   bool baseline = false;
   bool fits = false;
-  std::int64_t iteration_ns = 0;       ///< also when it does not fit
+  std::int64_t iteration_ns = 0;  ///< also when it does not fit
   std::int64_t peak_memory_bytes = 0;
-  std::string lost_to;    ///< the largest difference to the answer in words: "exposed communication +0.21 s"; or why it is illegal
+  std::string lost_to;  ///< the largest difference to the answer in words: "exposed communication +0.21 s"; or why it is illegal
   std::optional<Plan> plan;
 };
 
 struct SearchSummary {
-  double space_size = 0;  ///< legal configurations (exact integer below 2^53)
+  double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
-  std::int64_t bounded = 0;    ///< nodes whose bound was computed
+  std::int64_t bounded = 0;                                            ///< nodes whose bound was computed
   std::int64_t simulated = 0;
-  std::map<std::string, double> pruned;       ///< configurations removed, by rule
-  bool optimal = false;        ///< certificate: no configuration of the space is faster
+  std::map<std::string, double> pruned;  ///< configurations removed, by rule
+  bool optimal = false;                  ///< certificate: no configuration of the space is faster
   std::int64_t lower_bound_ns = 0;
   double gap = 0;
-  std::string reason;          ///< "optimal" | "node limit" | "interrupted" | "infeasible"
+  std::string reason;  ///< "optimal" | "node limit" | "interrupted" | "infeasible"
 };
 
 struct PlannerOptions {
@@ -92,7 +92,7 @@ struct PlannerOptions {
   std::vector<std::string> disabled_rules;  ///< pruning rules switched off, by name
   bool exhaustive = false;                  ///< reference: simulate every legal configuration that fits
   int alternatives = 5;
-  std::function<bool()> interrupted;        ///< polled between batches; true stops with the best so far
+  std::function<bool()> interrupted;                 ///< polled between batches; true stops with the best so far
   std::function<void(const std::string&)> progress;  ///< one line at a time
 };
 
@@ -100,12 +100,12 @@ struct PlannerResult {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  std::vector<Alternative> alternatives;   ///< baselines first, then runners-up by time
-  std::vector<std::string> reasons;        ///< why this plan, in sentences
-  double total_s = 0, search_s = 0;        ///< wall clock; printed only under "timing"
+  std::vector<Alternative> alternatives;  ///< baselines first, then runners-up by time
+  std::vector<std::string> reasons;       ///< why this plan, in sentences
+  double total_s = 0, search_s = 0;       ///< wall clock; printed only under "timing"
   int threads = 1;
 
-  [[nodiscard]] std::string brief() const; ///< the terminal answer
+  [[nodiscard]] std::string brief() const;  ///< the terminal answer
 };
 
 /// The fastest plan of the job's space. Error kind infeasible (exit 4) when nothing fits: `hint` is the nearest change.

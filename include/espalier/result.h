@@ -13,12 +13,12 @@ namespace espalier {
 
 /// The class of an error decides the exit code of the command line (docs/file-formats.md).
 enum class ErrorKind {
-  internal,     ///< exit 1: a bug
-  usage,        ///< exit 2: bad flag or combination of flags
-  bad_input,    ///< exit 3: a file or value is wrong
-  infeasible,   ///< exit 4: no plan fits
-  check_failed, ///< exit 5: a verification failed
-  limit,        ///< exit 6: a search limit was reached
+  internal,      ///< exit 1: a bug
+  usage,         ///< exit 2: bad flag or combination of flags
+  bad_input,     ///< exit 3: a file or value is wrong
+  infeasible,    ///< exit 4: no plan fits
+  check_failed,  ///< exit 5: a verification failed
+  limit,         ///< exit 6: a search limit was reached
 };
 
 /// Every field is a plain sentence fragment without final dot. `where` is "file:line:column" or "file: $.json.path".

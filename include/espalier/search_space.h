@@ -14,10 +14,10 @@
 namespace espalier {
 
 struct SearchSpace {
-  std::string kind = "uniform";                            ///< uniform (others: later capabilities)
-  std::map<std::string, std::vector<std::int64_t>> allow;  ///< only these values (fix = one value)
-  std::map<std::string, std::vector<std::int64_t>> forbid; ///< none of these
-  std::map<std::string, std::int64_t> limits;              ///< at most
+  std::string kind = "uniform";                             ///< uniform (others: later capabilities)
+  std::map<std::string, std::vector<std::int64_t>> allow;   ///< only these values (fix = one value)
+  std::map<std::string, std::vector<std::int64_t>> forbid;  ///< none of these
+  std::map<std::string, std::int64_t> limits;               ///< at most
   bool operator==(const SearchSpace&) const = default;
   /// Whether the maps admit `value` for `dimension`.
   [[nodiscard]] bool admits(const std::string& dimension, std::int64_t value) const;

@@ -27,18 +27,18 @@ struct Breakdown {
 };
 
 struct MemoryPeak {
-  std::int64_t bytes = 0;        ///< total, allocator reserve included
-  std::int64_t activations = 0;  ///< saved + transient at that moment
-  std::int64_t reserve = 0;      ///< allocator reserve
-  std::int64_t at_ns = 0;        ///< start of the instruction that reaches it (first, if several)
-  std::int32_t instruction = -1; ///< absolute index into the program
+  std::int64_t bytes = 0;         ///< total, allocator reserve included
+  std::int64_t activations = 0;   ///< saved + transient at that moment
+  std::int64_t reserve = 0;       ///< allocator reserve
+  std::int64_t at_ns = 0;         ///< start of the instruction that reaches it (first, if several)
+  std::int32_t instruction = -1;  ///< absolute index into the program
   bool operator==(const MemoryPeak&) const = default;
 };
 
 /// One rank's iteration.
 struct RankOutcome {
   std::int64_t end_ns = 0;
-  Breakdown breakdown;          ///< of [0, iteration): idle after the end counts as bubble
+  Breakdown breakdown;  ///< of [0, iteration): idle after the end counts as bubble
   std::int64_t hidden_communication_ns = 0;
   MemoryPeak memory;
   bool operator==(const RankOutcome&) const = default;

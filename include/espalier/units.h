@@ -25,8 +25,14 @@ class Quantity {
   constexpr explicit Quantity(Rep count) : count_(count) {}
   [[nodiscard]] constexpr Rep count() const { return count_; }
 
-  constexpr Quantity& operator+=(Quantity o) { count_ += o.count_; return *this; }
-  constexpr Quantity& operator-=(Quantity o) { count_ -= o.count_; return *this; }
+  constexpr Quantity& operator+=(Quantity o) {
+    count_ += o.count_;
+    return *this;
+  }
+  constexpr Quantity& operator-=(Quantity o) {
+    count_ -= o.count_;
+    return *this;
+  }
   friend constexpr Quantity operator+(Quantity a, Quantity b) { return Quantity(a.count_ + b.count_); }
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return Quantity(a.count_ - b.count_); }
   friend constexpr Quantity operator-(Quantity a) { return Quantity(-a.count_); }

@@ -120,7 +120,9 @@ class Walk {
   /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.
   [[nodiscard]] double router_input_bytes(std::size_t i) const {
     for (std::size_t n = i + 1; n < operators_.size(); ++n)
-      if (operators_[n].kind == OperatorKind::linear && operators_[n].in == operators_[i].in && operators_[n].split != TpSplit::row) return 0;
+      if (operators_[n].kind == OperatorKind::linear && operators_[n].in == operators_[i].in &&
+          operators_[n].split != TpSplit::row)
+        return 0;
     if (l_.fused && l_.selective && kind_before(i) == OperatorKind::norm) return 0;
     return l_.a * static_cast<double>(operators_[i].in) * l_.tokens / l_.sequence;
   }
@@ -128,7 +130,8 @@ class Walk {
   double expert_linear_bytes(std::size_t i) {
     const Operator& op = operators_[i];
     const double gathered = l_.etp / expert_divisor(l_);  // tokens split over tp are gathered by the etp ranks
-    return l_.a * static_cast<double>(op.in) * routed_copies(l_, op) / (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
+    return l_.a * static_cast<double>(op.in) * routed_copies(l_, op) /
+           (op.split == TpSplit::row ? expert_divisor(l_) : 1 / gathered);
   }
 
   /// The tensor a linear reads: the index of the norm whose output it is, else the layer's input or the encoder's output.

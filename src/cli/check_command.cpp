@@ -77,11 +77,15 @@ int run_check(Context& context, const std::string& path, const std::string& engi
   auto job = job_of_plan(loaded->plan);
   if (!job) return fail(context, job.error());
   check::Report report;
-  if (Status broken = validate(loaded->plan)) report.findings.push_back({"structure", false, broken->message()});
-  else report = check_against_claims(*job, loaded->plan);
+  if (Status broken = validate(loaded->plan))
+    report.findings.push_back({"structure", false, broken->message()});
+  else
+    report = check_against_claims(*job, loaded->plan);
   if (engine && report.findings.front().name != "structure") add_engine_findings(*engine, *job, loaded->plan, report);
-  if (context.json) print_json(context, report_json(path, report));
-  else print_answer(context, report_text(loaded->plan, report));
+  if (context.json)
+    print_json(context, report_json(path, report));
+  else
+    print_answer(context, report_text(loaded->plan, report));
   return report.ok() ? kOk : kCheckFailed;
 }
 

@@ -39,7 +39,8 @@ int parse_and_run(CLI::App& app, Context& context, int argc, const char* const* 
 
 int run(int argc, const char* const* argv, std::ostream& out, std::ostream& err, const Surroundings& surroundings) {
   Context context{out, err, surroundings};
-  CLI::App app("Espalier plans how a transformer is trained across a cluster, predicts the cost, and proves the plan.", "espalier");
+  CLI::App app("Espalier plans how a transformer is trained across a cluster, predicts the cost, and proves the plan.",
+               "espalier");
   app.require_subcommand(1);
   add_commands(app, context);
   try {
@@ -47,7 +48,8 @@ int run(int argc, const char* const* argv, std::ostream& out, std::ostream& err,
   } catch (const std::bad_alloc&) {
     err << "espalier: internal error: out of memory\n";
   } catch (const std::exception& error) {
-    err << "espalier: internal error: " << error.what() << "\nThis is a bug in Espalier; please report it with the input that shows it.\n";
+    err << "espalier: internal error: " << error.what()
+        << "\nThis is a bug in Espalier; please report it with the input that shows it.\n";
   }
   return kInternal;
 }

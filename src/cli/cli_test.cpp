@@ -33,7 +33,8 @@ Ran call(const std::vector<std::string>& words, const Surroundings& surroundings
 class Cli : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("espalier_cli_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    folder_ = fs::path(testing::TempDir()) /
+              ("espalier_cli_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     write("job.yaml", R"(
@@ -69,7 +70,8 @@ TEST_F(Cli, PlanPrintsAnAnswerAndWritesFiles) {
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("optimal"));
   EXPECT_THAT(r.out, HasSubstr("wrote "));
-  for (const char* name : {"out/plan.json", "out/result.json", "out/timeline.json.gz"}) EXPECT_TRUE(fs::exists(file(name))) << name;
+  for (const char* name : {"out/plan.json", "out/result.json", "out/timeline.json.gz"})
+    EXPECT_TRUE(fs::exists(file(name))) << name;
 }
 
 TEST_F(Cli, JsonIsOneObjectAndThreadsDoNotChangeIt) {
@@ -95,7 +97,8 @@ TEST_F(Cli, ThreeCommandsAgreeToTheNanosecond) {
 }
 
 TEST_F(Cli, EstimateTakesAFlagForEveryField) {
-  const Ran r = call({"estimate", file("job.yaml"), "--tp", "2", "--sp", "megatron", "--pp", "2", "--vpp", "2", "--micro-batch", "2", "--json"});
+  const Ran r = call(
+      {"estimate", file("job.yaml"), "--tp", "2", "--sp", "megatron", "--pp", "2", "--vpp", "2", "--micro-batch", "2", "--json"});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("\"interleaved\""));
   EXPECT_EQ(call({"estimate", file("job.yaml"), "--zero", "3", "--recompute", "full", "--overlap", "grad,param"}).code, 0);

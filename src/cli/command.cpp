@@ -86,7 +86,8 @@ void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags) {
 }
 
 void add_output_flags(CLI::App& command, const std::shared_ptr<OutputFlags>& flags) {
-  command.add_option("-o,--out", flags->folder, "write plan.json, result.json and timeline.json.gz into this folder")->type_name("DIR");
+  command.add_option("-o,--out", flags->folder, "write plan.json, result.json and timeline.json.gz into this folder")
+      ->type_name("DIR");
   command.add_option("--trace", flags->trace, "write the timeline here (compressed if the name ends in .gz)")->type_name("FILE");
 }
 

@@ -19,8 +19,10 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
     if (!result) return fail(context, result.error());
     plans.push_back({path, std::move(result).value()});
   }
-  if (context.json) print_json(context, report::compare_json(plans));
-  else context.out << report::compare(plans);
+  if (context.json)
+    print_json(context, report::compare_json(plans));
+  else
+    context.out << report::compare(plans);
   return kOk;
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 /// 0 = not given, where 0 is no value of its own.
 struct ConfigurationFlags {
-  std::int32_t tp = 1, cp = 1, ep = 1, etp = 1, pp = 1, vpp = 0, dp = 0, shard = 0, zero = 0, micro_batch = 1, recompute_layers = 0;
+  std::int32_t tp = 1, cp = 1, ep = 1, etp = 1, pp = 1, vpp = 0, dp = 0, shard = 0, zero = 0, micro_batch = 1,
+               recompute_layers = 0;
   std::string sp = "none", cp_kind = "ring", recompute = "none", schedule, order, overlap = "none";
 };
 
@@ -41,11 +42,16 @@ Overlap read_overlap(const std::string& list, Status& error) {
   Overlap overlap;
   std::istringstream words(list);
   for (std::string word; std::getline(words, word, ',');) {
-    if (word == "grad") overlap.grad_reduce = true;
-    else if (word == "param") overlap.param_gather = true;
-    else if (word == "p2p") overlap.p2p = true;
-    else if (word == "tp") overlap.tp = true;
-    else if (word != "none" && !error) error = unknown_value("overlap", word, "grad, param, p2p, tp or none, joined by commas");
+    if (word == "grad")
+      overlap.grad_reduce = true;
+    else if (word == "param")
+      overlap.param_gather = true;
+    else if (word == "p2p")
+      overlap.p2p = true;
+    else if (word == "tp")
+      overlap.tp = true;
+    else if (word != "none" && !error)
+      error = unknown_value("overlap", word, "grad, param, p2p, tp or none, joined by commas");
   }
   return overlap;
 }
@@ -138,11 +144,12 @@ void add_estimate_command(CLI::App& app, Context& context) {
   add_configuration_flags(*command, *configuration);
   add_output_flags(*command, output);
   add_common_flags(*command, context);
-  command->add_option_function<int>("--threads", [](int) {}, "accepted for symmetry with plan; one configuration needs one thread")
+  command
+      ->add_option_function<int>(
+          "--threads", [](int) {}, "accepted for symmetry with plan; one configuration needs one thread")
       ->check(CLI::Range(0, 4096));
-  command->callback([&context, job, configuration, output] {
-    context.exit_code = run_estimate(context, *job, *configuration, *output);
-  });
+  command->callback(
+      [&context, job, configuration, output] { context.exit_code = run_estimate(context, *job, *configuration, *output); });
 }
 
 }  // namespace espalier::cli

@@ -40,8 +40,13 @@ Result<PlannerResult> searched_again(Context& context, const Plan& given, int th
   if (best->plan.stages == given.stages && best->plan.schedule == given.schedule) {
     result->reasons = best->reasons;
   } else {
-    Alternative better{best->plan.label(), false, true, best->prediction.iteration_ns, best->prediction.peak_memory_bytes,
-                       "nothing: the best of the whole space", best->plan};
+    Alternative better{best->plan.label(),
+                       false,
+                       true,
+                       best->prediction.iteration_ns,
+                       best->prediction.peak_memory_bytes,
+                       "nothing: the best of the whole space",
+                       best->plan};
     result->alternatives.insert(result->alternatives.begin(), std::move(better));
   }
   return result;
@@ -59,8 +64,10 @@ int run_explain(Context& context, const std::string& path, int threads) {
     if (!again) return fail(context, again.error());
     loaded->result = std::make_unique<PlannerResult>(std::move(again).value());
   }
-  if (context.json) print_json(context, report::explain_json(*loaded->result));
-  else print_answer(context, report::explain(*loaded->result));
+  if (context.json)
+    print_json(context, report::explain_json(*loaded->result));
+  else
+    print_answer(context, report::explain(*loaded->result));
   return kOk;
 }
 
@@ -71,7 +78,9 @@ void add_explain_command(CLI::App& app, Context& context) {
   auto path = std::make_shared<std::string>();
   auto threads = std::make_shared<int>(0);
   command->add_option("plan", *path, "plan.json or result.json")->required()->type_name("PLAN.json");
-  command->add_option("--threads", *threads, "threads, if the space must be searched again")->check(CLI::Range(0, 4096))->type_name("N");
+  command->add_option("--threads", *threads, "threads, if the space must be searched again")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
   add_common_flags(*command, context);
   command->callback([&context, path, threads] { context.exit_code = run_explain(context, *path, *threads); });
 }

@@ -16,16 +16,20 @@ namespace {
 int inspect_model(Context& context, const std::string& path) {
   auto model = load_model_file(path);
   if (!model) return fail(context, model.error());
-  if (context.json) print_json(context, report::inspect_model_json(*model));
-  else print_answer(context, report::inspect_model(*model));
+  if (context.json)
+    print_json(context, report::inspect_model_json(*model));
+  else
+    print_answer(context, report::inspect_model(*model));
   return kOk;
 }
 
 int inspect_cluster(Context& context, const std::string& path) {
   auto cluster = load_cluster_file(path);
   if (!cluster) return fail(context, cluster.error());
-  if (context.json) print_json(context, report::inspect_cluster_json(*cluster));
-  else print_answer(context, report::inspect_cluster(*cluster));
+  if (context.json)
+    print_json(context, report::inspect_cluster_json(*cluster));
+  else
+    print_answer(context, report::inspect_cluster(*cluster));
   return kOk;
 }
 
@@ -36,11 +40,14 @@ int inspect_run(Context& context, const std::string& path, const std::string& id
   for (const RunRecord& record : *records) {
     if (!id.empty() && record.id != id) continue;
     const planner::Mapping mapping = planner::map_run(record, planner::run_defaults());
-    if (context.json) print_json(context, report::inspect_run_json(record, mapping));
-    else print_answer(context, report::inspect_run(record, mapping));
+    if (context.json)
+      print_json(context, report::inspect_run_json(record, mapping));
+    else
+      print_answer(context, report::inspect_run(record, mapping));
     return kOk;
   }
-  return fail(context, Error{ErrorKind::bad_input, path, id.empty() ? "no record" : "no record \"" + id + "\"", "a measured run", ""});
+  return fail(context,
+              Error{ErrorKind::bad_input, path, id.empty() ? "no record" : "no record \"" + id + "\"", "a measured run", ""});
 }
 
 }  // namespace

@@ -74,8 +74,10 @@ std::pair<std::string, std::vector<std::string>> split_sweep(const std::string& 
   for (char c : text.substr(equals + 1)) {
     if (c == '[' || c == '{') ++depth;
     if (c == ']' || c == '}') --depth;
-    if (c == ',' && depth == 0) values.emplace_back();
-    else values.back() += c;
+    if (c == ',' && depth == 0)
+      values.emplace_back();
+    else
+      values.back() += c;
   }
   return {text.substr(0, equals), values};
 }
@@ -104,8 +106,10 @@ std::string sweep_json(const std::string& path, const std::vector<SweepPoint>& p
   for (const SweepPoint& point : points) {
     w.begin_object();
     w.key("value").value(point.value);
-    if (point.result) w.key("result").raw(to_json(*point.result, false));
-    else w.key("error").value(point.result.error().message());
+    if (point.result)
+      w.key("result").raw(to_json(*point.result, false));
+    else
+      w.key("error").value(point.result.error().message());
     w.end_object();
   }
   w.end_array();
@@ -134,8 +138,10 @@ int run_sweep(Context& context, const PlanFlags& flags) {
     points.push_back({value, std::move(result)});
     if (context.interrupted()) break;
   }
-  if (context.json) print_json(context, sweep_json(path, points));
-  else context.out << sweep_table(path, points);
+  if (context.json)
+    print_json(context, sweep_json(path, points));
+  else
+    context.out << sweep_table(path, points);
   return context.interrupted() ? kInterrupted : code;
 }
 
@@ -162,14 +168,15 @@ void add_plan_command(CLI::App& app, Context& context) {
   command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N");
-  command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")->check(CLI::Range(0, 1000))->type_name("N");
+  command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")
+      ->check(CLI::Range(0, 1000))
+      ->type_name("N");
   command->add_option("--sweep", flags->sweep, "plan for each value of one override and table the answers")
       ->type_name("PATH=V1,V2,…");
   add_common_flags(*command, context);
   command->footer(engine_help());
-  command->callback([&context, flags] {
-    context.exit_code = flags->sweep.empty() ? run_plan(context, *flags) : run_sweep(context, *flags);
-  });
+  command->callback(
+      [&context, flags] { context.exit_code = flags->sweep.empty() ? run_plan(context, *flags) : run_sweep(context, *flags); });
 }
 
 }  // namespace espalier::cli

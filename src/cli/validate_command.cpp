@@ -20,8 +20,10 @@ int run_validate(Context& context, const std::vector<std::string>& paths, const 
   ValidationOptions options = flags;
   options.interrupted = context.surroundings.interrupted;
   const Validation validation = validate_runs(records, predict, options);
-  if (context.json) print_json(context, to_json(validation));
-  else context.out << report::validation_text(validation, context.verbose > 0 ? 20 : 0);
+  if (context.json)
+    print_json(context, to_json(validation));
+  else
+    context.out << report::validation_text(validation, context.verbose > 0 ? 20 : 0);
   return context.interrupted() ? kInterrupted : kOk;
 }
 

@@ -98,18 +98,21 @@ namespace {
 bool shares_input(const LayerKind& kind, std::size_t i) {
   const auto& ops = kind.operators;
   const Operator& op = ops[i];
-  if (i == 0 || op.kind != OperatorKind::linear || op.split == TpSplit::row || ops[i - 1].kind != OperatorKind::linear) return false;
+  if (i == 0 || op.kind != OperatorKind::linear || op.split == TpSplit::row || ops[i - 1].kind != OperatorKind::linear)
+    return false;
   if (ops[i - 1].out == op.in) return false;  // the previous linear's output is this one's input
   for (std::size_t j = i; j-- > 0 && ops[j].kind != OperatorKind::residual;)
-    if (ops[j].kind == OperatorKind::linear && ops[j].in == op.in && ops[j].split != TpSplit::row && ops[j].cross == op.cross) return true;
+    if (ops[j].kind == OperatorKind::linear && ops[j].in == op.in && ops[j].split != TpSplit::row && ops[j].cross == op.cross)
+      return true;
   return false;
 }
 
 /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.
 bool router_keeps_input(const LayerKind& kind, std::size_t router) {
-  return std::none_of(kind.operators.begin() + static_cast<std::ptrdiff_t>(router), kind.operators.end(), [&](const Operator& op) {
-    return op.kind == OperatorKind::linear && op.in == kind.operators[router].in && op.split != TpSplit::row;
-  });
+  return std::none_of(kind.operators.begin() + static_cast<std::ptrdiff_t>(router), kind.operators.end(),
+                      [&](const Operator& op) {
+                        return op.kind == OperatorKind::linear && op.in == kind.operators[router].in && op.split != TpSplit::row;
+                      });
 }
 
 }  // namespace
@@ -127,7 +130,8 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
   }
   SavedBytes saved;
   saved.none = ceil_div(r.split, g.split) + ceil_div(r.sequence, g.sequence_split) + r.expert;
-  saved.selective = ceil_div(r.split - r.cheap_split, g.split) + ceil_div(r.sequence - r.cheap_sequence, g.sequence_split) + r.expert;
+  saved.selective =
+      ceil_div(r.split - r.cheap_split, g.split) + ceil_div(r.sequence - r.cheap_sequence, g.sequence_split) + r.expert;
   const std::int64_t input = std::int64_t{g.element_bytes} * g.tokens * kind.hidden;
   saved.full = policy == ActivationPolicy::megatron_2022_unfused ? input : ceil_div(input, g.sequence_split);
   return saved;

@@ -28,7 +28,9 @@ LayerGeometry geometry(std::int32_t tp, bool sequence_parallel) {
   return g;
 }
 
-SavedBytes saved(std::int32_t tp, bool sp) { return saved_activations(gpt_block(), geometry(tp, sp), ActivationPolicy::megatron_2022_unfused); }
+SavedBytes saved(std::int32_t tp, bool sp) {
+  return saved_activations(gpt_block(), geometry(tp, sp), ActivationPolicy::megatron_2022_unfused);
+}
 
 // The six expressions of the paper (equations 1, 2, 4, table 2). 5as/h is an integer multiple here: 5·96·2048/12288 = 80.
 TEST(SavedActivations, NoneIsThirtyFourPlusScores) { EXPECT_EQ(saved(1, false).none, s * b * h * (34 + 5 * a * s / h)); }

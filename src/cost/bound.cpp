@@ -73,7 +73,8 @@ i64 iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& l) {
     if (l.overlap_reduce && !split) {
       const i64 pieces = l.pieces[static_cast<std::size_t>(i)];
       const i64 first_piece = part_of(a.backward, 0, static_cast<int>(pieces)).duration_ns();
-      best = std::max(best, pre + work - backward(a, false) + first_piece + a.grad_reduce_ns * pieces + timing.stages[static_cast<std::size_t>(i)].optimizer_ns);
+      best = std::max(best, pre + work - backward(a, false) + first_piece + a.grad_reduce_ns * pieces +
+                                timing.stages[static_cast<std::size_t>(i)].optimizer_ns);
     }
     if (s.virtual_stages == 1) {
       const i64 in_flight = std::max<i64>(1, max_in_flight(s, i));
@@ -119,7 +120,8 @@ i64 activations_lower_bound_bytes(const PlanTiming& timing, const Schedule& s, s
     const i64 held = std::max<i64>(1, max_in_flight(s, stage));
     // Zero-bubble: of those, p − i still wait for their input gradient.
     const i64 whole = zero_bubble(s.kind) ? std::min<i64>(held, s.stages - stage) : held;
-    return (whole - 1) * smallest + (held - whole) * timing.chunks[static_cast<std::size_t>(stage)].saved_after_input_bytes + alone;
+    return (whole - 1) * smallest + (held - whole) * timing.chunks[static_cast<std::size_t>(stage)].saved_after_input_bytes +
+           alone;
   }
   return std::max(alone, s.kind == ScheduleKind::interleaved ? interleaved_warmup_bytes(timing, s, stage) : most);
 }

@@ -9,8 +9,10 @@ namespace {
 /// Nodes of 8 at 100 GB/s, joined at 10 GB/s a device; efficiency 1, latencies 1 µs and 10 µs.
 std::vector<FabricLevel> two_levels() {
   FabricLevel node, network;
-  node.span = 8, node.bandwidth = GBps(100), node.bandwidth_alone = GBps(100), node.latency = microseconds(1), node.efficiency = 1;
-  network.span = 64, network.bandwidth = GBps(10), network.bandwidth_alone = GBps(10), network.latency = microseconds(10), network.efficiency = 1;
+  node.span = 8, node.bandwidth = GBps(100), node.bandwidth_alone = GBps(100), node.latency = microseconds(1),
+  node.efficiency = 1;
+  network.span = 64, network.bandwidth = GBps(10), network.bandwidth_alone = GBps(10), network.latency = microseconds(10),
+  network.efficiency = 1;
   return {node, network};
 }
 
@@ -51,9 +53,9 @@ TEST(Collective, GroupsOfOneAreFree) {
 
 TEST(Placement, CountsMembersPerLevel) {
   const auto levels = two_levels();
-  EXPECT_EQ(place_group(levels, 4, 2).members[0], 4);   // 0 2 4 6
-  EXPECT_EQ(place_group(levels, 8, 2).members[0], 4);   // two nodes, four each
-  EXPECT_EQ(place_group(levels, 3, 1).members[0], 1);   // groups of 3 straddle nodes of 8: a worst group has 1 + 2, gcd(3, 8) = 1
+  EXPECT_EQ(place_group(levels, 4, 2).members[0], 4);  // 0 2 4 6
+  EXPECT_EQ(place_group(levels, 8, 2).members[0], 4);  // two nodes, four each
+  EXPECT_EQ(place_group(levels, 3, 1).members[0], 1);  // groups of 3 straddle nodes of 8: a worst group has 1 + 2, gcd(3, 8) = 1
   EXPECT_EQ(place_group(levels, 2, 1, 4, 8).members[0], 2);
   EXPECT_EQ(place_group(levels, 2, 1, 4, 8).size, 8);
 }

@@ -13,7 +13,7 @@ namespace {
 
 /// Seconds of one layer, summed over its operators.
 struct Sums {
-  double forward = 0, input_gradient = 0, weight_gradient = 0, selective = 0;      // compute
+  double forward = 0, input_gradient = 0, weight_gradient = 0, selective = 0;               // compute
   double exposed_forward = 0, exposed_backward = 0, exposed_input = 0, exposed_weight = 0;  // joint backward | split backward
   double hidden_forward = 0, hidden_backward = 0;
   int kernels_forward = 0, kernels_input = 0, kernels_weight = 0;
@@ -36,7 +36,7 @@ struct Scene {
   double a;             // bytes per element
   double split_tokens;  // tokens of split operators
   double sequence_tokens;
-  double width;         // divisor of split widths
+  double width;  // divisor of split widths
 };
 
 struct Hidden {
@@ -116,9 +116,11 @@ void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
 
 void add_attention(Sums& sum, const Scene& x, const Operator& op) {
   const auto& d = x.c.rates;
-  const double tokens = static_cast<double>(x.g.tokens), kv_tokens = static_cast<double>(op.cross ? x.g.cross_tokens : x.g.tokens);
+  const double tokens = static_cast<double>(x.g.tokens),
+               kv_tokens = static_cast<double>(op.cross ? x.g.cross_tokens : x.g.tokens);
   const double all_keys = static_cast<double>(op.cross ? x.g.cross_keys : x.g.keys);
-  const double heads = static_cast<double>(op.heads) / x.s.tp, kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / x.s.tp);
+  const double heads = static_cast<double>(op.heads) / x.s.tp,
+               kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / x.s.tp);
   const double qk = op.qk_dim, v = op.v_dim;
   const bool fused = x.c.engine->activations == ActivationPolicy::fused_attention;
   DeviceRates batched = d;
@@ -137,8 +139,10 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
   } else {
     const double keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
     const double scores = heads * tokens * keys, batch = heads * tokens / std::max(1.0, keys);
-    const double qk_s = batched_gemm_s(batched, batch, keys, keys, qk, x.a), av_s = batched_gemm_s(batched, batch, keys, v, keys, x.a);
-    const double soft = memory_bound_s(d, 2 * x.a * scores), drop = op.score_dropout ? memory_bound_s(d, (2 * x.a + 1) * scores) : 0;
+    const double qk_s = batched_gemm_s(batched, batch, keys, keys, qk, x.a),
+                 av_s = batched_gemm_s(batched, batch, keys, v, keys, x.a);
+    const double soft = memory_bound_s(d, 2 * x.a * scores),
+                 drop = op.score_dropout ? memory_bound_s(d, (2 * x.a + 1) * scores) : 0;
     forward = qk_s + av_s + soft + drop;
     backward = 2 * (qk_s + av_s) + memory_bound_s(d, 3 * x.a * scores) + drop;
     sum.compute(forward, backward, op.score_dropout ? 4 : 3, op.score_dropout ? 6 : 5);
@@ -202,7 +206,7 @@ void add_elementwise(Sums& sum, const Scene& x, const Operator& op, double token
     case OperatorKind::activation:
     case OperatorKind::expert_activation: forward = x.a * (in + out), backward = x.a * (2 * in + out); break;
     case OperatorKind::residual: forward = 3 * x.a * in, backward = x.a * in; break;  // the sum's gradient is one addition
-    case OperatorKind::dropout: forward = in, backward = in; break;  // fused into the residual: the mask only
+    case OperatorKind::dropout: forward = in, backward = in; break;                   // fused into the residual: the mask only
     default: forward = 2 * x.a * in, backward = 2 * x.a * in; break;
   }
   const bool fused_away = op.kind == OperatorKind::dropout;
@@ -299,7 +303,11 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
 }  // namespace
 
 CostContext::CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e)
-    : model(&m), levels(cluster.levels()), rates(rates_of(cluster.groups.front().device, t.precision)), training(t), engine(&e),
+    : model(&m),
+      levels(cluster.levels()),
+      rates(rates_of(cluster.groups.front().device, t.precision)),
+      training(t),
+      engine(&e),
       world(cluster.devices()) {
   const auto& efficiency = cluster.groups.front().device.efficiency;
   slowdown = {efficiency.overlap_communication_slowdown, efficiency.overlap_compute_slowdown};
@@ -323,17 +331,27 @@ LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Str
   return g;
 }
 
-void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch, std::vector<LayerCost>& out) {
+void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
+                 std::vector<LayerCost>& out) {
   const auto& kinds = c.model->kinds;
   out.resize(kinds.size());
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const LayerGeometry g = geometry_of(c, kinds[i], s, micro_batch);
     const bool ulysses = s.sp == SequenceParallel::ulysses;
     const double tokens = static_cast<double>(g.tokens);
-    const Scene scene{c, s, g, tp_group(c.levels, s), cp_group(c.levels, s), ep_group(c.levels, s, stages),
-                      place_group(c.levels, s.etp, 1), ulysses, s.sp == SequenceParallel::megatron,
-                      static_cast<double>(c.element_bytes), ulysses ? tokens / s.tp : tokens,
-                      tokens / g.sequence_split, static_cast<double>(s.weight_tp())};
+    const Scene scene{c,
+                      s,
+                      g,
+                      tp_group(c.levels, s),
+                      cp_group(c.levels, s),
+                      ep_group(c.levels, s, stages),
+                      place_group(c.levels, s.etp, 1),
+                      ulysses,
+                      s.sp == SequenceParallel::megatron,
+                      static_cast<double>(c.element_bytes),
+                      ulysses ? tokens / s.tp : tokens,
+                      tokens / g.sequence_split,
+                      static_cast<double>(s.weight_tp())};
     out[i] = cost_of(scene, kinds[i]);
     const ParameterElements p = parameters_on_rank(*c.model, kinds[i], *c.engine, s);
     out[i].dense_parameters = p.dense, out[i].expert_parameters = p.expert;

@@ -33,9 +33,9 @@ struct LayerCost {
   PhaseTime recompute_selective;  ///< added to backward (and backward_input)
   SavedBytes saved;
   TransientBytes transient;
-  std::int64_t dense_parameters = 0;   ///< elements on this rank, before ZeRO
+  std::int64_t dense_parameters = 0;  ///< elements on this rank, before ZeRO
   std::int64_t expert_parameters = 0;
-  std::int64_t boundary_bytes = 0;     ///< message to the next chunk when it is on another rank
+  std::int64_t boundary_bytes = 0;  ///< message to the next chunk when it is on another rank
 };
 
 /// Inputs that do not change during a search; immutable, shared by threads.
@@ -57,6 +57,7 @@ struct CostContext {
 LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Strategy& s, std::int32_t micro_batch);
 
 /// Costs of every kind of the model; `out` is resized to kinds.size(). Uses tp, sp, cp, cp_kind, ep, etp, dp, order, overlap.tp.
-void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch, std::vector<LayerCost>& out);
+void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
+                 std::vector<LayerCost>& out);
 
 }  // namespace espalier::cost

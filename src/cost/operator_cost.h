@@ -22,14 +22,14 @@ namespace espalier::cost {
 
 /// The numbers of a device that the equations use, prepared once.
 struct DeviceRates {
-  double gemm = 1;          ///< P·g, FLOP/s
-  double gemm_attention = 1;///< the same for unfused attention, which stays in bf16 under fp8
-  double attention = 1;     ///< P·attention_max
+  double gemm = 1;            ///< P·g, FLOP/s
+  double gemm_attention = 1;  ///< the same for unfused attention, which stays in bf16 under fp8
+  double attention = 1;       ///< P·attention_max
   double attention_backward = 1;
-  double half = 0;          ///< f½, FLOP
-  double memory = 1;        ///< H·e, bytes/s
-  double floor = 0;         ///< s
-  double launch = 0;        ///< s per kernel
+  double half = 0;    ///< f½, FLOP
+  double memory = 1;  ///< H·e, bytes/s
+  double floor = 0;   ///< s
+  double launch = 0;  ///< s per kernel
 };
 
 DeviceRates rates_of(const DeviceKind& device, Precision precision);

@@ -17,9 +17,8 @@ struct Slowdown {
 };
 
 inline double pair_time(double c, double w, Slowdown k) {
-  const double together = c * k.communication >= w * k.compute
-                              ? w * k.compute + (c - w * k.compute / k.communication)
-                              : c * k.communication + (w - c * k.communication / k.compute);
+  const double together = c * k.communication >= w * k.compute ? w * k.compute + (c - w * k.compute / k.communication)
+                                                               : c * k.communication + (w - c * k.communication / k.compute);
   return std::min(together, c + w);
 }
 

@@ -30,7 +30,8 @@ StageLayout stage_layout(const Strategy& s, std::int32_t stages) {
 
 /// Groups that are no product of runs (6 of 12 ranks where a node holds 4): count the ranks of the first group domain by domain; the
 /// domain with fewest of them decides.
-Group place_one_by_one(const std::vector<FabricLevel>& levels, const StageLayout& layout, std::int64_t count, std::int64_t stride) {
+Group place_one_by_one(const std::vector<FabricLevel>& levels, const StageLayout& layout, std::int64_t count,
+                       std::int64_t stride) {
   Group group;
   group.size = count;
   group.levels = static_cast<int>(levels.size());
@@ -55,8 +56,8 @@ Group place_one_by_one(const std::vector<FabricLevel>& levels, const StageLayout
 Group place_in_stage(const std::vector<FabricLevel>& levels, const StageLayout& layout, std::int64_t count, std::int64_t stride) {
   if (count <= 1) return place_group(levels, 1, 1);
   const bool one_run = layout.outer == 1 || (count - 1) * stride < layout.inner;
-  const bool product = stride >= layout.inner ? stride % layout.inner == 0
-                                              : layout.inner % stride == 0 && count % (layout.inner / stride) == 0;
+  const bool product =
+      stride >= layout.inner ? stride % layout.inner == 0 : layout.inner % stride == 0 && count % (layout.inner / stride) == 0;
   if (!one_run && !product) return place_one_by_one(levels, layout, count, stride);
   const std::int64_t fit = std::max<std::int64_t>(1, layout.inner / stride);
   if (one_run) return place_group(levels, count, stride);
@@ -77,8 +78,7 @@ Group place_group(const std::vector<FabricLevel>& levels, std::int64_t inner, st
   group.levels = static_cast<int>(levels.size());
   for (int k = 0; k < group.levels; ++k) {
     const std::int64_t span = levels[static_cast<std::size_t>(k)].span;
-    group.members[static_cast<std::size_t>(k)] =
-        run_members(inner, inner_stride, span) * run_members(outer, outer_stride, span);
+    group.members[static_cast<std::size_t>(k)] = run_members(inner, inner_stride, span) * run_members(outer, outer_stride, span);
   }
   if (group.levels > 0) group.members[static_cast<std::size_t>(group.levels - 1)] = group.size;
   return group;

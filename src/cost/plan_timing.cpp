@@ -104,15 +104,18 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   // Experts may have more replicas than the shard group covers; with hybrid sharding they are reduced at the end of the step.
   if (expert > 0 && s.shard == s.data_ranks())
     reduce += all_reduce_s(c.levels, g.expert_replica, expert * states.reduce / static_cast<double>(g.expert_shard.size));
-  const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9, backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
+  const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9,
+               backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
   if (s.overlap.param_gather) {
     hide_into(z.forward, gather, forward, c.slowdown);
   } else {
     z.forward.exposed_ns += ns(gather), z.backward.exposed_ns += ns(gather);
   }
   double beside = s.overlap.param_gather ? gather : 0.0;
-  if (s.overlap.grad_reduce) beside += reduce;
-  else z.backward.exposed_ns += ns(reduce);
+  if (s.overlap.grad_reduce)
+    beside += reduce;
+  else
+    z.backward.exposed_ns += ns(reduce);
   hide_into(z.backward, beside, backward, c.slowdown);
   if (edges == ChunkEdges::free) {
     // A bound: what is rounded in one piece here may be rounded down in two pieces there.
@@ -227,7 +230,8 @@ std::int64_t largest_layer(const std::vector<LayerCost>& layers) {
 }
 
 /// `message` and `largest`: message_bytes and largest_layer, the same for all stages.
-StaticMemory stage_memory(const StatePolicy& states, const Strategy& s, const StageTiming& stage, std::int64_t message, std::int64_t largest) {
+StaticMemory stage_memory(const StatePolicy& states, const Strategy& s, const StageTiming& stage, std::int64_t message,
+                          std::int64_t largest) {
   StaticMemory memory = state_memory({stage.dense_parameters, stage.expert_parameters}, states, s);
   memory.communication_buffers = 2 * message;
   if (s.zero >= 3) memory.communication_buffers += 2 * largest * states.gather;  // the layer in use and the one being gathered
@@ -260,7 +264,8 @@ SplitTable::SplitTable(const Model& model, const std::vector<std::int32_t>& firs
     std::int32_t twin = 0;
     const auto same = [&](std::int32_t other) {
       return layer_counts_[static_cast<std::size_t>(other)] == layer_counts_.back() &&
-             std::equal(model.layers.begin() + this->first(c), model.layers.begin() + last(c) + 1, model.layers.begin() + this->first(other));
+             std::equal(model.layers.begin() + this->first(c), model.layers.begin() + last(c) + 1,
+                        model.layers.begin() + this->first(other));
     };
     while (twin < c && (twins_[static_cast<std::size_t>(twin)] != twin || !same(twin))) ++twin;
     twins_.push_back(twin);
@@ -298,7 +303,13 @@ PhaseTime part_of(const PhaseTime& whole, int piece, int pieces) {
 
 void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
                  const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out, ChunkEdges edges) {
-  Assembly x{c, s, split, layers, states_of(*c.engine, c.training), data_groups(c, s, schedule.stages), {},
+  Assembly x{c,
+             s,
+             split,
+             layers,
+             states_of(*c.engine, c.training),
+             data_groups(c, s, schedule.stages),
+             {},
              static_cast<std::int32_t>(layers.size())};
   for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   const std::int32_t p = schedule.stages, chunks = split.chunks();
@@ -308,7 +319,9 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
     ChunkTiming& t = out.chunks[static_cast<std::size_t>(i)];
     auto& held = out.stages[static_cast<std::size_t>(place_of_chunk(schedule, i).stage)];
     const bool tied_copy = i == chunks - 1 && lowering.tied_reduce;
-    if (const std::int32_t twin = split.twin(i); twin != i && !tied_copy && lowering.pieces[static_cast<std::size_t>(i)] == lowering.pieces[static_cast<std::size_t>(twin)]) {
+    if (const std::int32_t twin = split.twin(i);
+        twin != i && !tied_copy &&
+        lowering.pieces[static_cast<std::size_t>(i)] == lowering.pieces[static_cast<std::size_t>(twin)]) {
       t = out.chunks[static_cast<std::size_t>(twin)];
     } else {
       fill_chunk(x, i, t);

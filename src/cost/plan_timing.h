@@ -27,9 +27,7 @@ class SplitTable {
   SplitTable(const Model& model, const std::vector<std::int32_t>& first);
   [[nodiscard]] std::int32_t chunks() const { return static_cast<std::int32_t>(first_.size()); }
   [[nodiscard]] std::int32_t first(std::int32_t chunk) const { return first_[static_cast<std::size_t>(chunk)]; }
-  [[nodiscard]] std::int32_t last(std::int32_t chunk) const {
-    return chunk + 1 < chunks() ? first(chunk + 1) - 1 : layers_ - 1;
-  }
+  [[nodiscard]] std::int32_t last(std::int32_t chunk) const { return chunk + 1 < chunks() ? first(chunk + 1) - 1 : layers_ - 1; }
   /// Layers of each chunk.
   [[nodiscard]] const std::vector<std::int32_t>& layer_counts() const { return layer_counts_; }
   [[nodiscard]] std::int32_t count(std::int32_t chunk, std::int32_t kind) const { return at(counts_, chunk, kind); }
@@ -65,7 +63,8 @@ enum class ChunkEdges : std::uint8_t { exposed, free };
 
 /// Fills `out` (reusing its memory). `layers` = layer_costs of the same strategy and micro-batch.
 void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
-                 const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out, ChunkEdges edges = ChunkEdges::exposed);
+                 const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out,
+                 ChunkEdges edges = ChunkEdges::exposed);
 
 /// Static bytes of every stage under another ZeRO stage and shard group than `timing` was made for: s.zero and s.shard decide.
 void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const PlanTiming& timing,

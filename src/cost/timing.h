@@ -18,7 +18,10 @@ struct PhaseTime {
   std::int64_t hidden_ns = 0;   ///< communication under compute
   [[nodiscard]] std::int64_t duration_ns() const { return compute_ns + exposed_ns + other_ns; }
   PhaseTime& operator+=(const PhaseTime& o) {
-    compute_ns += o.compute_ns; exposed_ns += o.exposed_ns; other_ns += o.other_ns; hidden_ns += o.hidden_ns;
+    compute_ns += o.compute_ns;
+    exposed_ns += o.exposed_ns;
+    other_ns += o.other_ns;
+    hidden_ns += o.hidden_ns;
     return *this;
   }
   bool operator==(const PhaseTime&) const = default;
@@ -30,8 +33,8 @@ PhaseTime part_of(const PhaseTime& whole, int piece, int pieces);
 /// A pipeline chunk.
 struct ChunkTiming {
   PhaseTime forward;
-  PhaseTime backward;         ///< input and weight gradients, recomputation included
-  PhaseTime backward_input;   ///< zero-bubble split; backward_input + backward_weight ≈ backward
+  PhaseTime backward;        ///< input and weight gradients, recomputation included
+  PhaseTime backward_input;  ///< zero-bubble split; backward_input + backward_weight ≈ backward
   PhaseTime backward_weight;
   std::int64_t send_forward_ns = 0;   ///< p2p of the activation entering this chunk (0 for chunk 0 or same rank)
   std::int64_t send_backward_ns = 0;  ///< p2p of its gradient, going back
@@ -40,10 +43,10 @@ struct ChunkTiming {
   std::int64_t param_gather_ns = 0;   ///< one piece of the parameter all-gather
   std::int64_t dense_parameters = 0;  ///< elements of the chunk on a rank, before ZeRO
   std::int64_t expert_parameters = 0;
-  std::int64_t saved_bytes = 0;       ///< kept from forward to backward for one micro-batch
-  std::int64_t saved_after_input_bytes = 0;  ///< still kept between backward_input and backward_weight
-  std::int64_t forward_transient_bytes = 0;  ///< extra peak inside the forward
-  std::int64_t backward_transient_bytes = 0; ///< extra peak inside the backward (gradients in flight, recomputed activations)
+  std::int64_t saved_bytes = 0;               ///< kept from forward to backward for one micro-batch
+  std::int64_t saved_after_input_bytes = 0;   ///< still kept between backward_input and backward_weight
+  std::int64_t forward_transient_bytes = 0;   ///< extra peak inside the forward
+  std::int64_t backward_transient_bytes = 0;  ///< extra peak inside the backward (gradients in flight, recomputed activations)
   bool operator==(const ChunkTiming&) const = default;
 };
 
@@ -57,15 +60,15 @@ struct StaticMemory {
 struct StageTiming {
   std::int64_t optimizer_ns = 0;
   std::int64_t tied_reduce_ns = 0;
-  std::int64_t dense_parameters = 0;   ///< elements on a rank, before ZeRO
+  std::int64_t dense_parameters = 0;  ///< elements on a rank, before ZeRO
   std::int64_t expert_parameters = 0;
   StaticMemory memory;
   bool operator==(const StageTiming&) const = default;
 };
 
 struct PlanTiming {
-  std::vector<ChunkTiming> chunks;  ///< p·v, in pipeline order
-  std::vector<StageTiming> stages;  ///< p
+  std::vector<ChunkTiming> chunks;      ///< p·v, in pipeline order
+  std::vector<StageTiming> stages;      ///< p
   double compute_slowdown = 1.0;        ///< κ_w of `compute` while `data` runs on the same rank
   double communication_slowdown = 1.0;  ///< κ_c of `data` while `compute` runs
   double allocator_reserve = 0.0;       ///< peak = tensors · (1 + reserve), rounded down

@@ -18,18 +18,18 @@ namespace espalier {
 /// Which tensors an engine keeps for the backward pass (docs/cost-model.md, "Saved activations").
 enum class ActivationPolicy : std::uint8_t {
   megatron_2022_unfused,  ///< Korthikanti et al. 2022 §4: unfused attention with score dropout, 34sbh + 5as²b
-  fused_attention,        ///< FlashAttention (q, k, v, out, log-sum-exp), fused norm and activation: Megatron-Core + TE, FSDP2 …
+  fused_attention,  ///< FlashAttention (q, k, v, out, log-sum-exp), fused norm and activation: Megatron-Core + TE, FSDP2 …
 };
 std::string_view to_string(ActivationPolicy p);  ///< "megatron-2022-unfused", "fused-attention"
 
 /// Bytes per element of each state under mixed precision.
 struct StatePolicy {
-  std::int32_t parameter = 2;       ///< the copy used by compute
-  std::int32_t gradient = 4;        ///< the accumulated gradient
-  std::int32_t master = 4;          ///< fp32 master weight (0 when parameters are fp32)
-  std::int32_t optimizer = 8;       ///< Adam moments
-  std::int32_t reduce = 4;          ///< bytes per element on the wire in gradient reduction
-  std::int32_t gather = 2;          ///< bytes per element on the wire in parameter all-gather
+  std::int32_t parameter = 2;  ///< the copy used by compute
+  std::int32_t gradient = 4;   ///< the accumulated gradient
+  std::int32_t master = 4;     ///< fp32 master weight (0 when parameters are fp32)
+  std::int32_t optimizer = 8;  ///< Adam moments
+  std::int32_t reduce = 4;     ///< bytes per element on the wire in gradient reduction
+  std::int32_t gather = 2;     ///< bytes per element on the wire in parameter all-gather
 };
 
 /// Whose rules an engine follows; the prefix of its rule names.
@@ -44,28 +44,28 @@ enum class EngineFamily : std::uint8_t {
 };
 
 struct EngineModel {
-  std::string name;                    ///< "generic", "megatron-core", …
+  std::string name;  ///< "generic", "megatron-core", …
   ActivationPolicy activations = ActivationPolicy::fused_attention;
   StatePolicy states;
   SplitPolicy split = SplitPolicy::balanced;
-  double allocator_reserve = 0.06;     ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
-  std::int32_t vocabulary_multiple = 1;///< vocabulary padded to a multiple of this × tp (Megatron: 128)
-  double launch_scale = 1.0;           ///< kernels launched relative to the model's count (torch.compile < 1, eager > 1)
+  double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
+  std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
+  double launch_scale = 1.0;             ///< kernels launched relative to the model's count (torch.compile < 1, eager > 1)
   // restrictions
   std::vector<ScheduleKind> schedules;
-  std::vector<std::int32_t> zero;      ///< stages it can run
-  bool hybrid_shard = true;            ///< shard < data_ranks
-  bool zero_with_pipeline = true;      ///< zero ≥ 2 together with pp > 1
+  std::vector<std::int32_t> zero;  ///< stages it can run
+  bool hybrid_shard = true;        ///< shard < data_ranks
+  bool zero_with_pipeline = true;  ///< zero ≥ 2 together with pp > 1
   bool ulysses = true, context_parallel = true, tensor_parallel = true, pipeline = true, expert_parallel = true;
-  bool uneven_stages = true;           ///< layer counts may differ between stages
-  bool fused_bucket_overlap = true;    ///< can overlap gradient reduction
-  std::string note;                    ///< where these come from
+  bool uneven_stages = true;         ///< layer counts may differ between stages
+  bool fused_bucket_overlap = true;  ///< can overlap gradient reduction
+  std::string note;                  ///< where these come from
   // more restrictions
   EngineFamily family = EngineFamily::generic;
   std::vector<RankOrder> orders = {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp};
   std::vector<ContextParallelKind> cp_kinds = {ContextParallelKind::ring, ContextParallelKind::all_to_all};
-  bool selective_recompute = true;     ///< can recompute attention only
-  bool partial_recompute = true;       ///< can recompute some blocks of a chunk and not others
+  bool selective_recompute = true;  ///< can recompute attention only
+  bool partial_recompute = true;    ///< can recompute some blocks of a chunk and not others
   bool overlap_param_gather = true;
   bool overlap_p2p = true;
   bool overlap_tp = true;

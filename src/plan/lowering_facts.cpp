@@ -19,8 +19,8 @@ void lowering_facts(const Model& model, const Strategy& s, const Schedule& sched
                     Lowering& out) {
   const bool once = s.zero <= 1;
   out.schedule = schedule;
-  out.reduce_gradients = (s.data_ranks() > 1 && (once || s.shard < s.data_ranks())) ||
-                         (once && s.expert_data_ranks() > 1 && has_experts(model));
+  out.reduce_gradients =
+      (s.data_ranks() > 1 && (once || s.shard < s.data_ranks())) || (once && s.expert_data_ranks() > 1 && has_experts(model));
   out.overlap_reduce = out.reduce_gradients && s.overlap.grad_reduce;
   out.gather_parameters = s.zero == 1 || s.zero == 2;
   out.overlap_gather = out.gather_parameters && s.overlap.param_gather;

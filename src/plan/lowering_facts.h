@@ -18,7 +18,7 @@
 namespace espalier {
 
 /// `layers[c]` = layers of pipeline chunk c. Reuses the memory of `out`.
-void lowering_facts(const Model& model, const Strategy& strategy, const Schedule& schedule, const std::vector<std::int32_t>& layers,
-                    Lowering& out);
+void lowering_facts(const Model& model, const Strategy& strategy, const Schedule& schedule,
+                    const std::vector<std::int32_t>& layers, Lowering& out);
 
 }  // namespace espalier

@@ -43,7 +43,16 @@
 namespace espalier {
 
 enum class InstructionKind : std::uint8_t {
-  forward, backward, backward_input, backward_weight, send, recv, grad_reduce, param_gather, tied_reduce, optimizer
+  forward,
+  backward,
+  backward_input,
+  backward_weight,
+  send,
+  recv,
+  grad_reduce,
+  param_gather,
+  tied_reduce,
+  optimizer
 };
 enum class Stream : std::uint8_t { compute, data, send, recv };  // `data`: data-parallel collectives
 inline constexpr int kStreams = 4;
@@ -54,22 +63,22 @@ std::string_view to_string(Stream s);
 struct Instruction {
   InstructionKind kind = InstructionKind::forward;
   Stream stream = Stream::compute;
-  bool gradient = false;        ///< send/recv: carries a gradient
-  std::uint8_t pieces = 1;      ///< the chunk is cut into this many pieces here (gradient or parameter buckets)
-  std::uint8_t piece = 0;       ///< which one, in order of execution
-  std::int16_t chunk = 0;       ///< pipeline chunk 0 … p·v−1
-  std::int32_t microbatch = -1; ///< −1: not of one micro-batch
-  std::int32_t peer = -1;       ///< send/recv: other rank (index into Program::ranks)
-  std::int32_t match = -1;      ///< recv: absolute index of the matching send; send: of the matching recv
-  std::int32_t wait0 = -1;      ///< absolute indices of earlier instructions of the same rank
+  bool gradient = false;         ///< send/recv: carries a gradient
+  std::uint8_t pieces = 1;       ///< the chunk is cut into this many pieces here (gradient or parameter buckets)
+  std::uint8_t piece = 0;        ///< which one, in order of execution
+  std::int16_t chunk = 0;        ///< pipeline chunk 0 … p·v−1
+  std::int32_t microbatch = -1;  ///< −1: not of one micro-batch
+  std::int32_t peer = -1;        ///< send/recv: other rank (index into Program::ranks)
+  std::int32_t match = -1;       ///< recv: absolute index of the matching send; send: of the matching recv
+  std::int32_t wait0 = -1;       ///< absolute indices of earlier instructions of the same rank
   std::int32_t wait1 = -1;
 };
 
 struct RankProgram {
-  std::int64_t device = 0;   ///< the device this rank is, or represents
-  std::int64_t represents = 1; ///< devices folded into it
+  std::int64_t device = 0;      ///< the device this rank is, or represents
+  std::int64_t represents = 1;  ///< devices folded into it
   std::int32_t stage = 0;
-  std::int32_t group = 0;    ///< not folded: ranks with equal group meet in data collectives; numbered through all stages
+  std::int32_t group = 0;           ///< not folded: ranks with equal group meet in data collectives; numbered through all stages
   std::int32_t begin = 0, end = 0;  ///< its instructions: [begin, end)
 };
 
@@ -83,13 +92,13 @@ struct Program {
 /// What lowering needs to know beyond the schedule; derived from the plan by `lowering_of`.
 struct Lowering {
   Schedule schedule;
-  std::vector<std::uint8_t> pieces;   ///< per pipeline chunk: buckets of its gradients/parameters (≥ 1)
-  bool reduce_gradients = false;      ///< grad_reduce at the end (data_ranks > 1, and not per micro-batch)
+  std::vector<std::uint8_t> pieces;  ///< per pipeline chunk: buckets of its gradients/parameters (≥ 1)
+  bool reduce_gradients = false;     ///< grad_reduce at the end (data_ranks > 1, and not per micro-batch)
   bool overlap_reduce = false;
-  bool gather_parameters = false;     ///< param_gather once a step (ZeRO 1, 2)
-  bool overlap_gather = false;        ///< at the beginning, beside the first forward; otherwise after the optimizer
+  bool gather_parameters = false;  ///< param_gather once a step (ZeRO 1, 2)
+  bool overlap_gather = false;     ///< at the beginning, beside the first forward; otherwise after the optimizer
   bool overlap_p2p = false;
-  bool tied_reduce = false;           ///< tied embeddings and more than one stage
+  bool tied_reduce = false;  ///< tied embeddings and more than one stage
   bool operator==(const Lowering&) const = default;
 };
 inline constexpr int kMaxPieces = 32;  ///< buckets a chunk, at most

@@ -62,7 +62,8 @@ std::string largest_loss(const Prediction& other, const Prediction& best) {
       {"optimizer", o.optimizer_ns - b.optimizer_ns},
       {"other", o.other_ns - b.other_ns},
   }};
-  const auto worst = std::max_element(parts.begin(), parts.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
+  const auto worst =
+      std::max_element(parts.begin(), parts.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
   return std::string(worst->first) + " " + signed_seconds(worst->second);
 }
 
@@ -85,7 +86,8 @@ std::vector<search::Configuration> seeds_of(const std::vector<JudgedBaseline>& b
 }
 
 std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engine, const PlannerResult& answer,
-                                         const std::vector<JudgedBaseline>& baselines, const search::Outcome& found, int runners_up) {
+                                         const std::vector<JudgedBaseline>& baselines, const search::Outcome& found,
+                                         int runners_up) {
   std::vector<Alternative> out;
   for (const auto& b : baselines) {
     if (!b.legal) {

@@ -24,7 +24,8 @@ std::vector<JudgedBaseline> judge_baselines(const Job& job, const EngineModel& e
 std::vector<search::Configuration> seeds_of(const std::vector<JudgedBaseline>& baselines);
 
 std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engine, const PlannerResult& answer,
-                                         const std::vector<JudgedBaseline>& baselines, const search::Outcome& found, int runners_up);
+                                         const std::vector<JudgedBaseline>& baselines, const search::Outcome& found,
+                                         int runners_up);
 
 /// The part of the iteration in which `other` is worse than `best` by most: "exposed communication +0.213 s".
 std::string largest_loss(const Prediction& other, const Prediction& best);

@@ -53,9 +53,10 @@ Configuration data_parallel(std::int64_t devices, std::int32_t zero, std::int64_
 /// The largest tp that divides every head count and fits into a node.
 std::int32_t usual_tp(const RuleFacts& facts, std::int64_t node) {
   for (std::int64_t tp = node; tp > 1; --tp) {
-    const bool fits = facts.devices % tp == 0 && node % tp == 0 && std::all_of(facts.heads.begin(), facts.heads.end(), [&](const HeadFacts& h) {
-      return h.heads % tp == 0 && (h.kv_heads % tp == 0 || tp % h.kv_heads == 0);
-    });
+    const bool fits =
+        facts.devices % tp == 0 && node % tp == 0 && std::all_of(facts.heads.begin(), facts.heads.end(), [&](const HeadFacts& h) {
+          return h.heads % tp == 0 && (h.kv_heads % tp == 0 || tp % h.kv_heads == 0);
+        });
     if (fits) return static_cast<std::int32_t>(tp);
   }
   return 1;
@@ -100,10 +101,14 @@ std::vector<Baseline> baselines(const Job& job, const EngineModel&) {
   const std::int64_t n = facts.devices, node = std::min(n, job.cluster.groups.front().devices_per_node);
   std::vector<Baseline> out = {{"DDP", {}, ""}, {"FSDP (ZeRO-3)", {}, ""}, {"HSDP", {}, ""}};
   add_family(facts, data_parallel(n, 0, 1), out[0]);
-  if (n > 1) add_family(facts, data_parallel(n, 3, n), out[1]);
-  else out[1].refusal = "one device has nothing to shard over";
-  if (n > node && node > 1) add_family(facts, data_parallel(n, 3, node), out[2]);
-  else out[2].refusal = "needs several nodes of several devices";
+  if (n > 1)
+    add_family(facts, data_parallel(n, 3, n), out[1]);
+  else
+    out[1].refusal = "one device has nothing to shard over";
+  if (n > node && node > 1)
+    add_family(facts, data_parallel(n, 3, node), out[2]);
+  else
+    out[2].refusal = "needs several nodes of several devices";
   out.push_back(megatron(job, facts));
   return out;
 }

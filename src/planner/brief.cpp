@@ -28,8 +28,9 @@ std::string sequence_text(const Sequence& s) {
 
 std::string job_line(const Plan& plan) {
   const Training& t = plan.training;
-  return plan.model_name + " on " + (plan.cluster_summary.empty() ? std::to_string(device_count(plan)) + " devices" : plan.cluster_summary) +
-         " · " + std::string(to_string(t.precision)) + " · " + sequence_text(t.sequence) + " · global batch " + grouped(t.global_batch) +
+  return plan.model_name + " on " +
+         (plan.cluster_summary.empty() ? std::to_string(device_count(plan)) + " devices" : plan.cluster_summary) + " · " +
+         std::string(to_string(t.precision)) + " · " + sequence_text(t.sequence) + " · global batch " + grouped(t.global_batch) +
          " · engine " + plan.engine;
 }
 
@@ -54,8 +55,8 @@ std::string by_stages(const SearchSummary& s) {
 
 std::string confidence_text(const Confidence& c) {
   if (c.high_s <= 0) return c.basis;
-  return seconds(static_cast<std::int64_t>(c.low_s * 1e9)) + " – " + seconds(static_cast<std::int64_t>(c.high_s * 1e9)) + " with " +
-         percent(c.level) + " · " + c.basis;
+  return seconds(static_cast<std::int64_t>(c.low_s * 1e9)) + " – " + seconds(static_cast<std::int64_t>(c.high_s * 1e9)) +
+         " with " + percent(c.level) + " · " + c.basis;
 }
 
 std::string line(const char* name, const std::string& value) { return cat("  ", pad_right(name, 14), value, "\n"); }
@@ -66,7 +67,8 @@ std::string headline(const PlannerResult& r) {
   std::string out = r.plan.label() + "\n";
   out += line("iteration", seconds(p.iteration_ns) + "   " + count(p.tokens_per_s_per_device) +
                                (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + percent(p.mfu) + " of " +
-                               fixed(p.mfu_peak_tflops, 0) + " TFLOP/s (" + fixed(p.model_tflops_per_device, 1) + " model TFLOP/s/GPU)");
+                               fixed(p.mfu_peak_tflops, 0) + " TFLOP/s (" + fixed(p.model_tflops_per_device, 1) +
+                               " model TFLOP/s/GPU)");
   out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" +
                             (p.fits ? "" : "   DOES NOT FIT"));
   out += line("certificate", wrap(certificate(r.search), 100, std::string(16, ' ')));
@@ -78,7 +80,10 @@ std::string headline(const PlannerResult& r) {
 }
 
 std::string time_section(const Prediction& p) {
-  struct Part { const char* name; std::int64_t ns; };
+  struct Part {
+    const char* name;
+    std::int64_t ns;
+  };
   const Part parts[] = {{"compute", p.breakdown.compute_ns},
                         {"exposed communication", p.breakdown.exposed_communication_ns},
                         {"pipeline bubble", p.breakdown.bubble_ns},
@@ -92,23 +97,24 @@ std::string time_section(const Prediction& p) {
     out += cat("  ", pad_right(part.name, 22), pad_left(percent(share), 8), pad_left(seconds(part.ns), 12),
                blocks.empty() ? "" : cat("  ", blocks), "\n");
   }
-  if (p.hidden_communication_ns > 0) out += cat("  ", seconds(p.hidden_communication_ns), " of communication is hidden under compute\n");
+  if (p.hidden_communication_ns > 0)
+    out += cat("  ", seconds(p.hidden_communication_ns), " of communication is hidden under compute\n");
   return out;
 }
 
 std::string memory_section(const Prediction& p) {
   const MemoryBreakdown& m = p.memory;
   return cat("\nMemory of the fullest rank\n  parameters ", gib(m.parameters), " · gradients ", gib(m.gradients), " · optimizer ",
-             gib(m.optimizer), " · activations ", gib(m.activations), " · buffers ", gib(m.communication_buffers), " · framework ",
-             gib(m.framework), "\n");
+             gib(m.optimizer), " · activations ", gib(m.activations), " · buffers ", gib(m.communication_buffers),
+             " · framework ", gib(m.framework), "\n");
 }
 
 std::string stage_section(const PlannerResult& r) {
   if (r.plan.stages.size() < 2) return "";
   std::vector<std::vector<std::string>> rows{{"stages", "layers of each", "peak"}};
   for (const StageRun& run : stage_runs(r.plan, r.prediction.peak_memory_bytes_per_stage)) {
-    const std::string name = run.first == run.last ? std::to_string(run.first)
-                                                   : std::to_string(run.first) + "–" + std::to_string(run.last);
+    const std::string name =
+        run.first == run.last ? std::to_string(run.first) : std::to_string(run.first) + "–" + std::to_string(run.last);
     rows.push_back({name, run.layers, gib(run.peak_bytes)});
   }
   return cat("\nPipeline\n", table(rows, {1}));

@@ -71,7 +71,11 @@ std::string count(double value) {
 }
 
 std::string short_count(double value) {
-  struct Scale { double unit; const char* suffix; int decimals; };
+  struct Scale {
+    double unit;
+    const char* suffix;
+    int decimals;
+  };
   static constexpr Scale kScales[] = {{1e12, "T", 2}, {1e9, "B", 2}, {1e6, "M", 1}, {1e3, "k", 1}};
   for (const Scale& s : kScales) {
     if (value >= s.unit) return fixed(value / s.unit, s.decimals) + s.suffix;

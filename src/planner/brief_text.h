@@ -19,15 +19,15 @@ std::string cat(const Pieces&... pieces) {
   return out;
 }
 
-std::string seconds(std::int64_t nanoseconds);        ///< "5.120 s", "812.4 ms", "93.1 us"
-std::string gib(std::int64_t bytes);                  ///< "66.3 GiB"
-std::string fixed(double value, int decimals);        ///< "40.61"
-std::string percent(double fraction);                 ///< "40.6 %"
-std::string grouped(std::int64_t value);              ///< "8,030,261,248"
-std::string count(double value);                      ///< grouped below 2^53, else "1.2e+20"
-std::string short_count(double value);                ///< "8.03B", "124.4M"
-std::string bar(double fraction, int width);          ///< "██████", at least one block when fraction > 0.005
-std::size_t display_width(std::string_view utf8);     ///< code points
+std::string seconds(std::int64_t nanoseconds);     ///< "5.120 s", "812.4 ms", "93.1 us"
+std::string gib(std::int64_t bytes);               ///< "66.3 GiB"
+std::string fixed(double value, int decimals);     ///< "40.61"
+std::string percent(double fraction);              ///< "40.6 %"
+std::string grouped(std::int64_t value);           ///< "8,030,261,248"
+std::string count(double value);                   ///< grouped below 2^53, else "1.2e+20"
+std::string short_count(double value);             ///< "8.03B", "124.4M"
+std::string bar(double fraction, int width);       ///< "██████", at least one block when fraction > 0.005
+std::size_t display_width(std::string_view utf8);  ///< code points
 std::string pad_right(std::string_view s, std::size_t width);
 std::string pad_left(std::string_view s, std::size_t width);
 

@@ -64,7 +64,8 @@ Job with_nodes(const Job& job, std::int64_t times) {
     network.name = "network";
     more.cluster.inter.push_back(network);
   }
-  if (!more.cluster.inter.empty()) more.cluster.inter.back().span = std::max(more.cluster.inter.back().span, more.cluster.devices());
+  if (!more.cluster.inter.empty())
+    more.cluster.inter.back().span = std::max(more.cluster.inter.back().span, more.cluster.devices());
   return more;
 }
 
@@ -73,7 +74,8 @@ std::string by_more_nodes(const Job& job, const EngineModel& engine) {
     const Job more = with_nodes(job, times);
     const auto lean = leanest(more, engine, {});
     if (lean && lean->peak_bytes <= more.cluster.usable_memory().count())
-      return "cluster.nodes = " + std::to_string(more.cluster.groups.front().nodes) + " would fit (" + text::gib(lean->peak_bytes) + " a device)";
+      return "cluster.nodes = " + std::to_string(more.cluster.groups.front().nodes) + " would fit (" +
+             text::gib(lean->peak_bytes) + " a device)";
   }
   return "";
 }
@@ -84,7 +86,8 @@ std::string by_shorter_sequence(const Job& job, const EngineModel& engine) {
     shorter.training.sequence.main /= 2;
     const auto lean = leanest(shorter, engine, job.search);
     if (lean && lean->peak_bytes <= shorter.cluster.usable_memory().count())
-      return "training.sequence_length = " + std::to_string(shorter.training.sequence.main) + " would fit (" + text::gib(lean->peak_bytes) + " a device)";
+      return "training.sequence_length = " + std::to_string(shorter.training.sequence.main) + " would fit (" +
+             text::gib(lean->peak_bytes) + " a device)";
   }
   return "";
 }
@@ -94,9 +97,13 @@ Error nothing_legal(const Job& job) {
   Schedule schedule;
   s.dp = static_cast<std::int32_t>(job.cluster.devices());
   std::string why;
-  for (const auto& v : violations(job.model, job.cluster, job.training, s, schedule)) why += (why.empty() ? "" : "; ") + v.rule + ": " + v.text;
-  return Error{ErrorKind::infeasible, "search", "no legal configuration at all", "degrees that divide the devices, the batch and the heads",
-               why.empty() ? "relax search.fix, allow, forbid or limits" : "plain data parallelism breaks " + why + "; relax search.fix, allow, forbid, limits or change global_batch"};
+  for (const auto& v : violations(job.model, job.cluster, job.training, s, schedule))
+    why += (why.empty() ? "" : "; ") + v.rule + ": " + v.text;
+  return Error{ErrorKind::infeasible, "search", "no legal configuration at all",
+               "degrees that divide the devices, the batch and the heads",
+               why.empty()
+                   ? "relax search.fix, allow, forbid or limits"
+                   : "plain data parallelism breaks " + why + "; relax search.fix, allow, forbid, limits or change global_batch"};
 }
 
 }  // namespace
@@ -115,7 +122,8 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
       changes.push_back("without the search restrictions " + plan.label() + " would fit (" + text::gib(free->peak_bytes) + ")");
     }
   }
-  if (lean) changes.push_back("devices with " + text::gib(lean->peak_bytes) + " usable memory would fit (now " + text::gib(limit) + ")");
+  if (lean)
+    changes.push_back("devices with " + text::gib(lean->peak_bytes) + " usable memory would fit (now " + text::gib(limit) + ")");
   if (auto more = by_more_nodes(job, engine); !more.empty()) changes.push_back(more);
   if (auto shorter = by_shorter_sequence(job, engine); !shorter.empty()) changes.push_back(shorter);
   std::string hint;

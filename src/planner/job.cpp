@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using base::Node;
 using base::NodeKind;
 
-constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;   // sequence length: beyond any plausible one, products stay in 64 bits
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;  // sequence length: beyond any plausible one, products stay in 64 bits
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 31;  // global batch
 constexpr const char* kNonGoals = "not supported; see docs/non-goals.md";
 
@@ -56,8 +56,9 @@ Result<std::string> find_file(const std::string& path, const std::string& base_d
   for (const fs::path& candidate : candidate_paths(path, base_directory)) {
     if (fs::is_regular_file(candidate, ignored)) return candidate.lexically_normal().string();
   }
-  return Error{ErrorKind::bad_input, where, "no file \"" + path + "\"", "a path or the values themselves",
-               "paths are relative to the job file, the folders above it up to the repository's root, then the working directory"};
+  return Error{
+      ErrorKind::bad_input, where, "no file \"" + path + "\"", "a path or the values themselves",
+      "paths are relative to the job file, the folders above it up to the repository's root, then the working directory"};
 }
 
 /// Overrides below `key`, applied to the file that `key` names.
@@ -182,7 +183,8 @@ Training read_training(base::Reader& reader, const Model& model) {
   training.global_batch = reader.required_int("global_batch", 1, kMaxSamples);
   std::vector<std::string_view> precisions;
   for (int i = 0; i < kPrecisions; ++i) precisions.push_back(to_string(static_cast<Precision>(i)));
-  training.precision = static_cast<Precision>(reader.optional_choice("precision", precisions, static_cast<std::size_t>(Precision::bf16)));
+  training.precision =
+      static_cast<Precision>(reader.optional_choice("precision", precisions, static_cast<std::size_t>(Precision::bf16)));
   training.optimizer = std::vector<std::string>{"adam", "sgd"}[reader.optional_choice("optimizer", {"adam", "sgd"}, 0)];
   training.moe_imbalance = reader.optional_real("moe_imbalance", 1.0, 1e6, 1.0);
   training.tokens = reader.optional_real("tokens", 0, 1e18, 0);
@@ -295,7 +297,8 @@ Result<Job> load_job(std::string_view text, const std::string& where, const std:
   for (const planner::Override& change : *changes) {
     // model.x and cluster.x reach into the file when the job names one: done when that file is open.
     const Node* input = change.path.size() > 1 ? document->root.find(change.path.front()) : nullptr;
-    const bool elsewhere = input && input->kind == NodeKind::string && (change.path.front() == "model" || change.path.front() == "cluster");
+    const bool elsewhere =
+        input && input->kind == NodeKind::string && (change.path.front() == "model" || change.path.front() == "cluster");
     if (elsewhere) continue;
     if (Status error = planner::apply_override(document->root, change)) return *error;
   }
@@ -321,7 +324,8 @@ Result<Job> job_of_plan(const Plan& plan) {
     return refuse("$.model.hash", plan.model_hash, base::content_hash(plan.model_source) + ", the hash of the embedded model");
   }
   if (base::content_hash(plan.cluster_source) != plan.cluster_hash) {
-    return refuse("$.cluster.hash", plan.cluster_hash, base::content_hash(plan.cluster_source) + ", the hash of the embedded cluster");
+    return refuse("$.cluster.hash", plan.cluster_hash,
+                  base::content_hash(plan.cluster_source) + ", the hash of the embedded cluster");
   }
   auto model = load_model(plan.model_source, "plan: $.model.source");
   if (!model) return model.error();

@@ -16,7 +16,8 @@ std::int32_t fullest_chunk(const Job& job, const Schedule& schedule) {
   const std::int64_t chunks = std::max<std::int64_t>(1, std::int64_t{schedule.stages} * schedule.virtual_stages);
   const EngineModel* engine = find_engine(job.engine);
   const bool even = engine && engine->split == SplitPolicy::even_blocks;
-  if (even || chunks > static_cast<std::int64_t>(job.model.layers.size())) return clamped((job.model.blocks() + chunks - 1) / chunks);
+  if (even || chunks > static_cast<std::int64_t>(job.model.layers.size()))
+    return clamped((job.model.blocks() + chunks - 1) / chunks);
   const auto firsts = balanced_split(split_weights(job.model, job.training.sequence), static_cast<std::int32_t>(chunks));
   return std::max(1, largest_chunk_blocks(job.model, firsts));
 }
@@ -24,7 +25,8 @@ std::int32_t fullest_chunk(const Job& job, const Schedule& schedule) {
 }  // namespace
 
 void complete_configuration(const Job& job, Strategy& strategy, Schedule& schedule) {
-  const std::int64_t model_parallel = std::max<std::int64_t>(1, std::int64_t{strategy.tp} * strategy.cp) * std::max(1, schedule.stages);
+  const std::int64_t model_parallel =
+      std::max<std::int64_t>(1, std::int64_t{strategy.tp} * strategy.cp) * std::max(1, schedule.stages);
   if (strategy.dp == 0) strategy.dp = clamped(job.cluster.devices() / model_parallel);
   if (strategy.shard == 0) strategy.shard = strategy.zero > 0 ? clamped(strategy.data_ranks()) : 1;
   if (schedule.microbatches == 0) {

@@ -8,14 +8,17 @@ namespace espalier::planner {
 namespace {
 
 Error usage(const std::string& text, std::string found, std::string expected) {
-  return Error{ErrorKind::usage, "--set " + text, std::move(found), std::move(expected), "for example --set training.global_batch=128"};
+  return Error{ErrorKind::usage, "--set " + text, std::move(found), std::move(expected),
+               "for example --set training.global_batch=128"};
 }
 
 std::vector<std::string> split(const std::string& dotted) {
   std::vector<std::string> parts(1);
   for (char c : dotted) {
-    if (c == '.') parts.emplace_back();
-    else parts.back() += c;
+    if (c == '.')
+      parts.emplace_back();
+    else
+      parts.back() += c;
   }
   return parts;
 }
@@ -64,7 +67,8 @@ Status apply_override(base::Node& root, const Override& change, std::size_t dept
     if (node->kind == base::NodeKind::null) node->kind = base::NodeKind::mapping;
     if (node->kind == base::NodeKind::sequence) {
       base::Node* item = item_of(*node, name);
-      if (!item) return usage(change.text, "\"" + name + "\" in a list of " + std::to_string(node->items.size()), "an index of the list");
+      if (!item)
+        return usage(change.text, "\"" + name + "\" in a list of " + std::to_string(node->items.size()), "an index of the list");
       node = item;
     } else if (node->kind == base::NodeKind::mapping) {
       if (i + 1 == change.path.size() && change.value.kind == base::NodeKind::null) {

@@ -26,10 +26,12 @@ const char* const kModel = R"(  model_type: gpt2
   vocab_size: 256
 )";
 std::string job_text(const std::string& rest = "", const std::string& training = "{sequence_length: 128, global_batch: 8}") {
-  return std::string("model:\n") + kModel + "cluster: {nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\ntraining: " + training +
-         "\n" + rest;
+  return std::string("model:\n") + kModel +
+         "cluster: {nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\ntraining: " + training + "\n" + rest;
 }
-Result<Job> load(const std::string& text, const std::vector<std::string>& overrides = {}) { return load_job(text, "job.yaml", ".", overrides); }
+Result<Job> load(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return load_job(text, "job.yaml", ".", overrides);
+}
 
 TEST(Job, SmallestJobTakesDefaults) {
   const auto job = load(job_text());
@@ -45,8 +47,9 @@ TEST(Job, SmallestJobTakesDefaults) {
 }
 
 TEST(Job, SearchNamesBecomeOrdinals) {
-  const auto job = load(job_text("search: {fix: {tp: 8, sp: megatron}, allow: {schedule: [1f1b, interleaved], overlap_grad: true}, "
-                                 "forbid: {zero: 3, recompute: full}, limits: {pp: 16}}\n"));
+  const auto job =
+      load(job_text("search: {fix: {tp: 8, sp: megatron}, allow: {schedule: [1f1b, interleaved], overlap_grad: true}, "
+                    "forbid: {zero: 3, recompute: full}, limits: {pp: 16}}\n"));
   ASSERT_TRUE(job) << job.error().message();
   const SearchSpace& s = job->search;
   EXPECT_THAT(s.allow.at("tp"), ElementsAre(8));
@@ -79,36 +82,39 @@ TEST_P(BadJobs, AreRefusedWithPlaceAndHint) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Job, BadJobs,
-    testing::Values(BadJob{"unknown_key", job_text("enginee: generic\n"), "$", "did you mean"},
-                    BadJob{"unknown_dimension", job_text("search: {fix: {schedul: 1f1b}}\n"), "$.search.fix", "did you mean \"schedule\""},
-                    BadJob{"unknown_value", job_text("search: {fix: {sp: megatrn}}\n"), "$.search.fix", "megatron"},
-                    BadJob{"fix_and_allow", job_text("search: {fix: {tp: 2}, allow: {tp: [2, 4]}}\n"), "tp", "both fix and allow"},
-                    BadJob{"limit_on_enum", job_text("search: {limits: {sp: 1}}\n"), "sp", "counts"},
-                    BadJob{"other_space", job_text("search: {space: layerwise}\n"), "space", "not built yet"},
-                    BadJob{"unknown_engine", job_text("engine: megatron-cor\n"), "engine", "did you mean \"megatron-core\""},
-                    BadJob{"offload", job_text("offload: true\n"), "offload", "docs/non-goals.md"},
-                    BadJob{"lora", job_text("", "{sequence_length: 128, global_batch: 8, lora: {r: 8}}"), "lora", "docs/non-goals.md"},
-                    BadJob{"packing", job_text("", "{sequence_length: 128, global_batch: 8, packing: true}"), "packing", "docs/non-goals.md"},
-                    BadJob{"no_sequence", job_text("", "{global_batch: 8}"), "training", "sequence_length"},
-                    BadJob{"too_long", job_text("", "{sequence_length: 256, global_batch: 8}"), "sequence_length", "at most 128"},
-                    BadJob{"two_sequences", job_text("", "{sequence_length: {encoder: 1, decoder: 1}, global_batch: 8}"), "sequence_length",
-                           "a number"},
-                    BadJob{"negative_batch", job_text("", "{sequence_length: 128, global_batch: -8}"), "global_batch", "-8"},
-                    BadJob{"precision", job_text("", "{sequence_length: 128, global_batch: 8, precision: bf17}"), "precision", "bf16"},
-                    BadJob{"no_model", "cluster: {nodes: 1, device: l4}\ntraining: {global_batch: 1}\n", "$.model", "no \"model\""},
-                    BadJob{"missing_file", "model: nowhere/config.json\ncluster: {nodes: 1, device: l4}\ntraining: {global_batch: 1}\n",
-                           "$.model", "no file"},
-                    BadJob{"list", "- 1\n- 2\n", "job.yaml", "mapping"}),
+    testing::Values(
+        BadJob{"unknown_key", job_text("enginee: generic\n"), "$", "did you mean"},
+        BadJob{"unknown_dimension", job_text("search: {fix: {schedul: 1f1b}}\n"), "$.search.fix", "did you mean \"schedule\""},
+        BadJob{"unknown_value", job_text("search: {fix: {sp: megatrn}}\n"), "$.search.fix", "megatron"},
+        BadJob{"fix_and_allow", job_text("search: {fix: {tp: 2}, allow: {tp: [2, 4]}}\n"), "tp", "both fix and allow"},
+        BadJob{"limit_on_enum", job_text("search: {limits: {sp: 1}}\n"), "sp", "counts"},
+        BadJob{"other_space", job_text("search: {space: layerwise}\n"), "space", "not built yet"},
+        BadJob{"unknown_engine", job_text("engine: megatron-cor\n"), "engine", "did you mean \"megatron-core\""},
+        BadJob{"offload", job_text("offload: true\n"), "offload", "docs/non-goals.md"},
+        BadJob{"lora", job_text("", "{sequence_length: 128, global_batch: 8, lora: {r: 8}}"), "lora", "docs/non-goals.md"},
+        BadJob{"packing", job_text("", "{sequence_length: 128, global_batch: 8, packing: true}"), "packing", "docs/non-goals.md"},
+        BadJob{"no_sequence", job_text("", "{global_batch: 8}"), "training", "sequence_length"},
+        BadJob{"too_long", job_text("", "{sequence_length: 256, global_batch: 8}"), "sequence_length", "at most 128"},
+        BadJob{"two_sequences", job_text("", "{sequence_length: {encoder: 1, decoder: 1}, global_batch: 8}"), "sequence_length",
+               "a number"},
+        BadJob{"negative_batch", job_text("", "{sequence_length: 128, global_batch: -8}"), "global_batch", "-8"},
+        BadJob{"precision", job_text("", "{sequence_length: 128, global_batch: 8, precision: bf17}"), "precision", "bf16"},
+        BadJob{"no_model", "cluster: {nodes: 1, device: l4}\ntraining: {global_batch: 1}\n", "$.model", "no \"model\""},
+        BadJob{"missing_file", "model: nowhere/config.json\ncluster: {nodes: 1, device: l4}\ntraining: {global_batch: 1}\n",
+               "$.model", "no file"},
+        BadJob{"list", "- 1\n- 2\n", "job.yaml", "mapping"}),
     [](const auto& bad) { return std::string(bad.param.name); });
 
 TEST(Job, DeviceMustSupportThePrecision) {
-  const auto job = load(job_text("", "{sequence_length: 128, global_batch: 8, precision: bf16}"), {"cluster.device=v100-sxm-32gb"});
+  const auto job =
+      load(job_text("", "{sequence_length: 128, global_batch: 8, precision: bf16}"), {"cluster.device=v100-sxm-32gb"});
   ASSERT_FALSE(job);
   EXPECT_THAT(job.error().message(), HasSubstr("v100-sxm-32gb does not support bf16"));
 }
 
 TEST(Job, SetChangesAnyValueAndIsBlamedForIt) {
-  const auto job = load(job_text(), {"training.global_batch=128", "cluster.nodes=4", "model.n_layer=6", "search.fix.tp=2", "engine=megatron-core"});
+  const auto job = load(
+      job_text(), {"training.global_batch=128", "cluster.nodes=4", "model.n_layer=6", "search.fix.tp=2", "engine=megatron-core"});
   ASSERT_TRUE(job) << job.error().message();
   EXPECT_EQ(job->training.global_batch, 128);
   EXPECT_EQ(job->cluster.devices(), 32);
@@ -151,7 +157,7 @@ TEST(Job, PathsAreFoundBesideTheJobAndAboveIt) {
   const auto job = load_job_file((root / "examples/job.yaml").string(), {"cluster.nodes=4", "model.n_layer=3"});
   ASSERT_TRUE(job) << job.error().message();
   EXPECT_EQ(job->model.name, "tiny");
-  EXPECT_EQ(job->model.blocks(), 3);        // --set reaches into the file that the job names
+  EXPECT_EQ(job->model.blocks(), 3);  // --set reaches into the file that the job names
   EXPECT_EQ(job->cluster.devices(), 32);
   EXPECT_EQ(job->cluster.name, "cluster");
   EXPECT_FALSE(load_job_file((root / "examples/absent.yaml").string(), {}));
@@ -180,10 +186,10 @@ TEST(Job, OpenFieldsOfAConfigurationAreCompleted) {
   c.micro_batch = 2;
   c.microbatches = 0;
   planner::complete_configuration(*job, s, c);
-  EXPECT_EQ(s.dp, 2);               // 8 / (2 · 2)
-  EXPECT_EQ(s.shard, 2);            // the whole data group
-  EXPECT_EQ(c.microbatches, 2);     // 8 / (2 · 2)
-  EXPECT_EQ(s.recompute.layers, 1); // one of two blocks a stage
+  EXPECT_EQ(s.dp, 2);                // 8 / (2 · 2)
+  EXPECT_EQ(s.shard, 2);             // the whole data group
+  EXPECT_EQ(c.microbatches, 2);      // 8 / (2 · 2)
+  EXPECT_EQ(s.recompute.layers, 1);  // one of two blocks a stage
 }
 
 TEST(Job, ValuesOfDimensionsHaveNames) {

@@ -47,7 +47,9 @@ Status verify(const Job& job, const Plan& plan, const Timed& timed) {
   if (!claims) return claims.error();
   const check::Report report = check::check_plan(plan, job.model, job.cluster, timed.program, &*claims);
   for (const check::Finding& f : report.findings)
-    if (!f.ok) return Error{ErrorKind::internal, "check", f.name + ": " + f.text, "a plan that the independent checker accepts", "please report"};
+    if (!f.ok)
+      return Error{ErrorKind::internal, "check", f.name + ": " + f.text, "a plan that the independent checker accepts",
+                   "please report"};
   return std::nullopt;
 }
 
@@ -96,8 +98,9 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const double search_s = since(searching);
   if (!found.best) return infeasible(job, engine, found);
   Timed timed;
-  auto result = describe(job, engine, document_of(job, engine, found.best->configuration.strategy, found.best->configuration.schedule),
-                         false, &timed);
+  auto result =
+      describe(job, engine, document_of(job, engine, found.best->configuration.strategy, found.best->configuration.schedule),
+               false, &timed);
   if (!result) return result;
   ESPALIER_CHECK(result->prediction.iteration_ns == found.best->iteration_ns);
   if (auto broken = verify(job, result->plan, timed)) return *broken;

@@ -30,7 +30,11 @@ void fill_memory(const Timed& timed, Prediction& p) {
   const auto& peak = timed.simulation.ranks[fullest].memory;
   const auto& fixed = timed.timing.stages[fullest].memory;
   p.peak_memory_bytes = peak.bytes;
-  p.memory = {fixed.parameters, fixed.gradients, fixed.optimizer, peak.activations, fixed.communication_buffers,
+  p.memory = {fixed.parameters,
+              fixed.gradients,
+              fixed.optimizer,
+              peak.activations,
+              fixed.communication_buffers,
               fixed.framework + peak.reserve};
 }
 
@@ -50,7 +54,8 @@ Status too_large(const Job& job) {
   const double flops = training_flops(job.model, job.training.sequence).count() * static_cast<double>(job.training.global_batch);
   const double seconds = flops / (0.01 * job.cluster.groups.front().device.peak_of(job.training.precision).count());
   if (elements < kMostElements && seconds < kMostSeconds) return std::nullopt;
-  return Error{ErrorKind::bad_input, "training", "a step that one device would compute for " + std::to_string(seconds / 86400) + " days or more",
+  return Error{ErrorKind::bad_input, "training",
+               "a step that one device would compute for " + std::to_string(seconds / 86400) + " days or more",
                "a global batch and sequence of a real job", "training.global_batch counts samples, sequence_length tokens"};
 }
 
@@ -68,7 +73,8 @@ Status plannable(const Job& job) {
     return Error{ErrorKind::bad_input, "cluster.groups", std::to_string(job.cluster.groups.size()) + " node groups",
                  "one group of equal nodes", "planning over unequal devices is not built yet: see docs/non-goals.md"};
   if (job.search.kind != "uniform")
-    return Error{ErrorKind::bad_input, "search.space", "\"" + job.search.kind + "\"", "uniform", "other spaces are not built yet"};
+    return Error{ErrorKind::bad_input, "search.space", "\"" + job.search.kind + "\"", "uniform",
+                 "other spaces are not built yet"};
   const auto& device = job.cluster.groups.front().device;
   if (device.peak_of(job.training.precision).count() <= 0)
     return Error{ErrorKind::bad_input, "training.precision", std::string(to_string(job.training.precision)),

@@ -17,7 +17,9 @@ using text::seconds;
 
 constexpr double kTight = 0.05;  ///< the golden-value memories are met within 7 %
 
-double share(std::int64_t part, std::int64_t whole) { return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0; }
+double share(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
 
 std::string bottleneck(const Prediction& p) {
   const auto& b = p.breakdown;
@@ -30,16 +32,20 @@ std::string bottleneck(const Prediction& p) {
   }};
   auto order = parts;
   std::sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
-  std::string out = "The step is bound by " + std::string(order[0].second) + " (" + percent(share(order[0].first, p.iteration_ns)) + ")";
-  if (order[1].first > 0) out += "; next comes " + std::string(order[1].second) + " (" + percent(share(order[1].first, p.iteration_ns)) + ")";
+  std::string out =
+      "The step is bound by " + std::string(order[0].second) + " (" + percent(share(order[0].first, p.iteration_ns)) + ")";
+  if (order[1].first > 0)
+    out += "; next comes " + std::string(order[1].second) + " (" + percent(share(order[1].first, p.iteration_ns)) + ")";
   if (p.hidden_communication_ns > 0) out += "; " + seconds(p.hidden_communication_ns) + " of communication runs under compute";
   return out + ".";
 }
 
 std::string memory_sentence(const Prediction& p) {
   const std::int64_t room = p.memory_limit_bytes - p.peak_memory_bytes;
-  if (!p.fits) return "It does not fit: the fullest rank needs " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ".";
-  std::string out = "The fullest rank uses " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ", " + gib(room) + " are free.";
+  if (!p.fits)
+    return "It does not fit: the fullest rank needs " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ".";
+  std::string out =
+      "The fullest rank uses " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ", " + gib(room) + " are free.";
   if (share(room, p.memory_limit_bytes) < kTight)
     out += " That is tight for a memory model that is not calibrated here: cluster.memory_limit keeps a margin.";
   return out;
@@ -66,9 +72,11 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
   const Strategy& s = r.plan.strategy();
   const std::int64_t node = job.cluster.groups.front().devices_per_node;
   if (s.tp > node)
-    out.push_back("TP " + std::to_string(s.tp) + " leaves the node of " + std::to_string(node) + " devices: unusual, check the fabric figures.");
+    out.push_back("TP " + std::to_string(s.tp) + " leaves the node of " + std::to_string(node) +
+                  " devices: unusual, check the fabric figures.");
   if (s.recompute.kind == RecomputeKind::full)
-    out.push_back("Full recomputation of " + std::to_string(s.recompute.layers) + " blocks a chunk is what makes the activations fit, or pays for a better split.");
+    out.push_back("Full recomputation of " + std::to_string(s.recompute.layers) +
+                  " blocks a chunk is what makes the activations fit, or pays for a better split.");
   baseline_sentences(r, out);
   return out;
 }
@@ -82,7 +90,8 @@ Status illegal(const Job& job, const EngineModel& engine, const Strategy& strate
     found += (found.empty() ? "" : "; ") + v.rule + ": " + v.text;
     if (!v.hint.empty()) hints += (hints.empty() ? "" : "; ") + v.hint;
   }
-  return Error{ErrorKind::usage, "strategy", found, "a configuration that keeps every rule of the space and of engine " + engine.name, hints};
+  return Error{ErrorKind::usage, "strategy", found,
+               "a configuration that keeps every rule of the space and of engine " + engine.name, hints};
 }
 
 Status plan_fits_job(const Job& job, const Plan& plan) {
@@ -120,7 +129,8 @@ Error unknown_pruning_rule(const std::string& name) {
     list += (list.empty() ? "" : ", ") + known.back();
   }
   const auto near = base::did_you_mean(name, known);
-  return Error{ErrorKind::usage, "--no-rule", "\"" + name + "\"", "one of " + list, near ? "did you mean \"" + *near + "\"?" : ""};
+  return Error{ErrorKind::usage, "--no-rule", "\"" + name + "\"", "one of " + list,
+               near ? "did you mean \"" + *near + "\"?" : ""};
 }
 
 }  // namespace espalier

@@ -21,8 +21,10 @@ constexpr double kExact = 9007199254740992.0;  // 2^53: above it a count is no l
 std::int64_t to_ns(double seconds) { return std::llround(seconds * 1e9); }
 
 void write_count(JsonWriter& w, double count) {
-  if (count >= 0 && count < kExact && count == std::floor(count)) w.value(static_cast<std::int64_t>(count));
-  else w.value(count);
+  if (count >= 0 && count < kExact && count == std::floor(count))
+    w.value(static_cast<std::int64_t>(count));
+  else
+    w.value(count);
 }
 
 void write_breakdown(JsonWriter& w, const Prediction& p) {
@@ -149,8 +151,12 @@ Prediction read_prediction(Reader r) {
   p.peak_memory_bytes = read_bytes(r, "peak_memory_bytes");
   p.peak_memory_bytes_per_stage = r.optional_int_list("peak_memory_bytes_per_stage", 0, kBig);
   Reader m = r.child("memory_breakdown_bytes", false);
-  p.memory = {read_bytes(m, "parameters"), read_bytes(m, "gradients"), read_bytes(m, "optimizer"), read_bytes(m, "activations"),
-              read_bytes(m, "communication_buffers"), read_bytes(m, "framework")};
+  p.memory = {read_bytes(m, "parameters"),
+              read_bytes(m, "gradients"),
+              read_bytes(m, "optimizer"),
+              read_bytes(m, "activations"),
+              read_bytes(m, "communication_buffers"),
+              read_bytes(m, "framework")};
   m.finish();
   p.memory_limit_bytes = read_bytes(r, "memory_limit_bytes");
   p.fits = r.optional_bool("fits", false);
@@ -176,8 +182,10 @@ SearchSummary read_search(Reader r) {
     std::map<std::string, double> counts;
     read_counts(dimensions.child(dimension, true), counts);
     for (const auto& [name, count] : counts) {
-      if (const auto value = planner::value_of_name(dimension, name)) s.by_dimension[dimension][*value] = count;
-      else dimensions.fail(dimension, "\"" + name + "\"", "a value of " + dimension);
+      if (const auto value = planner::value_of_name(dimension, name))
+        s.by_dimension[dimension][*value] = count;
+      else
+        dimensions.fail(dimension, "\"" + name + "\"", "a value of " + dimension);
     }
   }
   s.bounded = r.optional_int("bounded", 0, kBig, 0);

@@ -17,7 +17,8 @@ Job small_job() {
 model: {model_type: gpt2, n_layer: 4, n_embd: 64, n_head: 4, n_positions: 128, vocab_size: 256}
 cluster: {nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}
 training: {sequence_length: 128, global_batch: 64, tokens: 1e9}
-)", "job.yaml", ".", {});
+)",
+                      "job.yaml", ".", {});
   EXPECT_TRUE(job) << job.error().message();
   return std::move(job).value();
 }
@@ -39,11 +40,13 @@ TEST(ResultJson, HasTheKeysOfTheContractInOrder) {
   ASSERT_TRUE(document);
   std::vector<std::string> keys, figures;
   for (const auto& [key, node] : document->root.members) keys.push_back(key);
-  EXPECT_THAT(keys, testing::ElementsAre("schema", "engine", "plan", "prediction", "search", "alternatives", "reasons", "timing"));
+  EXPECT_THAT(keys,
+              testing::ElementsAre("schema", "engine", "plan", "prediction", "search", "alternatives", "reasons", "timing"));
   for (const auto& [key, node] : document->root.find("prediction")->members) figures.push_back(key);
-  EXPECT_THAT(figures, testing::ElementsAre("iteration_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "mfu_peak_tflops", "breakdown_s",
-                                            "hidden_communication_s", "peak_memory_bytes", "peak_memory_bytes_per_stage",
-                                            "memory_breakdown_bytes", "memory_limit_bytes", "fits", "confidence", "days", "gpu_hours"));
+  EXPECT_THAT(figures,
+              testing::ElementsAre("iteration_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu", "mfu_peak_tflops",
+                                   "breakdown_s", "hidden_communication_s", "peak_memory_bytes", "peak_memory_bytes_per_stage",
+                                   "memory_breakdown_bytes", "memory_limit_bytes", "fits", "confidence", "days", "gpu_hours"));
 }
 
 TEST(ResultJson, SecondsHaveNineDigitsAndTheBreakdownSumsToTheNanosecond) {
@@ -124,7 +127,8 @@ TEST(ResultJson, AJobComesBackFromItsPlan) {
 TEST(Brief, SaysWhatAnEngineerAsksFirst) {
   const std::string text = planned().brief();
   EXPECT_EQ(text.substr(0, text.find('\n')), planned().plan.label());
-  for (const char* part : {"iteration", "tokens/s/GPU", "MFU", "memory", "certificate", "optimal", "uncalibrated", "compute", "days"}) {
+  for (const char* part :
+       {"iteration", "tokens/s/GPU", "MFU", "memory", "certificate", "optimal", "uncalibrated", "compute", "days"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(text, Not(HasSubstr("nan")));

@@ -95,10 +95,11 @@ class Fields {
 
   void fail(const Node& node, const char* key, std::string expected) const {
     if (error_) return;
-    const std::string place = where_ + ":" + std::to_string(record_.line) + ":" + std::to_string(node.column) + " (" + path_ + "." + key + ")";
+    const std::string place =
+        where_ + ":" + std::to_string(record_.line) + ":" + std::to_string(node.column) + " (" + path_ + "." + key + ")";
     const bool shown = node.kind != NodeKind::mapping && node.kind != NodeKind::sequence && node.text.size() < 80;
-    error_ = Error{ErrorKind::bad_input, place, shown ? base::to_json(node) : std::string(to_string(node.kind)), std::move(expected),
-                   "unknown values are written as null"};
+    error_ = Error{ErrorKind::bad_input, place, shown ? base::to_json(node) : std::string(to_string(node.kind)),
+                   std::move(expected), "unknown values are written as null"};
   }
 
   const Node& node_;
@@ -131,8 +132,10 @@ void read_configuration(const Fields& f, RunRecord& r) {
   r.ep = f.count("ep");
   r.etp = f.count("etp");
   r.vpp = f.count("vpp");
-  if (const Node* sp = f.find("sp"); sp && sp->kind == NodeKind::string) r.sp_kind = sp->text;
-  else r.sp = f.flag("sp");
+  if (const Node* sp = f.find("sp"); sp && sp->kind == NodeKind::string)
+    r.sp_kind = sp->text;
+  else
+    r.sp = f.flag("sp");
   r.zero_stage = f.count("zero_stage");
   r.fsdp = f.flag("fsdp");
   r.recompute = f.word("recompute");
@@ -158,14 +161,17 @@ void read_extra(const Node* extra, RunRecord& r) {
     r.measured.peak_mem_bytes = bytes->integer;
   }
   for (const char* key : {"zero1_size", "fsdp_size"}) {
-    if (const Node* size = extra->find(key); size && size->kind == NodeKind::integer && size->integer > 0) r.shard = size->integer;
+    if (const Node* size = extra->find(key); size && size->kind == NodeKind::integer && size->integer > 0)
+      r.shard = size->integer;
   }
   if (const Node* name = extra->find("tokenizer"); name && name->kind == NodeKind::string) r.tokenizer = name->text;
   const Node* arguments = extra->find("args");
   if (!arguments || arguments->kind != NodeKind::mapping) return;
   for (const auto& [name, value] : arguments->members) {
-    if (value.kind == NodeKind::boolean) r.arguments[name] = value.boolean ? "true" : "false";
-    else if (value.kind != NodeKind::mapping && value.kind != NodeKind::sequence) r.arguments[name] = value.text;
+    if (value.kind == NodeKind::boolean)
+      r.arguments[name] = value.boolean ? "true" : "false";
+    else if (value.kind != NodeKind::mapping && value.kind != NodeKind::sequence)
+      r.arguments[name] = value.text;
   }
 }
 
@@ -198,7 +204,8 @@ Error placed(std::string_view line, std::int64_t number, const std::string& wher
   limits.max_bytes += padded.size();
   const auto again = base::read_json(padded, where, limits);
   if (!again) return again.error();
-  return Error{ErrorKind::bad_input, where + ":" + std::to_string(number) + ":1", "a line that cannot be read", "a JSON object", "one record a line"};
+  return Error{ErrorKind::bad_input, where + ":" + std::to_string(number) + ":1", "a line that cannot be read", "a JSON object",
+               "one record a line"};
 }
 
 }  // namespace
@@ -212,15 +219,18 @@ Result<std::vector<RunRecord>> read_run_records(std::string_view jsonl, const st
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     const std::string place = where + ":" + std::to_string(number) + ":1";
     if (records.size() == kMaxRecords) {
-      return Error{ErrorKind::bad_input, place, "more than " + std::to_string(kMaxRecords) + " records", "fewer", "split the file"};
+      return Error{ErrorKind::bad_input, place, "more than " + std::to_string(kMaxRecords) + " records", "fewer",
+                   "split the file"};
     }
     if (line.size() > kLineLimits.max_bytes) {
-      return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "at most 4 MiB a line", "one record a line"};
+      return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "at most 4 MiB a line",
+                   "one record a line"};
     }
     const auto document = base::read_json(line, where, kLineLimits);
     if (!document) return placed(line, number, where);
     if (document->root.kind != NodeKind::mapping) {
-      return Error{ErrorKind::bad_input, place, std::string(to_string(document->root.kind)), "a JSON object", "one record a line"};
+      return Error{ErrorKind::bad_input, place, std::string(to_string(document->root.kind)), "a JSON object",
+                   "one record a line"};
     }
     auto record = read_record(document->root, number, where);
     if (!record) return record.error();
@@ -234,7 +244,8 @@ Result<std::vector<RunRecord>> read_run_records_file(const std::string& path) {
   if (!text) return text.error();
   auto records = read_run_records(*text, path);
   if (records && records->empty())
-    return Error{ErrorKind::bad_input, path + ":1:1", "no records", "one JSON object a line", "docs/file-formats.md, \"Measured runs\""};
+    return Error{ErrorKind::bad_input, path + ":1:1", "no records", "one JSON object a line",
+                 "docs/file-formats.md, \"Measured runs\""};
   return records;
 }
 

@@ -45,11 +45,11 @@ struct RunRecord {
   std::optional<std::int64_t> tp, pp, dp, cp, ep, etp, vpp, zero_stage, microbatch, global_batch;
   std::optional<std::int64_t> shard;  ///< ranks of the ZeRO shard group (extra.zero1_size, extra.fsdp_size), when positive
   std::optional<bool> sp, fsdp;
-  std::string sp_kind;                ///< sp as a word: "megatron", "ulysses"
+  std::string sp_kind;  ///< sp as a word: "megatron", "ulysses"
   std::string recompute, precision, schedule, framework, status, tokenizer;
   RunMeasurement measured;
   std::map<std::string, std::string> arguments;  ///< extra.args: the framework's own command line, flags as "true"
-  std::string irregular;  ///< a field that holds one value per stage or several sequences
+  std::string irregular;                         ///< a field that holds one value per stage or several sequences
 };
 
 /// All records of a JSONL text. Blank lines are skipped. The first malformed line ends the reading with its position.

@@ -15,7 +15,8 @@ TEST(RunRecord, ReadsALineAndIgnoresWhatItDoesNotKnow) {
 {"id": "a", "source": "s", "model": {"layers": 32, "params": 8e9, "nickname": 1}, "seq": 4096, "gpu": {"type": "H100", "count": "8"}, "tp": 2, "sp": true, "dp": null, "measured": {"iteration_s": 1.5}, "weather": ["sunny"], "extra": {"peak_mem_bytes": 77, "fsdp_size": -1, "args": {"--swiglu": true, "--num-layers": 32, "x": {"y": 1}}}}
 
 {"tp": 4, "sp": 0}
-)", "runs.jsonl");
+)",
+                                        "runs.jsonl");
   ASSERT_TRUE(records) << records.error().message();
   ASSERT_EQ(records->size(), 2u);
   const RunRecord& r = records->front();
@@ -36,7 +37,10 @@ TEST(RunRecord, ReadsALineAndIgnoresWhatItDoesNotKnow) {
 }
 
 TEST(RunRecord, SeveralValuesAreSetApart) {
-  const auto records = read_run_records(R"({"id": "a", "tp": [1, 2]})" "\n" R"({"id": "b", "seq": {"encoder": 1, "decoder": 2}})", "r");
+  const auto records = read_run_records(R"({"id": "a", "tp": [1, 2]})"
+                                        "\n"
+                                        R"({"id": "b", "seq": {"encoder": 1, "decoder": 2}})",
+                                        "r");
   ASSERT_TRUE(records) << records.error().message();
   EXPECT_EQ((*records)[0].irregular, "tp");
   EXPECT_EQ((*records)[1].irregular, "seq");

@@ -24,7 +24,8 @@ using Outcome = std::variant<RunResult, Skip>;
 std::optional<double> measured_seconds(const RunRecord& r, std::int64_t devices) {
   if (r.measured.iteration_s && *r.measured.iteration_s > 0) return r.measured.iteration_s;
   if (!r.measured.tokens_per_s_per_gpu || *r.measured.tokens_per_s_per_gpu <= 0 || !r.seq || !r.global_batch) return std::nullopt;
-  return static_cast<double>(*r.seq) * static_cast<double>(*r.global_batch) / (*r.measured.tokens_per_s_per_gpu * static_cast<double>(devices));
+  return static_cast<double>(*r.seq) * static_cast<double>(*r.global_batch) /
+         (*r.measured.tokens_per_s_per_gpu * static_cast<double>(devices));
 }
 
 std::optional<std::int64_t> measured_bytes(const RunRecord& r, double unit) {
@@ -45,13 +46,15 @@ std::int64_t comparable_bytes(const MappedRun& run, const Prediction& p) {
 std::string group_of(const RunRecord& r) {
   const auto number = [](const std::optional<std::int64_t>& v) { return v ? std::to_string(*v) : std::string("?"); };
   return cat(r.source, "|", r.framework, "|", r.model.name, "|", number(r.model.layers), "|", number(r.model.hidden), "|",
-             number(r.model.heads), "|", number(r.model.ffn), "|", number(r.model.vocab), "|", number(r.seq), "|", number(r.global_batch), "|",
-             r.gpu.type, "|", r.gpu.mem_gb ? text::fixed(*r.gpu.mem_gb, 0) : "?", "|", number(r.gpu.count), "|", r.precision);
+             number(r.model.heads), "|", number(r.model.ffn), "|", number(r.model.vocab), "|", number(r.seq), "|",
+             number(r.global_batch), "|", r.gpu.type, "|", r.gpu.mem_gb ? text::fixed(*r.gpu.mem_gb, 0) : "?", "|",
+             number(r.gpu.count), "|", r.precision);
 }
 
 void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunResult& out) {
   std::string status = r.status;
-  std::transform(status.begin(), status.end(), status.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(status.begin(), status.end(), status.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const bool ran = status.empty() || status == "ok";
   if (run.memory_known) {
     out.predicted_fits = p.fits;
@@ -87,7 +90,8 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
 }
 
 /// Results in the order of the records, whatever thread made them.
-std::vector<Outcome> evaluate_all(const std::vector<RunRecord>& records, const PredictFunction& predict, const ValidationOptions& options) {
+std::vector<Outcome> evaluate_all(const std::vector<RunRecord>& records, const PredictFunction& predict,
+                                  const ValidationOptions& options) {
   std::vector<Outcome> outcomes(records.size(), Skip{"interrupted", ""});
   std::atomic<std::size_t> next{0};
   std::exception_ptr failure;
@@ -141,9 +145,12 @@ double RunResult::memory_error() const {
   return (static_cast<double>(*predicted_bytes) - static_cast<double>(*measured_bytes)) / static_cast<double>(*measured_bytes);
 }
 
-std::variant<RunResult, Skip> evaluate_run(const RunRecord& record, const PredictFunction& predict) { return evaluate(record, predict); }
+std::variant<RunResult, Skip> evaluate_run(const RunRecord& record, const PredictFunction& predict) {
+  return evaluate(record, predict);
+}
 
-Validation validate_runs(const std::vector<RunRecord>& records, const PredictFunction& predict, const ValidationOptions& options) {
+Validation validate_runs(const std::vector<RunRecord>& records, const PredictFunction& predict,
+                         const ValidationOptions& options) {
   Validation v;
   std::vector<Outcome> outcomes = evaluate_all(records, predict, options);
   std::map<std::string, std::int64_t> records_of;

@@ -42,20 +42,21 @@ struct ValidationSummary {
 
 struct Validation {
   ValidationSummary all;
-  std::map<std::string, std::int64_t> skipped;           ///< reason -> records
+  std::map<std::string, std::int64_t> skipped;  ///< reason -> records
   std::map<std::string, ValidationSummary> by_source;
-  std::vector<RunResult> results;                        ///< in the order of the records
+  std::vector<RunResult> results;  ///< in the order of the records
   std::vector<SkippedRun> skipped_runs;
 };
 
 using PredictFunction = std::function<Result<Prediction>(const Job&, const Strategy&, const Schedule&)>;
 
 struct ValidationOptions {
-  int threads = 0;                      ///< 0 = hardware; never changes the answer
+  int threads = 0;  ///< 0 = hardware; never changes the answer
   std::function<bool()> interrupted;
 };
 
-Validation validate_runs(const std::vector<RunRecord>& records, const PredictFunction& predict, const ValidationOptions& options = {});
+Validation validate_runs(const std::vector<RunRecord>& records, const PredictFunction& predict,
+                         const ValidationOptions& options = {});
 
 /// One record alone, for `inspect run`.
 std::variant<RunResult, planner::Skip> evaluate_run(const RunRecord& record, const PredictFunction& predict);

@@ -13,12 +13,12 @@
 namespace espalier::planner {
 
 struct MegatronArguments {
-  DecoderShape flags;                      ///< gated, norms, biases, tied, positions, dropout, head_dim
+  DecoderShape flags;  ///< gated, norms, biases, tied, positions, dropout, head_dim
   bool distributed_optimizer = false;
   bool overlap_grad = false, overlap_param = false;
-  bool unfused_attention = false;          ///< --attention-backend unfused: scores are kept
+  bool unfused_attention = false;  ///< --attention-backend unfused: scores are kept
   std::optional<std::int64_t> recompute_layers, vocabulary, expert_tp;
-  std::string unsupported;                 ///< a flag whose effect the space does not have; empty: none
+  std::string unsupported;  ///< a flag whose effect the space does not have; empty: none
 };
 
 /// nullopt when the record has no Megatron command line.

@@ -69,11 +69,16 @@ ArchitectureDefault read_architecture(Reader& r) {
 Overlap read_overlap(Reader& r) {
   Overlap o;
   for (const std::string& word : read_words(r, "overlap")) {
-    if (word == "grad") o.grad_reduce = true;
-    else if (word == "param") o.param_gather = true;
-    else if (word == "p2p") o.p2p = true;
-    else if (word == "tp") o.tp = true;
-    else r.fail("overlap", word, "grad, param, p2p or tp");
+    if (word == "grad")
+      o.grad_reduce = true;
+    else if (word == "param")
+      o.param_gather = true;
+    else if (word == "p2p")
+      o.p2p = true;
+    else if (word == "tp")
+      o.tp = true;
+    else
+      r.fail("overlap", word, "grad, param, p2p or tp");
   }
   return o;
 }
@@ -123,7 +128,8 @@ Result<RunDefaults> read_run_defaults(std::string_view yaml, const std::string& 
   base::ErrorSink sink;
   Reader r = Reader::root(*document, sink);
   RunDefaults out;
-  if (r.required_string("schema") != "espalier.framework-defaults/1") r.fail("schema", "another", "espalier.framework-defaults/1");
+  if (r.required_string("schema") != "espalier.framework-defaults/1")
+    r.fail("schema", "another", "espalier.framework-defaults/1");
   r.each("devices", true, [&](Reader& d) { out.devices.push_back(read_device(d)); });
   r.each("architectures", true, [&](Reader& a) { out.architectures.push_back(read_architecture(a)); });
   r.each("frameworks", true, [&](Reader& f) { out.frameworks.push_back(read_framework(f)); });

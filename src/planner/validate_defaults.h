@@ -15,21 +15,23 @@ namespace espalier::planner {
 
 struct DeviceDefault {
   std::vector<std::string> match;
-  double memory_gb = 0;         ///< nominal size the record must state; 0: any
-  bool pcie = false;            ///< needs the word PCIe in the record
-  bool silent = false;          ///< holds also where the record states no size
+  double memory_gb = 0;  ///< nominal size the record must state; 0: any
+  bool pcie = false;     ///< needs the word PCIe in the record
+  bool silent = false;   ///< holds also where the record states no size
   std::string device, intra_bandwidth, source;
 };
 
 struct ArchitectureDefault {
   std::vector<std::string> match;
-  std::string unsupported;      ///< why such a model cannot be described by a record; empty: it can
-  DecoderShape shape;           ///< flags alone; the sizes come from the record
+  std::string unsupported;  ///< why such a model cannot be described by a record; empty: it can
+  DecoderShape shape;       ///< flags alone; the sizes come from the record
   std::string source;
 };
 
 struct FrameworkDefault {
-  struct Value { std::string value, source; };
+  struct Value {
+    std::string value, source;
+  };
   std::vector<std::string> match, gpu;
   std::string engine;
   std::map<std::string, Value> defaults;

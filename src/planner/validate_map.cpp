@@ -26,7 +26,8 @@ std::string lower(std::string_view s) {
 /// Builds one run; the first reason to skip it wins.
 class Mapper {
  public:
-  Mapper(const RunRecord& record, const RunDefaults& defaults) : r_(record), all_(defaults), arguments_(megatron_arguments(record)) {}
+  Mapper(const RunRecord& record, const RunDefaults& defaults)
+      : r_(record), all_(defaults), arguments_(megatron_arguments(record)) {}
 
   Mapping map() {
     check_status();
@@ -78,7 +79,9 @@ class Mapper {
     if (*value < 1 || *value > (1 << 20)) skip(cat(field, " out of range"), std::to_string(*value));
     return std::max<std::int64_t>(1, *value);
   }
-  std::int32_t degree(const std::optional<std::int64_t>& value, const char* field) { return static_cast<std::int32_t>(count(value, field)); }
+  std::int32_t degree(const std::optional<std::int64_t>& value, const char* field) {
+    return static_cast<std::int32_t>(count(value, field));
+  }
 
   /// CP, EP: a record that does not name the technique does not use it.
   std::int32_t unused_degree(const std::optional<std::int64_t>& value, const char* field) {
@@ -91,8 +94,10 @@ class Mapper {
 
   void check_status() {
     const std::string status = lower(r_.status);
-    if (status.empty()) used("status", "ok", "a record with a measurement and no status");
-    else if (status != "ok" && status != "oom" && status != "crashed_or_oom") skip(cat("status ", status));
+    if (status.empty())
+      used("status", "ok", "a record with a measurement and no status");
+    else if (status != "ok" && status != "oom" && status != "crashed_or_oom")
+      skip(cat("status ", status));
     if (!r_.irregular.empty()) skip("not uniform", cat(r_.irregular, " has several values"));
     if (arguments_ && !arguments_->unsupported.empty()) skip("outside the uniform space", arguments_->unsupported);
   }
@@ -147,7 +152,8 @@ class Mapper {
     const std::size_t end = begin;
     while (begin > 0 && (std::isdigit(static_cast<unsigned char>(s[begin - 1])) || s[begin - 1] == '.')) --begin;
     double rate = 0;
-    if (begin == end || std::from_chars(s.data() + begin, s.data() + end, rate).ec != std::errc{} || rate <= 0) return std::nullopt;
+    if (begin == end || std::from_chars(s.data() + begin, s.data() + end, rate).ec != std::errc{} || rate <= 0)
+      return std::nullopt;
     while (begin > 0 && s[begin - 1] == ' ') --begin;
     int nics = 1;
     if (begin > 0 && s[begin - 1] == 'x') {
@@ -173,13 +179,16 @@ class Mapper {
     const std::int64_t usual = devices_per_node(*device);
     if (skip_) return;
     const std::int64_t per_node = std::min(usual, devices);
-    if (devices % per_node != 0) return skip("gpu.count is no multiple of gpu.per_node", cat(std::to_string(devices), " on nodes of ", std::to_string(per_node)));
+    if (devices % per_node != 0)
+      return skip("gpu.count is no multiple of gpu.per_node",
+                  cat(std::to_string(devices), " on nodes of ", std::to_string(per_node)));
     base::JsonWriter w;
     w.compact_next().begin_object();
     w.key("nodes").value(devices / per_node);
     w.key("devices_per_node").value(per_node);
     w.key("device").value(device->device);
-    if (!device->intra_bandwidth.empty() && per_node > 1) w.key("intra_node").compact_next().begin_object().key("bandwidth").value(device->intra_bandwidth).end_object();
+    if (!device->intra_bandwidth.empty() && per_node > 1)
+      w.key("intra_node").compact_next().begin_object().key("bandwidth").value(device->intra_bandwidth).end_object();
     if (devices > per_node) write_network(w);
     w.end_object();
     auto cluster = load_cluster(w.text(), r_.id);
@@ -289,14 +298,21 @@ class Mapper {
       precision = d->value;
     }
     const auto has = [&](const char* word) { return precision.find(word) != std::string::npos; };
-    if (has("fp8") || has("float8") || has("mxfp8")) t.precision = Precision::fp8;
-    else if (has("bf16") || has("bfloat16")) t.precision = Precision::bf16;
-    else if (has("fp16") || has("float16") || has("half")) t.precision = Precision::fp16;
-    else if (has("tf32")) t.precision = Precision::tf32;
-    else if (has("fp32") || has("float32")) t.precision = Precision::fp32;
-    else return skip("precision unknown", r_.precision);
+    if (has("fp8") || has("float8") || has("mxfp8"))
+      t.precision = Precision::fp8;
+    else if (has("bf16") || has("bfloat16"))
+      t.precision = Precision::bf16;
+    else if (has("fp16") || has("float16") || has("half"))
+      t.precision = Precision::fp16;
+    else if (has("tf32"))
+      t.precision = Precision::tf32;
+    else if (has("fp32") || has("float32"))
+      t.precision = Precision::fp32;
+    else
+      return skip("precision unknown", r_.precision);
     if (run_.job.cluster.groups.front().device.peak_of(t.precision).count() <= 0) {
-      skip("precision not supported by the device", cat(to_string(t.precision), " on ", run_.job.cluster.groups.front().device.name));
+      skip("precision not supported by the device",
+           cat(to_string(t.precision), " on ", run_.job.cluster.groups.front().device.name));
     }
   }
 
@@ -325,9 +341,12 @@ class Mapper {
       if (!d) return skip("sp missing");
       kind = d->value;
     }
-    if (kind == "megatron") s.sp = SequenceParallel::megatron;
-    else if (kind == "ulysses") s.sp = SequenceParallel::ulysses;
-    else if (kind != "none") skip("sp unknown", kind);
+    if (kind == "megatron")
+      s.sp = SequenceParallel::megatron;
+    else if (kind == "ulysses")
+      s.sp = SequenceParallel::ulysses;
+    else if (kind != "none")
+      skip("sp unknown", kind);
   }
 
   void map_experts() {
@@ -374,7 +393,9 @@ class Mapper {
 
   void map_zero() {
     Strategy& s = run_.strategy;
-    if (s.dp == 0) s.dp = static_cast<std::int32_t>(std::max<std::int64_t>(1, run_.job.cluster.devices() / (std::int64_t{s.tp} * s.cp * run_.schedule.stages)));
+    if (s.dp == 0)
+      s.dp = static_cast<std::int32_t>(
+          std::max<std::int64_t>(1, run_.job.cluster.devices() / (std::int64_t{s.tp} * s.cp * run_.schedule.stages)));
     std::optional<std::int64_t> stage = r_.zero_stage;
     if (!stage && r_.fsdp.value_or(false)) stage = 3;
     if (!stage && arguments_) stage = arguments_->distributed_optimizer ? 1 : 0;
@@ -397,7 +418,8 @@ class Mapper {
       if (!d) return skip("recompute missing");
       kind = d->value;
     }
-    if (framework_ && std::find(framework_->unsupported_recompute.begin(), framework_->unsupported_recompute.end(), kind) != framework_->unsupported_recompute.end()) {
+    if (framework_ && std::find(framework_->unsupported_recompute.begin(), framework_->unsupported_recompute.end(), kind) !=
+                          framework_->unsupported_recompute.end()) {
       return skip("recompute outside the uniform space", framework_->unsupported_recompute_reason);
     }
     Recompute& recompute = run_.strategy.recompute;
@@ -423,7 +445,8 @@ class Mapper {
     }
     s.overlap.grad_reduce = wanted.grad_reduce && engine->fused_bucket_overlap && s.data_ranks() > 1;
     s.overlap.param_gather = wanted.param_gather && engine->overlap_param_gather && s.zero > 0;
-    s.overlap.p2p = wanted.p2p && engine->overlap_p2p && run_.schedule.kind == ScheduleKind::interleaved && run_.schedule.stages > 1;
+    s.overlap.p2p =
+        wanted.p2p && engine->overlap_p2p && run_.schedule.kind == ScheduleKind::interleaved && run_.schedule.stages > 1;
     s.overlap.tp = wanted.tp && engine->overlap_tp && s.sp == SequenceParallel::megatron;
     std::string names;
     if (s.overlap.grad_reduce) names += "grad ";

@@ -24,7 +24,7 @@ struct MappedRun {
   Strategy strategy;
   Schedule schedule;
   std::vector<UsedDefault> defaults;
-  bool memory_known = false;        ///< the record says how much memory the device has
+  bool memory_known = false;  ///< the record says how much memory the device has
   std::string memory_rank = "fullest", memory_kind = "allocated";
   double memory_unit_bytes = 1073741824.0;
 };

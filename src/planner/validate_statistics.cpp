@@ -28,8 +28,10 @@ ErrorSummary summarize(const std::vector<double>& errors) {
 }
 
 void FeasibilitySummary::add(bool predicted_fits, bool measured_fits) {
-  if (measured_fits) ++(predicted_fits ? true_fit : false_oom);
-  else ++(predicted_fits ? false_fit : true_oom);
+  if (measured_fits)
+    ++(predicted_fits ? true_fit : false_oom);
+  else
+    ++(predicted_fits ? false_fit : true_oom);
 }
 
 double kendall_tau(const std::vector<Pair>& pairs) {
@@ -38,19 +40,25 @@ double kendall_tau(const std::vector<Pair>& pairs) {
     for (std::size_t j = i + 1; j < pairs.size(); ++j) {
       const double p = pairs[i].predicted - pairs[j].predicted, m = pairs[i].measured - pairs[j].measured;
       if (p == 0 && m == 0) continue;
-      if (p == 0) ++tied_predicted;
-      else if (m == 0) ++tied_measured;
-      else ++((p > 0) == (m > 0) ? agree : disagree);
+      if (p == 0)
+        ++tied_predicted;
+      else if (m == 0)
+        ++tied_measured;
+      else
+        ++((p > 0) == (m > 0) ? agree : disagree);
     }
   }
-  const double a = static_cast<double>(agree + disagree + tied_predicted), b = static_cast<double>(agree + disagree + tied_measured);
+  const double a = static_cast<double>(agree + disagree + tied_predicted),
+               b = static_cast<double>(agree + disagree + tied_measured);
   return a > 0 && b > 0 ? static_cast<double>(agree - disagree) / std::sqrt(a * b) : 0;
 }
 
 double top1_regret(const std::vector<Pair>& pairs) {
   if (pairs.empty()) return 0;
-  const auto chosen = std::min_element(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.predicted < b.predicted; });
-  const auto best = std::min_element(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.measured < b.measured; });
+  const auto chosen =
+      std::min_element(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.predicted < b.predicted; });
+  const auto best =
+      std::min_element(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.measured < b.measured; });
   return 1 - best->measured / chosen->measured;
 }
 

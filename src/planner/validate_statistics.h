@@ -22,11 +22,15 @@ ErrorSummary summarize(const std::vector<double>& errors);
 struct FeasibilitySummary {
   std::int64_t true_fit = 0, false_fit = 0, true_oom = 0, false_oom = 0;
   [[nodiscard]] std::int64_t n() const { return true_fit + false_fit + true_oom + false_oom; }
-  [[nodiscard]] double accuracy() const { return n() > 0 ? static_cast<double>(true_fit + true_oom) / static_cast<double>(n()) : 0; }
+  [[nodiscard]] double accuracy() const {
+    return n() > 0 ? static_cast<double>(true_fit + true_oom) / static_cast<double>(n()) : 0;
+  }
   void add(bool predicted_fits, bool measured_fits);
 };
 
-struct Pair { double predicted = 0, measured = 0; };
+struct Pair {
+  double predicted = 0, measured = 0;
+};
 /// In [−1, 1]; 0 when all predictions or all measurements are equal.
 double kendall_tau(const std::vector<Pair>& pairs);
 /// Ties of the prediction are broken by the order of `pairs`.

@@ -28,9 +28,9 @@ TEST(Statistics, P90IsTheNinthOfTen) {
 TEST(Statistics, Feasibility) {
   FeasibilitySummary f;
   f.add(true, true);
-  f.add(false, true);   // said it would not fit, but it ran
+  f.add(false, true);  // said it would not fit, but it ran
   f.add(false, false);
-  f.add(true, false);   // said it would fit, but it did not
+  f.add(true, false);  // said it would fit, but it did not
   EXPECT_EQ(f.true_fit, 1);
   EXPECT_EQ(f.false_oom, 1);
   EXPECT_EQ(f.true_oom, 1);

@@ -26,7 +26,10 @@ std::string line(const std::string& changes = "") {
   for (const char* field : {"tp", "pp", "dp", "sp", "measured"}) {
     if (changes.find(std::string("\"") + field + "\"") != std::string::npos) continue;
     text += std::string(", \"") + field + "\": " +
-            (field == std::string("sp") ? "false" : field == std::string("measured") ? R"({"iteration_s": 2.0, "peak_mem_gb": 40})" : field == std::string("dp") ? "4" : "2");
+            (field == std::string("sp")         ? "false"
+             : field == std::string("measured") ? R"({"iteration_s": 2.0, "peak_mem_gb": 40})"
+             : field == std::string("dp")       ? "4"
+                                                : "2");
   }
   return text + changes + "}\n";
 }
@@ -50,7 +53,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 TEST(MapRun, AFullyStatedRunBecomesAJob) {
   const auto mapping = mapped(line());
-  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<Skip>(mapping).reason << " " << std::get<Skip>(mapping).detail;
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping))
+      << std::get<Skip>(mapping).reason << " " << std::get<Skip>(mapping).detail;
   const auto& run = std::get<MappedRun>(mapping);
   EXPECT_EQ(run.job.engine, "nanotron");
   EXPECT_EQ(parameter_count(run.job.model) / 1'000'000, 1342);  // tied: the count decides against the architecture's default
@@ -98,13 +102,16 @@ TEST(MapRun, DefaultsAreUsedOnlyWithASource) {
   EXPECT_EQ(it->value, "bf16");
   EXPECT_THAT(it->source, HasSubstr("nanotron"));
   // A framework without a default for it: skipped.
-  EXPECT_EQ(skipped(replaced(replaced(line(), "\"recompute\": \"none\"", "\"recompute\": null"), "nanotron", "MaxText")), "recompute missing");
+  EXPECT_EQ(skipped(replaced(replaced(line(), "\"recompute\": \"none\"", "\"recompute\": null"), "nanotron", "MaxText")),
+            "recompute missing");
 }
 
 TEST(MapRun, MegatronCommandLinesDecideWhatTheySay) {
-  const std::string with = replaced(line(R"(, "extra": {"args": {"--num-layers": 16, "--micro-batch-size": 2, "--swiglu": true, "--normalization": "RMSNorm",
+  const std::string with = replaced(
+      line(R"(, "extra": {"args": {"--num-layers": 16, "--micro-batch-size": 2, "--swiglu": true, "--normalization": "RMSNorm",
       "--position-embedding-type": "rope", "--disable-bias-linear": true, "--untie-embeddings-and-output-weights": true, "--attention-dropout": 0.0,
-      "--hidden-dropout": 0.0, "--kv-channels": 64}})"), "nanotron", "Megatron-Core");
+      "--hidden-dropout": 0.0, "--kv-channels": 64}})"),
+      "nanotron", "Megatron-Core");
   std::string one_line = with;
   std::erase(one_line, '\n');
   const auto mapping = mapped(one_line);
@@ -141,8 +148,8 @@ Result<Prediction> fake(const Job&, const Strategy& strategy, const Schedule&) {
 }
 
 std::vector<RunRecord> three_runs() {
-  std::string text = line();                                                                    // predicted 2 s, measured 2 s
-  text += line(R"(, "tp": 1, "dp": 8, "measured": {"iteration_s": 4.0})");                      // predicted 1 s, measured 4 s
+  std::string text = line();                                                // predicted 2 s, measured 2 s
+  text += line(R"(, "tp": 1, "dp": 8, "measured": {"iteration_s": 4.0})");  // predicted 1 s, measured 4 s
   text += replaced(replaced(line(R"(, "tp": 4, "dp": 2, "measured": {})"), "\"ok\"", "\"oom\""), "r1", "r3");
   text += line(R"(, "tp": null)");
   auto records = read_run_records(text, "t");
@@ -182,7 +189,8 @@ TEST(ValidateRuns, ThreadsNeverChangeTheDocument) {
 TEST(ValidateRuns, DocumentHasTheKeysOfTheContract) {
   const auto document = base::read_json(to_json(validate_runs(three_runs(), fake)), "v");
   ASSERT_TRUE(document) << document.error().message();
-  for (const char* key : {"schema", "records", "evaluated", "skipped", "time", "memory", "feasibility", "ranking", "by_source", "results"}) {
+  for (const char* key :
+       {"schema", "records", "evaluated", "skipped", "time", "memory", "feasibility", "ranking", "by_source", "results"}) {
     EXPECT_NE(document->root.find(key), nullptr) << key;
   }
   const base::Node& first = document->root.find("results")->items.front();

@@ -10,7 +10,7 @@
 namespace espalier::report {
 
 std::string inspect_model(const Model& model);
-std::string inspect_model_json(const Model& model);    ///< schema espalier.model/1
+std::string inspect_model_json(const Model& model);  ///< schema espalier.model/1
 std::string inspect_cluster(const Cluster& cluster);
 std::string inspect_cluster_json(const Cluster& cluster);  ///< schema espalier.cluster-summary/1
 

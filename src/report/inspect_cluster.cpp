@@ -32,9 +32,11 @@ std::string group_section(const Cluster& cluster, std::size_t index) {
   out += cat("  peak       ", peaks(d), "\n");
   out += cat("  memory     ", gib(d.memory.count()), " reported, ", gib(d.context_reserve.count()), " reserved, ",
              gib(cluster.usable_memory(index).count()), " usable, ", gbps(d.memory_bandwidth), "\n");
-  out += cat("  overlap    compute ×", fixed(d.efficiency.overlap_compute_slowdown, 2), ", communication ×",
-             fixed(d.efficiency.overlap_communication_slowdown, 2), d.efficiency.measured_overlap ? " (measured)\n" : " (prior)\n");
-  for (const auto& [field, source] : d.sources) out += cat("  source     ", pad_right(field, 20), wrap(source, 80, std::string(33, ' ')), "\n");
+  out +=
+      cat("  overlap    compute ×", fixed(d.efficiency.overlap_compute_slowdown, 2), ", communication ×",
+          fixed(d.efficiency.overlap_communication_slowdown, 2), d.efficiency.measured_overlap ? " (measured)\n" : " (prior)\n");
+  for (const auto& [field, source] : d.sources)
+    out += cat("  source     ", pad_right(field, 20), wrap(source, 80, std::string(33, ' ')), "\n");
   return out;
 }
 

@@ -135,13 +135,15 @@ std::string inspect_model(const Model& model) {
   const std::int64_t parameters = parameter_count(model), active = active_parameter_count(model);
   std::string out = cat(model.name, " (", model.family, ")\n");
   out += cat("  parameters   ", short_count(static_cast<double>(parameters)), " (", grouped(parameters), ")");
-  if (active != parameters) out += cat(", active per token ", short_count(static_cast<double>(active)), " (", grouped(active), ")");
+  if (active != parameters)
+    out += cat(", active per token ", short_count(static_cast<double>(active)), " (", grouped(active), ")");
   out += "\n";
-  if (model.mtp_parameters > 0) out += cat("  apart        ", grouped(model.mtp_parameters), " in multi-token prediction, not planned\n");
+  if (model.mtp_parameters > 0)
+    out += cat("  apart        ", grouped(model.mtp_parameters), " in multi-token prediction, not planned\n");
   out += cat("  layers       ", layer_runs(model), "\n");
   if (model.vocabulary > 0) {
-    out += cat("  vocabulary   ", grouped(model.vocabulary), model.tied_embeddings ? ", output projection tied" : ", output projection separate",
-               "\n");
+    out += cat("  vocabulary   ", grouped(model.vocabulary),
+               model.tied_embeddings ? ", output projection tied" : ", output projection separate", "\n");
   }
   if (model.max_positions > 0) out += cat("  positions    at most ", grouped(model.max_positions), "\n");
   for (std::size_t i = 0; i < model.kinds.size(); ++i) out += kind_section(model, i);

@@ -21,8 +21,8 @@ std::string job_text(const planner::MappedRun& run) {
   std::string out = cat("  model      ", job.model.name, ", ", short_count(static_cast<double>(parameter_count(job.model))), " (",
                         grouped(parameter_count(job.model)), ") parameters\n");
   out += cat("  cluster    ", grouped(group.nodes), " × ", grouped(group.devices_per_node), " ", group.device.name, "\n");
-  out += cat("  training   sequence ", grouped(job.training.sequence.main), ", global batch ", grouped(job.training.global_batch), ", ",
-             to_string(job.training.precision), "\n");
+  out += cat("  training   sequence ", grouped(job.training.sequence.main), ", global batch ", grouped(job.training.global_batch),
+             ", ", to_string(job.training.precision), "\n");
   return cat(out, "  engine     ", job.engine, "\n  plan       ", label_of(run), "\n");
 }
 

@@ -43,8 +43,9 @@ std::string worst_section(const Validation& v, std::size_t worst) {
   for (const RunResult& r : v.results) {
     if (r.measured_s) timed.push_back(&r);
   }
-  std::stable_sort(timed.begin(), timed.end(),
-                   [](const RunResult* a, const RunResult* b) { return std::fabs(a->time_error()) > std::fabs(b->time_error()); });
+  std::stable_sort(timed.begin(), timed.end(), [](const RunResult* a, const RunResult* b) {
+    return std::fabs(a->time_error()) > std::fabs(b->time_error());
+  });
   timed.resize(std::min(timed.size(), worst));
   if (timed.empty()) return "";
   std::vector<std::vector<std::string>> rows{{"largest errors", "predicted", "measured", "error", "configuration"}};
@@ -58,8 +59,8 @@ std::string worst_section(const Validation& v, std::size_t worst) {
 }  // namespace
 
 std::string validation_text(const Validation& v, std::size_t worst) {
-  std::vector<std::vector<std::string>> rows{{"source", "predicted", "timed", "accuracy", "median", "p90", "bias", "memory", "mape", "bias",
-                                              "fits right", "tau", "regret"}};
+  std::vector<std::vector<std::string>> rows{{"source", "predicted", "timed", "accuracy", "median", "p90", "bias", "memory",
+                                              "mape", "bias", "fits right", "tau", "regret"}};
   for (const auto& [source, s] : v.by_source) rows.push_back(row(source, s));
   rows.push_back(row("all", v.all));
   return cat(table(rows, {}, ""), skipped_section(v), worst_section(v, worst));

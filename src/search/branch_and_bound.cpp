@@ -41,8 +41,10 @@ struct Expansion {
 class Search {
  public:
   Search(const Problem& problem, Evaluator& evaluator, const Options& options)
-      : options_(options), evaluator_(evaluator),
-        space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space), book_(problem),
+      : options_(options),
+        evaluator_(evaluator),
+        space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space),
+        book_(problem),
         work_(static_cast<std::size_t>(std::max(1, options.threads))) {
     out_.pruning = options.pruning;
   }
@@ -90,8 +92,10 @@ class Search {
     out_.bounded += static_cast<std::int64_t>(nodes.size());
     std::vector<LayerNode> alive;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (fits[i] || !out_.pruning.enabled(Pruning::layer_memory)) alive.push_back(nodes[i]);
-      else out_.pruning.count(Pruning::layer_memory, nodes[i].leaves);
+      if (fits[i] || !out_.pruning.enabled(Pruning::layer_memory))
+        alive.push_back(nodes[i]);
+      else
+        out_.pruning.count(Pruning::layer_memory, nodes[i].leaves);
     }
     std::sort(alive.begin(), alive.end(),
               [](const LayerNode& a, const LayerNode& b) { return before(a.bound_ns, a.choice, b.bound_ns, b.choice); });
@@ -154,9 +158,8 @@ class Search {
       out_.pruning.add(r.removed);
       out_.bounded += r.bounded;
     }
-    std::sort(all.begin(), all.end(), [](const Leaf& a, const Leaf& b) {
-      return before(a.bound_ns, a.configuration, b.bound_ns, b.configuration);
-    });
+    std::sort(all.begin(), all.end(),
+              [](const Leaf& a, const Leaf& b) { return before(a.bound_ns, a.configuration, b.bound_ns, b.configuration); });
     return all;
   }
 
@@ -164,9 +167,8 @@ class Search {
   void probe(const std::vector<Leaf>& schedules) {
     const std::size_t n = std::min(kProbes, schedules.size());
     std::vector<std::vector<Candidate>> found(n);
-    base::parallel_for(n, threads(), 1, [&](std::size_t i, int worker) {
-      found[i] = likely(schedules[i].configuration, worker);
-    });
+    base::parallel_for(n, threads(), 1,
+                       [&](std::size_t i, int worker) { found[i] = likely(schedules[i].configuration, worker); });
     for (const auto& candidates : found)
       for (const Candidate& c : candidates) improve(c);
   }
@@ -236,11 +238,11 @@ class Search {
 
   /// The recomputation choices below a schedule choice, with the least activations of each stage under each.
   struct RecomputeTable {
-    std::vector<Recompute> choices;        ///< none, selective, full 1, 2, …
-    std::vector<std::int64_t> activations; ///< choice-major, by stage
+    std::vector<Recompute> choices;         ///< none, selective, full 1, 2, …
+    std::vector<std::int64_t> activations;  ///< choice-major, by stage
     std::size_t first_full = 0;
     std::int32_t stages = 1;
-    bool falling = true;                   ///< no stage holds more activations with more layers of full recomputation
+    bool falling = true;  ///< no stage holds more activations with more layers of full recomputation
   };
 
   RecomputeTable recompute_table(const Configuration& b, Workspace& w) const {
@@ -250,7 +252,8 @@ class Search {
       assemble(book_, r, w);
       if (r.strategy.recompute.kind != RecomputeKind::full) t.first_full = t.choices.size() + 1;
       t.choices.push_back(r.strategy.recompute);
-      for (std::int32_t i = 0; i < t.stages; ++i) t.activations.push_back(cost::activations_lower_bound_bytes(w.timing, b.schedule, i));
+      for (std::int32_t i = 0; i < t.stages; ++i)
+        t.activations.push_back(cost::activations_lower_bound_bytes(w.timing, b.schedule, i));
     });
     const auto stages = static_cast<std::size_t>(t.stages);
     for (std::size_t i = (t.first_full + 1) * stages; i < t.activations.size(); ++i)
@@ -286,7 +289,8 @@ class Search {
     if (!out_.pruning.enabled(Pruning::memory)) return fits;
     const auto may_fit = [&](std::size_t choice) {
       for (std::size_t i = 0; i < fixed.size(); ++i)
-        if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i], book_.context().engine->allocator_reserve) > book_.memory_limit())
+        if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i], book_.context().engine->allocator_reserve) >
+            book_.memory_limit())
           return false;
       return true;
     };
@@ -295,8 +299,10 @@ class Search {
     std::size_t low = t.first_full, high = t.choices.size();  // the first full choice that fits lies in [low, high]
     while (low < high) {
       const std::size_t middle = low + (high - low) / 2;
-      if (may_fit(middle)) high = middle;
-      else low = middle + 1;
+      if (may_fit(middle))
+        high = middle;
+      else
+        low = middle + 1;
     }
     std::fill(fits.begin() + static_cast<std::ptrdiff_t>(t.first_full), fits.begin() + static_cast<std::ptrdiff_t>(low), 0);
     return fits;
@@ -305,7 +311,8 @@ class Search {
   /// Whether everything below a node is slower than the incumbent: its bound with each recomputation that may be the cheapest, which is
   /// none where it fits, else selective or the fewest full layers.
   template <class Bound>
-  bool all_slower(Configuration c, const RecomputeTable& t, const std::vector<char>& fits, const Bound& bound, Expansion& e) const {
+  bool all_slower(Configuration c, const RecomputeTable& t, const std::vector<char>& fits, const Bound& bound,
+                  Expansion& e) const {
     if (!out_.best) return false;
     bool full_seen = false;
     for (std::size_t i = 0; i < t.choices.size(); ++i) {
@@ -336,7 +343,8 @@ class Search {
   }
 
   /// The recomputation ladder of one choice of everything else.
-  void expand_overlap(const Configuration& o, const RecomputeTable& t, const std::vector<char>& fits, Workspace& w, Expansion& e) const {
+  void expand_overlap(const Configuration& o, const RecomputeTable& t, const std::vector<char>& fits, Workspace& w,
+                      Expansion& e) const {
     const bool ladder = out_.pruning.enabled(Pruning::recompute_ladder);
     bool ladder_broken = false, nothing_cheaper = false;
     for (std::size_t i = 0; i < t.choices.size(); ++i) {

@@ -8,8 +8,10 @@
 namespace espalier::search {
 
 CostBook::CostBook(const Problem& p)
-    : context_(*p.model, *p.cluster, p.training, *p.engine), memory_limit_(p.cluster->usable_memory().count()),
-      splits_(p.model->layers.size() + 1), kind_counts_(p.model->kinds.size(), 0) {
+    : context_(*p.model, *p.cluster, p.training, *p.engine),
+      memory_limit_(p.cluster->usable_memory().count()),
+      splits_(p.model->layers.size() + 1),
+      kind_counts_(p.model->kinds.size(), 0) {
   for (const std::int32_t kind : p.model->layers) ++kind_counts_[static_cast<std::size_t>(kind)];
 }
 
@@ -88,7 +90,8 @@ std::int64_t peak_bound_bytes(const Workspace& w) {
   std::int64_t most = 0;
   for (std::int32_t i = 0; i < w.lowering.schedule.stages; ++i) {
     const std::int64_t activations = cost::activations_lower_bound_bytes(w.timing, w.lowering.schedule, i);
-    most = std::max(most, cost::peak_bytes(w.timing.stages[static_cast<std::size_t>(i)].memory.total(), activations, w.timing.allocator_reserve));
+    most = std::max(most, cost::peak_bytes(w.timing.stages[static_cast<std::size_t>(i)].memory.total(), activations,
+                                           w.timing.allocator_reserve));
   }
   return most;
 }

@@ -52,9 +52,9 @@ struct Outcome {
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;
   std::int64_t bounded = 0, simulations = 0;
   PruningState pruning;
-  bool complete = true;              ///< false: limit or interruption
+  bool complete = true;  ///< false: limit or interruption
   bool interrupted = false;
-  std::int64_t lower_bound_ns = 0;   ///< = best when complete
+  std::int64_t lower_bound_ns = 0;  ///< = best when complete
 };
 
 Outcome branch_and_bound(const Problem& problem, Evaluator& evaluator, const Options& options);

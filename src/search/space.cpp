@@ -11,13 +11,17 @@ namespace {
 
 /// The order in which dimensions are chosen, and where each group ends.
 constexpr std::array kOrder = {
-    Dimension::tp,   Dimension::cp,       Dimension::pp,    Dimension::dp,           Dimension::sp,
-    Dimension::cp_kind, Dimension::ep,    Dimension::etp,   Dimension::order,        Dimension::overlap_tp,
-    Dimension::micro_batch,                                                                              // layer group: 11
-    Dimension::schedule, Dimension::vpp,                                                                 // 13
-    Dimension::zero, Dimension::shard,                                                                   // 15
-    Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p,                           // 18
-    Dimension::recompute, Dimension::recompute_layers,                                                   // 20
+    Dimension::tp,           Dimension::cp,
+    Dimension::pp,           Dimension::dp,
+    Dimension::sp,           Dimension::cp_kind,
+    Dimension::ep,           Dimension::etp,
+    Dimension::order,        Dimension::overlap_tp,
+    Dimension::micro_batch,                     // layer group: 11
+    Dimension::schedule,     Dimension::vpp,    // 13
+    Dimension::zero,         Dimension::shard,  // 15
+    Dimension::overlap_grad, Dimension::overlap_param,
+    Dimension::overlap_p2p,                                // 18
+    Dimension::recompute,    Dimension::recompute_layers,  // 20
 };
 static_assert(kOrder.size() == kDimensions);
 constexpr std::size_t kLayer = 11, kSchedule = 13, kShard = 15, kOverlap = 18, kRecompute = 20;
@@ -49,8 +53,12 @@ bool Space::Admitted::operator()(std::int64_t v) const {
   return v <= limit && (!restricted || contains_value(allow, v)) && !contains_value(forbid, v);
 }
 
-Space::Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine, const SearchSpace& space)
-    : engine_(&engine), facts_(rule_facts(model, cluster, training)), admitted_(kDimensions), rules_at_(kDimensions),
+Space::Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
+             const SearchSpace& space)
+    : engine_(&engine),
+      facts_(rule_facts(model, cluster, training)),
+      admitted_(kDimensions),
+      rules_at_(kDimensions),
       engine_rules_at_(kDimensions) {
   const auto slot = [&](const std::string& name) -> Admitted& {
     const auto d = parse_dimension(name);
@@ -58,7 +66,8 @@ Space::Space(const Model& model, const Cluster& cluster, const Training& trainin
     return admitted_[static_cast<std::size_t>(*d)];
   };
   auto& tp_overlap = admitted_[static_cast<std::size_t>(Dimension::overlap_tp)];
-  if (!space.allow.contains("overlap_tp") && !space.forbid.contains("overlap_tp")) tp_overlap.allow = {0}, tp_overlap.restricted = true;
+  if (!space.allow.contains("overlap_tp") && !space.forbid.contains("overlap_tp"))
+    tp_overlap.allow = {0}, tp_overlap.restricted = true;
   for (const auto& [name, values] : space.allow) slot(name).allow = values, slot(name).restricted = true;
   for (const auto& [name, values] : space.forbid) slot(name).forbid = values;
   for (const auto& [name, most] : space.limits) slot(name).limit = most;
@@ -90,12 +99,19 @@ void Space::values(Dimension d, const Configuration& c, std::vector<std::int64_t
     case Dimension::pp: divisors(world / (std::int64_t{s.tp} * s.cp), out); break;
     case Dimension::dp: out = {world / (std::int64_t{s.tp} * s.cp * c.schedule.stages)}; break;
     case Dimension::ep: out = expert_divisors_; break;
-    case Dimension::etp: out = {1}; if (s.tp > 1) out.push_back(s.tp); break;
-    case Dimension::micro_batch:
-      if (facts_.global_batch % s.dp == 0) divisors(facts_.global_batch / s.dp, out);
-      else out.clear();
+    case Dimension::etp:
+      out = {1};
+      if (s.tp > 1) out.push_back(s.tp);
       break;
-    case Dimension::vpp: first_integers(1, c.schedule.kind == ScheduleKind::interleaved ? facts_.layers / c.schedule.stages : 2, out); break;
+    case Dimension::micro_batch:
+      if (facts_.global_batch % s.dp == 0)
+        divisors(facts_.global_batch / s.dp, out);
+      else
+        out.clear();
+      break;
+    case Dimension::vpp:
+      first_integers(1, c.schedule.kind == ScheduleKind::interleaved ? facts_.layers / c.schedule.stages : 2, out);
+      break;
     case Dimension::zero: first_integers(0, 3, out); break;
     case Dimension::shard: divisors(s.zero == 0 ? 1 : s.data_ranks(), out); break;
     case Dimension::recompute_layers: {
@@ -165,7 +181,13 @@ Space::Key Space::shard_key(const Configuration& c) const {
   // The rules of the space only ask whether the schedule is a zero-bubble one.
   const std::int64_t kind = zero_bubble(c.schedule.kind) ? 1 : 0;
   if (engine_->family == EngineFamily::generic) return {c.schedule.stages, s.data_ranks(), kind};
-  return {c.schedule.stages, s.data_ranks(), static_cast<std::int64_t>(c.schedule.kind), s.tp, s.cp, static_cast<std::int64_t>(s.sp), s.ep,
+  return {c.schedule.stages,
+          s.data_ranks(),
+          static_cast<std::int64_t>(c.schedule.kind),
+          s.tp,
+          s.cp,
+          static_cast<std::int64_t>(s.sp),
+          s.ep,
           c.schedule.virtual_stages};
 }
 
@@ -201,9 +223,8 @@ double Space::leaves_of_schedule(const Configuration& b) const {
 
 bool Space::contains(const Configuration& c) const {
   if (!is_legal(facts_, c.strategy, c.schedule) || !engine_allows(*engine_, facts_, c.strategy, c.schedule)) return false;
-  return std::all_of(kOrder.begin(), kOrder.end(), [&](Dimension d) {
-    return admitted_[static_cast<std::size_t>(d)](get(d, c.strategy, c.schedule));
-  });
+  return std::all_of(kOrder.begin(), kOrder.end(),
+                     [&](Dimension d) { return admitted_[static_cast<std::size_t>(d)](get(d, c.strategy, c.schedule)); });
 }
 
 }  // namespace espalier::search

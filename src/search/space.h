@@ -13,8 +13,8 @@
 // (tested against plain enumeration).
 #pragma once
 
-#include <cstdint>
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <utility>
@@ -39,7 +39,8 @@ inline bool canonical_less(const Configuration& a, const Configuration& b) {
 
 class Space {
  public:
-  Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine, const SearchSpace& space);
+  Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
+        const SearchSpace& space);
 
   using Visit = std::function<void(const Configuration&)>;
   /// Every legal choice of the layer group; the other groups hold their plainest values.
@@ -73,15 +74,15 @@ class Space {
 
   const EngineModel* engine_;
   RuleFacts facts_;
-  std::vector<Admitted> admitted_;                     // by Dimension
-  std::vector<std::vector<const Rule*>> rules_at_;     // by position in the order of choice
+  std::vector<Admitted> admitted_;                  // by Dimension
+  std::vector<std::vector<const Rule*>> rules_at_;  // by position in the order of choice
   std::vector<std::vector<const EngineRule*>> engine_rules_at_;
   std::vector<std::int64_t> expert_divisors_;
   /// What the legality of the later groups may depend on.
   using Key = std::array<std::int64_t, 8>;
   [[nodiscard]] Key shard_key(const Configuration& schedule_choice) const;
-  std::map<Key, double> shards_;                 ///< legal (zero, shard, overlap) choices
-  std::map<std::int32_t, double> recomputes_;    ///< recomputation choices by number of chunks
+  std::map<Key, double> shards_;               ///< legal (zero, shard, overlap) choices
+  std::map<std::int32_t, double> recomputes_;  ///< recomputation choices by number of chunks
   std::map<std::pair<Key, std::int64_t>, double> products_;
 };
 

@@ -12,7 +12,8 @@ namespace espalier {
 namespace {
 
 /// Examples planned in well under a second; the large ones belong to `./dev bench`.
-const std::vector<std::string> kExamples = {"bert-large-on-8xv100", "gpt2-on-4xrtx4090", "llama3-8b-megatron-1f1b", "llama3-8b-on-8xh100"};
+const std::vector<std::string> kExamples = {"bert-large-on-8xv100", "gpt2-on-4xrtx4090", "llama3-8b-megatron-1f1b",
+                                            "llama3-8b-on-8xh100"};
 
 std::string answer(const std::string& name) {
   const auto job = load_job_file(ESPALIER_SOURCE_DIR "/examples/" + name + ".yaml", {});

@@ -29,7 +29,8 @@ inline std::string first_difference(const std::string& expected, const std::stri
     const bool more_a = static_cast<bool>(std::getline(a, x)), more_b = static_cast<bool>(std::getline(b, y));
     if (!more_a && !more_b) return "no line differs";
     if (more_a != more_b || x != y) {
-      return "line " + std::to_string(line) + "\n  expected: " + (more_a ? x : "(end)") + "\n  actual:   " + (more_b ? y : "(end)");
+      return "line " + std::to_string(line) + "\n  expected: " + (more_a ? x : "(end)") +
+             "\n  actual:   " + (more_b ? y : "(end)");
     }
   }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `inspect` says of two models and a cluster, and `brief` and `explain` of a result made by hand.
+#include "report/inspect.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "golden.h"
 #include "report/explain.h"
-#include "report/inspect.h"
 
 namespace espalier {
 namespace {
@@ -19,7 +19,8 @@ TEST(Golden, InspectGpt2) { inspect_model_file("gpt2"); }
 TEST(Golden, InspectMixtral) { inspect_model_file("mixtral-8x7b"); }
 
 TEST(Golden, InspectCluster) {
-  const auto cluster = load_cluster("{nodes: 2, devices_per_node: 4, device: a100-sxm-80gb, memory_limit: 60GiB}", "cluster.yaml");
+  const auto cluster =
+      load_cluster("{nodes: 2, devices_per_node: 4, device: a100-sxm-80gb, memory_limit: 60GiB}", "cluster.yaml");
   ASSERT_TRUE(cluster) << cluster.error().message();
   golden::expect_golden("inspect_cluster.txt", report::inspect_cluster(*cluster));
 }
@@ -55,8 +56,15 @@ PlannerResult by_hand() {
   p.confidence = {4.0, 7.0, 0.8, "uncalibrated: priors of h100-sxm-80gb"};
   p.days = 12.5;
   p.device_hours = 4800;
-  r.search = {12345, {{"pp", {{1, 345}, {4, 12000}}}, {"schedule", {{1, 12345}}}}, 12000, 12, {{"bound", 3000}, {"memory", 9000}},
-              true, 5'000'000'000, 0, "optimal"};
+  r.search = {12345,
+              {{"pp", {{1, 345}, {4, 12000}}}, {"schedule", {{1, 12345}}}},
+              12000,
+              12,
+              {{"bound", 3000}, {"memory", 9000}},
+              true,
+              5'000'000'000,
+              0,
+              "optimal"};
   r.alternatives = {{"DDP", true, false, 0, 150LL << 30, "needs 150.0 GiB of 78.0 GiB", std::nullopt},
                     {"TP4 PP4 DP1", false, true, 5'300'000'000, 40LL << 30, "exposed communication +0.200 s", std::nullopt}};
   r.reasons = {"The step is bound by compute (80.0 %)."};
