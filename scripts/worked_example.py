@@ -36,7 +36,7 @@ def device_figures(root):
     d["peak"] = flow(re.search(r"peak_tflops: (\{.*\})", entry).group(1))["bf16"] * 1e12
     d["bandwidth"] = quantity(re.search(r"memory_bandwidth: (\S+)", entry).group(1))
     header = (root / "include/espalier/cluster.h").read_text(encoding="utf-8")  # the default of what a device does not say
-    d.setdefault("sustained", float(re.search(r"double sustained = ([\d.]+);", header).group(1)))
+    d.setdefault("sustained", float(re.search(r"double sustained =\s*([\d.]+);", header).group(1)))
     fabric = text.split("  nvswitch3:\n")[1].split("source:")[0]
     d["link"] = flow(re.search(r"- (\{.*\})", fabric).group(1))
     return d
