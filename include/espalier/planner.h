@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@
 
 namespace espalier {
 
+struct EngineModel;  // plan/engine.h
+
 struct Job {
   Model model;
   Cluster cluster;
@@ -29,6 +32,8 @@ struct Job {
   std::string engine = "generic";
   SearchSpace search;
   std::string model_source, cluster_source;  ///< canonical JSON of the inputs, copied into plans
+  /// Replaces the catalogue's description of `engine` (a calibration being fitted, or a user's own); null: the catalogue's.
+  std::shared_ptr<const EngineModel> engine_model;
 };
 
 /// Reads a job file (YAML or JSON); `overrides` are "a.b.c=value" (--set). Paths inside are relative to the file, then to the

@@ -54,7 +54,7 @@ struct Region {
 
 void close_region(Sums& sum, const Scene& x, const Region& r, double row_forward, double row_input, double bytes) {
   if (x.s.tp == 1 || x.ulysses) return;
-  const auto& levels = x.c.levels;
+  const auto& levels = x.c.tensor_levels;
   const Slowdown k = x.c.slowdown;
   if (!x.megatron_sp) {
     const double reduce = all_reduce_s(levels, x.tp, bytes);
@@ -107,9 +107,9 @@ void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
     // Output projection: gathers its input under SP, reduces the input gradient; its output stays split for the loss.
     const double bytes = boundary * static_cast<double>(op.in);
     if (x.megatron_sp) {
-      sum.communicate(all_gather_s(x.c.levels, x.tp, bytes), reduce_scatter_s(x.c.levels, x.tp, bytes), 1, 1);
+      sum.communicate(all_gather_s(x.c.tensor_levels, x.tp, bytes), reduce_scatter_s(x.c.tensor_levels, x.tp, bytes), 1, 1);
     } else {
-      sum.communicate(0, all_reduce_s(x.c.levels, x.tp, bytes), 0, 1);
+      sum.communicate(0, all_reduce_s(x.c.tensor_levels, x.tp, bytes), 0, 1);
     }
   }
 }
@@ -151,7 +151,7 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
   const auto exchange = [&](const Group& group) {
     // q, k, v in and the output back: four all-to-alls of what one rank holds.
     const double bytes = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
-    const double t = 4 * all_to_all_s(x.c.levels, group, bytes / 4);
+    const double t = 4 * all_to_all_s(x.c.tensor_levels, group, bytes / 4);
     sum.communicate(t, t, 4, 4);
   };
   if (x.ulysses && x.s.tp > 1) exchange(x.tp);
@@ -159,8 +159,8 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
   if (x.s.cp > 1 && x.s.cp_kind == ContextParallelKind::ring) {
     const double steps = x.s.cp - 1, bytes = x.a * kv_tokens * kv_heads * (qk + v);
     const double under = steps / x.s.cp;
-    const Hidden f = hide(steps * ring_step_s(x.c.levels, x.cp, bytes), forward * under, x.c.slowdown);
-    const Hidden b = hide(steps * ring_step_s(x.c.levels, x.cp, 2 * bytes), backward * under, x.c.slowdown);
+    const Hidden f = hide(steps * ring_step_s(x.c.tensor_levels, x.cp, bytes), forward * under, x.c.slowdown);
+    const Hidden b = hide(steps * ring_step_s(x.c.tensor_levels, x.cp, 2 * bytes), backward * under, x.c.slowdown);
     sum.exposed_forward += f.exposed, sum.hidden_forward += f.hidden;
     sum.exposed_backward += b.exposed, sum.exposed_input += b.exposed, sum.hidden_backward += b.hidden;
     sum.kernels_forward += static_cast<int>(steps), sum.kernels_input += static_cast<int>(2 * steps);
@@ -175,12 +175,12 @@ void add_exchange(Sums& sum, const Scene& x, const Operator& op) {
   const double bytes = x.a * routed(x, op) * static_cast<double>(op.in);
   const double permute = memory_bound_s(x.c.rates, 2 * bytes);
   sum.compute(permute, permute, 3, 3);
-  const double exchange = all_to_all_s(x.c.levels, x.ep, bytes);
+  const double exchange = all_to_all_s(x.c.tensor_levels, x.ep, bytes);
   double forward = exchange, backward = exchange;
   if (x.s.etp > 1 && x.g.sequence_split > 1) {  // gather before the experts, scatter after; the same backwards
-    forward += all_gather_s(x.c.levels, x.etp, bytes * x.s.etp), backward += all_gather_s(x.c.levels, x.etp, bytes * x.s.etp);
+    forward += all_gather_s(x.c.tensor_levels, x.etp, bytes * x.s.etp), backward += all_gather_s(x.c.tensor_levels, x.etp, bytes * x.s.etp);
   } else if (x.s.etp > 1) {  // all ranks hold the tokens: partial sums are reduced after the experts, gradients before them
-    (op.kind == OperatorKind::combine ? forward : backward) += all_reduce_s(x.c.levels, x.etp, bytes);
+    (op.kind == OperatorKind::combine ? forward : backward) += all_reduce_s(x.c.tensor_levels, x.etp, bytes);
   }
   sum.communicate(forward, backward, 1 + (x.s.etp > 1), 1 + (x.s.etp > 1));
 }
@@ -198,7 +198,8 @@ void add_expert_linear(Sums& sum, const Scene& x, const Operator& op) {
 
 /// Memory-bound operators: bytes per token and feature read and written, forward and backward.
 void add_elementwise(Sums& sum, const Scene& x, const Operator& op, double tokens, double width) {
-  const auto& d = x.c.rates;
+  DeviceRates d = x.c.rates;
+  d.memory /= x.c.engine->coefficients.elementwise;
   const double in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
   double forward = 0, backward = 0;
   switch (op.kind) {
@@ -224,9 +225,9 @@ void add_embedding(Sums& sum, const Scene& x, const Operator& op) {
   sum.weight_gradient += memory_bound_s(d, bytes + gradient), sum.kernels_weight += 1;
   if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
   if (x.megatron_sp) {
-    sum.communicate(reduce_scatter_s(x.c.levels, x.tp, bytes), all_gather_s(x.c.levels, x.tp, bytes), 1, 1);
+    sum.communicate(reduce_scatter_s(x.c.tensor_levels, x.tp, bytes), all_gather_s(x.c.tensor_levels, x.tp, bytes), 1, 1);
   } else {
-    sum.communicate(all_reduce_s(x.c.levels, x.tp, bytes), 0, 1, 0);
+    sum.communicate(all_reduce_s(x.c.tensor_levels, x.tp, bytes), 0, 1, 0);
   }
 }
 
@@ -238,7 +239,7 @@ void add_cross_entropy(Sums& sum, const Scene& x, const Operator& op) {
   const double logits = x.split_tokens * width;
   sum.compute(memory_bound_s(x.c.rates, 14 * logits), memory_bound_s(x.c.rates, 6 * logits), 6, 2);
   if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
-    sum.communicate(3 * all_reduce_s(x.c.levels, x.tp, 4.0 * x.split_tokens), 0, 3, 0);
+    sum.communicate(3 * all_reduce_s(x.c.tensor_levels, x.tp, 4.0 * x.split_tokens), 0, 3, 0);
   }
 }
 
@@ -287,7 +288,7 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   Sums sum;
   Region region;
   for (const Operator& op : kind.operators) add_operator(sum, x, op, region);
-  const double launch = x.c.rates.launch * x.c.engine->launch_scale;
+  const double launch = x.c.rates.launch * x.c.engine->coefficients.launch;
   LayerCost cost;
   cost.forward = phase(sum.forward, sum.exposed_forward, sum.hidden_forward, launch * sum.kernels_forward);
   cost.backward = phase(sum.input_gradient + sum.weight_gradient, sum.exposed_backward, sum.hidden_backward,
@@ -300,16 +301,26 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   return cost;
 }
 
+/// The fabric as communication of one kind sees it: `time_scale` times slower than the fabric model.
+std::vector<FabricLevel> scaled(std::vector<FabricLevel> levels, double time_scale) {
+  for (FabricLevel& level : levels) level.efficiency /= time_scale, level.latency = Seconds(level.latency.count() * time_scale);
+  return levels;
+}
+
 }  // namespace
 
 CostContext::CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e)
     : model(&m),
       levels(cluster.levels()),
+      tensor_levels(scaled(levels, e.coefficients.tensor_communication)),
+      data_levels(scaled(levels, e.coefficients.data_communication)),
       rates(rates_of(cluster.groups.front().device, t.precision)),
       training(t),
       engine(&e),
       world(cluster.devices()) {
   const auto& efficiency = cluster.groups.front().device.efficiency;
+  for (double* rate : {&rates.gemm, &rates.gemm_attention, &rates.attention, &rates.attention_backward})
+    *rate /= e.coefficients.compute;
   slowdown = {efficiency.overlap_communication_slowdown, efficiency.overlap_compute_slowdown};
   element_bytes = t.precision == Precision::fp32 || t.precision == Precision::tf32 ? 4 : 2;
   for (std::size_t i = 0; i < m.layers.size(); ++i)

@@ -41,7 +41,9 @@ struct LayerCost {
 /// Inputs that do not change during a search; immutable, shared by threads.
 struct CostContext {
   const Model* model = nullptr;
-  std::vector<FabricLevel> levels;
+  std::vector<FabricLevel> levels;         ///< as the fabric model has them: messages between stages
+  std::vector<FabricLevel> tensor_levels;  ///< as the engine's TP, CP and EP collectives see them
+  std::vector<FabricLevel> data_levels;    ///< as its data-parallel collectives see them
   DeviceRates rates;
   Slowdown slowdown;
   Training training;

@@ -63,8 +63,8 @@ DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t sta
 
 double gather_s(const CostContext& c, const DataGroups& g, double dense_bytes, double expert_bytes) {
   double t = 0;
-  if (dense_bytes > 0) t += all_gather_s(c.levels, g.shard, dense_bytes);
-  if (expert_bytes > 0) t += all_gather_s(c.levels, g.expert_shard, expert_bytes);
+  if (dense_bytes > 0) t += all_gather_s(c.data_levels, g.shard, dense_bytes);
+  if (expert_bytes > 0) t += all_gather_s(c.data_levels, g.expert_shard, expert_bytes);
   return t;
 }
 
@@ -75,19 +75,21 @@ double reduce_s(const CostContext& c, const DataGroups& g, const Strategy& s, do
   const auto one = [&](const Group& shard, const Group& replica, double bytes) {
     if (bytes <= 0) return;
     if (!g.sharded) {
-      t += all_reduce_s(c.levels, shard, bytes);
+      t += all_reduce_s(c.data_levels, shard, bytes);
       return;
     }
-    if (s.zero == 1) t += reduce_scatter_s(c.levels, shard, bytes);
-    t += all_reduce_s(c.levels, replica, bytes / static_cast<double>(shard.size));
+    if (s.zero == 1) t += reduce_scatter_s(c.data_levels, shard, bytes);
+    t += all_reduce_s(c.data_levels, replica, bytes / static_cast<double>(shard.size));
   };
   one(g.shard, g.replica, dense_bytes);
   one(g.expert_shard, g.expert_replica, expert_bytes);
   return t;
 }
 
-void hide_into(PhaseTime& phase, double communication, double compute, Slowdown k) {
-  const double extra = pair_time(communication, compute, k) - compute;
+/// `exposed_share` of what could be hidden is not.
+void hide_into(PhaseTime& phase, double communication, double compute, Slowdown k, double exposed_share) {
+  const double least = pair_time(communication, compute, k) - compute;
+  const double extra = least + exposed_share * std::max(0.0, communication - least);
   phase.exposed_ns += ns(extra);
   phase.hidden_ns += ns(std::max(0.0, communication - extra));
 }
@@ -99,15 +101,16 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   const double dense = static_cast<double>(l.dense_parameters), expert = static_cast<double>(l.expert_parameters);
   const double gather = s.zero >= 3 ? gather_s(c, g, dense * states.gather, expert * states.gather) : 0.0;
   double reduce = 0;
-  if (dense > 0) reduce += reduce_scatter_s(c.levels, g.shard, dense * states.reduce);
-  if (expert > 0) reduce += reduce_scatter_s(c.levels, g.expert_shard, expert * states.reduce);
+  if (dense > 0) reduce += reduce_scatter_s(c.data_levels, g.shard, dense * states.reduce);
+  if (expert > 0) reduce += reduce_scatter_s(c.data_levels, g.expert_shard, expert * states.reduce);
   // Experts may have more replicas than the shard group covers; with hybrid sharding they are reduced at the end of the step.
   if (expert > 0 && s.shard == s.data_ranks())
-    reduce += all_reduce_s(c.levels, g.expert_replica, expert * states.reduce / static_cast<double>(g.expert_shard.size));
+    reduce += all_reduce_s(c.data_levels, g.expert_replica, expert * states.reduce / static_cast<double>(g.expert_shard.size));
   const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9,
                backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
+  const double share = c.engine->coefficients.exposed_share;
   if (s.overlap.param_gather) {
-    hide_into(z.forward, gather, forward, c.slowdown);
+    hide_into(z.forward, gather, forward, c.slowdown, share);
   } else {
     z.forward.exposed_ns += ns(gather), z.backward.exposed_ns += ns(gather);
   }
@@ -116,7 +119,7 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
     beside += reduce;
   else
     z.backward.exposed_ns += ns(reduce);
-  hide_into(z.backward, beside, backward, c.slowdown);
+  hide_into(z.backward, beside, backward, c.slowdown, share);
   if (edges == ChunkEdges::free) {
     // A bound: what is rounded in one piece here may be rounded down in two pieces there.
     z.forward.exposed_ns = std::max<std::int64_t>(0, z.forward.exposed_ns - 2);
@@ -175,7 +178,8 @@ void fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming& t) {
   const ZeroTime& first = x.zero[static_cast<std::size_t>(x.c.model->layers[static_cast<std::size_t>(x.split.first(chunk))])];
   t.forward.exposed_ns += first.gather_ns;
   t.backward.exposed_ns += first.reduce_ns;
-  const std::int64_t pass = ns(kPassLaunches * x.c.rates.launch * x.c.engine->launch_scale);
+  const FrameworkCoefficients& f = x.c.engine->coefficients;
+  const std::int64_t pass = ns(kPassLaunches * x.c.rates.launch * f.launch + f.micro_batch_s / 2);
   t.forward.other_ns += pass, t.backward.other_ns += pass, t.backward_input.other_ns += pass;
 }
 
@@ -213,7 +217,7 @@ double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterEl
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
   const double bytes = 2.0 * p.gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
   // one pass for the gradient norm, then the fused update: a few launches
-  return memory_bound_s(c.rates, elements * bytes) + 8 * c.rates.launch * c.engine->launch_scale;
+  return memory_bound_s(c.rates, elements * bytes) + 8 * c.rates.launch * c.engine->coefficients.launch + c.engine->coefficients.step_s;
 }
 
 /// Largest message that enters any chunk: one receive and one send of it are in flight.

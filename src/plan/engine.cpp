@@ -7,6 +7,10 @@
 //   FSDP2        4 + 4 + 0 + 8 = 16: fp32 parameters are the sharded master, the bf16 copy exists only while gathered
 #include "plan/engine.h"
 
+#include "base/check.h"
+#include "data/framework_calibration_yaml.h"
+#include "plan/coefficients.h"
+
 namespace espalier {
 namespace {
 
@@ -165,6 +169,17 @@ EngineModel nanotron() {
   return e;
 }
 
+/// The engines with what was fitted of them.
+std::vector<EngineModel> calibrated(std::vector<EngineModel> engines) {
+  const std::string where = "data/calibration/frameworks.yaml";
+  const auto read = read_framework_calibration(embedded::framework_calibration_yaml, where);
+  if (!read) base::check_failed(read.error().message().c_str(), where.c_str(), 0);
+  for (const auto& [name, coefficients] : *read)
+    for (EngineModel& engine : engines)
+      if (engine.name == name) engine.coefficients = coefficients;
+  return engines;
+}
+
 }  // namespace
 
 std::string_view to_string(ActivationPolicy p) {
@@ -176,8 +191,10 @@ std::string_view to_string(ActivationPolicy p) {
 }
 
 const std::vector<EngineModel>& engine_catalogue() {
-  static const std::vector<EngineModel> catalogue = {generic(),   megatron_core(), megatron_lm_2021(), megatron_deepspeed(),
-                                                     deepspeed(), fsdp2(),         torchtitan(),       nanotron()};
+  // Read-only after construction: a constant that happens to be written as text.
+  static const std::vector<EngineModel> catalogue = calibrated({generic(), megatron_core(), megatron_lm_2021(),
+                                                                megatron_deepspeed(), deepspeed(), fsdp2(), torchtitan(),
+                                                                nanotron()});
   return catalogue;
 }
 

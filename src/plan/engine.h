@@ -43,6 +43,20 @@ enum class EngineFamily : std::uint8_t {
   nanotron,            ///< "NANO-"
 };
 
+/// What is fitted of a framework (data/calibration/frameworks.yaml, `./dev calibrate`); the defaults are the pooled priors. Each
+/// multiplies or adds one physical term, so that a framework that was never measured is still described by 1 and 0.
+struct FrameworkCoefficients {
+  double compute = 1.0;               ///< time of GEMM and attention kernels in training, relative to the device model
+  double elementwise = 1.0;           ///< bytes that memory-bound operators move, relative to fused kernels (eager > 1, compiled < 1)
+  double launch = 1.0;                ///< CPU time per kernel launch, relative to the device's host (autograd, Python, hooks)
+  double tensor_communication = 1.0;  ///< time of TP, CP and EP collectives relative to the fabric model
+  double data_communication = 1.0;    ///< the same for gradient reduction and parameter gathers
+  double exposed_share = 0.0;         ///< share of data-parallel communication that could be hidden and is not
+  double step_s = 0.0;                ///< seconds of host work per step: data loading, logging, synchronisation
+  double micro_batch_s = 0.0;         ///< seconds of host work per micro-batch and stage
+  bool operator==(const FrameworkCoefficients&) const = default;
+};
+
 struct EngineModel {
   std::string name;  ///< "generic", "megatron-core", …
   ActivationPolicy activations = ActivationPolicy::fused_attention;
@@ -50,7 +64,7 @@ struct EngineModel {
   SplitPolicy split = SplitPolicy::balanced;
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
-  double launch_scale = 1.0;             ///< kernels launched relative to the model's count (torch.compile < 1, eager > 1)
+  FrameworkCoefficients coefficients;    ///< fitted; see above
   // restrictions
   std::vector<ScheduleKind> schedules;
   std::vector<std::int32_t> zero;  ///< stages it can run

@@ -62,6 +62,7 @@ Status too_large(const Job& job) {
 }  // namespace
 
 Result<const EngineModel*> engine_of(const Job& job) {
+  if (job.engine_model) return job.engine_model.get();
   if (const EngineModel* engine = find_engine(job.engine)) return engine;
   std::string known;
   for (const EngineModel& e : engine_catalogue()) known += (known.empty() ? "" : ", ") + e.name;

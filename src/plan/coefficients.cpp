@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/coefficients.h"
+
+#include <array>
+
+#include "base/document.h"
+
+namespace espalier {
+namespace {
+
+using F = FrameworkCoefficients;
+
+// Priors: 1 and 0 describe an engine that launches, fuses and communicates as the device model assumes.
+constexpr std::array<CoefficientField, 8> kFields = {{
+    {"compute", &F::compute, 0.7, 2.0, 1.0, 0.10, false, "time of GEMM and attention kernels relative to the device model"},
+    {"elementwise", &F::elementwise, 0.3, 6.0, 1.0, 0.40, false, "bytes of memory-bound operators relative to fused kernels"},
+    {"launch", &F::launch, 0.1, 10.0, 1.0, 0.50, false, "CPU time per kernel launch relative to the device's host"},
+    {"tensor_communication", &F::tensor_communication, 0.5, 5.0, 1.0, 0.30, false, "time of TP, CP and EP collectives"},
+    {"data_communication", &F::data_communication, 0.5, 5.0, 1.0, 0.30, false, "time of data-parallel collectives"},
+    {"exposed_share", &F::exposed_share, 0.0, 1.0, 0.0, 0.20, true, "share of hideable data-parallel communication not hidden"},
+    {"step_s", &F::step_s, 0.0, 5.0, 0.0, 0.05, true, "host seconds per step"},
+    {"micro_batch_s", &F::micro_batch_s, 0.0, 2.0, 0.0, 0.005, true, "host seconds per micro-batch and stage"},
+}};
+
+}  // namespace
+
+std::span<const CoefficientField> coefficient_fields() { return kFields; }
+
+Result<std::vector<std::pair<std::string, FrameworkCoefficients>>> read_framework_calibration(std::string_view yaml,
+                                                                                             const std::string& where) {
+  auto document = base::read_yaml(yaml, where);
+  if (!document) return document.error();
+  base::ErrorSink sink;
+  base::Reader root = base::Reader::root(*document, sink);
+  std::vector<std::pair<std::string, FrameworkCoefficients>> out;
+  (void)root.required_string("schema");
+  root.each("frameworks", true, [&](base::Reader& r) {
+    std::string engine = r.required_string("engine");
+    (void)r.optional_string("basis", "");
+    base::Reader values = r.child("coefficients", true);
+    FrameworkCoefficients f;
+    for (const CoefficientField& field : kFields)
+      f.*field.member = values.optional_real(field.name, field.low, field.high, field.prior);
+    values.finish();
+    r.finish();
+    out.emplace_back(std::move(engine), f);
+  });
+  root.finish();
+  if (!sink.ok()) return *sink.first();
+  return out;
+}
+
+}  // namespace espalier

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fitted coefficients of engines as a table: name, physical range, prior. One place for the reader, the fit and the docs.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "espalier/result.h"
+#include "plan/engine.h"
+
+namespace espalier {
+
+/// One coefficient. Multipliers (`additive` false) are fitted as logarithms: log(x/prior) ~ N(0, sigma). Additive ones in their own
+/// unit around the prior with `sigma` of that unit. Neither leaves [low, high].
+struct CoefficientField {
+  std::string_view name;
+  double FrameworkCoefficients::* member;
+  double low, high, prior, sigma;
+  bool additive;
+  std::string_view meaning;
+};
+std::span<const CoefficientField> coefficient_fields();
+
+/// Reads data/calibration/frameworks.yaml (schema espalier.framework-calibration/1): engine name -> coefficients.
+Result<std::vector<std::pair<std::string, FrameworkCoefficients>>> read_framework_calibration(std::string_view yaml,
+                                                                                             const std::string& where);
+
+}  // namespace espalier
