@@ -29,6 +29,7 @@ ALLOWED = {
     "search": ["base", "model", "cluster", "plan", "cost"],
     "sim": ["base", "model", "cluster", "plan", "cost"],
     "planner": ["base", "model", "cluster", "profile", "plan", "cost", "check", "search", "sim"],
+    "calibrate": ["base", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
     "report": ["base", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
     "cli": ["base", "model", "cluster", "profile", "plan", "planner", "report"],
 }

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Damped least squares with bounds, priors and a robust loss: what every fit of this project runs.
+//
+//   minimise over u   Σ w_i ρ(r_i(x)) + Σ_j ((u_j − p_j)/σ_j)²      x_j = exp(u_j) for logarithmic parameters, else u_j
+//       ρ(r) = r² for |r| ≤ h, else 2h|r| − h² (Huber 1964): a row that the form cannot describe pulls with bounded force
+//   step              (JᵀWJ + P + λ·diag) δ = −g, by Cholesky; λ falls after a step that helps and grows after one that does not
+//                     (Levenberg 1944, Marquardt 1963); parameters at a bound that the gradient pushes outward rest
+// The Jacobian is by central differences. Deterministic: columns are independent, sums run in index order whatever `threads`.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace espalier::calibrate {
+
+/// One scalar that is fitted. `low` ≤ `start`, `prior` ≤ `high`: the range that is physically possible.
+struct FitParameter {
+  std::string name;
+  double start = 1;
+  double low = 0, high = 1;
+  bool logarithmic = true;  ///< fitted in log(x): positive scale-like parameters (low > 0). false: shares and times that may be 0
+  double prior = 1;         ///< where it goes without data
+  double sigma = 0;         ///< standard deviation of the prior in log(x), or in x when not logarithmic; 0 = no prior
+};
+
+/// Fills residuals from parameters (in their own units). Must be thread-safe when threads > 1, and give finite values.
+using ResidualFunction = std::function<void(std::span<const double> parameters, std::span<double> residuals)>;
+
+struct FitOptions {
+  double huber = 0;           ///< h, in units of the residual; 0 = plain squares
+  int iterations = 60;        ///< most steps that are accepted
+  double tolerance = 1e-7;    ///< ends when an accepted step lowers the cost by less than this fraction
+  double difference = 1e-4;   ///< step of the differences: in log(x), or in units of high − low
+  int threads = 1;            ///< columns of the Jacobian side by side
+  std::vector<double> weight; ///< w_i; empty = all 1
+};
+
+struct FitResult {
+  std::vector<double> values;          ///< in the order of the parameters, in their own units
+  std::vector<double> standard_error;  ///< of u: relative for logarithmic parameters; 0 at a bound
+  std::vector<bool> at_bound;
+  std::vector<double> residuals;  ///< at `values`
+  double cost = 0;                ///< what is minimised
+  int iterations = 0;
+  bool converged = false;
+};
+
+FitResult least_squares(const std::vector<FitParameter>& parameters, std::size_t residuals, const ResidualFunction& function,
+                        const FitOptions& options = {});
+
+/// Solves A x = b for a symmetric positive definite A (row-major, n × n); false when it is not. A is overwritten.
+bool solve_cholesky(std::vector<double>& a, std::vector<double>& b);
+
+/// Order statistics as every report of this project states them: linear between ranks; 0 for an empty list.
+double quantile(std::vector<double> values, double q);
+
+}  // namespace espalier::calibrate
