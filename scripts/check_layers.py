@@ -20,6 +20,7 @@ import tempfile
 # The table of docs/architecture.md, "Layers and what each may include".
 ALLOWED = {
     "base": [],
+    "runlog": ["base"],
     "model": ["base"],
     "cluster": ["base"],
     "profile": ["base", "model", "cluster"],
@@ -29,7 +30,7 @@ ALLOWED = {
     "search": ["base", "model", "cluster", "plan", "cost"],
     "sim": ["base", "model", "cluster", "plan", "cost"],
     "planner": ["base", "model", "cluster", "profile", "plan", "cost", "check", "search", "sim"],
-    "calibrate": ["base", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
+    "calibrate": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
     "report": ["base", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
     "cli": ["base", "model", "cluster", "profile", "plan", "planner", "report"],
 }

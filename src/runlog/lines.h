@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of logs as people paste them: colours, launcher prefixes and thousands separators taken away, fields found by name.
+//
+// Logs of many ranks are interleaved and cut; a reader of one line therefore says "not mine", "mine" or "mine, but damaged", and
+// the reader of the file decides what that means.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/result.h"
+
+namespace espalier::runlog {
+
+/// The text without ANSI escape sequences and carriage returns.
+std::string without_colour(std::string_view line);
+/// Calls f(line number from 1, line without colour) for every line; an over-long one is cut at 64 KiB.
+void each_line(std::string_view text, const std::function<void(std::int64_t, std::string_view)>& f);
+
+std::string_view trimmed(std::string_view text);
+/// Words between blanks.
+std::vector<std::string_view> words_of(std::string_view line);
+
+/// The number at the front of `text` (blanks before it skipped), thousands separators allowed: "2,793  tflops" -> 2793.
+std::optional<double> leading_number(std::string_view text);
+/// The whole word as a number.
+std::optional<double> whole_number(std::string_view word);
+std::optional<std::int64_t> whole_integer(std::string_view word);
+/// "1.2K" -> 1200: three significant digits and a power of 1000 (K M G B T P), as nanotron prints.
+std::optional<double> human_number(std::string_view text);
+/// Relative half step of such a number: how far the printed value may be from the true one ("1.2K": 3 digits, 0.42 %).
+double human_resolution(std::string_view text);
+
+/// What stands after `name` in the line, blanks skipped; nullopt when the name does not occur.
+std::optional<std::string_view> after(std::string_view line, std::string_view name);
+/// The value of `key: value` in a line of fields separated by '|'; nullopt when there is no such field.
+std::optional<std::string_view> bar_field(std::string_view line, std::string_view key);
+
+/// A text that is too large is refused: bad_input with `where`.
+Status check_size(std::string_view text, const std::string& where);
+
+}  // namespace espalier::runlog

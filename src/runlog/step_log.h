@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Step times from the logs that training frameworks print. A log says how long steps took, not what was trained: the
+// configuration comes from elsewhere (a job file with strategy flags, or a plan).
+//
+//   Megatron-LM   iteration  10/ 100 | consumed samples: … | elapsed time per iteration (ms): 5123.4 | throughput per GPU (TFLOP/s/GPU): 412.3 |
+//                 … | global batch size: 128 | …          and   [Rank 0] (after 2 iterations) memory (MB) | allocated: … | max allocated: … |
+//   torchtitan    step: 10  loss: 9.8934  memory: 47.61GiB(60.15%)  tps: 2,793  tflops: 161.76  mfu: 51.85%
+//   nanotron      iteration: 10 / 100 | … | time_per_iteration_ms: 1.2K | tokens_per_sec: 45.1K | … | model_tflops_per_gpu: …
+// tps of torchtitan is tokens per second and device. nanotron prints three significant digits: the median over steps is as coarse.
+//
+// Logs are interleaved, cut and coloured: a line that begins like a step and cannot be read is counted as damaged; only a log
+// without a single readable step is an error.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/result.h"
+
+namespace espalier::runlog {
+
+enum class LogFormat : std::uint8_t { megatron, torchtitan, nanotron };
+std::string_view to_string(LogFormat format);  ///< "Megatron-LM", "torchtitan", "nanotron"
+
+/// What one line says of one step (or of the mean of the steps since the line before).
+struct LoggedStep {
+  std::int64_t line = 0, step = 0;
+  std::optional<double> seconds;                  ///< of one iteration
+  std::optional<double> tokens_per_s_per_device;  ///< where the log has no iteration time
+  std::optional<double> tflops_per_device;        ///< as the framework counts them
+  std::optional<std::int64_t> memory_bytes;       ///< peak so far, of the rank that logs
+  std::optional<std::int64_t> global_batch;       ///< samples
+};
+
+struct StepLog {
+  LogFormat format = LogFormat::megatron;
+  std::vector<LoggedStep> steps;                ///< in the order of the file
+  std::optional<std::int64_t> peak_memory_bytes;  ///< largest over ranks and lines
+  double resolution = 0;                        ///< relative: how coarsely step times are printed
+  std::int64_t damaged = 0, first_damaged_line = 0;
+};
+
+Result<StepLog> read_step_log(std::string_view text, const std::string& where);
+
+/// One figure for the run. The first steps are left out: they hold compilation, allocation and autotuning.
+struct StepSummary {
+  std::int64_t steps = 0, warm_up = 0;  ///< lines used, lines left out
+  std::optional<double> seconds, tokens_per_s_per_device, tflops_per_device;  ///< medians
+  double spread = 0;  ///< half the distance between the quartiles over the median
+  std::optional<std::int64_t> memory_bytes, global_batch;
+};
+/// `warm_up`: lines to leave out; < 0: a fifth of the lines, and those of iterations 1 to 5, as long as a line is left.
+StepSummary summarize(const StepLog& log, std::int64_t warm_up = -1);
+
+}  // namespace espalier::runlog
