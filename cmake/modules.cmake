@@ -74,3 +74,8 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
   set_target_properties(espalier_binary PROPERTIES OUTPUT_NAME espalier RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   target_link_libraries(espalier_binary PRIVATE espalier_cli)
 endif()
+
+# Fits framework coefficients on measured runs and judges them (docs/accuracy.md): a program for developers, not installed.
+add_executable(espalier_accuracy tools/accuracy.cpp)
+set_target_properties(espalier_accuracy PROPERTIES OUTPUT_NAME espalier-accuracy RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+target_link_libraries(espalier_accuracy PRIVATE espalier_calibrate)

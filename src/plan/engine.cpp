@@ -174,9 +174,9 @@ std::vector<EngineModel> calibrated(std::vector<EngineModel> engines) {
   const std::string where = "data/calibration/frameworks.yaml";
   const auto read = read_framework_calibration(embedded::framework_calibration_yaml, where);
   if (!read) base::check_failed(read.error().message().c_str(), where.c_str(), 0);
-  for (const auto& [name, coefficients] : *read)
+  for (const auto& [name, coefficients] : *read)  // "pooled" comes first: what an engine that was never measured has
     for (EngineModel& engine : engines)
-      if (engine.name == name) engine.coefficients = coefficients;
+      if (engine.name == name || name == "pooled") engine.coefficients = coefficients;
   return engines;
 }
 

@@ -9,5 +9,7 @@ namespace espalier {
 /// Simulated time and memory of one configuration. Illegal ones are an Error naming every broken rule; one that does not fit is a
 /// prediction with fits = false. peak_memory_bytes_per_stage has one entry a stage.
 Result<Prediction> predict(const Job& job, const Strategy& strategy, const Schedule& schedule);
+/// The same with another description of the job's engine: fits predict a run under many of them.
+Result<Prediction> predict_with(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
 
 }  // namespace espalier

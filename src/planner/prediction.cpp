@@ -140,6 +140,10 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
 Result<Prediction> predict(const Job& job, const Strategy& strategy, const Schedule& schedule) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
+  return predict_with(job, **engine, strategy, schedule);
+}
+
+Result<Prediction> predict_with(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
   if (auto refused = plannable(job)) return *refused;
   const auto broken = violations(job.model, job.cluster, job.training, strategy, schedule);
   if (!broken.empty()) {
@@ -150,9 +154,9 @@ Result<Prediction> predict(const Job& job, const Strategy& strategy, const Sched
     }
     return Error{ErrorKind::bad_input, "strategy", found, "a configuration that keeps every rule of the space", hints};
   }
-  const auto timed = time_plan(job, **engine, document_of(job, **engine, strategy, schedule), false);
+  const auto timed = time_plan(job, engine, document_of(job, engine, strategy, schedule), false);
   if (!timed) return timed.error();
-  return prediction_of(job, **engine, *timed);
+  return prediction_of(job, engine, *timed);
 }
 
 Result<check::Claims> claims_of(const Job& job, const Plan& plan) {

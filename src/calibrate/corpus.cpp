@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/corpus.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/parallel.h"
+#include "planner/estimate.h"
+
+namespace espalier::calibrate {
+namespace {
+
+std::string family_of(const std::string& source, const std::vector<std::string>& merged) {
+  for (const std::string& prefix : merged)
+    if (source.compare(0, prefix.size(), prefix) == 0) return prefix;
+  return source;
+}
+
+/// Rows that measure one configuration again (other releases, other days) share the weight of one.
+void share_weights(std::vector<Row>& rows) {
+  std::map<std::string, std::int64_t> repeats;
+  const auto key = [](const Row& r) { return r.result.ranking_group + "|" + r.result.label; };
+  for (const Row& r : rows) ++repeats[key(r)];
+  for (Row& r : rows) r.weight = 1.0 / static_cast<double>(repeats[key(r)]);
+}
+
+double seconds_with(const Row& row, const EngineModel& engine) {
+  const auto prediction = espalier::predict_with(row.run.job, engine, row.run.strategy, row.run.schedule);
+  return prediction ? static_cast<double>(prediction->iteration_ns) * 1e-9 : std::numeric_limits<double>::quiet_NaN();
+}
+
+EngineModel with_coefficients(const std::string& name, const FrameworkCoefficients& coefficients) {
+  EngineModel engine = *find_engine(name);
+  engine.coefficients = coefficients;
+  return engine;
+}
+
+}  // namespace
+
+Corpus make_corpus(const std::vector<RunRecord>& records, const std::vector<std::string>& merged, int threads) {
+  std::vector<std::optional<Row>> rows(records.size());
+  std::vector<planner::Skip> skips(records.size());
+  base::parallel_for(records.size(), threads, 16, [&](std::size_t i, int) {
+    const RunRecord& r = records[i];
+    auto outcome = evaluate_run(r, predict);
+    if (auto* skip = std::get_if<planner::Skip>(&outcome)) {
+      skips[i] = std::move(*skip);
+      return;
+    }
+    Row row;
+    row.result = std::move(std::get<RunResult>(outcome));
+    row.run = std::move(std::get<planner::MappedRun>(planner::map_run(r, planner::run_defaults())));
+    row.family = family_of(row.result.source, merged);
+    row.device = row.run.job.cluster.groups.front().device.name;
+    row.devices = row.run.job.cluster.devices();
+    row.group = r.model.name + "|" + std::to_string(row.devices);
+    rows[i] = std::move(row);
+  });
+  Corpus corpus;
+  std::set<std::string> families;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (rows[i]) {
+      families.insert(rows[i]->family);
+      corpus.rows.push_back(std::move(*rows[i]));
+    } else {
+      corpus.skipped.push_back({records[i].id, records[i].source, skips[i].reason, skips[i].detail});
+    }
+  }
+  share_weights(corpus.rows);
+  corpus.families.assign(families.begin(), families.end());
+  return corpus;
+}
+
+double predicted_s(const Row& row, const FrameworkCoefficients& coefficients) {
+  return seconds_with(row, with_coefficients(row.result.engine, coefficients));
+}
+
+std::vector<double> predicted_s(const std::vector<const Row*>& rows, const FrameworkCoefficients& coefficients, int threads) {
+  std::map<std::string, EngineModel> engines;
+  for (const Row* row : rows) engines.try_emplace(row->result.engine, with_coefficients(row->result.engine, coefficients));
+  std::vector<double> out(rows.size());
+  base::parallel_for(rows.size(), threads, 8,
+                     [&](std::size_t i, int) { out[i] = seconds_with(*rows[i], engines.at(rows[i]->result.engine)); });
+  return out;
+}
+
+}  // namespace espalier::calibrate

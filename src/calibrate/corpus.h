@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measured runs made ready for fitting: each mapped once to a job and a configuration, then predicted many times with other
+// coefficients.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/engine.h"
+#include "planner/validate.h"
+
+namespace espalier::calibrate {
+
+/// A record that can be predicted. `result` is the prediction with the coefficients that ship.
+struct Row {
+  RunResult result;
+  planner::MappedRun run;
+  std::string family;  ///< what counts as one source in cross-validation: `source`, or the prefix that several sources share
+  std::string device;  ///< catalogue name
+  std::string group;   ///< (model, GPU count): what is left out together inside a source
+  std::int64_t devices = 1;
+  double weight = 1;  ///< how many independent measurements the row stands for: repeats of one configuration share one
+  [[nodiscard]] bool timed() const { return result.measured_s.has_value() && *result.measured_s > 0; }
+};
+
+struct Corpus {
+  std::vector<Row> rows;                ///< in the order of the records
+  std::vector<SkippedRun> skipped;
+  std::vector<std::string> families;    ///< sorted
+};
+
+/// `merged`: prefixes of source names that are one family each ("HF Ultra-Scale Playbook").
+Corpus make_corpus(const std::vector<RunRecord>& records, const std::vector<std::string>& merged, int threads);
+
+/// Predicted seconds of a row under other coefficients of its engine.
+double predicted_s(const Row& row, const FrameworkCoefficients& coefficients);
+/// The same for many rows; equal for any number of threads.
+std::vector<double> predicted_s(const std::vector<const Row*>& rows, const FrameworkCoefficients& coefficients, int threads);
+
+}  // namespace espalier::calibrate

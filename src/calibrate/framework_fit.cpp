@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/framework_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string>
+
+#include "calibrate/least_squares.h"
+
+namespace espalier::calibrate {
+namespace {
+
+constexpr double kStillPrior = 0.9;  // posterior sigma over prior sigma above which a coefficient was not determined
+
+std::size_t fields() { return coefficient_fields().size(); }
+
+FrameworkCoefficients coefficients_of(std::span<const double> x) {
+  FrameworkCoefficients c;
+  for (std::size_t j = 0; j < fields(); ++j) c.*coefficient_fields()[j].member = x[j];
+  return c;
+}
+
+/// Scale in which coefficients are averaged: log of multipliers, additive ones as they are.
+double to_scale(const CoefficientField& f, double value) { return f.additive ? value : std::log(value); }
+double from_scale(const CoefficientField& f, double x) { return f.additive ? x : std::exp(x); }
+
+/// Weights of the rows: repeats share one, and a family counts for most_rows at most.
+std::vector<double> weights_of(const std::vector<const Row*>& rows, double most_rows) {
+  std::map<std::string, double> total;
+  for (const Row* r : rows) total[r->family] += r->weight;
+  std::vector<double> out;
+  for (const Row* r : rows) out.push_back(r->weight * std::min(1.0, most_rows / total[r->family]));
+  return out;
+}
+
+}  // namespace
+
+int FrameworkFit::fitted_scalars() const { return static_cast<int>(std::count(fitted.begin(), fitted.end(), true)); }
+
+Prior base_prior() {
+  Prior p;
+  for (std::size_t j = 0; j < fields(); ++j) {
+    const auto& f = coefficient_fields()[j];
+    p.center.*f.member = f.prior;
+    p.sigma[j] = f.sigma;
+  }
+  return p;
+}
+
+FrameworkFit fit_framework(const std::vector<const Row*>& rows, const Prior& prior, const FrameworkFitOptions& options) {
+  FrameworkFit fit;
+  fit.value = prior.center, fit.sigma = prior.sigma;
+  fit.rows = static_cast<std::int64_t>(rows.size());
+  if (rows.empty()) return fit;
+  FitOptions o;
+  o.weight = weights_of(rows, options.most_rows);
+  o.huber = 2.0;
+  o.iterations = 12;
+  o.tolerance = 1e-4;
+  for (double w : o.weight) fit.effective_rows += w;
+  std::vector<FitParameter> parameters;
+  for (std::size_t j = 0; j < fields(); ++j) {
+    const auto& f = coefficient_fields()[j];
+    const double center = prior.center.*f.member;
+    parameters.push_back({std::string(f.name), center, f.low, f.high, !f.additive, center, prior.sigma[j]});
+  }
+  const auto residuals = [&](std::span<const double> x, std::span<double> r) {
+    const std::vector<double> t = predicted_s(rows, coefficients_of(x), options.threads);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      r[i] = std::isfinite(t[i]) ? std::log(t[i] / *rows[i]->result.measured_s) / options.noise : 0.0;
+  };
+  const FitResult solved = least_squares(parameters, rows.size(), residuals, o);
+  std::vector<double> x = solved.values;
+  for (std::size_t j = 0; j < fields(); ++j) {
+    fit.sigma[j] = solved.standard_error[j];
+    const bool rests = solved.at_bound[j] && solved.values[j] == parameters[j].prior;  // pushed against the prior itself
+    fit.fitted[j] = !rests && solved.standard_error[j] < kStillPrior * prior.sigma[j];
+    if (!fit.fitted[j]) x[j] = parameters[j].prior, fit.sigma[j] = prior.sigma[j];
+  }
+  fit.value = coefficients_of(x);
+  return fit;
+}
+
+Prior pool(const std::map<std::string, FrameworkFit>& fits, const Prior& prior) {
+  Prior pooled = prior;
+  for (std::size_t j = 0; j < fields(); ++j) {
+    const auto& f = coefficient_fields()[j];
+    const double tau2 = prior.sigma[j] * prior.sigma[j];
+    double sum = to_scale(f, prior.center.*f.member) / tau2, weight = 1.0 / tau2;
+    for (const auto& [engine, fit] : fits) {
+      if (!fit.fitted[j]) continue;
+      const double w = 1.0 / (tau2 + fit.sigma[j] * fit.sigma[j]);
+      sum += w * to_scale(f, fit.value.*f.member), weight += w;
+    }
+    pooled.center.*f.member = std::clamp(from_scale(f, sum / weight), f.low, f.high);
+  }
+  return pooled;
+}
+
+}  // namespace espalier::calibrate

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two ways of judging predictions by runs that the coefficients have not seen.
+//
+//   S  the whole source left out: coefficients of its engines from the other sources, or the pooled prior where no other source has that
+//      engine. What a user of a new cluster gets.
+//   G  grouped folds inside the source: groups = (model, GPU count) dealt to `folds` folds in the order of their names, largest group
+//      first to the emptiest fold; each fold is predicted with coefficients fitted on the others, the prior being what S gave. What
+//      a user gets after `espalier calibrate` on some runs.
+//
+// Intervals: a row's 80 % interval is the quantiles of log(measured/predicted) of other rows: under S those of the other sources (each
+// source counts alike), under G those of the other folds of its source, together with S's as `prior_rows` rows.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "calibrate/framework_fit.h"
+
+namespace espalier::calibrate {
+
+struct Judged {
+  double predicted_s = 0, low_s = 0, high_s = 0;
+  int fold = -1;
+};
+
+struct Protocols {
+  std::vector<Judged> shipped, source_out, grouped;  ///< by row of the corpus; rows that are not timed keep zeros
+  std::map<std::string, FrameworkFit> fits;          ///< by engine, on all rows: what ships
+  Prior pooled;
+  std::map<std::string, std::map<std::string, FrameworkCoefficients>> left_out;  ///< family -> engine -> coefficients of S
+};
+
+struct ProtocolOptions {
+  FrameworkFitOptions fit;
+  int folds = 5;
+  double level = 0.8;
+  double prior_rows = 20;
+  bool grouped = true;  ///< G takes most of the time
+};
+
+Protocols run_protocols(const Corpus& corpus, const ProtocolOptions& options);
+
+/// Weighted quantile: the smallest value at which the weight below reaches q of all.
+double weighted_quantile(std::vector<std::pair<double, double>> value_weight, double q);
+
+}  // namespace espalier::calibrate

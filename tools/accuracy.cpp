@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier-accuracy RUNS.jsonl …: fits framework coefficients and judges them under both protocols (src/calibrate/protocol.h).
+//   --json FILE   every row with its predictions      --write FILE  data/calibration/frameworks.yaml
+//   --merge NAME  sources that begin with NAME count as one      --source-only: skip the grouped folds
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "base/document.h"
+#include "base/parallel.h"
+#include "calibrate/protocol.h"
+#include "planner/validate_statistics.h"
+
+namespace {
+
+using namespace espalier;
+using namespace espalier::calibrate;
+
+struct Arguments {
+  std::vector<std::string> files, merged;
+  std::string json, write;
+  bool grouped = true;
+};
+
+struct Judgement {
+  planner::ErrorSummary error;
+  planner::RankingSummary ranking;
+  double coverage = 0;
+};
+
+Judgement judge(const Corpus& corpus, const std::vector<Judged>& judged, const std::function<bool(const Row&)>& wanted) {
+  std::vector<double> errors;
+  std::map<std::string, std::vector<planner::Pair>> groups;
+  int covered = 0;
+  for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
+    const Row& r = corpus.rows[i];
+    if (!r.timed() || !wanted(r)) continue;
+    const double t = *r.result.measured_s;
+    errors.push_back((judged[i].predicted_s - t) / t);
+    groups[r.result.ranking_group].push_back({judged[i].predicted_s, t});
+    covered += judged[i].low_s <= t && t <= judged[i].high_s;
+  }
+  Judgement j;
+  j.error = planner::summarize(errors);
+  std::vector<std::vector<planner::Pair>> lists;
+  for (auto& [name, pairs] : groups) lists.push_back(std::move(pairs));
+  j.ranking = planner::rank(lists);
+  j.coverage = errors.empty() ? 0 : covered / static_cast<double>(errors.size());
+  return j;
+}
+
+void print_line(const std::string& name, const char* protocol, const Judgement& j) {
+  std::printf("%-52.52s %-4s %5lld  %6.1f %%  %5.1f %%  %6.1f %%  %+6.1f %%  %3lld %5.2f %6.1f %%  %5.1f %%\n", name.c_str(), protocol,
+              static_cast<long long>(j.error.n), 100 * j.error.mean_accuracy, 100 * j.error.median_ape, 100 * j.error.p90_ape,
+              100 * j.error.bias, static_cast<long long>(j.ranking.groups), j.ranking.kendall_tau, 100 * j.ranking.mean_top1_regret,
+              100 * j.coverage);
+}
+
+void print_tables(const Corpus& corpus, const Protocols& p, bool grouped) {
+  std::printf("%-52s %-4s %5s  %8s  %7s  %8s  %8s  %s\n", "source", "", "n", "accuracy", "median", "p90", "bias",
+              "groups tau regret coverage");
+  const auto lines = [&](const std::string& name, const std::function<bool(const Row&)>& wanted) {
+    const Judgement shipped = judge(corpus, p.shipped, wanted);
+    if (shipped.error.n == 0) return;
+    print_line(name, "fit", shipped);
+    print_line(name, "S", judge(corpus, p.source_out, wanted));
+    if (grouped) print_line(name, "G", judge(corpus, p.grouped, wanted));
+  };
+  for (const std::string& family : corpus.families) {
+    lines(family, [&](const Row& r) { return r.family == family; });
+    if (std::any_of(corpus.rows.begin(), corpus.rows.end(), [&](const Row& r) { return r.family == family && r.devices > 128; }))
+      lines("  up to 128 GPUs", [&](const Row& r) { return r.family == family && r.devices <= 128; });
+  }
+  lines("all", [](const Row&) { return true; });
+  for (const auto& [engine, fit] : p.fits) {
+    std::printf("%-20s %lld rows (%.0f), %d fitted:", engine.c_str(), static_cast<long long>(fit.rows), fit.effective_rows,
+                fit.fitted_scalars());
+    for (std::size_t j = 0; j < coefficient_fields().size(); ++j) {
+      const auto& f = coefficient_fields()[j];
+      std::printf(" %s %.4g%s", std::string(f.name).c_str(), fit.value.*f.member, fit.fitted[j] ? "" : "(prior)");
+    }
+    std::printf("\n");
+  }
+}
+
+std::string framework_yaml(const Protocols& p) {
+  std::string out =
+      "# What was fitted of each framework; fields, units and equations: src/plan/engine.h (FrameworkCoefficients), docs/accuracy.md.\n"
+      "# Written by `./dev calibrate`; an engine that is not listed has the priors.\n"
+      "schema: espalier.framework-calibration/1\nframeworks:\n";
+  const auto entry = [&](const std::string& engine, const std::string& basis, const FrameworkCoefficients& c) {
+    out += "  - engine: " + engine + "\n    basis: \"" + basis + "\"\n    coefficients: {";
+    bool first = true;
+    for (const auto& f : coefficient_fields()) {
+      char text[64];
+      std::snprintf(text, sizeof text, "%s%s: %.5g", first ? "" : ", ", std::string(f.name).c_str(), c.*f.member);
+      out += text, first = false;
+    }
+    out += "}\n";
+  };
+  entry("pooled", "mean over engines: the prior of one that was never measured", p.pooled.center);
+  for (const auto& [engine, fit] : p.fits)
+    entry(engine, std::to_string(fit.rows) + " runs, " + std::to_string(fit.fitted_scalars()) + " coefficients fitted", fit.value);
+  return out;
+}
+
+void write_json(const std::string& path, const Corpus& corpus, const Protocols& p) {
+  std::ofstream out(path);
+  for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
+    const Row& r = corpus.rows[i];
+    base::JsonWriter w;
+    w.compact_next().begin_object();
+    w.key("id").value(r.result.id).key("source").value(r.result.source).key("family").value(r.family);
+    w.key("engine").value(r.result.engine).key("device").value(r.device).key("devices").value(r.devices);
+    w.key("group").value(r.group).key("ranking_group").value(r.result.ranking_group).key("label").value(r.result.label);
+    if (r.timed()) {
+      w.key("measured_s").value(*r.result.measured_s).key("shipped_s").value(p.shipped[i].predicted_s);
+      w.key("source_out_s").value(p.source_out[i].predicted_s).key("source_out_low_s").value(p.source_out[i].low_s);
+      w.key("source_out_high_s").value(p.source_out[i].high_s);
+      if (p.grouped[i].predicted_s > 0) {
+        w.key("grouped_s").value(p.grouped[i].predicted_s).key("grouped_low_s").value(p.grouped[i].low_s);
+        w.key("grouped_high_s").value(p.grouped[i].high_s);
+      }
+    }
+    if (r.result.measured_bytes) w.key("measured_bytes").value(*r.result.measured_bytes).key("predicted_bytes").value(*r.result.predicted_bytes);
+    if (r.result.measured_fits) w.key("measured_fits").value(*r.result.measured_fits).key("predicted_fits").value(*r.result.predicted_fits);
+    w.end_object();
+    out << w.text() << "\n";
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments a;
+  a.merged = {"HF Ultra-Scale Playbook"};
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--source-only") a.grouped = false;
+    else if (word == "--json" && i + 1 < argc) a.json = argv[++i];
+    else if (word == "--write" && i + 1 < argc) a.write = argv[++i];
+    else if (word == "--merge" && i + 1 < argc) a.merged.push_back(argv[++i]);
+    else a.files.push_back(word);
+  }
+  std::vector<RunRecord> records;
+  for (const std::string& file : a.files) {
+    auto read = read_run_records_file(file);
+    if (!read) return std::cerr << read.error().message() << "\n", 3;
+    records.insert(records.end(), std::make_move_iterator(read->begin()), std::make_move_iterator(read->end()));
+  }
+  ProtocolOptions options;
+  options.fit.threads = base::hardware_threads();
+  options.grouped = a.grouped;
+  const Corpus corpus = make_corpus(records, a.merged, options.fit.threads);
+  const Protocols p = run_protocols(corpus, options);
+  print_tables(corpus, p, a.grouped);
+  if (!a.json.empty()) write_json(a.json, corpus, p);
+  if (!a.write.empty()) std::ofstream(a.write) << framework_yaml(p);
+  return 0;
+}
