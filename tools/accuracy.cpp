@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier-accuracy RUNS.jsonl …: fits framework coefficients and judges them under both protocols (src/calibrate/protocol.h).
-//   --json FILE   every row with its predictions      --write FILE  data/calibration/frameworks.yaml
+//   --json FILE   every row with its predictions      --write DIR   frameworks.yaml and intervals.yaml of data/calibration
 //   --merge NAME  sources that begin with NAME count as one      --source-only: skip the grouped folds
 #include <algorithm>
 #include <cmath>
@@ -108,6 +108,19 @@ std::string framework_yaml(const Protocols& p) {
   return out;
 }
 
+std::string intervals_yaml(const Protocols& p) {
+  std::string out =
+      "# 80 % intervals of predicted step time as factors; equation: src/planner/interval.h. Written by `./dev calibrate`.\n"
+      "schema: espalier.intervals/1\nintervals:\n";
+  for (const auto& [key, i] : p.intervals) {
+    char text[256];
+    std::snprintf(text, sizeof text, "  - {engine: \"%s\", device: \"%s\", low: %.4f, high: %.4f, runs: %lld}\n", key.first.c_str(),
+                  key.second.c_str(), i.low, i.high, static_cast<long long>(i.runs));
+    out += text;
+  }
+  return out;
+}
+
 void write_json(const std::string& path, const Corpus& corpus, const Protocols& p) {
   std::ofstream out(path);
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
@@ -159,6 +172,9 @@ int main(int argc, char** argv) {
   const Protocols p = run_protocols(corpus, options);
   print_tables(corpus, p, a.grouped);
   if (!a.json.empty()) write_json(a.json, corpus, p);
-  if (!a.write.empty()) std::ofstream(a.write) << framework_yaml(p);
+  if (!a.write.empty()) {
+    std::ofstream(a.write + "/frameworks.yaml") << framework_yaml(p);
+    std::ofstream(a.write + "/intervals.yaml") << intervals_yaml(p);
+  }
   return 0;
 }

@@ -9,8 +9,6 @@ namespace {
 
 using Rows = std::vector<const Row*>;
 using Fits = std::map<std::string, FrameworkFit>;
-/// (log(measured/predicted), weight)
-using Residuals = std::vector<std::pair<double, double>>;
 
 std::map<std::string, Rows> by_engine(const Corpus& corpus, const std::string& without) {
   std::map<std::string, Rows> out;
@@ -109,74 +107,56 @@ void judge_grouped(const Corpus& corpus, const std::string& family, const Knowle
   }
 }
 
-double residual(const Row& row, const Judged& j) { return std::log(*row.result.measured_s / j.predicted_s); }
+double log_ratio(const Row& row, const Judged& j) { return std::log(*row.result.measured_s / j.predicted_s); }
 
-/// Of all families but one, each with the weight of one.
-Residuals residuals_without(const Corpus& corpus, const std::vector<Judged>& judged, const std::string& without) {
-  std::map<std::string, double> n;
-  for (const Row& r : corpus.rows)
-    if (r.timed()) n[r.family] += r.weight;
-  Residuals out;
+/// Of all families but one.
+std::vector<Residual> residuals_without(const Corpus& corpus, const std::vector<Judged>& judged, const std::string& without) {
+  std::vector<Residual> out;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const Row& r = corpus.rows[i];
-    if (r.timed() && r.family != without) out.emplace_back(residual(r, judged[i]), r.weight / n[r.family]);
+    if (r.timed() && r.family != without)
+      out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.result.engine, r.device});
   }
   return out;
 }
 
-void set_interval(Judged& j, const Residuals& residuals, double level) {
-  if (residuals.empty()) return;
-  j.low_s = j.predicted_s * std::exp(weighted_quantile(residuals, (1 - level) / 2));
-  j.high_s = j.predicted_s * std::exp(weighted_quantile(residuals, (1 + level) / 2));
-}
-
 void source_intervals(const Corpus& corpus, const ProtocolOptions& options, std::vector<Judged>& judged) {
   for (const std::string& family : corpus.families) {
-    const Residuals others = residuals_without(corpus, judged, family);
-    Judged unit{1, 0, 0, -1};
-    set_interval(unit, others, options.level);
+    const planner::IntervalTable table = fit_intervals(residuals_without(corpus, judged, family), options.interval);
     for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-      if (!corpus.rows[i].timed() || corpus.rows[i].family != family) continue;
-      judged[i].low_s = judged[i].predicted_s * unit.low_s, judged[i].high_s = judged[i].predicted_s * unit.high_s;
+      const Row& r = corpus.rows[i];
+      if (!r.timed() || r.family != family) continue;
+      const planner::Interval interval = planner::interval_for(table, r.result.engine, r.device);
+      judged[i].low_s = judged[i].predicted_s * interval.low, judged[i].high_s = judged[i].predicted_s * interval.high;
     }
   }
 }
 
 void grouped_intervals(const Corpus& corpus, const ProtocolOptions& options, const std::vector<Judged>& source_out,
                        std::vector<Judged>& judged) {
+  const double tail = (1 - options.interval.level) / 2;
   for (const std::string& family : corpus.families) {
-    Residuals prior = residuals_without(corpus, source_out, family);
+    std::vector<std::pair<double, double>> prior;
+    const std::vector<Residual> others = residuals_without(corpus, source_out, family);
     double total = 0;
-    for (const auto& r : prior) total += r.second;
-    for (auto& r : prior) r.second *= options.prior_rows / std::max(total, 1e-9);
+    for (const Residual& r : others) total += r.weight;
+    for (const Residual& r : others) prior.emplace_back(r.log_ratio, r.weight * options.prior_rows / total);
     for (int f = 0; f < options.folds; ++f) {
-      Residuals known = prior;
+      auto known = prior;
       for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
         const Row& r = corpus.rows[i];
-        if (r.timed() && r.family == family && judged[i].fold != f) known.emplace_back(residual(r, judged[i]), r.weight);
+        if (r.timed() && r.family == family && judged[i].fold != f) known.emplace_back(log_ratio(r, judged[i]), r.weight);
       }
-      Judged unit{1, 0, 0, -1};
-      set_interval(unit, known, options.level);
+      const double low = std::exp(weighted_quantile(known, tail)), high = std::exp(weighted_quantile(known, 1 - tail));
       for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
         if (corpus.rows[i].family != family || judged[i].fold != f) continue;
-        judged[i].low_s = judged[i].predicted_s * unit.low_s, judged[i].high_s = judged[i].predicted_s * unit.high_s;
+        judged[i].low_s = judged[i].predicted_s * low, judged[i].high_s = judged[i].predicted_s * high;
       }
     }
   }
 }
 
 }  // namespace
-
-double weighted_quantile(std::vector<std::pair<double, double>> value_weight, double q) {
-  std::sort(value_weight.begin(), value_weight.end());
-  double total = 0, below = 0;
-  for (const auto& [value, weight] : value_weight) total += weight;
-  for (const auto& [value, weight] : value_weight) {
-    below += weight;
-    if (below >= q * total) return value;
-  }
-  return value_weight.empty() ? 0 : value_weight.back().first;
-}
 
 Protocols run_protocols(const Corpus& corpus, const ProtocolOptions& options) {
   Protocols p;
@@ -195,6 +175,7 @@ Protocols run_protocols(const Corpus& corpus, const ProtocolOptions& options) {
     if (options.grouped) judge_grouped(corpus, family, others, options, p.grouped);
   }
   source_intervals(corpus, options, p.source_out);
+  p.intervals = fit_intervals(residuals_without(corpus, p.source_out, ""), options.interval);
   if (options.grouped) grouped_intervals(corpus, options, p.source_out, p.grouped);
   return p;
 }

@@ -7,8 +7,8 @@
 //      first to the emptiest fold; each fold is predicted with coefficients fitted on the others, the prior being what S gave. What
 //      a user gets after `espalier calibrate` on some runs.
 //
-// Intervals: a row's 80 % interval is the quantiles of log(measured/predicted) of other rows: under S those of the other sources (each
-// source counts alike), under G those of the other folds of its source, together with S's as `prior_rows` rows.
+// Intervals: a row's 80 % interval is quantiles of log(measured/predicted) of other rows: under S those of the other sources, mixed as
+// interval_fit.h says; under G those of the other folds of its source, together with all of S's as `prior_rows` rows.
 #pragma once
 
 #include <map>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "calibrate/framework_fit.h"
+#include "calibrate/interval_fit.h"
 
 namespace espalier::calibrate {
 
@@ -28,20 +29,18 @@ struct Protocols {
   std::vector<Judged> shipped, source_out, grouped;  ///< by row of the corpus; rows that are not timed keep zeros
   std::map<std::string, FrameworkFit> fits;          ///< by engine, on all rows: what ships
   Prior pooled;
+  planner::IntervalTable intervals;                  ///< from the residuals of S on all rows: what ships
   std::map<std::string, std::map<std::string, FrameworkCoefficients>> left_out;  ///< family -> engine -> coefficients of S
 };
 
 struct ProtocolOptions {
   FrameworkFitOptions fit;
   int folds = 5;
-  double level = 0.8;
-  double prior_rows = 20;
+  IntervalOptions interval;
+  double prior_rows = 10;
   bool grouped = true;  ///< G takes most of the time
 };
 
 Protocols run_protocols(const Corpus& corpus, const ProtocolOptions& options);
-
-/// Weighted quantile: the smallest value at which the weight below reaches q of all.
-double weighted_quantile(std::vector<std::pair<double, double>> value_weight, double q);
 
 }  // namespace espalier::calibrate

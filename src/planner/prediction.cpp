@@ -8,13 +8,13 @@
 #include "plan/lowering_facts.h"
 #include "planner/claims.h"
 #include "planner/estimate.h"
+#include "planner/interval.h"
 #include "sim/simulator.h"
 
 namespace espalier {
 namespace {
 
-/// Priors were never compared with this device and engine: the interval is what public predictors miss by on foreign data.
-constexpr double kUncalibratedLow = 0.75, kUncalibratedHigh = 1.4, kLevel = 0.8;
+constexpr double kLevel = 0.8;  // of the shipped intervals
 
 double tokens_of_step(const Training& t) {
   const std::int64_t per_sample = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
@@ -128,8 +128,8 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.model_tflops_per_device = flops / seconds / devices * 1e-12;
   p.mfu_peak_tflops = device.peak_of(job.training.precision).count() * 1e-12;
   p.mfu = p.model_tflops_per_device / p.mfu_peak_tflops;
-  p.confidence = {seconds * kUncalibratedLow, seconds * kUncalibratedHigh, kLevel,
-                  "uncalibrated: priors of " + device.name + ", engine " + engine.name};
+  planner::Interval interval = planner::interval_for(planner::shipped_intervals(), engine.name, device.name);
+  p.confidence = {seconds * interval.low, seconds * interval.high, kLevel, std::move(interval.basis)};
   if (job.training.tokens > 0) {
     p.days = job.training.tokens / tokens * seconds / 86400.0;
     p.device_hours = p.days * 24.0 * devices;

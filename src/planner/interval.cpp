@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/interval.h"
+
+#include "base/check.h"
+#include "base/document.h"
+#include "data/intervals_yaml.h"
+
+namespace espalier::planner {
+
+Result<IntervalTable> read_intervals(std::string_view yaml, const std::string& where) {
+  auto document = base::read_yaml(yaml, where);
+  if (!document) return document.error();
+  base::ErrorSink sink;
+  base::Reader root = base::Reader::root(*document, sink);
+  IntervalTable table;
+  (void)root.required_string("schema");
+  root.each("intervals", true, [&](base::Reader& r) {
+    const std::string engine = r.optional_string("engine", ""), device = r.optional_string("device", "");
+    Interval i;
+    i.low = r.optional_real("low", 1e-3, 1.0, i.low);
+    i.high = r.optional_real("high", 1.0, 1e3, i.high);
+    i.runs = r.optional_int("runs", 0, 1'000'000'000, 0);
+    r.finish();
+    table[{engine, device}] = i;
+  });
+  root.finish();
+  if (!sink.ok()) return *sink.first();
+  return table;
+}
+
+const IntervalTable& shipped_intervals() {
+  // Read-only after construction: a constant that happens to be written as text.
+  static const IntervalTable table = [] {
+    const std::string where = "data/calibration/intervals.yaml";
+    auto read = read_intervals(embedded::intervals_yaml, where);
+    if (!read) base::check_failed(read.error().message().c_str(), where.c_str(), 0);
+    return std::move(read).value();
+  }();
+  return table;
+}
+
+Interval interval_for(const IntervalTable& table, const std::string& engine, const std::string& device) {
+  const auto find = [&](const std::string& e, const std::string& d) -> const Interval* {
+    const auto it = table.find({e, d});
+    return it == table.end() ? nullptr : &it->second;
+  };
+  if (const Interval* own = find(engine, device)) {
+    Interval i = *own;
+    i.basis = "calibrated: " + device + ", " + engine + ", " + std::to_string(i.runs) + " runs";
+    return i;
+  }
+  const bool device_known = find("", device) != nullptr;
+  const Interval* of_engine = find(engine, "");
+  const Interval* best = of_engine ? of_engine : find("", device_known ? device : "");
+  Interval i = best ? *best : Interval{};
+  i.runs = 0;
+  if (of_engine)
+    i.basis = device_known ? "engine " + engine + " calibrated on other devices, " + device + " with other engines"
+                           : "uncalibrated: priors of " + device + ", engine " + engine + " calibrated on other devices";
+  else
+    i.basis = device_known ? "uncalibrated engine " + engine + ": pooled coefficients; " + device + " calibrated with other engines"
+                           : "uncalibrated: priors of " + device + ", engine " + engine;
+  return i;
+}
+
+}  // namespace espalier::planner
