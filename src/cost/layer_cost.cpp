@@ -11,6 +11,9 @@
 namespace espalier::cost {
 namespace {
 
+/// Host work of a collective in launches: the wrapper of torch.distributed, the kernel, events between its stream and that of compute.
+constexpr int kCollectiveLaunches = 2;
+
 /// Seconds of one layer, summed over its operators.
 struct Sums {
   double forward = 0, input_gradient = 0, weight_gradient = 0, selective = 0;               // compute
@@ -62,7 +65,7 @@ void close_region(Sums& sum, const Scene& x, const Region& r, double row_forward
     sum.exposed_forward += reduce;
     sum.exposed_backward += backward.exposed, sum.hidden_backward += backward.hidden;
     sum.exposed_input += reduce;
-    sum.kernels_forward += 1, sum.kernels_input += 1;
+    sum.kernels_forward += kCollectiveLaunches, sum.kernels_input += kCollectiveLaunches;
     return;
   }
   const double gather = all_gather_s(levels, x.tp, bytes), scatter = reduce_scatter_s(levels, x.tp, bytes);
@@ -81,7 +84,7 @@ void close_region(Sums& sum, const Scene& x, const Region& r, double row_forward
     sum.exposed_input += gather + scatter;
   }
   sum.exposed_weight += weight.exposed;
-  sum.kernels_forward += 2, sum.kernels_input += 3;
+  sum.kernels_forward += 2 * kCollectiveLaunches, sum.kernels_input += 3 * kCollectiveLaunches;
 }
 
 void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
@@ -95,7 +98,8 @@ void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
   const double forward = gemm_s(d, m, n, k, x.a), input = forward;
   const double weight = gemm_s(d, m, n, k, x.a, 2.0 * x.c.engine->states.gradient * n * k);
   sum.compute(forward, input, 1, 1);
-  sum.weight_gradient += weight, sum.kernels_weight += 1;
+  // its GEMM and the addition to the accumulated gradient; with a bias its reduction and its addition
+  sum.weight_gradient += weight, sum.kernels_weight += op.parameters > op.in * op.out ? 4 : 2;
   if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
     region.column_forward += forward, region.column_input += input, region.column_weight += weight;
   }
@@ -145,7 +149,8 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
                  drop = op.score_dropout ? memory_bound_s(d, (2 * x.a + 1) * scores) : 0;
     forward = qk_s + av_s + soft + drop;
     backward = 2 * (qk_s + av_s) + memory_bound_s(d, 3 * x.a * scores) + drop;
-    sum.compute(forward, backward, op.score_dropout ? 4 : 3, op.score_dropout ? 6 : 5);
+    // forward: two GEMMs, softmax, dropout, copy of the output; backward: four GEMMs, dropout, softmax, three copies
+    sum.compute(forward, backward, op.score_dropout ? 5 : 4, op.score_dropout ? 9 : 8);
     sum.selective += forward;
   }
   const auto exchange = [&](const Group& group) {
@@ -210,6 +215,8 @@ void add_elementwise(Sums& sum, const Scene& x, const Operator& op, double token
     case OperatorKind::dropout: forward = in, backward = in; break;                   // fused into the residual: the mask only
     default: forward = 2 * x.a * in, backward = 2 * x.a * in; break;
   }
+  // a norm reduces the gradients of its weight (and bias) and adds each to the accumulated one
+  if (op.kind == OperatorKind::norm) sum.kernels_weight += op.parameters > op.in ? 3 : 2;
   const bool fused_away = op.kind == OperatorKind::dropout;
   const double f = fused_away ? tokens * forward / d.memory : memory_bound_s(d, tokens * forward);
   const double b = fused_away ? tokens * backward / d.memory : memory_bound_s(d, tokens * backward);
@@ -219,10 +226,10 @@ void add_elementwise(Sums& sum, const Scene& x, const Operator& op, double token
 void add_embedding(Sums& sum, const Scene& x, const Operator& op) {
   const auto& d = x.c.rates;
   const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
-  sum.compute(memory_bound_s(d, 2 * bytes), 0, 1, 0);
+  sum.compute(memory_bound_s(d, 2 * bytes), 0, 4, 0);  // lookup, positions, sum, dropout
   // reads the output gradient, adds it to the accumulated rows
   const double gradient = x.split_tokens * static_cast<double>(op.out) * 2.0 * x.c.engine->states.gradient;
-  sum.weight_gradient += memory_bound_s(d, bytes + gradient), sum.kernels_weight += 1;
+  sum.weight_gradient += memory_bound_s(d, bytes + gradient), sum.kernels_weight += 4;  // sort, segments, sum, addition
   if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
   if (x.megatron_sp) {
     sum.communicate(reduce_scatter_s(x.c.tensor_levels, x.tp, bytes), all_gather_s(x.c.tensor_levels, x.tp, bytes), 1, 1);
@@ -288,7 +295,7 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   Sums sum;
   Region region;
   for (const Operator& op : kind.operators) add_operator(sum, x, op, region);
-  const double launch = x.c.rates.launch * x.c.engine->coefficients.launch;
+  const double launch = x.c.rates.launch;
   LayerCost cost;
   cost.forward = phase(sum.forward, sum.exposed_forward, sum.hidden_forward, launch * sum.kernels_forward);
   cost.backward = phase(sum.input_gradient + sum.weight_gradient, sum.exposed_backward, sum.hidden_backward,
@@ -321,6 +328,7 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
   const auto& efficiency = cluster.groups.front().device.efficiency;
   for (double* rate : {&rates.gemm, &rates.gemm_attention, &rates.attention, &rates.attention_backward})
     *rate /= e.coefficients.compute;
+  rates.launch *= e.host_launches * e.coefficients.launch;
   slowdown = {efficiency.overlap_communication_slowdown, efficiency.overlap_compute_slowdown};
   element_bytes = t.precision == Precision::fp32 || t.precision == Precision::tf32 ? 4 : 2;
   for (std::size_t i = 0; i < m.layers.size(); ++i)

@@ -11,7 +11,7 @@
 //   CP all-to-all       as Ulysses, over the cp group
 //   EP                  all-to-all before and after the experts, forward and backward; etp: all-gather and reduce-scatter around
 // overlap.tp: forward and backward all-gather / reduce-scatter run beside the GEMM they feed or drain (overlap.h).
-// Launches: kernels of the phase · kernel_launch; what exceeds the GPU time of the phase is `other` (the GPU waits for the CPU).
+// Launches: kernels of the phase · kernel_launch · host_launches of the engine; what exceeds the GPU time of the phase is `other` (the GPU waits for the CPU).
 #pragma once
 
 #include <cstdint>

@@ -118,6 +118,16 @@ TEST(LayerCost, SlowLaunchesLeaveTheDeviceIdle) {
   EXPECT_EQ(cost.forward.other_ns, 100000 - 2 * kGemm);
 }
 
+// An eager engine takes nine bare launches of host time a kernel: 2 kernels forward; backward 2 input gradients, 2 weight gradients and
+// their 2 additions to the accumulated gradients.
+TEST(LayerCost, EagerModulesTakeHostTime) {
+  Cluster c = round_cluster(1);
+  c.groups[0].device.efficiency.kernel_launch = microseconds(5);
+  const LayerCost cost = cost_of(mlp(), {}, c, "megatron-core");
+  EXPECT_EQ(cost.forward.duration_ns(), 2 * 9 * 5000);
+  EXPECT_EQ(cost.backward.duration_ns(), 6 * 9 * 5000);
+}
+
 // Element-wise work on 1000 tokens of 64 features in bf16, bytes read and written: norm 4 a feature forward and 6 backward, residual 6 and 2.
 TEST(LayerCost, ElementwiseIsMemory) {
   Operator norm, residual;

@@ -179,7 +179,7 @@ void fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming& t) {
   t.forward.exposed_ns += first.gather_ns;
   t.backward.exposed_ns += first.reduce_ns;
   const FrameworkCoefficients& f = x.c.engine->coefficients;
-  const std::int64_t pass = ns(kPassLaunches * x.c.rates.launch * f.launch + f.micro_batch_s / 2);
+  const std::int64_t pass = ns(kPassLaunches * x.c.rates.launch + f.micro_batch_s / 2);
   t.forward.other_ns += pass, t.backward.other_ns += pass, t.backward_input.other_ns += pass;
 }
 
@@ -217,7 +217,7 @@ double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterEl
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
   const double bytes = 2.0 * p.gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
   // one pass for the gradient norm, then the fused update: a few launches
-  return memory_bound_s(c.rates, elements * bytes) + 8 * c.rates.launch * c.engine->coefficients.launch + c.engine->coefficients.step_s;
+  return memory_bound_s(c.rates, elements * bytes) + 8 * c.rates.launch + c.engine->coefficients.step_s;
 }
 
 /// Largest message that enters any chunk: one receive and one send of it are in flight.

@@ -28,6 +28,7 @@ EngineModel generic() {
 EngineModel megatron_core() {
   EngineModel e;
   e.name = "megatron-core";
+  e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::megatron;
   e.split = SplitPolicy::even_blocks;
   e.vocabulary_multiple = 128;
@@ -47,6 +48,7 @@ EngineModel megatron_core() {
 EngineModel megatron_lm_2021() {
   EngineModel e;
   e.name = "megatron-lm-2021";
+  e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::megatron;
   e.activations = ActivationPolicy::megatron_2022_unfused;
   e.states.reduce = 2;
@@ -74,6 +76,7 @@ EngineModel megatron_lm_2021() {
 EngineModel megatron_deepspeed() {
   EngineModel e;
   e.name = "megatron-deepspeed";
+  e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::megatron_deepspeed;
   e.activations = ActivationPolicy::megatron_2022_unfused;
   e.states = {2, 2, 4, 8, 2, 2};
@@ -97,6 +100,7 @@ EngineModel megatron_deepspeed() {
 EngineModel deepspeed() {
   EngineModel e;
   e.name = "deepspeed";
+  e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::deepspeed;
   e.states = {2, 2, 4, 8, 2, 2};
   e.schedules = {K::one_f_one_b};
@@ -116,6 +120,7 @@ EngineModel deepspeed() {
 EngineModel fsdp2() {
   EngineModel e;
   e.name = "fsdp2";
+  e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::fsdp;
   e.states = {4, 4, 0, 8, 4, 2};
   e.schedules = {K::one_f_one_b};
@@ -151,6 +156,7 @@ EngineModel torchtitan() {
 EngineModel nanotron() {
   EngineModel e;
   e.name = "nanotron";
+  e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::nanotron;
   e.schedules = {K::gpipe, K::one_f_one_b};
   e.zero = {0, 1};
