@@ -65,6 +65,7 @@ espalier_module(cli DEPENDS planner report LIBRARIES $<BUILD_INTERFACE:CLI11::CL
 if(EXISTS ${PROJECT_SOURCE_DIR}/data/devices.yaml)
   espalier_embed(espalier_cluster data/devices.yaml devices_yaml)
 endif()
+espalier_embed(espalier_cluster data/calibration/fabrics.yaml fabric_calibration_yaml)
 espalier_embed(espalier_plan data/calibration/frameworks.yaml framework_calibration_yaml)
 espalier_embed(espalier_planner data/calibration/intervals.yaml intervals_yaml)
 espalier_embed(espalier_planner data/framework_defaults.yaml framework_defaults_yaml)

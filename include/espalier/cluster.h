@@ -37,6 +37,7 @@ struct DeviceEfficiency {
   Seconds kernel_floor{2.0e-6};                 ///< shortest time a kernel occupies the GPU
   double overlap_compute_slowdown = 1.1;        ///< κ_w: compute while a collective runs beside it takes this much longer
   double overlap_communication_slowdown = 1.1;  ///< κ_c: a collective while compute runs beside it
+  double overlap_traffic = 0.0;  ///< κ_w grows by this per unit of (collective's bus rate / HBM bandwidth); see cost/collective.h
   bool measured_overlap = false;                ///< only measured factors may be so strong that 1/κ_c + 1/κ_w < 1
   bool operator==(const DeviceEfficiency&) const = default;
 };
@@ -87,8 +88,12 @@ struct FabricLevel {
   BytesPerSecond bandwidth_alone;  ///< one device talking alone (≥ bandwidth): e.g. a NIC that is otherwise shared
   BytesPerSecond per_peer;         ///< direct links (mesh): most that one pair of devices can move; a group of g reaches
                                    ///< min(bandwidth, (g−1)·per_peer) per device. 0 = switched, no such limit
-  Seconds latency;                 ///< α of one hop, software included
-  double efficiency = 0.8;         ///< reachable fraction of `bandwidth` in collectives (bus bandwidth / peak)
+  Seconds latency;                 ///< α of one hop of a small message
+  double efficiency = 0.8;         ///< fraction of `bandwidth` that very large collectives reach (bus bandwidth / peak)
+  Seconds start;                   ///< shortest time of a collective over this level, without its hops: launch and first signal
+  double ramp = 0.0;               ///< loss of middle-sized messages: + ramp·√(latency part · bandwidth part), 0 … 2
+  double small_group = 0.0;        ///< share of a ring step that a rank's own part costs: bytes · (1 + small_group/(g−1)), 0 … 1
+  double congestion = 0.0;         ///< bandwidth / (1 + congestion·log2(domains joined)), 0 … 0.5
   bool in_network_reduction = false;  ///< NVLS / SHARP: all-reduce moves each byte once
   std::vector<LinkChange> trace;      ///< empty = constant
   bool operator==(const FabricLevel&) const = default;

@@ -6,7 +6,9 @@
 
 #include "base/check.h"
 #include "cluster/device_reader.h"
+#include "cluster/fabric_calibration.h"
 #include "data/devices_yaml.h"
+#include "data/fabric_calibration_yaml.h"
 
 namespace espalier::cluster {
 namespace {
@@ -70,6 +72,7 @@ void read_network(base::Reader& reader, NetworkSpec& network, std::string_view n
   network.bandwidth = BytesPerSecond(read_bandwidth(reader, "bandwidth", network.bandwidth.count()));
   network.latency = Seconds(read_latency(reader, "latency", network.latency.count()));
   network.efficiency = read_efficiency(reader, "efficiency", network.efficiency);
+  read_shape(reader, network.shape);
   network.oversubscription = reader.optional_real("oversubscription", 1.0, 1e4, network.oversubscription);
   network.pod_nodes = reader.optional_int("pod_nodes", 1, 1'000'000, network.pod_nodes);
   network.in_network_reduction = reader.optional_bool("in_network_reduction", network.in_network_reduction);
@@ -109,7 +112,11 @@ const Catalogue& catalogue() {
   static const Catalogue embedded = [] {
     auto read = read_catalogue(embedded::devices_yaml, "data/devices.yaml");
     if (!read.ok()) base::check_failed(read.error().message().c_str(), "data/devices.yaml", 0);
-    return std::move(read).value();
+    Catalogue c = std::move(read).value();
+    const auto fabrics = read_fabric_calibration(embedded::fabric_calibration_yaml, "data/calibration/fabrics.yaml");
+    if (!fabrics.ok()) base::check_failed(fabrics.error().message().c_str(), "data/calibration/fabrics.yaml", 0);
+    apply(*fabrics, c);
+    return c;
   }();
   return embedded;
 }

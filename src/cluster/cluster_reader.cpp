@@ -138,6 +138,7 @@ void override_intra(base::Reader r, FabricTemplate& fabric, std::vector<std::str
     spec.level.name = r.optional_string("name", spec.level.name);
     spec.level.latency = Seconds(read_latency(r, "latency", spec.level.latency.count()));
     spec.level.efficiency = read_efficiency(r, "efficiency", spec.level.efficiency);
+    read_shape(r, spec.level);
     spec.level.per_peer = BytesPerSecond(read_bandwidth(r, "per_peer", spec.level.per_peer.count()));
     spec.level.in_network_reduction = r.optional_bool("in_network_reduction", spec.level.in_network_reduction);
     if (r.has("trace")) spec.level.trace = read_trace(r);
@@ -300,7 +301,7 @@ FabricLevel read_inter_group(base::Reader& reader, const std::vector<GroupDraft>
     notes.push_back(reader.path() + ".inter_group = the slowest of the groups' networks (default)");
   if (least <= 0 && reader.sink().ok())
     reader.fail("inter_group", "nothing", "inter_group: {bandwidth: …}, since a group has no usual network");
-  FabricLevel level;
+  FabricLevel level = slowest.shape;
   level.name = slowest.name.empty() ? "inter-group" : slowest.name;
   level.kind = slowest.kind;
   level.span = total;

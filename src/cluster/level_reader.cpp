@@ -85,6 +85,13 @@ double read_efficiency(base::Reader& reader, std::string_view key, double fallba
   return reader.optional_real(key, 1e-3, 1.0, fallback);
 }
 
+void read_shape(base::Reader& reader, FabricLevel& level) {
+  level.start = Seconds(read_latency(reader, "start", level.start.count()));
+  level.ramp = reader.optional_real("ramp", 0.0, 2.0, level.ramp);
+  level.small_group = reader.optional_real("small_group", 0.0, 1.0, level.small_group);
+  level.congestion = reader.optional_real("congestion", 0.0, 0.5, level.congestion);
+}
+
 FabricKind read_kind(base::Reader& reader, FabricKind fallback) {
   static const std::vector<std::string_view> names(kFabricKindNames.begin(), kFabricKindNames.end());
   return static_cast<FabricKind>(reader.optional_choice("kind", names, static_cast<std::size_t>(fallback)));
@@ -127,6 +134,7 @@ LevelSpec read_level(base::Reader& reader, std::vector<std::string>& notes) {
   if (!reader.has("latency")) notes.push_back(reader.path() + ".latency = 5 us (default)");
   level.efficiency = read_efficiency(reader, "efficiency", kDefaultEfficiency);
   if (!reader.has("efficiency")) notes.push_back(reader.path() + ".efficiency = 0.8 (default)");
+  read_shape(reader, level);
   spec.oversubscription = reader.optional_real("oversubscription", 1.0, 1e4, 1.0);
   level.in_network_reduction = reader.optional_bool("in_network_reduction", false);
   level.trace = read_trace(reader);

@@ -28,7 +28,7 @@ std::vector<FabricLevel> network_levels(const NetworkSpec& network, std::int64_t
                                         std::int64_t below) {
   const std::int64_t total = nodes * devices_per_node;
   if (total <= below) return {};
-  FabricLevel level;
+  FabricLevel level = network.shape;
   level.kind = network.kind;
   level.bandwidth = network.bandwidth * static_cast<double>(network.nics) / static_cast<double>(devices_per_node);
   level.bandwidth_alone = std::max(level.bandwidth, network.bandwidth);

@@ -9,9 +9,10 @@
 namespace espalier::cost {
 namespace {
 
-constexpr double kTreeBandwidth = 0.85;
+constexpr double kTreeBandwidth = 0.92;       ///< of a ring all-reduce's
+constexpr double kInNetworkBandwidth = 0.7;   ///< of a ring all-gather's, counted on S
 
-/// β of a level for a group with `peers` other members there: direct links (mesh) are limited by the pairs in use.
+/// β·η of a level for a group with `peers` other members there: direct links (mesh) are limited by the pairs in use.
 double reachable(const FabricLevel& level, std::int64_t peers = INT64_MAX) {
   double bandwidth = level.bandwidth.count();
   if (level.per_peer.count() > 0) bandwidth = std::min(bandwidth, static_cast<double>(peers) * level.per_peer.count());
@@ -21,9 +22,21 @@ double reachable(const FabricLevel& level, std::int64_t peers = INT64_MAX) {
 /// ⌈log2 n⌉ for n ≥ 1.
 int log2_ceil(std::int64_t n) { return n <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n - 1))); }
 
+double congested(const FabricLevel& level, std::int64_t joined) {
+  return level.congestion > 0 ? 1.0 + level.congestion * std::log2(static_cast<double>(joined)) : 1.0;
+}
+
+bool between_nodes(FabricKind kind) {
+  return kind == FabricKind::rail_optimized || kind == FabricKind::fat_tree || kind == FabricKind::ethernet;
+}
+
+/// The crossed levels of a group, summed up.
 struct Path {
-  double bandwidth = std::numeric_limits<double>::infinity();  ///< B, bytes/s
-  double ring_latency = 0, tree_latency = 0;                   ///< seconds
+  double per_byte = 0;       ///< max_k (1 + λ_k/(g−1)) / B_k, s/byte
+  double per_byte_twice = 0;  ///< the same with λ_k/2: two passes share one copy of the own part
+  double per_byte_plain = 0;  ///< with λ = 0
+  double ramp = 0;
+  double start = 0, ring_latency = 0, tree_latency = 0, exchange_latency = 0, hop = 0;  ///< seconds
   int crossed = 0;
   bool in_network = false;
 };
@@ -31,30 +44,46 @@ struct Path {
 Path path_of(const std::vector<FabricLevel>& levels, const Group& group) {
   Path path;
   std::int64_t below = 1;
+  const double own = 1.0 / static_cast<double>(group.size - 1);
   for (int k = 0; k < group.levels; ++k) {
     const auto& level = levels[static_cast<std::size_t>(k)];
     const std::int64_t here = group.members[static_cast<std::size_t>(k)];
     if (here <= below) continue;
     const std::int64_t joined = (here + below - 1) / below;
-    path.bandwidth = std::min(path.bandwidth, static_cast<double>(below) * reachable(level, joined - 1));
-    path.ring_latency += static_cast<double>(joined - 1) * level.latency.count();
-    path.tree_latency += 2.0 * log2_ceil(joined) * level.latency.count();
+    const double plain = congested(level, joined) / (static_cast<double>(below) * reachable(level, joined - 1));
+    if (plain > path.per_byte_plain) path.ramp = level.ramp;
+    path.per_byte_plain = std::max(path.per_byte_plain, plain);
+    path.per_byte = std::max(path.per_byte, plain * (1.0 + level.small_group * own));
+    path.per_byte_twice = std::max(path.per_byte_twice, plain * (1.0 + 0.5 * level.small_group * own));
+    const double alpha = level.latency.count();
+    path.start = std::max(path.start, level.start.count());
+    path.ring_latency += static_cast<double>(joined - 1) * alpha;
+    path.tree_latency += static_cast<double>(between_nodes(level.kind) ? log2_ceil(joined) : joined - 1) * alpha;
+    path.exchange_latency += log2_ceil(joined) * alpha;
     path.in_network = path.crossed == 0 && level.in_network_reduction;
+    path.hop = alpha;
     ++path.crossed;
     below = here;
   }
   return path;
 }
 
-double gather_over(const Path& path, const Group& group, double bytes) {
-  const double moved = bytes * static_cast<double>(group.size - 1) / static_cast<double>(group.size);
-  return std::min(moved / path.bandwidth + path.ring_latency, moved / (kTreeBandwidth * path.bandwidth) + path.tree_latency);
+/// L + V + ρ·√(L·V).
+double ramped(double latency, double volume, double ramp) {
+  return ramp > 0 ? latency + volume + ramp * std::sqrt(latency * volume) : latency + volume;
+}
+
+/// Bytes each rank passes on in one ring pass, M.
+double moved(const Group& group, double bytes) {
+  return bytes * static_cast<double>(group.size - 1) / static_cast<double>(group.size);
 }
 
 }  // namespace
 
 double all_gather_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
-  return group.size <= 1 ? 0.0 : gather_over(path_of(levels, group), group, bytes);
+  if (group.size <= 1) return 0.0;
+  const Path path = path_of(levels, group);
+  return ramped(path.start + path.ring_latency, moved(group, bytes) * path.per_byte, path.ramp);
 }
 
 double reduce_scatter_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
@@ -64,31 +93,37 @@ double reduce_scatter_s(const std::vector<FabricLevel>& levels, const Group& gro
 double all_reduce_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
   const Path path = path_of(levels, group);
-  const double two_phases = 2.0 * gather_over(path, group, bytes);
-  if (!(path.in_network && path.crossed == 1)) return two_phases;
-  return std::min(two_phases, bytes / path.bandwidth + path.tree_latency / std::max(1, log2_ceil(group.size)));
+  const double volume = 2.0 * moved(group, bytes) * path.per_byte_twice;
+  double best = ramped(path.start + 2.0 * path.ring_latency, volume, path.ramp);
+  if (path.tree_latency < path.ring_latency)
+    best = std::min(best, ramped(path.start + 2.0 * path.tree_latency, volume / kTreeBandwidth, path.ramp));
+  if (path.in_network && path.crossed == 1)
+    best = std::min(best, ramped(path.start + 2.0 * path.hop, bytes * path.per_byte_plain / kInNetworkBandwidth, path.ramp));
+  return best;
 }
 
 double all_to_all_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
   if (group.size <= 1) return 0.0;
-  double slowest = 0, latency = 0;
+  const Path path = path_of(levels, group);
+  double slowest = 0, ramp = 0;
   std::int64_t below = 1;
   for (int k = 0; k < group.levels; ++k) {
     const auto& level = levels[static_cast<std::size_t>(k)];
     const std::int64_t here = group.members[static_cast<std::size_t>(k)];
     if (here <= below) continue;
     const double leaving = bytes * static_cast<double>(group.size - below) / static_cast<double>(group.size);
-    slowest = std::max(slowest, leaving / reachable(level, here - 1));
-    latency += log2_ceil((here + below - 1) / below) * level.latency.count();
+    const double own = 1.0 + level.small_group / static_cast<double>(group.size - 1);
+    const double volume = leaving * own * congested(level, (here + below - 1) / below) / reachable(level, here - 1);
+    if (volume > slowest) slowest = volume, ramp = level.ramp;
     below = here;
   }
-  return slowest + latency;
+  return ramped(path.start + path.exchange_latency, slowest, ramp);
 }
 
 double point_to_point_s(const std::vector<FabricLevel>& levels, int level, double bytes) {
   if (levels.empty() || level < 0) return 0.0;
   const auto& link = levels[static_cast<std::size_t>(level)];
-  return link.latency.count() + bytes / reachable(link, 1);
+  return link.start.count() + link.latency.count() + bytes / reachable(link, 1);
 }
 
 double ring_step_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes) {
@@ -98,6 +133,22 @@ double ring_step_s(const std::vector<FabricLevel>& levels, const Group& group, d
   for (int k = 0; k < group.levels; ++k)
     if (group.members[static_cast<std::size_t>(k)] > below) top = k, below = group.members[static_cast<std::size_t>(k)];
   return point_to_point_s(levels, top, bytes);
+}
+
+double bus_rate(const std::vector<FabricLevel>& levels, const Group& group) {
+  if (group.size <= 1) return 0.0;
+  const Path path = path_of(levels, group);
+  return path.per_byte > 0 ? 1.0 / path.per_byte : 0.0;
+}
+
+Slowdown slowdown_of(const std::vector<FabricLevel>& levels, const Group& group, const DeviceEfficiency& device,
+                     double memory_bandwidth) {
+  Slowdown k{device.overlap_communication_slowdown, device.overlap_compute_slowdown};
+  if (device.measured_overlap || memory_bandwidth <= 0) return k;
+  k.compute += device.overlap_traffic * bus_rate(levels, group) / memory_bandwidth;
+  // Never worse than one after the other (overlap.h): 1/κ_c + 1/κ_w ≥ 1.
+  if (k.communication > 1.0) k.compute = std::min(k.compute, k.communication / (k.communication - 1.0));
+  return k;
 }
 
 }  // namespace espalier::cost

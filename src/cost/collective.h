@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of communication: α-β models placed on the fabric.
+// Time of communication: latency, bandwidth and a ramp between them, placed on the fabric.
 //
-// Level k has per-device bandwidth β_k (all devices active, NICs shared) times its collective efficiency, and hop latency α_k.
-// A group with n_k members in one domain of level k (n_{-1} = 1) reaches over level k, in all its rings together,
-//     B_k = n_{k−1} · β_k            and the slowest crossed level decides: B = min over k with n_k > n_{k−1}.
-// S = bytes of the whole (gathered) tensor on one rank, g = group size, r_k = n_k / n_{k−1} domains joined at level k.
-//     ring   all-gather, reduce-scatter   S·(g−1)/g / B + Σ_k (r_k − 1)·α_k
-//     tree   the same data over logarithmic depth: S·(g−1)/g / (0.85·B) + Σ_k ⌈log2 r_k⌉·2·α_k     (0.85: prior, after NCCL's
-//            own tuning tables, which let trees reach less of the ring bandwidth)
-//     all-reduce = reduce-scatter + all-gather; with in-network reduction on its only level: S / B + 2·α
-//     the faster algorithm counts, as NCCL's tuner chooses.
-//     all-to-all: each rank sends S/g to every rank; the bytes that cross level k leave n_{k−1}-rank domains: S·(g − n_{k−1})/g / β_k;
-//            levels work in parallel, the slowest counts; latency Σ_k ⌈log2 r_k⌉·α_k
-//     point-to-point over level k: α_k + S/β_k
-// Sources: Thakur et al. 2005 (collective algorithms); NCCL 2.x tuning (ring, tree, NVLS); hierarchy as in seeds of the field.
+// Level k has per-device bandwidth β_k (all devices active, NICs shared), its collective efficiency η_k, hop latency α_k, start σ_k,
+// ramp ρ_k, small-group loss λ_k, congestion γ_k. A group with n_k members in one domain of level k (n_{-1} = 1) joins
+// r_k = n_k / n_{k−1} domains there and reaches, in all its rings together,
+//     B_k = n_{k−1} · β_k·η_k / (1 + γ_k·log2 r_k)
+// (a group with one member a node has its share of the NICs to itself; eight groups at once share them). S = bytes of the whole
+// (gathered) tensor on one rank, g = group size, M = S·(g−1)/g.
+//     time          T = L + V + ρ·√(L·V)     L: what a small message takes, V: what the bytes take at full rate. The ramp is the cost of
+//                   chunked pipelines and of the protocols in between (NCCL's LL, LL128, Simple) as one law: chunks of the best size
+//                   would give (√L + √V)² = L + V + 2·√(L·V). ρ is that of the level whose V counts; σ the largest of those crossed.
+//     all-gather, reduce-scatter    ring alone, as NCCL: V = max_k M·(1 + λ_k/(g−1)) / B_k;  L = σ + Σ_k (r_k − 1)·α_k
+//     all-reduce    ring: V = max_k 2M·(1 + λ_k/(2(g−1))) / B_k, L = σ + 2·Σ_k (r_k − 1)·α_k; or tree across nodes: the same bytes at
+//                   0.92 of that rate, L = σ + 2·Σ_k h_k·α_k, h_k = r_k − 1 inside nodes (chains), ⌈log2 r_k⌉ between them; the
+//                   faster counts. On a single level with in-network reduction also S / (0.7·B), L = σ + 2·α
+//     all-to-all    each rank sends S/g to every rank; the bytes that cross level k leave n_{k−1}-rank domains:
+//                   V = max_k S·(g − n_{k−1})/g·(1 + λ_k/(g−1)) / (β_k·η_k / (1 + γ_k·log2 r_k)), L = σ + Σ_k ⌈log2 r_k⌉·α_k
+//     point-to-point over level k: σ_k + α_k + S/(β_k·η_k)
+// 0.7: nccl-tests of aiconfigurator with NVLS on H100 and B200; 0.92: NCCL's tuning.
+//
+// Compute beside a collective: kernels lose the SMs that the collective holds (κ_w, κ_c of the device) and, in proportion to what the
+// collective moves, memory bandwidth and cache: κ_w + t · (V's bus rate M/V) / (HBM bandwidth), t = overlap_traffic.
+// Sources: Thakur et al. 2005 (collective algorithms); NCCL 2.x source, tuning; Mist's contention runs (data/README.md).
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "cost/overlap.h"
 #include "cost/placement.h"
 #include "espalier/cluster.h"
 
@@ -33,5 +42,11 @@ double all_to_all_s(const std::vector<FabricLevel>& levels, const Group& group, 
 double point_to_point_s(const std::vector<FabricLevel>& levels, int level, double bytes);
 /// One step of a ring in which every member passes `bytes` to its neighbour.
 double ring_step_s(const std::vector<FabricLevel>& levels, const Group& group, double bytes);
+
+/// Bytes/s that a large all-gather of the group moves through each rank, M/V; 0 for groups of one.
+double bus_rate(const std::vector<FabricLevel>& levels, const Group& group);
+/// What a collective of the group and compute beside it do to each other. `memory_bandwidth`: HBM, bytes/s.
+Slowdown slowdown_of(const std::vector<FabricLevel>& levels, const Group& group, const DeviceEfficiency& device,
+                     double memory_bandwidth);
 
 }  // namespace espalier::cost

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace espalier::cost {
 namespace {
 
@@ -30,13 +32,51 @@ TEST(Collective, RailsAddUp) {
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 16, 1), 80e6), (937.5 + 17) * 1e-6, 1e-12);
 }
 
-// One rank a node, 8 nodes: only its own rail: 80 MB · 7/8 / 10 GB/s = 7 ms; ring latency 70 µs, tree 2·3·10 = 60 µs but at 0.85 of
-// the bandwidth.
+// One rank a node, 8 nodes: only its own rail: 80 MB · 7/8 / 10 GB/s = 7 ms; gathering is a ring: 7 hops of 10 µs, however small.
 TEST(Collective, StridedGroupHasOneRail) {
   const auto levels = two_levels();
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 8), 80e6), 7070e-6, 1e-12);
-  // small messages take the tree: 80 B
-  EXPECT_LT(all_gather_s(levels, place_group(levels, 8, 8), 80), 61e-6);
+  EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 8), 80), 70e-6, 1e-8);
+}
+
+// Small all-reduces take a tree between nodes: 2 · ⌈log2 8⌉ · 10 µs instead of 2 · 7 · 10 µs; large ones the ring (trees reach 0.92):
+// 80 MB: 14 ms + 140 µs.
+TEST(Collective, SmallAllReducesTakeTheTree) {
+  auto levels = two_levels();
+  levels[1].kind = FabricKind::fat_tree;
+  EXPECT_NEAR(all_reduce_s(levels, place_group(levels, 8, 8), 80), 60e-6, 1e-7);
+  EXPECT_NEAR(all_reduce_s(levels, place_group(levels, 8, 8), 80e6), 14140e-6, 1e-9);
+}
+
+// Start 43 µs + 7 hops = 50 µs; bytes 700 µs · (1 + 0.7/7) = 770 µs; ramp 1: √(50 · 770) = 196.2 µs. All-reduce: 57 µs, twice the bytes
+// and half the loss: 1400 · 1.05 = 1470 µs, √(57 · 1470) = 289.5 µs.
+TEST(Collective, StartRampAndSmallGroups) {
+  auto levels = two_levels();
+  levels[0].start = microseconds(43), levels[0].ramp = 1.0, levels[0].small_group = 0.7;
+  EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 1), 80e6), (50 + 770 + std::sqrt(50.0 * 770)) * 1e-6, 1e-12);
+  EXPECT_NEAR(all_reduce_s(levels, place_group(levels, 8, 1), 80e6), (57 + 1470 + std::sqrt(57.0 * 1470)) * 1e-6, 1e-12);
+}
+
+// Congestion 0.05: 8 domains joined lose a factor 1 + 0.05 · 3.
+TEST(Collective, CongestionGrowsWithTheNodesJoined) {
+  auto levels = two_levels();
+  levels[1].congestion = 0.05;
+  EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 8), 80e6), (7000 * 1.15 + 70) * 1e-6, 1e-12);
+}
+
+// κ_w = 1.1 + 5 · (100 GB/s through each rank / 1 TB/s) = 1.6 in a node; one rank a node: 1.1 + 5 · 0.01. Bounded so that running
+// together is never worse than one after the other: κ_c = 2 allows κ_w = 2. Measured factors are taken as they are.
+TEST(Collective, SlowdownFollowsTheTraffic) {
+  const auto levels = two_levels();
+  DeviceEfficiency e;
+  e.overlap_compute_slowdown = 1.1, e.overlap_communication_slowdown = 1.0, e.overlap_traffic = 5;
+  EXPECT_NEAR(slowdown_of(levels, place_group(levels, 8, 1), e, 1e12).compute, 1.6, 1e-12);
+  EXPECT_NEAR(slowdown_of(levels, place_group(levels, 8, 8), e, 1e12).compute, 1.15, 1e-12);
+  EXPECT_EQ(slowdown_of(levels, place_group(levels, 1, 1), e, 1e12).compute, 1.1);
+  e.overlap_communication_slowdown = 2.0, e.overlap_traffic = 20;
+  EXPECT_EQ(slowdown_of(levels, place_group(levels, 8, 1), e, 1e12).compute, 2.0);
+  e.measured_overlap = true;
+  EXPECT_EQ(slowdown_of(levels, place_group(levels, 8, 1), e, 1e12).compute, 1.1);
 }
 
 // All-to-all of 16 MB a rank over 16 ranks on 2 nodes: half of it leaves the node: 8 MB / 10 GB/s = 800 µs; latency 3·1 + 1·10.

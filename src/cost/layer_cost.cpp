@@ -35,6 +35,7 @@ struct Scene {
   const Strategy& s;
   LayerGeometry g;
   Group tp, cp, ep, etp;
+  Slowdown tp_slowdown, cp_slowdown;  // of compute beside communication of the group
   bool ulysses, megatron_sp;
   double a;             // bytes per element
   double split_tokens;  // tokens of split operators
@@ -58,7 +59,7 @@ struct Region {
 void close_region(Sums& sum, const Scene& x, const Region& r, double row_forward, double row_input, double bytes) {
   if (x.s.tp == 1 || x.ulysses) return;
   const auto& levels = x.c.tensor_levels;
-  const Slowdown k = x.c.slowdown;
+  const Slowdown k = x.tp_slowdown;
   if (!x.megatron_sp) {
     const double reduce = all_reduce_s(levels, x.tp, bytes);
     const Hidden backward = hide(reduce, r.column_weight, k);
@@ -164,8 +165,8 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
   if (x.s.cp > 1 && x.s.cp_kind == ContextParallelKind::ring) {
     const double steps = x.s.cp - 1, bytes = x.a * kv_tokens * kv_heads * (qk + v);
     const double under = steps / x.s.cp;
-    const Hidden f = hide(steps * ring_step_s(x.c.tensor_levels, x.cp, bytes), forward * under, x.c.slowdown);
-    const Hidden b = hide(steps * ring_step_s(x.c.tensor_levels, x.cp, 2 * bytes), backward * under, x.c.slowdown);
+    const Hidden f = hide(steps * ring_step_s(x.c.tensor_levels, x.cp, bytes), forward * under, x.cp_slowdown);
+    const Hidden b = hide(steps * ring_step_s(x.c.tensor_levels, x.cp, 2 * bytes), backward * under, x.cp_slowdown);
     sum.exposed_forward += f.exposed, sum.hidden_forward += f.hidden;
     sum.exposed_backward += b.exposed, sum.exposed_input += b.exposed, sum.hidden_backward += b.hidden;
     sum.kernels_forward += static_cast<int>(steps), sum.kernels_input += static_cast<int>(2 * steps);
@@ -325,14 +326,18 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
       training(t),
       engine(&e),
       world(cluster.devices()) {
-  const auto& efficiency = cluster.groups.front().device.efficiency;
+  efficiency = cluster.groups.front().device.efficiency;
+  memory_bandwidth = cluster.groups.front().device.memory_bandwidth.count();
   for (double* rate : {&rates.gemm, &rates.gemm_attention, &rates.attention, &rates.attention_backward})
     *rate /= e.coefficients.compute;
   rates.launch *= e.host_launches * e.coefficients.launch;
-  slowdown = {efficiency.overlap_communication_slowdown, efficiency.overlap_compute_slowdown};
   element_bytes = t.precision == Precision::fp32 || t.precision == Precision::tf32 ? 4 : 2;
   for (std::size_t i = 0; i < m.layers.size(); ++i)
     if (m.layer(i).stream == TokenStream::encoder) encoder_hidden = m.layer(i).hidden;
+}
+
+Slowdown CostContext::slowdown(const std::vector<FabricLevel>& on, const Group& group) const {
+  return slowdown_of(on, group, efficiency, memory_bandwidth);
 }
 
 LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Strategy& s, std::int32_t micro_batch) {
@@ -358,13 +363,16 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
     const LayerGeometry g = geometry_of(c, kinds[i], s, micro_batch);
     const bool ulysses = s.sp == SequenceParallel::ulysses;
     const double tokens = static_cast<double>(g.tokens);
+    const Group tp = tp_group(c.levels, s), cp = cp_group(c.levels, s);
     const Scene scene{c,
                       s,
                       g,
-                      tp_group(c.levels, s),
-                      cp_group(c.levels, s),
+                      tp,
+                      cp,
                       ep_group(c.levels, s, stages),
                       place_group(c.levels, s.etp, 1),
+                      c.slowdown(c.tensor_levels, tp),
+                      c.slowdown(c.tensor_levels, cp),
                       ulysses,
                       s.sp == SequenceParallel::megatron,
                       static_cast<double>(c.element_bytes),

@@ -20,6 +20,7 @@
 #include "cost/activation_memory.h"
 #include "cost/operator_cost.h"
 #include "cost/overlap.h"
+#include "cost/placement.h"
 #include "cost/timing.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
@@ -45,7 +46,8 @@ struct CostContext {
   std::vector<FabricLevel> tensor_levels;  ///< as the engine's TP, CP and EP collectives see them
   std::vector<FabricLevel> data_levels;    ///< as its data-parallel collectives see them
   DeviceRates rates;
-  Slowdown slowdown;
+  DeviceEfficiency efficiency;  ///< of the device, for what compute and collectives do to each other
+  double memory_bandwidth = 0;  ///< HBM of the device, bytes/s
   Training training;
   const EngineModel* engine = nullptr;
   std::int64_t world = 1;
@@ -53,6 +55,8 @@ struct CostContext {
   std::int32_t element_bytes = 2;
 
   CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e);
+  /// κ of a collective of `group` over `on` (tensor_levels or data_levels) and compute beside it.
+  [[nodiscard]] Slowdown slowdown(const std::vector<FabricLevel>& on, const Group& group) const;
 };
 
 /// Geometry of a kind: local tokens and divisors.

@@ -33,6 +33,7 @@ struct ZeroTime {
 struct DataGroups {
   Group shard, replica, expert_shard, expert_replica;
   bool sharded;
+  Slowdown slowdown;  ///< of compute beside their collectives: of the shard or the replica group, whichever moves more
 };
 
 DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t stages) {
@@ -58,6 +59,8 @@ DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t sta
       inside = std::min(inside, expert_shard);
     }
   }
+  const Slowdown shard_slowdown = c.slowdown(c.data_levels, g.shard), replica_slowdown = c.slowdown(c.data_levels, g.replica);
+  g.slowdown = g.shard.size > 1 && shard_slowdown.compute >= replica_slowdown.compute ? shard_slowdown : replica_slowdown;
   return g;
 }
 
@@ -110,7 +113,7 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
                backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
   const double share = c.engine->coefficients.exposed_share;
   if (s.overlap.param_gather) {
-    hide_into(z.forward, gather, forward, c.slowdown, share);
+    hide_into(z.forward, gather, forward, g.slowdown, share);
   } else {
     z.forward.exposed_ns += ns(gather), z.backward.exposed_ns += ns(gather);
   }
@@ -119,7 +122,7 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
     beside += reduce;
   else
     z.backward.exposed_ns += ns(reduce);
-  hide_into(z.backward, beside, backward, c.slowdown, share);
+  hide_into(z.backward, beside, backward, g.slowdown, share);
   if (edges == ChunkEdges::free) {
     // A bound: what is rounded in one piece here may be rounded down in two pieces there.
     z.forward.exposed_ns = std::max<std::int64_t>(0, z.forward.exposed_ns - 2);
@@ -346,8 +349,8 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
       stage.tied_reduce_ns = ns(point_to_point_s(c.levels, stage_link_level(c.levels, s, p, 0, p - 1), bytes));
     }
   }
-  out.compute_slowdown = c.slowdown.compute;
-  out.communication_slowdown = c.slowdown.communication;
+  out.compute_slowdown = x.groups.slowdown.compute;
+  out.communication_slowdown = x.groups.slowdown.communication;
   out.allocator_reserve = c.engine->allocator_reserve;
 }
 

@@ -28,6 +28,8 @@ inline DeviceKind toy_device(Random& random) {
   e.kernel_floor = Seconds(random.one_in(3) ? 0.0 : magnitude(random, -8, -5));
   if (random.one_in(3))
     e.overlap_compute_slowdown = e.overlap_communication_slowdown = 1.0;
+  else if (random.one_in(3))
+    e.overlap_traffic = static_cast<double>(random.below(20));
   else {
     e.overlap_compute_slowdown = 1.0 + static_cast<double>(random.below(150)) / 100.0;
     e.overlap_communication_slowdown = 1.0 + static_cast<double>(random.below(150)) / 100.0;
@@ -42,6 +44,13 @@ inline FabricLevel toy_level(Random& random, const std::string& name, std::int64
   level.bandwidth = level.bandwidth_alone = BytesPerSecond(magnitude(random, 6, 12));
   level.latency = Seconds(random.one_in(3) ? 0.0 : magnitude(random, -8, -4));
   level.efficiency = static_cast<double>(random.between(30, 100)) / 100.0;
+  if (random.one_in(2)) {
+    level.start = Seconds(magnitude(random, -7, -4));
+    level.ramp = static_cast<double>(random.below(20)) / 10.0;
+    level.small_group = static_cast<double>(random.below(100)) / 100.0;
+    level.congestion = static_cast<double>(random.below(20)) / 100.0;
+    level.kind = random.one_in(2) ? FabricKind::fat_tree : FabricKind::nvswitch;
+  }
   level.in_network_reduction = random.one_in(4);
   if (random.one_in(5)) level.per_peer = level.bandwidth / static_cast<double>(std::max<std::int64_t>(1, span - 1));
   return level;

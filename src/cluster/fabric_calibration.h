@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is fitted of fabrics, as tables: name, physical range, prior. One place for the reader and the fit.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cluster/catalogue.h"
+#include "espalier/result.h"
+
+namespace espalier::cluster {
+
+/// One coefficient of a level (equations: cost/collective.h). Fitted as a logarithm: log(x/prior) ~ N(0, sigma), inside [low, high].
+struct FabricField {
+  std::string_view name;
+  double low, high, prior, sigma;
+  double (*get)(const FabricLevel&);
+  void (*set)(FabricLevel&, double);
+  std::string_view meaning;
+};
+std::span<const FabricField> fabric_fields();
+
+/// Compute beside a collective: the same three scalars for every device (cost/collective.h, slowdown_of).
+struct OverlapField {
+  std::string_view name;
+  double DeviceEfficiency::* member;
+  double low, high, prior, sigma;
+  std::string_view meaning;
+};
+std::span<const OverlapField> overlap_fields();
+
+/// Coefficients that the file states of a fabric (by name) or of the usual networks of a kind.
+struct FabricCalibration {
+  std::string fabric;             ///< a template of data/devices.yaml; empty for networks
+  FabricKind kind = FabricKind::other;  ///< of networks
+  std::string basis;              ///< one sentence: which tables, how well
+  std::vector<std::pair<const FabricField*, double>> values;
+};
+struct FabricCalibrations {
+  std::vector<FabricCalibration> fabrics, networks;
+  std::vector<std::pair<double DeviceEfficiency::*, double>> overlap;
+  std::string overlap_basis;
+};
+
+/// Reads data/calibration/fabrics.yaml (schema espalier.fabric-calibration/1).
+Result<FabricCalibrations> read_fabric_calibration(std::string_view yaml, const std::string& where);
+
+/// Writes the coefficients over the catalogue: templates by name, usual networks by kind, overlap of all devices whose node has links
+/// between chips.
+void apply(const FabricCalibrations& calibrations, Catalogue& catalogue);
+
+}  // namespace espalier::cluster
