@@ -13,9 +13,9 @@ using E = DeviceEfficiency;
 using L = FabricLevel;
 
 constexpr std::array<FabricField, 6> kFields = {{
-    {"efficiency", 0.05, 1.0, 0.8, 0.2, [](const L& l) { return l.efficiency; }, [](L& l, double v) { l.efficiency = v; },
+    {"efficiency", 0.05, 0.95, 0.8, 0.2, [](const L& l) { return l.efficiency; }, [](L& l, double v) { l.efficiency = v; },
      "fraction of the bandwidth that very large collectives reach"},
-    {"latency_us", 0.1, 100.0, 1.0, 0.7, [](const L& l) { return l.latency.count() * 1e6; },
+    {"latency_us", 0.1, 2000.0, 1.0, 0.7, [](const L& l) { return l.latency.count() * 1e6; },
      [](L& l, double v) { l.latency = Seconds(v * 1e-6); }, "one hop of a small message"},
     {"start_us", 0.5, 200.0, 8.0, 0.7, [](const L& l) { return l.start.count() * 1e6; },
      [](L& l, double v) { l.start = Seconds(v * 1e-6); }, "shortest collective, without its hops"},
