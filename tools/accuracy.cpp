@@ -139,9 +139,20 @@ void write_json(const std::string& path, const Corpus& corpus, const Protocols& 
         w.key("grouped_high_s").value(p.grouped[i].high_s);
       }
     }
-    if (r.result.measured_bytes) w.key("measured_bytes").value(*r.result.measured_bytes).key("predicted_bytes").value(*r.result.predicted_bytes);
-    if (r.result.measured_fits) w.key("measured_fits").value(*r.result.measured_fits).key("predicted_fits").value(*r.result.predicted_fits);
+    if (r.result.measured_bytes) {
+      w.key("measured_bytes").value(*r.result.measured_bytes).key("predicted_bytes").value(*r.result.predicted_bytes);
+      w.key("source_out_bytes").value(p.source_out_bytes[i]).key("grouped_bytes").value(p.grouped_bytes[i]);
+    }
+    if (r.result.measured_fits) {
+      w.key("measured_fits").value(*r.result.measured_fits).key("predicted_fits").value(*r.result.predicted_fits);
+      w.key("static_bytes").value(r.result.static_bytes).key("limit_bytes").value(r.result.memory_limit_bytes);
+    }
     w.end_object();
+    out << w.text() << "\n";
+  }
+  for (const SkippedRun& s : corpus.skipped) {
+    base::JsonWriter w;
+    w.compact_next().begin_object().key("id").value(s.id).key("family").value(s.source).key("skipped").value(s.reason).end_object();
     out << w.text() << "\n";
   }
 }

@@ -174,6 +174,7 @@ Protocols run_protocols(const Corpus& corpus, const ProtocolOptions& options) {
     }
     if (options.grouped) judge_grouped(corpus, family, others, options, p.grouped);
   }
+  judge_memory(corpus, p);
   source_intervals(corpus, options, p.source_out);
   p.intervals = fit_intervals(residuals_without(corpus, p.source_out, ""), options.interval);
   if (options.grouped) grouped_intervals(corpus, options, p.source_out, p.grouped);

@@ -56,6 +56,9 @@ void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunR
   std::transform(status.begin(), status.end(), status.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const bool ran = status.empty() || status == "ok";
+  out.memory_kind = run.memory_kind;
+  out.static_bytes = p.memory.parameters + p.memory.gradients + p.memory.optimizer;
+  out.memory_limit_bytes = p.memory_limit_bytes;
   if (run.memory_known) {
     out.predicted_fits = p.fits;
     out.measured_fits = ran;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Uncalibrated sanity: published runs predicted from priors alone (nothing was fitted to them).
-//   data/runs/korthikanti_table5.jsonl        iteration times of Korthikanti et al. 2022, table 5 (and §6.3: 530B on 2,240 GPUs)
-//   data/runs/megatron_golden_memory.jsonl    peak bytes of Megatron-LM's own 7B functional tests (last rank)
+//   runs/korthikanti_table5.jsonl        iteration times of Korthikanti et al. 2022, table 5 (and §6.3: 530B on 2,240 GPUs)
+//   runs/megatron_golden_memory.jsonl    peak bytes of Megatron-LM's own 7B functional tests (last rank)
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace espalier {
 namespace {
 
 Validation validate_file(const std::string& name) {
-  const std::string path = std::string(ESPALIER_SOURCE_DIR) + "/data/runs/" + name;
+  const std::string path = std::string(ESPALIER_SOURCE_DIR) + "/tests/scenario/runs/" + name;
   const auto records = read_run_records_file(path);
   EXPECT_TRUE(records.ok()) << (records.ok() ? "" : records.error().message());
   return validate_runs(*records, predict);

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/accuracy.md, its plots and one line of history from what `espalier-accuracy --json` judged.
+
+usage: accuracy.py --rows ROWS.jsonl --files RUNS.jsonl … [--doc docs/accuracy.md] [--history data/accuracy-history.ndjson]
+
+Text outside the markers of the document is kept; between `<!-- begin:NAME -->` and `<!-- end:NAME -->` stands what is computed here.
+"""
+import argparse
+import collections
+import datetime
+import hashlib
+import html
+import json
+import math
+import pathlib
+import re
+import statistics
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PLAYBOOK = "HF Ultra-Scale Playbook"
+GOLDEN = "Megatron-LM functional-test golden values"
+TOGETHER = ("InternEvo", "OneFlow", "IBM fms-fsdp", "NVIDIA NeMo docs", "NVIDIA JAX-Toolbox", "NVIDIA NeMo AutoModel")
+PROTOCOLS = (("S", "source_out"), ("G", "grouped"))
+
+
+# ---- statistics -----------------------------------------------------------------------------------------------------------------
+
+def errors(rows, key):
+    return [(r[key] - r["measured_s"]) / r["measured_s"] for r in rows if key in r]
+
+
+def p90(values):
+    ordered = sorted(values)
+    return ordered[(9 * len(ordered) + 9) // 10 - 1]
+
+
+def regret(rows, key):
+    """1 - best/chosen per group of at least two runs; twins of one configuration count as one run, with their median."""
+    groups = collections.defaultdict(lambda: collections.defaultdict(list))
+    for r in rows:
+        if key in r:
+            groups[r["ranking_group"]][r["label"]].append(r)
+    lost = []
+    for labels in groups.values():
+        if len(labels) < 2:
+            continue
+        runs = [(statistics.median(x[key] for x in same), statistics.median(x["measured_s"] for x in same))
+                for _, same in sorted(labels.items())]
+        lost.append(1 - min(t for _, t in runs) / min(runs)[1])
+    return lost
+
+
+def coverage(rows, prefix):
+    inside = [r[prefix + "_low_s"] <= r["measured_s"] <= r[prefix + "_high_s"] for r in rows if prefix + "_low_s" in r]
+    return sum(inside) / len(inside) if inside else None
+
+
+def summary(rows, prefix):
+    e = errors(rows, prefix + "_s")
+    if not e:
+        return None
+    ape = [abs(x) for x in e]
+    lost = regret(rows, prefix + "_s")
+    return {"n": len(e), "accuracy": 1 - statistics.mean(ape), "median": statistics.median(ape), "p90": p90(ape),
+            "bias": statistics.mean(e), "coverage": coverage(rows, prefix), "groups": len(lost),
+            "regret": statistics.mean(lost) if lost else None, "max_regret": max(lost) if lost else None}
+
+
+def memory_errors(rows, key="predicted_bytes"):
+    return [(r[key] - r["measured_bytes"]) / r["measured_bytes"] for r in rows if "measured_bytes" in r and key in r]
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------------------
+
+def percent(x, digits=1):
+    return "–" if x is None else f"{100 * x:.{digits}f} %"
+
+
+def table(header, rows):
+    line = lambda cells: "| " + " | ".join(str(c) for c in cells) + " |"
+    return "\n".join([line(header), line(["---"] * len(header))] + [line(r) for r in rows])
+
+
+def verdict(value, floor, goal, above):
+    if value is None:
+        return "not measured"
+    reaches = (lambda limit: value >= limit - 1e-12) if above else (lambda limit: value <= limit + 1e-12)
+    if goal is not None and reaches(goal):
+        return "goal"
+    return "floor" if reaches(floor) else "**below floor**"
+
+
+def acceptance(rows):
+    """The lines of the acceptance table: name, value function, floors and goals of both protocols, whether more is better."""
+    of = lambda name: [r for r in rows if r["family"].startswith(name)]
+    together = [r for r in rows if r["family"].startswith(TOGETHER)]
+    small = [r for r in of(PLAYBOOK) if r["devices"] <= 128 and re.search(r"\b[13]B\b|1\.\d+B|3\.\d+B", r["group"].split("|")[0])]
+    accuracy = lambda chosen: lambda p: (summary(chosen, p) or {}).get("accuracy")
+    lines = [
+        ("Korthikanti Table 5, mean accuracy", of("Korthikanti"), accuracy(of("Korthikanti")), (.95, .98), (.97, .985), True),
+        ("vtrain_single_node, mean accuracy", of("vTrain"), accuracy(of("vTrain")), (.85, .92), (.92, .95), True),
+        ("vtrain_single_node, mean top-1 regret", of("vTrain"), lambda p: (summary(of("vTrain"), p) or {}).get("regret"), (.06, .03), (.03, .015), False),
+        ("mosaicml_llm_foundry, mean accuracy", of("MosaicML"), accuracy(of("MosaicML")), (.86, .93), (.945, .97), True),
+        ("internevo, oneflow, fms_fsdp, nemo_docs, jax_toolbox, automodel together, mean accuracy", together, accuracy(together), (.82, .90), (.88, .94), True),
+        ("playbook 1B/3B, ≤ 128 GPUs, median error", small, lambda p: (summary(small, p) or {}).get("median"), (.25, .15), (.16, .09), False),
+        ("playbook 1B/3B, ≤ 128 GPUs, mean top-1 regret", small, lambda p: (summary(small, p) or {}).get("regret"), (.15, .05), (.08, .03), False),
+        ("peak memory MAPE, golden values", [r for r in of(GOLDEN) if "measured_bytes" in r],
+         lambda p: mean_abs(memory_errors(of(GOLDEN), p + "_bytes")), (.05, .02), (.03, .01), False),
+        ("peak memory MAPE, playbook", [r for r in of(PLAYBOOK) if "measured_bytes" in r],
+         lambda p: mean_abs(memory_errors(of(PLAYBOOK), p + "_bytes")), (.12, .07), (.08, .05), False),
+        ("coverage of the 80 % interval", [r for r in rows if "measured_s" in r], lambda p: coverage(rows, p), None, None, None),
+    ]
+    out = []
+    for name, chosen, value, s, g, above in lines:
+        n = sum(1 for r in chosen if "measured_s" in r or "measured_bytes" in r)
+        cells = [name, n]
+        for (label, prefix), limits in zip(PROTOCOLS, (s, g)):
+            v = value(prefix)
+            if limits is None:
+                floor, goal = ((.68, .90), (.77, .83)) if label == "S" else ((.72, .88), (.78, .82))
+                word = "not measured" if v is None else "goal" if goal[0] <= v <= goal[1] else "floor" if floor[0] <= v <= floor[1] else "**outside**"
+                cells += [percent(v), f"{100 * floor[0]:g}–{100 * floor[1]:g} %", word]
+            else:
+                cells += [percent(v), percent(limits[0]) + " / " + percent(limits[1]), verdict(v, limits[0], limits[1], above)]
+        out.append(cells)
+    return table(["", "n", "S", "floor / goal", "", "G", "floor / goal", ""], out)
+
+
+def mean_abs(values):
+    return statistics.mean(abs(v) for v in values) if values else None
+
+
+def feasibility(rows):
+    """Recall of rows that ran; of rows that crashed and need at least 60 % of the memory for states alone, the share predicted over."""
+    out = []
+    for family in sorted({r["family"] for r in rows}):
+        judged = [r for r in rows if r["family"] == family and "measured_fits" in r]
+        ran = [r for r in judged if r["measured_fits"]]
+        crashed = [r for r in judged if not r["measured_fits"]]
+        large = [r for r in crashed if r["static_bytes"] >= 0.6 * r["limit_bytes"]]
+        if not judged:
+            continue
+        share = lambda part, whole: percent(part / whole) if whole else "–"
+        out.append([family, len(ran), share(sum(r["predicted_fits"] for r in ran), len(ran)), len(crashed),
+                    share(sum(not r["predicted_fits"] for r in crashed), len(crashed)), len(large),
+                    share(sum(not r["predicted_fits"] for r in large), len(large))])
+    return table(["source", "ran", "of them predicted to fit", "crashed", "of them predicted over",
+                  "crashed with static memory ≥ 60 %", "of them predicted over"], out)
+
+
+def time_table(rows):
+    out = []
+    for family in sorted({r["family"] for r in rows if "measured_s" in r}):
+        chosen = [r for r in rows if r["family"] == family]
+        for label, prefix in (("fit", "shipped"),) + PROTOCOLS:
+            s = summary(chosen, prefix)
+            if s:
+                out.append([family if label == "fit" else "", label, s["n"], percent(s["accuracy"]), percent(s["median"]), percent(s["p90"]),
+                            percent(s["bias"]), f"{s['groups']}", percent(s["regret"]), percent(s["coverage"])])
+    for label, prefix in (("fit", "shipped"),) + PROTOCOLS:
+        s = summary(rows, prefix)
+        out.append(["all" if label == "fit" else "", label, s["n"], percent(s["accuracy"]), percent(s["median"]), percent(s["p90"]),
+                    percent(s["bias"]), s["groups"], percent(s["regret"]), percent(s["coverage"])])
+    return table(["source", "", "n", "mean accuracy", "median error", "p90", "bias", "groups", "mean top-1 regret", "in 80 % interval"], out)
+
+
+def memory_table(rows):
+    out = []
+    for family in sorted({r["family"] for r in rows if "measured_bytes" in r}):
+        chosen = [r for r in rows if r["family"] == family]
+        for label, key in (("fit", "predicted_bytes"), ("S", "source_out_bytes"), ("G", "grouped_bytes")):
+            e = memory_errors(chosen, key)
+            if e:
+                ape = [abs(x) for x in e]
+                out.append([family if label == "fit" else "", label, len(e), percent(statistics.mean(ape)), percent(statistics.median(ape)),
+                            percent(p90(ape)), percent(statistics.mean(e))])
+    return table(["source", "", "n", "MAPE", "median", "p90", "bias"], out)
+
+
+def worst_table(rows, count=20):
+    timed = [r for r in rows if "source_out_s" in r and r["family"] not in (PLAYBOOK,)]
+    timed.sort(key=lambda r: -abs(math.log(r["source_out_s"] / r["measured_s"])))
+    per_family, out = collections.Counter(), []
+    for r in timed:
+        per_family[r["family"]] += 1
+        if per_family[r["family"]] <= 2 and len(out) < count:
+            out.append([r["id"], r["group"].replace("|", ", ") + " GPUs", r["label"], f"{r['measured_s']:.3g} s", f"{r['source_out_s']:.3g} s"])
+    return table(["record", "model", "configuration", "measured", "predicted (S)"], out)
+
+
+# ---- plots ----------------------------------------------------------------------------------------------------------------------
+
+def plot(rows, path, title):
+    """Predicted over measured against measured seconds, log-log, one dot a run; the band is ±10 %."""
+    size, left, top = 360, 56, 30
+    xs = [math.log10(r["measured_s"]) for r in rows]
+    low, high = math.floor(min(xs)), math.ceil(max(xs)) or 1
+    high = max(high, low + 1)
+    x = lambda v: left + (v - low) / (high - low) * size
+    y = lambda ratio: top + size / 2 - max(-1.0, min(1.0, math.log2(ratio))) * size / 2
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{size + left + 16}" height="{size + top + 44}" font-family="sans-serif" font-size="11">',
+             f'<rect width="100%" height="100%" fill="white"/><text x="{left}" y="18" font-size="12">{html.escape(title)}</text>',
+             f'<rect x="{left}" y="{y(1.1):.1f}" width="{size}" height="{y(1 / 1.1) - y(1.1):.1f}" fill="#e8f1e8"/>']
+    for ratio, word in ((2, "2×"), (1.41421, "1.4×"), (1, "1×"), (0.70711, "0.7×"), (0.5, "0.5×")):
+        parts.append(f'<line x1="{left}" x2="{left + size}" y1="{y(ratio):.1f}" y2="{y(ratio):.1f}" stroke="#ccc"/>'
+                     f'<text x="{left - 6}" y="{y(ratio) + 4:.1f}" text-anchor="end">{word}</text>')
+    for decade in range(low, high + 1):
+        parts.append(f'<line x1="{x(decade):.1f}" x2="{x(decade):.1f}" y1="{top}" y2="{top + size}" stroke="#ccc"/>'
+                     f'<text x="{x(decade):.1f}" y="{top + size + 16}" text-anchor="middle">{10 ** decade:g} s</text>')
+    for r in rows:
+        ratio = r["source_out_s"] / r["measured_s"]
+        parts.append(f'<circle cx="{x(math.log10(r["measured_s"])):.1f}" cy="{y(ratio):.1f}" r="1.8" fill="#2f6db3" fill-opacity="0.45"/>')
+    parts.append(f'<text x="{left + size / 2}" y="{top + size + 34}" text-anchor="middle">measured step; vertical: predicted over measured, protocol S '
+                 f'(beyond 2× at the edge)</text></svg>')
+    path.write_text("\n".join(parts) + "\n")
+
+
+def plots(rows, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for family in sorted({r["family"] for r in rows if "source_out_s" in r}):
+        chosen = [r for r in rows if r["family"] == family and "source_out_s" in r]
+        if len(chosen) < 8:
+            continue
+        name = "accuracy-" + re.sub(r"[^a-z0-9]+", "-", family.lower()).strip("-")[:40] + ".svg"
+        plot(chosen, folder / name, f"{family[:48]} (n = {len(chosen)})")
+        lines.append(f"![predicted over measured: {family}](images/{name})")
+    return "\n".join(lines)
+
+
+# ---- document -------------------------------------------------------------------------------------------------------------------
+
+def replace(text, name, content):
+    begin, end = f"<!-- begin:{name} -->", f"<!-- end:{name} -->"
+    if begin not in text or end not in text:
+        raise SystemExit(f"no markers for {name}")
+    return text[:text.index(begin) + len(begin)] + "\n" + content + "\n" + text[text.index(end):]
+
+
+def coefficient_table():
+    text = (ROOT / "data/calibration/frameworks.yaml").read_text()
+    out = []
+    for engine, basis, values in re.findall(r'- engine: (\S+)\n\s+basis: "([^"]*)"\n\s+coefficients: \{([^}]*)\}', text):
+        out.append([f"`{engine}`", basis, values.replace(", ", "<br>")])
+    return table(["engine", "basis", "coefficients"], out) if out else "Nothing is fitted yet."
+
+
+def interval_table():
+    text = (ROOT / "data/calibration/intervals.yaml").read_text()
+    out = []
+    for line in re.findall(r"- \{(.*)\}", text):
+        f = dict(re.findall(r'(\w+): "?([^",]*)"?', line))
+        out.append([f.get("engine") or "any other", f.get("device") or "any other", f"×{float(f['low']):.2f} … ×{float(f['high']):.2f}", f.get("runs", "0")])
+    return table(["engine", "device", "80 % interval", "runs of the pair"], out)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", required=True)
+    parser.add_argument("--files", nargs="+", required=True)
+    parser.add_argument("--doc", default=str(ROOT / "docs/accuracy.md"))
+    parser.add_argument("--history", default=str(ROOT / "data/accuracy-history.ndjson"))
+    a = parser.parse_args()
+    records = [json.loads(line) for line in open(a.rows)]
+    rows, skipped = [r for r in records if "skipped" not in r], [r for r in records if "skipped" in r]
+    doc = pathlib.Path(a.doc)
+    text = doc.read_text()
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
+    date = datetime.date.today().isoformat()
+    files = [[pathlib.Path(f).name, sum(1 for line in open(f) if line.strip()), hashlib.sha256(open(f, "rb").read()).hexdigest()[:16]] for f in a.files]
+    text = replace(text, "stamp", f"Computed {date} at commit {commit} (or the change that follows it).")
+    text = replace(text, "files", table(["file", "records", "sha256"], files))
+    text = replace(text, "acceptance", acceptance(rows))
+    text = replace(text, "time", time_table(rows))
+    text = replace(text, "memory", memory_table(rows))
+    text = replace(text, "feasibility", feasibility(rows))
+    reasons = collections.Counter((r["family"], r["skipped"]) for r in skipped)
+    text = replace(text, "skipped", table(["source", "reason", "records"], [[f, w, n] for (f, w), n in sorted(reasons.items())]))
+    text = replace(text, "worst", worst_table(rows))
+    text = replace(text, "coefficients", coefficient_table())
+    text = replace(text, "intervals", interval_table())
+    text = replace(text, "plots", plots(rows, doc.parent / "images"))
+    doc.write_text(text)
+    line = {"date": date, "commit": commit, "files": {f[0]: f[2] for f in files}, "sources": {}}
+    for family in sorted({r["family"] for r in rows}):
+        chosen = [r for r in rows if r["family"] == family]
+        line["sources"][family] = {label: {k: round(v, 5) if isinstance(v, float) else v for k, v in s.items()}
+                                   for label, prefix in PROTOCOLS if (s := summary(chosen, prefix))}
+        if mem := memory_errors(chosen):
+            line["sources"][family]["memory_mape"] = round(mean_abs(mem), 5)
+    with open(a.history, "a") as history:
+        history.write(json.dumps(line, ensure_ascii=False) + "\n")
+    print(acceptance(rows))
+
+
+if __name__ == "__main__":
+    main()
