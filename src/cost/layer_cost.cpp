@@ -20,9 +20,11 @@ struct Sums {
   double exposed_forward = 0, exposed_backward = 0, exposed_input = 0, exposed_weight = 0;  // joint backward | split backward
   double hidden_forward = 0, hidden_backward = 0;
   int kernels_forward = 0, kernels_input = 0, kernels_weight = 0;
+  std::int64_t waits_forward = 0, waits_input = 0;  // ranks of the group, summed over tensor-parallel collectives
   void compute(double f, double b, int kf, int kb) {
     forward += f, input_gradient += b, kernels_forward += kf, kernels_input += kb;
   }
+  void wait(std::int64_t ranks, int f, int b) { waits_forward += ranks * f, waits_input += ranks * b; }
   /// Communication that nothing hides.
   void communicate(double f, double b, int kf, int kb) {
     exposed_forward += f, exposed_backward += b, exposed_input += b, kernels_forward += kf, kernels_input += kb;
@@ -41,6 +43,7 @@ struct Scene {
   double split_tokens;  // tokens of split operators
   double sequence_tokens;
   double width;  // divisor of split widths
+  bool pipeline_crosses_nodes;
 };
 
 struct Hidden {
@@ -67,6 +70,7 @@ void close_region(Sums& sum, const Scene& x, const Region& r, double row_forward
     sum.exposed_backward += backward.exposed, sum.hidden_backward += backward.hidden;
     sum.exposed_input += reduce;
     sum.kernels_forward += kCollectiveLaunches, sum.kernels_input += kCollectiveLaunches;
+    sum.wait(x.tp.size, 1, 1);
     return;
   }
   const double gather = all_gather_s(levels, x.tp, bytes), scatter = reduce_scatter_s(levels, x.tp, bytes);
@@ -86,7 +90,15 @@ void close_region(Sums& sum, const Scene& x, const Region& r, double row_forward
   }
   sum.exposed_weight += weight.exposed;
   sum.kernels_forward += 2 * kCollectiveLaunches, sum.kernels_input += 3 * kCollectiveLaunches;
+  sum.wait(x.tp.size, 2, 3);
 }
+
+/// Gradients of `parameters` weights on this rank: those the GEMM does not accumulate are read again and added in one pass.
+void accumulate(Sums& sum, const Scene& x, double parameters) {
+  if (x.c.engine->fused_gradient_accumulation) return;
+  sum.weight_gradient += memory_bound_s(x.c.rates, parameters * (x.c.element_bytes + 2.0 * x.c.engine->states.gradient));
+}
+double accumulated_bytes(const Scene& x) { return x.c.engine->fused_gradient_accumulation ? 2.0 * x.c.engine->states.gradient : 0.0; }
 
 void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
   const auto& d = x.c.rates;
@@ -97,10 +109,11 @@ void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
   if (op.split == TpSplit::column || op.split == TpSplit::vocab || op.split == TpSplit::heads) n /= x.width;
   if (op.split == TpSplit::row) k /= x.width;
   const double forward = gemm_s(d, m, n, k, x.a), input = forward;
-  const double weight = gemm_s(d, m, n, k, x.a, 2.0 * x.c.engine->states.gradient * n * k);
+  const double weight = gemm_s(d, m, n, k, x.a, accumulated_bytes(x) * n * k);
   sum.compute(forward, input, 1, 1);
   // its GEMM and the addition to the accumulated gradient; with a bias its reduction and its addition
   sum.weight_gradient += weight, sum.kernels_weight += op.parameters > op.in * op.out ? 4 : 2;
+  accumulate(sum, x, n * k);
   if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
     region.column_forward += forward, region.column_input += input, region.column_weight += weight;
   }
@@ -113,8 +126,10 @@ void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
     const double bytes = boundary * static_cast<double>(op.in);
     if (x.megatron_sp) {
       sum.communicate(all_gather_s(x.c.tensor_levels, x.tp, bytes), reduce_scatter_s(x.c.tensor_levels, x.tp, bytes), 1, 1);
+      sum.wait(x.tp.size, 1, 1);
     } else {
       sum.communicate(0, all_reduce_s(x.c.tensor_levels, x.tp, bytes), 0, 1);
+      sum.wait(x.tp.size, 0, 1);
     }
   }
 }
@@ -198,8 +213,9 @@ void add_expert_linear(Sums& sum, const Scene& x, const Operator& op) {
   (op.split == TpSplit::row ? k : n) /= x.s.etp;
   const double forward = batched_gemm_s(x.c.rates, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
-  sum.weight_gradient += batched_gemm_s(x.c.rates, local, m, n, k, x.a, local * 2.0 * x.c.engine->states.gradient * n * k);
+  sum.weight_gradient += batched_gemm_s(x.c.rates, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k);
   sum.kernels_weight += 1;
+  accumulate(sum, x, local * n * k);
 }
 
 /// Memory-bound operators: bytes per token and feature read and written, forward and backward.
@@ -228,9 +244,15 @@ void add_embedding(Sums& sum, const Scene& x, const Operator& op) {
   const auto& d = x.c.rates;
   const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
   sum.compute(memory_bound_s(d, 2 * bytes), 0, 4, 0);  // lookup, positions, sum, dropout
-  // reads the output gradient, adds it to the accumulated rows
-  const double gradient = x.split_tokens * static_cast<double>(op.out) * 2.0 * x.c.engine->states.gradient;
-  sum.weight_gradient += memory_bound_s(d, bytes + gradient), sum.kernels_weight += 4;  // sort, segments, sum, addition
+  sum.kernels_weight += 4;                             // sort, segments, sum, addition
+  if (x.c.engine->fused_gradient_accumulation) {       // reads the output gradient, adds it to the accumulated rows
+    const double gradient = x.split_tokens * static_cast<double>(op.out) * 2.0 * x.c.engine->states.gradient;
+    sum.weight_gradient += memory_bound_s(d, bytes + gradient);
+  } else {  // a dense gradient of the whole table, then the pass that accumulates it
+    const double table = static_cast<double>(op.parameters) / (op.split == TpSplit::vocab ? x.width : 1.0);
+    sum.weight_gradient += memory_bound_s(d, bytes + x.a * table);
+    accumulate(sum, x, table);
+  }
   if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
   if (x.megatron_sp) {
     sum.communicate(reduce_scatter_s(x.c.tensor_levels, x.tp, bytes), all_gather_s(x.c.tensor_levels, x.tp, bytes), 1, 1);
@@ -245,9 +267,11 @@ void add_cross_entropy(Sums& sum, const Scene& x, const Operator& op) {
   if (op.split == TpSplit::vocab) width /= x.width;
   // logits to fp32, maximum, exponential, sum; backward writes the gradient: 2 + 4 + 4 + 4 forward, 4 + 2 backward bytes per logit
   const double logits = x.split_tokens * width;
-  sum.compute(memory_bound_s(x.c.rates, 14 * logits), memory_bound_s(x.c.rates, 6 * logits), 6, 2);
+  const EngineModel& e = *x.c.engine;
+  sum.compute(memory_bound_s(x.c.rates, e.loss_forward_bytes * logits), memory_bound_s(x.c.rates, e.loss_backward_bytes * logits), 6, 2);
   if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
     sum.communicate(3 * all_reduce_s(x.c.tensor_levels, x.tp, 4.0 * x.split_tokens), 0, 3, 0);
+    sum.wait(x.tp.size, 3, 0);
   }
 }
 
@@ -296,12 +320,15 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   Sums sum;
   Region region;
   for (const Operator& op : kind.operators) add_operator(sum, x, op, region);
-  const double launch = x.c.rates.launch;
+  const EngineModel& e = *x.c.engine;
+  const double launch = x.c.rates.launch * e.eager_launches;
+  const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;
+  const double wait_forward = wait * static_cast<double>(sum.waits_forward), wait_input = wait * static_cast<double>(sum.waits_input);
   LayerCost cost;
-  cost.forward = phase(sum.forward, sum.exposed_forward, sum.hidden_forward, launch * sum.kernels_forward);
+  cost.forward = phase(sum.forward, sum.exposed_forward, sum.hidden_forward, launch * sum.kernels_forward + wait_forward);
   cost.backward = phase(sum.input_gradient + sum.weight_gradient, sum.exposed_backward, sum.hidden_backward,
-                        launch * (sum.kernels_input + sum.kernels_weight));
-  cost.backward_input = phase(sum.input_gradient, sum.exposed_input, 0, launch * sum.kernels_input);
+                        launch * (sum.kernels_input + sum.kernels_weight) + wait_input);
+  cost.backward_input = phase(sum.input_gradient, sum.exposed_input, 0, launch * sum.kernels_input + wait_input);
   cost.backward_weight = phase(sum.weight_gradient, sum.exposed_weight, 0, launch * sum.kernels_weight);
   cost.recompute_selective = phase(sum.selective, 0, 0, 0);
   cost.saved = saved_activations(kind, x.g, x.c.engine->activations);
@@ -325,7 +352,8 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
       rates(rates_of(cluster.groups.front().device, t.precision)),
       training(t),
       engine(&e),
-      world(cluster.devices()) {
+      world(cluster.devices()),
+      node_levels(static_cast<int>(cluster.groups.front().intra.size())) {
   efficiency = cluster.groups.front().device.efficiency;
   memory_bandwidth = cluster.groups.front().device.memory_bandwidth.count();
   for (double* rate : {&rates.gemm, &rates.gemm_attention, &rates.attention, &rates.attention_backward})
@@ -359,6 +387,7 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
                  std::vector<LayerCost>& out) {
   const auto& kinds = c.model->kinds;
   out.resize(kinds.size());
+  const bool crosses = c.engine->coefficients.collective_wait_s > 0 && pipeline_crosses(c.levels, s, stages, c.node_levels);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const LayerGeometry g = geometry_of(c, kinds[i], s, micro_batch);
     const bool ulysses = s.sp == SequenceParallel::ulysses;
@@ -378,7 +407,8 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
                       static_cast<double>(c.element_bytes),
                       ulysses ? tokens / s.tp : tokens,
                       tokens / g.sequence_split,
-                      static_cast<double>(s.weight_tp())};
+                      static_cast<double>(s.weight_tp()),
+                      crosses};
     out[i] = cost_of(scene, kinds[i]);
     const ParameterElements p = parameters_on_rank(*c.model, kinds[i], *c.engine, s);
     out[i].dense_parameters = p.dense, out[i].expert_parameters = p.expert;

@@ -51,6 +51,7 @@ struct CostContext {
   Training training;
   const EngineModel* engine = nullptr;
   std::int64_t world = 1;
+  int node_levels = 0;  ///< levels of the fabric inside a node
   std::int64_t encoder_hidden = 0;
   std::int32_t element_bytes = 2;
 

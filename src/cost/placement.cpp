@@ -124,4 +124,10 @@ int stage_link_level(const std::vector<FabricLevel>& levels, const Strategy& s, 
   return static_cast<int>(levels.size()) - 1;
 }
 
+bool pipeline_crosses(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, int node_levels) {
+  for (std::int32_t i = 1; i < stages; ++i)
+    if (stage_link_level(levels, s, stages, i - 1, i) >= node_levels) return true;
+  return false;
+}
+
 }  // namespace espalier::cost

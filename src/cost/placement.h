@@ -40,5 +40,7 @@ Group expert_data_group(const std::vector<FabricLevel>& levels, const Strategy& 
 /// Lowest level over which stages `from` and `to` talk, worst pair.
 int stage_link_level(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, std::int32_t from,
                      std::int32_t to);
+/// Whether any two neighbouring stages talk over a level outside the `node_levels` innermost ones.
+bool pipeline_crosses(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, int node_levels);
 
 }  // namespace espalier::cost

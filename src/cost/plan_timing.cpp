@@ -81,7 +81,7 @@ double reduce_s(const CostContext& c, const DataGroups& g, const Strategy& s, do
       t += all_reduce_s(c.data_levels, shard, bytes);
       return;
     }
-    if (s.zero == 1) t += reduce_scatter_s(c.data_levels, shard, bytes);
+    if (s.zero == 1) t += c.engine->zero1_all_reduces ? all_reduce_s(c.data_levels, shard, bytes) : reduce_scatter_s(c.data_levels, shard, bytes);
     t += all_reduce_s(c.data_levels, replica, bytes / static_cast<double>(shard.size));
   };
   one(g.shard, g.replica, dense_bytes);
@@ -211,7 +211,8 @@ void fill_messages(const Assembly& x, const Schedule& schedule, std::int32_t i, 
     }
   }
   const int level = stage_link_level(x.c.levels, x.s, schedule.stages, before, here);
-  t.send_forward_ns = t.send_backward_ns = ns(point_to_point_s(x.c.levels, level, static_cast<double>(t.boundary_bytes)));
+  const double host = x.c.engine->message_host_calls * x.c.rates.launch;
+  t.send_forward_ns = t.send_backward_ns = ns(point_to_point_s(x.c.levels, level, static_cast<double>(t.boundary_bytes)) + host);
 }
 
 double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {

@@ -54,6 +54,7 @@ struct FrameworkCoefficients {
   double exposed_share = 0.0;         ///< share of data-parallel communication that could be hidden and is not
   double step_s = 0.0;                ///< seconds of host work per step: data loading, logging, synchronisation
   double micro_batch_s = 0.0;         ///< seconds of host work per micro-batch and stage
+  double collective_wait_s = 0.0;     ///< seconds of host a TP collective waits per rank of its group, where a pipeline crosses nodes
   bool operator==(const FrameworkCoefficients&) const = default;
 };
 
@@ -71,6 +72,13 @@ struct EngineModel {
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
   double host_launches = 1.0;            ///< host time per kernel in bare launches: 1 compiled, kEagerHostLaunches for PyTorch modules
   FrameworkCoefficients coefficients;    ///< fitted; see above
+  // how it launches and communicates, read from its source (see `note`)
+  double eager_launches = 1.0;              ///< kernels of a layer relative to the operator table, where operators are split further
+  bool fused_gradient_accumulation = true;  ///< weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own
+  double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves
+  std::int32_t message_host_calls = 0;  ///< host calls at each end of a pipeline message that the stage waits for (shapes sent first)
+  bool zero1_all_reduces = false;       ///< ZeRO 1 all-reduces gradients instead of scattering them
+  bool zero_grad_overlap = true;        ///< gradient reduction can overlap with ZeRO ≥ 1
   // restrictions
   std::vector<ScheduleKind> schedules;
   std::vector<std::int32_t> zero;  ///< stages it can run

@@ -95,6 +95,10 @@ bool no_overlap_grad(E, F, S s, C) { return !s.overlap.grad_reduce; }
 bool no_overlap_param(E, F, S s, C) { return !s.overlap.param_gather; }
 bool no_overlap_p2p(E, F, S s, C) { return !s.overlap.p2p; }
 bool no_overlap_tp(E, F, S s, C) { return !s.overlap.tp; }
+bool no_overlap_zero(E, F, S s, C) { return !s.overlap.grad_reduce || s.zero == 0; }
+std::string no_overlap_zero_text(E e, F, S s, C) {
+  return cat(e.name, " reduces gradients after the last backward with ZeRO ", s.zero);
+}
 std::string no_overlap_text(E e, F, S, C) { return cat(e.name, " cannot run this communication beside compute"); }
 
 // ---- of one family -----------------------------------------------------------------------------------------------------------
@@ -183,6 +187,8 @@ constexpr std::array kEngineRules = {
                rank_order_text},
     EngineRule{"OVERLAP-GRAD", "gradient reduction cannot overlap", dimension_set(D::overlap_grad), D::overlap_grad,
                [](E e) { return !e.fused_bucket_overlap; }, no_overlap_grad, no_overlap_text},
+    EngineRule{"OVERLAP-ZERO", "gradient reduction overlaps without ZeRO only", dimension_set(D::overlap_grad, D::zero), D::overlap_grad,
+               [](E e) { return !e.zero_grad_overlap; }, no_overlap_zero, no_overlap_zero_text},
     EngineRule{"OVERLAP-PARAM", "parameter gathering cannot overlap", dimension_set(D::overlap_param), D::overlap_param,
                [](E e) { return !e.overlap_param_gather; }, no_overlap_param, no_overlap_text},
     EngineRule{"OVERLAP-P2P", "pipeline sends cannot overlap", dimension_set(D::overlap_p2p), D::overlap_p2p,

@@ -443,7 +443,8 @@ class Mapper {
       wanted.grad_reduce = arguments_->overlap_grad;
       wanted.param_gather = arguments_->overlap_param;
     }
-    s.overlap.grad_reduce = wanted.grad_reduce && engine->fused_bucket_overlap && s.data_ranks() > 1;
+    s.overlap.grad_reduce = wanted.grad_reduce && engine->fused_bucket_overlap && s.data_ranks() > 1 &&
+                            (engine->zero_grad_overlap || s.zero == 0);
     s.overlap.param_gather = wanted.param_gather && engine->overlap_param_gather && s.zero > 0;
     s.overlap.p2p =
         wanted.p2p && engine->overlap_p2p && run_.schedule.kind == ScheduleKind::interleaved && run_.schedule.stages > 1;
