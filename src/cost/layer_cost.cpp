@@ -221,7 +221,7 @@ void add_expert_linear(Sums& sum, const Scene& x, const Operator& op) {
 /// Memory-bound operators: bytes per token and feature read and written, forward and backward.
 void add_elementwise(Sums& sum, const Scene& x, const Operator& op, double tokens, double width) {
   DeviceRates d = x.c.rates;
-  d.memory /= x.c.engine->coefficients.elementwise;
+  d.memory /= x.c.engine->coefficients.elementwise * x.c.engine->elementwise_traffic;
   const double in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
   double forward = 0, backward = 0;
   switch (op.kind) {

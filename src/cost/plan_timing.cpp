@@ -219,9 +219,23 @@ double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterEl
   const double shard = s.zero > 0 ? static_cast<double>(s.shard) : 1.0;
   const double expert_shard = s.zero > 0 ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
-  const double bytes = 2.0 * p.gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
+  const double whole = c.engine->whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+  const double gradient = (whole > 0 ? 1.0 : 2.0) * p.gradient;  // the update reads it, and so does the norm unless that is in `whole`
+  const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
   // one pass for the gradient norm, then the fused update: a few launches
-  return memory_bound_s(c.rates, elements * bytes) + 8 * c.rates.launch + c.engine->coefficients.step_s;
+  return memory_bound_s(c.rates, elements * bytes + whole) + 8 * c.rates.launch + c.engine->coefficients.step_s;
+}
+
+/// `exposed_share` of a reduction beside the backward pass is waited for at the end of the step, before the update.
+void expose_reduction(const CostContext& c, const Lowering& lowering, const Schedule& schedule, PlanTiming& out) {
+  const double share = c.engine->coefficients.exposed_share;
+  if (share <= 0 || !lowering.reduce_gradients || !lowering.overlap_reduce) return;
+  for (std::size_t i = 0; i < out.chunks.size(); ++i) {
+    const auto waited = static_cast<std::int64_t>(share * static_cast<double>(out.chunks[i].grad_reduce_ns));
+    out.chunks[i].grad_reduce_ns -= waited;
+    out.stages[static_cast<std::size_t>(place_of_chunk(schedule, static_cast<std::int32_t>(i)).stage)].optimizer_ns +=
+        waited * lowering.pieces[i];
+  }
 }
 
 /// Largest message that enters any chunk: one receive and one send of it are in flight.
@@ -350,6 +364,7 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
       stage.tied_reduce_ns = ns(point_to_point_s(c.levels, stage_link_level(c.levels, s, p, 0, p - 1), bytes));
     }
   }
+  expose_reduction(c, lowering, schedule, out);
   out.compute_slowdown = x.groups.slowdown.compute;
   out.communication_slowdown = x.groups.slowdown.communication;
   out.allocator_reserve = c.engine->allocator_reserve;

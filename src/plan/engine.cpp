@@ -171,11 +171,15 @@ EngineModel nanotron() {
   // About 35 launches a block forward (models/llama.py: three GEMMs a column projection beside its gather, cumulative lengths, copies of
   // q, k and v, silu and product apart) and 70 backward, against about 20 and 40 of the operator table.
   e.eager_launches = 1.75;
+  // bytes a token and layer: 104 h + 36 f (copies of q, k, v and the attention output; silu, product and their gradients one by one;
+  // residual gradients added) against 52 h + 16 f
+  e.elementwise_traffic = 2.1;
   e.fused_gradient_accumulation = false;
   // bytes: cast 6, maximum 4, difference 8, exponential 8, sum 4, quotient 8; backward product 8, cast 6
   e.loss_forward_bytes = 38, e.loss_backward_bytes = 14;
   // two sends before the data; 7 + 2·3 numbers read from the device one by one by the receiver, and as many copies by the sender
   e.message_host_calls = 30;
+  e.whole_gradient_bytes = 16;  // norm 4, scaling 8, zeroing 4 of the fp32 buffers (optim/clip_grads.py, zero_grad)
   e.zero1_all_reduces = true;
   e.zero_grad_overlap = false;
   e.note =

@@ -75,8 +75,10 @@ struct EngineModel {
   // how it launches and communicates, read from its source (see `note`)
   double eager_launches = 1.0;              ///< kernels of a layer relative to the operator table, where operators are split further
   bool fused_gradient_accumulation = true;  ///< weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own
+  double elementwise_traffic = 1.0;         ///< bytes of memory-bound operators, copies included, relative to the operator table
   double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves
   std::int32_t message_host_calls = 0;  ///< host calls at each end of a pipeline message that the stage waits for (shapes sent first)
+  double whole_gradient_bytes = 0;      ///< bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not
   bool zero1_all_reduces = false;       ///< ZeRO 1 all-reduces gradients instead of scattering them
   bool zero_grad_overlap = true;        ///< gradient reduction can overlap with ZeRO ≥ 1
   // restrictions
