@@ -132,6 +132,8 @@ struct Plan {
   std::string model_summary, cluster_summary;  ///< one line each
   std::string model_source, cluster_source;    ///< the inputs themselves as canonical JSON (base::to_json), so that a plan file
                                                ///< stands alone; the hashes are base::content_hash of these texts
+  /// A user's calibration that was in force, as the inputs above; empty: none.
+  std::string calibration_name, calibration_hash, calibration_source;
   std::string engine = "generic";
   Training training;
   Schedule schedule;

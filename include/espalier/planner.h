@@ -24,6 +24,7 @@
 namespace espalier {
 
 struct EngineModel;  // plan/engine.h
+struct Calibration;  // planner/calibration_file.h
 
 struct Job {
   Model model;
@@ -34,6 +35,8 @@ struct Job {
   std::string model_source, cluster_source;  ///< canonical JSON of the inputs, copied into plans
   /// Replaces the catalogue's description of `engine` (a calibration being fitted, or a user's own); null: the catalogue's.
   std::shared_ptr<const EngineModel> engine_model;
+  /// A user's own calibration that is in force (use_calibration); null: what ships.
+  std::shared_ptr<const Calibration> calibration;
 };
 
 /// Reads a job file (YAML or JSON); `overrides` are "a.b.c=value" (--set). Paths inside are relative to the file, then to the

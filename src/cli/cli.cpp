@@ -21,6 +21,7 @@ void add_commands(CLI::App& app, Context& context) {
   add_explain_command(app, context);
   add_compare_command(app, context);
   add_validate_command(app, context);
+  add_calibrate_command(app, context);
   add_inspect_command(app, context);
   add_version_command(app, context);
 }

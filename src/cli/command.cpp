@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.h"
 
+#include <filesystem>
+
 #include <CLI/CLI.hpp>
 
 #include "base/document.h"
@@ -83,6 +85,21 @@ void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags) {
   command.add_option("--set", flags->overrides, "override a value of the job: a.b.c=value (repeatable)")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
+  add_calibration_flag(command, flags->calibration);
+}
+
+void add_calibration_flag(CLI::App& command, std::string& path) {
+  command.add_option("--calibration", path, "predict with this calibration file (`espalier calibrate` writes one)")->type_name("FILE");
+}
+
+Result<Job> load_job_of(const JobFlags& flags) {
+  if (flags.calibration.empty()) return load_job_file(flags.path, flags.overrides);
+  std::vector<std::string> overrides = flags.overrides;
+  std::error_code ignored;
+  base::JsonWriter path;  // a path may hold what YAML would take for something else
+  path.value(std::filesystem::absolute(flags.calibration, ignored).string());
+  overrides.push_back("calibration=" + path.text());
+  return load_job_file(flags.path, overrides);
 }
 
 void add_output_flags(CLI::App& command, const std::shared_ptr<OutputFlags>& flags) {

@@ -42,12 +42,16 @@ void print_json(const Context& context, const std::string& json);
 /// --json, -q, -v.
 void add_common_flags(CLI::App& command, Context& context);
 
-/// JOB.yaml and --set.
+/// JOB.yaml, --set and --calibration.
 struct JobFlags {
-  std::string path;
+  std::string path, calibration;
   std::vector<std::string> overrides;
 };
 void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags);
+/// The job that the flags name: --calibration takes the place of the job's own `calibration:`.
+Result<Job> load_job_of(const JobFlags& flags);
+/// --calibration FILE.
+void add_calibration_flag(CLI::App& command, std::string& path);
 
 /// -o DIR and --trace FILE.
 struct OutputFlags {
@@ -71,6 +75,7 @@ void add_check_command(CLI::App& app, Context& context);
 void add_explain_command(CLI::App& app, Context& context);
 void add_compare_command(CLI::App& app, Context& context);
 void add_validate_command(CLI::App& app, Context& context);
+void add_calibrate_command(CLI::App& app, Context& context);
 void add_inspect_command(CLI::App& app, Context& context);
 void add_version_command(CLI::App& app, Context& context);
 

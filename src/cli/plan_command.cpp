@@ -39,7 +39,7 @@ void clear_progress(Context& context) {
 }
 
 int run_plan(Context& context, const PlanFlags& flags) {
-  auto job = load_job_file(flags.job.path, flags.job.overrides);
+  auto job = load_job_of(flags.job);
   if (!job) return fail(context, job.error());
   auto result = plan(*job, hooked(context, flags.options));
   clear_progress(context);
@@ -126,9 +126,9 @@ int run_sweep(Context& context, const PlanFlags& flags) {
   std::vector<SweepPoint> points;
   int code = kOk;
   for (const std::string& value : values) {
-    std::vector<std::string> overrides = flags.job.overrides;
-    overrides.push_back(path + "=" + value);
-    auto job = load_job_file(flags.job.path, overrides);
+    JobFlags point = flags.job;
+    point.overrides.push_back(path + "=" + value);
+    auto job = load_job_of(point);
     if (!job) return fail(context, job.error());
     auto result = plan(*job, hooked(context, flags.options));
     clear_progress(context);

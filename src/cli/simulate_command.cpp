@@ -3,14 +3,27 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
+#include "planner/calibration_file.h"
 
 namespace espalier::cli {
 namespace {
 
-int run_simulate(Context& context, const std::string& path, const OutputFlags& output) {
+/// The plan's own job, with another calibration in the place of the plan's.
+Result<Job> job_of(Plan& plan, const std::string& calibration) {
+  if (calibration.empty()) return job_of_plan(plan);
+  plan.calibration_name.clear(), plan.calibration_hash.clear(), plan.calibration_source.clear();
+  auto job = job_of_plan(plan);
+  if (!job) return job;
+  auto read = read_calibration_file(calibration);
+  if (!read) return read.error();
+  if (Status error = use_calibration(*job, std::move(*read))) return *error;
+  return job;
+}
+
+int run_simulate(Context& context, const std::string& path, const std::string& calibration, const OutputFlags& output) {
   auto loaded = load_plan_file(path);
   if (!loaded) return fail(context, loaded.error());
-  auto job = job_of_plan(loaded->plan);
+  auto job = job_of(loaded->plan, calibration);
   if (!job) return fail(context, job.error());
   auto result = simulate(*job, loaded->plan);
   if (!result) return fail(context, result.error());
@@ -30,11 +43,14 @@ int run_simulate(Context& context, const std::string& path, const OutputFlags& o
 void add_simulate_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("simulate", "run the event simulation of a plan, write its timeline");
   auto path = std::make_shared<std::string>();
+  auto calibration = std::make_shared<std::string>();
   auto output = std::make_shared<OutputFlags>();
   command->add_option("plan", *path, "plan.json or result.json")->required()->type_name("PLAN.json");
+  add_calibration_flag(*command, *calibration);
   add_output_flags(*command, output);
   add_common_flags(*command, context);
-  command->callback([&context, path, output] { context.exit_code = run_simulate(context, *path, *output); });
+  command->callback(
+      [&context, path, calibration, output] { context.exit_code = run_simulate(context, *path, *calibration, *output); });
 }
 
 }  // namespace espalier::cli

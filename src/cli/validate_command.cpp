@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
+#include "planner/calibration_file.h"
 #include "planner/estimate.h"
 #include "planner/validate.h"
 #include "report/validation_text.h"
@@ -10,7 +11,25 @@
 namespace espalier::cli {
 namespace {
 
-int run_validate(Context& context, const std::vector<std::string>& paths, const ValidationOptions& flags) {
+/// Predictions with a calibration where it is made for the run's device and engine, without where it is not.
+PredictFunction predict_by(const std::shared_ptr<const Calibration>& calibration) {
+  if (!calibration) return predict;
+  return [calibration](const Job& job, const Strategy& strategy, const Schedule& schedule) -> Result<Prediction> {
+    if (!mismatch(*calibration, job).empty()) return predict(job, strategy, schedule);
+    Job calibrated = job;
+    if (Status error = use_calibration(calibrated, calibration)) return *error;
+    return predict(calibrated, strategy, schedule);
+  };
+}
+
+int run_validate(Context& context, const std::vector<std::string>& paths, const std::string& calibration_path,
+                 const ValidationOptions& flags) {
+  std::shared_ptr<const Calibration> calibration;
+  if (!calibration_path.empty()) {
+    auto read = read_calibration_file(calibration_path);
+    if (!read) return fail(context, read.error());
+    calibration = std::move(*read);
+  }
   std::vector<RunRecord> records;
   for (const std::string& path : paths) {
     auto read = read_run_records_file(path);
@@ -19,7 +38,7 @@ int run_validate(Context& context, const std::vector<std::string>& paths, const 
   }
   ValidationOptions options = flags;
   options.interrupted = context.surroundings.interrupted;
-  const Validation validation = validate_runs(records, predict, options);
+  const Validation validation = validate_runs(records, predict_by(calibration), options);
   if (context.json)
     print_json(context, to_json(validation));
   else
@@ -32,13 +51,16 @@ int run_validate(Context& context, const std::vector<std::string>& paths, const 
 void add_validate_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("validate", "predict measured runs and print the error, per source and in all");
   auto paths = std::make_shared<std::vector<std::string>>();
+  auto calibration = std::make_shared<std::string>();
   auto options = std::make_shared<ValidationOptions>();
   command->add_option("runs", *paths, "measured runs, one JSON object a line")->required()->type_name("RUNS.jsonl …");
   command->add_option("--threads", options->threads, "threads; never changes the answer (0: all)")
       ->check(CLI::Range(0, 4096))
       ->type_name("N");
+  add_calibration_flag(*command, *calibration);
   add_common_flags(*command, context);
-  command->callback([&context, paths, options] { context.exit_code = run_validate(context, *paths, *options); });
+  command->callback(
+      [&context, paths, calibration, options] { context.exit_code = run_validate(context, *paths, *calibration, *options); });
 }
 
 }  // namespace espalier::cli

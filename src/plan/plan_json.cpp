@@ -127,6 +127,19 @@ InputFields read_input(Reader& r, std::string_view key) {
   return fields;
 }
 
+void read_calibration_input(Reader& root, Plan& plan) {
+  if (!root.has("calibration")) return;
+  Reader calibration = root.child("calibration", true);
+  plan.calibration_name = calibration.required_string("name");
+  plan.calibration_hash = calibration.required_string("hash");
+  const Node* source = calibration.find("source");
+  if (source == nullptr || source->kind != NodeKind::mapping)
+    calibration.fail("source", source == nullptr ? "nothing" : std::string(to_string(source->kind)), "the calibration itself");
+  else
+    plan.calibration_source = base::to_json(*source);
+  calibration.finish();
+}
+
 Sequence read_sequence(Reader& r) {
   Sequence sequence;
   const Node* node = r.find("sequence_length");
@@ -276,6 +289,7 @@ Plan read_plan(Reader& root) {
   plan.cluster_hash = std::move(cluster.hash);
   plan.cluster_summary = std::move(cluster.summary);
   plan.cluster_source = std::move(cluster.source);
+  read_calibration_input(root, plan);
   plan.training = read_training(root);
   plan.schedule = read_schedule(root);
   root.each("stages", true, [&plan](Reader& stage) { plan.stages.push_back(read_stage(stage)); });
@@ -293,6 +307,11 @@ std::string to_json(const Plan& plan) {
   w.key("engine").value(plan.engine);
   write_input(w, "model", plan.model_name, plan.model_hash, plan.model_summary, plan.model_source);
   write_input(w, "cluster", plan.cluster_name, plan.cluster_hash, plan.cluster_summary, plan.cluster_source);
+  if (!plan.calibration_source.empty()) {
+    w.key("calibration").begin_object();
+    w.key("name").value(plan.calibration_name).key("hash").value(plan.calibration_hash);
+    w.key("source").raw(plan.calibration_source).end_object();
+  }
   write_training(w, plan.training);
   w.key("schedule").begin_object();
   w.key("kind").value(to_string(plan.schedule.kind)).key("virtual_stages").value(plan.schedule.virtual_stages);

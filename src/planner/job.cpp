@@ -10,6 +10,7 @@
 #include "cluster/cluster_reader.h"
 #include "espalier/planner.h"
 #include "plan/engine.h"
+#include "planner/calibration_file.h"
 #include "planner/job_overrides.h"
 #include "planner/job_space.h"
 
@@ -219,6 +220,18 @@ std::string read_engine(base::Reader& job) {
   return engine;
 }
 
+/// `calibration: FILE` or the values themselves; null when the job has none.
+Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& job, const std::string& base_directory,
+                                                                const std::vector<planner::Override>& overrides) {
+  if (!job.has("calibration")) return std::shared_ptr<const Calibration>();
+  const auto input = open_input(job, "calibration", base_directory, overrides);
+  if (!input) return input.error();
+  const std::string& text = input->text;
+  auto calibration = read_calibration(text.empty() ? base::to_json(input->document.root) : text, input->document.where,
+                                      input->name.empty() ? "of the job" : input->name);
+  return calibration;
+}
+
 /// Whether `where` speaks of the JSON path `path` or of something below it.
 bool speaks_of(const std::string& where, const std::string& path) {
   const std::size_t at = where.find("($" + path);
@@ -267,12 +280,18 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
 
   base::Reader training = reader.child("training", true);
   job.training = read_training(training, job.model);
+  auto calibration = read_calibration_key(reader, base_directory, overrides);
+  if (!calibration) return calibration.error();
   job.engine = read_engine(reader);
+  if (*calibration && !reader.has("engine") && !(*calibration)->engine.empty()) job.engine = (*calibration)->engine;
   base::Reader search = reader.child("search", false);
   job.search = planner::read_search_space(search);
   reader.finish();
   if (sink.ok()) check_precision(training, job.cluster, job.training.precision);
   if (!sink.ok()) return *sink.first();
+  if (*calibration) {
+    if (Status error = use_calibration(job, std::move(*calibration))) return *error;
+  }
   return job;
 }
 
@@ -341,6 +360,14 @@ Result<Job> job_of_plan(const Plan& plan) {
   job.engine = plan.engine;
   job.model_source = plan.model_source;
   job.cluster_source = plan.cluster_source;
+  if (plan.calibration_source.empty()) return job;
+  if (base::content_hash(plan.calibration_source) != plan.calibration_hash) {
+    return refuse("$.calibration.hash", plan.calibration_hash,
+                  base::content_hash(plan.calibration_source) + ", the hash of the embedded calibration");
+  }
+  auto calibration = read_calibration(plan.calibration_source, "plan: $.calibration.source", plan.calibration_name);
+  if (!calibration) return calibration.error();
+  if (Status error = use_calibration(job, std::move(*calibration))) return *error;
   return job;
 }
 

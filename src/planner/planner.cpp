@@ -70,6 +70,7 @@ Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan p
   if (!timed) return timed.error();
   PlannerResult result;
   result.plan = std::move(plan);
+  stamp_calibration(job, result.plan);
   result.prediction = prediction_of(job, engine, *timed);
   if (keep != nullptr) *keep = std::move(*timed);
   return result;

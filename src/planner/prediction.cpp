@@ -6,6 +6,7 @@
 #include "base/document.h"
 #include "cost/state_memory.h"
 #include "plan/lowering_facts.h"
+#include "planner/calibration_file.h"
 #include "planner/claims.h"
 #include "planner/estimate.h"
 #include "planner/interval.h"
@@ -87,10 +88,17 @@ Status plannable(const Job& job) {
   return too_large(job);
 }
 
+void stamp_calibration(const Job& job, Plan& plan) {
+  plan.calibration_name = job.calibration ? job.calibration->name : "";
+  plan.calibration_hash = job.calibration ? job.calibration->hash : "";
+  plan.calibration_source = job.calibration ? job.calibration->source : "";
+}
+
 Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
   Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, strategy, schedule, engine.split);
   plan.model_source = job.model_source, plan.cluster_source = job.cluster_source;
   plan.model_hash = base::content_hash(job.model_source), plan.cluster_hash = base::content_hash(job.cluster_source);
+  stamp_calibration(job, plan);
   return plan;
 }
 
@@ -130,6 +138,9 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.mfu = p.model_tflops_per_device / p.mfu_peak_tflops;
   planner::Interval interval = planner::interval_for(planner::shipped_intervals(), engine.name, device.name);
   p.confidence = {seconds * interval.low, seconds * interval.high, kLevel, std::move(interval.basis)};
+  if (job.calibration) {
+    if (auto own = calibrated_confidence(*job.calibration, seconds, job.cluster.devices())) p.confidence = std::move(*own);
+  }
   if (job.training.tokens > 0) {
     p.days = job.training.tokens / tokens * seconds / 86400.0;
     p.device_hours = p.days * 24.0 * devices;

@@ -25,6 +25,8 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
 Result<const EngineModel*> engine_of(const Job& job);
 /// Refuses what uniform planning cannot do yet (mixed clusters, no sequence …).
 Status plannable(const Job& job);
+/// Writes the job's calibration, or that there is none, into the plan.
+void stamp_calibration(const Job& job, Plan& plan);
 /// The plan document of one uniform configuration, inputs and hashes filled in.
 Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// `espalier calibrate`: from a user's measured steps and nccl-tests output to a calibration file and a report of what it is worth.
+// The fabric is fitted first (user_fabric.h); the runs are then predicted on it and adapt the coefficients (user_fit.h).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibrate/user_fabric.h"
+#include "calibrate/user_fit.h"
+#include "calibrate/user_runs.h"
+
+namespace espalier::calibrate {
+
+struct UserCalibration {
+  std::string device, engine;  ///< engine empty: fabric alone
+  UserRuns runs;
+  std::optional<UserFit> fit;
+  std::optional<FabricFit> fabric;
+  std::string file;  ///< where the calibration was written; empty: nowhere
+};
+
+/// A name of the device catalogue, or the only one that begins with `name` ("h100-sxm").
+Result<std::string> resolve_device(const std::string& name);
+
+struct UserInputs {
+  std::string device;
+  UserRuns runs;
+  std::vector<runlog::NcclTable> tables;
+  std::optional<Cluster> cluster;  ///< where the tables were measured; none: the device's usual nodes
+  int threads = 1;
+};
+
+Result<UserCalibration> calibrate_user(UserInputs inputs);
+
+/// The file, schema espalier.calibration/1.
+std::string to_yaml(const UserCalibration& calibration);
+/// schema espalier.calibrate/1, for scripts.
+std::string to_json(const UserCalibration& calibration);
+/// For people.
+std::string to_text(const UserCalibration& calibration);
+
+}  // namespace espalier::calibrate

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/user_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/document.h"
+#include "planner/brief_text.h"
+#include "planner/estimate.h"
+#include "runlog/step_log.h"
+
+namespace espalier::calibrate {
+namespace {
+
+using text::cat;
+
+std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+bool on_device(const std::string& wanted, const std::string& found) { return found == wanted || found == cat(wanted, "-modified"); }
+
+std::int64_t tokens_of_step(const Training& t) {
+  return t.global_batch * std::max<std::int64_t>(1, t.sequence.main + t.sequence.encoder + t.sequence.decoder);
+}
+
+std::string label_of(const Strategy& strategy, const Schedule& schedule) {
+  Plan named;
+  named.schedule = schedule;
+  named.stages = {Stage{{}, {LayerRange{0, 0, strategy}}, 1.0}};
+  return named.label();
+}
+
+Row row_of(const std::string& file, const Job& job, const Strategy& strategy, const Schedule& schedule, double seconds) {
+  Row row;
+  row.result.id = file_name(file);
+  row.result.source = "log";
+  row.result.engine = job.engine;
+  row.result.label = label_of(strategy, schedule);
+  row.result.measured_s = seconds;
+  row.run.job = job;
+  row.run.strategy = strategy;
+  row.run.schedule = schedule;
+  row.family = "log";
+  row.device = job.cluster.groups.front().device.name;
+  row.devices = job.cluster.devices();
+  const Training& t = job.training;
+  row.result.ranking_group = cat(job.model.name, "|", base::content_hash(job.model_source), "|", base::content_hash(job.cluster_source),
+                                 "|", std::to_string(tokens_of_step(t)), "|", std::to_string(t.global_batch), "|",
+                                 to_string(t.precision));
+  row.group = cat(job.model.name, "|", std::to_string(row.devices));
+  return row;
+}
+
+Error no_match(const std::string& file, std::string found, std::string expected, std::string hint) {
+  return Error{ErrorKind::bad_input, file, std::move(found), std::move(expected), std::move(hint)};
+}
+
+}  // namespace
+
+Status add_records(std::string_view jsonl, const std::string& file, const UserTarget& target, int threads, UserRuns& out) {
+  const auto records = read_run_records(jsonl, file);
+  if (!records) return records.error();
+  Corpus corpus = make_corpus(*records, {}, threads);
+  for (SkippedRun& skipped : corpus.skipped) out.skipped.push_back(std::move(skipped));
+  for (Row& row : corpus.rows) {
+    if (!row.timed()) {
+      out.skipped.push_back({row.result.id, row.result.source, "no step time", ""});
+      continue;
+    }
+    if (!on_device(target.device, row.device)) {
+      out.skipped.push_back({row.result.id, row.result.source, cat("not on ", target.device), row.device});
+      continue;
+    }
+    if (!target.engine.empty()) row.run.job.engine = row.result.engine = target.engine;
+    if (!std::isfinite(predicted_s(row, find_engine(row.result.engine)->coefficients))) {
+      out.skipped.push_back({row.result.id, row.result.source, "no prediction", cat("as ", row.result.engine)});
+      continue;
+    }
+    out.rows.push_back({std::move(row), 0, 0});
+  }
+  out.inputs.push_back({file_name(file), base::content_hash(jsonl), "records"});
+  return std::nullopt;
+}
+
+Status add_log(std::string_view bytes, const std::string& file, const Job& job, const Strategy& strategy,
+               const Schedule& schedule, std::int64_t warm_up, const UserTarget& target, UserRuns& out) {
+  const auto log = runlog::read_step_log(bytes, file);
+  if (!log) return log.error();
+  const runlog::StepSummary s = runlog::summarize(*log, warm_up);
+  const std::string& device = job.cluster.groups.front().device.name;
+  if (!job.cluster.homogeneous() || !on_device(target.device, device))
+    return no_match(file, cat("a configuration on ", device), cat("one on ", target.device), "--base names the device of all runs");
+  if (s.global_batch && *s.global_batch != job.training.global_batch)
+    return no_match(file, cat("a log with global batch ", std::to_string(*s.global_batch)),
+                    cat("the configuration's ", std::to_string(job.training.global_batch)), "--set training.global_batch=…");
+  double seconds = s.seconds.value_or(0);
+  if (!s.seconds)
+    seconds = static_cast<double>(tokens_of_step(job.training)) /
+              (s.tokens_per_s_per_device.value_or(1) * static_cast<double>(job.cluster.devices()));
+  Job measured = job;
+  if (!target.engine.empty()) measured.engine = target.engine;
+  if (const auto predicted = predict(measured, strategy, schedule); !predicted) return predicted.error();
+  out.rows.push_back({row_of(file, measured, strategy, schedule, seconds), log->resolution, s.steps});
+  out.inputs.push_back({file_name(file), base::content_hash(bytes), cat(runlog::to_string(log->format), " log")});
+  out.notes.push_back(cat(file_name(file), ": ", runlog::to_string(log->format), ", median of ", std::to_string(s.steps), " lines, ",
+                          std::to_string(s.warm_up), " left out as warm-up, half spread ", text::percent(s.spread)));
+  if (log->damaged > 0)
+    out.notes.push_back(cat(file_name(file), ": ", std::to_string(log->damaged), " damaged lines, the first at line ",
+                            std::to_string(log->first_damaged_line)));
+  if (log->resolution > 0.002)
+    out.notes.push_back(cat(file_name(file), ": times are printed with three digits, within ", text::percent(log->resolution)));
+  return std::nullopt;
+}
+
+Result<std::string> engine_of(const UserRuns& runs) {
+  std::map<std::string, int> engines;
+  for (const UserRow& r : runs.rows) ++engines[r.row.result.engine];
+  if (engines.size() == 1) return engines.begin()->first;
+  if (engines.empty()) {
+    std::string why;
+    for (std::size_t i = 0; i < runs.skipped.size() && i < 3; ++i)
+      why += cat(why.empty() ? "" : "; ", runs.skipped[i].id, ": ", runs.skipped[i].reason);
+    return Error{ErrorKind::bad_input, "--runs", why.empty() ? "no measured steps" : cat("no usable run (", why, ")"),
+                 "at least one timed run on the base device", "espalier validate shows why a record is skipped"};
+  }
+  std::string list;
+  for (const auto& [name, n] : engines) list += cat(list.empty() ? "" : ", ", name, " (", std::to_string(n), ")");
+  return Error{ErrorKind::bad_input, "--runs", cat("runs of several engines: ", list), "runs of one engine",
+               "--engine NAME predicts all of them as one; or calibrate each engine by itself"};
+}
+
+}  // namespace espalier::calibrate

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier calibrate --runs mine.jsonl --base h100-sxm [--nccl FILE …]: adapts a few coefficients to own measurements and says by
+// cross-validation what that is worth.
+#include <CLI/CLI.hpp>
+
+#include "base/document.h"
+#include "calibrate/user_calibration.h"
+#include "cli/command.h"
+#include "cli/configuration_flags.h"
+#include "report/output_files.h"
+
+namespace espalier::cli {
+namespace {
+
+struct CalibrateFlags {
+  std::vector<std::string> runs, nccl, configs, overrides;
+  std::string base, engine, cluster, out;
+  std::int64_t warm_up = -1;
+  int threads = 0;
+  ConfigurationFlags configuration;
+};
+
+constexpr std::size_t kMaxLogBytes = std::size_t{256} << 20;
+
+bool is_records(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && text[first] == '{';
+}
+
+struct LogConfiguration {
+  Job job;
+  Configuration configuration;
+};
+
+bool is_plan(const std::string& path) {
+  const auto text = base::read_file(path);
+  const auto document = text ? base::read_json(*text, path) : Result<base::Document>(Error{});
+  const base::Node* schema = document ? document->root.find("schema") : nullptr;
+  return schema != nullptr && (schema->text == "espalier.plan/1" || schema->text == "espalier.result/1");
+}
+
+/// What a log leaves out: a plan holds it all, a job file needs the strategy flags.
+Result<LogConfiguration> read_config(const CalibrateFlags& flags, const std::string& path) {
+  if (is_plan(path)) {
+    auto loaded = load_plan_file(path);
+    if (!loaded) return loaded.error();
+    Plan& plan = loaded->plan;
+    plan.calibration_name.clear(), plan.calibration_hash.clear(), plan.calibration_source.clear();  // from what ships
+    auto job = job_of_plan(plan);
+    if (!job) return job.error();
+    return LogConfiguration{std::move(*job), {plan.strategy(), plan.schedule}};
+  }
+  std::vector<std::string> overrides = flags.overrides;
+  overrides.emplace_back("calibration=");
+  auto job = load_job_file(path, overrides);
+  if (!job) return job.error();
+  auto configuration = read_configuration(flags.configuration, *job);
+  if (!configuration) return configuration.error();
+  return LogConfiguration{std::move(*job), *configuration};
+}
+
+Error needs_config(const std::string& file, std::size_t logs, std::size_t configs) {
+  if (configs == 0)
+    return Error{ErrorKind::usage, "--runs " + file, "a log without a configuration", "--config JOB.yaml with --tp, --pp, …, or --config PLAN.json",
+                 "a log says how long steps took, not what was trained; our own records (.jsonl) say both"};
+  return Error{ErrorKind::usage, "--config", std::to_string(configs) + " configurations for " + std::to_string(logs) + " logs",
+               "one for all logs, or one for each in their order", ""};
+}
+
+Status read_logs(const CalibrateFlags& flags, const std::vector<std::pair<std::string, std::string>>& logs,
+                 const calibrate::UserTarget& target, calibrate::UserRuns& out) {
+  if (logs.empty()) return std::nullopt;
+  if (flags.configs.size() != 1 && flags.configs.size() != logs.size())
+    return needs_config(logs.front().first, logs.size(), flags.configs.size());
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    const auto config = read_config(flags, flags.configs[flags.configs.size() == 1 ? 0 : i]);
+    if (!config) return config.error();
+    const auto& [strategy, schedule] = config->configuration;
+    if (Status error = calibrate::add_log(logs[i].second, logs[i].first, config->job, strategy, schedule, flags.warm_up, target, out))
+      return error;
+  }
+  return std::nullopt;
+}
+
+Status read_runs(const CalibrateFlags& flags, const calibrate::UserTarget& target, calibrate::UserRuns& out) {
+  std::vector<std::pair<std::string, std::string>> logs;
+  for (const std::string& path : flags.runs) {
+    auto text = base::read_file(path, kMaxLogBytes);
+    if (!text) return text.error();
+    if (!is_records(*text)) {
+      logs.emplace_back(path, std::move(*text));
+    } else if (Status error = calibrate::add_records(*text, path, target, flags.threads, out)) {
+      return error;
+    }
+  }
+  return read_logs(flags, logs, target, out);
+}
+
+Status read_tables(const CalibrateFlags& flags, calibrate::UserInputs& inputs) {
+  for (const std::string& path : flags.nccl) {
+    auto text = base::read_file(path, kMaxLogBytes);
+    if (!text) return text.error();
+    auto tables = runlog::read_nccl_tests(*text, path);
+    if (!tables) return tables.error();
+    inputs.tables.insert(inputs.tables.end(), tables->begin(), tables->end());
+    inputs.runs.inputs.push_back({path.substr(path.find_last_of('/') + 1), base::content_hash(*text), std::string(calibrate::kTables)});
+  }
+  if (flags.cluster.empty()) return std::nullopt;
+  auto cluster = load_cluster_file(flags.cluster);
+  if (!cluster) return cluster.error();
+  inputs.cluster = std::move(*cluster);
+  return std::nullopt;
+}
+
+int run_calibrate(Context& context, CalibrateFlags flags) {
+  if (flags.runs.empty() && flags.nccl.empty())
+    return fail(context, Error{ErrorKind::usage, "calibrate", "nothing measured", "--runs FILE, --nccl FILE or both", ""});
+  if (flags.threads == 0) flags.threads = 2;
+  const auto device = calibrate::resolve_device(flags.base);
+  if (!device) return fail(context, device.error());
+  calibrate::UserInputs inputs;
+  inputs.device = *device;
+  inputs.threads = flags.threads;
+  if (Status error = read_runs(flags, {*device, flags.engine}, inputs.runs)) return fail(context, *error);
+  if (Status error = read_tables(flags, inputs)) return fail(context, *error);
+  auto result = calibrate::calibrate_user(std::move(inputs));
+  if (!result) return fail(context, result.error());
+  if (!flags.out.empty()) {
+    if (Status error = report::write_file(flags.out, calibrate::to_yaml(*result))) return fail(context, *error);
+    result->file = flags.out;
+  }
+  if (context.json) {
+    print_json(context, calibrate::to_json(*result));
+    return kOk;
+  }
+  print_answer(context, calibrate::to_text(*result));
+  if (!flags.out.empty()) context.out << "wrote " << flags.out << "\n";
+  return kOk;
+}
+
+std::string engine_names() {
+  std::string out;
+  for (const EngineModel& engine : engine_catalogue()) out.append(out.empty() ? "" : ", ").append(engine.name);
+  return out;
+}
+
+}  // namespace
+
+void add_calibrate_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("calibrate", "adapt the predictions to own measured steps and nccl-tests output");
+  auto flags = std::make_shared<CalibrateFlags>();
+  const auto files = [&](const char* name, std::vector<std::string>& value, const char* help) {
+    command->add_option(name, value, help)->type_name("FILE …");
+  };
+  files("--runs", flags->runs, "measured steps: records (.jsonl), or logs of Megatron-LM, torchtitan, nanotron");
+  files("--nccl", flags->nccl, "output of all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf, sendrecv_perf");
+  files("--config", flags->configs, "what a log was made with: a job file (and the flags below), or a plan.json; one, or one a log");
+  command->add_option("--base", flags->base, "device of the catalogue; a beginning that fits one only will do")->required()->type_name("DEVICE");
+  std::vector<std::string> names;
+  for (const EngineModel& engine : engine_catalogue()) names.push_back(engine.name);
+  command->add_option("--engine", flags->engine, "predict all runs as this engine: " + engine_names())->check(CLI::IsMember(names))->type_name("NAME");
+  command->add_option("--cluster", flags->cluster, "where the nccl tables were measured (default: usual nodes of the device)")->type_name("FILE");
+  command->add_option("--out", flags->out, "write the calibration here")->type_name("FILE");
+  command->add_option("--warm-up", flags->warm_up, "step lines of a log to leave out (default: a fifth, and iterations 1 to 5)")
+      ->check(CLI::Range(0, 1'000'000))
+      ->type_name("N");
+  command->add_option("--set", flags->overrides, "override a value of the job files: a.b.c=value (repeatable)")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--threads", flags->threads, "threads; never changes the answer (0: two)")->check(CLI::Range(0, 4096))->type_name("N");
+  add_configuration_flags(*command, flags->configuration);
+  add_common_flags(*command, context);
+  command->callback([&context, flags] { context.exit_code = run_calibrate(context, *flags); });
+}
+
+}  // namespace espalier::cli

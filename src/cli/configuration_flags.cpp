@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/configuration_flags.h"
+
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include "plan/dimension.h"
+#include "planner/job_configuration.h"
+#include "planner/job_space.h"
+
+namespace espalier::cli {
+namespace {
+
+Error unknown_value(const std::string& flag, const std::string& value, const std::string& expected) {
+  return Error{ErrorKind::usage, "--" + flag, "\"" + value + "\"", expected, ""};
+}
+
+/// The ordinal of an enum's value by name; the sink keeps the first bad one.
+std::int64_t value_of(const std::string& flag, const std::string& dimension, const std::string& text, Status& error) {
+  if (const auto value = planner::value_of_name(dimension, text)) return *value;
+  std::string expected = "one of ";
+  for (std::int64_t v = 0; v < enum_size(*parse_dimension(dimension)); ++v) {
+    expected.append(v ? ", " : "").append(planner::value_name(dimension, v));
+  }
+  if (!error) error = unknown_value(flag, text, expected);
+  return 0;
+}
+
+Overlap read_overlap(const std::string& list, Status& error) {
+  Overlap overlap;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word == "grad")
+      overlap.grad_reduce = true;
+    else if (word == "param")
+      overlap.param_gather = true;
+    else if (word == "p2p")
+      overlap.p2p = true;
+    else if (word == "tp")
+      overlap.tp = true;
+    else if (word != "none" && !error)
+      error = unknown_value("overlap", word, "grad, param, p2p, tp or none, joined by commas");
+  }
+  return overlap;
+}
+
+ScheduleKind read_schedule(const ConfigurationFlags& f, Status& error) {
+  // Several chunks a stage mean interleaving unless something else is said: 1F1B has none.
+  if (f.schedule.empty()) return f.vpp > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
+  return static_cast<ScheduleKind>(value_of("schedule", "schedule", f.schedule, error));
+}
+
+std::int32_t default_virtual_stages(ScheduleKind kind) {
+  return kind == ScheduleKind::interleaved || kind == ScheduleKind::zb_v ? 2 : 1;
+}
+
+}  // namespace
+
+Result<Configuration> read_configuration(const ConfigurationFlags& f, const Job& job) {
+  Status error;
+  Configuration c;
+  c.strategy.tp = f.tp;
+  c.strategy.sp = static_cast<SequenceParallel>(value_of("sp", "sp", f.sp, error));
+  c.strategy.cp = f.cp;
+  c.strategy.cp_kind = static_cast<ContextParallelKind>(value_of("cp-kind", "cp_kind", f.cp_kind, error));
+  c.strategy.ep = f.ep;
+  c.strategy.etp = f.etp;
+  c.strategy.dp = f.dp;
+  c.strategy.zero = f.zero;
+  c.strategy.shard = f.shard;
+  if (!f.order.empty()) c.strategy.order = static_cast<RankOrder>(value_of("order", "order", f.order, error));
+  c.strategy.recompute.kind = static_cast<RecomputeKind>(value_of("recompute", "recompute", f.recompute, error));
+  c.strategy.recompute.layers = f.recompute_layers;
+  c.strategy.overlap = read_overlap(f.overlap, error);
+  c.schedule.kind = read_schedule(f, error);
+  c.schedule.stages = f.pp;
+  c.schedule.virtual_stages = f.vpp > 0 ? f.vpp : default_virtual_stages(c.schedule.kind);
+  c.schedule.micro_batch = f.micro_batch;
+  c.schedule.microbatches = 0;
+  if (error) return *error;
+  planner::complete_configuration(job, c.strategy, c.schedule);
+  return c;
+}
+
+void add_configuration_flags(CLI::App& command, ConfigurationFlags& f) {
+  const auto count = [&](const char* name, std::int32_t& value, const char* help) {
+    command.add_option(name, value, help)->check(CLI::Range(1, 1 << 20))->type_name("N");
+  };
+  count("--tp", f.tp, "tensor parallelism");
+  command.add_option("--sp", f.sp, "sequence parallelism: none, megatron, ulysses");
+  count("--cp", f.cp, "context parallelism");
+  command.add_option("--cp-kind", f.cp_kind, "ring, all-to-all");
+  count("--ep", f.ep, "expert parallelism");
+  count("--etp", f.etp, "tensor parallelism inside experts");
+  count("--pp", f.pp, "pipeline stages");
+  count("--vpp", f.vpp, "virtual stages: chunks a stage holds");
+  count("--dp", f.dp, "data parallelism (default: what is left of the devices)");
+  count("--shard", f.shard, "ranks over which ZeRO shards (default: all with the same weights)");
+  command.add_option("--zero", f.zero, "ZeRO stage")->check(CLI::Range(0, 3))->type_name("0..3");
+  count("--micro-batch", f.micro_batch, "samples of a micro-batch");
+  command.add_option("--recompute", f.recompute, "none, selective, full");
+  count("--recompute-layers", f.recompute_layers, "full: blocks of each chunk (default: all)");
+  command.add_option("--schedule", f.schedule, "gpipe, 1f1b, interleaved, zb-h1, zb-v (default: 1f1b; interleaved with --vpp)");
+  command.add_option("--order", f.order, "tp-cp-dp-pp, tp-cp-pp-dp, tp-dp-cp-pp: innermost first");
+  command.add_option("--overlap", f.overlap, "grad,param,p2p,tp: which communication runs beside compute");
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// One configuration as flags: --tp 8 --pp 4 … What no flag says is 1, none or 1F1B; dp follows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "espalier/planner.h"
+
+namespace CLI {
+class App;
+}
+
+namespace espalier::cli {
+
+/// 0 = not given, where 0 is no value of its own.
+struct ConfigurationFlags {
+  std::int32_t tp = 1, cp = 1, ep = 1, etp = 1, pp = 1, vpp = 0, dp = 0, shard = 0, zero = 0, micro_batch = 1,
+               recompute_layers = 0;
+  std::string sp = "none", cp_kind = "ring", recompute = "none", schedule, order, overlap = "none";
+};
+
+struct Configuration {
+  Strategy strategy;
+  Schedule schedule;
+};
+
+void add_configuration_flags(CLI::App& command, ConfigurationFlags& flags);
+/// Complete (dp, shard, micro-batches filled in), not yet checked against the rules.
+Result<Configuration> read_configuration(const ConfigurationFlags& flags, const Job& job);
+
+}  // namespace espalier::cli

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A user's own calibration: what `espalier calibrate` writes, and what a job, a plan and `validate` accept (schema
+// espalier.calibration/1, docs/file-formats.md). It replaces the coefficients of one engine on one device, and the efficiency and
+// latency of fabric levels, by name.
+//
+// Interval of a prediction: t·low … t·high, both taken to the power w = √(1 + (d/2)²), d = doublings of the number of devices
+// outside the range that the runs covered (prior: two doublings beyond the data widen the logarithm by 1.41).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/planner.h"
+#include "plan/engine.h"
+
+namespace espalier {
+
+/// A fabric level as measured. Levels are matched by name and by the side of the node's edge they lie on.
+struct CalibratedLevel {
+  std::string name;
+  bool inside_node = true;
+  double efficiency = 1;
+  Seconds latency;
+  bool operator==(const CalibratedLevel&) const = default;
+};
+
+struct Calibration {
+  std::string name;              ///< file name without extension
+  std::string source, hash;      ///< canonical JSON and its content hash, copied into plans
+  std::string device, engine;    ///< catalogue names; engine empty: no coefficients, fabric alone
+  FrameworkCoefficients coefficients;
+  std::vector<CalibratedLevel> fabric;
+  std::int64_t runs = 0;         ///< measured configurations it was fitted to
+  double error_before = 0, error_after = 0;  ///< median of |predicted/measured − 1|; after: by cross-validation
+  double level = 0.8, low = 1, high = 1;     ///< interval, as factors of the prediction
+  std::int64_t devices_low = 0, devices_high = 0;  ///< devices of the smallest and the largest run
+};
+
+/// YAML or JSON text. Unknown keys, values outside their physical range and another schema are errors with their place.
+/// `name`: what the calibration is called; empty: the file name of `where` without extension.
+Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view text, const std::string& where,
+                                                            const std::string& name = "");
+Result<std::shared_ptr<const Calibration>> read_calibration_file(const std::string& path);
+
+/// Efficiency and latency of the levels that are named.
+void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels);
+
+/// Why the calibration is not for this job (another device or engine); empty: it is.
+std::string mismatch(const Calibration& calibration, const Job& job);
+/// Sets engine_model, fabric figures and `calibration` of the job. bad_input when it is made for something else.
+Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration);
+
+/// The interval and its basis for a predicted time; nullopt when the calibration holds no runs (fabric alone).
+std::optional<Confidence> calibrated_confidence(const Calibration& calibration, double seconds, std::int64_t devices);
+
+}  // namespace espalier
