@@ -6,7 +6,10 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <iostream>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -87,11 +90,16 @@ void print_tables(const Corpus& corpus, const Protocols& p, bool grouped) {
   }
 }
 
-std::string framework_yaml(const Protocols& p) {
+std::string framework_yaml(const Corpus& corpus, const Protocols& p) {
   std::string out =
       "# What was fitted of each framework; fields, units and equations: src/plan/engine.h (FrameworkCoefficients), docs/accuracy.md.\n"
       "# Written by `./dev calibrate`; an engine that is not listed has the priors.\n"
-      "schema: espalier.framework-calibration/1\nframeworks:\n";
+      "schema: espalier.framework-calibration/1\nsources:\n";
+  std::set<std::string> sources;
+  for (const Row& r : corpus.rows)
+    if (r.timed()) sources.insert(r.result.source);
+  for (const std::string& source : sources) out += "  - {name: \"" + source + "\"}\n";
+  out += "frameworks:\n";
   const auto entry = [&](const std::string& engine, const std::string& basis, const FrameworkCoefficients& c) {
     out += "  - engine: " + engine + "\n    basis: \"" + basis + "\"\n    coefficients: {";
     bool first = true;
@@ -184,7 +192,7 @@ int main(int argc, char** argv) {
   print_tables(corpus, p, a.grouped);
   if (!a.json.empty()) write_json(a.json, corpus, p);
   if (!a.write.empty()) {
-    std::ofstream(a.write + "/frameworks.yaml") << framework_yaml(p);
+    std::ofstream(a.write + "/frameworks.yaml") << framework_yaml(corpus, p);
     std::ofstream(a.write + "/intervals.yaml") << intervals_yaml(p);
   }
   return 0;

@@ -82,18 +82,35 @@ FrameworkFit fit_framework(const std::vector<const Row*>& rows, const Prior& pri
   return fit;
 }
 
+namespace {
+
+/// Weighted mean in which an engine far from the others pulls with bounded force (Huber, threshold 1.345 of its own spread).
+double robust_mean(const std::vector<std::array<double, 2>>& value_variance, double start) {
+  constexpr double kThreshold = 1.345;
+  double mean = start;
+  for (int i = 0; i < 50; ++i) {
+    double sum = 0, weight = 0;
+    for (const auto& [value, variance] : value_variance) {
+      const double far = std::abs(value - mean) / std::sqrt(variance);
+      const double w = std::min(1.0, kThreshold / std::max(far, 1e-12)) / variance;
+      sum += w * value, weight += w;
+    }
+    mean = sum / weight;
+  }
+  return mean;
+}
+
+}  // namespace
+
 Prior pool(const std::map<std::string, FrameworkFit>& fits, const Prior& prior) {
   Prior pooled = prior;
   for (std::size_t j = 0; j < fields(); ++j) {
     const auto& f = coefficient_fields()[j];
-    const double tau2 = prior.sigma[j] * prior.sigma[j];
-    double sum = to_scale(f, prior.center.*f.member) / tau2, weight = 1.0 / tau2;
-    for (const auto& [engine, fit] : fits) {
-      if (!fit.fitted[j]) continue;
-      const double w = 1.0 / (tau2 + fit.sigma[j] * fit.sigma[j]);
-      sum += w * to_scale(f, fit.value.*f.member), weight += w;
-    }
-    pooled.center.*f.member = std::clamp(from_scale(f, sum / weight), f.low, f.high);
+    const double tau2 = prior.sigma[j] * prior.sigma[j], center = to_scale(f, prior.center.*f.member);
+    std::vector<std::array<double, 2>> engines = {{center, tau2}};
+    for (const auto& [engine, fit] : fits)
+      if (fit.fitted[j]) engines.push_back({to_scale(f, fit.value.*f.member), tau2 + fit.sigma[j] * fit.sigma[j]});
+    pooled.center.*f.member = std::clamp(from_scale(f, robust_mean(engines, center)), f.low, f.high);
   }
   return pooled;
 }

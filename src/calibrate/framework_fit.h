@@ -9,7 +9,8 @@
 //
 // Pooled prior: the mean over engines, each weighted by how well its runs determine the coefficient, together with the prior itself:
 //     pool_j = (prior_j/σ_j² + Σ_e θ_ej/(τ_j² + v_ej)) / (1/σ_j² + Σ_e 1/(τ_j² + v_ej)),   τ_j = σ_j between engines, v posterior variance
-// (the usual partial pooling; Gelman & Hill 2007, ch. 12).
+// (the usual partial pooling; Gelman & Hill 2007, ch. 12), with Huber's weights: an engine far from all others is a special case, not
+// what an unknown engine is expected to be.
 #pragma once
 
 #include <array>

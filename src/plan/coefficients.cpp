@@ -3,7 +3,9 @@
 
 #include <array>
 
+#include "base/check.h"
 #include "base/document.h"
+#include "data/framework_calibration_yaml.h"
 
 namespace espalier {
 namespace {
@@ -27,14 +29,17 @@ constexpr std::array<CoefficientField, 9> kFields = {{
 
 std::span<const CoefficientField> coefficient_fields() { return kFields; }
 
-Result<std::vector<std::pair<std::string, FrameworkCoefficients>>> read_framework_calibration(std::string_view yaml,
-                                                                                             const std::string& where) {
+Result<FrameworkCalibration> read_framework_calibration(std::string_view yaml, const std::string& where) {
   auto document = base::read_yaml(yaml, where);
   if (!document) return document.error();
   base::ErrorSink sink;
   base::Reader root = base::Reader::root(*document, sink);
-  std::vector<std::pair<std::string, FrameworkCoefficients>> out;
+  FrameworkCalibration out;
   (void)root.required_string("schema");
+  root.each("sources", false, [&](base::Reader& r) {
+    out.sources.push_back(r.required_string("name"));
+    r.finish();
+  });
   root.each("frameworks", true, [&](base::Reader& r) {
     std::string engine = r.required_string("engine");
     (void)r.optional_string("basis", "");
@@ -44,11 +49,22 @@ Result<std::vector<std::pair<std::string, FrameworkCoefficients>>> read_framewor
       f.*field.member = values.optional_real(field.name, field.low, field.high, field.prior);
     values.finish();
     r.finish();
-    out.emplace_back(std::move(engine), f);
+    out.engines.emplace_back(std::move(engine), f);
   });
   root.finish();
   if (!sink.ok()) return *sink.first();
   return out;
+}
+
+const FrameworkCalibration& framework_calibration() {
+  // Read-only after construction: a constant that happens to be written as text.
+  static const FrameworkCalibration shipped = [] {
+    const std::string where = "data/calibration/frameworks.yaml";
+    auto read = read_framework_calibration(embedded::framework_calibration_yaml, where);
+    if (!read) base::check_failed(read.error().message().c_str(), where.c_str(), 0);
+    return std::move(read).value();
+  }();
+  return shipped;
 }
 
 }  // namespace espalier

@@ -24,8 +24,13 @@ struct CoefficientField {
 };
 std::span<const CoefficientField> coefficient_fields();
 
-/// Reads data/calibration/frameworks.yaml (schema espalier.framework-calibration/1): engine name -> coefficients.
-Result<std::vector<std::pair<std::string, FrameworkCoefficients>>> read_framework_calibration(std::string_view yaml,
-                                                                                             const std::string& where);
+/// data/calibration/frameworks.yaml (schema espalier.framework-calibration/1).
+struct FrameworkCalibration {
+  std::vector<std::string> sources;  ///< `source` of the runs that were fitted to
+  std::vector<std::pair<std::string, FrameworkCoefficients>> engines;
+};
+Result<FrameworkCalibration> read_framework_calibration(std::string_view yaml, const std::string& where);
+/// The one that ships.
+const FrameworkCalibration& framework_calibration();
 
 }  // namespace espalier

@@ -7,8 +7,6 @@
 //   FSDP2        4 + 4 + 0 + 8 = 16: fp32 parameters are the sharded master, the bf16 copy exists only while gathered
 #include "plan/engine.h"
 
-#include "base/check.h"
-#include "data/framework_calibration_yaml.h"
 #include "plan/coefficients.h"
 
 namespace espalier {
@@ -194,10 +192,7 @@ EngineModel nanotron() {
 
 /// The engines with what was fitted of them.
 std::vector<EngineModel> calibrated(std::vector<EngineModel> engines) {
-  const std::string where = "data/calibration/frameworks.yaml";
-  const auto read = read_framework_calibration(embedded::framework_calibration_yaml, where);
-  if (!read) base::check_failed(read.error().message().c_str(), where.c_str(), 0);
-  for (const auto& [name, coefficients] : *read)  // "pooled" comes first: what an engine that was never measured has
+  for (const auto& [name, coefficients] : framework_calibration().engines)  // "pooled" first: what an unmeasured engine has
     for (EngineModel& engine : engines)
       if (engine.name == name || name == "pooled") engine.coefficients = coefficients;
   return engines;

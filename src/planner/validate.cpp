@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "plan/coefficients.h"
 #include "plan/engine.h"
 #include "planner/brief_text.h"
 #include "planner/estimate.h"
@@ -84,6 +85,8 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   named.stages = {Stage{{}, {LayerRange{0, 0, run.strategy}}, 1.0}};
   out.label = named.label();
   out.calibration = prediction->confidence.basis;
+  const auto& fitted = framework_calibration().sources;
+  out.in_calibration = std::find(fitted.begin(), fitted.end(), record.source) != fitted.end();
   out.ranking_group = group_of(record);
   out.predicted_s = static_cast<double>(prediction->iteration_ns) * 1e-9;
   out.defaults = std::move(run.defaults);
