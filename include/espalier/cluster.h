@@ -32,6 +32,7 @@ struct DeviceEfficiency {
              ///< clocks; under power limits and between other kernels less remains (prior, the same for all devices)
   double attention_max = 0.5;                   ///< the same for fused attention forward
   double attention_backward = 0.8;              ///< fused attention backward relative to its forward efficiency
+  double attention_flash2 = 1.0;                ///< rate of FlashAttention-2 relative to the device's own attention kernels
   double memory_max = 0.8;                      ///< fraction of HBM bandwidth reached by element-wise kernels
   Seconds kernel_launch{4.5e-6};                ///< CPU time to launch one kernel; a stream of small kernels is bound by it
   Seconds kernel_floor{2.0e-6};                 ///< shortest time a kernel occupies the GPU

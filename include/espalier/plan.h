@@ -98,7 +98,7 @@ struct Training {
   Sequence sequence;
   std::int64_t global_batch = 1;  ///< samples
   Precision precision = Precision::bf16;
-  std::string optimizer = "adam";  ///< adam | sgd
+  std::string optimizer = "adam";  ///< adam | sgd | lora: Adam on low-rank adapters beside frozen weights (measured runs only)
   double moe_imbalance = 1.0;      ///< load of the fullest expert rank over the mean
   double tokens = 0;               ///< total training tokens for days and GPU-hours; 0 = not asked
   bool operator==(const Training&) const = default;

@@ -30,6 +30,7 @@ void read_efficiencies(base::Reader& reader, DeviceEfficiency& e) {
   e.sustained = r.optional_real("sustained", 0.1, 1.0, e.sustained);
   e.attention_max = r.optional_real("attention_max", 1e-3, 1.0, e.attention_max);
   e.attention_backward = r.optional_real("attention_backward", 1e-3, 2.0, e.attention_backward);
+  e.attention_flash2 = r.optional_real("attention_flash2", 0.05, 2.0, e.attention_flash2);
   e.memory_max = r.optional_real("memory_max", 1e-3, 1.0, e.memory_max);
   e.kernel_launch = Seconds(read_latency(r, "kernel_launch", e.kernel_launch.count()));
   e.kernel_floor = Seconds(read_latency(r, "kernel_floor", e.kernel_floor.count()));

@@ -100,6 +100,24 @@ void accumulate(Sums& sum, const Scene& x, double parameters) {
 }
 double accumulated_bytes(const Scene& x) { return x.c.engine->fused_gradient_accumulation ? 2.0 * x.c.engine->states.gradient : 0.0; }
 
+/// Share of a block's matrix products that torchtitan's per-operator policy runs again: of wq, wk, wv, wo, w1, w3, w2 the second,
+/// fourth and sixth (torchtitan/distributed/activation_checkpoint.py counts products and keeps every other one): h² + h² + h·ffn of
+/// 4h² + 3h·ffn with ffn = 8/3 h.
+constexpr double kRecomputedProducts = 0.39;
+
+/// Low-rank adapters beside a frozen linear operator: the two small products read its input and add to its output, both ways, and
+/// the gradients of the adapters read input and output gradient again. All memory-bound.
+void add_adapters(Sums& sum, const Scene& x, double m, double n, double k) {
+  const double pass = memory_bound_s(x.c.rates, x.a * m * k) + memory_bound_s(x.c.rates, 2 * x.a * m * n);
+  sum.compute(pass, 2 * pass, 2, 4);
+}
+
+/// 8-bit matrix products: activations and output gradients are scaled, cast and transposed (2 bytes in, 1 + 1 out), one kernel each.
+/// The cast of the input runs inside the normalisation or activation before it (TransformerEngine LayerNormLinear), which reads it.
+void add_casts(Sums& sum, const Scene& x, double m, double n, double k) {
+  sum.compute(memory_bound_s(x.c.rates, 2 * m * k), memory_bound_s(x.c.rates, 4 * m * n), 1, 1);
+}
+
 void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
   const auto& d = x.c.rates;
   double m = x.split_tokens, n = static_cast<double>(op.out), k = static_cast<double>(op.in);
@@ -109,11 +127,17 @@ void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
   if (op.split == TpSplit::column || op.split == TpSplit::vocab || op.split == TpSplit::heads) n /= x.width;
   if (op.split == TpSplit::row) k /= x.width;
   const double forward = gemm_s(d, m, n, k, x.a), input = forward;
-  const double weight = gemm_s(d, m, n, k, x.a, accumulated_bytes(x) * n * k);
+  const bool adapters = x.c.training.optimizer == "lora";
+  const double weight = adapters ? 0.0 : gemm_s(d, m, n, k, x.a, accumulated_bytes(x) * n * k);
   sum.compute(forward, input, 1, 1);
   // its GEMM and the addition to the accumulated gradient; with a bias its reduction and its addition
-  sum.weight_gradient += weight, sum.kernels_weight += op.parameters > op.in * op.out ? 4 : 2;
-  accumulate(sum, x, n * k);
+  if (!adapters) {
+    sum.weight_gradient += weight, sum.kernels_weight += op.parameters > op.in * op.out ? 4 : 2;
+    accumulate(sum, x, n * k);
+  }
+  if (adapters && op.split != TpSplit::vocab) add_adapters(sum, x, m, n, k);
+  if (x.c.training.precision == Precision::fp8 && op.split != TpSplit::vocab) add_casts(sum, x, m, n, k);
+  if (x.c.engine->selective_recomputes_linears && op.split != TpSplit::vocab) sum.selective += forward * kRecomputedProducts;
   if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
     region.column_forward += forward, region.column_input += input, region.column_weight += weight;
   }
@@ -213,6 +237,7 @@ void add_expert_linear(Sums& sum, const Scene& x, const Operator& op) {
   (op.split == TpSplit::row ? k : n) /= x.s.etp;
   const double forward = batched_gemm_s(x.c.rates, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
+  if (x.c.training.optimizer == "lora") return;
   sum.weight_gradient += batched_gemm_s(x.c.rates, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k);
   sum.kernels_weight += 1;
   accumulate(sum, x, local * n * k);
@@ -244,13 +269,14 @@ void add_embedding(Sums& sum, const Scene& x, const Operator& op) {
   const auto& d = x.c.rates;
   const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
   sum.compute(memory_bound_s(d, 2 * bytes), 0, 4, 0);  // lookup, positions, sum, dropout
-  sum.kernels_weight += 4;                             // sort, segments, sum, addition
-  if (x.c.engine->fused_gradient_accumulation) {       // reads the output gradient, adds it to the accumulated rows
+  if (x.c.training.optimizer == "lora") {
+    // frozen
+  } else if (x.c.engine->fused_gradient_accumulation) {  // reads the output gradient, adds it to the accumulated rows
     const double gradient = x.split_tokens * static_cast<double>(op.out) * 2.0 * x.c.engine->states.gradient;
-    sum.weight_gradient += memory_bound_s(d, bytes + gradient);
+    sum.weight_gradient += memory_bound_s(d, bytes + gradient), sum.kernels_weight += 4;  // sort, segments, sum, addition
   } else {  // a dense gradient of the whole table, then the pass that accumulates it
     const double table = static_cast<double>(op.parameters) / (op.split == TpSplit::vocab ? x.width : 1.0);
-    sum.weight_gradient += memory_bound_s(d, bytes + x.a * table);
+    sum.weight_gradient += memory_bound_s(d, bytes + x.a * table), sum.kernels_weight += 4;
     accumulate(sum, x, table);
   }
   if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
@@ -336,6 +362,16 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   return cost;
 }
 
+/// Rate of the engine's attention kernels relative to the device's own.
+double attention_rate(AttentionKernel kernel, const DeviceEfficiency& device) {
+  switch (kernel) {
+    case AttentionKernel::vendor: return 1.0;
+    case AttentionKernel::flash2: return device.attention_flash2;
+    case AttentionKernel::flash1: return 0.55 * device.attention_flash2;
+  }
+  return 1.0;
+}
+
 /// The fabric as communication of one kind sees it: `time_scale` times slower than the fabric model.
 std::vector<FabricLevel> scaled(std::vector<FabricLevel> levels, double time_scale) {
   for (FabricLevel& level : levels) level.efficiency /= time_scale, level.latency = Seconds(level.latency.count() * time_scale);
@@ -359,6 +395,8 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
   for (double* rate : {&rates.gemm, &rates.gemm_attention, &rates.attention, &rates.attention_backward})
     *rate /= e.coefficients.compute;
   rates.launch *= e.host_launches * e.coefficients.launch;
+  const double kernel = attention_rate(e.attention_kernel, efficiency);
+  rates.attention *= kernel, rates.attention_backward *= kernel;
   element_bytes = t.precision == Precision::fp32 || t.precision == Precision::tf32 ? 4 : 2;
   for (std::size_t i = 0; i < m.layers.size(); ++i)
     if (m.layer(i).stream == TokenStream::encoder) encoder_hidden = m.layer(i).hidden;

@@ -109,6 +109,43 @@ TEST(LayerCost, RingAttention) {
   EXPECT_EQ(c.forward.exposed_ns, 128000 - (128000 + 384) / 2);
 }
 
+// FlashAttention-2 on a device whose own kernels are twice as fast, FlashAttention 1 at 0.55 of that.
+TEST(LayerCost, AttentionKernelsOfTheEngine) {
+  Cluster c = round_cluster(1);
+  c.groups[0].device.efficiency.attention_flash2 = 0.5;
+  const LayerKind kind = block({attention(4, 16, false)}, 64);
+  EXPECT_EQ(cost_of(kind, {}, c, "generic").forward.compute_ns, 256000);
+  EXPECT_EQ(cost_of(kind, {}, c, "fsdp1").forward.compute_ns, 512000);
+  EXPECT_EQ(cost_of(kind, {}, c, "llm-foundry").forward.compute_ns, 930909);
+}
+
+/// The mlp above on one device, trained with `optimizer` at `precision`.
+LayerCost trained(const char* optimizer, Precision precision) {
+  const Model model = model_of(mlp());
+  Training t = tokens(1000);
+  t.optimizer = optimizer, t.precision = precision;
+  const CostContext context(model, round_cluster(1), t, *find_engine("generic"));
+  std::vector<LayerCost> out;
+  layer_costs(context, {}, 1, 1, out);
+  return out.front();
+}
+
+// Frozen weights: no weight gradients. Adapters beside a linear of k inputs and n outputs: 2k + 4n bytes a token forward, twice that
+// backward; 1000 · (6 · 64 + 6 · 256) bytes in all.
+TEST(LayerCost, Adapters) {
+  const LayerCost c = trained("lora", Precision::bf16);
+  EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 1920);
+  EXPECT_EQ(c.backward.compute_ns, 2 * kGemm + 2 * 1920);
+  EXPECT_EQ(c.backward_weight.compute_ns, 0);
+}
+
+// 8 bits: casts of 2k bytes a token forward, 4n backward: 1000 · 2 · (64 + 256) and twice that.
+TEST(LayerCost, EightBitCasts) {
+  const LayerCost c = trained("adam", Precision::fp8);
+  EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 640);
+  EXPECT_EQ(c.backward.compute_ns, 4 * kGemm + 1280);
+}
+
 // The CPU launches kernels one after the other: 2 GEMMs of 32.8 µs wait for 2 launches of 50 µs, which takes 34,464 ns longer.
 TEST(LayerCost, SlowLaunchesLeaveTheDeviceIdle) {
   Cluster c = round_cluster(1);

@@ -26,6 +26,7 @@ PhaseTime times(const PhaseTime& t, std::int64_t n) {
 /// ZeRO communication of one layer kind within a chunk, per micro-batch.
 struct ZeroTime {
   PhaseTime forward, backward;
+  PhaseTime backward_again;  ///< where the block is recomputed: more compute to hide behind
   std::int64_t gather_ns = 0, reduce_ns = 0;
 };
 
@@ -122,11 +123,14 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
     beside += reduce;
   else
     z.backward.exposed_ns += ns(reduce);
+  z.backward_again = z.backward;
   hide_into(z.backward, beside, backward, g.slowdown, share);
+  if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, g.slowdown, share);
   if (edges == ChunkEdges::free) {
     // A bound: what is rounded in one piece here may be rounded down in two pieces there.
     z.forward.exposed_ns = std::max<std::int64_t>(0, z.forward.exposed_ns - 2);
     z.backward.exposed_ns = std::max<std::int64_t>(0, z.backward.exposed_ns - 2);
+    z.backward_again.exposed_ns = std::max<std::int64_t>(0, z.backward_again.exposed_ns - 2);
     return z;
   }
   z.gather_ns = s.overlap.param_gather ? ns(gather) : 0;
@@ -156,8 +160,9 @@ void fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming& t) {
     const LayerCost& l = x.layers[static_cast<std::size_t>(k)];
     const ZeroTime& z = x.zero[static_cast<std::size_t>(k)];
     const bool block = x.c.model->kinds[static_cast<std::size_t>(k)].role == LayerRole::block;
+    const std::int64_t again = block && r.kind == RecomputeKind::full ? x.split.leading(chunk, k, r.layers) : 0;
     t.forward += times(l.forward, n), t.forward += times(z.forward, n);
-    t.backward += times(l.backward, n), t.backward += times(z.backward, n);
+    t.backward += times(l.backward, n), t.backward += times(z.backward, n - again), t.backward += times(z.backward_again, again);
     t.backward_input += times(l.backward_input, n);
     t.backward_weight += times(l.backward_weight, n);
     std::int64_t saved = l.saved.none * n;
@@ -166,7 +171,6 @@ void fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming& t) {
       t.backward += times(l.recompute_selective, n), t.backward_input += times(l.recompute_selective, n);
       recompute_peak = std::max(recompute_peak, l.saved.none - l.saved.selective);
     } else if (block && r.kind == RecomputeKind::full) {
-      const std::int64_t again = x.split.leading(chunk, k, r.layers);
       saved += again * (l.saved.full - l.saved.none);
       t.backward += times(l.forward, again), t.backward_input += times(l.forward, again);
       if (again > 0) recompute_peak = std::max(recompute_peak, l.saved.none - l.saved.full);

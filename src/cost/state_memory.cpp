@@ -48,6 +48,9 @@ StatePolicy states_of(const EngineModel& engine, const Training& training) {
     states.parameter = 4, states.gradient = 4, states.master = 0, states.reduce = 4, states.gather = 4;
   }
   if (training.optimizer == "sgd") states.optimizer = 4;  // momentum
+  // Frozen weights in the type of compute; the adapters are a thousandth of the model and not counted.
+  if (training.optimizer == "lora")
+    states.parameter = std::min(states.parameter, states.gather), states.gradient = states.master = states.optimizer = states.reduce = 0;
   return states;
 }
 

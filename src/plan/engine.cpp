@@ -137,6 +137,37 @@ EngineModel fsdp2() {
   return e;
 }
 
+EngineModel fsdp1() {
+  EngineModel e = fsdp2();
+  e.name = "fsdp1";
+  e.attention_kernel = AttentionKernel::flash2;
+  e.tensor_parallel = false;
+  e.context_parallel = false;
+  e.note =
+      "PyTorch FullyShardedDataParallel (FSDP1) around eager modules with FlashAttention-2: a flat fp32 parameter per block, gathered in "
+      "bf16 before its forward and again before its backward pass, gradients reduce-scattered per block and micro-batch "
+      "(torch/distributed/fsdp/_runtime_utils.py); no tensor or context parallelism";
+  return e;
+}
+
+EngineModel llm_foundry() {
+  EngineModel e = fsdp1();
+  e.name = "llm-foundry";
+  e.attention_kernel = AttentionKernel::flash1;
+  e.note =
+      "llm-foundry with Composer's FSDP1: eager MPT blocks with low-precision LayerNorm and fused cross-entropy, FlashAttention of "
+      "2023 (attn_impl flash before flash-attn 2), backward_prefetch BACKWARD_POST, reduction of every micro-batch";
+  return e;
+}
+
+EngineModel fsdp1_compiled() {
+  EngineModel e = fsdp1();
+  e.name = "fsdp1-compile";
+  e.host_launches = kCompiledHostLaunches;
+  e.note = "FSDP1 with use_orig_params and torch.compile: as fsdp1, but what lies between matrix products is fused (fms-fsdp, nanoGPT)";
+  return e;
+}
+
 EngineModel torchtitan() {
   EngineModel e = fsdp2();
   e.name = "torchtitan";
@@ -148,6 +179,70 @@ EngineModel torchtitan() {
   e.note =
       "torchtitan: FSDP2 with torch.distributed.pipelining (1F1B, GPipe, Interleaved1F1B, ZBVZeroBubble; stages by "
       "module_fqns_per_model_part) and expert parallelism over dp_shard · cp · tp; mesh pp, dp_replicate, dp_shard, cp, tp";
+  return e;
+}
+
+EngineModel torchtitan_compiled() {
+  EngineModel e = torchtitan();
+  e.name = "torchtitan-compile";
+  e.host_launches = kCompiledHostLaunches;
+  e.note = "torchtitan with --compile.enable: as torchtitan, but each block runs through torch.compile, which fuses what lies between "
+           "matrix products";
+  return e;
+}
+
+/// Megatron-Core as NeMo and Megatron-Bridge run it: other defaults and another cost of a step than the bare Megatron-LM script.
+EngineModel nemo() {
+  EngineModel e = megatron_core();
+  e.name = "nemo";
+  e.note =
+      "NeMo Framework and Megatron-Bridge: Megatron-Core with Transformer Engine, distributed_fused_adam or the distributed "
+      "optimizer with overlapped reduction and gathers, tensor-parallel overlap by userbuffers in the performance recipes; rules of "
+      "megatron-core";
+  return e;
+}
+
+EngineModel internevo() {
+  EngineModel e;
+  e.name = "internevo";
+  e.host_launches = kEagerHostLaunches;
+  e.attention_kernel = AttentionKernel::flash2;
+  e.states = {2, 2, 4, 8, 2, 2};
+  e.split = SplitPolicy::even_blocks;
+  e.schedules = {K::one_f_one_b, K::interleaved};
+  e.zero = {0, 1, 3};
+  e.ulysses = false;
+  e.context_parallel = false;
+  e.expert_parallel = false;
+  e.overlap_p2p = false;
+  e.overlap_tp = false;
+  e.orders = {RankOrder::tp_cp_dp_pp};
+  e.note =
+      "InternEvo: HybridZeroOptimizer with bf16 parameters and gradients and fp32 master weights and moments "
+      "(internlm/solver/optimizer/hybrid_zero_optim.py), gradients reduced in buckets during the last backward pass, updated "
+      "parameters broadcast under the next forward pass, FlashAttention-2; weight parallelism (ISP) is zero 3";
+  return e;
+}
+
+EngineModel jax() {
+  EngineModel e;
+  e.name = "jax";
+  e.states = {4, 4, 0, 8, 2, 2};
+  e.schedules = {K::gpipe, K::one_f_one_b, K::interleaved};
+  e.zero = {0, 1, 3};
+  e.overlap_tp = true;
+  e.note =
+      "JAX under XLA (Pax, MaxText, Levanter): one program a step, element-wise operators fused, fp32 parameters cast to bf16 and "
+      "gathered by GSPMD over the fsdp axis of the mesh, gradients reduced in bf16, latency-hiding scheduler, cuDNN attention by "
+      "Transformer Engine";
+  return e;
+}
+
+EngineModel jax_unfused() {
+  EngineModel e = jax();
+  e.name = "jax-xla-attention";
+  e.activations = ActivationPolicy::megatron_2022_unfused;
+  e.note = "JAX under XLA without Transformer Engine: attention as matrix products over the whole score matrix (praxis DotProductAttention)";
   return e;
 }
 
@@ -212,7 +307,8 @@ const std::vector<EngineModel>& engine_catalogue() {
   // Read-only after construction: a constant that happens to be written as text.
   static const std::vector<EngineModel> catalogue = calibrated({generic(), megatron_core(), megatron_lm_2021(),
                                                                 megatron_deepspeed(), deepspeed(), fsdp2(), torchtitan(),
-                                                                nanotron()});
+                                                                nanotron(), nemo(), fsdp1(), fsdp1_compiled(), llm_foundry(),
+                                                                torchtitan_compiled(), internevo(), jax(), jax_unfused()});
   return catalogue;
 }
 

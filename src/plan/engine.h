@@ -20,6 +20,10 @@ enum class ActivationPolicy : std::uint8_t {
   megatron_2022_unfused,  ///< Korthikanti et al. 2022 §4: unfused attention with score dropout, 34sbh + 5as²b
   fused_attention,  ///< FlashAttention (q, k, v, out, log-sum-exp), fused norm and activation: Megatron-Core + TE, FSDP2 …
 };
+/// The fused attention kernels an engine runs: `vendor` are those the device model was measured with (cuDNN, FlashAttention-3 or
+/// TensorRT-LLM on Hopper and later); FlashAttention-2 uses the matrix instructions of Ampere on every device, FlashAttention
+/// (version 1, 2022) reaches about half of that (Dao 2023, arXiv 2307.08691, section 4.1: "around 2x faster").
+enum class AttentionKernel : std::uint8_t { vendor, flash2, flash1 };
 std::string_view to_string(ActivationPolicy p);  ///< "megatron-2022-unfused", "fused-attention"
 
 /// Bytes per element of each state under mixed precision.
@@ -62,11 +66,16 @@ struct FrameworkCoefficients {
 /// forward and backward, allocator. About 40 µs a kernel where a launch takes 4.5 µs: 0.7 to 0.9 ms for the forward of a GPT layer
 /// that the device is too fast for (Megatron-LM of 2021 to 2023 on A100 nodes).
 inline constexpr double kEagerHostLaunches = 9.0;
+/// The same under torch.compile: the kernels of a graph are launched one after the other without dispatcher, autograd or modules.
+inline constexpr double kCompiledHostLaunches = 3.0;
 
 struct EngineModel {
   std::string name;  ///< "generic", "megatron-core", …
   ActivationPolicy activations = ActivationPolicy::fused_attention;
   StatePolicy states;
+  AttentionKernel attention_kernel = AttentionKernel::vendor;
+  /// Selective recomputation runs every second matrix product again (torchtitan's per-operator policy) beside norms and activations.
+  bool selective_recomputes_linears = false;
   SplitPolicy split = SplitPolicy::balanced;
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)

@@ -162,8 +162,8 @@ Training read_training(Reader& r) {
   training.global_batch = t.required_int("global_batch", 1, kMaxTokens);
   training.precision = read_enum(t, "precision", kAllPrecisions);
   training.optimizer = t.required_string("optimizer");
-  if (t.sink().ok() && training.optimizer != "adam" && training.optimizer != "sgd") {
-    t.fail("optimizer", cat("\"", training.optimizer, "\""), "adam or sgd");
+  if (t.sink().ok() && training.optimizer != "adam" && training.optimizer != "sgd" && training.optimizer != "lora") {
+    t.fail("optimizer", cat("\"", training.optimizer, "\""), "adam, sgd or lora");
   }
   training.moe_imbalance = t.required_real("moe_imbalance", 1.0, 1e6);
   training.tokens = t.required_real("tokens", 0.0, 1e18);

@@ -145,6 +145,8 @@ void read_configuration(const Fields& f, RunRecord& r) {
   r.schedule = f.word("schedule");
   r.framework = f.word("framework");
   r.status = f.word("status");
+  r.table = f.word("table");
+  r.notes = f.word("notes");
 }
 
 void read_measured(const Fields& f, RunMeasurement& m) {
@@ -163,6 +165,9 @@ void read_extra(const Node* extra, RunRecord& r) {
   for (const char* key : {"zero1_size", "fsdp_size"}) {
     if (const Node* size = extra->find(key); size && size->kind == NodeKind::integer && size->integer > 0)
       r.shard = size->integer;
+  }
+  for (const char* key : {"compile", "torch_compile"}) {
+    if (const Node* flag = extra->find(key); flag && flag->kind == NodeKind::boolean) r.compiled = flag->boolean;
   }
   if (const Node* name = extra->find("tokenizer"); name && name->kind == NodeKind::string) r.tokenizer = name->text;
   const Node* arguments = extra->find("args");

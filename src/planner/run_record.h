@@ -47,6 +47,8 @@ struct RunRecord {
   std::optional<bool> sp, fsdp;
   std::string sp_kind;  ///< sp as a word: "megatron", "ulysses"
   std::string recompute, precision, schedule, framework, status, tokenizer;
+  std::string table, notes;      ///< heading and remarks of the source, read for what is trained (LoRA)
+  std::optional<bool> compiled;  ///< extra.compile, extra.torch_compile
   RunMeasurement measured;
   std::map<std::string, std::string> arguments;  ///< extra.args: the framework's own command line, flags as "true"
   std::string irregular;                         ///< a field that holds one value per stage or several sequences

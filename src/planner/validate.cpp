@@ -70,11 +70,31 @@ void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunR
   if (out.measured_bytes) out.predicted_bytes = comparable_bytes(run, p);
 }
 
+/// The fewest recomputed blocks with which the run fits, all of them if none does. Memory falls with every block: bisection.
+Result<Prediction> with_fewest_recomputed(MappedRun& run, const PredictFunction& predict) {
+  std::int32_t low = 0, high = run.strategy.recompute.layers;
+  const auto with = [&](std::int32_t layers) {
+    run.strategy.recompute = layers > 0 ? Recompute{RecomputeKind::full, layers} : Recompute{};
+    return predict(run.job, run.strategy, run.schedule);
+  };
+  while (low < high) {
+    const std::int32_t middle = (low + high) / 2;
+    const auto tried = with(middle);
+    if (!tried) return tried;
+    if (tried->fits)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return with(low);
+}
+
 Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   planner::Mapping mapping = planner::map_run(record, planner::run_defaults());
   if (auto* skip = std::get_if<Skip>(&mapping)) return std::move(*skip);
   auto& run = std::get<MappedRun>(mapping);
-  const auto prediction = predict(run.job, run.strategy, run.schedule);
+  auto prediction = predict(run.job, run.strategy, run.schedule);
+  if (run.recompute_what_does_not_fit && prediction) prediction = with_fewest_recomputed(run, predict);
   if (!prediction) return Skip{"no prediction", prediction.error().message()};
   RunResult out;
   out.id = record.id;

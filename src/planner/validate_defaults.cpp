@@ -51,6 +51,7 @@ ArchitectureDefault read_architecture(Reader& r) {
     r.finish();
     return a;
   }
+  a.config = r.optional_string("config", "");
   a.shape.gated = r.optional_bool("gated", false);
   a.shape.rms_norm = r.optional_bool("rms_norm", false);
   a.shape.biases = r.optional_bool("biases", true);
@@ -59,6 +60,7 @@ ArchitectureDefault read_architecture(Reader& r) {
   a.shape.learned_positions = positions == 0;
   a.shape.rotary = positions == 1;
   a.shape.max_positions = r.optional_int("max_positions", 0, 1 << 30, 0);
+  a.shape.head_dim = r.optional_int("head_dim", 0, 1 << 20, 0);
   a.shape.dropout = r.optional_bool("dropout", false);
   a.shape.encoder_only = r.optional_bool("encoder_only", false);
   a.source = r.required_string("source");
@@ -84,7 +86,8 @@ Overlap read_overlap(Reader& r) {
 }
 
 void read_default_values(Reader r, std::map<std::string, FrameworkDefault::Value>& out) {
-  for (const char* field : {"precision", "recompute", "zero_stage", "vocab", "per_node", "schedule", "sp", "tp", "pp", "etp"}) {
+  for (const char* field : {"precision", "recompute", "zero_stage", "vocab", "per_node", "schedule", "sp", "tp", "pp", "etp", "seq",
+                            "microbatch"}) {
     if (!r.has(field)) continue;
     Reader value = r.child(field, true);
     const Node* node = value.find("value");
@@ -99,8 +102,16 @@ FrameworkDefault read_framework(Reader& r) {
   FrameworkDefault f;
   f.match = read_words(r, "match");
   f.gpu = read_words(r, "gpu");
+  f.with = read_words(r, "with");
   f.engine = r.required_string("engine");
   read_default_values(r.child("defaults", false), f.defaults);
+  r.each("recipes", false, [&](Reader& recipe) {
+    FrameworkDefault::Recipe out;
+    out.model = read_words(recipe, "model");
+    read_default_values(recipe.child("defaults", true), out.defaults);
+    recipe.finish();
+    f.recipes.push_back(std::move(out));
+  });
   f.unsupported_recompute = read_words(r, "unsupported_recompute");
   f.unsupported_recompute_reason = r.optional_string("unsupported_recompute_reason", "");
   f.overlap = read_overlap(r);

@@ -24,7 +24,8 @@ struct DeviceDefault {
 struct ArchitectureDefault {
   std::vector<std::string> match;
   std::string unsupported;  ///< why such a model cannot be described by a record; empty: it can
-  DecoderShape shape;       ///< flags alone; the sizes come from the record
+  DecoderShape shape;       ///< flags (and head_dim, where it is not hidden / heads); the sizes come from the record
+  std::string config;       ///< the model's published config.json, where dimensions alone do not describe it; empty: they do
   std::string source;
 };
 
@@ -32,9 +33,16 @@ struct FrameworkDefault {
   struct Value {
     std::string value, source;
   };
+  /// A recipe that the framework's authors publish for one model: its defaults come before the framework's own.
+  struct Recipe {
+    std::vector<std::string> model;
+    std::map<std::string, Value> defaults;
+  };
   std::vector<std::string> match, gpu;
+  std::vector<std::string> with;  ///< any of these must occur too: in the framework, its precision or its compile flag
   std::string engine;
   std::map<std::string, Value> defaults;
+  std::vector<Recipe> recipes;
   std::vector<std::string> unsupported_recompute;
   std::string unsupported_recompute_reason;
   Overlap overlap;

@@ -57,8 +57,14 @@ class Mapper {
   /// The framework's default for `field`, noted; nullptr when there is none.
   const FrameworkDefault::Value* framework_default(const char* field) {
     if (!framework_) return nullptr;
-    const auto it = framework_->defaults.find(field);
-    if (it == framework_->defaults.end()) return nullptr;
+    const auto* table = &framework_->defaults;
+    for (const auto& recipe : framework_->recipes)
+      if (recipe.defaults.contains(field) && mentions(r_.model.name, recipe.model)) {
+        table = &recipe.defaults;
+        break;
+      }
+    const auto it = table->find(field);
+    if (it == table->end()) return nullptr;
     used(field, it->second.value, it->second.source);
     return &it->second;
   }
@@ -103,8 +109,10 @@ class Mapper {
   }
 
   void choose_framework() {
+    const std::string details = cat(r_.framework, " ", r_.precision, r_.compiled.value_or(false) ? " torch.compile" : "");
     for (const FrameworkDefault& f : all_.frameworks) {
       if (!mentions(r_.framework, f.match) || (!f.gpu.empty() && !mentions(r_.gpu.type, f.gpu))) continue;
+      if (!f.with.empty() && !mentions(details, f.with)) continue;
       framework_ = &f;
       break;
     }
@@ -233,6 +241,7 @@ class Mapper {
     const ArchitectureDefault* architecture = choose_architecture();
     if (!architecture) return;
     if (!architecture->unsupported.empty()) return skip("architecture not supported", architecture->unsupported);
+    if (!architecture->config.empty()) return load_published(*architecture);
     DecoderShape s = architecture->shape;
     if (arguments_) {
       const bool encoder = s.encoder_only;
@@ -245,6 +254,16 @@ class Mapper {
     fill_sizes(s);
     if (skip_) return;
     build_model(s);
+  }
+
+  /// A model whose dimensions do not describe it: its published configuration, if the record does not contradict it.
+  void load_published(const ArchitectureDefault& architecture) {
+    auto model = load_model(architecture.config, r_.model.name);
+    if (!model) return skip("model cannot be built", model.error().message());
+    if (r_.model.layers && *r_.model.layers != model->blocks())
+      return skip("model.layers differ from the published model", std::to_string(*r_.model.layers));
+    run_.job.model = std::move(model).value();
+    used("architecture", architecture.match.front(), architecture.source);
   }
 
   void fill_sizes(DecoderShape& s) {
@@ -291,6 +310,10 @@ class Mapper {
     Training& t = run_.job.training;
     t.sequence.main = count(r_.seq, "seq");
     t.global_batch = count(r_.global_batch, "global_batch");
+    if (mentions(cat(r_.table, " ", r_.notes, " ", r_.framework), {"lora"})) {
+      t.optimizer = "lora";
+      used("trained weights", "adapters", "LoRA in the record's table, notes or framework: Hu et al. 2021 (arXiv 2106.09685)");
+    }
     std::string precision = lower(r_.precision);
     if (precision.empty()) {
       const auto* d = framework_default("precision");
@@ -351,7 +374,9 @@ class Mapper {
 
   void map_experts() {
     Strategy& s = run_.strategy;
-    if (!r_.model.experts || *r_.model.experts <= 1) return;
+    const auto routed = [](const Operator& op) { return op.kind == OperatorKind::expert_linear; };
+    const auto has_experts = [&](const LayerKind& k) { return std::any_of(k.operators.begin(), k.operators.end(), routed); };
+    if (std::none_of(run_.job.model.kinds.begin(), run_.job.model.kinds.end(), has_experts)) return;
     s.ep = unused_degree(r_.ep, "ep");
     std::optional<std::int64_t> etp = r_.etp;
     if (!etp && arguments_) etp = arguments_->expert_tp;
@@ -423,15 +448,37 @@ class Mapper {
       return skip("recompute outside the uniform space", framework_->unsupported_recompute_reason);
     }
     Recompute& recompute = run_.strategy.recompute;
-    if (kind == "none" || kind == "false") return;
-    if (kind == "selective") {
-      recompute.kind = RecomputeKind::selective;
-    } else if (kind == "full" || kind == "true") {
+    const auto is = [&](std::initializer_list<std::string_view> words) {
+      return std::find(words.begin(), words.end(), kind) != words.end();
+    };
+    if (is({"none", "false", "no", "off", "disabled", "0"})) return;
+    if (kind.find("subset") != std::string::npos) {
+      recompute.kind = RecomputeKind::full;
+      run_.recompute_what_does_not_fit = true;
+      used("recomputed blocks", "as many as memory requires", "the record names a subset of the blocks, not its size");
+    } else if (const auto every = every_nth(kind)) {
+      recompute.kind = RecomputeKind::full;
+      recompute.layers = static_cast<std::int32_t>(std::max<std::int64_t>(1, run_.job.model.blocks() / *every));
+    } else if (is({"full", "true", "yes", "on", "all", "block", "full_remat", "save_nothing"})) {
       recompute.kind = RecomputeKind::full;
       recompute.layers = 0;  // all blocks; --recompute-num-layers counts layers of a checkpointed unit under the uniform method
+    } else if (kind.rfind("selective", 0) == 0 || kind.rfind("minimal", 0) == 0 || kind.rfind("save_dot", 0) == 0 ||
+               is({"op", "sac", "core_attn", "dots_saveable"})) {
+      recompute.kind = RecomputeKind::selective;  // matrix products are kept, what lies between them is computed again
     } else {
       skip("recompute outside the uniform space", r_.recompute);
     }
+  }
+
+  /// "every 2nd block", "1/2 of the blocks" -> 2.
+  static std::optional<std::int64_t> every_nth(const std::string& kind) {
+    for (const std::string_view word : {"every ", "1/"}) {
+      const std::size_t at = kind.find(word);
+      if (at == std::string::npos) continue;
+      const std::int64_t n = parse_count(kind.substr(at + word.size()));
+      if (n >= 1 && n <= 1024) return n;
+    }
+    return std::nullopt;
   }
 
   void map_overlap() {

@@ -27,6 +27,8 @@ struct MappedRun {
   bool memory_known = false;  ///< the record says how much memory the device has
   std::string memory_rank = "fullest", memory_kind = "allocated";
   double memory_unit_bytes = 1073741824.0;
+  /// The record says that some blocks are recomputed but not how many: as many as memory requires (evaluate decides).
+  bool recompute_what_does_not_fit = false;
 };
 
 /// Why a record is not predicted. `reason` is short and the same for all alike (it is counted); `detail` has the numbers.

@@ -102,7 +102,7 @@ TEST(MapRun, DefaultsAreUsedOnlyWithASource) {
   EXPECT_EQ(it->value, "bf16");
   EXPECT_THAT(it->source, HasSubstr("nanotron"));
   // A framework without a default for it: skipped.
-  EXPECT_EQ(skipped(replaced(replaced(line(), "\"recompute\": \"none\"", "\"recompute\": null"), "nanotron", "MaxText")),
+  EXPECT_EQ(skipped(replaced(replaced(line(), "\"recompute\": \"none\"", "\"recompute\": null"), "nanotron", "Megatron-LM")),
             "recompute missing");
 }
 
@@ -121,6 +121,55 @@ TEST(MapRun, MegatronCommandLinesDecideWhatTheySay) {
   EXPECT_EQ(run.memory_rank, "last");
   EXPECT_FALSE(run.job.model.tied_embeddings);
   EXPECT_EQ(skipped(replaced(one_line, "\"--swiglu\": true", "\"--mtp-num-layers\": 1")), "outside the uniform space");
+}
+
+/// The mapped run of a line, or a failure with the reason.
+MappedRun run_of(const std::string& text) {
+  const auto mapping = mapped(text);
+  if (const auto* skip = std::get_if<Skip>(&mapping)) ADD_FAILURE() << skip->reason << " " << skip->detail;
+  return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping) : MappedRun{};
+}
+
+TEST(MapRun, RecipesOfTheFrameworkComeBeforeItsDefaults) {
+  const std::string silent = replaced(replaced(line(), "\"recompute\": \"none\"", "\"recompute\": null"), "nanotron", "JAX pax");
+  EXPECT_EQ(run_of(replaced(silent, "llama-like", "GPT-175B")).strategy.recompute.kind, RecomputeKind::full);
+  EXPECT_EQ(run_of(replaced(silent, "llama-like", "GPT-5B")).strategy.recompute.kind, RecomputeKind::selective);
+  EXPECT_EQ(run_of(replaced(silent, "llama-like", "GPT-126M")).strategy.recompute.kind, RecomputeKind::none);
+  EXPECT_EQ(run_of(silent).job.engine, "jax-xla-attention");
+  EXPECT_EQ(run_of(replaced(silent, "bf16 (fp32 grad accumulation)", "te bf16")).job.engine, "jax");
+}
+
+TEST(MapRun, WordsForRecomputation) {
+  const auto kind = [](const char* word) { return run_of(replaced(line(), "\"none\"", std::string("\"") + word + "\"")).strategy.recompute; };
+  EXPECT_EQ(kind("minimal_flash").kind, RecomputeKind::selective);
+  EXPECT_EQ(kind("off").kind, RecomputeKind::none);
+  EXPECT_EQ(kind("every 2 blocks"), (Recompute{RecomputeKind::full, 8}));
+  EXPECT_EQ(kind("full").kind, RecomputeKind::full);
+}
+
+// LoRA is read off the heading; a published model stands for dimensions that do not describe it; compiled runs have an engine of their own.
+TEST(MapRun, AdaptersPublishedModelsAndCompiledRuns) {
+  EXPECT_EQ(run_of(line(R"(, "table": "LoRA results")")).job.training.optimizer, "lora");
+  EXPECT_EQ(run_of(line(R"(, "table": "SFT results")")).job.training.optimizer, "adam");
+  const std::string deepseek = replaced(replaced(line(R"(, "pp": 1, "dp": 8, "ep": 8)"), "llama-like", "DeepSeek-V3"), "\"layers\": 16", "\"layers\": 61");
+  EXPECT_EQ(run_of(replaced(deepseek, "nanotron", "NeMo 25.04")).strategy.ep, 8);
+  EXPECT_EQ(skipped(replaced(line(), "llama-like", "DeepSeek-V3")), "model.layers differ from the published model");
+  const std::string titan = replaced(line(), "nanotron", "torchtitan (FSDP2)");
+  EXPECT_EQ(run_of(titan).job.engine, "torchtitan");
+  EXPECT_EQ(run_of(replaced(titan, "(FSDP2)", "FSDP2 + torch.compile")).job.engine, "torchtitan-compile");
+}
+
+// Memory decides how many of the 8 blocks a stage are recomputed: fits from 5 on.
+TEST(ValidateRuns, ASubsetOfTheBlocksIsWhatMemoryRequires) {
+  const PredictFunction five = [](const Job&, const Strategy& s, const Schedule&) -> Result<Prediction> {
+    Prediction p;
+    p.iteration_ns = 1'000'000'000 + s.recompute.layers;
+    p.fits = s.recompute.layers >= 5;
+    return p;
+  };
+  const auto outcome = evaluate_run(record(replaced(line(), "\"none\"", "\"selective (block subset)\"")), five);
+  ASSERT_TRUE(std::holds_alternative<RunResult>(outcome));
+  EXPECT_DOUBLE_EQ(*std::get<RunResult>(outcome).predicted_s, 1.000000005);
 }
 
 TEST(RunDefaults, EveryEntryNamesKnownDevicesAndEngines) {
