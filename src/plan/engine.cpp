@@ -7,6 +7,9 @@
 //   FSDP2        4 + 4 + 0 + 8 = 16: fp32 parameters are the sharded master, the bf16 copy exists only while gathered
 #include "plan/engine.h"
 
+#include <array>
+#include <utility>
+
 #include "plan/coefficients.h"
 
 namespace espalier {
@@ -305,10 +308,14 @@ std::string_view to_string(ActivationPolicy p) {
 
 const std::vector<EngineModel>& engine_catalogue() {
   // Read-only after construction: a constant that happens to be written as text.
-  static const std::vector<EngineModel> catalogue = calibrated({generic(), megatron_core(), megatron_lm_2021(),
-                                                                megatron_deepspeed(), deepspeed(), fsdp2(), torchtitan(),
-                                                                nanotron(), nemo(), fsdp1(), fsdp1_compiled(), llm_foundry(),
-                                                                torchtitan_compiled(), internevo(), jax(), jax_unfused()});
+  static const std::vector<EngineModel> catalogue = [] {
+    constexpr std::array makers = {generic,  megatron_core, megatron_lm_2021, megatron_deepspeed, deepspeed,          fsdp2,
+                                   torchtitan, nanotron,    nemo,             fsdp1,              fsdp1_compiled,     llm_foundry,
+                                   torchtitan_compiled,     internevo,        jax,                jax_unfused};
+    std::vector<EngineModel> engines;
+    for (EngineModel (*make)() : makers) engines.push_back(make());
+    return calibrated(std::move(engines));
+  }();
   return catalogue;
 }
 
