@@ -367,7 +367,7 @@ double attention_rate(AttentionKernel kernel, const DeviceEfficiency& device) {
   switch (kernel) {
     case AttentionKernel::vendor: return 1.0;
     case AttentionKernel::flash2: return device.attention_flash2;
-    case AttentionKernel::flash1: return 0.55 * device.attention_flash2;
+    case AttentionKernel::flash1: return 0.6 * device.attention_flash2;
   }
   return 1.0;
 }

@@ -109,14 +109,14 @@ TEST(LayerCost, RingAttention) {
   EXPECT_EQ(c.forward.exposed_ns, 128000 - (128000 + 384) / 2);
 }
 
-// FlashAttention-2 on a device whose own kernels are twice as fast, FlashAttention 1 at 0.55 of that.
+// FlashAttention-2 on a device whose own kernels are twice as fast, FlashAttention 1 at 0.6 of that.
 TEST(LayerCost, AttentionKernelsOfTheEngine) {
   Cluster c = round_cluster(1);
   c.groups[0].device.efficiency.attention_flash2 = 0.5;
   const LayerKind kind = block({attention(4, 16, false)}, 64);
   EXPECT_EQ(cost_of(kind, {}, c, "generic").forward.compute_ns, 256000);
   EXPECT_EQ(cost_of(kind, {}, c, "fsdp1").forward.compute_ns, 512000);
-  EXPECT_EQ(cost_of(kind, {}, c, "llm-foundry").forward.compute_ns, 930909);
+  EXPECT_EQ(cost_of(kind, {}, c, "llm-foundry").forward.compute_ns, 853333);
 }
 
 /// The mlp above on one device, trained with `optimizer` at `precision`.
