@@ -25,15 +25,15 @@ Result<Cluster> usual_cluster(const std::string& device, const std::vector<runlo
   return load_cluster(w.text(), cat("usual nodes of ", device));
 }
 
-Result<FabricFit> fit_tables(const UserInputs& inputs) {
+Result<UserFabric> fit_tables(const UserInputs& inputs) {
   if (inputs.cluster) {
     if (!inputs.cluster->homogeneous() || inputs.cluster->groups.front().device.name.rfind(inputs.device, 0) != 0)
       return Error{ErrorKind::bad_input, "--cluster", cluster_text(*inputs.cluster), cat("equal nodes of ", inputs.device), ""};
-    return fit_fabric(*inputs.cluster, inputs.tables);
+    return fit_user_fabric(*inputs.cluster, inputs.tables);
   }
   auto cluster = usual_cluster(inputs.device, inputs.tables);
   if (!cluster) return cluster.error();
-  return fit_fabric(*cluster, inputs.tables);
+  return fit_user_fabric(*cluster, inputs.tables);
 }
 
 }  // namespace

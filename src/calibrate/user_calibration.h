@@ -18,7 +18,7 @@ struct UserCalibration {
   std::string device, engine;  ///< engine empty: fabric alone
   UserRuns runs;
   std::optional<UserFit> fit;
-  std::optional<FabricFit> fabric;
+  std::optional<UserFabric> fabric;
   std::string file;  ///< where the calibration was written; empty: nowhere
 };
 

@@ -17,13 +17,14 @@ using runlog::CollectiveTest;
 using runlog::NcclTable;
 using text::cat;
 
-constexpr double kNoise = 0.15, kEfficiencySigma = 0.3, kLatencySigma = 0.7;
+constexpr double kNoise = 0.10;
 constexpr double kSmallWeight = 0.25, kRowsOfTable = 8;
 constexpr std::int64_t kLarge = 1 << 20;
 constexpr double kIdentified = 0.9;
 constexpr std::size_t kFolds = 5;
 constexpr double kSlower = 0.6;
-constexpr double kLowEfficiency = 0.02, kLowLatency = 1e-7, kHighLatency = 5e-3;
+
+std::span<const cluster::FabricField> fields() { return cluster::fabric_fields(); }
 
 /// One row of a table as an observation.
 struct Point {
@@ -49,15 +50,12 @@ std::vector<Point> points_of(const std::vector<NcclTable>& tables) {
   return out;
 }
 
-/// Efficiency and latency of level k are parameters 2k and 2k + 1.
+/// Field f of level k is parameter k·fields + f.
 Cluster with_parameters(Cluster cluster, std::span<const double> x) {
   std::size_t k = 0;
   for (std::vector<FabricLevel>* levels : {&cluster.groups.front().intra, &cluster.inter}) {
-    for (FabricLevel& level : *levels) {
-      level.efficiency = x[2 * k];
-      level.latency = Seconds(x[2 * k + 1]);
-      ++k;
-    }
+    for (FabricLevel& level : *levels)
+      for (const cluster::FabricField& field : fields()) field.set(level, x[k++]);
   }
   return cluster;
 }
@@ -65,10 +63,10 @@ Cluster with_parameters(Cluster cluster, std::span<const double> x) {
 std::vector<FitParameter> parameters_of(const Cluster& cluster) {
   std::vector<FitParameter> out;
   for (const FabricLevel& level : cluster.levels()) {
-    const double e = std::clamp(level.efficiency, kLowEfficiency, 1.0);
-    const double a = std::clamp(level.latency.count(), kLowLatency, kHighLatency);
-    out.push_back({level.name + ".efficiency", e, kLowEfficiency, 1.0, true, e, kEfficiencySigma});
-    out.push_back({level.name + ".latency", a, kLowLatency, kHighLatency, true, a, kLatencySigma});
+    for (const cluster::FabricField& field : fields()) {
+      const double shipped = std::clamp(field.get(level), field.low, field.high);
+      out.push_back({level.name + "." + std::string(field.name), shipped, field.low, field.high, true, shipped, field.sigma});
+    }
   }
   return out;
 }
@@ -80,47 +78,79 @@ class Problem {
 
   [[nodiscard]] const std::vector<Point>& points() const { return points_; }
   [[nodiscard]] const std::vector<FitParameter>& parameters() const { return parameters_; }
-  [[nodiscard]] std::vector<double> start() const {
+  static int fold(const Point& p) { return static_cast<int>(p.index % kFolds); }
+
+  [[nodiscard]] std::vector<double> shipped() const {
     std::vector<double> x;
-    for (const FitParameter& p : parameters_) x.push_back(p.start);
+    for (const FitParameter& p : parameters_) x.push_back(p.prior);
     return x;
   }
 
-  [[nodiscard]] std::vector<double> log_ratios(std::span<const double> x) const {
-    const Cluster cluster = with_parameters(cluster_, x);
-    std::vector<double> out;
-    for (std::size_t i = 0; i < points_.size(); ++i) out.push_back(log_ratio(cluster, i));
-    return out;
-  }
+  [[nodiscard]] std::vector<double> log_ratios(std::span<const double> x) const { return log_ratios_on(with_parameters(cluster_, x)); }
+  /// With the cluster as it is, values outside the fitted ranges included.
+  [[nodiscard]] std::vector<double> log_ratios_as_shipped() const { return log_ratios_on(cluster_); }
 
-  /// Fits to the points outside the fold; −1: to all. The slowest level of a path hides the others, so that descents also start with
-  /// each level made slower in turn; the best end counts.
-  [[nodiscard]] std::vector<double> solve(int left_out) const {
+  /// Fits the parameters `which` to the points outside the fold (−1: to all), the others as shipped. The slowest level of a path hides
+  /// the others, so that descents also start with each level made slower in turn; the best end counts.
+  [[nodiscard]] std::vector<double> solve(int left_out, const std::vector<std::size_t>& which) const {
+    if (which.empty()) return shipped();
+    std::vector<FitParameter> free;
+    for (std::size_t j : which) free.push_back(parameters_[j]);
     FitOptions options;
     options.huber = 2.0;
     options.iterations = 40;
     for (const Point& p : points_) options.weight.push_back(fold(p) == left_out ? 0.0 : p.weight);
     const auto residuals = [&](std::span<const double> x, std::span<double> r) {
-      const std::vector<double> logs = log_ratios(x);
+      const std::vector<double> logs = log_ratios(filled(which, x));
       for (std::size_t i = 0; i < logs.size(); ++i) r[i] = logs[i] / kNoise;
     };
-    FitResult best = least_squares(parameters_, points_.size(), residuals, options);
-    for (std::size_t k = 0; 2 * k < parameters_.size(); ++k) {
-      std::vector<FitParameter> slower = parameters_;
-      slower[2 * k].start = std::max(slower[2 * k].low, kSlower * slower[2 * k].start);
+    FitResult best = least_squares(free, points_.size(), residuals, options);
+    for (std::size_t k = 0; k < which.size(); ++k) {
+      if (fields()[which[k] % fields().size()].name != "efficiency") continue;
+      std::vector<FitParameter> slower = free;
+      slower[k].start = std::max(slower[k].low, kSlower * slower[k].start);
       FitResult other = least_squares(slower, points_.size(), residuals, options);
       if (other.cost < best.cost) best = std::move(other);
     }
-    return best.values;
+    return filled(which, best.values);
   }
 
-  static int fold(const Point& p) { return static_cast<int>(p.index % kFolds); }
+  /// Parameters that the tables determine at x, with their posterior sigmas: the least determined is taken away until all are.
+  [[nodiscard]] std::vector<std::size_t> identified(const std::vector<double>& x, std::vector<double>& sigma) const {
+    const std::vector<std::vector<double>> slopes = slopes_at(x);
+    std::vector<std::size_t> which(parameters_.size());
+    for (std::size_t j = 0; j < which.size(); ++j) which[j] = j;
+    while (!which.empty()) {
+      sigma = posterior(slopes, which);
+      std::size_t worst = 0;
+      for (std::size_t k = 1; k < which.size(); ++k)
+        if (sigma[k] / parameters_[which[k]].sigma > sigma[worst] / parameters_[which[worst]].sigma) worst = k;
+      if (sigma[worst] <= kIdentified * parameters_[which[worst]].sigma) break;
+      which.erase(which.begin() + static_cast<std::ptrdiff_t>(worst));
+    }
+    return which;
+  }
 
-  /// Posterior sigma of every parameter with the noise taken as known.
-  [[nodiscard]] std::vector<double> posterior(const std::vector<double>& x) const {
-    const std::size_t n = parameters_.size();
+ private:
+  [[nodiscard]] std::vector<double> filled(const std::vector<std::size_t>& which, std::span<const double> x) const {
+    std::vector<double> all = shipped();
+    for (std::size_t k = 0; k < which.size(); ++k) all[which[k]] = x[k];
+    return all;
+  }
+
+  [[nodiscard]] std::vector<double> log_ratios_on(const Cluster& cluster) const {
+    std::vector<double> out;
+    for (const Point& p : points_) {
+      const double t = modelled_s(cluster, tables_[p.table], p.bytes);
+      out.push_back(t > 0 ? std::log(t / p.seconds) : 0.0);
+    }
+    return out;
+  }
+
+  /// ∂r_i/∂log x_j; one-sided where the range ends.
+  [[nodiscard]] std::vector<std::vector<double>> slopes_at(const std::vector<double>& x) const {
     std::vector<std::vector<double>> slopes;
-    for (std::size_t j = 0; j < n; ++j) {
+    for (std::size_t j = 0; j < parameters_.size(); ++j) {
       std::vector<double> up = x, down = x;
       up[j] = std::min(parameters_[j].high, x[j] * std::exp(1e-3));
       down[j] = std::max(parameters_[j].low, x[j] * std::exp(-1e-3));
@@ -128,24 +158,26 @@ class Problem {
       slopes.emplace_back(a.size());
       for (std::size_t i = 0; i < a.size(); ++i) slopes[j][i] = (a[i] - b[i]) / (kNoise * std::log(up[j] / down[j]));
     }
+    return slopes;
+  }
+
+  /// Posterior sigma of each of `which` with the noise taken as known and the other parameters fixed.
+  [[nodiscard]] std::vector<double> posterior(const std::vector<std::vector<double>>& slopes, const std::vector<std::size_t>& which) const {
+    const std::size_t n = which.size();
     std::vector<double> matrix(n * n, 0.0), out;
     for (std::size_t a = 0; a < n; ++a) {
       for (std::size_t b = 0; b < n; ++b)
-        for (std::size_t i = 0; i < points_.size(); ++i) matrix[a * n + b] += points_[i].weight * slopes[a][i] * slopes[b][i];
-      matrix[a * n + a] += 1.0 / (parameters_[a].sigma * parameters_[a].sigma);
+        for (std::size_t i = 0; i < points_.size(); ++i)
+          matrix[a * n + b] += points_[i].weight * slopes[which[a]][i] * slopes[which[b]][i];
+      const double sigma = parameters_[which[a]].sigma;
+      matrix[a * n + a] += 1.0 / (sigma * sigma);
     }
     for (std::size_t a = 0; a < n; ++a) {
       std::vector<double> copy = matrix, unit(n, 0.0);
       unit[a] = 1;
-      out.push_back(solve_cholesky(copy, unit) ? std::sqrt(std::max(0.0, unit[a])) : parameters_[a].sigma);
+      out.push_back(solve_cholesky(copy, unit) ? std::sqrt(std::max(0.0, unit[a])) : parameters_[which[a]].sigma);
     }
     return out;
-  }
-
- private:
-  [[nodiscard]] double log_ratio(const Cluster& cluster, std::size_t i) const {
-    const double t = modelled_s(cluster, tables_[points_[i].table], points_[i].bytes);
-    return t > 0 ? std::log(t / points_[i].seconds) : 0.0;
   }
 
   const Cluster& cluster_;
@@ -154,21 +186,28 @@ class Problem {
   std::vector<FitParameter> parameters_;
 };
 
+std::vector<std::size_t> all_of(const Problem& problem) {
+  std::vector<std::size_t> which(problem.parameters().size());
+  for (std::size_t j = 0; j < which.size(); ++j) which[j] = j;
+  return which;
+}
+
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 /// Held-out log ratios: each point by the fit of the folds it is not in.
-std::vector<double> held_out(const Problem& problem) {
+std::vector<double> held_out(const Problem& problem, const std::vector<std::size_t>& which) {
   std::vector<double> out(problem.points().size(), 0.0);
   for (int f = 0; f < static_cast<int>(kFolds); ++f) {
-    const std::vector<double> logs = problem.log_ratios(problem.solve(f));
+    const std::vector<double> logs = problem.log_ratios(problem.solve(f, which));
     for (std::size_t i = 0; i < out.size(); ++i)
       if (Problem::fold(problem.points()[i]) == f) out[i] = logs[i];
   }
   return out;
 }
 
-void summarize_tables(const Problem& problem, const std::vector<NcclTable>& tables, FabricFit& out) {
-  const std::vector<double> before = problem.log_ratios(problem.start()), after = held_out(problem);
+void summarize_tables(const Problem& problem, const std::vector<NcclTable>& tables, const std::vector<std::size_t>& which,
+                      UserFabric& out) {
+  const std::vector<double> before = problem.log_ratios_as_shipped(), after = held_out(problem, which);
   std::vector<double> all_before, all_after;
   for (std::size_t t = 0; t < tables.size(); ++t) {
     TableFit fit{tables[t].where, tables[t].test, tables[t].ranks, tables[t].nodes, 0, 0, 0};
@@ -218,30 +257,39 @@ double modelled_s(const Cluster& cluster, const NcclTable& t, double bytes) {
   return 0;
 }
 
-std::vector<CalibratedLevel> FabricFit::calibrated() const {
+std::vector<CalibratedLevel> UserFabric::calibrated() const {
   std::vector<CalibratedLevel> out;
-  for (const LevelFit& fit : levels) out.push_back(fit.level);
+  for (const LevelFit& level : levels) {
+    out.push_back({level.name, level.inside_node, {}});
+    for (const LevelFit::Field& f : level.fields)
+      if (f.identified) out.back().values.emplace_back(f.field, f.value);
+  }
   return out;
 }
 
-Result<FabricFit> fit_fabric(const Cluster& cluster, const std::vector<NcclTable>& tables) {
+Result<UserFabric> fit_user_fabric(const Cluster& cluster, const std::vector<NcclTable>& tables) {
   for (const NcclTable& t : tables)
     if (Status error = covers(cluster, t)) return *error;
   const Problem problem(cluster, tables);
-  const std::vector<double> solved = problem.solve(-1), sigma = problem.posterior(solved);
-  FabricFit out;
+  std::vector<double> sigma;
+  const std::vector<std::size_t> which = problem.identified(problem.solve(-1, all_of(problem)), sigma);
+  const std::vector<double> solved = problem.solve(-1, which);
+  UserFabric out;
   const std::vector<FabricLevel> levels = cluster.levels();
   for (std::size_t k = 0; k < levels.size(); ++k) {
-    LevelFit fit;
-    fit.prior_efficiency = levels[k].efficiency, fit.prior_latency_s = levels[k].latency.count();
-    fit.efficiency_sigma = sigma[2 * k], fit.latency_sigma = sigma[2 * k + 1];
-    fit.efficiency_identified = fit.efficiency_sigma < kIdentified * kEfficiencySigma;
-    fit.latency_identified = fit.latency_sigma < kIdentified * kLatencySigma;
-    const bool inside = levels[k].span <= cluster.groups.front().devices_per_node;
-    fit.level = {levels[k].name, inside, fit.efficiency_identified ? solved[2 * k] : fit.prior_efficiency,
-                 Seconds(fit.latency_identified ? solved[2 * k + 1] : fit.prior_latency_s)};
-    if (!fit.efficiency_identified && !fit.latency_identified) continue;
-    if (solved[2 * k] >= 0.999)
+    LevelFit fit{levels[k].name, levels[k].span <= cluster.groups.front().devices_per_node, {}};
+    bool any = false;
+    for (std::size_t f = 0; f < fields().size(); ++f) {
+      const std::size_t j = k * fields().size() + f;
+      const auto at = std::find(which.begin(), which.end(), j);
+      const bool known = at != which.end();
+      const double shipped = fields()[f].get(levels[k]);
+      fit.fields.push_back({&fields()[f], shipped, known ? solved[j] : shipped,
+                            known ? sigma[static_cast<std::size_t>(at - which.begin())] : fields()[f].sigma, known});
+      any = any || known;
+    }
+    if (!any) continue;
+    if (solved[k * fields().size()] >= 0.999)
       out.warnings.push_back(cat(levels[k].name, ": more bandwidth was measured than the level has (",
                                  text::fixed(levels[k].bandwidth.count() / 1e9, 1),
                                  " GB/s a device): in_network_reduction, or a larger bandwidth in the cluster file, would describe it"));
@@ -249,7 +297,7 @@ Result<FabricFit> fit_fabric(const Cluster& cluster, const std::vector<NcclTable
   }
   for (const NcclTable& t : tables)
     if (!t.complete) out.warnings.push_back(cat(t.where, ": no closing line: the output is cut"));
-  summarize_tables(problem, tables, out);
+  summarize_tables(problem, tables, which, out);
   if (out.levels.empty()) out.warnings.push_back("the tables do not determine any fabric level");
   return out;
 }

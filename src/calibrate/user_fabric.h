@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Efficiency and latency of fabric levels from nccl-tests: the two scalars of each level that the collective model
-// (src/cost/collective.h) reads, fitted to all tables at once.
+// Coefficients of fabric levels from a user's nccl-tests: those of src/cluster/fabric_calibration.h that the collective model
+// (src/cost/collective.h) reads, for all levels and tables at once, held at the shipped values by the priors of that table.
 //
-//   minimise   Σ w_i H( log(t_i/T_i) / 0.15 ) + Σ_levels (log(e/e₀)/0.3)² + (log(α/α₀)/0.7)²
+//   minimise   Σ w_i H( log(t_i/T_i) / 0.10 ) + Σ_levels Σ_fields (log(x/shipped)/σ_field)²
 //
 // t from the collective model for the group of the table (ranks per node × nodes), T measured. Messages of 1 MiB and more count
-// fully, shorter ones a quarter (protocols that the model does not have switch there); a table counts for eight rows at most, since its
-// rows share one fabric and one moment. A network level that some ranks of a node use alone has the bandwidth that they get alone.
-// What no table determines (posterior sigma above 0.9 of the prior's) stays as it is.
+// fully, shorter ones a quarter: training hardly has them; a table counts for eight rows at most, since its rows share one fabric and
+// one moment. A network level that some ranks of a node use alone has the bandwidth that they get alone.
+// What no table determines (posterior sigma above 0.9 of the prior's) stays as shipped and is not written.
 #pragma once
 
 #include <string>
@@ -21,10 +21,15 @@
 namespace espalier::calibrate {
 
 struct LevelFit {
-  CalibratedLevel level;
-  double prior_efficiency = 0, prior_latency_s = 0;
-  double efficiency_sigma = 0, latency_sigma = 0;  ///< posterior, of the logarithm
-  bool efficiency_identified = false, latency_identified = false;
+  struct Field {
+    const cluster::FabricField* field = nullptr;
+    double prior = 0, value = 0;
+    double sigma = 0;  ///< posterior, of the logarithm
+    bool identified = false;
+  };
+  std::string name;
+  bool inside_node = true;
+  std::vector<Field> fields;
 };
 
 struct TableFit {
@@ -34,16 +39,16 @@ struct TableFit {
   double before = 0, held_out = 0;              ///< median of |t/T − 1| over these rows; held out: five folds of rows
 };
 
-struct FabricFit {
+struct UserFabric {
   std::vector<LevelFit> levels;  ///< those that a table says something about
   std::vector<TableFit> tables;
   double before = 0, held_out = 0;  ///< the same over all tables
   std::vector<std::string> warnings;
-  [[nodiscard]] std::vector<CalibratedLevel> calibrated() const;
+  [[nodiscard]] std::vector<CalibratedLevel> calibrated() const;  ///< identified fields
 };
 
 /// `cluster`: uniform, with at least the nodes and devices per node of every table.
-Result<FabricFit> fit_fabric(const Cluster& cluster, const std::vector<runlog::NcclTable>& tables);
+Result<UserFabric> fit_user_fabric(const Cluster& cluster, const std::vector<runlog::NcclTable>& tables);
 
 /// Seconds of one message of a table by the collective model.
 double modelled_s(const Cluster& cluster, const runlog::NcclTable& table, double bytes);

@@ -45,12 +45,15 @@ std::string coefficient_lines(const UserFit& fit) {
   return out;
 }
 
-std::string fabric_lines(const FabricFit& fabric) {
+std::string fabric_lines(const UserFabric& fabric) {
   if (fabric.levels.empty()) return "";
   std::string out = "fabric:\n";
-  for (const LevelFit& f : fabric.levels)
-    out += cat("  - {level: ", quoted(f.level.name), ", where: ", f.level.inside_node ? "node" : "network",
-               ", efficiency: ", number(f.level.efficiency), ", latency: ", number(f.level.latency.count() * 1e6), "us}\n");
+  for (const LevelFit& level : fabric.levels) {
+    out += cat("  - {level: ", quoted(level.name), ", where: ", level.inside_node ? "node" : "network");
+    for (const LevelFit::Field& f : level.fields)
+      if (f.identified) out += cat(", ", f.field->name, ": ", number(f.value));
+    out += "}\n";
+  }
   return out;
 }
 
@@ -74,7 +77,7 @@ std::string parameter_lines(const UserFit& fit) {
   return out;
 }
 
-std::string table_lines(const FabricFit& fabric) {
+std::string table_lines(const UserFabric& fabric) {
   std::string out = "  collectives:\n";
   for (const TableFit& t : fabric.tables)
     out += cat("    - {test: ", runlog::to_string(t.test), ", ranks: ", std::to_string(t.ranks), ", nodes: ", std::to_string(t.nodes),
@@ -140,13 +143,14 @@ void write_fit(JsonWriter& w, const UserFit& fit) {
   w.end_array();
 }
 
-void write_fabric(JsonWriter& w, const FabricFit& fabric) {
+void write_fabric(JsonWriter& w, const UserFabric& fabric) {
   w.key("fabric").begin_array();
-  for (const LevelFit& f : fabric.levels) {
-    w.compact_next().begin_object().key("level").value(f.level.name).key("where").value(f.level.inside_node ? "node" : "network");
-    w.key("efficiency_shipped").value(rounded(f.prior_efficiency)).key("efficiency").value(rounded(f.level.efficiency));
-    w.key("efficiency_identified").value(f.efficiency_identified).key("latency_us_shipped").value(rounded(f.prior_latency_s * 1e6));
-    w.key("latency_us").value(rounded(f.level.latency.count() * 1e6)).key("latency_identified").value(f.latency_identified).end_object();
+  for (const LevelFit& level : fabric.levels) {
+    for (const LevelFit::Field& f : level.fields) {
+      w.compact_next().begin_object().key("level").value(level.name).key("where").value(level.inside_node ? "node" : "network");
+      w.key("name").value(f.field->name).key("shipped").value(rounded(f.prior)).key("value").value(rounded(f.value));
+      w.key("prior_sigma").value(f.field->sigma).key("sigma").value(rounded(f.sigma)).key("identified").value(f.identified).end_object();
+    }
   }
   w.end_array().key("collectives").begin_array();
   for (const TableFit& t : fabric.tables) {
@@ -200,13 +204,14 @@ std::string run_table(const UserFit& fit) {
   return cat("\n", text::table(rows, {6}));
 }
 
-std::string fabric_tables(const FabricFit& fabric) {
-  std::vector<std::vector<std::string>> levels{{"fabric level", "where", "efficiency", "shipped", "latency", "shipped"}};
-  const auto microseconds = [](double s) { return cat(text::fixed(s * 1e6, 2), " us"); };
-  for (const LevelFit& f : fabric.levels)
-    levels.push_back({f.level.name, f.level.inside_node ? "node" : "network",
-                      f.efficiency_identified ? text::fixed(f.level.efficiency, 3) : "not determined", text::fixed(f.prior_efficiency, 3),
-                      f.latency_identified ? microseconds(f.level.latency.count()) : "not determined", microseconds(f.prior_latency_s)});
+std::string fabric_tables(const UserFabric& fabric) {
+  std::vector<std::vector<std::string>> levels{{"fabric", "level", "shipped", "prior", "adapted", "posterior"}};
+  for (const LevelFit& level : fabric.levels) {
+    for (const LevelFit::Field& f : level.fields)
+      levels.push_back({cat(level.name, " ", f.field->name), level.inside_node ? "node" : "network", text::fixed(f.prior, 3),
+                        cat("± ", text::percent(f.field->sigma)), text::fixed(f.value, 3),
+                        f.identified ? cat("± ", text::percent(f.sigma)) : "not determined"});
+  }
   std::vector<std::vector<std::string>> tables{{"collective", "ranks", "nodes", "rows ≥ 1 MiB", "error as shipped", "adapted, held out"}};
   for (const TableFit& t : fabric.tables)
     tables.push_back({std::string(runlog::to_string(t.test)), std::to_string(t.ranks), std::to_string(t.nodes), std::to_string(t.rows),

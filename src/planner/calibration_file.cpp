@@ -15,7 +15,6 @@ using base::Reader;
 using text::cat;
 
 constexpr std::string_view kSchema = "espalier.calibration/1";
-constexpr double kMaxLatency = 10.0;
 
 std::string read_known_engine(Reader& r) {
   std::string engine = r.optional_string("engine", "");
@@ -41,10 +40,9 @@ CalibratedLevel read_level(Reader& r) {
   CalibratedLevel level;
   level.name = r.required_string("level");
   level.inside_node = r.optional_choice("where", {"node", "network"}, 0) == 0;
-  level.efficiency = r.required_real("efficiency", 1e-3, 1.0);
-  level.latency = Seconds(r.optional_duration("latency", 5e-6));
-  if (level.latency.count() < 0 || level.latency.count() > kMaxLatency)
-    r.fail("latency", "", "a latency between 0 and 10 s, e.g. 5us");
+  for (const cluster::FabricField& field : cluster::fabric_fields()) {
+    if (r.has(field.name)) level.values.emplace_back(&field, r.optional_real(field.name, field.low, field.high, field.prior));
+  }
   r.finish();
   return level;
 }
@@ -78,8 +76,7 @@ void set_levels(std::vector<FabricLevel>& levels, bool inside_node, const std::v
   for (FabricLevel& level : levels) {
     for (const CalibratedLevel& measured : fabric) {
       if (measured.inside_node != inside_node || measured.name != level.name) continue;
-      level.efficiency = measured.efficiency;
-      level.latency = measured.latency;
+      for (const auto& [field, value] : measured.values) field->set(level, value);
     }
   }
 }

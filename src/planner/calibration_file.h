@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A user's own calibration: what `espalier calibrate` writes, and what a job, a plan and `validate` accept (schema
-// espalier.calibration/1, docs/file-formats.md). It replaces the coefficients of one engine on one device, and the efficiency and
-// latency of fabric levels, by name.
+// espalier.calibration/1, docs/file-formats.md). It replaces the coefficients of one engine on one device, and those of fabric levels
+// (src/cluster/fabric_calibration.h), by name.
 //
 // Interval of a prediction: t·low … t·high, both taken to the power w = √(1 + (d/2)²), d = doublings of the number of devices
 // outside the range that the runs covered (prior: two doublings beyond the data widen the logarithm by 1.41).
@@ -12,8 +12,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "cluster/fabric_calibration.h"
 #include "espalier/planner.h"
 #include "plan/engine.h"
 
@@ -23,9 +25,7 @@ namespace espalier {
 struct CalibratedLevel {
   std::string name;
   bool inside_node = true;
-  double efficiency = 1;
-  Seconds latency;
-  bool operator==(const CalibratedLevel&) const = default;
+  std::vector<std::pair<const cluster::FabricField*, double>> values;  ///< in the field's unit
 };
 
 struct Calibration {
@@ -46,7 +46,7 @@ Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view tex
                                                             const std::string& name = "");
 Result<std::shared_ptr<const Calibration>> read_calibration_file(const std::string& path);
 
-/// Efficiency and latency of the levels that are named.
+/// Writes the values over the levels that are named.
 void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels);
 
 /// Why the calibration is not for this job (another device or engine); empty: it is.

@@ -15,7 +15,7 @@ device: h100-sxm-80gb
 engine: megatron-core
 coefficients: {compute: 1.25, launch: 2}
 fabric:
-  - {level: NVSwitch, where: node, efficiency: 0.5, latency: 3us}
+  - {level: NVSwitch, where: node, efficiency: 0.5, latency_us: 3}
 interval: {level: 0.8, low: 0.9, high: 1.1}
 evidence: {runs: 6, devices_low: 8, devices_high: 16, median_error_before: 0.2, median_error_after: 0.05}
 )";
@@ -51,7 +51,8 @@ TEST(Calibration, IsReadAndNamedAfterItsFile) {
   EXPECT_DOUBLE_EQ((*c)->coefficients.compute, 1.25);
   EXPECT_EQ((*c)->coefficients.elementwise, find_engine("megatron-core")->coefficients.elementwise);
   ASSERT_EQ((*c)->fabric.size(), 1u);
-  EXPECT_DOUBLE_EQ((*c)->fabric[0].latency.count(), 3e-6);
+  ASSERT_EQ((*c)->fabric[0].values.size(), 2u);
+  EXPECT_DOUBLE_EQ((*c)->fabric[0].values[1].second, 3);
   const auto again = read_calibration((*c)->source, "plan", "mine");  // as a plan embeds it
   ASSERT_TRUE(again.ok()) << again.error().message();
   EXPECT_EQ((*again)->hash, (*c)->hash);
@@ -75,6 +76,7 @@ TEST(Calibration, ChangesTheJobThatNamesIt) {
   ASSERT_TRUE(own.ok()) << own.error().message();
   EXPECT_EQ(own->engine, "megatron-core");
   EXPECT_DOUBLE_EQ(own->cluster.groups.front().intra.front().efficiency, 0.5);
+  EXPECT_DOUBLE_EQ(own->cluster.groups.front().intra.front().latency.count(), 3e-6);
   EXPECT_DOUBLE_EQ(own->engine_model->coefficients.launch, 2);
   const auto slow = estimate(*own, dp8(), kTwoMicrobatches), fast = estimate(*plain, dp8(), kTwoMicrobatches);
   ASSERT_TRUE(slow.ok()) << slow.error().message();
