@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier-accuracy RUNS.jsonl …: fits framework coefficients and judges them under both protocols (src/calibrate/protocol.h).
 //   --json FILE   every row with its predictions      --write DIR   frameworks.yaml and intervals.yaml of data/calibration
+//   --untrusted NAME  step times of sources that begin with NAME teach no other source
 //   --merge NAME  sources that begin with NAME count as one      --source-only: skip the grouped folds
 #include <algorithm>
 #include <cmath>
@@ -24,7 +25,8 @@ using namespace espalier;
 using namespace espalier::calibrate;
 
 struct Arguments {
-  std::vector<std::string> files, merged;
+  std::vector<std::string> files;
+  SourceNotes notes;
   std::string json, write;
   bool grouped = true;
 };
@@ -97,7 +99,7 @@ std::string framework_yaml(const Corpus& corpus, const Protocols& p) {
       "schema: espalier.framework-calibration/1\nsources:\n";
   std::set<std::string> sources;
   for (const Row& r : corpus.rows)
-    if (r.timed()) sources.insert(r.result.source);
+    if (r.timed() && r.trusted) sources.insert(r.result.source);
   for (const std::string& source : sources) out += "  - {name: \"" + source + "\"}\n";
   out += "frameworks:\n";
   const auto entry = [&](const std::string& engine, const std::string& basis, const FrameworkCoefficients& c) {
@@ -169,13 +171,15 @@ void write_json(const std::string& path, const Corpus& corpus, const Protocols& 
 
 int main(int argc, char** argv) {
   Arguments a;
-  a.merged = {"HF Ultra-Scale Playbook"};
+  a.notes.merged = {"HF Ultra-Scale Playbook"};
+  a.notes.untrusted = {"Megatron-LM functional-test golden values"};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word == "--source-only") a.grouped = false;
     else if (word == "--json" && i + 1 < argc) a.json = argv[++i];
     else if (word == "--write" && i + 1 < argc) a.write = argv[++i];
-    else if (word == "--merge" && i + 1 < argc) a.merged.push_back(argv[++i]);
+    else if (word == "--untrusted" && i + 1 < argc) a.notes.untrusted.push_back(argv[++i]);
+    else if (word == "--merge" && i + 1 < argc) a.notes.merged.push_back(argv[++i]);
     else a.files.push_back(word);
   }
   std::vector<RunRecord> records;
@@ -187,7 +191,7 @@ int main(int argc, char** argv) {
   ProtocolOptions options;
   options.fit.threads = base::hardware_threads();
   options.grouped = a.grouped;
-  const Corpus corpus = make_corpus(records, a.merged, options.fit.threads);
+  const Corpus corpus = make_corpus(records, a.notes, options.fit.threads);
   const Protocols p = run_protocols(corpus, options);
   print_tables(corpus, p, a.grouped);
   if (!a.json.empty()) write_json(a.json, corpus, p);

@@ -13,10 +13,16 @@
 namespace espalier::calibrate {
 namespace {
 
-std::string family_of(const std::string& source, const std::vector<std::string>& merged) {
-  for (const std::string& prefix : merged)
+/// The prefix that `source` begins with; empty: none.
+std::string prefix_among(const std::vector<std::string>& prefixes, const std::string& source) {
+  for (const std::string& prefix : prefixes)
     if (source.compare(0, prefix.size(), prefix) == 0) return prefix;
-  return source;
+  return "";
+}
+
+std::string family_of(const std::string& source, const SourceNotes& notes) {
+  const std::string prefix = prefix_among(notes.merged, source);
+  return prefix.empty() ? source : prefix;
 }
 
 /// Rows that measure one configuration again (other releases, other days) share the weight of one.
@@ -40,7 +46,7 @@ EngineModel with_coefficients(const std::string& name, const FrameworkCoefficien
 
 }  // namespace
 
-Corpus make_corpus(const std::vector<RunRecord>& records, const std::vector<std::string>& merged, int threads) {
+Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& notes, int threads) {
   std::vector<std::optional<Row>> rows(records.size());
   std::vector<planner::Skip> skips(records.size());
   base::parallel_for(records.size(), threads, 16, [&](std::size_t i, int) {
@@ -53,7 +59,8 @@ Corpus make_corpus(const std::vector<RunRecord>& records, const std::vector<std:
     Row row;
     row.result = std::move(std::get<RunResult>(outcome));
     row.run = std::move(std::get<planner::MappedRun>(planner::map_run(r, planner::run_defaults())));
-    row.family = family_of(row.result.source, merged);
+    row.family = family_of(row.result.source, notes);
+    row.trusted = prefix_among(notes.untrusted, row.result.source).empty();
     row.device = row.run.job.cluster.groups.front().device.name;
     row.devices = row.run.job.cluster.devices();
     row.group = r.model.name + "|" + std::to_string(row.devices);

@@ -20,6 +20,7 @@ struct Row {
   std::string device;  ///< catalogue name
   std::string group;   ///< (model, GPU count): what is left out together inside a source
   std::int64_t devices = 1;
+  bool trusted = true;  ///< its step time may teach other sources; false: judged, and fitted only inside its own source (G)
   double weight = 1;  ///< how many independent measurements the row stands for: repeats of one configuration share one
   [[nodiscard]] bool timed() const { return result.measured_s.has_value() && *result.measured_s > 0; }
 };
@@ -30,8 +31,12 @@ struct Corpus {
   std::vector<std::string> families;    ///< sorted
 };
 
-/// `merged`: prefixes of source names that are one family each ("HF Ultra-Scale Playbook").
-Corpus make_corpus(const std::vector<RunRecord>& records, const std::vector<std::string>& merged, int threads);
+/// Prefixes of source names.
+struct SourceNotes {
+  std::vector<std::string> merged;     ///< sources that are one family ("HF Ultra-Scale Playbook")
+  std::vector<std::string> untrusted;  ///< step times not made to be representative (functional tests in continuous integration)
+};
+Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& notes, int threads);
 
 /// Predicted seconds of a row under other coefficients of its engine.
 double predicted_s(const Row& row, const FrameworkCoefficients& coefficients);

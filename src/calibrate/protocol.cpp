@@ -13,7 +13,7 @@ using Fits = std::map<std::string, FrameworkFit>;
 std::map<std::string, Rows> by_engine(const Corpus& corpus, const std::string& without) {
   std::map<std::string, Rows> out;
   for (const Row& row : corpus.rows)
-    if (row.timed() && row.family != without) out[row.result.engine].push_back(&row);
+    if (row.timed() && row.trusted && row.family != without) out[row.result.engine].push_back(&row);
   return out;
 }
 
@@ -114,7 +114,7 @@ std::vector<Residual> residuals_without(const Corpus& corpus, const std::vector<
   std::vector<Residual> out;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const Row& r = corpus.rows[i];
-    if (r.timed() && r.family != without)
+    if (r.timed() && r.trusted && r.family != without)
       out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.result.engine, r.device});
   }
   return out;
