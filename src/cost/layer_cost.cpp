@@ -208,7 +208,8 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
     const Hidden b = hide(steps * ring_step_s(x.c.tensor_levels, x.cp, 2 * bytes), backward * under, x.cp_slowdown);
     sum.exposed_forward += f.exposed, sum.hidden_forward += f.hidden;
     sum.exposed_backward += b.exposed, sum.exposed_input += b.exposed, sum.hidden_backward += b.hidden;
-    sum.kernels_forward += static_cast<int>(steps), sum.kernels_input += static_cast<int>(2 * steps);
+    sum.kernels_forward += kCollectiveLaunches * static_cast<int>(steps);
+    sum.kernels_input += kCollectiveLaunches * static_cast<int>(2 * steps);
   }
 }
 
@@ -219,7 +220,7 @@ double gathered(const Scene& x, const Operator& op) { return routed(x, op) * (x.
 void add_exchange(Sums& sum, const Scene& x, const Operator& op) {
   const double bytes = x.a * routed(x, op) * static_cast<double>(op.in);
   const double permute = memory_bound_s(x.c.rates, 2 * bytes);
-  sum.compute(permute, permute, 3, 3);
+  sum.compute(permute, permute, 6, 5);  // counts to the host, indices, gather, probabilities
   const double exchange = all_to_all_s(x.c.tensor_levels, x.ep, bytes);
   double forward = exchange, backward = exchange;
   if (x.s.etp > 1 && x.g.sequence_split > 1) {  // gather before the experts, scatter after; the same backwards
@@ -227,7 +228,8 @@ void add_exchange(Sums& sum, const Scene& x, const Operator& op) {
   } else if (x.s.etp > 1) {  // all ranks hold the tokens: partial sums are reduced after the experts, gradients before them
     (op.kind == OperatorKind::combine ? forward : backward) += all_reduce_s(x.c.tensor_levels, x.etp, bytes);
   }
-  sum.communicate(forward, backward, 1 + (x.s.etp > 1), 1 + (x.s.etp > 1));
+  const int collectives = kCollectiveLaunches * (1 + (x.s.etp > 1));
+  sum.communicate(forward, backward, collectives, collectives);
 }
 
 void add_expert_linear(Sums& sum, const Scene& x, const Operator& op) {
@@ -317,7 +319,7 @@ void add_operator(Sums& sum, const Scene& x, const Operator& op, Region& region)
     case OperatorKind::expert_activation: add_elementwise(sum, x, op, gathered(x, op), x.s.etp); return;
     case OperatorKind::router:
       sum.compute(gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
-                  gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a), 5, 4);
+                  gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a), 14, 10);  // top-k, masks, counts, loss
       sum.weight_gradient += gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a);
       sum.kernels_weight += 1;
       return;

@@ -160,7 +160,7 @@ TEST(LayerCost, SlowLaunchesLeaveTheDeviceIdle) {
 TEST(LayerCost, EagerModulesTakeHostTime) {
   Cluster c = round_cluster(1);
   c.groups[0].device.efficiency.kernel_launch = microseconds(5);
-  const LayerCost cost = cost_of(mlp(), {}, c, "megatron-core");
+  const LayerCost cost = cost_of(mlp(), {}, c, "megatron-lm-2021");
   EXPECT_EQ(cost.forward.duration_ns(), 2 * 9 * 5000);
   EXPECT_EQ(cost.backward.duration_ns(), 6 * 9 * 5000);
 }

@@ -29,7 +29,7 @@ EngineModel generic() {
 EngineModel megatron_core() {
   EngineModel e;
   e.name = "megatron-core";
-  e.host_launches = kEagerHostLaunches;
+  e.host_launches = kTransformerEngineHostLaunches;
   e.family = EngineFamily::megatron;
   e.split = SplitPolicy::even_blocks;
   e.vocabulary_multiple = 128;
@@ -43,6 +43,18 @@ EngineModel megatron_core() {
       "zero 1 is --use-distributed-optimizer, shard groups --num-distributed-optimizer-instances; uneven stages by "
       "--pipeline-model-parallel-layout; vocabulary padded to 128 · tp (--make-vocab-size-divisible-by); Ulysses is spelled "
       "--cp-comm-type a2a; Megatron-FSDP (zero 2, 3) is not modelled";
+  return e;
+}
+
+EngineModel megatron_core_unfused() {
+  EngineModel e = megatron_core();
+  e.name = "megatron-core-unfused";
+  e.activations = ActivationPolicy::megatron_2022_unfused;
+  e.context_parallel = false;
+  e.note =
+      "Megatron-LM core with --attention-backend unfused or local (its deterministic tests): scores are kept and softmax and "
+      "dropout are kernels of their own (core/transformer/dot_product_attention.py); no context parallelism; the rest as "
+      "megatron-core";
   return e;
 }
 
@@ -71,6 +83,35 @@ EngineModel megatron_lm_2021() {
       "Megatron-LM of Narayanan et al. 2021 and Korthikanti et al. 2022: unfused attention with score dropout, fp16 parameters, "
       "18 bytes of state a parameter (fp32 gradient at the update), gradients reduced in fp16 after the last backward pass, "
       "interleaving only with more than 2 stages, no expert or context parallelism";
+  return e;
+}
+
+EngineModel oneflow() {
+  EngineModel e = megatron_lm_2021();
+  e.name = "oneflow";
+  e.host_launches = 2;
+  e.fused_bucket_overlap = true;
+  e.note =
+      "OneFlow and libai, GPT after Megatron-LM: a static graph run by actors in C++, so that host time per kernel is small; kernels "
+      "and communication start as soon as their operands are ready, on streams of their own (Yuan et al. 2021, arXiv 2110.15032); "
+      "states and memory as megatron-lm-2021";
+  return e;
+}
+
+EngineModel ddp() {
+  EngineModel e = megatron_lm_2021();
+  e.name = "ddp";
+  e.family = EngineFamily::fsdp;
+  e.split = SplitPolicy::balanced;
+  e.vocabulary_multiple = 1;
+  e.pipeline = false;
+  e.tensor_parallel = false;
+  e.schedules = {K::one_f_one_b};
+  e.fused_bucket_overlap = true;
+  e.note =
+      "PyTorch DistributedDataParallel around an eager model of the BERT and GPT-2 kind: unfused attention with score dropout, fp16 "
+      "by Apex with fp32 master weights, gradients reduced in buckets during the last backward pass (Li et al. 2020, arXiv "
+      "2006.15704)";
   return e;
 }
 
@@ -311,7 +352,8 @@ const std::vector<EngineModel>& engine_catalogue() {
   static const std::vector<EngineModel> catalogue = [] {
     constexpr std::array makers = {generic,  megatron_core, megatron_lm_2021, megatron_deepspeed, deepspeed,          fsdp2,
                                    torchtitan, nanotron,    nemo,             fsdp1,              fsdp1_compiled,     llm_foundry,
-                                   torchtitan_compiled,     internevo,        jax,                jax_unfused};
+                                   torchtitan_compiled,     internevo,        jax,                jax_unfused,
+                                   megatron_core_unfused,   oneflow,      ddp};
     std::vector<EngineModel> engines;
     for (EngineModel (*make)() : makers) engines.push_back(make());
     return calibrated(std::move(engines));

@@ -68,6 +68,9 @@ struct FrameworkCoefficients {
 inline constexpr double kEagerHostLaunches = 9.0;
 /// The same under torch.compile: the kernels of a graph are launched one after the other without dispatcher, autograd or modules.
 inline constexpr double kCompiledHostLaunches = 3.0;
+/// The same around Transformer Engine's modules: their Python (quantizers, workspaces, autograd functions of many arguments) takes about twice
+/// as long for a layer (github.com/NVIDIA/TransformerEngine issue 2053: a Linear takes 2.7 times the host time of torch's).
+inline constexpr double kTransformerEngineHostLaunches = 18.0;
 
 struct EngineModel {
   std::string name;  ///< "generic", "megatron-core", …

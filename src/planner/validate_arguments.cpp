@@ -70,7 +70,8 @@ std::optional<MegatronArguments> megatron_arguments(const RunRecord& record) {
   m.distributed_optimizer = given(a, "--use-distributed-optimizer");
   m.overlap_grad = given(a, "--overlap-grad-reduce");
   m.overlap_param = given(a, "--overlap-param-gather");
-  m.unfused_attention = text(a, "--attention-backend", "auto") == "unfused";
+  const std::string attention = text(a, "--attention-backend", "auto");
+  m.unfused_attention = attention == "unfused" || attention == "local";
   m.recompute_layers = number(a, "--recompute-num-layers");
   m.vocabulary = number(a, "--vocab-size");
   m.expert_tp = number(a, "--expert-tensor-parallel-size");

@@ -124,11 +124,9 @@ class Mapper {
     run_.memory_rank = r_.measured.memory_rank.empty() ? framework_->memory_rank : lower(r_.measured.memory_rank);
     run_.memory_kind = framework_->memory_kind;
     run_.memory_unit_bytes = framework_->memory_unit_bytes;
-    // An engine whose policy keeps the attention scores; everything else the same as far as memory goes.
-    if (arguments_ && arguments_->unfused_attention && run_.job.engine == "megatron-core" && !arguments_->distributed_optimizer &&
-        !r_.model.experts && r_.cp.value_or(1) == 1) {
-      run_.job.engine = "megatron-lm-2021";
-      used("engine", run_.job.engine, "--attention-backend unfused keeps the scores");
+    if (arguments_ && arguments_->unfused_attention && run_.job.engine == "megatron-core" && r_.cp.value_or(1) == 1) {
+      run_.job.engine = "megatron-core-unfused";
+      used("engine", run_.job.engine, "--attention-backend unfused or local keeps the scores");
     }
   }
 
