@@ -106,6 +106,7 @@ Prior pool(const std::map<std::string, FrameworkFit>& fits, const Prior& prior) 
   Prior pooled = prior;
   for (std::size_t j = 0; j < fields(); ++j) {
     const auto& f = coefficient_fields()[j];
+    if (!f.pooled) continue;
     const double tau2 = prior.sigma[j] * prior.sigma[j], center = to_scale(f, prior.center.*f.member);
     std::vector<std::array<double, 2>> engines = {{center, tau2}};
     for (const auto& [engine, fit] : fits)

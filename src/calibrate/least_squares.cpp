@@ -56,6 +56,10 @@ class Problem {
     const double h = options_.huber, size = std::abs(r);
     return weight(i) * (h > 0 && size > h ? h / size : 1.0);
   }
+  double influence_squared(std::size_t i, double r) const {
+    const double h = options_.huber;
+    return weight(i) * (h > 0 ? std::min(r * r, h * h) : r * r);
+  }
   double prior(std::size_t j, double u) const {
     const FitParameter& p = parameters_[j];
     return p.sigma > 0 ? (u - inner(p, p.prior)) / p.sigma : 0.0;
@@ -137,12 +141,13 @@ std::vector<double> damped_step(const Problem& problem, const Normal& normal, co
   return next;
 }
 
-/// Square roots of the diagonal of s²(JᵀWJ + P)⁻¹ over the parameters that are not at a bound.
+/// Square roots of the diagonal of s²(JᵀWJ + P)⁻¹ over the parameters that are not at a bound; s² = mean of ψ², the slope of the loss: a
+/// row far off counts no more than one at the threshold (Huber 1981, ch. 7).
 std::vector<double> standard_errors(const Problem& problem, const Normal& normal, const std::vector<double>& u,
                                     const std::vector<double>& r) {
   const std::size_t n = problem.size();
   double squares = 0, rows = 0;
-  for (std::size_t i = 0; i < r.size(); ++i) squares += problem.robust(i, r[i]) * r[i] * r[i], rows += problem.weight(i);
+  for (std::size_t i = 0; i < r.size(); ++i) squares += problem.influence_squared(i, r[i]), rows += problem.weight(i);
   const double variance = squares / std::max(1.0, rows - static_cast<double>(n));
   std::vector<double> out(n, 0.0);
   for (std::size_t j = 0; j < n; ++j) {

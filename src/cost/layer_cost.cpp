@@ -352,6 +352,12 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   const double launch = x.c.rates.launch * e.eager_launches;
   const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;
   const double wait_forward = wait * static_cast<double>(sum.waits_forward), wait_input = wait * static_cast<double>(sum.waits_input);
+  if (crosses_nodes(x.tp, x.c.node_levels)) {
+    const double network = e.coefficients.network_wait_s;
+    sum.exposed_forward += network * static_cast<double>(sum.waits_forward);
+    sum.exposed_backward += network * static_cast<double>(sum.waits_input);
+    sum.exposed_input += network * static_cast<double>(sum.waits_input);
+  }
   LayerCost cost;
   cost.forward = phase(sum.forward, sum.exposed_forward, sum.hidden_forward, launch * sum.kernels_forward + wait_forward);
   cost.backward = phase(sum.input_gradient + sum.weight_gradient, sum.exposed_backward, sum.hidden_backward,
@@ -427,7 +433,8 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
                  std::vector<LayerCost>& out) {
   const auto& kinds = c.model->kinds;
   out.resize(kinds.size());
-  const bool crosses = c.engine->coefficients.collective_wait_s > 0 && pipeline_crosses(c.levels, s, stages, c.node_levels);
+  const bool crosses = c.engine->coefficients.collective_wait_s > 0 && c.engine->message_host_calls > 0 &&
+                       pipeline_crosses(c.levels, s, stages, c.node_levels);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const LayerGeometry g = geometry_of(c, kinds[i], s, micro_batch);
     const bool ulysses = s.sp == SequenceParallel::ulysses;

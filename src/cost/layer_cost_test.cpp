@@ -165,6 +165,51 @@ TEST(LayerCost, EagerModulesTakeHostTime) {
   EXPECT_EQ(cost.backward.duration_ns(), 6 * 9 * 5000);
 }
 
+LayerCost cost_with(const EngineModel& engine, const LayerKind& kind, const Strategy& s, const Cluster& cluster, std::int32_t stages = 1) {
+  const Model model = model_of(kind, 2);
+  const CostContext context(model, cluster, tokens(1000), engine);
+  std::vector<LayerCost> out;
+  layer_costs(context, s, stages, 1, out);
+  return out.front();
+}
+
+// 16,384 weights each of two linears: a pass of its own reads 2 bytes of the new gradient and reads and writes 4 of the accumulated one.
+TEST(LayerCost, GradientsAccumulatedByAPassOfTheirOwn) {
+  EngineModel engine = *find_engine("generic");
+  engine.fused_gradient_accumulation = false;
+  EXPECT_EQ(cost_with(engine, mlp(), {}, round_cluster(1)).backward.compute_ns, 4 * kGemm + std::llround(2 * 163.84));
+}
+
+/// Two nodes of `per_node` round devices, 1 GB/s between them too.
+Cluster two_nodes(std::int64_t per_node) {
+  Cluster c = round_cluster(per_node);
+  c.groups[0].nodes = 2;
+  FabricLevel level = c.groups[0].intra.front();
+  level.name = "rails", level.kind = FabricKind::rail_optimized, level.span = 2 * per_node;
+  c.inter = {level};
+  return c;
+}
+
+// TP 2, one all-reduce forward: the host waits 2 ranks · 100 µs for it where stages that block on their messages lie on two nodes, longer
+// than the 32,768 ns of compute and 128,000 ns of communication.
+TEST(LayerCost, CollectivesOfBlockingStagesWait) {
+  EngineModel engine = *find_engine("generic");
+  engine.coefficients.collective_wait_s = 100e-6;
+  EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(2), 2).forward.other_ns, 0);
+  engine.message_host_calls = 30;
+  EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(2), 2).forward.duration_ns(), 200000);
+  EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(2), 1).forward.other_ns, 0);
+  EXPECT_EQ(cost_with(engine, mlp(), tp(2), round_cluster(4), 2).forward.other_ns, 0);
+}
+
+TEST(LayerCost, CollectivesAcrossNodesWaitForTheNetwork) {
+  EngineModel engine = *find_engine("generic");
+  const std::int64_t before = cost_with(engine, mlp(), tp(2), two_nodes(1)).forward.exposed_ns;
+  engine.coefficients.network_wait_s = 10e-6;
+  EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(1)).forward.exposed_ns, before + 2 * 10000);
+  EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(2)).forward.exposed_ns, 128000);  // inside a node
+}
+
 // Element-wise work on 1000 tokens of 64 features in bf16, bytes read and written: norm 4 a feature forward and 6 backward, residual 6 and 2.
 TEST(LayerCost, ElementwiseIsMemory) {
   Operator norm, residual;

@@ -40,6 +40,10 @@ Group expert_data_group(const std::vector<FabricLevel>& levels, const Strategy& 
 /// Lowest level over which stages `from` and `to` talk, worst pair.
 int stage_link_level(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, std::int32_t from,
                      std::int32_t to);
+/// Whether the group has ranks outside the `node_levels` innermost levels.
+inline bool crosses_nodes(const Group& group, int node_levels) {
+  return group.size > 1 && node_levels > 0 && group.members[static_cast<std::size_t>(node_levels - 1)] < group.size;
+}
 /// Whether any two neighbouring stages talk over a level outside the `node_levels` innermost ones.
 bool pipeline_crosses(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, int node_levels);
 

@@ -79,7 +79,8 @@ double reduce_s(const CostContext& c, const DataGroups& g, const Strategy& s, do
   const auto one = [&](const Group& shard, const Group& replica, double bytes) {
     if (bytes <= 0) return;
     if (!g.sharded) {
-      t += all_reduce_s(c.data_levels, shard, bytes);
+      const double bucket = s.overlap.grad_reduce ? c.engine->reduce_bucket_bytes : 0.0;
+      t += bucket > 0 && bytes > bucket ? bytes / bucket * all_reduce_s(c.data_levels, shard, bucket) : all_reduce_s(c.data_levels, shard, bytes);
       return;
     }
     if (s.zero == 1) t += c.engine->zero1_all_reduces ? all_reduce_s(c.data_levels, shard, bytes) : reduce_scatter_s(c.data_levels, shard, bytes);
@@ -230,14 +231,20 @@ double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterEl
   return memory_bound_s(c.rates, elements * bytes + whole) + 8 * c.rates.launch + c.engine->coefficients.step_s;
 }
 
-/// `exposed_share` of a reduction beside the backward pass is waited for at the end of the step, before the update.
-void expose_reduction(const CostContext& c, const Lowering& lowering, const Schedule& schedule, PlanTiming& out) {
+/// Of a reduction beside the backward pass `exposed_share` is waited for at the end of the step, before the update; and where output and
+/// embedding share a table, its part: that gradient is complete with the last operator of the backward pass only.
+void expose_reduction(const CostContext& c, const Strategy& s, const Lowering& lowering, PlanTiming& out) {
+  if (!lowering.reduce_gradients || !lowering.overlap_reduce) return;
   const double share = c.engine->coefficients.exposed_share;
-  if (share <= 0 || !lowering.reduce_gradients || !lowering.overlap_reduce) return;
+  const bool shared_table = c.model->tied_embeddings && out.chunks.size() == 1;
+  const double table = shared_table ? static_cast<double>(tied_table_elements(*c.model, *c.engine, s)) : 0.0;
   for (std::size_t i = 0; i < out.chunks.size(); ++i) {
-    const auto waited = static_cast<std::int64_t>(share * static_cast<double>(out.chunks[i].grad_reduce_ns));
-    out.chunks[i].grad_reduce_ns -= waited;
-    out.stages[static_cast<std::size_t>(place_of_chunk(schedule, static_cast<std::int32_t>(i)).stage)].optimizer_ns +=
+    ChunkTiming& t = out.chunks[i];
+    const double all = static_cast<double>(std::max<std::int64_t>(1, t.dense_parameters + t.expert_parameters));
+    const double late = share + (1.0 - share) * std::min(1.0, table / all);
+    const auto waited = static_cast<std::int64_t>(late * static_cast<double>(t.grad_reduce_ns));
+    t.grad_reduce_ns -= waited;
+    out.stages[static_cast<std::size_t>(place_of_chunk(lowering.schedule, static_cast<std::int32_t>(i)).stage)].optimizer_ns +=
         waited * lowering.pieces[i];
   }
 }
@@ -368,7 +375,7 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
       stage.tied_reduce_ns = ns(point_to_point_s(c.levels, stage_link_level(c.levels, s, p, 0, p - 1), bytes));
     }
   }
-  expose_reduction(c, lowering, schedule, out);
+  expose_reduction(c, s, lowering, out);
   out.compute_slowdown = x.groups.slowdown.compute;
   out.communication_slowdown = x.groups.slowdown.communication;
   out.allocator_reserve = c.engine->allocator_reserve;

@@ -23,9 +23,8 @@ struct Timed {
   std::vector<LayerCost> costs;
 };
 
-Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster) {
+Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster, const EngineModel& engine = *find_engine("generic")) {
   Timed x{model_of(mlp(), layers), {}, {}, {}};
-  const EngineModel& engine = *find_engine("generic");
   const CostContext context(x.model, cluster, tokens(1000, 8), engine);
   const SplitTable split = split_for(x.model, tokens(1000, 8), engine, schedule.stages * schedule.virtual_stages);
   layer_costs(context, s, schedule.stages, schedule.micro_batch, x.costs);
@@ -95,6 +94,49 @@ TEST(PlanTiming, ZeroOne) {
   EXPECT_EQ(x.timing.chunks[0].param_gather_ns, 2 * 3 * kElements / 2);
   EXPECT_EQ(x.timing.stages[0].memory.optimizer, whole.timing.stages[0].memory.optimizer / 2);
   EXPECT_EQ(x.timing.stages[0].memory.gradients, whole.timing.stages[0].memory.gradients);
+}
+
+// The whole is all-reduced where the engine does not scatter: twice as long.
+TEST(PlanTiming, ZeroOneByAllReduce) {
+  EngineModel engine = *find_engine("generic");
+  engine.zero1_all_reduces = true;
+  Strategy s;
+  s.dp = 2, s.zero = 1, s.shard = 2;
+  EXPECT_EQ(timed(3, s, {}, round_cluster(2), engine).timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements);
+}
+
+// A quarter of the three overlapped buckets is waited for before the update.
+TEST(PlanTiming, ExposedShareOfOverlappedReduction) {
+  EngineModel engine = *find_engine("generic");
+  Strategy s;
+  s.dp = 2, s.overlap.grad_reduce = true;
+  const Timed hidden = timed(3, s, {}, round_cluster(2), engine);
+  engine.coefficients.exposed_share = 0.25;
+  const Timed x = timed(3, s, {}, round_cluster(2), engine);
+  EXPECT_EQ(hidden.timing.chunks[0].grad_reduce_ns, 4 * kElements);
+  EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, 3 * kElements);
+  EXPECT_EQ(x.timing.stages[0].optimizer_ns, hidden.timing.stages[0].optimizer_ns + 3 * kElements);
+}
+
+// Whole gradients are clipped and zeroed on every rank: 16 bytes an element; the update then reads them once, 30 bytes of the half.
+TEST(PlanTiming, PassesOverWholeGradients) {
+  EngineModel engine = *find_engine("generic");
+  engine.whole_gradient_bytes = 16;
+  Strategy s;
+  s.dp = 2, s.zero = 1, s.shard = 2;
+  EXPECT_EQ(timed(3, s, {}, round_cluster(2), engine).timing.stages[0].optimizer_ns,
+            std::llround((16.0 + 30.0 / 2) * 3 * kElements / 1000.0));
+}
+
+// Messages that the host at both ends accompanies: 30 calls of 1 µs.
+TEST(PlanTiming, MessagesWithShapesFirst) {
+  EngineModel engine = *find_engine("generic");
+  engine.message_host_calls = 30;
+  Schedule two;
+  two.stages = 2, two.microbatches = 8;
+  Cluster cluster = round_cluster(2);
+  cluster.groups[0].device.efficiency.kernel_launch = microseconds(1);
+  EXPECT_EQ(timed(5, {}, two, cluster, engine).timing.chunks[1].send_forward_ns, 128000 + 30000);
 }
 
 // ZeRO-3 in the open: each layer gathers 32,768 ns of bf16 parameters in forward and backward and scatters 65,536 ns of gradients.

@@ -13,7 +13,7 @@ namespace {
 using F = FrameworkCoefficients;
 
 // Priors: 1 and 0 describe an engine that launches, fuses and communicates as the device model assumes.
-constexpr std::array<CoefficientField, 9> kFields = {{
+constexpr std::array<CoefficientField, 10> kFields = {{
     {"compute", &F::compute, 0.7, 2.0, 1.0, 0.10, false, "time of GEMM and attention kernels relative to the device model"},
     {"elementwise", &F::elementwise, 0.3, 6.0, 1.0, 0.40, false, "bytes of memory-bound operators relative to fused kernels"},
     {"launch", &F::launch, 0.1, 10.0, 1.0, 0.50, false, "CPU time per kernel launch relative to the device's host"},
@@ -22,7 +22,8 @@ constexpr std::array<CoefficientField, 9> kFields = {{
     {"exposed_share", &F::exposed_share, 0.0, 1.0, 0.0, 0.20, true, "share of hideable data-parallel communication not hidden"},
     {"step_s", &F::step_s, 0.0, 5.0, 0.0, 0.05, true, "host seconds per step"},
     {"micro_batch_s", &F::micro_batch_s, 0.0, 2.0, 0.0, 0.005, true, "host seconds per micro-batch and stage"},
-    {"collective_wait_s", &F::collective_wait_s, 0.0, 0.002, 0.0, 0.0002, true, "host seconds a TP collective waits per rank, pipeline across nodes"},
+    {"collective_wait_s", &F::collective_wait_s, 0.0, 0.002, 0.0, 0.0002, true, "host seconds a TP collective waits per rank, pipeline across nodes", false},
+    {"network_wait_s", &F::network_wait_s, 0.0, 0.0005, 0.0, 0.00005, true, "seconds per rank that TP collectives across nodes take longer", false},
 }};
 
 }  // namespace

@@ -21,6 +21,7 @@ struct CoefficientField {
   double low, high, prior, sigma;
   bool additive;
   std::string_view meaning;
+  bool pooled = true;  ///< what engines have in common is a prior for the others; false: of one engine's making
 };
 std::span<const CoefficientField> coefficient_fields();
 

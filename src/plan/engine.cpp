@@ -316,6 +316,7 @@ EngineModel nanotron() {
   e.loss_forward_bytes = 38, e.loss_backward_bytes = 14;
   // two sends before the data; 7 + 2·3 numbers read from the device one by one by the receiver, and as many copies by the sender
   e.message_host_calls = 30;
+  e.reduce_bucket_bytes = 52428800;  // ddp_bucket_cap_mb 25 of bf16, reduced in fp32 (examples/config_tiny_llama_bench.yaml)
   e.whole_gradient_bytes = 16;  // norm 4, scaling 8, zeroing 4 of the fp32 buffers (optim/clip_grads.py, zero_grad)
   e.zero1_all_reduces = true;
   e.zero_grad_overlap = false;

@@ -58,7 +58,9 @@ struct FrameworkCoefficients {
   double exposed_share = 0.0;         ///< share of data-parallel communication that could be hidden and is not
   double step_s = 0.0;                ///< seconds of host work per step: data loading, logging, synchronisation
   double micro_batch_s = 0.0;         ///< seconds of host work per micro-batch and stage
-  double collective_wait_s = 0.0;     ///< seconds of host a TP collective waits per rank of its group, where a pipeline crosses nodes
+  double collective_wait_s = 0.0;     ///< host seconds a TP collective waits per rank of its group, where stages that block on their
+                                      ///< messages (message_host_calls) talk across nodes
+  double network_wait_s = 0.0;        ///< seconds per rank by which a TP collective across nodes exceeds the fabric model
   bool operator==(const FrameworkCoefficients&) const = default;
 };
 
@@ -90,6 +92,7 @@ struct EngineModel {
   double elementwise_traffic = 1.0;         ///< bytes of memory-bound operators, copies included, relative to the operator table
   double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves
   std::int32_t message_host_calls = 0;  ///< host calls at each end of a pipeline message that the stage waits for (shapes sent first)
+  double reduce_bucket_bytes = 0;       ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
   double whole_gradient_bytes = 0;      ///< bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not
   bool zero1_all_reduces = false;       ///< ZeRO 1 all-reduces gradients instead of scattering them
   bool zero_grad_overlap = true;        ///< gradient reduction can overlap with ZeRO ≥ 1

@@ -50,6 +50,19 @@ TEST(EngineRules, SmallestExample) {
   EXPECT_TRUE(broken("generic", dense(), s, c).empty());
 }
 
+// DistributedDataParallel wraps nanotron's model without ZeRO only: nothing reduces beside the backward pass else.
+TEST(EngineRules, NanotronOverlapsWithoutZero) {
+  const Schedule flat{ScheduleKind::one_f_one_b, 1, 1, 4, 1};
+  Strategy s;
+  s.dp = 4;
+  s.overlap.grad_reduce = true;
+  EXPECT_TRUE(broken("nanotron", dense(), s, flat).empty());
+  s.zero = 1, s.shard = 4;
+  EXPECT_EQ(broken("nanotron", dense(), s, flat), (Names{"NANO-OVERLAP-ZERO"}));
+  s.overlap.grad_reduce = false;
+  EXPECT_TRUE(broken("nanotron", dense(), s, flat).empty());
+}
+
 TEST(EngineRules, Megatron) {
   const Schedule flat{ScheduleKind::one_f_one_b, 1, 1, 4, 1};
   const Schedule pipe{ScheduleKind::one_f_one_b, 2, 1, 8, 1};
