@@ -293,6 +293,7 @@ EngineModel jax_unfused() {
 EngineModel nanotron() {
   EngineModel e;
   e.name = "nanotron";
+  e.attention_kernel = AttentionKernel::flash2;  // flash_attn_varlen_func of flash-attn 2 (models/llama.py)
   e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::nanotron;
   e.schedules = {K::gpipe, K::one_f_one_b};
