@@ -136,10 +136,15 @@ std::vector<double> posterior(const Data& data, const std::vector<std::vector<do
   return out;
 }
 
-/// Coefficients that the configurations determine: the least determined one is taken away until all are.
-std::vector<std::size_t> identified(const Data& data, const std::vector<std::vector<double>>& slopes) {
+std::vector<std::size_t> all_fields() {
   std::vector<std::size_t> which(fields().size());
   for (std::size_t j = 0; j < which.size(); ++j) which[j] = j;
+  return which;
+}
+
+/// Those of `which` that the configurations determine: the least determined one is taken away until all are.
+std::vector<std::size_t> identified(const Data& data, const std::vector<std::vector<double>>& slopes,
+                                    std::vector<std::size_t> which = all_fields()) {
   while (!which.empty()) {
     const std::vector<double> sigma = posterior(data, slopes, which);
     std::size_t worst = 0;
@@ -243,8 +248,10 @@ UserFit fit_user(const std::vector<UserRow>& rows, const std::vector<double>& be
   out.configurations = static_cast<std::int64_t>(configurations);
   const Data all = data_of(rows, fold, -1, threads);
 
-  const std::vector<std::size_t> which = identified(all, strongest_slopes(all, shipped));
+  std::vector<std::size_t> which = identified(all, strongest_slopes(all, shipped));
   out.coefficients = solve(all, shipped, which);
+  const std::vector<std::size_t> still = identified(all, jacobian(all, out.coefficients), which);
+  if (still != which) out.coefficients = solve(all, shipped, which = still);
   describe_parameters(all, shipped, which, out);
 
   const std::vector<double> fitted = predicted_s(all.rows, out.coefficients, threads);

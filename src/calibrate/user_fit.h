@@ -7,8 +7,8 @@
 // t predicted, T measured, σ_i² = noise² + resolution², H Huber's loss (threshold 2), w_i one over the repeats of a configuration, θ as
 // logarithm for multipliers. Posterior: covariance (JᵀWJ + diag 1/σ_j²)⁻¹ with the noise taken as known: few runs that happen to
 // agree prove little. A coefficient whose sigma stays above 0.9 of the prior's is not identified by these runs: it keeps the
-// shipped value and the others are fitted without it. Which ones are kept depends on the configurations, not on the times: slopes
-// are taken at the shipped values and one sigma above them, since some terms show only past a threshold.
+// shipped value and the others are fitted without it. Slopes are taken at the shipped values and one sigma above them, since some
+// terms show only past a threshold, and once more at the solution.
 //
 // Error: leave-one-configuration-out (ten folds above 20 configurations), values refitted in each fold.
 // Interval at 80 %: log(T/t) of the held-out runs pooled with a prior, s² = (ν₀σ₀² + Σ w e²)/(ν₀ + Σ w), ν₀ = 4 runs, σ₀ = 0.08, as Student's t with

@@ -183,7 +183,9 @@ std::string head(const UserCalibration& c) {
              "  interval           × ", text::fixed(f.low, 3), " … × ", text::fixed(f.high, 3), " with ", text::percent(f.level), "\n");
 }
 
-std::string spread(const ParameterFit& p, double sigma) { return p.additive ? cat("± ", number(rounded(sigma))) : cat("± ", text::percent(sigma)); }
+std::string spread(const ParameterFit& p, double sigma) {
+  return p.additive ? cat("± ", text::fixed(sigma, 4)) : cat("± ", text::percent(sigma));
+}
 
 std::string coefficient_table(const UserFit& fit) {
   std::vector<std::vector<std::string>> rows{{"coefficient", "shipped", "prior", "adapted", "posterior", "by data"}};
