@@ -15,12 +15,6 @@ constexpr double kStillPrior = 0.9;  // posterior sigma over prior sigma above w
 
 std::size_t fields() { return coefficient_fields().size(); }
 
-FrameworkCoefficients coefficients_of(std::span<const double> x) {
-  FrameworkCoefficients c;
-  for (std::size_t j = 0; j < fields(); ++j) c.*coefficient_fields()[j].member = x[j];
-  return c;
-}
-
 /// Scale in which coefficients are averaged: log of multipliers, additive ones as they are.
 double to_scale(const CoefficientField& f, double value) { return f.additive ? value : std::log(value); }
 double from_scale(const CoefficientField& f, double x) { return f.additive ? x : std::exp(x); }
@@ -48,37 +42,79 @@ Prior base_prior() {
   return p;
 }
 
+namespace {
+
+/// Everything one engine is fitted with.
+struct Task {
+  const std::vector<const Row*>& rows;
+  const Prior& prior;
+  const FrameworkFitOptions& options;
+  FitOptions solver;
+};
+
+/// Solves for the fields that are free; the others stay at the prior. Sigma and `fitted` of the free ones are filled.
+FrameworkFit solve(const Task& task, const std::array<bool, 16>& free) {
+  FrameworkFit fit;
+  fit.value = task.prior.center, fit.sigma = task.prior.sigma;
+  std::vector<FitParameter> parameters;
+  std::vector<std::size_t> field;
+  for (std::size_t j = 0; j < fields(); ++j) {
+    if (!free[j]) continue;
+    const auto& f = coefficient_fields()[j];
+    const double center = task.prior.center.*f.member;
+    parameters.push_back({std::string(f.name), center, f.low, f.high, !f.additive, center, task.prior.sigma[j]});
+    field.push_back(j);
+  }
+  const auto coefficients = [&](std::span<const double> x) {
+    FrameworkCoefficients c = task.prior.center;
+    for (std::size_t i = 0; i < x.size(); ++i) c.*coefficient_fields()[field[i]].member = x[i];
+    return c;
+  };
+  const auto residuals = [&](std::span<const double> x, std::span<double> r) {
+    const std::vector<double> t = predicted_s(task.rows, coefficients(x), task.options.threads);
+    for (std::size_t i = 0; i < r.size(); ++i)
+      r[i] = std::isfinite(t[i]) ? std::log(t[i] / *task.rows[i]->result.measured_s) / task.options.noise : 0.0;
+  };
+  const FitResult solved = least_squares(parameters, task.rows.size(), residuals, task.solver);
+  fit.value = coefficients(solved.values);
+  for (std::size_t i = 0; i < field.size(); ++i) {
+    const std::size_t j = field[i];
+    const bool rests = solved.at_bound[i] && solved.values[i] == parameters[i].prior;  // pushed against the prior itself
+    fit.sigma[j] = solved.standard_error[i];
+    fit.fitted[j] = !rests && solved.standard_error[i] < kStillPrior * task.prior.sigma[j];
+  }
+  return fit;
+}
+
+/// Of what the data determine, the `most` fields that they determine best.
+std::array<bool, 16> best_determined(const FrameworkFit& fit, const Prior& prior, int most) {
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t j = 0; j < fields(); ++j)
+    if (fit.fitted[j]) order.emplace_back(fit.sigma[j] / prior.sigma[j], j);
+  std::sort(order.begin(), order.end());
+  std::array<bool, 16> keep{};
+  for (std::size_t i = 0; i < order.size() && i < static_cast<std::size_t>(most); ++i) keep[order[i].second] = true;
+  return keep;
+}
+
+}  // namespace
+
 FrameworkFit fit_framework(const std::vector<const Row*>& rows, const Prior& prior, const FrameworkFitOptions& options) {
   FrameworkFit fit;
   fit.value = prior.center, fit.sigma = prior.sigma;
   fit.rows = static_cast<std::int64_t>(rows.size());
   if (rows.empty()) return fit;
-  FitOptions o;
-  o.weight = weights_of(rows, options.most_rows);
-  o.huber = 2.0;
-  o.iterations = 12;
-  o.tolerance = 1e-4;
-  for (double w : o.weight) fit.effective_rows += w;
-  std::vector<FitParameter> parameters;
-  for (std::size_t j = 0; j < fields(); ++j) {
-    const auto& f = coefficient_fields()[j];
-    const double center = prior.center.*f.member;
-    parameters.push_back({std::string(f.name), center, f.low, f.high, !f.additive, center, prior.sigma[j]});
+  Task task{rows, prior, options, {}};
+  task.solver.weight = weights_of(rows, options.most_rows);
+  task.solver.huber = 2.0, task.solver.iterations = 12, task.solver.tolerance = 1e-4;
+  std::array<bool, 16> free{};
+  std::fill_n(free.begin(), fields(), true);
+  const std::array<bool, 16> keep = best_determined(solve(task, free), prior, options.most_fitted);
+  if (std::find(keep.begin(), keep.end(), true) != keep.end()) {
+    const FrameworkFit solved = solve(task, keep);
+    fit.value = solved.value, fit.sigma = solved.sigma, fit.fitted = keep;
   }
-  const auto residuals = [&](std::span<const double> x, std::span<double> r) {
-    const std::vector<double> t = predicted_s(rows, coefficients_of(x), options.threads);
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      r[i] = std::isfinite(t[i]) ? std::log(t[i] / *rows[i]->result.measured_s) / options.noise : 0.0;
-  };
-  const FitResult solved = least_squares(parameters, rows.size(), residuals, o);
-  std::vector<double> x = solved.values;
-  for (std::size_t j = 0; j < fields(); ++j) {
-    fit.sigma[j] = solved.standard_error[j];
-    const bool rests = solved.at_bound[j] && solved.values[j] == parameters[j].prior;  // pushed against the prior itself
-    fit.fitted[j] = !rests && solved.standard_error[j] < kStillPrior * prior.sigma[j];
-    if (!fit.fitted[j]) x[j] = parameters[j].prior, fit.sigma[j] = prior.sigma[j];
-  }
-  fit.value = coefficients_of(x);
+  for (double w : task.solver.weight) fit.effective_rows += w;
   return fit;
 }
 

@@ -5,7 +5,8 @@
 //     Σ_i w_i · H( log(t_i(θ)/T_i) / noise )  +  Σ_j ((θ_j − prior_j)/σ_j)²
 // t predicted, T measured seconds; H Huber's loss with threshold 2; w_i the row's weight, scaled so that no source counts for more than
 // `most_rows` independent rows (rows of one table share its cluster, its authors and its code: they are not independent).
-// A coefficient that the data do not move (posterior sigma above 0.9 of the prior's) is put back to its prior: not fitted.
+// Fitted twice: once with every coefficient free, then with the `most_fitted` best determined ones alone (posterior sigma over prior sigma,
+// below 0.9); the others stay at the prior and are not counted as fitted.
 //
 // Pooled prior: the mean over engines, each weighted by how well its runs determine the coefficient, together with the prior itself:
 //     pool_j = (prior_j/σ_j² + Σ_e θ_ej/(τ_j² + v_ej)) / (1/σ_j² + Σ_e 1/(τ_j² + v_ej)),   τ_j = σ_j between engines, v posterior variance
@@ -41,6 +42,7 @@ struct FrameworkFit {
 struct FrameworkFitOptions {
   double noise = 0.08;      ///< of one row, relative
   double most_rows = 60;    ///< independent rows that one family counts for at most
+  int most_fitted = 5;      ///< coefficients of one engine: those that the data determine best
   int threads = 1;
 };
 
