@@ -164,6 +164,7 @@ std::vector<double> split_weights(const Model& model, const Sequence& sequence);
 enum class SplitPolicy : std::uint8_t {
   balanced,     ///< balanced_split of split_weights
   even_blocks,  ///< equal numbers of blocks (remainder to the first chunks), embedding with the first, head with the last
+  cumulative,   ///< nanotron: a chunk ends with the layer whose cumulative weight passes its share, so that the first chunks hold more
 };
 
 /// Builds the uniform plan: every layer `strategy`, chunks by `policy`, devices by strategy.order.

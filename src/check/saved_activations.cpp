@@ -17,7 +17,9 @@ struct Layer {
   double sequence = 1, split = 1;  ///< divisors of the two regions
   double etp = 1, imbalance = 1;
   double padding = 1;  ///< padded vocabulary over vocabulary
-  bool fused = true, selective = false;
+  double output_copies = 1;  ///< of the attention kernel
+  double loss = 4;     ///< bytes kept per logit
+  bool fused = true, selective = false, eager_gate = false, keeps_gathered = false;
 };
 
 Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute) {
@@ -39,6 +41,10 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
     const std::int64_t padded = ceil_div(view.model->vocabulary, unit) * unit;
     layer.padding = static_cast<double>(padded) / static_cast<double>(view.model->vocabulary);
   }
+  layer.output_copies = view.engine.copies_attention_output ? 2 : 1;
+  layer.loss = view.engine.loss.saved;
+  layer.eager_gate = view.engine.eager_gate;
+  layer.keeps_gathered = view.engine.keeps_gathered && s.weight_tp() > 1;
   layer.fused = view.engine.activations == ActivationPolicy::fused_attention;
   layer.selective = recompute == RecomputeKind::selective && kind.role == LayerRole::block;
   return layer;
@@ -49,7 +55,7 @@ double attention_bytes(const Layer& l, const Operator& op) {
   const double values = static_cast<double>(op.kv_heads) * op.v_dim, out = static_cast<double>(op.heads) * op.v_dim;
   const double key_tokens = op.cross ? l.encoder_tokens : l.tokens;
   const double inputs = l.a * (queries * l.tokens + (keys + values) * key_tokens);
-  if (l.fused) return (inputs + l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;
+  if (l.fused) return (inputs + l.output_copies * l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;
   if (l.selective) return inputs / l.split;
   double reach = op.cross ? l.encoder_keys : l.keys;
   if (op.window > 0) reach = std::min(reach, static_cast<double>(op.window));
@@ -86,14 +92,17 @@ class Walk {
       case OperatorKind::linear: return linear_bytes(i);
       case OperatorKind::patch_embed: return l_.a * in * l_.tokens / l_.sequence;
       case OperatorKind::attention: return attention_bytes(l_, op);
-      case OperatorKind::activation: return l_.a * in * l_.tokens / region;
+      case OperatorKind::activation: {
+        const bool gated = l_.eager_gate && op.in == 2 * op.out;
+        return l_.a * (in + (gated ? static_cast<double>(op.out) : 0)) * l_.tokens / region;
+      }
       case OperatorKind::dropout: return in * l_.tokens / region;
       case OperatorKind::router: return 4.0 * op.experts * l_.tokens / l_.sequence + router_input_bytes(i);
       case OperatorKind::expert_linear: return expert_linear_bytes(i);
       case OperatorKind::expert_activation: return l_.a * in * routed_copies(l_, op) / expert_divisor(l_);
       case OperatorKind::combine: return l_.a * in * op.top_k * l_.tokens / l_.sequence;
       case OperatorKind::cross_entropy:
-        return (l_.a + 4) * in * (op.split == TpSplit::vocab ? l_.padding : 1) * l_.tokens / region;
+        return l_.loss * in * (op.split == TpSplit::vocab ? l_.padding : 1) * l_.tokens / region;
       case OperatorKind::embedding:
       case OperatorKind::rotary:
       case OperatorKind::residual:
@@ -114,7 +123,8 @@ class Walk {
     if (std::find(kept_.begin(), kept_.end(), source) != kept_.end()) return 0;
     kept_.push_back(source);
     if (l_.fused && l_.selective && before == OperatorKind::norm) return 0;
-    return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) / l_.sequence;
+    const double parts = op.split == TpSplit::column && l_.keeps_gathered ? 1 : l_.sequence;
+    return bytes * (op.cross ? l_.encoder_tokens : l_.tokens) / parts;
   }
 
   /// The gate's weight gradient needs its input; shared experts, where there are any, keep the same tensor.

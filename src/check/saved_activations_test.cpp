@@ -109,10 +109,10 @@ TEST(SavedActivations, ExpertsByHand) {
 }
 
 TEST(SavedActivations, HeadKeepsPaddedLogits) {
-  // head: norm 132, logits read 128; cross-entropy (2 + 4) · 1024 (1000 padded to a multiple of 128), one token.
+  // head: norm 132, logits read 128; fp32 softmax 4 · 1024 (1000 padded to a multiple of 128), one token.
   Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);
   p.view.engine.vocabulary_multiple = 128;
-  EXPECT_EQ(saved_bytes_of_layer(p.view, p.model.layer(2), RecomputeKind::full), 132 + 128 + 6 * 1024);
+  EXPECT_EQ(saved_bytes_of_layer(p.view, p.model.layer(2), RecomputeKind::full), 132 + 128 + 4 * 1024);
 }
 
 TEST(SavedActivations, FullRecomputationCountsBlocksOfEachChunk) {
@@ -121,7 +121,7 @@ TEST(SavedActivations, FullRecomputationCountsBlocksOfEachChunk) {
   s.recompute = {RecomputeKind::full, 3};
   const Problem p(gpt(4), s, ActivationPolicy::fused_attention, 1, 1);
   const std::int64_t embedding = 64;  // dropout mask
-  EXPECT_EQ(saved_bytes_per_chunk(p.view).front(), embedding + 3 * 128 + 2200 + 132 + 128 + 6 * 1000);
+  EXPECT_EQ(saved_bytes_per_chunk(p.view).front(), embedding + 3 * 128 + 2200 + 132 + 128 + 4 * 1000);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 
 /// Bytes by region, before they are divided; `cheap` is the part that selective recomputation drops.
 struct Regions {
-  i64 split = 0, sequence = 0, expert = 0;
-  i64 cheap_split = 0, cheap_sequence = 0;
+  i64 split = 0, sequence = 0, whole = 0, expert = 0;
+  i64 cheap_split = 0, cheap_sequence = 0, cheap_whole = 0;
   void add(TpSplit region, i64 bytes, bool cheap = false) {
     const bool in_sequence = region == TpSplit::none || region == TpSplit::column;
     (in_sequence ? sequence : split) += bytes;
@@ -40,7 +40,8 @@ void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, Activ
   const i64 q = a * t * op.heads * op.qk_dim;
   const i64 k = a * kv_tokens * op.kv_heads * op.qk_dim, v = a * kv_tokens * op.kv_heads * op.v_dim;
   if (policy == ActivationPolicy::fused_attention) {
-    r.add(TpSplit::heads, q + k + v + a * t * op.heads * op.v_dim + 4 * t * op.heads);
+    const i64 out = a * t * op.heads * op.v_dim;
+    r.add(TpSplit::heads, q + k + v + (g.copies_attention_output ? 2 : 1) * out + 4 * t * op.heads);
     return;
   }
   const i64 all_keys = op.cross ? g.cross_keys : g.keys;
@@ -57,8 +58,13 @@ void add_linear(Regions& r, const Operator& op, const Operator* before, const La
   const bool after_norm = before != nullptr && before->kind == OperatorKind::norm;
   const bool after_activation = before != nullptr && before->kind == OperatorKind::activation;
   const i64 tokens = op.cross ? g.cross_tokens : g.tokens;
-  const TpSplit region = op.split == TpSplit::row ? TpSplit::row : TpSplit::none;
-  r.add(region, g.element_bytes * tokens * op.in, fused && (after_norm || after_activation));
+  const bool cheap = fused && (after_norm || after_activation);
+  if (op.split == TpSplit::column && g.keeps_gathered && g.weight_split > 1) {
+    r.whole += g.element_bytes * tokens * op.in;
+    if (cheap) r.cheap_whole += g.element_bytes * tokens * op.in;
+    return;
+  }
+  r.add(op.split == TpSplit::row ? TpSplit::row : TpSplit::none, g.element_bytes * tokens * op.in, cheap);
 }
 
 void add_operator(Regions& r, const Operator& op, const Operator* before, const LayerGeometry& g, ActivationPolicy policy) {
@@ -69,7 +75,11 @@ void add_operator(Regions& r, const Operator& op, const Operator* before, const 
     case OperatorKind::linear:
     case OperatorKind::patch_embed: add_linear(r, op, before, g, policy); break;
     case OperatorKind::attention: add_attention(r, op, g, policy); break;
-    case OperatorKind::activation: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, a * t * op.in); break;
+    case OperatorKind::activation: {
+      const i64 gate = g.eager_gate && op.in == 2 * op.out ? op.out : 0;
+      r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, a * t * (op.in + gate));
+      break;
+    }
     case OperatorKind::dropout: r.add(op.split == TpSplit::none ? TpSplit::none : TpSplit::heads, t * op.in); break;
     case OperatorKind::router: r.add(TpSplit::none, 4 * t * op.experts); break;
     case OperatorKind::dispatch: r.expert += a * routed_tokens(op, g) * gathered(g) * op.in; break;
@@ -82,7 +92,7 @@ void add_operator(Regions& r, const Operator& op, const Operator* before, const 
       r.expert += ceil_div(a * routed_tokens(op, g) * gathered(g) * op.in, divisor);
       break;
     }
-    case OperatorKind::cross_entropy: r.add(op.split, (a + 4) * t * vocabulary_width(op, op.in, g)); break;
+    case OperatorKind::cross_entropy: r.add(op.split, i64{g.loss.saved} * t * vocabulary_width(op, op.in, g)); break;
     case OperatorKind::embedding:
     case OperatorKind::rotary:
     case OperatorKind::residual:
@@ -129,32 +139,55 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
     before = &kind.operators[i];
   }
   SavedBytes saved;
-  saved.none = ceil_div(r.split, g.split) + ceil_div(r.sequence, g.sequence_split) + r.expert;
-  saved.selective =
-      ceil_div(r.split - r.cheap_split, g.split) + ceil_div(r.sequence - r.cheap_sequence, g.sequence_split) + r.expert;
+  const i64 kept = r.whole + r.expert;
+  saved.none = ceil_div(r.split, g.split) + ceil_div(r.sequence, g.sequence_split) + kept;
+  saved.selective = ceil_div(r.split - r.cheap_split, g.split) + ceil_div(r.sequence - r.cheap_sequence, g.sequence_split) + kept -
+                    r.cheap_whole;
   const std::int64_t input = std::int64_t{g.element_bytes} * g.tokens * kind.hidden;
   saved.full = policy == ActivationPolicy::megatron_2022_unfused ? input : ceil_div(input, g.sequence_split);
   return saved;
 }
 
-TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry& g) {
+namespace {
+
+/// Forward and backward of one operator: its output, and the gradients of its input and output.
+TransientBytes working_set(const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
+  const i64 a = g.element_bytes, divisor = op.split != TpSplit::none ? g.split : g.sequence_split;
+  const i64 out = op.kind == OperatorKind::linear || op.kind == OperatorKind::activation ? op.out : op.in;
+  if (op.kind == OperatorKind::linear && op.split == TpSplit::vocab) return {};  // logits and their gradient: the loss's
+  if (op.kind == OperatorKind::cross_entropy) {
+    const i64 logits = ceil_div(g.tokens * vocabulary_width(op, op.in, g), divisor), copy = a == 4 ? 2 : 0;
+    return {logits * (g.loss.forward - copy), logits * (g.loss.backward - copy)};
+  }
+  if (op.kind == OperatorKind::expert_linear) {
+    const i64 tokens = routed_tokens(op, g) * gathered(g);
+    return {a * tokens * op.out, a * tokens * (op.in + op.out)};
+  }
+  if (op.kind == OperatorKind::attention) {
+    const i64 q = i64{op.heads} * op.qk_dim, o = i64{op.heads} * op.v_dim;
+    // Unfused: the scores before the softmax; the gradients of dropout and softmax.
+    const i64 all_keys = op.cross ? g.cross_keys : g.keys, keys = op.window > 0 ? std::min(op.window, all_keys) : all_keys;
+    const i64 scores = policy == ActivationPolicy::megatron_2022_unfused ? i64{op.heads} * keys : 0;
+    return {ceil_div(a * g.tokens * (q + scores), divisor), ceil_div(a * g.tokens * (q + o + 2 * scores), divisor)};
+  }
+  if (op.kind == OperatorKind::embedding) return {a * g.tokens * op.out, a * g.tokens * op.out};  // indices in, not rows
+  i64 input = ceil_div(a * g.tokens * op.in, divisor), output = ceil_div(a * g.tokens * out, divisor);
+  if (g.weight_split == 1 || op.kind != OperatorKind::linear) return {output, input + output};
+  // Split weights: the whole input of a column linear (gathered under sequence parallelism, then again for its weight gradient)
+  // and the whole output of a row linear, before it is reduced.
+  const i64 gathered_input = g.sequence_split > 1 ? a * g.tokens * op.in : 0;
+  if (op.split == TpSplit::column) return {gathered_input + output, gathered_input + a * g.tokens * op.in + output};
+  if (op.split == TpSplit::row) output = a * g.tokens * op.out;
+  return {output, input + output};
+}
+
+}  // namespace
+
+TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
   TransientBytes most;
   for (const Operator& op : kind.operators) {
-    const bool split = op.split != TpSplit::none;
-    const i64 divisor = split ? g.split : g.sequence_split;
-    i64 in = op.in, out = op.kind == OperatorKind::linear || op.kind == OperatorKind::activation ? op.out : op.in;
-    i64 element = g.element_bytes;
-    if (op.kind == OperatorKind::cross_entropy) element = 4, in = vocabulary_width(op, op.in, g), out = 0;
-    if (op.kind == OperatorKind::linear && op.split == TpSplit::vocab) out = vocabulary_width(op, op.out, g);
-    if (op.kind == OperatorKind::attention) in = i64{op.heads} * op.v_dim, out = i64{op.heads} * op.qk_dim;
-    if (op.kind == OperatorKind::expert_linear) {
-      const i64 tokens = routed_tokens(op, g) * gathered(g);
-      most.forward = std::max(most.forward, element * tokens * op.out);
-      most.backward = std::max(most.backward, element * tokens * (op.in + op.out));
-      continue;
-    }
-    most.forward = std::max(most.forward, ceil_div(element * g.tokens * out, divisor));
-    most.backward = std::max(most.backward, ceil_div(element * g.tokens * (in + out), divisor));
+    const TransientBytes one = working_set(op, g, policy);
+    most.forward = std::max(most.forward, one.forward), most.backward = std::max(most.backward, one.backward);
   }
   return most;
 }

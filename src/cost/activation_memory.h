@@ -12,10 +12,11 @@
 //     row         a·in            split    |   row          a·in   split; not after attention, which keeps its own output
 //   attention Q,K a(H·d_qk + KV·d_qk), V a·KV·d_v, split; softmax a·H·keys; with score dropout: mask 1·H·keys, output a·H·keys
 //                                          |   Q, K, V, output a(H·d_qk + KV·d_qk + KV·d_v + H·d_v) + 4·H (log-sum-exp), split
-//   activation    a·in            split    |   activation   a·in   split
+//   activation    a·in            split    |   activation   a·in   split; with engine.eager_gate a·(in + out) of a gated one
 //   dropout       1·in (mask)     sequence |   the same
-//   cross-entropy                          |   logits a·in + fp32 softmax 4·in, split by vocabulary (both policies)
+//   cross-entropy                          |   engine.loss.saved·in (fp32 softmax: 4), split by vocabulary (both policies)
 //   MoE           router input a·in (unless shared experts keep it), probabilities 4·experts; routed copies T·top_k·imbalance: dispatch a·in, expert inputs; combine a·in·T·top_k
+// With engine.copies_attention_output (fused) the output once more. With engine.keeps_gathered the input of a column linear is undivided under sequence parallelism.
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
 // norms that feed linears, and of activations that feed linears. full: the layer's input only — unsplit under
 // megatron-2022-unfused, in the sequence region otherwise.
@@ -37,8 +38,13 @@ struct LayerGeometry {
   std::int32_t element_bytes = 2;      ///< a
   std::int32_t split = 1;              ///< divisor of split tensors: tp
   std::int32_t sequence_split = 1;     ///< divisor of sequence tensors: tp with sequence parallelism, else 1
+  std::int32_t weight_split = 1;       ///< parts of a split weight: tp, 1 under Ulysses
   std::int32_t expert_split = 1;       ///< etp
   double imbalance = 1.0;              ///< routed copies of the fullest rank over the mean
+  LossPolicy loss;                     ///< bytes per logit
+  bool copies_attention_output = false;  ///< of the engine
+  bool eager_gate = false;             ///< of the engine
+  bool keeps_gathered = false;         ///< of the engine
   std::int64_t padded_vocabulary = 0;  ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
 };
 
@@ -48,11 +54,12 @@ struct SavedBytes {
 
 SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy);
 
-/// Largest working set of one operator beyond saved tensors: its output in the forward, the gradients of its
-/// input and output in the backward.
+/// Largest working set of one operator beyond saved tensors: its output in the forward, the gradients of its input and output in
+/// the backward; of unfused attention also the scores before the softmax, and two gradients of them; of the loss what
+/// engine.loss says per logit.
 struct TransientBytes {
   std::int64_t forward = 0, backward = 0;
 };
-TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry& g);
+TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy);
 
 }  // namespace espalier::cost

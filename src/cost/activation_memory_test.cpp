@@ -43,5 +43,55 @@ TEST(SavedActivations, FullKeepsTheInput) {
   EXPECT_EQ(saved(t, true).full, 2 * s * b * h);
 }
 
+// The head of 1,000 words on 8 ranks, 10 tokens each: an fp32 softmax is kept; logits before and their gradient after it.
+TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
+  LayerKind head;
+  head.role = LayerRole::head;
+  Operator logits, loss;
+  logits.kind = OperatorKind::linear, logits.in = 64, logits.out = 1000, logits.split = TpSplit::vocab;
+  loss.kind = OperatorKind::cross_entropy, loss.in = 1000, loss.out = 1, loss.split = TpSplit::vocab;
+  head.operators = {logits, loss};
+  LayerGeometry g;
+  g.tokens = 10, g.split = g.weight_split = 8;
+  EXPECT_EQ(saved_activations(head, g, ActivationPolicy::fused_attention).none, 2 * 10 * 64 + 4 * 10 * 1000 / 8);
+  TransientBytes working = transient_activations(head, g, ActivationPolicy::fused_attention);
+  EXPECT_EQ(working.forward, 2 * 10 * 1000 / 8);
+  EXPECT_EQ(working.backward, 2 * 10 * 1000 / 8);
+  g.loss = {4, 10, 2};  // nanotron: bf16 logits, fp32 copy, shifted copy beside the exponential
+  working = transient_activations(head, g, ActivationPolicy::fused_attention);
+  EXPECT_EQ(working.forward, 10 * 10 * 1000 / 8);
+}
+
+// A lookup works on its output, not on one value per row of the table.
+TEST(SavedActivations, AnEmbeddingReadsIndices) {
+  LayerKind kind;
+  Operator table;
+  table.kind = OperatorKind::embedding, table.in = 100000, table.out = 64, table.split = TpSplit::vocab;
+  kind.operators = {table};
+  LayerGeometry g;
+  g.tokens = 10;
+  EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * 10 * 64);
+}
+
+// One token, 64 wide, a gated MLP of 100 under 4-way tensor and sequence parallelism: eager kernels keep the activated gate too,
+// and a column linear may keep its gathered input.
+TEST(SavedActivations, EagerGateAndGatheredInput) {
+  LayerKind kind;
+  kind.hidden = 64;
+  Operator up, gate;
+  up.kind = OperatorKind::linear, up.in = 64, up.out = 200, up.split = TpSplit::column;
+  gate.kind = OperatorKind::activation, gate.in = 200, gate.out = 100, gate.split = TpSplit::heads;
+  kind.operators = {up, gate};
+  LayerGeometry g;
+  g.tokens = 4, g.split = g.sequence_split = g.weight_split = 4;
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 200);
+  g.eager_gate = true;
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 300);
+  g.keeps_gathered = true;
+  EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 4 * 2 * 64 + 2 * 300);
+  // backward: the input gathered again and its gradient, both whole, and the gradient of the output
+  EXPECT_EQ(transient_activations(kind, g, ActivationPolicy::fused_attention).backward, 2 * (4 * 2 * 64) + 2 * 200);
+}
+
 }  // namespace
 }  // namespace espalier::cost

@@ -366,7 +366,7 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   cost.backward_weight = phase(sum.weight_gradient, sum.exposed_weight, 0, launch * sum.kernels_weight);
   cost.recompute_selective = phase(sum.selective, 0, 0, 0);
   cost.saved = saved_activations(kind, x.g, x.c.engine->activations);
-  cost.transient = transient_activations(kind, x.g);
+  cost.transient = transient_activations(kind, x.g, x.c.engine->activations);
   return cost;
 }
 
@@ -388,6 +388,17 @@ std::vector<FabricLevel> scaled(std::vector<FabricLevel> levels, double time_sca
 
 }  // namespace
 
+namespace {
+
+std::int64_t workspace_bytes_of(const WorkspacePolicy& w, const DeviceKind& device) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  const bool hopper = device.peak_of(Precision::fp8).count() > 0;  // Hopper and later
+  const std::int64_t cublas = hopper || w.deterministic ? 32 * kMiB : 8 * kMiB + kMiB / 8;
+  return w.cublas * cublas + (w.transformer_engine ? (hopper ? 32 : 4) * kMiB : 0);
+}
+
+}  // namespace
+
 CostContext::CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e)
     : model(&m),
       levels(cluster.levels()),
@@ -405,6 +416,7 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
   rates.launch *= e.host_launches * e.coefficients.launch;
   const double kernel = attention_rate(e.attention_kernel, efficiency);
   rates.attention *= kernel, rates.attention_backward *= kernel;
+  workspace_bytes = workspace_bytes_of(e.workspace, cluster.groups.front().device);
   element_bytes = t.precision == Precision::fp32 || t.precision == Precision::tf32 ? 4 : 2;
   for (std::size_t i = 0; i < m.layers.size(); ++i)
     if (m.layer(i).stream == TokenStream::encoder) encoder_hidden = m.layer(i).hidden;
@@ -425,6 +437,11 @@ LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Str
   g.sequence_split = s.sp == SequenceParallel::none ? 1 : s.tp;
   g.expert_split = s.etp;
   g.imbalance = std::min(c.training.moe_imbalance, static_cast<double>(s.ep));  // a rank cannot get more than all copies
+  g.weight_split = s.weight_tp();
+  g.loss = c.engine->loss;
+  g.copies_attention_output = c.engine->copies_attention_output;
+  g.eager_gate = c.engine->eager_gate;
+  g.keeps_gathered = c.engine->keeps_gathered;
   g.padded_vocabulary = padded_vocabulary(*c.model, *c.engine, s.weight_tp());
   return g;
 }

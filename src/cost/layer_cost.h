@@ -54,6 +54,7 @@ struct CostContext {
   int node_levels = 0;  ///< levels of the fabric inside a node
   std::int64_t encoder_hidden = 0;
   std::int32_t element_bytes = 2;
+  std::int64_t workspace_bytes = 0;  ///< of the GEMM libraries: engine.workspace on this device
 
   CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e);
   /// κ of a collective of `group` over `on` (tensor_levels or data_levels) and compute beside it.

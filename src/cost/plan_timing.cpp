@@ -150,17 +150,32 @@ struct Assembly {
   std::int32_t kinds;
 };
 
+/// Working memory of a chunk beside what it keeps. The loss is the last layer forward and the first backward: what the head keeps is not
+/// there yet, or no longer, while blocks run.
+struct WorkingMemory {
+  TransientBytes head, blocks;
+  std::int64_t recomputed = 0, head_saved = 0;
+  void add(const LayerKind& kind, const LayerCost& l, std::int64_t layers) {
+    TransientBytes& most = kind.role == LayerRole::head ? head : blocks;
+    most.forward = std::max(most.forward, l.transient.forward), most.backward = std::max(most.backward, l.transient.backward);
+    if (kind.role == LayerRole::head) head_saved += l.saved.none * layers;
+  }
+  [[nodiscard]] std::int64_t forward() const { return std::max(head.forward, blocks.forward - head_saved); }
+  [[nodiscard]] std::int64_t backward() const { return std::max(head.backward, blocks.backward + recomputed - head_saved); }
+};
+
 /// Sums layers of one chunk: time, memory, and its parameter elements.
 void fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming& t) {
   t = ChunkTiming{};
-  std::int64_t recompute_peak = 0;
+  WorkingMemory working;
   const Recompute& r = x.s.recompute;
   for (std::int32_t k = 0; k < x.kinds; ++k) {
     const std::int64_t n = x.split.count(chunk, k);
     if (n == 0) continue;
     const LayerCost& l = x.layers[static_cast<std::size_t>(k)];
     const ZeroTime& z = x.zero[static_cast<std::size_t>(k)];
-    const bool block = x.c.model->kinds[static_cast<std::size_t>(k)].role == LayerRole::block;
+    const LayerKind& kind = x.c.model->kinds[static_cast<std::size_t>(k)];
+    const bool block = kind.role == LayerRole::block;
     const std::int64_t again = block && r.kind == RecomputeKind::full ? x.split.leading(chunk, k, r.layers) : 0;
     t.forward += times(l.forward, n), t.forward += times(z.forward, n);
     t.backward += times(l.backward, n), t.backward += times(z.backward, n - again), t.backward += times(z.backward_again, again);
@@ -170,18 +185,17 @@ void fill_chunk(const Assembly& x, std::int32_t chunk, ChunkTiming& t) {
     if (block && r.kind == RecomputeKind::selective) {
       saved = l.saved.selective * n;
       t.backward += times(l.recompute_selective, n), t.backward_input += times(l.recompute_selective, n);
-      recompute_peak = std::max(recompute_peak, l.saved.none - l.saved.selective);
+      working.recomputed = std::max(working.recomputed, l.saved.none - l.saved.selective);
     } else if (block && r.kind == RecomputeKind::full) {
       saved += again * (l.saved.full - l.saved.none);
       t.backward += times(l.forward, again), t.backward_input += times(l.forward, again);
-      if (again > 0) recompute_peak = std::max(recompute_peak, l.saved.none - l.saved.full);
+      if (again > 0) working.recomputed = std::max(working.recomputed, l.saved.none - l.saved.full);
     }
     t.saved_bytes += saved;
-    t.forward_transient_bytes = std::max(t.forward_transient_bytes, l.transient.forward);
-    t.backward_transient_bytes = std::max(t.backward_transient_bytes, l.transient.backward);
+    working.add(kind, l, n);
     t.dense_parameters += l.dense_parameters * n, t.expert_parameters += l.expert_parameters * n;
   }
-  t.backward_transient_bytes += recompute_peak;
+  t.forward_transient_bytes = working.forward(), t.backward_transient_bytes = working.backward();
   t.saved_after_input_bytes = t.saved_bytes;  // weight gradients need inputs and output gradients: nothing is freed in between
   const ZeroTime& first = x.zero[static_cast<std::size_t>(x.c.model->layers[static_cast<std::size_t>(x.split.first(chunk))])];
   t.forward.exposed_ns += first.gather_ns;
@@ -263,9 +277,10 @@ std::int64_t largest_layer(const std::vector<LayerCost>& layers) {
 }
 
 /// `message` and `largest`: message_bytes and largest_layer, the same for all stages.
-StaticMemory stage_memory(const StatePolicy& states, const Strategy& s, const StageTiming& stage, std::int64_t message,
-                          std::int64_t largest) {
+StaticMemory stage_memory(const CostContext& c, const StatePolicy& states, const Strategy& s, const StageTiming& stage,
+                          std::int64_t message, std::int64_t largest) {
   StaticMemory memory = state_memory({stage.dense_parameters, stage.expert_parameters}, states, s);
+  memory.framework = c.workspace_bytes;
   memory.communication_buffers = 2 * message;
   if (s.zero >= 3) memory.communication_buffers += 2 * largest * states.gather;  // the layer in use and the one being gathered
   if (s.zero >= 2) memory.communication_buffers += largest * states.reduce;      // the full gradient before its reduce-scatter
@@ -368,7 +383,7 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
   for (std::int32_t i = 0; i < p; ++i) {
     StageTiming& stage = out.stages[static_cast<std::size_t>(i)];
     const ParameterElements e{stage.dense_parameters, stage.expert_parameters};
-    stage.memory = stage_memory(x.states, s, stage, message, largest);
+    stage.memory = stage_memory(c, x.states, s, stage, message, largest);
     stage.optimizer_ns = ns(optimizer_s(c, x.states, e, s));
     if (lowering.tied_reduce) {
       const double bytes = static_cast<double>(tied_table_elements(*c.model, *c.engine, s)) * x.states.reduce;
@@ -386,7 +401,7 @@ void static_bytes(const CostContext& c, const Strategy& s, const std::vector<Lay
   const StatePolicy states = states_of(*c.engine, c.training);
   const std::int64_t message = message_bytes(timing), largest = largest_layer(layers);
   out.clear();
-  for (const StageTiming& stage : timing.stages) out.push_back(stage_memory(states, s, stage, message, largest).total());
+  for (const StageTiming& stage : timing.stages) out.push_back(stage_memory(c, states, s, stage, message, largest).total());
 }
 
 }  // namespace espalier::cost

@@ -35,6 +35,7 @@ EngineModel megatron_core() {
   e.vocabulary_multiple = 128;
   e.schedules = {K::one_f_one_b, K::interleaved};
   e.zero = {0, 1};
+  e.workspace.transformer_engine = true;
   e.ulysses = false;
   e.orders = {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp};
   e.note =
@@ -296,6 +297,14 @@ EngineModel nanotron() {
   e.attention_kernel = AttentionKernel::flash2;  // flash_attn_varlen_func of flash-attn 2 (models/llama.py)
   e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::nanotron;
+  // nanotron/parallel/tensor_parallel/functional.py, sharded_cross_entropy: bf16 logits, their fp32 copy, the same less the maximum
+  // and its exponential, which is kept; LlamaForTraining casts the logits in a block of its own.
+  e.split = SplitPolicy::cumulative;
+  e.loss = {4, 10, 2};
+  e.copies_attention_output = true;
+  // Measured as reserved: eager kernels between gathered inputs leave holes (Ultra-Scale Playbook runs, 1,116 peaks).
+  e.allocator_reserve = 0.14;
+  e.eager_gate = true;  // nanotron/nn/activations.py: silu, then a product
   e.schedules = {K::gpipe, K::one_f_one_b};
   e.zero = {0, 1};
   e.hybrid_shard = false;

@@ -36,6 +36,25 @@ struct StatePolicy {
   std::int32_t gather = 2;     ///< bytes per element on the wire in parameter all-gather
 };
 
+/// What the loss holds per logit of the rank's share of the vocabulary, in bytes: `saved` from forward to backward, and beside it
+/// `forward` while the loss is computed and `backward` while its gradient is. Both end before a block runs: the head is the last
+/// layer forward and the first backward. In fp32 the logits need no copy in the type of compute (2 bytes less in both).
+struct LossPolicy {
+  std::int32_t saved = 4;     ///< fp32 softmax
+  std::int32_t forward = 2;   ///< logits in the type of compute
+  std::int32_t backward = 2;  ///< their gradient; the fp32 gradient overwrites the softmax
+};
+
+/// Scratch memory of the GEMM libraries, which torch counts as allocated. torch keeps one cuBLAS workspace for each thread that
+/// launches GEMMs, forward and autograd: 32 MiB on Hopper and later, 8.125 MiB before (aten/src/ATen/cuda/CUDABlas.cpp,
+/// getChosenWorkspaceSize), and CUBLAS_WORKSPACE_CONFIG=:4096:8, which torch's deterministic mode demands, makes it 32 MiB
+/// everywhere. Transformer Engine adds its own of 32 or 4 MiB (transformer_engine/pytorch/module/base.py).
+struct WorkspacePolicy {
+  std::int32_t cublas = 2;          ///< torch workspaces
+  bool deterministic = false;       ///< CUBLAS_WORKSPACE_CONFIG=:4096:8
+  bool transformer_engine = false;  ///< the workspace of its GEMMs
+};
+
 /// Whose rules an engine follows; the prefix of its rule names.
 enum class EngineFamily : std::uint8_t {
   generic,             ///< no restrictions
@@ -81,6 +100,12 @@ struct EngineModel {
   AttentionKernel attention_kernel = AttentionKernel::vendor;
   /// Selective recomputation runs every second matrix product again (torchtitan's per-operator policy) beside norms and activations.
   bool selective_recomputes_linears = false;
+  LossPolicy loss;
+  WorkspacePolicy workspace;
+  /// FlashAttention-2 returns [batch, sequence, …]; where layers are [sequence, batch, …] the output projection keeps a copy of it.
+  bool copies_attention_output = false;
+  bool keeps_gathered = false;  ///< a column linear keeps its whole input, gathered over tp, under sequence parallelism too
+  bool eager_gate = false;  ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
   SplitPolicy split = SplitPolicy::balanced;
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)

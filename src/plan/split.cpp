@@ -164,8 +164,43 @@ std::vector<std::int32_t> even_blocks_split(const Model& model, std::int32_t chu
   return firsts;
 }
 
+namespace {
+
+/// Matrix elements of a layer, K and V counted as wide as Q; the token table costs nothing.
+double matrix_elements(const LayerKind& kind) {
+  double sum = 0;
+  for (const Operator& op : kind.operators) {
+    if (op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear)
+      sum += static_cast<double>(op.in) * static_cast<double>(op.out);
+    if (op.kind == OperatorKind::attention)
+      sum += static_cast<double>(kind.hidden) * (op.heads - op.kv_heads) * (op.qk_dim + op.v_dim);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<std::int32_t> cumulative_split(const Model& model, std::int32_t chunks) {
+  const auto layers = static_cast<std::int32_t>(model.layers.size());
+  ESPALIER_CHECK(chunks >= 1 && chunks <= layers);
+  std::vector<double> by_kind;
+  for (const LayerKind& kind : model.kinds) by_kind.push_back(matrix_elements(kind));
+  const auto weight = [&](std::int32_t i) { return by_kind[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])]; };
+  double total = 0, passed = 0;
+  for (std::int32_t i = 0; i < layers; ++i) total += weight(i);
+  std::vector<std::int32_t> firsts = {0};
+  for (std::int32_t i = 0; i + 1 < layers && static_cast<std::int32_t>(firsts.size()) < chunks; ++i) {
+    const auto chunk = static_cast<std::int32_t>(firsts.size());
+    passed += weight(i);
+    const bool full = passed > total * chunk / chunks, needed = layers - (i + 1) == chunks - chunk;
+    if (full || needed) firsts.push_back(i + 1);
+  }
+  return firsts;
+}
+
 std::vector<std::int32_t> split_layers(const Model& model, const Sequence& sequence, SplitPolicy policy, std::int32_t chunks) {
   if (policy == SplitPolicy::even_blocks) return even_blocks_split(model, chunks);
+  if (policy == SplitPolicy::cumulative) return cumulative_split(model, chunks);
   return balanced_split(split_weights(model, sequence), chunks);
 }
 

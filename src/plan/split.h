@@ -46,6 +46,10 @@ class Splitter {
 /// between that is no block goes with the block after it. With more chunks than blocks: equal numbers of layers.
 std::vector<std::int32_t> even_blocks_split(const Model& model, std::int32_t chunks);
 
+/// nanotron (models/base.py, build_model): chunk c of k ends with the layer at which the running sum of matrix elements passes
+/// total · (c + 1)/k; every chunk keeps at least one layer.
+std::vector<std::int32_t> cumulative_split(const Model& model, std::int32_t chunks);
+
 /// The split by policy.
 std::vector<std::int32_t> split_layers(const Model& model, const Sequence& sequence, SplitPolicy policy, std::int32_t chunks);
 

@@ -101,6 +101,25 @@ TEST(BalancedSplit, EqualLayersMakeEvenChunks) {
   }
 }
 
+// nanotron: 16 blocks of 16·h² and a head of 131,072·h = 4 blocks, h = 2,048; a share of 2 chunks is 10 blocks and is passed by the
+// 11th, one of 4 is 5 and passed by the 6th, the next by the 11th, the third by the 16th: the head stands alone.
+TEST(CumulativeSplit, EndsAChunkWithTheLayerThatPassesItsShare) {
+  DecoderShape shape;
+  shape.layers = 16, shape.hidden = 2048, shape.heads = 32, shape.kv_heads = 32, shape.ffn = 8192, shape.gated = true;
+  shape.vocabulary = 131072, shape.rotary = true, shape.learned_positions = false, shape.biases = false;
+  const auto model = make_decoder(shape, "toy");
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(cumulative_split(*model, 1), (Firsts{0}));
+  EXPECT_EQ(cumulative_split(*model, 2), (Firsts{0, 12}));
+  EXPECT_EQ(cumulative_split(*model, 4), (Firsts{0, 7, 12, 17}));
+  for (std::int32_t chunks = 1; chunks <= 18; ++chunks) {
+    const Firsts firsts = cumulative_split(*model, chunks);
+    ASSERT_EQ(firsts.size(), static_cast<std::size_t>(chunks));
+    for (std::size_t c = 1; c < firsts.size(); ++c) EXPECT_GT(firsts[c], firsts[c - 1]);
+    EXPECT_LT(firsts.back(), 18);
+  }
+}
+
 // 8 blocks on 3 chunks: 3, 3, 2; the embedding goes with the first, the head with the last.
 TEST(EvenBlocks, KeepsEmbeddingAndHeadAtTheEnds) {
   const Model model = plan_test::decoder({});

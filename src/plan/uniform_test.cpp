@@ -69,7 +69,7 @@ TEST(UniformPlan, LegalConfigurationsMakeValidPlans) {
     for (const auto& [s, c] : *plan_test::many(plan_test::likely_configuration(16, 32))) {
       if (!is_legal(facts, s, c)) continue;
       ++legal;
-      for (const SplitPolicy policy : {SplitPolicy::balanced, SplitPolicy::even_blocks}) {
+      for (const SplitPolicy policy : {SplitPolicy::balanced, SplitPolicy::even_blocks, SplitPolicy::cumulative}) {
         const Plan plan = make_uniform_plan(model, cluster, training, "generic", s, c, policy);
         const Status status = validate(plan);
         RC_ASSERT(!status.has_value());

@@ -18,7 +18,8 @@ std::int32_t fullest_chunk(const Job& job, const Schedule& schedule) {
   const bool even = engine && engine->split == SplitPolicy::even_blocks;
   if (even || chunks > static_cast<std::int64_t>(job.model.layers.size()))
     return clamped((job.model.blocks() + chunks - 1) / chunks);
-  const auto firsts = balanced_split(split_weights(job.model, job.training.sequence), static_cast<std::int32_t>(chunks));
+  const auto firsts = split_layers(job.model, job.training.sequence, engine ? engine->split : SplitPolicy::balanced,
+                                   static_cast<std::int32_t>(chunks));
   return std::max(1, largest_chunk_blocks(job.model, firsts));
 }
 

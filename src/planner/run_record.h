@@ -32,7 +32,7 @@ struct RunDevices {
 struct RunMeasurement {
   std::optional<double> iteration_s, tokens_per_s_per_gpu, peak_mem_gb;
   std::optional<std::int64_t> peak_mem_bytes;  ///< exact, where the source has it (extra.peak_mem_bytes)
-  std::string memory_rank;                     ///< "fullest", "last" or empty
+  std::string memory_rank;                     ///< "fullest", "first", "last" or empty
 };
 
 struct RunRecord {

@@ -37,8 +37,9 @@ std::optional<std::int64_t> measured_bytes(const RunRecord& r, double unit) {
 
 /// The predicted peak of the rank that was measured, in the kind that was measured.
 std::int64_t comparable_bytes(const MappedRun& run, const Prediction& p) {
-  const bool last = run.memory_rank == "last" && !p.peak_memory_bytes_per_stage.empty();
-  const std::int64_t peak = last ? p.peak_memory_bytes_per_stage.back() : p.peak_memory_bytes;
+  const auto& stages = p.peak_memory_bytes_per_stage;
+  const bool one = !stages.empty() && (run.memory_rank == "first" || run.memory_rank == "last");
+  const std::int64_t peak = !one ? p.peak_memory_bytes : run.memory_rank == "first" ? stages.front() : stages.back();
   if (run.memory_kind != "allocated") return peak;
   const EngineModel* engine = find_engine(run.job.engine);  // torch counts tensors: without the allocator's reserve
   return std::llround(static_cast<double>(peak) / (1 + (engine ? engine->allocator_reserve : 0)));

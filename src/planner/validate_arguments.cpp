@@ -79,4 +79,30 @@ std::optional<MegatronArguments> megatron_arguments(const RunRecord& record) {
   return m;
 }
 
+void apply_memory_flags(const RunRecord& record, EngineModel& engine) {
+  const Arguments& a = record.arguments;
+  const std::string backend = text(a, "--attention-backend", "auto");
+  // megatron/training/arguments.py: --transformer-impl transformer_engine unless given; Megatron's own layers (local) keep the scores.
+  const bool local = text(a, "--transformer-impl", "transformer_engine") == "local" || backend == "local";
+  engine.activations =
+      local || backend == "unfused" ? ActivationPolicy::megatron_2022_unfused : ActivationPolicy::fused_attention;
+  engine.workspace.transformer_engine = !local;
+  engine.workspace.deterministic = given(a, "--deterministic-mode");
+  // Without a backend named, Transformer Engine takes cuDNN or FlashAttention-3 on Hopper and FlashAttention-2 elsewhere.
+  const bool hopper = record.gpu.type.find("H100") != std::string::npos || record.gpu.type.find("H200") != std::string::npos;
+  engine.copies_attention_output = backend != "fused" && !hopper;
+  if (const auto multiple = number(a, "--make-vocab-size-divisible-by")) engine.vocabulary_multiple = static_cast<std::int32_t>(*multiple);
+  // fp16 gradients stay in fp16; bf16 ones are accumulated in fp32 unless told otherwise.
+  if (given(a, "--grad-reduce-in-bf16") || (given(a, "--fp16") && !given(a, "--accumulate-allreduce-grads-in-fp32")))
+    engine.states.gradient = engine.states.reduce = 2;
+  const auto bytes = [&](const char* flag, std::int32_t otherwise) {
+    const std::string type = text(a, flag, "fp32");
+    return type == "fp32" ? otherwise : type == "fp8" ? 1 : 2;
+  };
+  if (!given(a, "--use-precision-aware-optimizer")) return;
+  engine.states.master = bytes("--main-params-dtype", 4);
+  engine.states.optimizer = bytes("--exp-avg-dtype", 4) + bytes("--exp-avg-sq-dtype", 4);
+  if (text(a, "--main-grads-dtype", "fp32") == "bf16") engine.states.gradient = 2;
+}
+
 }  // namespace espalier::planner

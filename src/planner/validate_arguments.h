@@ -8,6 +8,7 @@
 #include <string>
 
 #include "espalier/model.h"
+#include "plan/engine.h"
 #include "planner/run_record.h"
 
 namespace espalier::planner {
@@ -16,12 +17,16 @@ struct MegatronArguments {
   DecoderShape flags;  ///< gated, norms, biases, tied, positions, dropout, head_dim
   bool distributed_optimizer = false;
   bool overlap_grad = false, overlap_param = false;
-  bool unfused_attention = false;  ///< --attention-backend unfused: scores are kept
+  bool unfused_attention = false;  ///< --attention-backend unfused or local: scores are kept
   std::optional<std::int64_t> recompute_layers, vocabulary, expert_tp;
   std::string unsupported;  ///< a flag whose effect the space does not have; empty: none
 };
 
 /// nullopt when the record has no Megatron command line.
 std::optional<MegatronArguments> megatron_arguments(const RunRecord& record);
+
+/// What the command line changes about an engine's memory: attention whose scores are kept, the padding of the vocabulary, bytes of
+/// gradients and optimizer states, GEMM workspaces.
+void apply_memory_flags(const RunRecord& record, EngineModel& engine);
 
 }  // namespace espalier::planner

@@ -128,6 +128,11 @@ class Mapper {
       run_.job.engine = "megatron-core-unfused";
       used("engine", run_.job.engine, "--attention-backend unfused or local keeps the scores");
     }
+    if (!arguments_) return;
+    auto engine = std::make_shared<EngineModel>(*find_engine(run_.job.engine));
+    apply_memory_flags(r_, *engine);
+    run_.job.engine_model = std::move(engine);
+    used("engine flags", run_.job.engine, "flags of the record: attention, gradients, padding of the vocabulary, workspaces");
   }
 
   const DeviceDefault* choose_device() {
