@@ -82,7 +82,7 @@ Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& not
 }
 
 double predicted_s(const Row& row, const FrameworkCoefficients& coefficients) {
-  return seconds_with(row, with_coefficients(row.result.engine, coefficients));
+  return predicted_s(std::vector<const Row*>{&row}, coefficients, 1).front();
 }
 
 std::vector<double> predicted_s(const std::vector<const Row*>& rows, const FrameworkCoefficients& coefficients, int threads) {
@@ -90,7 +90,16 @@ std::vector<double> predicted_s(const std::vector<const Row*>& rows, const Frame
   for (const Row* row : rows) engines.try_emplace(row->result.engine, with_coefficients(row->result.engine, coefficients));
   std::vector<double> out(rows.size());
   base::parallel_for(rows.size(), threads, 8,
-                     [&](std::size_t i, int) { out[i] = seconds_with(*rows[i], engines.at(rows[i]->result.engine)); });
+                     [&](std::size_t i, int) {
+                       const Row& row = *rows[i];
+                       if (!row.run.job.engine_model) {
+                         out[i] = seconds_with(row, engines.at(row.result.engine));
+                         return;
+                       }
+                       EngineModel own = *row.run.job.engine_model;  // what the record's command line changes
+                       own.coefficients = coefficients;
+                       out[i] = seconds_with(row, own);
+                     });
   return out;
 }
 
