@@ -163,6 +163,7 @@ struct DecoderShape {
   std::int64_t max_positions = 0;
   std::int32_t experts = 0, top_k = 0;
   bool encoder_only = false;  ///< BERT-like: not causal
+  bool qk_norm = false;       ///< RMSNorm over each head's features of Q and K
 };
 /// Builds the model that the dimensions describe; every value must be positive (Error otherwise), but kv_heads = 0 means `heads`,
 /// head_dim = 0 means hidden / heads, and experts, top_k and (without learned positions) max_positions may be 0.

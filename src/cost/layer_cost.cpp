@@ -394,7 +394,7 @@ std::int64_t workspace_bytes_of(const WorkspacePolicy& w, const DeviceKind& devi
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   const bool hopper = device.peak_of(Precision::fp8).count() > 0;  // Hopper and later
   const std::int64_t cublas = hopper || w.deterministic ? 32 * kMiB : 8 * kMiB + kMiB / 8;
-  return w.cublas * cublas + (w.transformer_engine ? (hopper ? 32 : 4) * kMiB : 0);
+  return w.cublas * cublas + w.transformer_engine * (hopper ? 32 : 4) * kMiB;
 }
 
 }  // namespace

@@ -277,6 +277,16 @@ std::int64_t largest_layer(const std::vector<LayerCost>& layers) {
 }
 
 /// `message` and `largest`: message_bytes and largest_layer, the same for all stages.
+/// Logit gradients that wait on the last stage for their weight gradient.
+std::int64_t deferred_bytes(const CostContext& c, const Schedule& schedule, const std::vector<LayerCost>& layers) {
+  const std::int64_t waiting = std::min<std::int64_t>(c.engine->loss.deferred, schedule.microbatches);
+  if (waiting == 0 || schedule.stages == 1) return 0;
+  std::int64_t logits = 0;
+  for (std::size_t k = 0; k < layers.size(); ++k)
+    if (c.model->kinds[k].role == LayerRole::head) logits = std::max(logits, layers[k].transient.backward);
+  return waiting * logits;
+}
+
 StaticMemory stage_memory(const CostContext& c, const StatePolicy& states, const Strategy& s, const StageTiming& stage,
                           std::int64_t message, std::int64_t largest) {
   StaticMemory memory = state_memory({stage.dense_parameters, stage.expert_parameters}, states, s);
@@ -384,6 +394,7 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
     StageTiming& stage = out.stages[static_cast<std::size_t>(i)];
     const ParameterElements e{stage.dense_parameters, stage.expert_parameters};
     stage.memory = stage_memory(c, x.states, s, stage, message, largest);
+    if (i == p - 1) stage.memory.framework += deferred_bytes(c, schedule, layers);
     stage.optimizer_ns = ns(optimizer_s(c, x.states, e, s));
     if (lowering.tied_reduce) {
       const double bytes = static_cast<double>(tied_table_elements(*c.model, *c.engine, s)) * x.states.reduce;
@@ -401,7 +412,11 @@ void static_bytes(const CostContext& c, const Strategy& s, const std::vector<Lay
   const StatePolicy states = states_of(*c.engine, c.training);
   const std::int64_t message = message_bytes(timing), largest = largest_layer(layers);
   out.clear();
-  for (const StageTiming& stage : timing.stages) out.push_back(stage_memory(c, states, s, stage, message, largest).total());
+  for (const StageTiming& stage : timing.stages) {
+    StaticMemory memory = stage_memory(c, states, s, stage, message, largest);
+    memory.framework = stage.memory.framework;  // does not depend on how states are sharded
+    out.push_back(memory.total());
+  }
 }
 
 }  // namespace espalier::cost

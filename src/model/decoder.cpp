@@ -54,6 +54,7 @@ AttentionShape attention_of(const DecoderShape& s) {
   a.qkv_bias = a.out_bias = s.biases;
   a.rotary_dim = s.rotary ? a.head_dim : 0;
   a.causal = !s.encoder_only;
+  a.qk_norm = s.qk_norm;
   a.score_dropout = s.dropout;
   return a;
 }

@@ -35,7 +35,7 @@ EngineModel megatron_core() {
   e.vocabulary_multiple = 128;
   e.schedules = {K::one_f_one_b, K::interleaved};
   e.zero = {0, 1};
-  e.workspace.transformer_engine = true;
+  e.workspace.transformer_engine = 1;
   e.ulysses = false;
   e.orders = {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp};
   e.note =

@@ -43,16 +43,20 @@ struct LossPolicy {
   std::int32_t saved = 4;     ///< fp32 softmax
   std::int32_t forward = 2;   ///< logits in the type of compute
   std::int32_t backward = 2;  ///< their gradient; the fp32 gradient overwrites the softmax
+  /// Micro-batches whose logit gradients wait on the last of several stages for the weight gradient of the output layer
+  /// (Megatron's --defer-embedding-wgrad-compute, --wgrad-deferral-limit); INT32_MAX: all.
+  std::int32_t deferred = 0;
 };
 
 /// Scratch memory of the GEMM libraries, which torch counts as allocated. torch keeps one cuBLAS workspace for each thread that
 /// launches GEMMs, forward and autograd: 32 MiB on Hopper and later, 8.125 MiB before (aten/src/ATen/cuda/CUDABlas.cpp,
 /// getChosenWorkspaceSize), and CUBLAS_WORKSPACE_CONFIG=:4096:8, which torch's deterministic mode demands, makes it 32 MiB
-/// everywhere. Transformer Engine adds its own of 32 or 4 MiB (transformer_engine/pytorch/module/base.py).
+/// everywhere. Transformer Engine adds its own of 32 or 4 MiB, and one for each of the four streams of grouped GEMMs
+/// (transformer_engine/pytorch/module/base.py).
 struct WorkspacePolicy {
   std::int32_t cublas = 2;          ///< torch workspaces
   bool deterministic = false;       ///< CUBLAS_WORKSPACE_CONFIG=:4096:8
-  bool transformer_engine = false;  ///< the workspace of its GEMMs
+  std::int32_t transformer_engine = 0;  ///< workspaces of its GEMMs: 1, with grouped ones 5
 };
 
 /// Whose rules an engine follows; the prefix of its rule names.

@@ -66,7 +66,7 @@ void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunR
     out.measured_fits = ran;
   }
   if (!ran) return;
-  out.measured_s = measured_seconds(r, run.job.cluster.devices());
+  if (run.time_known) out.measured_s = measured_seconds(r, run.job.cluster.devices());
   out.measured_bytes = measured_bytes(r, run.memory_unit_bytes);
   if (out.measured_bytes) out.predicted_bytes = comparable_bytes(run, p);
 }

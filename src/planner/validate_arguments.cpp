@@ -57,7 +57,20 @@ DecoderShape shape_flags(const Arguments& a) {
   s.dropout = !is_zero(a, "--attention-dropout") || !is_zero(a, "--hidden-dropout");
   s.max_positions = number(a, "--max-position-embeddings").value_or(0);
   s.head_dim = number(a, "--kv-channels").value_or(0);
+  s.qk_norm = given(a, "--qk-layernorm");
   return s;
+}
+
+/// Words of a tokenizer (megatron/training/tokenizer/tokenizer.py and the vocabulary files its examples name). Sizes that depend on
+/// a model file are not here.
+std::optional<std::int64_t> tokenizer_words(const Arguments& a, const std::string& recorded, bool encoder) {
+  const std::string type = text(a, "--tokenizer-type", recorded.c_str());
+  const std::int64_t extra = number(a, "--vocab-extra-ids").value_or(0);
+  if (type == "BertWordPieceLowerCase" || (type.empty() && encoder)) return 30522 + extra;  // bert-large-uncased-vocab.txt
+  if (type == "BertWordPieceCase") return 28996 + extra;                                    // bert-large-cased-vocab.txt
+  if (type == "GPT2BPETokenizer") return 50257 + extra;                                     // gpt2-vocab.json
+  if (type == "Llama2Tokenizer") return 32000;                                              // Llama 2's tokenizer.model
+  return std::nullopt;
 }
 
 }  // namespace
@@ -74,6 +87,10 @@ std::optional<MegatronArguments> megatron_arguments(const RunRecord& record) {
   m.unfused_attention = attention == "unfused" || attention == "local";
   m.recompute_layers = number(a, "--recompute-num-layers");
   m.vocabulary = number(a, "--vocab-size");
+  if (m.vocabulary && text(a, "--tokenizer-type", "") == "NullTokenizer") ++*m.vocabulary;  // its end-of-document token
+  const bool encoder = record.model.name.find("bert") != std::string::npos;
+  if (!m.vocabulary) m.vocabulary = tokenizer_words(a, record.tokenizer, encoder);
+  m.optimizer_instances = number(a, "--num-distributed-optimizer-instances").value_or(1);
   m.expert_tp = number(a, "--expert-tensor-parallel-size");
   m.unsupported = unsupported_flag(a);
   return m;
@@ -86,7 +103,16 @@ void apply_memory_flags(const RunRecord& record, EngineModel& engine) {
   const bool local = text(a, "--transformer-impl", "transformer_engine") == "local" || backend == "local";
   engine.activations =
       local || backend == "unfused" ? ActivationPolicy::megatron_2022_unfused : ActivationPolicy::fused_attention;
-  engine.workspace.transformer_engine = !local;
+  engine.workspace.transformer_engine = local ? 0 : given(a, "--moe-grouped-gemm") ? 5 : 1;
+  if (given(a, "--cross-entropy-loss-fusion")) {
+    // native: compiled pieces hand on an fp32 copy and write the exponential beside it (megatron/core/fusions/fused_cross_entropy.py);
+    // te: one kernel that turns the logits into their gradient in place
+    engine.loss = text(a, "--cross-entropy-fusion-impl", "native") == "te" ? LossPolicy{2, 0, 0, 0} : LossPolicy{4, 6, 2, 0};
+  }
+  if (given(a, "--defer-embedding-wgrad-compute")) {
+    const std::int64_t limit = number(a, "--wgrad-deferral-limit").value_or(0);
+    engine.loss.deferred = limit > 0 && limit < INT32_MAX ? static_cast<std::int32_t>(limit) : INT32_MAX;
+  }
   engine.workspace.deterministic = given(a, "--deterministic-mode");
   // Without a backend named, Transformer Engine takes cuDNN or FlashAttention-3 on Hopper and FlashAttention-2 elsewhere.
   const bool hopper = record.gpu.type.find("H100") != std::string::npos || record.gpu.type.find("H200") != std::string::npos;

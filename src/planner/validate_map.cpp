@@ -222,6 +222,15 @@ class Mapper {
 
   std::int64_t device_count() {
     if (r_.gpu.count) return count(r_.gpu.count, "gpu.count");
+    if (!r_.dp && arguments_ && !arguments_->distributed_optimizer && r_.zero_stage.value_or(0) == 0) {
+      // Without sharding a rank's memory does not depend on how many replicas there are; its step time does.
+      const std::int64_t model = r_.tp.value_or(1) * r_.pp.value_or(1) * r_.cp.value_or(1);
+      const std::int64_t n = model >= 1 && model < 8 && 8 % model == 0 ? 8 : model;
+      if (n < 1 || n > (1 << 20)) skip("gpu.count missing and degrees out of range");
+      used("gpu.count", std::to_string(n), "for memory alone: one node, or tp · pp · cp; nothing is sharded over replicas");
+      run_.time_known = false;
+      return std::max<std::int64_t>(1, n);
+    }
     if (!r_.dp) {
       skip("gpu.count and dp missing");
       return 1;
@@ -436,6 +445,8 @@ class Mapper {
     if (*stage > 3) return skip("zero_stage unknown", std::to_string(*stage));
     s.zero = s.data_ranks() > 1 ? static_cast<std::int32_t>(*stage) : 0;
     s.shard = 0;
+    const std::int64_t instances = arguments_ ? arguments_->optimizer_instances : 1;
+    if (s.zero > 0 && instances > 1 && s.data_ranks() % instances == 0) s.shard = static_cast<std::int32_t>(s.data_ranks() / instances);
     if (s.zero > 0 && r_.shard && *r_.shard > 1 && *r_.shard < s.data_ranks()) s.shard = static_cast<std::int32_t>(*r_.shard);
   }
 

@@ -24,6 +24,7 @@ struct MappedRun {
   Strategy strategy;
   Schedule schedule;
   std::vector<UsedDefault> defaults;
+  bool time_known = true;     ///< the number of devices is the record's, not made up for its memory
   bool memory_known = false;  ///< the record says how much memory the device has
   std::string memory_rank = "fullest", memory_kind = "allocated";
   double memory_unit_bytes = 1073741824.0;
