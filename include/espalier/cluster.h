@@ -23,19 +23,25 @@ inline constexpr int kPrecisions = 5;
 std::string_view to_string(Precision p);
 std::optional<Precision> parse_precision(std::string_view text);
 
-/// How well a device reaches its peaks. These are priors (or, later, fitted); equations in src/cost/operator_cost.h.
+/// How well a device reaches its peaks: priors, or fitted (data/calibration/devices.yaml); equations in src/cost/operator_cost.h,
+/// ranges in src/cluster/calibration.cpp.
 struct DeviceEfficiency {
-  double gemm_max = 0.75;        ///< largest fraction of peak that a very large GEMM reaches
-  double gemm_half_gflop = 4.0;  ///< GFLOP of one GEMM at which gemm_max/2 is reached (saturating form f/(f + half))
-  double sustained =
-      0.88;  ///< what training keeps of the rates above: they are read off isolated kernels with warm caches and full
-             ///< clocks; under power limits and between other kernels less remains (prior, the same for all devices)
-  double attention_max = 0.5;                   ///< the same for fused attention forward
-  double attention_backward = 0.8;              ///< fused attention backward relative to its forward efficiency
-  double attention_flash2 = 1.0;                ///< rate of FlashAttention-2 relative to the device's own attention kernels
-  double memory_max = 0.8;                      ///< fraction of HBM bandwidth reached by element-wise kernels
+  double gemm_max = 0.75;      ///< fraction of peak that a large GEMM reaches
+  double gemm_memory = 0.75;   ///< fraction of the memory bandwidth at which GEMM operands stream
+  double gemm_fp8 = 1.0;       ///< an fp8 GEMM reaches gemm_max · this of the fp8 peak (casts are counted apart)
+  double gemm_batched = 0.85;  ///< batched small GEMMs (scores of unfused attention) relative to gemm_max
+  double gemm_grouped = 0.9;   ///< grouped GEMMs of experts relative to gemm_max
+  double sustained = 0.88;     ///< what training keeps of the rates above: they are read off isolated kernels with warm caches and
+                               ///< full clocks; under power limits and between other kernels less remains
+  double attention_max = 0.5;       ///< fused attention forward, head size 128, long sequences: fraction of peak
+  double attention_softmax = 64;    ///< work on a score beside its two products (exponential, rescaling), in units of head size
+  double attention_prologue = 200;  ///< keys that a query costs beside those it attends to: loads, the masked diagonal, epilogue
+  double attention_rows = 8000;     ///< queries × heads that must be in flight to fill the device (the last blocks run alone)
+  double attention_backward = 0.8;  ///< fused attention backward relative to its forward rate
+  double attention_flash2 = 1.0;    ///< rate of FlashAttention-2 relative to the device's own attention kernels
+  double memory_max = 0.8;          ///< fraction of the memory bandwidth that element-wise kernels reach
   Seconds kernel_launch{4.5e-6};                ///< CPU time to launch one kernel; a stream of small kernels is bound by it
-  Seconds kernel_floor{2.0e-6};                 ///< shortest time a kernel occupies the GPU
+  Seconds kernel_floor{2.0e-6};                 ///< time a kernel occupies the GPU besides its work: start, ramp, tail
   double overlap_compute_slowdown = 1.1;        ///< κ_w: compute while a collective runs beside it takes this much longer
   double overlap_communication_slowdown = 1.1;  ///< κ_c: a collective while compute runs beside it
   double overlap_traffic = 0.0;  ///< κ_w grows by this per unit of (collective's bus rate / HBM bandwidth); see cost/collective.h
@@ -51,7 +57,8 @@ struct DeviceKind {
   Bytes context_reserve;                         ///< CUDA context, NCCL channels, cuBLAS workspace: never available to tensors
   BytesPerSecond memory_bandwidth;
   DeviceEfficiency efficiency;
-  bool calibrated = false;                                   ///< false: priors only, the answer says "uncalibrated"
+  bool calibrated = false;  ///< false: priors only, the answer says "uncalibrated"
+  std::string calibration_range;  ///< shapes that the efficiencies were fitted on; beyond them predictions extrapolate. Empty: priors
   std::vector<std::pair<std::string, std::string>> sources;  ///< field -> where the figure is from
   [[nodiscard]] FlopsPerSecond peak_of(Precision p) const { return peak[static_cast<std::size_t>(p)]; }
   bool operator==(const DeviceKind&) const = default;

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "cluster/calibration.h"
 #include "cluster/device_reader.h"
 #include "cluster/fabric_calibration.h"
+#include "data/device_calibration_yaml.h"
 #include "data/devices_yaml.h"
 #include "data/fabric_calibration_yaml.h"
 
@@ -116,6 +118,11 @@ const Catalogue& catalogue() {
     const auto fabrics = read_fabric_calibration(embedded::fabric_calibration_yaml, "data/calibration/fabrics.yaml");
     if (!fabrics.ok()) base::check_failed(fabrics.error().message().c_str(), "data/calibration/fabrics.yaml", 0);
     apply(*fabrics, c);
+    const auto calibrations = read_device_calibration(embedded::device_calibration_yaml, "data/calibration/devices.yaml");
+    if (!calibrations.ok()) base::check_failed(calibrations.error().message().c_str(), "data/calibration/devices.yaml", 0);
+    for (const DeviceCalibration& calibration : *calibrations)
+      for (DeviceKind& device : c.devices)
+        if (device.name == calibration.device) apply(calibration, device);
     return c;
   }();
   return embedded;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "cluster/calibration.h"
 #include "cluster/level_reader.h"
 #include "cluster/names.h"
 
@@ -25,13 +26,8 @@ void read_peaks(base::Reader& reader, DeviceKind& device) {
 void read_efficiencies(base::Reader& reader, DeviceEfficiency& e) {
   if (!reader.has("efficiency")) return;
   base::Reader r = reader.child("efficiency", false);
-  e.gemm_max = r.optional_real("gemm_max", 1e-3, 1.0, e.gemm_max);
-  e.gemm_half_gflop = r.optional_real("gemm_half_gflop", 0.0, 1e6, e.gemm_half_gflop);
-  e.sustained = r.optional_real("sustained", 0.1, 1.0, e.sustained);
-  e.attention_max = r.optional_real("attention_max", 1e-3, 1.0, e.attention_max);
-  e.attention_backward = r.optional_real("attention_backward", 1e-3, 2.0, e.attention_backward);
-  e.attention_flash2 = r.optional_real("attention_flash2", 0.05, 2.0, e.attention_flash2);
-  e.memory_max = r.optional_real("memory_max", 1e-3, 1.0, e.memory_max);
+  for (const EfficiencyField& field : efficiency_fields())
+    e.*field.member = r.optional_real(field.name, field.low, field.high, e.*field.member);
   e.kernel_launch = Seconds(read_latency(r, "kernel_launch", e.kernel_launch.count()));
   e.kernel_floor = Seconds(read_latency(r, "kernel_floor", e.kernel_floor.count()));
   e.overlap_compute_slowdown = r.optional_real("overlap_compute_slowdown", 1.0, 100.0, e.overlap_compute_slowdown);

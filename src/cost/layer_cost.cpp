@@ -126,9 +126,11 @@ void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
   if (op.split == TpSplit::vocab && x.g.padded_vocabulary > 0) n = static_cast<double>(x.g.padded_vocabulary);
   if (op.split == TpSplit::column || op.split == TpSplit::vocab || op.split == TpSplit::heads) n /= x.width;
   if (op.split == TpSplit::row) k /= x.width;
-  const double forward = gemm_s(d, m, n, k, x.a), input = forward;
+  const bool eight_bit = x.c.operand_bytes < x.a && op.split != TpSplit::vocab;  // the output projection stays in 16 bits
+  const double a = eight_bit ? x.c.operand_bytes : x.a, rate = eight_bit ? d.gemm : d.gemm_wide;
+  const double forward = gemm_s(d, rate, m, n, k, a), input = gemm_s(d, rate, m, k, n, a);
   const bool adapters = x.c.training.optimizer == "lora";
-  const double weight = adapters ? 0.0 : gemm_s(d, m, n, k, x.a, accumulated_bytes(x) * n * k);
+  const double weight = adapters ? 0.0 : gemm_s(d, rate, n, k, m, a, accumulated_bytes(x) * n * k);
   sum.compute(forward, input, 1, 1);
   // its GEMM and the addition to the accumulated gradient; with a bias its reduction and its addition
   if (!adapters) {
@@ -136,7 +138,7 @@ void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
     accumulate(sum, x, n * k);
   }
   if (adapters && op.split != TpSplit::vocab) add_adapters(sum, x, m, n, k);
-  if (x.c.training.precision == Precision::fp8 && op.split != TpSplit::vocab) add_casts(sum, x, m, n, k);
+  if (eight_bit) add_casts(sum, x, m, n, k);
   if (x.c.engine->selective_recomputes_linears && op.split != TpSplit::vocab) sum.selective += forward * kRecomputedProducts;
   if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
     region.column_forward += forward, region.column_input += input, region.column_weight += weight;
@@ -167,28 +169,29 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
                kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / x.s.tp);
   const double qk = op.qk_dim, v = op.v_dim;
   const bool fused = x.c.engine->activations == ActivationPolicy::fused_attention;
-  DeviceRates batched = d;
-  batched.gemm = d.gemm_attention;
   double forward, backward;
   if (fused) {
     const double keys = mean_keys(all_keys, static_cast<double>(op.window), op.causal);
-    const double flops = 2.0 * heads * (qk + v) * tokens * keys;
+    const double most_keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
     const double bytes = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
     // Ring: one kernel a step on 1/cp of the keys, and the partial results are merged in fp32 after each.
     const double steps = x.s.cp_kind == ContextParallelKind::ring ? x.s.cp : 1;
-    const double merge = (steps - 1) * memory_bound_s(d, 12 * tokens * heads * v);
-    forward = steps * attention_forward_s(d, flops / steps, bytes / steps) + merge;
-    backward = steps * attention_backward_s(d, flops / steps, bytes / steps) + merge;
+    const double merge = steps > 1 ? (steps - 1) * memory_bound_s(d, 12 * tokens * heads * v) : 0;
+    const AttentionShape shape{tokens * heads, keys / steps, most_keys / steps, qk + v, bytes / steps};
+    forward = steps * attention_forward_s(d, shape) + merge;
+    backward = steps * attention_backward_s(d, shape) + merge;
     sum.compute(forward, backward, static_cast<int>(2 * steps - 1), static_cast<int>(4 * steps - 1));
   } else {
     const double keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
     const double scores = heads * tokens * keys, batch = heads * tokens / std::max(1.0, keys);
-    const double qk_s = batched_gemm_s(batched, batch, keys, keys, qk, x.a),
-                 av_s = batched_gemm_s(batched, batch, keys, v, keys, x.a);
-    const double soft = memory_bound_s(d, 2 * x.a * scores),
-                 drop = op.score_dropout ? memory_bound_s(d, (2 * x.a + 1) * scores) : 0;
+    const double qk_s = batched_gemm_s(d, d.batched, batch, keys, keys, qk, x.a),
+                 av_s = batched_gemm_s(d, d.batched, batch, keys, v, keys, x.a);
+    // A fused causal softmax does not read the masked half; it writes all of it (Megatron-LM's scaled_upper_triang_masked_softmax).
+    const double read = op.causal ? 0.5 : 1.0;
+    const double soft = memory_bound_s(d, (read + 1) * x.a * scores), soft_back = memory_bound_s(d, (2 * read + 1) * x.a * scores);
+    const double drop = op.score_dropout ? memory_bound_s(d, (2 * x.a + 1) * scores) : 0;
     forward = qk_s + av_s + soft + drop;
-    backward = 2 * (qk_s + av_s) + memory_bound_s(d, 3 * x.a * scores) + drop;
+    backward = 2 * (qk_s + av_s) + soft_back + drop;
     // forward: two GEMMs, softmax, dropout, copy of the output; backward: four GEMMs, dropout, softmax, three copies
     sum.compute(forward, backward, op.score_dropout ? 5 : 4, op.score_dropout ? 9 : 8);
     sum.selective += forward;
@@ -237,10 +240,11 @@ void add_expert_linear(Sums& sum, const Scene& x, const Operator& op) {
   const double m = gathered(x, op) / local;
   double n = static_cast<double>(op.out), k = static_cast<double>(op.in);
   (op.split == TpSplit::row ? k : n) /= x.s.etp;
-  const double forward = batched_gemm_s(x.c.rates, local, m, n, k, x.a);
+  const DeviceRates& d = x.c.rates;
+  const double forward = batched_gemm_s(d, d.grouped, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
   if (x.c.training.optimizer == "lora") return;
-  sum.weight_gradient += batched_gemm_s(x.c.rates, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k);
+  sum.weight_gradient += batched_gemm_s(d, d.grouped, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k);
   sum.kernels_weight += 1;
   accumulate(sum, x, local * n * k);
 }
@@ -250,36 +254,39 @@ void add_elementwise(Sums& sum, const Scene& x, const Operator& op, double token
   DeviceRates d = x.c.rates;
   d.memory /= x.c.engine->coefficients.elementwise * x.c.engine->elementwise_traffic;
   const double in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
+  const bool eager = x.c.engine->activations == ActivationPolicy::megatron_2022_unfused;
   double forward = 0, backward = 0;
   switch (op.kind) {
-    case OperatorKind::norm: forward = 2 * x.a * in, backward = 3 * x.a * in; break;
+    // Backward reads the input and the gradient and writes; without a fused kernel it reads both again for scale and shift.
+    case OperatorKind::norm: forward = 2 * x.a * in, backward = (eager ? 5 : 3) * x.a * in; break;
     case OperatorKind::activation:
     case OperatorKind::expert_activation: forward = x.a * (in + out), backward = x.a * (2 * in + out); break;
-    case OperatorKind::residual: forward = 3 * x.a * in, backward = x.a * in; break;  // the sum's gradient is one addition
-    case OperatorKind::dropout: forward = in, backward = in; break;                   // fused into the residual: the mask only
+    case OperatorKind::residual: forward = backward = 3 * x.a * in; break;  // the gradients of both branches are added
+    case OperatorKind::dropout:  // forward in the residual's kernel: the mask only; backward a kernel of its own
+      forward = in, backward = (2 * x.a + 1) * in;
+      break;
     default: forward = 2 * x.a * in, backward = 2 * x.a * in; break;
   }
   // a norm reduces the gradients of its weight (and bias) and adds each to the accumulated one
   if (op.kind == OperatorKind::norm) sum.kernels_weight += op.parameters > op.in ? 3 : 2;
   const bool fused_away = op.kind == OperatorKind::dropout;
   const double f = fused_away ? tokens * forward / d.memory : memory_bound_s(d, tokens * forward);
-  const double b = fused_away ? tokens * backward / d.memory : memory_bound_s(d, tokens * backward);
-  sum.compute(f, b, fused_away ? 0 : 1, fused_away ? 0 : 1);
+  sum.compute(f, memory_bound_s(d, tokens * backward), fused_away ? 0 : 1, 1);
 }
 
 void add_embedding(Sums& sum, const Scene& x, const Operator& op) {
   const auto& d = x.c.rates;
   const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
   sum.compute(memory_bound_s(d, 2 * bytes), 0, 4, 0);  // lookup, positions, sum, dropout
-  if (x.c.training.optimizer == "lora") {
-    // frozen
-  } else if (x.c.engine->fused_gradient_accumulation) {  // reads the output gradient, adds it to the accumulated rows
-    const double gradient = x.split_tokens * static_cast<double>(op.out) * 2.0 * x.c.engine->states.gradient;
-    sum.weight_gradient += memory_bound_s(d, bytes + gradient), sum.kernels_weight += 4;  // sort, segments, sum, addition
-  } else {  // a dense gradient of the whole table, then the pass that accumulates it
-    const double table = static_cast<double>(op.parameters) / (op.split == TpSplit::vocab ? x.width : 1.0);
-    sum.weight_gradient += memory_bound_s(d, bytes + x.a * table), sum.kernels_weight += 4;
-    accumulate(sum, x, table);
+  // The gradient is a dense table: it is cleared, the rows of the tokens are added (sorted, read and written), and all of it is added
+  // to the accumulated gradient, in every engine. Aceso's and Mist's operator times: 8 bytes an element of an fp16 table, 25 a token
+  // and feature.
+  if (x.c.training.optimizer != "lora") {  // else frozen
+    const double rows = x.g.padded_vocabulary > 0 && op.split == TpSplit::vocab
+                            ? static_cast<double>(x.g.padded_vocabulary) / x.width
+                            : static_cast<double>(op.parameters) / std::max(1.0, static_cast<double>(op.out));
+    const double table = rows * static_cast<double>(op.out) * (2 * x.a + 2.0 * x.c.engine->states.gradient);
+    sum.weight_gradient += memory_bound_s(d, table + 12.5 * bytes), sum.kernels_weight += 4;  // sort, segments, sum, addition
   }
   if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
   if (x.megatron_sp) {
@@ -293,7 +300,6 @@ void add_cross_entropy(Sums& sum, const Scene& x, const Operator& op) {
   double width = static_cast<double>(op.in);
   if (op.split == TpSplit::vocab && x.g.padded_vocabulary > 0) width = static_cast<double>(x.g.padded_vocabulary);
   if (op.split == TpSplit::vocab) width /= x.width;
-  // logits to fp32, maximum, exponential, sum; backward writes the gradient: 2 + 4 + 4 + 4 forward, 4 + 2 backward bytes per logit
   const double logits = x.split_tokens * width;
   const EngineModel& e = *x.c.engine;
   sum.compute(memory_bound_s(x.c.rates, e.loss_forward_bytes * logits), memory_bound_s(x.c.rates, e.loss_backward_bytes * logits), 6, 2);
@@ -318,9 +324,9 @@ void add_operator(Sums& sum, const Scene& x, const Operator& op, Region& region)
     case OperatorKind::expert_linear: add_expert_linear(sum, x, op); return;
     case OperatorKind::expert_activation: add_elementwise(sum, x, op, gathered(x, op), x.s.etp); return;
     case OperatorKind::router:
-      sum.compute(gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
-                  gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a), 14, 10);  // top-k, masks, counts, loss
-      sum.weight_gradient += gemm_s(x.c.rates, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a);
+      sum.compute(gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
+                  gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a), 14, 10);  // top-k, masks, counts, loss
+      sum.weight_gradient += gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a);
       sum.kernels_weight += 1;
       return;
     case OperatorKind::norm:
@@ -411,13 +417,14 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
       node_levels(static_cast<int>(cluster.groups.front().intra.size())) {
   efficiency = cluster.groups.front().device.efficiency;
   memory_bandwidth = cluster.groups.front().device.memory_bandwidth.count();
-  for (double* rate : {&rates.gemm, &rates.gemm_attention, &rates.attention, &rates.attention_backward})
+  for (double* rate : {&rates.gemm, &rates.gemm_wide, &rates.batched, &rates.grouped, &rates.attention, &rates.attention_backward})
     *rate /= e.coefficients.compute;
   rates.launch *= e.host_launches * e.coefficients.launch;
   const double kernel = attention_rate(e.attention_kernel, efficiency);
   rates.attention *= kernel, rates.attention_backward *= kernel;
   workspace_bytes = workspace_bytes_of(e.workspace, cluster.groups.front().device);
   element_bytes = t.precision == Precision::fp32 || t.precision == Precision::tf32 ? 4 : 2;
+  operand_bytes = t.precision == Precision::fp8 ? 1 : element_bytes;
   for (std::size_t i = 0; i < m.layers.size(); ++i)
     if (m.layer(i).stream == TokenStream::encoder) encoder_hidden = m.layer(i).hidden;
 }

@@ -5,15 +5,19 @@ namespace espalier::cost {
 
 DeviceRates rates_of(const DeviceKind& device, Precision precision) {
   const auto& e = device.efficiency;
-  const double peak = device.peak_of(precision).count() * e.sustained;
-  DeviceRates r;
-  r.gemm = r.gemm_attention = peak * e.gemm_max;
-  r.attention = peak * e.attention_max;
   // 8-bit attention is not what engines train with: fp8 GEMMs, bf16 attention.
-  if (precision == Precision::fp8) r.gemm_attention = device.peak_of(Precision::bf16).count() * e.sustained * e.gemm_max;
-  if (precision == Precision::fp8) r.attention = device.peak_of(Precision::bf16).count() * e.sustained * e.attention_max;
+  const bool fp8 = precision == Precision::fp8;
+  const double peak = device.peak_of(precision).count() * e.sustained;
+  const double attention_peak = fp8 ? device.peak_of(Precision::bf16).count() * e.sustained : peak;
+  DeviceRates r;
+  r.gemm = peak * e.gemm_max * (fp8 ? e.gemm_fp8 : 1.0);
+  r.gemm_wide = attention_peak * e.gemm_max;
+  r.batched = attention_peak * e.gemm_max * e.gemm_batched;
+  r.grouped = r.gemm * e.gemm_grouped;
+  r.gemm_memory = device.memory_bandwidth.count() * e.gemm_memory;
+  r.attention = attention_peak * e.attention_max * (1.0 + e.attention_softmax / 128.0);
   r.attention_backward = r.attention * e.attention_backward;
-  r.half = e.gemm_half_gflop * 1e9;
+  r.softmax = e.attention_softmax, r.prologue = e.attention_prologue, r.rows = e.attention_rows;
   r.memory = device.memory_bandwidth.count() * e.memory_max;
   r.floor = e.kernel_floor.count();
   r.launch = e.kernel_launch.count();

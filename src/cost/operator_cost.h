@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of one kernel or operator on one device, from its shape.
+// Time of one kernel or operator on one device, from its shape. Each form is smooth and monotone in every dimension, so that bounds
+// and pruning hold.
 //
-//   GEMM [M,K]·[K,N]    t = max( (2MNK + f½)/(P·g),  bytes/(H·e) ),  ≥ kernel floor
-//        P peak FLOP/s at the precision times `sustained` (training against isolated kernels), g = gemm_max, f½ = gemm_half_gflop: the efficiency is g·f/(f + f½), a saturating form in
-//        the work of one kernel; H memory bandwidth, e = memory_max. bytes = a(MK + KN + MN).
-//   fused attention     forward: 2·H·(d_qk + d_v)·s_q·s̄_kv per sample, s̄_kv = mean keys a query sees; rate P·attention_max with the
-//        same f½; backward: 2.5 × the FLOPs (FlashAttention-2, Dao 2023: five GEMMs for two) at attention_backward × that rate
+//   GEMM [M,K]·[K,N]    t = f₀ + √(c² + m²),  c = 2MNK/(P·σ·g),  m = bytes/(H·e_g)
+//        P peak FLOP/s at the precision, σ `sustained` (training against isolated kernels), g = gemm_max, H memory bandwidth,
+//        e_g = gemm_memory, f₀ = kernel_floor (start, ramp and tail of a kernel). bytes = operands + result (+ accumulated gradient).
+//        The norm of compute and memory time: near the ridge neither hides the other wholly. Against 150,000 published kernel times
+//        it is off by 4 to 6 % (median, M ≥ 1024) with three scalars, as a form that saturates in the work is with four.
+//   fp8                 the GEMM reads one byte per operand at P₈·σ·g·gemm_fp8; before it each operand is cast: kernels of their own
+//        (memory-bound), without which measured fp8 GEMMs cannot be described (median error 10 % without, 3 % with)
+//   batched, grouped    the same with all the work in one kernel, at gemm_batched or gemm_grouped of the rate
+//   fused attention     t = f₀ + 2(d_qk + d_v + 2d½)·(R·(s̄ + s₀) + R½·s) / (P·σ·a·(1 + d½/128)) + bytes/(H·e)
+//        R queries × heads, s̄ mean keys a query sees, s most keys a query sees; d½ = attention_softmax (the exponential of a score
+//        costs the same at any head size), s₀ = attention_prologue, R½ = attention_rows (the last blocks run alone on the device),
+//        a = attention_max, the rate at head size 128. bytes of q, k, v and the result are not hidden: every block starts with them.
+//        backward: 2.5 × both terms (FlashAttention-2, Dao 2023: five GEMMs for two) at attention_backward × that rate
 //   unfused attention   QKᵀ and AV as batched GEMMs over the full score matrix, softmax and score dropout as memory-bound kernels:
-//        9 bytes per score forward (softmax read+write 4, dropout read+write+mask 5), 11 backward (Korthikanti et al. 2022 §4)
-//   memory-bound        t = bytes/(H·e), ≥ kernel floor
+//        bytes per score (a = 2): softmax forward read and write 4, of a causal mask 3 (half is not read), backward 6, causal 4;
+//        dropout read, write and mask 5 each way (Korthikanti et al. 2022 §4; operator times published with Aceso and Mist)
+//   memory-bound        t = f₀ + bytes/(H·e), e = memory_max
 // Backward of a linear: input gradient and weight gradient, each a GEMM of the same FLOPs; the weight gradient also reads and writes
 // the accumulated gradient. Times in seconds, all for one rank's local shapes.
 #pragma once
 
-#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "espalier/cluster.h"
@@ -22,40 +32,56 @@ namespace espalier::cost {
 
 /// The numbers of a device that the equations use, prepared once.
 struct DeviceRates {
-  double gemm = 1;            ///< P·g, FLOP/s
-  double gemm_attention = 1;  ///< the same for unfused attention, which stays in bf16 under fp8
-  double attention = 1;       ///< P·attention_max
+  double gemm = 1;       ///< P·σ·g, FLOP/s
+  double gemm_wide = 1;  ///< of GEMMs that stay in bf16 under fp8: the output projection, routers
+  double batched = 1;  ///< of unfused attention, which stays in bf16 under fp8
+  double grouped = 1;  ///< of experts
+  double gemm_memory = 1;  ///< H·e_g, bytes/s
+  double attention = 1;    ///< P·σ·a·(1 + d½/128), in bf16 under fp8
   double attention_backward = 1;
-  double half = 0;    ///< f½, FLOP
-  double memory = 1;  ///< H·e, bytes/s
-  double floor = 0;   ///< s
-  double launch = 0;  ///< s per kernel
+  double softmax = 0;   ///< d½
+  double prologue = 0;  ///< s₀, keys
+  double rows = 0;      ///< R½
+  double memory = 1;    ///< H·e, bytes/s
+  double floor = 0;     ///< f₀, s
+  double launch = 0;    ///< s per kernel
 };
 
 DeviceRates rates_of(const DeviceKind& device, Precision precision);
 
-inline double memory_bound_s(const DeviceRates& d, double bytes) { return std::max(bytes / d.memory, d.floor); }
+inline double memory_bound_s(const DeviceRates& d, double bytes) { return d.floor + bytes / d.memory; }
 
-/// `extra_bytes` on top of the operands (accumulated gradients). `kernels`: batched calls share one launch but not one tail.
-inline double gemm_s(const DeviceRates& d, double m, double n, double k, double element_bytes, double extra_bytes = 0) {
-  const double flops = 2.0 * m * n * k;
-  const double bytes = element_bytes * (m * k + k * n + m * n) + extra_bytes;
-  return std::max({(flops + d.half) / d.gemm, bytes / d.memory, d.floor});
+/// Work of `flops` at `rate` that moves `bytes`, in one kernel.
+inline double work_s(const DeviceRates& d, double flops, double rate, double bytes) {
+  const double compute = flops / rate, memory = bytes / d.gemm_memory;
+  return d.floor + std::sqrt(compute * compute + memory * memory);
 }
 
-/// `batch` GEMMs of one shape in one kernel (unfused attention, experts).
-inline double batched_gemm_s(const DeviceRates& d, double batch, double m, double n, double k, double element_bytes,
+/// At `rate` (d.gemm, d.gemm_wide). `element_bytes` of the operands; the result has two bytes an element at least. `extra_bytes` on top (accumulated gradients).
+inline double gemm_s(const DeviceRates& d, double rate, double m, double n, double k, double element_bytes, double extra_bytes = 0) {
+  const double result_bytes = element_bytes < 2 ? 2 : element_bytes;
+  return work_s(d, 2.0 * m * n * k, rate, element_bytes * (m * k + k * n) + result_bytes * m * n + extra_bytes);
+}
+
+/// `batch` GEMMs of one shape in one kernel (unfused attention at d.batched, experts at d.grouped).
+inline double batched_gemm_s(const DeviceRates& d, double rate, double batch, double m, double n, double k, double element_bytes,
                              double extra_bytes = 0) {
-  const double flops = 2.0 * batch * m * n * k;
-  const double bytes = batch * element_bytes * (m * k + k * n + m * n) + extra_bytes;
-  return std::max({(flops + d.half) / d.gemm, bytes / d.memory, d.floor});
+  return work_s(d, 2.0 * batch * m * n * k, rate, batch * element_bytes * (m * k + k * n + m * n) + extra_bytes);
 }
 
-inline double attention_forward_s(const DeviceRates& d, double flops, double bytes) {
-  return std::max({(flops + d.half) / d.attention, bytes / d.memory, d.floor});
+/// One call of fused attention: `rows` queries × heads, each attending to `keys` on average and `most_keys` at most;
+/// `width` = d_qk + d_v; `bytes` of q, k, v and the result.
+struct AttentionShape {
+  double rows, keys, most_keys, width, bytes;
+};
+inline double attention_flops(const DeviceRates& d, const AttentionShape& s) {
+  return 2.0 * (s.width + 2.0 * d.softmax) * (s.rows * (s.keys + d.prologue) + d.rows * s.most_keys);
 }
-inline double attention_backward_s(const DeviceRates& d, double forward_flops, double bytes) {
-  return std::max({(2.5 * forward_flops + d.half) / d.attention_backward, 2.5 * bytes / d.memory, d.floor});
+inline double attention_forward_s(const DeviceRates& d, const AttentionShape& s) {
+  return d.floor + attention_flops(d, s) / d.attention + s.bytes / d.memory;
+}
+inline double attention_backward_s(const DeviceRates& d, const AttentionShape& s) {
+  return d.floor + 2.5 * (attention_flops(d, s) / d.attention_backward + s.bytes / d.memory);
 }
 
 /// Mean number of keys that one of `queries` queries attends to, among `keys`: all, a causal half (keys + 1)/2 rounded to

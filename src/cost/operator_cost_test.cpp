@@ -4,52 +4,65 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <cmath>
+
 #include "espalier/cluster.h"
 
 namespace espalier::cost {
 namespace {
 
-/// 100 TFLOP/s for GEMMs, 50 and 40 for attention, 1 TB/s, work of 2 GFLOP halves the rate, kernels of at least 2 µs.
+/// 100 TFLOP/s for GEMMs, 50 and 40 for attention, 1 TB/s, 2 µs a kernel beside its work.
 DeviceRates round_rates() {
   DeviceRates d;
-  d.gemm = 100e12, d.attention = 50e12, d.attention_backward = 40e12, d.half = 2e9, d.memory = 1e12, d.floor = 2e-6,
-  d.launch = 5e-6;
+  d.gemm = d.batched = d.grouped = 100e12, d.attention = 50e12, d.attention_backward = 40e12, d.gemm_memory = d.memory = 1e12,
+  d.floor = 2e-6, d.launch = 5e-6;
   return d;
 }
 
-// 1024³: 2·2^30 = 2.147 GFLOP, plus the 2 that make the rate saturate: 4.147e9 / 100e12 = 41.47 µs.
+// 3000 × 2000 × 1000: 12 GFLOP / 100 TFLOP/s = 120 µs; 2·(3 + 2 + 6)·10⁶ bytes / 1 TB/s = 22 µs; 2 + √(120² + 22²) = 124.0 µs.
 TEST(OperatorCost, SmallestExample) {
-  EXPECT_NEAR(gemm_s(round_rates(), 1024, 1024, 1024, 2), (2147483648.0 + 2e9) / 100e12, 1e-15);
+  EXPECT_NEAR(gemm_s(round_rates(), 100e12, 3000, 2000, 1000, 2), 2e-6 + std::sqrt(120e-6 * 120e-6 + 22e-6 * 22e-6), 1e-15);
 }
 
-// A GEMM of exactly half GFLOP runs at half of its rate.
-TEST(OperatorCost, HalfWorkHalfRate) { EXPECT_NEAR(gemm_s(round_rates(), 1000, 1000, 1000, 2), 2 * 2e9 / 100e12, 1e-15); }
+// One byte an operand, two bytes a result: 3 + 2 + 2·6 = 17 MB.
+TEST(OperatorCost, EightBitOperandsGiveSixteenBitResults) {
+  EXPECT_NEAR(gemm_s(round_rates(), 100e12, 3000, 2000, 1000, 1), 2e-6 + std::sqrt(120e-6 * 120e-6 + 17e-6 * 17e-6), 1e-15);
+}
 
-// One row against a 4096² matrix is bound by reading the matrix: 2·(4096 + 4096² + 4096) bytes / 1 TB/s = 33.57 µs > 20.3 µs of work.
+// One row against a 4096² matrix is bound by reading the matrix: 33.6 µs, and 0.34 µs of work hardly show.
 TEST(OperatorCost, ThinGemmIsBoundByMemory) {
-  EXPECT_NEAR(gemm_s(round_rates(), 1, 4096, 4096, 2), 2 * (4096.0 * 4096 + 2 * 4096) / 1e12, 1e-15);
+  const double bytes = 2 * (4096.0 * 4096 + 2 * 4096) / 1e12, t = gemm_s(round_rates(), 100e12, 1, 4096, 4096, 2) - 2e-6;
+  EXPECT_GT(t, bytes);
+  EXPECT_LT(t, 1.001 * bytes);
   // an accumulated gradient is read and written on top
-  EXPECT_NEAR(gemm_s(round_rates(), 1, 4096, 4096, 2, 8e6) - gemm_s(round_rates(), 1, 4096, 4096, 2), 8e-6, 1e-15);
+  EXPECT_NEAR(gemm_s(round_rates(), 100e12, 1, 4096, 4096, 2, 8e6) - gemm_s(round_rates(), 100e12, 1, 4096, 4096, 2), 8e-6, 1e-9);
 }
 
-TEST(OperatorCost, NothingIsFasterThanTheFloor) {
+TEST(OperatorCost, EveryKernelTakesTheFloorOnTop) {
+  const DeviceRates d = round_rates();
+  EXPECT_EQ(gemm_s(d, d.gemm, 0, 0, 0, 2), d.floor);
+  EXPECT_NEAR(memory_bound_s(d, 4e6), 6e-6, 1e-15);
+  EXPECT_EQ(attention_forward_s(d, {0, 0, 0, 0, 0}), d.floor);
+}
+
+// Eight GEMMs in one kernel: eight times the work, one floor.
+TEST(OperatorCost, BatchedGemmHasOneFloor) {
+  const DeviceRates d = round_rates();
+  EXPECT_NEAR(batched_gemm_s(d, d.grouped, 8, 1000, 1000, 1000, 2) - d.floor, 8 * (gemm_s(d, d.gemm, 1000, 1000, 1000, 2) - d.floor), 1e-15);
+}
+
+// 1000 queries × heads, 500 keys each, d_qk + d_v = 200: 2·200·500 000 = 200 MFLOP: 4 µs at 50 TFLOP/s, and 1 MB: 1 µs.
+TEST(OperatorCost, Attention) {
   DeviceRates d = round_rates();
-  d.half = 0;
-  EXPECT_EQ(gemm_s(d, 1, 1, 1, 2), d.floor);
-  EXPECT_EQ(memory_bound_s(d, 1), d.floor);
-  EXPECT_EQ(attention_forward_s(d, 1, 1), d.floor);
-  EXPECT_EQ(memory_bound_s(d, 4e6), 4e-6);
-}
-
-// Eight GEMMs in one kernel: eight times the work, one tail.
-TEST(OperatorCost, BatchedGemmHasOneTail) {
-  EXPECT_NEAR(batched_gemm_s(round_rates(), 8, 1000, 1000, 1000, 2), (8 * 2e9 + 2e9) / 100e12, 1e-15);
-}
-
-// Backward of fused attention: five GEMMs for two, 2.5 × the FLOPs, at its own rate.
-TEST(OperatorCost, AttentionBackward) {
-  EXPECT_NEAR(attention_forward_s(round_rates(), 98e9, 1e6), 2e-3, 1e-12);
-  EXPECT_NEAR(attention_backward_s(round_rates(), 79.2e9, 1e6), 5e-3, 1e-12);  // (198 + 2) GFLOP at 40 TFLOP/s
+  const AttentionShape shape{1000, 500, 1000, 200, 1e6};
+  EXPECT_NEAR(attention_forward_s(d, shape), 2e-6 + 4e-6 + 1e-6, 1e-15);
+  EXPECT_NEAR(attention_backward_s(d, shape), 2e-6 + 2.5 * (5e-6 + 1e-6), 1e-15);  // five GEMMs for two, at 40 TFLOP/s
+  d.softmax = 50;  // the softmax costs what half of the products do
+  EXPECT_NEAR(attention_forward_s(d, shape), 2e-6 + 6e-6 + 1e-6, 1e-15);
+  d.prologue = 500;  // each query costs 500 keys more
+  EXPECT_NEAR(attention_forward_s(d, shape), 2e-6 + 12e-6 + 1e-6, 1e-15);
+  d.rows = 1000;  // 1000 rows of 1000 keys more: as much again
+  EXPECT_NEAR(attention_forward_s(d, shape), 2e-6 + 24e-6 + 1e-6, 1e-15);
 }
 
 // A causal query sees half of the keys on average. A window of w among n keys: w, but the first queries see fewer: w − w²/2n.
@@ -68,17 +81,20 @@ TEST(OperatorCost, RatesOfADevice) {
   d.peak[static_cast<std::size_t>(Precision::bf16)] = TFLOPs(1000);
   d.peak[static_cast<std::size_t>(Precision::fp8)] = TFLOPs(2000);
   d.memory_bandwidth = BytesPerSecond(2e12);
-  d.efficiency.gemm_max = 0.8, d.efficiency.attention_max = 0.5, d.efficiency.attention_backward = 0.8,
-  d.efficiency.sustained = 0.5;
-  d.efficiency.memory_max = 0.75, d.efficiency.gemm_half_gflop = 3;
+  DeviceEfficiency& e = d.efficiency;
+  e.gemm_max = 0.8, e.attention_max = 0.5, e.attention_backward = 0.8, e.sustained = 0.5;
+  e.gemm_memory = 0.75, e.gemm_fp8 = 0.9, e.gemm_batched = 0.5, e.gemm_grouped = 0.75, e.memory_max = 0.75;
+  e.attention_softmax = 64, e.attention_prologue = 100, e.attention_rows = 1000;
   const DeviceRates bf16 = rates_of(d, Precision::bf16), fp8 = rates_of(d, Precision::fp8);
   EXPECT_DOUBLE_EQ(bf16.gemm, 400e12);
-  EXPECT_DOUBLE_EQ(bf16.attention, 250e12);
-  EXPECT_DOUBLE_EQ(bf16.attention_backward, 200e12);
+  EXPECT_DOUBLE_EQ(bf16.batched, 200e12);
+  EXPECT_DOUBLE_EQ(bf16.grouped, 300e12);
+  EXPECT_DOUBLE_EQ(bf16.attention, 375e12);  // 250 at head size 128, where 64 + 128 units of work are 128 of products
+  EXPECT_DOUBLE_EQ(bf16.attention_backward, 300e12);
   EXPECT_DOUBLE_EQ(bf16.memory, 1.5e12);
-  EXPECT_DOUBLE_EQ(bf16.half, 3e9);
-  EXPECT_DOUBLE_EQ(fp8.gemm, 800e12);
-  EXPECT_DOUBLE_EQ(fp8.attention, bf16.attention);  // attention stays in bf16
+  EXPECT_DOUBLE_EQ(fp8.gemm, 720e12);
+  EXPECT_DOUBLE_EQ(fp8.batched, bf16.batched);  // attention stays in bf16
+  EXPECT_DOUBLE_EQ(fp8.attention, bf16.attention);
 }
 
 TEST(OperatorCost, MoreWorkNeverTakesLess) {
@@ -86,9 +102,9 @@ TEST(OperatorCost, MoreWorkNeverTakesLess) {
     const DeviceRates d = round_rates();
     const auto size = [] { return static_cast<double>(*rc::gen::inRange(1, 5000)); };
     const double m = size(), n = size(), k = size(), more = size();
-    RC_ASSERT(gemm_s(d, m, n, k, 2) <= gemm_s(d, m + more, n, k, 2));
-    RC_ASSERT(gemm_s(d, m, n, k, 2) <= gemm_s(d, m, n + more, k, 2));
-    RC_ASSERT(gemm_s(d, m, n, k, 2) <= gemm_s(d, m, n, k + more, 2));
+    RC_ASSERT(gemm_s(d, d.gemm, m, n, k, 2) <= gemm_s(d, d.gemm, m + more, n, k, 2));
+    RC_ASSERT(gemm_s(d, d.gemm, m, n, k, 2) <= gemm_s(d, d.gemm, m, n + more, k, 2));
+    RC_ASSERT(gemm_s(d, d.gemm, m, n, k, 2) <= gemm_s(d, d.gemm, m, n, k + more, 2));
     RC_ASSERT(mean_keys(m, n, true) <= mean_keys(m, n, false));
     RC_ASSERT(mean_keys(m, n, true) <= mean_keys(m + more, n, true) + 1e-9);
   }));

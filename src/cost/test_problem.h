@@ -25,7 +25,9 @@ inline Cluster round_cluster(std::int64_t devices) {
   d.memory = GiB(80), d.memory_bandwidth = BytesPerSecond(1e12);
   DeviceEfficiency& e = d.efficiency;
   e.gemm_max = e.attention_max = e.attention_backward = e.memory_max = e.sustained = 1.0;
-  e.gemm_half_gflop = 0.0;
+  e.gemm_batched = e.gemm_grouped = e.gemm_fp8 = 1.0;
+  e.gemm_memory = 1e12;  // the sum of squares of a GEMM is then its work alone
+  e.attention_softmax = e.attention_prologue = e.attention_rows = 0.0;
   e.kernel_launch = e.kernel_floor = Seconds(0);
   e.overlap_compute_slowdown = e.overlap_communication_slowdown = 1.0;
   FabricLevel node;

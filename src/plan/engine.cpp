@@ -65,6 +65,7 @@ EngineModel megatron_lm_2021() {
   e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::megatron;
   e.activations = ActivationPolicy::megatron_2022_unfused;
+  e.loss_forward_bytes = 28, e.loss_backward_bytes = 6;  // operator times published with Aceso and Mist: 27 to 36 at full bandwidth, and 3 to 7
   e.states.reduce = 2;
   e.split = SplitPolicy::even_blocks;
   e.vocabulary_multiple = 128;
@@ -122,6 +123,7 @@ EngineModel megatron_deepspeed() {
   e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::megatron_deepspeed;
   e.activations = ActivationPolicy::megatron_2022_unfused;
+  e.loss_forward_bytes = 28, e.loss_backward_bytes = 6;  // operator times published with Aceso and Mist: 27 to 36 at full bandwidth, and 3 to 7
   e.states = {2, 2, 4, 8, 2, 2};
   e.split = SplitPolicy::even_blocks;
   e.vocabulary_multiple = 128;
@@ -319,8 +321,8 @@ EngineModel nanotron() {
   // q, k and v, silu and product apart) and 70 backward, against about 20 and 40 of the operator table.
   e.eager_launches = 1.75;
   // bytes a token and layer: 104 h + 36 f (copies of q, k, v and the attention output; silu, product and their gradients one by one;
-  // residual gradients added) against 52 h + 16 f
-  e.elementwise_traffic = 2.1;
+  // residual gradients added) against 60 h + 16 f
+  e.elementwise_traffic = 2.0;
   e.fused_gradient_accumulation = false;
   // bytes: cast 6, maximum 4, difference 8, exponential 8, sum 4, quotient 8; backward product 8, cast 6
   e.loss_forward_bytes = 38, e.loss_backward_bytes = 14;
