@@ -169,6 +169,9 @@ void read_extra(const Node* extra, RunRecord& r) {
   for (const char* key : {"compile", "torch_compile"}) {
     if (const Node* flag = extra->find(key); flag && flag->kind == NodeKind::boolean) r.compiled = flag->boolean;
   }
+  if (const Node* share = extra->find("recompute_op_fraction");
+      share && (share->kind == NodeKind::real || share->kind == NodeKind::integer) && share->real >= 0 && share->real <= 1)
+    r.recomputed_share = share->real;
   if (const Node* name = extra->find("tokenizer"); name && name->kind == NodeKind::string) r.tokenizer = name->text;
   const Node* arguments = extra->find("args");
   if (!arguments || arguments->kind != NodeKind::mapping) return;

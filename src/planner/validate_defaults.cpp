@@ -114,6 +114,13 @@ FrameworkDefault read_framework(Reader& r) {
   });
   f.unsupported_recompute = read_words(r, "unsupported_recompute");
   f.unsupported_recompute_reason = r.optional_string("unsupported_recompute_reason", "");
+  if (r.has("binned")) {
+    Reader binned = r.child("binned", true);
+    f.binned_from = binned.required_int("from", 1, 1 << 20);
+    f.binned_to = binned.required_int("mean", 1, 1 << 20);
+    f.binned_source = binned.required_string("source");
+    binned.finish();
+  }
   f.overlap = read_overlap(r);
   f.overlap_source = r.required_string("overlap_source");
   Reader memory = r.child("memory", true);

@@ -45,6 +45,9 @@ struct FrameworkDefault {
   std::vector<Recipe> recipes;
   std::vector<std::string> unsupported_recompute;
   std::string unsupported_recompute_reason;
+  /// Samples are packed in bins of their length: batches stated with `binned_from` tokens a sample have `binned_to` in the mean.
+  std::int64_t binned_from = 0, binned_to = 0;
+  std::string binned_source;
   Overlap overlap;
   std::string overlap_source;
   std::string memory_rank, memory_kind, memory_source;

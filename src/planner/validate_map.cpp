@@ -321,6 +321,10 @@ class Mapper {
   void map_training() {
     Training& t = run_.job.training;
     t.sequence.main = count(r_.seq, "seq");
+    if (framework_ && t.sequence.main == framework_->binned_from) {
+      t.sequence.main = framework_->binned_to;
+      used("seq", std::to_string(framework_->binned_to), framework_->binned_source);
+    }
     t.global_batch = count(r_.global_batch, "global_batch");
     if (mentions(cat(r_.table, " ", r_.notes, " ", r_.framework), {"lora"})) {
       t.optimizer = "lora";
@@ -481,6 +485,15 @@ class Mapper {
     if (s.zero > 0 && r_.shard && *r_.shard > 1 && *r_.shard < s.data_ranks()) s.shard = static_cast<std::int32_t>(*r_.shard);
   }
 
+  /// Recomputation chosen operator by operator: as many blocks of every chunk as the share of its operators comes to.
+  void recompute_share(double share) {
+    const std::int32_t chunks = run_.schedule.stages * run_.schedule.virtual_stages;
+    const double blocks = static_cast<double>(run_.job.model.blocks()) / chunks;
+    const auto again = static_cast<std::int32_t>(std::lround(share * blocks));
+    if (again > 0) run_.strategy.recompute = {RecomputeKind::full, again};
+    used("recomputed blocks", std::to_string(again), "share of the operators that the record says are computed again");
+  }
+
   void map_recompute() {
     std::string kind = lower(r_.recompute);
     if (kind.empty()) {
@@ -490,7 +503,8 @@ class Mapper {
     }
     if (framework_ && std::find(framework_->unsupported_recompute.begin(), framework_->unsupported_recompute.end(), kind) !=
                           framework_->unsupported_recompute.end()) {
-      return skip("recompute outside the uniform space", framework_->unsupported_recompute_reason);
+      if (!r_.recomputed_share) return skip("recompute outside the uniform space", framework_->unsupported_recompute_reason);
+      return recompute_share(*r_.recomputed_share);
     }
     Recompute& recompute = run_.strategy.recompute;
     const auto is = [&](std::initializer_list<std::string_view> words) {

@@ -69,6 +69,29 @@ TEST(MapRun, AFullyStatedRunBecomesAJob) {
   for (const auto& d : run.defaults) EXPECT_FALSE(d.source.empty()) << d.field;
 }
 
+// A quarter of the operators computed again: 2 of the 8 blocks of a stage.
+TEST(MapRun, ShareOfRecomputedOperators) {
+  const std::string aceso = replaced(replaced(line(R"(, "extra": {"recompute_op_fraction": 0.25})"), "\"nanotron\"", "\"Aceso\""),
+                                     "\"zero_stage\": 1, \"recompute\": \"none\"", "\"zero_stage\": 0, \"recompute\": \"selective\"");
+  const auto mapping = mapped(aceso);
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<Skip>(mapping).reason;
+  EXPECT_EQ(std::get<MappedRun>(mapping).strategy.recompute.kind, RecomputeKind::full);
+  EXPECT_EQ(std::get<MappedRun>(mapping).strategy.recompute.layers, 2);
+  EXPECT_EQ(skipped(replaced(aceso, "recompute_op_fraction", "something")), "recompute outside the uniform space");
+}
+
+// Bins of the samples' lengths: 288 tokens in the mean where 512 are stated, and 128 where 128 are.
+TEST(MapRun, BinnedSamples) {
+  const auto tokens = [](const char* seq) {
+    std::string text = replaced(line(R"(, "tp": 1, "pp": 1, "dp": 16)"), "\"nanotron\"", "\"PyTorch DDP + APEX LAMB\"");
+    text = replaced(replaced(text, "\"zero_stage\": 1", "\"zero_stage\": 0"), "\"seq\": 4096", std::string("\"seq\": ") + seq);
+    const auto mapping = mapped(text);
+    return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping).job.training.sequence.main : 0;
+  };
+  EXPECT_EQ(tokens("512"), 288);
+  EXPECT_EQ(tokens("128"), 128);
+}
+
 TEST(MapRun, TheNetworkOfTheRecordIsUsed) {
   const auto fast = mapped(line());
   const auto slow = mapped(replaced(line(), "8x400 Gbps per node", "1 x 100 Gb/s Ethernet"));
