@@ -13,6 +13,7 @@ namespace espalier::calibrate {
 namespace {
 
 constexpr double kHuber = 0.10, kHuberOverlap = 0.03;
+constexpr double kTcpHop = 30;  ///< µs, prior of a hop through the kernels of two hosts
 
 Residuals judge(const std::vector<double>& logs, const std::vector<char>& held) {
   Residuals r;
@@ -181,13 +182,14 @@ double predicted_s(const CollectiveSample& s, const std::vector<FabricLevel>& le
 }
 
 FabricFit fit_level(const std::vector<CollectiveSample>& samples, const std::vector<FabricLevel>& levels, std::size_t fitted,
-                    const std::vector<std::string>& names) {
+                    const std::vector<std::string>& names, std::optional<double> latency_us) {
   std::vector<const cluster::FabricField*> fields;
   std::vector<FitParameter> parameters;
   for (const cluster::FabricField& f : cluster::fabric_fields()) {
     if (std::find(names.begin(), names.end(), f.name) == names.end()) continue;
     fields.push_back(&f);
-    parameters.push_back({std::string(f.name), f.prior, f.low, f.high, true, f.prior, f.sigma});
+    const double prior = f.name == "latency_us" ? latency_us.value_or(f.prior) : f.prior;
+    parameters.push_back({std::string(f.name), prior, f.low, f.high, true, prior, f.sigma});
   }
   std::vector<char> held;
   for (const CollectiveSample& s : samples) held.push_back(s.held);
@@ -253,7 +255,7 @@ Result<FabricFit> fit_network(const OperatorTable& a100) {
   add_network(a100, samples);
   const auto cluster = load_cluster("{nodes: 4, device: a100-sxm-40gb, inter_node: {nics_per_node: 1, bandwidth: 100Gb/s}}", "calibration");
   if (!cluster) return cluster.error();
-  return fit_level(samples, cluster->levels(), 1, {"efficiency", "latency_us", "ramp", "congestion"});
+  return fit_level(samples, cluster->levels(), 1, {"efficiency", "latency_us", "ramp", "congestion"}, kTcpHop);
 }
 
 /// The fitted values, then those of `before` that no table determines.

@@ -9,6 +9,7 @@
 // Two rows of three are fitted, the third (by a hash of the row) is held out and judged; the shipped coefficients are from the two.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,9 +54,9 @@ struct OverlapFit {
 
 double predicted_s(const CollectiveSample& sample, const std::vector<FabricLevel>& levels);
 
-/// Fits the named coefficients of `levels[fitted]`; the others stay.
+/// Fits the named coefficients of `levels[fitted]`; the others stay. `latency_us`: prior of the hop where it is not that of a link.
 FabricFit fit_level(const std::vector<CollectiveSample>& samples, const std::vector<FabricLevel>& levels, std::size_t fitted,
-                    const std::vector<std::string>& names);
+                    const std::vector<std::string>& names, std::optional<double> latency_us = std::nullopt);
 OverlapFit fit_overlap(const std::vector<OverlapSample>& samples);
 
 /// All fits from the tables in `directory`, as the text of data/calibration/fabrics.yaml. Entries of `before` that no table covers (priors)

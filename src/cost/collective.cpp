@@ -44,7 +44,7 @@ struct Path {
 Path path_of(const std::vector<FabricLevel>& levels, const Group& group) {
   Path path;
   std::int64_t below = 1;
-  const double own = 1.0 / static_cast<double>(group.size - 1);
+  const double size = static_cast<double>(group.size), own = 1.0 / (size - 1.0);
   for (int k = 0; k < group.levels; ++k) {
     const auto& level = levels[static_cast<std::size_t>(k)];
     const std::int64_t here = group.members[static_cast<std::size_t>(k)];
@@ -57,7 +57,7 @@ Path path_of(const std::vector<FabricLevel>& levels, const Group& group) {
     path.per_byte_twice = std::max(path.per_byte_twice, plain * (1.0 + 0.5 * level.small_group * own));
     const double alpha = level.latency.count();
     path.start = std::max(path.start, level.start.count());
-    path.ring_latency += static_cast<double>(joined - 1) * alpha;
+    path.ring_latency += (size / static_cast<double>(below) - size / static_cast<double>(here)) * alpha;
     path.tree_latency += static_cast<double>(between_nodes(level.kind) ? log2_ceil(joined) : joined - 1) * alpha;
     path.exchange_latency += log2_ceil(joined) * alpha;
     path.in_network = path.crossed == 0 && level.in_network_reduction;

@@ -10,8 +10,9 @@
 //     time          T = L + V + ρ·√(L·V)     L: what a small message takes, V: what the bytes take at full rate. The ramp is the cost of
 //                   chunked pipelines and of the protocols in between (NCCL's LL, LL128, Simple) as one law: chunks of the best size
 //                   would give (√L + √V)² = L + V + 2·√(L·V). ρ is that of the level whose V counts; σ the largest of those crossed.
-//     all-gather, reduce-scatter    ring alone, as NCCL: V = max_k M·(1 + λ_k/(g−1)) / B_k;  L = σ + Σ_k (r_k − 1)·α_k
-//     all-reduce    ring: V = max_k 2M·(1 + λ_k/(2(g−1))) / B_k, L = σ + 2·Σ_k (r_k − 1)·α_k; or tree across nodes: the same bytes at
+//     all-gather, reduce-scatter    ring alone, as NCCL: V = max_k M·(1 + λ_k/(g−1)) / B_k;  L = σ + Σ_k (g/n_{k−1} − g/n_k)·α_k,
+//                   the hops of one flat ring through all g ranks
+//     all-reduce    ring: V = max_k 2M·(1 + λ_k/(2(g−1))) / B_k, L = σ + 2·(the same hops); or tree across nodes: the same bytes at
 //                   0.92 of that rate, L = σ + 2·Σ_k h_k·α_k, h_k = r_k − 1 inside nodes (chains), ⌈log2 r_k⌉ between them; the
 //                   faster counts. On a single level with in-network reduction also S / (0.7·B), L = σ + 2·α
 //     all-to-all    each rank sends S/g to every rank; the bytes that cross level k leave n_{k−1}-rank domains:
