@@ -105,7 +105,7 @@ double accumulated_bytes(const Scene& x) { return x.c.engine->fused_gradient_acc
 /// 4h² + 3h·ffn with ffn = 8/3 h.
 constexpr double kRecomputedProducts = 0.39;
 
-/// Low-rank adapters beside a frozen linear operator: the two small products read its input and add to its output, both ways, and
+/// Low-rank adapters beside the frozen projection to query, key and value (the default targets of PEFT and NeMo): the two small products read its input and add to its output, both ways, and
 /// the gradients of the adapters read input and output gradient again. All memory-bound.
 void add_adapters(Sums& sum, const Scene& x, double m, double n, double k) {
   const double pass = memory_bound_s(x.c.rates, x.a * m * k) + memory_bound_s(x.c.rates, 2 * x.a * m * n);
@@ -135,7 +135,7 @@ void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
     sum.weight_gradient += weight, sum.kernels_weight += op.parameters > op.in * op.out ? 4 : 2;
     accumulate(sum, x, n * k);
   }
-  if (adapters && op.split != TpSplit::vocab) add_adapters(sum, x, m, n, k);
+  if (adapters && op.name.ends_with(".qkv")) add_adapters(sum, x, m, n, k);
   if (x.c.training.precision == Precision::fp8 && op.split != TpSplit::vocab) add_casts(sum, x, m, n, k);
   if (x.c.engine->selective_recomputes_linears && op.split != TpSplit::vocab) sum.selective += forward * kRecomputedProducts;
   if (op.split == TpSplit::column || op.split == TpSplit::vocab) {

@@ -127,6 +127,11 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   z.backward_again = z.backward;
   hide_into(z.backward, beside, backward, g.slowdown, share);
   if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, g.slowdown, share);
+  const double elements = dense + expert;
+  const std::int64_t gather_copy = s.zero >= 3 ? ns(elements * c.engine->gather_copy_bytes / c.rates.memory) : 0;
+  const std::int64_t reduce_copy = s.zero >= 2 ? ns(elements * c.engine->reduce_copy_bytes * (states.reduce > 0) / c.rates.memory) : 0;
+  z.forward.compute_ns += gather_copy;
+  z.backward.compute_ns += gather_copy + reduce_copy, z.backward_again.compute_ns += gather_copy + reduce_copy;
   if (edges == ChunkEdges::free) {
     // A bound: what is rounded in one piece here may be rounded down in two pieces there.
     z.forward.exposed_ns = std::max<std::int64_t>(0, z.forward.exposed_ns - 2);

@@ -162,6 +162,10 @@ EngineModel deepspeed() {
 EngineModel fsdp2() {
   EngineModel e;
   e.name = "fsdp2";
+  e.elementwise_traffic = kEagerTraffic;
+  // all_gather_copy_out and chunk_cat (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py): the gathered bf16 parameters are split
+  // into their tensors, read and written; gradients are read and written in fp32 in the order of the shards.
+  e.gather_copy_bytes = 4, e.reduce_copy_bytes = 6;
   e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::fsdp;
   e.states = {4, 4, 0, 8, 4, 2};
@@ -185,12 +189,16 @@ EngineModel fsdp1() {
   EngineModel e = fsdp2();
   e.name = "fsdp1";
   e.attention_kernel = AttentionKernel::flash2;
+  e.states.reduce = 2;
+  // flat parameters are gathered in place; gradients are divided before and after the reduction (torch/distributed/fsdp/_runtime_utils.py)
+  e.gather_copy_bytes = 0, e.reduce_copy_bytes = 4;
   e.tensor_parallel = false;
   e.context_parallel = false;
   e.note =
       "PyTorch FullyShardedDataParallel (FSDP1) around eager modules with FlashAttention-2: a flat fp32 parameter per block, gathered in "
       "bf16 before its forward and again before its backward pass, gradients reduce-scattered per block and micro-batch "
-      "(torch/distributed/fsdp/_runtime_utils.py); no tensor or context parallelism";
+      "(torch/distributed/fsdp/_runtime_utils.py), in bf16 (MixedPrecision: reduce_dtype is param_dtype unless given; fms-fsdp and "
+      "llama-recipes give bf16); no tensor or context parallelism";
   return e;
 }
 
@@ -198,6 +206,8 @@ EngineModel llm_foundry() {
   EngineModel e = fsdp1();
   e.name = "llm-foundry";
   e.attention_kernel = AttentionKernel::flash1;
+  e.states.reduce = 4;
+  e.reduce_copy_bytes = 14;  // cast to fp32 6, division 8
   e.note =
       "llm-foundry with Composer's FSDP1: eager MPT blocks with low-precision LayerNorm and fused cross-entropy, FlashAttention of "
       "2023 (attn_impl flash before flash-attn 2), backward_prefetch BACKWARD_POST, reduction of every micro-batch";
@@ -207,6 +217,7 @@ EngineModel llm_foundry() {
 EngineModel fsdp1_compiled() {
   EngineModel e = fsdp1();
   e.name = "fsdp1-compile";
+  e.elementwise_traffic = kCompiledTraffic;
   e.host_launches = kCompiledHostLaunches;
   e.note = "FSDP1 with use_orig_params and torch.compile: as fsdp1, but what lies between matrix products is fused (fms-fsdp, nanoGPT)";
   return e;
@@ -229,6 +240,7 @@ EngineModel torchtitan() {
 EngineModel torchtitan_compiled() {
   EngineModel e = torchtitan();
   e.name = "torchtitan-compile";
+  e.elementwise_traffic = kCompiledTraffic;
   e.host_launches = kCompiledHostLaunches;
   e.note = "torchtitan with --compile.enable: as torchtitan, but each block runs through torch.compile, which fuses what lies between "
            "matrix products";
@@ -239,6 +251,7 @@ EngineModel torchtitan_compiled() {
 EngineModel nemo() {
   EngineModel e = megatron_core();
   e.name = "nemo";
+  e.loss_forward_bytes = 38, e.loss_backward_bytes = 14;  // vocab_parallel_cross_entropy in fp32 out of place (cross_entropy.py)
   e.note =
       "NeMo Framework and Megatron-Bridge: Megatron-Core with Transformer Engine, distributed_fused_adam or the distributed "
       "optimizer with overlapped reduction and gathers, tensor-parallel overlap by userbuffers in the performance recipes; rules of "
@@ -271,6 +284,9 @@ EngineModel internevo() {
 EngineModel jax() {
   EngineModel e;
   e.name = "jax";
+  e.elementwise_traffic = kCompiledTraffic;
+  // logits to fp32 6, maximum 4, exponential and sum 4, product with one-hot targets 8; backward softmax less targets 10, to bf16 6
+  e.loss_forward_bytes = 22, e.loss_backward_bytes = 16;
   e.states = {4, 4, 0, 8, 2, 2};
   e.schedules = {K::gpipe, K::one_f_one_b, K::interleaved};
   e.zero = {0, 1, 3};

@@ -74,6 +74,12 @@ inline constexpr double kCompiledHostLaunches = 3.0;
 /// as long for a layer (github.com/NVIDIA/TransformerEngine issue 2053: a Linear takes 2.7 times the host time of torch's).
 inline constexpr double kTransformerEngineHostLaunches = 18.0;
 
+/// Bytes of memory-bound operators against the operator table, which has one fused kernel for each of them. Eager: norms in fp32 with
+/// casts, rotation as four products, silu and product apart, bias and residual one by one. Compiled: residual additions and casts run
+/// inside the norm, the activation inside the product.
+inline constexpr double kEagerTraffic = 1.7;
+inline constexpr double kCompiledTraffic = 0.65;
+
 struct EngineModel {
   std::string name;  ///< "generic", "megatron-core", …
   ActivationPolicy activations = ActivationPolicy::fused_attention;
@@ -94,6 +100,8 @@ struct EngineModel {
   std::int32_t message_host_calls = 0;  ///< host calls at each end of a pipeline message that the stage waits for (shapes sent first)
   double reduce_bucket_bytes = 0;       ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
   double whole_gradient_bytes = 0;      ///< bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not
+  /// ZeRO ≥ 2 beside its collectives, bytes a gathered parameter and a gradient: copies into and out of the buffers, casts, averaging.
+  double gather_copy_bytes = 0, reduce_copy_bytes = 0;
   bool zero1_all_reduces = false;       ///< ZeRO 1 all-reduces gradients instead of scattering them
   bool zero_grad_overlap = true;        ///< gradient reduction can overlap with ZeRO ≥ 1
   // restrictions

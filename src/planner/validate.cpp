@@ -12,6 +12,7 @@
 #include "plan/engine.h"
 #include "planner/brief_text.h"
 #include "planner/estimate.h"
+#include "planner/job_configuration.h"
 
 namespace espalier {
 namespace {
@@ -95,6 +96,12 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   auto& run = std::get<MappedRun>(mapping);
   auto prediction = predict(run.job, run.strategy, run.schedule);
   if (run.recompute_what_does_not_fit && prediction) prediction = with_fewest_recomputed(run, predict);
+  if (run.recompute_if_needed && prediction && !prediction->fits) {
+    run.strategy.recompute = {RecomputeKind::full, 0};
+    planner::complete_configuration(run.job, run.strategy, run.schedule);
+    run.defaults.push_back({"recompute", "full", "the measured run does not fit without"});
+    prediction = predict(run.job, run.strategy, run.schedule);
+  }
   if (!prediction) return Skip{"no prediction", prediction.error().message()};
   RunResult out;
   out.id = record.id;

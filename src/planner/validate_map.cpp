@@ -375,7 +375,7 @@ class Mapper {
     const auto routed = [](const Operator& op) { return op.kind == OperatorKind::expert_linear; };
     const auto has_experts = [&](const LayerKind& k) { return std::any_of(k.operators.begin(), k.operators.end(), routed); };
     if (std::none_of(run_.job.model.kinds.begin(), run_.job.model.kinds.end(), has_experts)) return;
-    s.ep = unused_degree(r_.ep, "ep");
+    s.ep = expert_degree();
     std::optional<std::int64_t> etp = r_.etp;
     if (!etp && arguments_) etp = arguments_->expert_tp;
     if (etp) {
@@ -387,11 +387,31 @@ class Mapper {
     }
   }
 
+  /// A dispatcher that exists only between expert-parallel ranks says more than an ep of 1: the recipe's degree.
+  std::int32_t expert_degree() {
+    if (r_.ep.value_or(1) == 1 && mentions(r_.notes, {"deepep", "hybridep"})) {
+      if (const auto* d = framework_default("ep"))
+        return static_cast<std::int32_t>(std::min(parse_count(d->value), run_.job.cluster.devices()));
+    }
+    return unused_degree(r_.ep, "ep");
+  }
+
+  /// Chunks a stage: the record's, or the recipe's ("blocks": one block a chunk) where the micro-batches allow it.
+  std::int64_t chunks_per_stage() {
+    if (r_.vpp || !r_.schedule.empty()) return r_.vpp.value_or(0);
+    const Schedule& c = run_.schedule;
+    const std::int64_t samples = std::int64_t{c.micro_batch} * std::max<std::int64_t>(1, r_.dp.value_or(1));
+    if (run_.job.model.blocks() % c.stages != 0 || run_.job.training.global_batch / samples % c.stages != 0) return 0;
+    const auto* d = framework_default("vpp");
+    if (!d) return 0;
+    return d->value == "blocks" ? run_.job.model.blocks() / c.stages : parse_count(d->value);
+  }
+
   void map_schedule() {
     Schedule& c = run_.schedule;
     if (c.stages == 1) return;  // one stage is written as 1F1B
     std::string name = lower(r_.schedule);
-    const std::int64_t chunks = r_.vpp.value_or(0);
+    const std::int64_t chunks = chunks_per_stage();
     if (name.empty() && chunks <= 1) {
       const auto* d = framework_default("schedule");
       name = d ? d->value : "1f1b";
@@ -401,7 +421,7 @@ class Mapper {
     if (chunks > 1 || has("interleaved")) {
       if (chunks <= 1) return skip("vpp missing");
       c.kind = ScheduleKind::interleaved;
-      c.virtual_stages = degree(r_.vpp, "vpp");
+      c.virtual_stages = static_cast<std::int32_t>(count(chunks, "vpp"));
     } else if (has("zb-v") || has("zbv")) {
       c.kind = ScheduleKind::zb_v;
       c.virtual_stages = 2;
@@ -431,6 +451,11 @@ class Mapper {
     if (*stage > 3) return skip("zero_stage unknown", std::to_string(*stage));
     s.zero = s.data_ranks() > 1 ? static_cast<std::int32_t>(*stage) : 0;
     s.shard = 0;
+    if (s.zero > 1 && !r_.shard && r_.gpu.per_node && mentions(cat(r_.framework, " ", r_.notes), {"hsdp"}) &&
+        s.data_ranks() % *r_.gpu.per_node == 0 && *r_.gpu.per_node < s.data_ranks()) {
+      s.shard = static_cast<std::int32_t>(*r_.gpu.per_node);
+      used("shard", std::to_string(s.shard), "HSDP: sharded inside a node, replicated across nodes");
+    }
     if (s.zero > 0 && r_.shard && *r_.shard > 1 && *r_.shard < s.data_ranks()) s.shard = static_cast<std::int32_t>(*r_.shard);
   }
 
@@ -449,6 +474,10 @@ class Mapper {
     const auto is = [&](std::initializer_list<std::string_view> words) {
       return std::find(words.begin(), words.end(), kind) != words.end();
     };
+    if (kind == "if needed") {
+      run_.recompute_if_needed = lower(r_.status).empty() || lower(r_.status) == "ok";
+      return;
+    }
     if (is({"none", "false", "no", "off", "disabled", "0"})) return;
     if (kind.find("subset") != std::string::npos) {
       recompute.kind = RecomputeKind::full;

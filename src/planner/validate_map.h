@@ -29,6 +29,8 @@ struct MappedRun {
   double memory_unit_bytes = 1073741824.0;
   /// The record says that some blocks are recomputed but not how many: as many as memory requires (evaluate decides).
   bool recompute_what_does_not_fit = false;
+  /// The record is silent about a switch that recomputes all blocks: on where the run, which was measured, does not fit without.
+  bool recompute_if_needed = false;
 };
 
 /// Why a record is not predicted. `reason` is short and the same for all alike (it is counted); `detail` has the numbers.
