@@ -58,7 +58,7 @@ Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& not
     }
     Row row;
     row.result = std::move(std::get<RunResult>(outcome));
-    row.run = std::move(std::get<planner::MappedRun>(planner::map_run(r, planner::run_defaults())));
+    row.run = std::move(std::get<planner::MappedRun>(settled_run(r, predict)));
     row.family = family_of(row.result.source, notes);
     row.trusted = prefix_among(notes.untrusted, row.result.source).empty();
     row.device = row.run.job.cluster.groups.front().device.name;

@@ -119,9 +119,9 @@ TEST(LayerCost, AttentionKernelsOfTheEngine) {
   EXPECT_EQ(cost_of(kind, {}, c, "llm-foundry").forward.compute_ns, 853333);
 }
 
-/// The mlp above on one device, trained with `optimizer` at `precision`.
-LayerCost trained(const char* optimizer, Precision precision) {
-  const Model model = model_of(mlp());
+/// `kind` on one device, trained with `optimizer` at `precision`.
+LayerCost trained(const LayerKind& kind, const char* optimizer, Precision precision) {
+  const Model model = model_of(kind);
   Training t = tokens(1000);
   t.optimizer = optimizer, t.precision = precision;
   const CostContext context(model, round_cluster(1), t, *find_engine("generic"));
@@ -130,18 +130,19 @@ LayerCost trained(const char* optimizer, Precision precision) {
   return out.front();
 }
 
-// Frozen weights: no weight gradients. Adapters beside a linear of k inputs and n outputs: 2k + 4n bytes a token forward, twice that
-// backward; 1000 · (6 · 64 + 6 · 256) bytes in all.
+// Frozen weights: no weight gradients. Adapters beside the query-key-value projection of k inputs and n outputs: 2k + 4n bytes a token
+// forward, twice that backward; 1000 · (2 · 64 + 4 · 256) bytes.
 TEST(LayerCost, Adapters) {
-  const LayerCost c = trained("lora", Precision::bf16);
-  EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 1920);
-  EXPECT_EQ(c.backward.compute_ns, 2 * kGemm + 2 * 1920);
+  const LayerKind kind = block({linear("attn.qkv", 64, 256, TpSplit::column), linear("attn.out", 256, 64, TpSplit::row)}, 64);
+  const LayerCost c = trained(kind, "lora", Precision::bf16);
+  EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 1152);
+  EXPECT_EQ(c.backward.compute_ns, 2 * kGemm + 2 * 1152);
   EXPECT_EQ(c.backward_weight.compute_ns, 0);
 }
 
 // 8 bits: casts of 2k bytes a token forward, 4n backward: 1000 · 2 · (64 + 256) and twice that.
 TEST(LayerCost, EightBitCasts) {
-  const LayerCost c = trained("adam", Precision::fp8);
+  const LayerCost c = trained(mlp(), "adam", Precision::fp8);
   EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 640);
   EXPECT_EQ(c.backward.compute_ns, 4 * kGemm + 1280);
 }

@@ -72,36 +72,34 @@ void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunR
 }
 
 /// The fewest recomputed blocks with which the run fits, all of them if none does. Memory falls with every block: bisection.
-Result<Prediction> with_fewest_recomputed(MappedRun& run, const PredictFunction& predict) {
+void recompute_fewest(MappedRun& run, const PredictFunction& predict) {
   std::int32_t low = 0, high = run.strategy.recompute.layers;
-  const auto with = [&](std::int32_t layers) {
-    run.strategy.recompute = layers > 0 ? Recompute{RecomputeKind::full, layers} : Recompute{};
-    return predict(run.job, run.strategy, run.schedule);
-  };
+  const auto with = [](std::int32_t layers) { return layers > 0 ? Recompute{RecomputeKind::full, layers} : Recompute{}; };
   while (low < high) {
     const std::int32_t middle = (low + high) / 2;
-    const auto tried = with(middle);
-    if (!tried) return tried;
-    if (tried->fits)
+    run.strategy.recompute = with(middle);
+    const auto tried = predict(run.job, run.strategy, run.schedule);
+    if (tried && tried->fits)
       high = middle;
     else
       low = middle + 1;
   }
-  return with(low);
+  run.strategy.recompute = with(low);
+}
+
+void recompute_if_needed(MappedRun& run, const PredictFunction& predict) {
+  const auto without = predict(run.job, run.strategy, run.schedule);
+  if (!without || without->fits) return;
+  run.strategy.recompute = {RecomputeKind::full, 0};
+  planner::complete_configuration(run.job, run.strategy, run.schedule);
+  run.defaults.push_back({"recompute", "full", "the measured run does not fit without"});
 }
 
 Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
-  planner::Mapping mapping = planner::map_run(record, planner::run_defaults());
+  planner::Mapping mapping = settled_run(record, predict);
   if (auto* skip = std::get_if<Skip>(&mapping)) return std::move(*skip);
   auto& run = std::get<MappedRun>(mapping);
-  auto prediction = predict(run.job, run.strategy, run.schedule);
-  if (run.recompute_what_does_not_fit && prediction) prediction = with_fewest_recomputed(run, predict);
-  if (run.recompute_if_needed && prediction && !prediction->fits) {
-    run.strategy.recompute = {RecomputeKind::full, 0};
-    planner::complete_configuration(run.job, run.strategy, run.schedule);
-    run.defaults.push_back({"recompute", "full", "the measured run does not fit without"});
-    prediction = predict(run.job, run.strategy, run.schedule);
-  }
+  const auto prediction = predict(run.job, run.strategy, run.schedule);
   if (!prediction) return Skip{"no prediction", prediction.error().message()};
   RunResult out;
   out.id = record.id;
@@ -176,6 +174,15 @@ ValidationSummary summary_of(const std::vector<const RunResult*>& results, std::
 
 double RunResult::memory_error() const {
   return (static_cast<double>(*predicted_bytes) - static_cast<double>(*measured_bytes)) / static_cast<double>(*measured_bytes);
+}
+
+planner::Mapping settled_run(const RunRecord& record, const PredictFunction& predict) {
+  planner::Mapping mapping = planner::map_run(record, planner::run_defaults());
+  if (auto* run = std::get_if<MappedRun>(&mapping)) {
+    if (run->recompute_what_does_not_fit) recompute_fewest(*run, predict);
+    if (run->recompute_if_needed) recompute_if_needed(*run, predict);
+  }
+  return mapping;
 }
 
 std::variant<RunResult, Skip> evaluate_run(const RunRecord& record, const PredictFunction& predict) {

@@ -60,6 +60,9 @@ struct ValidationOptions {
 Validation validate_runs(const std::vector<RunRecord>& records, const PredictFunction& predict,
                          const ValidationOptions& options = {});
 
+/// The configuration a record is predicted with: as mapped, and what only memory decides (see MappedRun).
+planner::Mapping settled_run(const RunRecord& record, const PredictFunction& predict);
+
 /// One record alone, for `inspect run`.
 std::variant<RunResult, planner::Skip> evaluate_run(const RunRecord& record, const PredictFunction& predict);
 

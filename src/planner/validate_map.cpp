@@ -448,6 +448,12 @@ class Mapper {
       if (!d) return skip("zero_stage missing");
       stage = parse_count(d->value);
     }
+    const EngineFamily family = find_engine(run_.job.engine)->family;
+    if (*stage == 3 && run_.schedule.stages > 1 && (family == EngineFamily::fsdp || family == EngineFamily::torchtitan)) {
+      stage = 1;
+      used("zero_stage", "1", "fully_shard under a pipeline keeps parameters gathered and reduces gradients after the last micro-batch "
+           "(torchtitan parallelism.fsdp_reshard_after_forward default; torch.distributed.pipelining stage.py)");
+    }
     if (*stage > 3) return skip("zero_stage unknown", std::to_string(*stage));
     s.zero = s.data_ranks() > 1 ? static_cast<std::int32_t>(*stage) : 0;
     s.shard = 0;

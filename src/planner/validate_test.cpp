@@ -139,6 +139,15 @@ TEST(MapRun, RecipesOfTheFrameworkComeBeforeItsDefaults) {
   EXPECT_EQ(run_of(replaced(silent, "bf16 (fp32 grad accumulation)", "te bf16")).job.engine, "jax");
 }
 
+// NeMo interleaves with one block a chunk; fully_shard under a pipeline gathers once; an expert-parallel dispatcher means expert parallelism.
+TEST(MapRun, RecipesOfSchedulesAndSharding) {
+  const std::string silent = replaced(line(), "\"schedule\": \"1f1b\"", "\"schedule\": null");
+  EXPECT_EQ(run_of(replaced(silent, "nanotron", "NeMo 24.07")).schedule.virtual_stages, 8);
+  EXPECT_EQ(run_of(replaced(silent, "nanotron", "Megatron-Core")).schedule.virtual_stages, 1);
+  EXPECT_EQ(run_of(replaced(replaced(line(), "\"zero_stage\": 1", "\"zero_stage\": 3"), "nanotron", "torchtitan")).strategy.zero, 1);
+  EXPECT_EQ(run_of(replaced(replaced(line(R"(, "pp": 1, "dp": 8, "notes": "HSDP")"), "\"zero_stage\": 1", "\"zero_stage\": 3"), "nanotron", "FSDP")).strategy.shard, 8);
+}
+
 TEST(MapRun, WordsForRecomputation) {
   const auto kind = [](const char* word) { return run_of(replaced(line(), "\"none\"", std::string("\"") + word + "\"")).strategy.recompute; };
   EXPECT_EQ(kind("minimal_flash").kind, RecomputeKind::selective);
@@ -170,6 +179,11 @@ TEST(ValidateRuns, ASubsetOfTheBlocksIsWhatMemoryRequires) {
   const auto outcome = evaluate_run(record(replaced(line(), "\"none\"", "\"selective (block subset)\"")), five);
   ASSERT_TRUE(std::holds_alternative<RunResult>(outcome));
   EXPECT_DOUBLE_EQ(*std::get<RunResult>(outcome).predicted_s, 1.000000005);
+  // A switch for all blocks: on where the run does not fit without.
+  const std::string silent = replaced(replaced(line(R"(, "pp": 1, "dp": 8)"), "\"none\"", "null"), "nanotron", "PyTorch FSDP");
+  const auto settled = settled_run(record(silent), five);
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(settled));
+  EXPECT_EQ(std::get<MappedRun>(settled).strategy.recompute, (Recompute{RecomputeKind::full, 16}));
 }
 
 TEST(RunDefaults, EveryEntryNamesKnownDevicesAndEngines) {
