@@ -217,11 +217,20 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
 double routed(const Scene& x, const Operator& op) { return x.sequence_tokens * op.top_k * x.g.imbalance; }
 double gathered(const Scene& x, const Operator& op) { return routed(x, op) * (x.g.sequence_split > 1 ? x.s.etp : 1); }
 
+/// Share of the token copies that a deduplicating dispatcher sends: of top_k copies on random experts as many as they reach distinct
+/// places among P nodes (or ranks of one node), P·(1 − (1 − 1/P)^top_k).
+double dispatched_share(const Scene& x, const Operator& op) {
+  if (!x.c.engine->deduplicates_dispatch || x.ep.size <= 1 || op.top_k <= 1) return 1.0;
+  const double inside = static_cast<double>(std::max<std::int64_t>(1, x.ep.members[0]));
+  const double places = static_cast<double>(x.ep.size) > inside ? static_cast<double>(x.ep.size) / inside : inside;
+  return places * (1.0 - std::pow(1.0 - 1.0 / places, op.top_k)) / op.top_k;
+}
+
 void add_exchange(Sums& sum, const Scene& x, const Operator& op) {
   const double bytes = x.a * routed(x, op) * static_cast<double>(op.in);
   const double permute = memory_bound_s(x.c.rates, 2 * bytes);
   sum.compute(permute, permute, 6, 5);  // counts to the host, indices, gather, probabilities
-  const double exchange = all_to_all_s(x.c.tensor_levels, x.ep, bytes);
+  const double exchange = all_to_all_s(x.c.tensor_levels, x.ep, bytes * dispatched_share(x, op));
   double forward = exchange, backward = exchange;
   if (x.s.etp > 1 && x.g.sequence_split > 1) {  // gather before the experts, scatter after; the same backwards
     forward += all_gather_s(x.c.tensor_levels, x.etp, bytes * x.s.etp), backward += all_gather_s(x.c.tensor_levels, x.etp, bytes * x.s.etp);

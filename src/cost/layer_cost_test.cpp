@@ -147,6 +147,18 @@ TEST(LayerCost, EightBitCasts) {
   EXPECT_EQ(c.backward.compute_ns, 4 * kGemm + 1280);
 }
 
+// Top 4 over 2 ranks of a node: 2·(1 − 1/2⁴) = 1.875 distinct ranks of 4 copies.
+TEST(LayerCost, DispatchersSendATokenOnceToAPlace) {
+  Operator dispatch;
+  dispatch.kind = OperatorKind::dispatch, dispatch.name = "dispatch", dispatch.in = 64, dispatch.experts = 8, dispatch.top_k = 4;
+  Strategy s;
+  s.dp = s.ep = 2;
+  const auto exposed = [&](const char* engine) {
+    return static_cast<double>(cost_of(block({dispatch}, 64), s, round_cluster(2), engine).forward.exposed_ns);
+  };
+  EXPECT_NEAR(exposed("nemo-automodel") / exposed("generic"), 1.875 / 4, 1e-3);
+}
+
 // The CPU launches kernels one after the other: 2 GEMMs of 32.8 µs wait for 2 launches of 50 µs, which takes 34,464 ns longer.
 TEST(LayerCost, SlowLaunchesLeaveTheDeviceIdle) {
   Cluster c = round_cluster(1);

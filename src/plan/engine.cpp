@@ -237,6 +237,18 @@ EngineModel torchtitan() {
   return e;
 }
 
+EngineModel nemo_automodel() {
+  EngineModel e = torchtitan();
+  e.name = "nemo-automodel";
+  e.elementwise_traffic = 1.0;
+  e.host_launches = kTransformerEngineHostLaunches;
+  e.deduplicates_dispatch = true;
+  e.note =
+      "NeMo AutoModel: FSDP2 around modules with Transformer Engine attention, linears, norms and rotation; experts dispatched by DeepEP "
+      "or HybridEP, which send a token once to each node (github.com/deepseek-ai/DeepEP); rules of torchtitan";
+  return e;
+}
+
 EngineModel torchtitan_compiled() {
   EngineModel e = torchtitan();
   e.name = "torchtitan-compile";
@@ -370,7 +382,7 @@ const std::vector<EngineModel>& engine_catalogue() {
   static const std::vector<EngineModel> catalogue = [] {
     constexpr std::array makers = {generic,  megatron_core, megatron_lm_2021, megatron_deepspeed, deepspeed,          fsdp2,
                                    torchtitan, nanotron,    nemo,             fsdp1,              fsdp1_compiled,     llm_foundry,
-                                   torchtitan_compiled,     internevo,        jax,                jax_unfused,
+                                   torchtitan_compiled,     internevo,        jax,                jax_unfused, nemo_automodel,
                                    megatron_core_unfused,   oneflow,      ddp};
     std::vector<EngineModel> engines;
     for (EngineModel (*make)() : makers) engines.push_back(make());

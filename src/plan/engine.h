@@ -102,6 +102,8 @@ struct EngineModel {
   double whole_gradient_bytes = 0;      ///< bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not
   /// ZeRO ≥ 2 beside its collectives, bytes a gathered parameter and a gradient: copies into and out of the buffers, casts, averaging.
   double gather_copy_bytes = 0, reduce_copy_bytes = 0;
+  /// Token copies for several experts of one node (or, inside a node, of one rank) are sent once (DeepEP, HybridEP).
+  bool deduplicates_dispatch = false;
   bool zero1_all_reduces = false;       ///< ZeRO 1 all-reduces gradients instead of scattering them
   bool zero_grad_overlap = true;        ///< gradient reduction can overlap with ZeRO ≥ 1
   // restrictions
