@@ -522,7 +522,7 @@ class Mapper {
     } else if (const auto every = every_nth(kind)) {
       recompute.kind = RecomputeKind::full;
       recompute.layers = static_cast<std::int32_t>(std::max<std::int64_t>(1, run_.job.model.blocks() / *every));
-    } else if (is({"full", "true", "yes", "on", "all", "block", "full_remat", "save_nothing"})) {
+    } else if (is({"full", "true", "yes", "on", "all", "block", "full_remat", "save_nothing", "save_out_proj"})) {
       recompute.kind = RecomputeKind::full;
       recompute.layers = 0;  // all blocks; --recompute-num-layers counts layers of a checkpointed unit under the uniform method
     } else if (kind.rfind("selective", 0) == 0 || kind.rfind("minimal", 0) == 0 || kind.rfind("save_dot", 0) == 0 ||

@@ -125,7 +125,7 @@ TEST(MapRun, DefaultsAreUsedOnlyWithASource) {
   EXPECT_EQ(it->value, "bf16");
   EXPECT_THAT(it->source, HasSubstr("nanotron"));
   // A framework without a default for it: skipped.
-  EXPECT_EQ(skipped(replaced(replaced(line(), "\"recompute\": \"none\"", "\"recompute\": null"), "nanotron", "Megatron-LM")),
+  EXPECT_EQ(skipped(replaced(replaced(line(), "\"recompute\": \"none\"", "\"recompute\": null"), "nanotron", "unheard-of")),
             "recompute missing");
 }
 
