@@ -416,7 +416,8 @@ class Mapper {
 
   /// Chunks a stage: the record's, or the recipe's ("blocks": one block a chunk) where the micro-batches allow it.
   std::int64_t chunks_per_stage() {
-    if (r_.vpp || !r_.schedule.empty()) return r_.vpp.value_or(0);
+    // "1f1b" names the family: where vpp is unsaid too, the recipe decides between plain and interleaved 1F1B
+    if (r_.vpp || (!r_.schedule.empty() && lower(r_.schedule) != "1f1b")) return r_.vpp.value_or(0);
     const Schedule& c = run_.schedule;
     const std::int64_t samples = std::int64_t{c.micro_batch} * std::max<std::int64_t>(1, r_.dp.value_or(1));
     if (run_.job.model.blocks() % c.stages != 0 || run_.job.training.global_batch / samples % c.stages != 0) return 0;
