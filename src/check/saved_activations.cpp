@@ -41,7 +41,7 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
     const std::int64_t padded = ceil_div(view.model->vocabulary, unit) * unit;
     layer.padding = static_cast<double>(padded) / static_cast<double>(view.model->vocabulary);
   }
-  layer.output_copies = view.engine.copies_attention_output ? 2 : 1;
+  layer.output_copies = view.engine.copies_attention_output && view.plan->schedule.micro_batch > 1 ? 2 : 1;
   layer.loss = view.engine.loss.saved;
   layer.eager_gate = view.engine.eager_gate;
   layer.keeps_gathered = view.engine.keeps_gathered && s.weight_tp() > 1;

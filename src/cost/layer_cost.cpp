@@ -455,7 +455,8 @@ LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Str
   g.imbalance = std::min(c.training.moe_imbalance, static_cast<double>(s.ep));  // a rank cannot get more than all copies
   g.weight_split = s.weight_tp();
   g.loss = c.engine->loss;
-  g.copies_attention_output = c.engine->copies_attention_output;
+  // of one sample [batch, sequence] and [sequence, batch] are the same
+  g.copies_attention_output = c.engine->copies_attention_output && micro_batch > 1;
   g.eager_gate = c.engine->eager_gate;
   g.keeps_gathered = c.engine->keeps_gathered;
   g.padded_vocabulary = padded_vocabulary(*c.model, *c.engine, s.weight_tp());
