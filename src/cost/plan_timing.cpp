@@ -236,7 +236,11 @@ void fill_messages(const Assembly& x, const Schedule& schedule, std::int32_t i, 
   }
   const int level = stage_link_level(x.c.levels, x.s, schedule.stages, before, here);
   const double host = x.c.engine->message_host_calls * x.c.rates.launch;
-  t.send_forward_ns = t.send_backward_ns = ns(point_to_point_s(x.c.levels, level, static_cast<double>(t.boundary_bytes)) + host);
+  const double bytes = static_cast<double>(t.boundary_bytes);
+  // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
+  const bool scattered = x.c.engine->scattered_messages && x.s.tp > 1 && x.s.sp == SequenceParallel::none;
+  const double gather = scattered ? all_gather_s(x.c.tensor_levels, tp_group(x.c.levels, x.s), bytes) : 0.0;
+  t.send_forward_ns = t.send_backward_ns = ns(point_to_point_s(x.c.levels, level, scattered ? bytes / x.s.tp : bytes) + gather + host);
 }
 
 double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {

@@ -139,6 +139,24 @@ TEST(PlanTiming, MessagesWithShapesFirst) {
   EXPECT_EQ(timed(5, {}, two, cluster, engine).timing.chunks[1].send_forward_ns, 128000 + 30000);
 }
 
+// Pairs of tensor-parallel ranks, a link of a tenth of the speed between them: 128,000 bytes as a whole, or half of them and a gather inside
+// the pair.
+TEST(PlanTiming, ScatteredMessages) {
+  EngineModel engine = *find_engine("generic");
+  Strategy s;
+  s.tp = 2;
+  Schedule two;
+  two.stages = 2, two.microbatches = 8;
+  Cluster cluster = round_cluster(4);
+  FabricLevel outer = cluster.groups[0].intra[0];
+  outer.bandwidth = outer.bandwidth_alone = BytesPerSecond(1e8);
+  cluster.groups[0].intra[0].span = 2;
+  cluster.groups[0].intra.push_back(outer);
+  EXPECT_EQ(timed(5, s, two, cluster, engine).timing.chunks[1].send_forward_ns, 1280000);
+  engine.scattered_messages = true;
+  EXPECT_EQ(timed(5, s, two, cluster, engine).timing.chunks[1].send_forward_ns, 640000 + 64000);
+}
+
 // ZeRO-3 in the open: each layer gathers 32,768 ns of bf16 parameters in forward and backward and scatters 65,536 ns of gradients.
 TEST(PlanTiming, ZeroThree) {
   Strategy s;

@@ -81,10 +81,12 @@ EngineModel megatron_lm_2021() {
   e.overlap_p2p = false;
   e.overlap_tp = false;
   e.orders = {RankOrder::tp_cp_dp_pp};
+  e.scattered_messages = true;
   e.note =
       "Megatron-LM of Narayanan et al. 2021 and Korthikanti et al. 2022: unfused attention with score dropout, fp16 parameters, "
       "18 bytes of state a parameter (fp32 gradient at the update), gradients reduced in fp16 after the last backward pass, "
-      "interleaving only with more than 2 stages, no expert or context parallelism";
+      "interleaving only with more than 2 stages, no expert or context parallelism; messages between stages scattered over the tensor "
+      "ranks and gathered (Narayanan et al. 2021, section 4.1)";
   return e;
 }
 
@@ -93,6 +95,7 @@ EngineModel oneflow() {
   e.name = "oneflow";
   e.host_launches = 2;
   e.fused_bucket_overlap = true;
+  e.scattered_messages = false;
   e.note =
       "OneFlow and libai, GPT after Megatron-LM: a static graph run by actors in C++, so that host time per kernel is small; kernels "
       "and communication start as soon as their operands are ready, on streams of their own (Yuan et al. 2021, arXiv 2110.15032); "
@@ -134,6 +137,7 @@ EngineModel megatron_deepspeed() {
   e.overlap_p2p = false;
   e.overlap_tp = false;
   e.orders = {RankOrder::tp_cp_dp_pp};
+  e.scattered_messages = true;  // deepspeed/runtime/pipe/engine.py, is_pipe_partitioned: messages are PartitionedTensors over the slice group
   e.note =
       "Megatron-DeepSpeed: PipelineModule runs 1F1B only, with partition_method type:transformer (equal numbers of blocks); ZeRO "
       "2 "

@@ -120,7 +120,9 @@ struct EngineModel {
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
   double host_launches = 1.0;            ///< host time per kernel in bare launches: 1 compiled, kEagerHostLaunches for PyTorch modules
-  FrameworkCoefficients coefficients;    ///< fitted; see above
+  /// Messages between stages that all tensor-parallel ranks hold are sent in tp parts and gathered by the receivers.
+  bool scattered_messages = false;
+  FrameworkCoefficients coefficients;  ///< fitted; see above
   // how it launches and communicates, read from its source (see `note`)
   double eager_launches = 1.0;              ///< kernels of a layer relative to the operator table, where operators are split further
   bool fused_gradient_accumulation = true;  ///< weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own
