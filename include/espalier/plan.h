@@ -181,7 +181,7 @@ struct RuleViolation {
 /// This is the definition of the uniform space: the search enumerates exactly the configurations with no violation that the job's
 /// search part admits and its engine runs (overlap_tp is held off unless the job names it: search_space.h).
 std::vector<RuleViolation> violations(const Model& model, const Cluster& cluster, const Training& training,
-                                      const Strategy& strategy, const Schedule& schedule);
+                                      const Strategy& strategy, const Schedule& schedule, SplitPolicy policy = SplitPolicy::balanced);
 /// The names of all rules with one sentence each.
 std::vector<std::pair<std::string, std::string>> rule_catalogue();
 

@@ -11,6 +11,7 @@
 namespace espalier::calibrate {
 namespace {
 
+constexpr std::size_t kPriorEngines = 3;  // what the physical prior counts for when engines are pooled
 constexpr double kStillPrior = 0.9;  // posterior sigma over prior sigma above which a coefficient was not determined
 
 std::size_t fields() { return coefficient_fields().size(); }
@@ -30,7 +31,14 @@ std::vector<double> weights_of(const std::vector<const Row*>& rows, double most_
 
 }  // namespace
 
-int FrameworkFit::fitted_scalars() const { return static_cast<int>(std::count(fitted.begin(), fitted.end(), true)); }
+int FrameworkFit::fitted_scalars() const {
+  int n = 0;
+  for (std::size_t j = 0; j < fields(); ++j) {
+    const auto& f = coefficient_fields()[j];
+    n += fitted[j] && !(f.additive && value.*f.member == 0.0);  // a term that the runs remove is no scalar of the model
+  }
+  return n;
+}
 
 Prior base_prior() {
   Prior p;
@@ -106,7 +114,7 @@ FrameworkFit fit_framework(const std::vector<const Row*>& rows, const Prior& pri
   if (rows.empty()) return fit;
   Task task{rows, prior, options, {}};
   task.solver.weight = weights_of(rows, options.most_rows);
-  task.solver.huber = 2.0, task.solver.iterations = 12, task.solver.tolerance = 1e-4;
+  task.solver.huber = 2.0, task.solver.far = 3.0, task.solver.iterations = 12, task.solver.tolerance = 1e-4;
   std::array<bool, 16> free{};
   std::fill_n(free.begin(), fields(), true);
   const std::array<bool, 16> keep = best_determined(solve(task, free), prior, options.most_fitted);
@@ -144,7 +152,7 @@ Prior pool(const std::map<std::string, FrameworkFit>& fits, const Prior& prior) 
     const auto& f = coefficient_fields()[j];
     if (!f.pooled) continue;
     const double tau2 = prior.sigma[j] * prior.sigma[j], center = to_scale(f, prior.center.*f.member);
-    std::vector<std::array<double, 2>> engines = {{center, tau2}};
+    std::vector<std::array<double, 2>> engines(kPriorEngines, {center, tau2});
     for (const auto& [engine, fit] : fits)
       if (fit.fitted[j]) engines.push_back({to_scale(f, fit.value.*f.member), tau2 + fit.sigma[j] * fit.sigma[j]});
     pooled.center.*f.member = std::clamp(from_scale(f, robust_mean(engines, center)), f.low, f.high);

@@ -3,13 +3,15 @@
 //
 // One engine: minimise over θ (src/plan/coefficients.h; logarithms of multipliers, additive ones in units of their sigma)
 //     Σ_i w_i · H( log(t_i(θ)/T_i) / noise )  +  Σ_j ((θ_j − prior_j)/σ_j)²
-// t predicted, T measured seconds; H Huber's loss with threshold 2; w_i the row's weight, scaled so that no source counts for more than
+// t predicted, T measured seconds; H Huber's loss with threshold 2, a logarithm from 6 on (0.48: a factor 1.6, where some runs are in a
+// state of their own, as nanotron's with slow messages); w_i the row's weight, scaled so that no source counts for more than
 // `most_rows` independent rows (rows of one table share its cluster, its authors and its code: they are not independent).
 // Fitted twice: once with every coefficient free, then with the `most_fitted` best determined ones alone (posterior sigma over prior sigma,
 // below 0.9); the others stay at the prior and are not counted as fitted.
 //
 // Pooled prior: the mean over engines, each weighted by how well its runs determine the coefficient, together with the prior itself:
-//     pool_j = (prior_j/σ_j² + Σ_e θ_ej/(τ_j² + v_ej)) / (1/σ_j² + Σ_e 1/(τ_j² + v_ej)),   τ_j = σ_j between engines, v posterior variance
+// (the prior counts for three engines)
+//     pool_j = (3·prior_j/σ_j² + Σ_e θ_ej/(τ_j² + v_ej)) / (3/σ_j² + Σ_e 1/(τ_j² + v_ej)),   τ_j = σ_j between engines, v posterior variance
 // (the usual partial pooling; Gelman & Hill 2007, ch. 12), with Huber's weights: an engine far from all others is a special case, not
 // what an unknown engine is expected to be.
 #pragma once

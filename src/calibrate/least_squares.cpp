@@ -54,11 +54,14 @@ class Problem {
   /// Weight of the squared residual that gives the slope of the Huber loss.
   double robust(std::size_t i, double r) const {
     const double h = options_.huber, size = std::abs(r);
-    return weight(i) * (h > 0 && size > h ? h / size : 1.0);
+    if (h <= 0 || size <= h) return weight(i);
+    return weight(i) * (far() <= 0 || size <= far() * h ? h / size : far() * h * h / (size * size));
   }
+  double far() const { return options_.far; }
   double influence_squared(std::size_t i, double r) const {
     const double h = options_.huber;
-    return weight(i) * (h > 0 ? std::min(r * r, h * h) : r * r);
+    const double w = robust(i, r) / std::max(weight(i), 1e-300);
+    return h > 0 ? weight(i) * w * w * r * r : weight(i) * r * r;
   }
   double prior(std::size_t j, double u) const {
     const FitParameter& p = parameters_[j];
@@ -70,7 +73,12 @@ class Problem {
     const double h = options_.huber;
     for (std::size_t i = 0; i < rows_; ++i) {
       const double size = std::abs(r[i]);
-      sum += weight(i) * (h > 0 && size > h ? 2 * h * size - h * h : size * size);
+      if (h <= 0 || size <= h)
+        sum += weight(i) * size * size;
+      else if (far() <= 0 || size <= far() * h)
+        sum += weight(i) * (2 * h * size - h * h);
+      else
+        sum += weight(i) * h * h * (2 * far() - 1 + 2 * far() * std::log(size / (far() * h)));
     }
     for (std::size_t j = 0; j < size(); ++j) sum += prior(j, u[j]) * prior(j, u[j]);
     return sum;

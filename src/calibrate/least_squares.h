@@ -2,7 +2,8 @@
 // Damped least squares with bounds, priors and a robust loss: what every fit of this project runs.
 //
 //   minimise over u   Σ w_i ρ(r_i(x)) + Σ_j ((u_j − p_j)/σ_j)²      x_j = exp(u_j) for logarithmic parameters, else u_j
-//       ρ(r) = r² for |r| ≤ h, else 2h|r| − h² (Huber 1964): a row that the form cannot describe pulls with bounded force
+//       ρ(r) = r² for |r| ≤ h, else 2h|r| − h² (Huber 1964): a row that the form cannot describe pulls with bounded force; from f·h on
+//       h²·(2f − 1 + 2f·ln(|r|/(f·h))): a row that is far off (another state of the machine) hardly pulls, with a slope without a step
 //   step              (JᵀWJ + P + λ·diag) δ = −g, by Cholesky; λ falls after a step that helps and grows after one that does not
 //                     (Levenberg 1944, Marquardt 1963); parameters at a bound that the gradient pushes outward rest
 // The Jacobian is by central differences. Deterministic: columns are independent, sums run in index order whatever `threads`.
@@ -31,6 +32,7 @@ using ResidualFunction = std::function<void(std::span<const double> parameters, 
 
 struct FitOptions {
   double huber = 0;           ///< h, in units of the residual; 0 = plain squares
+  double far = 0;             ///< f, thresholds from which on the loss is a logarithm; 0 = never
   int iterations = 60;        ///< most steps that are accepted
   double tolerance = 1e-7;    ///< ends when an accepted step lowers the cost by less than this fraction
   double difference = 1e-4;   ///< step of the differences: in log(x), or in units of high − low

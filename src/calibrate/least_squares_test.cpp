@@ -67,6 +67,8 @@ TEST(LeastSquares, HuberBoundsThePullOfOneRow) {
   FitOptions robust;
   robust.huber = 1;
   EXPECT_NEAR(least_squares({plain("x", 5, -200, 200)}, 10, f, robust).values[0], 1.0 / 9, 1e-4);
+  robust.far = 3;  // a logarithm from 3 on: slope 3 / 100 at the row far off, 9·x = 0.03
+  EXPECT_NEAR(least_squares({plain("x", 1, -200, 200)}, 10, f, robust).values[0], 0.03 / 9, 1e-4);
 }
 
 TEST(LeastSquares, SameAnswerWhateverTheThreads) {

@@ -300,7 +300,7 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Ru
 
 std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Model& model, const Cluster& cluster,
                                              const Training& training, const Strategy& strategy, const Schedule& schedule) {
-  return engine_violations(engine, rule_facts(model, cluster, training, chunks_of(schedule)), strategy, schedule);
+  return engine_violations(engine, rule_facts(model, cluster, training, chunks_of(schedule), engine.split), strategy, schedule);
 }
 
 std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const EngineModel& engine) {

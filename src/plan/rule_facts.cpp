@@ -88,9 +88,15 @@ RuleFacts base_facts(const Model& model, const Cluster& cluster, const Training&
 
 }  // namespace
 
-RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training) {
+RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training,
+                     SplitPolicy policy) {
   RuleFacts facts = base_facts(model, cluster, training);
   if (facts.layers == 0) return facts;
+  if (policy == SplitPolicy::cumulative) {
+    for (std::int32_t chunks = 1; chunks <= facts.layers; ++chunks)
+      facts.largest_chunk[static_cast<std::size_t>(chunks)] = largest_chunk_blocks(model, cumulative_split(model, chunks));
+    return facts;
+  }
   const Splitter splitter(split_weights(model, training.sequence));
   std::vector<std::int32_t> blocks_before(static_cast<std::size_t>(facts.layers) + 1, 0);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
@@ -108,12 +114,15 @@ RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training&
   return facts;
 }
 
-RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training, std::int64_t chunks) {
+RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training, std::int64_t chunks,
+                     SplitPolicy policy) {
   RuleFacts facts = base_facts(model, cluster, training);
   if (chunks >= 1 && chunks <= facts.layers) {
     const auto count = static_cast<std::int32_t>(chunks);
     facts.largest_chunk[static_cast<std::size_t>(count)] =
-        largest_chunk_blocks(model, balanced_split(split_weights(model, training.sequence), count));
+        largest_chunk_blocks(model, policy == SplitPolicy::cumulative
+                                        ? cumulative_split(model, count)
+                                        : balanced_split(split_weights(model, training.sequence), count));
   }
   return facts;
 }

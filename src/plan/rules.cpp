@@ -483,8 +483,8 @@ std::vector<RuleViolation> violations(const RuleFacts& facts, const Strategy& st
 }
 
 std::vector<RuleViolation> violations(const Model& model, const Cluster& cluster, const Training& training,
-                                      const Strategy& strategy, const Schedule& schedule) {
-  const RuleFacts facts = rule_facts(model, cluster, training, std::int64_t{schedule.stages} * schedule.virtual_stages);
+                                      const Strategy& strategy, const Schedule& schedule, SplitPolicy policy) {
+  const RuleFacts facts = rule_facts(model, cluster, training, std::int64_t{schedule.stages} * schedule.virtual_stages, policy);
   return violations(facts, strategy, schedule);
 }
 

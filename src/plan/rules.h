@@ -48,13 +48,15 @@ struct RuleFacts {
   std::vector<std::int32_t> experts;        ///< routed experts of every MoE layer
   bool one_sequence = true;                 ///< every layer works on the one main sequence (not T5, not vision)
   bool fixed_windows = false;               ///< windowed attention on a fixed number of tokens (Swin)
-  /// Blocks in the fullest chunk of the balanced split, by number of chunks; 0 = not computed.
+  /// Blocks in the fullest chunk of the balanced split (of the cumulative one for an engine that splits so), by number of chunks; 0 = not computed.
   std::vector<std::int32_t> largest_chunk;
 };
 
-RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training);
+RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training,
+                     SplitPolicy policy = SplitPolicy::balanced);
 /// The same with largest_chunk filled for `chunks` only: for asking about one configuration.
-RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training, std::int64_t chunks);
+RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training, std::int64_t chunks,
+                     SplitPolicy policy = SplitPolicy::balanced);
 
 struct Rule {
   std::string_view name;

@@ -156,7 +156,7 @@ Result<Prediction> predict(const Job& job, const Strategy& strategy, const Sched
 
 Result<Prediction> predict_with(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
   if (auto refused = plannable(job)) return *refused;
-  const auto broken = violations(job.model, job.cluster, job.training, strategy, schedule);
+  const auto broken = violations(job.model, job.cluster, job.training, strategy, schedule, engine.split);
   if (!broken.empty()) {
     std::string found, hints;
     for (const auto& v : broken) {

@@ -82,7 +82,7 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
 }
 
 Status illegal(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
-  auto broken = violations(job.model, job.cluster, job.training, strategy, schedule);
+  auto broken = violations(job.model, job.cluster, job.training, strategy, schedule, engine.split);
   if (broken.empty()) broken = engine_violations(engine, job.model, job.cluster, job.training, strategy, schedule);
   if (broken.empty()) return std::nullopt;
   std::string found, hints;

@@ -574,7 +574,8 @@ class Mapper {
     complete_configuration(run_.job, run_.strategy, run_.schedule);
     run_.job.model_source = cat("{\"record\": \"", content_name(), "\"}");
     run_.job.cluster.name = r_.gpu.type;
-    const auto broken = violations(run_.job.model, run_.job.cluster, run_.job.training, run_.strategy, run_.schedule);
+    const auto broken = violations(run_.job.model, run_.job.cluster, run_.job.training, run_.strategy, run_.schedule,
+                                    find_engine(run_.job.engine)->split);
     if (!broken.empty()) skip(cat("rule ", broken.front().rule), joined_violations(broken));
   }
 

@@ -56,7 +56,7 @@ bool Space::Admitted::operator()(std::int64_t v) const {
 Space::Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
              const SearchSpace& space)
     : engine_(&engine),
-      facts_(rule_facts(model, cluster, training)),
+      facts_(rule_facts(model, cluster, training, engine.split)),
       admitted_(kDimensions),
       rules_at_(kDimensions),
       engine_rules_at_(kDimensions) {
