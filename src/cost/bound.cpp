@@ -72,7 +72,8 @@ i64 iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& l) {
     best = std::max(best, pre + input_work + (split ? 0 : wait) + post + first_weight + first_tail);
     if (l.overlap_reduce && !split) {
       const i64 pieces = l.pieces[static_cast<std::size_t>(i)];
-      const i64 first_piece = part_of(a.backward, 0, static_cast<int>(pieces)).duration_ns();
+      // At most what part_of(…, 0, pieces) gives, whose three components are rounded down apart; grows with the whole.
+      const i64 first_piece = std::max<i64>(0, (a.backward.duration_ns() - 3 * (pieces - 1)) / pieces);
       best = std::max(best, pre + work - backward(a, false) + first_piece + a.grad_reduce_ns * pieces +
                                 timing.stages[static_cast<std::size_t>(i)].optimizer_ns);
     }

@@ -73,13 +73,13 @@ TEST(Bound, ReductionInTheOpen) {
 }
 
 // Beside it: only the last piece is left, 30 + 7 + 5; unless the data stream is the longer one, from the first piece of the backward on:
-// 10 + 20/4 + 4·40 + 5.
+// 10 + (20 − 3·3)/4 + 4·40 + 5: the three parts of a piece may each be rounded down by up to 3/4.
 TEST(Bound, ReductionBesideTheBackward) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
   x.lowering.reduce_gradients = x.lowering.overlap_reduce = true, x.lowering.pieces = {4}, x.timing.chunks[0].grad_reduce_ns = 5;
   EXPECT_EQ(x.bound(), 30 + 5 + 5);
   x.timing.chunks[0].grad_reduce_ns = 40;
-  EXPECT_EQ(x.bound(), 10 + 5 + 4 * 40 + 5);
+  EXPECT_EQ(x.bound(), 10 + 2 + 4 * 40 + 5);
 }
 
 // ZeRO-1: parameters gathered after the optimizer, 3 pieces of 6; or before, when only the first piece is waited for.

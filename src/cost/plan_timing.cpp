@@ -127,6 +127,8 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   z.backward_again = z.backward;
   hide_into(z.backward, beside, backward, g.slowdown, share);
   if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, g.slowdown, share);
+  // Recomputation never makes a step shorter, not even by what rounds away.
+  z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
   const double elements = dense + expert;
   const std::int64_t gather_copy = s.zero >= 3 ? ns(elements * c.engine->gather_copy_bytes / c.rates.memory) : 0;
   const std::int64_t reduce_copy = s.zero >= 2 ? ns(elements * c.engine->reduce_copy_bytes * (states.reduce > 0) / c.rates.memory) : 0;
