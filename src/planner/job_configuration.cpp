@@ -18,12 +18,9 @@ std::int32_t fullest_chunk(const Job& job, const Schedule& schedule) {
   const bool even = engine && engine->split == SplitPolicy::even_blocks;
   if (even || chunks > static_cast<std::int64_t>(job.model.layers.size()))
     return clamped((job.model.blocks() + chunks - 1) / chunks);
-  // The space counts blocks of the balanced split (rule recompute-layers); an engine's own split may put more on a stage.
-  const auto fullest = [&](SplitPolicy policy) {
-    return largest_chunk_blocks(job.model, split_layers(job.model, job.training.sequence, policy, static_cast<std::int32_t>(chunks)));
-  };
-  const SplitPolicy own = engine ? engine->split : SplitPolicy::balanced;
-  return std::max(1, std::min(fullest(own), fullest(SplitPolicy::balanced)));
+  const auto firsts = split_layers(job.model, job.training.sequence, engine ? engine->split : SplitPolicy::balanced,
+                                   static_cast<std::int32_t>(chunks));
+  return std::max(1, largest_chunk_blocks(job.model, firsts));
 }
 
 }  // namespace
