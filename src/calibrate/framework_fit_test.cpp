@@ -82,7 +82,7 @@ TEST(Intervals, QuantilesByHand) {
 TEST(Intervals, UnknownPairsFallBackAndSaySo) {
   std::vector<Residual> residuals;
   for (int i = 0; i < 100; ++i) residuals.push_back({0.002 * (i - 50), 1.0, "s", "nanotron", "h100-sxm-80gb"});
-  const auto table = fit_intervals(residuals, {});
+  const auto table = fit_intervals(residuals, residuals, {});
   const auto own = planner::interval_for(table, "nanotron", "h100-sxm-80gb");
   EXPECT_EQ(own.basis, "calibrated: h100-sxm-80gb, nanotron, 100 runs");
   EXPECT_NEAR(own.low, std::exp(-0.082), 0.01);

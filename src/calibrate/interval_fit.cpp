@@ -38,11 +38,12 @@ planner::Interval interval_of(const Weighted& residuals, double level, double wi
 
 }  // namespace
 
-planner::IntervalTable fit_intervals(const std::vector<Residual>& residuals, const IntervalOptions& options) {
+planner::IntervalTable fit_intervals(const std::vector<Residual>& residuals, const std::vector<Residual>& unknown_engine,
+                                     const IntervalOptions& options) {
   planner::IntervalTable table;
-  if (residuals.empty()) return table;
+  if (residuals.empty() || unknown_engine.empty()) return table;
   const std::vector<double> weight = capped(residuals, options.most_runs);
-  const Weighted base = general(residuals, options.general_runs);
+  const Weighted base = general(unknown_engine, options.general_runs);
   std::set<std::pair<std::string, std::string>> keys = {{"", ""}};
   for (const Residual& r : residuals) keys.insert({{r.engine, r.device}, {r.engine, ""}, {"", r.device}});
   for (const auto& [engine, device] : keys) {
@@ -50,10 +51,11 @@ planner::IntervalTable fit_intervals(const std::vector<Residual>& residuals, con
     std::int64_t runs = 0;
     for (std::size_t i = 0; i < residuals.size(); ++i) {
       const bool e = residuals[i].engine == engine, d = residuals[i].device == device;
-      if (e || (engine.empty() && d)) mixed.emplace_back(residuals[i].log_ratio, weight[i] * (e && d ? 2.0 : 1.0));
+      if (e) mixed.emplace_back(residuals[i].log_ratio, weight[i] * (d ? 2.0 : 1.0));
       runs += (e || engine.empty()) && (d || device.empty());
     }
-    planner::Interval interval = interval_of(mixed, options.level, device.empty() ? options.widening : 1.0);
+    const double unknown = (device.empty() ? options.widening : 1.0) * (engine.empty() ? options.widening : 1.0);
+    planner::Interval interval = interval_of(mixed, options.level, unknown);
     interval.runs = runs;
     table[{engine, device}] = interval;
   }

@@ -122,7 +122,8 @@ std::vector<Residual> residuals_without(const Corpus& corpus, const std::vector<
 
 void source_intervals(const Corpus& corpus, const ProtocolOptions& options, std::vector<Judged>& judged) {
   for (const std::string& family : corpus.families) {
-    const planner::IntervalTable table = fit_intervals(residuals_without(corpus, judged, family), options.interval);
+    const std::vector<Residual> others = residuals_without(corpus, judged, family);
+    const planner::IntervalTable table = fit_intervals(others, others, options.interval);
     for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
       const Row& r = corpus.rows[i];
       if (!r.timed() || r.family != family) continue;
@@ -176,7 +177,8 @@ Protocols run_protocols(const Corpus& corpus, const ProtocolOptions& options) {
   }
   judge_memory(corpus, p);
   source_intervals(corpus, options, p.source_out);
-  p.intervals = fit_intervals(residuals_without(corpus, p.source_out, ""), options.interval);
+  p.intervals = fit_intervals(residuals_without(corpus, options.grouped ? p.grouped : p.source_out, ""),
+                              residuals_without(corpus, p.source_out, ""), options.interval);
   if (options.grouped) grouped_intervals(corpus, options, p.source_out, p.grouped);
   return p;
 }

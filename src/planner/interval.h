@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How sure a prediction is: quantiles of log(measured/predicted) over runs that the coefficients had not seen (protocol S of
-// docs/accuracy.md), by engine and device, mixed with those of all runs:
+// How sure a prediction is: quantiles of log(measured/predicted) over runs that the coefficients had not seen, by engine and device
+// (protocol G of docs/accuracy.md: the engine was known), mixed with those of all runs (protocol S: nothing of the source was known):
 //     F(x) = ( 2·n_ed·F_ed(x) + n_e·F_e(x) + n_0·F_0(x) ) / (2·n_ed + n_e + n_0)        low, high: quantiles 10 % and 90 % of F
 // F_ed of runs of this engine on this device, F_e of this engine on others, F_0 of all runs (each source alike, n_0 = 20 runs);
-// n the runs, at most 60 from one source. Without any run on the device the interval is widened by half on the logarithmic scale.
+// n the runs, at most 60 from one source. Without any run on the device, and without any of the engine, the
+// interval is widened by half on the logarithmic scale.
 #pragma once
 
 #include <map>
