@@ -62,13 +62,13 @@ void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunR
   out.memory_kind = run.memory_kind;
   out.static_bytes = p.memory.parameters + p.memory.gradients + p.memory.optimizer;
   out.memory_limit_bytes = p.memory_limit_bytes;
-  if (run.memory_known) {
+  if (run.memory_known && run.memory_comparable) {
     out.predicted_fits = p.fits;
     out.measured_fits = ran;
   }
   if (!ran) return;
   if (run.time_known) out.measured_s = measured_seconds(r, run.job.cluster.devices());
-  out.measured_bytes = measured_bytes(r, run.memory_unit_bytes);
+  if (run.memory_comparable) out.measured_bytes = measured_bytes(r, run.memory_unit_bytes);
   if (out.measured_bytes) out.predicted_bytes = comparable_bytes(run, p);
 }
 

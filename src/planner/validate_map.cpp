@@ -505,6 +505,7 @@ class Mapper {
     if (framework_ && std::find(framework_->unsupported_recompute.begin(), framework_->unsupported_recompute.end(), kind) !=
                           framework_->unsupported_recompute.end()) {
       if (!r_.recomputed_share) return skip("recompute outside the uniform space", framework_->unsupported_recompute_reason);
+      run_.memory_comparable = false;
       return recompute_share(*r_.recomputed_share);
     }
     Recompute& recompute = run_.strategy.recompute;

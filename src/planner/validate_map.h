@@ -26,6 +26,7 @@ struct MappedRun {
   std::vector<UsedDefault> defaults;
   bool time_known = true;     ///< the number of devices is the record's, not made up for its memory
   bool memory_known = false;  ///< the record says how much memory the device has
+  bool memory_comparable = true;  ///< false: which operators are computed again is not said, so neither is what is kept
   std::string memory_rank = "fullest", memory_kind = "allocated";
   double memory_unit_bytes = 1073741824.0;
   /// The record says that some blocks are recomputed but not how many: as many as memory requires (evaluate decides).
