@@ -49,14 +49,19 @@ def coefficients(text):
     return {key: float(value) for key, value in re.findall(r"(\w+): ([-+.\deE]+)", text)}
 
 
+def defaults(root):
+    """Efficiencies of a device that does not say."""
+    header = (root / "include/espalier/cluster.h").read_text(encoding="utf-8")
+    struct = header.split("struct DeviceEfficiency {")[1].split("};")[0]
+    found = re.findall(r"(?:double|Seconds) (\w+)(?: =\s*|\{)([-+.\deE]+)\}?;", struct)
+    return {key: float(value) for key, value in found}
+
+
 def device_figures(root):
     """What the library does when it loads: catalogue entry over defaults, calibration over both."""
     text = (root / "data/devices.yaml").read_text(encoding="utf-8")
     entry = text.split(f"- name: {DEVICE}\n")[1].split("- name:")[0]
-    header = (root / "include/espalier/cluster.h").read_text(encoding="utf-8")  # the default of what a device does not say
-    struct = header.split("struct DeviceEfficiency {")[1].split("};")[0]
-    d = {key: float(value) for key, value in re.findall(r"double (\w+) =\s*([-+.\deE]+);", struct)}
-    d.update((key, float(value)) for key, value in re.findall(r"Seconds (\w+)\{([-+.\deE]+)\};", struct))
+    d = defaults(root)
     d.update(flow(re.search(r"efficiency: (\{.*\})", entry).group(1)))
     d["peak"] = flow(re.search(r"peak_tflops: (\{.*\})", entry).group(1))["bf16"] * 1e12
     d["bandwidth"] = quantity(re.search(r"memory_bandwidth: (\S+)", entry).group(1))
@@ -296,7 +301,7 @@ def comparisons(x, prediction):
 
 def over(factor, what=""):
     """A coefficient of the framework, where it has one."""
-    return "" if factor == 1 else f" / {factor:g}{what}"
+    return "" if factor == 1 else f"{what} / {factor:g}"
 
 
 def markdown(x):
