@@ -78,7 +78,7 @@ def gib(text):
 
 
 EFFICIENCIES = {  # field -> head of its column
-    "gemm_max": "g", "gemm_memory": "e_g", "gemm_fp8": "fp8", "gemm_batched": "batched", "gemm_grouped": "grouped", "attention_max": "a",
+    "gemm_max": "g", "gemm_memory": "gemm_memory", "gemm_fp8": "fp8", "gemm_batched": "batched", "gemm_grouped": "grouped", "attention_max": "A",
     "attention_softmax": "d½", "attention_prologue": "s₀", "attention_rows": "R½", "attention_backward": "backward",
     "attention_flash2": "flash2", "memory_max": "memory_max", "kernel_floor": "f₀ µs", "kernel_launch": "launch µs",
 }
