@@ -312,7 +312,7 @@ def markdown(x):
     out += [f"P·σ·g = {d['peak'] / 1e12:g} TFLOP/s × {d['sustained']:g} × {d['gemm_max']:g}{over(f['compute'])} = {e.rate / 1e12:.1f} TFLOP/s; "
             f"B_g = {d['bandwidth'] / 1e9:g} GB/s × {d['gemm_memory']:g} = {e.gemm_memory / 1e9:.1f} GB/s; "
             f"R = {d['bandwidth'] / 1e9:g} GB/s × {d['memory_max']:g} = {e.memory / 1e9:.1f} GB/s{over(f['elementwise'], ', of element-wise kernels')}; "
-            f"f₀ = {e.floor * 1e6:g} µs; launch {e.launch * 1e6:g} µs;",
+            f"f₀ = {e.floor * 1e6:g} µs; launch {e.launch * 1e6:.4g} µs;",
             f"attention: A = {d['attention_max']:g}, d½ = {d['attention_softmax']:g}, s₀ = {d['attention_prologue']:g}, R½ = {d['attention_rows']:g}, "
             f"rate P·σ·A·(1 + d½/128){over(f['compute'])} = {e.attention / 1e12:.1f} TFLOP/s, backward {d['attention_backward']:g} of it; "
             f"κ_c = {e.kappa_c:g}, κ_w = {e.kappa_w:.3f};",
