@@ -4,7 +4,7 @@
 
   rules           rule tables of docs/search.md                    = rule tables of the sources (and the other way round)
   worked example  docs/cost-model.md, scripts/worked_example.py    = the equations, computed anew; with a binary: what it predicts
-  devices         tables of docs/devices.md                        = data/devices.yaml
+  devices         tables of docs/devices.md                        = data/devices.yaml and what data/calibration puts over it
   plan output     README.md, what the first command prints (with a binary)
   commands        every `espalier COMMAND` that a page names is a subcommand of the binary, or a later one of docs/non-goals.md
 
@@ -77,32 +77,65 @@ def gib(text):
     return f"{int(number) * (2**20 if unit == 'MiB' else 1) / 2**30:.2f}"
 
 
+EFFICIENCIES = {  # field -> head of its column
+    "gemm_max": "g", "gemm_memory": "gemm_memory", "gemm_fp8": "fp8", "gemm_batched": "batched", "gemm_grouped": "grouped", "attention_max": "A",
+    "attention_softmax": "d½", "attention_prologue": "s₀", "attention_rows": "R½", "attention_backward": "backward",
+    "attention_flash2": "flash2", "memory_max": "memory_max", "kernel_floor": "f₀ µs", "kernel_launch": "launch µs",
+}
+LEVEL = ("latency", "efficiency", "start", "ramp", "small_group", "congestion")
+
+
+def efficiency_row(root, name, said, defaults):
+    """What the model computes with: fitted (bold) over the catalogue's prior over the default of all devices."""
+    fitted = worked_example.fitted(root, "devices.yaml", f"device: {name}")
+    row = [f"`{name}`"]
+    for field in EFFICIENCIES:
+        scale = 1e6 if field.startswith("kernel") else 1
+        own = fitted.get(field, fitted.get(field + "_us"))
+        prior = worked_example.quantity(said[field]) if field in said else defaults[field]
+        row.append(f"{prior * scale:.4g}" if own is None else f"**{own:g}**")
+    return row
+
+
+def level_figures(level, fitted):
+    """Hop, efficiency, start, ramp, small groups, congestion: fitted (bold) over what the template says."""
+    row = []
+    for key in LEVEL:
+        unit = "us" if key in ("latency", "start") else ""
+        own = fitted.get(f"{key}_{unit}" if unit else key)
+        row.append(level.get(key, "–") if own is None else f"**{own:g}{unit}**")
+    return row
+
+
 def device_tables(root):
     """Block name -> (table, rows, least rows), as rule_tables."""
     text = (root / "data/devices.yaml").read_text(encoding="utf-8")
     fabrics, devices = text.split("\ndevices:\n")
     sizes, efficiencies, levels = [], [], []
+    defaults = worked_example.defaults(root)
     for entry in devices.split("  - name: ")[1:]:
         value = lambda key: re.search(rf"^    {key}: (.*)$", entry, re.M).group(1)
-        name, peak, node = f"`{entry.splitlines()[0]}`", flow(value("peak_tflops")), flow(value("node"))
+        name, peak, node = entry.splitlines()[0], flow(value("peak_tflops")), flow(value("node"))
         network = node["network"]
-        sizes.append([name, *(peak.get(p, "–") for p in ("fp32", "tf32", "fp16", "bf16", "fp8")), gib(value("memory")), gib(value("context_reserve")),
-                      value("memory_bandwidth"), f"{node['devices']} × `{node['fabric']}`, {network['nics']} × {network['bandwidth']}"])
-        e = flow(value("efficiency"))
-        efficiencies.append([name, *(e.get(k, "–") for k in ("gemm_max", "gemm_half_gflop", "attention_max", "attention_backward", "memory_max",
-                                                            "kernel_launch", "kernel_floor", "overlap_compute_slowdown",
-                                                            "overlap_communication_slowdown"))])
+        sizes.append([f"`{name}`", *(peak.get(p, "–") for p in ("fp32", "tf32", "fp16", "bf16", "fp8")), gib(value("memory")),
+                      gib(value("context_reserve")), value("memory_bandwidth"),
+                      f"{node['devices']} × `{node['fabric']}`, {network['nics']} × {network['bandwidth']}"])
+        efficiencies.append(efficiency_row(root, name, flow(value("efficiency")), defaults))
     for name, body in re.findall(r"^  ([\w-]+):\n((?:    .*\n)+)", fabrics, re.M):
+        fitted = worked_example.fitted(root, "fabrics.yaml", f"fabric: {name}")
         for line in re.findall(r"^ +(?:- |domain: )(\{.*\})$", body, re.M):
             level = flow(line)
             rate = level.get("bandwidth") or "uplink " + level["uplink"]
             levels.append([f"`{name}`", level["name"], level["kind"], level.get("span", "node"), rate, level.get("per_peer", "–"),
-                           level["latency"], level["efficiency"]])
+                           *level_figures(level, fitted)])
+    kinds = re.findall(r"- kind: (\w+)", (root / "data/calibration/fabrics.yaml").read_text(encoding="utf-8"))
+    networks = [[f"`{kind}`", *level_figures({}, worked_example.fitted(root, "fabrics.yaml", f"kind: {kind}"))] for kind in kinds]
+    figures = ["hop α", "efficiency η", "start", "ramp ρ", "small group λ", "congestion γ"]
     heads = {
         "devices": (["device", "fp32", "tf32", "fp16", "bf16", "fp8", "memory GiB", "reserve GiB", "bandwidth", "usual node"], sizes, 20),
-        "efficiencies": (["device", "gemm_max", "half GFLOP", "attention_max", "backward", "memory_max", "launch", "floor", "κ_w", "κ_c"],
-                         efficiencies, 20),
-        "fabrics": (["fabric", "level", "kind", "span", "bandwidth", "per peer", "latency", "efficiency"], levels, 15),
+        "efficiencies": (["device", *EFFICIENCIES.values()], efficiencies, 20),
+        "fabrics": (["fabric", "level", "kind", "span", "bandwidth", "per peer", *figures], levels, 15),
+        "networks": (["network", *figures], networks, 3),
     }
     return {name: (table(head, rows), len(rows), least) for name, (head, rows, least) in heads.items()}
 

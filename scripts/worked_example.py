@@ -2,7 +2,8 @@
 """The worked example of docs/cost-model.md: one configuration computed from the equations of that page, without the program.
 
 Llama 3 8B on 8 H100, tensor and sequence parallelism over all 8, micro-batch 1: no pipeline, no data parallelism, so that the
-iteration is m·(F + B) + optimizer and every number can be followed. Device figures are read from data/devices.yaml.
+iteration is m·(F + B) + optimizer and every number can be followed. Figures are read from data/devices.yaml and, where they are
+fitted, from data/calibration; nothing fitted is written here.
 """
 import math
 import re
@@ -12,8 +13,15 @@ COMMAND = ["estimate", "examples/llama3-8b-on-8xh100.yaml", "--tp", "8", "--sp",
 # models/llama-3-8b/config.json, the job, and the configuration
 HIDDEN, HEADS, KV_HEADS, HEAD, FFN, VOCABULARY, BLOCKS = 4096, 32, 8, 128, 14336, 128256, 32
 TOKENS, SAMPLES, TP, A = 8192, 64, 8, 2
-# engine generic: bytes per element of parameter, gradient, master weight, Adam moments; allocator reserve; launches of a pass
-PARAMETER, GRADIENT, MASTER, MOMENTS, RESERVE, PASS_LAUNCHES = 2, 4, 4, 8, 0.06, 4
+# engine generic: bytes per element of parameter, gradient, master weight, Adam moments; launches of a pass
+PARAMETER, GRADIENT, MASTER, MOMENTS, PASS_LAUNCHES = 2, 4, 4, 8, 4
+# its loss, bytes per logit: kept, and beside it in forward and backward; moved in forward and backward. Two cuBLAS workspaces of 32 MiB
+LOSS_SAVED, LOSS_FORWARD, LOSS_BACKWARD, LOSS_MOVED, WORKSPACE = 4, 2, 2, (14, 6), 2 * 32 * 2**20
+COLLECTIVE_LAUNCHES = 2  # host work of a collective inside a layer
+DEVICE, FABRIC, ENGINE = "h100-sxm-80gb", "nvswitch3", "generic"
+
+# framework coefficients that act here, and their priors (src/plan/coefficients.cpp)
+PRIORS = {"compute": 1.0, "elementwise": 1.0, "launch": 1.0, "tensor_communication": 1.0, "step_s": 0.0, "micro_batch_s": 0.0}
 
 UNIT = {"us": 1e-6, "ms": 1e-3, "GB/s": 1e9}
 
@@ -29,16 +37,50 @@ def flow(text):
     return {key: quantity(value) for key, value in pairs}
 
 
+def fitted(root, name, key, values="coefficients"):
+    """The coefficients of the entry `key` (e.g. "device: h100") of data/calibration/NAME; {} when it is not there."""
+    text = (root / "data/calibration" / name).read_text(encoding="utf-8")
+    found = re.search(rf"- {re.escape(key)}\n(.*?)(?=\n  - |\Z)", text, re.S)
+    body = found and re.search(rf"^ +{values}: (\{{.*\}})$", found.group(1), re.M)
+    return coefficients(body.group(1)) if body else {}
+
+
+def coefficients(text):
+    return {key: float(value) for key, value in re.findall(r"(\w+): ([-+.\deE]+)", text)}
+
+
+def defaults(root):
+    """Efficiencies of a device that does not say."""
+    header = (root / "include/espalier/cluster.h").read_text(encoding="utf-8")
+    struct = header.split("struct DeviceEfficiency {")[1].split("};")[0]
+    found = re.findall(r"(?:double|Seconds) (\w+)(?: =\s*|\{)([-+.\deE]+)\}?;", struct)
+    return {key: float(value) for key, value in found}
+
+
 def device_figures(root):
+    """What the library does when it loads: catalogue entry over defaults, calibration over both."""
     text = (root / "data/devices.yaml").read_text(encoding="utf-8")
-    entry = text.split("- name: h100-sxm-80gb\n")[1].split("- name:")[0]
-    d = flow(re.search(r"efficiency: (\{.*\})", entry).group(1))
+    entry = text.split(f"- name: {DEVICE}\n")[1].split("- name:")[0]
+    d = defaults(root)
+    d.update(flow(re.search(r"efficiency: (\{.*\})", entry).group(1)))
     d["peak"] = flow(re.search(r"peak_tflops: (\{.*\})", entry).group(1))["bf16"] * 1e12
     d["bandwidth"] = quantity(re.search(r"memory_bandwidth: (\S+)", entry).group(1))
-    header = (root / "include/espalier/cluster.h").read_text(encoding="utf-8")  # the default of what a device does not say
-    d.setdefault("sustained", float(re.search(r"double sustained =\s*([\d.]+);", header).group(1)))
-    fabric = text.split("  nvswitch3:\n")[1].split("source:")[0]
-    d["link"] = flow(re.search(r"- (\{.*\})", fabric).group(1))
+    d.update(fitted(root, "devices.yaml", f"device: {DEVICE}"))
+    if "kernel_floor_us" in d:
+        d["kernel_floor"] = d["kernel_floor_us"] * 1e-6
+    fabrics = (root / "data/calibration/fabrics.yaml").read_text(encoding="utf-8")
+    overlap = re.search(r"^overlap:\n(?:  .*\n)*?  coefficients: (\{.*\})$", fabrics, re.M)
+    names = {"compute_slowdown": "overlap_compute_slowdown", "communication_slowdown": "overlap_communication_slowdown",
+             "traffic": "overlap_traffic"}
+    d.update((names[key], value) for key, value in coefficients(overlap.group(1) if overlap else "").items())
+    d["link"] = {"start": 0.0, "ramp": 0.0, "small_group": 0.0}
+    d["link"].update(flow(re.search(r"- (\{.*\})", text.split(f"  {FABRIC}:\n")[1].split("source:")[0]).group(1)))
+    for key, value in fitted(root, "fabrics.yaml", f"fabric: {FABRIC}").items():
+        d["link"][key.removesuffix("_us")] = value * 1e-6 if key.endswith("_us") else value
+    d["framework"] = PRIORS
+    for engine in ("pooled", ENGINE):  # what is fitted of the engine replaces what all have in common
+        own = fitted(root, "frameworks.yaml", f"engine: {engine}")
+        d["framework"] = {key: own.get(key, PRIORS[key]) for key in PRIORS} if own else d["framework"]
     return d
 
 
@@ -71,32 +113,53 @@ class Sums:
 
 class Equations:
     def __init__(self, d):
-        self.d = d
+        self.d, f = d, d["framework"]
         peak = d["peak"] * d["sustained"]
-        self.rate, self.half = peak * d["gemm_max"], d["gemm_half_gflop"] * 1e9
-        self.attention = peak * d["attention_max"]
+        self.rate = peak * d["gemm_max"] / f["compute"]
+        self.attention = peak * d["attention_max"] * (1 + d["attention_softmax"] / 128) / f["compute"]
+        self.attention_backward = self.attention * d["attention_backward"]
+        self.gemm_memory = d["bandwidth"] * d["gemm_memory"]
         self.memory, self.floor = d["bandwidth"] * d["memory_max"], d["kernel_floor"]
-        self.kappa_c, self.kappa_w = d["overlap_communication_slowdown"], d["overlap_compute_slowdown"]
+        self.elementwise = self.memory / f["elementwise"]
+        self.launch = d["kernel_launch"] * f["launch"]
+        link = d["link"]
+        self.hop, self.start = link["latency"] * f["tensor_communication"], link["start"]
+        self.link_rate = link["bandwidth"] * link["efficiency"] / f["tensor_communication"]
+        self.own = 1 / (TP - 1)
+        self.kappa_c = d["overlap_communication_slowdown"]
+        bus = self.link_rate / (1 + link["small_group"] * self.own)
+        self.kappa_w = d["overlap_compute_slowdown"] + d["overlap_traffic"] * bus / d["bandwidth"]
+        if self.kappa_c > 1:
+            self.kappa_w = min(self.kappa_w, self.kappa_c / (self.kappa_c - 1))
 
     def moved(self, size):
-        return max(size / self.memory, self.floor)
+        return self.floor + size / self.memory
+
+    def element(self, size):
+        """Element-wise kernels: bytes as many times as the framework moves them."""
+        return self.floor + size / self.elementwise
 
     def gemm(self, m, n, k, extra=0):
-        return max((2 * m * n * k + self.half) / self.rate, (A * (m * k + k * n + m * n) + extra) / self.memory, self.floor)
+        return self.floor + math.hypot(2 * m * n * k / self.rate, (A * (m * k + k * n + m * n) + extra) / self.gemm_memory)
 
-    def attend(self, flops, size):
-        return (max((flops + self.half) / self.attention, size / self.memory, self.floor),
-                max((2.5 * flops + self.half) / (self.attention * self.d["attention_backward"]), 2.5 * size / self.memory, self.floor))
+    def attend(self, queries, keys, most_keys, width, size):
+        d = self.d
+        work = 2 * (width + 2 * d["attention_softmax"]) * (queries * (keys + d["attention_prologue"]) + d["attention_rows"] * most_keys)
+        return (self.floor + work / self.attention + size / self.memory,
+                self.floor + 2.5 * (work / self.attention_backward + size / self.memory))
+
+    def ramped(self, latency, volume):
+        return latency + volume + self.d["link"]["ramp"] * math.sqrt(latency * volume)
 
     def gather(self, size):
-        """All-gather or reduce-scatter of `size` bytes over the 8 devices behind NVSwitch: ring or tree."""
-        link = self.d["link"]
-        moved, rate = size * (TP - 1) / TP, link["bandwidth"] * link["efficiency"]
-        return min(moved / rate + (TP - 1) * link["latency"],
-                   moved / (0.85 * rate) + 2 * math.ceil(math.log2(TP)) * link["latency"])
+        """All-gather or reduce-scatter of `size` bytes over the 8 devices behind NVSwitch: a ring."""
+        volume = size * (TP - 1) / TP * (1 + self.d["link"]["small_group"] * self.own) / self.link_rate
+        return self.ramped(self.start + (TP - 1) * self.hop, volume)
 
     def reduce(self, size):
-        return 2 * self.gather(size)
+        """All-reduce: two passes of the ring."""
+        volume = 2 * size * (TP - 1) / TP * (1 + self.d["link"]["small_group"] * self.own / 2) / self.link_rate
+        return self.ramped(self.start + 2 * (TP - 1) * self.hop, volume)
 
     def hide(self, c, w):
         """What communication c beside compute w adds to w, and what of it is hidden."""
@@ -110,7 +173,8 @@ class Equations:
 
 def add_linear(e, s, name, m, n, k):
     forward, weight = e.gemm(m, n, k), e.gemm(m, n, k, 2 * GRADIENT * n * k)
-    s.add(name, forward, forward + weight, 1, 2, f"{m:,} × {k:,} × {n:,}")
+    # backward: input gradient, weight gradient and its addition
+    s.add(name, forward, e.gemm(m, k, n) + weight, 1, 3, f"{m:,} × {k:,} × {n:,}")
     return forward, weight
 
 
@@ -122,22 +186,22 @@ def close_region(e, s, column):
     s.exposed_forward += 2 * c
     s.exposed_backward += c + again[0] + reduce[0]
     s.hidden_backward += again[1] + reduce[1]
-    s.kernels_forward += 2
-    s.kernels_backward += 3
+    s.kernels_forward += 2 * COLLECTIVE_LAUNCHES
+    s.kernels_backward += 3 * COLLECTIVE_LAUNCHES
 
 
 def block(e):
     s, rows = Sums(), TOKENS // TP
-    moved = lambda per_token, tokens: e.moved(per_token * tokens)
-    norm = lambda name: s.add(name, moved(2 * A * HIDDEN, rows), moved(3 * A * HIDDEN, rows), 1, 1, f"{rows:,} × {HIDDEN:,}")
-    residual = lambda name: s.add(name, moved(3 * A * HIDDEN, rows), moved(A * HIDDEN, rows), 1, 1, f"{rows:,} × {HIDDEN:,}")
+    moved = lambda per_token, tokens: e.element(per_token * tokens)
+    # backward also reduces and adds the gradient of the scale
+    norm = lambda name: s.add(name, moved(2 * A * HIDDEN, rows), moved(3 * A * HIDDEN, rows), 1, 3, f"{rows:,} × {HIDDEN:,}")
+    residual = lambda name: s.add(name, moved(3 * A * HIDDEN, rows), moved(3 * A * HIDDEN, rows), 1, 1, f"{rows:,} × {HIDDEN:,}")
     norm("attn.norm")
     column = add_linear(e, s, "attn.qkv", TOKENS, (HEADS + 2 * KV_HEADS) * HEAD // TP, HIDDEN)
     turned = (HEADS + KV_HEADS) * HEAD // TP
     s.add("attn.rotary", moved(2 * A * turned, TOKENS), moved(2 * A * turned, TOKENS), 1, 1, f"{TOKENS:,} × {turned:,}")
     heads, kv = HEADS / TP, KV_HEADS / TP
-    flops = 2 * heads * 2 * HEAD * TOKENS * TOKENS / 2
-    forward, backward = e.attend(flops, A * TOKENS * (heads + kv) * 2 * HEAD)
+    forward, backward = e.attend(TOKENS * heads, TOKENS / 2, TOKENS, 2 * HEAD, A * TOKENS * (heads + kv) * 2 * HEAD)
     s.add("attn.core", forward, backward, 1, 3, f"{heads:.0f} heads, {TOKENS:,} × {TOKENS // 2:,} keys")
     add_linear(e, s, "attn.out", TOKENS, HIDDEN, HEADS * HEAD // TP)
     close_region(e, s, column)
@@ -154,16 +218,18 @@ def block(e):
 
 def embedding(e):
     s, size = Sums(), A * TOKENS * HIDDEN
-    s.add("embed.token", e.moved(2 * size), e.moved(size + 2 * GRADIENT * TOKENS * HIDDEN), 2, 2, f"{TOKENS:,} × {HIDDEN:,}")
+    table = VOCABULARY // TP * HIDDEN * (2 * A + 2 * GRADIENT)
+    # lookup, positions, sum, dropout | sort, segments, sum, addition; and the collective
+    s.add("embed.token", e.moved(2 * size), e.moved(table + 12.5 * size), 5, 5, f"{TOKENS:,} × {HIDDEN:,}")
     s.exposed_forward = s.exposed_backward = e.gather(size)
     return s
 
 
 def head(e):
     s, rows, words = Sums(), TOKENS // TP, VOCABULARY // TP
-    s.add("head.norm", e.moved(2 * A * HIDDEN * rows), e.moved(3 * A * HIDDEN * rows), 1, 1, f"{rows:,} × {HIDDEN:,}")
+    s.add("head.norm", e.element(2 * A * HIDDEN * rows), e.element(3 * A * HIDDEN * rows), 1, 3, f"{rows:,} × {HIDDEN:,}")
     add_linear(e, s, "head.logits", TOKENS, words, HIDDEN)
-    s.add("head.loss", e.moved(14 * TOKENS * words), e.moved(6 * TOKENS * words), 6, 2, f"{TOKENS:,} × {words:,}")
+    s.add("head.loss", e.moved(LOSS_MOVED[0] * TOKENS * words), e.moved(LOSS_MOVED[1] * TOKENS * words), 6, 2, f"{TOKENS:,} × {words:,}")
     s.exposed_forward = e.gather(A * TOKENS * HIDDEN) + 3 * e.reduce(4 * TOKENS)
     s.exposed_backward = e.gather(A * TOKENS * HIDDEN)
     s.kernels_forward += 4
@@ -187,26 +253,30 @@ def saved_bytes():
 def compute(root):
     d = device_figures(root)
     e = Equations(d)
-    launch = d["kernel_launch"]
+    launch, f = e.launch, d["framework"]
     x = {"device": d, "equations": e, "block": block(e)}
     kinds = [(embedding(e), 1), (x["block"], BLOCKS), (head(e), 1)]
     x["kinds"] = [(s.phases(launch), n) for s, n in kinds]
     hidden = sum(ns(s.hidden_backward) * n for s, n in kinds)
     passes = [[sum(phases[way][part] * n for phases, n in x["kinds"]) for part in range(3)] for way in range(2)]
-    passes[0][2] += ns(PASS_LAUNCHES * launch)
-    passes[1][2] += ns(PASS_LAUNCHES * launch)
+    for way in passes:
+        way[2] += ns(PASS_LAUNCHES * launch + f["micro_batch_s"] / 2)
     x["forward"], x["backward"], x["hidden"] = passes[0], passes[1], hidden * SAMPLES
     block_elements = (HIDDEN * (HEADS + 2 * KV_HEADS) * HEAD + HEADS * HEAD * HIDDEN + 3 * HIDDEN * FFN) // TP + 2 * HIDDEN
     x["elements"] = BLOCKS * block_elements + HIDDEN + 2 * VOCABULARY // TP * HIDDEN
-    x["optimizer"] = ns(e.moved(x["elements"] * (2 * GRADIENT + 2 * MASTER + 2 * MOMENTS + PARAMETER)) + 8 * launch)
+    x["optimizer"] = ns(e.moved(x["elements"] * (2 * GRADIENT + 2 * MASTER + 2 * MOMENTS + PARAMETER)) + 8 * launch + f["step_s"])
     x["iteration"] = SAMPLES * (sum(x["forward"]) + sum(x["backward"])) + x["optimizer"]
     saved = BLOCKS * TOKENS * sum(size for _, size in saved_bytes()) // TP
-    saved += TOKENS * ((A * HIDDEN + 4) + A * HIDDEN + (A + 4) * VOCABULARY) // TP
-    x["saved"] = saved
-    x["transient"] = 4 * TOKENS * VOCABULARY // TP  # backward of the loss: fp32 gradient of the logits
+    head_saved = TOKENS * ((A * HIDDEN + 4) + A * HIDDEN + LOSS_SAVED * VOCABULARY) // TP
+    x["saved"] = saved + head_saved
+    # of the loss; of a block (gate_up: gathered input, its gradient, output) only what is more than the head has freed by then
+    x["transient"] = max(LOSS_FORWARD, LOSS_BACKWARD) * TOKENS * VOCABULARY // TP
+    x["transient"] = max(x["transient"], A * TOKENS * (2 * HIDDEN + 2 * FFN // TP) - head_saved)
     x["static"] = [x["elements"] * PARAMETER, x["elements"] * GRADIENT, x["elements"] * (MASTER + MOMENTS)]
-    tensors = sum(x["static"]) + saved + x["transient"]
-    x["peak"] = math.floor(tensors * (1 + RESERVE))
+    tensors = sum(x["static"]) + x["saved"] + x["transient"] + WORKSPACE
+    engine = (root / "src/plan/engine.h").read_text(encoding="utf-8")
+    x["reserve"] = float(re.search(r"double allocator_reserve =\s*([\d.]+);", engine).group(1))
+    x["peak"] = math.floor(tensors * (1 + x["reserve"]))
     return x
 
 
@@ -229,15 +299,25 @@ def comparisons(x, prediction):
     ]
 
 
+def over(factor, what=""):
+    """A coefficient of the framework, where it has one."""
+    return "" if factor == 1 else f"{what} / {factor:g}"
+
+
 def markdown(x):
     d, e, s = x["device"], x["equations"], x["block"]
     us = lambda seconds: f"{seconds * 1e6:,.1f}"
     out = [f"`espalier {' '.join(COMMAND)}`", ""]
-    out += [f"P·σ·g = {d['peak'] / 1e12:g} TFLOP/s × {d['sustained']:g} × {d['gemm_max']:g} = {e.rate / 1e12:.1f} TFLOP/s; f½ = {d['gemm_half_gflop']:g} GFLOP; "
-            f"R = {d['bandwidth'] / 1e9:g} GB/s × {d['memory_max']:g} = {e.memory / 1e9:.1f} GB/s; kernel floor {e.floor * 1e6:g} µs; "
-            f"launch {d['kernel_launch'] * 1e6:g} µs; κ_w = {e.kappa_w:g}, κ_c = {e.kappa_c:g};",
-            f"NVSwitch β·efficiency = {d['link']['bandwidth'] / 1e9:g} GB/s × {d['link']['efficiency']:g} = "
-            f"{d['link']['bandwidth'] * d['link']['efficiency'] / 1e9:.1f} GB/s, α = {d['link']['latency'] * 1e6:g} µs.", ""]
+    f, link = d["framework"], d["link"]
+    out += [f"P·σ·g = {d['peak'] / 1e12:g} TFLOP/s × {d['sustained']:g} × {d['gemm_max']:g}{over(f['compute'])} = {e.rate / 1e12:.1f} TFLOP/s; "
+            f"B_g = {d['bandwidth'] / 1e9:g} GB/s × {d['gemm_memory']:g} = {e.gemm_memory / 1e9:.1f} GB/s; "
+            f"R = {d['bandwidth'] / 1e9:g} GB/s × {d['memory_max']:g} = {e.memory / 1e9:.1f} GB/s{over(f['elementwise'], ', of element-wise kernels')}; "
+            f"f₀ = {e.floor * 1e6:g} µs; launch {e.launch * 1e6:.4g} µs;",
+            f"attention: A = {d['attention_max']:g}, d½ = {d['attention_softmax']:g}, s₀ = {d['attention_prologue']:g}, R½ = {d['attention_rows']:g}, "
+            f"rate P·σ·A·(1 + d½/128){over(f['compute'])} = {e.attention / 1e12:.1f} TFLOP/s, backward {d['attention_backward']:g} of it; "
+            f"κ_c = {e.kappa_c:g}, κ_w = {e.kappa_w:.3f};",
+            f"NVSwitch β·η = {link['bandwidth'] / 1e9:g} GB/s × {link['efficiency']:g}{over(f['tensor_communication'])} = {e.link_rate / 1e9:.1f} GB/s, "
+            f"α = {e.hop * 1e6:.4g} µs, start {e.start * 1e6:g} µs, ρ = {link['ramp']:g}, λ = {link['small_group']:g}.", ""]
     out += ["One block, one micro-batch, one rank (tokens × in × out):", "",
             "| operator | local shape | forward µs | backward µs |", "| --- | --- | ---: | ---: |"]
     out += [f"| `{name}` | {shape} | {us(f)} | {us(b)} |" for name, shape, f, b in s.lines]
@@ -246,24 +326,31 @@ def markdown(x):
     qkv = [line for line in s.lines if line[0] == "attn.qkv"][0]
     m, n, k = TOKENS, (HEADS + 2 * KV_HEADS) * HEAD // TP, HIDDEN
     c = e.gather(A * TOKENS * HIDDEN)
-    out += [f"- `attn.qkv` forward: (2·{m}·{n}·{k} + {d['gemm_half_gflop']:g}·10⁹) / {e.rate / 1e12:.1f}·10¹² = {us(qkv[2])} µs.",
-            f"- One all-gather or reduce-scatter of the layer's input: S = 2·{TOKENS}·{HIDDEN} = {A * TOKENS * HIDDEN:,} bytes; "
-            f"S·7/8 / {d['link']['bandwidth'] * d['link']['efficiency'] / 1e9:.1f} GB/s + 7·{d['link']['latency'] * 1e6:g} µs = {us(c)} µs. "
-            f"Forward: 4 of them, {us(4 * c)} µs. Backward: 2 exposed, and 4 beside the gradients of the two column linears.", ""]
+    compute, memory = 2 * m * n * k / e.rate, A * (m * k + k * n + m * n) / e.gemm_memory
+    size, latency = A * TOKENS * HIDDEN, e.start + (TP - 1) * e.hop
+    volume = size * (TP - 1) / TP * (1 + link["small_group"] * e.own) / e.link_rate
+    out += [f"- `attn.qkv` forward: c = 2·{m}·{n}·{k} / {e.rate / 1e12:.1f}·10¹² = {us(compute)} µs, "
+            f"m = {A * (m * k + k * n + m * n):,} bytes / {e.gemm_memory / 1e9:.1f}·10⁹ = {us(memory)} µs; f₀ + √(c² + m²) = {us(qkv[2])} µs.",
+            f"- One all-gather or reduce-scatter of the layer's input: S = 2·{TOKENS}·{HIDDEN} = {size:,} bytes; "
+            f"V = S·7/8·(1 + λ/7) / {e.link_rate / 1e9:.1f}·10⁹ = {us(volume)} µs, L = start + 7·α = {us(latency)} µs; "
+            f"L + V + ρ·√(L·V) = {us(c)} µs. Forward: 4 of them, {us(4 * c)} µs. Backward: 2 exposed, and 4 beside the gradients of "
+            f"the two column linears.", ""]
     names = ["embedding", "block", "head"]
     out += ["Nanoseconds of one micro-batch (compute + exposed + other):", "", "| layer | count | forward | backward |", "| --- | ---: | --- | --- |"]
     for name, (phases, count) in zip(names, x["kinds"]):
         out.append(f"| {name} | {count} | " + " | ".join(" + ".join(f"{v:,}" for v in phases[way]) for way in range(2)) + " |")
-    out.append("| pass, with its 4 launches | 1 | " + " | ".join(" + ".join(f"{v:,}" for v in x[way]) for way in ("forward", "backward")) + " |")
-    out += ["", f"Optimizer: {x['elements']:,} elements × 34 bytes / {e.memory / 1e9:.1f} GB/s + 8 launches = {x['optimizer']:,} ns.", "",
+    out.append("| pass, with its 4 launches" + (" and the host time of a micro-batch" if f["micro_batch_s"] else "") + " | 1 | " + " | ".join(" + ".join(f"{v:,}" for v in x[way]) for way in ("forward", "backward")) + " |")
+    out += ["", f"Optimizer: {x['elements']:,} elements × 34 bytes / {e.memory / 1e9:.1f} GB/s + f₀ + 8 launches"
+            f"{' + host time of a step ' + format(f['step_s'] * 1e3, '.4g') + ' ms' if f['step_s'] else ''} = {x['optimizer']:,} ns.", "",
             f"Iteration: {SAMPLES} · ({sum(x['forward']):,} + {sum(x['backward']):,}) + {x['optimizer']:,} = **{x['iteration']:,} ns**.", ""]
     per_token = sum(size for _, size in saved_bytes())
     out += ["Memory of a rank:", "", "| part | calculation | bytes |", "| --- | --- | ---: |",
             f"| parameters | 2 · {x['elements']:,} | {x['static'][0]:,} |", f"| gradients | 4 · {x['elements']:,} | {x['static'][1]:,} |",
             f"| optimizer | (4 + 8) · {x['elements']:,} | {x['static'][2]:,} |",
             f"| saved activations | {BLOCKS} blocks · {per_token:,} bytes a token · {TOKENS:,} / {TP}, and the head | {x['saved']:,} |",
-            f"| transient | 4 · {TOKENS:,} · {VOCABULARY // TP:,}: gradient of the logits in fp32 | {x['transient']:,} |",
-            f"| allocator reserve | 6 % | {x['peak'] - sum(x['static']) - x['saved'] - x['transient']:,} |",
+            f"| transient | {LOSS_FORWARD} · {TOKENS:,} · {VOCABULARY // TP:,}: logits beside the fp32 softmax | {x['transient']:,} |",
+            f"| workspaces | 2 · 32 MiB of cuBLAS | {WORKSPACE:,} |",
+            f"| allocator reserve | {x['reserve']:.2g} of it | {x['peak'] - sum(x['static']) - x['saved'] - x['transient'] - WORKSPACE:,} |",
             f"| **peak** | | **{x['peak']:,}** |", ""]
     out += ["Saved bytes of a block per token, before the division by tp:", "", "| tensor | bytes |", "| --- | ---: |"]
     out += [f"| {name} | {size:,} |" for name, size in saved_bytes()]
