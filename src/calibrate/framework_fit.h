@@ -10,8 +10,8 @@
 // below 0.9); the others stay at the prior and are not counted as fitted.
 //
 // Pooled prior: the mean over engines, each weighted by how well its runs determine the coefficient, together with the prior itself:
-// (the prior counts for three engines)
-//     pool_j = (3·prior_j/σ_j² + Σ_e θ_ej/(τ_j² + v_ej)) / (3/σ_j² + Σ_e 1/(τ_j² + v_ej)),   τ_j = σ_j between engines, v posterior variance
+// (the prior counts for two engines)
+//     pool_j = (2·prior_j/σ_j² + Σ_e θ_ej/(τ_j² + v_ej)) / (2/σ_j² + Σ_e 1/(τ_j² + v_ej)),   τ_j = σ_j between engines, v posterior variance
 // (the usual partial pooling; Gelman & Hill 2007, ch. 12), with Huber's weights: an engine far from all others is a special case, not
 // what an unknown engine is expected to be.
 #pragma once

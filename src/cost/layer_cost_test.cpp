@@ -125,7 +125,7 @@ LayerCost trained(const LayerKind& kind, const char* optimizer, Precision precis
   const Model model = model_of(kind);
   Training t = tokens(1000);
   t.optimizer = optimizer, t.precision = precision;
-  const CostContext context(model, round_cluster(1), t, *find_engine("generic"));
+  const CostContext context(model, round_cluster(1), t, plain_engine("generic"));
   std::vector<LayerCost> out;
   layer_costs(context, {}, 1, 1, out);
   return out.front();
@@ -189,7 +189,7 @@ LayerCost cost_with(const EngineModel& engine, const LayerKind& kind, const Stra
 
 // 16,384 weights each of two linears: a pass of its own reads 2 bytes of the new gradient and reads and writes 4 of the accumulated one.
 TEST(LayerCost, GradientsAccumulatedByAPassOfTheirOwn) {
-  EngineModel engine = *find_engine("generic");
+  EngineModel engine = plain_engine("generic");
   engine.fused_gradient_accumulation = false;
   EXPECT_EQ(cost_with(engine, mlp(), {}, round_cluster(1)).backward.compute_ns, 4 * kGemm + std::llround(2 * 163.84));
 }
@@ -207,7 +207,7 @@ Cluster two_nodes(std::int64_t per_node) {
 // TP 2, one all-reduce forward: the host waits 2 ranks · 100 µs for it where stages that block on their messages lie on two nodes, longer
 // than the 32,768 ns of compute and 128,000 ns of communication.
 TEST(LayerCost, CollectivesOfBlockingStagesWait) {
-  EngineModel engine = *find_engine("generic");
+  EngineModel engine = plain_engine("generic");
   engine.coefficients.collective_wait_s = 100e-6;
   EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(2), 2).forward.other_ns, 0);
   engine.message_host_calls = 30;
@@ -217,7 +217,7 @@ TEST(LayerCost, CollectivesOfBlockingStagesWait) {
 }
 
 TEST(LayerCost, CollectivesAcrossNodesWaitForTheNetwork) {
-  EngineModel engine = *find_engine("generic");
+  EngineModel engine = plain_engine("generic");
   const std::int64_t before = cost_with(engine, mlp(), tp(2), two_nodes(1)).forward.exposed_ns;
   engine.coefficients.network_wait_s = 10e-6;
   EXPECT_EQ(cost_with(engine, mlp(), tp(2), two_nodes(1)).forward.exposed_ns, before + 2 * 10000);

@@ -23,7 +23,7 @@ struct Timed {
   std::vector<LayerCost> costs;
 };
 
-Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster, const EngineModel& engine = *find_engine("generic")) {
+Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster, const EngineModel& engine = plain_engine("generic")) {
   Timed x{model_of(mlp(), layers), {}, {}, {}};
   const CostContext context(x.model, cluster, tokens(1000, 8), engine);
   const SplitTable split = split_for(x.model, tokens(1000, 8), engine, schedule.stages * schedule.virtual_stages);
@@ -98,7 +98,7 @@ TEST(PlanTiming, ZeroOne) {
 
 // The whole is all-reduced where the engine does not scatter: twice as long.
 TEST(PlanTiming, ZeroOneByAllReduce) {
-  EngineModel engine = *find_engine("generic");
+  EngineModel engine = plain_engine("generic");
   engine.zero1_all_reduces = true;
   Strategy s;
   s.dp = 2, s.zero = 1, s.shard = 2;
@@ -107,7 +107,7 @@ TEST(PlanTiming, ZeroOneByAllReduce) {
 
 // A quarter of the three overlapped buckets is waited for before the update.
 TEST(PlanTiming, ExposedShareOfOverlappedReduction) {
-  EngineModel engine = *find_engine("generic");
+  EngineModel engine = plain_engine("generic");
   Strategy s;
   s.dp = 2, s.overlap.grad_reduce = true;
   const Timed hidden = timed(3, s, {}, round_cluster(2), engine);
@@ -120,7 +120,7 @@ TEST(PlanTiming, ExposedShareOfOverlappedReduction) {
 
 // Whole gradients are clipped and zeroed on every rank: 16 bytes an element; the update then reads them once, 30 bytes of the half.
 TEST(PlanTiming, PassesOverWholeGradients) {
-  EngineModel engine = *find_engine("generic");
+  EngineModel engine = plain_engine("generic");
   engine.whole_gradient_bytes = 16;
   Strategy s;
   s.dp = 2, s.zero = 1, s.shard = 2;
@@ -130,7 +130,7 @@ TEST(PlanTiming, PassesOverWholeGradients) {
 
 // Messages that the host at both ends accompanies: 30 calls of 1 µs.
 TEST(PlanTiming, MessagesWithShapesFirst) {
-  EngineModel engine = *find_engine("generic");
+  EngineModel engine = plain_engine("generic");
   engine.message_host_calls = 30;
   Schedule two;
   two.stages = 2, two.microbatches = 8;
@@ -142,7 +142,7 @@ TEST(PlanTiming, MessagesWithShapesFirst) {
 // Pairs of tensor-parallel ranks, a link of a tenth of the speed between them: 128,000 bytes as a whole, or half of them and a gather inside
 // the pair.
 TEST(PlanTiming, ScatteredMessages) {
-  EngineModel engine = *find_engine("generic");
+  EngineModel engine = plain_engine("generic");
   Strategy s;
   s.tp = 2;
   Schedule two;
@@ -232,7 +232,7 @@ Problem any_problem() {
 }
 
 PlanTiming timing_of(const Problem& p, const Model& model, const SplitTable& split) {
-  const CostContext context(model, p.cluster, p.training, *find_engine("generic"));
+  const CostContext context(model, p.cluster, p.training, plain_engine("generic"));
   std::vector<LayerCost> costs;
   Lowering lowering;
   PlanTiming out;
@@ -257,7 +257,7 @@ TEST(PlanTiming, TwinsAndUniformBlocksChangeNothing) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();
     const std::int32_t chunks = p.schedule.stages * p.schedule.virtual_stages;
-    const EngineModel& engine = *find_engine("generic");
+    const EngineModel& engine = plain_engine("generic");
     const SplitTable split = split_for(p.model, p.training, engine, chunks);
     const Model other = apart(p.model);
     const SplitTable same = split_for(other, p.training, engine, chunks);
@@ -269,7 +269,7 @@ TEST(PlanTiming, TwinsAndUniformBlocksChangeNothing) {
 TEST(PlanTiming, LoweringEqualsThatOfThePlan) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();
-    const EngineModel& engine = *find_engine("generic");
+    const EngineModel& engine = plain_engine("generic");
     const Plan plan = make_uniform_plan(p.model, p.cluster, p.training, "generic", p.strategy, p.schedule, engine.split);
     const SplitTable split = split_for(p.model, p.training, engine, p.schedule.stages * p.schedule.virtual_stages);
     Lowering lowering;
@@ -284,8 +284,8 @@ TEST(PlanTiming, StaticBytesOfAnotherSharding) {
   EXPECT_TRUE(rc::check([] {
     Problem p = any_problem();
     const SplitTable split =
-        split_for(p.model, p.training, *find_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
-    const CostContext context(p.model, p.cluster, p.training, *find_engine("generic"));
+        split_for(p.model, p.training, plain_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
+    const CostContext context(p.model, p.cluster, p.training, plain_engine("generic"));
     std::vector<LayerCost> costs;
     layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
     const PlanTiming first = timing_of(p, p.model, split);
@@ -303,7 +303,7 @@ TEST(PlanTiming, EveryParameterIsHeldOnce) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();
     const SplitTable split =
-        split_for(p.model, p.training, *find_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
+        split_for(p.model, p.training, plain_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
     const PlanTiming timing = timing_of(p, p.model, split);
     std::int64_t dense = 0, expert = 0, expected_expert = 0;
     for (const StageTiming& s : timing.stages) dense += s.dense_parameters, expert += s.expert_parameters;

@@ -80,7 +80,7 @@ bool admitted(const SearchSpace& part, const Configuration& c) {
 class Combinations {
  public:
   Combinations(const Small& p, std::int64_t largest)
-      : problem_(p), largest_(largest), facts_(rule_facts(p.model, p.machines, p.job)) {}
+      : problem_(p), largest_(largest), facts_(rule_facts(p.model, p.machines, p.job, p.engine->split)) {}
 
   std::set<std::string> legal() {
     choose(0, 0);
@@ -114,7 +114,7 @@ class Combinations {
     const Strategy& s = now_.strategy;
     const Schedule& c = now_.schedule;
     if (!admitted(problem_.part, now_)) return;
-    if (!violations(problem_.model, problem_.machines, problem_.job, s, c).empty()) return;
+    if (!violations(problem_.model, problem_.machines, problem_.job, s, c, problem_.engine->split).empty()) return;
     if (!engine_violations(*problem_.engine, problem_.model, problem_.machines, problem_.job, s, c).empty()) return;
     found_.insert(canonical_text(s, c));
   }
@@ -173,7 +173,7 @@ TEST(Space, EqualsItsDefinitionWithoutAnyShortcut) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP();  // too many questions
 #endif
-  const RuleFacts facts = rule_facts(p.model, p.machines, p.job);
+  const RuleFacts facts = rule_facts(p.model, p.machines, p.job, p.engine->split);
   std::set<std::string> found;
   Configuration c;
   const auto loop = [&](const auto& self, int i) -> void {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uncalibrated sanity: published runs predicted from priors alone (nothing was fitted to them).
+// Sanity of what ships: published runs as `validate` predicts them. Step times of table 5 are among what was fitted to (docs/accuracy.md
+// judges them left out); nothing was fitted to allocated memory.
 //   runs/korthikanti_table5.jsonl        iteration times of Korthikanti et al. 2022, table 5 (and §6.3: 530B on 2,240 GPUs)
 //   runs/megatron_golden_memory.jsonl    peak bytes of Megatron-LM's own 7B functional tests (last rank)
 #include <gtest/gtest.h>
@@ -20,19 +21,20 @@ Validation validate_file(const std::string& name) {
   return validate_runs(*records, predict);
 }
 
-TEST(UncalibratedSanity, KorthikantiTableFive) {
+TEST(Sanity, KorthikantiTableFive) {
   const Validation v = validate_file("korthikanti_table5.jsonl");
   ASSERT_EQ(v.results.size(), 9u);
   double sum = 0;
   for (std::size_t i = 0; i < 8; ++i) {  // the eight rows of table 5
     EXPECT_LE(std::abs(v.results[i].time_error()), 0.15) << v.results[i].id;
-    EXPECT_NE(v.results[i].calibration.find("uncalibrated"), std::string::npos);
+    EXPECT_EQ(v.results[i].calibration.rfind("calibrated: a100-sxm-80gb, megatron-lm-2021", 0), 0u) << v.results[i].calibration;
+    EXPECT_TRUE(v.results[i].in_calibration);
     sum += std::abs(v.results[i].time_error());
   }
   EXPECT_LE(sum / 8, 0.08);
 }
 
-TEST(UncalibratedSanity, MegatronGoldenMemory) {
+TEST(Sanity, MegatronGoldenMemory) {
   const Validation v = validate_file("megatron_golden_memory.jsonl");
   ASSERT_GE(v.results.size(), 3u);
   for (const RunResult& r : v.results) {
