@@ -239,7 +239,7 @@ def plots(rows, folder):
     lines = []
     for family in sorted({r["family"] for r in rows if "source_out_s" in r}):
         chosen = [r for r in rows if r["family"] == family and "source_out_s" in r]
-        if len(chosen) < 8:
+        if len(chosen) < 8 or family == PLAYBOOK:  # its rows do not ship, neither as dots
             continue
         name = "accuracy-" + re.sub(r"[^a-z0-9]+", "-", family.lower()).strip("-")[:40] + ".svg"
         plot(chosen, folder / name, f"{family[:48]} (n = {len(chosen)})")
@@ -262,6 +262,23 @@ def coefficient_table():
     for engine, basis, values in re.findall(r'- engine: (\S+)\n\s+basis: "([^"]*)"\n\s+coefficients: \{([^}]*)\}', text):
         out.append([f"`{engine}`", basis, values.replace(", ", "<br>")])
     return table(["engine", "basis", "coefficients"], out) if out else "Nothing is fitted yet."
+
+
+def operator_table():
+    """Residuals of the operator and fabric fits, from data/calibration; |log(predicted/measured)| of rows that were not fitted."""
+    out, device = [], ""
+    for line in (ROOT / "data/calibration/devices.yaml").read_text().splitlines():
+        if named := re.match(r"\s+- device: (\S+)", line):
+            device = named[1]
+        if row := re.search(r'table: (\S+), operator: "([^"]*)", fitted: (\d+), held_out: (\d+), median: ([\d.]+), p90: ([\d.]+), training_median: ([\d.]+), training_p90: ([\d.]+)', line):
+            out.append([f"`{device}`", row[2], row[1], row[3], row[4], f"{100 * float(row[5]):.1f} / {100 * float(row[6]):.1f} %", f"{100 * float(row[7]):.1f} / {100 * float(row[8]):.1f} %"])
+    name = "overlap"
+    for line in (ROOT / "data/calibration/fabrics.yaml").read_text().splitlines():
+        if named := re.match(r"\s+- (?:kind|fabric): (\S+)", line):
+            name = named[1]
+        if row := re.search(r"residuals: \{rows: (\d+), median: [\d.]+, p90: [\d.]+, held_rows: (\d+), held_median: ([\d.]+), held_p90: ([\d.]+)", line):
+            out.append([f"`{name}`", "collectives" if name != "overlap" else "GEMM beside an all-gather", "", row[1], row[2], f"{100 * float(row[3]):.1f} / {100 * float(row[4]):.1f} %", ""])
+    return table(["device or fabric", "what", "table", "rows fitted", "held out", "median / p90, all shapes held out", "the same, shapes of training"], out)
 
 
 def interval_table():
@@ -299,6 +316,7 @@ def main():
     text = replace(text, "worst", worst_table(rows))
     text = replace(text, "coefficients", coefficient_table())
     text = replace(text, "intervals", interval_table())
+    text = replace(text, "operators", operator_table())
     text = replace(text, "plots", plots(rows, doc.parent / "images"))
     doc.write_text(text)
     line = {"date": date, "commit": commit, "files": {f[0]: f[2] for f in files}, "sources": {}}
