@@ -59,10 +59,10 @@ Judgement judge(const Corpus& corpus, const std::vector<Judged>& judged, const s
 }
 
 void print_line(const std::string& name, const char* protocol, const Judgement& j) {
-  std::printf("%-52.52s %-4s %5lld  %6.1f %%  %5.1f %%  %6.1f %%  %+6.1f %%  %3lld %5.2f %6.1f %%  %5.1f %%\n", name.c_str(), protocol,
-              static_cast<long long>(j.error.n), 100 * j.error.mean_accuracy, 100 * j.error.median_ape, 100 * j.error.p90_ape,
-              100 * j.error.bias, static_cast<long long>(j.ranking.groups), j.ranking.kendall_tau, 100 * j.ranking.mean_top1_regret,
-              100 * j.coverage);
+  std::printf("%-52.52s %-4s %5lld  %6.1f %%  %5.1f %%  %6.1f %%  %+6.1f %%  %3lld %5.2f %6.1f %%  %5.1f %%\n", name.c_str(),
+              protocol, static_cast<long long>(j.error.n), 100 * j.error.mean_accuracy, 100 * j.error.median_ape,
+              100 * j.error.p90_ape, 100 * j.error.bias, static_cast<long long>(j.ranking.groups), j.ranking.kendall_tau,
+              100 * j.ranking.mean_top1_regret, 100 * j.coverage);
 }
 
 void print_tables(const Corpus& corpus, const Protocols& p, bool grouped) {
@@ -94,7 +94,8 @@ void print_tables(const Corpus& corpus, const Protocols& p, bool grouped) {
 
 std::string framework_yaml(const Corpus& corpus, const Protocols& p) {
   std::string out =
-      "# What was fitted of each framework; fields, units and equations: src/plan/engine.h (FrameworkCoefficients), docs/accuracy.md.\n"
+      "# What was fitted of each framework; fields, units and equations: src/plan/engine.h (FrameworkCoefficients), "
+      "docs/accuracy.md.\n"
       "# Written by `./dev calibrate`; an engine that is not listed has the priors.\n"
       "schema: espalier.framework-calibration/1\nsources:\n";
   std::set<std::string> sources;
@@ -114,7 +115,8 @@ std::string framework_yaml(const Corpus& corpus, const Protocols& p) {
   };
   entry("pooled", "mean over engines: the prior of one that was never measured", p.pooled.center);
   for (const auto& [engine, fit] : p.fits)
-    entry(engine, std::to_string(fit.rows) + " runs, " + std::to_string(fit.fitted_scalars()) + " coefficients fitted", fit.value);
+    entry(engine, std::to_string(fit.rows) + " runs, " + std::to_string(fit.fitted_scalars()) + " coefficients fitted",
+          fit.value);
   return out;
 }
 
@@ -124,8 +126,8 @@ std::string intervals_yaml(const Protocols& p) {
       "schema: espalier.intervals/1\nintervals:\n";
   for (const auto& [key, i] : p.intervals) {
     char text[256];
-    std::snprintf(text, sizeof text, "  - {engine: \"%s\", device: \"%s\", low: %.4f, high: %.4f, runs: %lld}\n", key.first.c_str(),
-                  key.second.c_str(), i.low, i.high, static_cast<long long>(i.runs));
+    std::snprintf(text, sizeof text, "  - {engine: \"%s\", device: \"%s\", low: %.4f, high: %.4f, runs: %lld}\n",
+                  key.first.c_str(), key.second.c_str(), i.low, i.high, static_cast<long long>(i.runs));
     out += text;
   }
   return out;
@@ -162,7 +164,15 @@ void write_json(const std::string& path, const Corpus& corpus, const Protocols& 
   }
   for (const SkippedRun& s : corpus.skipped) {
     base::JsonWriter w;
-    w.compact_next().begin_object().key("id").value(s.id).key("family").value(s.source).key("skipped").value(s.reason).end_object();
+    w.compact_next()
+        .begin_object()
+        .key("id")
+        .value(s.id)
+        .key("family")
+        .value(s.source)
+        .key("skipped")
+        .value(s.reason)
+        .end_object();
     out << w.text() << "\n";
   }
 }
@@ -175,12 +185,18 @@ int main(int argc, char** argv) {
   a.notes.untrusted = {"Megatron-LM functional-test golden values"};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
-    if (word == "--source-only") a.grouped = false;
-    else if (word == "--json" && i + 1 < argc) a.json = argv[++i];
-    else if (word == "--write" && i + 1 < argc) a.write = argv[++i];
-    else if (word == "--untrusted" && i + 1 < argc) a.notes.untrusted.push_back(argv[++i]);
-    else if (word == "--merge" && i + 1 < argc) a.notes.merged.push_back(argv[++i]);
-    else a.files.push_back(word);
+    if (word == "--source-only")
+      a.grouped = false;
+    else if (word == "--json" && i + 1 < argc)
+      a.json = argv[++i];
+    else if (word == "--write" && i + 1 < argc)
+      a.write = argv[++i];
+    else if (word == "--untrusted" && i + 1 < argc)
+      a.notes.untrusted.push_back(argv[++i]);
+    else if (word == "--merge" && i + 1 < argc)
+      a.notes.merged.push_back(argv[++i]);
+    else
+      a.files.push_back(word);
   }
   std::vector<RunRecord> records;
   for (const std::string& file : a.files) {

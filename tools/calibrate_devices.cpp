@@ -36,18 +36,23 @@ int main(int count, char** arguments) {
   std::string data = "data/operators", out = "data/calibration/devices.yaml", thin_to;
   for (int i = 1; i + 1 < count; i += 2) {
     const std::string flag = arguments[i];
-    if (flag == "--data") data = arguments[i + 1];
-    else if (flag == "--out") out = arguments[i + 1];
-    else if (flag == "--thin") thin_to = arguments[i + 1];
-    else return std::cerr << "unknown flag " << flag << "\n", 2;
+    if (flag == "--data")
+      data = arguments[i + 1];
+    else if (flag == "--out")
+      out = arguments[i + 1];
+    else if (flag == "--thin")
+      thin_to = arguments[i + 1];
+    else
+      return std::cerr << "unknown flag " << flag << "\n", 2;
   }
   if (!thin_to.empty()) return thin(data, thin_to);
   const auto fits = fit_devices(data);
   if (!fits) return std::cerr << fits.error().message() << "\n", 3;
   for (const DeviceFit& fit : *fits)
     for (const OperatorResidual& r : fit.residuals)
-      std::cout << fit.device << "  " << r.what << "  " << r.fitted << " fitted, " << r.held_out << " held out: median " << 100 * r.median
-                << " %, p90 " << 100 * r.p90 << " %; training " << 100 * r.training_median << " %, p90 " << 100 * r.training_p90 << " %\n";
+      std::cout << fit.device << "  " << r.what << "  " << r.fitted << " fitted, " << r.held_out << " held out: median "
+                << 100 * r.median << " %, p90 " << 100 * r.p90 << " %; training " << 100 * r.training_median << " %, p90 "
+                << 100 * r.training_p90 << " %\n";
   std::ofstream(out) << calibration_yaml(*fits);
   std::cout << "wrote " << out << "\n";
   return 0;

@@ -31,8 +31,8 @@ struct DeviceEfficiency {
   double gemm_fp8 = 1.0;       ///< an fp8 GEMM reaches gemm_max · this of the fp8 peak (casts are counted apart)
   double gemm_batched = 0.85;  ///< batched small GEMMs (scores of unfused attention) relative to gemm_max
   double gemm_grouped = 0.9;   ///< grouped GEMMs of experts relative to gemm_max
-  double sustained = 0.88;     ///< what training keeps of the rates above: they are read off isolated kernels with warm caches and
-                               ///< full clocks; under power limits and between other kernels less remains
+  double sustained = 0.88;  ///< what training keeps of the rates above: they are read off isolated kernels with warm caches and
+                            ///< full clocks; under power limits and between other kernels less remains
   double attention_max = 0.5;       ///< fused attention forward, head size 128, long sequences: fraction of peak
   double attention_softmax = 64;    ///< work on a score beside its two products (exponential, rescaling), in units of head size
   double attention_prologue = 200;  ///< keys that a query costs beside those it attends to: loads, the masked diagonal, epilogue
@@ -40,12 +40,12 @@ struct DeviceEfficiency {
   double attention_backward = 0.8;  ///< fused attention backward relative to its forward rate
   double attention_flash2 = 1.0;    ///< rate of FlashAttention-2 relative to the device's own attention kernels
   double memory_max = 0.8;          ///< fraction of the memory bandwidth that element-wise kernels reach
-  Seconds kernel_launch{4.5e-6};                ///< CPU time to launch one kernel; a stream of small kernels is bound by it
-  Seconds kernel_floor{2.0e-6};                 ///< time a kernel occupies the GPU besides its work: start, ramp, tail
+  Seconds kernel_launch{4.5e-6};    ///< CPU time to launch one kernel; a stream of small kernels is bound by it
+  Seconds kernel_floor{2.0e-6};     ///< time a kernel occupies the GPU besides its work: start, ramp, tail
   double overlap_compute_slowdown = 1.1;        ///< κ_w: compute while a collective runs beside it takes this much longer
   double overlap_communication_slowdown = 1.1;  ///< κ_c: a collective while compute runs beside it
   double overlap_traffic = 0.0;  ///< κ_w grows by this per unit of (collective's bus rate / HBM bandwidth); see cost/collective.h
-  bool measured_overlap = false;                ///< only measured factors may be so strong that 1/κ_c + 1/κ_w < 1
+  bool measured_overlap = false;  ///< only measured factors may be so strong that 1/κ_c + 1/κ_w < 1
   bool operator==(const DeviceEfficiency&) const = default;
 };
 
@@ -58,7 +58,8 @@ struct DeviceKind {
   BytesPerSecond memory_bandwidth;
   DeviceEfficiency efficiency;
   bool calibrated = false;  ///< false: priors only, the answer says "uncalibrated"
-  std::string calibration_range;  ///< shapes that the efficiencies were fitted on; beyond them predictions extrapolate. Empty: priors
+  std::string
+      calibration_range;  ///< shapes that the efficiencies were fitted on; beyond them predictions extrapolate. Empty: priors
   std::vector<std::pair<std::string, std::string>> sources;  ///< field -> where the figure is from
   [[nodiscard]] FlopsPerSecond peak_of(Precision p) const { return peak[static_cast<std::size_t>(p)]; }
   bool operator==(const DeviceKind&) const = default;
@@ -100,8 +101,8 @@ struct FabricLevel {
   double efficiency = 0.8;         ///< fraction of `bandwidth` that very large collectives reach (bus bandwidth / peak)
   Seconds start;                   ///< shortest time of a collective over this level, without its hops: launch and first signal
   double ramp = 0.0;               ///< loss of middle-sized messages: + ramp·√(latency part · bandwidth part), 0 … 2
-  double small_group = 0.0;        ///< share of a ring step that a rank's own part costs: bytes · (1 + small_group/(g−1)), 0 … 1
-  double congestion = 0.0;         ///< bandwidth / (1 + congestion·log2(domains joined)), 0 … 0.5
+  double small_group = 0.0;  ///< share of a ring step that a rank's own part costs: bytes · (1 + small_group/(g−1)), 0 … 1
+  double congestion = 0.0;   ///< bandwidth / (1 + congestion·log2(domains joined)), 0 … 0.5
   bool in_network_reduction = false;  ///< NVLS / SHARP: all-reduce moves each byte once
   std::vector<LinkChange> trace;      ///< empty = constant
   bool operator==(const FabricLevel&) const = default;

@@ -164,7 +164,7 @@ std::vector<double> split_weights(const Model& model, const Sequence& sequence);
 enum class SplitPolicy : std::uint8_t {
   balanced,     ///< balanced_split of split_weights
   even_blocks,  ///< equal numbers of blocks (remainder to the first chunks), embedding with the first, head with the last
-  cumulative,   ///< nanotron: a chunk ends with the layer whose cumulative weight passes its share, so that the first chunks hold more
+  cumulative,  ///< nanotron: a chunk ends with the layer whose cumulative weight passes its share, so that the first chunks hold more
 };
 
 /// Builds the uniform plan: every layer `strategy`, chunks by `policy`, devices by strategy.order.
@@ -181,7 +181,8 @@ struct RuleViolation {
 /// This is the definition of the uniform space: the search enumerates exactly the configurations with no violation that the job's
 /// search part admits and its engine runs (overlap_tp is held off unless the job names it: search_space.h).
 std::vector<RuleViolation> violations(const Model& model, const Cluster& cluster, const Training& training,
-                                      const Strategy& strategy, const Schedule& schedule, SplitPolicy policy = SplitPolicy::balanced);
+                                      const Strategy& strategy, const Schedule& schedule,
+                                      SplitPolicy policy = SplitPolicy::balanced);
 /// The names of all rules with one sentence each.
 std::vector<std::pair<std::string, std::string>> rule_catalogue();
 

@@ -89,17 +89,16 @@ std::vector<double> predicted_s(const std::vector<const Row*>& rows, const Frame
   std::map<std::string, EngineModel> engines;
   for (const Row* row : rows) engines.try_emplace(row->result.engine, with_coefficients(row->result.engine, coefficients));
   std::vector<double> out(rows.size());
-  base::parallel_for(rows.size(), threads, 8,
-                     [&](std::size_t i, int) {
-                       const Row& row = *rows[i];
-                       if (!row.run.job.engine_model) {
-                         out[i] = seconds_with(row, engines.at(row.result.engine));
-                         return;
-                       }
-                       EngineModel own = *row.run.job.engine_model;  // what the record's command line changes
-                       own.coefficients = coefficients;
-                       out[i] = seconds_with(row, own);
-                     });
+  base::parallel_for(rows.size(), threads, 8, [&](std::size_t i, int) {
+    const Row& row = *rows[i];
+    if (!row.run.job.engine_model) {
+      out[i] = seconds_with(row, engines.at(row.result.engine));
+      return;
+    }
+    EngineModel own = *row.run.job.engine_model;  // what the record's command line changes
+    own.coefficients = coefficients;
+    out[i] = seconds_with(row, own);
+  });
   return out;
 }
 

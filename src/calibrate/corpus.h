@@ -21,14 +21,14 @@ struct Row {
   std::string group;   ///< (model, GPU count): what is left out together inside a source
   std::int64_t devices = 1;
   bool trusted = true;  ///< its step time may teach other sources; false: judged, and fitted only inside its own source (G)
-  double weight = 1;  ///< how many independent measurements the row stands for: repeats of one configuration share one
+  double weight = 1;    ///< how many independent measurements the row stands for: repeats of one configuration share one
   [[nodiscard]] bool timed() const { return result.measured_s.has_value() && *result.measured_s > 0; }
 };
 
 struct Corpus {
-  std::vector<Row> rows;                ///< in the order of the records
+  std::vector<Row> rows;  ///< in the order of the records
   std::vector<SkippedRun> skipped;
-  std::vector<std::string> families;    ///< sorted
+  std::vector<std::string> families;  ///< sorted
 };
 
 /// Prefixes of source names.

@@ -31,8 +31,8 @@ struct Sample {
 struct Problem {
   std::string table, what;
   Precision precision = Precision::bf16;
-  std::vector<std::string> shipped;       ///< names in efficiency_fields(), or "kernel_floor_us"
-  std::vector<FitParameter> program;      ///< not shipped
+  std::vector<std::string> shipped;   ///< names in efficiency_fields(), or "kernel_floor_us"
+  std::vector<FitParameter> program;  ///< not shipped
   std::vector<Sample> samples;
 };
 
@@ -110,7 +110,9 @@ void solve(const Problem& problem, DeviceKind& device, DeviceFit& fit) {
   fit.residuals.push_back(residual_of(problem, every));
 }
 
-FitParameter nuisance(const char* name, double start, double low, double high) { return {name, start, low, high, true, start, 1.5}; }
+FitParameter nuisance(const char* name, double start, double low, double high) {
+  return {name, start, low, high, true, start, 1.5};
+}
 
 /// GEMMs of one precision. fp8 rows hold the scaling and casting of the input: two kernels over M·K elements.
 Problem gemm_problem(const OperatorTable& table, bool fp8) {
@@ -177,8 +179,10 @@ Problem expert_problem(const OperatorTable& table) {
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     const double ep = table.number(i, "moe_ep"), tp = table.number(i, "moe_tp");
     if (table.text(i, "distribution") != "balanced" || table.text(i, "dtype") != "bfloat16") continue;
-    const double tokens = table.number(i, "tokens"), hidden = table.number(i, "hidden"), width = table.number(i, "expert_ffn") / tp;
-    const double experts = table.number(i, "experts") / ep, copies = tokens * table.number(i, "topk") / ep, each = copies / experts;
+    const double tokens = table.number(i, "tokens"), hidden = table.number(i, "hidden"),
+                 width = table.number(i, "expert_ffn") / tp;
+    const double experts = table.number(i, "experts") / ep, copies = tokens * table.number(i, "topk") / ep,
+                 each = copies / experts;
     Sample s;
     s.seconds = table.number(i, "latency_ms") * 1e-3;
     s.kept = row_hash(table.lines[i]) % step == 0, s.training = each >= 128 && copies >= 4096;
@@ -330,13 +334,23 @@ const std::vector<DeviceTables>& device_tables() {
 
 std::uint64_t thinning_of(const OperatorTable& table) {
   // By name, not by length: a thinned table must be thinned no further.
-  static const std::map<std::string, std::uint64_t> rows = {
-      {"aic_gemm_a100.csv", 4840},           {"aic_gemm_h100.csv", 61425},          {"aic_gemm_h200.csv", 61425},
-      {"aic_gemm_b200.csv", 61264},          {"aic_gemm_gb200.csv", 61170},         {"aic_attention_fwd_a100.csv", 3248},
-      {"aic_attention_fwd_h100.csv", 20825}, {"aic_attention_fwd_h200.csv", 20823}, {"aic_attention_fwd_b200.csv", 26113},
-      {"aic_attention_fwd_gb200.csv", 26048}, {"aic_moe_fwd_a100.csv", 4172},       {"aic_moe_fwd_h100.csv", 12837},
-      {"aic_moe_fwd_h200.csv", 11550},       {"aic_moe_fwd_b200.csv", 12917},       {"aic_moe_fwd_gb200.csv", 12837},
-      {"mist_aceso_gpt_op_profile.csv", 2400}, {"aceso_v100_gpt_op_profile.csv", 1200}};
+  static const std::map<std::string, std::uint64_t> rows = {{"aic_gemm_a100.csv", 4840},
+                                                            {"aic_gemm_h100.csv", 61425},
+                                                            {"aic_gemm_h200.csv", 61425},
+                                                            {"aic_gemm_b200.csv", 61264},
+                                                            {"aic_gemm_gb200.csv", 61170},
+                                                            {"aic_attention_fwd_a100.csv", 3248},
+                                                            {"aic_attention_fwd_h100.csv", 20825},
+                                                            {"aic_attention_fwd_h200.csv", 20823},
+                                                            {"aic_attention_fwd_b200.csv", 26113},
+                                                            {"aic_attention_fwd_gb200.csv", 26048},
+                                                            {"aic_moe_fwd_a100.csv", 4172},
+                                                            {"aic_moe_fwd_h100.csv", 12837},
+                                                            {"aic_moe_fwd_h200.csv", 11550},
+                                                            {"aic_moe_fwd_b200.csv", 12917},
+                                                            {"aic_moe_fwd_gb200.csv", 12837},
+                                                            {"mist_aceso_gpt_op_profile.csv", 2400},
+                                                            {"aceso_v100_gpt_op_profile.csv", 1200}};
   const auto found = rows.find(table.name);
   return found == rows.end() ? 1 : std::max<std::uint64_t>(1, found->second / kKeptRows);
 }
@@ -357,7 +371,8 @@ Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& dire
     return std::nullopt;
   };
   const bool known = !tables.twin.empty();  // the twin's kernels were measured alone: better than a profile of eager operators
-  if (auto e = run(tables.gemm, {[](T t) { return gemm_problem(t, false); }, [](T t) { return gemm_problem(t, true); }})) return *e;
+  if (auto e = run(tables.gemm, {[](T t) { return gemm_problem(t, false); }, [](T t) { return gemm_problem(t, true); }}))
+    return *e;
   if (auto e = run(tables.operators, {[&](T t) { return gpt_memory_problem(t, tables.hardware); },
                                       [&](T t) { return gpt_gemm_problem(t, tables.hardware, !known); },
                                       [&](T t) { return gpt_batched_problem(t, tables.hardware); }}))
@@ -365,9 +380,12 @@ Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& dire
   if (auto e = run(tables.attention, {attention_problem})) return *e;
   if (auto e = run(tables.moe, {expert_problem})) return *e;
   if (!tables.gemm.empty())
-    fit.range = "GEMMs of M 128 to 32768, N and K 32 to 65536; causal attention forward of head size 64 and 128, 256 to 16384 tokens, 1 to 96 "
-                "heads; experts of hidden 2048 to 7168. Judged for training at M 1024 and more, 1024 tokens and more, 128 copies an expert "
-                "and more";
+    fit.range =
+        "GEMMs of M 128 to 32768, N and K 32 to 65536; causal attention forward of head size 64 and 128, 256 to 16384 tokens, 1 "
+        "to 96 "
+        "heads; experts of hidden 2048 to 7168. Judged for training at M 1024 and more, 1024 tokens and more, 128 copies an "
+        "expert "
+        "and more";
   else if (!tables.operators.empty())
     fit.range = "fp16 operators of GPT layers, hidden 1024 to 8192, 2048 or 4096 tokens, 1 to 8 samples";
   return fit;
@@ -396,8 +414,10 @@ Result<std::vector<DeviceFit>> fit_devices(const std::string& directory) {
 
 std::string calibration_yaml(const std::vector<DeviceFit>& fits) {
   std::string out =
-      "# What was fitted of each device; fields, units, ranges: src/cluster/calibration.cpp, equations: src/cost/operator_cost.h.\n"
-      "# Written by `./dev calibrate`; a field that is not listed, and a device that is not listed, has the prior of data/devices.yaml.\n"
+      "# What was fitted of each device; fields, units, ranges: src/cluster/calibration.cpp, equations: "
+      "src/cost/operator_cost.h.\n"
+      "# Written by `./dev calibrate`; a field that is not listed, and a device that is not listed, has the prior of "
+      "data/devices.yaml.\n"
       "# error: relative standard error of each scalar. residuals: |log(predicted/measured)| over rows that were not fitted.\n"
       "schema: espalier.device-calibration/1\ncalibrations:\n";
   for (const DeviceFit& fit : fits) {
@@ -407,7 +427,8 @@ std::string calibration_yaml(const std::vector<DeviceFit>& fits) {
       errors += (errors.empty() ? "" : ", ") + v.name + ": " + number(v.standard_error, 2);
     }
     for (const OperatorResidual& r : fit.residuals)
-      basis += (basis.empty() ? "" : "; ") + r.what + " off by " + percent(r.training_median) + " (median; p90 " + percent(r.training_p90) + ")";
+      basis += (basis.empty() ? "" : "; ") + r.what + " off by " + percent(r.training_median) + " (median; p90 " +
+               percent(r.training_p90) + ")";
     if (!fit.twin.empty()) basis += (basis.empty() ? "the rest as " : "; the rest as ") + fit.twin;
     out += "  - device: " + fit.device + "\n    basis: \"fitted to published operator times (data/operators): " + basis + "\"\n";
     out += "    range: \"" + fit.range + "\"\n    coefficients: {" + values + "}\n    error: {" + errors + "}\n";

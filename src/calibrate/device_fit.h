@@ -18,8 +18,8 @@ namespace espalier::calibrate {
 /// How one kind of operator of one table is predicted; log errors.
 struct OperatorResidual {
   std::string table, what;
-  std::size_t fitted = 0, held_out = 0;   ///< rows
-  double median = 0, p90 = 0;             ///< of |log(predicted/measured)| over rows that were not fitted (of all when there are none)
+  std::size_t fitted = 0, held_out = 0;  ///< rows
+  double median = 0, p90 = 0;  ///< of |log(predicted/measured)| over rows that were not fitted (of all when there are none)
   double training_median = 0, training_p90 = 0;  ///< the same over shapes of training (what: see `range`)
 };
 
@@ -38,9 +38,9 @@ struct DeviceFit {
 /// Which tables describe which device of the catalogue.
 struct DeviceTables {
   std::string device;
-  std::string gemm, attention, moe;    ///< file names; empty = none
-  std::string operators, hardware;     ///< a profile of GPT operators and the value of its `hw` column
-  std::string twin;                    ///< device with the same chip: what these tables do not determine is taken from its fit
+  std::string gemm, attention, moe;  ///< file names; empty = none
+  std::string operators, hardware;   ///< a profile of GPT operators and the value of its `hw` column
+  std::string twin;                  ///< device with the same chip: what these tables do not determine is taken from its fit
 };
 const std::vector<DeviceTables>& device_tables();
 /// Thinning step of a table; 1 = keeps every row.

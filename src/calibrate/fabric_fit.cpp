@@ -27,8 +27,8 @@ Residuals judge(const std::vector<double>& logs, const std::vector<char>& held) 
 
 /// Fits `parameters` to residual(i, x) of the rows not held out; returns the values and all residuals.
 template <class Residual>
-std::pair<std::vector<double>, std::vector<double>> fit(const std::vector<FitParameter>& parameters, const std::vector<char>& held,
-                                                        double huber, const Residual& residual) {
+std::pair<std::vector<double>, std::vector<double>> fit(const std::vector<FitParameter>& parameters,
+                                                        const std::vector<char>& held, double huber, const Residual& residual) {
   std::vector<std::size_t> rows;
   for (std::size_t i = 0; i < held.size(); ++i)
     if (!held[i]) rows.push_back(i);
@@ -37,9 +37,12 @@ std::pair<std::vector<double>, std::vector<double>> fit(const std::vector<FitPar
   // Priors count like a few rows: residuals are in logarithms, of which 10 % is the usual error.
   auto scaled = parameters;
   for (FitParameter& p : scaled) p.sigma /= huber;
-  const auto result = least_squares(scaled, rows.size(), [&](std::span<const double> x, std::span<double> out) {
-    for (std::size_t i = 0; i < rows.size(); ++i) out[i] = residual(rows[i], x);
-  }, options);
+  const auto result = least_squares(
+      scaled, rows.size(),
+      [&](std::span<const double> x, std::span<double> out) {
+        for (std::size_t i = 0; i < rows.size(); ++i) out[i] = residual(rows[i], x);
+      },
+      options);
   std::vector<double> all(held.size());
   for (std::size_t i = 0; i < held.size(); ++i) all[i] = residual(i, result.values);
   return {result.values, all};
@@ -92,7 +95,8 @@ void add_all_reduce(const OperatorTable& t, bool partial, std::vector<Collective
   for (std::size_t i = 0; i < t.rows.size(); ++i) {
     const auto ranks = static_cast<std::int64_t>(t.number(i, "num_gpus"));
     if (!partial && ranks != 2 && ranks != 4 && ranks != 8) continue;
-    out.push_back({Collective::all_reduce, ranks, 1, t.number(i, "bytes"), t.number(i, "time_us_out_of_place") * 1e-6, held_out(t, i)});
+    out.push_back(
+        {Collective::all_reduce, ranks, 1, t.number(i, "bytes"), t.number(i, "time_us_out_of_place") * 1e-6, held_out(t, i)});
   }
 }
 
@@ -102,7 +106,8 @@ void add_cloud(const OperatorTable& t, const std::string& hardware, std::vector<
     if (t.text(i, "hw") != hardware) continue;
     const auto ranks = static_cast<std::int64_t>(t.number(i, "gpus"));
     const Collective op = operation_of(t.text(i, "op"));
-    const double bytes = t.number(i, "data_size_mb") * 1048576 * (op == Collective::all_gather ? static_cast<double>(ranks) : 1.0);
+    const double bytes =
+        t.number(i, "data_size_mb") * 1048576 * (op == Collective::all_gather ? static_cast<double>(ranks) : 1.0);
     out.push_back({op, ranks, 1, bytes, t.number(i, "time_ms") * 1e-3, held_out(t, i)});
   }
 }
@@ -114,7 +119,8 @@ void add_network(const OperatorTable& t, std::vector<CollectiveSample>& out) {
   for (std::size_t i = 0; i < t.rows.size(); ++i) {
     if (t.number(i, "n") > 0 || t.number(i, "g2g_mb") <= 0 || t.number(i, "nodes") < 2) continue;
     out.push_back({Collective::all_gather, static_cast<std::int64_t>(t.number(i, "intra_group")),
-                   static_cast<std::int64_t>(t.number(i, "nodes")), gathered_bytes(t, i), t.number(i, "latency_ms") * 1e-3, held_out(t, i)});
+                   static_cast<std::int64_t>(t.number(i, "nodes")), gathered_bytes(t, i), t.number(i, "latency_ms") * 1e-3,
+                   held_out(t, i)});
   }
 }
 
@@ -148,10 +154,16 @@ struct FabricSource {
 
 std::vector<FabricSource> sources() {
   return {
-      {"nvswitch1", "nccl-tests of A100: aiconfigurator 095f58a (Apache-2.0), vTrain f8dda84 (MIT-style)", "a100-sxm-80gb",
-       {"nccl_a100.csv"}, {"allreduce_a100.csv"}},
-      {"nvswitch3", "nccl-tests of H100 and H200 without NVLS: aiconfigurator 095f58a (Apache-2.0)", "h100-sxm-80gb",
-       {"nccl_h100.csv", "nccl_h200.csv"}, {}},
+      {"nvswitch1",
+       "nccl-tests of A100: aiconfigurator 095f58a (Apache-2.0), vTrain f8dda84 (MIT-style)",
+       "a100-sxm-80gb",
+       {"nccl_a100.csv"},
+       {"allreduce_a100.csv"}},
+      {"nvswitch3",
+       "nccl-tests of H100 and H200 without NVLS: aiconfigurator 095f58a (Apache-2.0)",
+       "h100-sxm-80gb",
+       {"nccl_h100.csv", "nccl_h200.csv"},
+       {}},
       {"nvswitch4", "nccl-tests of B200 without NVLS: aiconfigurator 095f58a (Apache-2.0)", "b200-sxm", {"nccl_b200.csv"}, {}},
       {"nvl72", "nccl-tests of one GB200 tray: aiconfigurator 095f58a (Apache-2.0)", "gb200-nvl72", {"nccl_gb200.csv"}, {}},
       {"nvlink2-cube-mesh", "nccl-tests of V100: vTrain f8dda84 (MIT-style)", "v100-sxm-32gb", {}, {"allreduce_v100.csv"}},
@@ -171,7 +183,8 @@ std::vector<FabricLevel> node_levels(const char* device) {
 
 double predicted_s(const CollectiveSample& s, const std::vector<FabricLevel>& levels) {
   const std::int64_t node = levels.front().span;
-  const cost::Group group = s.nodes > 1 ? cost::place_group(levels, s.inside, 1, s.nodes, node) : cost::place_group(levels, s.inside, 1);
+  const cost::Group group =
+      s.nodes > 1 ? cost::place_group(levels, s.inside, 1, s.nodes, node) : cost::place_group(levels, s.inside, 1);
   switch (s.operation) {
     case Collective::all_gather: return cost::all_gather_s(levels, group, s.bytes);
     case Collective::reduce_scatter: return cost::reduce_scatter_s(levels, group, s.bytes);
@@ -207,7 +220,8 @@ FabricFit fit_level(const std::vector<CollectiveSample>& samples, const std::vec
 OverlapFit fit_overlap(const std::vector<OverlapSample>& samples) {
   std::vector<FitParameter> parameters;
   for (const cluster::OverlapField& f : cluster::overlap_fields())
-    parameters.push_back({std::string(f.name), f.prior, f.low, f.high, f.low > 0, f.prior, f.low > 0 ? f.sigma : f.prior * f.sigma});
+    parameters.push_back(
+        {std::string(f.name), f.prior, f.low, f.high, f.low > 0, f.prior, f.low > 0 ? f.sigma : f.prior * f.sigma});
   std::vector<char> held;
   for (const OverlapSample& s : samples) held.push_back(s.held);
   const auto [values, logs] = fit(parameters, held, kHuberOverlap, [&](std::size_t i, std::span<const double> x) {
@@ -253,7 +267,8 @@ Result<FabricFit> fit_source(const std::string& directory, const FabricSource& s
 Result<FabricFit> fit_network(const OperatorTable& a100) {
   std::vector<CollectiveSample> samples;
   add_network(a100, samples);
-  const auto cluster = load_cluster("{nodes: 4, device: a100-sxm-40gb, inter_node: {nics_per_node: 1, bandwidth: 100Gb/s}}", "calibration");
+  const auto cluster =
+      load_cluster("{nodes: 4, device: a100-sxm-40gb, inter_node: {nics_per_node: 1, bandwidth: 100Gb/s}}", "calibration");
   if (!cluster) return cluster.error();
   return fit_level(samples, cluster->levels(), 1, {"efficiency", "latency_us", "ramp", "congestion"}, kTcpHop);
 }
@@ -267,9 +282,11 @@ void merge(const cluster::FabricCalibration& before, cluster::FabricCalibration&
 }
 
 std::string head() {
-  return "# What was fitted of fabrics, networks and the overlap of compute with collectives; equations: src/cost/collective.h, ranges:\n"
+  return "# What was fitted of fabrics, networks and the overlap of compute with collectives; equations: src/cost/collective.h, "
+         "ranges:\n"
          "# src/cluster/fabric_calibration.cpp. Written over the templates and usual networks of data/devices.yaml.\n"
-         "# Written by `./dev calibrate` from data/operators. Entries whose basis is a prior were not fitted and stay as they are. Residuals:\n"
+         "# Written by `./dev calibrate` from data/operators. Entries whose basis is a prior were not fitted and stay as they "
+         "are. Residuals:\n"
          "# |predicted/measured - 1| of the rows fitted and of those held out (one in three).\n"
          "schema: espalier.fabric-calibration/1\n";
 }
@@ -284,8 +301,10 @@ Result<std::string> calibrate_fabrics(const std::string& directory, const cluste
   std::vector<OverlapSample> overlaps;
   add_overlap(*a100, 1555e9, overlaps), add_overlap(*v100, 900e9, overlaps);
   const OverlapFit overlap = fit_overlap(overlaps);
-  out += "overlap:\n  basis: \"GEMM and all-gather at once, 11 placements on each of A100-40 and V100-16: Mist d69e530 (Apache-2.0)\"\n"
-         "  coefficients: {";
+  out +=
+      "overlap:\n  basis: \"GEMM and all-gather at once, 11 placements on each of A100-40 and V100-16: Mist d69e530 "
+      "(Apache-2.0)\"\n"
+      "  coefficients: {";
   for (std::size_t i = 0; i < overlap.values.size(); ++i)
     out += (i ? ", " : "") + std::string(overlap.values[i].first->name) + ": " + format("%.4g", overlap.values[i].second);
   out += "}\n  residuals: " + written(overlap.residuals) + "\nnetworks:\n";
@@ -296,7 +315,8 @@ Result<std::string> calibrate_fabrics(const std::string& directory, const cluste
     merged.basis = c.basis, merged.kind = c.kind;
     // A TCP network: what a hop takes there says nothing about others.
     for (const auto& v : network->calibration.values)
-      if (c.kind == FabricKind::ethernet || v.first->name == "efficiency" || v.first->name == "congestion") merged.values.push_back(v);
+      if (c.kind == FabricKind::ethernet || v.first->name == "efficiency" || v.first->name == "congestion")
+        merged.values.push_back(v);
     merge(c, merged);
     write(out, "kind: " + std::string(to_string(c.kind)), merged, &network->residuals);
   }

@@ -12,7 +12,7 @@ namespace espalier::calibrate {
 namespace {
 
 constexpr std::size_t kPriorEngines = 2;  // what the physical prior counts for when engines are pooled
-constexpr double kStillPrior = 0.9;  // posterior sigma over prior sigma above which a coefficient was not determined
+constexpr double kStillPrior = 0.9;       // posterior sigma over prior sigma above which a coefficient was not determined
 
 std::size_t fields() { return coefficient_fields().size(); }
 

@@ -34,17 +34,17 @@ Prior base_prior();
 
 struct FrameworkFit {
   FrameworkCoefficients value;
-  std::array<double, 16> sigma{};    ///< posterior, by field, in the fitted scale
-  std::array<bool, 16> fitted{};     ///< the data moved it
+  std::array<double, 16> sigma{};  ///< posterior, by field, in the fitted scale
+  std::array<bool, 16> fitted{};   ///< the data moved it
   std::int64_t rows = 0;
   double effective_rows = 0;
   [[nodiscard]] int fitted_scalars() const;
 };
 
 struct FrameworkFitOptions {
-  double noise = 0.08;      ///< of one row, relative
-  double most_rows = 60;    ///< independent rows that one family counts for at most
-  int most_fitted = 5;      ///< coefficients of one engine: those that the data determine best
+  double noise = 0.08;    ///< of one row, relative
+  double most_rows = 60;  ///< independent rows that one family counts for at most
+  int most_fitted = 5;    ///< coefficients of one engine: those that the data determine best
   int threads = 1;
 };
 

@@ -14,9 +14,11 @@ namespace {
 std::string record(int id, const std::string& source, int hidden, int micro_batch, double seconds) {
   const auto n = [](auto v) { return std::to_string(v); };
   return R"({"id":")" + source + n(id) + R"(","source":")" + source + R"(","model":{"name":"GPT-)" + n(hidden) +
-         R"(","layers":24,"hidden":)" + n(hidden) + R"(,"heads":16,"vocab":51200},"seq":2048,"gpu":{"type":"A100","mem_gb":80,"count":8,)" +
+         R"(","layers":24,"hidden":)" + n(hidden) +
+         R"(,"heads":16,"vocab":51200},"seq":2048,"gpu":{"type":"A100","mem_gb":80,"count":8,)" +
          R"("per_node":8},"tp":2,"pp":1,"dp":4,"sp":false,"recompute":"none","microbatch":)" + n(micro_batch) +
-         R"(,"global_batch":64,"precision":"fp16","framework":"Megatron-LM","status":"ok","measured":{"iteration_s":)" + n(seconds) + "}}\n";
+         R"(,"global_batch":64,"precision":"fp16","framework":"Megatron-LM","status":"ok","measured":{"iteration_s":)" +
+         n(seconds) + "}}\n";
 }
 
 /// Runs of one source whose truth is the model itself with other coefficients.

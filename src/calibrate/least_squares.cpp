@@ -16,7 +16,8 @@ double outer(const FitParameter& p, double u) { return p.logarithmic ? std::exp(
 /// The problem in the inner scale u.
 class Problem {
  public:
-  Problem(const std::vector<FitParameter>& parameters, std::size_t rows, const ResidualFunction& function, const FitOptions& options)
+  Problem(const std::vector<FitParameter>& parameters, std::size_t rows, const ResidualFunction& function,
+          const FitOptions& options)
       : parameters_(parameters), rows_(rows), function_(function), options_(options) {
     ESPALIER_CHECK(options.weight.empty() || options.weight.size() == rows);
     for (const FitParameter& p : parameters) {

@@ -31,13 +31,13 @@ struct FitParameter {
 using ResidualFunction = std::function<void(std::span<const double> parameters, std::span<double> residuals)>;
 
 struct FitOptions {
-  double huber = 0;           ///< h, in units of the residual; 0 = plain squares
-  double far = 0;             ///< f, thresholds from which on the loss is a logarithm; 0 = never
-  int iterations = 60;        ///< most steps that are accepted
-  double tolerance = 1e-7;    ///< ends when an accepted step lowers the cost by less than this fraction
-  double difference = 1e-4;   ///< step of the differences: in log(x), or in units of high − low
-  int threads = 1;            ///< columns of the Jacobian side by side
-  std::vector<double> weight; ///< w_i; empty = all 1
+  double huber = 0;            ///< h, in units of the residual; 0 = plain squares
+  double far = 0;              ///< f, thresholds from which on the loss is a logarithm; 0 = never
+  int iterations = 60;         ///< most steps that are accepted
+  double tolerance = 1e-7;     ///< ends when an accepted step lowers the cost by less than this fraction
+  double difference = 1e-4;    ///< step of the differences: in log(x), or in units of high − low
+  int threads = 1;             ///< columns of the Jacobian side by side
+  std::vector<double> weight;  ///< w_i; empty = all 1
 };
 
 struct FitResult {

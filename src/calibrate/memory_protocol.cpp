@@ -38,9 +38,8 @@ void judge_memory(const Corpus& corpus, Protocols& p) {
     p.source_out_bytes[i] = p.grouped_bytes[i] = static_cast<double>(*r.result.predicted_bytes);
     if (!has_reserve(r)) continue;
     const double pooled = reserve_of(corpus, kPriorReserve, [&](const Row& o) { return o.family != r.family; });
-    const double engine = reserve_of(corpus, pooled, [&](const Row& o) {
-      return o.family != r.family && o.result.engine == r.result.engine;
-    });
+    const double engine =
+        reserve_of(corpus, pooled, [&](const Row& o) { return o.family != r.family && o.result.engine == r.result.engine; });
     p.source_out_bytes[i] = tensors(r) * (1 + engine);
     const double inside = reserve_of(corpus, engine, [&](const Row& o) {
       const auto at = static_cast<std::size_t>(&o - corpus.rows.data());

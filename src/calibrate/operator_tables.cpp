@@ -28,8 +28,12 @@ std::size_t column_of(const OperatorTable& table, std::string_view column) {
 
 }  // namespace
 
-const std::string& OperatorTable::text(std::size_t row, std::string_view column) const { return rows[row][column_of(*this, column)]; }
-double OperatorTable::number(std::size_t row, std::string_view column) const { return std::strtod(text(row, column).c_str(), nullptr); }
+const std::string& OperatorTable::text(std::size_t row, std::string_view column) const {
+  return rows[row][column_of(*this, column)];
+}
+double OperatorTable::number(std::size_t row, std::string_view column) const {
+  return std::strtod(text(row, column).c_str(), nullptr);
+}
 bool OperatorTable::has(std::string_view column) const { return std::find(header.begin(), header.end(), column) != header.end(); }
 
 Result<OperatorTable> parse_table(std::string_view text, const std::string& name) {

@@ -76,8 +76,7 @@ std::map<std::string, int> folds_of(const Rows& rows, int folds) {
 
 void predict_rows(const Corpus& corpus, const Rows& rows, const FrameworkCoefficients& c, int threads, std::vector<Judged>& out) {
   const std::vector<double> t = predicted_s(rows, c, threads);
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    out[static_cast<std::size_t>(rows[i] - corpus.rows.data())].predicted_s = t[i];
+  for (std::size_t i = 0; i < rows.size(); ++i) out[static_cast<std::size_t>(rows[i] - corpus.rows.data())].predicted_s = t[i];
 }
 
 std::map<std::string, Rows> family_rows(const Corpus& corpus, const std::string& family) {

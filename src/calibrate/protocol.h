@@ -34,7 +34,7 @@ struct Protocols {
   std::map<std::string, FrameworkFit> fits;          ///< by engine, on all rows: what ships
   Prior pooled;
   std::vector<double> source_out_bytes, grouped_bytes;  ///< by row; 0 where no memory was measured
-  planner::IntervalTable intervals;                  ///< from the residuals of S on all rows: what ships
+  planner::IntervalTable intervals;                     ///< from the residuals of S on all rows: what ships
   std::map<std::string, std::map<std::string, FrameworkCoefficients>> left_out;  ///< family -> engine -> coefficients of S
 };
 

@@ -12,7 +12,8 @@ namespace {
 using text::cat;
 
 std::string cluster_text(const Cluster& cluster) {
-  return cluster.homogeneous() ? cluster.groups.front().device.name : cat(std::to_string(cluster.groups.size()), " kinds of nodes");
+  return cluster.homogeneous() ? cluster.groups.front().device.name
+                               : cat(std::to_string(cluster.groups.size()), " kinds of nodes");
 }
 
 /// Usual nodes of the device, as many as the tables span.
@@ -52,7 +53,8 @@ Result<std::string> resolve_device(const std::string& name) {
     return out;
   };
   const auto close = base::did_you_mean(name, all);
-  return Error{ErrorKind::usage, "--base", begin.empty() ? cat("\"", name, "\"") : cat("\"", name, "\", which may be any of ", joined(begin)),
+  return Error{ErrorKind::usage, "--base",
+               begin.empty() ? cat("\"", name, "\"") : cat("\"", name, "\", which may be any of ", joined(begin)),
                begin.empty() ? cat("a device of the catalogue: ", joined(all)) : "one of them",
                close ? cat("did you mean ", *close) : ""};
 }
@@ -66,7 +68,8 @@ Result<UserCalibration> calibrate_user(UserInputs inputs) {
     out.fabric = std::move(*fabric);
   }
   out.runs = std::move(inputs.runs);
-  const bool any = std::any_of(out.runs.inputs.begin(), out.runs.inputs.end(), [](const UserInput& i) { return i.kind != kTables; });
+  const bool any =
+      std::any_of(out.runs.inputs.begin(), out.runs.inputs.end(), [](const UserInput& i) { return i.kind != kTables; });
   if (!any) return out;
   const auto engine = engine_of(out.runs);
   if (!engine) return engine.error();

@@ -56,8 +56,8 @@ std::string log_of(const Case& c, const FrameworkCoefficients& truth) {
   const std::string ms = std::to_string(static_cast<double>(p->iteration_ns) * 1e-6);
   std::string out;
   for (int i = 10; i <= 50; i += 10)
-    out += " iteration " + std::to_string(i) + "/ 100 | elapsed time per iteration (ms): " + ms + " | global batch size: " +
-           std::to_string(c.job.training.global_batch) + " |\n";
+    out += " iteration " + std::to_string(i) + "/ 100 | elapsed time per iteration (ms): " + ms +
+           " | global batch size: " + std::to_string(c.job.training.global_batch) + " |\n";
   return out;
 }
 

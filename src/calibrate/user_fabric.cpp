@@ -86,7 +86,9 @@ class Problem {
     return x;
   }
 
-  [[nodiscard]] std::vector<double> log_ratios(std::span<const double> x) const { return log_ratios_on(with_parameters(cluster_, x)); }
+  [[nodiscard]] std::vector<double> log_ratios(std::span<const double> x) const {
+    return log_ratios_on(with_parameters(cluster_, x));
+  }
   /// With the cluster as it is, values outside the fitted ranges included.
   [[nodiscard]] std::vector<double> log_ratios_as_shipped() const { return log_ratios_on(cluster_); }
 
@@ -162,7 +164,8 @@ class Problem {
   }
 
   /// Posterior sigma of each of `which` with the noise taken as known and the other parameters fixed.
-  [[nodiscard]] std::vector<double> posterior(const std::vector<std::vector<double>>& slopes, const std::vector<std::size_t>& which) const {
+  [[nodiscard]] std::vector<double> posterior(const std::vector<std::vector<double>>& slopes,
+                                              const std::vector<std::size_t>& which) const {
     const std::size_t n = which.size();
     std::vector<double> matrix(n * n, 0.0), out;
     for (std::size_t a = 0; a < n; ++a) {
@@ -230,7 +233,8 @@ void summarize_tables(const Problem& problem, const std::vector<NcclTable>& tabl
 Status covers(const Cluster& cluster, const NcclTable& t) {
   const NodeGroup& group = cluster.groups.front();
   if (t.active_per_node <= group.devices_per_node && t.nodes <= group.nodes) return std::nullopt;
-  return Error{ErrorKind::bad_input, t.where, cat(std::to_string(t.nodes), " nodes with ", std::to_string(t.active_per_node), " ranks each"),
+  return Error{ErrorKind::bad_input, t.where,
+               cat(std::to_string(t.nodes), " nodes with ", std::to_string(t.active_per_node), " ranks each"),
                cat("at most ", std::to_string(group.nodes), " nodes of ", std::to_string(group.devices_per_node), " devices"),
                "--cluster FILE describes the cluster that was measured"};
 }
@@ -242,7 +246,8 @@ double modelled_s(const Cluster& cluster, const NcclTable& t, double bytes) {
   std::vector<FabricLevel> levels = cluster.levels();
   for (FabricLevel& level : levels) {
     if (level.span <= node.devices_per_node || t.active_per_node >= node.devices_per_node) continue;
-    const double share = static_cast<double>(node.devices_per_node) / static_cast<double>(std::max<std::int64_t>(1, t.active_per_node));
+    const double share =
+        static_cast<double>(node.devices_per_node) / static_cast<double>(std::max<std::int64_t>(1, t.active_per_node));
     level.bandwidth = std::max(level.bandwidth, std::min(level.bandwidth_alone, level.bandwidth * share));
   }
   const std::int64_t on_node = t.ranks / std::max<std::int64_t>(1, t.nodes);
@@ -290,9 +295,9 @@ Result<UserFabric> fit_user_fabric(const Cluster& cluster, const std::vector<Ncc
     }
     if (!any) continue;
     if (solved[k * fields().size()] >= 0.999)
-      out.warnings.push_back(cat(levels[k].name, ": more bandwidth was measured than the level has (",
-                                 text::fixed(levels[k].bandwidth.count() / 1e9, 1),
-                                 " GB/s a device): in_network_reduction, or a larger bandwidth in the cluster file, would describe it"));
+      out.warnings.push_back(cat(
+          levels[k].name, ": more bandwidth was measured than the level has (", text::fixed(levels[k].bandwidth.count() / 1e9, 1),
+          " GB/s a device): in_network_reduction, or a larger bandwidth in the cluster file, would describe it"));
     out.levels.push_back(std::move(fit));
   }
   for (const NcclTable& t : tables)

@@ -14,9 +14,9 @@ namespace {
 
 using text::cat;
 
-constexpr double kNoise = 0.04;         // what a step time still misses by when the coefficients are right
-constexpr double kHuber = 2.0;          // in units of the noise
-constexpr double kIdentified = 0.9;     // posterior over prior sigma
+constexpr double kNoise = 0.04;      // what a step time still misses by when the coefficients are right
+constexpr double kHuber = 2.0;       // in units of the noise
+constexpr double kIdentified = 0.9;  // posterior over prior sigma
 constexpr std::size_t kLeaveOneOut = 20, kFolds = 10;
 constexpr double kPriorRuns = 4, kPriorSpread = 0.08, kZ80 = 1.2816;
 
@@ -78,7 +78,9 @@ FrameworkCoefficients solve(const Data& data, const FrameworkCoefficients& shipp
   options.iterations = 15;
   options.tolerance = 1e-5;
   options.weight = data.weight;
-  const auto residuals = [&](std::span<const double> x, std::span<double> r) { data.residuals(with_values(shipped, which, x), r); };
+  const auto residuals = [&](std::span<const double> x, std::span<double> r) {
+    data.residuals(with_values(shipped, which, x), r);
+  };
   const FitResult low = least_squares(parameters, data.rows.size(), residuals, options);
   const FitResult other = least_squares(high, data.rows.size(), residuals, options);
   return with_values(shipped, which, other.cost < low.cost ? other.values : low.values);
@@ -117,7 +119,8 @@ std::vector<std::vector<double>> strongest_slopes(const Data& data, const Framew
 }
 
 /// Posterior sigma of each of `which` when the other coefficients are fixed.
-std::vector<double> posterior(const Data& data, const std::vector<std::vector<double>>& slopes, const std::vector<std::size_t>& which) {
+std::vector<double> posterior(const Data& data, const std::vector<std::vector<double>>& slopes,
+                              const std::vector<std::size_t>& which) {
   const std::size_t n = which.size();
   std::vector<double> matrix(n * n, 0.0), out;
   for (std::size_t a = 0; a < n; ++a) {
@@ -163,7 +166,8 @@ std::vector<std::size_t> identified(const Data& data, const std::vector<std::vec
 std::vector<int> folds_of(const std::vector<UserRow>& rows, std::size_t& configurations) {
   std::map<std::string, int> known;
   std::vector<int> out;
-  for (const UserRow& r : rows) out.push_back(known.try_emplace(configuration_of(r.row), static_cast<int>(known.size())).first->second);
+  for (const UserRow& r : rows)
+    out.push_back(known.try_emplace(configuration_of(r.row), static_cast<int>(known.size())).first->second);
   configurations = known.size();
   if (configurations > kLeaveOneOut)
     for (int& f : out) f %= static_cast<int>(kFolds);
@@ -201,12 +205,20 @@ void set_interval(const Data& data, UserFit& out) {
   out.low = std::exp(-half), out.high = std::exp(half);
 }
 
-void describe_parameters(const Data& data, const FrameworkCoefficients& shipped, const std::vector<std::size_t>& which, UserFit& out) {
+void describe_parameters(const Data& data, const FrameworkCoefficients& shipped, const std::vector<std::size_t>& which,
+                         UserFit& out) {
   const std::vector<double> sigma = posterior(data, jacobian(data, out.coefficients), which);
   std::string unknown;
   for (std::size_t j = 0; j < fields().size(); ++j) {
     const CoefficientField& f = fields()[j];
-    ParameterFit p{std::string(f.name), std::string(f.meaning), shipped.*f.member, out.coefficients.*f.member, f.sigma, f.sigma, f.additive, false};
+    ParameterFit p{std::string(f.name),
+                   std::string(f.meaning),
+                   shipped.*f.member,
+                   out.coefficients.*f.member,
+                   f.sigma,
+                   f.sigma,
+                   f.additive,
+                   false};
     const auto at = std::find(which.begin(), which.end(), j);
     if (at != which.end()) {
       p.identified = true;
@@ -234,8 +246,8 @@ void warn(UserFit& out) {
   }
   if (off > 5) names += ", …";
   if (off > 0)
-    out.warnings.push_back(cat("predicted over measured stays far from 1 after fitting for ", std::to_string(off), off == 1 ? " run: " : " runs: ",
-                               names, "; is the configuration right, was the machine shared?"));
+    out.warnings.push_back(cat("predicted over measured stays far from 1 after fitting for ", std::to_string(off),
+                               off == 1 ? " run: " : " runs: ", names, "; is the configuration right, was the machine shared?"));
 }
 
 }  // namespace

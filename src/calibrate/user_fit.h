@@ -35,7 +35,7 @@ struct RunFit {
   std::string id, label;
   std::int64_t devices = 0;
   double measured_s = 0;
-  double before_s = 0;  ///< with what ships
+  double before_s = 0;    ///< with what ships
   double held_out_s = 0;  ///< by coefficients fitted without this configuration; 0: no cross-validation
   double fitted_s = 0;
 };

@@ -40,7 +40,8 @@ std::string coefficient_lines(const UserFit& fit) {
   std::string out = "coefficients:\n";
   for (const ParameterFit& p : fit.parameters) {
     const std::string value = cat("  ", p.name, ": ", number(p.value));
-    out += cat(text::pad_right(value, 34), " # shipped ", number(p.prior), p.identified ? "" : "; not determined by the runs", "\n");
+    out +=
+        cat(text::pad_right(value, 34), " # shipped ", number(p.prior), p.identified ? "" : "; not determined by the runs", "\n");
   }
   return out;
 }
@@ -61,9 +62,9 @@ std::string run_lines(const UserFit& fit) {
   std::string out = "  measured:\n";
   for (std::size_t i = 0; i < std::min(kMaxListed, fit.runs.size()); ++i) {
     const RunFit& r = fit.runs[i];
-    out += cat("    - {id: ", quoted(r.id), ", configuration: ", quoted(r.label), ", devices: ", std::to_string(r.devices), ", measured_s: ",
-               number(r.measured_s), ", shipped_s: ", number(r.before_s), ", held_out_s: ", r.held_out_s > 0 ? number(r.held_out_s) : "null",
-               ", fitted_s: ", number(r.fitted_s), "}\n");
+    out += cat("    - {id: ", quoted(r.id), ", configuration: ", quoted(r.label), ", devices: ", std::to_string(r.devices),
+               ", measured_s: ", number(r.measured_s), ", shipped_s: ", number(r.before_s),
+               ", held_out_s: ", r.held_out_s > 0 ? number(r.held_out_s) : "null", ", fitted_s: ", number(r.fitted_s), "}\n");
   }
   return out;
 }
@@ -71,18 +72,18 @@ std::string run_lines(const UserFit& fit) {
 std::string parameter_lines(const UserFit& fit) {
   std::string out = "  parameters:  # sigma: of the logarithm, for additive ones in their own unit\n";
   for (const ParameterFit& p : fit.parameters)
-    out += cat("    - {name: ", p.name, ", shipped: ", number(p.prior), ", value: ", number(p.value), ", prior_sigma: ", number(p.prior_sigma),
-               ", sigma: ", number(p.sigma), ", additive: ", p.additive ? "true" : "false", ", identified: ",
-               p.identified ? "true" : "false", "}\n");
+    out += cat("    - {name: ", p.name, ", shipped: ", number(p.prior), ", value: ", number(p.value),
+               ", prior_sigma: ", number(p.prior_sigma), ", sigma: ", number(p.sigma),
+               ", additive: ", p.additive ? "true" : "false", ", identified: ", p.identified ? "true" : "false", "}\n");
   return out;
 }
 
 std::string table_lines(const UserFabric& fabric) {
   std::string out = "  collectives:\n";
   for (const TableFit& t : fabric.tables)
-    out += cat("    - {test: ", runlog::to_string(t.test), ", ranks: ", std::to_string(t.ranks), ", nodes: ", std::to_string(t.nodes),
-               ", rows: ", std::to_string(t.rows), ", median_error_before: ", number(t.before), ", median_error_after: ",
-               number(t.held_out), "}\n");
+    out += cat("    - {test: ", runlog::to_string(t.test), ", ranks: ", std::to_string(t.ranks),
+               ", nodes: ", std::to_string(t.nodes), ", rows: ", std::to_string(t.rows),
+               ", median_error_before: ", number(t.before), ", median_error_after: ", number(t.held_out), "}\n");
   return out;
 }
 
@@ -91,10 +92,10 @@ std::string evidence_lines(const UserCalibration& c) {
   if (c.fit) {
     const UserFit& f = *c.fit;
     const planner::ErrorSummary& after = f.held_out.n > 0 ? f.held_out : f.fitted;
-    out += cat("  runs: ", std::to_string(f.runs.size()), "\n  devices_low: ", std::to_string(f.devices_low), "\n  devices_high: ",
-               std::to_string(f.devices_high), "\n  cross_validation: ", quoted(f.cross_validation), "\n  median_error_before: ",
-               number(f.before.median_ape), "\n  median_error_after: ", number(after.median_ape), "\n  mean_error_before: ",
-               number(f.before.mape), "\n  mean_error_after: ", number(after.mape), "\n");
+    out += cat("  runs: ", std::to_string(f.runs.size()), "\n  devices_low: ", std::to_string(f.devices_low),
+               "\n  devices_high: ", std::to_string(f.devices_high), "\n  cross_validation: ", quoted(f.cross_validation),
+               "\n  median_error_before: ", number(f.before.median_ape), "\n  median_error_after: ", number(after.median_ape),
+               "\n  mean_error_before: ", number(f.before.mape), "\n  mean_error_after: ", number(after.mape), "\n");
     out += parameter_lines(f) + run_lines(f);
   }
   if (c.fabric) out += table_lines(*c.fabric);
@@ -149,13 +150,31 @@ void write_fabric(JsonWriter& w, const UserFabric& fabric) {
     for (const LevelFit::Field& f : level.fields) {
       w.compact_next().begin_object().key("level").value(level.name).key("where").value(level.inside_node ? "node" : "network");
       w.key("name").value(f.field->name).key("shipped").value(rounded(f.prior)).key("value").value(rounded(f.value));
-      w.key("prior_sigma").value(f.field->sigma).key("sigma").value(rounded(f.sigma)).key("identified").value(f.identified).end_object();
+      w.key("prior_sigma")
+          .value(f.field->sigma)
+          .key("sigma")
+          .value(rounded(f.sigma))
+          .key("identified")
+          .value(f.identified)
+          .end_object();
     }
   }
   w.end_array().key("collectives").begin_array();
   for (const TableFit& t : fabric.tables) {
-    w.compact_next().begin_object().key("test").value(runlog::to_string(t.test)).key("ranks").value(t.ranks).key("nodes").value(t.nodes);
-    w.key("rows").value(t.rows).key("median_ape_before").value(rounded(t.before)).key("median_ape_after").value(rounded(t.held_out));
+    w.compact_next()
+        .begin_object()
+        .key("test")
+        .value(runlog::to_string(t.test))
+        .key("ranks")
+        .value(t.ranks)
+        .key("nodes")
+        .value(t.nodes);
+    w.key("rows")
+        .value(t.rows)
+        .key("median_ape_before")
+        .value(rounded(t.before))
+        .key("median_ape_after")
+        .value(rounded(t.held_out));
     w.end_object();
   }
   w.end_array();
@@ -173,14 +192,14 @@ std::vector<std::string> warnings_of(const UserCalibration& c) {
 std::string head(const UserCalibration& c) {
   if (!c.fit) return cat("fabric of ", c.device, "\n");
   const UserFit& f = *c.fit;
-  const std::string held = f.held_out.n > 0 ? cat(text::percent(f.held_out.median_ape), " median, ", text::percent(f.held_out.mape), " mean (",
-                                                  f.cross_validation, ")")
+  const std::string held = f.held_out.n > 0 ? cat(text::percent(f.held_out.median_ape), " median, ",
+                                                  text::percent(f.held_out.mape), " mean (", f.cross_validation, ")")
                                             : cat("not known: ", f.cross_validation);
   return cat(c.device, ", engine ", c.engine, ": ", std::to_string(f.runs.size()), " runs in ", std::to_string(f.configurations),
              " configurations, ", std::to_string(f.devices_low), " to ", std::to_string(f.devices_high), " devices\n",
              "  error as shipped   ", text::percent(f.before.median_ape), " median, ", text::percent(f.before.mape), " mean\n",
-             "  error adapted      ", held, "; ", text::percent(f.fitted.median_ape), " in sample\n",
-             "  interval           × ", text::fixed(f.low, 3), " … × ", text::fixed(f.high, 3), " with ", text::percent(f.level), "\n");
+             "  error adapted      ", held, "; ", text::percent(f.fitted.median_ape), " in sample\n", "  interval           × ",
+             text::fixed(f.low, 3), " … × ", text::fixed(f.high, 3), " with ", text::percent(f.level), "\n");
 }
 
 std::string spread(const ParameterFit& p, double sigma) {
@@ -190,18 +209,22 @@ std::string spread(const ParameterFit& p, double sigma) {
 std::string coefficient_table(const UserFit& fit) {
   std::vector<std::vector<std::string>> rows{{"coefficient", "shipped", "prior", "adapted", "posterior", "by data"}};
   for (const ParameterFit& p : fit.parameters)
-    rows.push_back({p.name, text::fixed(p.prior, p.additive ? 4 : 3), spread(p, p.prior_sigma), text::fixed(p.value, p.additive ? 4 : 3),
-                    p.identified ? spread(p, p.sigma) : "–", p.identified ? text::percent(weight_of_data(p)) : "not determined"});
+    rows.push_back({p.name, text::fixed(p.prior, p.additive ? 4 : 3), spread(p, p.prior_sigma),
+                    text::fixed(p.value, p.additive ? 4 : 3), p.identified ? spread(p, p.sigma) : "–",
+                    p.identified ? text::percent(weight_of_data(p)) : "not determined"});
   return cat("\n", text::table(rows));
 }
 
 std::string run_table(const UserFit& fit) {
   std::vector<std::vector<std::string>> rows{{"run", "devices", "measured", "shipped", "held out", "fitted", "configuration"}};
-  const auto error = [](double predicted, double measured) { return predicted > 0 ? text::percent(predicted / measured - 1) : "–"; };
+  const auto error = [](double predicted, double measured) {
+    return predicted > 0 ? text::percent(predicted / measured - 1) : "–";
+  };
   for (std::size_t i = 0; i < std::min<std::size_t>(40, fit.runs.size()); ++i) {
     const RunFit& r = fit.runs[i];
-    rows.push_back({r.id, std::to_string(r.devices), text::seconds(std::llround(r.measured_s * 1e9)), error(r.before_s, r.measured_s),
-                    error(r.held_out_s, r.measured_s), error(r.fitted_s, r.measured_s), r.label});
+    rows.push_back({r.id, std::to_string(r.devices), text::seconds(std::llround(r.measured_s * 1e9)),
+                    error(r.before_s, r.measured_s), error(r.held_out_s, r.measured_s), error(r.fitted_s, r.measured_s),
+                    r.label});
   }
   return cat("\n", text::table(rows, {6}));
 }
@@ -214,10 +237,11 @@ std::string fabric_tables(const UserFabric& fabric) {
                         cat("± ", text::percent(f.field->sigma)), text::fixed(f.value, 3),
                         f.identified ? cat("± ", text::percent(f.sigma)) : "not determined"});
   }
-  std::vector<std::vector<std::string>> tables{{"collective", "ranks", "nodes", "rows ≥ 1 MiB", "error as shipped", "adapted, held out"}};
+  std::vector<std::vector<std::string>> tables{
+      {"collective", "ranks", "nodes", "rows ≥ 1 MiB", "error as shipped", "adapted, held out"}};
   for (const TableFit& t : fabric.tables)
-    tables.push_back({std::string(runlog::to_string(t.test)), std::to_string(t.ranks), std::to_string(t.nodes), std::to_string(t.rows),
-                      text::percent(t.before), text::percent(t.held_out)});
+    tables.push_back({std::string(runlog::to_string(t.test)), std::to_string(t.ranks), std::to_string(t.nodes),
+                      std::to_string(t.rows), text::percent(t.before), text::percent(t.held_out)});
   return cat("\n", text::table(levels, {1}), "\n", text::table(tables));
 }
 
@@ -225,7 +249,8 @@ std::string fabric_tables(const UserFabric& fabric) {
 
 std::string to_yaml(const UserCalibration& c) {
   std::string out = cat("# Calibration of Espalier from own measurements, written by `espalier calibrate`. For: ", c.device,
-                        c.engine.empty() ? "" : cat(", engine ", c.engine), ".\n# Use: espalier plan JOB.yaml --calibration FILE, or `calibration: FILE` in the job.\n",
+                        c.engine.empty() ? "" : cat(", engine ", c.engine),
+                        ".\n# Use: espalier plan JOB.yaml --calibration FILE, or `calibration: FILE` in the job.\n",
                         "schema: espalier.calibration/1\ndevice: ", quoted(c.device), "\n");
   if (c.fit) out += cat("engine: ", c.engine, "\n", coefficient_lines(*c.fit));
   if (c.fabric) out += fabric_lines(*c.fabric);
@@ -242,7 +267,15 @@ std::string to_json(const UserCalibration& c) {
   if (c.fabric) write_fabric(w, *c.fabric);
   w.key("skipped").begin_array();
   for (const SkippedRun& s : c.runs.skipped)
-    w.compact_next().begin_object().key("id").value(s.id).key("reason").value(s.reason).key("detail").value(s.detail).end_object();
+    w.compact_next()
+        .begin_object()
+        .key("id")
+        .value(s.id)
+        .key("reason")
+        .value(s.reason)
+        .key("detail")
+        .value(s.detail)
+        .end_object();
   w.end_array().key("inputs").begin_array();
   for (const UserInput& i : c.runs.inputs)
     w.compact_next().begin_object().key("file").value(i.file).key("hash").value(i.hash).key("kind").value(i.kind).end_object();
@@ -260,7 +293,8 @@ std::string to_text(const UserCalibration& c) {
   if (c.fabric) out += fabric_tables(*c.fabric);
   if (c.fit) out += run_table(*c.fit);
   std::vector<std::string> lines = c.runs.notes;
-  for (const SkippedRun& s : c.runs.skipped) lines.push_back(cat("skipped ", s.id, ": ", s.reason, s.detail.empty() ? "" : cat(" (", s.detail, ")")));
+  for (const SkippedRun& s : c.runs.skipped)
+    lines.push_back(cat("skipped ", s.id, ": ", s.reason, s.detail.empty() ? "" : cat(" (", s.detail, ")")));
   for (const std::string& warning : warnings_of(c)) lines.push_back(cat("warning: ", warning));
   if (!lines.empty()) out += "\n";
   for (const std::string& line : lines) out += cat("  - ", text::wrap(line, 116, "    "), "\n");

@@ -17,7 +17,9 @@ using text::cat;
 
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
-bool on_device(const std::string& wanted, const std::string& found) { return found == wanted || found == cat(wanted, "-modified"); }
+bool on_device(const std::string& wanted, const std::string& found) {
+  return found == wanted || found == cat(wanted, "-modified");
+}
 
 std::int64_t tokens_of_step(const Training& t) {
   return t.global_batch * std::max<std::int64_t>(1, t.sequence.main + t.sequence.encoder + t.sequence.decoder);
@@ -44,9 +46,9 @@ Row row_of(const std::string& file, const Job& job, const Strategy& strategy, co
   row.device = job.cluster.groups.front().device.name;
   row.devices = job.cluster.devices();
   const Training& t = job.training;
-  row.result.ranking_group = cat(job.model.name, "|", base::content_hash(job.model_source), "|", base::content_hash(job.cluster_source),
-                                 "|", std::to_string(tokens_of_step(t)), "|", std::to_string(t.global_batch), "|",
-                                 to_string(t.precision));
+  row.result.ranking_group =
+      cat(job.model.name, "|", base::content_hash(job.model_source), "|", base::content_hash(job.cluster_source), "|",
+          std::to_string(tokens_of_step(t)), "|", std::to_string(t.global_batch), "|", to_string(t.precision));
   row.group = cat(job.model.name, "|", std::to_string(row.devices));
   return row;
 }
@@ -89,7 +91,8 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
   const runlog::StepSummary s = runlog::summarize(*log, warm_up);
   const std::string& device = job.cluster.groups.front().device.name;
   if (!job.cluster.homogeneous() || !on_device(target.device, device))
-    return no_match(file, cat("a configuration on ", device), cat("one on ", target.device), "--base names the device of all runs");
+    return no_match(file, cat("a configuration on ", device), cat("one on ", target.device),
+                    "--base names the device of all runs");
   if (s.global_batch && *s.global_batch != job.training.global_batch)
     return no_match(file, cat("a log with global batch ", std::to_string(*s.global_batch)),
                     cat("the configuration's ", std::to_string(job.training.global_batch)), "--set training.global_batch=…");
@@ -102,8 +105,8 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
   if (const auto predicted = predict(measured, strategy, schedule); !predicted) return predicted.error();
   out.rows.push_back({row_of(file, measured, strategy, schedule, seconds), log->resolution, s.steps});
   out.inputs.push_back({file_name(file), base::content_hash(bytes), cat(runlog::to_string(log->format), " log")});
-  out.notes.push_back(cat(file_name(file), ": ", runlog::to_string(log->format), ", median of ", std::to_string(s.steps), " lines, ",
-                          std::to_string(s.warm_up), " left out as warm-up, half spread ", text::percent(s.spread)));
+  out.notes.push_back(cat(file_name(file), ": ", runlog::to_string(log->format), ", median of ", std::to_string(s.steps),
+                          " lines, ", std::to_string(s.warm_up), " left out as warm-up, half spread ", text::percent(s.spread)));
   if (log->damaged > 0)
     out.notes.push_back(cat(file_name(file), ": ", std::to_string(log->damaged), " damaged lines, the first at line ",
                             std::to_string(log->first_damaged_line)));

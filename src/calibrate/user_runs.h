@@ -43,8 +43,8 @@ struct UserTarget {
 Status add_records(std::string_view text, const std::string& file, const UserTarget& target, int threads, UserRuns& out);
 
 /// A log of one configuration; `warm_up` < 0: as runlog::summarize decides. The job's device must be the target's.
-Status add_log(std::string_view text, const std::string& file, const Job& job, const Strategy& strategy,
-               const Schedule& schedule, std::int64_t warm_up, const UserTarget& target, UserRuns& out);
+Status add_log(std::string_view text, const std::string& file, const Job& job, const Strategy& strategy, const Schedule& schedule,
+               std::int64_t warm_up, const UserTarget& target, UserRuns& out);
 
 /// The engine that all runs share; an error when they name several (or none is left).
 Result<std::string> engine_of(const UserRuns& runs);

@@ -16,9 +16,9 @@ struct Layer {
   double a = 2;
   double sequence = 1, split = 1;  ///< divisors of the two regions
   double etp = 1, imbalance = 1;
-  double padding = 1;  ///< padded vocabulary over vocabulary
+  double padding = 1;        ///< padded vocabulary over vocabulary
   double output_copies = 1;  ///< of the attention kernel
-  double loss = 4;     ///< bytes kept per logit
+  double loss = 4;           ///< bytes kept per logit
   bool fused = true, selective = false, eager_gate = false, keeps_gathered = false;
 };
 
@@ -101,8 +101,7 @@ class Walk {
       case OperatorKind::expert_linear: return expert_linear_bytes(i);
       case OperatorKind::expert_activation: return l_.a * in * routed_copies(l_, op) / expert_divisor(l_);
       case OperatorKind::combine: return l_.a * in * op.top_k * l_.tokens / l_.sequence;
-      case OperatorKind::cross_entropy:
-        return l_.loss * in * (op.split == TpSplit::vocab ? l_.padding : 1) * l_.tokens / region;
+      case OperatorKind::cross_entropy: return l_.loss * in * (op.split == TpSplit::vocab ? l_.padding : 1) * l_.tokens / region;
       case OperatorKind::embedding:
       case OperatorKind::rotary:
       case OperatorKind::residual:

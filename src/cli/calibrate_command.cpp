@@ -61,7 +61,8 @@ Result<LogConfiguration> read_config(const CalibrateFlags& flags, const std::str
 
 Error needs_config(const std::string& file, std::size_t logs, std::size_t configs) {
   if (configs == 0)
-    return Error{ErrorKind::usage, "--runs " + file, "a log without a configuration", "--config JOB.yaml with --tp, --pp, …, or --config PLAN.json",
+    return Error{ErrorKind::usage, "--runs " + file, "a log without a configuration",
+                 "--config JOB.yaml with --tp, --pp, …, or --config PLAN.json",
                  "a log says how long steps took, not what was trained; our own records (.jsonl) say both"};
   return Error{ErrorKind::usage, "--config", std::to_string(configs) + " configurations for " + std::to_string(logs) + " logs",
                "one for all logs, or one for each in their order", ""};
@@ -76,7 +77,8 @@ Status read_logs(const CalibrateFlags& flags, const std::vector<std::pair<std::s
     const auto config = read_config(flags, flags.configs[flags.configs.size() == 1 ? 0 : i]);
     if (!config) return config.error();
     const auto& [strategy, schedule] = config->configuration;
-    if (Status error = calibrate::add_log(logs[i].second, logs[i].first, config->job, strategy, schedule, flags.warm_up, target, out))
+    if (Status error =
+            calibrate::add_log(logs[i].second, logs[i].first, config->job, strategy, schedule, flags.warm_up, target, out))
       return error;
   }
   return std::nullopt;
@@ -103,7 +105,8 @@ Status read_tables(const CalibrateFlags& flags, calibrate::UserInputs& inputs) {
     auto tables = runlog::read_nccl_tests(*text, path);
     if (!tables) return tables.error();
     inputs.tables.insert(inputs.tables.end(), tables->begin(), tables->end());
-    inputs.runs.inputs.push_back({path.substr(path.find_last_of('/') + 1), base::content_hash(*text), std::string(calibrate::kTables)});
+    inputs.runs.inputs.push_back(
+        {path.substr(path.find_last_of('/') + 1), base::content_hash(*text), std::string(calibrate::kTables)});
   }
   if (flags.cluster.empty()) return std::nullopt;
   auto cluster = load_cluster_file(flags.cluster);
@@ -154,12 +157,18 @@ void add_calibrate_command(CLI::App& app, Context& context) {
   };
   files("--runs", flags->runs, "measured steps: records (.jsonl), or logs of Megatron-LM, torchtitan, nanotron");
   files("--nccl", flags->nccl, "output of all_reduce_perf, all_gather_perf, reduce_scatter_perf, alltoall_perf, sendrecv_perf");
-  files("--config", flags->configs, "what a log was made with: a job file (and the flags below), or a plan.json; one, or one a log");
-  command->add_option("--base", flags->base, "device of the catalogue; a beginning that fits one only will do")->required()->type_name("DEVICE");
+  files("--config", flags->configs,
+        "what a log was made with: a job file (and the flags below), or a plan.json; one, or one a log");
+  command->add_option("--base", flags->base, "device of the catalogue; a beginning that fits one only will do")
+      ->required()
+      ->type_name("DEVICE");
   std::vector<std::string> names;
   for (const EngineModel& engine : engine_catalogue()) names.push_back(engine.name);
-  command->add_option("--engine", flags->engine, "predict all runs as this engine: " + engine_names())->check(CLI::IsMember(names))->type_name("NAME");
-  command->add_option("--cluster", flags->cluster, "where the nccl tables were measured (default: usual nodes of the device)")->type_name("FILE");
+  command->add_option("--engine", flags->engine, "predict all runs as this engine: " + engine_names())
+      ->check(CLI::IsMember(names))
+      ->type_name("NAME");
+  command->add_option("--cluster", flags->cluster, "where the nccl tables were measured (default: usual nodes of the device)")
+      ->type_name("FILE");
   command->add_option("--out", flags->out, "write the calibration here")->type_name("FILE");
   command->add_option("--warm-up", flags->warm_up, "step lines of a log to leave out (default: a fifth, and iterations 1 to 5)")
       ->check(CLI::Range(0, 1'000'000))
@@ -167,7 +176,9 @@ void add_calibrate_command(CLI::App& app, Context& context) {
   command->add_option("--set", flags->overrides, "override a value of the job files: a.b.c=value (repeatable)")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--threads", flags->threads, "threads; never changes the answer (0: two)")->check(CLI::Range(0, 4096))->type_name("N");
+  command->add_option("--threads", flags->threads, "threads; never changes the answer (0: two)")
+      ->check(CLI::Range(0, 4096))
+      ->type_name("N");
   add_configuration_flags(*command, flags->configuration);
   add_common_flags(*command, context);
   command->callback([&context, flags] { context.exit_code = run_calibrate(context, *flags); });

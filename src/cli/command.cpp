@@ -89,7 +89,8 @@ void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags) {
 }
 
 void add_calibration_flag(CLI::App& command, std::string& path) {
-  command.add_option("--calibration", path, "predict with this calibration file (`espalier calibrate` writes one)")->type_name("FILE");
+  command.add_option("--calibration", path, "predict with this calibration file (`espalier calibrate` writes one)")
+      ->type_name("FILE");
 }
 
 Result<Job> load_job_of(const JobFlags& flags) {

@@ -18,12 +18,15 @@ constexpr std::array<EfficiencyField, 13> kFields = {{
     {"gemm_batched", &E::gemm_batched, 0.2, 1.2, 0.85, 0.2, "batched GEMMs of unfused attention relative to gemm_max"},
     {"gemm_grouped", &E::gemm_grouped, 0.2, 1.0, 0.9, 0.2, "grouped GEMMs of experts relative to gemm_max"},
     {"sustained", &E::sustained, 0.1, 1.0, 0.88, 0.1, "what training keeps of the rates of isolated kernels"},
-    {"attention_max", &E::attention_max, 0.02, 1.0, 0.5, 0.3, "fused attention at head size 128 and long sequences, fraction of peak"},
-    {"attention_softmax", &E::attention_softmax, 0.0, 1000, 64, 0.7, "work on a score beside its products, in units of head size"},
+    {"attention_max", &E::attention_max, 0.02, 1.0, 0.5, 0.3,
+     "fused attention at head size 128 and long sequences, fraction of peak"},
+    {"attention_softmax", &E::attention_softmax, 0.0, 1000, 64, 0.7,
+     "work on a score beside its products, in units of head size"},
     {"attention_prologue", &E::attention_prologue, 0.0, 10000, 200, 0.7, "keys that a query costs beside those it attends to"},
     {"attention_rows", &E::attention_rows, 0.0, 1e6, 8000, 0.7, "queries × heads in flight that fill the device"},
     {"attention_backward", &E::attention_backward, 0.05, 2.0, 0.8, 0.2, "fused attention backward relative to its forward rate"},
-    {"attention_flash2", &E::attention_flash2, 0.05, 2.0, 1.0, 0.3, "FlashAttention-2 relative to the device's own attention kernels"},
+    {"attention_flash2", &E::attention_flash2, 0.05, 2.0, 1.0, 0.3,
+     "FlashAttention-2 relative to the device's own attention kernels"},
     {"memory_max", &E::memory_max, 0.05, 1.0, 0.8, 0.2, "fraction of the memory bandwidth of element-wise kernels"},
 }};
 
@@ -34,7 +37,8 @@ DeviceCalibration read_one(base::Reader& r) {
   c.range = r.optional_string("range", "");
   base::Reader values = r.child("coefficients", true);
   for (const EfficiencyField& field : kFields)
-    if (values.has(field.name)) c.values.emplace_back(field.member, values.optional_real(field.name, field.low, field.high, field.prior));
+    if (values.has(field.name))
+      c.values.emplace_back(field.member, values.optional_real(field.name, field.low, field.high, field.prior));
   if (values.has("kernel_floor_us")) c.kernel_floor_us = values.optional_real("kernel_floor_us", 0.0, 100.0, 0.0);
   values.finish();
   r.ignore({"error", "residuals"});  // for people, and written anew by every fit

@@ -17,7 +17,7 @@ namespace espalier::cluster {
 /// One coefficient of DeviceEfficiency. All are positive and fitted as logarithms: log(x/prior) ~ N(0, sigma), inside [low, high].
 struct EfficiencyField {
   std::string_view name;
-  double DeviceEfficiency::* member;
+  double DeviceEfficiency::*member;
   double low, high, prior, sigma;
   std::string_view meaning;
 };

@@ -30,7 +30,7 @@ struct NetworkSpec {
   BytesPerSecond bandwidth;  ///< of one NIC, per direction
   Seconds latency;
   double efficiency = 0.85;
-  FabricLevel shape;  ///< start, ramp, small_group and congestion only
+  FabricLevel shape;              ///< start, ramp, small_group and congestion only
   double oversubscription = 1.0;  ///< applies above a pod, or everywhere if pod_nodes = 0
   std::int64_t pod_nodes = 0;     ///< nodes below one leaf block; 0 = not stated
   bool in_network_reduction = false;

@@ -28,7 +28,8 @@ constexpr std::array<FabricField, 6> kFields = {{
 }};
 
 constexpr std::array<OverlapField, 3> kOverlap = {{
-    {"compute_slowdown", &E::overlap_compute_slowdown, 1.0, 3.0, 1.05, 0.1, "compute beside a collective that moves next to nothing"},
+    {"compute_slowdown", &E::overlap_compute_slowdown, 1.0, 3.0, 1.05, 0.1,
+     "compute beside a collective that moves next to nothing"},
     {"communication_slowdown", &E::overlap_communication_slowdown, 1.0, 3.0, 1.05, 0.1, "a collective beside compute"},
     {"traffic", &E::overlap_traffic, 0.0, 20.0, 4.0, 0.7, "further slow-down of compute by bus rate over memory bandwidth"},
 }};
@@ -40,7 +41,8 @@ FabricCalibration read_one(base::Reader& r, bool network) {
   c.basis = r.required_string("basis");
   base::Reader values = r.child("coefficients", true);
   for (const FabricField& field : kFields)
-    if (values.has(field.name)) c.values.emplace_back(&field, values.optional_real(field.name, field.low, field.high, field.prior));
+    if (values.has(field.name))
+      c.values.emplace_back(&field, values.optional_real(field.name, field.low, field.high, field.prior));
   values.finish();
   r.ignore({"residuals"});  // for people, and written anew by every fit
   r.finish();

@@ -26,7 +26,7 @@ std::span<const FabricField> fabric_fields();
 /// Compute beside a collective: the same three scalars for every device (cost/collective.h, slowdown_of).
 struct OverlapField {
   std::string_view name;
-  double DeviceEfficiency::* member;
+  double DeviceEfficiency::*member;
   double low, high, prior, sigma;
   std::string_view meaning;
 };
@@ -34,9 +34,9 @@ std::span<const OverlapField> overlap_fields();
 
 /// Coefficients that the file states of a fabric (by name) or of the usual networks of a kind.
 struct FabricCalibration {
-  std::string fabric;             ///< a template of data/devices.yaml; empty for networks
+  std::string fabric;                   ///< a template of data/devices.yaml; empty for networks
   FabricKind kind = FabricKind::other;  ///< of networks
-  std::string basis;              ///< one sentence: which tables, how well
+  std::string basis;                    ///< one sentence: which tables, how well
   std::vector<std::pair<const FabricField*, double>> values;
 };
 struct FabricCalibrations {

@@ -141,8 +141,8 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
   SavedBytes saved;
   const i64 kept = r.whole + r.expert;
   saved.none = ceil_div(r.split, g.split) + ceil_div(r.sequence, g.sequence_split) + kept;
-  saved.selective = ceil_div(r.split - r.cheap_split, g.split) + ceil_div(r.sequence - r.cheap_sequence, g.sequence_split) + kept -
-                    r.cheap_whole;
+  saved.selective = ceil_div(r.split - r.cheap_split, g.split) + ceil_div(r.sequence - r.cheap_sequence, g.sequence_split) +
+                    kept - r.cheap_whole;
   const std::int64_t input = std::int64_t{g.element_bytes} * g.tokens * kind.hidden;
   saved.full = policy == ActivationPolicy::megatron_2022_unfused ? input : ceil_div(input, g.sequence_split);
   return saved;

@@ -31,21 +31,21 @@ namespace espalier::cost {
 
 /// Local sizes of one micro-batch on one rank, for one layer kind.
 struct LayerGeometry {
-  std::int64_t tokens = 0;             ///< T: micro_batch · tokens per sample / cp
-  std::int64_t keys = 0;               ///< keys per query in all: tokens per sample of the attended stream
-  std::int64_t cross_tokens = 0;       ///< micro_batch · encoder tokens / cp
-  std::int64_t cross_keys = 0;         ///< encoder tokens per sample
-  std::int32_t element_bytes = 2;      ///< a
-  std::int32_t split = 1;              ///< divisor of split tensors: tp
-  std::int32_t sequence_split = 1;     ///< divisor of sequence tensors: tp with sequence parallelism, else 1
-  std::int32_t weight_split = 1;       ///< parts of a split weight: tp, 1 under Ulysses
-  std::int32_t expert_split = 1;       ///< etp
-  double imbalance = 1.0;              ///< routed copies of the fullest rank over the mean
-  LossPolicy loss;                     ///< bytes per logit
+  std::int64_t tokens = 0;               ///< T: micro_batch · tokens per sample / cp
+  std::int64_t keys = 0;                 ///< keys per query in all: tokens per sample of the attended stream
+  std::int64_t cross_tokens = 0;         ///< micro_batch · encoder tokens / cp
+  std::int64_t cross_keys = 0;           ///< encoder tokens per sample
+  std::int32_t element_bytes = 2;        ///< a
+  std::int32_t split = 1;                ///< divisor of split tensors: tp
+  std::int32_t sequence_split = 1;       ///< divisor of sequence tensors: tp with sequence parallelism, else 1
+  std::int32_t weight_split = 1;         ///< parts of a split weight: tp, 1 under Ulysses
+  std::int32_t expert_split = 1;         ///< etp
+  double imbalance = 1.0;                ///< routed copies of the fullest rank over the mean
+  LossPolicy loss;                       ///< bytes per logit
   bool copies_attention_output = false;  ///< of the engine
-  bool eager_gate = false;             ///< of the engine
-  bool keeps_gathered = false;         ///< of the engine
-  std::int64_t padded_vocabulary = 0;  ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
+  bool eager_gate = false;               ///< of the engine
+  bool keeps_gathered = false;           ///< of the engine
+  std::int64_t padded_vocabulary = 0;    ///< replaces the vocabulary where an operator has split == vocab; 0 = as in the model
 };
 
 struct SavedBytes {

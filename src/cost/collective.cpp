@@ -9,8 +9,8 @@
 namespace espalier::cost {
 namespace {
 
-constexpr double kTreeBandwidth = 0.92;       ///< of a ring all-reduce's
-constexpr double kInNetworkBandwidth = 0.7;   ///< of a ring all-gather's, counted on S
+constexpr double kTreeBandwidth = 0.92;      ///< of a ring all-reduce's
+constexpr double kInNetworkBandwidth = 0.7;  ///< of a ring all-gather's, counted on S
 
 /// β·η of a level for a group with `peers` other members there: direct links (mesh) are limited by the pairs in use.
 double reachable(const FabricLevel& level, std::int64_t peers = INT64_MAX) {
@@ -32,7 +32,7 @@ bool between_nodes(FabricKind kind) {
 
 /// The crossed levels of a group, summed up.
 struct Path {
-  double per_byte = 0;       ///< max_k (1 + λ_k/(g−1)) / B_k, s/byte
+  double per_byte = 0;        ///< max_k (1 + λ_k/(g−1)) / B_k, s/byte
   double per_byte_twice = 0;  ///< the same with λ_k/2: two passes share one copy of the own part
   double per_byte_plain = 0;  ///< with λ = 0
   double ramp = 0;

@@ -98,7 +98,9 @@ void accumulate(Sums& sum, const Scene& x, double parameters) {
   if (x.c.engine->fused_gradient_accumulation) return;
   sum.weight_gradient += memory_bound_s(x.c.rates, parameters * (x.c.element_bytes + 2.0 * x.c.engine->states.gradient));
 }
-double accumulated_bytes(const Scene& x) { return x.c.engine->fused_gradient_accumulation ? 2.0 * x.c.engine->states.gradient : 0.0; }
+double accumulated_bytes(const Scene& x) {
+  return x.c.engine->fused_gradient_accumulation ? 2.0 * x.c.engine->states.gradient : 0.0;
+}
 
 /// Share of a block's matrix products that torchtitan's per-operator policy runs again: of wq, wk, wv, wo, w1, w3, w2 the second,
 /// fourth and sixth (torchtitan/distributed/activation_checkpoint.py counts products and keeps every other one): h² + h² + h·ffn of
@@ -188,7 +190,8 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
                  av_s = batched_gemm_s(d, d.batched, batch, keys, v, keys, x.a);
     // A fused causal softmax does not read the masked half; it writes all of it (Megatron-LM's scaled_upper_triang_masked_softmax).
     const double read = op.causal ? 0.5 : 1.0;
-    const double soft = memory_bound_s(d, (read + 1) * x.a * scores), soft_back = memory_bound_s(d, (2 * read + 1) * x.a * scores);
+    const double soft = memory_bound_s(d, (read + 1) * x.a * scores),
+                 soft_back = memory_bound_s(d, (2 * read + 1) * x.a * scores);
     const double drop = op.score_dropout ? memory_bound_s(d, (2 * x.a + 1) * scores) : 0;
     forward = qk_s + av_s + soft + drop;
     backward = 2 * (qk_s + av_s) + soft_back + drop;
@@ -236,7 +239,8 @@ void add_exchange(Sums& sum, const Scene& x, const Operator& op) {
   const double exchange = all_to_all_s(x.c.tensor_levels, x.ep, bytes * dispatched_share(x, op));
   double forward = exchange, backward = exchange;
   if (x.s.etp > 1 && x.g.sequence_split > 1) {  // gather before the experts, scatter after; the same backwards
-    forward += all_gather_s(x.c.tensor_levels, x.etp, bytes * x.s.etp), backward += all_gather_s(x.c.tensor_levels, x.etp, bytes * x.s.etp);
+    forward += all_gather_s(x.c.tensor_levels, x.etp, bytes * x.s.etp),
+        backward += all_gather_s(x.c.tensor_levels, x.etp, bytes * x.s.etp);
   } else if (x.s.etp > 1) {  // all ranks hold the tokens: partial sums are reduced after the experts, gradients before them
     (op.kind == OperatorKind::combine ? forward : backward) += all_reduce_s(x.c.tensor_levels, x.etp, bytes);
   }
@@ -311,7 +315,8 @@ void add_cross_entropy(Sums& sum, const Scene& x, const Operator& op) {
   if (op.split == TpSplit::vocab) width /= x.width;
   const double logits = x.split_tokens * width;
   const EngineModel& e = *x.c.engine;
-  sum.compute(memory_bound_s(x.c.rates, e.loss_forward_bytes * logits), memory_bound_s(x.c.rates, e.loss_backward_bytes * logits), 6, 2);
+  sum.compute(memory_bound_s(x.c.rates, e.loss_forward_bytes * logits), memory_bound_s(x.c.rates, e.loss_backward_bytes * logits),
+              6, 2);
   if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
     sum.communicate(3 * all_reduce_s(x.c.tensor_levels, x.tp, 4.0 * x.split_tokens), 0, 3, 0);
     sum.wait(x.tp.size, 3, 0);
@@ -334,8 +339,10 @@ void add_operator(Sums& sum, const Scene& x, const Operator& op, Region& region)
     case OperatorKind::expert_activation: add_elementwise(sum, x, op, gathered(x, op), x.s.etp); return;
     case OperatorKind::router:
       sum.compute(gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
-                  gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a), 14, 10);  // top-k, masks, counts, loss
-      sum.weight_gradient += gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a);
+                  gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a), 14,
+                  10);  // top-k, masks, counts, loss
+      sum.weight_gradient +=
+          gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a);
       sum.kernels_weight += 1;
       return;
     case OperatorKind::norm:
@@ -366,7 +373,8 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   const EngineModel& e = *x.c.engine;
   const double launch = x.c.rates.launch * e.eager_launches;
   const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;
-  const double wait_forward = wait * static_cast<double>(sum.waits_forward), wait_input = wait * static_cast<double>(sum.waits_input);
+  const double wait_forward = wait * static_cast<double>(sum.waits_forward),
+               wait_input = wait * static_cast<double>(sum.waits_input);
   if (crosses_nodes(x.tp, x.c.node_levels)) {
     const double network = e.coefficients.network_wait_s;
     sum.exposed_forward += network * static_cast<double>(sum.waits_forward);
@@ -426,7 +434,8 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
       node_levels(static_cast<int>(cluster.groups.front().intra.size())) {
   efficiency = cluster.groups.front().device.efficiency;
   memory_bandwidth = cluster.groups.front().device.memory_bandwidth.count();
-  for (double* rate : {&rates.gemm, &rates.gemm_wide, &rates.batched, &rates.grouped, &rates.attention, &rates.attention_backward})
+  for (double* rate :
+       {&rates.gemm, &rates.gemm_wide, &rates.batched, &rates.grouped, &rates.attention, &rates.attention_backward})
     *rate /= e.coefficients.compute;
   rates.launch *= e.host_launches * e.coefficients.launch;
   const double kernel = attention_rate(e.attention_kernel, efficiency);

@@ -179,7 +179,8 @@ TEST(LayerCost, EagerModulesTakeHostTime) {
   EXPECT_EQ(cost.backward.duration_ns(), 6 * 9 * 5000);
 }
 
-LayerCost cost_with(const EngineModel& engine, const LayerKind& kind, const Strategy& s, const Cluster& cluster, std::int32_t stages = 1) {
+LayerCost cost_with(const EngineModel& engine, const LayerKind& kind, const Strategy& s, const Cluster& cluster,
+                    std::int32_t stages = 1) {
   const Model model = model_of(kind, 2);
   const CostContext context(model, cluster, tokens(1000), engine);
   std::vector<LayerCost> out;

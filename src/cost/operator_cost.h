@@ -32,10 +32,10 @@ namespace espalier::cost {
 
 /// The numbers of a device that the equations use, prepared once.
 struct DeviceRates {
-  double gemm = 1;       ///< P·σ·g, FLOP/s
-  double gemm_wide = 1;  ///< of GEMMs that stay in bf16 under fp8: the output projection, routers
-  double batched = 1;  ///< of unfused attention, which stays in bf16 under fp8
-  double grouped = 1;  ///< of experts
+  double gemm = 1;         ///< P·σ·g, FLOP/s
+  double gemm_wide = 1;    ///< of GEMMs that stay in bf16 under fp8: the output projection, routers
+  double batched = 1;      ///< of unfused attention, which stays in bf16 under fp8
+  double grouped = 1;      ///< of experts
   double gemm_memory = 1;  ///< H·e_g, bytes/s
   double attention = 1;    ///< P·σ·a·(1 + d½/128), in bf16 under fp8
   double attention_backward = 1;
@@ -58,7 +58,8 @@ inline double work_s(const DeviceRates& d, double flops, double rate, double byt
 }
 
 /// At `rate` (d.gemm, d.gemm_wide). `element_bytes` of the operands; the result has two bytes an element at least. `extra_bytes` on top (accumulated gradients).
-inline double gemm_s(const DeviceRates& d, double rate, double m, double n, double k, double element_bytes, double extra_bytes = 0) {
+inline double gemm_s(const DeviceRates& d, double rate, double m, double n, double k, double element_bytes,
+                     double extra_bytes = 0) {
   const double result_bytes = element_bytes < 2 ? 2 : element_bytes;
   return work_s(d, 2.0 * m * n * k, rate, element_bytes * (m * k + k * n) + result_bytes * m * n + extra_bytes);
 }

@@ -48,7 +48,8 @@ TEST(OperatorCost, EveryKernelTakesTheFloorOnTop) {
 // Eight GEMMs in one kernel: eight times the work, one floor.
 TEST(OperatorCost, BatchedGemmHasOneFloor) {
   const DeviceRates d = round_rates();
-  EXPECT_NEAR(batched_gemm_s(d, d.grouped, 8, 1000, 1000, 1000, 2) - d.floor, 8 * (gemm_s(d, d.gemm, 1000, 1000, 1000, 2) - d.floor), 1e-15);
+  EXPECT_NEAR(batched_gemm_s(d, d.grouped, 8, 1000, 1000, 1000, 2) - d.floor,
+              8 * (gemm_s(d, d.gemm, 1000, 1000, 1000, 2) - d.floor), 1e-15);
 }
 
 // 1000 queries × heads, 500 keys each, d_qk + d_v = 200: 2·200·500 000 = 200 MFLOP: 4 µs at 50 TFLOP/s, and 1 MB: 1 µs.

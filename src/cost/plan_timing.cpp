@@ -80,10 +80,13 @@ double reduce_s(const CostContext& c, const DataGroups& g, const Strategy& s, do
     if (bytes <= 0) return;
     if (!g.sharded) {
       const double bucket = s.overlap.grad_reduce ? c.engine->reduce_bucket_bytes : 0.0;
-      t += bucket > 0 && bytes > bucket ? bytes / bucket * all_reduce_s(c.data_levels, shard, bucket) : all_reduce_s(c.data_levels, shard, bytes);
+      t += bucket > 0 && bytes > bucket ? bytes / bucket * all_reduce_s(c.data_levels, shard, bucket)
+                                        : all_reduce_s(c.data_levels, shard, bytes);
       return;
     }
-    if (s.zero == 1) t += c.engine->zero1_all_reduces ? all_reduce_s(c.data_levels, shard, bytes) : reduce_scatter_s(c.data_levels, shard, bytes);
+    if (s.zero == 1)
+      t +=
+          c.engine->zero1_all_reduces ? all_reduce_s(c.data_levels, shard, bytes) : reduce_scatter_s(c.data_levels, shard, bytes);
     t += all_reduce_s(c.data_levels, replica, bytes / static_cast<double>(shard.size));
   };
   one(g.shard, g.replica, dense_bytes);
@@ -131,7 +134,8 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
   const double elements = dense + expert;
   const std::int64_t gather_copy = s.zero >= 3 ? ns(elements * c.engine->gather_copy_bytes / c.rates.memory) : 0;
-  const std::int64_t reduce_copy = s.zero >= 2 ? ns(elements * c.engine->reduce_copy_bytes * (states.reduce > 0) / c.rates.memory) : 0;
+  const std::int64_t reduce_copy =
+      s.zero >= 2 ? ns(elements * c.engine->reduce_copy_bytes * (states.reduce > 0) / c.rates.memory) : 0;
   z.forward.compute_ns += gather_copy;
   z.backward.compute_ns += gather_copy + reduce_copy, z.backward_again.compute_ns += gather_copy + reduce_copy;
   if (edges == ChunkEdges::free) {
@@ -242,7 +246,8 @@ void fill_messages(const Assembly& x, const Schedule& schedule, std::int32_t i, 
   // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
   const bool scattered = x.c.engine->scattered_messages && x.s.tp > 1 && x.s.sp == SequenceParallel::none;
   const double gather = scattered ? all_gather_s(x.c.tensor_levels, tp_group(x.c.levels, x.s), bytes) : 0.0;
-  t.send_forward_ns = t.send_backward_ns = ns(point_to_point_s(x.c.levels, level, scattered ? bytes / x.s.tp : bytes) + gather + host);
+  t.send_forward_ns = t.send_backward_ns =
+      ns(point_to_point_s(x.c.levels, level, scattered ? bytes / x.s.tp : bytes) + gather + host);
 }
 
 double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
@@ -250,7 +255,8 @@ double optimizer_s(const CostContext& c, const StatePolicy& p, const ParameterEl
   const double expert_shard = s.zero > 0 ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
   const double whole = c.engine->whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
-  const double gradient = (whole > 0 ? 1.0 : 2.0) * p.gradient;  // the update reads it, and so does the norm unless that is in `whole`
+  const double gradient =
+      (whole > 0 ? 1.0 : 2.0) * p.gradient;  // the update reads it, and so does the norm unless that is in `whole`
   const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
   // one pass for the gradient norm, then the fused update: a few launches
   return memory_bound_s(c.rates, elements * bytes + whole) + 8 * c.rates.launch + c.engine->coefficients.step_s;

@@ -23,7 +23,8 @@ struct Timed {
   std::vector<LayerCost> costs;
 };
 
-Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster, const EngineModel& engine = plain_engine("generic")) {
+Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster,
+            const EngineModel& engine = plain_engine("generic")) {
   Timed x{model_of(mlp(), layers), {}, {}, {}};
   const CostContext context(x.model, cluster, tokens(1000, 8), engine);
   const SplitTable split = split_for(x.model, tokens(1000, 8), engine, schedule.stages * schedule.virtual_stages);

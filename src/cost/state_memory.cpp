@@ -50,7 +50,8 @@ StatePolicy states_of(const EngineModel& engine, const Training& training) {
   if (training.optimizer == "sgd") states.optimizer = 4;  // momentum
   // Frozen weights in the type of compute; the adapters are a thousandth of the model and not counted.
   if (training.optimizer == "lora")
-    states.parameter = std::min(states.parameter, states.gather), states.gradient = states.master = states.optimizer = states.reduce = 0;
+    states.parameter = std::min(states.parameter, states.gather),
+    states.gradient = states.master = states.optimizer = states.reduce = 0;
   return states;
 }
 

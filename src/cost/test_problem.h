@@ -6,8 +6,8 @@
 #pragma once
 
 #include <algorithm>
-#include <string_view>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

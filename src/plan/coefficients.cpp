@@ -22,8 +22,10 @@ constexpr std::array<CoefficientField, 10> kFields = {{
     {"exposed_share", &F::exposed_share, 0.0, 1.0, 0.0, 0.20, true, "share of hideable data-parallel communication not hidden"},
     {"step_s", &F::step_s, 0.0, 5.0, 0.0, 0.05, true, "host seconds per step"},
     {"micro_batch_s", &F::micro_batch_s, 0.0, 2.0, 0.0, 0.005, true, "host seconds per micro-batch and stage", false},
-    {"collective_wait_s", &F::collective_wait_s, 0.0, 0.002, 0.0, 0.0002, true, "host seconds a TP collective waits per rank, pipeline across nodes", false},
-    {"network_wait_s", &F::network_wait_s, 0.0, 0.0005, 0.0, 0.00005, true, "seconds per rank that TP collectives across nodes take longer", false},
+    {"collective_wait_s", &F::collective_wait_s, 0.0, 0.002, 0.0, 0.0002, true,
+     "host seconds a TP collective waits per rank, pipeline across nodes", false},
+    {"network_wait_s", &F::network_wait_s, 0.0, 0.0005, 0.0, 0.00005, true,
+     "seconds per rank that TP collectives across nodes take longer", false},
 }};
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace espalier {
 /// unit around the prior with `sigma` of that unit. Neither leaves [low, high].
 struct CoefficientField {
   std::string_view name;
-  double FrameworkCoefficients::* member;
+  double FrameworkCoefficients::*member;
   double low, high, prior, sigma;
   bool additive;
   std::string_view meaning;

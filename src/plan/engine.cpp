@@ -65,7 +65,8 @@ EngineModel megatron_lm_2021() {
   e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::megatron;
   e.activations = ActivationPolicy::megatron_2022_unfused;
-  e.loss_forward_bytes = 28, e.loss_backward_bytes = 6;  // operator times published with Aceso and Mist: 27 to 36 at full bandwidth, and 3 to 7
+  e.loss_forward_bytes = 28,
+  e.loss_backward_bytes = 6;  // operator times published with Aceso and Mist: 27 to 36 at full bandwidth, and 3 to 7
   e.states.reduce = 2;
   e.split = SplitPolicy::even_blocks;
   e.vocabulary_multiple = 128;
@@ -85,7 +86,8 @@ EngineModel megatron_lm_2021() {
   e.note =
       "Megatron-LM of Narayanan et al. 2021 and Korthikanti et al. 2022: unfused attention with score dropout, fp16 parameters, "
       "18 bytes of state a parameter (fp32 gradient at the update), gradients reduced in fp16 after the last backward pass, "
-      "interleaving only with more than 2 stages, no expert or context parallelism; messages between stages scattered over the tensor "
+      "interleaving only with more than 2 stages, no expert or context parallelism; messages between stages scattered over the "
+      "tensor "
       "ranks and gathered (Narayanan et al. 2021, section 4.1)";
   return e;
 }
@@ -97,8 +99,10 @@ EngineModel oneflow() {
   e.fused_bucket_overlap = true;
   e.scattered_messages = false;
   e.note =
-      "OneFlow and libai, GPT after Megatron-LM: a static graph run by actors in C++, so that host time per kernel is small; kernels "
-      "and communication start as soon as their operands are ready, on streams of their own (Yuan et al. 2021, arXiv 2110.15032); "
+      "OneFlow and libai, GPT after Megatron-LM: a static graph run by actors in C++, so that host time per kernel is small; "
+      "kernels "
+      "and communication start as soon as their operands are ready, on streams of their own (Yuan et al. 2021, arXiv "
+      "2110.15032); "
       "states and memory as megatron-lm-2021";
   return e;
 }
@@ -114,7 +118,8 @@ EngineModel ddp() {
   e.schedules = {K::one_f_one_b};
   e.fused_bucket_overlap = true;
   e.note =
-      "PyTorch DistributedDataParallel around an eager model of the BERT and GPT-2 kind: unfused attention with score dropout, fp16 "
+      "PyTorch DistributedDataParallel around an eager model of the BERT and GPT-2 kind: unfused attention with score dropout, "
+      "fp16 "
       "by Apex with fp32 master weights, gradients reduced in buckets during the last backward pass (Li et al. 2020, arXiv "
       "2006.15704)";
   return e;
@@ -126,7 +131,8 @@ EngineModel megatron_deepspeed() {
   e.host_launches = kEagerHostLaunches;
   e.family = EngineFamily::megatron_deepspeed;
   e.activations = ActivationPolicy::megatron_2022_unfused;
-  e.loss_forward_bytes = 28, e.loss_backward_bytes = 6;  // operator times published with Aceso and Mist: 27 to 36 at full bandwidth, and 3 to 7
+  e.loss_forward_bytes = 28,
+  e.loss_backward_bytes = 6;  // operator times published with Aceso and Mist: 27 to 36 at full bandwidth, and 3 to 7
   e.states = {2, 2, 4, 8, 2, 2};
   e.split = SplitPolicy::even_blocks;
   e.vocabulary_multiple = 128;
@@ -137,7 +143,8 @@ EngineModel megatron_deepspeed() {
   e.overlap_p2p = false;
   e.overlap_tp = false;
   e.orders = {RankOrder::tp_cp_dp_pp};
-  e.scattered_messages = true;  // deepspeed/runtime/pipe/engine.py, is_pipe_partitioned: messages are PartitionedTensors over the slice group
+  e.scattered_messages =
+      true;  // deepspeed/runtime/pipe/engine.py, is_pipe_partitioned: messages are PartitionedTensors over the slice group
   e.note =
       "Megatron-DeepSpeed: PipelineModule runs 1F1B only, with partition_method type:transformer (equal numbers of blocks); ZeRO "
       "2 "
@@ -202,9 +209,11 @@ EngineModel fsdp1() {
   e.tensor_parallel = false;
   e.context_parallel = false;
   e.note =
-      "PyTorch FullyShardedDataParallel (FSDP1) around eager modules with FlashAttention-2: a flat fp32 parameter per block, gathered in "
+      "PyTorch FullyShardedDataParallel (FSDP1) around eager modules with FlashAttention-2: a flat fp32 parameter per block, "
+      "gathered in "
       "bf16 before its forward and again before its backward pass, gradients reduce-scattered per block and micro-batch "
-      "(torch/distributed/fsdp/_runtime_utils.py), in bf16 (MixedPrecision: reduce_dtype is param_dtype unless given; fms-fsdp and "
+      "(torch/distributed/fsdp/_runtime_utils.py), in bf16 (MixedPrecision: reduce_dtype is param_dtype unless given; fms-fsdp "
+      "and "
       "llama-recipes give bf16); no tensor or context parallelism";
   return e;
 }
@@ -216,7 +225,8 @@ EngineModel llm_foundry() {
   e.states.reduce = 4;
   e.reduce_copy_bytes = 14;  // cast to fp32 6, division 8
   e.note =
-      "llm-foundry with Composer's FSDP1: eager MPT blocks with low-precision LayerNorm and fused cross-entropy, FlashAttention of "
+      "llm-foundry with Composer's FSDP1: eager MPT blocks with low-precision LayerNorm and fused cross-entropy, FlashAttention "
+      "of "
       "2023 (attn_impl flash before flash-attn 2), backward_prefetch BACKWARD_POST, reduction of every micro-batch";
   return e;
 }
@@ -226,7 +236,9 @@ EngineModel fsdp1_compiled() {
   e.name = "fsdp1-compile";
   e.elementwise_traffic = kCompiledTraffic;
   e.host_launches = kCompiledHostLaunches;
-  e.note = "FSDP1 with use_orig_params and torch.compile: as fsdp1, but what lies between matrix products is fused (fms-fsdp, nanoGPT)";
+  e.note =
+      "FSDP1 with use_orig_params and torch.compile: as fsdp1, but what lies between matrix products is fused (fms-fsdp, "
+      "nanoGPT)";
   return e;
 }
 
@@ -251,7 +263,8 @@ EngineModel nemo_automodel() {
   e.host_launches = kTransformerEngineHostLaunches;
   e.deduplicates_dispatch = true;
   e.note =
-      "NeMo AutoModel: FSDP2 around modules with Transformer Engine attention, linears, norms and rotation; experts dispatched by DeepEP "
+      "NeMo AutoModel: FSDP2 around modules with Transformer Engine attention, linears, norms and rotation; experts dispatched "
+      "by DeepEP "
       "or HybridEP, which send a token once to each node (github.com/deepseek-ai/DeepEP); rules of torchtitan";
   return e;
 }
@@ -261,8 +274,9 @@ EngineModel torchtitan_compiled() {
   e.name = "torchtitan-compile";
   e.elementwise_traffic = kCompiledTraffic;
   e.host_launches = kCompiledHostLaunches;
-  e.note = "torchtitan with --compile.enable: as torchtitan, but each block runs through torch.compile, which fuses what lies between "
-           "matrix products";
+  e.note =
+      "torchtitan with --compile.enable: as torchtitan, but each block runs through torch.compile, which fuses what lies between "
+      "matrix products";
   return e;
 }
 
@@ -273,7 +287,8 @@ EngineModel nemo() {
   e.loss_forward_bytes = 38, e.loss_backward_bytes = 14;  // vocab_parallel_cross_entropy in fp32 out of place (cross_entropy.py)
   e.note =
       "NeMo Framework and Megatron-Bridge: Megatron-Core with Transformer Engine, distributed_fused_adam or the distributed "
-      "optimizer with overlapped reduction and gathers, tensor-parallel overlap by userbuffers in the performance recipes; rules of "
+      "optimizer with overlapped reduction and gathers, tensor-parallel overlap by userbuffers in the performance recipes; rules "
+      "of "
       "megatron-core";
   return e;
 }
@@ -311,7 +326,8 @@ EngineModel jax() {
   e.zero = {0, 1, 3};
   e.overlap_tp = true;
   e.note =
-      "JAX under XLA (Pax, MaxText, Levanter): one program a step, element-wise operators fused, fp32 parameters cast to bf16 and "
+      "JAX under XLA (Pax, MaxText, Levanter): one program a step, element-wise operators fused, fp32 parameters cast to bf16 "
+      "and "
       "gathered by GSPMD over the fsdp axis of the mesh, gradients reduced in bf16, latency-hiding scheduler, cuDNN attention by "
       "Transformer Engine";
   return e;
@@ -321,7 +337,9 @@ EngineModel jax_unfused() {
   EngineModel e = jax();
   e.name = "jax-xla-attention";
   e.activations = ActivationPolicy::megatron_2022_unfused;
-  e.note = "JAX under XLA without Transformer Engine: attention as matrix products over the whole score matrix (praxis DotProductAttention)";
+  e.note =
+      "JAX under XLA without Transformer Engine: attention as matrix products over the whole score matrix (praxis "
+      "DotProductAttention)";
   return e;
 }
 
@@ -361,13 +379,14 @@ EngineModel nanotron() {
   // two sends before the data; 7 + 2·3 numbers read from the device one by one by the receiver, and as many copies by the sender
   e.message_host_calls = 30;
   e.reduce_bucket_bytes = 52428800;  // ddp_bucket_cap_mb 25 of bf16, reduced in fp32 (examples/config_tiny_llama_bench.yaml)
-  e.whole_gradient_bytes = 16;  // norm 4, scaling 8, zeroing 4 of the fp32 buffers (optim/clip_grads.py, zero_grad)
+  e.whole_gradient_bytes = 16;       // norm 4, scaling 8, zeroing 4 of the fp32 buffers (optim/clip_grads.py, zero_grad)
   e.zero1_all_reduces = true;
   e.zero_grad_overlap = false;
   e.note =
       "nanotron: pp_engine 1f1b or afab, tp_mode ALL_REDUCE or REDUCE_SCATTER, zero_stage 0 or 1, recompute_layer on or off, "
       "blocks placed by their compute cost, bf16 with fp32 gradient accumulation (accumulate_grad_in_fp32) by a pass over all "
-      "parameters after each backward (optim/gradient_accumulator.py). DistributedDataParallel, whose hook reduces buckets beside the "
+      "parameters after each backward (optim/gradient_accumulator.py). DistributedDataParallel, whose hook reduces buckets "
+      "beside the "
       "last backward, wraps the model with zero_stage 0 only; else all gradients are all-reduced after it (trainer.py, "
       "sync_gradients_across_dp with reduce_scatter False). A pipeline message is three blocking sends, shapes first "
       "(parallel/pipeline_parallel/p2p.py). Loss in fp32 out of place (parallel/tensor_parallel/functional.py)";
@@ -395,10 +414,26 @@ std::string_view to_string(ActivationPolicy p) {
 const std::vector<EngineModel>& engine_catalogue() {
   // Read-only after construction: a constant that happens to be written as text.
   static const std::vector<EngineModel> catalogue = [] {
-    constexpr std::array makers = {generic,  megatron_core, megatron_lm_2021, megatron_deepspeed, deepspeed,          fsdp2,
-                                   torchtitan, nanotron,    nemo,             fsdp1,              fsdp1_compiled,     llm_foundry,
-                                   torchtitan_compiled,     internevo,        jax,                jax_unfused, nemo_automodel,
-                                   megatron_core_unfused,   oneflow,      ddp};
+    constexpr std::array makers = {generic,
+                                   megatron_core,
+                                   megatron_lm_2021,
+                                   megatron_deepspeed,
+                                   deepspeed,
+                                   fsdp2,
+                                   torchtitan,
+                                   nanotron,
+                                   nemo,
+                                   fsdp1,
+                                   fsdp1_compiled,
+                                   llm_foundry,
+                                   torchtitan_compiled,
+                                   internevo,
+                                   jax,
+                                   jax_unfused,
+                                   nemo_automodel,
+                                   megatron_core_unfused,
+                                   oneflow,
+                                   ddp};
     std::vector<EngineModel> engines;
     for (EngineModel (*make)() : makers) engines.push_back(make());
     return calibrated(std::move(engines));

@@ -54,8 +54,8 @@ struct LossPolicy {
 /// everywhere. Transformer Engine adds its own of 32 or 4 MiB, and one for each of the four streams of grouped GEMMs
 /// (transformer_engine/pytorch/module/base.py).
 struct WorkspacePolicy {
-  std::int32_t cublas = 2;          ///< torch workspaces
-  bool deterministic = false;       ///< CUBLAS_WORKSPACE_CONFIG=:4096:8
+  std::int32_t cublas = 2;              ///< torch workspaces
+  bool deterministic = false;           ///< CUBLAS_WORKSPACE_CONFIG=:4096:8
   std::int32_t transformer_engine = 0;  ///< workspaces of its GEMMs: 1, with grouped ones 5
 };
 
@@ -73,17 +73,17 @@ enum class EngineFamily : std::uint8_t {
 /// What is fitted of a framework (data/calibration/frameworks.yaml, `./dev calibrate`); the defaults are the pooled priors. Each
 /// multiplies or adds one physical term, so that a framework that was never measured is still described by 1 and 0.
 struct FrameworkCoefficients {
-  double compute = 1.0;               ///< time of GEMM and attention kernels in training, relative to the device model
-  double elementwise = 1.0;           ///< bytes that memory-bound operators move, relative to fused kernels (eager > 1, compiled < 1)
-  double launch = 1.0;                ///< host time per kernel, relative to kernel_launch of the device times host_launches of the engine
+  double compute = 1.0;      ///< time of GEMM and attention kernels in training, relative to the device model
+  double elementwise = 1.0;  ///< bytes that memory-bound operators move, relative to fused kernels (eager > 1, compiled < 1)
+  double launch = 1.0;       ///< host time per kernel, relative to kernel_launch of the device times host_launches of the engine
   double tensor_communication = 1.0;  ///< time of TP, CP and EP collectives relative to the fabric model
   double data_communication = 1.0;    ///< the same for gradient reduction and parameter gathers
   double exposed_share = 0.0;         ///< share of data-parallel communication that could be hidden and is not
   double step_s = 0.0;                ///< seconds of host work per step: data loading, logging, synchronisation
   double micro_batch_s = 0.0;         ///< seconds of host work per micro-batch and stage
-  double collective_wait_s = 0.0;     ///< host seconds a TP collective waits per rank of its group, where stages that block on their
-                                      ///< messages (message_host_calls) talk across nodes
-  double network_wait_s = 0.0;        ///< seconds per rank by which a TP collective across nodes exceeds the fabric model
+  double collective_wait_s = 0.0;  ///< host seconds a TP collective waits per rank of its group, where stages that block on their
+                                   ///< messages (message_host_calls) talk across nodes
+  double network_wait_s = 0.0;     ///< seconds per rank by which a TP collective across nodes exceeds the fabric model
   bool operator==(const FrameworkCoefficients&) const = default;
 };
 
@@ -115,28 +115,31 @@ struct EngineModel {
   /// FlashAttention-2 returns [batch, sequence, …]; where layers are [sequence, batch, …] the output projection keeps a copy of it.
   bool copies_attention_output = false;
   bool keeps_gathered = false;  ///< a column linear keeps its whole input, gathered over tp, under sequence parallelism too
-  bool eager_gate = false;  ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
+  bool eager_gate = false;      ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
   SplitPolicy split = SplitPolicy::balanced;
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
-  double host_launches = 1.0;            ///< host time per kernel in bare launches: 1 compiled, kEagerHostLaunches for PyTorch modules
+  double host_launches = 1.0;  ///< host time per kernel in bare launches: 1 compiled, kEagerHostLaunches for PyTorch modules
   /// Messages between stages that all tensor-parallel ranks hold are sent in tp parts and gathered by the receivers.
   bool scattered_messages = false;
   FrameworkCoefficients coefficients;  ///< fitted; see above
   // how it launches and communicates, read from its source (see `note`)
-  double eager_launches = 1.0;              ///< kernels of a layer relative to the operator table, where operators are split further
-  bool fused_gradient_accumulation = true;  ///< weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own
-  double elementwise_traffic = 1.0;         ///< bytes of memory-bound operators, copies included, relative to the operator table
+  double eager_launches = 1.0;  ///< kernels of a layer relative to the operator table, where operators are split further
+  bool fused_gradient_accumulation =
+      true;  ///< weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own
+  double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators, copies included, relative to the operator table
   double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves
-  std::int32_t message_host_calls = 0;  ///< host calls at each end of a pipeline message that the stage waits for (shapes sent first)
-  double reduce_bucket_bytes = 0;       ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
-  double whole_gradient_bytes = 0;      ///< bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not
+  std::int32_t message_host_calls =
+      0;                           ///< host calls at each end of a pipeline message that the stage waits for (shapes sent first)
+  double reduce_bucket_bytes = 0;  ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
+  double whole_gradient_bytes =
+      0;  ///< bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not
   /// ZeRO ≥ 2 beside its collectives, bytes a gathered parameter and a gradient: copies into and out of the buffers, casts, averaging.
   double gather_copy_bytes = 0, reduce_copy_bytes = 0;
   /// Token copies for several experts of one node (or, inside a node, of one rank) are sent once (DeepEP, HybridEP).
   bool deduplicates_dispatch = false;
-  bool zero1_all_reduces = false;       ///< ZeRO 1 all-reduces gradients instead of scattering them
-  bool zero_grad_overlap = true;        ///< gradient reduction can overlap with ZeRO ≥ 1
+  bool zero1_all_reduces = false;  ///< ZeRO 1 all-reduces gradients instead of scattering them
+  bool zero_grad_overlap = true;   ///< gradient reduction can overlap with ZeRO ≥ 1
   // restrictions
   std::vector<ScheduleKind> schedules;
   std::vector<std::int32_t> zero;  ///< stages it can run

@@ -171,8 +171,8 @@ TEST(EngineRules, AllowsExactlyWhatBreaksNothing) {
 }
 
 TEST(Engines, CatalogueIsComplete) {
-  for (const char* name :
-       {"generic", "megatron-core", "megatron-core-unfused", "megatron-lm-2021", "oneflow", "ddp", "megatron-deepspeed", "deepspeed", "fsdp2", "torchtitan", "nanotron"}) {
+  for (const char* name : {"generic", "megatron-core", "megatron-core-unfused", "megatron-lm-2021", "oneflow", "ddp",
+                           "megatron-deepspeed", "deepspeed", "fsdp2", "torchtitan", "nanotron"}) {
     const EngineModel* engine = find_engine(name);
     ASSERT_NE(engine, nullptr) << name;
     EXPECT_FALSE(engine->note.empty());

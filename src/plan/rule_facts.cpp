@@ -88,8 +88,7 @@ RuleFacts base_facts(const Model& model, const Cluster& cluster, const Training&
 
 }  // namespace
 
-RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training,
-                     SplitPolicy policy) {
+RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training& training, SplitPolicy policy) {
   RuleFacts facts = base_facts(model, cluster, training);
   if (facts.layers == 0) return facts;
   if (policy == SplitPolicy::cumulative) {
@@ -119,10 +118,9 @@ RuleFacts rule_facts(const Model& model, const Cluster& cluster, const Training&
   RuleFacts facts = base_facts(model, cluster, training);
   if (chunks >= 1 && chunks <= facts.layers) {
     const auto count = static_cast<std::int32_t>(chunks);
-    facts.largest_chunk[static_cast<std::size_t>(count)] =
-        largest_chunk_blocks(model, policy == SplitPolicy::cumulative
-                                        ? cumulative_split(model, count)
-                                        : balanced_split(split_weights(model, training.sequence), count));
+    facts.largest_chunk[static_cast<std::size_t>(count)] = largest_chunk_blocks(
+        model, policy == SplitPolicy::cumulative ? cumulative_split(model, count)
+                                                 : balanced_split(split_weights(model, training.sequence), count));
   }
   return facts;
 }

@@ -185,7 +185,9 @@ std::vector<std::int32_t> cumulative_split(const Model& model, std::int32_t chun
   ESPALIER_CHECK(chunks >= 1 && chunks <= layers);
   std::vector<double> by_kind;
   for (const LayerKind& kind : model.kinds) by_kind.push_back(matrix_elements(kind));
-  const auto weight = [&](std::int32_t i) { return by_kind[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])]; };
+  const auto weight = [&](std::int32_t i) {
+    return by_kind[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(i)])];
+  };
   double total = 0, passed = 0;
   for (std::int32_t i = 0; i < layers; ++i) total += weight(i);
   std::vector<std::int32_t> firsts = {0};

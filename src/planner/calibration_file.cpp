@@ -150,10 +150,9 @@ std::optional<Confidence> calibrated_confidence(const Calibration& c, double sec
   if (c.devices_low > 0 && devices < c.devices_low) doublings = std::log2(static_cast<double>(c.devices_low) / n);
   if (c.devices_high > 0 && devices > c.devices_high) doublings = std::log2(n / static_cast<double>(c.devices_high));
   const double wider = std::sqrt(1 + doublings * doublings / 4);
-  std::string basis =
-      cat("calibrated by ", std::to_string(c.runs), " own runs on ", c.device, ", engine ", c.engine, " (", c.name, " ",
-          c.hash.substr(0, 8), "): median error ", text::percent(c.error_after), " by cross-validation, ",
-          text::percent(c.error_before), " before");
+  std::string basis = cat("calibrated by ", std::to_string(c.runs), " own runs on ", c.device, ", engine ", c.engine, " (",
+                          c.name, " ", c.hash.substr(0, 8), "): median error ", text::percent(c.error_after),
+                          " by cross-validation, ", text::percent(c.error_before), " before");
   if (doublings > 0)
     basis += cat("; ", std::to_string(devices), " devices are outside the ", std::to_string(c.devices_low), " to ",
                  std::to_string(c.devices_high), " of the runs");

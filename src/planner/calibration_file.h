@@ -29,14 +29,14 @@ struct CalibratedLevel {
 };
 
 struct Calibration {
-  std::string name;              ///< file name without extension
-  std::string source, hash;      ///< canonical JSON and its content hash, copied into plans
-  std::string device, engine;    ///< catalogue names; engine empty: no coefficients, fabric alone
+  std::string name;            ///< file name without extension
+  std::string source, hash;    ///< canonical JSON and its content hash, copied into plans
+  std::string device, engine;  ///< catalogue names; engine empty: no coefficients, fabric alone
   FrameworkCoefficients coefficients;
   std::vector<CalibratedLevel> fabric;
-  std::int64_t runs = 0;         ///< measured configurations it was fitted to
-  double error_before = 0, error_after = 0;  ///< median of |predicted/measured − 1|; after: by cross-validation
-  double level = 0.8, low = 1, high = 1;     ///< interval, as factors of the prediction
+  std::int64_t runs = 0;                           ///< measured configurations it was fitted to
+  double error_before = 0, error_after = 0;        ///< median of |predicted/measured − 1|; after: by cross-validation
+  double level = 0.8, low = 1, high = 1;           ///< interval, as factors of the prediction
   std::int64_t devices_low = 0, devices_high = 0;  ///< devices of the smallest and the largest run
 };
 

@@ -58,8 +58,9 @@ Interval interval_for(const IntervalTable& table, const std::string& engine, con
     i.basis = device_known ? "engine " + engine + " calibrated on other devices, " + device + " with other engines"
                            : "uncalibrated: priors of " + device + ", engine " + engine + " calibrated on other devices";
   else
-    i.basis = device_known ? "uncalibrated engine " + engine + ": pooled coefficients; " + device + " calibrated with other engines"
-                           : "uncalibrated: priors of " + device + ", engine " + engine;
+    i.basis = device_known
+                  ? "uncalibrated engine " + engine + ": pooled coefficients; " + device + " calibrated with other engines"
+                  : "uncalibrated: priors of " + device + ", engine " + engine;
   return i;
 }
 

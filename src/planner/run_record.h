@@ -49,7 +49,8 @@ struct RunRecord {
   std::string recompute, precision, schedule, framework, status, tokenizer;
   std::string table, notes;      ///< heading and remarks of the source, read for what is trained (LoRA)
   std::optional<bool> compiled;  ///< extra.compile, extra.torch_compile
-  std::optional<double> recomputed_share;  ///< extra.recompute_op_fraction: operators that are computed again, when not all or none
+  std::optional<double>
+      recomputed_share;  ///< extra.recompute_op_fraction: operators that are computed again, when not all or none
   RunMeasurement measured;
   std::map<std::string, std::string> arguments;  ///< extra.args: the framework's own command line, flags as "true"
   std::string irregular;                         ///< a field that holds one value per stage or several sequences

@@ -23,8 +23,8 @@ struct RunResult {
   std::optional<double> predicted_s, measured_s;
   std::optional<std::int64_t> predicted_bytes, measured_bytes;  ///< both of the measured rank and kind
   std::optional<bool> predicted_fits, measured_fits;
-  std::string memory_kind;                                 ///< what was measured: "allocated", "reserved" …
-  std::int64_t static_bytes = 0, memory_limit_bytes = 0;   ///< predicted states of the fullest rank; what a plan may use
+  std::string memory_kind;                                ///< what was measured: "allocated", "reserved" …
+  std::int64_t static_bytes = 0, memory_limit_bytes = 0;  ///< predicted states of the fullest rank; what a plan may use
   bool in_calibration = false;
   std::vector<planner::UsedDefault> defaults;
   [[nodiscard]] double time_error() const { return (*predicted_s - *measured_s) / *measured_s; }

@@ -117,7 +117,8 @@ void apply_memory_flags(const RunRecord& record, EngineModel& engine) {
   // Without a backend named, Transformer Engine takes cuDNN or FlashAttention-3 on Hopper and FlashAttention-2 elsewhere.
   const bool hopper = record.gpu.type.find("H100") != std::string::npos || record.gpu.type.find("H200") != std::string::npos;
   engine.copies_attention_output = backend != "fused" && !hopper;
-  if (const auto multiple = number(a, "--make-vocab-size-divisible-by")) engine.vocabulary_multiple = static_cast<std::int32_t>(*multiple);
+  if (const auto multiple = number(a, "--make-vocab-size-divisible-by"))
+    engine.vocabulary_multiple = static_cast<std::int32_t>(*multiple);
   // fp16 gradients stay in fp16; bf16 ones are accumulated in fp32 unless told otherwise.
   if (given(a, "--grad-reduce-in-bf16") || (given(a, "--fp16") && !given(a, "--accumulate-allreduce-grads-in-fp32")))
     engine.states.gradient = engine.states.reduce = 2;

@@ -17,7 +17,7 @@ struct MegatronArguments {
   DecoderShape flags;  ///< gated, norms, biases, tied, positions, dropout, head_dim
   bool distributed_optimizer = false;
   bool overlap_grad = false, overlap_param = false;
-  bool unfused_attention = false;  ///< --attention-backend unfused or local: scores are kept
+  bool unfused_attention = false;        ///< --attention-backend unfused or local: scores are kept
   std::int64_t optimizer_instances = 1;  ///< groups of ranks that shard the optimizer each for itself
   std::optional<std::int64_t> recompute_layers, vocabulary, expert_tp;
   std::string unsupported;  ///< a flag whose effect the space does not have; empty: none

@@ -86,8 +86,8 @@ Overlap read_overlap(Reader& r) {
 }
 
 void read_default_values(Reader r, std::map<std::string, FrameworkDefault::Value>& out) {
-  for (const char* field : {"precision", "recompute", "zero_stage", "vocab", "per_node", "schedule", "sp", "tp", "pp", "etp", "seq",
-                            "microbatch", "vpp", "ep"}) {
+  for (const char* field : {"precision", "recompute", "zero_stage", "vocab", "per_node", "schedule", "sp", "tp", "pp", "etp",
+                            "seq", "microbatch", "vpp", "ep"}) {
     if (!r.has(field)) continue;
     Reader value = r.child(field, true);
     const Node* node = value.find("value");

@@ -470,14 +470,16 @@ class Mapper {
     const EngineFamily family = find_engine(run_.job.engine)->family;
     if (*stage == 3 && run_.schedule.stages > 1 && (family == EngineFamily::fsdp || family == EngineFamily::torchtitan)) {
       stage = 1;
-      used("zero_stage", "1", "fully_shard under a pipeline keeps parameters gathered and reduces gradients after the last micro-batch "
+      used("zero_stage", "1",
+           "fully_shard under a pipeline keeps parameters gathered and reduces gradients after the last micro-batch "
            "(torchtitan parallelism.fsdp_reshard_after_forward default; torch.distributed.pipelining stage.py)");
     }
     if (*stage > 3) return skip("zero_stage unknown", std::to_string(*stage));
     s.zero = s.data_ranks() > 1 ? static_cast<std::int32_t>(*stage) : 0;
     s.shard = 0;
     const std::int64_t instances = arguments_ ? arguments_->optimizer_instances : 1;
-    if (s.zero > 0 && instances > 1 && s.data_ranks() % instances == 0) s.shard = static_cast<std::int32_t>(s.data_ranks() / instances);
+    if (s.zero > 0 && instances > 1 && s.data_ranks() % instances == 0)
+      s.shard = static_cast<std::int32_t>(s.data_ranks() / instances);
     if (s.zero > 1 && !r_.shard && r_.gpu.per_node && mentions(cat(r_.framework, " ", r_.notes), {"hsdp"}) &&
         s.data_ranks() % *r_.gpu.per_node == 0 && *r_.gpu.per_node < s.data_ranks()) {
       s.shard = static_cast<std::int32_t>(*r_.gpu.per_node);
@@ -555,8 +557,8 @@ class Mapper {
       wanted.grad_reduce = arguments_->overlap_grad;
       wanted.param_gather = arguments_->overlap_param;
     }
-    s.overlap.grad_reduce = wanted.grad_reduce && engine->fused_bucket_overlap && s.data_ranks() > 1 &&
-                            (engine->zero_grad_overlap || s.zero == 0);
+    s.overlap.grad_reduce =
+        wanted.grad_reduce && engine->fused_bucket_overlap && s.data_ranks() > 1 && (engine->zero_grad_overlap || s.zero == 0);
     s.overlap.param_gather = wanted.param_gather && engine->overlap_param_gather && s.zero > 0;
     s.overlap.p2p =
         wanted.p2p && engine->overlap_p2p && run_.schedule.kind == ScheduleKind::interleaved && run_.schedule.stages > 1;
@@ -576,7 +578,7 @@ class Mapper {
     run_.job.model_source = cat("{\"record\": \"", content_name(), "\"}");
     run_.job.cluster.name = r_.gpu.type;
     const auto broken = violations(run_.job.model, run_.job.cluster, run_.job.training, run_.strategy, run_.schedule,
-                                    find_engine(run_.job.engine)->split);
+                                   find_engine(run_.job.engine)->split);
     if (!broken.empty()) skip(cat("rule ", broken.front().rule), joined_violations(broken));
   }
 

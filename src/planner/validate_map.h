@@ -24,8 +24,8 @@ struct MappedRun {
   Strategy strategy;
   Schedule schedule;
   std::vector<UsedDefault> defaults;
-  bool time_known = true;     ///< the number of devices is the record's, not made up for its memory
-  bool memory_known = false;  ///< the record says how much memory the device has
+  bool time_known = true;         ///< the number of devices is the record's, not made up for its memory
+  bool memory_known = false;      ///< the record says how much memory the device has
   bool memory_comparable = true;  ///< false: which operators are computed again is not said, so neither is what is kept
   std::string memory_rank = "fullest", memory_kind = "allocated";
   double memory_unit_bytes = 1073741824.0;

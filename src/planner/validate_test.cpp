@@ -71,8 +71,9 @@ TEST(MapRun, AFullyStatedRunBecomesAJob) {
 
 // A quarter of the operators computed again: 2 of the 8 blocks of a stage.
 TEST(MapRun, ShareOfRecomputedOperators) {
-  const std::string aceso = replaced(replaced(line(R"(, "extra": {"recompute_op_fraction": 0.25})"), "\"nanotron\"", "\"Aceso\""),
-                                     "\"zero_stage\": 1, \"recompute\": \"none\"", "\"zero_stage\": 0, \"recompute\": \"selective\"");
+  const std::string aceso =
+      replaced(replaced(line(R"(, "extra": {"recompute_op_fraction": 0.25})"), "\"nanotron\"", "\"Aceso\""),
+               "\"zero_stage\": 1, \"recompute\": \"none\"", "\"zero_stage\": 0, \"recompute\": \"selective\"");
   const auto mapping = mapped(aceso);
   ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<Skip>(mapping).reason;
   EXPECT_EQ(std::get<MappedRun>(mapping).strategy.recompute.kind, RecomputeKind::full);
@@ -167,12 +168,18 @@ TEST(MapRun, RecipesOfSchedulesAndSharding) {
   const std::string silent = replaced(line(), "\"schedule\": \"1f1b\"", "\"schedule\": null");
   EXPECT_EQ(run_of(replaced(silent, "nanotron", "NeMo 24.07")).schedule.virtual_stages, 8);
   EXPECT_EQ(run_of(replaced(silent, "nanotron", "Megatron-Core")).schedule.virtual_stages, 1);
-  EXPECT_EQ(run_of(replaced(replaced(line(), "\"zero_stage\": 1", "\"zero_stage\": 3"), "nanotron", "torchtitan")).strategy.zero, 1);
-  EXPECT_EQ(run_of(replaced(replaced(line(R"(, "pp": 1, "dp": 8, "notes": "HSDP")"), "\"zero_stage\": 1", "\"zero_stage\": 3"), "nanotron", "FSDP")).strategy.shard, 8);
+  EXPECT_EQ(run_of(replaced(replaced(line(), "\"zero_stage\": 1", "\"zero_stage\": 3"), "nanotron", "torchtitan")).strategy.zero,
+            1);
+  EXPECT_EQ(run_of(replaced(replaced(line(R"(, "pp": 1, "dp": 8, "notes": "HSDP")"), "\"zero_stage\": 1", "\"zero_stage\": 3"),
+                            "nanotron", "FSDP"))
+                .strategy.shard,
+            8);
 }
 
 TEST(MapRun, WordsForRecomputation) {
-  const auto kind = [](const char* word) { return run_of(replaced(line(), "\"none\"", std::string("\"") + word + "\"")).strategy.recompute; };
+  const auto kind = [](const char* word) {
+    return run_of(replaced(line(), "\"none\"", std::string("\"") + word + "\"")).strategy.recompute;
+  };
   EXPECT_EQ(kind("minimal_flash").kind, RecomputeKind::selective);
   EXPECT_EQ(kind("off").kind, RecomputeKind::none);
   EXPECT_EQ(kind("every 2 blocks"), (Recompute{RecomputeKind::full, 8}));
@@ -183,7 +190,8 @@ TEST(MapRun, WordsForRecomputation) {
 TEST(MapRun, AdaptersPublishedModelsAndCompiledRuns) {
   EXPECT_EQ(run_of(line(R"(, "table": "LoRA results")")).job.training.optimizer, "lora");
   EXPECT_EQ(run_of(line(R"(, "table": "SFT results")")).job.training.optimizer, "adam");
-  const std::string deepseek = replaced(replaced(line(R"(, "pp": 1, "dp": 8, "ep": 8)"), "llama-like", "DeepSeek-V3"), "\"layers\": 16", "\"layers\": 61");
+  const std::string deepseek =
+      replaced(replaced(line(R"(, "pp": 1, "dp": 8, "ep": 8)"), "llama-like", "DeepSeek-V3"), "\"layers\": 16", "\"layers\": 61");
   EXPECT_EQ(run_of(replaced(deepseek, "nanotron", "NeMo 25.04")).strategy.ep, 8);
   EXPECT_EQ(skipped(replaced(line(), "llama-like", "DeepSeek-V3")), "model.layers differ from the published model");
   const std::string titan = replaced(line(), "nanotron", "torchtitan (FSDP2)");

@@ -118,9 +118,12 @@ Status settle_test(Draft& draft, const std::string& file) {
   }
   const double n = static_cast<double>(t.ranks), ring = (n - 1) / n;
   const auto near = [&](double factor) { return draft.factor > 0 && std::fabs(draft.factor / factor - 1) < 0.02; };
-  if (draft.reduces && near(2 * ring)) t.test = CollectiveTest::all_reduce;
-  else if (draft.reduces && near(ring)) t.test = CollectiveTest::reduce_scatter;
-  else if (!draft.reduces && near(1)) t.test = CollectiveTest::send_receive;
+  if (draft.reduces && near(2 * ring))
+    t.test = CollectiveTest::all_reduce;
+  else if (draft.reduces && near(ring))
+    t.test = CollectiveTest::reduce_scatter;
+  else if (!draft.reduces && near(1))
+    t.test = CollectiveTest::send_receive;
   else
     return bad(t.where, "a table that does not say which collective it timed", "a header line '# Collective test starting: …'",
                "name the file after the program: all_gather_perf.txt");
@@ -130,8 +133,9 @@ Status settle_test(Draft& draft, const std::string& file) {
 // ---- rows --------------------------------------------------------------------------------------------------------------------
 
 bool is_type(std::string_view word) {
-  constexpr std::array<std::string_view, 16> kTypes = {"int8",   "uint8",  "int32",    "uint32", "int64",     "uint64",    "half",  "float",
-                                                       "double", "fp8_e4m3", "fp8_e5m2", "bfloat16", "f8e4m3", "f8e5m2", "int", "char"};
+  constexpr std::array<std::string_view, 16> kTypes = {"int8",   "uint8",  "int32",  "uint32",   "int64",    "uint64",
+                                                       "half",   "float",  "double", "fp8_e4m3", "fp8_e5m2", "bfloat16",
+                                                       "f8e4m3", "f8e5m2", "int",    "char"};
   return std::find(kTypes.begin(), kTypes.end(), word) != kTypes.end();
 }
 
@@ -198,7 +202,8 @@ class TextReader {
     if (damaged_ > 0)
       return bad(where_ + ":" + std::to_string(damaged_), "a row that cannot be read, and none that can",
                  "size count type redop root time algbw busbw #wrong …");
-    return bad(where_ + ":1", "no rows of nccl-tests", "the output of all_reduce_perf, all_gather_perf, reduce_scatter_perf, "
+    return bad(where_ + ":1", "no rows of nccl-tests",
+               "the output of all_reduce_perf, all_gather_perf, reduce_scatter_perf, "
                "alltoall_perf or sendrecv_perf");
   }
 

@@ -37,12 +37,12 @@ struct NcclRow {
 struct NcclTable {
   std::string where;  ///< file:line of its first row
   CollectiveTest test = CollectiveTest::all_reduce;
-  std::int64_t ranks = 0;           ///< of one group
-  std::int64_t nodes = 1;           ///< that one group spans
-  std::int64_t groups = 1;          ///< that run at the same time
+  std::int64_t ranks = 0;            ///< of one group
+  std::int64_t nodes = 1;            ///< that one group spans
+  std::int64_t groups = 1;           ///< that run at the same time
   std::int64_t active_per_node = 0;  ///< ranks of all groups on one node
-  std::string device;               ///< as the first rank reports it
-  bool complete = false;            ///< the closing line with the average is there
+  std::string device;                ///< as the first rank reports it
+  bool complete = false;             ///< the closing line with the average is there
   std::vector<NcclRow> rows;
 };
 

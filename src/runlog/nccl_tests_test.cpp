@@ -21,12 +21,13 @@ constexpr const char* kHeader =
     "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)       \n";
 
 TEST(NcclTests, ReadsATable) {
-  const std::string text = "# Collective test starting: all_reduce_perf\n" + ranks(1, 8) + kHeader +
-                           "node0:77:77 [0] NCCL INFO Bootstrap: using eth0\n"
-                           "     1048576        262144     float     sum      -1    45.10   23.25   40.69       0    44.90   23.35   40.87       0\n"
-                           "  1073741824     268435456     float     sum      -1    13867   77.43  135.50       0    13877   77.38  135.41       0\n"
-                           "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 135.455\n#\n"
-                           "# Collective test concluded: all_reduce_perf\n";
+  const std::string text =
+      "# Collective test starting: all_reduce_perf\n" + ranks(1, 8) + kHeader +
+      "node0:77:77 [0] NCCL INFO Bootstrap: using eth0\n"
+      "     1048576        262144     float     sum      -1    45.10   23.25   40.69       0    44.90   23.35   40.87       0\n"
+      "  1073741824     268435456     float     sum      -1    13867   77.43  135.50       0    13877   77.38  135.41       0\n"
+      "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 135.455\n#\n"
+      "# Collective test concluded: all_reduce_perf\n";
   const auto tables = read_nccl_tests(text, "x.txt");
   ASSERT_TRUE(tables.ok()) << tables.error().message();
   ASSERT_EQ(tables->size(), 1u);
@@ -43,7 +44,8 @@ TEST(NcclTests, ReadsATable) {
 
 TEST(NcclTests, OldTableWithoutGroupRootAndNameIsKnownByItsFactor) {
   const std::string text =
-      "# Using devices\n#   Rank  0 Pid  1 on   nodeA device  0 [0x07] Tesla V100\n#   Rank  1 Pid  1 on   nodeA device  1 [0x08] Tesla V100\n"
+      "# Using devices\n#   Rank  0 Pid  1 on   nodeA device  0 [0x07] Tesla V100\n#   Rank  1 Pid  1 on   nodeA device  1 "
+      "[0x08] Tesla V100\n"
       "#   Rank  2 Pid  1 on   nodeB device  0 [0x07] Tesla V100\n#   Rank  3 Pid  1 on   nodeB device  1 [0x08] Tesla V100\n"
       "     8388608       2097152   float     sum   1000.0    8.39   12.58  5e-07   1001.0    8.38   12.57  5e-07\n";
   const auto tables = read_nccl_tests(text, "old.txt");  // busbw/algbw = 1.5 = 2·3/4
@@ -56,7 +58,9 @@ TEST(NcclTests, OldTableWithoutGroupRootAndNameIsKnownByItsFactor) {
 }
 
 TEST(NcclTests, SplitGroupsAndLauncherPrefixes) {
-  std::string text = ranks(2, 4, true) + "[1,0]<stdout>:     8388608     262144     float    none      -1    500.0   16.8    8.39    N/A    N/A    N/A    N/A    N/A\n";
+  std::string text = ranks(2, 4, true) +
+                     "[1,0]<stdout>:     8388608     262144     float    none      -1    500.0   16.8    8.39    N/A    N/A    "
+                     "N/A    N/A    N/A\n";
   const auto tables = read_nccl_tests(text, "run/all_gather_perf.txt");
   ASSERT_TRUE(tables.ok()) << tables.error().message();
   EXPECT_EQ(tables->front().test, CollectiveTest::all_gather);
@@ -67,9 +71,11 @@ TEST(NcclTests, SplitGroupsAndLauncherPrefixes) {
 }
 
 TEST(NcclTests, SeveralTablesInOneFile) {
-  const std::string row = " 8388608  262144  float  sum  -1  500.0  16.8  14.7  0  500.0  16.8  14.7  0\n# Avg bus bandwidth : 14.7\n";
+  const std::string row =
+      " 8388608  262144  float  sum  -1  500.0  16.8  14.7  0  500.0  16.8  14.7  0\n# Avg bus bandwidth : 14.7\n";
   const auto tables = read_nccl_tests("# Collective test starting: reduce_scatter_perf\n" + ranks(1, 8) + row +
-                                          "# Collective test starting: sendrecv_perf\n" + ranks(1, 2) + row, "x.txt");
+                                          "# Collective test starting: sendrecv_perf\n" + ranks(1, 2) + row,
+                                      "x.txt");
   ASSERT_TRUE(tables.ok()) << tables.error().message();
   ASSERT_EQ(tables->size(), 2u);
   EXPECT_EQ((*tables)[0].test, CollectiveTest::reduce_scatter);

@@ -45,8 +45,7 @@ Reading read_megatron(std::string_view line, LoggedStep& out) {
   out.step = *iteration;
   out.seconds = seconds;
   out.tflops_per_device = positive(field_number(line, "throughput per GPU (TFLOP/s/GPU)"), 1e6);
-  if (const auto batch = positive(field_number(line, "global batch size"), 1e9))
-    out.global_batch = std::llround(*batch);
+  if (const auto batch = positive(field_number(line, "global batch size"), 1e9)) out.global_batch = std::llround(*batch);
   return Reading::step;
 }
 
@@ -110,8 +109,9 @@ Error two_formats(const std::string& where, const StepLog& log, LogFormat other,
 }
 
 Error no_steps(const std::string& where, const StepLog& log) {
-  const std::string hint = "Megatron-LM: 'iteration 10/100 | … | elapsed time per iteration (ms): …'; torchtitan: 'step: 10 loss: … tps: …'; "
-                           "nanotron: 'iteration: 10 / 100 | … | time_per_iteration_ms: …'";
+  const std::string hint =
+      "Megatron-LM: 'iteration 10/100 | … | elapsed time per iteration (ms): …'; torchtitan: 'step: 10 loss: … tps: …'; "
+      "nanotron: 'iteration: 10 / 100 | … | time_per_iteration_ms: …'";
   if (log.damaged == 0)
     return Error{ErrorKind::bad_input, where + ":1", "no line that reports a training step",
                  "step lines of Megatron-LM, torchtitan or nanotron", hint};

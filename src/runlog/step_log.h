@@ -37,9 +37,9 @@ struct LoggedStep {
 
 struct StepLog {
   LogFormat format = LogFormat::megatron;
-  std::vector<LoggedStep> steps;                ///< in the order of the file
+  std::vector<LoggedStep> steps;                  ///< in the order of the file
   std::optional<std::int64_t> peak_memory_bytes;  ///< largest over ranks and lines
-  double resolution = 0;                        ///< relative: how coarsely step times are printed
+  double resolution = 0;                          ///< relative: how coarsely step times are printed
   std::int64_t damaged = 0, first_damaged_line = 0;
 };
 
@@ -47,7 +47,7 @@ Result<StepLog> read_step_log(std::string_view text, const std::string& where);
 
 /// One figure for the run. The first steps are left out: they hold compilation, allocation and autotuning.
 struct StepSummary {
-  std::int64_t steps = 0, warm_up = 0;  ///< lines used, lines left out
+  std::int64_t steps = 0, warm_up = 0;                                        ///< lines used, lines left out
   std::optional<double> seconds, tokens_per_s_per_device, tflops_per_device;  ///< medians
   double spread = 0;  ///< half the distance between the quartiles over the median
   std::optional<std::int64_t> memory_bytes, global_batch;

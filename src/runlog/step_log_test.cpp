@@ -15,10 +15,11 @@ std::string megatron_line(int iteration, double ms, int batch = 128) {
 }
 
 TEST(StepLog, ReadsMegatron) {
-  const std::string text = "training ...\n" + megatron_line(1, 30000) + megatron_line(2, 5100) +
-                           "[Rank 0] (after 2 iterations) memory (MB) | allocated: 1000.0 | max allocated: 2048.0 | reserved: 1 |\n" +
-                           "[Rank 8] (after 2 iterations) memory (MB) | allocated: 1000.0 | max allocated: 1024.0 | reserved: 1 |\n" +
-                           megatron_line(6, 5000) + megatron_line(7, 5200) + megatron_line(8, 5100);
+  const std::string text =
+      "training ...\n" + megatron_line(1, 30000) + megatron_line(2, 5100) +
+      "[Rank 0] (after 2 iterations) memory (MB) | allocated: 1000.0 | max allocated: 2048.0 | reserved: 1 |\n" +
+      "[Rank 8] (after 2 iterations) memory (MB) | allocated: 1000.0 | max allocated: 1024.0 | reserved: 1 |\n" +
+      megatron_line(6, 5000) + megatron_line(7, 5200) + megatron_line(8, 5100);
   const auto log = read_step_log(text, "a.log");
   ASSERT_TRUE(log.ok()) << log.error().message();
   EXPECT_EQ(log->format, LogFormat::megatron);
@@ -36,7 +37,8 @@ TEST(StepLog, ReadsMegatron) {
 }
 
 TEST(StepLog, LeavesTheBatchRampOut) {
-  const auto log = read_step_log(megatron_line(10, 1000, 64) + megatron_line(20, 1100, 64) + megatron_line(30, 2000, 128), "a.log");
+  const auto log =
+      read_step_log(megatron_line(10, 1000, 64) + megatron_line(20, 1100, 64) + megatron_line(30, 2000, 128), "a.log");
   ASSERT_TRUE(log.ok());
   const StepSummary s = summarize(*log);
   EXPECT_DOUBLE_EQ(*s.seconds, 2.0);
@@ -62,7 +64,8 @@ TEST(StepLog, ReadsTorchtitanWithColoursAndSeparators) {
 
 TEST(StepLog, ReadsNanotronsThreeDigits) {
   const std::string text =
-      "01/02/2026 03:04:05 [INFO|DP=0|PP=0|TP=0|node1]: iteration: 10 / 100 | consumed_tokens: 1.2M | time_per_iteration_ms: 1.21K | "
+      "01/02/2026 03:04:05 [INFO|DP=0|PP=0|TP=0|node1]: iteration: 10 / 100 | consumed_tokens: 1.2M | time_per_iteration_ms: "
+      "1.21K | "
       "tokens_per_sec: 45.1K | tokens_per_sec_per_gpu: 5.63K | global_batch_size: 128 | lm_loss: 11.3 | lr: 0.0003 | "
       "model_tflops_per_gpu: 210 | hardware_tflops_per_gpu: 210 | eta: 0:01:00\n";
   const auto log = read_step_log(text, "n.log");
@@ -86,7 +89,8 @@ TEST(StepLog, SaysWhatIsWrong) {
 }
 
 TEST(StepLog, CountsDamagedLinesAmongGoodOnes) {
-  const auto log = read_step_log(megatron_line(1, 100) + " iteration 2/ 100 | elapsed time per iteration (ms): iteration\n", "x.log");
+  const auto log =
+      read_step_log(megatron_line(1, 100) + " iteration 2/ 100 | elapsed time per iteration (ms): iteration\n", "x.log");
   ASSERT_TRUE(log.ok());
   EXPECT_EQ(log->damaged, 1);
   EXPECT_EQ(log->first_damaged_line, 2);

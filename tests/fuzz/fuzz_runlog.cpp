@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto tables = runlog::read_nccl_tests(text, "nccl.txt");
   if (tables.ok()) {
-    for (const auto& table : *tables) fuzz::expect(!table.rows.empty() && table.ranks > 1, "an accepted table has rows and ranks");
+    for (const auto& table : *tables)
+      fuzz::expect(!table.rows.empty() && table.ranks > 1, "an accepted table has rows and ranks");
   } else {
     fuzz::expect_helpful(tables.error());
   }

@@ -23,7 +23,8 @@ inline DeviceKind toy_device(Random& random) {
   d.memory = GiB(1024), d.context_reserve = Bytes(0);
   d.memory_bandwidth = BytesPerSecond(magnitude(random, 8, 13));
   DeviceEfficiency& e = d.efficiency;
-  e.gemm_memory = magnitude(random, -1, 0), e.attention_rows = magnitude(random, 0, 4), e.attention_prologue = magnitude(random, 0, 3);
+  e.gemm_memory = magnitude(random, -1, 0), e.attention_rows = magnitude(random, 0, 4),
+  e.attention_prologue = magnitude(random, 0, 3);
   e.kernel_launch = Seconds(random.one_in(3) ? 0.0 : magnitude(random, -8, -4));
   e.kernel_floor = Seconds(random.one_in(3) ? 0.0 : magnitude(random, -8, -5));
   if (random.one_in(3))
