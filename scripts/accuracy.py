@@ -131,7 +131,7 @@ def acceptance(rows, contradictory):
     ]
     out = []
     for name, chosen, value, s, g, above in lines:
-        n = sum(1 for r in chosen if "measured_s" in r or "measured_bytes" in r)
+        n = sum(1 for r in chosen if ("measured_bytes" if "memory" in name or "contradictory" in name else "measured_s") in r)
         cells = [name, n]
         for (label, prefix), limits in zip(PROTOCOLS, (s, g)):
             v = value(prefix)
