@@ -44,8 +44,8 @@ Knowledge learn(const Corpus& corpus, const std::string& without, const Protocol
   k.pooled = pool(k.first, base_prior());
   std::map<std::string, Rows> wanted;
   for (const auto& [engine, list] : rows) {
-    const bool needed = std::any_of(corpus.rows.begin(), corpus.rows.end(), [&](const Row& r) {
-      return r.result.engine == engine && (without.empty() || r.family == without);
+    const bool needed = std::any_of(corpus.rows.begin(), corpus.rows.end(), [&, name = engine](const Row& r) {
+      return r.result.engine == name && (without.empty() || r.family == without);
     });
     if (needed) wanted.emplace(engine, list);
   }
