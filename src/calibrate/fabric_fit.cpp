@@ -219,7 +219,7 @@ FabricFit fit_level(const std::vector<CollectiveSample>& samples, const std::vec
 
 OverlapFit fit_overlap(const std::vector<OverlapSample>& samples) {
   std::vector<FitParameter> parameters;
-  for (const cluster::OverlapField& f : cluster::overlap_fields())
+  for (const cluster::EfficiencyField& f : cluster::overlap_fields())
     parameters.push_back(
         {std::string(f.name), f.prior, f.low, f.high, f.low > 0, f.prior, f.low > 0 ? f.sigma : f.prior * f.sigma});
   std::vector<char> held;

@@ -48,7 +48,7 @@ struct FabricFit {
   Residuals residuals;
 };
 struct OverlapFit {
-  std::vector<std::pair<const cluster::OverlapField*, double>> values;
+  std::vector<std::pair<const cluster::EfficiencyField*, double>> values;
   Residuals residuals;
 };
 

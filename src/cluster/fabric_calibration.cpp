@@ -27,7 +27,7 @@ constexpr std::array<FabricField, 6> kFields = {{
      "bandwidth lost per doubling of the domains joined"},
 }};
 
-constexpr std::array<OverlapField, 3> kOverlap = {{
+constexpr std::array<EfficiencyField, 3> kOverlap = {{
     {"compute_slowdown", &E::overlap_compute_slowdown, 1.0, 3.0, 1.05, 0.1,
      "compute beside a collective that moves next to nothing"},
     {"communication_slowdown", &E::overlap_communication_slowdown, 1.0, 3.0, 1.05, 0.1, "a collective beside compute"},
@@ -64,7 +64,7 @@ void set_network(const FabricCalibration& c, NetworkSpec& network) {
 }  // namespace
 
 std::span<const FabricField> fabric_fields() { return kFields; }
-std::span<const OverlapField> overlap_fields() { return kOverlap; }
+std::span<const EfficiencyField> overlap_fields() { return kOverlap; }
 
 Result<FabricCalibrations> read_fabric_calibration(std::string_view yaml, const std::string& where) {
   auto document = base::read_yaml(yaml, where);
@@ -77,7 +77,7 @@ Result<FabricCalibrations> read_fabric_calibration(std::string_view yaml, const 
     base::Reader r = root.child("overlap", true);
     out.overlap_basis = r.required_string("basis");
     base::Reader values = r.child("coefficients", true);
-    for (const OverlapField& f : kOverlap)
+    for (const EfficiencyField& f : kOverlap)
       if (values.has(f.name)) out.overlap.emplace_back(f.member, values.optional_real(f.name, f.low, f.high, f.prior));
     values.finish();
     r.ignore({"residuals"});

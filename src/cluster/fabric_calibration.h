@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/calibration.h"
 #include "cluster/catalogue.h"
 #include "espalier/result.h"
 
@@ -24,13 +25,7 @@ struct FabricField {
 std::span<const FabricField> fabric_fields();
 
 /// Compute beside a collective: the same three scalars for every device (cost/collective.h, slowdown_of).
-struct OverlapField {
-  std::string_view name;
-  double DeviceEfficiency::*member;
-  double low, high, prior, sigma;
-  std::string_view meaning;
-};
-std::span<const OverlapField> overlap_fields();
+std::span<const EfficiencyField> overlap_fields();
 
 /// Coefficients that the file states of a fabric (by name) or of the usual networks of a kind.
 struct FabricCalibration {
