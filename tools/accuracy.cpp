@@ -96,7 +96,7 @@ std::string framework_yaml(const Corpus& corpus, const Protocols& p) {
   std::string out =
       "# What was fitted of each framework; fields, units and equations: src/plan/engine.h (FrameworkCoefficients), "
       "docs/accuracy.md.\n"
-      "# Written by `./dev calibrate`; an engine that is not listed has the priors.\n"
+      "# Written by `./dev calibrate`; an engine that is not listed has the pooled ones.\n"
       "schema: espalier.framework-calibration/1\nsources:\n";
   std::set<std::string> sources;
   for (const Row& r : corpus.rows)
