@@ -30,7 +30,7 @@ using GroupIndicator = std::uint32_t;
 /// One tensor's tiles passed on during one step. All devices do it at once.
 struct Transfer {
   Phase phase = Phase::forward;
-  int step = 0;                      ///< whose compute hides it
+  int step = 0;  ///< whose compute hides it
   TensorUse tensor;
   bool accumulator = false;          ///< moves before the step's product is added; otherwise it is wanted for the step after
   std::int64_t elements = 0;         ///< one tile

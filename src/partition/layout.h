@@ -33,8 +33,8 @@ struct Tile {
 /// The tile of every device. Equal layouts compare equal, so that costs of redistribution can be kept by layout.
 struct Layout {
   std::int8_t axes = 0;
-  std::array<std::int8_t, kMaxAxes> bits{};                       ///< log2 slices of each axis
-  std::vector<std::array<std::int16_t, kMaxAxes>> index;         ///< [device][axis]
+  std::array<std::int8_t, kMaxAxes> bits{};               ///< log2 slices of each axis
+  std::vector<std::array<std::int16_t, kMaxAxes>> index;  ///< [device][axis]
   [[nodiscard]] int devices() const { return static_cast<int>(index.size()); }
   [[nodiscard]] Tile tile(int device) const { return {index[static_cast<std::size_t>(device)], bits}; }
   /// Σ bits: one tile is 1 / 2^tile_bits of the tensor.
@@ -81,7 +81,7 @@ class Coverage {
   }
   Layout layout_;
   std::vector<Tile> boxes_;
-  std::vector<std::size_t> first_;                      ///< of each block of each reach, and one past
+  std::vector<std::size_t> first_;                  ///< of each block of each reach, and one past
   std::array<std::size_t, kMaxBits + 1> offset_{};  ///< of each reach in first_
 };
 

@@ -93,6 +93,7 @@ OperatorShape linear_shape(std::string name, std::int64_t batch, std::int64_t po
                            std::int64_t width = 1);
 struct AttentionSizes {
   std::int64_t batch = 1, queries = 1, keys = 1, heads = 1, kv_heads = 1, head_dim = 1;
+  std::int64_t value_dim = 0;  ///< features per head of V and O; 0 = head_dim
 };
 OperatorShape attention_scores_shape(std::string name, const AttentionSizes& sizes);
 OperatorShape softmax_shape(std::string name, const AttentionSizes& sizes);
@@ -104,7 +105,8 @@ OperatorShape norm_shape(std::string name, std::int64_t batch, std::int64_t posi
 OperatorShape elementwise_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t features,
                                 std::int64_t copies = 1);
 OperatorShape add_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t features);
-OperatorShape embedding_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t rows, std::int64_t features);
+OperatorShape embedding_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t rows,
+                              std::int64_t features);
 OperatorShape cross_entropy_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t classes);
 
 /// The shape of a model's operator on `batch` samples of `positions` tokens each. Error for kinds that have none (mixture of experts,
