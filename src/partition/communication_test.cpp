@@ -253,7 +253,17 @@ TEST(Communication, OuterLevelMovesLeast) {
   EXPECT_EQ(accumulators, 1);
 }
 
-// Other operators: all reductions of all legal sequences of 3 bits, counted by what is summed.
+// The largest device count: P_{32×32}, and two levels with splits around, 32 and 16 steps.
+TEST(Communication, ReachesThousandDevices) {
+  for (const char* text : {"P32", "B,P8,P2,N"}) {
+    const PartitionSequence sequence = sequence_of(text);
+    ASSERT_EQ(sequence.devices(), 1024);
+    const std::int64_t turns = steps(sequence);
+    EXPECT_EQ(static_cast<std::int64_t>(communication(linear(), sequence).transfers.size()), 6 * (turns - 1) + 2);
+  }
+}
+
+// Other operators: what is reduced over which bits, and the elements of a tile, by hand.
 TEST(Communication, OtherOperatorsReduceWhatTheySum) {
   const auto reductions = [](const OperatorShape& op, std::string_view text) {
     std::string found;
@@ -269,6 +279,7 @@ TEST(Communication, OtherOperatorsReduceWhatTheySum) {
   EXPECT_EQ(reductions(norm_shape("norm", 4, 8, 16, 2), "N,M"), "statistics(d1)32 dstatistics(d1)32 dW(d2)16");
   EXPECT_EQ(reductions(norm_shape("norm", 4, 8, 16, 1), "B,M"), "dW(d1,d2)16");
   EXPECT_EQ(reductions(norm_shape("norm", 4, 8, 16, 0), "B,M"), "");
+  EXPECT_EQ(reductions(head_norm_shape("q_norm", 4, 8, 2, 8), "H,M"), "dW(d1,d2)8");
   EXPECT_EQ(reductions(elementwise_shape("gelu", 4, 8, 16), "B,M,N"), "");
   EXPECT_EQ(reductions(add_shape("add", 4, 8, 16), "B,M,N"), "");
   EXPECT_EQ(reductions(softmax_shape("softmax", gqa), "B,M,H"), "");

@@ -12,6 +12,7 @@
 //     attention values A·V    B M H L  (E not)                O[BMH] = Σ_L A[BMHL]·V[BLH]; dA = dO·V; dV = Σ_M A·dO
 //     fused attention         B M H    (L, E not)             O[BMH] from Q[BMH], K[BLH], V[BLH]; dK, dV = Σ_M
 //     norm                    B M N                           statistics[BM] = Σ_N …, in B again; dγ[N] = Σ_BM
+//     norm of each head       B M H    (E not)                nothing summed but dγ[E] = Σ_BMH
 //     element-wise            B M N                           gated activations read `copies` = 2
 //     add                     B M N
 //     embedding               B M V N                         O[BMN] = Σ_V onehot·W[VN]; dW = Σ_BM
@@ -101,6 +102,9 @@ OperatorShape attention_values_shape(std::string name, const AttentionSizes& siz
 OperatorShape fused_attention_shape(std::string name, const AttentionSizes& sizes);
 /// `weights`: vectors of N parameters: 1 for RMSNorm, 2 for LayerNorm, 0 for none.
 OperatorShape norm_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t features, int weights);
+/// RMSNorm over the features of each head (queries and keys), one weight vector for all heads.
+OperatorShape head_norm_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t heads,
+                              std::int64_t head_dim);
 /// Reads `copies` tensors of the output's size, interleaved (gated activations: 2).
 OperatorShape elementwise_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t features,
                                 std::int64_t copies = 1);
@@ -109,8 +113,8 @@ OperatorShape embedding_shape(std::string name, std::int64_t batch, std::int64_t
                               std::int64_t features);
 OperatorShape cross_entropy_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t classes);
 
-/// The shape of a model's operator on `batch` samples of `positions` tokens each. Error for kinds that have none (mixture of experts,
-/// vision patches).
+/// The shape of a model's operator on `batch` samples of `positions` tokens each; biases of linears are left out (small). Error for what
+/// has none: mixture of experts, cross-attention, pooling.
 Result<OperatorShape> shape_of(const Operator& op, std::int64_t batch, std::int64_t positions);
 
 /// Elements of the whole tensor: width · Π sizes.

@@ -66,19 +66,12 @@ TEST(PartitionSpace, GroupedHeadsAreNeverCut) {
 // Letters that a product sums are those of its operands that its output lacks; shapes and axes agree.
 TEST(OperatorShape, DescribesItself) {
   const AttentionSizes gqa{8, 16, 32, 8, 4, 64};
-  const std::vector<OperatorShape> all = {linear_shape("linear", 2, 4, 8, 16),
-                                          linear_shape("gate_up", 2, 4, 8, 16, 2),
-                                          attention_scores_shape("qk", gqa),
-                                          softmax_shape("softmax", gqa),
-                                          attention_values_shape("av", gqa),
-                                          fused_attention_shape("core", gqa),
-                                          norm_shape("norm", 2, 4, 8, 2),
-                                          norm_shape("rms", 2, 4, 8, 1),
-                                          elementwise_shape("gelu", 2, 4, 8),
-                                          elementwise_shape("swiglu", 2, 4, 8, 2),
-                                          add_shape("add", 2, 4, 8),
-                                          embedding_shape("embed", 2, 4, 32, 8),
-                                          cross_entropy_shape("loss", 2, 4, 32)};
+  const std::vector<OperatorShape> all = {
+      linear_shape("linear", 2, 4, 8, 16),   linear_shape("gate_up", 2, 4, 8, 16, 2), attention_scores_shape("qk", gqa),
+      softmax_shape("softmax", gqa),         attention_values_shape("av", gqa),       fused_attention_shape("core", gqa),
+      norm_shape("norm", 2, 4, 8, 2),        norm_shape("rms", 2, 4, 8, 1),           head_norm_shape("q_norm", 2, 4, 8, 4),
+      elementwise_shape("gelu", 2, 4, 8),    elementwise_shape("swiglu", 2, 4, 8, 2), add_shape("add", 2, 4, 8),
+      embedding_shape("embed", 2, 4, 32, 8), cross_entropy_shape("loss", 2, 4, 32)};
   for (const OperatorShape& op : all) {
     const auto letters = [&](const TensorUse& use) {
       std::string text;
@@ -108,7 +101,8 @@ TEST(OperatorShape, DescribesItself) {
 TEST(OperatorShape, OfAModelsOperators) {
   DecoderShape shape;
   shape.layers = 2, shape.hidden = 64, shape.heads = 8, shape.kv_heads = 4, shape.ffn = 128, shape.gated = true;
-  shape.vocabulary = 512, shape.rotary = true, shape.learned_positions = false, shape.biases = false, shape.rms_norm = true;
+  shape.vocabulary = 512, shape.rotary = true, shape.learned_positions = false, shape.biases = false, shape.rms_norm = true,
+  shape.qk_norm = true;
   const auto model = make_decoder(shape, "toy");
   ASSERT_TRUE(model.ok());
   int known = 0;

@@ -165,38 +165,48 @@ class Worker {
     }
   }
 
-  /// output += a·b over the local lengths of all dimensions.
+  /// A tile as the loops over the local lengths of the dimensions see it: where index i of dimension d points.
+  struct Operand {
+    double* data;
+    std::array<std::vector<std::size_t>, 4> offset;
+  };
+
+  Operand operand(const TensorUse& use, std::size_t device, const std::array<std::size_t, 4>& length) {
+    Numbers& numbers = spread(use).tiles[device];
+    Operand result{numbers.data(), {}};
+    for (std::size_t d = 0; d < length.size(); ++d) result.offset[d].assign(length[d], 0);
+    const std::vector<Axis>& axes = op_.tensors[static_cast<std::size_t>(use.tensor)].axes;
+    std::size_t stride = 1;
+    for (std::size_t a = axes.size(); a-- > 0;) {
+      std::size_t d = 0;
+      while (op_.dimensions[d].letter != axes[a].letter) ++d;
+      const auto own = static_cast<std::size_t>(std::max<std::int64_t>(axes[a].size / slices(sequence_, axes[a].letter), 1));
+      // Query heads that share a head of K and V point to the same element.
+      for (std::size_t i = 0; i < length[d]; ++i) result.offset[d][i] = i * own / length[d] * stride;
+      stride *= own;
+    }
+    EXPECT_EQ(numbers.size(), stride);
+    return result;
+  }
+
+  /// output += a·b over the local lengths of all four dimensions.
   void multiply(const Product& product, std::size_t device) {
-    struct Operand {
-      double* data;
-      std::array<std::size_t, 4> stride{};
-    };
-    std::array<std::size_t, 4> length{1, 1, 1, 1};
-    for (std::size_t d = 0; d < op_.dimensions.size(); ++d) {
+    std::array<std::size_t, 4> length{};
+    for (std::size_t d = 0; d < length.size(); ++d) {
       length[d] = static_cast<std::size_t>(op_.dimensions[d].size / slices(sequence_, op_.dimensions[d].letter));
     }
-    const auto operand = [&](const TensorUse& use) {
-      Operand result{spread(use).tiles[device].data()};
-      const std::vector<Axis>& axes = op_.tensors[static_cast<std::size_t>(use.tensor)].axes;
-      std::size_t stride = 1;
-      for (std::size_t a = axes.size(); a-- > 0;) {
-        std::size_t d = 0;
-        while (op_.dimensions[d].letter != axes[a].letter) ++d;
-        result.stride[d] = stride;
-        stride *= length[d];
-      }
-      EXPECT_EQ(spread(use).tiles[device].size(), stride);
-      return result;
-    };
-    const Operand out = operand(product.output), a = operand(product.operands[0]), b = operand(product.operands[1]);
-    std::array<std::size_t, 4> i{};
-    const auto at = [&i](const Operand& one) -> double& {
-      return one.data[i[0] * one.stride[0] + i[1] * one.stride[1] + i[2] * one.stride[2] + i[3] * one.stride[3]];
+    const Operand out = operand(product.output, device, length), a = operand(product.operands[0], device, length),
+                  b = operand(product.operands[1], device, length);
+    std::array<std::size_t, 3> i{};
+    const auto row = [&i](const Operand& one) {
+      return one.data + one.offset[0][i[0]] + one.offset[1][i[1]] + one.offset[2][i[2]];
     };
     for (i[0] = 0; i[0] < length[0]; ++i[0]) {
       for (i[1] = 0; i[1] < length[1]; ++i[1]) {
         for (i[2] = 0; i[2] < length[2]; ++i[2]) {
-          for (i[3] = 0; i[3] < length[3]; ++i[3]) at(out) += at(a) * at(b);
+          double* to = row(out);
+          const double *left = row(a), *right = row(b);
+          for (std::size_t j = 0; j < length[3]; ++j) to[out.offset[3][j]] += left[a.offset[3][j]] * right[b.offset[3][j]];
         }
       }
     }
@@ -275,13 +285,15 @@ void update(Numbers& weights, const Numbers& gradient) {
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i] -= kRate * gradient[i];
 }
 
+Numbers random_numbers(std::mt19937& random, std::int64_t n) {
+  Numbers all(static_cast<std::size_t>(n));
+  for (double& value : all) value = static_cast<double>(random()) / 4294967296.0 - 0.5;
+  return all;
+}
+
 Dense random_problem() {
   std::mt19937 random(11);
-  const auto numbers = [&](std::int64_t n) {
-    Numbers all(static_cast<std::size_t>(n));
-    for (double& value : all) value = static_cast<double>(random()) / 4294967296.0 - 0.5;
-    return all;
-  };
+  const auto numbers = [&](std::int64_t n) { return random_numbers(random, n); };
   Dense d;
   d.x = numbers(kBatch * kPositions * kIn), d.w1 = numbers(kIn * kInner), d.w2 = numbers(kInner * kOut);
   d.target = numbers(kBatch * kPositions * kOut);
@@ -374,7 +386,7 @@ Sequences sequences_of(std::string_view first, std::string_view wave, std::strin
   return {*parse_sequence(first, "BMNK", true), *parse_sequence(wave, "BMN", false), *parse_sequence(second, "BMNK", true)};
 }
 
-/// Ring messages and elements of one step by the closed formula: every P level structure sends 6(T − 1) + 2 tiles a device.
+/// Ring messages of one step by the closed formula: with T steps 2(T − 1) forward, 2(T − 1) and W back, 2(T − 1) and the accumulator.
 std::int64_t ring_messages(const PartitionSequence& sequence) {
   const int turns = steps(sequence);
   return turns == 1 ? 0 : std::int64_t{sequence.devices()} * (6 * (turns - 1) + 2);
@@ -461,6 +473,37 @@ TEST(PartitionNumeric, RandomSequencesEqualTheDenseResult) {
     expect_exact(by);
   }
   EXPECT_GT(rings, 70);
+}
+
+// Attention scores of 8 query heads on 2 heads of K, one feature each: S[b,m,h,l] = Q[b,m,h]·K[b,l,h/4], under all legal sequences of
+// 8 devices. dQ sums over l, dK over m and over the four query heads of a group, also where the group is spread over devices.
+TEST(PartitionNumeric, GroupedQueryAttentionEqualsTheDenseResult) {
+  const AttentionSizes size{8, 8, 8, 8, 2, 1};
+  const OperatorShape op = attention_scores_shape("qk", size);
+  std::mt19937 random(5);
+  const Numbers q = random_numbers(random, 8 * 8 * 8), k = random_numbers(random, 8 * 8 * 2),
+                ds = random_numbers(random, 8 * 8 * 8 * 8);
+  Numbers s(ds.size()), dq(q.size()), dk(k.size());
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    const std::size_t l = i % 8, h = i / 8 % 8, m = i / 64 % 8, b = i / 512;
+    const std::size_t at_q = (b * 8 + m) * 8 + h, at_k = (b * 8 + l) * 2 + h / 4;
+    s[i] = q[at_q] * k[at_k];
+    dq[at_q] += ds[i] * k[at_k];
+    dk[at_k] += ds[i] * q[at_q];
+  }
+  const auto space = partition_space(op, 3);
+  EXPECT_EQ(space.size(), 64u);
+  for (const PartitionSequence& sequence : space) {
+    Traffic traffic;
+    Worker worker(op, sequence, traffic);
+    worker.tensor(0) = scatter(q, op.tensors[0], forward_needed(op, sequence, 0));
+    worker.tensor(1) = scatter(k, op.tensors[1], forward_needed(op, sequence, 1));
+    worker.tensor(2, true) = scatter(ds, op.tensors[2], backward_needed(op, sequence));
+    for (const Phase phase : kPhases) worker.run(phase);
+    EXPECT_LT(difference(worker.tensor(2), s, op.tensors[2]), 1e-12) << to_string(sequence);
+    EXPECT_LT(difference(worker.tensor(0, true), dq, op.tensors[0]), 1e-12) << to_string(sequence);
+    EXPECT_LT(difference(worker.tensor(1, true), dk, op.tensors[1]), 1e-12) << to_string(sequence);
+  }
 }
 
 }  // namespace
