@@ -22,8 +22,8 @@ const Transfer* find(const Communication& all, Phase phase, int step, TensorUse 
   return nullptr;
 }
 
-// P_{2×2} on 4 devices, linear 8×8×8×8 (B M N K). I is 8·8·8, a tile a quarter: 128; W a quarter of 64: 16. Forward, step 0: device
-// (0, 0) = 0 gets I from (0, 1) = 1 and W from (1, 0) = 2. Eight transfers: F I, W; B dO, W, W back; G I, dO, dW accumulator.
+// P_{2×2} on 4 devices, linear 8×8×8×8 (B M N K). I is 8·8·8, a tile a quarter: 128; W a quarter of 64: 16. Forward, step 0:
+// device (0, 0) = 0 gets I from (0, 1) = 1 and W from (1, 0) = 2. Eight transfers: F I, W; B dO, W, W back; G I, dO, dW.
 TEST(Communication, IsTheSmallestExampleByHand) {
   const Communication all = communication(linear_shape("linear", 8, 8, 8, 8), {primitive(1)});
   EXPECT_TRUE(all.reductions.empty());
@@ -154,8 +154,8 @@ GroupIndicator bits_of(const PartitionSequence& sequence, std::string_view dimen
   return mask;
 }
 
-// No collective comes from P: reductions are over the split bits of N (forward), K (backward), B and M (gradient) alone, and their
-// groups are exactly the devices that end on the same output tile.
+// No collective comes from P: reductions are over the split bits of N (forward), K (backward), B and M (gradient) alone, and
+// their groups are exactly the devices that end on the same output tile.
 TEST(CommunicationProperty, ReductionsComeFromSplitsAlone) {
   const OperatorShape op = linear();
   const std::map<Phase, std::pair<std::string, int>> summed = {
@@ -201,8 +201,8 @@ TEST(CommunicationProperty, PrimitiveReplicatesNothing) {
   }
 }
 
-// I: forward's last = gradient's first. W: forward's last = backward's first. dO: backward's last = gradient's first. dW: gradient's
-// last = W at forward's first. O: forward's last = dO at backward's first.
+// I: forward's last = gradient's first. W: forward's last = backward's first. dO: backward's last = gradient's first. dW:
+// gradient's last = W at forward's first. O: forward's last = dO at backward's first.
 TEST(CommunicationProperty, PhasesAreAligned) {
   const OperatorShape op = linear();
   for (const PartitionSequence& sequence : composed()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training steps of linear → tanh → linear on simulated devices that hold only their tiles, moved exactly as communication.h and
-// layout.h say. The devices multiply what lies in front of them and know no global index: a tile in the wrong place is a wrong number.
+// layout.h say. The devices multiply what lies before them and know no global index: a misplaced tile is a wrong number.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -386,7 +386,7 @@ Sequences sequences_of(std::string_view first, std::string_view wave, std::strin
   return {*parse_sequence(first, "BMNK", true), *parse_sequence(wave, "BMN", false), *parse_sequence(second, "BMNK", true)};
 }
 
-/// Ring messages of one step by the closed formula: with T steps 2(T − 1) forward, 2(T − 1) and W back, 2(T − 1) and the accumulator.
+/// Ring messages of one step by the closed formula: with T steps 2(T − 1) forward, 2(T − 1) and W back, 2(T − 1) and dW.
 std::int64_t ring_messages(const PartitionSequence& sequence) {
   const int turns = steps(sequence);
   return turns == 1 ? 0 : std::int64_t{sequence.devices()} * (6 * (turns - 1) + 2);
@@ -415,8 +415,9 @@ void expect_exact(const Sequences& by) {
   EXPECT_EQ(outcome.all.redistribution, 2 * outcome.first_step.redistribution) << text;
 }
 
-// Four devices, P_{2×2} twice, tanh split by positions and features as O lies. A device of each linear sends 8 tiles: F 2, B 3, G 3.
-// Between tanh and the second linear row 1 of the torus swaps its tiles forward, row 0 backward: 2 + 2 messages. No all-reduce.
+// Four devices, P_{2×2} twice, tanh split by positions and features as O lies. A device of each linear sends 8 tiles: 2, 3, 3.
+// Between tanh and the second linear row 1 of the torus swaps its tiles forward, row 0 backward: 2 + 2 messages.
+// No all-reduce.
 TEST(PartitionNumeric, IsTheSmallestExampleByHand) {
   const Outcome outcome = run(sequences_of("P2", "M,N", "P2"));
   EXPECT_LT(outcome.error, 1e-12);
@@ -475,8 +476,9 @@ TEST(PartitionNumeric, RandomSequencesEqualTheDenseResult) {
   EXPECT_GT(rings, 70);
 }
 
-// Attention scores of 8 query heads on 2 heads of K, one feature each: S[b,m,h,l] = Q[b,m,h]·K[b,l,h/4], under all legal sequences of
-// 8 devices. dQ sums over l, dK over m and over the four query heads of a group, also where the group is spread over devices.
+// Attention scores of 8 query heads on 2 heads of K, one feature each: S[b,m,h,l] = Q[b,m,h]·K[b,l,h/4], under all legal
+// sequences of 8 devices. dQ sums over l, dK over m and over the four query heads of a group, also where the group is spread over
+// devices.
 TEST(PartitionNumeric, GroupedQueryAttentionEqualsTheDenseResult) {
   const AttentionSizes size{8, 8, 8, 8, 2, 1};
   const OperatorShape op = attention_scores_shape("qk", size);

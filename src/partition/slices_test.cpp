@@ -12,8 +12,8 @@ namespace {
 PartitionSequence sequence_of(std::string_view text) { return *parse_sequence(text, "BMNK", true); }
 
 // P_{2×2}, devices (r, c) = (d1, d2), two steps. Forward: device (0, 1) works on O tile (M, K) = (0, 1) with the slices
-// N = 0 + 1 + t: first 1, then 0. Backward: dI tile (M, N) = (0, 0), K = 1, then 0. Gradient: first on dW tile (N, K) = (0, 0) with
-// M = 0; in the last step (δ = 1) on (1, 1) with M = 1.
+// N = 0 + 1 + t: first 1, then 0. Backward: dI tile (M, N) = (0, 0), K = 1, then 0. Gradient: first on dW tile (N, K) = (0, 0)
+// with M = 0; in the last step (δ = 1) on (1, 1) with M = 1.
 TEST(SliceIndex, PrimitiveByHand) {
   const PartitionSequence p2 = {primitive(1)};
   EXPECT_EQ(steps(p2), 2);
