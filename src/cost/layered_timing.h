@@ -35,7 +35,10 @@ void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkR
 struct LayerShare {
   std::int64_t forward_ns = 0, backward_ns = 0;  ///< recomputation and ZeRO communication of one micro-batch included
   std::int64_t reduce_ns = 0;                    ///< its gradients once a step, if not reduced with every micro-batch
-  double update_bytes = 0;                       ///< that the optimizer moves
+  /// What its step-end communication (reduction, and the gather of ZeRO 1 and 2) costs at least even where compute hides it: the compute
+  /// beside it slows down. Beside a collective of length r compute loses r·κ_c·(1 − 1/κ_w), and what is not hidden counts whole.
+  std::int64_t hidden_ns = 0;
+  double update_bytes = 0;  ///< that the optimizer moves
   std::int64_t state_bytes = 0, saved_bytes = 0;
   std::int64_t transient_bytes = 0;  ///< while it runs, forward or backward
   std::int64_t boundary_bytes = 0;   ///< the activation it hands on, on one rank

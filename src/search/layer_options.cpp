@@ -9,7 +9,7 @@ namespace {
 
 /// Whether `a` is nowhere worse than `b`.
 bool covers(const cost::LayerShare& a, const cost::LayerShare& b) {
-  return a.forward_ns + a.backward_ns <= b.forward_ns + b.backward_ns && a.reduce_ns <= b.reduce_ns &&
+  return a.forward_ns + a.backward_ns <= b.forward_ns + b.backward_ns && a.reduce_ns <= b.reduce_ns && a.hidden_ns <= b.hidden_ns &&
          a.update_bytes <= b.update_bytes && a.state_bytes <= b.state_bytes && a.saved_bytes <= b.saved_bytes &&
          a.transient_bytes <= b.transient_bytes;
 }
@@ -109,7 +109,8 @@ LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::i
     for (const PricedOption& o : kinds_[static_cast<std::size_t>(kind)]) {
       LayerOption x;
       x.steady = static_cast<double>(o.share.forward_ns + o.share.backward_ns);
-      x.sync = cost::update_s(*context_, o.share.update_bytes) * 1e9 + (1 - lambda) * static_cast<double>(o.share.reduce_ns);
+      x.sync = cost::update_s(*context_, o.share.update_bytes) * 1e9 + (1 - lambda) * static_cast<double>(o.share.reduce_ns) +
+               lambda * static_cast<double>(o.share.hidden_ns);
       x.states = o.share.state_bytes, x.saved = o.share.saved_bytes, x.transient = o.share.transient_bytes;
       x.layout = o.layout;
       options.push_back(x);
