@@ -12,9 +12,9 @@
 //   sum_a − sum_b + (m − 1)·max(0, top_a − top_b) + max(0, tail_a − tail_b) ≤ 0,
 // because max(x, y) rises by no more than x does. (bound, steady, peak: top_a ≤ top_b.)
 //
-// Calls are saved by monotonicity. The cost A of a stage (m·s + t; s; o) never falls with more layers, so every known A(i, f', e')
-// is a floor of A(i, f, e) for f ≤ f', e' ≤ e; "does not fit" is A = ∞. For each (i, f) the end with the least possible total is
-// asked first, until no other end can give a total within the limit or a label that counts. Typical: two or three calls each.
+// Calls are saved by monotonicity. The cost A of a stage (m·s + t; s; o) never falls with more layers, so every known
+// A(i, f', e') is a floor of A(i, f, e) for f ≤ f', e' ≤ e; "does not fit" is A = ∞. For each (i, f) the end with the least
+// possible total is asked first, until no other end can give a total within the limit or a label that counts.
 #pragma once
 
 #include <cstdint>

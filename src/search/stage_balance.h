@@ -64,7 +64,8 @@ StageOracle memoised(const BalanceProblem& problem, StageOracle oracle);
 std::optional<Partition> evaluate_partition(const BalanceProblem& problem, const StageOracle& oracle,
                                             const std::vector<std::int32_t>& first);
 
-/// The least of the largest steady time; of equal ones the least T, then the lexicographically smallest `first`. Nothing: none fits.
+/// The least of the largest steady time; of equal ones the least T, then the lexicographically smallest `first`. Nothing if no
+/// partition fits.
 std::optional<Partition> time_balanced(const BalanceProblem& problem, const StageOracle& oracle);
 /// The same for the largest peak.
 std::optional<Partition> memory_balanced(const BalanceProblem& problem, const StageOracle& oracle);

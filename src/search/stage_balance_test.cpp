@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 #include <random>
 #include <string>
 
@@ -209,12 +210,49 @@ TEST(StageBalance, NoOtherPartitionIsBetterThanTheBest) {
     EXPECT_LE(best->time, time_balanced(instance.problem, oracle)->time);
     EXPECT_LE(loop.best->time, memory_end->time);  // where the loop starts
     EXPECT_LE(slowest(*loop.best), slowest(*memory_end));
+    EXPECT_LE(fullest(*loop.best), fullest(*time_balanced(instance.problem, oracle)));
     Firsts even;
     for (std::int32_t i = 0; i < instance.problem.stages; ++i)
       even.push_back(i * instance.problem.layers / instance.problem.stages);
     const auto even_value = evaluate_partition(instance.problem, oracle, even);
     EXPECT_LE(best->time, even_value ? even_value->time : kInfinity);
   }
+}
+
+/// All partitions the published loop accepts, by recursion over its three conditions.
+void walk(const Instance& instance, const Partition& from, double memory_limit, std::map<Firsts, double>& seen) {
+  if (!seen.emplace(from.first, from.time).second) return;
+  std::size_t slow = 0;
+  for (std::size_t i = 1; i < from.stages.size(); ++i) slow = from.stages[i].steady > from.stages[slow].steady ? i : slow;
+  for (const int boundary : {0, 1}) {  // the one before the slowest stage, the one after it
+    Firsts first = from.first;
+    first.push_back(instance.problem.layers);
+    const std::size_t moved = slow + static_cast<std::size_t>(boundary);
+    if (moved == 0 || moved == from.stages.size() || first[slow + 1] - first[slow] == 1) continue;
+    first[moved] += boundary == 0 ? 1 : -1;
+    first.pop_back();
+    const auto next = evaluate_partition(instance.problem, instance.oracle(), first);
+    if (next && slowest(*next) <= slowest(from) && fullest(*next) <= memory_limit) walk(instance, *next, memory_limit, seen);
+  }
+}
+
+TEST(StageBalance, TheLoopVisitsWhatThePseudoCodeDoes) {
+  std::mt19937 random(23);
+  std::size_t longest = 0;
+  for (int n = 0; n < 500; ++n) {
+    const Instance instance = random_instance(random, Monotone::each);
+    const BiObjective loop = bi_objective(instance.problem, instance.oracle());
+    if (!loop.best) continue;
+    std::map<Firsts, double> seen;
+    walk(instance, *memory_balanced(instance.problem, instance.oracle()),
+         fullest(*time_balanced(instance.problem, instance.oracle())), seen);
+    EXPECT_EQ(loop.visited, static_cast<std::int64_t>(seen.size()));
+    double best = kInfinity;
+    for (const auto& visit : seen) best = std::min(best, visit.second);
+    EXPECT_EQ(loop.best->time, best);
+    longest = std::max(longest, seen.size());
+  }
+  EXPECT_GE(longest, 5u);
 }
 
 // ---- a transformer under one-forward-one-backward: cheap to ask, and every call is counted ----
