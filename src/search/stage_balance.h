@@ -10,6 +10,9 @@
 // The oracle is monotone in the layers of a stage: what does not fit still does not fit with more layers, and m·steady + tail
 // never falls. best_partition needs no more to be exact (an oracle that minimises m·steady + tail under its memory has it; its
 // steady time or its peak alone may well fall). time_balanced needs the same of steady, memory_balanced of peak.
+// T of one choice of strategies a stage does not bound the other choices: a stage's steady time also delays those after it. It
+// does when the oracle answers with the least steady time and, as tail, least (m·steady + tail) − m·(least steady), each found by
+// itself.
 // Sums and products are exact for integers (nanoseconds) with T below 2^46; else "equal" and "least" hold up to rounding.
 //
 // even         equal numbers of blocks (plan/split.h)
