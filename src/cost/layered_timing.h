@@ -46,8 +46,11 @@ struct LayerShare {
 /// One layer of every kind under `s` (s.recompute.kind counts for blocks; its number of layers does not). `layers` = layer_costs of s.
 void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                   std::vector<LayerShare>& out);
-/// Seconds in which a stage updates what moves `bytes`, 0 for none, without what is constant: a lower bound that adds up.
+/// Seconds in which a stage updates what moves `bytes`, without what is constant: a lower bound that adds up.
 double update_s(const CostContext& c, double bytes);
+/// What is constant: of an update, and of a micro-batch that passes a chunk down and up.
+double update_constant_s(const CostContext& c);
+double pass_constant_s(const CostContext& c);
 
 /// The timing of any plan as it stands.
 void timing_of_plan(const CostContext& c, const Plan& plan, const Lowering& lowering, PlanTiming& out);

@@ -19,7 +19,16 @@ namespace espalier::search {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr std::array<double, 3> kLambdas = {1.0, 0.5, 0.0};
+/// How a stage's layers are judged when strategies and partition are chosen.
+struct Mode {
+  double lambda = 1.0;  ///< objective of a stage: see layerwise.h
+  bool way = false;     ///< the way down and up to a stage counts
+  bool steady = false;  ///< of a stage only its steady time counts
+  bool proven = true;   ///< the least value over partitions is a lower bound
+};
+// With the way the value is a bound only if every stage reports the least steady time it can have; strategies chosen with sync in view
+// make better plans, so both are tried.
+constexpr std::array<Mode, 5> kModes = {{{1.0, true, false, false}, {1.0}, {0.5}, {0.0}, {1.0, true, true, true}}};
 // Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
 constexpr std::size_t kBatch = 4;    // groups solved side by side
 constexpr int kMemoryRounds = 6;     // times a stage that came out too large is solved again with less room
@@ -54,6 +63,7 @@ class GroupProgram {
   GroupProgram(const Problem& problem, const CostBook& book, const OptionTable& table, const Group& group)
       : model_(*problem.model), table_(table), group_(group), margins_(static_cast<std::size_t>(group.stages), 0) {
     const cost::CostContext& c = book.context();
+    update_ns_ = std::floor(cost::update_constant_s(c) * 1e9), pass_ns_ = std::floor(cost::pass_constant_s(c) * 1e9);
     capacity_ = static_cast<std::int64_t>((static_cast<double>(book.memory_limit()) + 1) / (1.0 + c.engine->allocator_reserve)) -
                 c.workspace_bytes;
   }
@@ -71,9 +81,9 @@ class GroupProgram {
     LayerSolution solution;
   };
   /// Layers [first, end) on a stage, by the objective of λ. `below`: solutions that are not below it need not be found.
-  const Solved& stage(std::int32_t stage, std::int32_t first, std::int32_t end, double lambda, double below) {
+  const Solved& stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode, double below) {
     std::vector<std::int64_t> key = {in_flight(stage), margins_[static_cast<std::size_t>(stage)],
-                                     static_cast<std::int64_t>(lambda * 2)};
+                                     static_cast<std::int64_t>(mode.lambda * 2), mode.steady};
     std::vector<std::int32_t> kinds(model_.layers.begin() + first, model_.layers.begin() + end);
     for (std::size_t l = 0; l < kinds.size(); ++l) {
       if (l == 0 || kinds[l] != kinds[l - 1]) key.push_back(kinds[l]), key.push_back(0);
@@ -81,39 +91,50 @@ class GroupProgram {
     }
     const auto [at, fresh] = solved_.try_emplace(std::move(key));
     if (fresh) {
-      const LayerProblem p = table_.program(kinds, in_flight(stage), lambda);
-      auto found = best_layers(p, objective(lambda), capacity_ - margins_[static_cast<std::size_t>(stage)], below);
+      const LayerProblem p = table_.program(kinds, in_flight(stage), mode.lambda);
+      auto found = best_layers(p, objective(mode), capacity_ - margins_[static_cast<std::size_t>(stage)], below);
       at->second.fits = found.has_value();
       if (found) at->second.solution = std::move(*found);
     }
     return at->second;
   }
-  [[nodiscard]] LayerObjective objective(double lambda) const { return {group_.microbatches - 1 + lambda, 1.0}; }
+  [[nodiscard]] LayerObjective objective(const Mode& mode) const {
+    return {group_.microbatches - 1 + mode.lambda, mode.steady ? 0.0 : 1.0};
+  }
 
-  /// The partition problem of λ. λ = 1: work and the way to each stage; else the largest objective of a stage.
-  [[nodiscard]] BalanceProblem balance() const {
+  /// What every stage adds whatever its layers.
+  [[nodiscard]] double constant_ns(const Mode& mode) const { return update_ns_ + objective(mode).steady_weight * pass_ns_; }
+
+  /// The partition problem: the way to a stage and its work, or the largest objective of a stage.
+  [[nodiscard]] BalanceProblem balance(const Mode& mode) const {
     BalanceProblem b;
     b.layers = static_cast<std::int32_t>(model_.layers.size());
     b.stages = group_.stages, b.microbatches = group_.microbatches;
+    for (std::int32_t l = 0; mode.way && l < b.layers; ++l) {
+      double least = kNever;
+      for (const PricedOption& o : table_.of_kind(model_.layers[static_cast<std::size_t>(l)]))
+        least = std::min(least, static_cast<double>(o.share.forward_ns + o.share.backward_ns));
+      b.layer_floor.push_back(least);
+    }
     return b;
   }
-  StageOracle oracle(double lambda, double below) {
-    return [this, lambda, below](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
-      const Solved& s = stage(i, first, end, lambda, below);
+  StageOracle oracle(const Mode& mode, double below) {
+    return [this, mode, below](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
+      const Solved& s = stage(i, first, end, mode, below);
       if (!s.fits) return std::nullopt;
-      const double all = objective(lambda).steady_weight * s.solution.steady + s.solution.sync;
-      if (lambda < 1) return StageValue{0.0, all, s.solution.peak};
-      return StageValue{s.solution.steady, i == 0 ? s.solution.sync : 0.0, s.solution.peak};
+      const LayerObjective o = objective(mode);
+      if (mode.way) return StageValue{s.solution.steady, o.sync_weight * s.solution.sync, s.solution.peak};
+      return StageValue{0.0, o.steady_weight * s.solution.steady + o.sync_weight * s.solution.sync, s.solution.peak};
     };
   }
   /// The strategies of every layer under a partition.
-  Assignment assignment(const std::vector<std::int32_t>& first, double lambda, double below) {
+  Assignment assignment(const std::vector<std::int32_t>& first, const Mode& mode, double below) {
     Assignment a;
     a.first = first;
     for (std::size_t i = 0; i < first.size(); ++i) {
       const auto layers = static_cast<std::int32_t>(model_.layers.size());
       const std::int32_t end = i + 1 < first.size() ? first[i + 1] : layers;
-      const Solved& s = stage(static_cast<std::int32_t>(i), first[i], end, lambda, below);
+      const Solved& s = stage(static_cast<std::int32_t>(i), first[i], end, mode, below);
       if (!s.fits) return {};
       append(a, s.solution, first[i]);
     }
@@ -132,6 +153,7 @@ class GroupProgram {
   const OptionTable& table_;
   const Group& group_;
   std::int64_t capacity_ = 0;
+  double update_ns_ = 0, pass_ns_ = 0;
   std::vector<std::int64_t> margins_;
   std::map<std::vector<std::int64_t>, Solved> solved_;
 };
@@ -218,8 +240,10 @@ class LayerwiseSearch {
     r.bound_ns = 0;
     double best = incumbent_;
     if (problem_.space.admits("schedule", static_cast<std::int64_t>(ScheduleKind::one_f_one_b))) {
-      for (const double lambda : kLambdas) {
-        r.bound_ns = std::max(r.bound_ns, solve_plain(group, table, program, lambda, best, worker, r));
+      for (const Mode& mode : kModes) {
+        if (mode.way && group.stages == 1) continue;
+        const double bound = solve_plain(group, table, program, mode, best, worker, r);
+        if (mode.proven) r.bound_ns = std::max(r.bound_ns, bound);
         if (r.bound_ns >= best) break;
       }
     }
@@ -235,23 +259,26 @@ class LayerwiseSearch {
     return problem_.space.admits("schedule", static_cast<std::int64_t>(ScheduleKind::interleaved));
   }
 
-  /// One-forward-one-backward under one λ: a lower bound of the group; what fits and is faster than `best` goes to `r`.
-  double solve_plain(const Group& group, const OptionTable& table, GroupProgram& program, double lambda, double& best, int worker,
-                     GroupResult& r) {
+  /// One-forward-one-backward: the least value (a lower bound of the group if the mode is proven); what fits and is faster than `best`
+  /// goes to `r`.
+  double solve_plain(const Group& group, const OptionTable& table, GroupProgram& program, const Mode& mode, double& best,
+                     int worker, GroupResult& r) {
     double bound = kNever;
+    const double constant = program.constant_ns(mode);
     for (int round = 0; round < kMemoryRounds; ++round) {
       std::vector<std::int32_t> first = {0};
       double value = kNever;
       if (group.stages > 1) {
-        const auto found = best_partition(program.balance(), program.oracle(lambda, incumbent_), best);
+        const auto found = best_partition(program.balance(mode), program.oracle(mode, incumbent_), best - constant);
         if (found) first = found->first, value = found->time;
       } else {
-        const auto& s = program.stage(0, 0, static_cast<std::int32_t>(problem_.model->layers.size()), lambda, incumbent_);
-        if (s.fits) value = program.objective(lambda).steady_weight * s.solution.steady + s.solution.sync;
+        const auto& s = program.stage(0, 0, static_cast<std::int32_t>(problem_.model->layers.size()), mode, incumbent_);
+        if (s.fits) value = program.objective(mode).steady_weight * s.solution.steady + s.solution.sync;
       }
+      value += constant;
       if (round == 0) bound = std::min(value, best);  // nothing below `best` was found: none is
       if (value >= best) return bound;
-      const Assignment a = program.assignment(first, lambda, incumbent_);
+      const Assignment a = program.assignment(first, mode, incumbent_);
       Schedule schedule;
       schedule.stages = group.stages, schedule.microbatches = group.microbatches;
       const std::vector<std::int64_t> excess = judge(group, table, schedule, a, best, worker, r);
@@ -401,8 +428,8 @@ class LayerwiseSearch {
       if (g.stages != s.stages || g.microbatches != s.microbatches) continue;
       const OptionTable table(problem_, space_, book_, g.bases);
       GroupProgram program(problem_, book_, table, g);
-      const BalanceProblem b = program.balance();
-      const StageOracle oracle = program.oracle(1.0, kNever);
+      const BalanceProblem b = program.balance(kModes[0]);
+      const StageOracle oracle = program.oracle(kModes[0], kNever);
       const auto row = [&](const char* name, const std::optional<Partition>& p) {
         if (p) out_.balance.rows.push_back({name, p->first, p->alpha_t, p->alpha_m, simulate(g, table, program, p->first)});
       };
@@ -419,7 +446,7 @@ class LayerwiseSearch {
     GroupResult r;
     double best = kNever;
     for (int round = 0; round < kMemoryRounds; ++round) {
-      const Assignment a = program.assignment(first, 1.0, kNever);
+      const Assignment a = program.assignment(first, kModes[0], kNever);
       if (a.options.empty()) break;
       Schedule schedule;
       schedule.stages = g.stages, schedule.microbatches = g.microbatches;
