@@ -36,7 +36,9 @@ class OptionTable {
   }
   /// The program of consecutive layers (by kind), in nanoseconds: steady time; update, λ of what hidden step-end communication costs
   /// and (1 − λ) of the reductions as `sync`.
-  [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda) const;
+  /// `zero_bubble`: backward in two parts, ZeRO ≤ 1.
+  [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
+                                     bool zero_bubble) const;
   [[nodiscard]] double before_reduction() const { return priced_; }
   [[nodiscard]] double after_reduction() const { return kept_; }
 
