@@ -52,11 +52,18 @@ double GroupProgram::floor_ns(std::int32_t layer) const {
   return least;
 }
 
+double GroupProgram::forward_floor_ns(std::int32_t layer) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const PricedOption& o : table_.of_kind(model_.layers[static_cast<std::size_t>(layer)]))
+    least = std::min(least, static_cast<double>(o.share.forward_ns));
+  return least;
+}
+
 BalanceProblem GroupProgram::balance(const Mode& mode) const {
   BalanceProblem b;
   b.layers = static_cast<std::int32_t>(model_.layers.size());
   b.stages = schedule_.stages, b.microbatches = schedule_.microbatches;
-  for (std::int32_t l = 0; mode.way && l < b.layers; ++l) b.layer_floor.push_back(floor_ns(l));
+  for (std::int32_t l = 0; l < b.layers; ++l) b.layer_floor.push_back(mode.way ? floor_ns(l) : forward_floor_ns(l));
   return b;
 }
 
@@ -66,7 +73,11 @@ StageOracle GroupProgram::oracle(const Mode& mode, double below) {
     if (!s.fits) return std::nullopt;
     const LayerObjective o = objective(mode);
     if (mode.way) return StageValue{s.solution.steady, o.sync_weight * s.solution.sync, s.solution.peak};
-    return StageValue{0.0, o.steady_weight * s.solution.steady + o.sync_weight * s.solution.sync, s.solution.peak};
+    // The way down alone, which no choice shortens.
+    const double all = o.steady_weight * s.solution.steady + o.sync_weight * s.solution.sync;
+    double down = 0;
+    for (std::int32_t l = first; l < end; ++l) down += forward_floor_ns(l);
+    return StageValue{down, std::max(0.0, all - schedule_.microbatches * down), s.solution.peak};
   };
 }
 

@@ -26,7 +26,7 @@ struct Group {
 /// How a stage's layers are judged when strategies and partition are chosen.
 struct Mode {
   double lambda = 1.0;  ///< objective of a stage: see layerwise.h
-  bool way = false;     ///< the way down and up to a stage counts
+  bool way = false;     ///< the way down and up to a stage counts as its stages choose; else the way down at its least
   bool steady = false;  ///< of a stage only its steady time counts
   bool proven = true;   ///< the least value over partitions is a lower bound
 };
@@ -71,6 +71,7 @@ class GroupProgram {
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
   /// Least steady time of a layer under any strategy.
   [[nodiscard]] double floor_ns(std::int32_t layer) const;
+  [[nodiscard]] double forward_floor_ns(std::int32_t layer) const;  ///< of its forward pass alone
 
  private:
   [[nodiscard]] bool zero_bubble() const { return schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v; }

@@ -13,7 +13,8 @@ namespace espalier::search {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kMemoryRounds = 8;     // times a stage that came out too large is solved again with less room
+constexpr int kMemoryRounds = 8;  // times a stage that came out too large is solved again with less room
+constexpr int kPolishRounds = 8;
 constexpr std::int32_t kChunks = 8;  // virtual stages tried, at most
 constexpr Mode kTotal = {};          // all work of a stage
 
@@ -125,22 +126,22 @@ double GroupSolver::solve_virtual(const GroupProgram& program, const Schedule& s
   return bound;
 }
 
-/// max over stages of its work, and of its work with the way to its first chunk. Memory: every chunk holds as many passes as all
+/// max over stages of its work with the way down to its first chunk, and with the way down and up. Memory: every chunk holds as many passes as all
 /// chunks do when the fewest are held.
 double GroupSolver::virtual_bound(const GroupProgram& program, const Schedule& s) const {
   const VirtualSplit split = virtual_split(problem_, s);
   const bool split_backward = zero_bubble(s.kind);
-  double bound = 0, way = 0;
+  double bound = 0, way = 0, down = 0;
   for (std::int32_t i = 0; i < s.stages; ++i) {
     const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, split.layers[static_cast<std::size_t>(i)]);
     const std::int32_t held = split_backward ? 1 : std::max(1, max_in_flight(s, i) / (s.stages * s.virtual_stages) * s.stages);
     const LayerProblem p = table_.program(kinds, held, kTotal.lambda, split_backward);
     const double m = s.microbatches, constant = program.constant_ns(kTotal);
-    bound = std::max(bound, layers_lower_bound(p, {m, 1.0}, program.capacity()) + constant);
-    if (split_backward) continue;
-    bound = std::max(bound, way + layers_lower_bound(p, {m, 0.0}, program.capacity()) + constant);
+    bound = std::max(bound, down + layers_lower_bound(p, {m, 1.0}, program.capacity()) + constant);
+    if (!split_backward) bound = std::max(bound, way + layers_lower_bound(p, {m, 0.0}, program.capacity()) + constant);
     const auto end = static_cast<std::size_t>(i) + 1;
-    for (std::int32_t l = split.first[static_cast<std::size_t>(i)]; l < split.first[end]; ++l) way += program.floor_ns(l);
+    for (std::int32_t l = split.first[static_cast<std::size_t>(i)]; l < split.first[end]; ++l)
+      way += program.floor_ns(l), down += program.forward_floor_ns(l);
   }
   return bound;
 }
@@ -220,7 +221,7 @@ std::vector<std::int64_t> GroupSolver::excess_bytes(const Lowering& lowering, co
   return excess;
 }
 
-BalanceReport GroupSolver::balance() {
+BalanceReport GroupSolver::balance(std::vector<LayeredCandidate>& better) {
   BalanceReport report;
   const Mode& mode = kModes[0];
   GroupProgram program(*problem_.model, book_, table_, group_, ScheduleKind::one_f_one_b);
@@ -237,7 +238,34 @@ BalanceReport GroupSolver::balance() {
   row("memory-balanced", memory_balanced(b, oracle));
   row("bi-objective", bi_objective(b, oracle).best);
   row("exact", best_partition(b, oracle));
+  if (const std::vector<std::int32_t> first = polish(program, report); !first.empty())
+    row("polished", evaluate_partition(b, oracle, first));
+  better = std::move(result_.candidates);
   return report;
+}
+
+/// From the best of the report's partitions, boundaries move by one layer while that makes the simulated step shorter.
+std::vector<std::int32_t> GroupSolver::polish(const GroupProgram& program, const BalanceReport& report) {
+  std::vector<std::int32_t> best;
+  std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
+  for (const auto& row : report.rows)
+    if (row.iteration_ns > 0 && row.iteration_ns < best_ns) best = row.first, best_ns = row.iteration_ns;
+  const auto layers = static_cast<std::int32_t>(problem_.model->layers.size());
+  for (int round = 0; round < kPolishRounds && !best.empty(); ++round) {
+    const std::vector<std::int32_t> from = best;
+    for (std::size_t i = 1; i < from.size(); ++i) {
+      for (const std::int32_t by : {-1, 1}) {
+        std::vector<std::int32_t> first = from;
+        first[i] += by;
+        const std::int32_t end = i + 1 < first.size() ? first[i + 1] : layers;
+        if (first[i] <= first[i - 1] || first[i] >= end) continue;
+        const std::int64_t ns = simulate(program, first);
+        if (ns > 0 && ns < best_ns) best = first, best_ns = ns;
+      }
+    }
+    if (best == from) break;
+  }
+  return best;
 }
 
 /// Least simulated time of a partition with the strategies that are best for it; 0 if none fits.

@@ -41,7 +41,8 @@ class GroupSolver {
 
   GroupResult run();
   /// Partitions of one-forward-one-backward, each with the strategies that are best for it, simulated.
-  BalanceReport balance();
+  /// What was simulated on the way goes to `better`.
+  BalanceReport balance(std::vector<LayeredCandidate>& better);
 
  private:
   [[nodiscard]] bool admits(ScheduleKind kind) const;
@@ -52,6 +53,7 @@ class GroupSolver {
   std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a);
   std::vector<std::int64_t> excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing);
   [[nodiscard]] std::vector<Overlap> overlaps() const;
+  std::vector<std::int32_t> polish(const GroupProgram& program, const BalanceReport& report);
   std::int64_t simulate(GroupProgram program, const std::vector<std::int32_t>& first);
 
   const Problem& problem_;

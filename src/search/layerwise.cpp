@@ -99,25 +99,25 @@ class LayerwiseSearch {
   }
 
   void take(GroupResult& r) {
-    if (r.priced == 0) return;
-    ++out_.solved;
+    out_.solved += r.priced > 0 ? 1 : 0;
     out_.strategies += r.priced, out_.leaves += r.kept, out_.simulations += r.simulations;
     for (LayeredCandidate& c : r.candidates) {
       const auto ns = static_cast<double>(c.iteration_ns);
       const bool better = ns < incumbent_ || (out_.best && c.iteration_ns == out_.best->iteration_ns &&
                                               canonical_less(c.configuration, out_.best->configuration));
+      if (!better) continue;
       out_.simulated.push_back(c);
-      if (better) incumbent_ = ns, out_.best = std::move(c);
+      incumbent_ = ns, out_.best = std::move(c);
     }
   }
 
   void finish(double open) {
+    if (out_.best && options_.balance_report) report_balance();
     std::stable_sort(out_.simulated.begin(), out_.simulated.end(),
                      [](const LayeredCandidate& a, const LayeredCandidate& b) { return a.iteration_ns < b.iteration_ns; });
     if (out_.simulated.size() > kKept) out_.simulated.resize(kKept);
     const double bound = std::min(open, incumbent_);
     out_.lower_bound_ns = std::isfinite(bound) ? static_cast<std::int64_t>(std::floor(bound)) : 0;
-    if (out_.best && options_.balance_report) report_balance();
   }
 
   void report_balance() {
@@ -126,7 +126,9 @@ class LayerwiseSearch {
     for (const Group& g : groups_by_bound()) {
       if (g.stages != s.stages || g.microbatches != s.microbatches) continue;
       const OptionTable table(problem_, space_, book_, g.bases);
-      out_.balance = GroupSolver(problem_, book_, evaluator_, 0, g, table, kNever).balance();
+      GroupResult more;
+      out_.balance = GroupSolver(problem_, book_, evaluator_, 0, g, table, kNever).balance(more.candidates);
+      take(more);
     }
   }
 

@@ -45,7 +45,7 @@ struct LayeredCandidate {
 /// Partitions of the answer's pipeline and what they cost with the strategies that are best for each.
 struct BalanceReport {
   struct Row {
-    std::string name;                 ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact"
+    std::string name;                 ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact", "polished" (in the simulator)
     std::vector<std::int32_t> first;  ///< first layer of each stage
     double alpha_t = 0, alpha_m = 0;
     std::int64_t iteration_ns = 0;  ///< simulated; 0: does not fit
