@@ -5,50 +5,11 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
-
 namespace espalier::search::layers {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kSlopesEachSide = 8;
-
-/// Infinite stays infinite at weight 0: what is not allowed costs nothing to nobody.
-double weighted(double weight, double x) { return std::isinf(x) ? kInfinity : weight * x; }
-
-Item make_item(const LayerOption& o, std::int32_t index, Criteria criteria, const LayerObjective& weights,
-               std::int64_t in_flight) {
-  Item item;
-  if (criteria == Criteria::weighted) {
-    item.cost = weighted(weights.steady_weight, o.steady) + weighted(weights.sync_weight, o.sync);
-  } else {
-    item.cost = o.steady;
-    item.tail = criteria == Criteria::steady_and_sync ? o.sync : std::isinf(o.sync) ? o.sync : 0;
-  }
-  item.memory = o.states + in_flight * o.saved;
-  item.saved = o.saved, item.transient = o.transient;
-  item.layout = o.layout, item.option = index;
-  return item;
-}
-
-bool beats(const Item& a, const Item& b) {
-  return a.cost <= b.cost && a.tail <= b.tail && a.base() <= b.base() && a.memory <= b.memory &&
-         a.memory + a.transient <= b.memory + b.transient;
-}
-
-/// `items` by rising layout; what is beaten within its layout goes, of equals all but the first.
-void drop_beaten(std::vector<Item>& items) {
-  std::vector<Item> kept;
-  std::size_t first = 0;  // of the layout, in kept
-  for (const Item& item : items) {
-    if (first < kept.size() && kept[first].layout != item.layout) first = kept.size();
-    const auto begin = kept.begin() + static_cast<std::ptrdiff_t>(first);
-    if (std::any_of(begin, kept.end(), [&](const Item& k) { return beats(k, item); })) continue;
-    kept.erase(std::remove_if(begin, kept.end(), [&](const Item& k) { return beats(item, k); }), kept.end());
-    kept.push_back(item);
-  }
-  items = std::move(kept);
-}
 
 using Vertex = const Item*;
 
@@ -115,21 +76,23 @@ std::vector<std::int64_t> layers_of_types(const Chain& chain) {
 
 /// Least transition between a layout and any other, in either direction.
 std::vector<double> least_transitions(const Chain& chain) {
-  std::vector<double> least(chain.transition.size(), kInfinity);
-  std::vector<bool> used(chain.transition.size(), false);
+  std::vector<double> least(chain.layouts, kInfinity);
+  std::vector<bool> used(chain.layouts, false);
   for (const auto& items : chain.items)
     for (const Item& item : items) used[static_cast<std::size_t>(item.layout)] = true;
   for (std::size_t a = 0; a < least.size(); ++a) {
     for (std::size_t x = 0; x < least.size(); ++x)
-      if (x != a && used[x]) least[a] = std::min({least[a], chain.transition[a][x], chain.transition[x][a]});
+      if (x != a && used[x])
+        least[a] = std::min({least[a], chain.transition[a * least.size() + x], chain.transition[x * least.size() + a]});
   }
   return least;
 }
 
 /// The bounds of one λ raise `bounds`.
 void raise_item_bounds(const Chain& chain, const Multipliers& m, double lambda, const std::vector<std::int64_t>& layers,
-                       const std::vector<double>& least_transition, std::vector<std::vector<double>>& bounds) {
-  const std::size_t types = chain.items.size(), layouts = chain.transition.size();
+                       const std::vector<double>& least_transition, bool alone_allowed,
+                       std::vector<std::vector<double>>& bounds) {
+  const std::size_t types = chain.items.size(), layouts = chain.layouts;
   std::vector<double> any(types, kInfinity), inside(types * layouts, kInfinity);
   for (std::size_t t = 0; t < types; ++t) {
     for (const Item& item : chain.items[t]) {
@@ -151,41 +114,25 @@ void raise_item_bounds(const Chain& chain, const Multipliers& m, double lambda, 
       const Item& item = chain.items[t][i];
       const auto a = static_cast<std::size_t>(item.layout);
       const double v = value(item, lambda, m.least_memory[t]);
-      const double mixed = total + (v - any[t]) + least_transition[a], pure = alone[a] + (v - inside[t * layouts + a]);
+      const double mixed = total + (v - any[t]) + least_transition[a],
+                   pure = alone_allowed ? alone[a] + (v - inside[t * layouts + a]) : kInfinity;
       const double bound = std::min(mixed, pure);
       bounds[t][i] = std::max(bounds[t][i], std::isinf(bound) ? bound : bound - slack - kRounding * (bound + slack));
     }
   }
 }
 
-}  // namespace
-
-Chain make_chain(const LayerProblem& problem, Criteria criteria, const LayerObjective& weights, std::int64_t capacity) {
-  ESPALIER_CHECK(problem.in_flight >= 1);
-  Chain chain;
-  chain.capacity = capacity;
-  for (const std::int32_t type : problem.layers) {
-    ESPALIER_CHECK(type >= 0 && static_cast<std::size_t>(type) < problem.options.size());
-    if (chain.runs.empty() || chain.runs.back().type != type) chain.runs.push_back({type, 0});
-    ++chain.runs.back().count;
-  }
-  chain.transition = problem.transition;
-  const double weight = criteria == Criteria::weighted ? weights.steady_weight : 1;
-  for (auto& row : chain.transition)
-    for (double& t : row) t = weighted(weight, t);
-  for (const auto& options : problem.options) {
-    std::vector<Item> items;
-    for (std::size_t i = 0; i < options.size(); ++i) {
-      ESPALIER_CHECK(options[i].layout >= 0 && static_cast<std::size_t>(options[i].layout) < problem.transition.size());
-      items.push_back(make_item(options[i], static_cast<std::int32_t>(i), criteria, weights, problem.in_flight));
-      if (std::isinf(items.back().cost) || std::isinf(items.back().tail)) items.pop_back();
-    }
-    std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.layout < b.layout; });
-    drop_beaten(items);
-    chain.items.push_back(std::move(items));
-  }
-  return chain;
+std::vector<std::vector<double>> bounds_of_items(const Chain& chain, const Multipliers& multipliers,
+                                                 const std::vector<double>& least_transition, bool alone_allowed) {
+  std::vector<std::vector<double>> bounds;
+  for (const auto& items : chain.items) bounds.emplace_back(items.size(), 0.0);
+  const auto layers = layers_of_types(chain);
+  for (const double lambda : multipliers.lambda)
+    raise_item_bounds(chain, multipliers, lambda, layers, least_transition, alone_allowed, bounds);
+  return bounds;
 }
+
+}  // namespace
 
 Multipliers multipliers(const Chain& chain) {
   Multipliers m;
@@ -243,12 +190,11 @@ Multipliers multipliers(const Chain& chain) {
 }
 
 std::vector<std::vector<double>> item_bounds(const Chain& chain, const Multipliers& multipliers) {
-  std::vector<std::vector<double>> bounds;
-  for (const auto& items : chain.items) bounds.emplace_back(items.size(), 0.0);
-  const auto layers = layers_of_types(chain);
-  std::vector<double> least = least_transitions(chain);
-  for (const double lambda : multipliers.lambda) raise_item_bounds(chain, multipliers, lambda, layers, least, bounds);
-  return bounds;
+  return bounds_of_items(chain, multipliers, least_transitions(chain), true);
+}
+
+std::vector<std::vector<double>> item_bounds(const Chain& chain, const Multipliers& multipliers, double way) {
+  return bounds_of_items(chain, multipliers, std::vector<double>(chain.layouts, way), false);
 }
 
 }  // namespace espalier::search::layers

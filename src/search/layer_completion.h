@@ -16,9 +16,16 @@
 #include <vector>
 
 #include "search/layer_bound.h"
-#include "search/layer_steps.h"
+#include "search/layer_labels.h"
 
 namespace espalier::search::layers {
+
+/// The choices that are looked for.
+struct Scope {
+  double limit = 0;     ///< those that cost less
+  double way = 0;       ///< no other matters than those whose transitions cost at least this
+  bool metric = false;  ///< is_metric of the chain
+};
 
 struct Block {
   std::int32_t item = 0, copies = 0;
@@ -40,7 +47,7 @@ struct Rest {
 
 class Completion {
  public:
-  Completion(const Chain& chain, const Steps& steps, const Multipliers& multipliers, double limit);
+  Completion(const Chain& chain, const Multipliers& multipliers, const Scope& scope, double tick);
   /// No choice is below the limit.
   [[nodiscard]] bool hopeless() const { return hopeless_; }
   [[nodiscard]] const std::vector<RunPlan>& runs() const { return runs_; }
@@ -56,13 +63,13 @@ class Completion {
   [[nodiscard]] double of_cost(std::size_t type, std::int32_t item) const;
 
   const Chain& chain_;
-  const Steps& steps_;
   const Multipliers& multipliers_;
-  double limit_;
+  Scope scope_;
+  double tick_;
   bool hopeless_ = false;
   std::vector<std::vector<double>> any_, within_, without_best_;  ///< [type][λ], [type][layout·λs + λ], [type][λ]
   std::vector<std::vector<std::int32_t>> best_;                   ///< [type][λ] item of the least value
-  std::vector<double> gap_;                                       ///< [λ] limit − LB(λ)
+  std::vector<double> gap_;                                       ///< [λ] limit − way − LB(λ)
   std::vector<double> least_entry_;                               ///< [layout]
   std::vector<RunPlan> runs_;
   std::vector<Rest> before_;  ///< [run]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All choices that no other equals or beats: labels as in layer_search.cpp, layer by layer, with the memory as their only limit.
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "search/layer_bound.h"
@@ -20,9 +21,8 @@ struct Ceilings {
 Ceilings ceilings(const Chain& chain) {
   Ceilings out;
   double way = 0;
-  for (const auto& row : chain.transition)
-    for (const double t : row)
-      if (t < static_cast<double>(kForbidden)) way = std::max(way, t);
+  for (const double t : chain.transition)
+    if (!std::isinf(t)) way = std::max(way, t);
   for (const Run& run : chain.runs) {
     double cost = 0, tail = 0;
     for (const Item& item : chain.items[static_cast<std::size_t>(run.type)])
@@ -61,7 +61,7 @@ std::vector<LayerSolution> layer_frontier(const LayerProblem& problem, std::int6
   const Multipliers m = multipliers(chain);
   if (m.slack < 0) return {};
   const Ceilings most = ceilings(chain);
-  const Steps steps = make_steps(chain, {}, most.cost, most.tail);
+  const Steps steps = make_steps(without_beaten_layouts(chain), most.cost, most.tail);
   std::int64_t rest = 0;  // least memory of the layers to come
   for (const Run& run : chain.runs) rest += run.count * m.least_memory[static_cast<std::size_t>(run.type)];
 
