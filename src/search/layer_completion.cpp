@@ -28,6 +28,13 @@ Completion::Completion(const Chain& chain, const Multipliers& multipliers, const
     for (std::size_t k = 0; k < lambdas; ++k) total[k] += run.count * any_[type][k];
   }
   if (hopeless_) return;
+  const auto last = static_cast<std::size_t>(chain.runs.back().type);
+  for (std::size_t k = 0; k < lambdas; ++k) {
+    double least = kInfinity;
+    for (const Item& item : chain.items[last])
+      least = std::min(least, last_value(item, multipliers.lambda[k], multipliers.least_last));
+    total[k] += least - any_[last][k];
+  }
   for (std::size_t k = 0; k < lambdas; ++k) {
     const double slack = multipliers.lambda[k] * static_cast<double>(multipliers.slack);
     gap_.push_back(scope.limit - scope.way - (total[k] - slack) + kRounding * (total[k] + slack));
@@ -72,9 +79,11 @@ void Completion::plan_run(const Run& run) {
   RunPlan plan{run.type, run.count, {}};
   const auto type = static_cast<std::size_t>(run.type);
   if (scope_.metric && run.count > kShortRun) {
+    // The last layer has values of its own and may have another item for nothing.
+    const int own_last = runs_.size() + 1 == chain_.runs.size() ? 1 : 0;
     std::vector<std::int32_t> forced(chain_.items[type].size(), 0);
     for (std::size_t k = 0; k < gap_.size(); ++k) {
-      const double others = gap_[k] / (without_best_[type][k] - any_[type][k]) * (1 + 1e-9) + 1e-9;
+      const double others = gap_[k] / (without_best_[type][k] - any_[type][k]) * (1 + 1e-9) + 1e-9 + own_last;
       if (!(others < run.count)) continue;
       std::int32_t& least = forced[static_cast<std::size_t>(best_[type][k])];
       least = std::max(least, run.count - static_cast<std::int32_t>(others));

@@ -5,7 +5,8 @@
 //     cost + min( Σ_R v_l(λ) + (least transition into a from another layout),  Σ_R v_l(λ) with items of layout a alone ) − λ·s
 //     s = capacity − M − Σ_R m_least(l);   s < 0: it cannot fit.
 // Forced copies: a choice below the limit that uses item o in only k of the n layers of a run costs at least
-//     LB(λ) + (n − k)·(v(λ) without o − v(λ)),    so  n − k < (limit − LB(λ)) / (v without o − v)   for every λ.
+//     LB(λ) + (n − k)·(v(λ) without o − v(λ)),    so  n − k < (limit − LB(λ)) / (v without o − v)   for every λ;
+// n − k − 1 when the last layer, whose value is another, is one of them.
 // When transitions are metric, the best choice has an order in which all copies of an item in a run stand together: between two groups of
 // copies of o with the layers X between them, X after all copies is as good when what X reaches above its end is at most o's transient,
 // and X before them otherwise (exchange of two neighbours that run one after the other: the larger reach above its end goes first); no
