@@ -13,6 +13,18 @@ constexpr std::int32_t kShortRun = 3;  // runs up to this length are not worth b
 constexpr std::size_t kBlocks = 4;     // every block doubles the positions of its run
 constexpr double kEqualCost = 1e-13;   // choices this close (relative) are taken as equal
 
+/// [item] the first item that differs from it in its layout alone.
+std::vector<std::int32_t> twins(const std::vector<Item>& items) {
+  std::vector<std::int32_t> first;
+  for (const Item& item : items) {
+    const auto same = [&](const Item& o) {
+      return o.cost == item.cost && o.memory == item.memory && o.saved == item.saved && o.transient == item.transient;
+    };
+    first.push_back(static_cast<std::int32_t>(std::find_if(items.begin(), items.end(), same) - items.begin()));
+  }
+  return first;
+}
+
 }  // namespace
 
 Completion::Completion(const Chain& chain, const Multipliers& multipliers, const Scope& scope, double tick)
@@ -59,16 +71,18 @@ void Completion::tabulate(std::size_t type) {
   any_[type].assign(lambdas, kInfinity), without_best_[type].assign(lambdas, kInfinity), best_[type].assign(lambdas, -1);
   within_[type].assign(lambdas * chain_.layouts, kInfinity);
   const std::vector<Item>& items = chain_.items[type];
+  twin_.push_back(twins(items));
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Item& item = items[i];
+    const std::int32_t twin = twin_[type][i];
     double* within = &within_[type][static_cast<std::size_t>(item.layout) * lambdas];
     for (std::size_t k = 0; k < lambdas; ++k) {
       const double v = value(item, multipliers_.lambda[k], multipliers_.least_memory[type]);
       within[k] = std::min(within[k], v);
       if (v < any_[type][k]) {
         without_best_[type][k] = any_[type][k];
-        any_[type][k] = v, best_[type][k] = static_cast<std::int32_t>(i);
-      } else {
+        any_[type][k] = v, best_[type][k] = twin;
+      } else if (twin != best_[type][k]) {
         without_best_[type][k] = std::min(without_best_[type][k], v);
       }
     }
@@ -88,21 +102,28 @@ void Completion::plan_run(const Run& run) {
       std::int32_t& least = forced[static_cast<std::size_t>(best_[type][k])];
       least = std::max(least, run.count - static_cast<std::int32_t>(others));
     }
-    for (std::size_t i = 0; i < forced.size(); ++i)
-      if (forced[i] > 1) plan.blocks.push_back({static_cast<std::int32_t>(i), forced[i]});
-    std::stable_sort(plan.blocks.begin(), plan.blocks.end(), [](const Block& a, const Block& b) { return a.copies > b.copies; });
-    if (plan.blocks.size() > kBlocks) plan.blocks.resize(kBlocks);
-    for (const Block& block : plan.blocks) {
-      plan.free -= block.copies;
-      // Such a choice alone would pass the limit; the multipliers kept may not have seen it.
-      if (block.copies * of_cost(type, block.item) > scope_.limit) hopeless_ = true;
-    }
+    add_blocks(plan, forced);
   }
   runs_.push_back(std::move(plan));
 }
 
-double Completion::of_cost(std::size_t type, std::int32_t item) const {
-  return chain_.items[type][static_cast<std::size_t>(item)].cost;
+void Completion::add_blocks(RunPlan& plan, const std::vector<std::int32_t>& forced) {
+  const auto type = static_cast<std::size_t>(plan.type);
+  for (std::size_t i = 0; i < forced.size(); ++i) {
+    if (forced[i] < 2) continue;
+    Block block{forced[i], {}};
+    for (std::size_t j = i; j < forced.size(); ++j)
+      if (twin_[type][j] == static_cast<std::int32_t>(i)) block.items.push_back(static_cast<std::int32_t>(j));
+    plan.blocks.push_back(std::move(block));
+  }
+  std::stable_sort(plan.blocks.begin(), plan.blocks.end(), [](const Block& a, const Block& b) { return a.copies > b.copies; });
+  if (plan.blocks.size() > kBlocks) plan.blocks.resize(kBlocks);
+  for (const Block& block : plan.blocks) {
+    plan.free -= block.copies;
+    // Such a choice alone would pass the limit; the multipliers kept may not have seen it.
+    const double cost = chain_.items[type][static_cast<std::size_t>(block.items.front())].cost;
+    if (block.copies * cost > scope_.limit) hopeless_ = true;
+  }
 }
 
 void Completion::add(Rest& rest, std::size_t type, std::int32_t layers) const {
@@ -114,18 +135,22 @@ void Completion::add(Rest& rest, std::size_t type, std::int32_t layers) const {
 
 void Completion::add_block(Rest& rest, const RunPlan& run, const Block& block) const {
   const auto type = static_cast<std::size_t>(run.type);
-  const Item& item = chain_.items[type][static_cast<std::size_t>(block.item)];
+  const std::vector<Item>& items = chain_.items[type];
   const std::size_t lambdas = rest.any.size();
-  for (std::size_t k = 0; k < lambdas; ++k) {
-    const double v = block.copies * value(item, multipliers_.lambda[k], multipliers_.least_memory[type]);
-    rest.any[k] += v;
-    for (std::size_t a = 0; a < chain_.layouts; ++a)
-      rest.within[a * lambdas + k] += static_cast<std::int32_t>(a) == item.layout ? v : kInfinity;
-  }
-  // Metric transitions: the way from the block's layout is not shorter than the direct one.
+  // Metric transitions: the way from the block's layout is not shorter than the direct one; 0 from the layout itself.
+  std::vector<double> direct(chain_.layouts, kInfinity);
   for (std::size_t a = 0; a < chain_.layouts; ++a) {
-    const double direct = chain_.transition[static_cast<std::size_t>(item.layout) * chain_.layouts + a];
-    if (static_cast<std::int32_t>(a) != item.layout) rest.entry[a] = std::max(rest.entry[a], direct);
+    for (const std::int32_t i : block.items)
+      direct[a] = std::min(direct[a], chain_.way(items[static_cast<std::size_t>(i)].layout, static_cast<std::int32_t>(a)));
+    rest.entry[a] = std::max(rest.entry[a], direct[a]);
+  }
+  std::vector<bool> inside(chain_.layouts, false);
+  for (const std::int32_t i : block.items) inside[static_cast<std::size_t>(items[static_cast<std::size_t>(i)].layout)] = true;
+  const Item& any = items[static_cast<std::size_t>(block.items.front())];
+  for (std::size_t k = 0; k < lambdas; ++k) {
+    const double v = block.copies * value(any, multipliers_.lambda[k], multipliers_.least_memory[type]);
+    rest.any[k] += v;
+    for (std::size_t a = 0; a < chain_.layouts; ++a) rest.within[a * lambdas + k] += inside[a] ? v : kInfinity;
   }
   rest.least_memory += block.copies * multipliers_.least_memory[type];
 }

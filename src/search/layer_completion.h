@@ -10,7 +10,8 @@
 // When transitions are metric, the best choice has an order in which all copies of an item in a run stand together: between two groups of
 // copies of o with the layers X between them, X after all copies is as good when what X reaches above its end is at most o's transient,
 // and X before them otherwise (exchange of two neighbours that run one after the other: the larger reach above its end goes first); no
-// transition is added. So the forced copies are placed as one block, and the search is about the few layers that are free.
+// transition is added. The same holds for twins, items that differ in their layout alone: of them one is enough. So the forced copies of twins
+// are placed as one block of either, and the search is about the few layers that are free.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,10 @@ struct Scope {
   bool metric = false;  ///< is_metric of the chain
 };
 
+/// Copies of one item of several that differ in their layout alone.
 struct Block {
-  std::int32_t item = 0, copies = 0;
+  std::int32_t copies = 0;
+  std::vector<std::int32_t> items;
 };
 
 /// A run as it is searched: blocks, and layers whose item is free.
@@ -59,9 +62,9 @@ class Completion {
  private:
   void tabulate(std::size_t type);
   void plan_run(const Run& run);
+  void add_blocks(RunPlan& plan, const std::vector<std::int32_t>& forced);
   void add(Rest& rest, std::size_t type, std::int32_t layers) const;
   void add_block(Rest& rest, const RunPlan& run, const Block& block) const;
-  [[nodiscard]] double of_cost(std::size_t type, std::int32_t item) const;
 
   const Chain& chain_;
   const Multipliers& multipliers_;
@@ -69,7 +72,8 @@ class Completion {
   double tick_;
   bool hopeless_ = false;
   std::vector<std::vector<double>> any_, within_, without_best_;  ///< [type][λ], [type][layout·λs + λ], [type][λ]
-  std::vector<std::vector<std::int32_t>> best_;                   ///< [type][λ] item of the least value
+  std::vector<std::vector<std::int32_t>> best_;                   ///< [type][λ] item of the least value, the first of twins
+  std::vector<std::vector<std::int32_t>> twin_;                   ///< [type][item] the first of its twins
   std::vector<double> gap_;                                       ///< [λ] limit − way − LB(λ)
   std::vector<double> least_entry_;                               ///< [layout]
   std::vector<RunPlan> runs_;

@@ -56,8 +56,9 @@ class LabelSearch {
         for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
           const std::size_t next = placed | std::size_t{1} << b;
           if (next == placed) continue;
-          const Step& step = items[static_cast<std::size_t>(plan.blocks[b].item)];
-          extend(here, first, step, plan.blocks[b].copies, rest_at(next, chosen), at[next * positions + chosen]);
+          for (const std::int32_t i : plan.blocks[b].items)
+            extend(here, first, items[static_cast<std::size_t>(i)], plan.blocks[b].copies, rest_at(next, chosen),
+                   at[next * positions + chosen]);
         }
       }
     }
