@@ -64,11 +64,14 @@ Iterator drop_beaten(Iterator group, Iterator group_end, Iterator rivals, Iterat
 
 /// The same inside one layout, where earlier labels are the rivals.
 Iterator drop_beaten_inside(Iterator group, Iterator group_end, bool tails) {
-  Iterator out = group;
+  Iterator out = group, beater = group;  // what beat the last label often beats the next
   Staircase stairs;
   for (Iterator label = group; label != group_end; ++label) {
-    const bool beaten = tails ? std::any_of(group, out, [&](const Label& r) { return beats_but_for_cost(r, *label); })
-                              : stairs.covers(label->memory, label->base());
+    if (tails && beater != out) {
+      if (!beats_but_for_cost(*beater, *label))
+        beater = std::find_if(group, out, [&](const Label& r) { return beats_but_for_cost(r, *label); });
+    }
+    const bool beaten = tails ? beater != out : stairs.covers(label->memory, label->base());
     if (beaten) continue;
     if (!tails) stairs.add(label->memory, label->base());
     *out++ = *label;

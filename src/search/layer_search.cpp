@@ -54,43 +54,39 @@ std::optional<SetChain> set_chain(const Chain& chain, const LayoutSet& set, doub
   }
 }
 
-class Search {
- public:
-  Search(const LayerProblem& problem, const LayerObjective& objective) : problem_(problem), objective_(objective) {}
-
-  /// The best choice below the limit.
-  std::optional<LayerSolution> below_limit(const Chain& chain, double root, double limit) {
-    best_.reset();
-    limit_ = limit;
-    const bool metric = is_metric(chain);
-    const auto sets = metric ? layout_sets(chain, limit - root) : std::nullopt;
-    if (!sets) {
-      look(chain, multipliers(chain), 0, metric);
-      return std::move(best_);
-    }
-    std::vector<SetChain> open;
-    for (const LayoutSet& set : *sets)
-      if (auto candidate = set_chain(chain, set, limit)) open.push_back(std::move(*candidate));
-    std::stable_sort(open.begin(), open.end(), [](const SetChain& a, const SetChain& b) { return a.bound < b.bound; });
-    for (const SetChain& s : open)
-      if (s.bound < limit_) look(s.chain, s.multipliers, s.way, true);
-    return std::move(best_);
-  }
-
- private:
-  void look(const Chain& chain, const Multipliers& multipliers, double way, bool metric) {
-    if (std::isinf(multipliers.root)) return;
-    std::vector<std::int32_t> options = cheapest(chain, multipliers, {limit_, way, metric});
-    if (options.empty()) return;
-    best_ = solution_of(problem_, std::move(options));
-    limit_ = objective_.steady_weight * best_->steady + objective_.sync_weight * best_->sync;
-  }
-
-  const LayerProblem& problem_;
-  const LayerObjective& objective_;
-  double limit_ = 0;
-  std::optional<LayerSolution> best_;
+struct Target {
+  const LayerProblem& problem;
+  const LayerObjective& objective;
 };
+
+/// The best choice of the scope takes the place of `best` and lowers the limit.
+void look(const Target& target, const Chain& chain, const Multipliers& multipliers, const Scope& scope, double& limit,
+          std::vector<std::int32_t>& best) {
+  if (std::isinf(multipliers.root)) return;
+  std::vector<std::int32_t> options = cheapest(chain, multipliers, scope);
+  if (options.empty()) return;
+  const LayerSolution found = solution_of(target.problem, options);
+  limit = target.objective.steady_weight * found.steady + target.objective.sync_weight * found.sync;
+  best = std::move(options);
+}
+
+/// The options of the best choice below the limit; empty when there is none. `root`: nothing is below it.
+std::vector<std::int32_t> best_below(const Target& target, const Chain& chain, double root, double limit) {
+  std::vector<std::int32_t> best;
+  const bool metric = is_metric(chain);
+  const auto sets = metric ? layout_sets(chain, limit - root) : std::nullopt;
+  if (!sets) {
+    look(target, chain, multipliers(chain), {limit, 0, metric}, limit, best);
+    return best;
+  }
+  std::vector<SetChain> open;
+  for (const LayoutSet& set : *sets)
+    if (auto candidate = set_chain(chain, set, limit)) open.push_back(std::move(*candidate));
+  std::stable_sort(open.begin(), open.end(), [](const SetChain& a, const SetChain& b) { return a.bound < b.bound; });
+  for (const SetChain& s : open)
+    if (s.bound < limit) look(target, s.chain, s.multipliers, {limit, s.way, true}, limit, best);
+  return best;
+}
 
 }  // namespace
 }  // namespace layers
@@ -107,11 +103,12 @@ std::optional<LayerSolution> best_layers(const LayerProblem& problem, const Laye
   const double last = std::min(upper_bound, worst_cost(chain));
   // The limit rises from just above the lower bound: a search whose limit is below the optimum is short, as few labels can end there, and
   // the first that finds a choice has found the best.
-  double step = std::max(m.root / (16.0 * static_cast<double>(problem.layers.size())), last * 1e-9);
-  Search search(problem, objective);
+  double step = std::max(m.root / (128.0 * static_cast<double>(problem.layers.size())), last * 1e-9);
   for (;; step *= 2) {
     const double limit = std::min(m.root + step, last);
-    if (auto best = search.below_limit(without_beaten_layouts(below(chain, bounds, limit)), m.root, limit)) return best;
+    std::vector<std::int32_t> options =
+        best_below({problem, objective}, without_beaten_layouts(below(chain, bounds, limit)), m.root, limit);
+    if (!options.empty()) return solution_of(problem, std::move(options));
     if (limit >= last) return std::nullopt;
   }
 }

@@ -55,7 +55,8 @@ std::optional<LayerSolution> best_layers(const LayerProblem& problem, const Laye
 double layers_lower_bound(const LayerProblem& problem, const LayerObjective& objective, std::int64_t capacity);
 
 /// Every choice with peak ≤ capacity that no other equals or beats in (steady, sync, peak) at once, by rising steady; of equal ones the
-/// first. With `ignore_sync` only (steady, peak) count.
+/// first. With `ignore_sync` only (steady, peak) count, and every point costs one search; without, labels grow fast with the number of
+/// layers (tenths of a second for ten layers of fifty options).
 std::vector<LayerSolution> layer_frontier(const LayerProblem& problem, std::int64_t capacity, bool ignore_sync);
 
 }  // namespace espalier::search
