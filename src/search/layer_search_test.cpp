@@ -98,7 +98,7 @@ class Generator {
     }
     for (int type = 0; type < types; ++type) {
       std::vector<LayerOption> options;
-      for (int s = in(1, strategies); s > 0; --s) options.push_back(option(cost(10), cost(6), layouts));
+      for (int s = one_in(2) ? strategies : in(1, strategies); s > 0; --s) options.push_back(option(cost(10), cost(6), layouts));
       p.options.push_back(std::move(options));
     }
     return p;
@@ -216,7 +216,8 @@ TEST(LayerSearch, LongRunsEqualTheFrontierByLabels) {
   Generator generator(7);
   for (int instance = 0; instance < 150; ++instance) {
     SCOPED_TRACE(instance);
-    const LayerProblem p = long_runs(generator, instance % 2 == 1);
+    const bool fine = instance % 2 == 1;
+    const LayerProblem p = long_runs(generator, fine);
     const auto frontier = layer_frontier(p, kPlenty, false);
     for (const LayerSolution& point : frontier) {
       const auto best = best_layers(p, {2, 1}, point.peak, kInfinity);
@@ -224,6 +225,7 @@ TEST(LayerSearch, LongRunsEqualTheFrontierByLabels) {
       EXPECT_TRUE(near(best->steady, point.steady)) << best->steady << " instead of " << point.steady << " at " << point.peak;
       EXPECT_LE(layers_lower_bound(p, {2, 1}, point.peak), 2 * point.steady * (1 + 1e-12));
     }
+    if (fine) continue;  // labels tell sums apart that differ by rounding alone
     const auto by_capacity = layer_frontier(p, kPlenty, true);
     ASSERT_EQ(by_capacity.size(), frontier.size());
     for (std::size_t i = 0; i < frontier.size(); ++i) EXPECT_EQ(by_capacity[i].peak, frontier[i].peak);
