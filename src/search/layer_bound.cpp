@@ -60,8 +60,9 @@ void add_edges(const std::vector<Vertex>& hull, std::size_t kind, std::int64_t l
 }
 
 /// 0 and the slopes nearest to `centre` on both sides, rising.
-std::vector<double> slopes_around(std::vector<double> slopes, double centre) {
-  slopes.push_back(0), slopes.push_back(centre);
+std::vector<double> slopes_around(const std::vector<Edge>& edges, double centre) {
+  std::vector<double> slopes = {0, centre};
+  for (const Edge& edge : edges) slopes.push_back(edge.slope);
   std::sort(slopes.begin(), slopes.end());
   slopes.erase(std::unique(slopes.begin(), slopes.end()), slopes.end());
   const auto at = static_cast<std::size_t>(std::lower_bound(slopes.begin(), slopes.end(), centre) - slopes.begin());
@@ -79,6 +80,39 @@ std::vector<std::int64_t> layers_of_types(const Chain& chain) {
   for (const Run& run : chain.runs) layers[static_cast<std::size_t>(run.type)] += run.count;
   --layers[static_cast<std::size_t>(chain.runs.back().type)];
   return layers;
+}
+
+/// The hulls of every kind of layer: the types, and the last layer.
+struct Hulls {
+  bool complete = true;                     ///< every kind that has layers has items
+  std::vector<std::int64_t> least;          ///< [kind] memory
+  std::vector<std::vector<Vertex>> sorted;  ///< [kind]
+  std::int64_t memory = 0;                  ///< of all layers at their leanest
+  double cost = 0;                          ///< of that
+  std::vector<Edge> edges;                  ///< by falling slope
+};
+
+Hulls hulls_of(const Chain& chain) {
+  const std::vector<std::int64_t> layers = layers_of_types(chain);
+  const auto last_type = static_cast<std::size_t>(chain.runs.back().type);
+  const std::size_t last = layers.size();
+  Hulls out;
+  out.sorted.resize(last + 1), out.least.resize(last + 1);
+  for (std::size_t kind = 0; kind <= last; ++kind) {
+    const std::int64_t n = kind == last ? 1 : layers[kind];
+    const auto& items = chain.items[kind == last ? last_type : kind];
+    if (n == 0 && kind != last_type) continue;
+    out.complete = out.complete && !items.empty();
+    if (!out.complete) return out;
+    out.sorted[kind] = vertices(items, kind == last);
+    const auto hull = lower_hull(out.sorted[kind], nullptr);
+    out.least[kind] = hull.front().memory;
+    out.memory += hull.front().memory * n;
+    out.cost += hull.front().cost * static_cast<double>(n);
+    if (n > 0) add_edges(hull, kind, n, out.edges);
+  }
+  std::stable_sort(out.edges.begin(), out.edges.end(), [](const Edge& a, const Edge& b) { return a.slope > b.slope; });
+  return out;
 }
 
 /// Least transition between a layout and any other, in either direction.
@@ -180,35 +214,19 @@ std::vector<std::vector<double>> bounds_of_items(const Chain& chain, const Multi
 Multipliers multipliers(const Chain& chain) {
   Multipliers m;
   m.lambda = {0};
-  m.least_memory.assign(chain.items.size(), 0);
   m.slack = chain.capacity;
   if (chain.runs.empty()) return m;
-  // Kinds of layers: the types, and the last layer.
-  const std::vector<std::int64_t> layers = layers_of_types(chain);
-  const auto last_type = static_cast<std::size_t>(chain.runs.back().type);
-  const std::size_t last = layers.size();
-  std::vector<Edge> edges;
-  std::vector<std::vector<Vertex>> sorted(last + 1);
-  double cost = 0;
-  for (std::size_t kind = 0; kind <= last; ++kind) {
-    const std::int64_t n = kind == last ? 1 : layers[kind];
-    const auto& items = chain.items[kind == last ? last_type : kind];
-    if (n == 0 && kind != last_type) continue;
-    if (items.empty()) return m.root = kInfinity, m.slack = -1, m;
-    sorted[kind] = vertices(items, kind == last);
-    const auto hull = lower_hull(sorted[kind], nullptr);
-    (kind == last ? m.least_last : m.least_memory[kind]) = hull.front().memory;
-    m.slack -= hull.front().memory * n;
-    cost += hull.front().cost * static_cast<double>(n);
-    if (n > 0) add_edges(hull, kind, n, edges);
-  }
-  if (m.slack < 0) return m.root = kInfinity, m;
+  const Hulls hulls = hulls_of(chain);
+  m.least_memory = hulls.least;
+  m.least_last = m.least_memory.back();
+  m.least_memory.pop_back();
+  m.slack -= hulls.memory;
+  if (!hulls.complete || m.slack < 0) return m.root = kInfinity, m.slack = -1, m;
 
-  std::stable_sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.slope > b.slope; });
-  const double most = cost;
+  double cost = hulls.cost;
   std::int64_t left = m.slack;
   const Edge* critical = nullptr;
-  for (const Edge& edge : edges) {
+  for (const Edge& edge : hulls.edges) {
     cost -= edge.slope * static_cast<double>(std::min(left, edge.memory));
     if (edge.memory > left) {
       critical = &edge;
@@ -216,18 +234,16 @@ Multipliers multipliers(const Chain& chain) {
     }
     left -= edge.memory;
   }
-  m.root = std::max(0.0, cost - 10 * kRounding * most);
+  m.root = std::max(0.0, cost - 10 * kRounding * hulls.cost);
   m.root_lambda = critical != nullptr ? critical->slope : 0;
 
-  std::vector<double> slopes;
-  for (const Edge& edge : edges) slopes.push_back(edge.slope);
+  std::vector<Edge> edges = hulls.edges;
   if (critical != nullptr) {
     // Without one of its two ends, the hull tells what the problem is like once the other is used up.
-    std::vector<Edge> around;
-    for (const Vertex& skip : {critical->lean, critical->fat}) add_edges(lower_hull(sorted[critical->kind], &skip), 0, 1, around);
-    for (const Edge& edge : around) slopes.push_back(edge.slope);
+    for (const Vertex& skip : {critical->lean, critical->fat})
+      add_edges(lower_hull(hulls.sorted[critical->kind], &skip), 0, 1, edges);
   }
-  m.lambda = slopes_around(std::move(slopes), m.root_lambda);
+  m.lambda = slopes_around(edges, m.root_lambda);
   return m;
 }
 
