@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All choices that no other equals or beats. With one cost: one search after the other. With two: labels layer by layer, with the memory as
-// their only limit; that grows fast with the layers and is meant for few.
+// All choices that no other equals or beats. With one cost: one search after the other. With two: labels layer by layer, with
+// the memory as their only limit; that grows fast with the layers and is meant for few.
 #include <algorithm>
 #include <cmath>
 #include <limits>

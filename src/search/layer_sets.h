@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which layouts a choice uses, decided first. Internal to the layer search.
 //
-// Many layouts cost the same (the order of two levels inside one node), so a choice has twins, and no number of copies is ever forced. Once it is
-// known which set of layouts a choice uses, it pays at least the shortest way through all of them, and its items compete only with items of
-// these layouts. With metric transitions no choice pays less than that way, and a set whose way is as long as what a choice may cost above
-// the lower bound needs no look, nor does any set that contains it.
+// Many layouts cost the same (the order of two levels inside one node), so a choice has twins, and no number of copies is ever
+// forced. Once it is known which set of layouts a choice uses, it pays at least the shortest way through all of them, and its
+// items compete only with items of these layouts. With metric transitions no choice pays less than that way, and a set whose way
+// is as long as what a choice may cost above the lower bound needs no look, nor does any set that contains it.
 #pragma once
 
 #include <cstdint>
