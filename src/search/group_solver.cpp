@@ -15,8 +15,10 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMemoryRounds = 8;  // times a stage that came out too large is solved again with less room
 constexpr int kPolishRounds = 8;
-constexpr std::int32_t kChunks = 8;  // virtual stages tried, at most
-constexpr Mode kTotal = {};          // all work of a stage
+constexpr std::int64_t kRefinements = 1500;  // plans tried by refine, at most
+constexpr std::size_t kSmallModel = 12;      // layers, up to which all of them are tried
+constexpr std::int32_t kChunks = 8;          // virtual stages tried, at most
+constexpr Mode kTotal = {};                  // all work of a stage
 
 /// Layers of each stage of a schedule with virtual stages, in order, with the first layer of each pipeline chunk.
 struct VirtualSplit {
@@ -181,11 +183,17 @@ std::vector<Overlap> GroupSolver::overlaps() const {
 
 /// Simulates an assignment under each overlap. Returns by how many bytes of tensors each stage exceeds the limit (0: fits).
 std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Assignment& a) {
+  return judge(schedule, a, overlaps());
+}
+
+std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Assignment& a,
+                                             const std::vector<Overlap>& overlaps) {
   std::vector<std::int64_t> excess(static_cast<std::size_t>(group_.stages), 0);
   Lowering lowering;
   cost::PlanTiming timing;
-  for (const Overlap& overlap : overlaps()) {
+  for (const Overlap& overlap : overlaps) {
     LayeredCandidate c;
+    c.options = a.options;
     c.configuration = layered_configuration(*problem_.model, table_, schedule, group_.samples, a.first, a.options, overlap);
     assemble(book_.context(), c.configuration, group_.samples, lowering, timing);
     const std::vector<std::int64_t> now = excess_bytes(lowering, timing);
@@ -219,6 +227,40 @@ std::vector<std::int64_t> GroupSolver::excess_bytes(const Lowering& lowering, co
     excess.push_back(peak <= limit ? 0 : static_cast<std::int64_t>(static_cast<double>(peak - limit) / reserve) + 2);
   }
   return excess;
+}
+
+void GroupSolver::refine(const LayeredCandidate& start, std::vector<LayeredCandidate>& better) {
+  const Model& model = *problem_.model;
+  Assignment now;
+  Overlap on;
+  for (const auto& ranges : start.configuration.chunks) {
+    now.first.push_back(ranges.front().first);
+    for (const LayerRange& r : ranges) {
+      const Overlap& o = r.strategy.overlap;
+      on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
+    }
+  }
+  now.options = start.options;
+  best_ = static_cast<double>(start.iteration_ns);
+  std::int64_t tries = kRefinements;
+  for (bool improved = true; improved && tries > 0;) {
+    improved = false;
+    const std::size_t layers = now.options.size();
+    for (std::size_t l = 0; l < layers && tries > 0; ++l) {
+      const bool edge = l == 0 || l + 1 == layers || now.options[l] != now.options[l - 1] || now.options[l] != now.options[l + 1];
+      if (!edge && layers > kSmallModel) continue;
+      for (const PricedOption& o : table_.of_kind(model.layers[l])) {
+        if (o.strategy == now.options[l] || tries-- <= 0) continue;
+        Assignment other = now;
+        other.options[l] = o.strategy;
+        const double before = best_;
+        if (zero_bubble(start.configuration.schedule.kind) && table_.strategy(o.strategy).zero > 1) continue;
+        judge(start.configuration.schedule, other, {on});
+        if (best_ < before) now = std::move(other), improved = true;
+      }
+    }
+  }
+  better = std::move(result_.candidates);
 }
 
 BalanceReport GroupSolver::balance(std::vector<LayeredCandidate>& better) {

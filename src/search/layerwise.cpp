@@ -59,7 +59,7 @@ class LayerwiseSearch {
     return !out_.complete;
   }
 
-  std::vector<Group> groups_by_bound() {
+  std::vector<Group> groups_by_bound() const {
     std::map<std::pair<std::int32_t, std::int64_t>, Group> all;
     space_.layer_group([&](const Configuration& c) {
       if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;  // its stages are others
@@ -112,7 +112,7 @@ class LayerwiseSearch {
   }
 
   void finish(double open) {
-    if (out_.best && options_.balance_report) report_balance();
+    if (out_.best) improve();
     std::stable_sort(out_.simulated.begin(), out_.simulated.end(),
                      [](const LayeredCandidate& a, const LayeredCandidate& b) { return a.iteration_ns < b.iteration_ns; });
     if (out_.simulated.size() > kKept) out_.simulated.resize(kKept);
@@ -120,16 +120,27 @@ class LayerwiseSearch {
     out_.lower_bound_ns = std::isfinite(bound) ? static_cast<std::int64_t>(std::floor(bound)) : 0;
   }
 
-  void report_balance() {
-    const Schedule& s = out_.best->configuration.schedule;
-    if (s.stages == 1 || s.virtual_stages > 1) return;
-    for (const Group& g : groups_by_bound()) {
-      if (g.stages != s.stages || g.microbatches != s.microbatches) continue;
-      const OptionTable table(problem_, space_, book_, g.bases);
-      GroupResult more;
-      out_.balance = GroupSolver(problem_, book_, evaluator_, 0, g, table, kNever).balance(more.candidates);
+  /// The group that a plan belongs to.
+  std::optional<Group> group_of(const Schedule& s) const {
+    for (Group& g : groups_by_bound())
+      if (g.stages == s.stages && g.microbatches == s.microbatches) return std::move(g);
+    return std::nullopt;
+  }
+
+  void improve() {
+    std::optional<Group> group = group_of(out_.best->configuration.schedule);
+    if (!group) return;
+    const Schedule s = out_.best->configuration.schedule;
+    const OptionTable table(problem_, space_, book_, group->bases);
+    GroupResult more;
+    if (options_.balance_report && s.stages > 1 && s.virtual_stages == 1) {
+      out_.balance = GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).balance(more.candidates);
       take(more);
+      more.candidates.clear();
     }
+    if (out_.interrupted) return;
+    GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).refine(*out_.best, more.candidates);
+    take(more);
   }
 
   const Problem& problem_;
