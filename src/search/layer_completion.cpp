@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/layer_completion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace espalier::search::layers {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::int32_t kShortRun = 3;  // runs up to this length are not worth blocks
+constexpr std::size_t kBlocks = 4;     // every block doubles the positions of its run
+constexpr double kEqualCost = 1e-13;   // choices this close (relative) are taken as equal
+
+}  // namespace
+
+Completion::Completion(const Chain& chain, const Steps& steps, const Multipliers& multipliers, double limit)
+    : chain_(chain), steps_(steps), multipliers_(multipliers), limit_(limit) {
+  const std::size_t lambdas = multipliers.lambda.size();
+  any_.resize(chain.items.size()), within_.resize(chain.items.size());
+  without_best_.resize(chain.items.size()), best_.resize(chain.items.size());
+  std::vector<double> total(lambdas, 0);
+  for (std::size_t t = 0; t < chain.items.size(); ++t) tabulate(t);
+  for (const Run& run : chain.runs) {
+    const auto type = static_cast<std::size_t>(run.type);
+    if (steps.of_type[type].empty()) hopeless_ = true;
+    for (std::size_t k = 0; k < lambdas; ++k) total[k] += run.count * any_[type][k];
+  }
+  if (hopeless_) return;
+  for (std::size_t k = 0; k < lambdas; ++k) {
+    const double slack = multipliers.lambda[k] * static_cast<double>(multipliers.slack);
+    gap_.push_back(limit - (total[k] - slack) + kRounding * (total[k] + slack));
+    if (gap_.back() <= 0) hopeless_ = true;
+  }
+  for (std::size_t a = 0; a < steps.layouts; ++a) {
+    least_entry_.push_back(kInfinity);
+    for (std::size_t x = 0; x < steps.layouts; ++x)
+      if (x != a) least_entry_[a] = std::min(least_entry_[a], steps.seconds[x * steps.layouts + a]);
+  }
+  Rest before{std::vector<double>(lambdas, 0), std::vector<double>(lambdas * steps.layouts, 0), {}, 0};
+  for (const Run& run : chain.runs) {
+    plan_run(run);
+    if (runs_.back().free < 0) hopeless_ = true;
+    before_.push_back(before);
+    add(before, static_cast<std::size_t>(run.type), run.count);
+  }
+}
+
+void Completion::tabulate(std::size_t type) {
+  const std::size_t lambdas = multipliers_.lambda.size();
+  any_[type].assign(lambdas, kInfinity), without_best_[type].assign(lambdas, kInfinity), best_[type].assign(lambdas, -1);
+  within_[type].assign(lambdas * steps_.layouts, kInfinity);
+  const auto& of_type = steps_.of_type[type];
+  for (std::size_t i = 0; i < of_type.size(); ++i) {
+    const Item& item = of_type[i].item;
+    double* within = &within_[type][static_cast<std::size_t>(item.layout) * lambdas];
+    for (std::size_t k = 0; k < lambdas; ++k) {
+      const double v = value(item, multipliers_.lambda[k], multipliers_.least_memory[type]);
+      within[k] = std::min(within[k], v);
+      if (v < any_[type][k]) {
+        without_best_[type][k] = any_[type][k];
+        any_[type][k] = v, best_[type][k] = static_cast<std::int32_t>(i);
+      } else {
+        without_best_[type][k] = std::min(without_best_[type][k], v);
+      }
+    }
+  }
+}
+
+void Completion::plan_run(const Run& run) {
+  RunPlan plan{run.type, run.count, {}};
+  const auto type = static_cast<std::size_t>(run.type);
+  if (steps_.metric && run.count > kShortRun) {
+    std::vector<std::int32_t> forced(steps_.of_type[type].size(), 0);
+    for (std::size_t k = 0; k < gap_.size(); ++k) {
+      const double others = gap_[k] / (without_best_[type][k] - any_[type][k]) * (1 + 1e-9) + 1e-9;
+      if (!(others < run.count)) continue;
+      std::int32_t& least = forced[static_cast<std::size_t>(best_[type][k])];
+      least = std::max(least, run.count - static_cast<std::int32_t>(others));
+    }
+    for (std::size_t i = 0; i < forced.size(); ++i)
+      if (forced[i] > 1) plan.blocks.push_back({static_cast<std::int32_t>(i), forced[i]});
+    std::stable_sort(plan.blocks.begin(), plan.blocks.end(), [](const Block& a, const Block& b) { return a.copies > b.copies; });
+    if (plan.blocks.size() > kBlocks) plan.blocks.resize(kBlocks);
+    for (const Block& block : plan.blocks) {
+      plan.free -= block.copies;
+      // Such a choice alone would pass the limit; the multipliers kept may not have seen it.
+      if (block.copies * of_cost(type, block.item) > limit_) hopeless_ = true;
+    }
+  }
+  runs_.push_back(std::move(plan));
+}
+
+double Completion::of_cost(std::size_t type, std::int32_t item) const {
+  return steps_.of_type[type][static_cast<std::size_t>(item)].item.cost;
+}
+
+void Completion::add(Rest& rest, std::size_t type, std::int32_t layers) const {
+  if (layers == 0) return;
+  for (std::size_t k = 0; k < rest.any.size(); ++k) rest.any[k] += layers * any_[type][k];
+  for (std::size_t k = 0; k < rest.within.size(); ++k) rest.within[k] += layers * within_[type][k];
+  rest.least_memory += layers * multipliers_.least_memory[type];
+}
+
+void Completion::add_block(Rest& rest, const RunPlan& run, const Block& block) const {
+  const auto type = static_cast<std::size_t>(run.type);
+  const Item& item = steps_.of_type[type][static_cast<std::size_t>(block.item)].item;
+  const std::size_t lambdas = rest.any.size();
+  for (std::size_t k = 0; k < lambdas; ++k) {
+    const double v = block.copies * value(item, multipliers_.lambda[k], multipliers_.least_memory[type]);
+    rest.any[k] += v;
+    for (std::size_t a = 0; a < steps_.layouts; ++a)
+      rest.within[a * lambdas + k] += static_cast<std::int32_t>(a) == item.layout ? v : kInfinity;
+  }
+  // Metric transitions: the way from the block's layout is not shorter than the direct one.
+  for (std::size_t a = 0; a < steps_.layouts; ++a) {
+    const double direct = steps_.seconds[static_cast<std::size_t>(item.layout) * steps_.layouts + a];
+    if (static_cast<std::int32_t>(a) != item.layout) rest.entry[a] = std::max(rest.entry[a], direct);
+  }
+  rest.least_memory += block.copies * multipliers_.least_memory[type];
+}
+
+Rest Completion::rest(std::size_t run, std::int32_t free, std::uint32_t placed) const {
+  Rest rest = before_[run];
+  rest.entry = least_entry_;
+  const RunPlan& plan = runs_[run];
+  add(rest, static_cast<std::size_t>(plan.type), free);
+  for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+    if ((placed >> b & 1U) == 0) add_block(rest, plan, plan.blocks[b]);
+  return rest;
+}
+
+bool Completion::worthwhile(const Label& label, const Rest& rest) const {
+  const std::int64_t slack = chain_.capacity - label.memory - rest.least_memory;
+  if (slack < 0) return false;
+  const auto layout = static_cast<std::size_t>(label.layout);
+  const std::size_t lambdas = rest.any.size();
+  const double cost = static_cast<double>(label.cost) * steps_.tick, entry = rest.entry[layout];
+  const double* within = &rest.within[layout * lambdas];
+  const double target = limit_ * (1 - kEqualCost) - cost;
+  for (std::size_t k = 0; k < lambdas; ++k) {
+    const double paid = multipliers_.lambda[k] * static_cast<double>(slack);
+    if (std::min(rest.any[k] + entry, within[k]) - paid - kRounding * (rest.any[k] + paid) >= target) return false;
+  }
+  return true;
+}
+
+}  // namespace espalier::search::layers

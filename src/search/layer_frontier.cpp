@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// All choices that no other equals or beats: labels as in layer_search.cpp, layer by layer, with the memory as their only limit.
+#include <algorithm>
+#include <tuple>
+
+#include "search/layer_bound.h"
+#include "search/layer_labels.h"
+#include "search/layer_search.h"
+#include "search/layer_steps.h"
+
+namespace espalier::search {
+namespace layers {
+namespace {
+
+struct Ceilings {
+  double cost = 0, tail = 0;
+};
+
+/// No choice costs more.
+Ceilings ceilings(const Chain& chain) {
+  Ceilings out;
+  double way = 0;
+  for (const auto& row : chain.transition)
+    for (const double t : row)
+      if (t < static_cast<double>(kForbidden)) way = std::max(way, t);
+  for (const Run& run : chain.runs) {
+    double cost = 0, tail = 0;
+    for (const Item& item : chain.items[static_cast<std::size_t>(run.type)])
+      cost = std::max(cost, item.cost), tail = std::max(tail, item.tail);
+    out.cost += run.count * (cost + way), out.tail += run.count * tail;
+  }
+  return out;
+}
+
+/// Of complete labels, those that none equals or beats in (cost, tail, memory), whatever their layout; by rising cost.
+std::vector<Label> frontier_of(std::vector<Label> labels) {
+  std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) {
+    return std::tuple(a.cost, a.tail, a.memory, a.layout, a.option, a.after) <
+           std::tuple(b.cost, b.tail, b.memory, b.layout, b.option, b.after);
+  });
+  std::vector<Label> out;
+  std::vector<std::pair<std::int64_t, std::int64_t>> stairs;  // (tail, memory) kept so far, none beating another
+  for (const Label& label : labels) {
+    const auto beaten = [&](const auto& s) { return s.first <= label.tail && s.second <= label.memory; };
+    if (std::any_of(stairs.begin(), stairs.end(), beaten)) continue;
+    const auto gone = [&](const auto& s) { return s.first >= label.tail && s.second >= label.memory; };
+    stairs.erase(std::remove_if(stairs.begin(), stairs.end(), gone), stairs.end());
+    stairs.emplace_back(label.tail, label.memory);
+    out.push_back(label);
+  }
+  return out;
+}
+
+}  // namespace
+}  // namespace layers
+
+using namespace layers;
+
+std::vector<LayerSolution> layer_frontier(const LayerProblem& problem, std::int64_t capacity, bool ignore_sync) {
+  const Chain chain = make_chain(problem, ignore_sync ? Criteria::steady : Criteria::steady_and_sync, {}, capacity);
+  const Multipliers m = multipliers(chain);
+  if (m.slack < 0) return {};
+  const Ceilings most = ceilings(chain);
+  const Steps steps = make_steps(chain, {}, most.cost, most.tail);
+  std::int64_t rest = 0;  // least memory of the layers to come
+  for (const Run& run : chain.runs) rest += run.count * m.least_memory[static_cast<std::size_t>(run.type)];
+
+  std::vector<Label> kept, open = {Label{0, 0, 0, 0, -1, -1, 0, 0}};
+  for (std::size_t l = problem.layers.size(); l-- > 0;) {
+    const auto type = static_cast<std::size_t>(problem.layers[l]);
+    rest -= m.least_memory[type];
+    const std::size_t first = kept.size();
+    kept.insert(kept.end(), open.begin(), open.end());
+    std::vector<Label> next;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      for (const Step& step : steps.of_type[type]) {
+        const Label label = extended(steps, open[i], step, 1, static_cast<std::int32_t>(first + i));
+        if (label.cost < kForbidden && label.memory + rest <= capacity) next.push_back(label);
+      }
+    }
+    drop_superfluous(next, steps.distance, steps.layouts);
+    open = std::move(next);
+  }
+  std::vector<LayerSolution> out;
+  for (const Label& label : frontier_of(std::move(open))) out.push_back(solution_of(problem, options_of(label, kept)));
+  return out;
+}
+
+}  // namespace espalier::search
