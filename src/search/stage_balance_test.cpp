@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/stage_balance.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+
+namespace espalier::search {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using Firsts = std::vector<std::int32_t>;
+
+TEST(StageBalance, SmallestExample) {
+  // Three layers of steady time 1, 1 and 2, no tails, on two stages with 4 micro-batches; a message takes 1.
+  //   1 | 1 2   max(4·1, 1 + 1 + 4·3) = 14        1 1 | 2   max(4·2, 2 + 1 + 4·2) = 11
+  const std::vector<double> seconds{1, 1, 2};
+  BalanceProblem problem;
+  problem.layers = 3, problem.stages = 2, problem.microbatches = 4, problem.message = {1};
+  const StageOracle oracle = [&](std::int32_t, std::int32_t first, std::int32_t end) {
+    StageValue value;
+    for (std::int32_t l = first; l < end; ++l) value.steady += seconds[static_cast<std::size_t>(l)];
+    value.peak = end - first;
+    return value;
+  };
+  const auto best = best_partition(problem, oracle);
+  ASSERT_TRUE(best.has_value());
+  EXPECT_EQ(best->first, (Firsts{0, 2}));
+  EXPECT_EQ(best->time, 11);
+  EXPECT_EQ(best->alpha_t, 0.5);             // 1 − 2/4
+  EXPECT_DOUBLE_EQ(best->alpha_m, 1.0 / 3);  // 1 − 2/3
+  EXPECT_EQ(evaluate_partition(problem, oracle, {0, 1})->time, 14);
+  EXPECT_EQ(time_balanced(problem, oracle)->first, (Firsts{0, 2}));    // 2 against 3
+  EXPECT_EQ(memory_balanced(problem, oracle)->first, (Firsts{0, 2}));  // both 2: the better T
+  EXPECT_FALSE(best_partition(problem, oracle, 11).has_value());       // nothing below
+  problem.time = PipelineTime::published;                              // 4 + 3·2
+  EXPECT_EQ(best_partition(problem, oracle)->time, 10);
+  problem.stages = 4, problem.message = {1, 1, 1};
+  EXPECT_FALSE(best_partition(problem, oracle).has_value());  // a stage without layers
+}
+
+TEST(StageBalance, TheLoopWalksFromTheMemoryEndToTheTimeEnd) {
+  // Six layers of time 1, but the first stage keeps two micro-batches and the last one: memory 2 and 1 a layer. p_m = 2 | 4 (peaks 4 and
+  // 4), p_t = 3 | 3 (6 and 3). The slowest stage of p_m gives one layer: 3 | 3 is no slower (3 ≤ 4) and within 6. Its two neighbours, 4 | 2
+  // and 2 | 4, have a stage of 4 > 3. So two were visited.
+  BalanceProblem problem;
+  problem.layers = 6, problem.stages = 2, problem.microbatches = 8, problem.time = PipelineTime::published;
+  const StageOracle oracle = [](std::int32_t stage, std::int32_t first, std::int32_t end) {
+    StageValue value;
+    value.steady = end - first, value.peak = (2 - stage) * (end - first);
+    return value;
+  };
+  EXPECT_EQ(memory_balanced(problem, oracle)->first, (Firsts{0, 2}));
+  EXPECT_EQ(time_balanced(problem, oracle)->first, (Firsts{0, 3}));
+  const BiObjective loop = bi_objective(problem, oracle);
+  EXPECT_EQ(loop.best->first, (Firsts{0, 3}));
+  EXPECT_EQ(loop.best->time, 6 + 7 * 3);
+  EXPECT_EQ(loop.visited, 2);
+  EXPECT_TRUE(loop.complete);
+  EXPECT_FALSE(bi_objective(problem, oracle, 1).complete);
+}
+
+// ---- random oracles ----
+
+struct Instance {
+  BalanceProblem problem;
+  std::vector<std::vector<std::vector<std::optional<StageValue>>>> table;  ///< [stage][first][end]
+  [[nodiscard]] StageOracle oracle() const {
+    return [this](std::int32_t i, std::int32_t f, std::int32_t e) { return table[at(i)][at(f)][at(e)]; };
+  }
+  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+};
+
+/// What is monotone: steady, tail and peak each, as time_balanced and memory_balanced need, or only what best_partition needs (whether a
+/// stage fits, and m·steady + tail).
+enum class Monotone { each, cost };
+
+/// Integer values, so that all sums are exact. Half of the instances have a memory limit, half a floor.
+Instance random_instance(std::mt19937& random, Monotone monotone) {
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  Instance instance;
+  BalanceProblem& problem = instance.problem;
+  problem.stages = 1 + below(5), problem.layers = 1 + below(10), problem.microbatches = 1 + below(12);
+  problem.time = below(2) == 0 ? PipelineTime::bound : PipelineTime::published;
+  const int message = below(6), step = 1 + below(8), tail_step = 1 + below(20), peak_step = 2 + below(6);
+  if (message > 0) problem.message.resize(Instance::at(problem.stages - 1));
+  for (double& m : problem.message) m = below(message);
+  std::vector<double> least(Instance::at(problem.layers), 0);
+  if (below(2) == 0) {
+    for (double& l : least) l = below(4);
+    problem.layer_floor = least;
+  }
+  const std::int64_t capacity = below(2) == 0 ? std::numeric_limits<std::int64_t>::max() : 2 + below(peak_step * problem.layers);
+  const auto n = Instance::at(problem.layers);
+  instance.table.assign(Instance::at(problem.stages), {});
+  for (auto& stage : instance.table) {
+    stage.assign(n, std::vector<std::optional<StageValue>>(n + 1));
+    std::vector<std::vector<StageValue>> extra(n + 1, std::vector<StageValue>(n + 1));  // above the floor; monotone
+    for (std::size_t length = 1; length <= n; ++length) {
+      for (std::size_t f = 0; f + length <= n; ++f) {
+        const std::size_t e = f + length;
+        StageValue& v = extra[f][e];
+        const StageValue &a = extra[f + 1][e], &b = extra[f][e - 1];
+        v.steady = std::max(a.steady, b.steady) + below(step);
+        v.tail = std::max(a.tail, b.tail) + below(tail_step);
+        v.peak = std::max(a.peak, b.peak) + below(peak_step);
+        if (v.peak > capacity) continue;
+        StageValue value = v;
+        for (std::size_t l = f; l < e; ++l) value.steady += least[l];
+        if (monotone == Monotone::cost) {  // the same cost, otherwise divided: some of the steady time goes into the tail
+          const double moved = below(static_cast<int>(v.steady) + 1);
+          value.steady -= moved, value.tail += problem.microbatches * moved;
+        }
+        stage[f][e] = value;
+      }
+    }
+  }
+  return instance;
+}
+
+void all_partitions(std::int32_t layers, std::int32_t stages, Firsts& first, const std::function<void(const Firsts&)>& visit) {
+  if (static_cast<std::int32_t>(first.size()) == stages) return visit(first);
+  const auto left = stages - static_cast<std::int32_t>(first.size()) - 1;
+  for (std::int32_t f = first.empty() ? 0 : first.back() + 1; f < layers - left; ++f) {
+    first.push_back(f);
+    all_partitions(layers, stages, first, visit);
+    first.pop_back();
+    if (first.empty()) return;  // the first stage starts at layer 0
+  }
+}
+
+/// (objective, T, first) of the best of all partitions, tried in lexicographical order.
+using Objective = std::function<double(const Partition&)>;
+std::optional<Partition> brute_force(const Instance& instance, const Objective& objective) {
+  std::optional<Partition> best;
+  Firsts first;
+  const StageOracle oracle = instance.oracle();
+  all_partitions(instance.problem.layers, instance.problem.stages, first, [&](const Firsts& candidate) {
+    const auto value = evaluate_partition(instance.problem, oracle, candidate);
+    if (!value) return;
+    if (!best || std::pair(objective(*value), value->time) < std::pair(objective(*best), best->time)) best = value;
+  });
+  return best;
+}
+
+double slowest(const Partition& p) {
+  double largest = 0;
+  for (const StageValue& stage : p.stages) largest = std::max(largest, stage.steady);
+  return largest;
+}
+double fullest(const Partition& p) {
+  double largest = 0;
+  for (const StageValue& stage : p.stages) largest = std::max(largest, static_cast<double>(stage.peak));
+  return largest;
+}
+double time_of(const Partition& p) { return p.time; }
+
+void expect_same(const std::optional<Partition>& found, const std::optional<Partition>& expected, const std::string& where) {
+  ASSERT_EQ(found.has_value(), expected.has_value()) << where;
+  if (!found) return;
+  EXPECT_EQ(found->time, expected->time) << where;
+  EXPECT_EQ(found->first, expected->first) << where;
+}
+
+TEST(StageBalance, EqualsBruteForce) {
+  std::mt19937 random(7);
+  int feasible = 0;
+  for (int n = 0; n < 1000; ++n) {
+    const Instance instance = random_instance(random, n % 2 == 0 ? Monotone::cost : Monotone::each);
+    const StageOracle oracle = instance.oracle();
+    const std::string where = "instance " + std::to_string(n);
+    const auto expected = brute_force(instance, time_of);
+    feasible += expected.has_value() ? 1 : 0;
+    expect_same(best_partition(instance.problem, oracle), expected, where);
+    if (!expected) continue;
+    expect_same(best_partition(instance.problem, oracle, expected->time + 1), expected, where + " with a bound");
+    expect_same(best_partition(instance.problem, oracle, expected->time * 1.5 + 1), expected, where + " with a loose bound");
+    EXPECT_FALSE(best_partition(instance.problem, oracle, expected->time).has_value()) << where;
+  }
+  EXPECT_GT(feasible, 500);
+  EXPECT_LT(feasible, 950);
+}
+
+TEST(StageBalance, EndsEqualBruteForce) {
+  std::mt19937 random(11);
+  for (int n = 0; n < 500; ++n) {
+    const Instance instance = random_instance(random, Monotone::each);
+    const std::string where = "instance " + std::to_string(n);
+    expect_same(time_balanced(instance.problem, instance.oracle()), brute_force(instance, slowest), where + " time");
+    expect_same(memory_balanced(instance.problem, instance.oracle()), brute_force(instance, fullest), where + " memory");
+  }
+}
+
+TEST(StageBalance, NoOtherPartitionIsBetterThanTheBest) {
+  std::mt19937 random(13);
+  for (int n = 0; n < 500; ++n) {
+    const Instance instance = random_instance(random, Monotone::each);
+    const StageOracle oracle = instance.oracle();
+    const auto best = best_partition(instance.problem, oracle);
+    const BiObjective loop = bi_objective(instance.problem, oracle);
+    EXPECT_EQ(loop.best.has_value(), best.has_value());
+    if (!best) continue;
+    const auto memory_end = memory_balanced(instance.problem, oracle);
+    EXPECT_LE(best->time, loop.best->time);
+    EXPECT_LE(best->time, time_balanced(instance.problem, oracle)->time);
+    EXPECT_LE(loop.best->time, memory_end->time);  // where the loop starts
+    EXPECT_LE(slowest(*loop.best), slowest(*memory_end));
+    Firsts even;
+    for (std::int32_t i = 0; i < instance.problem.stages; ++i)
+      even.push_back(i * instance.problem.layers / instance.problem.stages);
+    const auto even_value = evaluate_partition(instance.problem, oracle, even);
+    EXPECT_LE(best->time, even_value ? even_value->time : kInfinity);
+  }
+}
+
+}  // namespace
+}  // namespace espalier::search
