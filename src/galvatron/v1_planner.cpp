@@ -60,6 +60,7 @@ V1Plan plan_of(const V1Stages& stages, StageSolver& solver, const std::vector<st
     const std::int32_t end = i + 1 < firsts.size() ? firsts[i + 1] : total;
     const auto& solution = solver.solve(static_cast<std::int32_t>(i), firsts[i], end);
     plan.seconds += solution->steady;
+    plan.stage_seconds.push_back(solution->steady);
     std::vector<V1Strategy>& layers = plan.stages.emplace_back();
     for (const std::int32_t option : solution->options) layers.push_back(stages.strategies[static_cast<std::size_t>(option)]);
   }
@@ -76,8 +77,9 @@ std::vector<std::int32_t> stage_counts(const V1Profile& profile) {
 }
 
 /// The published division at this batch, if all its stages fit.
-std::optional<V1Plan> published_at(const V1Workload& workload, std::int64_t memory_mb, std::int32_t batch, std::int32_t pp) {
-  const auto stages = v1_stages(workload, memory_mb, batch, pp, V1Capacity::published);
+std::optional<V1Plan> published_at(const V1Workload& workload, std::int64_t memory_mb, std::int32_t batch, std::int32_t pp,
+                                   V1Capacity capacity) {
+  const auto stages = v1_stages(workload, memory_mb, batch, pp, capacity);
   const auto division = v1_division(workload, batch, pp);
   if (!stages || !division) return std::nullopt;
   StageSolver solver(workload, *stages);
@@ -88,14 +90,14 @@ std::optional<V1Plan> published_at(const V1Workload& workload, std::int64_t memo
   return plan_of(*stages, solver, firsts);
 }
 
-std::optional<V1Plan> plan_published(const V1Workload& workload, std::int64_t memory_mb) {
+std::optional<V1Plan> plan_published(const V1Workload& workload, std::int64_t memory_mb, V1Capacity capacity) {
   std::optional<V1Plan> best;
   std::int64_t evaluated = 0;
   const std::int32_t step = v1_batch_step(workload);
   for (std::int32_t batch = step; batch < kBatchEnd; batch += step) {
     bool fits = false;
     for (const std::int32_t pp : stage_counts(*workload.profile)) {
-      std::optional<V1Plan> plan = published_at(workload, memory_mb, batch, pp);
+      std::optional<V1Plan> plan = published_at(workload, memory_mb, batch, pp, capacity);
       if (!plan) continue;
       fits = true;
       ++evaluated;
@@ -116,6 +118,11 @@ std::optional<V1Plan> free_at(const V1Workload& workload, const V1Stages& stages
   balance.microbatches = 1;  // T = Σ C: the layer times hold the chunks
   balance.message.assign(static_cast<std::size_t>(stages.pp - 1), 0.0);
   balance.time = search::PipelineTime::published;
+  for (const std::int32_t type : stages.model.layers) {
+    double floor = kInfinity;
+    for (const search::LayerOption& o : stages.model.options[static_cast<std::size_t>(type)]) floor = std::min(floor, o.steady);
+    balance.layer_floor.push_back(floor);
+  }
   const search::StageOracle oracle = [&solver](std::int32_t stage, std::int32_t first, std::int32_t end) {
     std::optional<search::StageValue> value;
     if (const auto& solution = solver.solve(stage, first, end)) value = search::StageValue{solution->steady, 0, solution->peak};
@@ -132,17 +139,17 @@ struct Candidate {
 };
 
 /// Every (B, P) that the bound does not exclude, the most promising first.
-std::vector<Candidate> candidates_of(const V1Workload& workload, std::int64_t memory_mb) {
+std::vector<Candidate> candidates_of(const V1Workload& workload, std::int64_t memory_mb, V1Capacity capacity) {
   std::vector<Candidate> candidates;
   const std::int32_t step = v1_batch_step(workload);
   for (std::int32_t batch = step; batch < kBatchEnd; batch += step) {
     const std::size_t before = candidates.size();
     for (const std::int32_t pp : stage_counts(*workload.profile)) {
       if (pp > workload.total_layers()) continue;
-      auto stages = v1_stages(workload, memory_mb, batch, pp, V1Capacity::per_stage);
+      auto stages = v1_stages(workload, memory_mb, batch, pp, capacity);
       if (!stages) continue;
       std::int64_t together = 0;  // one pool instead of P: only more fits
-      for (const std::int64_t capacity : stages->capacity) together += std::max<std::int64_t>(capacity, 0);
+      for (const std::int64_t mb : stages->capacity) together += std::max<std::int64_t>(mb, 0);
       const double least = search::layers_lower_bound(stages->model, {}, together);
       if (std::isfinite(least)) candidates.push_back({std::move(*stages), batch / least});
     }
@@ -152,10 +159,10 @@ std::vector<Candidate> candidates_of(const V1Workload& workload, std::int64_t me
   return candidates;
 }
 
-std::optional<V1Plan> plan_free(const V1Workload& workload, std::int64_t memory_mb) {
+std::optional<V1Plan> plan_free(const V1Workload& workload, std::int64_t memory_mb, V1Capacity capacity) {
   std::optional<V1Plan> best;
   std::int64_t evaluated = 0;
-  for (const Candidate& candidate : candidates_of(workload, memory_mb)) {
+  for (const Candidate& candidate : candidates_of(workload, memory_mb, capacity)) {
     if (best && candidate.most <= best->samples_per_s) break;
     const double upper_bound = best ? candidate.stages.batch / best->samples_per_s : kInfinity;
     ++evaluated;
@@ -194,8 +201,34 @@ std::int32_t v1_batch_step(const V1Workload& workload) {
   return workload.profile->two_nodes() && images && workload.total_layers() < 48 ? 32 : 8;
 }
 
-std::optional<V1Plan> plan_v1(const V1Workload& workload, std::int64_t memory_mb, V1Division division) {
-  return division == V1Division::published ? plan_published(workload, memory_mb) : plan_free(workload, memory_mb);
+std::optional<V1Plan> plan_v1(const V1Workload& workload, std::int64_t memory_mb, const V1Options& options) {
+  return options.division == V1Division::published ? plan_published(workload, memory_mb, options.capacity)
+                                                   : plan_free(workload, memory_mb, options.capacity);
+}
+
+std::optional<double> seconds_of(const V1Workload& workload, std::int64_t memory_mb, const V1Plan& plan, V1Capacity capacity) {
+  const auto stages = v1_stages(workload, memory_mb, plan.batch, plan.pp, capacity);
+  if (!stages || plan.stages.size() != stages->capacity.size()) return std::nullopt;
+  double seconds = 0;
+  std::size_t layer = 0;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    std::int64_t used = 0;
+    std::ptrdiff_t before = -1;
+    for (const V1Strategy& strategy : plan.stages[i]) {
+      const auto found = std::find(stages->strategies.begin(), stages->strategies.end(), strategy);
+      if (found == stages->strategies.end() || layer == stages->model.layers.size()) return std::nullopt;
+      const auto s = found - stages->strategies.begin();
+      const auto type = static_cast<std::size_t>(stages->model.layers[layer++]);
+      const search::LayerOption& option = stages->model.options[type][static_cast<std::size_t>(s)];
+      used += option.states;
+      seconds += option.steady;
+      if (before >= 0) seconds += stages->model.transition[static_cast<std::size_t>(before)][static_cast<std::size_t>(s)];
+      before = s;
+    }
+    if (used > stages->capacity[i]) return std::nullopt;
+  }
+  if (layer != stages->model.layers.size()) return std::nullopt;
+  return seconds;
 }
 
 Result<std::vector<V1Workload>> v1_workloads(const std::map<std::string, V1Profile>& profiles, std::int32_t devices) {
