@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Galvatron's profilers write (main branch): time and memory of layers, bandwidth of the machine. Facts in, a struct out; which cost
-// model uses them is not decided here.
+// What Galvatron's profilers write (main branch): time and memory of layers, bandwidth of the machine. Facts in, a struct out;
+// which cost model uses them is not decided here.
 //
-//   computation_profiling_*.json   "layertype_0_bsz8_seq4096": ms of one layer's forward pass per sample; "layertype_other_0_…": embedding and
-//                                  head; with "_attention" or "_mlp" behind: that part of the layer
+//   computation_profiling_*.json   "layertype_0_bsz8_seq4096": ms of one layer's forward pass per sample; "layertype_other_0_…":
+//                                  embedding and head; with "_attention" or "_mlp" behind: that part of the layer
 //   memory_profiling_*.json        "layertype_0[_sp]": {"4096": {"parameter_size": MB in fp32, "tp_activation_per_bsz_dict":
-//                                  {"1": MB a sample, "2": …, "checkpoint": …}}}; "other_memory_pp_off", "…_pp_on_first", "…_pp_on_last"[_sp]:
-//                                  {"4096": {"model_states": {"1": MB, …}, "activation": {"1": MB a sample, …}}}. _sp: Megatron sequence parallel
+//                                  {"1": MB a sample, "2": …, "checkpoint": …}}}
+//                                  "other_memory_pp_off[_sp]", "…_pp_on_first[_sp]", "…_pp_on_last[_sp]":
+//                                  {"4096": {"model_states": {"1": MB, …}, "activation": {"1": MB a sample, …}}}
+//                                  _sp: Megatron sequence parallel
 //   allreduce_bandwidth_*.json     "allreduce_size_8_consec_1": bus bandwidth in GB/s; consec 1: neighbouring ranks
 //   p2p_bandwidth_*.json           "pp_size_2": GB/s
 //   overlap_coefficient.json       "overlap_coe": slow-down of compute and communication at once, ≥ 1
 //   sp_time_*.json                 "allreduce_size_8_4MB_time", "all2all_size_8_4MB_time": ms
-// Raw measurements that stand beside the results ("layernum[2]_bsz1_…", "1_1_8": {…}) are counted and left. Source: the documentation of
-// PKU-DAIR/Hetu-Galvatron, "Search Engine Usage"; sizes are 2^20 bytes, 1 GB/s moves 1 MB a ms.
+// Raw measurements that stand beside the results ("layernum[2]_bsz1_…", "1_1_8": {…}) are counted and left. Source: the
+// documentation of PKU-DAIR/Hetu-Galvatron, "Search Engine Usage"; sizes are 2^20 bytes, 1 GB/s moves 1 MB a ms.
 #pragma once
 
 #include <cstdint>

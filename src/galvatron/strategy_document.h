@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Galvatron's strategy file (galvatron_config_*.json): how every layer is spread, as its runtime reads it and its search writes it.
+// Galvatron's strategy file (galvatron_config_*.json): how every layer is spread; its search writes it, its runtime reads it.
 //
 //   pp_deg                pipeline stages
-//   pp_division           layers per stage, "14,14"; absent: equal, the remainder to the last stage (as Galvatron's runtime fills it in)
-//   tp_sizes_enc          per layer: size of the group that splits the layer; use_sp 0: tensor parallel, 1: Ulysses sequence parallel
+//   pp_division           layers per stage, "14,14"; absent: equal, the remainder to the last stage (as Galvatron's runtime fills
+//                         it in)
+//   tp_sizes_enc          per layer: size of the group that splits the layer; use_sp 0: tensor parallel, 1: Ulysses sequence
+//                         parallel
 //   tp_consecutive_flags  per layer: 1 neighbouring ranks form that group, 0 strided ones
 //   cp_sizes_enc          per layer: context parallel; absent: 1. Newer versions ask for it, older ones ignore it: always written
 //   dp_types_enc          per layer: 1 ZeRO-3, 0 default_dp_type ("ddp" | "zero2" | "zero3"; absent: ddp)
 //   checkpoint            per layer: 1 recomputed; absent: 0
 //   global_bsz, chunks    samples of a step, micro-batches
 //   pipeline_type         "gpipe" | "pipedream_flush" (1F1B); absent: gpipe
-//   vtp, vsp, embed_sdp   embedding and head: group size, Ulysses, ZeRO-3; absent: 1, 0, 0. The search writes `embed_sdp`, newer runtimes
-//                         read `vocab_sdp`: both are written, either is read
+//   vtp, vsp, embed_sdp   embedding and head: group size, Ulysses, ZeRO-3; absent: 1, 0, 0. The search writes `embed_sdp`, newer
+//                         runtimes read `vocab_sdp`: both are written, either is read
 // Lists are texts of numbers, "1,1,2". dp of a layer = devices / (pp·tp·cp): the number of devices is not in the file.
-// Sources: PKU-DAIR/Hetu-Galvatron, galvatron/utils/config_utils.py and core/runtime/hybrid_parallel_config.py; version 1 (Hsword/Hetu).
+// Sources: PKU-DAIR/Hetu-Galvatron, galvatron/utils/config_utils.py and core/runtime/hybrid_parallel_config.py; version 1
+// (Hsword/Hetu).
 #pragma once
 
 #include <cstdint>

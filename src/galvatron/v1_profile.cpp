@@ -87,9 +87,9 @@ void read_time(Reader& r, V1Profile& profile, V1LayerType& type) {
   r.finish();
 }
 
-/// Calls read(reader, layer type) for the one mapping or for each of a list.
+/// Calls read(reader, profile, layer type) for the one mapping or for each of a list; how many.
 template <class Read>
-void read_types(Reader& r, std::string_view key, V1Profile& profile, const Read& read) {
+std::size_t read_types(Reader& r, std::string_view key, V1Profile& profile, const Read& read) {
   const Node* node = r.find(key);
   const bool list = node && node->kind == NodeKind::sequence;
   const std::size_t count = list ? node->items.size() : 1;
@@ -97,10 +97,11 @@ void read_types(Reader& r, std::string_view key, V1Profile& profile, const Read&
   if (!list) {
     Reader one = r.child(key, true);
     read(one, profile, profile.layer_types.front());
-    return;
+    return 1;
   }
   std::size_t i = 0;
   r.each(key, true, [&](Reader& item) { read(item, profile, profile.layer_types[i++]); });
+  return count;
 }
 
 bool is_degree(const Node& node) { return node.kind == NodeKind::integer && node.integer >= 1 && node.integer <= 1024; }
@@ -121,6 +122,19 @@ void read_strategies(Reader& r, V1Profile& profile) {
     };
     profile.strategies.push_back({static_cast<std::int32_t>(parts[0].integer), static_cast<std::int32_t>(parts[1].integer),
                                   static_cast<std::int32_t>(parts[2].integer), flag("fsdp"), flag("tp")});
+  }
+}
+
+/// The coefficient of every group that a strategy forms stands in the table.
+void check_groups(Reader& r, const V1Profile& profile) {
+  for (const V1Strategy& s : profile.strategies) {
+    const bool tp_consecutive = !s.ordered() || s.tp_consecutive, dp_consecutive = !s.ordered() || !s.tp_consecutive;
+    for (const auto& [size, consecutive] : {std::pair{s.tp, tp_consecutive}, std::pair{s.dp, dp_consecutive}}) {
+      if (size == 1 || profile.all_reduce.count({s.pp, size, consecutive ? 1 : 0}) > 0) continue;
+      const std::string key = std::to_string(s.pp) + "_" + std::to_string(size) + (consecutive ? "_1" : "_0");
+      r.fail("time", "no coefficient \"" + key + "\"", "one for each group of strategy " + to_string(s));
+      return;
+    }
   }
 }
 
@@ -170,8 +184,10 @@ Result<std::map<std::string, V1Profile>> read_v1_profiles(std::string_view json,
     if (!read_name(name, profile)) root.fail(name, "profile \"" + name + "\"", "bert, vit, t5 or swin, [-hidden], @8 or @16");
     Reader r = root.child(name, true);
     read_strategies(r, profile);
-    read_types(r, "memory", profile, read_memory);
-    read_types(r, "time", profile, read_time);
+    const std::size_t memory_types = read_types(r, "memory", profile, read_memory);
+    const std::size_t time_types = read_types(r, "time", profile, read_time);
+    if (memory_types != time_types) r.fail("time", "", std::to_string(memory_types) + " layer types, as memory has");
+    if (sink.ok()) check_groups(r, profile);
     if (!sink.ok()) return *sink.first();
     profiles.emplace(name, std::move(profile));
   }

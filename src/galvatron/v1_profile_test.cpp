@@ -50,5 +50,12 @@ TEST(V1Profile, ErrorsSayWhere) {
   EXPECT_NE(message_of(missing).find("parameter_size"), std::string::npos) << message_of(missing);
 }
 
+TEST(V1Profile, EveryGroupNeedsItsCoefficient) {
+  std::string json = testing::source_file("data/galvatron/galvatron_v1_profile.json");
+  const std::string key = "\"2_2_1\"";
+  json.replace(json.find(key), key.size(), "\"2_2_9\"");
+  EXPECT_NE(message_of(json).find("no coefficient \"2_2_1\""), std::string::npos) << message_of(json);
+}
+
 }  // namespace
 }  // namespace espalier::galvatron
