@@ -89,7 +89,7 @@ struct Schedule {
   std::int32_t stages = 1;          ///< pp
   std::int32_t virtual_stages = 1;  ///< chunks a stage holds (v); zb-v: 2
   std::int32_t microbatches = 1;    ///< m
-  std::int32_t micro_batch = 1;     ///< samples
+  std::int32_t micro_batch = 1;     ///< samples on a rank of the first layers
   auto operator<=>(const Schedule&) const = default;
 };
 
@@ -104,12 +104,23 @@ struct Training {
   bool operator==(const Training&) const = default;
 };
 
-/// Layers first … last (inclusive, indices into Model::layers), run as one chunk.
+/// Layers first … last (inclusive, indices into Model::layers) under one strategy.
 struct LayerRange {
   std::int32_t first = 0;
   std::int32_t last = 0;
   Strategy strategy;
   bool operator==(const LayerRange&) const = default;
+};
+
+/// A pipeline chunk: consecutive ranges, at least one. In the uniform space one; in the layer-wise space a range ends where the strategy
+/// changes. All strategies of a stage spread their layers over the same devices: tp·cp·dp is the same for all, and so is the number of
+/// samples of a micro-batch in all replicas together; a range of another dp has another micro-batch a rank:
+/// Schedule::micro_batch · (dp of the plan's first range) / dp.
+struct Chunk {
+  std::vector<LayerRange> ranges;
+  bool operator==(const Chunk&) const = default;
+  [[nodiscard]] std::int32_t first() const { return ranges.front().first; }
+  [[nodiscard]] std::int32_t last() const { return ranges.back().last; }
 };
 
 /// Devices first, first+stride, …, `count` of them.
@@ -122,7 +133,7 @@ struct DeviceRange {
 
 struct Stage {
   std::vector<DeviceRange> devices;  ///< in rank order inside the stage
-  std::vector<LayerRange> chunks;    ///< virtual_stages of them; chunk k of stage i is pipeline chunk pipeline_chunk(...)
+  std::vector<Chunk> chunks;         ///< virtual_stages of them; chunk k of stage i is pipeline chunk pipeline_chunk(...)
   double share = 1.0;                ///< fraction of the samples, for unequal replicas; 1 in the uniform space
   bool operator==(const Stage&) const = default;
 };
@@ -140,7 +151,12 @@ struct Plan {
   std::vector<Stage> stages;
   bool operator==(const Plan&) const = default;
 
-  [[nodiscard]] const Strategy& strategy() const { return stages.front().chunks.front().strategy; }
+  /// Of the first layer; of all layers in a uniform plan.
+  [[nodiscard]] const Strategy& strategy() const { return stages.front().chunks.front().ranges.front().strategy; }
+  /// Whether every layer has that strategy.
+  [[nodiscard]] bool uniform() const;
+  /// Samples of one micro-batch in all replicas together: micro_batch · dp.
+  [[nodiscard]] std::int64_t samples_per_microbatch() const { return std::int64_t{schedule.micro_batch} * strategy().dp; }
   /// One line, fixed-width numbers, so that text order = order of the fields: the tie-break of every comparison.
   [[nodiscard]] std::string canonical_text() const;
   /// Human form: "TP8·SP CP1 PP4(v2) DP16 ZeRO-1 mb1 interleaved full-recompute×2".

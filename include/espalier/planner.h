@@ -82,7 +82,27 @@ struct Alternative {
   std::optional<Plan> plan;
 };
 
+/// Partitions of the layers of a layer-wise answer over its stages, each with the strategies that are best for it.
+struct StageBalance {
+  std::string name;                 ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact"
+  std::vector<std::int32_t> first;  ///< first layer of each stage
+  double alpha_t = 0, alpha_m = 0;  ///< 1 − largest share of a stage in time, in memory; at most 1 − 1/stages
+  std::int64_t iteration_ns = 0;    ///< simulated; 0: does not fit
+};
+
+/// What the search of layer-wise plans did beyond the uniform ones.
+struct LayerwiseSummary {
+  std::int64_t uniform_ns = 0;     ///< the best uniform plan; 0: none fits
+  double strategies = 0;           ///< of a layer kind, summed over pipelines and batches
+  double kept = 0;                 ///< of these, not beaten in every component by another of the same layout
+  std::int64_t outer = 0;          ///< choices of stages and samples a micro-batch
+  std::int64_t solved = 0;         ///< of these, whose programs were solved; the others are beaten by their bound
+  std::vector<StageBalance> balance;
+};
+
 struct SearchSummary {
+  std::string space = "uniform";
+  std::optional<LayerwiseSummary> layerwise;
   double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
   std::int64_t bounded = 0;                                            ///< nodes whose bound was computed

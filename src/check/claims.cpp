@@ -45,7 +45,7 @@ Finding compare(const char* name, const char* unit, const std::vector<std::int64
 
 Finding check_saved(const View& view, const Claims& claims, const std::vector<std::int64_t>& derived) {
   return compare("saved-activations", "chunk", claims.saved_bytes_per_chunk, derived, [&](std::size_t c) {
-    return 16.0 * (view.chunks[c].last - view.chunks[c].first + 1) + 1e-6 * static_cast<double>(derived[c]);
+    return 16.0 * (view.chunks[c].last() - view.chunks[c].first() + 1) + 1e-6 * static_cast<double>(derived[c]);
   });
 }
 

@@ -26,15 +26,16 @@ std::int64_t handed_on(const View& view, const LayerKind& kind) {
 }  // namespace
 
 std::vector<std::int64_t> boundary_bytes_per_chunk(const View& view) {
-  const Strategy& s = view.strategy;
   const Precision precision = view.plan->training.precision;
   const std::int64_t a = precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
-  const std::int64_t parts = std::int64_t{s.cp} * (s.sp == SequenceParallel::none ? 1 : s.tp);
   std::vector<std::int64_t> result(view.chunks.size(), 0);
   for (std::size_t c = 1; c < view.chunks.size(); ++c) {
     if (view.stage_of[c] == view.stage_of[c - 1]) continue;
-    const LayerKind& kind = view.model->layer(static_cast<std::size_t>(view.chunks[c - 1].last));
-    result[c] = ceil_div(saturating_product({view.plan->schedule.micro_batch, handed_on(view, kind), a}), parts);
+    const View sender = view_of(view, view.chunks[c - 1].ranges.back().strategy);  // sends what it holds, as it holds it
+    const Strategy& s = sender.strategy;
+    const std::int64_t parts = std::int64_t{s.cp} * (s.sp == SequenceParallel::none ? 1 : s.tp);
+    const LayerKind& kind = view.model->layer(static_cast<std::size_t>(view.chunks[c - 1].last()));
+    result[c] = ceil_div(saturating_product({sender.micro_batch, handed_on(view, kind), a}), parts);
   }
   return result;
 }

@@ -28,11 +28,12 @@ struct Mutation {
 
 // ---- tools ----------------------------------------------------------------------------------------------------------------
 
-Strategy& strategy_of(Plan& plan) { return plan.stages.front().chunks.front().strategy; }
+Strategy& strategy_of(Plan& plan) { return plan.stages.front().chunks.front().ranges.front().strategy; }
 
 void for_all_strategies(Plan& plan, const std::function<void(Strategy&)>& change) {
   for (Stage& stage : plan.stages) {
-    for (LayerRange& chunk : stage.chunks) change(chunk.strategy);
+    for (Chunk& chunk : stage.chunks)
+      for (LayerRange& range : chunk.ranges) change(range.strategy);
   }
 }
 
@@ -103,15 +104,16 @@ std::vector<Mutation> plan_mutations() {
   return {
       {"a layer is dropped", "coverage",
        [](Case& c) {
-         LayerRange& range = c.plan.stages.front().chunks.front();
+         LayerRange& range = c.plan.stages.front().chunks.front().ranges.front();
          return range.last > range.first ? (--range.last, true) : false;
        }},
       {"a layer is computed twice", "coverage",
-       [](Case& c) { return c.plan.stages.size() > 1 ? (--c.plan.stages[1].chunks[0].first, true) : false; }},
+       [](Case& c) { return c.plan.stages.size() > 1 ? (--c.plan.stages[1].chunks[0].ranges.front().first, true) : false; }},
       {"the last layer does not exist", "coverage",
        [](Case& c) {
          for (Stage& stage : c.plan.stages) {
-           for (LayerRange& range : stage.chunks) {
+           for (Chunk& chunk : stage.chunks) {
+             LayerRange& range = chunk.ranges.back();
              if (range.last + 1 == static_cast<std::int32_t>(c.model.layers.size())) ++range.last;
            }
          }
@@ -130,8 +132,8 @@ std::vector<Mutation> plan_mutations() {
       {"a chunk is missing", "schedule", [](Case& c) { return c.plan.stages.back().chunks.pop_back(), true; }},
       {"virtual stages without interleaving", "schedule",
        [](Case& c) { return c.plan.schedule.kind = ScheduleKind::one_f_one_b, ++c.plan.schedule.virtual_stages, true; }},
-      {"one stage has another strategy", "uniform-strategy",
-       [](Case& c) { return c.plan.stages.size() > 1 ? (c.plan.stages.back().chunks.back().strategy.cp *= 2, true) : false; }},
+      {"one stage has another strategy", "degrees",
+       [](Case& c) { return c.plan.stages.size() > 1 ? (c.plan.stages.back().chunks.back().ranges.front().strategy.cp *= 2, true) : false; }},
       {"tp is twice what the devices allow", "degrees", strategy_change([](Strategy& s) { s.tp *= 2; })},
       {"dp is zero", "degrees", strategy_change([](Strategy& s) { s.dp = 0; })},
       {"micro-batches do not make the batch", "batch", [](Case& c) { return ++c.plan.training.global_batch, true; }},

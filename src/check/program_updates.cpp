@@ -39,12 +39,18 @@ struct Rank {
 
 /// Whether gradients are reduced once a step, outside the chunks' bodies: over data ranks that hold whole gradients
 /// (ZeRO ≤ 1), over the replicas of shard groups, and over the replicas of experts.
+/// One layer that needs it suffices: a plan has one order of collectives.
 bool must_reduce(const View& view) {
-  const Strategy& s = view.strategy;
-  if (s.zero >= 2) return s.shard < s.data_ranks();
-  return s.data_ranks() > 1 || (has_experts(*view.model) && s.expert_data_ranks() > 1);
+  const std::vector<Strategy> all = strategies_of(view);
+  return std::any_of(all.begin(), all.end(), [&](const Strategy& s) {
+    if (s.zero >= 2) return s.shard < s.data_ranks();
+    return s.data_ranks() > 1 || (has_experts(*view.model) && s.expert_data_ranks() > 1);
+  });
 }
-bool must_gather(const View& view) { return view.strategy.zero >= 1 && view.strategy.zero <= 2; }
+bool must_gather(const View& view) {
+  const std::vector<Strategy> all = strategies_of(view);
+  return std::any_of(all.begin(), all.end(), [](const Strategy& s) { return s.zero >= 1 && s.zero <= 2; });
+}
 
 void require_reduction(const Rank& r, std::size_t k, Verdict& verdict) {
   const std::vector<std::int32_t>& reduces = r.table().reduces[k];

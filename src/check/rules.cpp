@@ -30,9 +30,9 @@ bool divides_or_is_divided(std::int64_t a, std::int64_t b) { return a % b == 0 |
 Finding check_batch(const View& view) {
   Verdict verdict("batch");
   const Schedule& s = view.plan->schedule;
-  const std::int64_t samples = saturating_product({s.micro_batch, view.strategy.dp, s.microbatches});
+  const std::int64_t samples = saturating_product({view.micro_batch, view.strategy.dp, s.microbatches});
   verdict.require(samples == view.plan->training.global_batch, [&] {
-    return say("micro-batch ", s.micro_batch, " · dp ", view.strategy.dp, " · ", s.microbatches, " micro-batches = ", samples,
+    return say("micro-batch ", view.micro_batch, " · dp ", view.strategy.dp, " · ", s.microbatches, " micro-batches = ", samples,
                ", the global batch is ", view.plan->training.global_batch);
   });
   return verdict.finding(say("micro_batch·dp·m = ", samples));
@@ -211,14 +211,25 @@ Finding check_engine(const View& view) {
   return verdict.finding(view.engine.name);
 }
 
-}  // namespace
-
-std::vector<Finding> check_rules(const View& view) {
+std::vector<Finding> rules_of(const View& view) {
   return {check_engine(view),   check_homogeneous(view),       check_devices_fit(view),
           check_batch(view),    check_positions(view),         check_sequence(view),
           check_heads(view),    check_features(view),          check_experts(view),
           check_sharding(view), check_sequence_parallel(view), check_recompute(view),
           check_overlap(view),  check_pipeline(view)};
+}
+
+}  // namespace
+
+std::vector<Finding> check_rules(const View& plan) {
+  std::vector<Finding> findings;
+  for (const Strategy& s : strategies_of(plan)) {
+    const std::vector<Finding> of_strategy = rules_of(view_of(plan, s));
+    if (findings.empty()) findings = of_strategy;
+    for (std::size_t i = 0; i < findings.size(); ++i)
+      if (findings[i].ok && !of_strategy[i].ok) findings[i] = of_strategy[i];
+  }
+  return findings;
 }
 
 }  // namespace espalier::check

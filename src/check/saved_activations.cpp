@@ -25,7 +25,7 @@ struct Layer {
 Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute) {
   const Strategy& s = view.strategy;
   const Training& training = view.plan->training;
-  const double share = static_cast<double>(view.plan->schedule.micro_batch) / s.cp;
+  const double share = static_cast<double>(view.micro_batch) / s.cp;
   Layer layer;
   layer.keys = static_cast<double>(layer_tokens(kind, training.sequence));
   layer.encoder_keys = static_cast<double>(training.sequence.encoder);
@@ -41,7 +41,7 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
     const std::int64_t padded = ceil_div(view.model->vocabulary, unit) * unit;
     layer.padding = static_cast<double>(padded) / static_cast<double>(view.model->vocabulary);
   }
-  layer.output_copies = view.engine.copies_attention_output && view.plan->schedule.micro_batch > 1 ? 2 : 1;
+  layer.output_copies = view.engine.copies_attention_output && view.micro_batch > 1 ? 2 : 1;
   layer.loss = view.engine.loss.saved;
   layer.eager_gate = view.engine.eager_gate;
   layer.keeps_gathered = view.engine.keeps_gathered && s.weight_tp() > 1;
@@ -169,18 +169,29 @@ std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, Recom
   return std::llround(Walk(layer, kind.operators).sum());
 }
 
-std::vector<std::int64_t> saved_bytes_per_chunk(const View& view) {
+namespace {
+
+/// `view`: under the range's own strategy.
+std::int64_t saved_bytes_of_range(const View& view, const LayerRange& range) {
   const Recompute& recompute = view.strategy.recompute;
+  std::int64_t sum = 0;
+  std::int32_t blocks = 0;
+  for (std::int32_t i = range.first; i <= range.last; ++i) {
+    const LayerKind& kind = view.model->layer(static_cast<std::size_t>(i));
+    if (kind.role == LayerRole::block) ++blocks;
+    const bool beyond = recompute.kind == RecomputeKind::full && blocks > recompute.layers;
+    sum += saved_bytes_of_layer(view, kind, beyond ? RecomputeKind::none : recompute.kind);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> saved_bytes_per_chunk(const View& view) {
   std::vector<std::int64_t> result;
-  for (const LayerRange& chunk : view.chunks) {
+  for (const Chunk& chunk : view.chunks) {
     std::int64_t sum = 0;
-    std::int32_t blocks = 0;
-    for (std::int32_t i = chunk.first; i <= chunk.last; ++i) {
-      const LayerKind& kind = view.model->layer(static_cast<std::size_t>(i));
-      if (kind.role == LayerRole::block) ++blocks;
-      const bool beyond = recompute.kind == RecomputeKind::full && blocks > recompute.layers;
-      sum += saved_bytes_of_layer(view, kind, beyond ? RecomputeKind::none : recompute.kind);
-    }
+    for (const LayerRange& range : chunk.ranges) sum += saved_bytes_of_range(view_of(view, range.strategy), range);
     result.push_back(sum);
   }
   return result;

@@ -26,7 +26,9 @@ struct Problem {
     view.cluster = &cluster;
     view.engine.activations = policy;
     view.strategy = strategy;
-    view.chunks = {{0, static_cast<std::int32_t>(model.layers.size()) - 1, strategy}};
+    view.micro_batch = batch;
+    view.samples = std::int64_t{batch} * strategy.dp;
+    view.chunks = {{{{0, static_cast<std::int32_t>(model.layers.size()) - 1, strategy}}}};
     view.stage_of = {0};
   }
   [[nodiscard]] std::int64_t block(RecomputeKind recompute) const {

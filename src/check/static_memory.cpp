@@ -40,34 +40,72 @@ StatePolicy bytes_of(const View& view) {
 
 }  // namespace
 
-std::vector<StageElements> elements_per_stage(const View& view) {
-  std::vector<StageElements> stages(static_cast<std::size_t>(view.stages));
+namespace {
+
+/// Elements of a stage by the strategy that holds them; how layers are recomputed makes no difference to what they hold.
+struct Held {
+  Strategy strategy;
+  StageElements elements;
+};
+using StageHeld = std::vector<Held>;
+
+StageElements& held_under(StageHeld& stage, const Strategy& s) {
+  Strategy key = s;
+  key.recompute = Recompute{};
+  for (Held& h : stage)
+    if (h.strategy == key) return h.elements;
+  stage.push_back({key, {}});
+  return stage.back().elements;
+}
+
+std::vector<StageHeld> held_per_stage(const View& view) {
+  std::vector<StageHeld> stages(static_cast<std::size_t>(view.stages));
   for (std::size_t c = 0; c < view.chunks.size(); ++c) {
-    StageElements& sum = stages[static_cast<std::size_t>(view.stage_of[c])];
-    for (std::int32_t i = view.chunks[c].first; i <= view.chunks[c].last; ++i) {
-      for (const Operator& op : view.model->layer(static_cast<std::size_t>(i)).operators) add_operator(view, op, sum);
+    for (const LayerRange& range : view.chunks[c].ranges) {
+      const View under = view_of(view, range.strategy);
+      StageElements& sum = held_under(stages[static_cast<std::size_t>(view.stage_of[c])], range.strategy);
+      for (std::int32_t i = range.first; i <= range.last; ++i)
+        for (const Operator& op : view.model->layer(static_cast<std::size_t>(i)).operators) add_operator(under, op, sum);
     }
   }
   const std::int32_t first = view.stage_of.front(), last = view.stage_of.back();
   if (view.model->tied_embeddings && first != last) {
+    const Strategy& head = view.chunks.back().ranges.back().strategy;
     for (const Operator& op : view.model->layer(0).operators) {
       if (op.kind != OperatorKind::embedding || op.split != TpSplit::vocab) continue;
-      stages[static_cast<std::size_t>(last)].dense += vocabulary_share(op.parameters, view);
+      held_under(stages[static_cast<std::size_t>(last)], head).dense += vocabulary_share(op.parameters, view_of(view, head));
     }
+  }
+  return stages;
+}
+
+std::int64_t static_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements& e) {
+  const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
+  const auto held = [&](std::int32_t from_stage) {
+    return s.zero >= from_stage ? ceil_div(e.dense, s.shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
+  };
+  return bytes.parameter * held(3) + bytes.gradient * held(2) + (bytes.master + bytes.optimizer) * held(1);
+}
+
+}  // namespace
+
+std::vector<StageElements> elements_per_stage(const View& view) {
+  std::vector<StageElements> stages;
+  for (const StageHeld& stage : held_per_stage(view)) {
+    StageElements sum;
+    for (const Held& h : stage) sum.dense += h.elements.dense, sum.expert += h.elements.expert;
+    stages.push_back(sum);
   }
   return stages;
 }
 
 std::vector<std::int64_t> static_bytes_per_stage(const View& view) {
   const StatePolicy bytes = bytes_of(view);
-  const Strategy& s = view.strategy;
-  const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
   std::vector<std::int64_t> result;
-  for (const StageElements& e : elements_per_stage(view)) {
-    const auto held = [&](std::int32_t from_stage) {
-      return s.zero >= from_stage ? ceil_div(e.dense, s.shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
-    };
-    result.push_back(bytes.parameter * held(3) + bytes.gradient * held(2) + (bytes.master + bytes.optimizer) * held(1));
+  for (const StageHeld& stage : held_per_stage(view)) {
+    std::int64_t sum = 0;
+    for (const Held& h : stage) sum += static_bytes(bytes, h.strategy, h.elements);
+    result.push_back(sum);
   }
   return result;
 }
@@ -75,10 +113,13 @@ std::vector<std::int64_t> static_bytes_per_stage(const View& view) {
 std::vector<std::int64_t> gradient_bytes_per_stage(const View& view) {
   const StatePolicy bytes = bytes_of(view);
   std::vector<std::int64_t> result;
-  for (const StageElements& e : elements_per_stage(view)) {
-    const std::int64_t dense = view.strategy.data_ranks() > 1 ? e.dense : 0;
-    const std::int64_t expert = view.strategy.expert_data_ranks() > 1 ? e.expert : 0;
-    result.push_back(bytes.reduce * (dense + expert));
+  for (const StageHeld& stage : held_per_stage(view)) {
+    std::int64_t sum = 0;
+    for (const Held& h : stage) {
+      sum += h.strategy.data_ranks() > 1 ? h.elements.dense : 0;
+      sum += h.strategy.expert_data_ranks() > 1 ? h.elements.expert : 0;
+    }
+    result.push_back(bytes.reduce * sum);
   }
   return result;
 }

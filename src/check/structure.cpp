@@ -12,6 +12,14 @@ namespace {
 
 constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;  // bounds the memory of this check, not the product
 
+/// Calls visit(stage, range) for every range of the plan.
+template <class Visit>
+void each_range(const Plan& plan, const Visit& visit) {
+  for (std::size_t i = 0; i < plan.stages.size(); ++i)
+    for (const Chunk& chunk : plan.stages[i].chunks)
+      for (const LayerRange& range : chunk.ranges) visit(i, range);
+}
+
 Finding check_schedule(const Plan& plan) {
   Verdict verdict("schedule");
   const Schedule& s = plan.schedule;
@@ -27,6 +35,8 @@ Finding check_schedule(const Plan& plan) {
     verdict.require(plan.stages[i].chunks.size() == static_cast<std::size_t>(s.virtual_stages), [&] {
       return say("stage ", i, " has ", plan.stages[i].chunks.size(), " chunks, the schedule ", s.virtual_stages);
     });
+    for (const Chunk& chunk : plan.stages[i].chunks)
+      verdict.require(!chunk.ranges.empty(), [&] { return say("a chunk of stage ", i, " holds no layers"); });
   }
   return verdict.finding(say(s.stages, " stages of ", s.virtual_stages, " chunks, ", s.microbatches, " micro-batches"));
 }
@@ -41,12 +51,14 @@ Finding check_coverage(const Plan& plan, const Model& model) {
     const auto c = static_cast<std::int32_t>(position);
     const std::int32_t stage = stage_of_chunk(s, c);
     const std::int32_t k = s.kind == ScheduleKind::zb_v ? (c < s.stages ? 0 : 1) : c / s.stages;
-    const LayerRange& range = plan.stages[static_cast<std::size_t>(stage)].chunks[static_cast<std::size_t>(k)];
-    verdict.require(range.first == next && range.last >= range.first && range.last < layers, [&] {
-      return say("chunk ", c, " (stage ", stage, ") holds layers ", range.first, "…", range.last, " of ", layers,
-                 ", expected to begin with ", next);
-    });
-    next = std::int64_t{range.last} + 1;
+    const Chunk& chunk = plan.stages[static_cast<std::size_t>(stage)].chunks[static_cast<std::size_t>(k)];
+    for (const LayerRange& range : chunk.ranges) {
+      verdict.require(range.first == next && range.last >= range.first && range.last < layers, [&] {
+        return say("chunk ", c, " (stage ", stage, ") holds layers ", range.first, "…", range.last, " of ", layers,
+                   ", expected to begin with ", next);
+      });
+      next = std::int64_t{range.last} + 1;
+    }
   }
   verdict.require(next == layers, [&] { return say("the chunks end before layer ", next, " of ", layers); });
   return verdict.finding(say(layers, " layers, each once and in order"));
@@ -84,47 +96,64 @@ Finding check_devices(const Plan& plan, std::int64_t devices) {
   return verdict.finding(say(devices, " devices, each once"));
 }
 
-Finding check_uniform(const Plan& plan) {
-  Verdict verdict("uniform-strategy");
-  const Strategy& first = plan.stages.front().chunks.front().strategy;
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    for (std::size_t k = 0; k < plan.stages[i].chunks.size(); ++k) {
-      verdict.require(plan.stages[i].chunks[k].strategy == first,
-                      [&] { return say("chunk ", k, " of stage ", i, " has another strategy than the first"); });
-    }
+/// What layers of different strategies must share: the devices of the stage, the samples, the engine-wide switches.
+Finding check_strategies(const Plan& plan) {
+  Verdict verdict("strategies");
+  const Strategy& first = plan.strategy();
+  const std::int64_t samples = saturating_multiply(plan.schedule.micro_batch, first.dp);
+  Overlap on;
+  each_range(plan, [&](std::size_t, const LayerRange& range) {
+    const Overlap& o = range.strategy.overlap;
+    on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
+  });
+  each_range(plan, [&](std::size_t i, const LayerRange& range) {
+    const Strategy& s = range.strategy;
+    verdict.require(s.dp >= 1 && samples % s.dp == 0, [&] {
+      return say("layers ", range.first, "…", range.last, " (stage ", i, "): ", samples, " samples over dp ", s.dp);
+    });
+    // A switch that is on holds wherever there is something to overlap.
+    const bool alike = s.overlap.grad_reduce == (on.grad_reduce && s.data_ranks() > 1) &&
+                       s.overlap.param_gather == (on.param_gather && s.zero > 0) && s.overlap.p2p == on.p2p &&
+                       s.overlap.tp == (on.tp && s.sp == SequenceParallel::megatron);
+    verdict.require(alike || plan.uniform(), [&] {
+      return say("layers ", range.first, "…", range.last, " (stage ", i, ") overlap otherwise than the rest of the plan");
+    });
+    verdict.require(s.partition.empty() || !plan.uniform(), [&] { return say("operator partition '", s.partition, "'"); });
+  });
+  for (std::size_t i = 0; i < plan.stages.size(); ++i)
     verdict.require(plan.stages[i].share == 1.0,
                     [&] { return say("stage ", i, " takes ", plan.stages[i].share, " of the samples"); });
-  }
-  verdict.require(first.partition.empty(), [&] { return say("operator partition '", first.partition, "' in a uniform plan"); });
-  return verdict.finding("one strategy for all layers");
+  return verdict.finding(plan.uniform() ? "one strategy for all layers" : "all layers share devices, samples and overlap");
 }
 
 Finding check_degrees(const Plan& plan, std::int64_t devices) {
   Verdict verdict("degrees");
-  const Strategy& s = plan.stages.front().chunks.front().strategy;
-  verdict.require(s.tp >= 1 && s.cp >= 1 && s.dp >= 1 && s.ep >= 1 && s.etp >= 1 && s.shard >= 1, [&] {
-    return say("tp ", s.tp, ", cp ", s.cp, ", dp ", s.dp, ", ep ", s.ep, ", etp ", s.etp, ", shard ", s.shard);
+  each_range(plan, [&](std::size_t, const LayerRange& range) {
+    const Strategy& s = range.strategy;
+    verdict.require(s.tp >= 1 && s.cp >= 1 && s.dp >= 1 && s.ep >= 1 && s.etp >= 1 && s.shard >= 1, [&] {
+      return say("tp ", s.tp, ", cp ", s.cp, ", dp ", s.dp, ", ep ", s.ep, ", etp ", s.etp, ", shard ", s.shard);
+    });
+    const std::int64_t world = saturating_product({s.tp, s.cp, s.dp, plan.schedule.stages});
+    verdict.require(world == devices, [&] {
+      return say("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " · pp ", plan.schedule.stages, " = ", world, ", the cluster has ",
+                 devices, " devices");
+    });
   });
-  const std::int64_t world = saturating_product({s.tp, s.cp, s.dp, plan.schedule.stages});
-  verdict.require(world == devices, [&] {
-    return say("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " · pp ", plan.schedule.stages, " = ", world, ", the cluster has ",
-               devices, " devices");
-  });
-  return verdict.finding(say("tp·cp·dp·pp = ", world));
+  return verdict.finding(say("tp·cp·dp·pp = ", devices));
 }
 
 Finding check_placement(const Plan& plan, std::int64_t devices) {
   Verdict verdict("stage-placement");
-  const Strategy& s = plan.stages.front().chunks.front().strategy;
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+  each_range(plan, [&](std::size_t i, const LayerRange& range) {
+    const Strategy& s = range.strategy;
     each_device(plan.stages[i], devices, [&](std::int64_t id) {
       const std::int64_t expected = stage_of_device(s, plan.schedule.stages, id);
       verdict.require(expected == static_cast<std::int64_t>(i), [&] {
         return say("device ", id, " is in stage ", i, ", the order ", to_string(s.order), " puts it into stage ", expected);
       });
     });
-  }
-  return verdict.finding(say("stages hold the devices that the order ", to_string(s.order), " gives them"));
+  });
+  return verdict.finding(say("stages hold the devices that the order ", to_string(plan.strategy().order), " gives them"));
 }
 
 }  // namespace
@@ -137,7 +166,7 @@ std::vector<Finding> check_structure(const Plan& plan, const Model& model, const
   const std::int64_t devices = device_count(cluster);
   findings.push_back(check_devices(plan, devices));
   const bool devices_ok = findings.back().ok;
-  findings.push_back(check_uniform(plan));
+  findings.push_back(check_strategies(plan));
   findings.push_back(check_degrees(plan, devices));
   if (devices_ok && findings.back().ok) findings.push_back(check_placement(plan, devices));
   return findings;

@@ -4,7 +4,7 @@
 //   schedule          as many stages and chunks as the schedule says; v = 1 (GPipe, 1F1B, ZB-H1), ≥ 2 (interleaved), 2 (ZB-V)
 //   coverage          every layer of the model exactly once, in order, along the pipeline
 //   devices-once      every device of the cluster exactly once
-//   uniform-strategy  one strategy for all layers, the whole of the samples on every stage
+//   strategies        all layers of a micro-batch take the same samples and overlap alike, the whole of them on every stage
 //   degrees           tp·cp·dp·pp = devices; every degree ≥ 1
 //   stage-placement   stage i holds the devices that the rank order gives it: with dimension order d₁ (innermost) … d₄ device
 //                     id = x₁ + n₁(x₂ + n₂(x₃ + n₃·x₄))

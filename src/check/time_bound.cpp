@@ -47,16 +47,17 @@ double fastest_peak(const View& view) {
 std::int64_t time_lower_bound_ns(const View& view) {
   std::vector<double> flops(static_cast<std::size_t>(view.stages), 0.0);
   for (std::size_t c = 0; c < view.chunks.size(); ++c) {
-    for (std::int32_t i = view.chunks[c].first; i <= view.chunks[c].last; ++i) {
-      flops[static_cast<std::size_t>(view.stage_of[c])] +=
-          training_flops_of(view.model->layer(static_cast<std::size_t>(i)), view.plan->training.sequence);
+    for (const LayerRange& range : view.chunks[c].ranges) {
+      const View under = view_of(view, range.strategy);
+      const double share = static_cast<double>(under.micro_batch) / (static_cast<double>(under.strategy.tp) * under.strategy.cp);
+      for (std::int32_t i = range.first; i <= range.last; ++i)
+        flops[static_cast<std::size_t>(view.stage_of[c])] +=
+            share * training_flops_of(view.model->layer(static_cast<std::size_t>(i)), view.plan->training.sequence);
     }
   }
   const double peak = fastest_peak(view);
   if (peak <= 0) return 0;
-  const double samples = static_cast<double>(view.plan->schedule.micro_batch) * view.microbatches;
-  const double ranks = static_cast<double>(view.strategy.tp) * view.strategy.cp;
-  const double seconds = *std::max_element(flops.begin(), flops.end()) * samples / ranks / peak;
+  const double seconds = *std::max_element(flops.begin(), flops.end()) * view.microbatches / peak;
   return static_cast<std::int64_t>(std::floor(std::min(seconds * 1e9, 9e18)));
 }
 

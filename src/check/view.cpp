@@ -55,7 +55,9 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
   view.model = &model;
   view.cluster = &cluster;
   if (const EngineModel* engine = find_engine(plan.engine)) view.engine = *engine;
-  view.strategy = plan.stages.front().chunks.front().strategy;
+  view.strategy = plan.strategy();
+  view.micro_batch = plan.schedule.micro_batch;
+  view.samples = plan.samples_per_microbatch();
   view.stages = plan.schedule.stages;
   view.microbatches = plan.schedule.microbatches;
   const std::int32_t v = plan.schedule.virtual_stages;
@@ -69,6 +71,22 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
     }
   }
   return view;
+}
+
+View view_of(const View& plan, const Strategy& strategy) {
+  View view = plan;
+  view.strategy = strategy;
+  view.micro_batch = static_cast<std::int32_t>(plan.samples / strategy.dp);
+  return view;
+}
+
+std::vector<Strategy> strategies_of(const View& view) {
+  std::vector<Strategy> all;
+  for (const Stage& stage : view.plan->stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        if (std::find(all.begin(), all.end(), range.strategy) == all.end()) all.push_back(range.strategy);
+  return all;
 }
 
 }  // namespace espalier::check

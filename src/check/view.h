@@ -20,10 +20,12 @@ struct View {
   const Model* model = nullptr;
   const Cluster* cluster = nullptr;
   EngineModel engine;
-  Strategy strategy;                   ///< the one of all layers
+  Strategy strategy;                   ///< of all layers of a uniform plan; of a range in a view_of
+  std::int32_t micro_batch = 1;        ///< samples a rank takes at a time under that strategy
+  std::int64_t samples = 1;            ///< of a micro-batch in all replicas together
   std::int32_t stages = 1;             ///< p
   std::int32_t microbatches = 1;       ///< m
-  std::vector<LayerRange> chunks;      ///< p·v, in pipeline order
+  std::vector<Chunk> chunks;           ///< p·v, in pipeline order
   std::vector<std::int32_t> stage_of;  ///< of each pipeline chunk
 };
 
@@ -38,5 +40,9 @@ std::int64_t layer_tokens(const LayerKind& kind, const Sequence& sequence);
 bool has_experts(const Model& model);
 /// Requires a plan that check_structure accepts.
 View make_view(const Plan& plan, const Model& model, const Cluster& cluster);
+/// The same plan seen under the strategy of one of its ranges.
+View view_of(const View& plan, const Strategy& strategy);
+/// The strategies of the plan, each once, in the order of the document.
+std::vector<Strategy> strategies_of(const View& view);
 
 }  // namespace espalier::check

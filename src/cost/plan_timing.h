@@ -4,7 +4,7 @@
 // Chunk time = Σ layers; ZeRO communication inside a chunk (stage 2: gradient reduce-scatter per micro-batch; stage 3: parameter
 // all-gather in forward and backward too) runs layer by layer beside compute when `overlap` says so, else exposed; the first
 // gather and the last reduction of a chunk are never hidden. Full recomputation adds the forward of the first `layers` blocks of
-// each chunk to its backward. Per chunk pass `kPassLaunches` kernel launches of framework overhead.
+// each chunk to its backward; memory is counted in the order of layers (chunk_sum.h). Per chunk pass `kPassLaunches` kernel launches of framework overhead.
 // Optimizer: memory-bound over its state, (g + 2·master + 2·moments + p + g for the gradient norm) bytes per element of the shard.
 #pragma once
 
@@ -31,8 +31,12 @@ class SplitTable {
   /// Layers of each chunk.
   [[nodiscard]] const std::vector<std::int32_t>& layer_counts() const { return layer_counts_; }
   [[nodiscard]] std::int32_t count(std::int32_t chunk, std::int32_t kind) const { return at(counts_, chunk, kind); }
-  /// Blocks of `kind` among the first `blocks` blocks of the chunk.
-  [[nodiscard]] std::int32_t leading(std::int32_t chunk, std::int32_t kind, std::int32_t blocks) const;
+  /// Consecutive layers of one kind.
+  struct Run {
+    std::int32_t kind = 0, layers = 0;
+  };
+  /// The layers of a chunk in order.
+  [[nodiscard]] const std::vector<Run>& runs(std::int32_t chunk) const { return runs_[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] std::int32_t blocks(std::int32_t chunk) const { return blocks_[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] std::int32_t most_blocks() const { return most_blocks_; }
   /// The first chunk whose layers are of the same kinds in the same order: its costs are this chunk's costs.
@@ -42,11 +46,10 @@ class SplitTable {
   [[nodiscard]] std::int32_t at(const std::vector<std::int32_t>& table, std::int32_t chunk, std::int32_t kind) const {
     return table[static_cast<std::size_t>(chunk) * kinds_ + static_cast<std::size_t>(kind)];
   }
-  std::vector<std::int32_t> first_, layer_counts_, twins_, counts_, blocks_, block_kinds_, first_block_;
+  std::vector<std::int32_t> first_, layer_counts_, twins_, counts_, blocks_;
+  std::vector<std::vector<Run>> runs_;
   std::size_t kinds_ = 0;
   std::int32_t layers_ = 0, most_blocks_ = 0;
-  bool uniform_blocks_ = true;  ///< all blocks of one kind: the common case
-  std::int32_t block_kind_ = 0;
 };
 
 /// Split of a plan as it stands, or the engine's split for p·v chunks.

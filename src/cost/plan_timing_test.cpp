@@ -65,7 +65,8 @@ TEST(PlanTiming, Pipeline) {
   EXPECT_EQ(x.timing.stages[0].memory.communication_buffers, 2 * 128000);
 }
 
-// Full recomputation of two of three blocks runs their forward again and keeps their inputs only; one block at a time is whole again.
+// Full recomputation of two of three blocks runs their forward again and keeps their inputs only. One block at a time is whole again: when
+// the second is, the third has freed what it kept, which is as much; with all three there is no such room.
 TEST(PlanTiming, FullRecomputation) {
   Strategy s;
   s.recompute = {RecomputeKind::full, 2};
@@ -73,7 +74,10 @@ TEST(PlanTiming, FullRecomputation) {
   EXPECT_EQ(x.timing.chunks[0].backward.duration_ns(), 3 * kBackward + 2 * kForward);
   const SavedBytes& saved = x.costs[0].saved;
   EXPECT_EQ(x.timing.chunks[0].saved_bytes, saved.none + 2 * saved.full);
-  EXPECT_EQ(x.timing.chunks[0].backward_transient_bytes - none.timing.chunks[0].backward_transient_bytes,
+  EXPECT_EQ(x.timing.chunks[0].backward_transient_bytes, none.timing.chunks[0].backward_transient_bytes);
+  s.recompute.layers = 3;
+  const Timed all = timed(3, s, {}, round_cluster(1));
+  EXPECT_EQ(all.timing.chunks[0].backward_transient_bytes - none.timing.chunks[0].backward_transient_bytes,
             saved.none - saved.full);
 }
 

@@ -42,6 +42,10 @@ std::int64_t tied_table_elements(const Model& model, const EngineModel& engine, 
   return 0;
 }
 
+std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s) {
+  return (s.data_ranks() > 1 ? e.dense : 0) + (s.expert_data_ranks() > 1 ? e.expert : 0);
+}
+
 StatePolicy states_of(const EngineModel& engine, const Training& training) {
   StatePolicy states = engine.states;
   if (training.precision == Precision::fp32 || training.precision == Precision::tf32) {

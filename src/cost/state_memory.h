@@ -26,6 +26,9 @@ std::int64_t tied_table_elements(const Model& model, const EngineModel& engine, 
 /// Vocabulary rows after padding, over all tp ranks.
 std::int64_t padded_vocabulary(const Model& model, const EngineModel& engine, std::int32_t weight_tp);
 
+/// Those of `e` whose gradients other ranks hold too.
+std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s);
+
 /// Bytes per element of the states under a precision (fp32: no separate master copy).
 StatePolicy states_of(const EngineModel& engine, const Training& training);
 

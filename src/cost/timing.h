@@ -62,6 +62,7 @@ struct StageTiming {
   std::int64_t tied_reduce_ns = 0;
   std::int64_t dense_parameters = 0;  ///< elements on a rank, before ZeRO
   std::int64_t expert_parameters = 0;
+  std::int64_t reduced_elements = 0;  ///< of these, whose gradients are reduced over other ranks
   StaticMemory memory;
   bool operator==(const StageTiming&) const = default;
 };

@@ -223,8 +223,10 @@ std::vector<std::int64_t> devices_of(const Stage& stage) {
 }
 
 /// Weight shard that device `local` of a stage holds: devices with equal shards meet in data collectives.
-std::int64_t weight_shard(const Strategy& strategy, std::int64_t local) {
-  return local % strategy.weight_tp();  // tp is the innermost dimension of every rank order; Ulysses replicates over it
+/// Where layers of one plan differ in it, all devices of a stage meet.
+std::int64_t weight_shard(const Plan& plan, std::int64_t local) {
+  if (!plan.uniform()) return 0;
+  return local % plan.strategy().weight_tp();  // tp is the innermost dimension of every rank order; Ulysses replicates over it
 }
 
 /// Shifts the list of a folded rank to where its copy for one device begins.
@@ -266,7 +268,7 @@ Program unfold(const Program& folded, const Plan& plan) {
     for (std::int64_t local = 0; local < devices; ++local) {
       RankProgram rank = source;
       rank.device = ids[static_cast<std::size_t>(local)];
-      rank.group = static_cast<std::int32_t>(source.stage * strategy.weight_tp() + weight_shard(strategy, local));
+      rank.group = static_cast<std::int32_t>(source.stage * strategy.weight_tp() + weight_shard(plan, local));
       rank.begin = static_cast<std::int32_t>(program.instructions.size());
       copy_list(folded, source, local, devices, begins, program);
       rank.end = static_cast<std::int32_t>(program.instructions.size());
@@ -283,12 +285,16 @@ Lowering lowering_of(const Plan& plan, const Model& model) {
   std::vector<std::int32_t> layers;
   for (std::int32_t c = 0; c < schedule.stages * schedule.virtual_stages; ++c) {
     const ChunkPlace place = place_of_chunk(schedule, c);
-    const LayerRange& range =
+    const Chunk& chunk =
         plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
-    layers.push_back(range.last - range.first + 1);
+    layers.push_back(chunk.last() - chunk.first() + 1);
   }
+  std::vector<const Strategy*> strategies;
+  for (const Stage& stage : plan.stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges) strategies.push_back(&range.strategy);
   Lowering lowering;
-  lowering_facts(model, plan.strategy(), schedule, layers, lowering);
+  lowering_facts(model, strategies, schedule, layers, lowering);
   return lowering;
 }
 

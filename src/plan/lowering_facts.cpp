@@ -32,4 +32,23 @@ void lowering_facts(const Model& model, const Strategy& s, const Schedule& sched
     out.pieces[c] = static_cast<std::uint8_t>(cut ? std::clamp(layers[c], 1, kMaxPieces) : 1);
 }
 
+void lowering_facts(const Model& model, const std::vector<const Strategy*>& strategies, const Schedule& schedule,
+                    const std::vector<std::int32_t>& layers, Lowering& out) {
+  lowering_facts(model, *strategies.front(), schedule, layers, out);
+  bool reduce = out.reduce_gradients, gather = out.gather_parameters;
+  Overlap on = strategies.front()->overlap;
+  Lowering one;
+  for (const Strategy* s : strategies) {
+    if (*s == *strategies.front()) continue;
+    lowering_facts(model, *s, schedule, layers, one);
+    reduce |= one.reduce_gradients, gather |= one.gather_parameters;
+    on.grad_reduce |= s->overlap.grad_reduce, on.param_gather |= s->overlap.param_gather;
+  }
+  out.reduce_gradients = reduce, out.gather_parameters = gather;
+  out.overlap_reduce = reduce && on.grad_reduce, out.overlap_gather = gather && on.param_gather;
+  const bool cut = out.overlap_reduce || out.overlap_gather;
+  for (std::size_t c = 0; c < layers.size(); ++c)
+    out.pieces[c] = static_cast<std::uint8_t>(cut ? std::clamp(layers[c], 1, kMaxPieces) : 1);
+}
+
 }  // namespace espalier

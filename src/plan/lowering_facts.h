@@ -21,4 +21,8 @@ namespace espalier {
 void lowering_facts(const Model& model, const Strategy& strategy, const Schedule& schedule,
                     const std::vector<std::int32_t>& layers, Lowering& out);
 
+/// The same of a plan whose layers have strategies of their own: a collective is there when any strategy needs it.
+void lowering_facts(const Model& model, const std::vector<const Strategy*>& strategies, const Schedule& schedule,
+                    const std::vector<std::int32_t>& layers, Lowering& out);
+
 }  // namespace espalier

@@ -57,15 +57,6 @@ std::string_view to_string(ScheduleKind v) {
 
 namespace {
 
-bool is_uniform(const Plan& plan) {
-  for (const Stage& stage : plan.stages) {
-    for (const LayerRange& chunk : stage.chunks) {
-      if (chunk.strategy != plan.strategy()) return false;
-    }
-  }
-  return true;
-}
-
 std::string overlap_label(const Overlap& overlap) {
   std::string out;
   const auto add = [&out](bool on, std::string_view name) {
@@ -94,15 +85,28 @@ std::string recompute_label(const Recompute& recompute) {
 
 }  // namespace
 
+bool Plan::uniform() const {
+  for (const Stage& stage : stages) {
+    for (const Chunk& chunk : stage.chunks) {
+      for (const LayerRange& range : chunk.ranges) {
+        if (range.strategy != strategy()) return false;
+      }
+    }
+  }
+  return true;
+}
+
 std::string Plan::canonical_text() const {
   if (stages.empty() || stages.front().chunks.empty()) return "empty";
   std::string out = espalier::canonical_text(strategy(), schedule);
-  if (is_uniform(*this)) return out;
-  // Not uniform: every chunk in the order of the document.
+  if (uniform()) return out;
+  // Not uniform: every range in the order of the document.
   for (const Stage& stage : stages) {
-    for (const LayerRange& chunk : stage.chunks) {
-      out += cat(" | ", chunk.first, "-", chunk.last, " ", espalier::canonical_text(chunk.strategy, schedule));
-      if (!chunk.strategy.partition.empty()) out += cat(" ", chunk.strategy.partition);
+    for (const Chunk& chunk : stage.chunks) {
+      for (const LayerRange& range : chunk.ranges) {
+        out += cat(" | ", range.first, "-", range.last, " ", espalier::canonical_text(range.strategy, schedule));
+        if (!range.strategy.partition.empty()) out += cat(" ", range.strategy.partition);
+      }
     }
   }
   return out;
@@ -123,7 +127,7 @@ std::string Plan::label() const {
   out += recompute_label(s.recompute);
   if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
   out += overlap_label(s.overlap);
-  if (!is_uniform(*this)) out += " (not uniform)";
+  if (!uniform()) out += " (layer-wise)";
   return out;
 }
 

@@ -2,9 +2,11 @@
 // plan.json, schema espalier.plan/1: writing with stable key order, strict reading, round trip.
 //
 //   devices   "0-7" first-last, "0-56:8" first-last:stride, "5" one device
-//   layers    the chunks of a stage, one line each
+//   layers    the ranges of a stage, one line each, chunk after chunk; `chunk` says which of several virtual stages a range belongs to,
+//             where a chunk has more than one range
 //   source    model and cluster inputs embedded as JSON values; null when the plan holds none
 // `schedule.stages` is not written: it is the length of `stages`.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
@@ -83,10 +85,16 @@ void write_stage(JsonWriter& w, const Stage& stage) {
   w.begin_object().key("devices").compact_next().begin_array();
   for (const DeviceRange& r : stage.devices) w.value(device_text(r));
   w.end_array().key("layers").begin_array();
-  for (const LayerRange& chunk : stage.chunks) {
-    w.compact_next().begin_object().key("first").value(chunk.first).key("last").value(chunk.last).key("strategy");
-    write_strategy(w, chunk.strategy);
-    w.end_object();
+  const bool several = stage.chunks.size() > 1 && std::any_of(stage.chunks.begin(), stage.chunks.end(),
+                                                              [](const Chunk& chunk) { return chunk.ranges.size() > 1; });
+  for (std::size_t k = 0; k < stage.chunks.size(); ++k) {
+    for (const LayerRange& range : stage.chunks[k].ranges) {
+      w.compact_next().begin_object();
+      if (several) w.key("chunk").value(static_cast<std::int64_t>(k));
+      w.key("first").value(range.first).key("last").value(range.last).key("strategy");
+      write_strategy(w, range.strategy);
+      w.end_object();
+    }
   }
   w.end_array().key("share").value(stage.share).end_object();
 }
@@ -257,16 +265,22 @@ void read_devices(Reader& r, std::vector<DeviceRange>& devices) {
   }
 }
 
-Stage read_stage(Reader& r) {
+/// Without `chunk` a range is a chunk of its own, or all ranges are the one chunk of the stage.
+Stage read_stage(Reader& r, std::int32_t virtual_stages) {
   Stage stage;
   read_devices(r, stage.devices);
-  r.each("layers", true, [&stage](Reader& chunk) {
+  r.each("layers", true, [&](Reader& item) {
     LayerRange range;
-    range.first = read_int32(chunk, "first", 0, 1 << 16);
-    range.last = read_int32(chunk, "last", 0, 1 << 16);
-    range.strategy = read_strategy(chunk);
-    chunk.finish();
-    stage.chunks.push_back(std::move(range));
+    const auto next = static_cast<std::int64_t>(virtual_stages > 1 ? stage.chunks.size() : 0);
+    const std::int64_t chunk = item.optional_int("chunk", 0, 1 << 16, next);
+    range.first = read_int32(item, "first", 0, 1 << 16);
+    range.last = read_int32(item, "last", 0, 1 << 16);
+    range.strategy = read_strategy(item);
+    if (chunk > static_cast<std::int64_t>(stage.chunks.size()) || chunk + 1 < static_cast<std::int64_t>(stage.chunks.size()))
+      item.fail("chunk", std::to_string(chunk), "the chunk of the range before, or the next one");
+    item.finish();
+    if (chunk == static_cast<std::int64_t>(stage.chunks.size())) stage.chunks.emplace_back();
+    stage.chunks.back().ranges.push_back(std::move(range));
   });
   stage.share = r.required_real("share", 0.0, 1.0);
   r.finish();
@@ -292,7 +306,7 @@ Plan read_plan(Reader& root) {
   read_calibration_input(root, plan);
   plan.training = read_training(root);
   plan.schedule = read_schedule(root);
-  root.each("stages", true, [&plan](Reader& stage) { plan.stages.push_back(read_stage(stage)); });
+  root.each("stages", true, [&plan](Reader& stage) { plan.stages.push_back(read_stage(stage, plan.schedule.virtual_stages)); });
   root.finish();
   plan.schedule.stages = static_cast<std::int32_t>(plan.stages.size());
   return plan;

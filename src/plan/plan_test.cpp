@@ -34,8 +34,8 @@ TEST(PlanText, LabelAndCanonicalText) {
 TEST(PlanText, LabelNamesWhatIsUnusual) {
   Plan plan = example();
   for (Stage& stage : plan.stages) {
-    for (LayerRange& chunk : stage.chunks) {
-      Strategy& s = chunk.strategy;
+    for (Chunk& chunk : stage.chunks) {
+      Strategy& s = chunk.ranges.front().strategy;
       s.sp = SequenceParallel::ulysses;
       s.cp = 4;
       s.cp_kind = ContextParallelKind::all_to_all;
@@ -52,9 +52,9 @@ TEST(PlanText, LabelNamesWhatIsUnusual) {
 
 TEST(PlanText, UnequalChunksAreSpelledOut) {
   Plan plan = example();
-  plan.stages[1].chunks[0].strategy.zero = 0;
+  plan.stages[1].chunks[0].ranges.front().strategy.zero = 0;
   EXPECT_NE(plan.canonical_text().find(" | "), std::string::npos);
-  EXPECT_NE(plan.label().find("(not uniform)"), std::string::npos);
+  EXPECT_NE(plan.label().find("(layer-wise)"), std::string::npos);
 }
 
 TEST(PlanText, TextOrderIsFieldOrder) {
@@ -103,12 +103,12 @@ TEST(Validate, NamesWhatIsBroken) {
   EXPECT_EQ(where([](Plan& p) { p.stages[1].devices[0].count = 3; }), "$.stages[1]");
   EXPECT_EQ(where([](Plan& p) { p.stages[1].devices[0].count = std::int64_t{1} << 60; }), "$.stages[1].devices");
   EXPECT_EQ(where([](Plan& p) { p.stages[1].devices[0].stride = std::int64_t{1} << 62; }), "$.stages[1].devices");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[1].first += 1; }), "$.stages[0].layers[1]");
+  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[1].ranges.front().first += 1; }), "$.stages[0].layers[1]");
   EXPECT_EQ(where([](Plan& p) { p.stages[0].share = 0; }), "$.stages[0].share");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].strategy.tp = 2147483647; }), "$.stages[0].layers[0].strategy");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].strategy.shard = 3; }), "$.stages[0].layers[0].strategy");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].strategy.ep = 3; }), "$.stages[0].layers[0].strategy");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].strategy.recompute.layers = 0; }), "$.stages[0].layers[0].strategy");
+  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.tp = 2147483647; }), "$.stages[0].layers[0].strategy");
+  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.shard = 3; }), "$.stages[0].layers[0].strategy");
+  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.ep = 3; }), "$.stages[0].layers[0].strategy");
+  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.recompute.layers = 0; }), "$.stages[0].layers[0].strategy");
   EXPECT_EQ(where([](Plan& p) { p.model_source = "{}"; }), "$.model");
 }
 

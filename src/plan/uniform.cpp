@@ -78,7 +78,7 @@ Plan make_uniform_plan(const Model& model, const Cluster& cluster, const Trainin
     stage.devices = stage_devices(strategy, schedule, i);
     for (std::int32_t k = 0; k < schedule.virtual_stages; ++k) {
       const auto chunk = static_cast<std::size_t>(pipeline_chunk(schedule, i, k));
-      stage.chunks.push_back({bounds[chunk], bounds[chunk + 1] - 1, strategy});
+      stage.chunks.push_back({{{bounds[chunk], bounds[chunk + 1] - 1, strategy}}});
     }
     plan.stages.push_back(std::move(stage));
   }

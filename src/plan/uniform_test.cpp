@@ -43,10 +43,10 @@ TEST(UniformPlan, DevicesByRankOrder) {
 // head 2·128·1000·64, about 0.65 of a block: 4.3 a stage, boundary after the embedding and 4 blocks.
 TEST(UniformPlan, LayersCoverTheModelInPipelineOrder) {
   const Plan plan = plan_with({}, {ScheduleKind::one_f_one_b, 2, 1, 8, 1}, 2);
-  EXPECT_EQ(plan.stages[0].chunks[0].first, 0);
-  EXPECT_EQ(plan.stages[0].chunks[0].last, 4);
-  EXPECT_EQ(plan.stages[1].chunks[0].first, 5);
-  EXPECT_EQ(plan.stages[1].chunks[0].last, 9);
+  EXPECT_EQ(plan.stages[0].chunks[0].first(), 0);
+  EXPECT_EQ(plan.stages[0].chunks[0].last(), 4);
+  EXPECT_EQ(plan.stages[1].chunks[0].first(), 5);
+  EXPECT_EQ(plan.stages[1].chunks[0].last(), 9);
   EXPECT_EQ(plan.model_summary.substr(0, 17), "llama, 8 blocks, ");
   EXPECT_EQ(plan.cluster_summary, "1 × 2 toy");
 }
@@ -54,9 +54,9 @@ TEST(UniformPlan, LayersCoverTheModelInPipelineOrder) {
 // zb-v on 2 stages: stage 0 holds the first and the last of 4 chunks.
 TEST(UniformPlan, VShapedPlacement) {
   const Plan plan = plan_with({}, {ScheduleKind::zb_v, 2, 2, 8, 1}, 2);
-  EXPECT_EQ(plan.stages[0].chunks[0].first, 0);
-  EXPECT_EQ(plan.stages[0].chunks[1].last, 9);
-  EXPECT_EQ(plan.stages[1].chunks[0].last + 1, plan.stages[1].chunks[1].first);
+  EXPECT_EQ(plan.stages[0].chunks[0].first(), 0);
+  EXPECT_EQ(plan.stages[0].chunks[1].last(), 9);
+  EXPECT_EQ(plan.stages[1].chunks[0].last() + 1, plan.stages[1].chunks[1].first());
 }
 
 TEST(UniformPlan, LegalConfigurationsMakeValidPlans) {

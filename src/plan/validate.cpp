@@ -93,11 +93,12 @@ Status check_devices(const Plan& plan) {
     const std::size_t before = ids.size();
     if (Status e = add_devices(plan.stages[i], where + ".devices", ids)) return e;
     const auto count = static_cast<std::int64_t>(ids.size() - before);
-    for (const LayerRange& chunk : plan.stages[i].chunks) {
-      const Strategy& s = chunk.strategy;
-      const std::int64_t needed = std::int64_t{s.tp} * s.cp * s.dp;
-      if (count != needed) {
-        return fault(where, cat(count, " devices"), cat("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " = ", needed));
+    for (const Chunk& chunk : plan.stages[i].chunks) {
+      for (const LayerRange& range : chunk.ranges) {
+        const Strategy& s = range.strategy;
+        const std::int64_t needed = std::int64_t{s.tp} * s.cp * s.dp;
+        if (count != needed)
+          return fault(where, cat(count, " devices"), cat("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " = ", needed));
       }
     }
   }
@@ -107,20 +108,40 @@ Status check_devices(const Plan& plan) {
   return {};
 }
 
+/// Where a range stands in the `layers` of its stage.
+std::size_t position_of(const Stage& stage, const LayerRange& wanted) {
+  std::size_t position = 0;
+  for (const Chunk& chunk : stage.chunks) {
+    for (const LayerRange& range : chunk.ranges) {
+      if (&range == &wanted) return position;
+      ++position;
+    }
+  }
+  return position;
+}
+
 Status check_layers(const Plan& plan) {
   std::int32_t next = 0;
   for (std::int32_t c = 0; c < plan.schedule.stages * plan.schedule.virtual_stages; ++c) {
     const ChunkPlace place = place_of_chunk(plan.schedule, c);
-    const LayerRange& chunk =
-        plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
-    if (chunk.first != next || chunk.last < chunk.first || chunk.last >= kMaxLayers) {
-      return fault(cat("$.stages[", place.stage, "].layers[", place.local_chunk, "]"),
-                   cat("layers ", chunk.first, " … ", chunk.last),
-                   cat("a range that starts at ", next, " (pipeline chunk ", c, "), below ", kMaxLayers));
+    const Stage& stage = plan.stages[static_cast<std::size_t>(place.stage)];
+    for (const LayerRange& range : stage.chunks[static_cast<std::size_t>(place.local_chunk)].ranges) {
+      if (range.first != next || range.last < range.first || range.last >= kMaxLayers) {
+        return fault(cat("$.stages[", place.stage, "].layers[", position_of(stage, range), "]"),
+                     cat("layers ", range.first, " … ", range.last),
+                     cat("a range that starts at ", next, " (pipeline chunk ", c, "), below ", kMaxLayers));
+      }
+      next = range.last + 1;
     }
-    next = chunk.last + 1;
   }
   return {};
+}
+
+/// Layers of another dp take another micro-batch; all take the same samples.
+Status check_samples(const Plan& plan, const Strategy& s, const std::string& where) {
+  const std::int64_t samples = plan.samples_per_microbatch();
+  if (samples % s.dp == 0) return {};
+  return fault(where, cat("dp ", s.dp), cat("a divisor of the ", samples, " samples of a micro-batch (micro_batch · dp of the first layers)"));
 }
 
 Status check_training(const Plan& plan) {
@@ -159,8 +180,13 @@ Status validate(const Plan& plan) {
     }
     if (!(stage.share > 0 && stage.share <= 1))
       return fault(where + ".share", "a share outside (0, 1]", "a fraction of the samples");
-    for (std::size_t k = 0; k < stage.chunks.size(); ++k) {
-      if (Status e = check_strategy(stage.chunks[k].strategy, cat(where, ".layers[", k, "].strategy"))) return e;
+    for (const Chunk& chunk : stage.chunks) {
+      if (chunk.ranges.empty()) return fault(where + ".layers", "a chunk without layers", "at least one range");
+      for (const LayerRange& range : chunk.ranges) {
+        const std::string at = cat(where, ".layers[", position_of(stage, range), "].strategy");
+        if (Status e = check_strategy(range.strategy, at)) return e;
+        if (Status e = check_samples(plan, range.strategy, at)) return e;
+      }
     }
   }
   if (Status e = check_training(plan)) return e;

@@ -40,6 +40,10 @@ std::string certificate(const SearchSummary& s) {
   std::string work = cat(" (", grouped(s.simulated), " simulated");
   for (const auto& [rule, n] : s.pruned) work += cat(", ", count(n), " by ", rule);
   work += ")";
+  if (s.reason == "gap")
+    return cat("at most ", percent(s.gap), " from the best layer-wise plan; the best of ", space, " uniform ones", work);
+  if (s.optimal && s.layerwise)
+    return cat("optimal: no layer-wise plan, and none of the ", space, " uniform ones, is faster", work);
   if (s.optimal) return cat("optimal: none of the ", space, " is faster", work, "; overlap_tp is off unless the job names it");
   return cat("not proven (", s.reason, "): at most ", percent(s.gap), " from the best of ", space, work);
 }

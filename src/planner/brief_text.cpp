@@ -8,9 +8,9 @@
 namespace espalier::text {
 namespace {
 
-std::string layers_of(const LayerRange& range, std::int32_t last_layer) {
-  const bool embedding = range.first == 0, head = range.last == last_layer;
-  const std::int32_t blocks = range.last - range.first + 1 - (embedding ? 1 : 0) - (head ? 1 : 0);
+std::string layers_of(const Chunk& chunk, std::int32_t last_layer) {
+  const bool embedding = chunk.first() == 0, head = chunk.last() == last_layer;
+  const std::int32_t blocks = chunk.last() - chunk.first() + 1 - (embedding ? 1 : 0) - (head ? 1 : 0);
   std::string out = embedding ? "embedding" : "";
   const auto add = [&](const std::string& part) { out.append(out.empty() ? "" : " + ").append(part); };
   if (blocks > 0) add(std::to_string(blocks) + (blocks == 1 ? " block" : " blocks"));
@@ -20,14 +20,14 @@ std::string layers_of(const LayerRange& range, std::int32_t last_layer) {
 
 std::string layers_of(const Stage& stage, std::int32_t last_layer) {
   std::string out;
-  for (const LayerRange& chunk : stage.chunks) out.append(out.empty() ? "" : " | ").append(layers_of(chunk, last_layer));
+  for (const Chunk& chunk : stage.chunks) out.append(out.empty() ? "" : " | ").append(layers_of(chunk, last_layer));
   return out;
 }
 
 std::int32_t last_layer_of(const Plan& plan) {
   std::int32_t last = 0;
   for (const Stage& stage : plan.stages) {
-    for (const LayerRange& chunk : stage.chunks) last = std::max(last, chunk.last);
+    for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
   }
   return last;
 }

@@ -14,6 +14,7 @@
 #include "planner/prediction.h"
 #include "planner/reasons.h"
 #include "planner/simulated_evaluator.h"
+#include "search/layerwise.h"
 #include "search/search.h"
 #include "sim/trace.h"
 
@@ -62,6 +63,8 @@ Result<Prepared> prepare(const Job& job) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
+  if (job.search.kind != "uniform")
+    if (auto refused = layerwise_engine(**engine)) return *refused;
   return Prepared{*engine, {&job.model, &job.cluster, job.training, *engine, job.search}};
 }
 
@@ -74,6 +77,43 @@ Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan p
   result.prediction = prediction_of(job, engine, *timed);
   if (keep != nullptr) *keep = std::move(*timed);
   return result;
+}
+
+/// Beyond the uniform answer, where the job asks for it.
+std::optional<search::LayerwiseOutcome> search_layers(const Job& job, const search::Problem& problem,
+                                                      SimulatedEvaluator& evaluator, const search::Outcome& uniform,
+                                                      const PlannerOptions& options, const search::Options& how) {
+  if (job.search.kind == "uniform" || uniform.interrupted) return std::nullopt;
+  search::LayerwiseOptions layered;
+  layered.threads = how.threads;
+  layered.node_limit = options.node_limit;
+  layered.interrupted = options.interrupted, layered.progress = options.progress;
+  return search::layerwise(problem, evaluator, uniform.best ? uniform.best->iteration_ns : 0, layered);
+}
+
+Plan answer_of(const Job& job, const EngineModel& engine, const search::Outcome& uniform,
+               const std::optional<search::LayerwiseOutcome>& layered) {
+  if (layered && layered->best)
+    return document_of(job, engine, layered->best->configuration.schedule, layered->best->configuration.chunks);
+  return document_of(job, engine, uniform.best->configuration.strategy, uniform.best->configuration.schedule);
+}
+
+/// The certificate of both searches together.
+void add_summary(const Job& job, const search::LayerwiseOutcome& layered, const search::Outcome& uniform, SearchSummary& s) {
+  s.space = job.search.kind;
+  LayerwiseSummary l;
+  l.uniform_ns = uniform.best ? uniform.best->iteration_ns : 0;
+  l.strategies = layered.strategies, l.kept = layered.leaves, l.outer = layered.outer, l.solved = layered.solved;
+  for (const auto& row : layered.balance.rows) l.balance.push_back({row.name, row.first, row.alpha_t, row.alpha_m, row.iteration_ns});
+  s.layerwise = std::move(l);
+  s.simulated += layered.simulations;
+  const std::int64_t best = layered.best ? layered.best->iteration_ns : uniform.best->iteration_ns;
+  const std::int64_t least_uniform = uniform.complete && uniform.best ? best : uniform.lower_bound_ns;
+  s.lower_bound_ns = std::min({best, least_uniform, layered.lower_bound_ns});
+  s.gap = static_cast<double>(best - s.lower_bound_ns) / static_cast<double>(best);
+  s.optimal = s.lower_bound_ns == best && uniform.complete && layered.complete;
+  if (!uniform.complete) return;
+  s.reason = layered.interrupted ? "interrupted" : !layered.complete ? "node limit" : s.optimal ? "optimal" : "gap";
 }
 
 }  // namespace
@@ -96,16 +136,17 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const auto searching = Clock::now();
   const search::Outcome found = options.exhaustive ? search::exhaustive(prepared->problem, evaluator, how)
                                                    : search::branch_and_bound(prepared->problem, evaluator, how);
+  const std::optional<search::LayerwiseOutcome> layered = search_layers(job, prepared->problem, evaluator, found, options, how);
   const double search_s = since(searching);
-  if (!found.best) return infeasible(job, engine, found);
+  if (!found.best && !(layered && layered->best)) return infeasible(job, engine, found);
   Timed timed;
-  auto result =
-      describe(job, engine, document_of(job, engine, found.best->configuration.strategy, found.best->configuration.schedule),
-               false, &timed);
+  auto result = describe(job, engine, answer_of(job, engine, found, layered), false, &timed);
   if (!result) return result;
-  ESPALIER_CHECK(result->prediction.iteration_ns == found.best->iteration_ns);
+  ESPALIER_CHECK(result->prediction.iteration_ns ==
+                 (layered && layered->best ? layered->best->iteration_ns : found.best->iteration_ns));
   if (auto broken = verify(job, result->plan, timed)) return *broken;
   result->search = summary_of(found);
+  if (layered) add_summary(job, *layered, found, result->search);
   result->alternatives = alternatives_of(job, engine, *result, presets, found, options.alternatives);
   result->reasons = reasons_of(job, *result);
   result->threads = how.threads, result->search_s = search_s, result->total_s = since(start);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/document.h"
+#include "cost/layered_timing.h"
 #include "cost/state_memory.h"
 #include "plan/lowering_facts.h"
 #include "planner/calibration_file.h"
@@ -74,8 +75,8 @@ Status plannable(const Job& job) {
   if (!job.cluster.homogeneous())
     return Error{ErrorKind::bad_input, "cluster.groups", std::to_string(job.cluster.groups.size()) + " node groups",
                  "one group of equal nodes", "planning over unequal devices is not built yet: see docs/non-goals.md"};
-  if (job.search.kind != "uniform")
-    return Error{ErrorKind::bad_input, "search.space", "\"" + job.search.kind + "\"", "uniform",
+  if (job.search.kind != "uniform" && job.search.kind != "layerwise")
+    return Error{ErrorKind::bad_input, "search.space", "\"" + job.search.kind + "\"", "uniform or layerwise",
                  "other spaces are not built yet"};
   const auto& device = job.cluster.groups.front().device;
   if (device.peak_of(job.training.precision).count() <= 0)
@@ -102,15 +103,20 @@ Plan document_of(const Job& job, const EngineModel& engine, const Strategy& stra
   return plan;
 }
 
+Plan document_of(const Job& job, const EngineModel& engine, const Schedule& schedule,
+                 const std::vector<std::vector<LayerRange>>& chunks) {
+  Plan plan = document_of(job, engine, chunks.front().front().strategy, schedule);
+  for (std::int32_t i = 0; i < schedule.stages; ++i)
+    for (std::int32_t k = 0; k < schedule.virtual_stages; ++k)
+      plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges =
+          chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))];
+  return plan;
+}
+
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
   const cost::CostContext context(job.model, job.cluster, job.training, engine);
-  const cost::SplitTable split = cost::split_of(job.model, plan);
   Timed timed;
-  Lowering lowering;
-  cost::lowering_for(job.model, plan.strategy(), plan.schedule, split, lowering);
-  std::vector<cost::LayerCost> layers;
-  cost::layer_costs(context, plan.strategy(), plan.schedule.stages, plan.schedule.micro_batch, layers);
-  cost::plan_timing(context, plan.strategy(), plan.schedule, split, layers, lowering, timed.timing);
+  cost::timing_of_plan(context, plan, lowering_of(plan, job.model), timed.timing);
   timed.program = lower(plan, job.model, true);
   sim::Simulator simulator;
   auto simulation = simulator.run(timed.program, timed.timing, {spans});
@@ -181,11 +187,7 @@ Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   claims.iteration_ns = timed->simulation.iteration_ns;
   for (const auto& stage : timed->timing.stages) {
     claims.static_bytes_per_stage.push_back(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer);
-    const Strategy& s = plan.strategy();
-    std::int64_t reduced = 0;
-    if (s.data_ranks() > 1) reduced += stage.dense_parameters;
-    if (s.expert_data_ranks() > 1) reduced += stage.expert_parameters;
-    claims.gradient_bytes_per_stage.push_back(states.reduce * reduced);
+    claims.gradient_bytes_per_stage.push_back(states.reduce * stage.reduced_elements);
   }
   for (const auto& chunk : timed->timing.chunks) {
     claims.saved_bytes_per_chunk.push_back(chunk.saved_bytes);

@@ -29,5 +29,8 @@ Status plannable(const Job& job);
 void stamp_calibration(const Job& job, Plan& plan);
 /// The plan document of one uniform configuration, inputs and hashes filled in.
 Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
+/// The same of a layer-wise one: ranges of each pipeline chunk.
+Plan document_of(const Job& job, const EngineModel& engine, const Schedule& schedule,
+                 const std::vector<std::vector<LayerRange>>& chunks);
 
 }  // namespace espalier

@@ -94,12 +94,40 @@ Status illegal(const Job& job, const EngineModel& engine, const Strategy& strate
                "a configuration that keeps every rule of the space and of engine " + engine.name, hints};
 }
 
+namespace {
+
+/// The rules of the space and of the engine for one range of a plan, as if all layers were like it.
+Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, std::int64_t devices) {
+  Strategy s = range.strategy;
+  if (std::int64_t{s.tp} * s.cp * s.dp * plan.schedule.stages != devices)
+    return Error{ErrorKind::bad_input, "", "tp·cp·dp·pp that is not the number of devices", std::to_string(devices), ""};
+  Schedule schedule = plan.schedule;
+  if (!plan.uniform()) {
+    schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
+    if (s.recompute.kind == RecomputeKind::full) {
+      if (s.recompute.layers < 1 || s.recompute.layers > range.last - range.first + 1)
+        return Error{ErrorKind::bad_input, "", "full recomputation of " + std::to_string(s.recompute.layers) + " layers",
+                     "1 to the number of layers of the range", ""};
+      s.recompute.layers = 1;  // the rule counts the blocks of the fullest chunk of an even split
+    }
+  }
+  return illegal(job, *find_engine(job.engine), s, schedule);
+}
+
+}  // namespace
+
+Status layerwise_engine(const EngineModel& engine) {
+  if (engine.family == EngineFamily::generic) return std::nullopt;
+  return Error{ErrorKind::bad_input, "engine", "\"" + engine.name + "\"", "generic",
+               "this engine runs one strategy for all layers: plan it with search.space: uniform"};
+}
+
 Status plan_fits_job(const Job& job, const Plan& plan) {
   std::int64_t devices = 0;
   std::int32_t last_layer = 0;
   for (const Stage& stage : plan.stages) {
     for (const DeviceRange& range : stage.devices) devices += range.count;
-    for (const LayerRange& chunk : stage.chunks) last_layer = std::max(last_layer, chunk.last);
+    for (const Chunk& chunk : stage.chunks) last_layer = std::max(last_layer, chunk.last());
   }
   if (devices != job.cluster.devices())
     return Error{ErrorKind::bad_input, "plan: $.stages", std::to_string(devices) + " devices",
@@ -107,18 +135,23 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
   if (last_layer + 1 != static_cast<std::int32_t>(job.model.layers.size()))
     return Error{ErrorKind::bad_input, "plan: $.stages", "layers up to " + std::to_string(last_layer),
                  std::to_string(job.model.layers.size()) + " layers, as the plan's model has", ""};
-  for (const Stage& stage : plan.stages)
-    for (const LayerRange& chunk : stage.chunks)
-      if (!(chunk.strategy == plan.strategy()))
-        return Error{ErrorKind::bad_input, "plan: $.stages", "layers with different strategies", "one strategy for all layers",
-                     "layer-wise plans are not built yet"};
-  const Strategy& s = plan.strategy();
-  if (std::int64_t{s.tp} * s.cp * s.dp * plan.schedule.stages != devices)
-    return Error{ErrorKind::bad_input, "plan: $.stages[0].layers[0].strategy", "tp·cp·dp·pp that is not the number of devices",
-                 std::to_string(devices), ""};
-  Status broken = illegal(job, *find_engine(job.engine), s, plan.schedule);
-  if (broken) broken->kind = ErrorKind::bad_input, broken->where = "plan: $.stages[0].layers[0].strategy";
-  return broken;
+  if (!plan.uniform())
+    if (auto refused = layerwise_engine(*find_engine(job.engine))) return refused;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    std::size_t position = 0;
+    for (const Chunk& chunk : plan.stages[i].chunks)
+      for (const LayerRange& range : chunk.ranges) {
+        Status broken = illegal_range(job, plan, range, devices);
+        if (!broken) {
+          ++position;
+          continue;
+        }
+        broken->kind = ErrorKind::bad_input;
+        broken->where = "plan: $.stages[" + std::to_string(i) + "].layers[" + std::to_string(position) + "].strategy";
+        return broken;
+      }
+  }
+  return std::nullopt;
 }
 
 Error unknown_pruning_rule(const std::string& name) {

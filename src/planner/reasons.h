@@ -16,6 +16,8 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& result)
 Status illegal(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
 /// A plan file must be for this job: same world, same layers.
 Status plan_fits_job(const Job& job, const Plan& plan);
+/// Refuses engines that run one strategy for all layers.
+Status layerwise_engine(const EngineModel& engine);
 Error unknown_pruning_rule(const std::string& name);
 
 }  // namespace espalier

@@ -75,8 +75,27 @@ void write_prediction(JsonWriter& w, const Prediction& p) {
   w.end_object();
 }
 
+void write_layerwise(JsonWriter& w, const LayerwiseSummary& s) {
+  w.key("layerwise").begin_object();
+  w.key("uniform_s").seconds(s.uniform_ns);
+  w.key("strategies");
+  write_count(w, s.strategies);
+  w.key("kept");
+  write_count(w, s.kept);
+  w.key("outer").value(s.outer).key("solved").value(s.solved);
+  w.key("balance").begin_array();
+  for (const StageBalance& b : s.balance) {
+    w.compact_next().begin_object().key("partition").value(b.name).key("first").begin_array();
+    for (const std::int32_t layer : b.first) w.value(layer);
+    w.end_array().key("alpha_t").value(b.alpha_t).key("alpha_m").value(b.alpha_m).key("iteration_s").seconds(b.iteration_ns);
+    w.end_object();
+  }
+  w.end_array().end_object();
+}
+
 void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("search").begin_object();
+  if (s.space != "uniform") w.key("space").value(s.space);
   w.key("space_size");
   write_count(w, s.space_size);
   w.key("by_dimension").begin_object();
@@ -101,6 +120,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("lower_bound_s").seconds(s.lower_bound_ns);
   w.key("gap").value(s.gap);
   w.key("reason").value(s.reason);
+  if (s.layerwise) write_layerwise(w, *s.layerwise);
   w.end_object();
 }
 
@@ -174,6 +194,26 @@ void read_counts(Reader r, std::map<std::string, double>& out) {
   for (const auto& [name, node] : r.node().members) out[name] = r.required_real(name, 0, 1e300);
 }
 
+LayerwiseSummary read_layerwise(Reader r) {
+  LayerwiseSummary s;
+  s.uniform_ns = read_ns(r, "uniform_s");
+  s.strategies = r.optional_real("strategies", 0, 1e300, 0);
+  s.kept = r.optional_real("kept", 0, 1e300, 0);
+  s.outer = r.optional_int("outer", 0, kBig, 0);
+  s.solved = r.optional_int("solved", 0, kBig, 0);
+  r.each("balance", false, [&s](Reader& row) {
+    StageBalance b;
+    b.name = row.required_string("partition");
+    for (const std::int64_t layer : row.optional_int_list("first", 0, 1 << 16)) b.first.push_back(static_cast<std::int32_t>(layer));
+    b.alpha_t = row.optional_real("alpha_t", 0, 1, 0), b.alpha_m = row.optional_real("alpha_m", 0, 1, 0);
+    b.iteration_ns = read_ns(row, "iteration_s");
+    row.finish();
+    s.balance.push_back(std::move(b));
+  });
+  r.finish();
+  return s;
+}
+
 SearchSummary read_search(Reader r) {
   SearchSummary s;
   s.space_size = r.optional_real("space_size", 0, 1e300, 0);
@@ -195,6 +235,8 @@ SearchSummary read_search(Reader r) {
   s.lower_bound_ns = read_ns(r, "lower_bound_s");
   s.gap = r.optional_real("gap", 0, kLarge, 0);
   s.reason = r.optional_string("reason", "");
+  s.space = r.optional_string("space", "uniform");
+  if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));
   r.finish();
   return s;
 }

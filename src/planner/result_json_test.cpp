@@ -159,7 +159,7 @@ TEST(BriefText, TableAlignsByCodePoints) {
 
 TEST(BriefText, EqualStagesAreOneLine) {
   Plan plan;  // 12 layers: embedding, 10 blocks, head on 4 stages 3+3+3+3
-  for (std::int32_t i = 0; i < 4; ++i) plan.stages.push_back({{}, {{3 * i, 3 * i + 2, {}}}, 1.0});
+  for (std::int32_t i = 0; i < 4; ++i) plan.stages.push_back({{}, {Chunk{{{3 * i, 3 * i + 2, {}}}}}, 1.0});
   const auto runs = text::stage_runs(plan, {40, 30, 20, 10});
   ASSERT_EQ(runs.size(), 3u);
   EXPECT_EQ(runs[0].layers, "embedding + 2 blocks");

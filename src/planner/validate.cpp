@@ -108,7 +108,7 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   out.engine = run.job.engine;
   Plan named;  // only for its label
   named.schedule = run.schedule;
-  named.stages = {Stage{{}, {LayerRange{0, 0, run.strategy}}, 1.0}};
+  named.stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}, 1.0}};
   out.label = named.label();
   out.calibration = prediction->confidence.basis;
   const auto& fitted = framework_calibration().sources;

@@ -11,7 +11,7 @@ using namespace text;
 std::string label_of(const planner::MappedRun& run) {
   Plan named;
   named.schedule = run.schedule;
-  named.stages = {Stage{{}, {LayerRange{0, 0, run.strategy}}, 1.0}};
+  named.stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}, 1.0}};
   return named.label();
 }
 

@@ -22,7 +22,7 @@ PlannerResult result_of(std::int32_t tp, std::int64_t iteration_ns) {
   r.plan.schedule.micro_batch = 1;
   Strategy s;
   s.tp = tp;
-  r.plan.stages = {{{{0, tp, 1}}, {{0, 3, s}}, 1.0}};
+  r.plan.stages = {{{{0, tp, 1}}, {Chunk{{{0, 3, s}}}}, 1.0}};
   r.prediction.iteration_ns = iteration_ns;
   r.prediction.breakdown.compute_ns = iteration_ns;
   r.prediction.peak_memory_bytes = 3LL << 30;

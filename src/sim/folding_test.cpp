@@ -64,7 +64,7 @@ TEST(Folding, DevicesOfAGroupMeet) {
   plan.schedule = {ScheduleKind::one_f_one_b, 1, 1, 2, 1};
   Strategy strategy;
   strategy.dp = 2;
-  plan.stages = {{{{0, 2, 1}}, {{0, 0, strategy}}, 1.0}};
+  plan.stages = {{{{0, 2, 1}}, {{{{0, 0, strategy}}}}, 1.0}};
   Program program = lower(plan, Model{}, false);
   ASSERT_EQ(program.instructions[4].kind, InstructionKind::grad_reduce);
   program.instructions[4].wait0 = 1;

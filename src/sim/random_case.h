@@ -52,7 +52,7 @@ inline Plan any_plan() {
     Stage stage;
     stage.devices = {{i * devices, devices, 1}};
     for (std::int32_t k = 0; k < plan.schedule.virtual_stages; ++k) {
-      stage.chunks.push_back({0, *rc::gen::inRange(0, 5), strategy});  // only the number of layers matters here
+      stage.chunks.push_back({{{0, *rc::gen::inRange(0, 5), strategy}}});  // only the number of layers matters here
     }
     plan.stages.push_back(stage);
   }

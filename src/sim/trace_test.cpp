@@ -33,7 +33,7 @@ struct Traced {
     timing.compute_slowdown = 1.1, timing.communication_slowdown = 1.3;
     plan.schedule = low.schedule;
     for (std::int32_t i = 0; i < 4; ++i)
-      plan.stages.push_back({{{i, 1, 1}}, {{2 * i, 2 * i, {}}, {2 * i + 1, 2 * i + 1, {}}}, 1.0});
+      plan.stages.push_back({{{i, 1, 1}}, {Chunk{{{2 * i, 2 * i, {}}}}, Chunk{{{2 * i + 1, 2 * i + 1, {}}}}}, 1.0});
     simulation = Simulator().run(program, timing, {true}).value();
   }
   Plan plan;
@@ -143,7 +143,7 @@ TEST(Trace, UnfoldedProgramsShowOneRankAStage) {
   t.plan.stages.clear();
   Strategy strategy;
   strategy.dp = 2;
-  for (std::int32_t i = 0; i < 4; ++i) t.plan.stages.push_back({{{2 * i, 2, 1}}, {{0, 0, strategy}, {1, 1, strategy}}, 1.0});
+  for (std::int32_t i = 0; i < 4; ++i) t.plan.stages.push_back({{{2 * i, 2, 1}}, {Chunk{{{0, 0, strategy}}}, Chunk{{{1, 1, strategy}}}}, 1.0});
   t.program = lower(t.plan, Model{}, false);
   t.simulation = Simulator().run(t.program, t.timing, {true}).value();
   const json trace = json::parse(write_trace(t.plan, t.program, t.timing, t.simulation));

@@ -39,7 +39,7 @@ PlannerResult by_hand() {
   s.dp = 2;
   s.zero = 1;
   s.shard = 2;
-  for (std::int32_t i = 0; i < 4; ++i) r.plan.stages.push_back({{{4 * i, 4, 1}}, {{4 * i, 4 * i + 3, s}}, 1.0});
+  for (std::int32_t i = 0; i < 4; ++i) r.plan.stages.push_back({{{4 * i, 4, 1}}, {Chunk{{{4 * i, 4 * i + 3, s}}}}, 1.0});
   Prediction& p = r.prediction;
   p.iteration_ns = 5'000'000'000;
   p.breakdown = {4'000'000'000, 500'000'000, 400'000'000, 80'000'000, 20'000'000};

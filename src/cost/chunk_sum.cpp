@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/chunk_sum.h"
+
+#include <numeric>
+
+#include "base/check.h"
+#include "cost/collective.h"
+
+namespace espalier::cost {
+namespace {
+
+DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t stages) {
+  const std::int64_t shard = s.zero > 0 ? s.shard : s.data_ranks();
+  DataGroups g;
+  g.sharded = s.zero > 0;
+  g.shard = data_group(c.levels, s, stages, shard);
+  g.replica = replica_group(c.levels, s, stages);
+  if (s.zero == 0) g.replica = Group{};
+  const std::int64_t expert_ranks = s.expert_data_ranks();
+  g.expert_shard = expert_data_group(c.levels, s, stages);
+  g.expert_replica = Group{};
+  if (s.zero > 0) {
+    // Experts shard over the part of their replicas that the dense shard group covers; placed like the whole replica group.
+    const std::int64_t expert_shard = std::gcd(shard, expert_ranks);
+    g.expert_replica = g.expert_shard;
+    g.expert_shard.size = expert_shard;
+    g.expert_replica.size = expert_ranks / expert_shard;
+    for (int k = 0; k < g.expert_shard.levels; ++k) {
+      auto& inside = g.expert_shard.members[static_cast<std::size_t>(k)];
+      auto& outside = g.expert_replica.members[static_cast<std::size_t>(k)];
+      outside = std::max<std::int64_t>(1, inside / expert_shard);
+      inside = std::min(inside, expert_shard);
+    }
+  }
+  const Slowdown shard_slowdown = c.slowdown(c.data_levels, g.shard), replica_slowdown = c.slowdown(c.data_levels, g.replica);
+  g.slowdown = g.shard.size > 1 && shard_slowdown.compute >= replica_slowdown.compute ? shard_slowdown : replica_slowdown;
+  return g;
+}
+
+double gather_s(const CostContext& c, const DataGroups& g, double dense_bytes, double expert_bytes) {
+  double t = 0;
+  if (dense_bytes > 0) t += all_gather_s(c.data_levels, g.shard, dense_bytes);
+  if (expert_bytes > 0) t += all_gather_s(c.data_levels, g.expert_shard, expert_bytes);
+  return t;
+}
+
+/// Reduction at the end of the step: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over
+/// the replicas with ZeRO 1; the replicas' part alone when the shard group reduces per micro-batch (ZeRO ≥ 2).
+double reduce_s(const CostContext& c, const DataGroups& g, const Strategy& s, double dense_bytes, double expert_bytes) {
+  double t = 0;
+  const auto one = [&](const Group& shard, const Group& replica, double bytes) {
+    if (bytes <= 0) return;
+    if (!g.sharded) {
+      const double bucket = s.overlap.grad_reduce ? c.engine->reduce_bucket_bytes : 0.0;
+      t += bucket > 0 && bytes > bucket ? bytes / bucket * all_reduce_s(c.data_levels, shard, bucket)
+                                        : all_reduce_s(c.data_levels, shard, bytes);
+      return;
+    }
+    if (s.zero == 1)
+      t +=
+          c.engine->zero1_all_reduces ? all_reduce_s(c.data_levels, shard, bytes) : reduce_scatter_s(c.data_levels, shard, bytes);
+    t += all_reduce_s(c.data_levels, replica, bytes / static_cast<double>(shard.size));
+  };
+  one(g.shard, g.replica, dense_bytes);
+  one(g.expert_shard, g.expert_replica, expert_bytes);
+  return t;
+}
+
+/// `exposed_share` of what could be hidden is not.
+void hide_into(PhaseTime& phase, double communication, double compute, Slowdown k, double exposed_share) {
+  const double least = pair_time(communication, compute, k) - compute;
+  const double extra = least + exposed_share * std::max(0.0, communication - least);
+  phase.exposed_ns += ns(extra);
+  phase.hidden_ns += ns(std::max(0.0, communication - extra));
+}
+
+ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
+                   ChunkEdges edges) {
+  ZeroTime z;
+  if (s.zero < 2) return z;
+  const double dense = static_cast<double>(l.dense_parameters), expert = static_cast<double>(l.expert_parameters);
+  const double gather = s.zero >= 3 ? gather_s(c, g, dense * states.gather, expert * states.gather) : 0.0;
+  double reduce = 0;
+  if (dense > 0) reduce += reduce_scatter_s(c.data_levels, g.shard, dense * states.reduce);
+  if (expert > 0) reduce += reduce_scatter_s(c.data_levels, g.expert_shard, expert * states.reduce);
+  // Experts may have more replicas than the shard group covers; with hybrid sharding they are reduced at the end of the step.
+  if (expert > 0 && s.shard == s.data_ranks())
+    reduce += all_reduce_s(c.data_levels, g.expert_replica, expert * states.reduce / static_cast<double>(g.expert_shard.size));
+  const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9,
+               backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
+  const double share = c.engine->coefficients.exposed_share;
+  if (s.overlap.param_gather) {
+    hide_into(z.forward, gather, forward, g.slowdown, share);
+  } else {
+    z.forward.exposed_ns += ns(gather), z.backward.exposed_ns += ns(gather);
+  }
+  double beside = s.overlap.param_gather ? gather : 0.0;
+  if (s.overlap.grad_reduce)
+    beside += reduce;
+  else
+    z.backward.exposed_ns += ns(reduce);
+  z.backward_again = z.backward;
+  hide_into(z.backward, beside, backward, g.slowdown, share);
+  if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, g.slowdown, share);
+  // Recomputation never makes a step shorter, not even by what rounds away.
+  z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
+  const double elements = dense + expert;
+  const std::int64_t gather_copy = s.zero >= 3 ? ns(elements * c.engine->gather_copy_bytes / c.rates.memory) : 0;
+  const std::int64_t reduce_copy =
+      s.zero >= 2 ? ns(elements * c.engine->reduce_copy_bytes * (states.reduce > 0) / c.rates.memory) : 0;
+  z.forward.compute_ns += gather_copy;
+  z.backward.compute_ns += gather_copy + reduce_copy, z.backward_again.compute_ns += gather_copy + reduce_copy;
+  if (edges == ChunkEdges::free) {
+    // A bound: what is rounded in one piece here may be rounded down in two pieces there.
+    z.forward.exposed_ns = std::max<std::int64_t>(0, z.forward.exposed_ns - 2);
+    z.backward.exposed_ns = std::max<std::int64_t>(0, z.backward.exposed_ns - 2);
+    z.backward_again.exposed_ns = std::max<std::int64_t>(0, z.backward_again.exposed_ns - 2);
+    return z;
+  }
+  z.gather_ns = s.overlap.param_gather ? ns(gather) : 0;
+  z.reduce_ns = s.overlap.grad_reduce ? ns(reduce) : 0;
+  return z;
+}
+
+}  // namespace
+
+Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
+                     ChunkEdges edges) {
+  Assembly x{c,  s, layers, states_of(*c.engine, c.training), data_groups(c, s, stages),
+             {}, static_cast<std::int32_t>(layers.size())};
+  for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
+  return x;
+}
+
+double reduce_piece_s(const Assembly& x, double dense, double expert, double pieces) {
+  return reduce_s(x.c, x.groups, x.s, dense * x.states.reduce / pieces, expert * x.states.reduce / pieces);
+}
+
+double gather_piece_s(const Assembly& x, double dense, double expert, double pieces) {
+  return gather_s(x.c, x.groups, dense * x.states.gather / pieces, expert * x.states.gather / pieces);
+}
+
+void fill_message(const Assembly& sender, std::int32_t kind, const Schedule& schedule, std::int32_t i, PlanTiming& out) {
+  ChunkTiming& t = out.chunks[static_cast<std::size_t>(i)];
+  t.boundary_bytes = t.send_forward_ns = t.send_backward_ns = 0;
+  const std::int32_t here = place_of_chunk(schedule, i).stage, before = place_of_chunk(schedule, i - 1).stage;
+  if (before == here) return;
+  const CostContext& c = sender.c;
+  const Strategy& s = sender.s;
+  t.boundary_bytes = sender.layers[static_cast<std::size_t>(kind)].boundary_bytes;
+  const int level = stage_link_level(c.levels, s, schedule.stages, before, here);
+  const double host = c.engine->message_host_calls * c.rates.launch;
+  const double bytes = static_cast<double>(t.boundary_bytes);
+  // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
+  const bool scattered = c.engine->scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none;
+  const double gather = scattered ? all_gather_s(c.tensor_levels, tp_group(c.levels, s), bytes) : 0.0;
+  t.send_forward_ns = t.send_backward_ns =
+      ns(point_to_point_s(c.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
+}
+
+double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
+  const double shard = s.zero > 0 ? static_cast<double>(s.shard) : 1.0;
+  const double expert_shard = s.zero > 0 ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
+  const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
+  const double whole = c.engine->whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+  const double gradient =
+      (whole > 0 ? 1.0 : 2.0) * p.gradient;  // the update reads it, and so does the norm unless that is in `whole`
+  const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
+  return elements * bytes + whole;
+}
+
+double optimizer_s(const CostContext& c, double bytes) {
+  return memory_bound_s(c.rates, bytes) + 8 * c.rates.launch + c.engine->coefficients.step_s;
+}
+
+void expose_reduction(const CostContext& c, std::int64_t table_elements, const Lowering& lowering, PlanTiming& out) {
+  if (!lowering.reduce_gradients || !lowering.overlap_reduce) return;
+  const double share = c.engine->coefficients.exposed_share;
+  const bool shared_table = c.model->tied_embeddings && out.chunks.size() == 1;
+  const double table = shared_table ? static_cast<double>(table_elements) : 0.0;
+  for (std::size_t i = 0; i < out.chunks.size(); ++i) {
+    ChunkTiming& t = out.chunks[i];
+    const double all = static_cast<double>(std::max<std::int64_t>(1, t.dense_parameters + t.expert_parameters));
+    const double late = share + (1.0 - share) * std::min(1.0, table / all);
+    const auto waited = static_cast<std::int64_t>(late * static_cast<double>(t.grad_reduce_ns));
+    t.grad_reduce_ns -= waited;
+    out.stages[static_cast<std::size_t>(place_of_chunk(lowering.schedule, static_cast<std::int32_t>(i)).stage)].optimizer_ns +=
+        waited * lowering.pieces[i];
+  }
+}
+
+std::int64_t message_bytes(const PlanTiming& timing) {
+  std::int64_t most = 0;
+  for (const ChunkTiming& t : timing.chunks) most = std::max(most, t.boundary_bytes);
+  return most;
+}
+
+std::int64_t deferred_bytes(const CostContext& c, const Schedule& schedule, const std::vector<LayerCost>& layers) {
+  const std::int64_t waiting = std::min<std::int64_t>(c.engine->loss.deferred, schedule.microbatches);
+  if (waiting == 0 || schedule.stages == 1) return 0;
+  std::int64_t logits = 0;
+  for (std::size_t k = 0; k < layers.size(); ++k)
+    if (c.model->kinds[k].role == LayerRole::head) logits = std::max(logits, layers[k].transient.backward);
+  return waiting * logits;
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/redistribution.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "cost/collective.h"
+
+namespace espalier::cost {
+namespace {
+
+/// Devices that are looked at when the reach of an exchange is found: layouts are grids, so a few spread over the stage show it.
+constexpr std::int64_t kProbes = 16;
+
+/// Position of a device's tile: which part of the samples, which part of the sequence.
+struct Tile {
+  std::int64_t samples = 0, sequence = 0;
+  auto operator<=>(const Tile&) const = default;
+};
+
+std::int64_t devices_of(const ActivationLayout& l) {
+  return std::int64_t{l.dp} * l.cp * l.replicas * l.sequence_parts;
+}
+
+Tile tile_of(const ActivationLayout& l, std::int64_t device) {
+  const std::int64_t tp = std::int64_t{l.replicas} * l.sequence_parts;
+  const std::int64_t t = device % tp, rest = device / tp;
+  const std::int64_t d = l.dp_inner ? rest % l.dp : rest / l.cp, c = l.dp_inner ? rest / l.dp : rest % l.cp;
+  return {d, l.sequence_parts > 1 ? c * l.sequence_parts + t : c};
+}
+
+std::int64_t sequence_parts(const ActivationLayout& l) { return std::int64_t{l.cp} * l.sequence_parts; }
+
+/// Common part of slice i of n and slice j of k of the same line, as a fraction of the line.
+double common(std::int64_t i, std::int64_t n, std::int64_t j, std::int64_t k) {
+  const std::int64_t low = std::max(i * k, j * n), high = std::min((i + 1) * k, (j + 1) * n);
+  return high > low ? static_cast<double>(high - low) / (static_cast<double>(n) * static_cast<double>(k)) : 0.0;
+}
+
+double common(const ActivationLayout& from, const Tile& held, const ActivationLayout& to, const Tile& needed) {
+  return common(held.samples, from.dp, needed.samples, to.dp) *
+         common(held.sequence, sequence_parts(from), needed.sequence, sequence_parts(to));
+}
+
+/// Whether the block of `block` devices around `device` holds all that the device needs.
+bool block_suffices(const ActivationLayout& from, const ActivationLayout& to, std::int64_t device, std::int64_t block,
+                    double needed) {
+  const Tile want = tile_of(to, device);
+  std::set<Tile> seen;
+  double found = 0;
+  const std::int64_t first = device / block * block;
+  for (std::int64_t x = first; x < first + block; ++x) {
+    const Tile held = tile_of(from, x);
+    if (seen.insert(held).second) found += common(from, held, to, want);
+  }
+  return found >= needed * (1 - 1e-9);
+}
+
+}  // namespace
+
+ActivationLayout layout_of(const Strategy& s) {
+  ActivationLayout l;
+  l.dp = s.dp, l.cp = s.cp;
+  (s.sp == SequenceParallel::none ? l.replicas : l.sequence_parts) = s.tp;
+  l.dp_inner = s.order == RankOrder::tp_dp_cp_pp && s.cp > 1 && s.dp > 1;
+  return l;
+}
+
+Redistribution redistribution(const ActivationLayout& from, const ActivationLayout& to) {
+  const std::int64_t devices = devices_of(from);
+  ESPALIER_CHECK(devices == devices_of(to));
+  Redistribution move;
+  if (from == to) return move;
+  const double needed = 1.0 / (static_cast<double>(to.dp) * static_cast<double>(sequence_parts(to)));
+  for (std::int64_t x = 0; x < devices; ++x)
+    move.fetched = std::max(move.fetched, needed - common(from, tile_of(from, x), to, tile_of(to, x)));
+  if (move.fetched < needed * 1e-9) return Redistribution{};
+  const std::int64_t probes = std::min(devices, kProbes);
+  for (move.block = 2; move.block < devices; ++move.block) {
+    if (devices % move.block != 0) continue;
+    bool all = true;
+    for (std::int64_t i = 0; i < probes && all; ++i)
+      all = block_suffices(from, to, i * (devices - 1) / std::max<std::int64_t>(1, probes - 1), move.block, needed);
+    if (all) break;
+  }
+  return move;
+}
+
+double redistribution_s(const CostContext& c, const Redistribution& move, double bytes) {
+  if (move.fetched <= 0) return 0;
+  const auto g = static_cast<double>(move.block);
+  return all_to_all_s(c.tensor_levels, place_group(c.levels, move.block, 1), bytes * move.fetched * g / (g - 1));
+}
+
+}  // namespace espalier::cost

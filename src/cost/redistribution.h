@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moving the activation between two neighbouring layers that spread it differently over the same G devices of a stage.
+//
+// A strategy leaves the activation of a micro-batch in tiles: the samples in dp parts, the sequence in cp parts, times tp with sequence
+// parallelism; ranks of one tp group without it hold the same tile. Device x of a stage has coordinates by RankOrder (tp innermost).
+// Device x needs its tile under `to` and holds its tile under `from`; it fetches what it lacks:
+//     fetched(x) = |needed(x)| − |needed(x) ∩ held(x)|                                   (PrimePar, equation 9, per device)
+// from the smallest aligned block of g consecutive devices that holds it all. Time: an exchange in blocks of g in which each device
+// receives max_x fetched(x) (collective.h, all-to-all); 0 where every device holds what it needs. The gradient goes back the other way.
+// Slices of a causal ring are taken as contiguous (they are zig-zag): a change of cp alone moves as many bytes either way.
+#pragma once
+
+#include <cstdint>
+
+#include "cost/layer_cost.h"
+#include "espalier/plan.h"
+
+namespace espalier::cost {
+
+/// How a strategy spreads the activation. Equal layouts need no redistribution.
+struct ActivationLayout {
+  std::int32_t dp = 1, cp = 1;
+  std::int32_t replicas = 1;        ///< tp ranks that hold the same tile
+  std::int32_t sequence_parts = 1;  ///< tp ranks that hold different parts of a sequence
+  bool dp_inner = false;            ///< dp before cp in the order of ranks; false where it makes no difference
+  auto operator<=>(const ActivationLayout&) const = default;
+};
+ActivationLayout layout_of(const Strategy& s);
+
+/// What one redistribution moves, as fractions of the whole activation of the micro-batch.
+struct Redistribution {
+  double fetched = 0;      ///< by the device that fetches most
+  std::int64_t block = 1;  ///< g
+};
+Redistribution redistribution(const ActivationLayout& from, const ActivationLayout& to);
+
+/// Seconds for one direction; `bytes` of the whole activation of a micro-batch.
+double redistribution_s(const CostContext& c, const Redistribution& move, double bytes);
+
+}  // namespace espalier::cost

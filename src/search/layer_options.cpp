@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/layer_options.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace espalier::search {
+namespace {
+
+/// Whether `a` is nowhere worse than `b`.
+bool covers(const cost::LayerShare& a, const cost::LayerShare& b) {
+  return a.forward_ns + a.backward_ns <= b.forward_ns + b.backward_ns && a.reduce_ns <= b.reduce_ns &&
+         a.update_bytes <= b.update_bytes && a.state_bytes <= b.state_bytes && a.saved_bytes <= b.saved_bytes &&
+         a.transient_bytes <= b.transient_bytes;
+}
+
+}  // namespace
+
+OptionTable::OptionTable(const Problem& problem, const Space& space, const CostBook& book,
+                         const std::vector<Configuration>& bases)
+    : context_(&book.context()), kinds_(problem.model->kinds.size()) {
+  // What a kind hands on in a micro-batch, over all ranks: the same whatever the strategy.
+  std::vector<double> whole(kinds_.size(), 0.0);
+  for (const Configuration& base : bases) price(problem, space, book, base);
+  for (std::size_t k = 0; k < kinds_.size() && !bases.empty(); ++k) {
+    const cost::ActivationLayout l = cost::layout_of(bases.front().strategy);
+    whole[k] = static_cast<double>(costs_.front()[k].boundary_bytes) * l.dp * l.cp * l.sequence_parts;
+  }
+  reduce();
+  fill_transitions(book, whole);
+}
+
+void OptionTable::price(const Problem& problem, const Space& space, const CostBook& book, const Configuration& base) {
+  const auto index = static_cast<std::int32_t>(costs_.size());
+  costs_.emplace_back();
+  cost::layer_costs(book.context(), base.strategy, base.schedule.stages, base.schedule.micro_batch, costs_.back());
+  space.shard_group(base, [&](const Configuration& shard) {
+    std::optional<Configuration> last;  // it has every overlap it may have
+    space.overlap_group(shard, [&](const Configuration& c) { last = c; });
+    if (last) add(book, problem, *last, index);
+  });
+}
+
+void OptionTable::add(const CostBook& book, const Problem& problem, const Configuration& c, std::int32_t base) {
+  const cost::ActivationLayout layout = cost::layout_of(c.strategy);
+  const auto at = std::find(layouts_.begin(), layouts_.end(), layout);
+  const auto layout_index = static_cast<std::int32_t>(at - layouts_.begin());
+  if (at == layouts_.end()) layouts_.push_back(layout);
+  std::vector<cost::LayerShare> shares;
+  for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
+    if (!problem.space.admits("recompute", static_cast<std::int64_t>(kind))) continue;
+    Strategy s = c.strategy;
+    s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+    cost::layer_shares(book.context(), s, c.schedule.stages, costs_[static_cast<std::size_t>(base)], shares);
+    const auto index = static_cast<std::int32_t>(strategies_.size());
+    strategies_.push_back(s), base_.push_back(base);
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      ++priced_;
+      if (kind != RecomputeKind::none && problem.model->kinds[k].role != LayerRole::block && problem.space.admits("recompute", 0))
+        continue;  // only blocks are recomputed
+      kinds_[k].push_back({index, layout_index, shares[k]});
+    }
+  }
+}
+
+void OptionTable::reduce() {
+  for (auto& options : kinds_) {
+    std::vector<PricedOption> kept;
+    for (std::size_t i = 0; i < options.size(); ++i) {
+      const PricedOption& o = options[i];
+      bool beaten = false;
+      for (std::size_t j = 0; j < options.size() && !beaten; ++j) {
+        const PricedOption& other = options[j];
+        if (i == j || other.layout != o.layout || !covers(other.share, o.share)) continue;
+        beaten = j < i || !covers(o.share, other.share);  // of equal ones the first stays
+      }
+      if (!beaten) kept.push_back(o);
+    }
+    options = std::move(kept);
+    kept_ += static_cast<double>(options.size());
+  }
+}
+
+void OptionTable::fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes) {
+  // A lower bound for every neighbourhood: of the kinds that hand something on, the one that hands on least.
+  double least = 0;
+  for (const double bytes : whole_bytes)
+    if (bytes > 0) least = least > 0 ? std::min(least, bytes) : bytes;
+  const std::size_t n = layouts_.size();
+  transition_.assign(n, std::vector<double>(n, 0.0));
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = i + 1; j < n; ++j) {
+      const double there = cost::redistribution_s(book.context(), cost::redistribution(layouts_[i], layouts_[j]), least);
+      const double back = cost::redistribution_s(book.context(), cost::redistribution(layouts_[j], layouts_[i]), least);
+      transition_[i][j] = transition_[j][i] = std::max(0.0, (there + back) * 1e9 - 2);  // forward one way, backward the other
+    }
+  }
+}
+
+LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda) const {
+  LayerProblem p;
+  p.layers = kinds;
+  p.transition = transition_;
+  p.in_flight = in_flight;
+  p.options.resize(kinds_.size());
+  for (const std::int32_t kind : kinds) {
+    auto& options = p.options[static_cast<std::size_t>(kind)];
+    if (!options.empty()) continue;
+    for (const PricedOption& o : kinds_[static_cast<std::size_t>(kind)]) {
+      LayerOption x;
+      x.steady = static_cast<double>(o.share.forward_ns + o.share.backward_ns);
+      x.sync = cost::update_s(*context_, o.share.update_bytes) * 1e9 + (1 - lambda) * static_cast<double>(o.share.reduce_ns);
+      x.states = o.share.state_bytes, x.saved = o.share.saved_bytes, x.transient = o.share.transient_bytes;
+      x.layout = o.layout;
+      options.push_back(x);
+    }
+  }
+  return p;
+}
+
+}  // namespace espalier::search

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one layer may do on a stage of the layer-wise space: the strategies of one choice of (pp, samples), priced for every layer kind
+// and reduced to those that no other of the same activation layout equals or beats in every component.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/layered_timing.h"
+#include "cost/redistribution.h"
+#include "search/cost_book.h"
+#include "search/layer_search.h"
+#include "search/space.h"
+
+namespace espalier::search {
+
+/// One strategy of one layer kind.
+struct PricedOption {
+  std::int32_t strategy = 0;  ///< index into OptionTable::strategies
+  std::int32_t layout = 0;
+  cost::LayerShare share;
+};
+
+class OptionTable {
+ public:
+  /// `bases`: the choices of the layer group with this pp and these samples a micro-batch.
+  OptionTable(const Problem& problem, const Space& space, const CostBook& book, const std::vector<Configuration>& bases);
+
+  [[nodiscard]] const Strategy& strategy(std::int32_t i) const { return strategies_[static_cast<std::size_t>(i)]; }
+  [[nodiscard]] const std::vector<cost::LayerCost>& costs(std::int32_t i) const {
+    return costs_[static_cast<std::size_t>(base_[static_cast<std::size_t>(i)])];
+  }
+  /// Options of a kind that are left.
+  [[nodiscard]] const std::vector<PricedOption>& of_kind(std::int32_t kind) const {
+    return kinds_[static_cast<std::size_t>(kind)];
+  }
+  /// The program of consecutive layers (by kind), in nanoseconds: steady time; update and (1 − λ) of the reductions as `sync`.
+  [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda) const;
+  [[nodiscard]] double before_reduction() const { return priced_; }
+  [[nodiscard]] double after_reduction() const { return kept_; }
+
+ private:
+  void price(const Problem& problem, const Space& space, const CostBook& book, const Configuration& base);
+  void add(const CostBook& book, const Problem& problem, const Configuration& c, std::int32_t base);
+  void reduce();
+  void fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes);
+
+  const cost::CostContext* context_;
+  std::vector<Strategy> strategies_;
+  std::vector<std::int32_t> base_;  ///< of each strategy
+  std::vector<std::vector<cost::LayerCost>> costs_;
+  std::vector<std::vector<PricedOption>> kinds_;
+  std::vector<cost::ActivationLayout> layouts_;
+  std::vector<std::vector<double>> transition_;
+  double priced_ = 0, kept_ = 0;
+};
+
+}  // namespace espalier::search

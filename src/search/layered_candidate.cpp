@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/layered_candidate.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "plan/lowering_facts.h"
+
+namespace espalier::search {
+namespace {
+
+/// Strategies that can stand in one range: equal but for how many layers they count as recomputed.
+bool joins(const Strategy& a, const Strategy& b) {
+  Strategy x = a, y = b;
+  x.recompute.layers = y.recompute.layers = 0;
+  return x == y;
+}
+
+/// Recomputation means nothing to layers that are no blocks: they go with what their neighbours do.
+bool joins_as(const LayerKind& kind, const Strategy& range, const Strategy& s) {
+  Strategy own = s;
+  if (kind.role != LayerRole::block) own.recompute = range.recompute;
+  return joins(range, own);
+}
+
+bool same_but_recompute(const Strategy& a, const Strategy& b) {
+  Strategy x = a, y = b;
+  x.recompute = y.recompute = Recompute{};
+  return x == y;
+}
+
+std::vector<LayerRange> ranges_of(const Model& model, std::int32_t begin, std::int32_t end,
+                                  const std::vector<Strategy>& strategies) {
+  std::vector<LayerRange> ranges;
+  std::int32_t blocks = 0;  // in the range that is open
+  for (std::int32_t l = begin; l < end; ++l) {
+    const LayerKind& kind = model.layer(static_cast<std::size_t>(l));
+    const Strategy& s = strategies[static_cast<std::size_t>(l)];
+    const bool block = kind.role == LayerRole::block;
+    if (!ranges.empty() && block && blocks == 0 && same_but_recompute(ranges.back().strategy, s)) {
+      ranges.back().strategy = s;  // nothing but the embedding so far
+    } else if (ranges.empty() || !joins_as(kind, ranges.back().strategy, s)) {
+      ranges.push_back({l, l, s});
+      blocks = 0;
+    }
+    ranges.back().last = l;
+    blocks += block ? 1 : 0;
+    Recompute& r = ranges.back().strategy.recompute;
+    r.layers = r.kind == RecomputeKind::full ? blocks : 0;
+    if (blocks == 0) r = Recompute{};
+  }
+  return ranges;
+}
+
+}  // namespace
+
+Strategy with_overlap(Strategy s, const Overlap& on) {
+  s.overlap.grad_reduce = on.grad_reduce && s.data_ranks() > 1;
+  s.overlap.param_gather = on.param_gather && s.zero > 0;
+  s.overlap.p2p = on.p2p;
+  s.overlap.tp = on.tp && s.sp == SequenceParallel::megatron;
+  return s;
+}
+
+LayeredConfiguration layered_configuration(const Model& model, const OptionTable& table, Schedule schedule, std::int64_t samples,
+                                           const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& options,
+                                           const Overlap& overlap) {
+  std::vector<Strategy> strategies;
+  for (const std::int32_t o : options) strategies.push_back(with_overlap(table.strategy(o), overlap));
+  LayeredConfiguration c;
+  schedule.micro_batch = static_cast<std::int32_t>(samples / strategies.front().dp);
+  c.schedule = schedule;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const std::int32_t end = i + 1 < first.size() ? first[i + 1] : static_cast<std::int32_t>(model.layers.size());
+    c.chunks.push_back(ranges_of(model, first[i], end, strategies));
+  }
+  return c;
+}
+
+void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, Lowering& lowering,
+              cost::PlanTiming& timing) {
+  std::vector<const Strategy*> strategies;
+  std::vector<std::int32_t> layers;
+  std::deque<std::pair<Strategy, std::vector<cost::LayerCost>>> priced;
+  cost::ChunkRanges chunks;
+  for (const auto& ranges : c.chunks) {
+    layers.push_back(ranges.back().last - ranges.front().first + 1);
+    chunks.emplace_back();
+    for (const LayerRange& r : ranges) {
+      strategies.push_back(&r.strategy);
+      auto known = std::find_if(priced.begin(), priced.end(), [&](const auto& p) { return p.first == r.strategy; });
+      if (known == priced.end()) {
+        priced.emplace_back(r.strategy, std::vector<cost::LayerCost>{});
+        known = priced.end() - 1;
+        cost::layer_costs(context, r.strategy, c.schedule.stages, static_cast<std::int32_t>(samples / r.strategy.dp),
+                          known->second);
+      }
+      chunks.back().push_back({r.first, r.last, &known->first, &known->second});
+    }
+  }
+  lowering_facts(*context.model, strategies, c.schedule, layers, lowering);
+  cost::layered_timing(context, c.schedule, chunks, lowering, timing);
+}
+
+bool canonical_less(const LayeredConfiguration& a, const LayeredConfiguration& b) {
+  const auto less = [](const LayerRange& x, const LayerRange& y) {
+    return x.first != y.first ? x.first < y.first : x.last != y.last ? x.last < y.last : x.strategy < y.strategy;
+  };
+  if (a.schedule != b.schedule) return a.schedule < b.schedule;
+  return std::lexicographical_compare(a.chunks.begin(), a.chunks.end(), b.chunks.begin(), b.chunks.end(),
+                                      [&](const std::vector<LayerRange>& x, const std::vector<LayerRange>& y) {
+                                        return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end(), less);
+                                      });
+}
+
+}  // namespace espalier::search

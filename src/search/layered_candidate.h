@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the options of the layer-wise search to a plan that can be timed: ranges of equal strategies, and their PlanTiming.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/layer_options.h"
+#include "search/layerwise.h"
+
+namespace espalier::search {
+
+/// Overlap of a whole plan; a layer takes part where it has something to overlap.
+Strategy with_overlap(Strategy s, const Overlap& on);
+
+/// Chunks [first[c], first[c+1]) with strategy `options[l]` (index into the table) of every layer l, as ranges; `samples` of a
+/// micro-batch decide schedule.micro_batch.
+LayeredConfiguration layered_configuration(const Model& model, const OptionTable& table, Schedule schedule, std::int64_t samples,
+                                           const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& options,
+                                           const Overlap& overlap);
+
+/// Its lowering and timing.
+void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, Lowering& lowering,
+              cost::PlanTiming& timing);
+
+/// Order of canonical text.
+bool canonical_less(const LayeredConfiguration& a, const LayeredConfiguration& b);
+
+}  // namespace espalier::search

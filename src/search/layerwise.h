@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layer-wise space: every layer its own strategy, every stage its own layers (Galvatron-BMW, whole), under the simulated time.
+//
+// A plan of the space has pp stages of G = devices/pp devices, a schedule (gpipe, 1f1b or interleaved), m micro-batches of
+// samples = global_batch/m, a contiguous partition of the layers, and for every layer (embedding and head are layers) any strategy
+// that is legal for the model as a uniform one with these: tp·cp·dp = G, dp divides the samples, orders of ranks with pp outermost,
+// any ZeRO stage and shard group, recomputation none, selective or full. Overlap is one switch for all layers. The uniform space is part of
+// it: its answer is the first incumbent, so the layer-wise answer is never slower.
+//
+// For each (pp, samples) the options of a layer kind are priced once (cost::layer_shares) and reduced to those that no other of the same
+// activation layout equals or beats in every component. A stage asks layer_search.h for the best strategies of its layers under its
+// memory with K micro-batches in flight; stage_balance.h finds the partition; what comes out is simulated. Objective of a stage, for
+// λ ∈ {1, ½, 0}: (m − 1 + λ)·steady + (1 − λ)·reductions + update: each is below the simulated time, whether reductions hide or not.
+//
+// Certificate: sums leave out only what is ≥ 0 (edges of chunks, messages, buffers), so the least objective over all partitions and
+// strategies is a lower bound for (pp, samples, schedule). The search ends when no bound is below the incumbent, or with the gap
+// that is left: lower_bound_ns.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/evaluator.h"
+#include "search/search.h"
+#include "search/stage_balance.h"
+
+namespace espalier::search {
+
+/// A plan of the layer-wise space: ranges of each pipeline chunk.
+struct LayeredConfiguration {
+  Schedule schedule;
+  std::vector<std::vector<LayerRange>> chunks;
+  bool operator==(const LayeredConfiguration&) const = default;
+};
+
+struct LayeredCandidate {
+  LayeredConfiguration configuration;
+  std::int64_t iteration_ns = 0, peak_bytes = 0;
+};
+
+/// Partitions of the answer's pipeline and what they cost with the strategies that are best for each.
+struct BalanceReport {
+  struct Row {
+    std::string name;                 ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact"
+    std::vector<std::int32_t> first;  ///< first layer of each stage
+    double alpha_t = 0, alpha_m = 0;
+    std::int64_t iteration_ns = 0;  ///< simulated; 0: does not fit
+  };
+  std::vector<Row> rows;
+};
+
+struct LayerwiseOptions {
+  int threads = 1;
+  std::int64_t node_limit = 0;  ///< outer choices (pp, samples, schedule) solved; 0 = no limit
+  std::function<bool()> interrupted;
+  std::function<void(const std::string&)> progress;
+  bool balance_report = true;
+};
+
+struct LayerwiseOutcome {
+  std::optional<LayeredCandidate> best;     ///< nothing when no layered plan beats the incumbent
+  std::vector<LayeredCandidate> simulated;  ///< that fit, by time; a few
+  std::int64_t outer = 0;                   ///< choices of (pp, samples, schedule)
+  std::int64_t solved = 0;                  ///< of these, whose programs were solved
+  std::int64_t simulations = 0;
+  double strategies = 0;  ///< options of a layer, summed over (pp, samples), before reduction
+  double leaves = 0;      ///< after
+  std::int64_t lower_bound_ns = 0;
+  bool complete = true, interrupted = false;
+  BalanceReport balance;
+};
+
+/// `incumbent_ns`: of the uniform answer (0: none fits). The evaluator judges candidates.
+LayerwiseOutcome layerwise(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
+                           const LayerwiseOptions& options);
+
+}  // namespace espalier::search
