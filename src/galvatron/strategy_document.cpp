@@ -144,6 +144,7 @@ Result<StrategyDocument> read_strategy_document(std::string_view json, const std
   d.default_type = static_cast<DataParallelType>(r.optional_choice("default_dp_type", {std::begin(kTypes), std::end(kTypes)}, 0));
   d.vocab_tp = static_cast<std::int32_t>(r.optional_int("vtp", 1, kMostDegree, 1));
   d.vocab_ulysses = r.optional_int("vsp", 0, 1, 0) == 1;
+  d.vocab_cp = static_cast<std::int32_t>(r.optional_int("vcp", 1, kMostDegree, 1));
   d.vocab_zero3 = read_vocab_zero3(r);
   if (sink.ok()) read_division(r, d);
   if (sink.ok() && d.chunks > d.global_batch)
@@ -171,6 +172,7 @@ std::string to_json(const StrategyDocument& d) {
   w.key("default_dp_type").value(to_string(d.default_type));
   w.key("vtp").value(d.vocab_tp);
   w.key("vsp").value(d.vocab_ulysses ? 1 : 0);
+  w.key("vcp").value(d.vocab_cp);
   w.key("embed_sdp").value(d.vocab_zero3 ? 1 : 0);
   w.key("vocab_sdp").value(d.vocab_zero3 ? 1 : 0);
   w.end_object();

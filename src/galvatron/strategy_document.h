@@ -12,7 +12,8 @@
 //   checkpoint            per layer: 1 recomputed; absent: 0
 //   global_bsz, chunks    samples of a step, micro-batches
 //   pipeline_type         "gpipe" | "pipedream_flush" (1F1B); absent: gpipe
-//   vtp, vsp, embed_sdp   embedding and head: group size, Ulysses, ZeRO-3; absent: 1, 0, 0. The search writes `embed_sdp`, newer
+//   vtp, vsp, vcp         embedding and head: group size, Ulysses, context parallel; absent: 1, 0, 1
+//   embed_sdp             embedding and head: 1 ZeRO-3, 0 default_dp_type; absent: 0. The search writes `embed_sdp`, newer
 //                         runtimes read `vocab_sdp`: both are written, either is read
 // Lists are texts of numbers, "1,1,2". dp of a layer = devices / (pp·tp·cp): the number of devices is not in the file.
 // Sources: PKU-DAIR/Hetu-Galvatron, galvatron/utils/config_utils.py and core/runtime/hybrid_parallel_config.py; version 1
@@ -48,7 +49,7 @@ struct StrategyDocument {
   DataParallelType default_type = DataParallelType::ddp;
   std::int64_t global_batch = 1, chunks = 1;
   bool one_f_one_b = false;  ///< pipedream_flush; else gpipe
-  std::int32_t vocab_tp = 1;
+  std::int32_t vocab_tp = 1, vocab_cp = 1;
   bool vocab_ulysses = false, vocab_zero3 = false;
   friend bool operator==(const StrategyDocument&, const StrategyDocument&) = default;
 };
