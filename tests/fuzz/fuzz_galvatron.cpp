@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Galvatron's files on any bytes: a strategy file that is accepted is written and read back to an equal document with the same
-// text, and what it makes of a toy model is a plan that goes back; the readers of profile files and of the published constants refuse helpfully or return.
+// text, and what it makes of a toy model is a plan that goes back; the readers of profile files and of the published constants
+// refuse helpfully or return.
 #include "fuzz_expect.h"
 #include "galvatron/plan_conversion.h"
 #include "galvatron/profile_files.h"
