@@ -53,6 +53,11 @@ struct Assembly {
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges);
 
+/// Framework overhead of one pass of one micro-batch through a chunk.
+inline std::int64_t pass_ns(const CostContext& c) {
+  return ns(kPassLaunches * c.rates.launch + c.engine->coefficients.micro_batch_s / 2);
+}
+
 /// Sums layers into a chunk, in the order of the forward pass. Memory: while a layer runs, forward or backward, what the layers
 /// before it and itself keep is there, and its own transients; what later layers keep is not there yet, or no longer:
 /// peak = max_i (Σ_{k≤i} saved_k + transient_i)   (Galvatron-BMW, §5.2).
@@ -88,11 +93,11 @@ class ChunkSum {
   /// `x`, `first`: strategy and kind of the first layer, whose gather nothing hides, and whose reduction comes last.
   void finish(const Assembly& x, std::int32_t first) {
     t_.forward_transient_bytes = forward_peak_ - t_.saved_bytes, t_.backward_transient_bytes = backward_peak_ - t_.saved_bytes;
-    t_.saved_after_input_bytes = t_.saved_bytes;  // weight gradients need inputs and output gradients: nothing is freed in between
+    t_.saved_after_input_bytes =
+        t_.saved_bytes;  // weight gradients need inputs and output gradients: nothing is freed in between
     t_.forward.exposed_ns += x.zero[static_cast<std::size_t>(first)].gather_ns;
     t_.backward.exposed_ns += x.zero[static_cast<std::size_t>(first)].reduce_ns;
-    const FrameworkCoefficients& f = x.c.engine->coefficients;
-    const std::int64_t pass = ns(kPassLaunches * x.c.rates.launch + f.micro_batch_s / 2);
+    const std::int64_t pass = pass_ns(x.c);
     t_.forward.other_ns += pass, t_.backward.other_ns += pass, t_.backward_input.other_ns += pass;
   }
 

@@ -221,11 +221,18 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     LayerShare& share = out[k];
     share = LayerShare{};
     share.forward_ns = t.forward.duration_ns(), share.backward_ns = t.backward.duration_ns();
+    share.split_backward_ns = t.backward_input.duration_ns() + t.backward_weight.duration_ns();
     // Of a thousand such layers at once: without latency, which pieces share.
     constexpr double kMany = 1024;
-    if (facts.reduce_gradients)
-      share.reduce_ns = static_cast<std::int64_t>(
-          reduce_piece_s(x, kMany * static_cast<double>(e.dense), kMany * static_cast<double>(e.expert), 1) / kMany * 1e9);
+    const double dense = kMany * static_cast<double>(e.dense), expert = kMany * static_cast<double>(e.expert);
+    const double reduce = facts.reduce_gradients ? reduce_piece_s(x, dense, expert, 1) / kMany : 0.0;
+    const double gather = facts.gather_parameters ? gather_piece_s(x, dense, expert, 1) / kMany : 0.0;
+    const Slowdown& slow = x.groups.slowdown;
+    const double lost =
+        1 / slow.compute + 1 / slow.communication < 1 ? 1.0 : std::min(1.0, slow.communication * (1 - 1 / slow.compute));
+    share.reduce_ns = static_cast<std::int64_t>(reduce * 1e9);
+    const double late = c.engine->coefficients.exposed_share;  // of an overlapped reduction, waited for
+    share.hidden_ns = static_cast<std::int64_t>((lost * ((1 - late) * reduce + gather) + late * reduce) * 1e9);
     share.update_bytes = update_bytes(c, x.states, e, s);
     share.state_bytes = state_memory(e, x.states, s).total();
     share.saved_bytes = t.saved_bytes;
@@ -235,6 +242,10 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
 }
 
 double update_s(const CostContext& c, double bytes) { return bytes / c.rates.memory; }
+
+double update_constant_s(const CostContext& c) { return optimizer_s(c, 0.0); }
+
+double pass_constant_s(const CostContext& c) { return 2 * static_cast<double>(pass_ns(c)) * 1e-9; }
 
 void timing_of_plan(const CostContext& c, const Plan& plan, const Lowering& lowering, PlanTiming& out) {
   const Schedule& schedule = plan.schedule;

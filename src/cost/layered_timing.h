@@ -34,8 +34,12 @@ void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkR
 /// a chunk, redistribution, messages, buffers, and what is there once a stage.
 struct LayerShare {
   std::int64_t forward_ns = 0, backward_ns = 0;  ///< recomputation and ZeRO communication of one micro-batch included
+  std::int64_t split_backward_ns = 0;            ///< input and weight gradients apart, as zero-bubble schedules run them (ZeRO ≤ 1)
   std::int64_t reduce_ns = 0;                    ///< its gradients once a step, if not reduced with every micro-batch
-  double update_bytes = 0;                       ///< that the optimizer moves
+  /// What its step-end communication (reduction, and the gather of ZeRO 1 and 2) costs at least even where compute hides it: the compute
+  /// beside it slows down. Beside a collective of length r compute loses r·κ_c·(1 − 1/κ_w), and what is not hidden counts whole.
+  std::int64_t hidden_ns = 0;
+  double update_bytes = 0;  ///< that the optimizer moves
   std::int64_t state_bytes = 0, saved_bytes = 0;
   std::int64_t transient_bytes = 0;  ///< while it runs, forward or backward
   std::int64_t boundary_bytes = 0;   ///< the activation it hands on, on one rank
@@ -43,8 +47,11 @@ struct LayerShare {
 /// One layer of every kind under `s` (s.recompute.kind counts for blocks; its number of layers does not). `layers` = layer_costs of s.
 void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                   std::vector<LayerShare>& out);
-/// Seconds in which a stage updates what moves `bytes`, 0 for none, without what is constant: a lower bound that adds up.
+/// Seconds in which a stage updates what moves `bytes`, without what is constant: a lower bound that adds up.
 double update_s(const CostContext& c, double bytes);
+/// What is constant: of an update, and of a micro-batch that passes a chunk down and up.
+double update_constant_s(const CostContext& c);
+double pass_constant_s(const CostContext& c);
 
 /// The timing of any plan as it stands.
 void timing_of_plan(const CostContext& c, const Plan& plan, const Lowering& lowering, PlanTiming& out);

@@ -34,8 +34,11 @@ class OptionTable {
   [[nodiscard]] const std::vector<PricedOption>& of_kind(std::int32_t kind) const {
     return kinds_[static_cast<std::size_t>(kind)];
   }
-  /// The program of consecutive layers (by kind), in nanoseconds: steady time; update and (1 − λ) of the reductions as `sync`.
-  [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda) const;
+  /// The program of consecutive layers (by kind), in nanoseconds: steady time; update, λ of what hidden step-end communication costs
+  /// and (1 − λ) of the reductions as `sync`.
+  /// `zero_bubble`: backward in two parts, ZeRO ≤ 1.
+  [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
+                                     bool zero_bubble) const;
   [[nodiscard]] double before_reduction() const { return priced_; }
   [[nodiscard]] double after_reduction() const { return kept_; }
 

@@ -10,7 +10,8 @@
 // For each (pp, samples) the options of a layer kind are priced once (cost::layer_shares) and reduced to those that no other of the same
 // activation layout equals or beats in every component. A stage asks layer_search.h for the best strategies of its layers under its
 // memory with K micro-batches in flight; stage_balance.h finds the partition; what comes out is simulated. Objective of a stage, for
-// λ ∈ {1, ½, 0}: (m − 1 + λ)·steady + (1 − λ)·reductions + update: each is below the simulated time, whether reductions hide or not.
+// λ ∈ {1, ½, 0}: (m − 1 + λ)·steady + λ·hidden + (1 − λ)·reductions + update, a mean of two lower bounds of the simulated time: all
+// work of the stage, slowed down by what hides beside it; and all but the last micro-batch, then the data stream.
 //
 // Certificate: sums leave out only what is ≥ 0 (edges of chunks, messages, buffers), so the least objective over all partitions and
 // strategies is a lower bound for (pp, samples, schedule). The search ends when no bound is below the incumbent, or with the gap
@@ -44,7 +45,7 @@ struct LayeredCandidate {
 /// Partitions of the answer's pipeline and what they cost with the strategies that are best for each.
 struct BalanceReport {
   struct Row {
-    std::string name;                 ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact"
+    std::string name;                 ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact", "polished" (in the simulator)
     std::vector<std::int32_t> first;  ///< first layer of each stage
     double alpha_t = 0, alpha_m = 0;
     std::int64_t iteration_ns = 0;  ///< simulated; 0: does not fit

@@ -95,11 +95,10 @@ class Arithmetic {
   }
   [[nodiscard]] bool beyond(double total) const { return total > task_.limit || !(total < kInfinity); }
 
-  [[nodiscard]] bool needless(const Label& b, const std::vector<Label>& set) const {
-    return std::any_of(set.begin(), set.end(), [&](const Label& a) {
-      if (goal_ != PartitionGoal::published) return a.top <= b.top;
-      return a.sum - b.sum + (micro_ - 1) * std::max(0.0, a.top - b.top) + std::max(0.0, a.tail - b.tail) <= 0;
-    });
+  /// Whether no stages before can make b better than a.
+  [[nodiscard]] bool as_good(const Label& a, const Label& b) const {
+    if (goal_ != PartitionGoal::published) return a.top <= b.top;
+    return a.sum - b.sum + (micro_ - 1) * std::max(0.0, a.top - b.top) + std::max(0.0, a.tail - b.tail) <= 0;
   }
 
  private:
@@ -133,7 +132,7 @@ class Search {
     return !math_.hopeless(i, math_.least_cost(f, e)) && !math_.hopeless(i, ask(i, f, e));
   }
 
-  /// latest_[i]: no partition within the limit starts stage i later, since it would fill the stages before too much. False: none at all.
+  /// latest_[i]: no partition within the limit starts stage i later; the stages before would hold too much. False: no partition.
   bool find_latest_starts() {
     latest_.assign(at(stages_) + 1, 0);
     for (std::int32_t i = 0; i < stages_; ++i) {
@@ -183,8 +182,8 @@ class Search {
     promise_.assign(at(layers_) + 1, kInfinity);
     for (std::int32_t e = f + 1; e <= last; ++e) promise_[at(e)] = promise(i, f, e, set);
     while (true) {
-      const auto best = std::min_element(promise_.begin() + f + 1, promise_.begin() + std::max(last, f) + 1);
-      if (last <= f || !(*best < kInfinity)) return;
+      const auto best = std::min_element(promise_.begin(), promise_.end());
+      if (!(*best < kInfinity)) return;
       const auto e = static_cast<std::int32_t>(best - promise_.begin());
       const double now = promise(i, f, e, set);  // floors and labels have moved on
       if (now > *best) {
@@ -203,27 +202,42 @@ class Search {
     const Label prefix = math_.least_prefix(i, f);
     for (const Label& after : next) {
       const Label label = math_.join(i, v.steady, v.tail, a, after);
-      if (math_.beyond(math_.least_total(prefix, label, a, after)) || math_.needless(label, set)) continue;
-      const std::vector<Label> one{label};
-      set.erase(std::remove_if(set.begin(), set.end(), [&](const Label& old) { return math_.needless(old, one); }), set.end());
-      set.push_back(label);
+      if (math_.beyond(math_.least_total(prefix, label, a, after)) || needless(label, set)) continue;
+      // Only a label of no larger sum is as good as another.
+      const auto place =
+          std::lower_bound(set.begin(), set.end(), label.sum, [](const Label& l, double sum) { return l.sum < sum; });
+      const auto worse = [&](const Label& old) { return math_.as_good(label, old); };
+      const auto position = place - set.begin();
+      set.erase(std::remove_if(place, set.end(), worse), set.end());
+      set.insert(set.begin() + position, label);
     }
   }
-  /// The least total that stage i on [f, e) could still give with a label that counts; infinite if it cannot.
+  /// `set` rises in sum.
+  [[nodiscard]] bool needless(const Label& label, const std::vector<Label>& set) const {
+    for (const Label& other : set) {
+      if (other.sum > label.sum) return false;
+      if (math_.as_good(other, label)) return true;
+    }
+    return false;
+  }
+  /// The least total that stage i on [f, e) could give; infinite if it can give no label that counts.
   [[nodiscard]] double promise(std::int32_t i, std::int32_t f, std::int32_t e, const std::vector<Label>& set) const {
     double least = kInfinity;
     const double a = floor_[at(e)];
     if (!(a < kInfinity)) return least;
     const Label prefix = math_.least_prefix(i, f);
+    bool counts = false;
     for (const Label& after : labels_[at(i + 1)][at(e)]) {
       const Label label = math_.least_join(i, f, e, a, after);
       const double total = math_.least_total(prefix, label, a, after);
-      if (total < least && !math_.beyond(total) && !math_.needless(label, set)) least = total;
+      if (math_.beyond(total)) continue;
+      least = std::min(least, total);
+      counts = counts || !needless(label, set);
     }
-    return least;
+    return counts ? least : kInfinity;
   }
 
-  /// From the first stage on, the smallest end that still reaches the best total; where rounding lets none, the one that comes nearest.
+  /// From the first stage on, the smallest end that still reaches the best total; where rounding lets none, the nearest one.
   std::vector<std::int32_t> smallest_best() {
     Label prefix;
     double best = kInfinity;
@@ -274,33 +288,6 @@ class Search {
 };
 
 }  // namespace
-
-StageMemo::StageMemo(std::int32_t stages, std::int32_t layers, const StageOracle& oracle)
-    : layers_(layers), oracle_(oracle), rows_(at(stages) * at(layers)), fails_from_(rows_.size(), layers + 1) {}
-
-std::size_t StageMemo::row(std::int32_t stage, std::int32_t first) const { return at(stage) * at(layers_) + at(first); }
-
-bool StageMemo::known(std::int32_t stage, std::int32_t first, std::int32_t end) const {
-  const std::size_t r = row(stage, first);
-  if (end >= fails_from_[r]) return true;
-  return !rows_[r].empty() && rows_[r][at(end - first - 1)].state != State::unknown;
-}
-
-const StageValue* StageMemo::ask(std::int32_t stage, std::int32_t first, std::int32_t end) {
-  const std::size_t r = row(stage, first);
-  if (end >= fails_from_[r]) return nullptr;
-  if (rows_[r].empty()) rows_[r].resize(at(layers_ - first));
-  Entry& entry = rows_[r][at(end - first - 1)];
-  if (entry.state == State::unknown) {
-    const std::optional<StageValue> value = oracle_(stage, first, end);
-    entry.state = value ? State::fits : State::fails;
-    if (value) entry.value = *value;
-    if (!value) {
-      for (std::int32_t f = first; f >= 0 && fails_from_[row(stage, f)] > end; --f) fails_from_[row(stage, f)] = end;
-    }
-  }
-  return entry.state == State::fits ? &entry.value : nullptr;
-}
 
 std::vector<std::int32_t> search_partition(const BalanceProblem& problem, StageMemo& memo, const PartitionTask& task) {
   return Search(problem, memo, task).run();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The best contiguous partition of layers into stages: dynamic programming from the last stage to the first, with few calls of the oracle.
+// The best contiguous partition of layers into stages: dynamic programming from the last stage to the first, with few calls of
+// the oracle.
 //
-// What stages i … p−1 make of layers f … L−1 is a label (sum, top, tail). Stage i on [f, e) with value (s, t, o) joins the labels of (i+1, e):
-//   bound       top' = max(m·s + t, s + message_i + top)         what lies before stage i adds the same to every term: one label suffices
+// What stages i … p−1 make of layers f … L−1 is a label (sum, top, tail). Stage i on [f, e) with value (s, t, o) joins the labels
+// of stage i + 1 from e:
+//   bound       top' = max(m·s + t, s + message_i + top)         what lies before adds the same to every term: one label suffices
 //   published   (sum + s, max(top, s), max(tail, t))
 //   steady      top' = max(s, top)
 //   peak        top' = max(o, top)
@@ -10,9 +12,9 @@
 //   sum_a − sum_b + (m − 1)·max(0, top_a − top_b) + max(0, tail_a − tail_b) ≤ 0,
 // because max(x, y) rises by no more than x does. (bound, steady, peak: top_a ≤ top_b.)
 //
-// Calls are saved by monotonicity. The cost A of a stage (m·s + t; s; o) never falls with more layers, so every known A(i, f', e') is a floor
-// of A(i, f, e) for f ≤ f', e' ≤ e; "does not fit" is A = ∞. For each (i, f) the end with the least possible total is asked first, until
-// no other end can give a total within the limit or a label that counts. What is typical: two or three calls for each (i, f).
+// Calls are saved by monotonicity. The cost A of a stage (m·s + t; s; o) never falls with more layers, so every known
+// A(i, f', e') is a floor of A(i, f, e) for f ≤ f', e' ≤ e; "does not fit" is A = ∞. For each (i, f) the end with the least
+// possible total is asked first, until no other end can give a total within the limit or a label that counts.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +22,9 @@
 #include <vector>
 
 #include "search/stage_balance.h"
+#include "search/stage_memo.h"
 
 namespace espalier::search {
-
-/// Answers of an oracle, each asked once; what contains an interval that did not fit does not fit.
-class StageMemo {
- public:
-  StageMemo(std::int32_t stages, std::int32_t layers, const StageOracle& oracle);
-  /// Null: does not fit. Valid as long as the memo.
-  const StageValue* ask(std::int32_t stage, std::int32_t first, std::int32_t end);
-  /// Whether `ask` would answer without a call.
-  [[nodiscard]] bool known(std::int32_t stage, std::int32_t first, std::int32_t end) const;
-
- private:
-  enum class State : std::uint8_t { unknown, fits, fails };
-  struct Entry {
-    StageValue value;
-    State state = State::unknown;
-  };
-  [[nodiscard]] std::size_t row(std::int32_t stage, std::int32_t first) const;
-
-  std::int32_t layers_;
-  const StageOracle& oracle_;
-  std::vector<std::vector<Entry>> rows_;  ///< [stage, first][end − first − 1], made when first asked
-  std::vector<std::int32_t>
-      fails_from_;  ///< [stage, first] the least end of an interval that starts at `first` or later and failed
-};
 
 enum class PartitionGoal : std::uint8_t { bound, published, steady, peak };
 
@@ -56,7 +35,7 @@ struct PartitionTask {
   std::int64_t peak_cap = std::numeric_limits<std::int64_t>::max();
 };
 
-/// First layers of the best partition for the goal, of equal ones the lexicographically smallest; empty when none is within the limit.
+/// First layers of the best partition for the goal, of equal ones the lexicographically smallest; empty: none within the limit.
 std::vector<std::int32_t> search_partition(const BalanceProblem& problem, StageMemo& memo, const PartitionTask& task);
 
 }  // namespace espalier::search

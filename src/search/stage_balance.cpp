@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "search/partition_search.h"
+#include "search/stage_memo.h"
 
 namespace espalier::search {
 namespace {
@@ -98,7 +99,9 @@ Partition least_time(const BalanceProblem& problem, StageMemo& memo, PartitionTa
   task.goal = goal_of(problem.time);
   task.limit = known.time;
   const Firsts first = search_partition(problem, memo, task);
-  return first.empty() ? known : *evaluate(problem, memo, first);  // empty: only where rounding hid the known one
+  if (first.empty()) return known;  // only where rounding hid it
+  Partition found = *evaluate(problem, memo, first);
+  return found.time <= known.time ? found : known;
 }
 
 std::optional<Partition> balanced(const BalanceProblem& problem, StageMemo& memo, PartitionGoal goal) {
