@@ -16,9 +16,10 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMemoryRounds = 8;  // times a stage that came out too large is solved again with less room
 constexpr int kPolishRounds = 8;
 constexpr std::int64_t kRefinements = 1500;  // plans tried by refine, at most
-constexpr std::size_t kSmallModel = 12;      // layers, up to which all of them are tried
-constexpr std::int32_t kChunks = 8;          // virtual stages tried, at most
-constexpr Mode kTotal = {};                  // all work of a stage
+constexpr std::int64_t kRefinedInstructions = 40'000'000;
+constexpr std::size_t kSmallModel = 12;  // layers, up to which all of them are tried
+constexpr std::int32_t kChunks = 8;      // virtual stages tried, at most
+constexpr Mode kTotal = {};              // all work of a stage
 
 /// Layers of each stage of a schedule with virtual stages, in order, with the first layer of each pipeline chunk.
 struct VirtualSplit {
@@ -242,7 +243,9 @@ void GroupSolver::refine(const LayeredCandidate& start, std::vector<LayeredCandi
   }
   now.options = start.options;
   best_ = static_cast<double>(start.iteration_ns);
-  std::int64_t tries = kRefinements;
+  const Schedule& schedule = start.configuration.schedule;
+  const std::int64_t instructions = 7 * std::int64_t{schedule.stages} * schedule.virtual_stages * schedule.microbatches;
+  std::int64_t tries = std::min(kRefinements, kRefinedInstructions / std::max<std::int64_t>(1, instructions));
   for (bool improved = true; improved && tries > 0;) {
     improved = false;
     const std::size_t layers = now.options.size();
@@ -254,8 +257,8 @@ void GroupSolver::refine(const LayeredCandidate& start, std::vector<LayeredCandi
         Assignment other = now;
         other.options[l] = o.strategy;
         const double before = best_;
-        if (zero_bubble(start.configuration.schedule.kind) && table_.strategy(o.strategy).zero > 1) continue;
-        judge(start.configuration.schedule, other, {on});
+        if (zero_bubble(schedule.kind) && table_.strategy(o.strategy).zero > 1) continue;
+        judge(schedule, other, {on});
         if (best_ < before) now = std::move(other), improved = true;
       }
     }

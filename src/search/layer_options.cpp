@@ -101,6 +101,16 @@ void OptionTable::fill_transitions(const CostBook& book, const std::vector<doubl
   }
 }
 
+std::optional<std::int32_t> OptionTable::find(Strategy s, RecomputeKind kind) const {
+  s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+  for (std::size_t i = 0; i < strategies_.size(); ++i) {
+    Strategy other = strategies_[i];
+    other.overlap = s.overlap;
+    if (other == s) return static_cast<std::int32_t>(i);
+  }
+  return std::nullopt;
+}
+
 LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
                                   bool zero_bubble) const {
   LayerProblem p;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cost/layered_timing.h"
@@ -30,6 +31,8 @@ class OptionTable {
   [[nodiscard]] const std::vector<cost::LayerCost>& costs(std::int32_t i) const {
     return costs_[static_cast<std::size_t>(base_[static_cast<std::size_t>(i)])];
   }
+  /// The strategy equal to `s` but for overlap, recomputed by `kind`.
+  [[nodiscard]] std::optional<std::int32_t> find(Strategy s, RecomputeKind kind) const;
   /// Options of a kind that are left.
   [[nodiscard]] const std::vector<PricedOption>& of_kind(std::int32_t kind) const {
     return kinds_[static_cast<std::size_t>(kind)];

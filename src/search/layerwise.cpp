@@ -21,13 +21,13 @@ constexpr std::size_t kKept = 64;  // simulated candidates remembered
 
 class LayerwiseSearch {
  public:
-  LayerwiseSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const LayerwiseOptions& options)
+  LayerwiseSearch(const Problem& problem, Evaluator& evaluator, const LayerwiseOptions& options)
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
         space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space),
         book_(problem),
-        incumbent_(incumbent_ns > 0 ? static_cast<double>(incumbent_ns) : kNever) {}
+        incumbent_(options.uniform ? static_cast<double>(options.uniform->iteration_ns) : kNever) {}
 
   LayerwiseOutcome run() {
     std::vector<Group> groups = groups_by_bound();
@@ -113,6 +113,7 @@ class LayerwiseSearch {
 
   void finish(double open) {
     if (out_.best) improve();
+    if (options_.uniform && !out_.interrupted) refine_uniform();
     std::stable_sort(out_.simulated.begin(), out_.simulated.end(),
                      [](const LayeredCandidate& a, const LayeredCandidate& b) { return a.iteration_ns < b.iteration_ns; });
     if (out_.simulated.size() > kKept) out_.simulated.resize(kKept);
@@ -123,7 +124,7 @@ class LayerwiseSearch {
   /// The group that a plan belongs to.
   std::optional<Group> group_of(const Schedule& s) const {
     for (Group& g : groups_by_bound())
-      if (g.stages == s.stages && g.microbatches == s.microbatches) return std::move(g);
+      if (g.stages == s.stages && g.microbatches == s.microbatches) return g;
     return std::nullopt;
   }
 
@@ -143,6 +144,22 @@ class LayerwiseSearch {
     take(more);
   }
 
+  /// The uniform answer with single layers changed.
+  void refine_uniform() {
+    const Configuration& u = options_.uniform->configuration;
+    if (u.strategy.order == RankOrder::tp_cp_pp_dp && u.schedule.stages > 1) return;
+    const std::optional<Group> group = group_of(u.schedule);
+    if (!group) return;
+    const OptionTable table(problem_, space_, book_, group->bases);
+    book_.prepare(u.schedule.stages);
+    std::optional<LayeredCandidate> start = as_layered(*problem_.model, table, u, book_.split(u.schedule));
+    if (!start) return;
+    start->iteration_ns = options_.uniform->iteration_ns;
+    GroupResult more;
+    GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).refine(*start, more.candidates);
+    take(more);
+  }
+
   const Problem& problem_;
   Evaluator& evaluator_;
   const LayerwiseOptions& options_;
@@ -154,9 +171,8 @@ class LayerwiseSearch {
 
 }  // namespace
 
-LayerwiseOutcome layerwise(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
-                           const LayerwiseOptions& options) {
-  return LayerwiseSearch(problem, evaluator, incumbent_ns, options).run();
+LayerwiseOutcome layerwise(const Problem& problem, Evaluator& evaluator, const LayerwiseOptions& options) {
+  return LayerwiseSearch(problem, evaluator, options).run();
 }
 
 }  // namespace espalier::search

@@ -49,7 +49,7 @@ struct LayeredCandidate {
 /// Partitions of the answer's pipeline and what they cost with the strategies that are best for each.
 struct BalanceReport {
   struct Row {
-    std::string name;                 ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact", "polished" (in the simulator)
+    std::string name;  ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact", "polished" (in the simulator)
     std::vector<std::int32_t> first;  ///< first layer of each stage
     double alpha_t = 0, alpha_m = 0;
     std::int64_t iteration_ns = 0;  ///< simulated; 0: does not fit
@@ -63,6 +63,7 @@ struct LayerwiseOptions {
   std::function<bool()> interrupted;
   std::function<void(const std::string&)> progress;
   bool balance_report = true;
+  std::optional<Candidate> uniform;  ///< the uniform answer: the first incumbent, refined like the layer-wise one
 };
 
 struct LayerwiseOutcome {
@@ -78,8 +79,7 @@ struct LayerwiseOutcome {
   BalanceReport balance;
 };
 
-/// `incumbent_ns`: of the uniform answer (0: none fits). The evaluator judges candidates.
-LayerwiseOutcome layerwise(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
-                           const LayerwiseOptions& options);
+/// The evaluator judges candidates.
+LayerwiseOutcome layerwise(const Problem& problem, Evaluator& evaluator, const LayerwiseOptions& options);
 
 }  // namespace espalier::search

@@ -167,7 +167,7 @@ TEST(Layerwise, CertificateIsBelowEveryPlanOfSmallSpaces) {
     for (const auto& [key, options] : strategies) all.run(key.first, key.second, options);
     plans += all.plans();
     SimulatedEvaluator evaluator(1);
-    const auto found = search::layerwise(view, evaluator, 0, {});
+    const auto found = search::layerwise(view, evaluator, {});
     if (all.best() == 0) continue;
     ASSERT_TRUE(found.best.has_value()) << describe(p);
     EXPECT_LE(found.lower_bound_ns, all.best()) << describe(p);
