@@ -27,7 +27,7 @@ double worst_cost(const Chain& chain) {
   return worst > 0 ? worst * (1 + 1e-6) : 1;
 }
 
-/// A set of layouts, and what is left of the chain when a choice below the limit must use all of them.
+/// A set of layouts, and what is left of the chain for choices within it that pay its way.
 struct SetChain {
   double bound = 0, way = 0;
   Chain chain;
@@ -40,11 +40,10 @@ std::size_t items_of(const Chain& chain) {
   return items;
 }
 
-/// Nothing when no choice below the limit uses all layouts of the set, or another set has one that is as good.
+/// Nothing when no such choice is below the limit.
 std::optional<SetChain> set_chain(const Chain& chain, const LayoutSet& set, double limit) {
   Chain left = without_beaten_layouts(within(chain, set.layouts));
   for (;;) {
-    if (left.layouts < set.layouts.size()) return std::nullopt;
     Multipliers m = multipliers(left);
     if (m.root + set.way >= limit) return std::nullopt;
     Chain fewer = below(left, item_bounds(left, m, set.way), limit);

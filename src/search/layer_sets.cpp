@@ -37,6 +37,12 @@ std::optional<std::vector<LayoutSet>> layout_sets(const Chain& chain, double mos
   }
   std::vector<LayoutSet> sets;
   for (const auto& [bits, way] : ways) {
+    bool covered = false;  // by a set with one layout more and no longer way
+    for (std::size_t a = 0; a < chain.layouts && !covered; ++a) {
+      const auto more = ways.find(bits | std::uint64_t{1} << a);
+      covered = more != ways.end() && more->first != bits && more->second <= way;
+    }
+    if (covered) continue;
     LayoutSet set{{}, way};
     for (std::size_t a = 0; a < chain.layouts; ++a)
       if ((bits >> a & 1U) != 0) set.layouts.push_back(static_cast<std::int32_t>(a));

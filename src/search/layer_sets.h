@@ -20,7 +20,8 @@ struct LayoutSet {
   double way = 0;                     ///< of the shortest path that visits each once, in any order
 };
 
-/// Every set with a way below `most`; nothing when there are too many to look at one by one. Transitions must be metric.
+/// Every set with a way below `most`, but for those inside another whose way is no longer (a choice that uses them pays that way
+/// too, so it is found there); nothing when there are too many to look at one by one. Transitions must be metric.
 std::optional<std::vector<LayoutSet>> layout_sets(const Chain& chain, double most);
 
 }  // namespace espalier::search::layers
