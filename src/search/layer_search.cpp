@@ -40,10 +40,12 @@ std::size_t items_of(const Chain& chain) {
   return items;
 }
 
-/// Nothing when no such choice is below the limit.
+/// Nothing when no such choice is below the limit, or when fewer layouts are enough, which have a shorter way and so a set of
+/// their own.
 std::optional<SetChain> set_chain(const Chain& chain, const LayoutSet& set, double limit) {
   Chain left = without_beaten_layouts(within(chain, set.layouts));
   for (;;) {
+    if (left.layouts < set.layouts.size() && set.way > 0 && shortest_way(left) < set.way * (1 - 1e-9)) return std::nullopt;
     Multipliers m = multipliers(left);
     if (m.root + set.way >= limit) return std::nullopt;
     Chain fewer = below(left, item_bounds(left, m, set.way), limit);

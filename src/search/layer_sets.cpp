@@ -2,12 +2,13 @@
 #include "search/layer_sets.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace espalier::search::layers {
 namespace {
 
-constexpr std::size_t kLayouts = 63, kPaths = 512;
+constexpr std::size_t kLayouts = 63, kPaths = 512, kFewLayouts = 8;
 
 }  // namespace
 
@@ -49,6 +50,24 @@ std::optional<std::vector<LayoutSet>> layout_sets(const Chain& chain, double mos
     sets.push_back(std::move(set));
   }
   return sets;
+}
+
+double shortest_way(const Chain& chain) {
+  const std::size_t n = chain.layouts;
+  if (n > kFewLayouts) return std::numeric_limits<double>::infinity();
+  if (n == 0) return 0;
+  const std::size_t all = std::size_t{1} << n;
+  std::vector<double> path(all * n, std::numeric_limits<double>::infinity());  // [set·n + last layout]
+  for (std::size_t a = 0; a < n; ++a) path[(std::size_t{1} << a) * n + a] = 0;
+  for (std::size_t set = 1; set < all; ++set) {
+    for (std::size_t last = 0; last < n; ++last) {
+      for (std::size_t a = 0; a < n; ++a) {
+        double& further = path[(set | std::size_t{1} << a) * n + a];
+        if ((set >> a & 1U) == 0) further = std::min(further, path[set * n + last] + chain.transition[last * n + a]);
+      }
+    }
+  }
+  return *std::min_element(path.end() - static_cast<std::ptrdiff_t>(n), path.end());
 }
 
 }  // namespace espalier::search::layers

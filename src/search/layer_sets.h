@@ -24,4 +24,7 @@ struct LayoutSet {
 /// too, so it is found there); nothing when there are too many to look at one by one. Transitions must be metric.
 std::optional<std::vector<LayoutSet>> layout_sets(const Chain& chain, double most);
 
+/// The shortest path that visits every layout of the chain; infinite when there are too many to tell.
+double shortest_way(const Chain& chain);
+
 }  // namespace espalier::search::layers
