@@ -289,7 +289,8 @@ BalanceReport GroupSolver::balance(const LayeredCandidate& answer, std::vector<L
     row("answer", evaluate_partition(b, oracle, first));
     if (!report.rows.empty() && report.rows.back().name == "answer") report.rows.back().iteration_ns = answer.iteration_ns;
   }
-  if (first = polish(program, report); !first.empty()) row("polished", evaluate_partition(b, oracle, first));
+  if (const auto better_first = polish(program, report); !better_first.empty() && better_first != first)
+    row("polished", evaluate_partition(b, oracle, better_first));
   better = std::move(result_.candidates);
   return report;
 }
