@@ -101,8 +101,6 @@ struct LayerwiseSummary {
 };
 
 struct SearchSummary {
-  std::string space = "uniform";
-  std::optional<LayerwiseSummary> layerwise;
   double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
   std::int64_t bounded = 0;                                            ///< nodes whose bound was computed
@@ -111,7 +109,9 @@ struct SearchSummary {
   bool optimal = false;                  ///< certificate: no configuration of the space is faster
   std::int64_t lower_bound_ns = 0;
   double gap = 0;
-  std::string reason;  ///< "optimal" | "node limit" | "interrupted" | "infeasible"
+  std::string reason;  ///< "optimal" | "gap" | "node limit" | "interrupted" | "infeasible"
+  std::string space = "uniform";
+  std::optional<LayerwiseSummary> layerwise;  ///< of other spaces than uniform
 };
 
 struct PlannerOptions {
