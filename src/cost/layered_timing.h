@@ -30,8 +30,8 @@ void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkR
                     PlanTiming& out);
 
 /// What one layer adds to its chunk and stage whatever its neighbours are: the parts from which a search over layers sums. Sums of these
-/// are never above what layered_timing finds, and memory is off by rounding alone: it leaves out the gather and reduction at the edges of
-/// a chunk, redistribution, messages, buffers, and what is there once a stage.
+/// are never above what layered_timing finds: left out are the gather and reduction at the edges of a chunk, redistribution, messages,
+/// buffers, what is there once a stage, and what rounding may take (a few ns, less than a shard of elements).
 struct LayerShare {
   std::int64_t forward_ns = 0, backward_ns = 0;  ///< recomputation and ZeRO communication of one micro-batch included
   std::int64_t reduce_ns = 0;                    ///< its gradients once a step, if not reduced with every micro-batch

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random layered plans: what a search over layers adds up is never above what is simulated, the memory is that of a replay of layers,
+// and the check derives what the planner claims.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "check/check.h"
+#include "cost/bound.h"
+#include "planner/claims.h"
+#include "random_layered.h"
+#include "sim/simulator.h"
+
+namespace espalier::property {
+namespace {
+
+const int kProblems = cases(150, 3000);
+constexpr int kPlans = 20;
+
+struct TimedLayers {
+  Lowering lowering;
+  Program program;
+  cost::PlanTiming timing;
+};
+
+TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
+  TimedLayers t;
+  t.lowering = lowering_of(plan, *context.model);
+  t.program = lower(t.lowering);
+  cost::timing_of_plan(context, plan, t.lowering, t.timing);
+  return t;
+}
+
+/// Layers of each pipeline chunk.
+std::vector<std::pair<std::int32_t, std::int32_t>> chunks_of(const Plan& plan) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> out;
+  for (std::int32_t c = 0; c < plan.schedule.stages * plan.schedule.virtual_stages; ++c) {
+    const ChunkPlace at = place_of_chunk(plan.schedule, c);
+    const Chunk& chunk = plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)];
+    out.emplace_back(chunk.first(), chunk.last());
+  }
+  return out;
+}
+
+/// The shares of every layer, and the redistributions between neighbours, as the search prices them.
+struct Shares {
+  std::vector<cost::LayerShare> layers;
+  std::vector<double> transition;  ///< before each layer
+};
+
+Shares shares_of(const cost::CostContext& context, const LayeredProblem& p, const LayeredPlan& x) {
+  Shares s;
+  double least = 0;  // of what any kind hands on
+  const cost::ActivationLayout any = cost::layout_of(p.bases.front().strategy);
+  for (const cost::LayerCost& l : p.costs.front()) {
+    const double whole = static_cast<double>(l.boundary_bytes) * any.dp * any.cp * any.sequence_parts;
+    if (whole > 0) least = least > 0 ? std::min(least, whole) : whole;
+  }
+  std::vector<cost::LayerShare> kinds;
+  for (std::size_t l = 0; l < x.priced.size(); ++l) {
+    cost::layer_shares(context, x.priced[l], p.schedule().stages, p.costs[static_cast<std::size_t>(x.base_of[l])], kinds);
+    s.layers.push_back(kinds[static_cast<std::size_t>(p.model.layers[l])]);
+    s.transition.push_back(0.0);
+    if (l == 0) continue;
+    const cost::ActivationLayout a = cost::layout_of(x.priced[l - 1]), b = cost::layout_of(x.priced[l]);
+    const double there = cost::redistribution_s(context, cost::redistribution(a, b), least);
+    const double back = cost::redistribution_s(context, cost::redistribution(b, a), least);
+    s.transition.back() = std::max(0.0, (there + back) * 1e9 - 2);
+  }
+  return s;
+}
+
+/// Sums over the layers of one stage, as search/layerwise.h has them.
+struct StageSum {
+  double steady = 0, hidden = 0, reduce = 0, update = 0;
+  std::int64_t states = 0, saved = 0, fullest = 0;
+};
+
+std::vector<StageSum> stage_sums(const cost::CostContext& context, const Plan& plan, const Shares& shares) {
+  std::vector<StageSum> stages(static_cast<std::size_t>(plan.schedule.stages));
+  const auto chunks = chunks_of(plan);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    StageSum& s = stages[static_cast<std::size_t>(place_of_chunk(plan.schedule, static_cast<std::int32_t>(c)).stage)];
+    for (std::int32_t l = chunks[c].first; l <= chunks[c].second; ++l) {
+      const cost::LayerShare& x = shares.layers[static_cast<std::size_t>(l)];
+      s.steady += static_cast<double>(x.forward_ns + x.backward_ns);
+      if (l > chunks[c].first) s.steady += shares.transition[static_cast<std::size_t>(l)];
+      s.hidden += static_cast<double>(x.hidden_ns), s.reduce += static_cast<double>(x.reduce_ns);
+      s.update += cost::update_s(context, x.update_bytes) * 1e9;
+      s.states += x.state_bytes, s.saved += x.saved_bytes;
+      s.fullest = std::max(s.fullest, s.saved + x.transient_bytes);
+    }
+  }
+  return stages;
+}
+
+// ---- time --------------------------------------------------------------------------------------------------------------------
+
+struct Bounds {
+  double by_stage[3] = {0, 0, 0};  ///< largest objective of a stage for λ = 1, ½, 0
+  double way = 0;                  ///< with the way down and up to the stage
+};
+
+Bounds bounds_of(const cost::CostContext& context, const Plan& plan, const Shares& shares) {
+  const double m = plan.schedule.microbatches;
+  const double update = std::floor(cost::update_constant_s(context) * 1e9),
+               pass = std::floor(cost::pass_constant_s(context) * 1e9);
+  Bounds b;
+  double before = 0;
+  for (const StageSum& s : stage_sums(context, plan, shares)) {
+    for (int k = 0; k < 3; ++k) {
+      const double lambda = 1 - 0.5 * k, weight = m - 1 + lambda;
+      const double value = weight * s.steady + lambda * s.hidden + (1 - lambda) * s.reduce + s.update;
+      b.by_stage[k] = std::max(b.by_stage[k], value + update + weight * pass);
+    }
+    b.way = std::max(b.way, before + m * s.steady + update + m * pass);
+    before += s.steady;
+  }
+  return b;
+}
+
+/// Keeps the largest excess for a message.
+struct Worst {
+  double excess = 0;
+  int count = 0;
+  std::string text;
+  void see(double bound, std::int64_t time, const std::string& what) {
+    const double more = std::floor(bound) - static_cast<double>(time);
+    if (more <= 0) return;
+    ++count;
+    if (more > excess) excess = more, text = what + ": bound " + std::to_string(bound) + " > time " + std::to_string(time);
+  }
+};
+
+TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
+  sim::Simulator simulator;
+  Worst worst;
+  int plans = 0, pipelines = 0, mixed = 0;
+  double closest[4] = {0, 0, 0, 0};
+  std::set<int> overlaps;
+  each_layered_plan(1, kProblems, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
+    const ScheduleKind kind = x.document.schedule.kind;
+    if (kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v) return true;
+    const cost::CostContext context(p.model, p.cluster, p.training, *p.engine);
+    const TimedLayers t = timed(context, x.document);
+    const std::int64_t time = simulator.iteration_ns(t.program, t.timing);
+    const Bounds b = bounds_of(context, x.document, shares_of(context, p, x));
+    // Interleaved stages reduce one chunk while others still compute: there only all of the work is a bound.
+    const bool one_chunk = x.document.schedule.virtual_stages == 1;
+    const double values[] = {b.by_stage[0], b.by_stage[1], b.by_stage[2], b.way};
+    const char* names[] = {"λ 1 ", "λ 1/2 ", "λ 0 ", "way "};
+    for (std::size_t k = 0; k < (one_chunk ? 4 : 1); ++k) {
+      worst.see(values[k], time, names[k] + describe(p, x));
+      closest[k] = std::max(closest[k], values[k] / static_cast<double>(time));
+    }
+    ++plans, pipelines += x.document.schedule.stages > 1, mixed += !x.document.uniform();
+    const Lowering& l = t.lowering;
+    overlaps.insert(l.overlap_reduce + 2 * l.overlap_gather + 4 * l.overlap_p2p);
+    return true;
+  });
+  EXPECT_EQ(worst.count, 0) << worst.text;
+  EXPECT_GE(plans, cases(2000, 2000));
+  EXPECT_GT(pipelines, plans / 4);
+  EXPECT_GT(mixed, plans / 2);
+  EXPECT_EQ(overlaps.size(), 8U);
+  for (const double ratio : closest) EXPECT_GT(ratio, 0.9);  // a bound far from any time would hold for no good reason
+}
+
+// What one device does is all there is where nothing overlaps and nothing is left out: the sum is then the time but for rounding.
+TEST(LayeredPlan, SharesNeverExceedTheChunk) {
+  std::string broken;
+  each_layered_plan(100'000, kProblems / 2, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
+    const cost::CostContext context(p.model, p.cluster, p.training, *p.engine);
+    const TimedLayers t = timed(context, x.document);
+    const Shares shares = shares_of(context, p, x);
+    const auto chunks = chunks_of(x.document);
+    std::vector<std::int64_t> reduce(t.timing.stages.size()), reduced(t.timing.stages.size());
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+      std::int64_t forward = 0, backward = 0, saved = 0;
+      double moved = 0;
+      const auto stage = static_cast<std::size_t>(place_of_chunk(x.document.schedule, static_cast<std::int32_t>(c)).stage);
+      for (std::int32_t l = chunks[c].first; l <= chunks[c].second; ++l) {
+        const cost::LayerShare& s = shares.layers[static_cast<std::size_t>(l)];
+        forward += s.forward_ns, backward += s.backward_ns, saved += s.saved_bytes;
+        if (l > chunks[c].first) moved += shares.transition[static_cast<std::size_t>(l)];
+        reduce[stage] += s.reduce_ns;
+      }
+      const cost::ChunkTiming& chunk = t.timing.chunks[c];
+      reduced[stage] += chunk.grad_reduce_ns * t.lowering.pieces[c];
+      if (forward > chunk.forward.duration_ns()) broken += "forward ";
+      if (backward > chunk.backward.duration_ns()) broken += "backward ";
+      if (static_cast<double>(forward + backward) + moved >
+          static_cast<double>(chunk.forward.duration_ns() + chunk.backward.duration_ns()))
+        broken += "redistribution " + std::to_string(forward) + "+" + std::to_string(backward) + "+" + std::to_string(moved) +
+                  " > " + std::to_string(chunk.forward.duration_ns()) + "+" + std::to_string(chunk.backward.duration_ns()) + " ";
+      if (saved != chunk.saved_bytes) broken += "saved " + std::to_string(saved) + " " + std::to_string(chunk.saved_bytes) + " ";
+    }
+    const std::vector<StageSum> sums = stage_sums(context, x.document, shares);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const cost::StageTiming& stage = t.timing.stages[i];
+      const double end = static_cast<double>(reduce[i]) + sums[i].update + cost::update_constant_s(context) * 1e9;
+      if (std::floor(end) > static_cast<double>(reduced[i] + stage.optimizer_ns)) broken += "end of step ";
+      const std::int64_t states = stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer;
+      if (sums[i].states > states) broken += "states " + std::to_string(sums[i].states) + " > " + std::to_string(states) + " ";
+    }
+    if (!broken.empty()) broken += describe(p, x);
+    return broken.empty();
+  });
+  EXPECT_TRUE(broken.empty()) << broken;
+}
+
+}  // namespace
+}  // namespace espalier::property
