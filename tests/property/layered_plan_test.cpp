@@ -211,5 +211,113 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
   EXPECT_TRUE(broken.empty()) << broken;
 }
 
+// ---- memory ------------------------------------------------------------------------------------------------------------------
+
+/// What one layer keeps for a micro-batch, and what it needs beside while it runs.
+struct LayerMemory {
+  std::int64_t kept = 0, forward = 0, backward = 0;
+};
+
+/// Of every layer of the plan, read off its document.
+std::vector<LayerMemory> layer_memory(const cost::CostContext& context, const Plan& plan) {
+  std::vector<LayerMemory> out(context.model->layers.size());
+  std::vector<cost::LayerCost> costs;
+  for (const Stage& stage : plan.stages) {
+    for (const Chunk& chunk : stage.chunks) {
+      for (const LayerRange& range : chunk.ranges) {
+        const Strategy& s = range.strategy;
+        cost::layer_costs(context, s, plan.schedule.stages, static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp),
+                          costs);
+        std::int32_t again = s.recompute.layers;
+        for (std::int32_t l = range.first; l <= range.last; ++l) {
+          const auto layer = static_cast<std::size_t>(l);
+          const cost::LayerCost& x = costs[static_cast<std::size_t>(context.model->layers[layer])];
+          const bool block = context.model->layer(layer).role == LayerRole::block;
+          const bool full = block && s.recompute.kind == RecomputeKind::full && again-- > 0;
+          const bool selective = block && s.recompute.kind == RecomputeKind::selective;
+          const std::int64_t kept = full ? x.saved.full : selective ? x.saved.selective : x.saved.none;
+          out[layer] = {kept, x.transient.forward, x.transient.backward + x.saved.none - kept};
+        }
+      }
+    }
+  }
+  return out;
+}
+
+/// Fullest moment of a rank: its passes in the order of the program, each a layer at a time.
+std::int64_t replayed(const TimedLayers& t, const RankProgram& rank, const Plan& plan, const std::vector<LayerMemory>& layers) {
+  const auto chunks = chunks_of(plan);
+  std::int64_t held = 0, peak = 0;
+  for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+    const Instruction& pass = t.program.instructions[static_cast<std::size_t>(i)];
+    const bool forward = pass.kind == InstructionKind::forward, backward = pass.kind == InstructionKind::backward;
+    if ((!forward && !backward) || (forward ? pass.piece > 0 : pass.piece + 1 < pass.pieces)) continue;
+    const auto [first, last] = chunks[static_cast<std::size_t>(pass.chunk)];
+    for (std::int32_t n = 0; n <= last - first; ++n) {
+      const LayerMemory& x = layers[static_cast<std::size_t>(forward ? first + n : last - n)];
+      held += forward ? x.kept : 0;
+      peak = std::max(peak, held + (forward ? x.forward : x.backward));
+      held -= forward ? 0 : x.kept;
+    }
+  }
+  EXPECT_EQ(held, 0);
+  return peak;
+}
+
+TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
+  sim::Simulator simulator;
+  int stages = 0;
+  std::vector<std::int64_t> peaks;
+  each_layered_plan(200'000, kProblems / 2, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
+    const cost::CostContext context(p.model, p.cluster, p.training, *p.engine);
+    const TimedLayers t = timed(context, x.document);
+    const Schedule& schedule = x.document.schedule;
+    const bool zero_bubble = schedule.kind == ScheduleKind::zb_h1 || schedule.kind == ScheduleKind::zb_v;
+    simulator.peak_bytes(t.program, t.timing, peaks);
+    const std::vector<LayerMemory> layers = layer_memory(context, x.document);
+    const std::vector<StageSum> sums = stage_sums(context, x.document, shares_of(context, p, x));
+    for (std::size_t i = 0; i < peaks.size(); ++i) {
+      const std::int64_t fixed = t.timing.stages[i].memory.total();
+      if (!zero_bubble) {
+        const std::int64_t activations = replayed(t, t.program.ranks[i], x.document, layers);
+        EXPECT_EQ(peaks[i], cost::peak_bytes(fixed, activations, t.timing.allocator_reserve)) << describe(p, x);
+      }
+      if (schedule.virtual_stages > 1) continue;
+      // What a search over layers takes for the peak of the stage: no more, and but for what is there once a stage no less.
+      const std::int64_t in_flight = std::max(1, max_in_flight(schedule, static_cast<std::int32_t>(i)));
+      const std::int64_t activations = (in_flight - 1) * sums[i].saved + sums[i].fullest;
+      const std::int64_t summed =
+          cost::peak_bytes(sums[i].states + context.workspace_bytes, activations, t.timing.allocator_reserve);
+      EXPECT_LE(summed, peaks[i]) << describe(p, x);
+      EXPECT_EQ(cost::peak_bytes(fixed, activations, t.timing.allocator_reserve), peaks[i]) << describe(p, x);
+      ++stages;
+    }
+    return !::testing::Test::HasFailure();
+  });
+  EXPECT_GT(stages, 1000);
+}
+
+// ---- the check ---------------------------------------------------------------------------------------------------------------
+
+// What the planner claims of a layered plan is what the check derives from the raw inputs.
+TEST(LayeredPlan, TheCheckDerivesWhatThePlannerClaims) {
+  int plans = 0;
+  each_layered_plan(300'000, kProblems / 2, kPlans / 2, [&](const LayeredProblem& p, const LayeredPlan& x) {
+    Job job;
+    job.model = p.model, job.cluster = p.cluster, job.training = p.training, job.engine = p.engine->name, job.search = p.space;
+    const Status valid = validate(x.document);
+    EXPECT_FALSE(valid) << valid->message() << "\n" << describe(p, x);
+    const auto claims = claims_of(job, x.document);
+    EXPECT_TRUE(claims.ok()) << describe(p, x);
+    if (!claims) return false;
+    const check::Report report = check::check_plan(x.document, p.model, p.cluster, lower(x.document, p.model, true), &*claims);
+    for (const check::Finding& finding : report.findings)
+      EXPECT_TRUE(finding.ok) << finding.name << ": " << finding.text << "\n" << describe(p, x);
+    plans += x.document.uniform() ? 0 : 1;
+    return !::testing::Test::HasFailure();
+  });
+  EXPECT_GT(plans, kProblems);
+}
+
 }  // namespace
 }  // namespace espalier::property
