@@ -143,7 +143,11 @@ std::vector<Mutation> plan_mutations() {
        })},
       {"experts without experts", "experts", strategy_change([](Strategy& s) { s.ep = 2; })},
       {"tp overlap without sequence parallelism", "overlap",
-       strategy_change([](Strategy& s) { s.sp = SequenceParallel::none, s.overlap.tp = true; })},
+       [](Case& c) {
+         if (!c.plan.uniform()) return false;  // there the ranges disagree: "strategies"
+         for_all_strategies(c.plan, [](Strategy& s) { s.sp = SequenceParallel::none, s.overlap.tp = true; });
+         return true;
+       }},
       {"a sequence that cannot be cut", "sequence",
        [](Case& c) { return strategy_of(c.plan).cp > 1 ? (c.plan.training.sequence.main = 127, true) : false; }},
       {"a sequence beyond the positions", "positions", [](Case& c) { return c.plan.training.sequence.main = 1 << 20, true; }},
@@ -392,6 +396,13 @@ std::vector<Case> base_cases() {
   split.recompute = {RecomputeKind::selective, 0};
   add(split, schedule_of(K::gpipe, 2, 1, 4));
   add(plain, schedule_of(K::one_f_one_b, 1, 1, 4));
+  // layers of several strategies: every mutation of a plan applies to it as well
+  Strategy tensor;
+  tensor.tp = 2;
+  tensor.sp = SequenceParallel::megatron;
+  cases.push_back(
+      make_layered_case(model, {{{0, 2, plain}, {3, 3, tensor}}, {{4, 7, plain}}}, schedule_of(K::one_f_one_b, 2, 1, 4)));
+  EXPECT_TRUE(cases.back().check().ok()) << broken(cases.back().check());
   return cases;
 }
 
