@@ -238,6 +238,7 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     LayerShare& share = out[k];
     share = LayerShare{};
     share.forward_ns = t.forward.duration_ns(), share.backward_ns = t.backward.duration_ns();
+    share.split_backward_ns = t.backward_input.duration_ns() + t.backward_weight.duration_ns();
     // Of a thousand such layers at once: without latency, which pieces share.
     constexpr double kMany = 1024;
     const double dense = kMany * static_cast<double>(e.dense), expert = kMany * static_cast<double>(e.expert);

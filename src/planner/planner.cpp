@@ -88,7 +88,8 @@ std::optional<search::LayerwiseOutcome> search_layers(const Job& job, const sear
   layered.threads = how.threads;
   layered.node_limit = options.node_limit;
   layered.interrupted = options.interrupted, layered.progress = options.progress;
-  return search::layerwise(problem, evaluator, uniform.best ? uniform.best->iteration_ns : 0, layered);
+  layered.uniform = uniform.best;
+  return search::layerwise(problem, evaluator, layered);
 }
 
 Plan answer_of(const Job& job, const EngineModel& engine, const search::Outcome& uniform,
@@ -104,7 +105,8 @@ void add_summary(const Job& job, const search::LayerwiseOutcome& layered, const 
   LayerwiseSummary l;
   l.uniform_ns = uniform.best ? uniform.best->iteration_ns : 0;
   l.strategies = layered.strategies, l.kept = layered.leaves, l.outer = layered.outer, l.solved = layered.solved;
-  for (const auto& row : layered.balance.rows) l.balance.push_back({row.name, row.first, row.alpha_t, row.alpha_m, row.iteration_ns});
+  for (const auto& row : layered.balance.rows)
+    l.balance.push_back({row.name, row.first, row.alpha_t, row.alpha_m, row.iteration_ns});
   s.layerwise = std::move(l);
   s.simulated += layered.simulations;
   const std::int64_t best = layered.best ? layered.best->iteration_ns : uniform.best->iteration_ns;

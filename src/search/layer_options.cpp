@@ -2,6 +2,7 @@
 #include "search/layer_options.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 namespace espalier::search {
@@ -9,9 +10,10 @@ namespace {
 
 /// Whether `a` is nowhere worse than `b`.
 bool covers(const cost::LayerShare& a, const cost::LayerShare& b) {
-  return a.forward_ns + a.backward_ns <= b.forward_ns + b.backward_ns && a.reduce_ns <= b.reduce_ns && a.hidden_ns <= b.hidden_ns &&
-         a.update_bytes <= b.update_bytes && a.state_bytes <= b.state_bytes && a.saved_bytes <= b.saved_bytes &&
-         a.transient_bytes <= b.transient_bytes;
+  return a.forward_ns + a.backward_ns <= b.forward_ns + b.backward_ns &&
+         a.forward_ns + a.split_backward_ns <= b.forward_ns + b.split_backward_ns && a.reduce_ns <= b.reduce_ns &&
+         a.hidden_ns <= b.hidden_ns && a.update_bytes <= b.update_bytes && a.state_bytes <= b.state_bytes &&
+         a.saved_bytes <= b.saved_bytes && a.transient_bytes <= b.transient_bytes;
 }
 
 }  // namespace
@@ -72,6 +74,8 @@ void OptionTable::reduce() {
       for (std::size_t j = 0; j < options.size() && !beaten; ++j) {
         const PricedOption& other = options[j];
         if (i == j || other.layout != o.layout || !covers(other.share, o.share)) continue;
+        if (strategy(other.strategy).zero > 1 && strategy(o.strategy).zero <= 1)
+          continue;                                       // zero-bubble schedules need the latter
         beaten = j < i || !covers(o.share, other.share);  // of equal ones the first stays
       }
       if (!beaten) kept.push_back(o);
@@ -97,7 +101,18 @@ void OptionTable::fill_transitions(const CostBook& book, const std::vector<doubl
   }
 }
 
-LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda) const {
+std::optional<std::int32_t> OptionTable::find(Strategy s, RecomputeKind kind) const {
+  s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+  for (std::size_t i = 0; i < strategies_.size(); ++i) {
+    Strategy other = strategies_[i];
+    other.overlap = s.overlap;
+    if (other == s) return static_cast<std::int32_t>(i);
+  }
+  return std::nullopt;
+}
+
+LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
+                                  bool zero_bubble) const {
   LayerProblem p;
   p.layers = kinds;
   p.transition = transition_;
@@ -108,7 +123,8 @@ LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::i
     if (!options.empty()) continue;
     for (const PricedOption& o : kinds_[static_cast<std::size_t>(kind)]) {
       LayerOption x;
-      x.steady = static_cast<double>(o.share.forward_ns + o.share.backward_ns);
+      x.steady = static_cast<double>(o.share.forward_ns + (zero_bubble ? o.share.split_backward_ns : o.share.backward_ns));
+      if (zero_bubble && strategy(o.strategy).zero > 1) x.steady = std::numeric_limits<double>::infinity();
       x.sync = cost::update_s(*context_, o.share.update_bytes) * 1e9 + (1 - lambda) * static_cast<double>(o.share.reduce_ns) +
                lambda * static_cast<double>(o.share.hidden_ns);
       x.states = o.share.state_bytes, x.saved = o.share.saved_bytes, x.transient = o.share.transient_bytes;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cost/layered_timing.h"
@@ -30,13 +31,17 @@ class OptionTable {
   [[nodiscard]] const std::vector<cost::LayerCost>& costs(std::int32_t i) const {
     return costs_[static_cast<std::size_t>(base_[static_cast<std::size_t>(i)])];
   }
+  /// The strategy equal to `s` but for overlap, recomputed by `kind`.
+  [[nodiscard]] std::optional<std::int32_t> find(Strategy s, RecomputeKind kind) const;
   /// Options of a kind that are left.
   [[nodiscard]] const std::vector<PricedOption>& of_kind(std::int32_t kind) const {
     return kinds_[static_cast<std::size_t>(kind)];
   }
   /// The program of consecutive layers (by kind), in nanoseconds: steady time; update, λ of what hidden step-end communication costs
   /// and (1 − λ) of the reductions as `sync`.
-  [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda) const;
+  /// `zero_bubble`: backward in two parts, ZeRO ≤ 1.
+  [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
+                                     bool zero_bubble) const;
   [[nodiscard]] double before_reduction() const { return priced_; }
   [[nodiscard]] double after_reduction() const { return kept_; }
 

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/group_program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "plan/program.h"
+
+namespace espalier::search {
+
+GroupProgram::GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const Group& group,
+                           ScheduleKind kind)
+    : model_(model), table_(table), margins_(static_cast<std::size_t>(group.stages), 0) {
+  const cost::CostContext& c = book.context();
+  schedule_.kind = kind, schedule_.stages = group.stages, schedule_.microbatches = group.microbatches;
+  update_ns_ = std::floor(cost::update_constant_s(c) * 1e9), pass_ns_ = std::floor(cost::pass_constant_s(c) * 1e9);
+  const double room = (static_cast<double>(book.memory_limit()) + 1) / (1.0 + c.engine->allocator_reserve);
+  capacity_ = static_cast<std::int64_t>(room) - c.workspace_bytes;
+}
+
+const GroupProgram::Solved& GroupProgram::stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode,
+                                                double below) {
+  const std::int64_t margin = margins_[static_cast<std::size_t>(stage)];
+  const std::int32_t in_flight = std::max(1, max_in_flight(schedule_, stage));
+  std::vector<std::int64_t> key = {in_flight, margin, static_cast<std::int64_t>(mode.lambda * 2), mode.steady};
+  std::vector<std::int32_t> kinds(model_.layers.begin() + first, model_.layers.begin() + end);
+  for (std::size_t l = 0; l < kinds.size(); ++l) {
+    if (l == 0 || kinds[l] != kinds[l - 1]) key.push_back(kinds[l]), key.push_back(0);
+    ++key.back();
+  }
+  const auto [at, fresh] = solved_.try_emplace(std::move(key));
+  if (fresh) {
+    const LayerProblem p = table_.program(kinds, in_flight, mode.lambda, zero_bubble());
+    auto found = best_layers(p, objective(mode), capacity_ - margin, below);
+    at->second.fits = found.has_value();
+    if (found) at->second.solution = std::move(*found);
+  }
+  return at->second;
+}
+
+LayerObjective GroupProgram::objective(const Mode& mode) const {
+  return {schedule_.microbatches - 1 + mode.lambda, mode.steady ? 0.0 : 1.0};
+}
+
+double GroupProgram::constant_ns(const Mode& mode) const { return update_ns_ + objective(mode).steady_weight * pass_ns_; }
+
+double GroupProgram::floor_ns(std::int32_t layer) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const PricedOption& o : table_.of_kind(model_.layers[static_cast<std::size_t>(layer)]))
+    least = std::min(least, static_cast<double>(o.share.forward_ns + o.share.backward_ns));
+  return least;
+}
+
+double GroupProgram::forward_floor_ns(std::int32_t layer) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const PricedOption& o : table_.of_kind(model_.layers[static_cast<std::size_t>(layer)]))
+    least = std::min(least, static_cast<double>(o.share.forward_ns));
+  return least;
+}
+
+BalanceProblem GroupProgram::balance(const Mode& mode) const {
+  BalanceProblem b;
+  b.layers = static_cast<std::int32_t>(model_.layers.size());
+  b.stages = schedule_.stages, b.microbatches = schedule_.microbatches;
+  for (std::int32_t l = 0; l < b.layers; ++l) b.layer_floor.push_back(mode.way ? floor_ns(l) : forward_floor_ns(l));
+  return b;
+}
+
+StageOracle GroupProgram::oracle(const Mode& mode, double below) {
+  return [this, mode, below](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
+    const Solved& s = stage(i, first, end, mode, below);
+    if (!s.fits) return std::nullopt;
+    const LayerObjective o = objective(mode);
+    if (mode.way) return StageValue{s.solution.steady, o.sync_weight * s.solution.sync, s.solution.peak};
+    // The way down alone, which no choice shortens.
+    const double all = o.steady_weight * s.solution.steady + o.sync_weight * s.solution.sync;
+    double down = 0;
+    for (std::int32_t l = first; l < end; ++l) down += forward_floor_ns(l);
+    return StageValue{down, std::max(0.0, all - schedule_.microbatches * down), s.solution.peak};
+  };
+}
+
+Assignment GroupProgram::assignment(const std::vector<std::int32_t>& first, const Mode& mode, double below) {
+  Assignment a;
+  a.first = first;
+  const auto layers = static_cast<std::int32_t>(model_.layers.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const std::int32_t end = i + 1 < first.size() ? first[i + 1] : layers;
+    const Solved& s = stage(static_cast<std::int32_t>(i), first[i], end, mode, below);
+    if (!s.fits) return {};
+    for (std::int32_t l = first[i]; l < end; ++l) {
+      const auto option = static_cast<std::size_t>(s.solution.options[static_cast<std::size_t>(l - first[i])]);
+      a.options.push_back(table_.of_kind(model_.layers[static_cast<std::size_t>(l)])[option].strategy);
+    }
+  }
+  return a;
+}
+
+}  // namespace espalier::search

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// One choice of (pp, samples a micro-batch) of the layer-wise space: what its stages can do with their layers, remembered.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "search/layer_options.h"
+#include "search/stage_balance.h"
+
+namespace espalier::search {
+
+/// The choices of the layer group with one (pp, samples).
+struct Group {
+  std::int32_t stages = 1;
+  std::int64_t samples = 1;
+  std::int32_t microbatches = 1;
+  std::vector<Configuration> bases;
+  double bound_ns = 0;
+};
+
+/// How a stage's layers are judged when strategies and partition are chosen.
+struct Mode {
+  double lambda = 1.0;  ///< objective of a stage: see layerwise.h
+  bool way = false;     ///< the way down and up to a stage counts as its stages choose; else the way down at its least
+  bool steady = false;  ///< of a stage only its steady time counts
+  bool proven = true;   ///< the least value over partitions is a lower bound
+};
+// With the way the value is a bound only if every stage reports the least steady time it can have; strategies chosen with sync in view
+// make better plans, so both are tried.
+inline constexpr std::array<Mode, 5> kModes = {{{1.0, true, false, false},
+                                                {1.0, false, false, true},
+                                                {0.5, false, false, true},
+                                                {0.0, false, false, true},
+                                                {1.0, true, true, true}}};
+
+/// Strategies of all layers, with the partition they belong to.
+struct Assignment {
+  std::vector<std::int32_t> first, options;
+  [[nodiscard]] bool empty() const { return options.empty(); }
+};
+
+class GroupProgram {
+ public:
+  GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const Group& group, ScheduleKind kind);
+
+  struct Solved {
+    bool fits = false;
+    LayerSolution solution;
+  };
+  /// Layers [first, end) on a stage with its micro-batches in flight. `below`: solutions that are not below it need not be found.
+  const Solved& stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode, double below);
+  [[nodiscard]] LayerObjective objective(const Mode& mode) const;
+  /// What every stage adds whatever its layers.
+  [[nodiscard]] double constant_ns(const Mode& mode) const;
+
+  /// The partition problem: the way to a stage and its work, or the largest objective of a stage.
+  [[nodiscard]] BalanceProblem balance(const Mode& mode) const;
+  /// Refers to this object.
+  StageOracle oracle(const Mode& mode, double below);
+  /// The strategies of every layer under a partition; empty if a stage does not fit.
+  Assignment assignment(const std::vector<std::int32_t>& first, const Mode& mode, double below);
+
+  /// Room that a stage needs beside its layers, found by measuring.
+  void widen(std::int32_t stage, std::int64_t bytes) { margins_[static_cast<std::size_t>(stage)] += bytes; }
+  /// Bytes of tensors of the layers of a stage, at most, before any margin.
+  [[nodiscard]] std::int64_t capacity() const { return capacity_; }
+  /// Least steady time of a layer under any strategy.
+  [[nodiscard]] double floor_ns(std::int32_t layer) const;
+  [[nodiscard]] double forward_floor_ns(std::int32_t layer) const;  ///< of its forward pass alone
+
+ private:
+  [[nodiscard]] bool zero_bubble() const { return schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v; }
+
+  const Model& model_;
+  const OptionTable& table_;
+  Schedule schedule_;
+  std::int64_t capacity_ = 0;
+  double update_ns_ = 0, pass_ns_ = 0;
+  std::vector<std::int64_t> margins_;
+  std::map<std::vector<std::int64_t>, Solved> solved_;
+};
+
+}  // namespace espalier::search

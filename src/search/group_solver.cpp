@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/group_solver.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost/bound.h"
+#include "plan/program.h"
+#include "plan/split.h"
+#include "search/layered_candidate.h"
+
+namespace espalier::search {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kMemoryRounds = 8;  // times a stage that came out too large is solved again with less room
+constexpr int kPolishRounds = 8;
+constexpr std::int64_t kRefinements = 1500;  // plans tried by refine, at most
+constexpr std::int64_t kRefinedInstructions = 40'000'000;
+constexpr std::size_t kSmallModel = 12;  // layers, up to which all of them are tried
+constexpr std::int32_t kChunks = 8;      // virtual stages tried, at most
+constexpr Mode kTotal = {};              // all work of a stage
+
+/// Layers of each stage of a schedule with virtual stages, in order, with the first layer of each pipeline chunk.
+struct VirtualSplit {
+  std::vector<std::int32_t> first;
+  std::vector<std::vector<std::int32_t>> layers;  ///< by stage
+};
+
+VirtualSplit virtual_split(const Problem& problem, const Schedule& s) {
+  VirtualSplit split;
+  const Model& model = *problem.model;
+  split.first = split_layers(model, problem.training.sequence, SplitPolicy::balanced, s.stages * s.virtual_stages);
+  std::vector<std::int32_t> bounds = split.first;
+  bounds.push_back(static_cast<std::int32_t>(model.layers.size()));
+  split.layers.resize(static_cast<std::size_t>(s.stages));
+  for (std::int32_t i = 0; i < s.stages; ++i) {
+    for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
+      const auto chunk = static_cast<std::size_t>(pipeline_chunk(s, i, k));
+      for (std::int32_t l = bounds[chunk]; l < bounds[chunk + 1]; ++l) split.layers[static_cast<std::size_t>(i)].push_back(l);
+    }
+  }
+  return split;
+}
+
+std::vector<std::int32_t> kinds_of(const Model& model, const std::vector<std::int32_t>& layers) {
+  std::vector<std::int32_t> kinds;
+  for (const std::int32_t l : layers) kinds.push_back(model.layers[static_cast<std::size_t>(l)]);
+  return kinds;
+}
+
+bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
+
+}  // namespace
+
+bool GroupSolver::admits(ScheduleKind kind) const {
+  const auto& engine = *problem_.engine;
+  return problem_.space.admits("schedule", static_cast<std::int64_t>(kind)) &&
+         std::find(engine.schedules.begin(), engine.schedules.end(), kind) != engine.schedules.end();
+}
+
+GroupResult GroupSolver::run() {
+  result_.priced = table_.before_reduction(), result_.kept = table_.after_reduction();
+  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1}) {
+    if (!admits(kind) || (zero_bubble(kind) && group_.stages == 1)) continue;
+    GroupProgram program(*problem_.model, book_, table_, group_, kind);
+    double bound = 0;
+    for (const Mode& mode : kModes) {
+      if (mode.way && (group_.stages == 1 || zero_bubble(kind))) continue;  // the way up of zero-bubble schedules is shorter
+      const double value = solve_plain(program, kind, mode);
+      if (mode.proven) bound = std::max(bound, value);
+      if (bound >= best_) break;
+    }
+    result_.bound_ns = std::min(result_.bound_ns, bound);
+  }
+  const auto layers = static_cast<std::int32_t>(problem_.model->layers.size());
+  for (const ScheduleKind kind : {ScheduleKind::interleaved, ScheduleKind::zb_v}) {
+    if (!admits(kind) || group_.stages == 1) continue;
+    if (kind == ScheduleKind::interleaved && group_.microbatches % group_.stages != 0) continue;
+    const GroupProgram program(*problem_.model, book_, table_, group_, kind);
+    for (std::int32_t v = 2; v <= (kind == ScheduleKind::zb_v ? 2 : kChunks) && v * group_.stages <= layers; ++v) {
+      if (!problem_.space.admits("vpp", v)) continue;
+      const Schedule schedule{kind, group_.stages, v, group_.microbatches, 1};
+      result_.bound_ns = std::min(result_.bound_ns, solve_virtual(program, schedule));
+    }
+  }
+  return std::move(result_);
+}
+
+/// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
+double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode) {
+  double bound = kNever;
+  const double constant = program.constant_ns(mode);
+  for (int round = 0; round < kMemoryRounds; ++round) {
+    std::vector<std::int32_t> first = {0};
+    double value = kNever;
+    if (group_.stages > 1) {
+      if (auto found = best_partition(program.balance(mode), program.oracle(mode, incumbent_), best_ - constant))
+        first = std::move(found->first), value = found->time;
+    } else {
+      const auto& s = program.stage(0, 0, static_cast<std::int32_t>(problem_.model->layers.size()), mode, incumbent_);
+      const LayerObjective o = program.objective(mode);
+      if (s.fits) value = o.steady_weight * s.solution.steady + o.sync_weight * s.solution.sync;
+    }
+    value += constant;
+    if (round == 0) bound = std::min(value, best_);  // nothing below `best_` was found: none is
+    if (value >= best_) return bound;
+    Schedule schedule;
+    schedule.kind = kind, schedule.stages = group_.stages, schedule.microbatches = group_.microbatches;
+    const std::vector<std::int64_t> excess = judge(schedule, program.assignment(first, mode, incumbent_));
+    if (*std::max_element(excess.begin(), excess.end()) <= 0) return bound;
+    for (std::size_t i = 0; i < excess.size(); ++i)
+      program.widen(static_cast<std::int32_t>(i), std::max<std::int64_t>(0, excess[i]));
+  }
+  return bound;
+}
+
+double GroupSolver::solve_virtual(const GroupProgram& program, const Schedule& schedule) {
+  const double bound = virtual_bound(program, schedule);
+  std::int64_t margin = 0;
+  for (int round = 0; round < kMemoryRounds && bound < best_; ++round) {
+    const Assignment a = virtual_assignment(program, schedule, margin);
+    if (a.empty()) break;
+    const std::vector<std::int64_t> excess = judge(schedule, a);
+    const std::int64_t most = *std::max_element(excess.begin(), excess.end());
+    if (most <= 0) break;
+    margin += most;
+  }
+  return bound;
+}
+
+/// max over stages of its work with the way down to its first chunk, and with the way down and up. Memory: every chunk holds as many passes as all
+/// chunks do when the fewest are held.
+double GroupSolver::virtual_bound(const GroupProgram& program, const Schedule& s) const {
+  const VirtualSplit split = virtual_split(problem_, s);
+  const bool split_backward = zero_bubble(s.kind);
+  double bound = 0, way = 0, down = 0;
+  for (std::int32_t i = 0; i < s.stages; ++i) {
+    const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, split.layers[static_cast<std::size_t>(i)]);
+    const std::int32_t held = split_backward ? 1 : std::max(1, max_in_flight(s, i) / (s.stages * s.virtual_stages) * s.stages);
+    const LayerProblem p = table_.program(kinds, held, kTotal.lambda, split_backward);
+    const double m = s.microbatches, constant = program.constant_ns(kTotal);
+    bound = std::max(bound, down + layers_lower_bound(p, {m, 1.0}, program.capacity()) + constant);
+    if (!split_backward) bound = std::max(bound, way + layers_lower_bound(p, {m, 0.0}, program.capacity()) + constant);
+    const auto end = static_cast<std::size_t>(i) + 1;
+    for (std::int32_t l = split.first[static_cast<std::size_t>(i)]; l < split.first[end]; ++l)
+      way += program.floor_ns(l), down += program.forward_floor_ns(l);
+  }
+  return bound;
+}
+
+Assignment GroupSolver::virtual_assignment(const GroupProgram& program, const Schedule& s, std::int64_t margin) const {
+  const VirtualSplit split = virtual_split(problem_, s);
+  Assignment a;
+  a.first = split.first;
+  a.options.assign(problem_.model->layers.size(), 0);
+  for (std::int32_t i = 0; i < s.stages; ++i) {
+    const std::vector<std::int32_t>& mine = split.layers[static_cast<std::size_t>(i)];
+    const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, mine);
+    const std::int32_t passes = std::max(1, (max_in_flight(s, i) + s.virtual_stages - 1) / s.virtual_stages);
+    const LayerProblem p = table_.program(kinds, passes, kTotal.lambda, zero_bubble(s.kind));
+    const auto found = best_layers(p, {static_cast<double>(s.microbatches), 1.0}, program.capacity() - margin, kNever);
+    if (!found) return {};
+    for (std::size_t l = 0; l < mine.size(); ++l)
+      a.options[static_cast<std::size_t>(mine[l])] =
+          table_.of_kind(kinds[l])[static_cast<std::size_t>(found->options[l])].strategy;
+  }
+  return a;
+}
+
+/// Which overlaps to try: everything that is allowed, and each of them left out.
+std::vector<Overlap> GroupSolver::overlaps() const {
+  const auto may = [&](const char* dimension, int value) { return problem_.space.admits(dimension, value); };
+  const bool tp = problem_.space.allow.count("overlap_tp") > 0 && may("overlap_tp", 1);
+  std::vector<Overlap> all;
+  for (const int p2p : {1, 0}) {
+    if (group_.stages == 1 ? p2p == 1 : !may("overlap_p2p", p2p)) continue;
+    for (const int grad : {1, 0})
+      for (const int param : {1, 0})
+        if (may("overlap_grad", grad) && may("overlap_param", param)) all.push_back({grad == 1, param == 1, p2p == 1, tp});
+  }
+  return all;
+}
+
+/// Simulates an assignment under each overlap. Returns by how many bytes of tensors each stage exceeds the limit (0: fits).
+std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Assignment& a) {
+  return judge(schedule, a, overlaps());
+}
+
+std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Assignment& a,
+                                             const std::vector<Overlap>& overlaps) {
+  std::vector<std::int64_t> excess(static_cast<std::size_t>(group_.stages), 0);
+  Lowering lowering;
+  cost::PlanTiming timing;
+  for (const Overlap& overlap : overlaps) {
+    LayeredCandidate c;
+    c.options = a.options;
+    c.configuration = layered_configuration(*problem_.model, table_, schedule, group_.samples, a.first, a.options, overlap);
+    assemble(book_.context(), c.configuration, group_.samples, lowering, timing);
+    const std::vector<std::int64_t> now = excess_bytes(lowering, timing);
+    if (*std::max_element(now.begin(), now.end()) > 0) {
+      excess = now;
+      continue;
+    }
+    c.peak_bytes = evaluator_.peak_bytes(lowering, timing, worker_);
+    c.iteration_ns = evaluator_.iteration_ns(lowering, timing, worker_);
+    ++result_.simulations;
+    if (static_cast<double>(c.iteration_ns) >= best_) continue;
+    best_ = static_cast<double>(c.iteration_ns);
+    result_.candidates.push_back(std::move(c));
+  }
+  return excess;
+}
+
+std::vector<std::int64_t> GroupSolver::excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing) {
+  const std::int64_t limit = book_.memory_limit();
+  const Schedule& s = lowering.schedule;
+  const bool exact = s.virtual_stages == 1 && !zero_bubble(s.kind);  // the bound of activations is the peak
+  std::int64_t fullest = 0;
+  if (!exact) fullest = evaluator_.peak_bytes(lowering, timing, worker_);
+  std::vector<std::int64_t> excess;
+  for (std::int32_t i = 0; i < s.stages; ++i) {
+    const std::int64_t peak = exact
+                                  ? cost::peak_bytes(timing.stages[static_cast<std::size_t>(i)].memory.total(),
+                                                     cost::activations_lower_bound_bytes(timing, s, i), timing.allocator_reserve)
+                                  : fullest;
+    const double reserve = 1.0 + timing.allocator_reserve;
+    excess.push_back(peak <= limit ? 0 : static_cast<std::int64_t>(static_cast<double>(peak - limit) / reserve) + 2);
+  }
+  return excess;
+}
+
+void GroupSolver::refine(const LayeredCandidate& start, std::vector<LayeredCandidate>& better) {
+  const Model& model = *problem_.model;
+  Assignment now;
+  Overlap on;
+  for (const auto& ranges : start.configuration.chunks) {
+    now.first.push_back(ranges.front().first);
+    for (const LayerRange& r : ranges) {
+      const Overlap& o = r.strategy.overlap;
+      on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
+    }
+  }
+  now.options = start.options;
+  best_ = static_cast<double>(start.iteration_ns);
+  const Schedule& schedule = start.configuration.schedule;
+  const std::int64_t instructions = 7 * std::int64_t{schedule.stages} * schedule.virtual_stages * schedule.microbatches;
+  std::int64_t tries = std::min(kRefinements, kRefinedInstructions / std::max<std::int64_t>(1, instructions));
+  for (bool improved = true; improved && tries > 0;) {
+    improved = false;
+    const std::size_t layers = now.options.size();
+    for (std::size_t l = 0; l < layers && tries > 0; ++l) {
+      const bool edge = l == 0 || l + 1 == layers || now.options[l] != now.options[l - 1] || now.options[l] != now.options[l + 1];
+      if (!edge && layers > kSmallModel) continue;
+      for (const PricedOption& o : table_.of_kind(model.layers[l])) {
+        if (o.strategy == now.options[l] || tries-- <= 0) continue;
+        Assignment other = now;
+        other.options[l] = o.strategy;
+        const double before = best_;
+        if (zero_bubble(schedule.kind) && table_.strategy(o.strategy).zero > 1) continue;
+        judge(schedule, other, {on});
+        if (best_ < before) now = std::move(other), improved = true;
+      }
+    }
+  }
+  better = std::move(result_.candidates);
+}
+
+BalanceReport GroupSolver::balance(std::vector<LayeredCandidate>& better) {
+  BalanceReport report;
+  const Mode& mode = kModes[0];
+  GroupProgram program(*problem_.model, book_, table_, group_, ScheduleKind::one_f_one_b);
+  incumbent_ = best_ = kNever;
+  solve_plain(program, ScheduleKind::one_f_one_b, mode);  // finds the room that stages need beside their layers
+  const BalanceProblem b = program.balance(mode);
+  const StageOracle oracle = memoised(b, program.oracle(mode, kNever));
+  const auto row = [&](const char* name, const std::optional<Partition>& p) {
+    if (p) report.rows.push_back({name, p->first, p->alpha_t, p->alpha_m, simulate(program, p->first)});
+  };
+  const auto& model = *problem_.model;
+  row("even", evaluate_partition(b, oracle, even_blocks_split(model, group_.stages)));
+  row("time-balanced", time_balanced(b, oracle));
+  row("memory-balanced", memory_balanced(b, oracle));
+  row("bi-objective", bi_objective(b, oracle).best);
+  row("exact", best_partition(b, oracle));
+  if (const std::vector<std::int32_t> first = polish(program, report); !first.empty())
+    row("polished", evaluate_partition(b, oracle, first));
+  better = std::move(result_.candidates);
+  return report;
+}
+
+/// From the best of the report's partitions, boundaries move by one layer while that makes the simulated step shorter.
+std::vector<std::int32_t> GroupSolver::polish(const GroupProgram& program, const BalanceReport& report) {
+  std::vector<std::int32_t> best;
+  std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
+  for (const auto& row : report.rows)
+    if (row.iteration_ns > 0 && row.iteration_ns < best_ns) best = row.first, best_ns = row.iteration_ns;
+  const auto layers = static_cast<std::int32_t>(problem_.model->layers.size());
+  for (int round = 0; round < kPolishRounds && !best.empty(); ++round) {
+    const std::vector<std::int32_t> from = best;
+    for (std::size_t i = 1; i < from.size(); ++i) {
+      for (const std::int32_t by : {-1, 1}) {
+        std::vector<std::int32_t> first = from;
+        first[i] += by;
+        const std::int32_t end = i + 1 < first.size() ? first[i + 1] : layers;
+        if (first[i] <= first[i - 1] || first[i] >= end) continue;
+        const std::int64_t ns = simulate(program, first);
+        if (ns > 0 && ns < best_ns) best = first, best_ns = ns;
+      }
+    }
+    if (best == from) break;
+  }
+  return best;
+}
+
+/// Least simulated time of a partition with the strategies that are best for it; 0 if none fits.
+std::int64_t GroupSolver::simulate(GroupProgram program, const std::vector<std::int32_t>& first) {
+  best_ = kNever;
+  Schedule schedule;
+  schedule.stages = group_.stages, schedule.microbatches = group_.microbatches;
+  for (int round = 0; round < kMemoryRounds; ++round) {
+    const Assignment a = program.assignment(first, kModes[0], kNever);
+    if (a.empty()) break;
+    const std::vector<std::int64_t> excess = judge(schedule, a);
+    if (*std::max_element(excess.begin(), excess.end()) <= 0) break;
+    for (std::size_t i = 0; i < excess.size(); ++i) program.widen(static_cast<std::int32_t>(i), excess[i]);
+  }
+  return std::isfinite(best_) ? static_cast<std::int64_t>(best_) : 0;
+}
+
+}  // namespace espalier::search

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Solves one (pp, samples) of the layer-wise space: candidates that are simulated, and a lower bound of everything in it.
+//
+//   1f1b, zb-h1           the partition and the strategies together (group_program.h); zb-h1 with ZeRO ≤ 1 and backward in two parts
+//   interleaved, zb-v     chunks by the balanced split of plan/split.h, the strategies of a stage's layers by layer_search.h with
+//                         the micro-batch passes a stage holds; bound: the most loaded stage, its way there included
+// gpipe holds more than 1f1b at the same time and is left to the uniform space.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "search/evaluator.h"
+#include "search/group_program.h"
+#include "search/layerwise.h"
+
+namespace espalier::search {
+
+/// What solving a group brought.
+struct GroupResult {
+  std::vector<LayeredCandidate> candidates;  ///< that fit, each faster than the incumbent and those before
+  double bound_ns = std::numeric_limits<double>::infinity();
+  double priced = 0, kept = 0;
+  std::int64_t simulations = 0;
+};
+
+class GroupSolver {
+ public:
+  /// `incumbent_ns`: what is not below it need not be found. `worker` of the evaluator.
+  GroupSolver(const Problem& problem, const CostBook& book, Evaluator& evaluator, int worker, const Group& group,
+              const OptionTable& table, double incumbent_ns)
+      : problem_(problem),
+        book_(book),
+        evaluator_(evaluator),
+        worker_(worker),
+        group_(group),
+        table_(table),
+        incumbent_(incumbent_ns),
+        best_(incumbent_ns) {}
+
+  GroupResult run();
+  /// Partitions of one-forward-one-backward, each with the strategies that are best for it, simulated.
+  /// What was simulated on the way goes to `better`.
+  BalanceReport balance(std::vector<LayeredCandidate>& better);
+  /// Plans that differ from `start` in the strategy of single layers, while they are faster; they go to `better`.
+  void refine(const LayeredCandidate& start, std::vector<LayeredCandidate>& better);
+
+ private:
+  [[nodiscard]] bool admits(ScheduleKind kind) const;
+  double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
+  double solve_virtual(const GroupProgram& program, const Schedule& schedule);
+  double virtual_bound(const GroupProgram& program, const Schedule& schedule) const;
+  Assignment virtual_assignment(const GroupProgram& program, const Schedule& schedule, std::int64_t margin) const;
+  std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a);
+  std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a, const std::vector<Overlap>& overlaps);
+  std::vector<std::int64_t> excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing);
+  [[nodiscard]] std::vector<Overlap> overlaps() const;
+  std::vector<std::int32_t> polish(const GroupProgram& program, const BalanceReport& report);
+  std::int64_t simulate(GroupProgram program, const std::vector<std::int32_t>& first);
+
+  const Problem& problem_;
+  const CostBook& book_;
+  Evaluator& evaluator_;
+  int worker_;
+  const Group& group_;
+  const OptionTable& table_;
+  double incumbent_, best_;
+  GroupResult result_;
+};
+
+}  // namespace espalier::search
