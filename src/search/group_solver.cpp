@@ -13,7 +13,8 @@ namespace espalier::search {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kMemoryRounds = 8;  // times a stage that came out too large is solved again with less room
+constexpr int kMemoryRounds = 8;        // times a stage that came out too large is solved again with less room
+constexpr double kRounding = 1 - 1e-9;  // of sums in floating point
 constexpr int kPolishRounds = 8;
 constexpr std::int64_t kRefinements = 1500;  // plans tried by refine, at most
 constexpr std::int64_t kRefinedInstructions = 40'000'000;
@@ -92,22 +93,21 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   double bound = kNever;
   const double constant = program.constant_ns(mode);
   for (int round = 0; round < kMemoryRounds; ++round) {
-    std::vector<std::int32_t> first = {0};
-    double value = kNever;
-    if (group_.stages > 1) {
-      if (auto found = best_partition(program.balance(mode), program.oracle(mode, incumbent_), best_ - constant))
-        first = std::move(found->first), value = found->time;
-    } else {
-      const auto& s = program.stage(0, 0, static_cast<std::int32_t>(problem_.model->layers.size()), mode, incumbent_);
-      const LayerObjective o = program.objective(mode);
-      if (s.fits) value = o.steady_weight * s.solution.steady + o.sync_weight * s.solution.sync;
-    }
-    value += constant;
+    const auto found = best_partition(program.balance(mode), program.bounds(mode), best_ - constant);
+    const double value = found ? (found->time + constant) * kRounding : kNever;
     if (round == 0) bound = std::min(value, best_);  // nothing below `best_` was found: none is
     if (value >= best_) return bound;
     Schedule schedule;
     schedule.kind = kind, schedule.stages = group_.stages, schedule.microbatches = group_.microbatches;
-    const std::vector<std::int64_t> excess = judge(schedule, program.assignment(first, mode, incumbent_));
+    bool fits = true;
+    for (std::int32_t i = 0; i < group_.stages && fits; ++i) {
+      const std::int32_t end = i + 1 < group_.stages ? found->first[static_cast<std::size_t>(i) + 1]
+                                                     : static_cast<std::int32_t>(problem_.model->layers.size());
+      fits = program.stage(i, found->first[static_cast<std::size_t>(i)], end, mode, kNever).fits;
+      if (!fits) program.widen(i, program.capacity() / 64);  // hulls promised what no whole choice keeps
+    }
+    if (!fits) continue;
+    const std::vector<std::int64_t> excess = judge(schedule, program.assignment(found->first, mode, kNever));
     if (*std::max_element(excess.begin(), excess.end()) <= 0) return bound;
     for (std::size_t i = 0; i < excess.size(); ++i)
       program.widen(static_cast<std::int32_t>(i), std::max<std::int64_t>(0, excess[i]));
