@@ -253,7 +253,8 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     };
     share.reduce_ns = less(reduce, 0.5);
     const double late = c.engine->coefficients.exposed_share;  // of an overlapped reduction, waited for
-    share.hidden_ns = less(lost * ((1 - late) * reduce + gather) + late * reduce, 2.0);
+    share.hidden_ns = less(lost * (1 - late) * reduce + late * reduce, 1.0);
+    share.gather_ns = less(lost * gather, 1.0);
     share.update_bytes = update_bytes(c, x.states, e, s);
     share.state_bytes = state_memory(whole_shards(e, s), x.states, s).total();
     share.saved_bytes = t.saved_bytes;

@@ -91,7 +91,8 @@ std::vector<StageSum> stage_sums(const cost::CostContext& context, const Plan& p
       s.steady += static_cast<double>(x.forward_ns + (zero_bubble(plan.schedule.kind) ? x.split_backward_ns : x.backward_ns));
       if (l > chunks[c].first) s.steady += shares.transition[static_cast<std::size_t>(l)];
       if (c < stages.size()) s.down += static_cast<double>(x.forward_ns);  // chunk c < p is the first of stage c
-      s.hidden += static_cast<double>(x.hidden_ns), s.reduce += static_cast<double>(x.reduce_ns);
+      s.hidden += static_cast<double>(x.hidden_ns + (plan.schedule.stages == 1 ? x.gather_ns : 0)),
+          s.reduce += static_cast<double>(x.reduce_ns);
       s.update += cost::update_s(context, x.update_bytes) * 1e9;
       s.states += x.state_bytes, s.saved += x.saved_bytes;
       s.fullest = std::max(s.fullest, s.saved + x.transient_bytes);
@@ -213,6 +214,30 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
     return broken.empty();
   });
   EXPECT_TRUE(broken.empty()) << broken;
+}
+
+// The way down to a stage is at least what the table says of each layer, whatever options it left out.
+TEST(LayeredPlan, LeastForwardTimeOfEveryOption) {
+  int kinds = 0;
+  for (std::uint64_t seed = 400'000; kinds < 10 * kProblems / 3 && !::testing::Test::HasFailure();) {
+    LayeredProblem p;
+    for (++seed; !LayeredMaker(seed).problem(p);) ++seed;
+    const search::CostBook book(p.view());
+    const search::Space space(p.model, p.cluster, p.training, *p.engine, p.space);
+    const search::OptionTable table(p.view(), space, book, p.bases);
+    std::vector<std::int64_t> least(p.model.kinds.size(), INT64_MAX);
+    std::vector<cost::LayerShare> shares;
+    for (std::size_t b = 0; b < p.bases.size(); ++b) {
+      for (const Strategy& s : p.sharded[b]) {
+        cost::layer_shares(book.context(), s, p.schedule().stages, p.costs[b], shares);
+        for (std::size_t k = 0; k < least.size(); ++k) least[k] = std::min(least[k], shares[k].forward_ns);
+      }
+    }
+    for (std::size_t k = 0; k < least.size(); ++k, ++kinds) {
+      if (table.of_kind(static_cast<std::int32_t>(k)).empty()) continue;
+      EXPECT_EQ(table.least_forward(static_cast<std::int32_t>(k)), static_cast<double>(least[k])) << "seed " << p.seed;
+    }
+  }
 }
 
 // ---- memory ------------------------------------------------------------------------------------------------------------------
