@@ -149,6 +149,7 @@ class LayeredMaker {
       case 0: s.kind = ScheduleKind::gpipe; break;
       case 1:
         if (two && s.microbatches % s.stages == 0) s.kind = ScheduleKind::interleaved, s.virtual_stages = 2;
+        if (s.virtual_stages > 1 && 3 * s.stages <= layers && random_.one_in(2)) s.virtual_stages = 3;
         break;
       case 2:
         if (!sharded) s.kind = ScheduleKind::zb_h1;
