@@ -8,6 +8,12 @@
 #include "plan/program.h"
 
 namespace espalier::search {
+namespace {
+
+constexpr double kCoarse = 0.01;      // of the least time of a layer
+constexpr double kTolerance = 0.002;  // of a stage's objective
+
+}  // namespace
 
 GroupProgram::GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const Group& group,
                            ScheduleKind kind)
@@ -42,15 +48,32 @@ const GroupProgram::Solved& GroupProgram::stage(std::int32_t stage, std::int32_t
   const auto [at, fresh] = solved_.try_emplace(key_of(stage, first, end, mode));
   if (fresh) {
     const std::int64_t room = capacity_ - margins_[static_cast<std::size_t>(stage)];
-    auto found = best_layers(program_of(stage, first, end, mode), objective(mode), room, below);
+    auto found = best_layers(coarse(program_of(stage, first, end, mode), objective(mode)), objective(mode), room, below);
     at->second.fits = found.has_value();
     if (found) at->second.solution = std::move(*found);
   }
   return at->second;
 }
 
+LayerProblem coarse(LayerProblem p, const LayerObjective& objective) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& options : p.options)
+    for (const LayerOption& o : options) least = std::min(least, o.steady > 0 ? o.steady : least);
+  if (!std::isfinite(least)) return p;
+  const double unit = kCoarse * least, once = unit * objective.steady_weight;
+  for (auto& options : p.options) {
+    for (LayerOption& o : options) {
+      if (std::isfinite(o.steady)) o.steady = std::round(o.steady / unit) * unit;
+      o.sync = std::round(o.sync / once) * once;
+    }
+  }
+  for (auto& row : p.transition)
+    for (double& t : row) t = std::ceil(t / unit) * unit;
+  return p;
+}
+
 LayerObjective GroupProgram::objective(const Mode& mode) const {
-  return {schedule_.microbatches - 1 + mode.lambda, mode.steady ? 0.0 : 1.0};
+  return {schedule_.microbatches - 1 + mode.lambda, mode.steady ? 0.0 : 1.0, kTolerance};
 }
 
 double GroupProgram::constant_ns(const Mode& mode) const { return update_ns_ + objective(mode).steady_weight * pass_ns_; }

@@ -44,6 +44,10 @@ struct Assignment {
   [[nodiscard]] bool empty() const { return options.empty(); }
 };
 
+/// The same program with costs rounded to a hundredth of the least time of a layer: many choices tie, and the search for plans is
+/// fast; what it finds is timed exactly afterwards.
+LayerProblem coarse(LayerProblem p, const LayerObjective& objective);
+
 class GroupProgram {
  public:
   GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const Group& group, ScheduleKind kind);

@@ -159,7 +159,8 @@ Assignment GroupSolver::virtual_assignment(const GroupProgram& program, const Sc
     const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, mine);
     const std::int32_t passes = std::max(1, (max_in_flight(s, i) + s.virtual_stages - 1) / s.virtual_stages);
     const LayerProblem p = table_.program(kinds, passes, kTotal.lambda, zero_bubble(s.kind));
-    const auto found = best_layers(p, {static_cast<double>(s.microbatches), 1.0}, program.capacity() - margin, kNever);
+    const LayerObjective objective = program.objective(kTotal);
+    const auto found = best_layers(coarse(p, objective), objective, program.capacity() - margin, kNever);
     if (!found) return {};
     for (std::size_t l = 0; l < mine.size(); ++l)
       a.options[static_cast<std::size_t>(mine[l])] =
@@ -266,12 +267,11 @@ void GroupSolver::refine(const LayeredCandidate& start, std::vector<LayeredCandi
   better = std::move(result_.candidates);
 }
 
-BalanceReport GroupSolver::balance(std::vector<LayeredCandidate>& better) {
+BalanceReport GroupSolver::balance(const LayeredCandidate& answer, std::vector<LayeredCandidate>& better) {
   BalanceReport report;
   const Mode& mode = kModes[0];
   GroupProgram program(*problem_.model, book_, table_, group_, ScheduleKind::one_f_one_b);
   incumbent_ = best_ = kNever;
-  solve_plain(program, ScheduleKind::one_f_one_b, mode);  // finds the room that stages need beside their layers
   const BalanceProblem b = program.balance(mode);
   const StageOracle oracle = memoised(b, program.oracle(mode, kNever));
   const auto row = [&](const char* name, const std::optional<Partition>& p) {
@@ -283,8 +283,13 @@ BalanceReport GroupSolver::balance(std::vector<LayeredCandidate>& better) {
   row("memory-balanced", memory_balanced(b, oracle));
   row("bi-objective", bi_objective(b, oracle).best);
   row("exact", best_partition(b, oracle));
-  if (const std::vector<std::int32_t> first = polish(program, report); !first.empty())
-    row("polished", evaluate_partition(b, oracle, first));
+  std::vector<std::int32_t> first;
+  for (const auto& ranges : answer.configuration.chunks) first.push_back(ranges.front().first);
+  if (answer.configuration.schedule.kind == ScheduleKind::one_f_one_b) {
+    row("answer", evaluate_partition(b, oracle, first));
+    if (!report.rows.empty() && report.rows.back().name == "answer") report.rows.back().iteration_ns = answer.iteration_ns;
+  }
+  if (first = polish(program, report); !first.empty()) row("polished", evaluate_partition(b, oracle, first));
   better = std::move(result_.candidates);
   return report;
 }

@@ -42,7 +42,7 @@ class GroupSolver {
   GroupResult run();
   /// Partitions of one-forward-one-backward, each with the strategies that are best for it, simulated.
   /// What was simulated on the way goes to `better`.
-  BalanceReport balance(std::vector<LayeredCandidate>& better);
+  BalanceReport balance(const LayeredCandidate& answer, std::vector<LayeredCandidate>& better);
   /// Plans that differ from `start` in the strategy of single layers, while they are faster; they go to `better`.
   void refine(const LayeredCandidate& start, std::vector<LayeredCandidate>& better);
 

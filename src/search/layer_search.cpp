@@ -84,8 +84,11 @@ std::vector<std::int32_t> best_below(const Target& target, const Chain& chain, d
   for (const LayoutSet& set : *sets)
     if (auto candidate = set_chain(chain, set, limit)) open.push_back(std::move(*candidate));
   std::stable_sort(open.begin(), open.end(), [](const SetChain& a, const SetChain& b) { return a.bound < b.bound; });
-  for (const SetChain& s : open)
+  const double enough = root * (1 + target.objective.tolerance);
+  for (const SetChain& s : open) {
     if (s.bound < limit) look(target, s.chain, s.multipliers, {limit, s.way, true}, limit, best);
+    if (!best.empty() && limit <= enough && target.objective.tolerance > 0) break;
+  }
   return best;
 }
 
@@ -104,7 +107,7 @@ std::optional<LayerSolution> best_layers(const LayerProblem& problem, const Laye
   const double last = std::min(upper_bound, worst_cost(chain));
   // The limit rises from just above the lower bound: a search whose limit is below the optimum is short, as few labels can end
   // there, and the first that finds a choice has found the best.
-  double step = std::max(m.root / (128.0 * static_cast<double>(problem.layers.size())), last * 1e-9);
+  double step = std::max({m.root / (128.0 * static_cast<double>(problem.layers.size())), last * 1e-9, m.root * objective.tolerance});
   for (;; step *= 2) {
     const double limit = std::min(m.root + step, last);
     std::vector<std::int32_t> options =

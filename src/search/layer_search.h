@@ -54,6 +54,7 @@ struct LayerSolution {
 /// for the optimum.
 struct LayerObjective {
   double steady_weight = 1, sync_weight = 0;
+  double tolerance = 0;  ///< relative: a choice this close to the lower bound is as good as the best; 0 asks for the best
 };
 std::optional<LayerSolution> best_layers(const LayerProblem& problem, const LayerObjective& objective, std::int64_t capacity,
                                          double upper_bound);

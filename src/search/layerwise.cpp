@@ -135,7 +135,7 @@ class LayerwiseSearch {
     const OptionTable table(problem_, space_, book_, group->bases);
     GroupResult more;
     if (options_.balance_report && s.stages > 1 && s.virtual_stages == 1) {
-      out_.balance = GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).balance(more.candidates);
+      out_.balance = GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).balance(*out_.best, more.candidates);
       take(more);
       more.candidates.clear();
     }

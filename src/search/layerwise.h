@@ -49,7 +49,8 @@ struct LayeredCandidate {
 /// Partitions of the answer's pipeline and what they cost with the strategies that are best for each.
 struct BalanceReport {
   struct Row {
-    std::string name;  ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact", "polished" (in the simulator)
+    std::string
+        name;  ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact", "answer" (where it is 1f1b), "polished"
     std::vector<std::int32_t> first;  ///< first layer of each stage
     double alpha_t = 0, alpha_m = 0;
     std::int64_t iteration_ns = 0;  ///< simulated; 0: does not fit
