@@ -34,8 +34,8 @@ Case smallest() {
                            schedule_of(ScheduleKind::one_f_one_b, 1, 1, 2));
 }
 
-// By hand: a block has 4·64² + 2·64·256 weights, 9·64 + 256 biases and norms; each rank of two holds half of what tp splits (not the norms
-// and the biases after row linears: 6·64). The head reads the embedding's table. 18 bytes an element.
+// By hand: a block has 4·64² + 2·64·256 weights, 9·64 + 256 biases and norms; each rank of two holds half of what tp splits (not
+// the norms and the biases after row linears: 6·64). The head reads the embedding's table. 18 bytes an element.
 TEST(LayeredPlans, SmallestExample) {
   const Case c = smallest();
   EXPECT_TRUE(c.check().ok()) << broken(c.check());

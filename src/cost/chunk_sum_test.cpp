@@ -70,8 +70,8 @@ ChunkTiming summed(const std::vector<LayerCost>& kinds, const std::vector<Step>&
   return t;
 }
 
-// Layers that keep 10 and 3 bytes and work with 1 and 20 (backward) beside: forward 10 + 1 = 11, 13 + 1; backward 13 + 20 = 33, 10 + 1.
-// The other way round: 3 + 20 = 23 while what the larger one kept is gone.
+// Layers that keep 10 and 3 bytes and work with 1 and 20 (backward) beside: forward 10 + 1 = 11, 13 + 1; backward 13 + 20 = 33,
+// 10 + 1. The other way round: 3 + 20 = 23 while what the larger one kept is gone.
 TEST(ChunkMemory, SmallestExample) {
   std::vector<LayerCost> kinds(2);
   kinds[0].saved = {10, 10, 10}, kinds[0].transient = {1, 1};
@@ -83,7 +83,8 @@ TEST(ChunkMemory, SmallestExample) {
   EXPECT_EQ(t.saved_bytes + t.forward_transient_bytes, 14);
 }
 
-// Recomputed as a whole, a layer that keeps 2 of 10 has 8 more while it runs backward: 2 + 2 + 8 + 1 for the second, 2 + 8 + 1 for the first.
+// Recomputed as a whole, a layer that keeps 2 of 10 has 8 more while it runs backward: 2 + 2 + 8 + 1 for the second, 2 + 8 + 1
+// for the first.
 TEST(ChunkMemory, Recomputation) {
   std::vector<LayerCost> kinds(1);
   kinds[0].saved = {10, 6, 2}, kinds[0].transient = {0, 1};

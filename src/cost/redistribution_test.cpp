@@ -26,8 +26,8 @@ Strategy spread(std::int32_t dp, std::int32_t cp, std::int32_t tp, SequenceParal
 }
 Redistribution between(const Strategy& from, const Strategy& to) { return redistribution(layout_of(from), layout_of(to)); }
 
-// Two samples on two devices. dp 2: device x holds sample x. tp 2: both hold both. Forward each fetches the other's half; the gradient
-// of what a device needs is there already.
+// Two samples on two devices. dp 2: device x holds sample x. tp 2: both hold both. Forward each fetches the other's half; the
+// gradient of what a device needs is there already.
 TEST(Redistribution, SmallestExample) {
   const Redistribution forward = between(spread(2, 1, 1), spread(1, 1, 2)), back = between(spread(1, 1, 2), spread(2, 1, 1));
   EXPECT_DOUBLE_EQ(forward.fetched, 0.5);
@@ -46,8 +46,8 @@ TEST(Redistribution, EqualLayoutsMoveNothing) {
   EXPECT_EQ(layout_of(spread(2, 1, 2, SequenceParallel::megatron)), layout_of(spread(2, 1, 2, SequenceParallel::ulysses)));
 }
 
-// Four samples. dp 4 → dp 2 · tp 2: device x holds sample x and needs its pair's, a quarter more, which its neighbour has.
-// dp 2 · tp 2 with sequence parallelism → dp 4: device x holds half the sequence of two samples, needs one sample: an eighth is missing.
+// Four samples. dp 4 → dp 2 · tp 2: device x holds sample x and needs its pair's, a quarter more, which its neighbour has. dp 2 ·
+// tp 2 with sequence parallelism → dp 4: device x holds half the sequence of two samples, needs one sample: an eighth is missing.
 TEST(Redistribution, PairsExchange) {
   const Redistribution pairs = between(spread(4, 1, 1), spread(2, 1, 2));
   EXPECT_DOUBLE_EQ(pairs.fetched, 0.25);
@@ -57,7 +57,8 @@ TEST(Redistribution, PairsExchange) {
   EXPECT_EQ(halves.block, 2);
 }
 
-// dp 4 → cp 4: a quarter of every sample each; all four exchange. cp 2 inside dp 2 or dp 2 inside cp 2: devices 1 and 2 change places.
+// dp 4 → cp 4: a quarter of every sample each; all four exchange. cp 2 inside dp 2 or dp 2 inside cp 2: devices 1 and 2 change
+// places.
 TEST(Redistribution, WholeStageExchanges) {
   const Redistribution all = between(spread(4, 1, 1), spread(1, 4, 1));
   EXPECT_DOUBLE_EQ(all.fetched, 0.25 - 0.0625);

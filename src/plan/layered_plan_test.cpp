@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans whose layers have strategies of their own: what they communicate at the end of a step, and what validate() says of their ranges.
+// Plans whose layers have strategies of their own: what they communicate at the end of a step, and what validate() says of their
+// ranges.
 #include <gtest/gtest.h>
 
 #include <functional>

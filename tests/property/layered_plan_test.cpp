@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random layered plans: what a search over layers adds up is never above what is simulated, the memory is that of a replay of layers,
-// and the check derives what the planner claims.
+// Random layered plans: what a search over layers adds up is never above what is simulated, the memory is that of a replay of
+// layers, and the check derives what the planner claims.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -150,8 +150,8 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
     const TimedLayers t = timed(context, x.document);
     const std::int64_t time = simulator.iteration_ns(t.program, t.timing);
     const Bounds b = bounds_of(context, x.document, shares_of(context, p, x));
-    // Stages of several chunks reduce one while others still compute: there only all of the work is a bound. The way up of zero-bubble
-    // schedules is shorter.
+    // Stages of several chunks reduce one while others still compute: there only all of the work is a bound. The way up of
+    // zero-bubble schedules is shorter.
     const Schedule& schedule = x.document.schedule;
     const std::size_t proven = schedule.virtual_stages > 1 ? 1 : zero_bubble(schedule.kind) ? 3 : 4;
     const double values[] = {b.by_stage[0], b.by_stage[1], b.by_stage[2], b.way};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random plans whose layers have strategies of their own: a toy model on a toy cluster, a pipeline and a number of samples, a random
-// contiguous partition, any legal strategy for every layer (often that of the layer before), any overlap, any schedule.
+// Random plans whose layers have strategies of their own: a toy model on a toy cluster, a pipeline and a number of samples, a
+// random contiguous partition, any legal strategy for every layer (often that of the layer before), any overlap, any schedule.
 #pragma once
 
 #include <algorithm>
