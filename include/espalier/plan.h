@@ -44,7 +44,7 @@ std::string_view to_string(ScheduleKind v);  ///< "gpipe" "1f1b" "interleaved" "
 
 struct Recompute {
   RecomputeKind kind = RecomputeKind::none;
-  std::int32_t layers = 0;  ///< full: the first `layers` blocks of every chunk are recomputed; otherwise 0
+  std::int32_t layers = 0;  ///< full: the first `layers` blocks of every chunk (of a range) are recomputed; otherwise 0
   auto operator<=>(const Recompute&) const = default;
 };
 
@@ -153,7 +153,7 @@ struct Plan {
 
   /// Of the first layer; of all layers in a uniform plan.
   [[nodiscard]] const Strategy& strategy() const { return stages.front().chunks.front().ranges.front().strategy; }
-  /// Whether every layer has that strategy.
+  /// Whether every chunk is one range of that strategy. (Full recomputation counts the blocks of a range.)
   [[nodiscard]] bool uniform() const;
   /// Samples of one micro-batch in all replicas together: micro_batch · dp.
   [[nodiscard]] std::int64_t samples_per_microbatch() const { return std::int64_t{schedule.micro_batch} * strategy().dp; }

@@ -88,9 +88,7 @@ std::string recompute_label(const Recompute& recompute) {
 bool Plan::uniform() const {
   for (const Stage& stage : stages) {
     for (const Chunk& chunk : stage.chunks) {
-      for (const LayerRange& range : chunk.ranges) {
-        if (range.strategy != strategy()) return false;
-      }
+      if (chunk.ranges.size() != 1 || chunk.ranges.front().strategy != strategy()) return false;
     }
   }
   return true;

@@ -52,7 +52,7 @@ TEST(PlanJson, RoundTripOfManyPlans) {
   const Cluster cluster = plan_test::cluster(2, 8);
   Training training = plan_test::training(64, 32);
   const RuleFacts facts = rule_facts(model, cluster, training);
-  rc::check("plan_from_json(to_json(plan)) == plan", [&] {
+  EXPECT_TRUE(rc::check("plan_from_json(to_json(plan)) == plan", [&] {
     const auto all = *plan_test::many(plan_test::likely_configuration(16, 32));
     const auto it = std::find_if(all.begin(), all.end(), [&facts](const auto& x) { return is_legal(facts, x.first, x.second); });
     if (it == all.end()) return;
@@ -69,7 +69,7 @@ TEST(PlanJson, RoundTripOfManyPlans) {
     const Result<Plan> back = plan_from_json(to_json(plan), "plan.json");
     if (!back.ok()) RC_FAIL(back.error().message());
     RC_ASSERT(*back == plan);
-  });
+  }));
 }
 
 TEST(PlanJson, RefusesWhatItDoesNotKnow) {
@@ -99,7 +99,7 @@ TEST(PlanJson, RefusesBrokenDeviceRanges) {
 // Whatever a file holds, reading it ends in a plan or an error with a place.
 TEST(PlanJson, DamagedTextNeverCrashes) {
   const std::string text = to_json(small());
-  rc::check("a few bytes changed, cut or doubled", [&text] {
+  EXPECT_TRUE(rc::check("a few bytes changed, cut or doubled", [&text] {
     for (int round = 0; round < 20; ++round) {
       std::string damaged = text;
       for (int k = *rc::gen::inRange(1, 4); k > 0; --k) {
@@ -116,7 +116,7 @@ TEST(PlanJson, DamagedTextNeverCrashes) {
         RC_ASSERT(plan.error().where.substr(0, 9) == "plan.json");
       }
     }
-  });
+  }));
 }
 
 TEST(PlanJson, RefusesAnEditedInput) {

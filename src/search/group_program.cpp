@@ -86,10 +86,7 @@ double GroupProgram::floor_ns(std::int32_t layer) const {
 }
 
 double GroupProgram::forward_floor_ns(std::int32_t layer) const {
-  double least = std::numeric_limits<double>::infinity();
-  for (const PricedOption& o : table_.of_kind(model_.layers[static_cast<std::size_t>(layer)]))
-    least = std::min(least, static_cast<double>(o.share.forward_ns));
-  return least;
+  return table_.least_forward(model_.layers[static_cast<std::size_t>(layer)]);
 }
 
 BalanceProblem GroupProgram::balance(const Mode& mode) const {
