@@ -71,9 +71,10 @@ struct Prediction {
   double days = 0, device_hours = 0;  ///< with training.tokens
 };
 
-/// A named configuration beside the answer: a baseline preset or a runner-up.
+/// A named configuration beside the answer: a baseline preset or a runner-up. A layer-wise answer has one baseline more: the
+/// fastest plan with one strategy for all layers.
 struct Alternative {
-  std::string label;  ///< "DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default", or the plan's label
+  std::string label;  ///< "DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default", "best uniform plan", or the plan's label
   bool baseline = false;
   bool fits = false;
   std::int64_t iteration_ns = 0;  ///< also when it does not fit
@@ -128,7 +129,7 @@ struct PlannerResult {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  std::vector<Alternative> alternatives;  ///< baselines first, then runners-up by time
+  std::vector<Alternative> alternatives;  ///< baselines first, the best uniform plan last of them; then runners-up by time
   std::vector<std::string> reasons;       ///< why this plan, in sentences
   double total_s = 0, search_s = 0;       ///< wall clock; printed only under "timing"
   int threads = 1;
