@@ -57,9 +57,7 @@ PlannerResult by_hand() {
   p.confidence = {4.0, 7.0, 0.8, "uncalibrated: priors of h100-sxm-80gb"};
   p.days = 12.5;
   p.device_hours = 4800;
-  r.search = {"uniform",
-              std::nullopt,
-              12345,
+  r.search = {12345,
               {{"pp", {{1, 345}, {4, 12000}}}, {"schedule", {{1, 12345}}}},
               12000,
               12,
@@ -67,7 +65,9 @@ PlannerResult by_hand() {
               true,
               5'000'000'000,
               0,
-              "optimal"};
+              "optimal",
+              "uniform",
+              std::nullopt};
   r.alternatives = {{"DDP", true, false, 0, 150LL << 30, "needs 150.0 GiB of 78.0 GiB", std::nullopt},
                     {"TP4 PP4 DP1", false, true, 5'300'000'000, 40LL << 30, "exposed communication +0.200 s", std::nullopt}};
   r.reasons = {"The step is bound by compute (80.0 %)."};
