@@ -52,6 +52,7 @@ espalier_module(base LIBRARIES yaml-cpp $<BUILD_INTERFACE:nlohmann_json::nlohman
 espalier_module(runlog DEPENDS base)
 espalier_module(model DEPENDS base)
 espalier_module(cluster DEPENDS base)
+espalier_module(partition DEPENDS base model)
 espalier_module(profile DEPENDS base model cluster)
 espalier_module(plan DEPENDS base model cluster)
 espalier_module(cost DEPENDS base model cluster profile plan)

@@ -23,6 +23,7 @@ ALLOWED = {
     "runlog": ["base"],
     "model": ["base"],
     "cluster": ["base"],
+    "partition": ["base", "model"],
     "profile": ["base", "model", "cluster"],
     "plan": ["base", "model", "cluster"],
     "cost": ["base", "model", "cluster", "profile", "plan"],

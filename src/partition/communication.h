@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an operator's devices send each other under a partition sequence, derived from the slice indices alone.
+//
+// Let tile_X^φ(D, t) be the slice indices of tensor X's axes on device D at step t of phase φ.
+//   transfers    An operand whose tile of step t + 1 differs from that of step t is received during the compute of step t from a device
+//                that has it (double buffers). After the last step it goes where its next phase reads it: a stash (I: forward →
+//                gradient), W forward → backward, and W back to its place of the first forward step; a gradient dW to the place of W,
+//                so that the optimizer updates in place. With P all of these are in place already but the way back of W.
+//                An output whose tile changes from step t − 1 to t is an accumulator that is passed on during step t, before the product of
+//                step t is added (dW, once).
+//                Sender: of the devices that have the tile the one of least reach, then of fewest differing bits, then lowest id; it is
+//                then a permutation: every device sends to one and receives from one.
+//   reductions   Devices with the same output tile whose summed slices differ add up their parts (all-reduce) after the last step. They
+//                are the devices that agree in all bits outside a group indicator, a subset of the bits of the device id (PrimePar, §4.1).
+// The derived transfers of P are the paper's Table 1 (communication_test.cpp). Edges between operators: layout.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "partition/layout.h"
+#include "partition/operators.h"
+
+namespace espalier::partition {
+
+/// Bits of the device id as a mask: d_1 is bit n − 1, d_n bit 0.
+using GroupIndicator = std::uint32_t;
+
+/// One tensor's tiles passed on during one step. All devices do it at once.
+struct Transfer {
+  Phase phase = Phase::forward;
+  int step = 0;  ///< whose compute hides it
+  TensorUse tensor;
+  bool accumulator = false;          ///< moves before the step's product is added; otherwise it is wanted for the step after
+  std::int64_t elements = 0;         ///< one tile
+  int reach = 0;                     ///< largest over devices (layout.h)
+  std::vector<std::int16_t> sender;  ///< [receiver]; itself where nothing moves
+};
+
+/// An all-reduce of the output tiles after the last step of a phase. Groups are disjoint and work at once.
+struct Reduction {
+  Phase phase = Phase::forward;
+  TensorUse tensor;
+  GroupIndicator indicator = 0;
+  std::int64_t elements = 0;  ///< one tile, on each device
+  int group_size = 1;         ///< 2^(bits of the indicator)
+};
+
+struct Communication {
+  std::vector<Transfer> transfers;    ///< by phase, step, then tensor
+  std::vector<Reduction> reductions;  ///< by phase, in the order of the products
+};
+
+/// The sequence must be legal for the operator.
+Communication communication(const OperatorShape& op, const PartitionSequence& sequence);
+
+/// Elements of one tile of a tensor on one device.
+std::int64_t tile_elements(const OperatorShape& op, const PartitionSequence& sequence, int tensor);
+/// Devices that `device` reduces with, ascending, itself included.
+std::vector<int> group_of(int device, GroupIndicator indicator);
+/// "(d1,d3)"; "()" when empty. `bits`: n.
+std::string indicator_text(GroupIndicator indicator, int bits);
+/// Tensors received into a second buffer at some time, in elements: the largest sum over steps of the tiles in flight.
+std::int64_t receive_buffer_elements(const Communication& communication);
+
+}  // namespace espalier::partition
