@@ -85,11 +85,10 @@ int axis_bits(const Axis& axis, int dimension_bits) {
 }
 
 int output_tensor(const OperatorShape& op) {
-  for (std::size_t i = 0; i < op.tensors.size(); ++i) {
-    if (op.tensors[i].role == TensorRole::output) return static_cast<int>(i);
-  }
-  ESPALIER_CHECK(!"an operator has an output");
-  return 0;
+  const auto output =
+      std::find_if(op.tensors.begin(), op.tensors.end(), [](const Tensor& tensor) { return tensor.role == TensorRole::output; });
+  ESPALIER_CHECK(output != op.tensors.end());  // every operator has one
+  return static_cast<int>(output - op.tensors.begin());
 }
 
 bool is_operand(const Product& product, TensorUse use) {

@@ -136,6 +136,16 @@ OperatorShape norm_shape(std::string name, std::int64_t batch, std::int64_t posi
   return op;
 }
 
+OperatorShape head_norm_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t heads,
+                              std::int64_t head_dim) {
+  OperatorShape op = pointwise(std::move(name), {{'B', batch}, {'M', positions}, {'H', heads}}, 1, head_dim);
+  op.tensors[1].width = head_dim;
+  op.tensors.push_back({"W", TensorRole::parameter, {}, head_dim});
+  for (Product& product : op.products) product.operands.push_back(value(2));
+  op.products.push_back({Phase::gradient, gradient(2), {value(0), gradient(1)}, "BMH"});
+  return op;
+}
+
 OperatorShape elementwise_shape(std::string name, std::int64_t batch, std::int64_t positions, std::int64_t features,
                                 std::int64_t copies) {
   return pointwise(std::move(name), {{'B', batch}, {'M', positions}, {'N', features}}, 1, copies);
@@ -179,8 +189,12 @@ Result<OperatorShape> shape_of(const Operator& op, std::int64_t batch, std::int6
       break;
     case OperatorKind::linear: return linear_shape(op.name, batch, positions, op.in, op.out);
     case OperatorKind::norm:
+      if (op.parameters > 0 && op.parameters < op.in && op.in % op.parameters == 0) {
+        return head_norm_shape(op.name, batch, positions, op.in / op.parameters, op.parameters);
+      }
       return norm_shape(op.name, batch, positions, op.in, op.in > 0 ? static_cast<int>(op.parameters / op.in) : 0);
     case OperatorKind::attention:
+      if (op.cross) break;
       return fused_attention_shape(op.name, {batch, positions, positions, op.heads, op.kv_heads, op.qk_dim, op.v_dim});
     case OperatorKind::activation:
       if (op.out > 0 && op.in % op.out == 0) return elementwise_shape(op.name, batch, positions, op.out, op.in / op.out);
@@ -192,7 +206,7 @@ Result<OperatorShape> shape_of(const Operator& op, std::int64_t batch, std::int6
     default: break;
   }
   return Error{ErrorKind::bad_input, "operator " + op.name, "a kind or shape that has no partition sequences",
-               "linear, attention, norm, activation, rotary, dropout, residual, embedding or cross-entropy",
+               "linear, self-attention, norm, activation, rotary, dropout, residual, embedding or cross-entropy",
                "mixture-of-experts layers are spread by expert parallelism instead"};
 }
 
