@@ -13,10 +13,11 @@ namespace espalier::search {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr std::size_t kBeam = 12;         ///< layouts kept between two nodes while a first plan is sought
-constexpr int kSweeps = 6;                ///< of coordinate descent
-constexpr int kBisections = 12;           ///< of λ
-constexpr double kFirstWidening = 0.002;  ///< of the best time known, when more plans are asked for than lie below it
+constexpr std::size_t kBeam = 12;        ///< layouts kept between two nodes while a first plan is sought
+constexpr int kSweeps = 6;               ///< of coordinate descent
+constexpr int kBisections = 12;          ///< of λ
+constexpr double kFirstWidening = 0.01;  ///< first time limit above the least conceivable one, as a share of it
+constexpr double kWidening = 1.5;        ///< growth of the steps to the next limits
 
 /// A first plan, and the λ at which it was found.
 struct Incumbent {
@@ -114,9 +115,11 @@ OperatorAnswer best_operators(const OperatorProblem& problem, const OperatorRequ
   const Incumbent first = IncumbentSearch(chain, request.capacity).run();
   answer.lambda = first.lambda;
   if (first.plan) answer.plans = {*first.plan};
-  double limit = first.plan ? static_cast<double>(first.plan->time) : static_cast<double>(chain.least_time()) * 1.05 + 1;
-  double widening = std::max(limit * kFirstWidening, 1.0);
-  for (;;) {
+  // From below: a pass just above the optimum is much cheaper than one at the first plan's time, and passes below it are cheaper still.
+  const double root = std::max(chain.root(first.lambda, request.capacity), static_cast<double>(chain.least_time()));
+  const double enough = first.plan && request.best == 1 ? static_cast<double>(first.plan->time) : kInfinite;
+  double step = std::max(1.0, kFirstWidening * root);
+  for (double limit = std::min(enough, root + step);; limit = std::min(enough, limit + step), step *= kWidening) {
     const Enumeration e = enumerate(chain, request, first.lambda, limit);
     answer.kept = e.kept, answer.labels += e.labels, answer.steps = chain.steps();
     answer.lower_bound = std::max(answer.lower_bound, static_cast<std::int64_t>(std::ceil(std::min(e.lower_bound, 9e18) - 0.5)));
@@ -126,7 +129,6 @@ OperatorAnswer best_operators(const OperatorProblem& problem, const OperatorRequ
       answer.certified = true;
       break;
     }
-    limit += widening, widening *= 2;
   }
   if (answer.certified) answer.lower_bound = answer.plans.empty() ? kNoCapacity : answer.plans.front().time;
   if (!answer.certified && !answer.plans.empty()) answer.lower_bound = std::min(answer.lower_bound, answer.plans.front().time);
