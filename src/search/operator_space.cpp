@@ -247,9 +247,11 @@ std::int64_t BlockSpace::at(std::int32_t edge, std::int32_t out, std::int32_t in
   if (shared.known.empty()) shared.known.resize(static_cast<std::size_t>(layouts_.size()));
   auto& row = shared.known[static_cast<std::size_t>(out)];
   if (row.empty()) row.assign(shared.inputs.size(), 0);
-  std::int64_t& known = row[static_cast<std::size_t>(in)];
-  if (known == 0) known = compute() + 1;
-  return known - 1;
+  std::uint32_t& known = row[static_cast<std::size_t>(in)];
+  if (known != 0) return std::int64_t{known} - 1;
+  const std::int64_t cost = compute();
+  if (cost < std::numeric_limits<std::uint32_t>::max()) known = static_cast<std::uint32_t>(cost + 1);
+  return cost;
 }
 
 BlockCost BlockSpace::cost_of(const OperatorPlan& plan) const {
