@@ -77,7 +77,8 @@ bool before(const OperatorPlan& a, const OperatorPlan& b) {
   return a.options < b.options;
 }
 
-/// The options whose transient lies in a range, the lower end counted as the least: an additive footprint when both ends are equal.
+/// The options whose transient lies in a range, the lower end counted as the least: an additive footprint when both ends are
+/// equal.
 struct Restricted {
   OperatorProblem problem;
   std::vector<std::vector<std::int32_t>> original;
