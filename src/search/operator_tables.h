@@ -122,6 +122,7 @@ class OperatorTables {
   Table extend(const Table& table, bool root);
   Table merge(const Table& left, const Table& right, bool root);
   void add_long_edges(Table& table);
+  void tighten_start(const Table& table);
   void store(Table& table);
   /// Labels of a row by the layout that its last node leaves, with arena ids as `left`.
   [[nodiscard]] std::vector<Cell> by_layout(const Table& table, std::size_t row) const;
