@@ -89,6 +89,7 @@ std::optional<search::LayerwiseOutcome> search_layers(const Job& job, const sear
   layered.node_limit = options.node_limit;
   layered.interrupted = options.interrupted, layered.progress = options.progress;
   layered.uniform = uniform.best;
+  layered.starts = uniform.simulated;
   return search::layerwise(problem, evaluator, layered);
 }
 
