@@ -18,8 +18,8 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
-constexpr std::size_t kBatch = 4;  // groups solved side by side
-constexpr std::size_t kKept = 64;  // simulated candidates remembered
+constexpr std::size_t kBatch = 4;   // groups solved side by side
+constexpr std::size_t kKept = 64;   // simulated candidates remembered
 constexpr std::size_t kStarts = 6;  // uniform plans that are refined
 
 class LayerwiseSearch {
