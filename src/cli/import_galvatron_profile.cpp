@@ -62,6 +62,10 @@ struct Answer {
 
 std::string seconds_text(double seconds) { return text::seconds(static_cast<std::int64_t>(seconds * 1e9)); }
 
+std::string counted(std::int64_t n, const std::string& noun) {
+  return text::grouped(n) + " " + noun + (n == 1 ? "" : noun.back() == 'h' ? "es" : "s");
+}
+
 std::string stages_text(const galvatron::ProfiledPlan& plan) {
   std::vector<std::vector<std::string>> rows{{"stage", "layers", "micro-batch", "gradients", "memory"}};
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
@@ -76,10 +80,9 @@ std::string answer_text(const Answer& answer) {
   const galvatron::ProfiledPlan& plan = answer.plan;
   const auto& d = plan.document;
   std::string out = text::cat("Galvatron strategy: ", galvatron::strategies_text(plan), "\n");
-  out +=
-      text::cat("  batch ", std::to_string(d.global_batch), " in ", std::to_string(d.chunks), " micro-batches, ",
-                std::to_string(d.pp), " stages, default ", galvatron::to_string(d.default_type), "; embedding and head: group ",
-                std::to_string(d.vocab_tp), d.vocab_ulysses ? " (Ulysses)" : "", d.vocab_zero3 ? ", ZeRO-3\n" : "\n");
+  out += text::cat("  batch ", std::to_string(d.global_batch), " in ", counted(d.chunks, "micro-batch"), ", ",
+                   counted(d.pp, "stage"), ", default ", galvatron::to_string(d.default_type), "; embedding and head: group ",
+                   std::to_string(d.vocab_tp), d.vocab_ulysses ? " (Ulysses)" : "", d.vocab_zero3 ? ", ZeRO-3\n" : "\n");
   out += "\nBy Galvatron's costs (its profile files, its formulas; not simulated by Espalier)\n";
   out += text::cat("  iteration     ", seconds_text(plan.seconds), "   ",
                    text::fixed(static_cast<double>(d.global_batch) / plan.seconds, 2), " samples/s\n");
