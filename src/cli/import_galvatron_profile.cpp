@@ -2,6 +2,7 @@
 // espalier import galvatron-profile …: the best plan of Galvatron's space by Galvatron's own costs over its profile files, as its
 // strategy file; beside it what Espalier's own model says of the same plan.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 
 #include "base/document.h"
@@ -60,7 +61,7 @@ struct Answer {
   Result<PlannerResult> simulated;
 };
 
-std::string seconds_text(double seconds) { return text::seconds(static_cast<std::int64_t>(seconds * 1e9)); }
+std::string seconds_text(double seconds) { return text::seconds(static_cast<std::int64_t>(std::min(seconds * 1e9, 9e18))); }
 
 std::string counted(std::int64_t n, const std::string& noun) {
   return text::grouped(n) + " " + noun + (n == 1 ? "" : noun.back() == 'h' ? "es" : "s");
