@@ -137,6 +137,7 @@ ProfiledModel llama2_7b(std::int64_t batch) {
   files.memory = *read_memory_profile(text("memory_profiling_bf16_llama2-7b.json"), "m");
   files.all_reduce = *read_all_reduce_bandwidth(text("allreduce_bandwidth_1nodes_8gpus_per_node.json"), "a");
   files.p2p = *read_p2p_bandwidth(text("p2p_bandwidth_1nodes_8gpus_per_node.json"), "p");
+  files.collectives = *read_collective_times(text("sp_time_1nodes_8gpus_per_node.json"), "s");
   files.overlap_slowdown = *read_overlap_coefficient(text("overlap_coefficient.json"), "o");
   Model model;
   model.kinds.resize(3);
@@ -155,8 +156,9 @@ ProfiledModel llama2_7b(std::int64_t batch) {
 // embedding and head by Ulysses over two ranks with ZeRO-3. By hand: 29491 MB are usable; layers take ⌈398.5 + 2·514.6⌉ = 1428 MB or
 // ⌈398.5 + 2·32⌉ = 463 MB, the rest ⌈4130.3·0.128 + 4·358.8 + 1024⌉ = 2989 MB: 20·463 + 12·1428 + 2989 = 29385.
 TEST(ProfiledPlanner, ThePlanThatTheAuthorsShip) {
-  const auto plan = plan_profiled(llama2_7b(16), {36 * 1024, DataParallelType::zero2, 1, 1});
+  const auto plan = plan_profiled(llama2_7b(16), {36 * 1024, DataParallelType::zero2, 0, 0});
   ASSERT_TRUE(plan.ok()) << plan.error().message();
+  EXPECT_EQ(plan->document.chunks, 1);
   EXPECT_EQ(strategies_text(*plan), "1-1-8f-c×20, 1-1-8f×12");
   EXPECT_EQ(plan->document.vocab_tp, 2);
   EXPECT_TRUE(plan->document.vocab_ulysses);

@@ -39,7 +39,7 @@ def expect(condition, what):
 def profile_words(**other):
     files = {"computation": "computation_profiling_bf16_llama2-7b.json", "memory": "memory_profiling_bf16_llama2-7b.json",
              "allreduce": "allreduce_bandwidth_1nodes_8gpus_per_node.json", "p2p": "p2p_bandwidth_1nodes_8gpus_per_node.json",
-             "overlap": "overlap_coefficient.json"}
+             "overlap": "overlap_coefficient.json", "sp": "sp_time_1nodes_8gpus_per_node.json"}
     words = ["import", "galvatron-profile", "--job", EXAMPLE / "job.yaml"]
     for flag, name in files.items():
         words += ["--" + flag, other.get(flag, EXAMPLE / name)]
