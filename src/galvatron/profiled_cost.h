@@ -16,15 +16,16 @@
 //               micro-batches at once (one forward, one backward)
 //     a layer takes ⌈states + kept⌉
 //   embedding and head with a group of v ranks, v' = v if tensor parallel, 1 with Ulysses, on the first and the last stage:
-//     states[v']·ratio(N/(P·v')) + activation[v]·B/(m·N/(P·v))·(P on the first stage, 1 on the last), 1024 MB for the framework on
-//     every stage
+//     states[v']·ratio(N/(P·v')) + activation[v]·B/(m·N/(P·v))·(P on the first stage, 1 on the last), 1024 MB for the
+//     framework on every stage
 //   with tensor groups up to g, every stage: gathered input B/(m·N/(P·g))·sequence·hidden·4/2^20, half of it in mixed precision
 //   of budgets above 20 GiB one fifth is kept free for the allocator
 //
 // time of a micro-batch, ms
 //     forward   f(b/g), linear in samples, fitted to the profile;   backward 2·f, recomputed 3·f
-//     group     M = b·sequence·hidden·4/2^20 MB (2 in mixed precision); 6 all-gathers of M (with Megatron's sequence parallelism; an
-//               all-gather takes half an all-reduce), 4 all-reduces of M (without), 4 all-to-alls of M (Ulysses); ×1.5 recomputed
+//     group     M = b·sequence·hidden·4/2^20 MB (2 in mixed precision); 6 all-gathers of M (with Megatron's sequence
+//               parallelism; half an all-reduce each), 4 all-reduces of M (without), 4 all-to-alls of M (Ulysses); ×1.5
+//               recomputed
 //     gradients G = 2·(d − 1)/d·p MB, half of it in mixed precision, at c = 1/(all-reduce GB/s of d ranks) ms/MB. Beside backward
 //               both slow down by κ: overlap(G, w) = min(G·c·κ, w·κ) + what is left of either at full speed.
 //               dp = 1: nothing is reduced. g = 1 or dp > 2: beside all of backward; else beside half of it
@@ -37,8 +38,8 @@
 //     biases of 1e-10 to 3e-9 s that settle the order of what costs the same (recomputed layers first, ZeRO-3 after them)
 //   of P stages: main_pipeline_seconds()
 //
-// Sources: PKU-DAIR/Hetu-Galvatron, galvatron/core/cost_model and core/search_engine. Its versions differ in details: where they do,
-// the above is the main branch; deviations are listed in docs/galvatron.md.
+// Sources: PKU-DAIR/Hetu-Galvatron, galvatron/core/cost_model and core/search_engine. Its versions differ in details: where
+// they do, docs/galvatron.md says what is taken.
 #pragma once
 
 #include "espalier/model.h"
@@ -85,8 +86,8 @@ struct ProfiledModel {
   double overlap_slowdown = 1;
 };
 
-/// Types are the model's kinds of blocks in order of appearance: "layertype_0" is the first. bad_input if the files lack one of them,
-/// or its sequence length. Memory with Megatron's sequence parallelism ("_sp") is taken where the file has it.
+/// Types are the model's kinds of blocks in order of appearance: "layertype_0" is the first. bad_input if the files lack one
+/// of them, or its sequence length. Memory with Megatron's sequence parallelism ("_sp") is taken where the file has it.
 Result<ProfiledModel> profiled_model(const ProfileFiles& files, const Model& model, const Training& training,
                                      std::int64_t devices);
 
@@ -139,8 +140,8 @@ std::vector<ProfiledSeconds> other_seconds(const ProfiledModel& model, const Voc
 double transition_seconds(const ProfiledModel& model, const ProfiledLayerType& type, const ProfiledStrategy& from,
                           const ProfiledStrategy& to, const Pipeline& pipeline);
 
-/// A step of stages with steady times s_i and s_i + sync_i in the micro-batch that reduces, as the main branch scores it, q = min(P −
-/// 1, m − 1):
+/// A step of stages with steady times s_i and s_i + sync_i in the micro-batch that reduces, as the main branch scores it, with
+/// q = min(P − 1, m − 1):
 ///     max( Σ s + s_last·(m − 1),
 ///          max(q·s_0/3, Σ_{i≥1} s_i/3) + max(2q·s_0/3, Σ_{i≥1} 2·s_i/3) + s_0·max(0, m + 1 − P) )
 ///     + max(0, max_i (s_i + sync_i − Σ_{j≤i} s_j))

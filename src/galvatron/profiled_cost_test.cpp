@@ -113,8 +113,8 @@ TEST(ProfiledCost, MeasuredCollectives) {
   EXPECT_NEAR(layer_seconds(model, model.types[0], kTp2, {1, 1}).steady, 0.001 * (21 + 4 * 2.0), 1e-15);
 }
 
-// F = 2 ms, gradients 200 MB at 3/4·1/64 ms: 2.34375. ZeRO-3 gathers in both passes: 1.171875 each, hidden under work that runs 1.25
-// times longer: 1/5 of it shows.
+// F = 2 ms, gradients 200 MB at 3/4·1/64 ms: 2.34375. ZeRO-3 gathers in both passes: 1.171875 each, hidden under work that
+// runs 1.25 times longer: 1/5 of it shows.
 TEST(ProfiledCost, TimeBesideTheLayers) {
   const ProfiledModel model = tiny();
   const ProfiledSeconds zero3 = other_seconds(model, {1, false, kZero3}, {1, 1})[0];
