@@ -35,7 +35,7 @@
 //     c·(d − 1)/d; forward F + hidden(G'/2 if ZeRO-3), backward 2F + hidden(G'/2 for gradients, once more if ZeRO-3) where
 //     communication q hidden under work w costs max(w + q·(1 − 1/κ), q); two all-gathers of M of v ranks, one on each end
 //   between layers of unlike groups, g the larger, n = B/(m·N/(P·g)): (g − 1)/g·n·sequence·hidden·(2 or 4 bytes)·c_g·1e-7 s, and
-//     biases of 1e-10 to 3e-9 s that settle the order of what costs the same (recomputed layers first, ZeRO-3 after them)
+//     biases of 1e-10 to 3e-9 s that settle the order of what costs the same (recomputed and ZeRO-3 layers first)
 //   of P stages: main_pipeline_seconds()
 //
 // Sources: PKU-DAIR/Hetu-Galvatron, galvatron/core/cost_model and core/search_engine. Its versions differ in details: where
