@@ -6,6 +6,7 @@
 
 #include "cost/bound.h"
 #include "plan/program.h"
+#include "plan/schedule.h"
 #include "plan/split.h"
 #include "search/layered_candidate.h"
 
@@ -48,6 +49,22 @@ std::vector<std::int32_t> kinds_of(const Model& model, const std::vector<std::in
   std::vector<std::int32_t> kinds;
   for (const std::int32_t l : layers) kinds.push_back(model.layers[static_cast<std::size_t>(l)]);
   return kinds;
+}
+
+/// Passes that every chunk of a stage holds at one moment of its order of computation, at the moment when the fewest are most.
+std::int32_t held_together(const Schedule& s, std::int32_t stage) {
+  std::vector<std::int32_t> held(static_cast<std::size_t>(s.virtual_stages), 0);
+  std::int32_t most = 1;
+  for (const plan::Step& step : plan::compute_order(s, stage)) {
+    std::int32_t& here = held[static_cast<std::size_t>(step.local_chunk)];
+    if (step.kind == InstructionKind::forward) {
+      ++here;
+      most = std::max(most, *std::min_element(held.begin(), held.end()));
+    } else if (step.kind != InstructionKind::backward_input) {
+      --here;  // a pass is held until its weight gradients are done
+    }
+  }
+  return most;
 }
 
 bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
@@ -129,15 +146,15 @@ double GroupSolver::solve_virtual(const GroupProgram& program, const Schedule& s
   return bound;
 }
 
-/// max over stages of its work with the way down to its first chunk, and with the way down and up. Memory: every chunk holds as many passes as all
-/// chunks do when the fewest are held.
+/// max over stages of its work with the way down to its first chunk, and with the way down and up. Memory: at one moment of a stage's
+/// order every chunk holds so many passes (held_together).
 double GroupSolver::virtual_bound(const GroupProgram& program, const Schedule& s) const {
   const VirtualSplit split = virtual_split(problem_, s);
   const bool split_backward = zero_bubble(s.kind);
   double bound = 0, way = 0, down = 0;
   for (std::int32_t i = 0; i < s.stages; ++i) {
     const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, split.layers[static_cast<std::size_t>(i)]);
-    const std::int32_t held = split_backward ? 1 : std::max(1, max_in_flight(s, i) / (s.stages * s.virtual_stages) * s.stages);
+    const std::int32_t held = held_together(s, i);
     const LayerProblem p = table_.program(kinds, held, kTotal.lambda, split_backward);
     const double m = s.microbatches, constant = program.constant_ns(kTotal);
     bound = std::max(bound, down + layers_lower_bound(p, {m, 1.0}, program.capacity()) + constant);
