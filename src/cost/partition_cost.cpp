@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/partition_cost.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "cost/collective.h"
+#include "cost/state_memory.h"
+
+namespace espalier::cost {
+
+using partition::OperatorShape;
+using partition::PartitionSequence;
+using partition::Phase;
+using partition::Product;
+using partition::Tensor;
+using partition::TensorRole;
+
+/// One operator's tile on one device.
+struct PartitionCosts::Local {
+  const PartitionedOperator& node;
+  const PartitionSequence& sequence;
+  int steps;
+  double a;  // bytes per element
+
+  [[nodiscard]] double size(char letter) const {
+    for (const auto& d : node.shape.dimensions)
+      if (d.letter == letter) return static_cast<double>(d.size) / partition::slices(sequence, letter);
+    return 1.0;
+  }
+  [[nodiscard]] double whole(char letter) const {
+    for (const auto& d : node.shape.dimensions)
+      if (d.letter == letter) return static_cast<double>(d.size);
+    return 1.0;
+  }
+  [[nodiscard]] double tile(int tensor) const {
+    return static_cast<double>(partition::tile_elements(node.shape, sequence, tensor));
+  }
+  [[nodiscard]] double tokens() const { return size('B') * size('M'); }
+};
+
+namespace {
+
+constexpr int kCollectiveLaunches = 2;  ///< as in layer_cost.cpp
+
+std::uint64_t ring_key(const PartitionSequence& sequence) {
+  std::uint64_t key = 1;
+  for (const auto& part : sequence) key = key * 8 + static_cast<std::uint64_t>(part.k);
+  return key;
+}
+
+bool contains(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
+
+std::string letters_of(const OperatorShape& shape, const Product& product) {
+  std::string letters = product.summed;
+  for (const auto& use : product.operands)
+    for (const auto& axis : shape.tensors[static_cast<std::size_t>(use.tensor)].axes) letters += axis.letter;
+  return letters;
+}
+
+/// Bits whose devices hold the same output tile and different parts of its sum. P never needs any.
+std::uint32_t indicator_of(const OperatorShape& shape, const Product& product, const PartitionSequence& sequence) {
+  const std::string letters = letters_of(shape, product);
+  const Tensor& output = shape.tensors[static_cast<std::size_t>(product.output.tensor)];
+  std::uint32_t indicator = 0;
+  std::array<int, 26> digits{};
+  int bit = sequence.bits();
+  for (const auto& part : sequence) {
+    bit -= part.bits();
+    if (part.primitive()) continue;
+    const int before = digits[static_cast<std::size_t>(part.dimension - 'A')]++;
+    if (!contains(letters, part.dimension)) continue;
+    const auto axis =
+        std::find_if(output.axes.begin(), output.axes.end(), [&](const auto& x) { return x.letter == part.dimension; });
+    // Fewer heads of K and V than slices: the last digits share a head.
+    if (axis == output.axes.end() || std::int64_t{1} << (before + 1) > axis->size) indicator |= 1u << bit;
+  }
+  return indicator;
+}
+
+}  // namespace
+
+PartitionCosts::PartitionCosts(const CostContext& context, int bits)
+    : context_(&context), tensor_(context.tensor_levels, bits), data_(context.data_levels, bits) {
+  for (std::uint32_t indicator = 0; indicator < 1u << bits; ++indicator) groups_.push_back(tensor_.group(indicator));
+}
+
+/// Rings depend on where P stands, not on what the other bits split.
+const PartitionCosts::Rings& PartitionCosts::rings_of(const PartitionSequence& sequence) {
+  const auto [found, added] = rings_.try_emplace(ring_key(sequence));
+  Rings& rings = found->second;
+  if (!added) return rings;
+  PartitionSequence pattern;
+  std::uint32_t indicator = 0;
+  int bit = sequence.bits();
+  for (const auto& part : sequence) {
+    bit -= part.bits();
+    if (part.primitive()) indicator |= ((1u << part.bits()) - 1u) << bit;
+    pattern.push_back(part.primitive() ? part : partition::split('B'));
+  }
+  const std::int64_t size = std::int64_t{1} << partition::kMaxBits;
+  const OperatorShape shape = partition::linear_shape("pattern", size, size, size, size);
+  const double devices = sequence.devices();
+  for (const auto& transfer : partition::communication(shape, pattern).transfers) {
+    Ring ring{transfer.phase, transfer.step, transfer.tensor, {}};
+    for (int device = 0; device < sequence.devices(); ++device) {
+      const int reach = partition::reach(device, transfer.sender[static_cast<std::size_t>(device)]);
+      if (reach == 0) continue;
+      const auto level = static_cast<std::size_t>(tensor_.level_of(reach));
+      ring.unit.mean[level] += 1.0 / devices, ring.unit.largest[level] = ring.unit.pair[level] = 1.0;
+    }
+    rings.rings.push_back(ring);
+  }
+  rings.slowdown = context_->slowdown(tensor_.levels(), groups_[indicator]);
+  return rings;
+}
+
+/// `first` and `later`: compute of the first and of each other step. Adds to `buffers` what is in flight at most.
+void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& local, double first, double later,
+                               std::int64_t& buffers) {
+  phase.compute += first + (local.steps - 1) * later;
+  phase.kernels += local.steps;
+  if (local.steps == 1) return;
+  const Rings& rings = rings_of(local.sequence);
+  const double reduce_bytes = states_of(*context_->engine, context_->training).reduce;
+  double most = 0;
+  for (int step = 0; step < local.steps; ++step) {
+    Exchange moved;
+    double bytes = 0;
+    for (const Ring& ring : rings.rings) {
+      if (ring.phase != which || ring.step != step) continue;
+      const bool weight_gradient =
+          ring.tensor.gradient &&
+          local.node.shape.tensors[static_cast<std::size_t>(ring.tensor.tensor)].role == TensorRole::parameter;
+      const double tile = local.tile(ring.tensor.tensor) * (weight_gradient ? reduce_bytes : local.a);
+      moved.add(ring.unit, tile);
+      bytes += tile;
+      phase.kernels += kCollectiveLaunches;
+      if (weight_gradient) phase.compute += memory_bound_s(context_->rates, 3 * tile), ++phase.kernels;  // added when it arrives
+    }
+    if (bytes <= 0) continue;
+    most = std::max(most, bytes);
+    const double ring = tensor_.seconds(moved), compute = step == 0 ? first : later;
+    const double exposed = pair_time(ring, compute, rings.slowdown) - compute;
+    phase.ring_exposed += exposed, phase.ring_hidden += std::max(0.0, ring - exposed);
+  }
+  buffers = std::max(buffers, static_cast<std::int64_t>(most));
+}
+
+void PartitionCosts::reduce(PartitionCost& cost, const Local& local) {
+  const double reduce_bytes = states_of(*context_->engine, context_->training).reduce;
+  for (const Product& product : local.node.shape.products) {
+    const std::uint32_t indicator = indicator_of(local.node.shape, product, local.sequence);
+    if (indicator == 0) continue;
+    const Tensor& output = local.node.shape.tensors[static_cast<std::size_t>(product.output.tensor)];
+    const double elements = local.tile(product.output.tensor);
+    const Group& group = groups_[indicator];
+    if (output.role == TensorRole::parameter) {
+      cost.gradient_sync += all_reduce_s(data_.levels(), group, reduce_bytes * static_cast<double>(cost.parameters));
+      continue;
+    }
+    PhaseSeconds& phase = product.phase == Phase::forward ? cost.forward : cost.backward_input;
+    const double bytes = elements * (output.role == TensorRole::statistic ? 4.0 : local.a);
+    phase.collective += all_reduce_s(tensor_.levels(), group, bytes);
+    phase.kernels += kCollectiveLaunches;
+  }
+}
+
+void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
+  const auto& d = context_->rates;
+  const double m = local.tokens(), in = local.size('N');
+  const double out = local.size('K') * static_cast<double>(local.node.shape.tensors[1].width);
+  const auto& engine = *context_->engine;
+  const double gradient = engine.states.gradient;
+  // A step after the first adds to what is there: it reads the sum as well.
+  const double accumulated = engine.fused_gradient_accumulation ? 2 * gradient * in * out : 0;
+  std::int64_t forward_buffers = 0, backward_buffers = 0;
+  run_steps(cost.forward, Phase::forward, local, gemm_s(d, d.gemm_wide, m, out, in, local.a),
+            gemm_s(d, d.gemm_wide, m, out, in, local.a, local.a * m * out), forward_buffers);
+  run_steps(cost.backward_input, Phase::backward, local, gemm_s(d, d.gemm_wide, m, in, out, local.a),
+            gemm_s(d, d.gemm_wide, m, in, out, local.a, local.a * m * in), backward_buffers);
+  run_steps(cost.backward_weight, Phase::gradient, local, gemm_s(d, d.gemm_wide, out, in, m, local.a, accumulated),
+            gemm_s(d, d.gemm_wide, out, in, m, local.a, std::max(accumulated, local.a * in * out)), backward_buffers);
+  if (!engine.fused_gradient_accumulation)
+    cost.backward_weight.compute += memory_bound_s(d, in * out * (local.a + 2 * gradient)), ++cost.backward_weight.kernels;
+  const std::int64_t bias = local.node.op->parameters - local.node.op->in * local.node.op->out;
+  cost.parameters = static_cast<std::int64_t>(in * out) + (bias > 0 ? static_cast<std::int64_t>(out) : 0);
+  if (!local.node.input_kept || partition::slice_bits(local.sequence, 'K') > 0)
+    cost.saved = static_cast<std::int64_t>(local.a * m * in);
+  cost.forward_transient = static_cast<std::int64_t>(local.a * m * out) + forward_buffers;
+  cost.backward_transient = static_cast<std::int64_t>(local.a * m * (in + out)) + backward_buffers;
+}
+
+void PartitionCosts::attention(PartitionCost& cost, const Local& local) {
+  const auto& d = context_->rates;
+  const Operator& op = *local.node.op;
+  const double keys = local.whole('L'), window = static_cast<double>(op.window);
+  const double rows = local.tokens() * local.size('H');
+  const double q = local.tile(0), k = local.tile(1), v = local.tile(2), out = local.tile(3);
+  // Of s slices of causal queries the last sees most keys: 1 − 1/(2s) of them.
+  const double slices = partition::slices(local.sequence, 'M');
+  const double mean = op.causal && window <= 0 ? keys * (1.0 - 0.5 / slices) : mean_keys(keys, window, op.causal);
+  const AttentionShape shape{rows, mean, window > 0 ? std::min(window, keys) : keys, static_cast<double>(op.qk_dim + op.v_dim),
+                             local.a * (q + k + v + out)};
+  cost.forward.compute += attention_forward_s(d, shape), cost.forward.kernels += 1;
+  cost.backward_input.compute += attention_backward_s(d, shape), cost.backward_input.kernels += 3;
+  cost.saved += static_cast<std::int64_t>(local.a * (q + k + v + out) + 4 * rows);
+  cost.forward_transient = static_cast<std::int64_t>(local.a * out);
+  cost.backward_transient = static_cast<std::int64_t>(local.a * (q + k + v + out));
+}
+
+void PartitionCosts::unfused(PartitionCost& cost, const Local& local) {
+  const auto& d = context_->rates;
+  const Operator& op = *local.node.op;
+  const double batch = local.size('B') * local.size('H'), m = local.size('M'), l = local.size('L');
+  const double scores = batch * m * l, a = local.a;
+  double transient = 0;
+  switch (local.node.part) {
+    case OperatorPart::scores:
+      cost.forward.compute += batched_gemm_s(d, d.batched, batch, m, l, op.qk_dim, a);
+      cost.backward_input.compute += 2 * batched_gemm_s(d, d.batched, batch, m, op.qk_dim, l, a);
+      cost.saved += static_cast<std::int64_t>(a * (local.tile(0) + local.tile(1)));
+      cost.forward_transient = static_cast<std::int64_t>(a * scores), transient = scores + local.tile(0);
+      break;
+    case OperatorPart::softmax: {
+      const double read = op.causal ? 0.5 : 1.0, drop = op.score_dropout ? memory_bound_s(d, (2 * a + 1) * scores) : 0;
+      cost.forward.compute += memory_bound_s(d, (read + 1) * a * scores) + drop;
+      cost.backward_input.compute += memory_bound_s(d, (2 * read + 1) * a * scores) + drop;
+      cost.saved += static_cast<std::int64_t>((op.score_dropout ? 2 * a + 1 : a) * scores);
+      cost.forward_transient = static_cast<std::int64_t>(a * scores), transient = 2 * scores;
+      break;
+    }
+    default:
+      cost.forward.compute += batched_gemm_s(d, d.batched, batch, m, op.v_dim, l, a);
+      cost.backward_input.compute += 2 * batched_gemm_s(d, d.batched, batch, m, l, op.v_dim, a);
+      cost.saved += static_cast<std::int64_t>(a * local.tile(1));
+      cost.forward_transient = static_cast<std::int64_t>(a * local.tile(2)), transient = scores + local.tile(2);
+      break;
+  }
+  cost.backward_transient = static_cast<std::int64_t>(a * transient);
+  cost.forward.kernels += 1 + (local.node.part == OperatorPart::softmax && op.score_dropout);
+  cost.backward_input.kernels += 2;
+}
+
+/// Memory-bound operators, bytes as in layer_cost.cpp.
+void PartitionCosts::elementwise(PartitionCost& cost, const Local& local, const Operator& op, bool beside) {
+  DeviceRates d = context_->rates;
+  const EngineModel& engine = *context_->engine;
+  d.memory /= engine.coefficients.elementwise * engine.elementwise_traffic;
+  const double a = local.a, features = partition::slices(local.sequence, 'N') * partition::slices(local.sequence, 'H');
+  const double in = local.tokens() * static_cast<double>(op.in) / features,
+               out = local.tokens() * static_cast<double>(op.out) / features;
+  const bool eager = engine.activations == ActivationPolicy::megatron_2022_unfused;
+  double forward = 2 * a * in, backward = 2 * a * in, saved = 0;
+  switch (op.kind) {
+    case OperatorKind::norm:
+      backward = (eager ? 5 : 3) * a * in;
+      saved = a * in + (eager ? 0 : 4 * local.tokens());
+      break;
+    case OperatorKind::activation:
+      forward = a * (in + out), backward = a * (2 * in + out),
+      saved = a * (in + (engine.eager_gate && op.in == 2 * op.out ? out : 0));
+      break;
+    case OperatorKind::residual: forward = backward = 3 * a * in; break;
+    case OperatorKind::dropout: forward = in, backward = (2 * a + 1) * in, saved = in; break;
+    default: break;
+  }
+  const bool fused_away = op.kind == OperatorKind::dropout;
+  cost.forward.compute += fused_away ? forward / d.memory : memory_bound_s(d, forward);
+  cost.backward_input.compute += memory_bound_s(d, backward);
+  cost.forward.kernels += !fused_away, cost.backward_input.kernels += 1;
+  cost.saved += static_cast<std::int64_t>(saved);
+  if (beside) return;
+  cost.parameters = static_cast<std::int64_t>(static_cast<double>(op.parameters) / features);
+  if (op.parameters > 0) cost.backward_weight.kernels += op.parameters > op.in ? 3 : 2;
+  cost.forward_transient = static_cast<std::int64_t>(a * out);
+  cost.backward_transient = static_cast<std::int64_t>(a * (in + out));
+}
+
+PartitionCost PartitionCosts::cost(const PartitionedOperator& node, const PartitionSequence& sequence) {
+  const Local local{node, sequence, partition::steps(sequence), static_cast<double>(context_->element_bytes)};
+  PartitionCost cost;
+  if (node.op->kind == OperatorKind::linear) {
+    linear(cost, local);
+  } else if (node.part != OperatorPart::whole) {
+    unfused(cost, local);
+  } else if (node.op->kind == OperatorKind::attention) {
+    attention(cost, local);
+  } else {
+    elementwise(cost, local, *node.op, false);
+  }
+  for (const Operator* op : node.beside) elementwise(cost, local, *op, true);
+  reduce(cost, local);
+  return cost;
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time and memory of one operator under one partition sequence (PrimePar, Wang et al., ASPLOS 2024, eq. 7), on one device:
+//
+//     time of a phase = Σ_t pair(ring_t, compute_t) + Σ all-reduces of the group indicators
+//
+// compute_t   the operator's equation of operator_cost.h on the tile of one step (2^k steps of smaller products for P_{2^k×2^k}; steps
+//             after the first read the sum they add to)
+// ring_t      what devices pass on during step t (partition/communication.h), over the levels it crosses; pair() of overlap.h
+// all-reduce  output tiles whose summed dimension is split, over the devices of the indicator: forward O (N), backward dI (K), gradient dW
+//             (B, M; counted apart as `gradient_sync`, in data-parallel levels and the gradient's wire type)
+// backward = backward_input (gradients of activations) + backward_weight (gradients of parameters).
+//
+// Memory of a device: parameters of its tile (replicated over B and M); saved = the tiles that its backward reads (activation_memory.h's
+// policies, replicas counted on every device); transient = output forward, gradients of input and output backward, and second buffers of
+// the tiles in flight. An input that the operator before keeps already (fused attention's output) is counted once, with the linear.
+// Slices of queries are contiguous: of a causal mask the device with the last ones does most, and it counts.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "cost/layer_cost.h"
+#include "cost/partition_layouts.h"
+#include "partition/communication.h"
+#include "partition/operators.h"
+
+namespace espalier::cost {
+
+/// How the engine runs attention: one kernel, or three operators.
+enum class OperatorPart : std::uint8_t { whole, scores, softmax, values };
+
+/// A node of a block.
+struct PartitionedOperator {
+  partition::OperatorShape shape;
+  const Operator* op = nullptr;
+  OperatorPart part = OperatorPart::whole;
+  std::vector<const Operator*> beside;  ///< element-wise operators that run on its tiles: rotary, dropout
+  bool input_kept = false;              ///< the operator before keeps this input
+};
+
+/// Seconds.
+struct PhaseSeconds {
+  double compute = 0;
+  double collective = 0;    ///< all-reduces
+  double ring_exposed = 0;  ///< of the rings, what compute does not hide (slow-down of compute included)
+  double ring_hidden = 0;
+  int kernels = 0;
+  [[nodiscard]] double total() const { return compute + collective + ring_exposed; }
+  PhaseSeconds& operator+=(const PhaseSeconds& o) {
+    compute += o.compute, collective += o.collective, ring_exposed += o.ring_exposed, ring_hidden += o.ring_hidden;
+    kernels += o.kernels;
+    return *this;
+  }
+};
+
+struct PartitionCost {
+  PhaseSeconds forward, backward_input, backward_weight;
+  double gradient_sync = 0;                                               ///< s, once a step
+  std::int64_t parameters = 0;                                            ///< elements
+  std::int64_t saved = 0, forward_transient = 0, backward_transient = 0;  ///< bytes
+  [[nodiscard]] double steady() const { return forward.total() + backward_input.total() + backward_weight.total(); }
+};
+
+/// Costs on 2^bits devices. Keeps what sequences share: not to be shared by threads.
+class PartitionCosts {
+ public:
+  /// The fabric must support `bits`.
+  PartitionCosts(const CostContext& context, int bits);
+  [[nodiscard]] const PartitionFabric& fabric() const { return tensor_; }
+  [[nodiscard]] const CostContext& context() const { return *context_; }
+  /// The sequence must be legal for the operator, and of `bits` bits.
+  PartitionCost cost(const PartitionedOperator& node, const partition::PartitionSequence& sequence);
+
+ private:
+  struct Ring {
+    partition::Phase phase;
+    int step;
+    partition::TensorUse tensor;
+    Exchange unit;  ///< for one byte a tile
+  };
+  struct Rings {
+    std::vector<Ring> rings;
+    Slowdown slowdown;
+  };
+  struct Local;
+  const Rings& rings_of(const partition::PartitionSequence& sequence);
+  void run_steps(PhaseSeconds& phase, partition::Phase which, const Local& local, double first, double later,
+                 std::int64_t& buffers);
+  void reduce(PartitionCost& cost, const Local& local);
+  void linear(PartitionCost& cost, const Local& local);
+  void attention(PartitionCost& cost, const Local& local);
+  void unfused(PartitionCost& cost, const Local& local);
+  void elementwise(PartitionCost& cost, const Local& local, const Operator& op, bool beside);
+
+  const CostContext* context_;
+  PartitionFabric tensor_, data_;
+  std::vector<Group> groups_;  ///< by indicator
+  std::map<std::uint64_t, Rings> rings_;
+};
+
+}  // namespace espalier::cost

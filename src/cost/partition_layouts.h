@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time of moving tiles between layouts (PrimePar, eq. 8 and 9), by level of the fabric.
+//
+// 2^n devices fill whole domains of the fabric: level k joins 2^{j_k} of them (aligned blocks: reach ≤ j_k, partition/layout.h). What a
+// device needs and does not hold comes from the nearest domain that has it. With f_k(D) the bytes that device D fetches inside its
+// domain of level k but from outside the one below,
+//     V = max_k max( mean_D f_k / (β_k·η_k),  max_D f_k / (β'_k·η_k),  pair_k / (β''_k·η_k) ) · (1 + γ_k·log2 r_k)
+//     T = L + V + ρ·√(L·V),   L = max σ_k + Σ α_k over the levels used
+// β per device when all talk (NICs shared: the mean counts), β' of one device alone, β'' per peer of direct links (a ring: one
+// message `pair_k` goes to one peer); all levels work at once. Sums of several tensors travel together.
+//
+// Layouts are numbered. A plain one gives every axis a set of bits of the device id (a mask, most significant first); then f_k follows
+// from the masks: two slices of an axis agree where their common leading bits do, each of which is a bit of D in both layouts, so that
+// a share 2^−rank of the devices agrees, where rank counts the independent equations d_i = d_j. Skewed layouts (inputs of P) are counted
+// device by device. Both equal partition::redistribution (tested).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "cost/placement.h"
+#include "espalier/cluster.h"
+#include "partition/layout.h"
+
+namespace espalier::cost {
+
+/// By level: bytes (or parts of a tensor) that a device fetches, on average and at most, and the largest single message.
+struct Exchange {
+  std::array<double, kMaxLevels> mean{}, largest{}, pair{};
+  void add(const Exchange& other, double factor);
+};
+
+/// The fabric as 2^bits devices see it.
+class PartitionFabric {
+ public:
+  /// Empty when a level inside the devices does not join a power of two of them.
+  static bool supports(const std::vector<FabricLevel>& levels, int bits);
+  PartitionFabric(const std::vector<FabricLevel>& levels, int bits);
+
+  [[nodiscard]] const std::vector<FabricLevel>& levels() const { return levels_; }
+  [[nodiscard]] int bits() const { return bits_; }
+  [[nodiscard]] int level_count() const { return static_cast<int>(levels_.size()); }
+  /// j_k
+  [[nodiscard]] int reach_of(int level) const { return reach_[static_cast<std::size_t>(level)]; }
+  /// Level over which devices of this reach (≥ 1) talk.
+  [[nodiscard]] int level_of(int reach) const;
+  [[nodiscard]] double seconds(const Exchange& bytes) const;
+  /// The group of an indicator: devices that agree in all other bits.
+  [[nodiscard]] Group group(std::uint32_t indicator) const;
+
+ private:
+  std::vector<FabricLevel> levels_;
+  int bits_;
+  std::vector<int> reach_;
+  std::array<double, kMaxLevels> per_byte_mean_{}, per_byte_largest_{}, per_byte_pair_{};
+};
+
+using LayoutId = std::int32_t;
+using AxisMasks = std::array<std::uint16_t, partition::kMaxAxes>;
+
+/// Distinct layouts of tensors on 2^bits devices. Keeps what it counts: not to be shared by threads.
+class LayoutTable {
+ public:
+  explicit LayoutTable(const PartitionFabric& fabric) : fabric_(&fabric) {}
+  LayoutId plain(const AxisMasks& masks);
+  /// Recognises plain layouts.
+  LayoutId intern(const partition::Layout& layout);
+  [[nodiscard]] int size() const { return static_cast<int>(entries_.size()); }
+  [[nodiscard]] bool is_plain(LayoutId id) const { return entries_[static_cast<std::size_t>(id)].skewed < 0; }
+  [[nodiscard]] const AxisMasks& masks(LayoutId id) const { return entries_[static_cast<std::size_t>(id)].masks; }
+  /// log2 of the tiles: a tile is 1/2^this of the tensor.
+  [[nodiscard]] int tile_bits(LayoutId id) const { return entries_[static_cast<std::size_t>(id)].tile_bits; }
+  /// What is fetched, as parts of the tensor.
+  [[nodiscard]] Exchange moved(LayoutId held, LayoutId needed) const;
+
+ private:
+  struct Entry {
+    AxisMasks masks{};
+    int tile_bits = 0;
+    std::int32_t skewed = -1;  ///< index into coverages_
+  };
+  [[nodiscard]] Exchange moved_plain(const AxisMasks& held, const AxisMasks& needed) const;
+  [[nodiscard]] Exchange moved_counted(LayoutId held, LayoutId needed) const;
+  [[nodiscard]] partition::Layout layout_of(const Entry& entry) const;
+  [[nodiscard]] const partition::Layout& numbers(LayoutId id) const;
+  [[nodiscard]] std::int64_t held_within(LayoutId held, const partition::Tile& tile, int device, int r, int unit_bits) const;
+
+  const PartitionFabric* fabric_;
+  std::vector<Entry> entries_;
+  std::vector<partition::Coverage> coverages_;
+  mutable std::vector<partition::Layout> numbers_;  ///< of plain ones, once they are counted
+  std::map<std::uint64_t, LayoutId> plain_ids_;
+  std::map<std::vector<std::int16_t>, LayoutId> skewed_ids_;
+};
+
+}  // namespace espalier::cost
