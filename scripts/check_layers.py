@@ -25,7 +25,7 @@ ALLOWED = {
     "cluster": ["base"],
     "partition": ["base", "model"],
     "profile": ["base", "model", "cluster"],
-    "plan": ["base", "model", "cluster"],
+    "plan": ["base", "model", "cluster", "partition"],
     "cost": ["base", "model", "cluster", "partition", "profile", "plan"],
     "check": ["base", "model", "cluster", "profile", "plan"],
     "search": ["base", "model", "cluster", "partition", "plan", "cost"],

@@ -34,8 +34,8 @@ void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkR
 /// a chunk, redistribution, messages, buffers, and what is there once a stage.
 struct LayerShare {
   std::int64_t forward_ns = 0, backward_ns = 0;  ///< recomputation and ZeRO communication of one micro-batch included
-  std::int64_t split_backward_ns = 0;            ///< input and weight gradients apart, as zero-bubble schedules run them (ZeRO ≤ 1)
-  std::int64_t reduce_ns = 0;                    ///< its gradients once a step, if not reduced with every micro-batch
+  std::int64_t split_backward_ns = 0;  ///< input and weight gradients apart, as zero-bubble schedules run them (ZeRO ≤ 1)
+  std::int64_t reduce_ns = 0;          ///< its gradients once a step, if not reduced with every micro-batch
   /// What its step-end communication (reduction, and the gather of ZeRO 1 and 2) costs at least even where compute hides it: the compute
   /// beside it slows down. Beside a collective of length r compute loses r·κ_c·(1 − 1/κ_w), and what is not hidden counts whole.
   std::int64_t hidden_ns = 0;

@@ -105,7 +105,6 @@ std::string Plan::canonical_text() const {
     for (const Chunk& chunk : stage.chunks) {
       for (const LayerRange& range : chunk.ranges) {
         out += cat(" | ", range.first, "-", range.last, " ", espalier::canonical_text(range.strategy, schedule));
-        if (!range.strategy.partition.empty()) out += cat(" ", range.strategy.partition);
       }
     }
   }
@@ -116,6 +115,7 @@ std::string Plan::label() const {
   if (stages.empty() || stages.front().chunks.empty()) return "empty plan";
   const Strategy& s = strategy();
   std::string out = cat("TP", s.tp);
+  if (!s.partition.empty()) out += "·operators";
   if (s.sp == SequenceParallel::megatron) out += "·SP";
   if (s.sp == SequenceParallel::ulysses) out += "·Ulysses";
   out += cat(" CP", s.cp, s.cp_kind == ContextParallelKind::all_to_all ? "·a2a" : "");
