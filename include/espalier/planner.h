@@ -100,9 +100,20 @@ struct LayerwiseSummary {
   std::vector<StageBalance> balance;
 };
 
+/// What operator partitions (Strategy::partition) add to a search.
+struct PartitionSummary {
+  std::int64_t without_ns = 0;      ///< the best plan without them; 0: none fits
+  std::int64_t groups = 0;          ///< choices of tensor group and samples whose operators were partitioned
+  std::int64_t solved = 0;          ///< operator searches
+  std::int64_t offered = 0;         ///< partitions that strategies could take
+  bool certified = true;            ///< of every operator search: its answer equals trying all
+  std::int64_t lower_bound_ns = 0;  ///< for plans with any partition, offered or not
+};
+
 struct SearchSummary {
   std::string space = "uniform";
   std::optional<LayerwiseSummary> layerwise;
+  std::optional<PartitionSummary> partitions;
   double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
   std::int64_t bounded = 0;                                            ///< nodes whose bound was computed

@@ -93,6 +93,14 @@ void write_layerwise(JsonWriter& w, const LayerwiseSummary& s) {
   w.end_array().end_object();
 }
 
+void write_partitions(JsonWriter& w, const PartitionSummary& s) {
+  w.key("partitions").begin_object();
+  w.key("without_s").seconds(s.without_ns);
+  w.key("groups").value(s.groups).key("solved").value(s.solved).key("offered").value(s.offered);
+  w.key("certified").value(s.certified).key("lower_bound_s").seconds(s.lower_bound_ns);
+  w.end_object();
+}
+
 void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("search").begin_object();
   if (s.space != "uniform") w.key("space").value(s.space);
@@ -121,6 +129,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("gap").value(s.gap);
   w.key("reason").value(s.reason);
   if (s.layerwise) write_layerwise(w, *s.layerwise);
+  if (s.partitions) write_partitions(w, *s.partitions);
   w.end_object();
 }
 
@@ -204,12 +213,25 @@ LayerwiseSummary read_layerwise(Reader r) {
   r.each("balance", false, [&s](Reader& row) {
     StageBalance b;
     b.name = row.required_string("partition");
-    for (const std::int64_t layer : row.optional_int_list("first", 0, 1 << 16)) b.first.push_back(static_cast<std::int32_t>(layer));
+    for (const std::int64_t layer : row.optional_int_list("first", 0, 1 << 16))
+      b.first.push_back(static_cast<std::int32_t>(layer));
     b.alpha_t = row.optional_real("alpha_t", 0, 1, 0), b.alpha_m = row.optional_real("alpha_m", 0, 1, 0);
     b.iteration_ns = read_ns(row, "iteration_s");
     row.finish();
     s.balance.push_back(std::move(b));
   });
+  r.finish();
+  return s;
+}
+
+PartitionSummary read_partitions(Reader r) {
+  PartitionSummary s;
+  s.without_ns = read_ns(r, "without_s");
+  s.groups = r.optional_int("groups", 0, kBig, 0);
+  s.solved = r.optional_int("solved", 0, kBig, 0);
+  s.offered = r.optional_int("offered", 0, kBig, 0);
+  s.certified = r.optional_bool("certified", true);
+  s.lower_bound_ns = read_ns(r, "lower_bound_s");
   r.finish();
   return s;
 }
@@ -237,6 +259,7 @@ SearchSummary read_search(Reader r) {
   s.reason = r.optional_string("reason", "");
   s.space = r.optional_string("space", "uniform");
   if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));
+  if (r.has("partitions")) s.partitions = read_partitions(r.child("partitions", true));
   r.finish();
   return s;
 }

@@ -25,7 +25,7 @@ class LayerwiseSearch {
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
-        space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space),
+        space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space, problem.partitions),
         book_(problem),
         incumbent_(incumbent_ns > 0 ? static_cast<double>(incumbent_ns) : kNever) {}
 
