@@ -98,8 +98,8 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
   double moved_forward = 0, moved_backward = 0;
   for (const BlockEdge& edge : graph.edges) {
     const auto [f, b] = edge_seconds(costs, layouts, graph, edge, sequences);
-    moved_forward += f, moved_backward += b;
-    block.redistributions.push_back(f + b);
+    block.redistributions.push_back({nanoseconds(f), nanoseconds(b)});
+    moved_forward += static_cast<double>(nanoseconds(f)) * 1e-9, moved_backward += static_cast<double>(nanoseconds(b)) * 1e-9;
   }
   const double launch = costs.context().rates.launch * costs.context().engine->eager_launches;
   const auto phase = [&](const PhaseSeconds& p, double moved) {
@@ -120,19 +120,31 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
   return block;
 }
 
-Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
-                                    const std::string& partition) {
+Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
+                                 const std::string& partition) {
   const int bits = std::bit_width(static_cast<std::uint32_t>(devices)) - 1;
   if (!PartitionFabric::supports(context.tensor_levels, bits) || !PartitionFabric::supports(context.data_levels, bits))
     return Error{ErrorKind::bad_input, "cluster", "nodes or levels that do not hold a power of two of devices",
                  "2, 4, 8 … devices at every level", "partition sequences split by bits of the device number"};
-  const auto graph = block_graph(context, kind, samples);
+  auto graph = block_graph(context, kind, samples);
   if (!graph) return graph.error();
   const auto sequences = sequences_of(*graph, kind, bits, partition);
   if (!sequences) return sequences.error();
   PartitionCosts costs(context, bits);
   BlockLayouts layouts(costs.fabric());
-  return block_cost(costs, layouts, *graph, *sequences);
+  PricedBlock block{std::move(*graph), {}, {}};
+  block.cost = block_cost(costs, layouts, block.graph, *sequences);
+  for (int n = 1; n < block.graph.nodes(); ++n)
+    block.steps.push_back(
+        costs.steps(block.graph.operators[static_cast<std::size_t>(n)], (*sequences)[static_cast<std::size_t>(n) - 1]));
+  return block;
+}
+
+Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
+                                    const std::string& partition) {
+  auto block = priced_block(context, kind, samples, devices, partition);
+  if (!block) return block.error();
+  return std::move(block->cost);
 }
 
 Status partition_fits(const CostContext& context, const Strategy& s, std::int32_t micro_batch) {

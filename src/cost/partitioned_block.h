@@ -35,12 +35,25 @@ struct BlockCost {
   std::int64_t saved = 0, forward_transient = 0, backward_transient = 0;         ///< bytes of one block
   std::int64_t boundary_bytes = 0;                                               ///< tile that leaves
   std::vector<PartitionCost> operators;                                          ///< of nodes 1 …
-  std::vector<double> redistributions;                                           ///< s, there and back, by edge
+  /// By edge.
+  struct Redistributed {
+    std::int64_t forward_ns = 0, backward_ns = 0;
+  };
+  std::vector<Redistributed> redistributions;
 };
 
 /// `sequences` of nodes 1 …, each legal for its operator and of costs.fabric().bits() bits.
 BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph,
                      const std::vector<partition::PartitionSequence>& sequences);
+
+/// A block with what a program of it needs.
+struct PricedBlock {
+  BlockGraph graph;
+  BlockCost cost;
+  std::vector<std::vector<PartitionStep>> steps;  ///< of nodes 1 …
+};
+Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
+                                 const std::string& partition);
 
 /// The same from a strategy's partition text: names and bits must be the block's, sequences legal. `samples`: micro-batch of the group.
 Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
