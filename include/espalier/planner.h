@@ -92,11 +92,11 @@ struct StageBalance {
 
 /// What the search of layer-wise plans did beyond the uniform ones.
 struct LayerwiseSummary {
-  std::int64_t uniform_ns = 0;     ///< the best uniform plan; 0: none fits
-  double strategies = 0;           ///< of a layer kind, summed over pipelines and batches
-  double kept = 0;                 ///< of these, not beaten in every component by another of the same layout
-  std::int64_t outer = 0;          ///< choices of stages and samples a micro-batch
-  std::int64_t solved = 0;         ///< of these, whose programs were solved; the others are beaten by their bound
+  std::int64_t uniform_ns = 0;  ///< the best uniform plan; 0: none fits
+  double strategies = 0;        ///< of a layer kind, summed over pipelines and batches
+  double kept = 0;              ///< of these, not beaten in every component by another of the same layout
+  std::int64_t outer = 0;       ///< choices of stages and samples a micro-batch
+  std::int64_t solved = 0;      ///< of these, whose programs were solved; the others are beaten by their bound
   std::vector<StageBalance> balance;
 };
 
@@ -135,12 +135,25 @@ struct PlannerOptions {
   std::function<void(const std::string&)> progress;  ///< one line at a time
 };
 
+/// One operator of a partitioned block: forward and backward of one micro-batch on one device.
+struct OperatorReport {
+  std::int32_t first_layer = 0;  ///< of the range that is partitioned so
+  std::int32_t devices = 1;
+  std::string name, sequence;  ///< "attn.qkv", "K,P2"
+  std::int64_t compute_ns = 0;
+  std::int64_t collective_ns = 0;  ///< all-reduces
+  std::int64_t ring_hidden_ns = 0, ring_exposed_ns = 0;
+  std::int64_t redistribution_ns = 0;  ///< of its inputs and their gradients
+  std::int64_t gradient_sync_ns = 0;   ///< once a step, inside the group
+};
+
 struct PlannerResult {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
   std::vector<Alternative> alternatives;  ///< baselines first, then runners-up by time
   std::vector<std::string> reasons;       ///< why this plan, in sentences
+  std::vector<OperatorReport> operators;  ///< where the plan partitions operators
   double total_s = 0, search_s = 0;       ///< wall clock; printed only under "timing"
   int threads = 1;
 

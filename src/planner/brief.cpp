@@ -40,6 +40,9 @@ std::string certificate(const SearchSummary& s) {
   std::string work = cat(" (", grouped(s.simulated), " simulated");
   for (const auto& [rule, n] : s.pruned) work += cat(", ", count(n), " by ", rule);
   work += ")";
+  if (s.reason == "gap" && s.partitions)
+    return cat("at most ", percent(s.gap), " from the best plan with any partition of operators; the best of ", space,
+               " with those offered", work);
   if (s.reason == "gap")
     return cat("at most ", percent(s.gap), " from the best layer-wise plan; the best of ", space, " uniform ones", work);
   if (s.optimal && s.layerwise)
@@ -149,7 +152,7 @@ std::string reason_section(const PlannerResult& r) {
 
 std::string PlannerResult::brief() const {
   return headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) + memory_section(prediction) +
-         stage_section(*this) + alternative_section(*this) + reason_section(*this);
+         stage_section(*this) + operator_section(*this) + alternative_section(*this) + reason_section(*this);
 }
 
 }  // namespace espalier

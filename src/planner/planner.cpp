@@ -11,6 +11,7 @@
 #include "planner/alternatives.h"
 #include "planner/claims.h"
 #include "planner/infeasible.h"
+#include "planner/partition_report.h"
 #include "planner/prediction.h"
 #include "planner/reasons.h"
 #include "planner/simulated_evaluator.h"
@@ -76,6 +77,7 @@ Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan p
   result.plan = std::move(plan);
   stamp_calibration(job, result.plan);
   result.prediction = prediction_of(job, engine, *timed);
+  result.operators = operator_reports(job, engine, result.plan);
   if (keep != nullptr) *keep = std::move(*timed);
   return result;
 }

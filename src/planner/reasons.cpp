@@ -6,6 +6,7 @@
 
 #include "base/document.h"
 #include "planner/brief_text.h"
+#include "planner/partition_report.h"
 #include "search/pruning.h"
 
 namespace espalier {
@@ -77,6 +78,7 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
   if (s.recompute.kind == RecomputeKind::full)
     out.push_back("Full recomputation of " + std::to_string(s.recompute.layers) +
                   " blocks a chunk is what makes the activations fit, or pays for a better split.");
+  for (std::string& sentence : partition_sentences(r)) out.push_back(std::move(sentence));
   baseline_sentences(r, out);
   return out;
 }

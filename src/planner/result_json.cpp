@@ -101,6 +101,19 @@ void write_partitions(JsonWriter& w, const PartitionSummary& s) {
   w.end_object();
 }
 
+void write_operators(JsonWriter& w, const std::vector<OperatorReport>& operators) {
+  w.key("operators").begin_array();
+  for (const OperatorReport& o : operators) {
+    w.compact_next().begin_object();
+    w.key("first_layer").value(o.first_layer).key("devices").value(o.devices).key("name").value(o.name);
+    w.key("partition").value(o.sequence).key("compute_s").seconds(o.compute_ns).key("collective_s").seconds(o.collective_ns);
+    w.key("ring_hidden_s").seconds(o.ring_hidden_ns).key("ring_exposed_s").seconds(o.ring_exposed_ns);
+    w.key("redistribution_s").seconds(o.redistribution_ns).key("gradient_sync_s").seconds(o.gradient_sync_ns);
+    w.end_object();
+  }
+  w.end_array();
+}
+
 void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("search").begin_object();
   if (s.space != "uniform") w.key("space").value(s.space);
@@ -236,6 +249,22 @@ PartitionSummary read_partitions(Reader r) {
   return s;
 }
 
+std::vector<OperatorReport> read_operators(Reader& root) {
+  std::vector<OperatorReport> all;
+  root.each("operators", false, [&all](Reader& row) {
+    OperatorReport o;
+    o.first_layer = static_cast<std::int32_t>(row.required_int("first_layer", 0, 1 << 16));
+    o.devices = static_cast<std::int32_t>(row.required_int("devices", 1, 1 << 20));
+    o.name = row.required_string("name"), o.sequence = row.required_string("partition");
+    o.compute_ns = read_ns(row, "compute_s"), o.collective_ns = read_ns(row, "collective_s");
+    o.ring_hidden_ns = read_ns(row, "ring_hidden_s"), o.ring_exposed_ns = read_ns(row, "ring_exposed_s");
+    o.redistribution_ns = read_ns(row, "redistribution_s"), o.gradient_sync_ns = read_ns(row, "gradient_sync_s");
+    row.finish();
+    all.push_back(std::move(o));
+  });
+  return all;
+}
+
 SearchSummary read_search(Reader r) {
   SearchSummary s;
   s.space_size = r.optional_real("space_size", 0, 1e300, 0);
@@ -300,6 +329,7 @@ std::string to_json(const PlannerResult& result, bool timing) {
   // One given configuration is not searched for: `estimate` and `simulate` have no search to report.
   if (!result.search.reason.empty()) write_search(w, result.search);
   write_alternatives(w, result.alternatives);
+  if (!result.operators.empty()) write_operators(w, result.operators);
   w.key("reasons").begin_array();
   for (const std::string& reason : result.reasons) w.value(reason);
   w.end_array();
@@ -324,6 +354,7 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   result.prediction = read_prediction(r.child("prediction", true));
   if (r.has("search")) result.search = read_search(r.child("search", true));
   r.each("alternatives", false, [&](Reader& a) { result.alternatives.push_back(read_alternative(a)); });
+  result.operators = read_operators(r);
   result.reasons = read_sentences(r, "reasons");
   r.ignore({"engine", "timing"});
   r.finish();

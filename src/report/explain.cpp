@@ -6,6 +6,7 @@
 #include "base/document.h"
 #include "planner/brief_text.h"
 #include "planner/job_space.h"
+#include "planner/partition_report.h"
 
 namespace espalier::report {
 namespace {
@@ -108,7 +109,8 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
 
 std::string explain(const PlannerResult& result) {
   return cat(result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
-             reason_section(result), losers_section(result), pruning_section(result.search), dimension_section(result.search));
+             reason_section(result), operator_section(result), losers_section(result), pruning_section(result.search),
+             dimension_section(result.search));
 }
 
 std::string explain_json(const PlannerResult& result) {

@@ -16,7 +16,8 @@ namespace espalier::search {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kBudget = 400'000'000;  ///< steps of an operator search; beyond it the answer is what was found
+// Steps of an operator search; beyond them the answer is what was found.
+constexpr std::int64_t kBudget = 40'000'000, kFrontierBudget = 2'000'000;
 
 /// One (tp, samples in a group), and where it occurs.
 struct Pair {
@@ -150,7 +151,7 @@ class Chooser {
     request.best = options_.best, request.budget = kBudget;
     ++p.offer.solved;
     std::vector<OperatorPlan> plans = best_operators((*space)->problem(), request).plans;
-    request.best = 1;
+    request.best = 1, request.budget = kFrontierBudget;
     for (OperatorPlan& plan : operator_frontier((*space)->problem(), request, options_.frontier))
       plans.push_back(std::move(plan));
     if (const auto megatron = (*space)->megatron(0)) plans.push_back(*megatron);
