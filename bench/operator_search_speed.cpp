@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Milliseconds of the operator search on one thread: the block of OPT-6.7B and OPT-175B on 4 to 256 V100, four a node, at 2,048 tokens
 // and a batch of 8. `free` has no cap, `capped` half way between the footprint of the fastest plan and the smallest one that the search
-// needs to be told of. Times count everything from the model's operators on. One JSON object a line.
-#include <chrono>
+// needs to be told of; from 64 devices on within 40 million steps. Processor time of one thread, counting everything from the model's operators on. One JSON object a line.
+#include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <string>
 
 #include "search/operator_space.h"
@@ -11,9 +12,8 @@
 namespace {
 
 using namespace espalier;
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+/// Processor time: one thread does the work, and others on the machine must not count.
+double since(std::clock_t start) { return 1e3 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC; }
 
 struct Measured {
   double space_ms = 1e9, search_ms = 1e9;
@@ -55,7 +55,7 @@ bool measure(const char* name, const Model& model, int bits, std::int64_t budget
     Measured best;
     const int rounds = bits <= 5 ? 5 : 1;
     for (int round = 0; round < rounds; ++round) {
-      const auto start = Clock::now();
+      const auto start = std::clock();
       const auto space = search::BlockSpace::make(context, model.layer(1), 8, bits, {}, {});
       if (!space) return std::fprintf(stderr, "%s\n", space.error().message().c_str()), false;
       const double built = since(start);
@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
     const auto model = load_model_file(root + "/models/" + name + "/config.json");
     if (!model) return std::fprintf(stderr, "%s\n", model.error().message().c_str()), 1;
     for (int bits = 2; bits <= most_bits; ++bits)
-      if (bits != 7 && !measure(name, *model, bits, bits > 6 ? 400'000'000 : search::kNoCapacity)) return 1;
+      if (bits != 7 && !measure(name, *model, bits, bits > 5 ? 40'000'000 : search::kNoCapacity)) return 1;
   }
   return 0;
 }

@@ -13,12 +13,6 @@ namespace {
 bool power_of_two(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 int log2_of(std::int64_t n) { return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(n))) - 1; }
 
-/// The `count` most significant bits of a mask.
-std::uint16_t leading(std::uint16_t mask, int count) {
-  for (int extra = std::popcount(mask) - count; extra > 0; --extra) mask = static_cast<std::uint16_t>(mask & (mask - 1));
-  return mask;
-}
-
 /// Equations d_i = d_j among the bits of the device id.
 class Equations {
  public:
@@ -46,43 +40,30 @@ class Equations {
   int rank_ = 0;
 };
 
-/// What a device finds of the tile that it needs: `volume` (a part of the tensor) on a share 2^−rank of the devices, else nothing.
-struct Found {
-  double volume = 0;
-  int rank = 0;
-};
+using Devices = std::vector<std::uint64_t>;
 
-/// Inside aligned blocks of 2^r devices: the holders' low r bits are free, so that their digits are gone.
-Found found_within(const AxisMasks& held, const AxisMasks& needed, int r) {
-  int bits = 0;
-  bool aligned = true;
-  std::array<std::uint16_t, partition::kMaxAxes> a{}, b{};
-  for (std::size_t axis = 0; axis < a.size(); ++axis) {
-    const auto outer = static_cast<std::uint16_t>((held[axis] >> r) << r);
-    const int held_bits = std::popcount(outer), needed_bits = std::popcount(needed[axis]);
-    const int common = std::min(held_bits, needed_bits);
-    bits += std::max(held_bits, needed_bits);
-    a[axis] = leading(outer, common), b[axis] = leading(needed[axis], common);
-    aligned = aligned && a[axis] == b[axis];
-  }
-  Found found{std::ldexp(1.0, -bits), 0};
-  if (aligned) return found;
-  Equations equations;
-  for (std::size_t axis = 0; axis < a.size(); ++axis) equations.equate(a[axis], b[axis]);
-  found.rank = equations.rank();
-  return found;
+int count(const Devices& set) {
+  int sum = 0;
+  for (const std::uint64_t word : set) sum += std::popcount(word);
+  return sum;
 }
 
-/// Units of 2^−unit_bits in which two tiles agree: slices are nested or disjoint.
-std::int64_t overlap(const partition::Tile& a, const partition::Tile& b, int unit_bits) {
-  int bits = 0;
-  for (std::size_t axis = 0; axis < a.bits.size(); ++axis) {
-    const int down = a.bits[axis] - b.bits[axis];
-    if (down >= 0 ? (a.index[axis] >> down) != b.index[axis] : (b.index[axis] >> -down) != a.index[axis]) return 0;
-    bits += std::max(a.bits[axis], b.bits[axis]);
+/// The set seen from the neighbour whose id differs in one bit: members move to d ⊕ 2^bit.
+void exchange_bit(Devices& set, int bit) {
+  if (bit >= 6) {
+    const std::size_t distance = std::size_t{1} << (bit - 6);
+    for (std::size_t i = 0; i < set.size(); ++i)
+      if ((i & distance) == 0) std::swap(set[i], set[i + distance]);
+    return;
   }
-  return std::int64_t{1} << (unit_bits - bits);
+  constexpr std::array<std::uint64_t, 6> kLow = {0x5555555555555555, 0x3333333333333333, 0x0f0f0f0f0f0f0f0f,
+                                                 0x00ff00ff00ff00ff, 0x0000ffff0000ffff, 0x00000000ffffffff};
+  const std::uint64_t low = kLow[static_cast<std::size_t>(bit)];
+  for (std::uint64_t& word : set) word = ((word & low) << (1 << bit)) | ((word >> (1 << bit)) & low);
 }
+
+/// 2^−rank
+double share(int rank) { return 1.0 / static_cast<double>(1 << rank); }
 
 /// β·η of `peers` peers at once; β'·η.
 double shared_rate(const FabricLevel& level, double bandwidth, std::int64_t peers) {
@@ -118,6 +99,7 @@ PartitionFabric::PartitionFabric(const std::vector<FabricLevel>& levels, int bit
     const double congestion = 1.0 + level.congestion * (reach - below);
     const double alone = std::max(level.bandwidth.count(), level.bandwidth_alone.count());
     levels_.push_back(level), reach_.push_back(reach);
+    start_[k] = level.start.count(), latency_[k] = level.latency.count(), ramp_[k] = level.ramp;
     if (reach > below) {
       per_byte_mean_[k] = congestion / shared_rate(level, level.bandwidth.count(), peers);
       per_byte_largest_[k] = congestion / shared_rate(level, alone, peers);
@@ -133,17 +115,27 @@ int PartitionFabric::level_of(int reach) const {
   return level;
 }
 
+void PartitionFabric::Sum::add(const PartitionFabric& fabric, int level, double mean, double largest, double pair) {
+  if (largest <= 0) return;
+  const auto k = static_cast<std::size_t>(level);
+  const double here =
+      std::max({mean * fabric.per_byte_mean_[k], largest * fabric.per_byte_largest_[k], pair * fabric.per_byte_pair_[k]});
+  if (here > volume_) volume_ = here, ramp_ = fabric.ramp_[k];
+  start_ = std::max(start_, fabric.start_[k]), latency_ += fabric.latency_[k];
+}
+
+double PartitionFabric::Sum::seconds() const {
+  const double latency = latency_ + start_;
+  return ramp_ > 0 ? latency + volume_ + ramp_ * std::sqrt(latency * volume_) : latency + volume_;
+}
+
 double PartitionFabric::seconds(const Exchange& bytes) const {
-  double volume = 0, start = 0, latency = 0, ramp = 0;
-  for (std::size_t k = 0; k < levels_.size(); ++k) {
-    if (bytes.largest[k] <= 0) continue;
-    const double here =
-        std::max({bytes.mean[k] * per_byte_mean_[k], bytes.largest[k] * per_byte_largest_[k], bytes.pair[k] * per_byte_pair_[k]});
-    if (here > volume) volume = here, ramp = levels_[k].ramp;
-    start = std::max(start, levels_[k].start.count()), latency += levels_[k].latency.count();
+  Sum sum;
+  for (int k = 0; k < level_count(); ++k) {
+    const auto at = static_cast<std::size_t>(k);
+    sum.add(*this, k, bytes.mean[at], bytes.largest[at], bytes.pair[at]);
   }
-  latency += start;
-  return ramp > 0 ? latency + volume + ramp * std::sqrt(latency * volume) : latency + volume;
+  return sum.seconds();
 }
 
 Group PartitionFabric::group(std::uint32_t indicator) const {
@@ -157,6 +149,16 @@ Group PartitionFabric::group(std::uint32_t indicator) const {
   return group;
 }
 
+LayoutTable::LayoutTable(const PartitionFabric& fabric) : fabric_(&fabric) {
+  const std::size_t devices = std::size_t{1} << fabric.bits();
+  all_.assign((devices + 63) / 64, devices < 64 ? (std::uint64_t{1} << devices) - 1 : ~std::uint64_t{0});
+  for (int bit = 0; bit < fabric.bits(); ++bit) {
+    Devices set(all_.size(), 0);
+    for (std::size_t d = 0; d < devices; ++d) set[d / 64] |= static_cast<std::uint64_t>((d >> bit) & 1) << (d % 64);
+    bit_sets_.push_back(std::move(set));
+  }
+}
+
 LayoutId LayoutTable::plain(const AxisMasks& masks) {
   std::uint64_t key = 0;
   for (const std::uint16_t mask : masks) key = (key << 16) | mask;
@@ -164,7 +166,19 @@ LayoutId LayoutTable::plain(const AxisMasks& masks) {
   if (added) {
     Entry entry;
     entry.masks = masks;
-    for (const std::uint16_t mask : masks) entry.tile_bits += std::popcount(mask);
+    for (std::size_t axis = 0; axis < masks.size(); ++axis) {
+      entry.tile_bits += std::popcount(masks[axis]);
+      for (int k = 0; k <= fabric_->level_count(); ++k) {
+        const int inner = k == 0 ? 0 : fabric_->reach_of(k - 1);
+        entry.outer[static_cast<std::size_t>(k)][axis] =
+            static_cast<std::int8_t>(std::popcount(static_cast<unsigned>(masks[axis] >> inner)));
+      }
+      auto lead = masks[axis];  // without its last digits, one after the other
+      for (int digits = std::popcount(masks[axis]); digits >= 0; --digits) {
+        entry.leading[axis][static_cast<std::size_t>(digits)] = lead;
+        lead = static_cast<std::uint16_t>(lead & (lead - 1));
+      }
+    }
     entries_.push_back(entry);
   }
   return found->second;
@@ -191,101 +205,192 @@ LayoutId LayoutTable::intern(const partition::Layout& layout) {
   std::vector<std::int16_t> key(layout.bits.begin(), layout.bits.end());
   for (const auto& index : layout.index) key.insert(key.end(), index.begin(), index.end());
   const auto [found, added] = skewed_ids_.try_emplace(std::move(key), size());
-  if (added) {
-    Entry entry;
-    entry.skewed = static_cast<std::int32_t>(coverages_.size()), entry.tile_bits = layout.tile_bits();
-    entries_.push_back(entry);
-    coverages_.emplace_back(layout);
-  }
+  if (added) add_skewed(layout);
   return found->second;
+}
+
+void LayoutTable::add_skewed(const partition::Layout& layout) {
+  Entry entry;
+  entry.skewed = static_cast<std::int32_t>(skewed_.size()), entry.tile_bits = layout.tile_bits();
+  Skewed skewed;
+  for (std::size_t axis = 0; axis < entry.masks.size(); ++axis) {
+    entry.outer.front()[axis] = layout.bits[axis];
+    for (int digit = layout.bits[axis] - 1; digit >= 0; --digit) {
+      Devices set(all_.size(), 0);
+      for (std::size_t d = 0; d < layout.index.size(); ++d)
+        set[d / 64] |= static_cast<std::uint64_t>((layout.index[d][axis] >> digit) & 1) << (d % 64);
+      skewed.digits[axis].push_back(std::move(set));
+    }
+  }
+  for (int bit = 0; bit < fabric_->bits(); ++bit) {
+    bool same = true;
+    for (std::size_t d = 0; d < layout.index.size() && same; ++d)
+      same = layout.index[d] == layout.index[d ^ (std::size_t{1} << bit)];
+    if (same) skewed.replicas |= 1u << bit;
+  }
+  entries_.push_back(entry);
+  skewed_.push_back(std::move(skewed));
 }
 
 Exchange LayoutTable::moved(LayoutId held, LayoutId needed) const {
   if (held == needed) return {};
   const Entry &a = entries_[static_cast<std::size_t>(held)], &b = entries_[static_cast<std::size_t>(needed)];
-  return a.skewed < 0 && b.skewed < 0 ? moved_plain(a.masks, b.masks) : moved_counted(held, needed);
+  if (a.skewed >= 0) return moved_from_skewed(a, b);
+  return b.skewed >= 0 ? moved_to_skewed(a, b) : moved_plain(a, b);
 }
 
-Exchange LayoutTable::moved_plain(const AxisMasks& held, const AxisMasks& needed) const {
+/// What a device finds of the tile that it needs: `volume` (a part of the tensor) on a share 2^−rank of the devices, else nothing.
+struct LayoutTable::Found {
+  double volume = 0;
+  int rank = 0;
+};
+
+/// Inside domains below `level`: the holders' inner bits are free, so that their digits, the last ones, are gone.
+LayoutTable::Found LayoutTable::found_within(const Entry& held, const Entry& needed, int level) const {
+  if (level == fabric_->level_count()) return {share(needed.tile_bits), 0};  // somebody has everything
+  const auto &held_digits = held.outer[static_cast<std::size_t>(level)], &needed_digits = needed.outer.front();
+  int bits = 0;
+  bool aligned = true;
+  for (std::size_t axis = 0; axis < held_digits.size(); ++axis) {
+    const int a = held_digits[axis], b = needed_digits[axis];
+    const auto common = static_cast<std::size_t>(std::min(a, b));
+    bits += std::max(a, b);
+    aligned = aligned && held.leading[axis][common] == needed.leading[axis][common];
+  }
+  Found found{1.0 / static_cast<double>(std::int64_t{1} << bits), 0};
+  if (aligned) return found;
+  Equations equations;
+  for (std::size_t axis = 0; axis < held_digits.size(); ++axis) {
+    const auto common = static_cast<std::size_t>(std::min(held_digits[axis], needed_digits[axis]));
+    equations.equate(held.leading[axis][common], needed.leading[axis][common]);
+  }
+  found.rank = equations.rank();
+  return found;
+}
+
+Exchange LayoutTable::moved_plain(const Entry& held, const Entry& needed) const {
   Exchange exchange;
   Found below = found_within(held, needed, 0);
   for (int k = 0; k < fabric_->level_count(); ++k) {
-    const Found here = found_within(held, needed, fabric_->reach_of(k));
+    const Found here = found_within(held, needed, k + 1);
     const auto at = static_cast<std::size_t>(k);
     exchange.largest[at] = below.rank == here.rank ? here.volume - below.volume : here.volume;
-    exchange.mean[at] = std::ldexp(here.volume, -here.rank) - std::ldexp(below.volume, -below.rank);
+    exchange.mean[at] = here.volume * share(here.rank) - below.volume * share(below.rank);
     below = here;
   }
   return exchange;
 }
 
-partition::Layout LayoutTable::layout_of(const Entry& entry) const {
-  if (entry.skewed >= 0) return coverages_[static_cast<std::size_t>(entry.skewed)].layout();
-  partition::Layout layout;
-  layout.axes = partition::kMaxAxes;
-  layout.index.resize(std::size_t{1} << fabric_->bits());
-  for (std::size_t axis = 0; axis < entry.masks.size(); ++axis) {
-    layout.bits[axis] = static_cast<std::int8_t>(std::popcount(entry.masks[axis]));
-    for (int device = 0; device < layout.devices(); ++device) {
-      int index = 0;
-      for (int bit = fabric_->bits() - 1; bit >= 0; --bit)
-        if (((entry.masks[axis] >> bit) & 1) != 0) index = 2 * index + ((device >> bit) & 1);
-      layout.index[static_cast<std::size_t>(device)][axis] = static_cast<std::int16_t>(index);
-    }
-  }
-  return layout;
-}
-
-const partition::Layout& LayoutTable::numbers(LayoutId id) const {
-  const Entry& entry = entries_[static_cast<std::size_t>(id)];
-  if (entry.skewed >= 0) return coverages_[static_cast<std::size_t>(entry.skewed)].layout();
-  if (numbers_.size() < entries_.size()) numbers_.resize(entries_.size());
-  auto& kept = numbers_[static_cast<std::size_t>(id)];
-  if (kept.index.empty()) kept = layout_of(entry);
-  return kept;
-}
-
-/// What the aligned block of 2^r devices around `device` holds of a tile.
-std::int64_t LayoutTable::held_within(LayoutId held, const partition::Tile& tile, int device, int r, int unit_bits) const {
-  const Entry& entry = entries_[static_cast<std::size_t>(held)];
-  if (entry.skewed >= 0) {
-    const partition::Coverage& have = coverages_[static_cast<std::size_t>(entry.skewed)];
-    std::int64_t units = 0;
-    for (const partition::Tile* box = have.begin(r, device); box != have.end(r, device); ++box)
-      units += overlap(*box, tile, unit_bits);
-    return units;
-  }
-  // The low r bits are the last digits of each axis: without them the tiles of the block are one box.
-  partition::Tile box = numbers(held).tile(device);
-  for (std::size_t axis = 0; axis < box.bits.size(); ++axis) {
-    const int dropped = std::popcount(static_cast<std::uint16_t>(entry.masks[axis] & ((1u << r) - 1u)));
-    box.bits[axis] = static_cast<std::int8_t>(box.bits[axis] - dropped);
-    box.index[axis] = static_cast<std::int16_t>(box.index[axis] >> dropped);
-  }
-  return overlap(box, tile, unit_bits);
-}
-
-Exchange LayoutTable::moved_counted(LayoutId held, LayoutId needed) const {
-  const partition::Layout& want = numbers(needed);
-  const int unit_bits = tile_bits(held) + tile_bits(needed);  // at least as fine as both
-  const double unit = std::ldexp(1.0, -unit_bits);
-  Exchange exchange;
-  std::array<std::int64_t, kMaxLevels> largest{}, total{};
-  for (int device = 0; device < want.devices(); ++device) {
-    const partition::Tile tile = want.tile(device);
-    std::int64_t below = held_within(held, tile, device, 0, unit_bits);
+double LayoutTable::seconds(LayoutId held, LayoutId needed, double bytes) const {
+  if (held == needed) return 0.0;
+  const Entry &a = entries_[static_cast<std::size_t>(held)], &b = entries_[static_cast<std::size_t>(needed)];
+  PartitionFabric::Sum sum;
+  if (a.skewed >= 0 || b.skewed >= 0) {
+    const Exchange moved = a.skewed >= 0 ? moved_from_skewed(a, b) : moved_to_skewed(a, b);
     for (int k = 0; k < fabric_->level_count(); ++k) {
-      const std::int64_t here = held_within(held, tile, device, fabric_->reach_of(k), unit_bits);
       const auto at = static_cast<std::size_t>(k);
-      largest[at] = std::max(largest[at], here - below), total[at] += here - below;
-      below = here;
+      sum.add(*fabric_, k, moved.mean[at] * bytes, moved.largest[at] * bytes);
+    }
+    return sum.seconds();
+  }
+  Found below = found_within(a, b, 0);
+  for (int k = 0; k < fabric_->level_count(); ++k) {
+    const Found here = found_within(a, b, k + 1);
+    const double largest = below.rank == here.rank ? here.volume - below.volume : here.volume;
+    sum.add(*fabric_, k, (here.volume * share(here.rank) - below.volume * share(below.rank)) * bytes, largest * bytes);
+    below = here;
+  }
+  return sum.seconds();
+}
+
+const LayoutTable::Devices& LayoutTable::digit(const Entry& entry, std::size_t axis, int digit) const {
+  if (entry.skewed >= 0) return skewed_[static_cast<std::size_t>(entry.skewed)].digits[axis][static_cast<std::size_t>(digit)];
+  return bit_sets_[static_cast<std::size_t>(std::countr_zero(entry.leading[axis][static_cast<std::size_t>(digit) + 1]))];
+}
+
+/// Devices whose needed tile agrees with the (plain) box that their domain below `level` holds.
+LayoutTable::Devices LayoutTable::agreeing(const Entry& held, const Entry& needed, int level) const {
+  Devices set = all_;
+  for (std::size_t axis = 0; axis < held.masks.size(); ++axis) {
+    const int common = std::min<int>(held.outer[static_cast<std::size_t>(level)][axis], tile_digits(needed, axis));
+    for (int j = 0; j < common; ++j) {
+      const Devices &a = digit(held, axis, j), &b = digit(needed, axis, j);
+      for (std::size_t w = 0; w < set.size(); ++w) set[w] &= ~(a[w] ^ b[w]);
     }
   }
-  for (std::size_t k = 0; k < largest.size(); ++k) {
-    exchange.largest[k] = static_cast<double>(largest[k]) * unit;
-    exchange.mean[k] = static_cast<double>(total[k]) * unit / static_cast<double>(want.devices());
+  return set;
+}
+
+Exchange LayoutTable::moved_to_skewed(const Entry& held, const Entry& needed) const {
+  Exchange exchange;
+  int below_count = 0;
+  double below_volume = 0;
+  for (int k = 0; k <= fabric_->level_count(); ++k) {
+    int bits = 0;
+    for (std::size_t axis = 0; axis < held.masks.size(); ++axis)
+      bits += std::max<int>(held.outer[static_cast<std::size_t>(k)][axis], tile_digits(needed, axis));
+    const int here_count = count(agreeing(held, needed, k));
+    const double volume = 1.0 / static_cast<double>(std::int64_t{1} << bits);
+    if (k > 0) {
+      const auto at = static_cast<std::size_t>(k) - 1;
+      const double devices = static_cast<double>(std::int64_t{1} << fabric_->bits());
+      exchange.mean[at] = (here_count * volume - below_count * below_volume) / devices;
+      if (here_count > 0) exchange.largest[at] = here_count > below_count ? volume : volume - below_volume;
+    }
+    below_count = here_count, below_volume = volume;
   }
   return exchange;
+}
+
+/// Tiles of one domain are no single box: those of all its devices are compared, one exchange of ids after the other.
+Exchange LayoutTable::moved_from_skewed(const Entry& held, const Entry& needed) const {
+  const Skewed& from = skewed_[static_cast<std::size_t>(held.skewed)];
+  std::vector<Devices> theirs;  // digits of the neighbour's tile
+  std::vector<const Devices*> wanted;
+  int unit = 0;
+  for (std::size_t axis = 0; axis < held.masks.size(); ++axis) {
+    unit += std::max(tile_digits(held, axis), tile_digits(needed, axis));
+    for (int j = 0; j < std::min(tile_digits(held, axis), tile_digits(needed, axis)); ++j)
+      theirs.push_back(digit(held, axis, j)), wanted.push_back(&digit(needed, axis, j));
+  }
+  const std::size_t devices = std::size_t{1} << fabric_->bits();
+  const double part = 1.0 / static_cast<double>(std::int64_t{1} << unit);
+  std::vector<int> found(devices), below(devices);
+  Exchange exchange;
+  for (int k = 0; k <= fabric_->level_count(); ++k) {
+    if (k == fabric_->level_count()) {
+      std::fill(found.begin(), found.end(), 1 << (unit - needed.tile_bits));  // somebody has everything
+    } else {
+      const std::uint32_t inside = (k == 0 ? 1u : 1u << fabric_->reach_of(k - 1)) - 1u;
+      count_agreeing(theirs, wanted, inside & ~from.replicas, found);
+    }
+    if (k > 0) {
+      int largest = 0, total = 0;
+      for (std::size_t d = 0; d < devices; ++d) largest = std::max(largest, found[d] - below[d]), total += found[d] - below[d];
+      const auto at = static_cast<std::size_t>(k) - 1;
+      exchange.largest[at] = largest * part, exchange.mean[at] = total * part / static_cast<double>(devices);
+    }
+    below = found;
+  }
+  return exchange;
+}
+
+/// How many of the neighbours that differ in some of the bits `among` hold a part of what each device wants.
+void LayoutTable::count_agreeing(std::vector<Devices>& theirs, const std::vector<const Devices*>& wanted, std::uint32_t among,
+                                 std::vector<int>& found) const {
+  std::fill(found.begin(), found.end(), 0);
+  std::uint32_t offset = 0;
+  do {
+    for (std::size_t w = 0; w < all_.size(); ++w) {
+      std::uint64_t same = all_[w];
+      for (std::size_t i = 0; i < theirs.size(); ++i) same &= ~(theirs[i][w] ^ (*wanted[i])[w]);
+      for (; same != 0; same &= same - 1) ++found[64 * w + static_cast<std::size_t>(std::countr_zero(same))];
+    }
+    const std::uint32_t next = (offset - among) & among;  // subsets of `among` in ascending order, back to none
+    for (std::uint32_t changed = next ^ offset; changed != 0; changed &= changed - 1)
+      for (Devices& digits : theirs) exchange_bit(digits, std::countr_zero(changed));
+    offset = next;
+  } while (offset != 0);
 }
 
 }  // namespace espalier::cost

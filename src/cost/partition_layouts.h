@@ -11,8 +11,9 @@
 //
 // Layouts are numbered. A plain one gives every axis a set of bits of the device id (a mask, most significant first); then f_k follows
 // from the masks: two slices of an axis agree where their common leading bits do, each of which is a bit of D in both layouts, so that
-// a share 2^−rank of the devices agrees, where rank counts the independent equations d_i = d_j. Skewed layouts (inputs of P) are counted
-// device by device. Both equal partition::redistribution (tested).
+// a share 2^−rank of the devices agrees, where rank counts the independent equations d_i = d_j. Skewed layouts (inputs of P) have digits
+// that are no bits of D: of each digit the set of devices that show a 1 is kept, and sets are intersected, for the tiles of the
+// neighbours in a domain with their ids' bits exchanged. Both equal partition::redistribution (tested).
 #pragma once
 
 #include <array>
@@ -47,6 +48,15 @@ class PartitionFabric {
   /// Level over which devices of this reach (≥ 1) talk.
   [[nodiscard]] int level_of(int reach) const;
   [[nodiscard]] double seconds(const Exchange& bytes) const;
+  /// The same, level by level.
+  class Sum {
+   public:
+    void add(const PartitionFabric& fabric, int level, double mean, double largest, double pair = 0);
+    [[nodiscard]] double seconds() const;
+
+   private:
+    double volume_ = 0, start_ = 0, latency_ = 0, ramp_ = 0;
+  };
   /// The group of an indicator: devices that agree in all other bits.
   [[nodiscard]] Group group(std::uint32_t indicator) const;
 
@@ -54,16 +64,16 @@ class PartitionFabric {
   std::vector<FabricLevel> levels_;
   int bits_;
   std::vector<int> reach_;
-  std::array<double, kMaxLevels> per_byte_mean_{}, per_byte_largest_{}, per_byte_pair_{};
+  std::array<double, kMaxLevels> per_byte_mean_{}, per_byte_largest_{}, per_byte_pair_{}, start_{}, latency_{}, ramp_{};
 };
 
 using LayoutId = std::int32_t;
 using AxisMasks = std::array<std::uint16_t, partition::kMaxAxes>;
 
-/// Distinct layouts of tensors on 2^bits devices. Keeps what it counts: not to be shared by threads.
+/// Distinct layouts of tensors on 2^bits devices.
 class LayoutTable {
  public:
-  explicit LayoutTable(const PartitionFabric& fabric) : fabric_(&fabric) {}
+  explicit LayoutTable(const PartitionFabric& fabric);
   LayoutId plain(const AxisMasks& masks);
   /// Recognises plain layouts.
   LayoutId intern(const partition::Layout& layout);
@@ -74,23 +84,42 @@ class LayoutTable {
   [[nodiscard]] int tile_bits(LayoutId id) const { return entries_[static_cast<std::size_t>(id)].tile_bits; }
   /// What is fetched, as parts of the tensor.
   [[nodiscard]] Exchange moved(LayoutId held, LayoutId needed) const;
+  /// Time to move one tensor of `bytes`: fabric.seconds(moved · bytes), without the detour where both are plain.
+  [[nodiscard]] double seconds(LayoutId held, LayoutId needed, double bytes) const;
 
  private:
   struct Entry {
     AxisMasks masks{};
     int tile_bits = 0;
-    std::int32_t skewed = -1;  ///< index into coverages_
+    std::int32_t skewed = -1;  ///< index into skewed_
+    /// Digits of each axis among the bits that domains of level k − 1 share (k = 0: all).
+    std::array<std::array<std::int8_t, partition::kMaxAxes>, kMaxLevels + 1> outer{};
+    std::array<std::array<std::uint16_t, partition::kMaxBits + 1>, partition::kMaxAxes> leading{};  ///< [axis][digits]
   };
-  [[nodiscard]] Exchange moved_plain(const AxisMasks& held, const AxisMasks& needed) const;
-  [[nodiscard]] Exchange moved_counted(LayoutId held, LayoutId needed) const;
-  [[nodiscard]] partition::Layout layout_of(const Entry& entry) const;
-  [[nodiscard]] const partition::Layout& numbers(LayoutId id) const;
-  [[nodiscard]] std::int64_t held_within(LayoutId held, const partition::Tile& tile, int device, int r, int unit_bits) const;
+  struct Found;
+  [[nodiscard]] Found found_within(const Entry& held, const Entry& needed, int level) const;
+  [[nodiscard]] Exchange moved_plain(const Entry& held, const Entry& needed) const;
+  [[nodiscard]] Exchange moved_to_skewed(const Entry& held, const Entry& needed) const;
+  [[nodiscard]] Exchange moved_from_skewed(const Entry& held, const Entry& needed) const;
+  void add_skewed(const partition::Layout& layout);
+  /// A set of devices, one bit each.
+  using Devices = std::vector<std::uint64_t>;
+  [[nodiscard]] const Devices& digit(const Entry& entry, std::size_t axis, int digit) const;
+  [[nodiscard]] Devices agreeing(const Entry& held, const Entry& needed, int level) const;
+  void count_agreeing(std::vector<Devices>& theirs, const std::vector<const Devices*>& wanted, std::uint32_t among,
+                      std::vector<int>& found) const;
+  [[nodiscard]] static int tile_digits(const Entry& entry, std::size_t axis) { return entry.outer.front()[axis]; }
+
+  struct Skewed {
+    std::array<std::vector<Devices>, partition::kMaxAxes> digits;  ///< most significant first
+    std::uint32_t replicas = 0;                                    ///< bits of the device id that change nothing
+  };
 
   const PartitionFabric* fabric_;
+  Devices all_;
+  std::vector<Devices> bit_sets_;  ///< devices with a 1 in each bit of their id
   std::vector<Entry> entries_;
-  std::vector<partition::Coverage> coverages_;
-  mutable std::vector<partition::Layout> numbers_;  ///< of plain ones, once they are counted
+  std::vector<Skewed> skewed_;
   std::map<std::uint64_t, LayoutId> plain_ids_;
   std::map<std::vector<std::int16_t>, LayoutId> skewed_ids_;
 };

@@ -331,10 +331,19 @@ void OperatorChain::backward(Bounds& b, const std::vector<std::vector<double>>& 
   }
 }
 
+double OperatorChain::root(double lambda, std::int64_t capacity) const {
+  double sum = -credit(lambda, capacity);
+  for (std::int32_t i = 0; i <= last(); ++i) {
+    const std::vector<double> own = own_costs(i, lambda);
+    sum += own.empty() ? kInfinite : *std::min_element(own.begin(), own.end());
+  }
+  return sum;
+}
+
 Bounds OperatorChain::bounds(double lambda, double time_limit, std::int64_t capacity) const {
   Bounds b;
   b.lambda = lambda;
-  const double credit = lambda > 0 ? lambda * static_cast<double>(capacity - least_transient_) : 0.0;
+  const double credit = this->credit(lambda, capacity);
   // λ·m is rounded: half a nanosecond and a part in 10⁹ keep what is exactly at the limit.
   b.limit = time_limit + credit;
   b.limit += 0.5 + 1e-9 * std::abs(b.limit);
@@ -343,7 +352,7 @@ Bounds OperatorChain::bounds(double lambda, double time_limit, std::int64_t capa
   for (std::int32_t i = 0; i <= last(); ++i) own.push_back(own_costs(i, lambda));
   for (std::size_t i = nodes_.size() - 1; i-- > 0;)
     rest[i] = rest[i + 1] + (own[i + 1].empty() ? kInfinite : *std::min_element(own[i + 1].begin(), own[i + 1].end()));
-  b.least = rest.front() - credit;
+  b.least = root(lambda, capacity);
   forward(b, own, rest);
   if (!b.complete) return b;
   const auto& ends = b.before.back();

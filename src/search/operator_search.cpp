@@ -13,10 +13,12 @@ namespace espalier::search {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-constexpr std::size_t kBeam = 12;         ///< layouts kept between two nodes while a first plan is sought
-constexpr int kSweeps = 6;                ///< of coordinate descent
-constexpr int kBisections = 12;           ///< of λ
-constexpr double kFirstWidening = 0.002;  ///< of the best time known, when more plans are asked for than lie below it
+constexpr std::size_t kBeam = 12;          ///< layouts kept between two nodes while a first plan is sought
+constexpr int kSweeps = 6;                 ///< of coordinate descent
+constexpr int kBisections = 8;             ///< of λ
+constexpr double kFirstWidening = 0.01;    ///< first time limit above the least conceivable one, as a share of it
+constexpr double kWidening = 1.25;         ///< growth of the steps to the next limits
+constexpr std::int64_t kMostKept = 20000;  ///< states beyond which a part is split by its transients
 
 /// A first plan, and the λ at which it was found.
 struct Incumbent {
@@ -38,7 +40,7 @@ class IncumbentSearch {
     for (int i = 0; i < kBisections; ++i) {
       const double middle = low > 0 ? std::sqrt(low * high) : high / 8;
       (attempt(middle) ? high : low) = middle;
-      if (low > 0 && high / low < 1.02) break;
+      if (low > 0 && high / low < 1.05) break;
     }
     found.plan = best_, found.lambda = high;
     return found;
@@ -75,62 +77,148 @@ bool before(const OperatorPlan& a, const OperatorPlan& b) {
   return a.options < b.options;
 }
 
-/// Every plan that takes at most `time_limit` and is among the best: pruned states, then labels.
-struct Enumeration {
-  std::vector<OperatorPlan> plans;
-  double lower_bound = 0;
-  bool complete = false;  ///< the budget sufficed
-  bool pruned = false;    ///< the time limit removed something
-  std::int64_t kept = 0, labels = 0;
+/// The options whose transient lies in a range, the lower end counted as the least: an additive footprint when both ends are equal.
+struct Restricted {
+  OperatorProblem problem;
+  std::vector<std::vector<std::int32_t>> original;
 };
-
-Enumeration enumerate(const OperatorChain& chain, const OperatorRequest& request, double lambda, double time_limit) {
-  Enumeration out;
-  Bounds bounds = chain.bounds(lambda, time_limit, request.capacity);
-  out.lower_bound = bounds.least, out.pruned = bounds.pruned, out.kept = bounds.kept;
-  if (!bounds.complete) return out;
-  OperatorTables tables(chain, bounds, request);
-  out.plans = tables.plans();
-  out.complete = tables.complete(), out.pruned |= tables.pruned(), out.labels = tables.labels();
-  std::sort(out.plans.begin(), out.plans.end(), before);
-  // With λ > 0 small plans beyond the limit survive, but not all of them.
-  if (out.pruned) std::erase_if(out.plans, [&](const OperatorPlan& p) { return static_cast<double>(p.time) > time_limit; });
-  if (out.plans.size() > static_cast<std::size_t>(request.best)) out.plans.resize(static_cast<std::size_t>(request.best));
+Restricted restrict_transient(const OperatorProblem& problem, std::int64_t low, std::int64_t high) {
+  Restricted out;
+  out.problem.edges = problem.edges, out.problem.costs = problem.costs, out.problem.closed = problem.closed;
+  for (const auto& options : problem.nodes) {
+    out.problem.nodes.emplace_back(), out.original.emplace_back();
+    for (std::size_t p = 0; p < options.size(); ++p) {
+      if (options[p].transient > high) continue;
+      out.problem.nodes.back().push_back(options[p]);
+      out.problem.nodes.back().back().transient = std::max(low, options[p].transient);
+      out.original.back().push_back(static_cast<std::int32_t>(p));
+    }
+  }
   return out;
 }
+
+/// Deepening from below, and branching on the transient where it leaves too much.
+class OperatorSearch {
+ public:
+  OperatorSearch(const OperatorProblem& problem, const OperatorRequest& request) : problem_(problem), request_(request) {}
+
+  OperatorAnswer run() {
+    const OperatorChain chain(problem_, request_);
+    answer_.states = chain.states();
+    if (chain.least_footprint() > request_.capacity) {
+      answer_.certified = true, answer_.lower_bound = kNoCapacity;
+      return answer_;
+    }
+    const Incumbent first = IncumbentSearch(chain, request_.capacity).run();
+    answer_.lambda = first.lambda, answer_.steps = chain.steps();
+    if (first.plan) answer_.plans = {*first.plan};
+    list_transients(chain.least_transient());
+    const double root = std::max(chain.root(first.lambda, request_.capacity), static_cast<double>(chain.least_time()));
+    double open = kInfinite;  // least bound of what the budget left open
+    std::vector<Part> parts = {{0, transients_.size(), root, root}};
+    while (!parts.empty()) {
+      const Part part = parts.back();
+      parts.pop_back();
+      if (answer_.steps > request_.budget) {
+        open = std::min(open, part.bound);
+        continue;
+      }
+      open = std::min(open, solve(part, parts));
+    }
+    finish(open);
+    return answer_;
+  }
+
+ private:
+  /// A range of transients, a bound that holds in it, and the time limit to begin with.
+  struct Part {
+    std::size_t begin, end;
+    double bound, limit;
+  };
+
+  void list_transients(std::int64_t least) {
+    transients_ = {least};
+    if (request_.capacity < kNoCapacity) {
+      for (const auto& options : problem_.nodes)
+        for (const OperatorOption& o : options) transients_.push_back(std::max(least, o.transient));
+      std::sort(transients_.begin(), transients_.end());
+      transients_.erase(std::unique(transients_.begin(), transients_.end()), transients_.end());
+    }
+  }
+
+  /// Below it nothing is left to find: what was found is kept apart.
+  [[nodiscard]] double enough() const {
+    if (answer_.plans.size() < static_cast<std::size_t>(request_.best)) return kInfinite;
+    return static_cast<double>(answer_.plans.back().time);
+  }
+
+  /// Infinite when the part is done (or split); else a bound of what is open in it.
+  double solve(const Part& part, std::vector<Part>& parts) {
+    const std::int64_t high = request_.capacity < kNoCapacity ? transients_[part.end - 1] : kNoCapacity;
+    const Restricted restricted = restrict_transient(problem_, transients_[part.begin], high);
+    OperatorRequest request = request_;
+    request.budget = request_.budget - answer_.steps;
+    const OperatorChain chain(restricted.problem, request);
+    const std::int64_t spent = answer_.steps;
+    if (chain.least_footprint() > request_.capacity) return kInfinite;
+    double bound = std::max(part.bound, chain.root(answer_.lambda, request_.capacity));
+    double step = std::max(1.0, kFirstWidening * bound);
+    for (double limit = std::min(enough(), std::max(part.limit, bound + step));; step *= kWidening) {
+      if (bound > enough()) return kInfinite;
+      const Bounds bounds = chain.bounds(answer_.lambda, limit, request_.capacity);
+      answer_.steps = spent + chain.steps(), answer_.kept = bounds.kept;
+      bound = std::max(bound, bounds.least);
+      if (!bounds.complete) return bound;
+      if (bounds.kept > kMostKept && part.end - part.begin > 1) {
+        const std::size_t middle = (part.begin + part.end) / 2;
+        parts.push_back({middle, part.end, bound, limit}), parts.push_back({part.begin, middle, bound, limit});
+        return kInfinite;
+      }
+      OperatorTables tables(chain, bounds, request);
+      answer_.steps = spent + chain.steps(), answer_.labels += tables.labels();
+      if (!tables.complete()) return bound;
+      const std::size_t below = take(tables.plans(), restricted, limit);
+      if (below >= static_cast<std::size_t>(request_.best) || (!bounds.pruned && !tables.pruned()) || limit >= enough())
+        return kInfinite;
+      limit = std::min(enough(), limit + step);
+    }
+  }
+
+  /// Keeps the best of old and new plans; how many of the new ones are certainly among the part's best: those within the limit.
+  std::size_t take(const std::vector<OperatorPlan>& plans, const Restricted& restricted, double limit) {
+    std::size_t below = 0;
+    for (OperatorPlan plan : plans) {
+      below += static_cast<double>(plan.time) <= limit;
+      for (std::size_t i = 0; i < plan.options.size(); ++i)
+        plan.options[i] = restricted.original[i][static_cast<std::size_t>(plan.options[i])];
+      answer_.plans.push_back(evaluate_operators(problem_, plan.options));
+    }
+    auto& all = answer_.plans;
+    std::sort(all.begin(), all.end(), before);
+    all.erase(std::unique(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.options == b.options; }),
+              all.end());
+    if (all.size() > static_cast<std::size_t>(request_.best)) all.resize(static_cast<std::size_t>(request_.best));
+    return below;
+  }
+
+  void finish(double open) {
+    const double found = answer_.plans.empty() ? kInfinite : static_cast<double>(answer_.plans.front().time);
+    answer_.certified = open == kInfinite || (request_.best == 1 && open > found);
+    const double bound = answer_.certified ? found : std::min(found, std::ceil(open - 0.5));
+    answer_.lower_bound = bound == kInfinite ? kNoCapacity : static_cast<std::int64_t>(bound);
+  }
+
+  const OperatorProblem& problem_;
+  const OperatorRequest& request_;
+  OperatorAnswer answer_;
+  std::vector<std::int64_t> transients_;
+};
 
 }  // namespace
 
 OperatorAnswer best_operators(const OperatorProblem& problem, const OperatorRequest& request) {
   ESPALIER_CHECK(request.best >= 1);
-  const OperatorChain chain(problem, request);
-  OperatorAnswer answer;
-  answer.states = chain.states();
-  if (chain.least_footprint() > request.capacity) {
-    answer.certified = true;
-    answer.lower_bound = kNoCapacity;
-    return answer;
-  }
-  const Incumbent first = IncumbentSearch(chain, request.capacity).run();
-  answer.lambda = first.lambda;
-  if (first.plan) answer.plans = {*first.plan};
-  double limit = first.plan ? static_cast<double>(first.plan->time) : static_cast<double>(chain.least_time()) * 1.05 + 1;
-  double widening = std::max(limit * kFirstWidening, 1.0);
-  for (;;) {
-    const Enumeration e = enumerate(chain, request, first.lambda, limit);
-    answer.kept = e.kept, answer.labels += e.labels, answer.steps = chain.steps();
-    answer.lower_bound = std::max(answer.lower_bound, static_cast<std::int64_t>(std::ceil(std::min(e.lower_bound, 9e18) - 0.5)));
-    if (!e.complete) break;
-    if (!e.plans.empty()) answer.plans = e.plans;
-    if (e.plans.size() >= static_cast<std::size_t>(request.best) || !e.pruned) {
-      answer.certified = true;
-      break;
-    }
-    limit += widening, widening *= 2;
-  }
-  if (answer.certified) answer.lower_bound = answer.plans.empty() ? kNoCapacity : answer.plans.front().time;
-  if (!answer.certified && !answer.plans.empty()) answer.lower_bound = std::min(answer.lower_bound, answer.plans.front().time);
-  return answer;
+  return OperatorSearch(problem, request).run();
 }
 
 std::vector<OperatorPlan> operator_frontier(const OperatorProblem& problem, const OperatorRequest& request, std::int32_t points) {

@@ -112,6 +112,8 @@ Result<std::unique_ptr<BlockSpace>> BlockSpace::make(const cost::CostContext& co
 std::pair<double, double> BlockSpace::edge_seconds(std::int32_t edge, std::int32_t out, std::int32_t in) const {
   const EdgeClass& shared = classes_[static_cast<std::size_t>(edge_classes_[static_cast<std::size_t>(edge)])];
   const Inputs& inputs = shared.inputs[static_cast<std::size_t>(in)];
+  if (inputs.size() == 1)
+    return {layouts_.seconds(out, inputs[0].first, shared.bytes[0]), layouts_.seconds(inputs[0].second, out, shared.bytes[0])};
   cost::Exchange forward, backward;
   for (std::size_t t = 0; t < inputs.size(); ++t) {
     if (inputs[t].first != out) forward.add(layouts_.table().moved(out, inputs[t].first), shared.bytes[t]);
@@ -130,9 +132,11 @@ std::int64_t BlockSpace::at(std::int32_t edge, std::int32_t out, std::int32_t in
   if (shared.known.empty()) shared.known.resize(static_cast<std::size_t>(layouts_.table().size()));
   auto& row = shared.known[static_cast<std::size_t>(out)];
   if (row.empty()) row.assign(shared.inputs.size(), 0);
-  std::int64_t& known = row[static_cast<std::size_t>(in)];
-  if (known == 0) known = compute() + 1;
-  return known - 1;
+  std::uint32_t& known = row[static_cast<std::size_t>(in)];
+  if (known != 0) return std::int64_t{known} - 1;
+  const std::int64_t cost = compute();
+  if (cost < std::numeric_limits<std::uint32_t>::max()) known = static_cast<std::uint32_t>(cost + 1);
+  return cost;
 }
 
 cost::BlockCost BlockSpace::cost_of(const OperatorPlan& plan) const {

@@ -68,7 +68,7 @@ class BlockSpace final : public EdgeCosts {
     std::vector<double> bytes;
     std::vector<Inputs> inputs;  ///< by id
     std::map<Inputs, std::int32_t> ids;
-    mutable std::vector<std::vector<std::int64_t>> known;  ///< [out][in] + 1; 0: not yet
+    mutable std::vector<std::vector<std::uint32_t>> known;  ///< [out][in] + 1; 0: not yet, or too long
   };
 
   BlockSpace(const cost::CostContext& context, int bits) : costs_(context, bits), layouts_(costs_.fabric()) {}

@@ -123,6 +123,7 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
   Table out;
   out.begin = a, out.end = j;
   out.rows.resize(table.rows.size());
+  const bool single = request_.best == 1 && request_.capacity >= kNoCapacity;
   const std::int64_t outside_before = memory_outside(a, j - 1), outside = memory_outside(a, j);
   for (std::size_t row = 0; row < table.rows.size() && complete_; ++row) {
     const double start = start_before_[static_cast<std::size_t>(a)][row];
@@ -133,18 +134,33 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
     } else {
       layouts = by_layout(table, row);
     }
+    const auto weight = [&](const Label& label) {
+      return static_cast<double>(label.time) + bounds_.lambda * static_cast<double>(label.memory);
+    };
+    std::vector<std::pair<double, std::size_t>> cheapest;  // least label of each layout, rising: what comes later is dearer
+    for (std::size_t c = 0; c < layouts.size(); ++c) {
+      double least = kInfinite;
+      for (const Label& label : layouts[c].labels) least = std::min(least, weight(label));
+      cheapest.emplace_back(least, c);
+    }
+    std::sort(cheapest.begin(), cheapest.end());
     for (std::size_t in = 0; in < n.ins.size(); ++in) {
       if (with_input[in].empty()) continue;
-      if (start + onward[in] > bounds_.limit) {
-        pruned_ = true;
-        continue;
-      }
       std::vector<Label> arrived;
-      for (const Cell& cell : layouts) {
+      double best = kInfinite;  // without a capacity or other plans to keep, only the fastest arrives
+      for (const auto& [least, c] : cheapest) {
+        if (start + least + onward[in] > bounds_.limit) {
+          pruned_ = true;
+          break;
+        }
+        if (single && least > best) break;
+        const Cell& cell = layouts[c];
         const std::int64_t move = chain_.cost(chain_.link(j - 1), before.outs[static_cast<std::size_t>(cell.at)], n.ins[in]);
         for (Label label : cell.labels) {
           label.time += move;
-          if (hopeful(label, start + onward[in], outside_before)) insert(arrived, label);
+          if (!hopeful(label, start + onward[in], outside_before)) continue;
+          insert(arrived, label);
+          best = std::min(best, static_cast<double>(label.time));
         }
       }
       if (arrived.empty()) continue;

@@ -56,10 +56,15 @@ class OperatorChain {
   void descend(std::vector<std::int32_t>& plan, double lambda, std::int64_t capacity, int sweeps) const;
   /// With options as in the problem.
   [[nodiscard]] OperatorPlan evaluate(const std::vector<std::int32_t>& plan) const;
+  /// No plan within the capacity is faster: own costs alone.
+  [[nodiscard]] double root(double lambda, std::int64_t capacity) const;
   [[nodiscard]] Bounds bounds(double lambda, double time_limit, std::int64_t capacity) const;
 
  private:
   struct Source;
+  [[nodiscard]] double credit(double lambda, std::int64_t capacity) const {
+    return lambda > 0 ? lambda * static_cast<double>(capacity - least_transient_) : 0.0;
+  }
   [[nodiscard]] std::vector<double> own_costs(std::int32_t node, double lambda) const;
   bool improve(std::vector<std::int32_t>& plan, std::int32_t node, double lambda, std::int64_t capacity) const;
   /// The option of node 0 that enters with a layout; −1: none.
