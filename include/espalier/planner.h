@@ -169,6 +169,9 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
 
 /// A plan as it stands, re-simulated. With `trace`, the Chrome trace JSON is written there.
 Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace = nullptr);
+/// One micro-batch forward and backward through the plan's first block with an operator partition, step by step on one device, as Chrome
+/// trace-event JSON. Error: the plan partitions no operators.
+Result<std::string> block_timeline(const Job& job, const Plan& plan);
 
 /// schema espalier.result/1 (docs/file-formats.md). `timing` false leaves wall-clock values out.
 std::string to_json(const PlannerResult& result, bool timing = true);

@@ -5,6 +5,7 @@
 
 #include "espalier/planner.h"
 #include "planner/brief_text.h"
+#include "planner/partition_report.h"
 
 namespace espalier {
 namespace {

@@ -18,6 +18,7 @@
 #include "search/layerwise.h"
 #include "search/partition_choices.h"
 #include "search/search.h"
+#include "sim/block_program.h"
 #include "sim/trace.h"
 
 namespace espalier {
@@ -254,6 +255,23 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
   result->reasons = reasons_of(job, *result);
   result->total_s = since(start);
   return result;
+}
+
+Result<std::string> block_timeline(const Job& job, const Plan& plan) {
+  const auto prepared = prepare(job);
+  if (!prepared) return prepared.error();
+  if (auto broken = plan_fits_job(job, plan)) return *broken;
+  const cost::CostContext context(job.model, job.cluster, job.training, *prepared->engine);
+  for (const Stage& stage : plan.stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        for (std::int32_t i = range.first; i <= range.last && !range.strategy.partition.empty(); ++i) {
+          const LayerKind& kind = job.model.layer(static_cast<std::size_t>(i));
+          if (kind.role != LayerRole::block) continue;
+          return sim::block_trace(context, kind, plan.samples_per_microbatch() / range.strategy.dp, range.strategy.tp,
+                                  range.strategy.partition);
+        }
+  return Error{ErrorKind::bad_input, "plan", "no operator partition", "a plan of search.space: spatial_temporal or full", ""};
 }
 
 Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace) {

@@ -113,7 +113,8 @@ std::pair<double, double> BlockSpace::edge_seconds(std::int32_t edge, std::int32
   const EdgeClass& shared = classes_[static_cast<std::size_t>(edge_classes_[static_cast<std::size_t>(edge)])];
   const Inputs& inputs = shared.inputs[static_cast<std::size_t>(in)];
   if (inputs.size() == 1)
-    return {layouts_.seconds(out, inputs[0].first, shared.bytes[0]), layouts_.seconds(inputs[0].second, out, shared.bytes[0])};
+    return {layouts_.table().seconds(out, inputs[0].first, shared.bytes[0]),
+            layouts_.table().seconds(inputs[0].second, out, shared.bytes[0])};
   cost::Exchange forward, backward;
   for (std::size_t t = 0; t < inputs.size(); ++t) {
     if (inputs[t].first != out) forward.add(layouts_.table().moved(out, inputs[t].first), shared.bytes[t]);
