@@ -113,7 +113,6 @@ struct PartitionSummary {
 struct SearchSummary {
   std::string space = "uniform";
   std::optional<LayerwiseSummary> layerwise;
-  std::optional<PartitionSummary> partitions;
   double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
   std::int64_t bounded = 0;                                            ///< nodes whose bound was computed
@@ -122,7 +121,8 @@ struct SearchSummary {
   bool optimal = false;                  ///< certificate: no configuration of the space is faster
   std::int64_t lower_bound_ns = 0;
   double gap = 0;
-  std::string reason;  ///< "optimal" | "node limit" | "interrupted" | "infeasible"
+  std::string reason;  ///< "optimal" | "gap" | "node limit" | "interrupted" | "infeasible"
+  std::optional<PartitionSummary> partitions = std::nullopt;
 };
 
 struct PlannerOptions {

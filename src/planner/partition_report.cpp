@@ -76,13 +76,11 @@ std::string partition_meaning(const OperatorReport& report) {
       ++cut[part[0] - 'A'];
     at = end + 1;
   }
-  const std::pair<char, const char*> names[] = {{'B', "samples"},         {'M', "tokens"}, {'N', "input features"},
-                                                {'K', "output features"}, {'H', "heads"},  {'L', "keys"}};
-  const bool linear = cut['K' - 'A'] > 0 || !primitive.empty() || report.collective_ns + report.ring_hidden_ns > 0;
+  const std::pair<char, const char*> names[] = {{'B', "samples"},      {'M', "tokens"}, {'N', "features in"},
+                                                {'K', "features out"}, {'H', "heads"},  {'L', "keys"}};
   std::string out;
   for (const auto& [letter, name] : names)
-    if (const int bits = cut[letter - 'A']; bits > 0)
-      out += cat(out.empty() ? "" : ", ", share_of(bits), " of the ", letter == 'N' && !linear ? "features" : name);
+    if (const int bits = cut[letter - 'A']; bits > 0) out += cat(out.empty() ? "" : ", ", share_of(bits), " of the ", name);
   if (!primitive.empty()) out += cat(out.empty() ? "" : ", ", primitive);
   if (const int bits = cut['R' - 'A']; bits > 0)
     out += cat(out.empty() ? "" : ", ", std::to_string(1 << bits), " times the same");

@@ -9,6 +9,7 @@
 #include "espalier/planner.h"
 #include "planner/claims.h"
 #include "planner/prediction.h"
+#include "planner/result_json.h"
 
 namespace espalier {
 namespace {
