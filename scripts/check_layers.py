@@ -29,6 +29,7 @@ ALLOWED = {
     "cost": ["base", "model", "cluster", "partition", "profile", "plan"],
     "check": ["base", "model", "cluster", "profile", "plan"],
     "search": ["base", "model", "cluster", "partition", "plan", "cost"],
+    "galvatron": ["base", "model", "cluster", "plan", "search"],
     "sim": ["base", "model", "cluster", "partition", "plan", "cost"],
     "planner": ["base", "model", "cluster", "partition", "profile", "plan", "cost", "check", "search", "sim"],
     "calibrate": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],

@@ -44,7 +44,7 @@ std::string_view to_string(ScheduleKind v);  ///< "gpipe" "1f1b" "interleaved" "
 
 struct Recompute {
   RecomputeKind kind = RecomputeKind::none;
-  std::int32_t layers = 0;  ///< full: the first `layers` blocks of every chunk are recomputed; otherwise 0
+  std::int32_t layers = 0;  ///< full: the first `layers` blocks of every chunk (of a range) are recomputed; otherwise 0
   auto operator<=>(const Recompute&) const = default;
 };
 
@@ -156,15 +156,39 @@ struct Plan {
 
   /// Of the first layer; of all layers in a uniform plan.
   [[nodiscard]] const Strategy& strategy() const { return stages.front().chunks.front().ranges.front().strategy; }
-  /// Whether every layer has that strategy.
+  /// Whether every chunk is one range of that strategy. (Full recomputation counts the blocks of a range.)
   [[nodiscard]] bool uniform() const;
   /// Samples of one micro-batch in all replicas together: micro_batch · dp.
   [[nodiscard]] std::int64_t samples_per_microbatch() const { return std::int64_t{schedule.micro_batch} * strategy().dp; }
   /// One line, fixed-width numbers, so that text order = order of the fields: the tie-break of every comparison.
   [[nodiscard]] std::string canonical_text() const;
-  /// Human form: "TP8·SP CP1 PP4(v2) DP16 ZeRO-1 mb1 interleaved full-recompute×2".
+  /// Human form: "TP8·SP CP1 PP4(v2) DP16 ZeRO-1 mb1 interleaved full-recompute×2". Of a plan that is not uniform the pipeline,
+  /// micro-batches × samples in each, and the strategies with how many layers have them: "layer-wise PP4 1f1b 64×4 samples
+  /// overlap:p2p: TP4 ×28, TP2·DP2 ZeRO-1 ×22".
   [[nodiscard]] std::string label() const;
 };
+
+/// Short form of the strategy of one layer, what is unusual alone: "TP2·SP·CP2·DP4 ZeRO-3/4 +recompute". Degrees of 1 are left
+/// out (all 1: "DP1"); how many layers are recomputed and what overlaps are matters of a range and of the plan.
+std::string label(const Strategy& strategy);
+
+/// Consecutive layers that are treated alike.
+struct LayerRun {
+  std::int32_t first = 0;
+  std::int32_t last = 0;
+  Strategy strategy;  ///< of each layer by itself: full recomputation counts one layer, the embedding and the head have none
+  [[nodiscard]] std::int32_t layers() const { return last - first + 1; }
+};
+/// A chunk as the fewest such runs. The embedding (layer 0) and the head (`last_layer` of the plan) are runs of their own.
+std::vector<LayerRun> layer_runs(const Chunk& chunk, std::int32_t last_layer);
+
+/// A strategy and how many layers have it, embedding and head included.
+struct StrategyCount {
+  Strategy strategy;  ///< as in LayerRun
+  std::int32_t layers = 0;
+};
+/// The distinct strategies of a plan, most layers first; among equals in the order of the document.
+std::vector<StrategyCount> strategy_counts(const Plan& plan);
 
 /// Position in the pipeline (0 … p·v−1) of local chunk k on stage i. Interleaved: k·p + i; zb-v: i, then 2p−1−i.
 std::int32_t pipeline_chunk(const Schedule& schedule, std::int32_t stage, std::int32_t local_chunk);

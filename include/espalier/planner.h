@@ -71,9 +71,10 @@ struct Prediction {
   double days = 0, device_hours = 0;  ///< with training.tokens
 };
 
-/// A named configuration beside the answer: a baseline preset or a runner-up.
+/// A named configuration beside the answer: a baseline preset or a runner-up. A layer-wise answer has one baseline more: the
+/// fastest plan with one strategy for all layers.
 struct Alternative {
-  std::string label;  ///< "DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default", or the plan's label
+  std::string label;  ///< "DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default", "best uniform plan", or the plan's label
   bool baseline = false;
   bool fits = false;
   std::int64_t iteration_ns = 0;  ///< also when it does not fit
@@ -111,8 +112,6 @@ struct PartitionSummary {
 };
 
 struct SearchSummary {
-  std::string space = "uniform";
-  std::optional<LayerwiseSummary> layerwise;
   double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
   std::int64_t bounded = 0;                                            ///< nodes whose bound was computed
@@ -122,7 +121,9 @@ struct SearchSummary {
   std::int64_t lower_bound_ns = 0;
   double gap = 0;
   std::string reason;  ///< "optimal" | "gap" | "node limit" | "interrupted" | "infeasible"
-  std::optional<PartitionSummary> partitions = std::nullopt;
+  std::string space = "uniform";
+  std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
+  std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
 };
 
 struct PlannerOptions {
@@ -151,7 +152,7 @@ struct PlannerResult {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
-  std::vector<Alternative> alternatives;  ///< baselines first, then runners-up by time
+  std::vector<Alternative> alternatives;  ///< baselines first, the best uniform plan last of them; then runners-up by time
   std::vector<std::string> reasons;       ///< why this plan, in sentences
   std::vector<OperatorReport> operators;  ///< where the plan partitions operators
   double total_s = 0, search_s = 0;       ///< wall clock; printed only under "timing"

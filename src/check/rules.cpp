@@ -212,6 +212,23 @@ Finding check_engine(const View& view) {
   return verdict.finding(view.engine.name);
 }
 
+/// A range has as many blocks as it recomputes; in a uniform plan chunks differ in length, and the longest decides.
+Finding check_recomputed_ranges(const View& plan) {
+  Verdict verdict("recompute");
+  for (const Chunk& chunk : plan.chunks) {
+    for (const LayerRange& range : chunk.ranges) {
+      std::int32_t blocks = 0;
+      for (std::int32_t i = range.first; i <= range.last; ++i)
+        blocks += plan.model->layer(static_cast<std::size_t>(i)).role == LayerRole::block ? 1 : 0;
+      const std::int32_t recomputed = range.strategy.recompute.layers;
+      verdict.require(recomputed <= blocks, [&] {
+        return say("layers ", range.first, "…", range.last, " have ", blocks, " blocks, ", recomputed, " are recomputed");
+      });
+    }
+  }
+  return verdict.finding("no more than a range has");
+}
+
 std::vector<Finding> rules_of(const View& view) {
   return {check_engine(view),   check_homogeneous(view),       check_devices_fit(view),
           check_batch(view),    check_positions(view),         check_sequence(view),
@@ -230,6 +247,10 @@ std::vector<Finding> check_rules(const View& plan) {
     for (std::size_t i = 0; i < findings.size(); ++i)
       if (findings[i].ok && !of_strategy[i].ok) findings[i] = of_strategy[i];
   }
+  if (plan.plan->uniform()) return findings;
+  const Finding ranges = check_recomputed_ranges(plan);
+  for (Finding& finding : findings)
+    if (finding.name == ranges.name && finding.ok && !ranges.ok) finding = ranges;
   return findings;
 }
 

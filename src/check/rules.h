@@ -13,7 +13,8 @@
 //   experts             ep divides the experts; ep·etp divides tp·cp·dp; etp is 1 or tp; both 1 without experts
 //   sharding            ZeRO stage 0…3; the shard group divides the data ranks; 1 exactly without ZeRO; ZeRO ≤ 1 in zero-bubble
 //   sequence-parallel   needs tp > 1
-//   recompute           layer count only with full recomputation, at least 1, at most the blocks of the model
+//   recompute           layer count only with full recomputation, at least 1, at most the blocks of the model, or of
+//                       its range where strategies differ by layer
 //   overlap             only what there is to overlap
 //   pipeline            one stage is 1F1B; interleaved: p divides m; no order that is another's name
 #pragma once

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "check/check.h"
 #include "check/messages.h"
@@ -93,6 +94,18 @@ inline Case make_case(const Model& model, const Strategy& strategy, Schedule sch
   training.sequence.main = 128;
   training.global_batch = std::int64_t{schedule.micro_batch} * strategy.dp * schedule.microbatches;
   c.plan = make_uniform_plan(c.model, c.cluster, training, engine, strategy, schedule, SplitPolicy::balanced);
+  c.lower_again();
+  c.claims = truthful_claims(make_view(c.plan, c.model, c.cluster), c.program);
+  return c;
+}
+
+/// A plan of ranges: `chunks` in pipeline order. Schedule::micro_batch is that of the first range.
+inline Case make_layered_case(const Model& model, const std::vector<std::vector<LayerRange>>& chunks, const Schedule& schedule) {
+  Case c = make_case(model, chunks.front().front().strategy, schedule);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const ChunkPlace at = place_of_chunk(schedule, static_cast<std::int32_t>(i));
+    c.plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)].ranges = chunks[i];
+  }
   c.lower_again();
   c.claims = truthful_claims(make_view(c.plan, c.model, c.cluster), c.program);
   return c;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier check PLAN.json: the plan verified again from its embedded inputs by code that shares nothing with the search; with
 // --engine, that engine's rules by name.
+#include <set>
+
 #include <CLI/CLI.hpp>
 
 #include "base/document.h"
@@ -9,6 +11,7 @@
 #include "plan/program.h"
 #include "planner/brief_text.h"
 #include "planner/claims.h"
+#include "planner/reasons.h"
 
 namespace espalier::cli {
 namespace {
@@ -22,12 +25,35 @@ check::Report check_against_claims(const Job& job, const Plan& plan) {
   return report;
 }
 
+/// The schedule as the rules of a uniform plan see it: a layer-wise plan's micro-batch is that of its first layers.
+Schedule schedule_of(const Plan& plan, const Strategy& s) {
+  Schedule schedule = plan.schedule;
+  if (!plan.uniform()) schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
+  return schedule;
+}
+
+/// Each distinct strategy against the engine's rules, as if all layers had it; and whether the engine runs several at all.
 void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& plan, check::Report& report) {
-  const auto broken = engine_violations(engine, job.model, job.cluster, job.training, plan.strategy(), plan.schedule);
-  for (const RuleViolation& v : broken) {
-    report.findings.push_back({v.rule, false, v.hint.empty() ? v.text : v.text + "; " + v.hint});
+  const std::size_t before = report.findings.size();
+  const bool uniform = plan.uniform();
+  if (!uniform) {
+    if (const Status refused = layerwise_engine(engine))
+      report.findings.push_back({"layer-wise", false, engine.name + " runs one strategy for all layers"});
   }
-  if (broken.empty()) report.findings.push_back({"engine", true, engine.name + " can run this plan"});
+  std::vector<Strategy> strategies{plan.strategy()};
+  if (!uniform) {
+    strategies.clear();
+    for (const StrategyCount& c : strategy_counts(plan)) strategies.push_back(c.strategy);
+  }
+  std::set<std::string> known;
+  for (const Strategy& s : strategies) {
+    const std::string whose = uniform ? "" : label(s) + ": ";
+    for (const RuleViolation& v : engine_violations(engine, job.model, job.cluster, job.training, s, schedule_of(plan, s))) {
+      const std::string sentence = v.hint.empty() ? v.text : v.text + "; " + v.hint;
+      if (known.insert(v.rule + sentence).second) report.findings.push_back({v.rule, false, whose + sentence});
+    }
+  }
+  if (report.findings.size() == before) report.findings.push_back({"engine", true, engine.name + " can run this plan"});
 }
 
 std::string report_json(const std::string& path, const check::Report& report) {

@@ -110,6 +110,37 @@ TEST_F(Cli, EstimateTakesAFlagForEveryField) {
   EXPECT_THAT(illegal.err, HasSubstr("divide-heads"));
 }
 
+TEST_F(Cli, LayerwisePlansAreCheckedExplainedAndCompared) {
+  const std::string root = ESPALIER_SOURCE_DIR;
+  write("layers.yaml", "model: " + root + "/models/gpt2/config.json\n" + R"(
+cluster: {nodes: 1, devices_per_node: 4, device: rtx-4090, memory_limit: 6GiB}
+training: {sequence_length: 1024, global_batch: 32}
+search: {space: layerwise, fix: {pp: 2}, allow: {schedule: [1f1b]}}
+)");
+  const Ran planned = call({"plan", file("layers.yaml"), "-o", file("layers")});
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  ASSERT_EQ(planned.out.substr(0, 10), "layer-wise") << planned.out;
+  EXPECT_THAT(planned.out, HasSubstr("best uniform plan"));
+  EXPECT_THAT(planned.out, HasSubstr("Stage balance"));
+  const std::string plan = file("layers/plan.json");
+  EXPECT_EQ(call({"check", plan, "--engine", "generic"}).code, 0) << call({"check", plan, "--engine", "generic"}).out;
+  const Ran refused = call({"check", plan, "--engine", "megatron-core"});
+  EXPECT_EQ(refused.code, 5);
+  EXPECT_THAT(refused.out, HasSubstr("megatron-core runs one strategy for all layers"));
+  const std::string headline = planned.out.substr(0, planned.out.find('\n'));
+  for (const Ran& r : {call({"simulate", plan}), call({"compare", plan, plan}), call({"explain", plan})}) {
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_THAT(r.out, HasSubstr(headline));
+    EXPECT_THAT(r.out, HasSubstr("strategies × layers"));
+  }
+  // Without the result beside it the space of the plan, which is the layer-wise one, is searched again.
+  fs::copy(plan, file("alone.json"));
+  const Ran alone = call({"explain", file("alone.json")});
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_THAT(alone.err, HasSubstr("searching the whole layerwise space"));
+  EXPECT_THAT(alone.out, HasSubstr("What layers of their own strategies add"));
+}
+
 TEST_F(Cli, CheckVerifiesAndNamesEngineRules) {
   const std::string plan = planned();
   EXPECT_EQ(call({"check", plan}).code, 0) << call({"check", plan}).out;

@@ -27,9 +27,11 @@ std::unique_ptr<PlannerResult> result_beside(const std::string& path, const Plan
 Result<PlannerResult> searched_again(Context& context, const Plan& given, int threads) {
   auto job = job_of_plan(given);
   if (!job) return job.error();
+  if (!given.uniform()) job->search.kind = "layerwise";  // the space that the plan belongs to
   auto result = simulate(*job, given);
   if (!result) return result.error();
-  note(context, "no result.json beside the plan: searching the whole space of " + given.engine + " again");
+  note(context,
+       "no result.json beside the plan: searching the whole " + job->search.kind + " space of " + given.engine + " again");
   PlannerOptions options;
   options.threads = threads;
   options.interrupted = context.surroundings.interrupted;

@@ -110,7 +110,8 @@ bool shares_input(const LayerKind& kind, std::size_t i) {
   const Operator& op = ops[i];
   if (i == 0 || op.kind != OperatorKind::linear || op.split == TpSplit::row || ops[i - 1].kind != OperatorKind::linear)
     return false;
-  if (ops[i - 1].out == op.in) return false;  // the previous linear's output is this one's input
+  // The previous linear's output is this one's input, unless it is split: then only a row linear reads it.
+  if (ops[i - 1].out == op.in && ops[i - 1].split != TpSplit::column) return false;
   for (std::size_t j = i; j-- > 0 && ops[j].kind != OperatorKind::residual;)
     if (ops[j].kind == OperatorKind::linear && ops[j].in == op.in && ops[j].split != TpSplit::row && ops[j].cross == op.cross)
       return true;

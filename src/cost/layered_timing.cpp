@@ -2,8 +2,10 @@
 #include "cost/layered_timing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
+#include <numeric>
 
 #include "base/check.h"
 #include "cost/chunk_sum.h"
@@ -145,8 +147,12 @@ class LayeredTiming {
       if (facts.reduce_gradients) reduce += weight * reduce_piece_s(*s.under, dense, expert, own);
       if (facts.gather_parameters) gather += weight * gather_piece_s(*s.under, dense, expert, own);
     }
-    t.grad_reduce_ns = lowering_.reduce_gradients ? ns(reduce) : 0;
-    t.param_gather_ns = lowering_.gather_parameters ? ns(gather) : 0;
+    // A mean of several is rounded up, so that all pieces together are never shorter than what they are made of.
+    const auto whole = [&](double seconds) {
+      return shares.size() == 1 ? ns(seconds) : static_cast<std::int64_t>(std::ceil(seconds * 1e9 - 1e-6));
+    };
+    t.grad_reduce_ns = lowering_.reduce_gradients ? whole(reduce) : 0;
+    t.param_gather_ns = lowering_.gather_parameters ? whole(gather) : 0;
   }
 
   void hold(std::int32_t stage, const Shares& shares) {
@@ -213,6 +219,17 @@ void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkR
   LayeredTiming(c, schedule, chunks, lowering, out).run();
 }
 
+namespace {
+
+/// Without what a stage may share with other layers of the same shard: a sum of layers never exceeds their stage.
+ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
+  if (s.zero == 0) return e;
+  const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
+  return {e.dense - e.dense % s.shard, e.expert - e.expert % expert_shard};
+}
+
+}  // namespace
+
 void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                   std::vector<LayerShare>& out) {
   const Assembly x = assembly_of(c, s, stages, layers, ChunkEdges::free);
@@ -238,12 +255,16 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     const Slowdown& slow = x.groups.slowdown;
     const double lost =
         1 / slow.compute + 1 / slow.communication < 1 ? 1.0 : std::min(1.0, slow.communication * (1 - 1 / slow.compute));
-    share.reduce_ns = static_cast<std::int64_t>(reduce * 1e9) + l.gradient_sync_ns;
+    // Less what rounding takes from a piece, of which there are no more than layers.
+    const auto less = [](double seconds, double rounding) {
+      return static_cast<std::int64_t>(std::max(0.0, seconds * 1e9 - rounding));
+    };
+    share.reduce_ns = less(reduce, 0.5) + l.gradient_sync_ns;
     const double late = c.engine->coefficients.exposed_share;  // of an overlapped reduction, waited for
-    share.hidden_ns =
-        static_cast<std::int64_t>((lost * ((1 - late) * reduce + gather) + late * reduce) * 1e9) + l.gradient_sync_ns;
+    share.hidden_ns = less(lost * (1 - late) * reduce + late * reduce, 1.0) + l.gradient_sync_ns;
+    share.gather_ns = less(lost * gather, 1.0);
     share.update_bytes = update_bytes(c, x.states, e, s);
-    share.state_bytes = state_memory(e, x.states, s).total();
+    share.state_bytes = state_memory(whole_shards(e, s), x.states, s).total();
     share.saved_bytes = t.saved_bytes;
     share.transient_bytes = sum.peak_bytes() - t.saved_bytes;
     share.boundary_bytes = l.boundary_bytes;

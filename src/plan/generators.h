@@ -4,6 +4,8 @@
 
 #include <rapidcheck.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,55 @@ inline rc::Gen<std::pair<Strategy, Schedule>> likely_configuration(std::int64_t 
 /// A hundred of them, so that a property sees enough legal ones.
 inline rc::Gen<std::vector<std::pair<Strategy, Schedule>>> many(const rc::Gen<std::pair<Strategy, Schedule>>& one) {
   return rc::gen::container<std::vector<std::pair<Strategy, Schedule>>>(100, one);
+}
+
+/// A strategy over `devices` (a power of two), whose dp divides `samples`; every enum and flag.
+inline Strategy strategy_over(std::int32_t devices, std::int64_t samples) {
+  Strategy s = (*any_configuration()).first;
+  s.ep = s.etp = 1;
+  s.tp = *rc::gen::element(1, 2, 4);
+  s.tp = std::min(s.tp, devices);
+  s.dp = *rc::gen::element(1, 2, 4);
+  s.dp = static_cast<std::int32_t>(std::min<std::int64_t>({s.dp, devices / s.tp, samples}));
+  s.cp = devices / s.tp / s.dp;
+  s.zero = s.data_ranks() > 1 ? *rc::gen::inRange(0, 4) : 0;
+  s.shard = s.zero == 0 ? 1 : static_cast<std::int32_t>(s.data_ranks());
+  if (s.shard > 2 && *rc::gen::arbitrary<bool>()) s.shard /= 2;
+  const bool full = s.recompute.kind == RecomputeKind::full;
+  s.recompute.layers = full ? std::max(1, s.recompute.layers) : 0;
+  s.partition = *rc::gen::element<std::string>("", "", "P2");
+  return s;
+}
+
+/// A plan that is sound by itself (validate), of any schedule, whose chunks hold one to three ranges of one to three layers each.
+inline Plan any_layered_plan() {
+  constexpr std::int64_t kSamples = 8;
+  Plan plan;
+  plan.engine = "generic";
+  Schedule& c = plan.schedule;
+  c.kind = *rc::gen::element(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1,
+                             ScheduleKind::zb_v);
+  c.stages = *rc::gen::element(2, 4);
+  if (c.kind == ScheduleKind::interleaved) c.virtual_stages = *rc::gen::element(2, 3);
+  if (c.kind == ScheduleKind::zb_v) c.virtual_stages = 2;
+  c.microbatches = 2 * c.stages;
+  plan.training.global_batch = kSamples * c.microbatches;
+  const std::int32_t devices = *rc::gen::element(2, 4, 8);
+  for (std::int32_t i = 0; i < c.stages; ++i) {
+    plan.stages.push_back({{{i * devices, devices, 1}}, std::vector<Chunk>(static_cast<std::size_t>(c.virtual_stages)), 1.0});
+  }
+  std::int32_t layer = 0;
+  for (std::int32_t k = 0; k < c.stages * c.virtual_stages; ++k) {
+    const ChunkPlace place = place_of_chunk(c, k);
+    Chunk& chunk = plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+    for (int ranges = *rc::gen::inRange(1, 4); ranges > 0; --ranges) {
+      const std::int32_t layers = *rc::gen::inRange(1, 4);
+      chunk.ranges.push_back({layer, layer + layers - 1, strategy_over(devices, kSamples)});
+      layer += layers;
+    }
+  }
+  c.micro_batch = static_cast<std::int32_t>(kSamples / plan.strategy().dp);
+  return plan;
 }
 
 }  // namespace espalier::plan_test

@@ -52,7 +52,7 @@ TEST(PlanJson, RoundTripOfManyPlans) {
   const Cluster cluster = plan_test::cluster(2, 8);
   Training training = plan_test::training(64, 32);
   const RuleFacts facts = rule_facts(model, cluster, training);
-  rc::check("plan_from_json(to_json(plan)) == plan", [&] {
+  EXPECT_TRUE(rc::check("plan_from_json(to_json(plan)) == plan", [&] {
     const auto all = *plan_test::many(plan_test::likely_configuration(16, 32));
     const auto it = std::find_if(all.begin(), all.end(), [&facts](const auto& x) { return is_legal(facts, x.first, x.second); });
     if (it == all.end()) return;
@@ -69,7 +69,61 @@ TEST(PlanJson, RoundTripOfManyPlans) {
     const Result<Plan> back = plan_from_json(to_json(plan), "plan.json");
     if (!back.ok()) RC_FAIL(back.error().message());
     RC_ASSERT(*back == plan);
-  });
+  }));
+}
+
+/// Stage 0 holds chunks 0 and 2, of which the first has two ranges.
+Plan several_ranges() {
+  Strategy s;
+  s.dp = 2;
+  Plan plan = make_uniform_plan(plan_test::decoder({}), plan_test::cluster(1, 4), plan_test::training(64, 8), "generic", s,
+                                {ScheduleKind::interleaved, 2, 2, 4, 1}, SplitPolicy::balanced);
+  Chunk& chunk = plan.stages[0].chunks[0];
+  LayerRange second = chunk.ranges.front();
+  chunk.ranges.front().last = second.first;
+  second.first += 1;
+  second.strategy.dp = 1, second.strategy.tp = 2;
+  chunk.ranges.push_back(second);
+  return plan;
+}
+
+TEST(PlanJson, RangesNameTheirChunkWhereOneHasSeveral) {
+  const Plan plan = several_ranges();
+  const std::string text = to_json(plan);
+  EXPECT_NE(text.find("{\"chunk\": 0, \"first\": 0, \"last\": 0"), std::string::npos) << text;
+  EXPECT_NE(text.find("{\"chunk\": 1, "), std::string::npos) << text;
+  // Stage 1 has one range a chunk and needs no number.
+  EXPECT_EQ(text.find("\"chunk\"", text.find("\"2-3\"")), std::string::npos) << text;
+  const Result<Plan> back = plan_from_json(text, "plan.json");
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  EXPECT_EQ(*back, plan);
+}
+
+TEST(PlanJson, RefusesChunksOutOfOrder) {
+  const std::string text = to_json(several_ranges());
+  EXPECT_NE(error_of(replaced(text, "\"chunk\": 1", "\"chunk\": 2")).where.find("chunk"), std::string::npos);
+  EXPECT_FALSE(error_of(replaced(text, "\"chunk\": 1", "\"chunk\": 0")).where.empty());  // two chunks, but layers of one
+  EXPECT_FALSE(error_of(replaced(text, "\"chunk\": 0", "\"chunk\": -1")).where.empty());
+}
+
+TEST(PlanJson, RoundTripOfLayerwisePlans) {
+  EXPECT_TRUE(rc::check("plan_from_json(to_json(plan)) == plan, with several ranges a chunk", [] {
+    const Plan plan = plan_test::any_layered_plan();
+    const Status fault = validate(plan);
+    if (fault) RC_FAIL(fault->message());
+    const std::string text = to_json(plan);
+    const Result<Plan> back = plan_from_json(text, "plan.json");
+    if (!back.ok()) RC_FAIL(back.error().message() + text);
+    RC_ASSERT(*back == plan);
+    RC_ASSERT(to_json(*back) == text);
+    RC_ASSERT(!plan.label().empty());
+    std::int32_t layers = 0, last = 0;
+    for (const StrategyCount& c : strategy_counts(plan)) layers += c.layers;
+    for (const Stage& stage : plan.stages) {
+      for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
+    }
+    RC_ASSERT(layers == last + 1);  // no layer is lost in the runs
+  }));
 }
 
 TEST(PlanJson, RefusesWhatItDoesNotKnow) {
@@ -99,7 +153,7 @@ TEST(PlanJson, RefusesBrokenDeviceRanges) {
 // Whatever a file holds, reading it ends in a plan or an error with a place.
 TEST(PlanJson, DamagedTextNeverCrashes) {
   const std::string text = to_json(small());
-  rc::check("a few bytes changed, cut or doubled", [&text] {
+  EXPECT_TRUE(rc::check("a few bytes changed, cut or doubled", [&text] {
     for (int round = 0; round < 20; ++round) {
       std::string damaged = text;
       for (int k = *rc::gen::inRange(1, 4); k > 0; --k) {
@@ -116,7 +170,7 @@ TEST(PlanJson, DamagedTextNeverCrashes) {
         RC_ASSERT(plan.error().where.substr(0, 9) == "plan.json");
       }
     }
-  });
+  }));
 }
 
 TEST(PlanJson, RefusesAnEditedInput) {

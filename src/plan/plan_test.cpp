@@ -50,22 +50,101 @@ TEST(PlanText, LabelNamesWhatIsUnusual) {
             "TP2·Ulysses CP4·a2a EP4 ETP1 PP2(v2) DP2 ZeRO-3/2 mb1 interleaved selective-recompute tp-dp-cp-pp overlap:grad+p2p");
 }
 
-TEST(PlanText, UnequalChunksAreSpelledOut) {
-  Plan plan = example();
-  plan.stages[1].chunks[0].ranges.front().strategy.zero = 0;
+TEST(StrategyLabel, NamesWhatIsUnusual) {
+  Strategy s;
+  EXPECT_EQ(label(s), "DP1");
+  s.dp = 8;
+  EXPECT_EQ(label(s), "DP8");
+  s.tp = 2;
+  EXPECT_EQ(label(s), "TP2·DP8");
+  s.zero = 3, s.shard = 8, s.recompute = {RecomputeKind::full, 5};
+  EXPECT_EQ(label(s), "TP2·DP8 ZeRO-3 +recompute");
+  s.shard = 4, s.recompute = {RecomputeKind::selective, 0};
+  EXPECT_EQ(label(s), "TP2·DP8 ZeRO-3/4 +selective");
+  s = {};
+  s.tp = 4, s.sp = SequenceParallel::ulysses, s.cp = 2, s.cp_kind = ContextParallelKind::all_to_all, s.ep = 8,
+  s.order = RankOrder::tp_dp_cp_pp;
+  EXPECT_EQ(label(s), "TP4·Ulysses·CP2·a2a·EP8 tp-dp-cp-pp");
+}
+
+/// Embedding, 6 blocks and head on two stages of four devices: TP2 (ZeRO-1 on the first three layers), then TP4.
+Plan layerwise() {
+  Plan plan;
+  plan.schedule = {ScheduleKind::one_f_one_b, 2, 1, 8, 2};
+  plan.training.global_batch = 32;
+  Strategy two;
+  two.tp = 2, two.dp = 2, two.zero = 1, two.shard = 2, two.recompute = {RecomputeKind::full, 1};
+  Strategy four;
+  four.tp = 4, four.overlap.p2p = true;
+  plan.stages = {{{{0, 4, 1}}, {Chunk{{{0, 2, two}, {3, 3, four}}}}, 1.0}, {{{4, 4, 1}}, {Chunk{{{4, 7, four}}}}, 1.0}};
+  return plan;
+}
+
+TEST(LayerRuns, SayWhatEachLayerDoes) {
+  const Plan plan = layerwise();
+  // The first range: the embedding recomputes nothing, of its two blocks the first alone.
+  const auto runs = layer_runs(plan.stages[0].chunks[0], 7);
+  ASSERT_EQ(runs.size(), 4U);
+  EXPECT_EQ(label(runs[0].strategy), "TP2·DP2 ZeRO-1");
+  EXPECT_EQ(runs[0].last, 0);
+  EXPECT_EQ(label(runs[1].strategy), "TP2·DP2 ZeRO-1 +recompute");
+  EXPECT_EQ(runs[1].layers(), 1);
+  EXPECT_EQ(label(runs[2].strategy), "TP2·DP2 ZeRO-1");
+  EXPECT_EQ(label(runs[3].strategy), "TP4");
+  const auto last = layer_runs(plan.stages[1].chunks[0], 7);
+  ASSERT_EQ(last.size(), 2U);  // blocks 4 … 6, the head
+  EXPECT_EQ(last[0].layers(), 3);
+  EXPECT_EQ(last[1].first, 7);
+}
+
+TEST(LayerRuns, JoinRangesThatAreOneAndTheSame) {
+  Plan plan = layerwise();
+  auto& ranges = plan.stages[1].chunks[0].ranges;
+  ranges = {{4, 5, ranges[0].strategy}, {6, 7, ranges[0].strategy}};
+  EXPECT_EQ(layer_runs(plan.stages[1].chunks[0], 7).size(), 2U);
+}
+
+TEST(StrategyCounts, MostLayersFirst) {
+  const auto counts = strategy_counts(layerwise());
+  ASSERT_EQ(counts.size(), 3U);
+  EXPECT_EQ(label(counts[0].strategy), "TP4");
+  EXPECT_EQ(counts[0].layers, 5);
+  EXPECT_EQ(label(counts[1].strategy), "TP2·DP2 ZeRO-1");
+  EXPECT_EQ(counts[1].layers, 2);
+  EXPECT_EQ(counts[2].layers, 1);
+  const auto uniform =
+      strategy_counts(example());  // 10 layers in 4 chunks; two blocks of each recompute, the second chunk has no third
+  std::int32_t layers = 0;
+  for (const StrategyCount& c : uniform) layers += c.layers;
+  EXPECT_EQ(layers, 10);
+}
+
+TEST(PlanText, LayerwisePlansAreSpelledOut) {
+  Plan plan = layerwise();
+  EXPECT_FALSE(plan.uniform());
+  EXPECT_EQ(plan.label(), "layer-wise PP2 1f1b 8×4 samples overlap:p2p: TP4 ×5, TP2·DP2 ZeRO-1 ×2, TP2·DP2 ZeRO-1 +recompute ×1");
   EXPECT_NE(plan.canonical_text().find(" | "), std::string::npos);
-  EXPECT_NE(plan.label().find("(layer-wise)"), std::string::npos);
+  // Seven strategies: four are named.
+  Strategy s = plan.stages[1].chunks[0].ranges[0].strategy;
+  plan.stages[1].chunks[0].ranges.clear();
+  for (std::int32_t i = 0; i < 4; ++i) {
+    s.tp = i % 2 == 0 ? 2 : 1, s.cp = 4 / s.tp, s.sp = i > 1 ? SequenceParallel::ulysses : SequenceParallel::none;
+    plan.stages[1].chunks[0].ranges.push_back({4 + i, 4 + i, s});
+  }
+  EXPECT_EQ(plan.label(),
+            "layer-wise PP2 1f1b 8×4 samples overlap:p2p: TP2·DP2 ZeRO-1 ×2, TP2·DP2 ZeRO-1 +recompute ×1, TP4 ×1, TP2·CP2 ×1, 3 "
+            "others ×3");
 }
 
 TEST(PlanText, TextOrderIsFieldOrder) {
-  rc::check("canonical_text compares like canonical_compare", [] {
+  EXPECT_TRUE(rc::check("canonical_text compares like canonical_compare", [] {
     const auto [a, sa] = *plan_test::any_configuration();
     const auto [b, sb] = *plan_test::any_configuration();
     const int by_text = canonical_text(a, sa).compare(canonical_text(b, sb));
     const int by_field = canonical_compare(a, sa, b, sb);
     RC_ASSERT((by_text < 0) == (by_field < 0));
     RC_ASSERT((by_text == 0) == (by_field == 0));
-  });
+  }));
 }
 
 TEST(Dimensions, GetSetAndNamesAgree) {
@@ -105,10 +184,12 @@ TEST(Validate, NamesWhatIsBroken) {
   EXPECT_EQ(where([](Plan& p) { p.stages[1].devices[0].stride = std::int64_t{1} << 62; }), "$.stages[1].devices");
   EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[1].ranges.front().first += 1; }), "$.stages[0].layers[1]");
   EXPECT_EQ(where([](Plan& p) { p.stages[0].share = 0; }), "$.stages[0].share");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.tp = 2147483647; }), "$.stages[0].layers[0].strategy");
+  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.tp = 2147483647; }),
+            "$.stages[0].layers[0].strategy");
   EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.shard = 3; }), "$.stages[0].layers[0].strategy");
   EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.ep = 3; }), "$.stages[0].layers[0].strategy");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.recompute.layers = 0; }), "$.stages[0].layers[0].strategy");
+  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.recompute.layers = 0; }),
+            "$.stages[0].layers[0].strategy");
   EXPECT_EQ(where([](Plan& p) { p.model_source = "{}"; }), "$.model");
 }
 

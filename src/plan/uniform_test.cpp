@@ -65,7 +65,7 @@ TEST(UniformPlan, LegalConfigurationsMakeValidPlans) {
   const Training training = plan_test::training(64, 32);
   const RuleFacts facts = rule_facts(model, cluster, training);
   int legal = 0;
-  rc::check("validate() accepts every legal configuration, and stages are disjoint runs of all devices", [&] {
+  EXPECT_TRUE(rc::check("validate() accepts every legal configuration, and stages are disjoint runs of all devices", [&] {
     for (const auto& [s, c] : *plan_test::many(plan_test::likely_configuration(16, 32))) {
       if (!is_legal(facts, s, c)) continue;
       ++legal;
@@ -83,7 +83,7 @@ TEST(UniformPlan, LegalConfigurationsMakeValidPlans) {
         RC_ASSERT(devices == 16 && top == 15);
       }
     }
-  });
+  }));
   EXPECT_GT(legal, 100);
 }
 

@@ -50,6 +50,22 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
   return a;
 }
 
+using Degrees = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t, int, std::int32_t>;
+
+Degrees degrees_of(const Strategy& s, const Schedule& c) {
+  return Degrees{c.stages, s.tp, s.cp, s.dp, s.ep, static_cast<int>(s.sp), c.micro_batch};
+}
+
+/// A configuration that the search simulated, timed again for its parts. Without a name it is a runner-up under its own label.
+std::optional<Alternative> alternative(const Job& job, const EngineModel& engine, const PlannerResult& answer,
+                                       const search::Configuration& c, const std::string& name) {
+  Plan plan = document_of(job, engine, c.strategy, c.schedule);
+  const auto timed = time_plan(job, engine, plan, false);
+  if (!timed) return std::nullopt;
+  const std::string label = name.empty() ? plan.label() : name;
+  return from_prediction(label, !name.empty(), prediction_of(job, engine, *timed), answer, std::move(plan));
+}
+
 }  // namespace
 
 std::string largest_loss(const Prediction& other, const Prediction& best) {
@@ -99,21 +115,22 @@ std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engi
     out.push_back(from_prediction(b.label, true, b.prediction, answer,
                                   document_of(job, engine, b.configuration.strategy, b.configuration.schedule)));
   }
+  const bool layerwise = !answer.plan.uniform();
+  if (layerwise && found.best) {
+    if (auto best = alternative(job, engine, answer, found.best->configuration, kBestUniformPlan))
+      out.push_back(std::move(*best));
+  }
   // Runners-up that differ in a degree, not only in an overlap flag or a shard size: one for each set of degrees.
-  using Degrees = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t, int, std::int32_t>;
-  const auto degrees = [](const Strategy& s, const Schedule& c) {
-    return Degrees{c.stages, s.tp, s.cp, s.dp, s.ep, static_cast<int>(s.sp), c.micro_batch};
-  };
-  std::set<Degrees> shown = {degrees(answer.plan.strategy(), answer.plan.schedule)};
+  std::set<Degrees> shown = {layerwise && found.best
+                                 ? degrees_of(found.best->configuration.strategy, found.best->configuration.schedule)
+                                 : degrees_of(answer.plan.strategy(), answer.plan.schedule)};
   for (const auto& candidate : found.simulated) {
     if (runners_up <= 0) break;
     const auto& c = candidate.configuration;
-    if (!shown.insert(degrees(c.strategy, c.schedule)).second) continue;
-    Plan plan = document_of(job, engine, c.strategy, c.schedule);
-    const auto timed = time_plan(job, engine, plan, false);
-    if (!timed) continue;
-    const std::string label = plan.label();
-    out.push_back(from_prediction(label, false, prediction_of(job, engine, *timed), answer, std::move(plan)));
+    if (!shown.insert(degrees_of(c.strategy, c.schedule)).second) continue;
+    auto runner_up = alternative(job, engine, answer, c, "");
+    if (!runner_up) continue;
+    out.push_back(std::move(*runner_up));
     --runners_up;
   }
   return out;

@@ -12,6 +12,9 @@
 
 namespace espalier {
 
+/// Beside a layer-wise answer: the fastest plan with one strategy for all layers.
+inline constexpr const char* kBestUniformPlan = "best uniform plan";
+
 /// A preset with its best member (or why there is none).
 struct JudgedBaseline {
   std::string label, refusal;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "espalier/planner.h"
+#include "planner/brief_layers.h"
 #include "planner/brief_text.h"
 #include "planner/partition_report.h"
 
@@ -35,21 +36,39 @@ std::string job_line(const Plan& plan) {
          " · engine " + plan.engine;
 }
 
-std::string certificate(const SearchSummary& s) {
-  if (s.reason.empty()) return "none: one given configuration, not searched for";
-  const std::string space = count(s.space_size) + " configurations";
+/// Simulated and pruned configurations of the uniform space.
+std::string work_text(const SearchSummary& s) {
   std::string work = cat(" (", grouped(s.simulated), " simulated");
   for (const auto& [rule, n] : s.pruned) work += cat(", ", count(n), " by ", rule);
-  work += ")";
-  if (s.reason == "gap" && s.partitions)
-    return cat("at most ", percent(s.gap), " from the best plan with any partition of operators; the best of ", space,
-               " with those offered", work);
-  if (s.reason == "gap")
-    return cat("at most ", percent(s.gap), " from the best layer-wise plan; the best of ", space, " uniform ones", work);
-  if (s.optimal && s.layerwise)
-    return cat("optimal: no layer-wise plan, and none of the ", space, " uniform ones, is faster", work);
-  if (s.optimal) return cat("optimal: none of the ", space, " is faster", work, "; overlap_tp is off unless the job names it");
-  return cat("not proven (", s.reason, "): at most ", percent(s.gap), " from the best of ", space, work);
+  return work + ")";
+}
+
+std::string layerwise_certificate(const SearchSummary& s) {
+  const std::string uniform = cat("none of the ", count(s.space_size), " uniform ones is", work_text(s));
+  const std::string gap =
+      cat("at most ", percent(s.gap), " from the best layer-wise plan (none is below ", seconds(s.lower_bound_ns), ")");
+  if (s.optimal) return cat("optimal: no layer-wise plan is faster, and ", uniform);
+  if (s.reason == "gap") return cat(gap, "; of the ", count(s.space_size), " uniform ones none is faster", work_text(s));
+  return cat("not proven (", s.reason, "): ", gap, work_text(s));
+}
+
+/// Of partitions of operators, offered or not.
+std::string partition_certificate(const SearchSummary& s) {
+  const std::string gap = cat("at most ", percent(s.gap), " from the best plan with any partition of operators (none is below ",
+                              seconds(s.lower_bound_ns), ")");
+  const std::string flat = cat("; of the ", count(s.space_size), " uniform ones with those offered none is faster", work_text(s));
+  if (s.optimal) return cat("optimal, whatever the partition of operators", flat);
+  return s.reason == "gap" ? cat(gap, flat) : cat("not proven (", s.reason, "): ", gap, work_text(s));
+}
+
+std::string certificate(const SearchSummary& s) {
+  if (s.reason.empty()) return "none: one given configuration, not searched for";
+  if (s.partitions) return partition_certificate(s);
+  if (s.layerwise) return layerwise_certificate(s);
+  const std::string space = count(s.space_size) + " configurations";
+  if (s.optimal)
+    return cat("optimal: none of the ", space, " is faster", work_text(s), "; overlap_tp is off unless the job names it");
+  return cat("not proven (", s.reason, "): at most ", percent(s.gap), " from the best of ", space, work_text(s));
 }
 
 /// "1: 58.4M · 2: 659M …": how many configurations each pipeline degree has.
@@ -80,6 +99,7 @@ std::string headline(const PlannerResult& r) {
   out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" +
                             (p.fits ? "" : "   DOES NOT FIT"));
   out += line("certificate", wrap(certificate(r.search), 100, std::string(16, ' ')));
+  if (r.search.layerwise) out += line("layer-wise", layerwise_gain(*r.search.layerwise, p.iteration_ns));
   if (const std::string stages = by_stages(r.search); !stages.empty())
     out += line("space by pp", wrap(stages, 100, std::string(16, ' ')));
   out += line("confidence", confidence_text(p.confidence));
@@ -118,6 +138,9 @@ std::string memory_section(const Prediction& p) {
 }
 
 std::string stage_section(const PlannerResult& r) {
+  if (!r.plan.uniform())
+    return cat(r.plan.stages.size() < 2 ? "\nLayers\n" : "\nPipeline\n",
+               layer_table(r.plan, r.prediction.peak_memory_bytes_per_stage));
   if (r.plan.stages.size() < 2) return "";
   std::vector<std::vector<std::string>> rows{{"stages", "layers of each", "peak"}};
   for (const StageRun& run : stage_runs(r.plan, r.prediction.peak_memory_bytes_per_stage)) {
@@ -126,6 +149,11 @@ std::string stage_section(const PlannerResult& r) {
     rows.push_back({name, run.layers, gib(run.peak_bytes)});
   }
   return cat("\nPipeline\n", table(rows, {1}));
+}
+
+std::string balance_section(const PlannerResult& r) {
+  if (!r.search.layerwise || r.search.layerwise->balance.empty()) return "";
+  return cat("\nStage balance\n", balance_table(*r.search.layerwise, r.plan));
 }
 
 std::string alternative_section(const PlannerResult& r) {
@@ -153,7 +181,8 @@ std::string reason_section(const PlannerResult& r) {
 
 std::string PlannerResult::brief() const {
   return headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) + memory_section(prediction) +
-         stage_section(*this) + operator_section(*this) + alternative_section(*this) + reason_section(*this);
+         stage_section(*this) + balance_section(*this) + operator_section(*this) + alternative_section(*this) +
+         reason_section(*this);
 }
 
 }  // namespace espalier

@@ -24,14 +24,6 @@ std::string layers_of(const Stage& stage, std::int32_t last_layer) {
   return out;
 }
 
-std::int32_t last_layer_of(const Plan& plan) {
-  std::int32_t last = 0;
-  for (const Stage& stage : plan.stages) {
-    for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
-  }
-  return last;
-}
-
 }  // namespace
 
 std::string fixed(double value, int decimals) {
@@ -146,6 +138,14 @@ std::string wrap(std::string_view sentence, std::size_t width, std::string_view 
     column += w;
   }
   return out;
+}
+
+std::int32_t last_layer_of(const Plan& plan) {
+  std::int32_t last = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
+  }
+  return last;
 }
 
 std::vector<StageRun> stage_runs(const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage) {

@@ -39,6 +39,9 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const std::
 /// Words broken at spaces so that no line is longer than `width`; later lines start with `indent`.
 std::string wrap(std::string_view sentence, std::size_t width, std::string_view indent);
 
+/// The last layer of a plan, its head.
+std::int32_t last_layer_of(const Plan& plan);
+
 /// Equal neighbouring stages as one line: {"stages 1-6", "8 blocks", "66.3 GiB"}.
 struct StageRun {
   std::int32_t first = 0, last = 0;

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Six wide blocks on four nodes of two devices with a slow network: tensor parallelism has to leave the node.
+/// Six wide blocks on eight nodes of four devices with a slow network: tensor parallelism has to leave the node.
 Job job(const std::string& space, const std::string& more = "") {
   const std::string root = ESPALIER_SOURCE_DIR;
   auto loaded = load_job("model: " + root +
@@ -77,11 +77,13 @@ TEST_F(Partitioned, TheAnswerSaysWhatEachOperatorDoes) {
   const std::string brief = full().brief();
   EXPECT_THAT(brief, HasSubstr("Operators of a block over"));
   EXPECT_THAT(brief, HasSubstr("× faster than the best plan without operator partitions"));
-  EXPECT_THAT(brief, HasSubstr("attn.qkv " + std::string()));
+  EXPECT_THAT(brief, HasSubstr("attn.qkv"));
 }
 
 TEST_F(Partitioned, WrittenReadAndSimulatedAgain) {
-  const std::string text = to_json(full(), false);
+  PlannerResult answer = full();
+  answer.alternatives.clear();  // their labels are for readers alone
+  const std::string text = to_json(answer, false);
   const auto back = result_from_json(text, "result.json");
   ASSERT_TRUE(back.ok()) << back.error().message();
   EXPECT_EQ(back->plan, full().plan);

@@ -92,7 +92,8 @@ std::optional<search::LayerwiseOutcome> search_layers(const Job& job, const sear
   layered.threads = how.threads;
   layered.node_limit = options.node_limit;
   layered.interrupted = options.interrupted, layered.progress = options.progress;
-  return search::layerwise(problem, evaluator, uniform.best ? uniform.best->iteration_ns : 0, layered);
+  layered.uniform = uniform.best;
+  return search::layerwise(problem, evaluator, layered);
 }
 
 /// Beyond plans without operator partitions, where the job asks for them.
@@ -125,7 +126,8 @@ std::optional<Partitioned> search_partitions(const Job& job, search::Problem pro
   search::LayerwiseOptions full;
   full.threads = how.threads, full.node_limit = options.node_limit;
   full.interrupted = options.interrupted, full.progress = options.progress;
-  out.layered = search::layerwise(problem, evaluator, faster(time_of(out.flat), time_of(layered)), full);
+  full.uniform = out.flat.best;
+  out.layered = search::layerwise(problem, evaluator, full);
   return out;
 }
 

@@ -229,6 +229,50 @@ TEST(Plan, ALimitReturnsTheBestSoFar) {
   }
 }
 
+/// Memory so short that some layers must save it, and some need not.
+PlannerResult layerwise_answer() {
+  return planned(job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090, memory_limit: 6GiB}",
+                     "{sequence_length: 1024, global_batch: 32}",
+                     "search: {space: layerwise, limits: {pp: 2}, allow: {schedule: [1f1b]}}\n"));
+}
+
+TEST(Layerwise, TheBestUniformPlanStandsBesideTheAnswer) {
+  const PlannerResult r = layerwise_answer();
+  ASSERT_FALSE(r.plan.uniform()) << r.plan.label();
+  ASSERT_TRUE(r.search.layerwise.has_value());
+  const auto uniform = std::find_if(r.alternatives.begin(), r.alternatives.end(),
+                                    [](const Alternative& a) { return a.label == "best uniform plan"; });
+  ASSERT_NE(uniform, r.alternatives.end());
+  EXPECT_TRUE(uniform->baseline && uniform->fits);
+  EXPECT_EQ(uniform->iteration_ns, r.search.layerwise->uniform_ns);
+  EXPECT_GT(uniform->iteration_ns, r.prediction.iteration_ns);
+  ASSERT_TRUE(uniform->plan.has_value());
+  EXPECT_TRUE(uniform->plan->uniform());
+  EXPECT_THAT(uniform->lost_to, HasSubstr("+"));
+  for (auto it = uniform + 1; it != r.alternatives.end(); ++it) {  // runners-up: others
+    EXPECT_FALSE(it->baseline);
+    EXPECT_NE(it->label, uniform->plan->label());
+  }
+}
+
+TEST(Layerwise, BriefSaysWhatEachLayerDoesAndWhatItGains) {
+  const PlannerResult r = layerwise_answer();
+  const std::string text = r.brief();
+  EXPECT_EQ(text.substr(0, text.find('\n')), r.plan.label());
+  for (const char* part :
+       {"less time than the best uniform plan", "strategies × layers", "embedding ", "head ", "layer-wise plan"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(Layerwise, ReasonsCompareWithTheBestUniformPlan) {
+  const PlannerResult r = layerwise_answer();
+  const auto names = [](const std::string& s) { return s.find("in the best uniform plan") != std::string::npos; };
+  EXPECT_TRUE(std::any_of(r.reasons.begin(), r.reasons.end(), names)) << r.brief();
+  const auto faster = [](const std::string& s) { return s.find("faster than the best uniform plan") != std::string::npos; };
+  EXPECT_TRUE(std::any_of(r.reasons.begin(), r.reasons.end(), faster)) << r.brief();
+}
+
 TEST(Plan, RefusesAnUnknownPruningRule) {
   PlannerOptions options;
   options.disabled_rules = {"layer-bond"};

@@ -5,7 +5,9 @@
 #include <array>
 
 #include "base/document.h"
+#include "planner/alternatives.h"
 #include "planner/brief_text.h"
+#include "planner/layerwise_reasons.h"
 #include "planner/partition_report.h"
 #include "search/pruning.h"
 
@@ -59,7 +61,8 @@ void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
     if (!a.fits) {
       out.push_back(a.label + " does not fit (" + a.lost_to + ").");
     } else if (a.iteration_ns > r.prediction.iteration_ns) {
-      out.push_back(text::fixed(times, 2) + "× faster than " + a.label + ", which loses most by " + a.lost_to + ".");
+      out.push_back(text::fixed(times, 2) + "× faster than " + (a.label == kBestUniformPlan ? "the " : "") + a.label +
+                    ", which loses most by " + a.lost_to + ".");
     } else if (a.iteration_ns < r.prediction.iteration_ns && !r.search.reason.empty()) {
       out.push_back(a.label + " would be faster but lies outside the space of this job (search part or engine).");
     }
@@ -70,14 +73,19 @@ void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
 
 std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
   std::vector<std::string> out = {bottleneck(r.prediction), memory_sentence(r.prediction)};
-  const Strategy& s = r.plan.strategy();
+  std::int32_t tp = 1;
+  for (const StrategyCount& c : strategy_counts(r.plan)) tp = std::max(tp, c.strategy.tp);
   const std::int64_t node = job.cluster.groups.front().devices_per_node;
-  if (s.tp > node)
-    out.push_back("TP " + std::to_string(s.tp) + " leaves the node of " + std::to_string(node) +
+  if (tp > node)
+    out.push_back("TP " + std::to_string(tp) + " leaves the node of " + std::to_string(node) +
                   " devices: unusual, check the fabric figures.");
-  if (s.recompute.kind == RecomputeKind::full)
-    out.push_back("Full recomputation of " + std::to_string(s.recompute.layers) +
+  const Recompute& recompute = r.plan.strategy().recompute;
+  if (!r.plan.uniform()) {
+    for (std::string& sentence : layerwise_reasons(r)) out.push_back(std::move(sentence));
+  } else if (recompute.kind == RecomputeKind::full) {
+    out.push_back("Full recomputation of " + std::to_string(recompute.layers) +
                   " blocks a chunk is what makes the activations fit, or pays for a better split.");
+  }
   for (std::string& sentence : partition_sentences(r)) out.push_back(std::move(sentence));
   baseline_sentences(r, out);
   return out;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/document.h"
+#include "planner/brief_layers.h"
 #include "planner/brief_text.h"
 #include "planner/result_json.h"
 
@@ -88,6 +89,22 @@ TEST(ResultJson, RoundTrip) {
   EXPECT_EQ(back->reasons, planned().reasons);
 }
 
+TEST(ResultJson, RoundTripOfALayerwiseSearch) {
+  PlannerResult r = planned();
+  r.search.space = "layerwise", r.search.reason = "gap", r.search.gap = 0.25;
+  r.search.layerwise =
+      LayerwiseSummary{2'000'000'000, 30, 10, 5, 3, {{"even", {0, 3}, 0.4, 0.5, 0}, {"exact", {0, 2}, 0.5, 0.4, 7}}};
+  const auto back = result_from_json(to_json(r, false), "result.json");
+  ASSERT_TRUE(back) << back.error().message();
+  ASSERT_TRUE(back->search.layerwise.has_value());
+  EXPECT_EQ(back->search.space, "layerwise");
+  EXPECT_EQ(back->search.layerwise->uniform_ns, 2'000'000'000);
+  ASSERT_EQ(back->search.layerwise->balance.size(), 2U);
+  EXPECT_EQ(back->search.layerwise->balance[1].first, (std::vector<std::int32_t>{0, 2}));
+  EXPECT_EQ(back->search.layerwise->balance[1].iteration_ns, 7);
+  EXPECT_FALSE(planned().search.layerwise.has_value());
+}
+
 TEST(ResultJson, DamagedResultsAreRefused) {
   const std::string text = to_json(planned(), false);
   EXPECT_FALSE(result_from_json(text.substr(0, text.size() / 2), "r"));
@@ -155,6 +172,68 @@ TEST(BriefText, WritesNumbersAsPeopleDo) {
 
 TEST(BriefText, TableAlignsByCodePoints) {
   EXPECT_EQ(text::table({{"a", "n", "why"}, {"é–", "10", "x"}}, {2}, ""), "a    n  why\né–  10  x\n");
+}
+
+/// Embedding, 10 blocks and head on 4 stages of 3; dp 2 but for the last block, which has tp 2.
+Plan twelve_layers() {
+  Plan plan;
+  Strategy two;
+  two.dp = 2;
+  for (std::int32_t i = 0; i < 4; ++i) plan.stages.push_back({{}, {Chunk{{{3 * i, 3 * i + 2, two}}}}, 1.0});
+  auto& ranges = plan.stages[3].chunks[0].ranges;
+  Strategy split;
+  split.tp = 2;
+  ranges = {{9, 9, two}, {10, 10, split}, {11, 11, two}};
+  return plan;
+}
+
+TEST(BriefLayers, EqualStagesAreOneRow) {
+  EXPECT_EQ(text::layer_table(twelve_layers(), {4LL << 30, 3LL << 30, 2LL << 30, 1LL << 30}),
+            "  stage  layers          peak  strategies × layers\n"
+            "  0      0–2          4.0 GiB  embedding DP2, DP2 ×2\n"
+            "  1–2    3–8, 3 each  3.0 GiB  DP2 ×3\n"
+            "  3      9–11         1.0 GiB  DP2 ×1, TP2 ×1, head DP2\n");
+}
+
+TEST(BriefLayers, ChunksAreSetApartAndLinesBrokenBetweenRuns) {
+  Plan plan = twelve_layers();
+  plan.stages[0].chunks.push_back(plan.stages[3].chunks[0]);
+  EXPECT_EQ(text::strategies_of(plan.stages[0], 11, 80), "embedding DP2, DP2 ×2 | DP2 ×1, TP2 ×1, head DP2");
+  EXPECT_EQ(text::strategies_of(plan.stages[0], 11, 22), "embedding DP2, DP2 ×2 |\nDP2 ×1, TP2 ×1,\nhead DP2");
+}
+
+TEST(BriefLayers, BalanceAgainstTheExactPartition) {
+  const LayerwiseSummary s{0,
+                           0,
+                           0,
+                           0,
+                           0,
+                           {{"even", {0, 3, 6, 9}, 0.7, 0.6, 0},
+                            {"exact", {0, 4, 7, 9}, 0.75, 0.5, 2'000'000'000},
+                            {"polished", {0, 4, 6, 9}, 0.75, 0.5, 1'900'000'000}}};
+  const std::string table = text::balance_table(s, twelve_layers());
+  EXPECT_THAT(table, testing::ContainsRegex("even +3.3.3.3 +0.700 +0.600 +does not fit +–"));
+  EXPECT_THAT(table, testing::ContainsRegex("exact +4.3.2.3 +0.750 +0.500 +2.000 s +.0.0 %"));
+  EXPECT_THAT(table, testing::ContainsRegex("polished +4.2.3.3 +0.750 +0.500 +1.900 s +-5.0 %"));
+}
+
+TEST(BriefLayers, CertificatesOfBothSpaces) {
+  PlannerResult r = planned();
+  r.search.layerwise = LayerwiseSummary{r.prediction.iteration_ns, 0, 0, 0, 0, {}};
+  EXPECT_THAT(r.brief(), HasSubstr("optimal: no layer-wise plan is faster, and none of the"));
+  r.search.optimal = false, r.search.reason = "gap", r.search.gap = 0.125;
+  EXPECT_THAT(r.brief(), HasSubstr("at most 12.5 % from the best layer-wise plan (none is below"));
+  r.search.reason = "node limit";
+  EXPECT_THAT(r.brief(), HasSubstr("not proven (node limit): at most 12.5 % from the best layer-wise plan"));
+  EXPECT_THAT(r.brief(), Not(HasSubstr("Stage balance")));
+}
+
+TEST(BriefLayers, GainInWords) {
+  LayerwiseSummary s;
+  EXPECT_THAT(text::layerwise_gain(s, 5), HasSubstr("no uniform plan fits"));
+  s.uniform_ns = 2'000'000'000;
+  EXPECT_EQ(text::layerwise_gain(s, 1'500'000'000), "25.0 % less time than the best uniform plan (2.000 s)");
+  EXPECT_THAT(text::layerwise_gain(s, 2'000'000'000), HasSubstr("nothing gained"));
 }
 
 TEST(BriefText, EqualStagesAreOneLine) {

@@ -5,6 +5,7 @@
 
 #include "base/document.h"
 #include "plan/dimension.h"
+#include "planner/brief_layers.h"
 #include "planner/brief_text.h"
 
 namespace espalier::report {
@@ -22,17 +23,43 @@ void add_row(std::vector<std::vector<std::string>>& rows, const std::string& nam
   rows.push_back(std::move(row));
 }
 
-/// Dimensions in which the plans differ; those that all share are in the labels anyway.
+/// The value that all layers of a plan share, or "mixed". The micro-batch is that of each layer's own replicas.
+std::string value_of(Dimension dimension, const Plan& plan) {
+  if (plan.uniform()) return value_text(dimension, get(dimension, plan.strategy(), plan.schedule));
+  std::string out;
+  for (const StrategyCount& c : strategy_counts(plan)) {
+    Schedule schedule = plan.schedule;
+    schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / c.strategy.dp);
+    std::string value = value_text(dimension, get(dimension, c.strategy, schedule));
+    if (!out.empty() && out != value) return "mixed";
+    out = std::move(value);
+  }
+  return out;
+}
+
+/// Dimensions in which the plans differ or a plan's layers do; those that all share are in the labels anyway.
 void add_differing_dimensions(std::vector<std::vector<std::string>>& rows, const std::vector<Compared>& plans) {
   for (int i = 0; i < kDimensions; ++i) {
     const auto dimension = static_cast<Dimension>(i);
-    const auto value = [&](const PlannerResult& r) { return get(dimension, r.plan.strategy(), r.plan.schedule); };
-    bool differs = false;
-    for (const Compared& p : plans) differs = differs || value(p.result) != value(plans.front().result);
-    if (!differs) continue;
-    add_row(rows, std::string(to_string(dimension)), plans,
-            [&](const PlannerResult& r) { return value_text(dimension, value(r)); });
+    // How many layers of a chunk recompute says nothing where each layer has its own strategy.
+    const bool counts = dimension == Dimension::recompute_layers;
+    const auto value = [&](const PlannerResult& r) { return counts && !r.plan.uniform() ? "–" : value_of(dimension, r.plan); };
+    const std::string first = value(plans.front().result);
+    bool differs = first == "mixed";
+    for (const Compared& p : plans) differs = differs || value(p.result) != first;
+    if (differs) add_row(rows, std::string(to_string(dimension)), plans, value);
   }
+}
+
+/// The layers of each layer-wise plan with their strategies.
+std::string layers_section(const std::vector<Compared>& plans) {
+  std::string out;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const PlannerResult& r = plans[i].result;
+    if (r.plan.uniform()) continue;
+    out += cat("\nLayers of ", std::to_string(i + 1), "\n", layer_table(r.plan, r.prediction.peak_memory_bytes_per_stage));
+  }
+  return out;
 }
 
 void add_time_rows(std::vector<std::vector<std::string>>& rows, const std::vector<Compared>& plans) {
@@ -83,7 +110,7 @@ std::string compare(const std::vector<Compared>& plans) {
   add_row(rows, "MFU", plans, [](const PlannerResult& r) { return percent(r.prediction.mfu); });
   add_memory_rows(rows, plans);
   add_differing_dimensions(rows, plans);
-  return cat(out, "\n", table(rows));
+  return cat(out, "\n", table(rows), layers_section(plans));
 }
 
 std::string compare_json(const std::vector<Compared>& plans) {

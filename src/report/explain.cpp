@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/document.h"
+#include "planner/brief_layers.h"
 #include "planner/brief_text.h"
 #include "planner/job_space.h"
 #include "planner/partition_report.h"
@@ -68,8 +69,23 @@ std::string pruning_section(const SearchSummary& s) {
   for (const auto& [rule, n] : s.pruned) rows.push_back({cat("removed by ", rule), count(n), percent(n / whole)});
   rows.push_back({"simulated", grouped(s.simulated), percent(static_cast<double>(s.simulated) / whole)});
   rows.push_back({"all legal ones", count(s.space_size), percent(s.space_size / whole)});
-  std::string out = cat("\nHow the space was covered (", s.reason, ")\n", table(rows));
+  std::string out = cat("\nHow the ", s.layerwise ? "uniform " : "", "space was covered (", s.reason, ")\n", table(rows));
   out += cat("  best ≥ ", seconds(s.lower_bound_ns), " is proven; gap ", percent(s.gap), "\n");
+  return out;
+}
+
+std::string layers_section(const PlannerResult& r) {
+  if (r.plan.uniform()) return "";
+  return cat("\nLayers\n", layer_table(r.plan, r.prediction.peak_memory_bytes_per_stage));
+}
+
+std::string layerwise_section(const PlannerResult& r) {
+  if (!r.search.layerwise) return "";
+  const LayerwiseSummary& s = *r.search.layerwise;
+  std::string out = cat("\nWhat layers of their own strategies add\n  ", layerwise_gain(s, r.prediction.iteration_ns), "\n  ");
+  out += cat(grouped(s.solved), " of ", grouped(s.outer), " pipelines solved, the others are beaten by their bound; ",
+             count(s.kept), " of ", count(s.strategies), " strategies are not beaten by another of the same layout\n");
+  if (!s.balance.empty()) out += cat("\n", balance_table(s, r.plan));
   return out;
 }
 
@@ -109,8 +125,8 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
 
 std::string explain(const PlannerResult& result) {
   return cat(result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
-             reason_section(result), operator_section(result), losers_section(result), pruning_section(result.search),
-             dimension_section(result.search));
+             layers_section(result), operator_section(result), reason_section(result), layerwise_section(result),
+             losers_section(result), pruning_section(result.search), dimension_section(result.search));
 }
 
 std::string explain_json(const PlannerResult& result) {

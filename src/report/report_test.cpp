@@ -39,6 +39,40 @@ TEST(Compare, ShowsDifferencesToTheFirstAndOnlyDifferingDimensions) {
   EXPECT_TRUE(base::read_json(compare_json({{"a.json", result_of(1, 1)}}), "c"));
 }
 
+/// One stage of two devices: TP2 for the first two layers, then replicas.
+PlannerResult mixed_result() {
+  PlannerResult r = result_of(2, 1'200'000'000);
+  r.plan.schedule.micro_batch = 2;
+  Strategy replicas;
+  replicas.dp = 2;
+  auto& ranges = r.plan.stages[0].chunks[0].ranges;
+  ranges = {{0, 1, ranges[0].strategy}, {2, 3, replicas}};
+  return r;
+}
+
+TEST(Compare, SaysMixedWhereLayersDiffer) {
+  const std::string text = compare({{"a.json", result_of(2, 1'000'000'000)}, {"b.json", mixed_result()}});
+  EXPECT_THAT(text, testing::ContainsRegex("\n  tp +2 +mixed"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n  dp +1 +mixed"));
+  EXPECT_THAT(text, testing::ContainsRegex("\n  micro_batch +1 +mixed"));  // 2 samples with tp 2, 1 with dp 2
+  EXPECT_THAT(text, HasSubstr("Layers of 2"));
+  EXPECT_THAT(text, HasSubstr("embedding TP2, TP2 ×1, DP2 ×1, head DP2"));
+  // A mixed dimension is a difference by itself.
+  EXPECT_THAT(compare({{"b.json", mixed_result()}}), HasSubstr("mixed"));
+}
+
+TEST(Explain, ShowsTheLayersAndWhatTheyGain) {
+  PlannerResult r = mixed_result();
+  r.search.reason = "gap";
+  r.search.layerwise = LayerwiseSummary{1'500'000'000, 100, 40, 5, 2, {{"exact", {0}, 0, 0, 1'200'000'000}}};
+  const std::string text = explain(r);
+  EXPECT_THAT(text, HasSubstr("embedding TP2, TP2 ×1, DP2 ×1, head DP2"));
+  EXPECT_THAT(text, HasSubstr("20.0 % less time than the best uniform plan (1.500 s)"));
+  EXPECT_THAT(text, HasSubstr("2 of 5 pipelines"));
+  EXPECT_THAT(text, HasSubstr("exact"));
+  EXPECT_THAT(text, HasSubstr("How the uniform space was covered (gap)"));
+}
+
 TEST(Explain, NamesTheBottleneckAndTheMissingMemory) {
   const auto sentences = bottlenecks(result_of(1, 1'000'000'000));
   ASSERT_EQ(sentences.size(), 2u);

@@ -8,6 +8,12 @@
 #include "plan/program.h"
 
 namespace espalier::search {
+namespace {
+
+constexpr double kCoarse = 0.01;      // of the least time of a layer
+constexpr double kTolerance = 0.002;  // of a stage's objective
+
+}  // namespace
 
 GroupProgram::GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const Group& group,
                            ScheduleKind kind)
@@ -19,28 +25,55 @@ GroupProgram::GroupProgram(const Model& model, const CostBook& book, const Optio
   capacity_ = static_cast<std::int64_t>(room) - c.workspace_bytes;
 }
 
-const GroupProgram::Solved& GroupProgram::stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode,
-                                                double below) {
-  const std::int64_t margin = margins_[static_cast<std::size_t>(stage)];
-  const std::int32_t in_flight = std::max(1, max_in_flight(schedule_, stage));
-  std::vector<std::int64_t> key = {in_flight, margin, static_cast<std::int64_t>(mode.lambda * 2), mode.steady};
-  std::vector<std::int32_t> kinds(model_.layers.begin() + first, model_.layers.begin() + end);
-  for (std::size_t l = 0; l < kinds.size(); ++l) {
-    if (l == 0 || kinds[l] != kinds[l - 1]) key.push_back(kinds[l]), key.push_back(0);
+std::int32_t GroupProgram::in_flight(std::int32_t stage) const { return std::max(1, max_in_flight(schedule_, stage)); }
+
+GroupProgram::Key GroupProgram::key_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const {
+  Key key = {in_flight(stage), margins_[static_cast<std::size_t>(stage)], static_cast<std::int64_t>(mode.lambda * 2),
+             mode.steady};
+  for (std::int32_t l = first; l < end; ++l) {
+    const std::int32_t kind = model_.layers[static_cast<std::size_t>(l)];
+    if (l == first || kind != model_.layers[static_cast<std::size_t>(l) - 1]) key.push_back(kind), key.push_back(0);
     ++key.back();
   }
-  const auto [at, fresh] = solved_.try_emplace(std::move(key));
+  return key;
+}
+
+LayerProblem GroupProgram::program_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const {
+  const std::vector<std::int32_t> kinds(model_.layers.begin() + first, model_.layers.begin() + end);
+  return table_.program(kinds, in_flight(stage), mode.lambda, zero_bubble());
+}
+
+const GroupProgram::Solved& GroupProgram::stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode,
+                                                double below) {
+  const auto [at, fresh] = solved_.try_emplace(key_of(stage, first, end, mode));
   if (fresh) {
-    const LayerProblem p = table_.program(kinds, in_flight, mode.lambda, zero_bubble());
-    auto found = best_layers(p, objective(mode), capacity_ - margin, below);
+    const std::int64_t room = capacity_ - margins_[static_cast<std::size_t>(stage)];
+    auto found = best_layers(coarse(program_of(stage, first, end, mode), objective(mode)), objective(mode), room, below);
     at->second.fits = found.has_value();
     if (found) at->second.solution = std::move(*found);
   }
   return at->second;
 }
 
+LayerProblem coarse(LayerProblem p, const LayerObjective& objective) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& options : p.options)
+    for (const LayerOption& o : options) least = std::min(least, o.steady > 0 ? o.steady : least);
+  if (!std::isfinite(least)) return p;
+  const double unit = kCoarse * least, once = unit * objective.steady_weight;
+  for (auto& options : p.options) {
+    for (LayerOption& o : options) {
+      if (std::isfinite(o.steady)) o.steady = std::round(o.steady / unit) * unit;
+      o.sync = std::round(o.sync / once) * once;
+    }
+  }
+  for (auto& row : p.transition)
+    for (double& t : row) t = std::ceil(t / unit) * unit;
+  return p;
+}
+
 LayerObjective GroupProgram::objective(const Mode& mode) const {
-  return {schedule_.microbatches - 1 + mode.lambda, mode.steady ? 0.0 : 1.0};
+  return {schedule_.microbatches - 1 + mode.lambda, mode.steady ? 0.0 : 1.0, kTolerance};
 }
 
 double GroupProgram::constant_ns(const Mode& mode) const { return update_ns_ + objective(mode).steady_weight * pass_ns_; }
@@ -53,10 +86,7 @@ double GroupProgram::floor_ns(std::int32_t layer) const {
 }
 
 double GroupProgram::forward_floor_ns(std::int32_t layer) const {
-  double least = std::numeric_limits<double>::infinity();
-  for (const PricedOption& o : table_.of_kind(model_.layers[static_cast<std::size_t>(layer)]))
-    least = std::min(least, static_cast<double>(o.share.forward_ns));
-  return least;
+  return table_.least_forward(model_.layers[static_cast<std::size_t>(layer)]);
 }
 
 BalanceProblem GroupProgram::balance(const Mode& mode) const {
@@ -67,17 +97,35 @@ BalanceProblem GroupProgram::balance(const Mode& mode) const {
   return b;
 }
 
+StageValue GroupProgram::value_of(const Mode& mode, std::int32_t first, std::int32_t end, double steady, double all,
+                                  std::int64_t peak) const {
+  const LayerObjective o = objective(mode);
+  if (mode.way) return StageValue{steady, std::max(0.0, all - o.steady_weight * steady), peak};
+  // The way down alone, which no choice shortens.
+  double down = 0;
+  for (std::int32_t l = first; l < end; ++l) down += forward_floor_ns(l);
+  return StageValue{down, std::max(0.0, all - schedule_.microbatches * down), peak};
+}
+
+StageOracle GroupProgram::bounds(const Mode& mode) {
+  return [this, mode](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
+    const auto [at, fresh] = bounds_.try_emplace(key_of(i, first, end, mode), 0.0);
+    if (fresh)
+      at->second =
+          layers_lower_bound(program_of(i, first, end, mode), objective(mode), capacity_ - margins_[static_cast<std::size_t>(i)]);
+    if (!std::isfinite(at->second)) return std::nullopt;
+    // Of the mode that minds steady time alone the bound is m times it; of the other ones the way is an estimate.
+    return value_of(mode, first, end, at->second / objective(mode).steady_weight, at->second, 0);
+  };
+}
+
 StageOracle GroupProgram::oracle(const Mode& mode, double below) {
   return [this, mode, below](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
     const Solved& s = stage(i, first, end, mode, below);
     if (!s.fits) return std::nullopt;
     const LayerObjective o = objective(mode);
-    if (mode.way) return StageValue{s.solution.steady, o.sync_weight * s.solution.sync, s.solution.peak};
-    // The way down alone, which no choice shortens.
     const double all = o.steady_weight * s.solution.steady + o.sync_weight * s.solution.sync;
-    double down = 0;
-    for (std::int32_t l = first; l < end; ++l) down += forward_floor_ns(l);
-    return StageValue{down, std::max(0.0, all - schedule_.microbatches * down), s.solution.peak};
+    return value_of(mode, first, end, s.solution.steady, all, s.solution.peak);
   };
 }
 

@@ -44,6 +44,10 @@ struct Assignment {
   [[nodiscard]] bool empty() const { return options.empty(); }
 };
 
+/// The same program with costs rounded to a hundredth of the least time of a layer: many choices tie, and the search for plans is
+/// fast; what it finds is timed exactly afterwards.
+LayerProblem coarse(LayerProblem p, const LayerObjective& objective);
+
 class GroupProgram {
  public:
   GroupProgram(const Model& model, const CostBook& book, const OptionTable& table, const Group& group, ScheduleKind kind);
@@ -52,7 +56,7 @@ class GroupProgram {
     bool fits = false;
     LayerSolution solution;
   };
-  /// Layers [first, end) on a stage with its micro-batches in flight. `below`: solutions that are not below it need not be found.
+  /// The best choice for layers [first, end) on a stage with its micro-batches in flight. `below`: solutions that are not below it need not be found.
   const Solved& stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode, double below);
   [[nodiscard]] LayerObjective objective(const Mode& mode) const;
   /// What every stage adds whatever its layers.
@@ -60,7 +64,9 @@ class GroupProgram {
 
   /// The partition problem: the way to a stage and its work, or the largest objective of a stage.
   [[nodiscard]] BalanceProblem balance(const Mode& mode) const;
-  /// Refers to this object.
+  /// Lower bounds of what stages can do, from convex hulls (layers_lower_bound): cheap. Peaks are 0. Refers to this object.
+  StageOracle bounds(const Mode& mode);
+  /// What stages can do, peaks included: a program of the layers each. Refers to this object.
   StageOracle oracle(const Mode& mode, double below);
   /// The strategies of every layer under a partition; empty if a stage does not fit.
   Assignment assignment(const std::vector<std::int32_t>& first, const Mode& mode, double below);
@@ -82,7 +88,16 @@ class GroupProgram {
   std::int64_t capacity_ = 0;
   double update_ns_ = 0, pass_ns_ = 0;
   std::vector<std::int64_t> margins_;
-  std::map<std::vector<std::int64_t>, Solved> solved_;
+  using Key = std::vector<std::int64_t>;
+  /// What a stage's program depends on.
+  [[nodiscard]] Key key_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const;
+  [[nodiscard]] std::int32_t in_flight(std::int32_t stage) const;
+  [[nodiscard]] LayerProblem program_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const;
+  [[nodiscard]] StageValue value_of(const Mode& mode, std::int32_t first, std::int32_t end, double steady, double all,
+                                    std::int64_t peak) const;
+
+  std::map<Key, Solved> solved_;
+  std::map<Key, double> bounds_;
 };
 
 }  // namespace espalier::search

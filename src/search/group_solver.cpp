@@ -13,10 +13,14 @@ namespace espalier::search {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kMemoryRounds = 8;  // times a stage that came out too large is solved again with less room
+constexpr int kMemoryRounds = 8;        // times a stage that came out too large is solved again with less room
+constexpr double kRounding = 1 - 1e-9;  // of sums in floating point
 constexpr int kPolishRounds = 8;
-constexpr std::int32_t kChunks = 8;  // virtual stages tried, at most
-constexpr Mode kTotal = {};          // all work of a stage
+constexpr std::int64_t kRefinements = 1500;  // plans tried by refine, at most
+constexpr std::int64_t kRefinedInstructions = 40'000'000;
+constexpr std::size_t kSmallModel = 12;  // layers, up to which all of them are tried
+constexpr std::int32_t kChunks = 8;      // virtual stages tried, at most
+constexpr Mode kTotal = {};              // all work of a stage
 
 /// Layers of each stage of a schedule with virtual stages, in order, with the first layer of each pipeline chunk.
 struct VirtualSplit {
@@ -89,22 +93,21 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   double bound = kNever;
   const double constant = program.constant_ns(mode);
   for (int round = 0; round < kMemoryRounds; ++round) {
-    std::vector<std::int32_t> first = {0};
-    double value = kNever;
-    if (group_.stages > 1) {
-      if (auto found = best_partition(program.balance(mode), program.oracle(mode, incumbent_), best_ - constant))
-        first = std::move(found->first), value = found->time;
-    } else {
-      const auto& s = program.stage(0, 0, static_cast<std::int32_t>(problem_.model->layers.size()), mode, incumbent_);
-      const LayerObjective o = program.objective(mode);
-      if (s.fits) value = o.steady_weight * s.solution.steady + o.sync_weight * s.solution.sync;
-    }
-    value += constant;
+    const auto found = best_partition(program.balance(mode), program.bounds(mode), best_ - constant);
+    const double value = found ? (found->time + constant) * kRounding : kNever;
     if (round == 0) bound = std::min(value, best_);  // nothing below `best_` was found: none is
     if (value >= best_) return bound;
     Schedule schedule;
     schedule.kind = kind, schedule.stages = group_.stages, schedule.microbatches = group_.microbatches;
-    const std::vector<std::int64_t> excess = judge(schedule, program.assignment(first, mode, incumbent_));
+    bool fits = true;
+    for (std::int32_t i = 0; i < group_.stages && fits; ++i) {
+      const std::int32_t end = i + 1 < group_.stages ? found->first[static_cast<std::size_t>(i) + 1]
+                                                     : static_cast<std::int32_t>(problem_.model->layers.size());
+      fits = program.stage(i, found->first[static_cast<std::size_t>(i)], end, mode, kNever).fits;
+      if (!fits) program.widen(i, program.capacity() / 64);  // hulls promised what no whole choice keeps
+    }
+    if (!fits) continue;
+    const std::vector<std::int64_t> excess = judge(schedule, program.assignment(found->first, mode, kNever));
     if (*std::max_element(excess.begin(), excess.end()) <= 0) return bound;
     for (std::size_t i = 0; i < excess.size(); ++i)
       program.widen(static_cast<std::int32_t>(i), std::max<std::int64_t>(0, excess[i]));
@@ -156,7 +159,8 @@ Assignment GroupSolver::virtual_assignment(const GroupProgram& program, const Sc
     const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, mine);
     const std::int32_t passes = std::max(1, (max_in_flight(s, i) + s.virtual_stages - 1) / s.virtual_stages);
     const LayerProblem p = table_.program(kinds, passes, kTotal.lambda, zero_bubble(s.kind));
-    const auto found = best_layers(p, {static_cast<double>(s.microbatches), 1.0}, program.capacity() - margin, kNever);
+    const LayerObjective objective = program.objective(kTotal);
+    const auto found = best_layers(coarse(p, objective), objective, program.capacity() - margin, kNever);
     if (!found) return {};
     for (std::size_t l = 0; l < mine.size(); ++l)
       a.options[static_cast<std::size_t>(mine[l])] =
@@ -181,11 +185,17 @@ std::vector<Overlap> GroupSolver::overlaps() const {
 
 /// Simulates an assignment under each overlap. Returns by how many bytes of tensors each stage exceeds the limit (0: fits).
 std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Assignment& a) {
+  return judge(schedule, a, overlaps());
+}
+
+std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Assignment& a,
+                                             const std::vector<Overlap>& overlaps) {
   std::vector<std::int64_t> excess(static_cast<std::size_t>(group_.stages), 0);
   Lowering lowering;
   cost::PlanTiming timing;
-  for (const Overlap& overlap : overlaps()) {
+  for (const Overlap& overlap : overlaps) {
     LayeredCandidate c;
+    c.options = a.options;
     c.configuration = layered_configuration(*problem_.model, table_, schedule, group_.samples, a.first, a.options, overlap);
     assemble(book_.context(), c.configuration, group_.samples, lowering, timing);
     const std::vector<std::int64_t> now = excess_bytes(lowering, timing);
@@ -221,12 +231,47 @@ std::vector<std::int64_t> GroupSolver::excess_bytes(const Lowering& lowering, co
   return excess;
 }
 
-BalanceReport GroupSolver::balance(std::vector<LayeredCandidate>& better) {
+void GroupSolver::refine(const LayeredCandidate& start, std::vector<LayeredCandidate>& better) {
+  const Model& model = *problem_.model;
+  Assignment now;
+  Overlap on;
+  for (const auto& ranges : start.configuration.chunks) {
+    now.first.push_back(ranges.front().first);
+    for (const LayerRange& r : ranges) {
+      const Overlap& o = r.strategy.overlap;
+      on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
+    }
+  }
+  now.options = start.options;
+  best_ = static_cast<double>(start.iteration_ns);
+  const Schedule& schedule = start.configuration.schedule;
+  const std::int64_t instructions = 7 * std::int64_t{schedule.stages} * schedule.virtual_stages * schedule.microbatches;
+  std::int64_t tries = std::min(kRefinements, kRefinedInstructions / std::max<std::int64_t>(1, instructions));
+  for (bool improved = true; improved && tries > 0;) {
+    improved = false;
+    const std::size_t layers = now.options.size();
+    for (std::size_t l = 0; l < layers && tries > 0; ++l) {
+      const bool edge = l == 0 || l + 1 == layers || now.options[l] != now.options[l - 1] || now.options[l] != now.options[l + 1];
+      if (!edge && layers > kSmallModel) continue;
+      for (const PricedOption& o : table_.of_kind(model.layers[l])) {
+        if (o.strategy == now.options[l] || tries-- <= 0) continue;
+        Assignment other = now;
+        other.options[l] = o.strategy;
+        const double before = best_;
+        if (zero_bubble(schedule.kind) && table_.strategy(o.strategy).zero > 1) continue;
+        judge(schedule, other, {on});
+        if (best_ < before) now = std::move(other), improved = true;
+      }
+    }
+  }
+  better = std::move(result_.candidates);
+}
+
+BalanceReport GroupSolver::balance(const LayeredCandidate& answer, std::vector<LayeredCandidate>& better) {
   BalanceReport report;
   const Mode& mode = kModes[0];
   GroupProgram program(*problem_.model, book_, table_, group_, ScheduleKind::one_f_one_b);
   incumbent_ = best_ = kNever;
-  solve_plain(program, ScheduleKind::one_f_one_b, mode);  // finds the room that stages need beside their layers
   const BalanceProblem b = program.balance(mode);
   const StageOracle oracle = memoised(b, program.oracle(mode, kNever));
   const auto row = [&](const char* name, const std::optional<Partition>& p) {
@@ -238,8 +283,14 @@ BalanceReport GroupSolver::balance(std::vector<LayeredCandidate>& better) {
   row("memory-balanced", memory_balanced(b, oracle));
   row("bi-objective", bi_objective(b, oracle).best);
   row("exact", best_partition(b, oracle));
-  if (const std::vector<std::int32_t> first = polish(program, report); !first.empty())
-    row("polished", evaluate_partition(b, oracle, first));
+  std::vector<std::int32_t> first;
+  for (const auto& ranges : answer.configuration.chunks) first.push_back(ranges.front().first);
+  if (answer.configuration.schedule.kind == ScheduleKind::one_f_one_b) {
+    row("answer", evaluate_partition(b, oracle, first));
+    if (!report.rows.empty() && report.rows.back().name == "answer") report.rows.back().iteration_ns = answer.iteration_ns;
+  }
+  if (const auto better_first = polish(program, report); !better_first.empty() && better_first != first)
+    row("polished", evaluate_partition(b, oracle, better_first));
   better = std::move(result_.candidates);
   return report;
 }

@@ -42,7 +42,9 @@ class GroupSolver {
   GroupResult run();
   /// Partitions of one-forward-one-backward, each with the strategies that are best for it, simulated.
   /// What was simulated on the way goes to `better`.
-  BalanceReport balance(std::vector<LayeredCandidate>& better);
+  BalanceReport balance(const LayeredCandidate& answer, std::vector<LayeredCandidate>& better);
+  /// Plans that differ from `start` in the strategy of single layers, while they are faster; they go to `better`.
+  void refine(const LayeredCandidate& start, std::vector<LayeredCandidate>& better);
 
  private:
   [[nodiscard]] bool admits(ScheduleKind kind) const;
@@ -51,6 +53,7 @@ class GroupSolver {
   double virtual_bound(const GroupProgram& program, const Schedule& schedule) const;
   Assignment virtual_assignment(const GroupProgram& program, const Schedule& schedule, std::int64_t margin) const;
   std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a);
+  std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a, const std::vector<Overlap>& overlaps);
   std::vector<std::int64_t> excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing);
   [[nodiscard]] std::vector<Overlap> overlaps() const;
   std::vector<std::int32_t> polish(const GroupProgram& program, const BalanceReport& report);

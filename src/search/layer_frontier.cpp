@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// All choices that no other equals or beats: labels as in layer_search.cpp, layer by layer, with the memory as their only limit.
+// All choices that no other equals or beats. With one cost: one search after the other. With two: labels layer by layer, with
+// the memory as their only limit; that grows fast with the layers and is meant for few.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "search/layer_bound.h"
@@ -20,9 +23,8 @@ struct Ceilings {
 Ceilings ceilings(const Chain& chain) {
   Ceilings out;
   double way = 0;
-  for (const auto& row : chain.transition)
-    for (const double t : row)
-      if (t < static_cast<double>(kForbidden)) way = std::max(way, t);
+  for (const double t : chain.transition)
+    if (!std::isinf(t)) way = std::max(way, t);
   for (const Run& run : chain.runs) {
     double cost = 0, tail = 0;
     for (const Item& item : chain.items[static_cast<std::size_t>(run.type)])
@@ -51,17 +53,25 @@ std::vector<Label> frontier_of(std::vector<Label> labels) {
   return out;
 }
 
-}  // namespace
-}  // namespace layers
+/// Two criteria: the best choice of a capacity, then the best below its peak, and so on. Equal costs differ by rounding.
+std::vector<LayerSolution> frontier_by_capacity(const LayerProblem& problem, std::int64_t capacity) {
+  constexpr double kEqual = 1e-12;
+  std::vector<LayerSolution> out;
+  for (;;) {
+    auto next = best_layers(problem, {1, 0}, capacity, std::numeric_limits<double>::infinity());
+    if (!next) return out;
+    if (!out.empty() && next->steady <= out.back().steady * (1 + kEqual)) out.pop_back();
+    capacity = next->peak - 1;
+    out.push_back(std::move(*next));
+  }
+}
 
-using namespace layers;
-
-std::vector<LayerSolution> layer_frontier(const LayerProblem& problem, std::int64_t capacity, bool ignore_sync) {
-  const Chain chain = make_chain(problem, ignore_sync ? Criteria::steady : Criteria::steady_and_sync, {}, capacity);
+std::vector<LayerSolution> frontier_by_labels(const LayerProblem& problem, std::int64_t capacity) {
+  const Chain chain = make_chain(problem, Criteria::steady_and_sync, {}, capacity);
   const Multipliers m = multipliers(chain);
   if (m.slack < 0) return {};
   const Ceilings most = ceilings(chain);
-  const Steps steps = make_steps(chain, {}, most.cost, most.tail);
+  const Steps steps = make_steps(without_beaten_layouts(chain), most.cost, most.tail);
   std::int64_t rest = 0;  // least memory of the layers to come
   for (const Run& run : chain.runs) rest += run.count * m.least_memory[static_cast<std::size_t>(run.type)];
 
@@ -84,6 +94,14 @@ std::vector<LayerSolution> layer_frontier(const LayerProblem& problem, std::int6
   std::vector<LayerSolution> out;
   for (const Label& label : frontier_of(std::move(open))) out.push_back(solution_of(problem, options_of(label, kept)));
   return out;
+}
+
+}  // namespace
+}  // namespace layers
+
+std::vector<LayerSolution> layer_frontier(const LayerProblem& problem, std::int64_t capacity, bool ignore_sync) {
+  if (problem.layers.empty()) return {LayerSolution{}};
+  return ignore_sync ? layers::frontier_by_capacity(problem, capacity) : layers::frontier_by_labels(problem, capacity);
 }
 
 }  // namespace espalier::search

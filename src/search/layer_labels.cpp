@@ -48,7 +48,8 @@ bool beats_but_for_cost(const Label& a, const Label& b) {
 
 using Iterator = std::vector<Label>::iterator;
 
-/// Labels of `group` that labels of `rivals` make superfluous at distance d go; both by rising cost. Returns the new end of the group.
+/// Labels of `group` that labels of `rivals` make superfluous at distance d go; both by rising cost. Returns the new end of the
+/// group.
 Iterator drop_beaten(Iterator group, Iterator group_end, Iterator rivals, Iterator rivals_end, std::int64_t d, bool tails) {
   Iterator out = group, rival = rivals;
   Staircase stairs;
@@ -64,11 +65,14 @@ Iterator drop_beaten(Iterator group, Iterator group_end, Iterator rivals, Iterat
 
 /// The same inside one layout, where earlier labels are the rivals.
 Iterator drop_beaten_inside(Iterator group, Iterator group_end, bool tails) {
-  Iterator out = group;
+  Iterator out = group, beater = group;  // what beat the last label often beats the next
   Staircase stairs;
   for (Iterator label = group; label != group_end; ++label) {
-    const bool beaten = tails ? std::any_of(group, out, [&](const Label& r) { return beats_but_for_cost(r, *label); })
-                              : stairs.covers(label->memory, label->base());
+    if (tails && beater != out) {
+      if (!beats_but_for_cost(*beater, *label))
+        beater = std::find_if(group, out, [&](const Label& r) { return beats_but_for_cost(r, *label); });
+    }
+    const bool beaten = tails ? beater != out : stairs.covers(label->memory, label->base());
     if (beaten) continue;
     if (!tails) stairs.add(label->memory, label->base());
     *out++ = *label;

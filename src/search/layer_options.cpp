@@ -12,8 +12,8 @@ namespace {
 bool covers(const cost::LayerShare& a, const cost::LayerShare& b) {
   return a.forward_ns + a.backward_ns <= b.forward_ns + b.backward_ns &&
          a.forward_ns + a.split_backward_ns <= b.forward_ns + b.split_backward_ns && a.reduce_ns <= b.reduce_ns &&
-         a.hidden_ns <= b.hidden_ns && a.update_bytes <= b.update_bytes && a.state_bytes <= b.state_bytes &&
-         a.saved_bytes <= b.saved_bytes && a.transient_bytes <= b.transient_bytes;
+         a.hidden_ns <= b.hidden_ns && a.gather_ns <= b.gather_ns && a.update_bytes <= b.update_bytes &&
+         a.state_bytes <= b.state_bytes && a.saved_bytes <= b.saved_bytes && a.transient_bytes <= b.transient_bytes;
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ OptionTable::OptionTable(const Problem& problem, const Space& space, const CostB
     : context_(&book.context()), kinds_(problem.model->kinds.size()) {
   // What a kind hands on in a micro-batch, over all ranks: the same whatever the strategy.
   std::vector<double> whole(kinds_.size(), 0.0);
-  for (const Configuration& base : bases) price(problem, space, book, base);
+  for (const Configuration& base : bases) stages_ = base.schedule.stages, price(problem, space, book, base);
   for (std::size_t k = 0; k < kinds_.size() && !bases.empty(); ++k) {
     const cost::ActivationLayout l = cost::layout_of(bases.front().strategy);
     whole[k] = static_cast<double>(costs_.front()[k].boundary_bytes) * l.dp * l.cp * l.sequence_parts;
@@ -67,6 +67,11 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Config
 }
 
 void OptionTable::reduce() {
+  // What is dropped may have the shorter forward pass, for a longer backward pass.
+  least_forward_.assign(kinds_.size(), std::numeric_limits<double>::infinity());
+  for (std::size_t k = 0; k < kinds_.size(); ++k)
+    for (const PricedOption& o : kinds_[k])
+      least_forward_[k] = std::min(least_forward_[k], static_cast<double>(o.share.forward_ns));
   for (auto& options : kinds_) {
     std::vector<PricedOption> kept;
     for (std::size_t i = 0; i < options.size(); ++i) {
@@ -102,6 +107,16 @@ void OptionTable::fill_transitions(const CostBook& book, const std::vector<doubl
   }
 }
 
+std::optional<std::int32_t> OptionTable::find(Strategy s, RecomputeKind kind) const {
+  s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+  for (std::size_t i = 0; i < strategies_.size(); ++i) {
+    Strategy other = strategies_[i];
+    other.overlap = s.overlap;
+    if (other == s) return static_cast<std::int32_t>(i);
+  }
+  return std::nullopt;
+}
+
 LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
                                   bool zero_bubble) const {
   LayerProblem p;
@@ -117,7 +132,7 @@ LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::i
       x.steady = static_cast<double>(o.share.forward_ns + (zero_bubble ? o.share.split_backward_ns : o.share.backward_ns));
       if (zero_bubble && strategy(o.strategy).zero > 1) x.steady = std::numeric_limits<double>::infinity();
       x.sync = cost::update_s(*context_, o.share.update_bytes) * 1e9 + (1 - lambda) * static_cast<double>(o.share.reduce_ns) +
-               lambda * static_cast<double>(o.share.hidden_ns);
+               lambda * static_cast<double>(o.share.hidden_ns + (stages_ == 1 ? o.share.gather_ns : 0));
       x.states = o.share.state_bytes, x.saved = o.share.saved_bytes, x.transient = o.share.transient_bytes;
       x.layout = o.layout;
       options.push_back(x);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cost/layered_timing.h"
@@ -30,10 +31,14 @@ class OptionTable {
   [[nodiscard]] const std::vector<cost::LayerCost>& costs(std::int32_t i) const {
     return costs_[static_cast<std::size_t>(base_[static_cast<std::size_t>(i)])];
   }
+  /// The strategy equal to `s` but for overlap, recomputed by `kind`.
+  [[nodiscard]] std::optional<std::int32_t> find(Strategy s, RecomputeKind kind) const;
   /// Options of a kind that are left.
   [[nodiscard]] const std::vector<PricedOption>& of_kind(std::int32_t kind) const {
     return kinds_[static_cast<std::size_t>(kind)];
   }
+  /// Nanoseconds of the forward pass of a kind, under any option: also of those that are not left.
+  [[nodiscard]] double least_forward(std::int32_t kind) const { return least_forward_[static_cast<std::size_t>(kind)]; }
   /// The program of consecutive layers (by kind), in nanoseconds: steady time; update, λ of what hidden step-end communication costs
   /// and (1 − λ) of the reductions as `sync`.
   /// `zero_bubble`: backward in two parts, ZeRO ≤ 1.
@@ -55,6 +60,8 @@ class OptionTable {
   std::vector<std::vector<PricedOption>> kinds_;
   std::vector<cost::ActivationLayout> layouts_;
   std::vector<std::vector<double>> transition_;
+  std::vector<double> least_forward_;
+  std::int32_t stages_ = 1;
   double priced_ = 0, kept_ = 0;
 };
 

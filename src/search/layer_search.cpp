@@ -4,98 +4,92 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 
-#include "base/check.h"
 #include "search/layer_bound.h"
-#include "search/layer_completion.h"
-#include "search/layer_labels.h"
+#include "search/layer_label_search.h"
+#include "search/layer_sets.h"
 #include "search/layer_steps.h"
 
 namespace espalier::search {
 namespace layers {
 namespace {
 
-/// Labels of one chain from its last layer to its first, those that can end below a limit. A position within a run is
-/// (blocks placed, free layers chosen).
-class LabelSearch {
- public:
-  LabelSearch(const Steps& steps, const Completion& completion) : steps_(steps), completion_(completion) {}
-
-  /// The option of every layer; empty when no choice is below the limit.
-  std::vector<std::int32_t> search() {
-    std::vector<Label> open = {Label{0, 0, 0, 0, -1, -1, 0, 0}};
-    for (std::size_t run = completion_.runs().size(); run-- > 0 && !open.empty();) open = pass(run, std::move(open));
-    if (open.empty()) return {};
-    const auto better = [](const Label& a, const Label& b) {
-      return std::tuple(a.cost, a.memory, a.layout) < std::tuple(b.cost, b.memory, b.layout);
-    };
-    return options_of(*std::min_element(open.begin(), open.end(), better), kept_);
-  }
-
- private:
-  /// Labels with the run placed, from labels of what follows it.
-  std::vector<Label> pass(std::size_t run, std::vector<Label> open) {
-    const RunPlan& plan = completion_.runs()[run];
-    const auto& items = steps_.of_type[static_cast<std::size_t>(plan.type)];
-    const std::size_t positions = static_cast<std::size_t>(plan.free) + 1, all = std::size_t{1} << plan.blocks.size();
-    std::vector<std::vector<Label>> at(all * positions);
-    std::vector<Rest> rests(all * positions);
-    const auto rest_at = [&](std::size_t placed, std::size_t chosen) -> const Rest& {
-      Rest& rest = rests[placed * positions + chosen];
-      if (rest.any.empty())
-        rest = completion_.rest(run, static_cast<std::int32_t>(positions - 1 - chosen), static_cast<std::uint32_t>(placed));
-      return rest;
-    };
-    at[0] = std::move(open);
-    for (std::size_t placed = 0; placed < all; ++placed) {
-      for (std::size_t chosen = 0; chosen < positions; ++chosen) {
-        std::vector<Label> here = std::move(at[placed * positions + chosen]);
-        if (placed + 1 == all && chosen + 1 == positions) return drop_superfluous(here, steps_.distance, steps_.layouts), here;
-        if (here.empty()) continue;
-        drop_superfluous(here, steps_.distance, steps_.layouts);
-        const std::size_t first = kept_.size();
-        kept_.insert(kept_.end(), here.begin(), here.end());
-        if (chosen + 1 < positions) {
-          const Rest& rest = rest_at(placed, chosen + 1);
-          for (const Step& step : items) extend(here, first, step, 1, rest, at[placed * positions + chosen + 1]);
-        }
-        for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
-          const std::size_t next = placed | std::size_t{1} << b;
-          if (next == placed) continue;
-          const Step& step = items[static_cast<std::size_t>(plan.blocks[b].item)];
-          extend(here, first, step, plan.blocks[b].copies, rest_at(next, chosen), at[next * positions + chosen]);
-        }
-      }
-    }
-    return {};
-  }
-
-  void extend(const std::vector<Label>& labels, std::size_t first, const Step& step, std::int32_t copies, const Rest& rest,
-              std::vector<Label>& out) const {
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      const Label label = extended(steps_, labels[i], step, copies, static_cast<std::int32_t>(first + i));
-      if (label.cost < kForbidden && completion_.worthwhile(label, rest)) out.push_back(label);
-    }
-  }
-
-  const Steps& steps_;
-  const Completion& completion_;
-  std::vector<Label> kept_;
-};
-
 /// No choice that is allowed costs more.
 double worst_cost(const Chain& chain) {
   double worst = 0, way = 0;
-  for (const auto& row : chain.transition)
-    for (const double t : row)
-      if (!std::isinf(t)) way = std::max(way, t);
+  for (const double t : chain.transition)
+    if (!std::isinf(t)) way = std::max(way, t);
   for (const Run& run : chain.runs) {
     double item = 0;
     for (const Item& i : chain.items[static_cast<std::size_t>(run.type)]) item = std::max(item, i.cost);
     worst += run.count * (item + way);
   }
   return worst > 0 ? worst * (1 + 1e-6) : 1;
+}
+
+/// A set of layouts, and what is left of the chain for choices within it that pay its way.
+struct SetChain {
+  double bound = 0, way = 0;
+  Chain chain;
+  Multipliers multipliers;
+};
+
+std::size_t items_of(const Chain& chain) {
+  std::size_t items = 0;
+  for (const auto& of_type : chain.items) items += of_type.size();
+  return items;
+}
+
+/// Nothing when no such choice is below the limit, or when fewer layouts are enough, which have a shorter way and so a set of
+/// their own.
+std::optional<SetChain> set_chain(const Chain& chain, const LayoutSet& set, double limit) {
+  Chain left = without_beaten_layouts(within(chain, set.layouts));
+  for (;;) {
+    if (left.layouts < set.layouts.size() && set.way > 0 && shortest_way(left) < set.way * (1 - 1e-9)) return std::nullopt;
+    Multipliers m = multipliers(left);
+    if (m.root + set.way >= limit) return std::nullopt;
+    Chain fewer = below(left, item_bounds(left, m, set.way), limit);
+    const bool settled = items_of(fewer) == items_of(left);
+    if (settled) return SetChain{m.root + set.way, set.way, std::move(left), std::move(m)};
+    left = std::move(fewer);
+  }
+}
+
+struct Target {
+  const LayerProblem& problem;
+  const LayerObjective& objective;
+};
+
+/// The best choice of the scope takes the place of `best` and lowers the limit.
+void look(const Target& target, const Chain& chain, const Multipliers& multipliers, const Scope& scope, double& limit,
+          std::vector<std::int32_t>& best) {
+  if (std::isinf(multipliers.root)) return;
+  std::vector<std::int32_t> options = cheapest(chain, multipliers, scope);
+  if (options.empty()) return;
+  const LayerSolution found = solution_of(target.problem, options);
+  limit = target.objective.steady_weight * found.steady + target.objective.sync_weight * found.sync;
+  best = std::move(options);
+}
+
+/// The options of the best choice below the limit; empty when there is none. `root`: nothing is below it.
+std::vector<std::int32_t> best_below(const Target& target, const Chain& chain, double root, double limit) {
+  std::vector<std::int32_t> best;
+  const bool metric = is_metric(chain);
+  const auto sets = metric ? layout_sets(chain, limit - root) : std::nullopt;
+  if (!sets) {
+    look(target, chain, multipliers(chain), {limit, 0, metric}, limit, best);
+    return best;
+  }
+  std::vector<SetChain> open;
+  for (const LayoutSet& set : *sets)
+    if (auto candidate = set_chain(chain, set, limit)) open.push_back(std::move(*candidate));
+  std::stable_sort(open.begin(), open.end(), [](const SetChain& a, const SetChain& b) { return a.bound < b.bound; });
+  const double enough = root * (1 + target.objective.tolerance);
+  for (const SetChain& s : open) {
+    if (s.bound < limit) look(target, s.chain, s.multipliers, {limit, s.way, true}, limit, best);
+    if (!best.empty() && limit <= enough && target.objective.tolerance > 0) break;
+  }
+  return best;
 }
 
 }  // namespace
@@ -111,17 +105,14 @@ std::optional<LayerSolution> best_layers(const LayerProblem& problem, const Laye
   if (std::isinf(m.root) || m.root >= upper_bound) return std::nullopt;
   const auto bounds = item_bounds(chain, m);
   const double last = std::min(upper_bound, worst_cost(chain));
-  // The limit rises from just above the lower bound: a search whose limit is below the optimum is short, as few labels can end there, and
-  // the first that finds a choice has found the best.
-  double step = std::max(m.root / (16.0 * static_cast<double>(problem.layers.size())), last * 1e-9);
+  // The limit rises from just above the lower bound: a search whose limit is below the optimum is short, as few labels can end
+  // there, and the first that finds a choice has found the best.
+  double step = std::max({m.root / (128.0 * static_cast<double>(problem.layers.size())), last * 1e-9, m.root * objective.tolerance});
   for (;; step *= 2) {
     const double limit = std::min(m.root + step, last);
-    const Steps steps = make_steps(chain, bounds, limit, 1);
-    const Completion completion(chain, steps, m, limit);
-    if (!completion.hopeless()) {
-      std::vector<std::int32_t> options = LabelSearch(steps, completion).search();
-      if (!options.empty()) return solution_of(problem, std::move(options));
-    }
+    std::vector<std::int32_t> options =
+        best_below({problem, objective}, without_beaten_layouts(below(chain, bounds, limit)), m.root, limit);
+    if (!options.empty()) return solution_of(problem, std::move(options));
     if (limit >= last) return std::nullopt;
   }
 }

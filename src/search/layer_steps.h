@@ -1,35 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a label may be extended by: the items that can still matter, their costs in integer ticks. Internal to the layer search.
 //
-// Ticks make sums exact whatever their order, so that the same layers in another order are the same label; a tick is below 2⁻⁵⁸ of the
-// greatest cost that matters.
-// A layout goes altogether when another has, for every type and item of it, one that equals or beats the item in cost, tail, base, memory
-// and memory + transient, and equals or beats it in all transitions: putting the other in its place everywhere raises nothing.
+// Ticks make sums exact whatever their order, so that the same layers in another order are the same label; a tick is below 2⁻⁵⁸
+// of the greatest cost that matters.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "search/layer_bound.h"
+#include "search/layer_chain.h"
 #include "search/layer_labels.h"
 
 namespace espalier::search::layers {
 
 struct Step {
-  Item item;  ///< `layout` is an index into the layouts kept
+  Item item;
   std::int64_t cost = 0, tail = 0;
 };
 
 struct Steps {
   std::vector<std::vector<Step>> of_type;
   std::size_t layouts = 0;
-  std::vector<double> seconds;         ///< transitions, [from·layouts + to]
-  std::vector<std::int64_t> ticks;     ///< the same in ticks
+  std::vector<std::int64_t> ticks;     ///< transitions, [from·layouts + to]
   std::vector<std::int64_t> distance;  ///< layout_distances of them
   std::int64_t reach_cut = 0;          ///< the largest transient
   double tick = 1;                     ///< of cost
-  /// Staying costs nothing, and no way from one layout to another by a third is shorter than the direct one.
-  bool metric = false;
 
   [[nodiscard]] std::int64_t transition(std::int32_t from, std::int32_t to) const {
     return to < 0 ? 0 : ticks[static_cast<std::size_t>(from) * layouts + static_cast<std::size_t>(to)];
@@ -42,8 +37,8 @@ std::vector<std::int32_t> options_of(const Label& label, const std::vector<Label
 /// The sums of a choice.
 LayerSolution solution_of(const LayerProblem& problem, std::vector<std::int32_t> options);
 
-/// Items with bounds[type][item] < limit; empty bounds: all. No choice that matters costs more than `limit`, or `tail_limit` in tails.
-Steps make_steps(const Chain& chain, const std::vector<std::vector<double>>& bounds, double limit, double tail_limit);
+/// No choice that matters costs more than `limit`, or `tail_limit` in tails.
+Steps make_steps(const Chain& chain, double limit, double tail_limit);
 
 /// The label after q copies of a step in front of another; `cost` is kForbidden or more if there is no such transition.
 inline Label extended(const Steps& steps, const Label& label, const Step& step, std::int32_t copies, std::int32_t after) {

@@ -77,6 +77,27 @@ LayeredConfiguration layered_configuration(const Model& model, const OptionTable
   return c;
 }
 
+std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable& table, const Configuration& c,
+                                           const cost::SplitTable& split) {
+  std::vector<std::int32_t> first;
+  LayeredCandidate out;
+  for (std::int32_t chunk = 0; chunk < split.chunks(); ++chunk) {
+    first.push_back(split.first(chunk));
+    std::int32_t again = c.strategy.recompute.layers;
+    for (std::int32_t l = split.first(chunk); l <= split.last(chunk); ++l) {
+      const bool block = model.layer(static_cast<std::size_t>(l)).role == LayerRole::block;
+      RecomputeKind kind = block ? c.strategy.recompute.kind : RecomputeKind::none;
+      if (kind == RecomputeKind::full && again-- <= 0) kind = RecomputeKind::none;
+      const std::optional<std::int32_t> option = table.find(c.strategy, kind);
+      if (!option) return std::nullopt;
+      out.options.push_back(*option);
+    }
+  }
+  const std::int64_t samples = std::int64_t{c.schedule.micro_batch} * c.strategy.dp;
+  out.configuration = layered_configuration(model, table, c.schedule, samples, first, out.options, c.strategy.overlap);
+  return out;
+}
+
 void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, Lowering& lowering,
               cost::PlanTiming& timing) {
   std::vector<const Strategy*> strategies;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "search/layer_options.h"
@@ -18,6 +19,10 @@ Strategy with_overlap(Strategy s, const Overlap& on);
 LayeredConfiguration layered_configuration(const Model& model, const OptionTable& table, Schedule schedule, std::int64_t samples,
                                            const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& options,
                                            const Overlap& overlap);
+
+/// A uniform configuration as a layered one, with the options of its layers; nothing if the table lacks its strategy.
+std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable& table, const Configuration& c,
+                                           const cost::SplitTable& split);
 
 /// Its lowering and timing.
 void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, Lowering& lowering,

@@ -21,13 +21,13 @@ constexpr std::size_t kKept = 64;  // simulated candidates remembered
 
 class LayerwiseSearch {
  public:
-  LayerwiseSearch(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns, const LayerwiseOptions& options)
+  LayerwiseSearch(const Problem& problem, Evaluator& evaluator, const LayerwiseOptions& options)
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
         space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space, problem.partitions),
         book_(problem),
-        incumbent_(incumbent_ns > 0 ? static_cast<double>(incumbent_ns) : kNever) {}
+        incumbent_(options.uniform ? static_cast<double>(options.uniform->iteration_ns) : kNever) {}
 
   LayerwiseOutcome run() {
     std::vector<Group> groups = groups_by_bound();
@@ -59,7 +59,7 @@ class LayerwiseSearch {
     return !out_.complete;
   }
 
-  std::vector<Group> groups_by_bound() {
+  std::vector<Group> groups_by_bound() const {
     std::map<std::pair<std::int32_t, std::int64_t>, Group> all;
     space_.layer_group([&](const Configuration& c) {
       if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;  // its stages are others
@@ -112,7 +112,8 @@ class LayerwiseSearch {
   }
 
   void finish(double open) {
-    if (out_.best && options_.balance_report) report_balance();
+    if (out_.best) improve();
+    if (options_.uniform && !out_.interrupted) refine_uniform();
     std::stable_sort(out_.simulated.begin(), out_.simulated.end(),
                      [](const LayeredCandidate& a, const LayeredCandidate& b) { return a.iteration_ns < b.iteration_ns; });
     if (out_.simulated.size() > kKept) out_.simulated.resize(kKept);
@@ -120,16 +121,43 @@ class LayerwiseSearch {
     out_.lower_bound_ns = std::isfinite(bound) ? static_cast<std::int64_t>(std::floor(bound)) : 0;
   }
 
-  void report_balance() {
-    const Schedule& s = out_.best->configuration.schedule;
-    if (s.stages == 1 || s.virtual_stages > 1) return;
-    for (const Group& g : groups_by_bound()) {
-      if (g.stages != s.stages || g.microbatches != s.microbatches) continue;
-      const OptionTable table(problem_, space_, book_, g.bases);
-      GroupResult more;
-      out_.balance = GroupSolver(problem_, book_, evaluator_, 0, g, table, kNever).balance(more.candidates);
+  /// The group that a plan belongs to.
+  std::optional<Group> group_of(const Schedule& s) const {
+    for (Group& g : groups_by_bound())
+      if (g.stages == s.stages && g.microbatches == s.microbatches) return g;
+    return std::nullopt;
+  }
+
+  void improve() {
+    std::optional<Group> group = group_of(out_.best->configuration.schedule);
+    if (!group) return;
+    const Schedule s = out_.best->configuration.schedule;
+    const OptionTable table(problem_, space_, book_, group->bases);
+    GroupResult more;
+    if (options_.balance_report && s.stages > 1 && s.virtual_stages == 1) {
+      out_.balance = GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).balance(*out_.best, more.candidates);
       take(more);
+      more.candidates.clear();
     }
+    if (out_.interrupted) return;
+    GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).refine(*out_.best, more.candidates);
+    take(more);
+  }
+
+  /// The uniform answer with single layers changed.
+  void refine_uniform() {
+    const Configuration& u = options_.uniform->configuration;
+    if (u.strategy.order == RankOrder::tp_cp_pp_dp && u.schedule.stages > 1) return;
+    const std::optional<Group> group = group_of(u.schedule);
+    if (!group) return;
+    const OptionTable table(problem_, space_, book_, group->bases);
+    book_.prepare(u.schedule.stages);
+    std::optional<LayeredCandidate> start = as_layered(*problem_.model, table, u, book_.split(u.schedule));
+    if (!start) return;
+    start->iteration_ns = options_.uniform->iteration_ns;
+    GroupResult more;
+    GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).refine(*start, more.candidates);
+    take(more);
   }
 
   const Problem& problem_;
@@ -143,9 +171,8 @@ class LayerwiseSearch {
 
 }  // namespace
 
-LayerwiseOutcome layerwise(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
-                           const LayerwiseOptions& options) {
-  return LayerwiseSearch(problem, evaluator, incumbent_ns, options).run();
+LayerwiseOutcome layerwise(const Problem& problem, Evaluator& evaluator, const LayerwiseOptions& options) {
+  return LayerwiseSearch(problem, evaluator, options).run();
 }
 
 }  // namespace espalier::search

@@ -13,6 +13,9 @@
 // λ ∈ {1, ½, 0}: (m − 1 + λ)·steady + λ·hidden + (1 − λ)·reductions + update, a mean of two lower bounds of the simulated time: all
 // work of the stage, slowed down by what hides beside it; and all but the last micro-batch, then the data stream.
 //
+// Last, in the simulator: boundaries between stages move by a layer, and single layers (all of them in small models; else embedding, head
+// and the layers where strategies change) try other strategies, while the step gets shorter.
+//
 // Certificate: sums leave out only what is ≥ 0 (edges of chunks, messages, buffers), so the least objective over all partitions and
 // strategies is a lower bound for (pp, samples, schedule). The search ends when no bound is below the incumbent, or with the gap
 // that is left: lower_bound_ns.
@@ -40,12 +43,14 @@ struct LayeredConfiguration {
 struct LayeredCandidate {
   LayeredConfiguration configuration;
   std::int64_t iteration_ns = 0, peak_bytes = 0;
+  std::vector<std::int32_t> options;  ///< strategy of each layer, index into the OptionTable of its (pp, samples)
 };
 
 /// Partitions of the answer's pipeline and what they cost with the strategies that are best for each.
 struct BalanceReport {
   struct Row {
-    std::string name;                 ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact", "polished" (in the simulator)
+    std::string
+        name;  ///< "even", "time-balanced", "memory-balanced", "bi-objective", "exact", "answer" (where it is 1f1b), "polished"
     std::vector<std::int32_t> first;  ///< first layer of each stage
     double alpha_t = 0, alpha_m = 0;
     std::int64_t iteration_ns = 0;  ///< simulated; 0: does not fit
@@ -59,6 +64,7 @@ struct LayerwiseOptions {
   std::function<bool()> interrupted;
   std::function<void(const std::string&)> progress;
   bool balance_report = true;
+  std::optional<Candidate> uniform;  ///< the uniform answer: the first incumbent, refined like the layer-wise one
 };
 
 struct LayerwiseOutcome {
@@ -74,8 +80,7 @@ struct LayerwiseOutcome {
   BalanceReport balance;
 };
 
-/// `incumbent_ns`: of the uniform answer (0: none fits). The evaluator judges candidates.
-LayerwiseOutcome layerwise(const Problem& problem, Evaluator& evaluator, std::int64_t incumbent_ns,
-                           const LayerwiseOptions& options);
+/// The evaluator judges candidates.
+LayerwiseOutcome layerwise(const Problem& problem, Evaluator& evaluator, const LayerwiseOptions& options);
 
 }  // namespace espalier::search

@@ -4,6 +4,7 @@
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "golden.h"
+#include "report/compare.h"
 #include "report/explain.h"
 
 namespace espalier {
@@ -64,13 +65,50 @@ PlannerResult by_hand() {
               true,
               5'000'000'000,
               0,
-              "optimal"};
+              "optimal",
+              "uniform",
+              std::nullopt};
   r.alternatives = {{"DDP", true, false, 0, 150LL << 30, "needs 150.0 GiB of 78.0 GiB", std::nullopt},
                     {"TP4 PP4 DP1", false, true, 5'300'000'000, 40LL << 30, "exposed communication +0.200 s", std::nullopt}};
   r.reasons = {"The step is bound by compute (80.0 %)."};
   return r;
 }
 
+/// The same with layers of their own strategies: the first stage is short of memory, the two in the middle are alike.
+PlannerResult layerwise_by_hand() {
+  PlannerResult r = by_hand();
+  r.plan.schedule = {ScheduleKind::one_f_one_b, 4, 1, 16, 2};
+  Strategy lean;  // ZeRO-3 and recomputation of every block
+  lean.tp = 2, lean.dp = 2, lean.zero = 3, lean.shard = 2, lean.recompute = {RecomputeKind::full, 3};
+  lean.overlap.p2p = true;
+  Strategy plain = lean;
+  plain.zero = 0, plain.shard = 1, plain.recompute = {};
+  Strategy wide = plain;
+  wide.tp = 4, wide.sp = SequenceParallel::megatron, wide.dp = 1;
+  r.plan.stages = {{{{0, 4, 1}}, {Chunk{{{0, 3, lean}, {4, 4, plain}}}}, 1.0},
+                   {{{4, 4, 1}}, {Chunk{{{5, 8, plain}}}}, 1.0},
+                   {{{8, 4, 1}}, {Chunk{{{9, 12, plain}}}}, 1.0},
+                   {{{12, 4, 1}}, {Chunk{{{13, 14, plain}, {15, 15, wide}}}}, 1.0}};
+  r.search.space = "layerwise";
+  r.search.optimal = false, r.search.reason = "gap", r.search.gap = 0.02, r.search.lower_bound_ns = 4'900'000'000;
+  LayerwiseSummary l{5'500'000'000, 3000, 1000, 20, 12, {}};
+  l.balance = {{"even", {0, 4, 8, 12}, 0.70, 0.71, 0},
+               {"time-balanced", {0, 5, 9, 12}, 0.75, 0.71, 5'100'000'000},
+               {"exact", {0, 5, 9, 13}, 0.74, 0.72, 5'000'000'000}};
+  r.search.layerwise = l;
+  const Plan uniform = by_hand().plan;
+  r.alternatives.back().iteration_ns = 5'600'000'000;
+  r.alternatives.insert(r.alternatives.begin() + 1,
+                        {"best uniform plan", true, true, 5'500'000'000, 60LL << 30, "compute +0.400 s", uniform});
+  return r;
+}
+
+TEST(Golden, BriefOfALayerwisePlan) { golden::expect_golden("brief_layerwise.txt", layerwise_by_hand().brief()); }
+TEST(Golden, ExplainOfALayerwisePlan) { golden::expect_golden("explain_layerwise.txt", report::explain(layerwise_by_hand())); }
+TEST(Golden, CompareALayerwisePlan) {
+  golden::expect_golden("compare_layerwise.txt",
+                        report::compare({{"uniform.json", by_hand()}, {"layers.json", layerwise_by_hand()}}));
+}
 TEST(Golden, Brief) { golden::expect_golden("brief.txt", by_hand().brief()); }
 TEST(Golden, Explain) { golden::expect_golden("explain.txt", report::explain(by_hand())); }
 

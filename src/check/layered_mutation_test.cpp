@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans whose layers have strategies of their own: sound ones are accepted, and what can be wrong with ranges is found by name.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "check/test_mutation.h"
+#include "check/test_problem.h"
+
+namespace espalier::check {
+namespace {
+
+using namespace test;
+using Ranges = std::vector<std::vector<LayerRange>>;
+
+Strategy spread(std::int32_t dp, std::int32_t cp, std::int32_t tp, std::int32_t zero = 0) {
+  Strategy s;
+  s.dp = dp, s.cp = cp, s.tp = tp, s.zero = zero;
+  if (tp > 1) s.sp = SequenceParallel::megatron;
+  if (zero > 0) s.shard = static_cast<std::int32_t>(s.data_ranks());
+  return s;
+}
+Strategy recomputed(Strategy s, RecomputeKind kind, std::int32_t layers = 0) { return s.recompute = {kind, layers}, s; }
+Strategy beside(Strategy s) {
+  s.overlap = {s.data_ranks() > 1, s.zero > 0, true, false};
+  return s;
+}
+
+// Embedding, two blocks, head on two devices: data-parallel, split, data-parallel again.
+Case smallest() {
+  return make_layered_case(model_of(gpt(2)), {{{0, 0, spread(2, 1, 1)}, {1, 2, spread(1, 1, 2)}, {3, 3, spread(2, 1, 1)}}},
+                           schedule_of(ScheduleKind::one_f_one_b, 1, 1, 2));
+}
+
+// By hand: a block has 4·64² + 2·64·256 weights, 9·64 + 256 biases and norms; each rank of two holds half of what tp splits (not
+// the norms and the biases after row linears: 6·64). The head reads the embedding's table. 18 bytes an element.
+TEST(LayeredPlans, SmallestExample) {
+  const Case c = smallest();
+  EXPECT_TRUE(c.check().ok()) << broken(c.check());
+  const View view = make_view(c.plan, c.model, c.cluster);
+  const std::int64_t split = 4 * 64 * 64 + 2 * 64 * 256 + 3 * 64 + 256, whole = 6 * 64;
+  const std::int64_t embedding = 1000 * 64 + 128 * 64, head = 2 * 64;
+  EXPECT_EQ(elements_per_stage(view)[0].dense, 2 * (split / 2 + whole) + embedding + head);
+  EXPECT_EQ(static_bytes_per_stage(view)[0], 18 * (2 * (split / 2 + whole) + embedding + head));
+  EXPECT_EQ(view_of(view, spread(1, 1, 2)).micro_batch, 2);
+}
+
+std::vector<Case> layered_cases() {
+  using K = ScheduleKind;
+  DecoderShape untied = gpt(6);
+  untied.tied = false;
+  const Model model = model_of(untied);
+  std::vector<Case> cases;
+  const auto add = [&](const Model& m, const Ranges& chunks, const Schedule& schedule) {
+    cases.push_back(make_layered_case(m, chunks, schedule));
+    EXPECT_TRUE(cases.back().check().ok()) << broken(cases.back().check());
+    EXPECT_FALSE(cases.back().plan.uniform());
+  };
+  // four samples on four devices, everything overlapped
+  const Strategy full = recomputed(spread(2, 1, 2, 2), RecomputeKind::full, 2),
+                 some = recomputed(spread(1, 1, 4), RecomputeKind::selective);
+  add(model,
+      {{{0, 1, beside(spread(4, 1, 1))}, {2, 3, beside(full)}}, {{4, 5, beside(some)}, {6, 7, beside(spread(4, 1, 1, 3))}}},
+      schedule_of(K::one_f_one_b, 2, 1, 4));
+  // two samples on two devices, nothing overlapped
+  add(model,
+      {{{0, 1, spread(2, 1, 1)}},
+       {{2, 2, spread(1, 1, 2)}, {3, 3, spread(1, 2, 1)}},
+       {{4, 5, spread(2, 1, 1, 1)}},
+       {{6, 7, spread(1, 1, 2)}}},
+      schedule_of(K::interleaved, 2, 2, 4));
+  // two samples on four devices: dp 4 is too many
+  add(model, {{{0, 2, spread(2, 1, 2)}, {3, 3, spread(1, 1, 4)}}, {{4, 7, spread(2, 2, 1)}}}, schedule_of(K::gpipe, 2, 1, 4));
+  add(model_of(gpt(6)), {{{0, 3, spread(2, 1, 1, 1)}}, {{4, 5, spread(1, 1, 2)}, {6, 7, spread(2, 1, 1)}}},
+      schedule_of(K::zb_h1, 2, 1, 4));
+  cases.push_back(smallest());
+  return cases;
+}
+
+TEST(LayeredPlans, AreAccepted) { EXPECT_EQ(layered_cases().size(), 5U); }
+
+// ---- mutations ---------------------------------------------------------------------------------------------------------------
+
+/// The ranges of the plan, in the order of the document.
+std::vector<LayerRange*> ranges_of(Plan& plan) {
+  std::vector<LayerRange*> out;
+  for (Stage& stage : plan.stages)
+    for (Chunk& chunk : stage.chunks)
+      for (LayerRange& range : chunk.ranges) out.push_back(&range);
+  return out;
+}
+
+/// Changes the last range that is wanted; the program is lowered again, as a planner would.
+Break last_range(const std::function<bool(const Strategy&)>& wanted, const std::function<void(LayerRange&)>& change) {
+  return [=](Case& c) {
+    const std::vector<LayerRange*> ranges = ranges_of(c.plan);
+    for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) {
+      if (!wanted((*range)->strategy)) continue;
+      change(**range);
+      c.lower_again();
+      return true;
+    }
+    return false;
+  };
+}
+bool any(const Strategy&) { return true; }
+bool split_by_cp(Case& c) {
+  const std::vector<LayerRange*> ranges = ranges_of(c.plan);
+  return std::any_of(ranges.begin(), ranges.end(), [](const LayerRange* r) { return r->strategy.cp > 1; });
+}
+
+/// Moves the border between two ranges of one chunk by a layer.
+Break move_border(bool claims) {
+  return [claims](Case& c) {
+    for (Stage& stage : c.plan.stages)
+      for (Chunk& chunk : stage.chunks)
+        for (std::size_t i = 0; i + 1 < chunk.ranges.size(); ++i) {
+          LayerRange &a = chunk.ranges[i], &b = chunk.ranges[i + 1];
+          if (b.first == b.last || (claims && a.strategy.zero == b.strategy.zero)) continue;
+          ++a.last, ++b.first;
+          if (b.strategy.recompute.kind == RecomputeKind::full) --b.strategy.recompute.layers;
+          return true;
+        }
+    return false;
+  };
+}
+
+/// Two ranges of one chunk, the first in a chunk that has several.
+bool with_two(Case& c, const std::function<void(Chunk&)>& change) {
+  for (Stage& stage : c.plan.stages)
+    for (Chunk& chunk : stage.chunks)
+      if (chunk.ranges.size() > 1) return change(chunk), true;
+  return false;
+}
+
+std::vector<Mutation> structure_mutations() {
+  return {
+      {"a gap between two ranges", "coverage", [](Case& c) { return with_two(c, [](Chunk& x) { ++x.ranges[1].first; }); }},
+      {"a layer in two ranges", "coverage", [](Case& c) { return with_two(c, [](Chunk& x) { ++x.ranges[0].last; }); }},
+      {"ranges in the wrong order", "coverage",
+       [](Case& c) { return with_two(c, [](Chunk& x) { std::swap(x.ranges[0], x.ranges[1]); }); }},
+      {"a range is missing", "coverage", [](Case& c) { return with_two(c, [](Chunk& x) { x.ranges.pop_back(); }); }},
+      {"a range ends before it begins", "coverage",
+       [](Case& c) { return with_two(c, [](Chunk& x) { std::swap(x.ranges[1].first, x.ranges[1].last), --x.ranges[1].last; }); }},
+      {"a chunk without ranges", "schedule", [](Case& c) { return c.plan.stages.back().chunks.back().ranges.clear(), true; }},
+      {"samples that a range's replicas cannot share", "strategies",
+       last_range([](const Strategy& s) { return s.tp == 4 && s.dp == 1; },
+                  [](LayerRange& r) { r.strategy = spread(8, 1, 1), r.strategy.dp = 8; })},
+      {"one range does not overlap its gradients", "strategies",
+       last_range([](const Strategy& s) { return s.overlap.grad_reduce; },
+                  [](LayerRange& r) { r.strategy.overlap.grad_reduce = false; })},
+      {"one range overlaps its gradients alone", "strategies",
+       last_range([](const Strategy& s) { return !s.overlap.grad_reduce && s.data_ranks() > 1; },
+                  [](LayerRange& r) { r.strategy.overlap.grad_reduce = true; })},
+      {"one range gathers alone", "strategies",
+       last_range([](const Strategy& s) { return s.overlap.param_gather; },
+                  [](LayerRange& r) { r.strategy.overlap.param_gather = false; })},
+      {"one range sends otherwise", "strategies",
+       last_range(any, [](LayerRange& r) { r.strategy.overlap.p2p = !r.strategy.overlap.p2p; })},
+      {"one range overlaps its tp collectives alone", "strategies",
+       [](Case& c) {
+         // of two with sequence parallelism
+         const std::vector<LayerRange*> ranges = ranges_of(c.plan);
+         std::vector<LayerRange*> split;
+         for (LayerRange* r : ranges)
+           if (r->strategy.sp == SequenceParallel::megatron) split.push_back(r);
+         return split.size() > 1 && (split.back()->strategy.overlap.tp = true);
+       }},
+      {"a range names an operator partition", "strategies",
+       last_range(any, [](LayerRange& r) { r.strategy.partition = "P2x2"; })},
+      {"a range on half of the devices", "degrees",
+       last_range([](const Strategy& s) { return s.tp > 1; }, [](LayerRange& r) { r.strategy.tp /= 2; })},
+      {"a range on devices that are not there", "degrees", last_range(any, [](LayerRange& r) { r.strategy.cp *= 2; })},
+      {"a range whose stages are others", "stage-placement",
+       [](Case& c) {
+         const std::vector<LayerRange*> ranges = ranges_of(c.plan);
+         const auto at = std::find_if(ranges.begin(), ranges.end(), [](LayerRange* r) { return r->strategy.dp > 1; });
+         if (c.plan.stages.size() == 1 || at == ranges.end()) return false;
+         return (*at)->strategy.order = RankOrder::tp_cp_pp_dp, true;
+       }},
+  };
+}
+
+std::vector<Mutation> rule_mutations() {
+  const auto split = [](const Strategy& s) { return s.tp > 1; };
+  return {
+      {"more blocks recomputed than the range has", "recompute",
+       last_range([](const Strategy& s) { return s.recompute.kind == RecomputeKind::full; },
+                  [](LayerRange& r) { ++r.strategy.recompute.layers; })},
+      {"a head recomputed as a block", "recompute",
+       last_range(any,
+                  [](LayerRange& r) {
+                    r.strategy.recompute = {RecomputeKind::full, r.last - r.first + 1};
+                  })},
+      {"a range shards over ranks it does not have", "sharding",
+       last_range([](const Strategy& s) { return s.zero > 0; }, [](LayerRange& r) { r.strategy.shard = 3; })},
+      {"a range shards without ZeRO", "sharding",
+       last_range([](const Strategy& s) { return s.zero == 0 && s.dp > 1; }, [](LayerRange& r) { r.strategy.shard = 2; })},
+      {"a range with ZeRO-3 in a zero-bubble schedule", "sharding",
+       [](Case& c) {
+         if (c.plan.schedule.kind != ScheduleKind::zb_h1) return false;
+         return ranges_of(c.plan).back()->strategy = spread(2, 1, 1, 3), true;
+       }},
+      {"a range with experts", "experts", last_range(split, [](LayerRange& r) { r.strategy.ep = 2; })},
+      {"a range cuts the sequence without tp", "sequence-parallel",
+       last_range([](const Strategy& s) { return s.tp == 1; }, [](LayerRange& r) { r.strategy.sp = SequenceParallel::ulysses; })},
+      {"a range cuts the sequence too often", "sequence",
+       [](Case& c) { return split_by_cp(c) && (c.plan.training.sequence.main = 126, true); }},
+      {"a range gives cp 1 a kind", "heads",
+       last_range([](const Strategy& s) { return s.cp == 1; },
+                  [](LayerRange& r) { r.strategy.cp_kind = ContextParallelKind::all_to_all; })},
+      {"the first range takes other samples than the batch", "batch",
+       [](Case& c) {
+         LayerRange& first = *ranges_of(c.plan).front();
+         return first.strategy.tp == 2 && (first.strategy = spread(2 * first.strategy.dp, 1, 1), true);
+       }},
+  };
+}
+
+std::vector<Mutation> claim_mutations() {
+  return {
+      {"a layer changes its range, static memory does not", "static-memory", move_border(true)},
+      {"a layer changes its range, activations do not", "saved-activations",
+       [](Case& c) {
+         return c.plan.stages.size() == 2 && c.plan.schedule.kind == ScheduleKind::one_f_one_b && move_border(false)(c);
+       }},
+      {"fewer blocks recomputed than the plan says", "saved-activations",
+       last_range([](const Strategy& s) { return s.recompute.layers > 1; },
+                  [](LayerRange& r) { --r.strategy.recompute.layers; })},
+      {"a range sharded in the claims only", "static-memory",
+       last_range([](const Strategy& s) { return s.zero == 3; },
+                  [](LayerRange& r) { r.strategy.zero = 0, r.strategy.shard = 1, r.strategy.overlap.param_gather = false; })},
+      {"the sender of a message holds it whole", "boundary-messages",
+       [](Case& c) {
+         if (c.plan.stages.size() < 2 || c.plan.schedule.virtual_stages > 1) return false;
+         Strategy& sender = c.plan.stages.front().chunks.front().ranges.back().strategy;
+         if (sender.sp != SequenceParallel::megatron) return false;
+         return sender.sp = SequenceParallel::none, true;
+       }},
+      {"gradients that a split range does not reduce", "gradient-messages",
+       [](Case& c) {
+         LayerRange* last = ranges_of(c.plan).back();
+         if (last->strategy.dp != 2 || last->strategy.tp > 1 || c.plan.schedule.kind == ScheduleKind::gpipe) return false;
+         last->strategy = spread(1, 1, 2);
+         c.lower_again();
+         return true;
+       }},
+      {"the program reduces what the first range needs", "gradient-reduction",
+       [](Case& c) {
+         Plan plan = c.plan;
+         for (LayerRange* r : ranges_of(plan)) r->strategy = spread(1, 1, r->strategy.dp * r->strategy.cp * r->strategy.tp);
+         if (c.plan.strategy().overlap.p2p) return false;
+         c.program = lower(plan, c.model, true);
+         return true;
+       }},
+      {"one range is sharded, nobody gathers", "parameter-gather",
+       [](Case& c) {
+         Plan plan = c.plan;
+         bool sharded = false;
+         for (LayerRange* r : ranges_of(plan)) {
+           sharded |= r->strategy.zero == 1 || r->strategy.zero == 2;
+           r->strategy.zero = 0, r->strategy.shard = 1, r->strategy.overlap.param_gather = false;
+         }
+         c.program = lower(plan, c.model, true);
+         return sharded;
+       }},
+      {"faster than the slowest range computes", "time-lower-bound",
+       [](Case& c) { return c.claims.iteration_ns = (c.claims.iteration_ns - 1000) / 2 - 1, true; }},
+  };
+}
+
+TEST(LayeredMutation, BrokenRangesAreRejected) { expect_rejected(structure_mutations(), layered_cases()); }
+TEST(LayeredMutation, BrokenRulesAreRejected) { expect_rejected(rule_mutations(), layered_cases()); }
+TEST(LayeredMutation, FalseClaimsAreRejected) { expect_rejected(claim_mutations(), layered_cases()); }
+
+// Any border between two ranges may move without harm if the claims move with it.
+TEST(LayeredMutation, MovedBordersWithTheirClaimsAreAccepted) {
+  for (Case c : layered_cases()) {
+    if (!move_border(false)(c)) continue;
+    c.lower_again();
+    c.claims = truthful_claims(make_view(c.plan, c.model, c.cluster), c.program);
+    EXPECT_TRUE(c.check().ok()) << broken(c.check());
+  }
+}
+
+}  // namespace
+}  // namespace espalier::check

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan → strategy file.
+#include <algorithm>
+#include <optional>
+
+#include "galvatron/plan_conversion.h"
+
+namespace espalier::galvatron {
+namespace {
+
+Error fault(std::string where, std::string found, std::string expected, std::string hint = "") {
+  return {ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected),
+          hint.empty() ? "Galvatron's strategy file cannot say this; plan without it" : std::move(hint)};
+}
+
+std::string text(std::int64_t n) { return std::to_string(n); }
+std::string stage_at(std::size_t i) { return "$.stages[" + std::to_string(i) + "]"; }
+
+Status check_schedule(const Schedule& s) {
+  const std::string where = "$.schedule";
+  if (s.virtual_stages != 1) return fault(where, text(s.virtual_stages) + " virtual stages", "1");
+  if (s.kind != ScheduleKind::gpipe && s.kind != ScheduleKind::one_f_one_b)
+    return fault(where, "schedule " + std::string(to_string(s.kind)), "gpipe or 1f1b");
+  return {};
+}
+
+Status check_strategy(const Strategy& s, const std::string& where) {
+  if (s.ep != 1 || s.etp != 1) return fault(where, "ep " + text(s.ep) + ", etp " + text(s.etp), "1: experts are not spread");
+  if (s.zero == 1) return fault(where, "ZeRO-1", "no sharding (ddp), ZeRO-2 or ZeRO-3");
+  if (s.zero > 0 && s.shard != s.data_ranks())
+    return fault(where, "shards over " + text(s.shard) + " of " + text(s.data_ranks()) + " ranks",
+                 "over all that hold the same weights");
+  if (s.cp > 1 && s.cp_kind != ContextParallelKind::ring) return fault(where, "context parallelism by all-to-all", "ring");
+  if (s.order != RankOrder::tp_cp_dp_pp)
+    return fault(where, "rank order " + std::string(to_string(s.order)), std::string(to_string(RankOrder::tp_cp_dp_pp)));
+  if (s.recompute.kind == RecomputeKind::selective) return fault(where, "selective recomputation", "whole blocks (full) or none");
+  if (!s.partition.empty()) return fault(where, "an operator partition", "tensor, sequence, context and data parallelism");
+  return {};
+}
+
+/// Stage i holds devices i·size … (i + 1)·size − 1.
+Status check_devices(const Plan& plan) {
+  std::int64_t next = 0;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const Stage& stage = plan.stages[i];
+    if (stage.share != 1) return fault(stage_at(i) + ".share", "a share of the samples", "equal replicas");
+    for (const DeviceRange& r : stage.devices) {
+      if (r.first != next || r.stride != 1)
+        return fault(stage_at(i) + ".devices", "first " + text(r.first) + ", stride " + text(r.stride),
+                     "the devices in order, stage by stage: first " + text(next) + ", stride 1");
+      next += r.count;
+    }
+  }
+  return {};
+}
+
+/// A layer of the plan as the file would have it.
+struct Placed {
+  Strategy strategy;
+  bool recomputed = false;
+  std::string where;
+};
+
+/// Layers in order; the first `recompute.layers` blocks of a range with full recomputation are recomputed.
+Result<std::vector<Placed>> placed_layers(const Plan& plan, std::vector<std::int32_t>& per_stage) {
+  std::vector<Placed> layers;
+  const std::int32_t last = plan.stages.back().chunks.front().last();
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    std::int32_t blocks_of_stage = 0;
+    for (std::size_t k = 0; k < plan.stages[i].chunks.front().ranges.size(); ++k) {
+      const LayerRange& range = plan.stages[i].chunks.front().ranges[k];
+      const std::string where = stage_at(i) + ".layers[" + std::to_string(k) + "].strategy";
+      if (Status e = check_strategy(range.strategy, where)) return *e;
+      std::int32_t again = range.strategy.recompute.layers;
+      for (std::int32_t l = range.first; l <= range.last; ++l) {
+        const bool block = l > 0 && l < last;
+        layers.push_back({range.strategy, block && again-- > 0, where});
+        blocks_of_stage += block ? 1 : 0;
+      }
+    }
+    if (blocks_of_stage == 0) return fault(stage_at(i) + ".layers", "no block", "at least one a stage");
+    per_stage.push_back(blocks_of_stage);
+  }
+  return layers;
+}
+
+/// One type for all that is sharded but not with ZeRO-3; ddp if there is none.
+Result<DataParallelType> default_type(const std::vector<Placed>& layers) {
+  std::optional<std::int32_t> zero;
+  for (const Placed& layer : layers) {
+    const Strategy& s = layer.strategy;
+    if (s.data_ranks() == 1 || s.zero == 3) continue;
+    if (zero && *zero != s.zero)
+      return fault(layer.where, "zero " + text(s.zero) + " beside zero " + text(*zero), "ZeRO-3 and one other type for the rest");
+    zero = s.zero;
+  }
+  return zero.value_or(0) == 2 ? DataParallelType::zero2 : DataParallelType::ddp;
+}
+
+/// Tensor groups all with sequence parallelism or all without: one flag for the whole run.
+Status check_tensor_groups(const std::vector<Placed>& layers) {
+  std::optional<SequenceParallel> all;
+  for (const Placed& layer : layers) {
+    const Strategy& s = layer.strategy;
+    if (s.tp == 1 || s.sp == SequenceParallel::ulysses) continue;
+    if (all && *all != s.sp)
+      return fault(layer.where, "sp " + std::string(to_string(s.sp)) + " beside sp " + std::string(to_string(*all)),
+                   "one for all tensor groups: Galvatron has one flag for the run");
+    all = s.sp;
+  }
+  return {};
+}
+
+bool is_zero3(const Strategy& s) { return s.zero == 3; }
+
+Status check_vocabulary(const Placed& embedding, const Placed& head) {
+  const Strategy &a = embedding.strategy, &b = head.strategy;
+  if (a.tp == b.tp && a.cp == b.cp && a.sp == b.sp && a.zero == b.zero) return {};
+  return fault(head.where, "a head spread unlike the embedding",
+               "the same tp, sp, cp and zero: vtp, vsp, vcp and embed_sdp speak of both");
+}
+
+DocumentLayer document_layer(const Placed& layer) {
+  const Strategy& s = layer.strategy;
+  return {s.tp, s.cp, true, s.sp == SequenceParallel::ulysses, is_zero3(s), layer.recomputed ? 1 : 0};
+}
+
+}  // namespace
+
+Result<StrategyDocument> document_of(const Plan& plan) {
+  if (Status e = validate(plan)) return *e;
+  if (Status e = check_schedule(plan.schedule)) return *e;
+  if (Status e = check_devices(plan)) return *e;
+  StrategyDocument d;
+  const auto layers = placed_layers(plan, d.division);
+  if (!layers) return layers.error();
+  if (Status e = check_tensor_groups(*layers)) return *e;
+  if (Status e = check_vocabulary(layers->front(), layers->back())) return *e;
+  const auto type = default_type(*layers);
+  if (!type) return type.error();
+  d.default_type = *type;
+  d.pp = plan.schedule.stages;
+  d.global_batch = plan.training.global_batch;
+  d.chunks = plan.schedule.microbatches;
+  d.one_f_one_b = plan.schedule.kind == ScheduleKind::one_f_one_b;
+  for (std::size_t i = 1; i + 1 < layers->size(); ++i) d.layers.push_back(document_layer((*layers)[i]));
+  const DocumentLayer vocabulary = document_layer(layers->front());
+  d.vocab_tp = vocabulary.tp;
+  d.vocab_cp = vocabulary.cp;
+  d.vocab_ulysses = vocabulary.ulysses;
+  d.vocab_zero3 = vocabulary.zero3;
+  return d;
+}
+
+}  // namespace espalier::galvatron

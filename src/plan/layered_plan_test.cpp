@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans whose layers have strategies of their own: what they communicate at the end of a step, and what validate() says of their
+// ranges.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "espalier/plan.h"
+#include "plan/lowering_facts.h"
+#include "plan/test_problem.h"
+
+namespace espalier {
+namespace {
+
+using namespace plan_test;
+
+Strategy spread(std::int32_t dp, std::int32_t tp, std::int32_t zero = 0) {
+  Strategy s;
+  s.dp = dp, s.tp = tp, s.zero = zero;
+  if (zero > 0) s.shard = static_cast<std::int32_t>(s.data_ranks());
+  return s;
+}
+
+Lowering facts(const Model& model, const std::vector<Strategy>& strategies, const Schedule& schedule,
+               const std::vector<std::int32_t>& layers) {
+  std::vector<const Strategy*> all;
+  for (const Strategy& s : strategies) all.push_back(&s);
+  Lowering out;
+  lowering_facts(model, all, schedule, layers, out);
+  return out;
+}
+
+// Of three strategies one reduces, one gathers once a step, one does neither: the plan does both.
+TEST(LayeredLowering, SmallestExample) {
+  const Model model = decoder({});
+  Schedule two;
+  two.stages = 2, two.microbatches = 4;
+  const Lowering split = facts(model, {spread(1, 4)}, two, {5, 5});
+  EXPECT_FALSE(split.reduce_gradients || split.gather_parameters);
+  const Lowering mixed = facts(model, {spread(1, 4), spread(2, 2, 2), spread(4, 1)}, two, {5, 5});
+  EXPECT_TRUE(mixed.reduce_gradients);   // of dp 4; ZeRO-2 reduces with every micro-batch
+  EXPECT_TRUE(mixed.gather_parameters);  // of ZeRO-2
+  EXPECT_FALSE(mixed.overlap_reduce || mixed.overlap_gather || mixed.overlap_p2p || mixed.tied_reduce);
+  EXPECT_EQ(mixed.pieces, (std::vector<std::uint8_t>{1, 1}));
+}
+
+// A switch counts where the collective is; then chunks are cut, all of them.
+TEST(LayeredLowering, Overlap) {
+  const Model model = decoder({});
+  Schedule two;
+  two.stages = 2, two.microbatches = 4;
+  Strategy reduced = spread(4, 1);
+  reduced.overlap.grad_reduce = true;
+  const Lowering some = facts(model, {spread(1, 4), reduced}, two, {3, 40});
+  EXPECT_TRUE(some.overlap_reduce);
+  EXPECT_FALSE(some.overlap_gather);
+  EXPECT_EQ(some.pieces, (std::vector<std::uint8_t>{3, kMaxPieces}));
+  Strategy scattered = spread(4, 1, 3);  // reduces and gathers with every micro-batch
+  scattered.overlap = {true, true, true, false};
+  Strategy split = spread(1, 4);
+  split.overlap.p2p = true;
+  const Lowering none = facts(model, {split, scattered}, two, {3, 3});
+  EXPECT_FALSE(none.reduce_gradients || none.overlap_reduce || none.gather_parameters || none.overlap_gather);
+  EXPECT_TRUE(none.overlap_p2p);
+  EXPECT_EQ(none.pieces, (std::vector<std::uint8_t>{1, 1}));
+  // HSDP: replicas of the shards reduce once a step
+  scattered.shard = 2;
+  EXPECT_TRUE(facts(model, {split, scattered}, two, {3, 3}).overlap_reduce);
+}
+
+// Whatever the order of the strategies, and as for one where all are equal.
+TEST(LayeredLowering, OrderMakesNoDifference) {
+  Model model = decoder({8, 8, 8, 16, 512, 1000, 4, 256});
+  model.tied_embeddings = true;
+  Schedule two;
+  two.stages = 2, two.microbatches = 4;
+  std::vector<Strategy> all = {spread(1, 4), spread(4, 1, 1), spread(2, 2, 3), spread(4, 1), spread(2, 2, 2)};
+  all[2].shard = 1 + (all[2].data_ranks() > 1);
+  for (Strategy& s : all) s.overlap = {s.data_ranks() > 1, s.zero > 0, true, false};
+  for (std::size_t a = 0; a < all.size(); ++a) {
+    Lowering one;
+    lowering_facts(model, all[a], two, {5, 5}, one);
+    EXPECT_TRUE(facts(model, {all[a], all[a], all[a]}, two, {5, 5}) == one);
+    EXPECT_TRUE(one.tied_reduce);
+    for (std::size_t b = 0; b < all.size(); ++b)
+      EXPECT_TRUE(facts(model, {all[a], all[b]}, two, {5, 5}) == facts(model, {all[b], all[a]}, two, {5, 5})) << a << " " << b;
+  }
+}
+
+// ---- the document ------------------------------------------------------------------------------------------------------------
+
+/// Ten layers on two stages of four devices: dp 4, then tp 4; dp 2 · tp 2, then dp 4 with ZeRO-3. Four samples a micro-batch.
+Plan example() {
+  Schedule two;
+  two.stages = 2, two.microbatches = 4;
+  Plan plan =
+      make_uniform_plan(decoder({}), cluster(1, 8), training(128, 16), "generic", spread(4, 1), two, SplitPolicy::balanced);
+  plan.stages[0].chunks[0].ranges = {{0, 2, spread(4, 1)}, {3, 4, spread(1, 4)}};
+  plan.stages[1].chunks[0].ranges = {{5, 8, spread(2, 2)}, {9, 9, spread(4, 1, 3)}};
+  return plan;
+}
+
+TEST(LayeredDocument, SoundAndRead) {
+  const Plan plan = example();
+  EXPECT_FALSE(validate(plan).has_value());
+  EXPECT_FALSE(plan.uniform());
+  EXPECT_EQ(plan.samples_per_microbatch(), 4);
+  const auto read = plan_from_json(to_json(plan), "plan.json");
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_TRUE(*read == plan);
+  EXPECT_NE(plan.label().find("layer-wise"), std::string::npos);
+}
+
+// Full recomputation counts the blocks of a range: two ranges of one strategy are not one range.
+TEST(LayeredDocument, RangesOfOneStrategy) {
+  Plan one = example();
+  Strategy s = spread(4, 1);
+  s.recompute = {RecomputeKind::full, 1};
+  one.stages[0].chunks[0].ranges = {{0, 4, s}}, one.stages[1].chunks[0].ranges = {{5, 9, s}};
+  Plan two = one;
+  two.stages[0].chunks[0].ranges = {{0, 2, s}, {3, 4, s}};
+  EXPECT_TRUE(one.uniform());
+  EXPECT_FALSE(two.uniform());
+  EXPECT_NE(one.canonical_text(), two.canonical_text());
+}
+
+TEST(LayeredDocument, ValidateNamesTheRange) {
+  const auto fault = [](const std::function<void(std::vector<LayerRange>&, Plan&)>& change) {
+    Plan plan = example();
+    change(plan.stages[1].chunks[0].ranges, plan);
+    const Status status = validate(plan);
+    return status ? status->where + ": " + status->found : std::string("accepted");
+  };
+  using Ranges = std::vector<LayerRange>;
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { ++r[1].first, ++r[1].last; }), "$.stages[1].layers[1]: layers 10 … 10");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { ++r[0].last; }), "$.stages[1].layers[1]: layers 9 … 9");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { std::swap(r[0], r[1]); }), "$.stages[1].layers[0]: layers 9 … 9");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].last = 8; }), "$.stages[1].layers[1]: layers 9 … 8");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r.clear(); }), "$.stages[1].layers: a chunk without layers");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.dp = 8; }), "$.stages[1].layers[1].strategy: dp 8");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.dp = 2, r[1].strategy.shard = 2; }), "$.stages[1]: 4 devices");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[0].strategy.tp = 4; }), "$.stages[1]: 4 devices");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.shard = 3; }).substr(0, 30), "$.stages[1].layers[1].strategy");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[0].strategy.recompute.layers = 1; }).substr(0, 30), "$.stages[1].layers[0].strategy");
+  EXPECT_EQ(fault([](Ranges&, Plan& p) { p.schedule.micro_batch = 2; }), "$.schedule: 4 micro-batches · 2 · dp 4");
+}
+
+// A range of another dp takes another micro-batch; the message says of how many samples dp must be a divisor.
+TEST(LayeredDocument, SamplesOfARange) {
+  Plan plan = example();
+  plan.stages[0].chunks[0].ranges[0].strategy = spread(2, 2);
+  plan.schedule.microbatches = 8;
+  const Status status = validate(plan);
+  ASSERT_TRUE(status.has_value());
+  EXPECT_EQ(status->where, "$.stages[1].layers[1].strategy");
+  EXPECT_EQ(status->expected.substr(0, 27), "a divisor of the 2 samples ");
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/layerwise_reasons.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "planner/alternatives.h"
+#include "planner/brief_layers.h"
+#include "planner/brief_text.h"
+
+namespace espalier {
+namespace {
+
+using text::cat;
+using text::percent;
+using text::seconds;
+
+using Property = bool (*)(const Strategy&);
+
+std::int32_t blocks_of(const Plan& plan) { return text::last_layer_of(plan) - 1; }
+
+/// Blocks of one stage that have a property.
+std::int32_t blocks_with(const Stage& stage, std::int32_t last_layer, Property has) {
+  std::int32_t n = 0;
+  for (const Chunk& chunk : stage.chunks) {
+    for (const LayerRun& run : layer_runs(chunk, last_layer)) {
+      if (run.first != 0 && run.first != last_layer && has(run.strategy)) n += run.layers();
+    }
+  }
+  return n;
+}
+
+std::vector<std::int32_t> blocks_by_stage(const Plan& plan, Property has) {
+  std::vector<std::int32_t> out;
+  for (const Stage& stage : plan.stages) out.push_back(blocks_with(stage, text::last_layer_of(plan), has));
+  return out;
+}
+
+std::int32_t sum(const std::vector<std::int32_t>& values) {
+  std::int32_t n = 0;
+  for (const std::int32_t v : values) n += v;
+  return n;
+}
+
+/// " (by stage: 2, 1, 0, 0)" where the pipeline is short enough to be read.
+std::string by_stage(const std::vector<std::int32_t>& blocks) {
+  if (blocks.size() < 2 || blocks.size() > 16) return "";
+  std::string out;
+  for (const std::int32_t n : blocks) out.append(out.empty() ? " (by stage: " : ", ").append(std::to_string(n));
+  return out + ")";
+}
+
+/// "3 of 48 blocks", "none of 48 blocks", "all 48 blocks".
+std::string some_of(std::int32_t n, std::int32_t all) {
+  if (n == all) return cat("all ", std::to_string(all), " blocks");
+  return cat(n == 0 ? "none" : std::to_string(n), " of ", std::to_string(all), " blocks");
+}
+
+/// "3 of 48 blocks recompute in full (by stage: 3, 0, 0, 0); in the best uniform plan all do." Nothing where the answer is not
+/// mixed and the other is the same.
+void property_sentence(const PlannerResult& r, const Plan* uniform, const char* doing, Property has,
+                       std::vector<std::string>& out) {
+  const std::vector<std::int32_t> here = blocks_by_stage(r.plan, has);
+  const std::int32_t all = blocks_of(r.plan), n = sum(here);
+  const std::int32_t there = uniform != nullptr ? sum(blocks_by_stage(*uniform, has)) : n;
+  const bool mixed = n > 0 && n < all;
+  if (!mixed && n == there) return;
+  std::string sentence = cat(some_of(n, all), " ", doing, mixed ? by_stage(here) : "");
+  sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentence.front())));
+  if (uniform != nullptr)
+    sentence += cat("; in the best uniform plan ",
+                    there == 0     ? "none"
+                    : there == all ? "all"
+                                   : std::to_string(there),
+                    there == 1 ? " does" : " do");
+  out.push_back(sentence + ".");
+}
+
+/// The plan takes its stages' shares unevenly: what even ones cost.
+void partition_sentence(const PlannerResult& r, std::vector<std::string>& out) {
+  if (!r.search.layerwise || r.plan.stages.size() < 2) return;
+  const auto& rows = r.search.layerwise->balance;
+  const auto even = std::find_if(rows.begin(), rows.end(), [](const StageBalance& b) { return b.name == "even"; });
+  if (even == rows.end() || r.prediction.iteration_ns <= 0) return;
+  const std::string stages =
+      r.plan.stages.size() <= 16 ? cat("The stages hold ", text::layers_by_stage(r.plan), " layers") : "The stages are uneven";
+  if (even->iteration_ns == 0) {
+    out.push_back(stages + ": an even split does not fit.");
+  } else if (even->iteration_ns > r.prediction.iteration_ns) {
+    const double slower = static_cast<double>(even->iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1;
+    out.push_back(cat(stages, ": an even split, with the strategies that are best for it, takes ", seconds(even->iteration_ns),
+                      " (+", percent(slower), ")."));
+  }
+}
+
+const Alternative* alternative_of(const PlannerResult& r, bool (*wanted)(const PlannerResult&, const Alternative&)) {
+  const auto at = std::find_if(r.alternatives.begin(), r.alternatives.end(), [&](const Alternative& a) { return wanted(r, a); });
+  return at == r.alternatives.end() ? nullptr : &*at;
+}
+
+bool is_best_uniform(const PlannerResult& /*r*/, const Alternative& a) { return a.label == kBestUniformPlan && a.plan; }
+
+bool has_our_stages(const PlannerResult& r, const Alternative& a) {
+  return !a.baseline && a.fits && a.plan && a.plan->schedule.stages == r.plan.schedule.stages;
+}
+
+}  // namespace
+
+std::vector<std::string> layerwise_reasons(const PlannerResult& r) {
+  std::vector<std::string> out;
+  const Alternative* best = alternative_of(r, is_best_uniform);
+  const Plan* uniform = best != nullptr ? &*best->plan : nullptr;
+  property_sentence(
+      r, uniform, "recompute in full", [](const Strategy& s) { return s.recompute.kind == RecomputeKind::full; }, out);
+  property_sentence(
+      r, uniform, "recompute attention alone", [](const Strategy& s) { return s.recompute.kind == RecomputeKind::selective; },
+      out);
+  property_sentence(
+      r, uniform, "shard their parameters (ZeRO-3)", [](const Strategy& s) { return s.zero == 3; }, out);
+  property_sentence(
+      r, uniform, "shard their gradients (ZeRO-2)", [](const Strategy& s) { return s.zero == 2; }, out);
+  partition_sentence(r, out);
+  const Alternative* same = alternative_of(r, has_our_stages);
+  if (same != nullptr && uniform != nullptr && uniform->schedule.stages != r.plan.schedule.stages)
+    out.push_back(
+        cat("With one strategy for all layers on as many stages, ", same->label, " takes ", seconds(same->iteration_ns), "."));
+  return out;
+}
+
+}  // namespace espalier

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random layered plans: what a search over layers adds up is never above what is simulated, the memory is that of a replay of
+// layers, and the check derives what the planner claims.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "check/check.h"
+#include "cost/bound.h"
+#include "planner/claims.h"
+#include "random_layered.h"
+#include "sim/simulator.h"
+
+namespace espalier::property {
+namespace {
+
+const int kProblems = cases(150, 3000);
+constexpr int kPlans = 20;
+
+struct TimedLayers {
+  Lowering lowering;
+  Program program;
+  cost::PlanTiming timing;
+};
+
+TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
+  TimedLayers t;
+  t.lowering = lowering_of(plan, *context.model);
+  t.program = lower(t.lowering);
+  cost::timing_of_plan(context, plan, t.lowering, t.timing);
+  return t;
+}
+
+/// Layers of each pipeline chunk.
+std::vector<std::pair<std::int32_t, std::int32_t>> chunks_of(const Plan& plan) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> out;
+  for (std::int32_t c = 0; c < plan.schedule.stages * plan.schedule.virtual_stages; ++c) {
+    const ChunkPlace at = place_of_chunk(plan.schedule, c);
+    const Chunk& chunk = plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)];
+    out.emplace_back(chunk.first(), chunk.last());
+  }
+  return out;
+}
+
+/// The shares of every layer, and the redistributions between neighbours, as the search prices them.
+struct Shares {
+  std::vector<cost::LayerShare> layers;
+  std::vector<double> transition;  ///< before each layer
+};
+
+Shares shares_of(const cost::CostContext& context, const LayeredProblem& p, const LayeredPlan& x) {
+  Shares s;
+  double least = 0;  // of what any kind hands on
+  const cost::ActivationLayout any = cost::layout_of(p.bases.front().strategy);
+  for (const cost::LayerCost& l : p.costs.front()) {
+    const double whole = static_cast<double>(l.boundary_bytes) * any.dp * any.cp * any.sequence_parts;
+    if (whole > 0) least = least > 0 ? std::min(least, whole) : whole;
+  }
+  std::vector<cost::LayerShare> kinds;
+  for (std::size_t l = 0; l < x.priced.size(); ++l) {
+    cost::layer_shares(context, x.priced[l], p.schedule().stages, p.costs[static_cast<std::size_t>(x.base_of[l])], kinds);
+    s.layers.push_back(kinds[static_cast<std::size_t>(p.model.layers[l])]);
+    s.transition.push_back(0.0);
+    if (l == 0) continue;
+    const cost::ActivationLayout a = cost::layout_of(x.priced[l - 1]), b = cost::layout_of(x.priced[l]);
+    const double there = cost::redistribution_s(context, cost::redistribution(a, b), least);
+    const double back = cost::redistribution_s(context, cost::redistribution(b, a), least);
+    s.transition.back() = std::max(0.0, (there + back) * 1e9 - 2);
+  }
+  return s;
+}
+
+bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
+
+/// Sums over the layers of one stage, as search/layerwise.h has them.
+struct StageSum {
+  double steady = 0, hidden = 0, reduce = 0, update = 0;
+  double down = 0;  ///< forward of the first chunk alone
+  std::int64_t states = 0, saved = 0, fullest = 0, last_transient = 0;
+};
+
+std::vector<StageSum> stage_sums(const cost::CostContext& context, const Plan& plan, const Shares& shares) {
+  std::vector<StageSum> stages(static_cast<std::size_t>(plan.schedule.stages));
+  const auto chunks = chunks_of(plan);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    StageSum& s = stages[static_cast<std::size_t>(place_of_chunk(plan.schedule, static_cast<std::int32_t>(c)).stage)];
+    for (std::int32_t l = chunks[c].first; l <= chunks[c].second; ++l) {
+      const cost::LayerShare& x = shares.layers[static_cast<std::size_t>(l)];
+      s.steady += static_cast<double>(x.forward_ns + (zero_bubble(plan.schedule.kind) ? x.split_backward_ns : x.backward_ns));
+      if (l > chunks[c].first) s.steady += shares.transition[static_cast<std::size_t>(l)];
+      if (c < stages.size()) s.down += static_cast<double>(x.forward_ns);  // chunk c < p is the first of stage c
+      s.hidden += static_cast<double>(x.hidden_ns + (plan.schedule.stages == 1 ? x.gather_ns : 0)),
+          s.reduce += static_cast<double>(x.reduce_ns);
+      s.update += cost::update_s(context, x.update_bytes) * 1e9;
+      s.states += x.state_bytes, s.saved += x.saved_bytes;
+      s.fullest = std::max(s.fullest, s.saved + x.transient_bytes), s.last_transient = x.transient_bytes;
+    }
+  }
+  return stages;
+}
+
+// ---- time --------------------------------------------------------------------------------------------------------------------
+
+struct Bounds {
+  double by_stage[3] = {0, 0, 0};  ///< largest objective of a stage for λ = 1, ½, 0, with the way down
+  double way = 0;                  ///< with the way down and up to the stage
+};
+
+Bounds bounds_of(const cost::CostContext& context, const Plan& plan, const Shares& shares) {
+  const double m = plan.schedule.microbatches;
+  const double update = std::floor(cost::update_constant_s(context) * 1e9),
+               pass = std::floor(cost::pass_constant_s(context) * 1e9);
+  Bounds b;
+  double before = 0, down = 0;
+  for (const StageSum& s : stage_sums(context, plan, shares)) {
+    for (int k = 0; k < 3; ++k) {
+      const double lambda = 1 - 0.5 * k, weight = m - 1 + lambda;
+      const double value = weight * s.steady + lambda * s.hidden + (1 - lambda) * s.reduce + s.update;
+      b.by_stage[k] = std::max(b.by_stage[k], down + value + update + weight * pass);
+    }
+    b.way = std::max(b.way, before + m * s.steady + update + m * pass);
+    before += s.steady, down += s.down;
+  }
+  return b;
+}
+
+/// Keeps the largest excess for a message.
+struct Worst {
+  double excess = 0;
+  int count = 0;
+  std::string text;
+  void see(double bound, std::int64_t time, const std::string& what) {
+    const double more = std::floor(bound) - static_cast<double>(time);
+    if (more <= 0) return;
+    ++count;
+    if (more > excess) excess = more, text = what + ": bound " + std::to_string(bound) + " > time " + std::to_string(time);
+  }
+};
+
+TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
+  sim::Simulator simulator;
+  Worst worst;
+  int plans = 0, pipelines = 0, mixed = 0;
+  double closest[4] = {0, 0, 0, 0};
+  std::set<int> overlaps;
+  each_layered_plan(1, kProblems, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
+    const cost::CostContext context(p.model, p.cluster, p.training, *p.engine);
+    const TimedLayers t = timed(context, x.document);
+    const std::int64_t time = simulator.iteration_ns(t.program, t.timing);
+    const Bounds b = bounds_of(context, x.document, shares_of(context, p, x));
+    // Stages of several chunks reduce one while others still compute: there only all of the work is a bound. The way up of
+    // zero-bubble schedules is shorter.
+    const Schedule& schedule = x.document.schedule;
+    const std::size_t proven = schedule.virtual_stages > 1 ? 1 : zero_bubble(schedule.kind) ? 3 : 4;
+    const double values[] = {b.by_stage[0], b.by_stage[1], b.by_stage[2], b.way};
+    const char* names[] = {"λ 1 ", "λ 1/2 ", "λ 0 ", "way "};
+    for (std::size_t k = 0; k < proven; ++k) {
+      worst.see(values[k], time, names[k] + describe(p, x));
+      closest[k] = std::max(closest[k], values[k] / static_cast<double>(time));
+    }
+    ++plans, pipelines += x.document.schedule.stages > 1, mixed += !x.document.uniform();
+    const Lowering& l = t.lowering;
+    overlaps.insert(l.overlap_reduce + 2 * l.overlap_gather + 4 * l.overlap_p2p);
+    return true;
+  });
+  EXPECT_EQ(worst.count, 0) << worst.text;
+  EXPECT_GE(plans, cases(2000, 2000));
+  EXPECT_GT(pipelines, plans / 4);
+  EXPECT_GT(mixed, plans / 2);
+  EXPECT_EQ(overlaps.size(), 8U);
+  for (const double ratio : closest) EXPECT_GT(ratio, 0.9);  // a bound far from any time would hold for no good reason
+}
+
+// What one device does is all there is where nothing overlaps and nothing is left out: the sum is then the time but for rounding.
+TEST(LayeredPlan, SharesNeverExceedTheChunk) {
+  std::string broken;
+  each_layered_plan(100'000, kProblems / 2, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
+    const cost::CostContext context(p.model, p.cluster, p.training, *p.engine);
+    const TimedLayers t = timed(context, x.document);
+    const Shares shares = shares_of(context, p, x);
+    const auto chunks = chunks_of(x.document);
+    std::vector<std::int64_t> reduce(t.timing.stages.size()), reduced(t.timing.stages.size());
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+      std::int64_t forward = 0, backward = 0, saved = 0;
+      double moved = 0;
+      const auto stage = static_cast<std::size_t>(place_of_chunk(x.document.schedule, static_cast<std::int32_t>(c)).stage);
+      for (std::int32_t l = chunks[c].first; l <= chunks[c].second; ++l) {
+        const cost::LayerShare& s = shares.layers[static_cast<std::size_t>(l)];
+        forward += s.forward_ns, backward += s.backward_ns, saved += s.saved_bytes;
+        if (l > chunks[c].first) moved += shares.transition[static_cast<std::size_t>(l)];
+        reduce[stage] += s.reduce_ns;
+      }
+      const cost::ChunkTiming& chunk = t.timing.chunks[c];
+      reduced[stage] += chunk.grad_reduce_ns * t.lowering.pieces[c];
+      if (forward > chunk.forward.duration_ns()) broken += "forward ";
+      if (backward > chunk.backward.duration_ns()) broken += "backward ";
+      if (static_cast<double>(forward + backward) + moved >
+          static_cast<double>(chunk.forward.duration_ns() + chunk.backward.duration_ns()))
+        broken += "redistribution " + std::to_string(forward) + "+" + std::to_string(backward) + "+" + std::to_string(moved) +
+                  " > " + std::to_string(chunk.forward.duration_ns()) + "+" + std::to_string(chunk.backward.duration_ns()) + " ";
+      if (saved != chunk.saved_bytes) broken += "saved " + std::to_string(saved) + " " + std::to_string(chunk.saved_bytes) + " ";
+    }
+    const std::vector<StageSum> sums = stage_sums(context, x.document, shares);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const cost::StageTiming& stage = t.timing.stages[i];
+      const double end = static_cast<double>(reduce[i]) + sums[i].update + cost::update_constant_s(context) * 1e9;
+      if (std::floor(end) > static_cast<double>(reduced[i] + stage.optimizer_ns)) broken += "end of step ";
+      const std::int64_t states = stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer;
+      if (sums[i].states > states) broken += "states " + std::to_string(sums[i].states) + " > " + std::to_string(states) + " ";
+    }
+    if (!broken.empty()) broken += describe(p, x);
+    return broken.empty();
+  });
+  EXPECT_TRUE(broken.empty()) << broken;
+}
+
+// The way down to a stage is at least what the table says of each layer, whatever options it left out.
+TEST(LayeredPlan, LeastForwardTimeOfEveryOption) {
+  int kinds = 0;
+  for (std::uint64_t seed = 400'000; kinds < 10 * kProblems / 3 && !::testing::Test::HasFailure();) {
+    LayeredProblem p;
+    for (++seed; !LayeredMaker(seed).problem(p);) ++seed;
+    const search::CostBook book(p.view());
+    const search::Space space(p.model, p.cluster, p.training, *p.engine, p.space);
+    const search::OptionTable table(p.view(), space, book, p.bases);
+    std::vector<std::int64_t> least(p.model.kinds.size(), INT64_MAX);
+    std::vector<cost::LayerShare> shares;
+    for (std::size_t b = 0; b < p.bases.size(); ++b) {
+      for (const Strategy& s : p.sharded[b]) {
+        cost::layer_shares(book.context(), s, p.schedule().stages, p.costs[b], shares);
+        for (std::size_t k = 0; k < least.size(); ++k) least[k] = std::min(least[k], shares[k].forward_ns);
+      }
+    }
+    for (std::size_t k = 0; k < least.size(); ++k, ++kinds) {
+      if (table.of_kind(static_cast<std::int32_t>(k)).empty()) continue;
+      EXPECT_EQ(table.least_forward(static_cast<std::int32_t>(k)), static_cast<double>(least[k])) << "seed " << p.seed;
+    }
+  }
+}
+
+// ---- memory ------------------------------------------------------------------------------------------------------------------
+
+/// What one layer keeps for a micro-batch, and what it needs beside while it runs.
+struct LayerMemory {
+  std::int64_t kept = 0, forward = 0, backward = 0;
+};
+
+/// Of every layer of the plan, read off its document.
+std::vector<LayerMemory> layer_memory(const cost::CostContext& context, const Plan& plan) {
+  std::vector<LayerMemory> out(context.model->layers.size());
+  std::vector<cost::LayerCost> costs;
+  for (const Stage& stage : plan.stages) {
+    for (const Chunk& chunk : stage.chunks) {
+      for (const LayerRange& range : chunk.ranges) {
+        const Strategy& s = range.strategy;
+        cost::layer_costs(context, s, plan.schedule.stages, static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp),
+                          costs);
+        std::int32_t again = s.recompute.layers;
+        for (std::int32_t l = range.first; l <= range.last; ++l) {
+          const auto layer = static_cast<std::size_t>(l);
+          const cost::LayerCost& x = costs[static_cast<std::size_t>(context.model->layers[layer])];
+          const bool block = context.model->layer(layer).role == LayerRole::block;
+          const bool full = block && s.recompute.kind == RecomputeKind::full && again-- > 0;
+          const bool selective = block && s.recompute.kind == RecomputeKind::selective;
+          const std::int64_t kept = full ? x.saved.full : selective ? x.saved.selective : x.saved.none;
+          out[layer] = {kept, x.transient.forward, x.transient.backward + x.saved.none - kept};
+        }
+      }
+    }
+  }
+  return out;
+}
+
+/// Fullest moment of a rank: its passes in the order of the program, each a layer at a time.
+std::int64_t replayed(const TimedLayers& t, const RankProgram& rank, const Plan& plan, const std::vector<LayerMemory>& layers) {
+  const auto chunks = chunks_of(plan);
+  std::int64_t held = 0, peak = 0;
+  for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+    const Instruction& pass = t.program.instructions[static_cast<std::size_t>(i)];
+    const bool forward = pass.kind == InstructionKind::forward, backward = pass.kind == InstructionKind::backward;
+    if ((!forward && !backward) || (forward ? pass.piece > 0 : pass.piece + 1 < pass.pieces)) continue;
+    const auto [first, last] = chunks[static_cast<std::size_t>(pass.chunk)];
+    for (std::int32_t n = 0; n <= last - first; ++n) {
+      const LayerMemory& x = layers[static_cast<std::size_t>(forward ? first + n : last - n)];
+      held += forward ? x.kept : 0;
+      peak = std::max(peak, held + (forward ? x.forward : x.backward));
+      held -= forward ? 0 : x.kept;
+    }
+  }
+  EXPECT_EQ(held, 0);
+  return peak;
+}
+
+TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
+  sim::Simulator simulator;
+  int stages = 0;
+  std::vector<std::int64_t> peaks;
+  each_layered_plan(200'000, kProblems / 2, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
+    const cost::CostContext context(p.model, p.cluster, p.training, *p.engine);
+    const TimedLayers t = timed(context, x.document);
+    const Schedule& schedule = x.document.schedule;
+    simulator.peak_bytes(t.program, t.timing, peaks);
+    const std::vector<LayerMemory> layers = layer_memory(context, x.document);
+    const std::vector<StageSum> sums = stage_sums(context, x.document, shares_of(context, p, x));
+    for (std::size_t i = 0; i < peaks.size(); ++i) {
+      const std::int64_t fixed = t.timing.stages[i].memory.total();
+      if (!zero_bubble(schedule.kind)) {
+        const std::int64_t activations = replayed(t, t.program.ranks[i], x.document, layers);
+        EXPECT_EQ(peaks[i], cost::peak_bytes(fixed, activations, t.timing.allocator_reserve)) << describe(p, x);
+      }
+      if (const std::int32_t v = schedule.virtual_stages; v > 1) {
+        // While the last layer runs, every chunk holds as many passes as all do when the fewest are held.
+        const std::int32_t passes = zero_bubble(schedule.kind) ? 0 : max_in_flight(schedule, static_cast<std::int32_t>(i));
+        const std::int64_t held = std::max(1, passes / (schedule.stages * v) * schedule.stages);
+        const std::int64_t summed = cost::peak_bytes(sums[i].states + context.workspace_bytes,
+                                                     held * sums[i].saved + sums[i].last_transient, t.timing.allocator_reserve);
+        EXPECT_LE(summed, peaks[i]) << describe(p, x);
+        continue;
+      }
+      // What a search over layers takes for the peak of the stage: no more, and but for what is there once a stage no less.
+      const std::int64_t in_flight = std::max(1, max_in_flight(schedule, static_cast<std::int32_t>(i)));
+      const std::int64_t activations = (in_flight - 1) * sums[i].saved + sums[i].fullest;
+      const std::int64_t summed =
+          cost::peak_bytes(sums[i].states + context.workspace_bytes, activations, t.timing.allocator_reserve);
+      EXPECT_LE(summed, peaks[i]) << describe(p, x);
+      EXPECT_EQ(cost::peak_bytes(fixed, activations, t.timing.allocator_reserve), peaks[i]) << describe(p, x);
+      ++stages;
+    }
+    return !::testing::Test::HasFailure();
+  });
+  EXPECT_GT(stages, 1000);
+}
+
+// ---- the check ---------------------------------------------------------------------------------------------------------------
+
+// What the planner claims of a layered plan is what the check derives from the raw inputs.
+TEST(LayeredPlan, TheCheckDerivesWhatThePlannerClaims) {
+  int plans = 0;
+  each_layered_plan(300'000, kProblems / 2, kPlans / 2, [&](const LayeredProblem& p, const LayeredPlan& x) {
+    Job job;
+    job.model = p.model, job.cluster = p.cluster, job.training = p.training, job.engine = p.engine->name, job.search = p.space;
+    const Status valid = validate(x.document);
+    EXPECT_FALSE(valid) << valid->message() << "\n" << describe(p, x);
+    const auto claims = claims_of(job, x.document);
+    EXPECT_TRUE(claims.ok()) << describe(p, x);
+    if (!claims) return false;
+    const check::Report report = check::check_plan(x.document, p.model, p.cluster, lower(x.document, p.model, true), &*claims);
+    for (const check::Finding& finding : report.findings)
+      EXPECT_TRUE(finding.ok) << finding.name << ": " << finding.text << "\n" << describe(p, x);
+    plans += x.document.uniform() ? 0 : 1;
+    return !::testing::Test::HasFailure();
+  });
+  EXPECT_GT(plans, kProblems);
+}
+
+}  // namespace
+}  // namespace espalier::property
