@@ -63,7 +63,7 @@ espalier_module(sim DEPENDS base model cluster partition plan cost LIBRARIES ZLI
 espalier_module(planner DEPENDS base model cluster partition profile plan cost check search sim LIBRARIES Threads::Threads)
 espalier_module(calibrate DEPENDS base runlog model cluster profile plan cost sim planner LIBRARIES Threads::Threads)
 espalier_module(report DEPENDS base model cluster plan cost sim planner)
-espalier_module(cli DEPENDS calibrate planner report LIBRARIES $<BUILD_INTERFACE:CLI11::CLI11>)
+espalier_module(cli DEPENDS calibrate galvatron planner report LIBRARIES $<BUILD_INTERFACE:CLI11::CLI11>)
 if(EXISTS ${PROJECT_SOURCE_DIR}/data/devices.yaml)
   espalier_embed(espalier_cluster data/devices.yaml devices_yaml)
 endif()

@@ -34,7 +34,7 @@ ALLOWED = {
     "planner": ["base", "model", "cluster", "partition", "profile", "plan", "cost", "check", "search", "sim"],
     "calibrate": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
     "report": ["base", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
-    "cli": ["base", "runlog", "model", "cluster", "profile", "plan", "planner", "calibrate", "report"],
+    "cli": ["base", "runlog", "model", "cluster", "profile", "plan", "galvatron", "planner", "calibrate", "report"],
 }
 
 # Which module a public header belongs to. simulate.h holds plain results and is open to cost and everything above it.

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operator search against the best Megatron-style tensor parallelism, beside the figures of PrimePar (Wang et al., ASPLOS 2024, Fig.
-// 7, 8 and 9): throughput and peak memory of a transformer block on 4 to 32 V100, four a node, 100 Gb/s between nodes, 2,048 tokens.
-// Times are sums over the block (compute, rings, collectives, redistribution, gradient all-reduce); memory is one block's states and
-// saved activations plus its working set. The baseline is the fastest of Megatron's (d, m) with d·m devices, as in the paper.
-// `over_tp_in_node`: the same against the fastest with tensor parallelism inside a node, as Megatron is usually run and as Fig. 9 shows it.
+// The operator search against the best Megatron-style tensor parallelism, beside the figures of PrimePar (Wang et al., ASPLOS
+// 2024, Fig. 7, 8 and 9): throughput and peak memory of a transformer block on 4 to 32 V100, four a node, 100 Gb/s between
+// nodes, 2,048 tokens. Times are sums over the block (compute, rings, collectives, redistribution, gradient all-reduce); memory
+// is one block's states and saved activations plus its working set. The baseline is the fastest of Megatron's (d, m) with d·m
+// devices, as in the paper. `over_tp_in_node`: the same against the fastest with tensor parallelism inside a node, as Megatron
+// is usually run and as Fig. 9 shows it.
 //     fastest     the search without a cap: time ratio, memory ratio
 //     within      the fastest plan that needs no more memory than the baseline
 //     spatial     without P: what splitting in space alone reaches
-// Two machines: `catalogue`, V100 in fp16 as this project models it, and `figure-9`, as the paper's own Fig. 9 shows it: its first linear
-// takes 165 ms for 2·8192·12288·12288 FLOP, 15.0 TFLOP/s, which is fp32 without tensor cores; gradients of 604 MB take 364 and 377 ms
-// between two nodes, 0.53 of 100 Gb/s; 402 MB inside a node 24 and 41 ms, 19 GB/s a device (geometric mean).
+// Two machines: `catalogue`, V100 in fp16 as this project models it, and `figure-9`, as the paper's own Fig. 9 shows it: its
+// first linear takes 165 ms for 2·8192·12288·12288 FLOP, 15.0 TFLOP/s, which is fp32 without tensor cores; gradients of 604 MB
+// take 364 and 377 ms between two nodes, 0.53 of 100 Gb/s; 402 MB inside a node 24 and 41 ms, 19 GB/s a device (geometric mean).
 // One JSON object a line; fails if the search is ever slower than the baseline or an answer is not certified.
 #include <algorithm>
 #include <array>
@@ -101,7 +102,7 @@ Baseline best_megatron(const search::BlockSpace& space, int bits, int most_tenso
 double ms(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-6; }
 double ratio(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
-std::string breakdown(const search::BlockCost& cost) {
+std::string breakdown(const cost::BlockCost& cost) {
   char text[256];
   std::snprintf(text, sizeof text,
                 "{\"compute_ms\": %.3f, \"collective_ms\": %.3f, \"ring_exposed_ms\": %.3f, \"ring_hidden_ms\": %.3f, "
@@ -141,7 +142,7 @@ bool compare(const std::string& root, Machine machine, const Published& publishe
   row = {ratio(megatron.plan.time, best.time), ratio(megatron.plan.time, within.plans[0].time),
          ratio(megatron.plan.time, spatial.plans[0].time), ratio(inside.plan.time, best.time)};
   const auto before = (*space)->cost_of(megatron.plan), after = (*space)->cost_of(best);
-  const auto collectives = [](const search::BlockCost& c) { return c.collective + c.redistribution + c.gradient_sync; };
+  const auto collectives = [](const cost::BlockCost& c) { return c.collective + c.redistribution + c.gradient_sync; };
   const auto at = static_cast<std::size_t>(bits - 2);
   std::printf(
       "{\"bench\": \"primepar\", \"machine\": \"%s\", \"model\": \"%s\", \"devices\": %d, \"batch\": %lld, \"megatron_d\": %d, "
@@ -160,7 +161,7 @@ bool compare(const std::string& root, Machine machine, const Published& publishe
 }
 
 void print_operators(const search::BlockSpace& space, const search::OperatorPlan& plan, const char* name) {
-  const search::BlockCost cost = space.cost_of(plan);
+  const cost::BlockCost cost = space.cost_of(plan);
   for (int n = 1; n < space.nodes(); ++n) {
     const std::string& op = space.operation(n).shape.name;
     if (op.rfind("mlp.", 0) != 0 || op == "mlp.norm" || op == "mlp.residual") continue;
@@ -181,9 +182,9 @@ void print_operators(const search::BlockSpace& space, const search::OperatorPlan
   }
 }
 
-/// Fig. 9, right: the MLP of OPT 175B on two nodes, batch 8, as the paper partitions it: Megatron {B,K,K} {B,N,N}, PrimePar {K,P2×2}
-/// {N,P2×2}. Published ms: Megatron compute 167, 168, 165, 166, 162, 164, collectives 24, 364, 41, 377; PrimePar compute 81 to 88 a
-/// step (two steps a phase), collectives 157 and 128, rings hidden.
+/// Fig. 9, right: the MLP of OPT 175B on two nodes, batch 8, as the paper partitions it: Megatron {B,K,K} {B,N,N}, PrimePar
+/// {K,P2×2} {N,P2×2}. Published ms: Megatron compute 167, 168, 165, 166, 162, 164, collectives 24, 364, 41, 377; PrimePar
+/// compute 81 to 88 a step (two steps a phase), collectives 157 and 128, rings hidden.
 bool explain_mlp(const std::string& root) {
   const auto s = setting(root, Machine::figure_9, "opt-175b", 3, 8);
   if (!s) return false;

@@ -23,6 +23,8 @@ void add_commands(CLI::App& app, Context& context) {
   add_validate_command(app, context);
   add_calibrate_command(app, context);
   add_inspect_command(app, context);
+  add_import_command(app, context);
+  add_export_command(app, context);
   add_version_command(app, context);
 }
 

@@ -77,6 +77,8 @@ void add_compare_command(CLI::App& app, Context& context);
 void add_validate_command(CLI::App& app, Context& context);
 void add_calibrate_command(CLI::App& app, Context& context);
 void add_inspect_command(CLI::App& app, Context& context);
+void add_import_command(CLI::App& app, Context& context);
+void add_export_command(CLI::App& app, Context& context);
 void add_version_command(CLI::App& app, Context& context);
 
 }  // namespace espalier::cli

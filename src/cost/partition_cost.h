@@ -3,20 +3,21 @@
 //
 //     time of a phase = Σ_t pair(ring_t, compute_t) + Σ all-reduces of the group indicators
 //
-// in whole nanoseconds: every step, ring and all-reduce is rounded by itself and pairs are overlap.h's pair_ns, so that a program of the
-// same steps (sim/block_program.h) takes exactly as long.
+// in whole nanoseconds: every step, ring and all-reduce is rounded by itself and pairs are overlap.h's pair_ns, so that a
+// program of the same steps (sim/block_program.h) takes exactly as long.
 //
-// compute_t   the operator's equation of operator_cost.h on the tile of one step (2^k steps of smaller products for P_{2^k×2^k}; steps
-//             after the first read the sum they add to)
+// compute_t   the operator's equation of operator_cost.h on the tile of one step (2^k steps of smaller products for
+//             P_{2^k×2^k}; steps after the first read the sum they add to)
 // ring_t      what devices pass on during step t (partition/communication.h), over the levels it crosses; pair() of overlap.h
-// all-reduce  output tiles whose summed dimension is split, over the devices of the indicator: forward O (N), backward dI (K), gradient dW
-//             (B, M; counted apart as `gradient_sync`, in data-parallel levels and the gradient's wire type)
+// all-reduce  output tiles whose summed dimension is split, over the devices of the indicator: forward O (N), backward dI (K),
+//             gradient dW (B, M; counted apart as `gradient_sync`, in data-parallel levels and the gradient's wire type)
 // backward = backward_input (gradients of activations) + backward_weight (gradients of parameters).
 //
-// Memory of a device: parameters of its tile (replicated over B and M); saved = the tiles that its backward reads (activation_memory.h's
-// policies, replicas counted on every device); transient = output forward, gradients of input and output backward, and second buffers of
-// the tiles in flight. An input that the operator before keeps already (fused attention's output) is counted once, with the linear.
-// Slices of queries are contiguous: of a causal mask the device with the last ones does most, and it counts.
+// Memory of a device: parameters of its tile (replicated over B and M); saved = the tiles that its backward reads
+// (activation_memory.h's policies, replicas counted on every device); transient = output forward, gradients of input and output
+// backward, and second buffers of the tiles in flight. An input that the operator before keeps already (fused attention's
+// output) is counted once, with the linear. Slices of queries are contiguous: of a causal mask the device with the last ones
+// does most, and it counts.
 #pragma once
 
 #include <array>

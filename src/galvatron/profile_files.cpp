@@ -62,8 +62,9 @@ std::optional<ForwardTime> forward_key(std::string_view text) {
   ForwardTime time;
   if (!key.word("layertype_")) return std::nullopt;
   time.other = key.word("other_");
-  if (!key.number(time.layer_type) || !key.word("_bsz") || !key.number(time.batch) || !key.word("_seq")) return std::nullopt;
-  if (!key.number(time.sequence)) return std::nullopt;
+  const bool without_type = time.other && key.word("bsz");
+  if (!without_type && (!key.number(time.layer_type) || !key.word("_bsz"))) return std::nullopt;
+  if (!key.number(time.batch) || !key.word("_seq") || !key.number(time.sequence)) return std::nullopt;
   if (key.word("_attention")) time.part = LayerPart::attention;
   if (key.word("_mlp")) time.part = LayerPart::mlp;
   if (!key.done() || time.batch < 1) return std::nullopt;

@@ -17,10 +17,13 @@ TEST(ProfileFiles, ForwardTimes) {
     "layernum[2]_bsz1_seq4096": 58.3,
     "layertype_0_bsz8_seq4096": 11.25,
     "layertype_other_0_bsz8_seq4096": 27.5,
-    "layertype_1_bsz1_seq512_mlp": 6.5})",
+    "layertype_1_bsz1_seq512_mlp": 6.5,
+    "layertype_other_bsz1_seq512": 7.5})",
                                                 "c.json");
   ASSERT_TRUE(profile.ok()) << message_of(profile);
-  ASSERT_EQ(profile->times.size(), 3u);
+  ASSERT_EQ(profile->times.size(), 4u);
+  EXPECT_TRUE(profile->times[3].other);
+  EXPECT_EQ(profile->times[3].sequence, 512);
   EXPECT_EQ(profile->skipped, 1);
   EXPECT_EQ(profile->times[0].batch, 8);
   EXPECT_EQ(profile->times[0].sequence, 4096);

@@ -93,6 +93,7 @@ std::optional<search::LayerwiseOutcome> search_layers(const Job& job, const sear
   layered.node_limit = options.node_limit;
   layered.interrupted = options.interrupted, layered.progress = options.progress;
   layered.uniform = uniform.best;
+  layered.starts = uniform.simulated;
   return search::layerwise(problem, evaluator, layered);
 }
 
@@ -126,7 +127,7 @@ std::optional<Partitioned> search_partitions(const Job& job, search::Problem pro
   search::LayerwiseOptions full;
   full.threads = how.threads, full.node_limit = options.node_limit;
   full.interrupted = options.interrupted, full.progress = options.progress;
-  full.uniform = out.flat.best;
+  full.uniform = out.flat.best, full.starts = out.flat.simulated;
   out.layered = search::layerwise(problem, evaluator, full);
   return out;
 }

@@ -94,11 +94,15 @@ void stamp_calibration(const Job& job, Plan& plan) {
   plan.calibration_source = job.calibration ? job.calibration->source : "";
 }
 
-Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
-  Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, strategy, schedule, engine.split);
+void stamp_inputs(const Job& job, Plan& plan) {
   plan.model_source = job.model_source, plan.cluster_source = job.cluster_source;
   plan.model_hash = base::content_hash(job.model_source), plan.cluster_hash = base::content_hash(job.cluster_source);
   stamp_calibration(job, plan);
+}
+
+Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
+  Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, strategy, schedule, engine.split);
+  stamp_inputs(job, plan);
   return plan;
 }
 

@@ -27,6 +27,8 @@ Result<const EngineModel*> engine_of(const Job& job);
 Status plannable(const Job& job);
 /// Writes the job's calibration, or that there is none, into the plan.
 void stamp_calibration(const Job& job, Plan& plan);
+/// Writes the job's inputs with their hashes, and its calibration, into the plan.
+void stamp_inputs(const Job& job, Plan& plan);
 /// The plan document of one uniform configuration, inputs and hashes filled in.
 Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
 /// The same of a layer-wise one: ranges of each pipeline chunk.

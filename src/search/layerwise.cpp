@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/parallel.h"
@@ -16,8 +18,9 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
-constexpr std::size_t kBatch = 4;  // groups solved side by side
-constexpr std::size_t kKept = 64;  // simulated candidates remembered
+constexpr std::size_t kBatch = 4;   // groups solved side by side
+constexpr std::size_t kKept = 64;   // simulated candidates remembered
+constexpr std::size_t kStarts = 6;  // uniform plans that are refined
 
 class LayerwiseSearch {
  public:
@@ -113,7 +116,7 @@ class LayerwiseSearch {
 
   void finish(double open) {
     if (out_.best) improve();
-    if (options_.uniform && !out_.interrupted) refine_uniform();
+    refine_uniform();
     std::stable_sort(out_.simulated.begin(), out_.simulated.end(),
                      [](const LayeredCandidate& a, const LayeredCandidate& b) { return a.iteration_ns < b.iteration_ns; });
     if (out_.simulated.size() > kKept) out_.simulated.resize(kKept);
@@ -144,17 +147,26 @@ class LayerwiseSearch {
     take(more);
   }
 
-  /// The uniform answer with single layers changed.
+  /// The fastest uniform plans of different pipelines, with single layers changed.
   void refine_uniform() {
-    const Configuration& u = options_.uniform->configuration;
-    if (u.strategy.order == RankOrder::tp_cp_pp_dp && u.schedule.stages > 1) return;
+    std::set<std::tuple<std::int32_t, std::int32_t, ScheduleKind>> seen;
+    for (const Candidate& c : options_.starts) {
+      const Configuration& u = c.configuration;
+      if (u.strategy.order == RankOrder::tp_cp_pp_dp && u.schedule.stages > 1) continue;
+      if (seen.size() >= kStarts || out_.interrupted) return;
+      if (seen.insert({u.schedule.stages, u.schedule.microbatches, u.schedule.kind}).second) refine_uniform(c);
+    }
+  }
+
+  void refine_uniform(const Candidate& candidate) {
+    const Configuration& u = candidate.configuration;
     const std::optional<Group> group = group_of(u.schedule);
     if (!group) return;
     const OptionTable table(problem_, space_, book_, group->bases);
     book_.prepare(u.schedule.stages);
     std::optional<LayeredCandidate> start = as_layered(*problem_.model, table, u, book_.split(u.schedule));
     if (!start) return;
-    start->iteration_ns = options_.uniform->iteration_ns;
+    start->iteration_ns = candidate.iteration_ns;
     GroupResult more;
     GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).refine(*start, more.candidates);
     take(more);

@@ -64,7 +64,8 @@ struct LayerwiseOptions {
   std::function<bool()> interrupted;
   std::function<void(const std::string&)> progress;
   bool balance_report = true;
-  std::optional<Candidate> uniform;  ///< the uniform answer: the first incumbent, refined like the layer-wise one
+  std::optional<Candidate> uniform;  ///< the uniform answer: the first incumbent
+  std::vector<Candidate> starts;     ///< uniform plans, the fastest first: refined like the layer-wise answer
 };
 
 struct LayerwiseOutcome {

@@ -340,14 +340,14 @@ double OperatorChain::root(double lambda, std::int64_t capacity) const {
   return sum;
 }
 
-Bounds OperatorChain::bounds(double lambda, double time_limit, std::int64_t capacity) const {
+Bounds OperatorChain::ways_before(double lambda, double time_limit, std::int64_t capacity,
+                                  std::vector<std::vector<double>>& own) const {
   Bounds b;
   b.lambda = lambda;
   const double credit = this->credit(lambda, capacity);
   // λ·m is rounded: half a nanosecond and a part in 10⁹ keep what is exactly at the limit.
   b.limit = time_limit + credit;
   b.limit += 0.5 + 1e-9 * std::abs(b.limit);
-  std::vector<std::vector<double>> own;
   std::vector<double> rest(nodes_.size(), 0.0);
   for (std::int32_t i = 0; i <= last(); ++i) own.push_back(own_costs(i, lambda));
   for (std::size_t i = nodes_.size() - 1; i-- > 0;)
@@ -358,8 +358,24 @@ Bounds OperatorChain::bounds(double lambda, double time_limit, std::int64_t capa
   const auto& ends = b.before.back();
   // Dropped ends lie above the limit: if there are any, the least of all plans is at least the smaller of the two.
   b.least = std::max(b.least, std::min(b.limit, ends.empty() ? kInfinite : *std::min_element(ends.begin(), ends.end())) - credit);
-  backward(b, own);
   return b;
+}
+
+Bounds OperatorChain::bounds(double lambda, double time_limit, std::int64_t capacity) const {
+  std::vector<std::vector<double>> own;
+  Bounds b = ways_before(lambda, time_limit, capacity, own);
+  if (b.complete) backward(b, own);
+  return b;
+}
+
+double OperatorChain::dual(double lambda, std::int64_t capacity, double from, double to) const {
+  constexpr double kStep = 0.01;  // of the limit: passes below the answer are cheap
+  double limit = std::max({from, root(lambda, capacity), static_cast<double>(least_time())});
+  for (;; limit = std::min(to, limit * (1.0 + kStep) + 1.0)) {
+    std::vector<std::vector<double>> own;
+    const Bounds b = ways_before(lambda, limit, capacity, own);
+    if (!b.complete || b.least < limit || limit >= to) return std::min(b.least, to);
+  }
 }
 
 }  // namespace espalier::search

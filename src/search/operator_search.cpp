@@ -43,6 +43,7 @@ class IncumbentSearch {
       if (low > 0 && high / low < 1.05) break;
     }
     found.plan = best_, found.lambda = high;
+    if (best_) found.lambda = better_lambda(high, static_cast<double>(best_->time));
     return found;
   }
 
@@ -61,6 +62,21 @@ class IncumbentSearch {
     }
     return fits;
   }
+  /// The bound is concave in λ: up, or else down, as long as it rises.
+  [[nodiscard]] double better_lambda(double lambda, double most) const {
+    constexpr double kFactor = 2.5;
+    double best = chain_.dual(lambda, capacity_, 0.0, most);
+    for (const double factor : {kFactor, 1.0 / kFactor}) {
+      const double before = best;
+      for (int tries = 0; tries < 4 && best < most; ++tries) {
+        const double other = chain_.dual(lambda * factor, capacity_, best, most);
+        if (other <= best) break;
+        best = other, lambda *= factor;
+      }
+      if (best > before) break;
+    }
+    return lambda;
+  }
   [[nodiscard]] double first_lambda() const {
     return last_.memory > 0 ? 0.05 * static_cast<double>(last_.time) / static_cast<double>(last_.memory) : 1e-9;
   }
@@ -77,7 +93,8 @@ bool before(const OperatorPlan& a, const OperatorPlan& b) {
   return a.options < b.options;
 }
 
-/// The options whose transient lies in a range, the lower end counted as the least: an additive footprint when both ends are equal.
+/// The options whose transient lies in a range, the lower end counted as the least: an additive footprint when both ends are
+/// equal.
 struct Restricted {
   OperatorProblem problem;
   std::vector<std::vector<std::int32_t>> original;

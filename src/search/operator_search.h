@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The partitions of the operators of one transformer block, chosen together: the segmented dynamic program of PrimePar (Wang et al.,
-// ASPLOS 2024, eq. 10 to 14), exact under a memory cap.
+// The partitions of the operators of one transformer block, chosen together: the segmented dynamic program of PrimePar (Wang et
+// al., ASPLOS 2024, eq. 10 to 14), exact under a memory cap.
 //
-// A block is a chain of nodes 0 … n with an edge between neighbours and long edges (the residual stream, V from QKV to AV) that are
-// nested or disjoint. Node 0 is what enters the block: layouts alone, no cost. Choosing option p_i for every node costs
+// A block is a chain of nodes 0 … n with an edge between neighbours and long edges (the residual stream, V from QKV to AV) that
+// are nested or disjoint. Node 0 is what enters the block: layouts alone, no cost. Choosing option p_i for every node costs
 //     time = Σ t_i(p_i) + Σ_{(i,j)} e_ij(out(p_i), in(p_j)),    footprint = Σ m_i(p_i) + max_i τ_i(p_i)
-// and must keep footprint ≤ capacity. Neighbours see an option only by its layouts, so that of the options with the same layouts those
-// dominated in (t, m, τ) are dropped first.
+// and must keep footprint ≤ capacity. Neighbours see an option only by its layouts, so that of the options with the same
+// layouts those dominated in (t, m, τ) are dropped first.
 //     table       C_ab(l, p): best of nodes a + 1 … b when a leaves layout l and b is p: labels (t, m, τ), none dominated
-//     extension   C_a,j+1(l, q) = min_p C_aj(l, p) + e_j,j+1(p, q) + n_j+1(q)                                                  (11)
-//     long edge   C_ab += e_ab(l, p) where a feeds b as well                                                                  (12)
-//     merge       C_ac(l, q) = min_p C_ab(l, p) + C_bc(out p, q): a min-plus product                                    (13, 14)
-// Exact pruning: with long edges left out the block is a chain, on which shortest ways before (F) and after (G) a state cost vectors
-// instead of matrices. For any λ ≥ 0 a plan within the capacity that takes at most U has
+//     extension   C_a,j+1(l, q) = min_p C_aj(l, p) + e_j,j+1(p, q) + n_j+1(q)                      (11)
+//     long edge   C_ab += e_ab(l, p) where a feeds b as well                                       (12)
+//     merge       C_ac(l, q) = min_p C_ab(l, p) + C_bc(out p, q): a min-plus product               (13, 14)
+// Exact pruning: with long edges left out the block is a chain, on which shortest ways before (F) and after (G) a state cost
+// vectors instead of matrices. For any λ ≥ 0 a plan within the capacity that takes at most U has
 //     F + G ≤ U + λ·(capacity − τ₀),   F and G in t + λ·m,   τ₀ = max_i min τ_i
-// for each of its states; all others are dropped, and so is a label that cannot be completed below. U comes from a beam and
-// coordinate descent, λ from bisection on them: neither needs to be good for the answer to be right. The best F + G is the
-// certificate: no plan is below it.
+// for each of its states; all others are dropped, and so is a label that cannot be completed below. U is raised step by step from
+// the least conceivable time until the plans asked for lie below it: passes below the optimum cost next to nothing. λ comes from
+// bisection on plans that a beam and coordinate descent find; it need not be good for the answer to be right. Where too many
+// states are left, the range of the largest transient is halved: a part has options up to its upper end and counts its lower end.
+// Certified: every part is done, so that no plan below the first one exists.
 #pragma once
 
 #include <cstdint>
@@ -83,8 +85,8 @@ struct OperatorAnswer {
 
 OperatorAnswer best_operators(const OperatorProblem& problem, const OperatorRequest& request);
 
-/// Plans with footprint ≤ capacity that no other equals or beats in (time, footprint), by rising time: at most `points`, the fastest
-/// ones. Each is certified (the list ends early otherwise).
+/// Plans with footprint ≤ capacity that no other equals or beats in (time, footprint), by rising time: at most `points`, the
+/// fastest ones. Each is certified (the list ends early otherwise).
 std::vector<OperatorPlan> operator_frontier(const OperatorProblem& problem, const OperatorRequest& request, std::int32_t points);
 
 /// Time and memory of one choice; `options` of each node.
@@ -101,8 +103,8 @@ BlockMatrix block_matrix(const OperatorProblem& problem);
 /// Least time of `count` ≥ 1 blocks one after the other, ends free: the matrix is squared, log2(count) min-plus products.
 std::int64_t stack_blocks(const BlockMatrix& block, std::int64_t count);
 
-/// The same straight from the problem: of the matrix only what a stack below `count` equal closed blocks can use, i.e. blocks that
-/// take at most t_closed + (count − 1)·(t_closed − t_open).
+/// The same straight from the problem: of the matrix only what a stack below `count` equal closed blocks can use, i.e. blocks
+/// that take at most t_closed + (count − 1)·(t_closed − t_open).
 std::int64_t best_stack(const OperatorProblem& problem, std::int64_t count);
 
 }  // namespace espalier::search

@@ -242,6 +242,21 @@ void OperatorTables::add_long_edges(Table& table) {
   }
 }
 
+/// What comes before an inner interval is known by now, long edges included: no less than F.
+void OperatorTables::tighten_start(const Table& table) {
+  const OperatorNode& n = chain_.node(table.end);
+  std::vector<double> least(n.outs.size(), kInfinite);
+  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+    const double start = start_before_[static_cast<std::size_t>(table.begin)][row];
+    for (const Cell& cell : table.rows[row])
+      for (const Label& label : cell.labels) {
+        double& l = least[static_cast<std::size_t>(n.out_at[static_cast<std::size_t>(cell.at)])];
+        l = std::min(l, start + static_cast<double>(label.time) + bounds_.lambda * static_cast<double>(label.memory));
+      }
+  }
+  start_before_[static_cast<std::size_t>(table.end)] = std::move(least);
+}
+
 OperatorTables::Table OperatorTables::interval(std::int32_t a, std::int32_t b, bool root) {
   Table table = start(a);
   while (table.end < b && complete_) {
@@ -258,6 +273,7 @@ OperatorTables::Table OperatorTables::interval(std::int32_t a, std::int32_t b, b
       table = interval(a, to, root && to == b);
       continue;  // stored already
     } else {
+      tighten_start(table);
       const Table inner = interval(from, to, false);
       table = merge(table, inner, root && to == b);
     }

@@ -58,6 +58,8 @@ class OperatorChain {
   [[nodiscard]] OperatorPlan evaluate(const std::vector<std::int32_t>& plan) const;
   /// No plan within the capacity is faster: own costs alone.
   [[nodiscard]] double root(double lambda, std::int64_t capacity) const;
+  /// The bound min F − λ·(capacity − τ₀), if it is above `from` (else something below it), and no more than `to`.
+  [[nodiscard]] double dual(double lambda, std::int64_t capacity, double from, double to) const;
   [[nodiscard]] Bounds bounds(double lambda, double time_limit, std::int64_t capacity) const;
 
  private:
@@ -71,6 +73,9 @@ class OperatorChain {
   [[nodiscard]] std::int32_t entering(std::int32_t layout) const;
   [[nodiscard]] double local_cost(const std::vector<std::int32_t>& plan, std::int32_t node, double lambda) const;
   [[nodiscard]] bool fits_with(const std::vector<std::int32_t>& plan, std::int64_t capacity) const;
+  /// Limits and F alone.
+  [[nodiscard]] Bounds ways_before(double lambda, double time_limit, std::int64_t capacity,
+                                   std::vector<std::vector<double>>& own) const;
   void forward(Bounds& b, const std::vector<std::vector<double>>& own, const std::vector<double>& rest) const;
   void backward(Bounds& b, const std::vector<std::vector<double>>& own) const;
 
@@ -117,6 +122,7 @@ class OperatorTables {
   Table extend(const Table& table, bool root);
   Table merge(const Table& left, const Table& right, bool root);
   void add_long_edges(Table& table);
+  void tighten_start(const Table& table);
   void store(Table& table);
   /// Labels of a row by the layout that its last node leaves, with arena ids as `left`.
   [[nodiscard]] std::vector<Cell> by_layout(const Table& table, std::size_t row) const;

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier import galvatron STRATEGY.json --job JOB.yaml: Galvatron's strategy file as a plan of the job, simulated.
+#include "cli/import_command.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/document.h"
+#include "planner/prediction.h"
+
+namespace espalier::cli {
+namespace {
+
+struct ImportFlags {
+  std::string path;
+  JobFlags job;
+  OutputFlags output;
+  bool without_sequence_parallel = false;
+};
+
+Result<galvatron::StrategyDocument> read_strategy(Context& context, const std::string& path) {
+  auto text = base::read_file(path);
+  if (!text) return text.error();
+  std::vector<std::string> unread;
+  auto document = galvatron::read_strategy_document(*text, path, &unread);
+  if (document) {
+    for (const std::string& key : unread) note(context, path + ": " + key + " is not read");
+  }
+  return document;
+}
+
+int run_import(Context& context, const ImportFlags& flags) {
+  const auto document = read_strategy(context, flags.path);
+  if (!document) return fail(context, document.error());
+  const auto job = load_job_of(flags.job);
+  if (!job) return fail(context, job.error());
+  auto result =
+      simulate_document(*job, *document, flags.without_sequence_parallel ? SequenceParallel::none : SequenceParallel::megatron);
+  if (!result) {
+    Error error = result.error();
+    if (error.where.rfind("$.", 0) == 0) error.where = flags.path + ": " + error.where;
+    return fail(context, error);
+  }
+  std::vector<std::string> files;
+  if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
+  if (context.json) {
+    print_json(context, to_json(*result));
+    return kOk;
+  }
+  print_answer(context, result->brief());
+  for (const std::string& file : files) context.out << "wrote " << file << "\n";
+  return kOk;
+}
+
+void add_import_galvatron(CLI::App& command, Context& context) {
+  CLI::App* part = command.add_subcommand("galvatron", "Galvatron's strategy file as a plan of the job, simulated");
+  auto flags = std::make_shared<ImportFlags>();
+  part->add_option("strategy", flags->path, "galvatron_config_*.json")->required()->type_name("STRATEGY.json");
+  add_import_job_flags(*part, flags->job);
+  part->add_flag("--no-sequence-parallel", flags->without_sequence_parallel,
+                 "tensor groups without Megatron's sequence parallelism (a launch flag of Galvatron, not in the file)");
+  add_output_flags(*part, std::shared_ptr<OutputFlags>(flags, &flags->output));
+  add_common_flags(*part, context);
+  part->callback([&context, flags] { context.exit_code = run_import(context, *flags); });
+}
+
+}  // namespace
+
+void add_import_job_flags(CLI::App& command, JobFlags& flags) {
+  command.add_option("--job", flags.path, "job file: model, cluster, training")->required()->type_name("JOB.yaml");
+  command.add_option("--set", flags.overrides, "override a value of the job: a.b.c=value (repeatable)")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false);
+  add_calibration_flag(command, flags.calibration);
+}
+
+Result<PlannerResult> simulate_document(const Job& job, const galvatron::StrategyDocument& document,
+                                        SequenceParallel tensor_groups) {
+  const auto engine = engine_of(job);
+  if (!engine) return engine.error();
+  auto plan = galvatron::plan_of(document, job.model, job.cluster, job.training, tensor_groups);
+  if (!plan) return plan.error();
+  plan->engine = (*engine)->name;
+  stamp_inputs(job, *plan);
+  return simulate(job, *plan);
+}
+
+void add_import_command(CLI::App& app, Context& context) {
+  CLI::App* command = app.add_subcommand("import", "a plan or measurements of another tool");
+  command->require_subcommand(1);
+  add_import_galvatron(*command, context);
+  add_import_galvatron_profile(*command, context);
+}
+
+}  // namespace espalier::cli

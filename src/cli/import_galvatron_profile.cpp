@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier import galvatron-profile …: the best plan of Galvatron's space by Galvatron's own costs over its profile files, as its
+// strategy file; beside it what Espalier's own model says of the same plan.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+
+#include "base/document.h"
+#include "cli/import_command.h"
+#include "galvatron/profiled_planner.h"
+#include "planner/brief_text.h"
+#include "report/output_files.h"
+
+namespace espalier::cli {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+struct ProfileFlags {
+  std::string computation, memory, all_reduce, p2p, overlap, sp;
+  std::string budget, default_type = "zero2", folder;
+  bool reduce_at_end = false;
+  galvatron::ProfiledOptions options;
+  JobFlags job;
+};
+
+// ---- reading ---------------------------------------------------------------------------------------------------------------
+
+template <class T>
+Status read_into(const std::string& path, Result<T> (*read)(std::string_view, const std::string&), T& out) {
+  if (path.empty()) return std::nullopt;
+  auto text = base::read_file(path);
+  if (!text) return text.error();
+  auto value = read(*text, path);
+  if (!value) return value.error();
+  out = std::move(*value);
+  return std::nullopt;
+}
+
+Result<galvatron::ProfileFiles> read_files(const ProfileFlags& flags) {
+  galvatron::ProfileFiles files;
+  if (Status e = read_into(flags.computation, galvatron::read_computation_profile, files.computation)) return *e;
+  if (Status e = read_into(flags.memory, galvatron::read_memory_profile, files.memory)) return *e;
+  if (Status e = read_into(flags.all_reduce, galvatron::read_all_reduce_bandwidth, files.all_reduce)) return *e;
+  if (Status e = read_into(flags.p2p, galvatron::read_p2p_bandwidth, files.p2p)) return *e;
+  if (Status e = read_into(flags.overlap, galvatron::read_overlap_coefficient, files.overlap_slowdown)) return *e;
+  if (Status e = read_into(flags.sp, galvatron::read_collective_times, files.collectives)) return *e;
+  return files;
+}
+
+Result<std::int64_t> budget_of(const ProfileFlags& flags, const Job& job) {
+  if (flags.budget.empty()) return job.cluster.usable_memory().count();
+  if (const auto bytes = base::parse_bytes(flags.budget); bytes && *bytes > 0) return *bytes;
+  return Error{ErrorKind::usage, "--budget", "\"" + flags.budget + "\"", "a size with its unit", "Galvatron's 36 GB are 36GiB"};
+}
+
+// ---- answering -------------------------------------------------------------------------------------------------------------
+
+struct Answer {
+  galvatron::ProfiledPlan plan;
+  Result<PlannerResult> simulated;
+};
+
+std::string seconds_text(double seconds) { return text::seconds(static_cast<std::int64_t>(std::min(seconds * 1e9, 9e18))); }
+
+std::string counted(std::int64_t n, const std::string& noun) {
+  return text::grouped(n) + " " + noun + (n == 1 ? "" : noun.back() == 'h' ? "es" : "s");
+}
+
+std::string stages_text(const galvatron::ProfiledPlan& plan) {
+  std::vector<std::vector<std::string>> rows{{"stage", "layers", "micro-batch", "gradients", "memory"}};
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& stage = plan.stages[i];
+    rows.push_back({std::to_string(i), std::to_string(stage.layers), seconds_text(stage.seconds.steady),
+                    seconds_text(stage.seconds.sync), std::to_string(stage.memory_mb) + " MB"});
+  }
+  return text::table(rows);
+}
+
+std::string answer_text(const Answer& answer) {
+  const galvatron::ProfiledPlan& plan = answer.plan;
+  const auto& d = plan.document;
+  std::string out = text::cat("Galvatron strategy: ", galvatron::strategies_text(plan), "\n");
+  out += text::cat("  batch ", std::to_string(d.global_batch), " in ", counted(d.chunks, "micro-batch"), ", ",
+                   counted(d.pp, "stage"), ", default ", galvatron::to_string(d.default_type), "; embedding and head: group ",
+                   std::to_string(d.vocab_tp), d.vocab_ulysses ? " (Ulysses)" : "", d.vocab_zero3 ? ", ZeRO-3\n" : "\n");
+  out += "\nBy Galvatron's costs (its profile files, its formulas; not simulated by Espalier)\n";
+  out += text::cat("  iteration     ", seconds_text(plan.seconds), "   ",
+                   text::fixed(static_cast<double>(d.global_batch) / plan.seconds, 2), " samples/s\n");
+  if (d.pp > 1)
+    out += text::cat("                ", seconds_text(plan.main_seconds), " as Galvatron's main branch scores a pipeline\n");
+  out += text::cat("  memory        at most ", std::to_string(plan.usable_mb), " MB of a device\n");
+  out += text::cat("  searched      ", text::grouped(plan.choices),
+                   " choices of stages, micro-batches, tensor groups, embedding and head; ", text::grouped(plan.solved),
+                   " solved, the rest by bound\n");
+  out += stages_text(plan) + "\nBy Espalier's own model (the job's device and engine)\n";
+  if (!answer.simulated) return out + text::cat("  not simulated: ", answer.simulated.error().message(), "\n");
+  const Prediction& p = answer.simulated->prediction;
+  out += text::cat("  iteration     ", text::seconds(p.iteration_ns), "\n  memory        ", text::gib(p.peak_memory_bytes),
+                   " of ", text::gib(p.memory_limit_bytes), p.fits ? "\n" : ": does not fit\n");
+  return out;
+}
+
+std::string answer_json(const Answer& answer) {
+  const galvatron::ProfiledPlan& plan = answer.plan;
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.galvatron/1");
+  w.key("costs").value("galvatron");
+  w.key("strategy").raw(galvatron::to_json(plan.document));
+  w.key("iteration_s").value(plan.seconds);
+  w.key("iteration_main_s").value(plan.main_seconds);
+  w.key("usable_mb").value(plan.usable_mb);
+  w.key("choices").value(plan.choices);
+  w.key("solved").value(plan.solved);
+  w.key("stages").begin_array();
+  for (const auto& stage : plan.stages) {
+    w.compact_next().begin_object();
+    w.key("layers").value(stage.layers);
+    w.key("microbatch_s").value(stage.seconds.steady);
+    w.key("gradients_s").value(stage.seconds.sync);
+    w.key("memory_mb").value(stage.memory_mb);
+    w.end_object();
+  }
+  w.end_array();
+  if (answer.simulated)
+    w.key("espalier").raw(to_json(*answer.simulated, false));
+  else
+    w.key("espalier_error").value(answer.simulated.error().message());
+  w.end_object();
+  return w.text();
+}
+
+Status write_files(const ProfileFlags& flags, const Job& job, const Answer& answer, std::vector<std::string>& files) {
+  if (flags.folder.empty()) return std::nullopt;
+  if (answer.simulated) {
+    if (Status e = write_outputs({flags.folder, ""}, job, *answer.simulated, files)) return e;
+  } else {
+    std::error_code ignored;  // writing into it reports what went wrong
+    std::filesystem::create_directories(flags.folder, ignored);
+  }
+  const std::string path = (std::filesystem::path(flags.folder) / "galvatron_config.json").string();
+  files.push_back(path);
+  return report::write_file(path, galvatron::to_json(answer.plan.document));
+}
+
+int run_profile(Context& context, const ProfileFlags& flags) {
+  const auto files = read_files(flags);
+  if (!files) return fail(context, files.error());
+  const auto job = load_job_of(flags.job);
+  if (!job) return fail(context, job.error());
+  const auto budget = budget_of(flags, *job);
+  if (!budget) return fail(context, budget.error());
+  auto model = galvatron::profiled_model(*files, job->model, job->training, job->cluster.devices());
+  if (!model) return fail(context, model.error());
+  model->reduce_every_microbatch = !flags.reduce_at_end;
+  galvatron::ProfiledOptions options = flags.options;
+  options.memory_mb = *budget / kMiB;
+  options.default_type = flags.default_type == "ddp" ? galvatron::DataParallelType::ddp : galvatron::DataParallelType::zero2;
+  auto plan = galvatron::plan_profiled(*model, options);
+  if (!plan) return fail(context, plan.error());
+  const auto tensor_groups = model->sequence_parallel ? SequenceParallel::megatron : SequenceParallel::none;
+  auto simulated = simulate_document(*job, plan->document, tensor_groups);
+  const Answer answer{std::move(*plan), std::move(simulated)};
+  std::vector<std::string> written;
+  if (Status error = write_files(flags, *job, answer, written)) return fail(context, *error);
+  if (context.json) {
+    print_json(context, answer_json(answer));
+    return kOk;
+  }
+  print_answer(context, answer_text(answer));
+  for (const std::string& file : written) context.out << "wrote " << file << "\n";
+  return kOk;
+}
+
+}  // namespace
+
+void add_import_galvatron_profile(CLI::App& command, Context& context) {
+  CLI::App* part = command.add_subcommand("galvatron-profile", "the best plan by Galvatron's costs over its profile files");
+  auto flags = std::make_shared<ProfileFlags>();
+  const auto file = [part](const char* name, std::string& path, const char* what) {
+    return part->add_option(name, path, what)->type_name("FILE");
+  };
+  file("--computation", flags->computation, "computation_profiling_*.json")->required();
+  file("--memory", flags->memory, "memory_profiling_*.json")->required();
+  file("--allreduce", flags->all_reduce, "allreduce_bandwidth_*.json")->required();
+  file("--p2p", flags->p2p, "p2p_bandwidth_*.json; without it plans have one stage");
+  file("--overlap", flags->overlap, "overlap_coefficient.json (default: 1, no slow-down)");
+  file("--sp", flags->sp, "sp_time_*.json; without it times follow from the all-reduce bandwidth");
+  add_import_job_flags(*part, flags->job);
+  part->add_option("--budget", flags->budget, "memory of a device, 36GiB (default: what the job's devices offer)")
+      ->type_name("SIZE");
+  part->add_option("--default-dp", flags->default_type, "type of layers without ZeRO-3")
+      ->check(CLI::IsMember({"ddp", "zero2"}))
+      ->capture_default_str();
+  part->add_flag("--reduce-at-end", flags->reduce_at_end, "gradients are reduced once a step (Galvatron's no_async_grad_reduce)");
+  part->add_option("--pp", flags->options.pp, "only so many stages")->check(CLI::PositiveNumber);
+  part->add_option("--chunks", flags->options.chunks, "only so many micro-batches")->check(CLI::PositiveNumber);
+  part->add_option("-o,--out", flags->folder, "write galvatron_config.json, plan.json and result.json into this folder")
+      ->type_name("DIR");
+  add_common_flags(*part, context);
+  part->callback([&context, flags] { context.exit_code = run_profile(context, *flags); });
+}
+
+}  // namespace espalier::cli
