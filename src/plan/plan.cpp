@@ -205,7 +205,6 @@ std::string label(const Strategy& s) {
   if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
   if (s.recompute.kind == RecomputeKind::full) out += " +recompute";
   if (s.recompute.kind == RecomputeKind::selective) out += " +selective";
-  if (!s.partition.empty()) out += cat(" ", s.partition);
   return out;
 }
 
