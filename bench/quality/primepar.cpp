@@ -102,7 +102,7 @@ Baseline best_megatron(const search::BlockSpace& space, int bits, int most_tenso
 double ms(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-6; }
 double ratio(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
-std::string breakdown(const search::BlockCost& cost) {
+std::string breakdown(const cost::BlockCost& cost) {
   char text[256];
   std::snprintf(text, sizeof text,
                 "{\"compute_ms\": %.3f, \"collective_ms\": %.3f, \"ring_exposed_ms\": %.3f, \"ring_hidden_ms\": %.3f, "
@@ -142,7 +142,7 @@ bool compare(const std::string& root, Machine machine, const Published& publishe
   row = {ratio(megatron.plan.time, best.time), ratio(megatron.plan.time, within.plans[0].time),
          ratio(megatron.plan.time, spatial.plans[0].time), ratio(inside.plan.time, best.time)};
   const auto before = (*space)->cost_of(megatron.plan), after = (*space)->cost_of(best);
-  const auto collectives = [](const search::BlockCost& c) { return c.collective + c.redistribution + c.gradient_sync; };
+  const auto collectives = [](const cost::BlockCost& c) { return c.collective + c.redistribution + c.gradient_sync; };
   const auto at = static_cast<std::size_t>(bits - 2);
   std::printf(
       "{\"bench\": \"primepar\", \"machine\": \"%s\", \"model\": \"%s\", \"devices\": %d, \"batch\": %lld, \"megatron_d\": %d, "
@@ -161,7 +161,7 @@ bool compare(const std::string& root, Machine machine, const Published& publishe
 }
 
 void print_operators(const search::BlockSpace& space, const search::OperatorPlan& plan, const char* name) {
-  const search::BlockCost cost = space.cost_of(plan);
+  const cost::BlockCost cost = space.cost_of(plan);
   for (int n = 1; n < space.nodes(); ++n) {
     const std::string& op = space.operation(n).shape.name;
     if (op.rfind("mlp.", 0) != 0 || op == "mlp.norm" || op == "mlp.residual") continue;

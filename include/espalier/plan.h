@@ -73,7 +73,10 @@ struct Strategy {
   RankOrder order = RankOrder::tp_cp_dp_pp;
   Recompute recompute;
   Overlap overlap;
-  std::string partition;  ///< operator partition of the spatial-temporal space; empty in the uniform space
+  /// How every operator of a block is partitioned over the tp = 2^n devices of its group, "attn.qkv K,P2; attn.core H,H; …"
+  /// (plan/operator_partition.h): weights are split and replicated as it says; sp none, cp, ep and etp 1. Embedding and head are split over
+  /// the vocabulary as without it. Empty: tensor parallelism as above.
+  std::string partition;
   auto operator<=>(const Strategy&) const = default;
 
   /// Ranks that hold the same dense weights: dp·cp, times tp with Ulysses.

@@ -93,12 +93,22 @@ struct StageBalance {
 
 /// What the search of layer-wise plans did beyond the uniform ones.
 struct LayerwiseSummary {
-  std::int64_t uniform_ns = 0;     ///< the best uniform plan; 0: none fits
-  double strategies = 0;           ///< of a layer kind, summed over pipelines and batches
-  double kept = 0;                 ///< of these, not beaten in every component by another of the same layout
-  std::int64_t outer = 0;          ///< choices of stages and samples a micro-batch
-  std::int64_t solved = 0;         ///< of these, whose programs were solved; the others are beaten by their bound
+  std::int64_t uniform_ns = 0;  ///< the best uniform plan; 0: none fits
+  double strategies = 0;        ///< of a layer kind, summed over pipelines and batches
+  double kept = 0;              ///< of these, not beaten in every component by another of the same layout
+  std::int64_t outer = 0;       ///< choices of stages and samples a micro-batch
+  std::int64_t solved = 0;      ///< of these, whose programs were solved; the others are beaten by their bound
   std::vector<StageBalance> balance;
+};
+
+/// What operator partitions (Strategy::partition) add to a search.
+struct PartitionSummary {
+  std::int64_t without_ns = 0;      ///< the best plan without them; 0: none fits
+  std::int64_t groups = 0;          ///< choices of tensor group and samples whose operators were partitioned
+  std::int64_t solved = 0;          ///< operator searches
+  std::int64_t offered = 0;         ///< partitions that strategies could take
+  bool certified = true;            ///< of every operator search: its answer equals trying all
+  std::int64_t lower_bound_ns = 0;  ///< for plans with any partition, offered or not
 };
 
 struct SearchSummary {
@@ -112,7 +122,8 @@ struct SearchSummary {
   double gap = 0;
   std::string reason;  ///< "optimal" | "gap" | "node limit" | "interrupted" | "infeasible"
   std::string space = "uniform";
-  std::optional<LayerwiseSummary> layerwise;  ///< of other spaces than uniform
+  std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
+  std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
 };
 
 struct PlannerOptions {
@@ -125,12 +136,25 @@ struct PlannerOptions {
   std::function<void(const std::string&)> progress;  ///< one line at a time
 };
 
+/// One operator of a partitioned block: forward and backward of one micro-batch on one device.
+struct OperatorReport {
+  std::int32_t first_layer = 0;  ///< of the range that is partitioned so
+  std::int32_t devices = 1;
+  std::string name, sequence;  ///< "attn.qkv", "K,P2"
+  std::int64_t compute_ns = 0;
+  std::int64_t collective_ns = 0;  ///< all-reduces
+  std::int64_t ring_hidden_ns = 0, ring_exposed_ns = 0;
+  std::int64_t redistribution_ns = 0;  ///< of its inputs and their gradients
+  std::int64_t gradient_sync_ns = 0;   ///< once a step, inside the group
+};
+
 struct PlannerResult {
   Plan plan;
   Prediction prediction;
   SearchSummary search;
   std::vector<Alternative> alternatives;  ///< baselines first, the best uniform plan last of them; then runners-up by time
   std::vector<std::string> reasons;       ///< why this plan, in sentences
+  std::vector<OperatorReport> operators;  ///< where the plan partitions operators
   double total_s = 0, search_s = 0;       ///< wall clock; printed only under "timing"
   int threads = 1;
 
@@ -146,6 +170,9 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
 
 /// A plan as it stands, re-simulated. With `trace`, the Chrome trace JSON is written there.
 Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace = nullptr);
+/// One micro-batch forward and backward through the plan's first block with an operator partition, step by step on one device, as Chrome
+/// trace-event JSON. Error: the plan partitions no operators.
+Result<std::string> block_timeline(const Job& job, const Plan& plan);
 
 /// schema espalier.result/1 (docs/file-formats.md). `timing` false leaves wall-clock values out.
 std::string to_json(const PlannerResult& result, bool timing = true);

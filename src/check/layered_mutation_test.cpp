@@ -168,7 +168,7 @@ std::vector<Mutation> structure_mutations() {
            if (r->strategy.sp == SequenceParallel::megatron) split.push_back(r);
          return split.size() > 1 && (split.back()->strategy.overlap.tp = true);
        }},
-      {"a range names an operator partition", "strategies",
+      {"a range names an operator partition", "operator-partition",
        last_range(any, [](LayerRange& r) { r.strategy.partition = "P2x2"; })},
       {"a range on half of the devices", "degrees",
        last_range([](const Strategy& s) { return s.tp > 1; }, [](LayerRange& r) { r.strategy.tp /= 2; })},

@@ -2,6 +2,7 @@
 #include "check/messages.h"
 
 #include "check/arithmetic.h"
+#include "check/operator_partition.h"
 
 namespace espalier::check {
 namespace {
@@ -35,6 +36,10 @@ std::vector<std::int64_t> boundary_bytes_per_chunk(const View& view) {
     const Strategy& s = sender.strategy;
     const std::int64_t parts = std::int64_t{s.cp} * (s.sp == SequenceParallel::none ? 1 : s.tp);
     const LayerKind& kind = view.model->layer(static_cast<std::size_t>(view.chunks[c - 1].last()));
+    if (!s.partition.empty() && kind.role == LayerRole::block) {
+      result[c] = partitioned_boundary_bytes(sender, kind);
+      continue;
+    }
     result[c] = ceil_div(saturating_product({sender.micro_batch, handed_on(view, kind), a}), parts);
   }
   return result;

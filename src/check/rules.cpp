@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "check/arithmetic.h"
+#include "check/operator_partition.h"
 #include "check/verdict.h"
 
 namespace espalier::check {
@@ -233,7 +234,7 @@ std::vector<Finding> rules_of(const View& view) {
           check_batch(view),    check_positions(view),         check_sequence(view),
           check_heads(view),    check_features(view),          check_experts(view),
           check_sharding(view), check_sequence_parallel(view), check_recompute(view),
-          check_overlap(view),  check_pipeline(view)};
+          check_overlap(view),  check_pipeline(view),          check_operator_partition(view)};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "check/arithmetic.h"
+#include "check/operator_partition.h"
 
 namespace espalier::check {
 namespace {
@@ -162,6 +163,8 @@ class Walk {
 }  // namespace
 
 std::int64_t saved_bytes_of_layer(const View& view, const LayerKind& kind, RecomputeKind recompute) {
+  if (!view.strategy.partition.empty() && kind.role == LayerRole::block)
+    return std::llround(partitioned_saved_bytes(view, kind, recompute == RecomputeKind::full));
   const Layer layer = layer_of(view, kind, recompute);
   if (recompute == RecomputeKind::full && kind.role == LayerRole::block) {
     return std::llround(layer.a * static_cast<double>(kind.hidden) * layer.tokens / (layer.fused ? layer.sequence : 1));

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "check/arithmetic.h"
+#include "check/operator_partition.h"
 
 namespace espalier::check {
 namespace {
@@ -64,8 +65,14 @@ std::vector<StageHeld> held_per_stage(const View& view) {
     for (const LayerRange& range : view.chunks[c].ranges) {
       const View under = view_of(view, range.strategy);
       StageElements& sum = held_under(stages[static_cast<std::size_t>(view.stage_of[c])], range.strategy);
-      for (std::int32_t i = range.first; i <= range.last; ++i)
-        for (const Operator& op : view.model->layer(static_cast<std::size_t>(i)).operators) add_operator(under, op, sum);
+      for (std::int32_t i = range.first; i <= range.last; ++i) {
+        const LayerKind& kind = view.model->layer(static_cast<std::size_t>(i));
+        if (!range.strategy.partition.empty() && kind.role == LayerRole::block) {
+          sum.dense += partitioned_parameters(under, kind);
+          continue;
+        }
+        for (const Operator& op : kind.operators) add_operator(under, op, sum);
+      }
     }
   }
   const std::int32_t first = view.stage_of.front(), last = view.stage_of.back();

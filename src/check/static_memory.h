@@ -6,6 +6,7 @@
 //   vocabulary   (split = vocab, token table or logits) parameters/V · ⌈V/(u·t)⌉·u, with V padded to a multiple of
 //                u·t, u = the engine's vocabulary multiple
 //   expert       ⌈parameters/(ep·etp)⌉ of expert_linear operators
+// Blocks whose operators are partitioned: operator_partition.h.
 // Tied embeddings: where head and embedding lie on different stages, the head's stage holds its own copy of the table.
 // Bytes of a stage with D dense and E expert elements in all its chunks, ZeRO stage z, shard group g,
 // S(k) = ⌈D/g⌉ + ⌈E/gcd(g, expert data ranks)⌉ if z ≥ k, else D + E:

@@ -118,7 +118,6 @@ Finding check_strategies(const Plan& plan) {
     verdict.require(alike || plan.uniform(), [&] {
       return say("layers ", range.first, "…", range.last, " (stage ", i, ") overlap otherwise than the rest of the plan");
     });
-    verdict.require(s.partition.empty(), [&] { return say("operator partition '", s.partition, "'"); });
   });
   for (std::size_t i = 0; i < plan.stages.size(); ++i)
     verdict.require(plan.stages[i].share == 1.0,

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "planner/calibration_file.h"
+#include "report/output_files.h"
 
 namespace espalier::cli {
 namespace {
@@ -20,7 +21,8 @@ Result<Job> job_of(Plan& plan, const std::string& calibration) {
   return job;
 }
 
-int run_simulate(Context& context, const std::string& path, const std::string& calibration, const OutputFlags& output) {
+int run_simulate(Context& context, const std::string& path, const std::string& calibration, const std::string& block,
+                 const OutputFlags& output) {
   auto loaded = load_plan_file(path);
   if (!loaded) return fail(context, loaded.error());
   auto job = job_of(loaded->plan, calibration);
@@ -29,6 +31,12 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
   if (!result) return fail(context, result.error());
   std::vector<std::string> files;
   if (Status error = write_outputs(output, *job, *result, files)) return fail(context, *error);
+  if (!block.empty()) {
+    const auto timeline = block_timeline(*job, loaded->plan);
+    if (!timeline) return fail(context, timeline.error());
+    if (Status error = report::write_file(block, *timeline)) return fail(context, *error);
+    files.push_back(block);
+  }
   if (context.json) {
     print_json(context, to_json(*result));
     return kOk;
@@ -44,13 +52,16 @@ void add_simulate_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("simulate", "run the event simulation of a plan, write its timeline");
   auto path = std::make_shared<std::string>();
   auto calibration = std::make_shared<std::string>();
+  auto block = std::make_shared<std::string>();
   auto output = std::make_shared<OutputFlags>();
   command->add_option("plan", *path, "plan.json or result.json")->required()->type_name("PLAN.json");
+  command->add_option("--block", *block, "write the timeline of one block with an operator partition here")->type_name("FILE");
   add_calibration_flag(*command, *calibration);
   add_output_flags(*command, output);
   add_common_flags(*command, context);
-  command->callback(
-      [&context, path, calibration, output] { context.exit_code = run_simulate(context, *path, *calibration, *output); });
+  command->callback([&context, path, calibration, block, output] {
+    context.exit_code = run_simulate(context, *path, *calibration, *block, *output);
+  });
 }
 
 }  // namespace espalier::cli

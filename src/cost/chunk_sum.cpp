@@ -126,8 +126,8 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges) {
-  Assembly x{c,  s, layers, states_of(*c.engine, c.training), data_groups(c, s, stages),
-             {}, static_cast<std::int32_t>(layers.size())};
+  Assembly x{
+      c, s, layers, states_of(*c.engine, c.training), data_groups(c, s, stages), {}, static_cast<std::int32_t>(layers.size())};
   for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   return x;
 }
@@ -152,7 +152,7 @@ void fill_message(const Assembly& sender, std::int32_t kind, const Schedule& sch
   const double host = c.engine->message_host_calls * c.rates.launch;
   const double bytes = static_cast<double>(t.boundary_bytes);
   // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
-  const bool scattered = c.engine->scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none;
+  const bool scattered = c.engine->scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
   const double gather = scattered ? all_gather_s(c.tensor_levels, tp_group(c.levels, s), bytes) : 0.0;
   t.send_forward_ns = t.send_backward_ns =
       ns(point_to_point_s(c.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
@@ -187,6 +187,12 @@ void expose_reduction(const CostContext& c, std::int64_t table_elements, const L
     out.stages[static_cast<std::size_t>(place_of_chunk(lowering.schedule, static_cast<std::int32_t>(i)).stage)].optimizer_ns +=
         waited * lowering.pieces[i];
   }
+}
+
+void add_gradient_sync(const Lowering& lowering, PlanTiming& out) {
+  for (std::size_t i = 0; i < out.chunks.size(); ++i)
+    out.stages[static_cast<std::size_t>(place_of_chunk(lowering.schedule, static_cast<std::int32_t>(i)).stage)].optimizer_ns +=
+        out.chunks[i].gradient_sync_ns;
 }
 
 std::int64_t message_bytes(const PlanTiming& timing) {

@@ -83,6 +83,7 @@ class ChunkSum {
     t_.saved_bytes += saved * n;
     forward_peak_ = std::max(forward_peak_, t_.saved_bytes + l.transient.forward);
     backward_peak_ = std::max(backward_peak_, t_.saved_bytes + l.transient.backward + (l.saved.none - saved));
+    t_.gradient_sync_ns += l.gradient_sync_ns * n;
     t_.dense_parameters += l.dense_parameters * n, t_.expert_parameters += l.expert_parameters * n;
   }
   /// Communication before a layer that takes the activation in another layout.
@@ -124,6 +125,9 @@ double optimizer_s(const CostContext& c, double bytes);
 /// embedding share a table (of `table_elements` on a rank), its part: that gradient is complete with the last operator of the backward
 /// pass only.
 void expose_reduction(const CostContext& c, std::int64_t table_elements, const Lowering& lowering, PlanTiming& out);
+
+/// Reductions inside tensor groups, after the backward passes of a stage and before its update.
+void add_gradient_sync(const Lowering& lowering, PlanTiming& out);
 
 /// Largest message that enters any chunk: one receive and one send of it are in flight.
 std::int64_t message_bytes(const PlanTiming& timing);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "cost/partitioned_block.h"
 #include "cost/state_memory.h"
 
 namespace espalier::cost {
@@ -431,7 +432,8 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
       training(t),
       engine(&e),
       world(cluster.devices()),
-      node_levels(static_cast<int>(cluster.groups.front().intra.size())) {
+      node_levels(static_cast<int>(cluster.groups.front().intra.size())),
+      partitions(std::make_shared<PartitionMemo>()) {
   efficiency = cluster.groups.front().device.efficiency;
   memory_bandwidth = cluster.groups.front().device.memory_bandwidth.count();
   for (double* rate :
@@ -472,6 +474,28 @@ LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Str
   return g;
 }
 
+namespace {
+
+/// Puts partitioned blocks in place of those of plain tensor parallelism.
+void partition_blocks(const CostContext& c, const Strategy& s, std::int32_t micro_batch, std::vector<LayerCost>& out) {
+  const auto& kinds = c.model->kinds;
+  std::int64_t gather = 0;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i].role != LayerRole::block) continue;
+    out[i] = layer_cost_of(c.partitions->block(c, static_cast<std::int32_t>(i), micro_batch, s.tp, s.partition), s);
+    gather = std::max(gather, out[i].boundary_gather_ns);
+  }
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (kinds[i].role == LayerRole::block) continue;
+    if (kinds[i].role == LayerRole::embedding)
+      out[i].backward.exposed_ns += gather, out[i].backward_input.exposed_ns += gather;
+    else
+      out[i].forward.exposed_ns += gather;
+  }
+}
+
+}  // namespace
+
 void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
                  std::vector<LayerCost>& out) {
   const auto& kinds = c.model->kinds;
@@ -505,6 +529,7 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
     const std::int64_t boundary = boundary_elements(kinds[i], c.training.sequence, c.encoder_hidden) * micro_batch;
     out[i].boundary_bytes = (boundary * c.element_bytes / s.cp + g.sequence_split - 1) / g.sequence_split;
   }
+  if (!s.partition.empty()) partition_blocks(c, s, micro_batch, out);
 }
 
 }  // namespace espalier::cost

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "cost/activation_memory.h"
@@ -37,7 +38,12 @@ struct LayerCost {
   std::int64_t dense_parameters = 0;  ///< elements on this rank, before ZeRO
   std::int64_t expert_parameters = 0;
   std::int64_t boundary_bytes = 0;  ///< message to the next chunk when it is on another rank
+  /// Of blocks whose operators are partitioned (partitioned_block.h); else 0.
+  std::int64_t gradient_sync_ns = 0;    ///< once a step: gradients of weights that several devices of the group hold
+  std::int64_t boundary_gather_ns = 0;  ///< to make what enters or leaves whole on every device of the group
 };
+
+class PartitionMemo;
 
 /// Inputs that do not change during a search; immutable, shared by threads.
 struct CostContext {
@@ -51,7 +57,8 @@ struct CostContext {
   Training training;
   const EngineModel* engine = nullptr;
   std::int64_t world = 1;
-  int node_levels = 0;  ///< levels of the fabric inside a node
+  int node_levels = 0;                        ///< levels of the fabric inside a node
+  std::shared_ptr<PartitionMemo> partitions;  ///< blocks priced under operator partitions (partitioned_block.h); shared by copies
   std::int64_t encoder_hidden = 0;
   std::int32_t element_bytes = 2;
   std::int64_t workspace_bytes = 0;  ///< of the GEMM libraries: engine.workspace on this device
@@ -65,7 +72,9 @@ struct CostContext {
 /// Geometry of a kind: local tokens and divisors.
 LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Strategy& s, std::int32_t micro_batch);
 
-/// Costs of every kind of the model; `out` is resized to kinds.size(). Uses tp, sp, cp, cp_kind, ep, etp, dp, order, overlap.tp.
+/// Costs of every kind of the model; `out` is resized to kinds.size(). Uses tp, sp, cp, cp_kind, ep, etp, dp, order, overlap.tp and, under
+/// an operator partition, zero and partition (which must fit: partition_fits): blocks are partitioned_block.h's, all other layers those of
+/// tensor parallelism, and what passes between them is gathered: after the last block, and of gradients before the first.
 void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
                  std::vector<LayerCost>& out);
 

@@ -46,6 +46,7 @@ class LayeredTiming {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(chunks_.size()); ++i) fill_chunk(i);
     for (std::int32_t i = 0; i < schedule_.stages; ++i) fill_stage(i);
     const Assembly& head = under(chunks_.back().back());
+    add_gradient_sync(lowering_, out_);
     expose_reduction(c_, tied_table_elements(*c_.model, *c_.engine, head.s), lowering_, out_);
     out_.compute_slowdown = out_.communication_slowdown = 1.0;
     for (const Assembly& x : assemblies_) {
@@ -94,9 +95,16 @@ class LayeredTiming {
     const ActivationLayout from = layout_of(*before.strategy), to = layout_of(*range.strategy);
     if (from == to) return;
     const auto kind = static_cast<std::size_t>(kind_of(before.last));
-    const double whole = static_cast<double>((*before.layers)[kind].boundary_bytes) * from.dp * from.cp * from.sequence_parts;
-    sum.redistribute(ns(redistribution_s(c_, redistribution(from, to), whole)),
-                     ns(redistribution_s(c_, redistribution(to, from), whole)));
+    const LayerCost& sender = (*before.layers)[kind];
+    const LayerCost& receiver = (*range.layers)[static_cast<std::size_t>(kind_of(range.first))];
+    double whole = static_cast<double>(sender.boundary_bytes) * from.dp * from.cp * from.sequence_parts;
+    if (!before.strategy->partition.empty()) {  // holds tiles of its own
+      const double samples = static_cast<double>(schedule_.micro_batch) * chunks_.front().front().strategy->dp;
+      whole = samples * c_.element_bytes *
+              static_cast<double>(boundary_elements(c_.model->kinds[kind], c_.training.sequence, c_.encoder_hidden));
+    }
+    sum.redistribute(sender.boundary_gather_ns + ns(redistribution_s(c_, redistribution(from, to), whole)),
+                     receiver.boundary_gather_ns + ns(redistribution_s(c_, redistribution(to, from), whole)));
   }
 
   void fill_chunk(std::int32_t i) {
@@ -251,9 +259,9 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     const auto less = [](double seconds, double rounding) {
       return static_cast<std::int64_t>(std::max(0.0, seconds * 1e9 - rounding));
     };
-    share.reduce_ns = less(reduce, 0.5);
+    share.reduce_ns = less(reduce, 0.5) + l.gradient_sync_ns;
     const double late = c.engine->coefficients.exposed_share;  // of an overlapped reduction, waited for
-    share.hidden_ns = less(lost * (1 - late) * reduce + late * reduce, 1.0);
+    share.hidden_ns = less(lost * (1 - late) * reduce + late * reduce, 1.0) + l.gradient_sync_ns;
     share.gather_ns = less(lost * gather, 1.0);
     share.update_bytes = update_bytes(c, x.states, e, s);
     share.state_bytes = state_memory(whole_shards(e, s), x.states, s).total();

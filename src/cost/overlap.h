@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 namespace espalier::cost {
 
@@ -20,6 +21,18 @@ inline double pair_time(double c, double w, Slowdown k) {
   const double together = c * k.communication >= w * k.compute ? w * k.compute + (c - w * k.compute / k.communication)
                                                                : c * k.communication + (w - c * k.communication / k.compute);
   return std::min(together, c + w);
+}
+
+/// pair_time in integer nanoseconds, rounded down where one of the two ends, as the simulator (sim/engine.h) does.
+inline std::int64_t pair_ns(std::int64_t c, std::int64_t w, Slowdown k) {
+  if (1.0 / k.compute + 1.0 / k.communication < 1.0) return c + w;
+  const double ring = static_cast<double>(c) * k.communication, compute = static_cast<double>(w) * k.compute;
+  if (ring < compute) {
+    const auto step = static_cast<std::int64_t>(ring);
+    return step + static_cast<std::int64_t>(std::max(0.0, static_cast<double>(w) - static_cast<double>(step) / k.compute));
+  }
+  const auto step = static_cast<std::int64_t>(compute);
+  return step + static_cast<std::int64_t>(std::max(0.0, static_cast<double>(c) - static_cast<double>(step) / k.communication));
 }
 
 }  // namespace espalier::cost

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/check.h"
 #include "cost/collective.h"
@@ -49,6 +50,11 @@ std::uint64_t ring_key(const PartitionSequence& sequence) {
   for (const auto& part : sequence) key = key * 8 + static_cast<std::uint64_t>(part.k);
   return key;
 }
+
+std::int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
+double seconds_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+double whole_ns(double seconds) { return seconds_of(ns_of(seconds)); }
+void round_phase(PhaseSeconds& p) { p.compute = whole_ns(p.compute), p.collective = whole_ns(p.collective); }
 
 bool contains(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
 
@@ -119,6 +125,7 @@ const PartitionCosts::Rings& PartitionCosts::rings_of(const PartitionSequence& s
 /// `first` and `later`: compute of the first and of each other step. Adds to `buffers` what is in flight at most.
 void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& local, double first, double later,
                                std::int64_t& buffers) {
+  first = whole_ns(first), later = whole_ns(later);
   phase.compute += first + (local.steps - 1) * later;
   phase.kernels += local.steps;
   if (local.steps == 1) return;
@@ -139,11 +146,12 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
       phase.kernels += kCollectiveLaunches;
       if (weight_gradient) phase.compute += memory_bound_s(context_->rates, 3 * tile), ++phase.kernels;  // added when it arrives
     }
+    const std::int64_t compute = ns_of(step == 0 ? first : later), ring = bytes > 0 ? ns_of(tensor_.seconds(moved)) : 0;
+    if (record_ != nullptr) record_->push_back({which, compute, ring, 0, rings.slowdown});
     if (bytes <= 0) continue;
     most = std::max(most, bytes);
-    const double ring = tensor_.seconds(moved), compute = step == 0 ? first : later;
-    const double exposed = pair_time(ring, compute, rings.slowdown) - compute;
-    phase.ring_exposed += exposed, phase.ring_hidden += std::max(0.0, ring - exposed);
+    const std::int64_t exposed = pair_ns(ring, compute, rings.slowdown) - compute;
+    phase.ring_exposed += seconds_of(exposed), phase.ring_hidden += seconds_of(std::max<std::int64_t>(0, ring - exposed));
   }
   buffers = std::max(buffers, static_cast<std::int64_t>(most));
 }
@@ -292,7 +300,29 @@ PartitionCost PartitionCosts::cost(const PartitionedOperator& node, const Partit
   }
   for (const Operator* op : node.beside) elementwise(cost, local, *op, true);
   reduce(cost, local);
+  for (PhaseSeconds* phase : {&cost.forward, &cost.backward_input, &cost.backward_weight}) round_phase(*phase);
   return cost;
+}
+
+std::vector<PartitionStep> PartitionCosts::steps(const PartitionedOperator& node, const PartitionSequence& sequence) {
+  std::vector<PartitionStep> steps;
+  record_ = &steps;
+  const PartitionCost whole = cost(node, sequence);
+  record_ = nullptr;
+  const auto close = [&](Phase which, const PhaseSeconds& phase) {
+    std::int64_t rest = ns_of(phase.compute);
+    for (const PartitionStep& step : steps)
+      if (step.phase == which) rest -= step.compute_ns;
+    if (const std::int64_t collective = ns_of(phase.collective); rest > 0 || collective > 0)
+      steps.push_back({which, rest, 0, collective, {}});
+  };
+  close(Phase::forward, whole.forward);
+  close(Phase::backward, whole.backward_input);
+  close(Phase::gradient, whole.backward_weight);
+  std::stable_sort(steps.begin(), steps.end(), [](const PartitionStep& a, const PartitionStep& b) {
+    return static_cast<int>(a.phase) < static_cast<int>(b.phase);
+  });
+  return steps;
 }
 
 }  // namespace espalier::cost

@@ -3,6 +3,9 @@
 //
 //     time of a phase = Σ_t pair(ring_t, compute_t) + Σ all-reduces of the group indicators
 //
+// in whole nanoseconds: every step, ring and all-reduce is rounded by itself and pairs are overlap.h's pair_ns, so that a
+// program of the same steps (sim/block_program.h) takes exactly as long.
+//
 // compute_t   the operator's equation of operator_cost.h on the tile of one step (2^k steps of smaller products for
 //             P_{2^k×2^k}; steps after the first read the sum they add to)
 // ring_t      what devices pass on during step t (partition/communication.h), over the levels it crosses; pair() of overlap.h
@@ -41,7 +44,16 @@ struct PartitionedOperator {
   bool input_kept = false;              ///< the operator before keeps this input
 };
 
-/// Seconds.
+/// One step of a phase, as a program runs it: rings of the step beside its compute, then what nothing hides.
+struct PartitionStep {
+  partition::Phase phase = partition::Phase::forward;
+  std::int64_t compute_ns = 0;
+  std::int64_t ring_ns = 0;        ///< starts with the compute; the next step waits for both
+  std::int64_t collective_ns = 0;  ///< after the compute
+  Slowdown slowdown;               ///< of ring and compute beside each other
+};
+
+/// Seconds, whole nanoseconds each.
 struct PhaseSeconds {
   double compute = 0;
   double collective = 0;    ///< all-reduces
@@ -73,6 +85,8 @@ class PartitionCosts {
   [[nodiscard]] const CostContext& context() const { return *context_; }
   /// The sequence must be legal for the operator, and of `bits` bits.
   PartitionCost cost(const PartitionedOperator& node, const partition::PartitionSequence& sequence);
+  /// The same step by step, phase after phase: Σ max-like pairs (pair_ns) and collectives are cost()'s phases to the nanosecond.
+  std::vector<PartitionStep> steps(const PartitionedOperator& node, const partition::PartitionSequence& sequence);
 
  private:
   struct Ring {
@@ -99,6 +113,7 @@ class PartitionCosts {
   PartitionFabric tensor_, data_;
   std::vector<Group> groups_;  ///< by indicator
   std::map<std::uint64_t, Rings> rings_;
+  std::vector<PartitionStep>* record_ = nullptr;  ///< of run_steps, while steps() asks
 };
 
 }  // namespace espalier::cost

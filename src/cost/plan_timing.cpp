@@ -157,6 +157,7 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
       stage.tied_reduce_ns = ns(point_to_point_s(c.levels, stage_link_level(c.levels, s, p, 0, p - 1), bytes));
     }
   }
+  add_gradient_sync(lowering, out);
   expose_reduction(c, tied_table_elements(*c.model, *c.engine, s), lowering, out);
   out.compute_slowdown = x.groups.slowdown.compute;
   out.communication_slowdown = x.groups.slowdown.communication;

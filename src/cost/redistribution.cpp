@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "plan/operator_partition.h"
 
 namespace espalier::cost {
 namespace {
@@ -20,9 +21,7 @@ struct Tile {
   auto operator<=>(const Tile&) const = default;
 };
 
-std::int64_t devices_of(const ActivationLayout& l) {
-  return std::int64_t{l.dp} * l.cp * l.replicas * l.sequence_parts;
-}
+std::int64_t devices_of(const ActivationLayout& l) { return std::int64_t{l.dp} * l.cp * l.replicas * l.sequence_parts; }
 
 Tile tile_of(const ActivationLayout& l, std::int64_t device) {
   const std::int64_t tp = std::int64_t{l.replicas} * l.sequence_parts;
@@ -65,6 +64,7 @@ ActivationLayout layout_of(const Strategy& s) {
   l.dp = s.dp, l.cp = s.cp;
   (s.sp == SequenceParallel::none ? l.replicas : l.sequence_parts) = s.tp;
   l.dp_inner = s.order == RankOrder::tp_dp_cp_pp && s.cp > 1 && s.dp > 1;
+  l.boundary = partition_boundary(s);
   return l;
 }
 

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "cost/layer_cost.h"
 #include "espalier/plan.h"
@@ -23,6 +24,10 @@ struct ActivationLayout {
   std::int32_t replicas = 1;        ///< tp ranks that hold the same tile
   std::int32_t sequence_parts = 1;  ///< tp ranks that hold different parts of a sequence
   bool dp_inner = false;            ///< dp before cp in the order of ranks; false where it makes no difference
+  /// Under an operator partition, how the tensor group cuts what one block hands to the next (plan/operator_partition.h); empty: every
+  /// device of the group holds it. To and from other layouts it goes through the whole (LayerCost::boundary_gather_ns), so that
+  /// redistribution() takes it as whole.
+  std::string boundary;
   auto operator<=>(const ActivationLayout&) const = default;
 };
 ActivationLayout layout_of(const Strategy& s);

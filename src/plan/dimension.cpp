@@ -125,6 +125,7 @@ std::string canonical_text(const Strategy& strategy, const Schedule& schedule) {
                   static_cast<long long>(get(static_cast<Dimension>(i), strategy, schedule)));
     out += digits;
   }
+  if (!strategy.partition.empty()) out.append(1, ' ').append(strategy.partition);
   return out;
 }
 
@@ -135,7 +136,8 @@ int canonical_compare(const Strategy& a, const Schedule& sa, const Strategy& b, 
     const std::int64_t y = get(dimension, b, sb);
     if (x != y) return x < y ? -1 : 1;
   }
-  return 0;
+  const int order = a.partition.compare(b.partition);
+  return order < 0 ? -1 : order > 0 ? 1 : 0;
 }
 
 }  // namespace espalier

@@ -82,7 +82,7 @@ inline Strategy strategy_over(std::int32_t devices, std::int64_t samples) {
   if (s.shard > 2 && *rc::gen::arbitrary<bool>()) s.shard /= 2;
   const bool full = s.recompute.kind == RecomputeKind::full;
   s.recompute.layers = full ? std::max(1, s.recompute.layers) : 0;
-  s.partition = *rc::gen::element<std::string>("", "", "P2");
+  s.partition = *rc::gen::element<std::string>("", "", "attn.qkv P2; mlp.up K,K");
   return s;
 }
 

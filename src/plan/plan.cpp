@@ -168,7 +168,6 @@ std::string Plan::canonical_text() const {
     for (const Chunk& chunk : stage.chunks) {
       for (const LayerRange& range : chunk.ranges) {
         out += cat(" | ", range.first, "-", range.last, " ", espalier::canonical_text(range.strategy, schedule));
-        if (!range.strategy.partition.empty()) out += cat(" ", range.strategy.partition);
       }
     }
   }
@@ -179,7 +178,7 @@ std::string Plan::label() const {
   if (stages.empty() || stages.front().chunks.empty()) return "empty plan";
   if (!uniform()) return layerwise_label(*this);
   const Strategy& s = strategy();
-  std::string out = cat("TP", s.tp, sequence_label(s.sp));
+  std::string out = cat("TP", s.tp, s.partition.empty() ? "" : "·operators", sequence_label(s.sp));
   out += cat(" CP", s.cp, s.cp_kind == ContextParallelKind::all_to_all ? "·a2a" : "");
   if (s.ep > 1 || s.etp > 1) out += cat(" EP", s.ep, " ETP", s.etp);
   out += cat(" ", pipeline_label(schedule), " DP", s.dp, zero_label(s), " mb", schedule.micro_batch);
@@ -195,7 +194,7 @@ std::string label(const Strategy& s) {
     if (n > 1) out += cat(out.empty() ? "" : "·", name, n);
   };
   degree("TP", s.tp);
-  out += sequence_label(s.sp);
+  out += cat(s.partition.empty() ? "" : "·operators", sequence_label(s.sp));
   degree("CP", s.cp);
   if (s.cp_kind == ContextParallelKind::all_to_all) out += "·a2a";
   degree("EP", s.ep);
@@ -206,7 +205,6 @@ std::string label(const Strategy& s) {
   if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
   if (s.recompute.kind == RecomputeKind::full) out += " +recompute";
   if (s.recompute.kind == RecomputeKind::selective) out += " +selective";
-  if (!s.partition.empty()) out += cat(" ", s.partition);
   return out;
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/document.h"
 #include "espalier/plan.h"
+#include "plan/operator_partition.h"
 #include "plan/text.h"
 
 namespace espalier {
@@ -64,6 +65,18 @@ void write_training(JsonWriter& w, const Training& t) {
   w.end_object();
 }
 
+/// Operators in the order of the block; what cannot be read stays a text, so that nothing is lost.
+void write_partition(JsonWriter& w, const std::string& text) {
+  const auto parsed = parse_operator_partition(text);
+  if (!parsed) {
+    w.value(text);
+    return;
+  }
+  w.begin_object();
+  for (const OperatorPartition& p : *parsed) w.key(p.name).value(partition::to_string(p.sequence));
+  w.end_object();
+}
+
 void write_strategy(JsonWriter& w, const Strategy& s) {
   w.begin_object();
   w.key("tp").value(s.tp).key("sp").value(to_string(s.sp)).key("cp").value(s.cp).key("cp_kind").value(to_string(s.cp_kind));
@@ -76,7 +89,7 @@ void write_strategy(JsonWriter& w, const Strategy& s) {
   if (s.partition.empty()) {
     w.null();
   } else {
-    w.value(s.partition);
+    write_partition(w, s.partition);
   }
   w.end_object();
 }
@@ -192,6 +205,33 @@ Schedule read_schedule(Reader& r) {
   return schedule;
 }
 
+/// An object or its canonical text; null is none.
+std::string read_partition(Reader& s) {
+  const Node* node = s.find("partition");
+  if (node == nullptr || node->kind == NodeKind::null) return "";
+  std::string text;
+  if (node->kind == NodeKind::string) {
+    text = node->text;
+  } else if (node->kind == NodeKind::mapping && !node->members.empty()) {
+    for (const auto& [name, sequence] : node->members) {
+      if (sequence.kind != NodeKind::string || name.find_first_of(" ;") != std::string::npos) {
+        s.fail("partition", cat("\"", name, "\""), "names of operators and a sequence such as \"K,P2\" for each");
+        return "";
+      }
+      text += cat(text.empty() ? "" : "; ", name, " ", sequence.text);
+    }
+  } else {
+    s.fail("partition", std::string(to_string(node->kind)), "an object such as {\"attn.qkv\": \"K,P2\"}, or null");
+    return "";
+  }
+  const auto parsed = parse_operator_partition(text);
+  if (!parsed) {
+    s.fail("partition", parsed.error().found, parsed.error().expected, parsed.error().hint);
+    return "";
+  }
+  return to_string(*parsed);
+}
+
 Strategy read_strategy(Reader& r) {
   Reader s = r.child("strategy", true);
   Strategy strategy;
@@ -216,7 +256,7 @@ Strategy read_strategy(Reader& r) {
   strategy.overlap.p2p = read_flag(overlap, "p2p");
   strategy.overlap.tp = read_flag(overlap, "tp");
   overlap.finish();
-  strategy.partition = s.optional_string("partition", "");
+  strategy.partition = read_partition(s);
   s.finish();
   return strategy;
 }

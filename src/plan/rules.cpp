@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "plan/operator_partition.h"
 #include "plan/text.h"
 
 namespace espalier {
@@ -297,6 +298,9 @@ std::string overlap_tp_text(F, S s, C) {
   return cat("overlap_tp splits reduce-scatter and all-gather under GEMMs, which needs sp megatron, not ", to_string(s.sp));
 }
 
+bool operator_partition(F, S s, C) { return s.partition.empty() || partition_fault(s).empty(); }
+std::string operator_partition_text(F, S s, C) { return partition_fault(s); }
+
 constexpr std::array kRules = {
     Rule{"degrees-positive", "every degree and the micro-batch is at least 1, and no degree exceeds 2^20",
          dimension_set(D::pp, D::vpp, D::tp, D::cp, D::ep, D::etp, D::dp, D::shard, D::micro_batch), D::tp, degrees_positive,
@@ -358,6 +362,12 @@ constexpr std::array kRules = {
          overlap_param_text},
     Rule{"overlap-p2p", "overlap_p2p needs a pipeline", dimension_set(D::overlap_p2p, D::pp), D::overlap_p2p, overlap_p2p,
          overlap_p2p_text},
+    Rule{"operator-partition",
+         "operators are partitioned over tp = 2, 4, 8 … devices, each by log2(tp) bits, with sp none, cp, ep and etp 1, and "
+         "recomputed in "
+         "full or not at all",
+         dimension_set(D::tp, D::sp, D::cp, D::ep, D::etp, D::recompute, D::overlap_tp), D::tp, operator_partition,
+         operator_partition_text},
     Rule{"overlap-tp", "overlap_tp needs sp megatron", dimension_set(D::overlap_tp, D::sp), D::overlap_tp, overlap_tp,
          overlap_tp_text},
 };

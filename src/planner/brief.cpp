@@ -6,6 +6,7 @@
 #include "espalier/planner.h"
 #include "planner/brief_layers.h"
 #include "planner/brief_text.h"
+#include "planner/partition_report.h"
 
 namespace espalier {
 namespace {
@@ -51,8 +52,18 @@ std::string layerwise_certificate(const SearchSummary& s) {
   return cat("not proven (", s.reason, "): ", gap, work_text(s));
 }
 
+/// Of partitions of operators, offered or not.
+std::string partition_certificate(const SearchSummary& s) {
+  const std::string gap = cat("at most ", percent(s.gap), " from the best plan with any partition of operators (none is below ",
+                              seconds(s.lower_bound_ns), ")");
+  const std::string flat = cat("; of the ", count(s.space_size), " uniform ones with those offered none is faster", work_text(s));
+  if (s.optimal) return cat("optimal, whatever the partition of operators", flat);
+  return s.reason == "gap" ? cat(gap, flat) : cat("not proven (", s.reason, "): ", gap, work_text(s));
+}
+
 std::string certificate(const SearchSummary& s) {
   if (s.reason.empty()) return "none: one given configuration, not searched for";
+  if (s.partitions) return partition_certificate(s);
   if (s.layerwise) return layerwise_certificate(s);
   const std::string space = count(s.space_size) + " configurations";
   if (s.optimal)
@@ -170,7 +181,8 @@ std::string reason_section(const PlannerResult& r) {
 
 std::string PlannerResult::brief() const {
   return headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) + memory_section(prediction) +
-         stage_section(*this) + balance_section(*this) + alternative_section(*this) + reason_section(*this);
+         stage_section(*this) + balance_section(*this) + operator_section(*this) + alternative_section(*this) +
+         reason_section(*this);
 }
 
 }  // namespace espalier

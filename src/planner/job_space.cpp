@@ -136,8 +136,6 @@ SearchSpace read_search_space(base::Reader& reader) {
   if (std::find(kKinds.begin(), kKinds.end(), space.kind) == kKinds.end()) {
     const auto close = base::did_you_mean(space.kind, kKinds);
     reader.fail("space", "\"" + space.kind + "\"", "one of " + joined(kKinds), close ? "did you mean \"" + *close + "\"" : "");
-  } else if (space.kind != "uniform" && space.kind != "layerwise") {
-    reader.fail("space", "\"" + space.kind + "\"", "uniform or layerwise", "this space is not built yet");
   }
   base::Reader allow = reader.child("allow", false), forbid = reader.child("forbid", false);
   base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);

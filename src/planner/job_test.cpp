@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadJob{"unknown_value", job_text("search: {fix: {sp: megatrn}}\n"), "$.search.fix", "megatron"},
         BadJob{"fix_and_allow", job_text("search: {fix: {tp: 2}, allow: {tp: [2, 4]}}\n"), "tp", "both fix and allow"},
         BadJob{"limit_on_enum", job_text("search: {limits: {sp: 1}}\n"), "sp", "counts"},
-        BadJob{"other_space", job_text("search: {space: spatial_temporal}\n"), "space", "not built yet"},
+        BadJob{"other_space", job_text("search: {space: spatial-temporal}\n"), "space", "did you mean \"spatial_temporal\""},
         BadJob{"unknown_engine", job_text("engine: megatron-cor\n"), "engine", "did you mean \"megatron-core\""},
         BadJob{"offload", job_text("offload: true\n"), "offload", "docs/non-goals.md"},
         BadJob{"lora", job_text("", "{sequence_length: 128, global_batch: 8, lora: {r: 8}}"), "lora", "docs/non-goals.md"},

@@ -11,11 +11,14 @@
 #include "planner/alternatives.h"
 #include "planner/claims.h"
 #include "planner/infeasible.h"
+#include "planner/partition_report.h"
 #include "planner/prediction.h"
 #include "planner/reasons.h"
 #include "planner/simulated_evaluator.h"
 #include "search/layerwise.h"
+#include "search/partition_choices.h"
 #include "search/search.h"
+#include "sim/block_program.h"
 #include "sim/trace.h"
 
 namespace espalier {
@@ -75,6 +78,7 @@ Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan p
   result.plan = std::move(plan);
   stamp_calibration(job, result.plan);
   result.prediction = prediction_of(job, engine, *timed);
+  result.operators = operator_reports(job, engine, result.plan);
   if (keep != nullptr) *keep = std::move(*timed);
   return result;
 }
@@ -83,7 +87,7 @@ Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan p
 std::optional<search::LayerwiseOutcome> search_layers(const Job& job, const search::Problem& problem,
                                                       SimulatedEvaluator& evaluator, const search::Outcome& uniform,
                                                       const PlannerOptions& options, const search::Options& how) {
-  if (job.search.kind == "uniform" || uniform.interrupted) return std::nullopt;
+  if ((job.search.kind != "layerwise" && job.search.kind != "full") || uniform.interrupted) return std::nullopt;
   search::LayerwiseOptions layered;
   layered.threads = how.threads;
   layered.node_limit = options.node_limit;
@@ -93,30 +97,116 @@ std::optional<search::LayerwiseOutcome> search_layers(const Job& job, const sear
   return search::layerwise(problem, evaluator, layered);
 }
 
-Plan answer_of(const Job& job, const EngineModel& engine, const search::Outcome& uniform,
-               const std::optional<search::LayerwiseOutcome>& layered) {
-  if (layered && layered->best)
-    return document_of(job, engine, layered->best->configuration.schedule, layered->best->configuration.chunks);
-  return document_of(job, engine, uniform.best->configuration.strategy, uniform.best->configuration.schedule);
+/// Beyond plans without operator partitions, where the job asks for them.
+struct Partitioned {
+  search::PartitionChoices choices;
+  search::Outcome flat;                             ///< uniform strategies, with and without partitions
+  std::optional<search::LayerwiseOutcome> layered;  ///< space full
+};
+
+/// The faster one; 0 is none.
+std::int64_t faster(std::int64_t a, std::int64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+std::int64_t time_of(const search::Outcome& found) { return found.best ? found.best->iteration_ns : 0; }
+std::int64_t time_of(const std::optional<search::LayerwiseOutcome>& found) {
+  return found && found->best ? found->best->iteration_ns : 0;
 }
 
-/// The certificate of both searches together.
-void add_summary(const Job& job, const search::LayerwiseOutcome& layered, const search::Outcome& uniform, SearchSummary& s) {
-  s.space = job.search.kind;
+std::optional<Partitioned> search_partitions(const Job& job, search::Problem problem, SimulatedEvaluator& evaluator,
+                                             const search::Outcome& uniform,
+                                             const std::optional<search::LayerwiseOutcome>& layered,
+                                             const PlannerOptions& options, search::Options how) {
+  if ((job.search.kind != "spatial_temporal" && job.search.kind != "full") || uniform.interrupted) return std::nullopt;
+  Partitioned out;
+  search::PartitionOptions partitions;
+  partitions.incumbent_ns = faster(time_of(uniform), time_of(layered)), partitions.threads = how.threads;
+  out.choices = search::partition_choices(problem, partitions);
+  problem.partitions = &out.choices;
+  if (uniform.best) how.seeds.push_back(uniform.best->configuration);
+  out.flat = search::branch_and_bound(problem, evaluator, how);
+  if (job.search.kind != "full" || out.flat.interrupted) return out;
+  search::LayerwiseOptions full;
+  full.threads = how.threads, full.node_limit = options.node_limit;
+  full.interrupted = options.interrupted, full.progress = options.progress;
+  full.uniform = out.flat.best, full.starts = out.flat.simulated;
+  out.layered = search::layerwise(problem, evaluator, full);
+  return out;
+}
+
+void add_partitions(const Partitioned& p, std::int64_t without_ns, SearchSummary& s) {
+  PartitionSummary sum;
+  sum.without_ns = without_ns, sum.solved = p.choices.solved, sum.certified = p.choices.certified;
+  sum.groups = static_cast<std::int64_t>(p.choices.offers.size());
+  for (const auto& [key, offer] : p.choices.offers) sum.offered += static_cast<std::int64_t>(offer.texts.size());
+  sum.lower_bound_ns = p.layered ? p.choices.layered_lower_bound_ns : p.choices.lower_bound_ns;
+  s.partitions = sum;
+}
+
+/// All that was searched, and the fastest of it.
+struct Searched {
+  search::Outcome uniform;
+  std::optional<search::LayerwiseOutcome> layered;
+  std::optional<Partitioned> partitioned;
+
+  /// Of uniform strategies, in the space that the job asks for.
+  [[nodiscard]] const search::Outcome& flat() const { return partitioned ? partitioned->flat : uniform; }
+  /// The layer-wise search of that space.
+  [[nodiscard]] const search::LayerwiseOutcome* last() const {
+    return partitioned && partitioned->layered ? &*partitioned->layered : layered ? &*layered : nullptr;
+  }
+  /// A layer-wise plan that is faster than all uniform ones; of equally fast ones the first found.
+  [[nodiscard]] const search::LayeredCandidate* faster_layered() const {
+    const search::LayeredCandidate* best = nullptr;
+    std::int64_t least = time_of(flat());
+    for (const search::LayerwiseOutcome* found : {layered ? &*layered : nullptr, last()}) {
+      if (found == nullptr || !found->best || (least > 0 && found->best->iteration_ns >= least)) continue;
+      best = &*found->best, least = best->iteration_ns;
+    }
+    return best;
+  }
+  [[nodiscard]] std::int64_t best_ns() const { return faster_layered() ? faster_layered()->iteration_ns : time_of(flat()); }
+};
+
+Plan answer_of(const Job& job, const EngineModel& engine, const Searched& all) {
+  if (const auto* layered = all.faster_layered())
+    return document_of(job, engine, layered->configuration.schedule, layered->configuration.chunks);
+  return document_of(job, engine, all.flat().best->configuration.strategy, all.flat().best->configuration.schedule);
+}
+
+void add_layers(const Searched& all, SearchSummary& s) {
+  const search::LayerwiseOutcome& last = *all.last();
   LayerwiseSummary l;
-  l.uniform_ns = uniform.best ? uniform.best->iteration_ns : 0;
-  l.strategies = layered.strategies, l.kept = layered.leaves, l.outer = layered.outer, l.solved = layered.solved;
-  for (const auto& row : layered.balance.rows)
+  l.uniform_ns = time_of(all.uniform);
+  l.strategies = last.strategies, l.kept = last.leaves, l.outer = last.outer, l.solved = last.solved;
+  for (const auto& row : last.balance.rows)
     l.balance.push_back({row.name, row.first, row.alpha_t, row.alpha_m, row.iteration_ns});
   s.layerwise = std::move(l);
-  s.simulated += layered.simulations;
-  const std::int64_t best = layered.best ? layered.best->iteration_ns : uniform.best->iteration_ns;
-  const std::int64_t least_uniform = uniform.complete && uniform.best ? best : uniform.lower_bound_ns;
-  s.lower_bound_ns = std::min({best, least_uniform, layered.lower_bound_ns});
+}
+
+/// The certificate of all searches together.
+SearchSummary summary_of(const Job& job, const Searched& all) {
+  SearchSummary s = summary_of(all.flat());
+  s.space = job.search.kind;
+  const search::Outcome& flat = all.flat();
+  const search::LayerwiseOutcome* last = all.last();
+  if (last == nullptr && !all.partitioned) return s;
+  bool complete = flat.complete, interrupted = flat.interrupted;
+  const std::int64_t best = all.best_ns();
+  s.lower_bound_ns = std::min(best, flat.complete && flat.best ? best : flat.lower_bound_ns);
+  if (last != nullptr) {
+    add_layers(all, s);
+    s.simulated += last->simulations;
+    s.lower_bound_ns = std::min(s.lower_bound_ns, last->lower_bound_ns);
+    complete &= last->complete, interrupted |= last->interrupted;
+  }
+  if (all.partitioned) {
+    add_partitions(*all.partitioned, faster(time_of(all.uniform), time_of(all.layered)), s);
+    s.simulated += all.uniform.simulations + (last != nullptr && all.layered ? all.layered->simulations : 0);
+    s.lower_bound_ns = std::min(s.lower_bound_ns, s.partitions->lower_bound_ns);
+  }
   s.gap = static_cast<double>(best - s.lower_bound_ns) / static_cast<double>(best);
-  s.optimal = s.lower_bound_ns == best && uniform.complete && layered.complete;
-  if (!uniform.complete) return;
-  s.reason = layered.interrupted ? "interrupted" : !layered.complete ? "node limit" : s.optimal ? "optimal" : "gap";
+  s.optimal = s.lower_bound_ns == best && complete;
+  if (flat.complete) s.reason = interrupted ? "interrupted" : !complete ? "node limit" : s.optimal ? "optimal" : "gap";
+  return s;
 }
 
 }  // namespace
@@ -137,20 +227,20 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const std::vector<JudgedBaseline> presets = judge_baselines(job, engine);
   how.seeds = seeds_of(presets);
   const auto searching = Clock::now();
-  const search::Outcome found = options.exhaustive ? search::exhaustive(prepared->problem, evaluator, how)
-                                                   : search::branch_and_bound(prepared->problem, evaluator, how);
-  const std::optional<search::LayerwiseOutcome> layered = search_layers(job, prepared->problem, evaluator, found, options, how);
+  Searched all;
+  all.uniform = options.exhaustive ? search::exhaustive(prepared->problem, evaluator, how)
+                                   : search::branch_and_bound(prepared->problem, evaluator, how);
+  all.layered = search_layers(job, prepared->problem, evaluator, all.uniform, options, how);
+  all.partitioned = search_partitions(job, prepared->problem, evaluator, all.uniform, all.layered, options, how);
   const double search_s = since(searching);
-  if (!found.best && !(layered && layered->best)) return infeasible(job, engine, found);
+  if (all.best_ns() == 0) return infeasible(job, engine, all.flat());
   Timed timed;
-  auto result = describe(job, engine, answer_of(job, engine, found, layered), false, &timed);
+  auto result = describe(job, engine, answer_of(job, engine, all), false, &timed);
   if (!result) return result;
-  ESPALIER_CHECK(result->prediction.iteration_ns ==
-                 (layered && layered->best ? layered->best->iteration_ns : found.best->iteration_ns));
+  ESPALIER_CHECK(result->prediction.iteration_ns == all.best_ns());
   if (auto broken = verify(job, result->plan, timed)) return *broken;
-  result->search = summary_of(found);
-  if (layered) add_summary(job, *layered, found, result->search);
-  result->alternatives = alternatives_of(job, engine, *result, presets, found, options.alternatives);
+  result->search = summary_of(job, all);
+  result->alternatives = alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives);
   result->reasons = reasons_of(job, *result);
   result->threads = how.threads, result->search_s = search_s, result->total_s = since(start);
   return result;
@@ -168,6 +258,23 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
   result->reasons = reasons_of(job, *result);
   result->total_s = since(start);
   return result;
+}
+
+Result<std::string> block_timeline(const Job& job, const Plan& plan) {
+  const auto prepared = prepare(job);
+  if (!prepared) return prepared.error();
+  if (auto broken = plan_fits_job(job, plan)) return *broken;
+  const cost::CostContext context(job.model, job.cluster, job.training, *prepared->engine);
+  for (const Stage& stage : plan.stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        for (std::int32_t i = range.first; i <= range.last && !range.strategy.partition.empty(); ++i) {
+          const LayerKind& kind = job.model.layer(static_cast<std::size_t>(i));
+          if (kind.role != LayerRole::block) continue;
+          return sim::block_trace(context, kind, plan.samples_per_microbatch() / range.strategy.dp, range.strategy.tp,
+                                  range.strategy.partition);
+        }
+  return Error{ErrorKind::bad_input, "plan", "no operator partition", "a plan of search.space: spatial_temporal or full", ""};
 }
 
 Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace) {

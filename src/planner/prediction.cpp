@@ -5,8 +5,10 @@
 
 #include "base/document.h"
 #include "cost/layered_timing.h"
+#include "cost/partitioned_block.h"
 #include "cost/state_memory.h"
 #include "plan/lowering_facts.h"
+#include "plan/operator_partition.h"
 #include "planner/calibration_file.h"
 #include "planner/claims.h"
 #include "planner/estimate.h"
@@ -75,9 +77,6 @@ Status plannable(const Job& job) {
   if (!job.cluster.homogeneous())
     return Error{ErrorKind::bad_input, "cluster.groups", std::to_string(job.cluster.groups.size()) + " node groups",
                  "one group of equal nodes", "planning over unequal devices is not built yet: see docs/non-goals.md"};
-  if (job.search.kind != "uniform" && job.search.kind != "layerwise")
-    return Error{ErrorKind::bad_input, "search.space", "\"" + job.search.kind + "\"", "uniform or layerwise",
-                 "other spaces are not built yet"};
   const auto& device = job.cluster.groups.front().device;
   if (device.peak_of(job.training.precision).count() <= 0)
     return Error{ErrorKind::bad_input, "training.precision", std::string(to_string(job.training.precision)),
@@ -117,8 +116,24 @@ Plan document_of(const Job& job, const EngineModel& engine, const Schedule& sche
   return plan;
 }
 
+namespace {
+
+/// Whether the model's blocks can be partitioned as a strategy says.
+Status partition_fault_of(const cost::CostContext& context, const Plan& plan, const Strategy& s) {
+  if (s.partition.empty()) return std::nullopt;
+  if (const std::string fault = partition_fault(s); !fault.empty())
+    return Error{ErrorKind::bad_input, "strategy.partition", fault, "a partition that keeps rule operator-partition", ""};
+  return cost::partition_fits(context, s, static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp));
+}
+
+}  // namespace
+
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
   const cost::CostContext context(job.model, job.cluster, job.training, engine);
+  for (const Stage& stage : plan.stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        if (auto broken = partition_fault_of(context, plan, range.strategy)) return *broken;
   Timed timed;
   cost::timing_of_plan(context, plan, lowering_of(plan, job.model), timed.timing);
   timed.program = lower(plan, job.model, true);

@@ -8,6 +8,7 @@
 #include "planner/alternatives.h"
 #include "planner/brief_text.h"
 #include "planner/layerwise_reasons.h"
+#include "planner/partition_report.h"
 #include "search/pruning.h"
 
 namespace espalier {
@@ -85,6 +86,7 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
     out.push_back("Full recomputation of " + std::to_string(recompute.layers) +
                   " blocks a chunk is what makes the activations fit, or pays for a better split.");
   }
+  for (std::string& sentence : partition_sentences(r)) out.push_back(std::move(sentence));
   baseline_sentences(r, out);
   return out;
 }

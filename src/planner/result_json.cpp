@@ -93,6 +93,27 @@ void write_layerwise(JsonWriter& w, const LayerwiseSummary& s) {
   w.end_array().end_object();
 }
 
+void write_partitions(JsonWriter& w, const PartitionSummary& s) {
+  w.key("partitions").begin_object();
+  w.key("without_s").seconds(s.without_ns);
+  w.key("groups").value(s.groups).key("solved").value(s.solved).key("offered").value(s.offered);
+  w.key("certified").value(s.certified).key("lower_bound_s").seconds(s.lower_bound_ns);
+  w.end_object();
+}
+
+void write_operators(JsonWriter& w, const std::vector<OperatorReport>& operators) {
+  w.key("operators").begin_array();
+  for (const OperatorReport& o : operators) {
+    w.compact_next().begin_object();
+    w.key("first_layer").value(o.first_layer).key("devices").value(o.devices).key("name").value(o.name);
+    w.key("partition").value(o.sequence).key("compute_s").seconds(o.compute_ns).key("collective_s").seconds(o.collective_ns);
+    w.key("ring_hidden_s").seconds(o.ring_hidden_ns).key("ring_exposed_s").seconds(o.ring_exposed_ns);
+    w.key("redistribution_s").seconds(o.redistribution_ns).key("gradient_sync_s").seconds(o.gradient_sync_ns);
+    w.end_object();
+  }
+  w.end_array();
+}
+
 void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("search").begin_object();
   if (s.space != "uniform") w.key("space").value(s.space);
@@ -121,6 +142,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("gap").value(s.gap);
   w.key("reason").value(s.reason);
   if (s.layerwise) write_layerwise(w, *s.layerwise);
+  if (s.partitions) write_partitions(w, *s.partitions);
   w.end_object();
 }
 
@@ -204,7 +226,8 @@ LayerwiseSummary read_layerwise(Reader r) {
   r.each("balance", false, [&s](Reader& row) {
     StageBalance b;
     b.name = row.required_string("partition");
-    for (const std::int64_t layer : row.optional_int_list("first", 0, 1 << 16)) b.first.push_back(static_cast<std::int32_t>(layer));
+    for (const std::int64_t layer : row.optional_int_list("first", 0, 1 << 16))
+      b.first.push_back(static_cast<std::int32_t>(layer));
     b.alpha_t = row.optional_real("alpha_t", 0, 1, 0), b.alpha_m = row.optional_real("alpha_m", 0, 1, 0);
     b.iteration_ns = read_ns(row, "iteration_s");
     row.finish();
@@ -212,6 +235,34 @@ LayerwiseSummary read_layerwise(Reader r) {
   });
   r.finish();
   return s;
+}
+
+PartitionSummary read_partitions(Reader r) {
+  PartitionSummary s;
+  s.without_ns = read_ns(r, "without_s");
+  s.groups = r.optional_int("groups", 0, kBig, 0);
+  s.solved = r.optional_int("solved", 0, kBig, 0);
+  s.offered = r.optional_int("offered", 0, kBig, 0);
+  s.certified = r.optional_bool("certified", true);
+  s.lower_bound_ns = read_ns(r, "lower_bound_s");
+  r.finish();
+  return s;
+}
+
+std::vector<OperatorReport> read_operators(Reader& root) {
+  std::vector<OperatorReport> all;
+  root.each("operators", false, [&all](Reader& row) {
+    OperatorReport o;
+    o.first_layer = static_cast<std::int32_t>(row.required_int("first_layer", 0, 1 << 16));
+    o.devices = static_cast<std::int32_t>(row.required_int("devices", 1, 1 << 20));
+    o.name = row.required_string("name"), o.sequence = row.required_string("partition");
+    o.compute_ns = read_ns(row, "compute_s"), o.collective_ns = read_ns(row, "collective_s");
+    o.ring_hidden_ns = read_ns(row, "ring_hidden_s"), o.ring_exposed_ns = read_ns(row, "ring_exposed_s");
+    o.redistribution_ns = read_ns(row, "redistribution_s"), o.gradient_sync_ns = read_ns(row, "gradient_sync_s");
+    row.finish();
+    all.push_back(std::move(o));
+  });
+  return all;
 }
 
 SearchSummary read_search(Reader r) {
@@ -237,6 +288,7 @@ SearchSummary read_search(Reader r) {
   s.reason = r.optional_string("reason", "");
   s.space = r.optional_string("space", "uniform");
   if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));
+  if (r.has("partitions")) s.partitions = read_partitions(r.child("partitions", true));
   r.finish();
   return s;
 }
@@ -277,6 +329,7 @@ std::string to_json(const PlannerResult& result, bool timing) {
   // One given configuration is not searched for: `estimate` and `simulate` have no search to report.
   if (!result.search.reason.empty()) write_search(w, result.search);
   write_alternatives(w, result.alternatives);
+  if (!result.operators.empty()) write_operators(w, result.operators);
   w.key("reasons").begin_array();
   for (const std::string& reason : result.reasons) w.value(reason);
   w.end_array();
@@ -301,6 +354,7 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   result.prediction = read_prediction(r.child("prediction", true));
   if (r.has("search")) result.search = read_search(r.child("search", true));
   r.each("alternatives", false, [&](Reader& a) { result.alternatives.push_back(read_alternative(a)); });
+  result.operators = read_operators(r);
   result.reasons = read_sentences(r, "reasons");
   r.ignore({"engine", "timing"});
   r.finish();

@@ -7,6 +7,7 @@
 #include "planner/brief_layers.h"
 #include "planner/brief_text.h"
 #include "planner/job_space.h"
+#include "planner/partition_report.h"
 
 namespace espalier::report {
 namespace {
@@ -124,8 +125,8 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
 
 std::string explain(const PlannerResult& result) {
   return cat(result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
-             layers_section(result), reason_section(result), layerwise_section(result), losers_section(result),
-             pruning_section(result.search), dimension_section(result.search));
+             layers_section(result), operator_section(result), reason_section(result), layerwise_section(result),
+             losers_section(result), pruning_section(result.search), dimension_section(result.search));
 }
 
 std::string explain_json(const PlannerResult& result) {

@@ -43,7 +43,7 @@ class Search {
   Search(const Problem& problem, Evaluator& evaluator, const Options& options)
       : options_(options),
         evaluator_(evaluator),
-        space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space),
+        space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space, problem.partitions),
         book_(problem),
         work_(static_cast<std::size_t>(std::max(1, options.threads))) {
     out_.pruning = options.pruning;

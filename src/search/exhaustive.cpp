@@ -9,7 +9,7 @@ namespace espalier::search {
 
 Outcome exhaustive(const Problem& problem, Evaluator& evaluator, const Options& options) {
   Outcome out;
-  const Space space(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space);
+  const Space space(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space, problem.partitions);
   CostBook book(problem);
   Workspace w;
   space.for_each([&](const Configuration& c) {

@@ -51,6 +51,7 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Config
   std::vector<cost::LayerShare> shares;
   for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
     if (!problem.space.admits("recompute", static_cast<std::int64_t>(kind))) continue;
+    if (kind == RecomputeKind::selective && !c.strategy.partition.empty()) continue;  // rule operator-partition
     Strategy s = c.strategy;
     s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
     cost::layer_shares(book.context(), s, c.schedule.stages, costs_[static_cast<std::size_t>(base)], shares);

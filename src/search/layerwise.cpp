@@ -28,7 +28,7 @@ class LayerwiseSearch {
       : problem_(problem),
         evaluator_(evaluator),
         options_(options),
-        space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space),
+        space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space, problem.partitions),
         book_(problem),
         incumbent_(options.uniform ? static_cast<double>(options.uniform->iteration_ns) : kNever) {}
 

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operators of one transformer block and every way to partition each over 2^n devices, as a problem for operator_search.h.
 //
-// Nodes follow the layer's operators: linears, norms, activations, residual additions, and attention as one operator where the
-// engine fuses it, else QKᵀ, softmax and AV; rotary embeddings, norms of Q and K and dropout run on the tiles of the operator
-// they precede (of the one before, where there is none). Edges: each operator to the next; the residual stream to the addition
-// that closes a branch; V from QKV to AV. Node 0 is the stream that enters.
+// Nodes and edges: cost/block_graph.h.
 //     space of an operator    partition/operators.h; norms, activations and additions may also be replicated (the letter R, a
 //                             dimension that no tensor has: Megatron's work outside tensor parallelism)
 //     Megatron                B on the outer d bits; inside, column and row splits and attention by heads (K, N, H), the rest
@@ -21,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/partition_cost.h"
+#include "cost/partitioned_block.h"
 #include "espalier/result.h"
 #include "search/operator_search.h"
 
@@ -39,16 +36,6 @@ struct PartitionWeights {
   std::int32_t in_flight = 1;  ///< micro-batches whose activations are kept
 };
 
-/// What a chosen block costs, for cost::LayerCost and reports.
-struct BlockCost {
-  cost::PhaseTime forward, backward, backward_input, backward_weight;            ///< redistributions are exposed
-  double gradient_sync = 0;                                                      ///< s
-  double collective = 0, ring_hidden = 0, ring_exposed = 0, redistribution = 0;  ///< s, of forward and backward together
-  std::int64_t parameters = 0;                                                   ///< elements
-  std::int64_t saved = 0, forward_transient = 0, backward_transient = 0;         ///< bytes of one block
-  std::vector<cost::PartitionCost> operators;                                    ///< of nodes 1 …
-};
-
 class BlockSpace final : public EdgeCosts {
  public:
   /// `samples`: micro-batch over all 2^bits devices. Error: a layer or fabric that has no such space. The context must outlive
@@ -61,16 +48,18 @@ class BlockSpace final : public EdgeCosts {
 
   [[nodiscard]] int nodes() const { return static_cast<int>(problem_.nodes.size()); }
   /// Node i ≥ 1; node 0 has no operator.
-  [[nodiscard]] const cost::PartitionedOperator& operation(int node) const { return operators_[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] const cost::PartitionedOperator& operation(int node) const {
+    return graph_.operators[static_cast<std::size_t>(node)];
+  }
   [[nodiscard]] const partition::PartitionSequence& sequence(int node, std::int32_t option) const {
     return sequences_[static_cast<std::size_t>(node)][static_cast<std::size_t>(option)];
   }
-  [[nodiscard]] BlockCost cost_of(const OperatorPlan& plan) const;
+  [[nodiscard]] cost::BlockCost cost_of(const OperatorPlan& plan) const;
   /// Megatron with 2^data_bits replicas; nothing if it is no point of this space (batch or heads too few).
   [[nodiscard]] std::optional<OperatorPlan> megatron(int data_bits) const;
   /// The option with this sequence.
   [[nodiscard]] std::optional<std::int32_t> option_of(int node, const partition::PartitionSequence& sequence) const;
-  /// "attn.qkv K,P2"; node 0 is left out.
+  /// Strategy::partition (plan/operator_partition.h): "attn.norm R,R; attn.qkv K,P2; …".
   [[nodiscard]] std::string text(const OperatorPlan& plan) const;
 
  private:
@@ -85,25 +74,17 @@ class BlockSpace final : public EdgeCosts {
   };
 
   BlockSpace(const cost::CostContext& context, int bits) : costs_(context, bits), layouts_(costs_.fabric()) {}
-  Status build_graph(const LayerKind& kind, std::int64_t samples);
-  void add_node(cost::PartitionedOperator node);
-  void add_edge(std::int32_t from, std::int32_t to, std::vector<int> tensors);
-  void add_attention(const Operator& op, std::int64_t samples, std::int64_t positions);
   Status add_options(const PartitionRules& rules, const PartitionWeights& weights);
   void add_entering();
   std::int32_t edge_class(std::int32_t edge);
-  cost::LayoutId layout_id(const cost::PartitionedOperator& node, const partition::PartitionSequence& sequence, int tensor,
-                           bool gradient);
   [[nodiscard]] std::pair<double, double> edge_seconds(std::int32_t edge, std::int32_t out, std::int32_t in) const;
 
   mutable cost::PartitionCosts costs_;
-  cost::LayoutTable layouts_;
+  mutable cost::BlockLayouts layouts_;
   PartitionWeights weights_;
-  std::vector<cost::PartitionedOperator> operators_;
-  std::map<std::uint64_t, cost::LayoutId> primitive_layouts_;
+  cost::BlockGraph graph_;
   std::vector<std::vector<partition::PartitionSequence>> sequences_;
-  std::vector<std::vector<int>> edge_tensors_;  ///< of the consumer, by edge
-  std::vector<std::int32_t> edge_classes_;      ///< by edge
+  std::vector<std::int32_t> edge_classes_;  ///< by edge
   std::vector<EdgeClass> classes_;
   OperatorProblem problem_;
 };

@@ -28,6 +28,7 @@ struct Problem {
   Training training;
   const EngineModel* engine = nullptr;
   SearchSpace space;
+  const PartitionChoices* partitions = nullptr;  ///< operator partitions that strategies may take besides
 };
 
 struct Options {

@@ -49,13 +49,25 @@ bool contains_value(const std::vector<std::int64_t>& values, std::int64_t v) {
 
 }  // namespace
 
+bool takes_partition(const Strategy& s) {
+  return s.tp > 1 && (s.tp & (s.tp - 1)) == 0 && s.sp == SequenceParallel::none && s.cp == 1 && s.ep == 1 && s.etp == 1 &&
+         !s.overlap.tp;
+}
+
+const std::vector<std::string>* PartitionChoices::of(const Configuration& c) const {
+  if (!takes_partition(c.strategy)) return nullptr;
+  const auto found = offers.find({c.strategy.tp, c.schedule.micro_batch});
+  return found == offers.end() ? nullptr : &found->second.texts;
+}
+
 bool Space::Admitted::operator()(std::int64_t v) const {
   return v <= limit && (!restricted || contains_value(allow, v)) && !contains_value(forbid, v);
 }
 
 Space::Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
-             const SearchSpace& space)
+             const SearchSpace& space, const PartitionChoices* partitions)
     : engine_(&engine),
+      partitions_(partitions),
       facts_(rule_facts(model, cluster, training, engine.split)),
       admitted_(kDimensions),
       rules_at_(kDimensions),
@@ -153,7 +165,17 @@ void Space::descend(std::size_t depth, std::size_t end, Configuration& c, const 
 
 void Space::layer_group(const Visit& visit) const {
   Configuration c;
-  descend(0, kLayer, c, visit);
+  descend(0, kLayer, c, [&](const Configuration& plain) {
+    visit(plain);
+    if (partitions_ == nullptr) return;
+    const std::vector<std::string>* texts = partitions_->of(plain);
+    if (texts == nullptr) return;
+    Configuration with = plain;
+    for (const std::string& text : *texts) {
+      with.strategy.partition = text;
+      visit(with);
+    }
+  });
 }
 void Space::schedule_group(const Configuration& base, const Visit& visit) const {
   Configuration c = base;
@@ -172,15 +194,17 @@ void Space::recompute_group(const Configuration& base, const Visit& visit) const
   descend(kOverlap, kRecompute, c, visit);
 }
 void Space::for_each(const Visit& visit) const {
-  Configuration c;
-  descend(0, kRecompute, c, visit);
+  layer_group([&](const Configuration& a) {
+    Configuration c = a;
+    descend(kLayer, kRecompute, c, visit);
+  });
 }
 
 Space::Key Space::shard_key(const Configuration& c) const {
   const Strategy& s = c.strategy;
   // The rules of the space only ask whether the schedule is a zero-bubble one.
   const std::int64_t kind = zero_bubble(c.schedule.kind) ? 1 : 0;
-  if (engine_->family == EngineFamily::generic) return {c.schedule.stages, s.data_ranks(), kind};
+  if (engine_->family == EngineFamily::generic) return {c.schedule.stages, s.data_ranks(), kind, !s.partition.empty()};
   return {c.schedule.stages,
           s.data_ranks(),
           static_cast<std::int64_t>(c.schedule.kind),
@@ -202,7 +226,7 @@ double Space::leaves(const Configuration& a) {
       shard_group(b, [&](const Configuration& s) { overlap_group(s, [&](const Configuration&) { ++n; }); });
       shards_[shards] = n;
     }
-    const std::int32_t chunks = b.schedule.stages * b.schedule.virtual_stages;
+    const std::pair chunks(b.schedule.stages * b.schedule.virtual_stages, !b.strategy.partition.empty());
     if (!recomputes_.contains(chunks)) {
       double n = 0;
       recompute_group(b, [&](const Configuration&) { ++n; });
@@ -216,13 +240,17 @@ double Space::leaves(const Configuration& a) {
 
 double Space::leaves_of_schedule(const Configuration& b) const {
   const auto shards = shards_.find(shard_key(b));
-  const auto recomputes = recomputes_.find(b.schedule.stages * b.schedule.virtual_stages);
+  const auto recomputes = recomputes_.find({b.schedule.stages * b.schedule.virtual_stages, !b.strategy.partition.empty()});
   ESPALIER_CHECK(shards != shards_.end() && recomputes != recomputes_.end());
   return shards->second * recomputes->second;
 }
 
 bool Space::contains(const Configuration& c) const {
   if (!is_legal(facts_, c.strategy, c.schedule) || !engine_allows(*engine_, facts_, c.strategy, c.schedule)) return false;
+  if (!c.strategy.partition.empty()) {
+    const std::vector<std::string>* texts = partitions_ != nullptr ? partitions_->of(c) : nullptr;
+    if (texts == nullptr || std::find(texts->begin(), texts->end(), c.strategy.partition) == texts->end()) return false;
+  }
   return std::all_of(kOrder.begin(), kOrder.end(),
                      [&](Dimension d) { return admitted_[static_cast<std::size_t>(d)](get(d, c.strategy, c.schedule)); });
 }

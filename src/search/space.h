@@ -4,6 +4,7 @@
 // A configuration is legal iff no rule of plan/rules.h is broken, the job's search part admits every value, and the engine can run
 // it. The tree chooses dimensions group by group; a rule is applied at the first group where all dimensions it reads are known:
 //   layer group     tp cp pp dp sp cp_kind ep etp order overlap_tp micro_batch    decides the time of a layer
+//                   and, where partitions are offered, none or one of them
 //   schedule group  schedule vpp                                                  decides bubbles and chunks
 //   shard group     zero shard                                                    decides static memory and gradient traffic
 //   overlap group   overlap_grad overlap_param overlap_p2p
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,10 +39,30 @@ inline bool canonical_less(const Configuration& a, const Configuration& b) {
   return canonical_compare(a.strategy, a.schedule, b.strategy, b.schedule) < 0;
 }
 
+/// Operator partitions of one (tp, samples of a micro-batch in the tensor group); see partition_choices.h.
+struct PartitionOffer {
+  std::vector<std::string> texts;            ///< Strategy::partition
+  std::vector<std::int64_t> least_block_ns;  ///< by layer kind: no partition of a block is faster, forward and backward
+  bool certified = true;                     ///< of the operator searches
+  std::int32_t solved = 0;
+};
+struct PartitionChoices {
+  std::map<std::pair<std::int32_t, std::int32_t>, PartitionOffer> offers;  ///< by (tp, micro-batch)
+  std::int64_t lower_bound_ns = INT64_MAX;          ///< no configuration with any partition, offered or not, takes less
+  std::int64_t layered_lower_bound_ns = INT64_MAX;  ///< nor any where every layer has a strategy of its own
+  std::int64_t solved = 0;                          ///< operator searches
+  bool certified = true;
+  /// Of a choice of the layer group; nullptr: none.
+  [[nodiscard]] const std::vector<std::string>* of(const Configuration& c) const;
+};
+/// Whether a strategy may take an operator partition, by its degrees.
+bool takes_partition(const Strategy& s);
+
 class Space {
  public:
-  Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
-        const SearchSpace& space);
+  /// `partitions`: offered beside plain tensor parallelism; must outlive the space.
+  Space(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine, const SearchSpace& space,
+        const PartitionChoices* partitions = nullptr);
 
   using Visit = std::function<void(const Configuration&)>;
   /// Every legal choice of the layer group; the other groups hold their plainest values.
@@ -73,6 +95,7 @@ class Space {
   [[nodiscard]] bool decided_rules_hold(std::size_t depth, const Configuration& c) const;
 
   const EngineModel* engine_;
+  const PartitionChoices* partitions_;
   RuleFacts facts_;
   std::vector<Admitted> admitted_;                  // by Dimension
   std::vector<std::vector<const Rule*>> rules_at_;  // by position in the order of choice
@@ -81,8 +104,8 @@ class Space {
   /// What the legality of the later groups may depend on.
   using Key = std::array<std::int64_t, 8>;
   [[nodiscard]] Key shard_key(const Configuration& schedule_choice) const;
-  std::map<Key, double> shards_;               ///< legal (zero, shard, overlap) choices
-  std::map<std::int32_t, double> recomputes_;  ///< recomputation choices by number of chunks
+  std::map<Key, double> shards_;                                ///< legal (zero, shard, overlap) choices
+  std::map<std::pair<std::int32_t, bool>, double> recomputes_;  ///< recomputation choices by chunks; with a partition
   std::map<std::pair<Key, std::int64_t>, double> products_;
 };
 

@@ -29,14 +29,15 @@ class Durations {
   [[nodiscard]] std::int64_t of(const Instruction& instruction, std::int32_t stage) const {
     if (instruction.pieces > 1 && instruction.stream == Stream::compute) return of_piece(instruction);
     const std::size_t kind = static_cast<std::size_t>(instruction.kind) + (instruction.gradient ? kGradientSend : 0);
-    const std::int32_t place = instruction.kind >= InstructionKind::tied_reduce ? stage : instruction.chunk;
+    const bool of_stage = instruction.kind == InstructionKind::tied_reduce || instruction.kind == InstructionKind::optimizer;
+    const std::int32_t place = of_stage ? stage : instruction.chunk;
     return table_[kind * stride_ + static_cast<std::size_t>(place)];
   }
 
  private:
   [[nodiscard]] std::int64_t of_piece(const Instruction& instruction) const;
-  static constexpr std::size_t kKinds = 11;        // instruction kinds, and sends of gradients
-  static constexpr std::size_t kGradientSend = 6;  // added to `send`
+  static constexpr std::size_t kKinds = 13;        // instruction kinds, and sends of gradients
+  static constexpr std::size_t kGradientSend = 8;  // added to `send`
   std::vector<std::int64_t> table_;
   std::size_t stride_ = 0;
   const cost::PlanTiming* timing_ = nullptr;

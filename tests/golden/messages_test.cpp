@@ -40,7 +40,7 @@ std::vector<Case> cases() {
       {"unknown dimension", good, {"search.fix={tq: 2}"}},
       {"unknown value", good, {"search.allow={schedule: [1f1b, interlaced]}"}},
       {"fix of several", good, {"search.fix={tp: [2, 4]}"}},
-      {"space not built", good, {"search.space=spatial_temporal"}},
+      {"unknown space", good, {"search.space=spatial-temporal"}},
       {"offload", good, {"training.offload=true"}},
       {"unknown model type", good, {"model.model_type=gpt5"}},
       {"heads do not divide", good, {"model.n_head=5"}},

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/partitioned_block.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/check.h"
+#include "plan/operator_partition.h"
+
+namespace espalier::cost {
+
+using partition::PartitionSequence;
+
+namespace {
+
+std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+/// Seconds that an edge costs forward and backward.
+std::pair<double, double> edge_seconds(const PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph,
+                                       const BlockEdge& edge, const std::vector<PartitionSequence>& sequences) {
+  const auto sequence = [&](std::int32_t node) -> const PartitionSequence& {
+    // What enters is laid out as what leaves.
+    return node == 0 ? sequences.back() : sequences[static_cast<std::size_t>(node) - 1];
+  };
+  const PartitionedOperator& from =
+      edge.from == 0 ? graph.operators.back() : graph.operators[static_cast<std::size_t>(edge.from)];
+  const PartitionedOperator& to = graph.operators[static_cast<std::size_t>(edge.to)];
+  const LayoutId out = layouts.of(from, sequence(edge.from), output_tensor(from.shape), false);
+  Exchange forward, backward;
+  for (const int tensor : edge.tensors) {
+    const double bytes = costs.context().element_bytes *
+                         static_cast<double>(partition::elements(to.shape.tensors[static_cast<std::size_t>(tensor)]));
+    const LayoutId in = layouts.of(to, sequence(edge.to), tensor, false);
+    const LayoutId gradient = layouts.of(to, sequence(edge.to), tensor, true);
+    if (in != out) forward.add(layouts.table().moved(out, in), bytes);
+    if (gradient != out) backward.add(layouts.table().moved(gradient, out), bytes);
+  }
+  return {costs.fabric().seconds(forward), costs.fabric().seconds(backward)};
+}
+
+void add_boundary(BlockCost& block, const PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph,
+                  const PartitionSequence& last) {
+  const PartitionedOperator& node = graph.operators.back();
+  const int output = output_tensor(node.shape);
+  const LayoutId leaves = layouts.of(node, last, output, false), whole = layouts.replicated();
+  const double bytes = costs.context().element_bytes *
+                       static_cast<double>(partition::elements(node.shape.tensors[static_cast<std::size_t>(output)]));
+  if (leaves != whole) {
+    Exchange gather;
+    gather.add(layouts.table().moved(leaves, whole), bytes);
+    block.boundary_gather = costs.fabric().seconds(gather);
+  }
+  block.boundary_bytes = std::llround(std::ldexp(bytes, -layouts.table().tile_bits(leaves)));
+}
+
+Result<std::vector<PartitionSequence>> sequences_of(const BlockGraph& graph, const LayerKind& kind, int bits,
+                                                    const std::string& text) {
+  const auto named = parse_operator_partition(text);
+  if (!named) return named.error();
+  std::vector<PartitionSequence> sequences;
+  const auto refuse = [&](std::string found, std::string expected) {
+    return Error{ErrorKind::bad_input, "partition of layer " + kind.name, std::move(found), std::move(expected), ""};
+  };
+  for (int n = 1; n < graph.nodes(); ++n) {
+    const auto& shape = graph.operators[static_cast<std::size_t>(n)].shape;
+    if (static_cast<std::size_t>(n) > named->size() || (*named)[static_cast<std::size_t>(n) - 1].name != shape.name)
+      return refuse(static_cast<std::size_t>(n) > named->size() ? "nothing" : (*named)[static_cast<std::size_t>(n) - 1].name,
+                    "operator " + shape.name + ", in the order of the block");
+    const PartitionSequence& s = (*named)[static_cast<std::size_t>(n) - 1].sequence;
+    if (s.bits() != bits)
+      return refuse(shape.name + " " + partition::to_string(s),
+                    std::to_string(bits) + " bits for tp " + std::to_string(1 << bits));
+    if (!partition::is_legal(shape, s))
+      return refuse(shape.name + " " + partition::to_string(s), "dimensions of {" + partition::splittable_dimensions(shape) +
+                                                                    "} in equal slices" + (shape.primitive ? ", or P" : ""));
+    sequences.push_back(s);
+  }
+  if (named->size() >= static_cast<std::size_t>(graph.nodes()))
+    return refuse(named->back().name, std::to_string(graph.nodes() - 1) + " operators");
+  return sequences;
+}
+
+}  // namespace
+
+BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph,
+                     const std::vector<PartitionSequence>& sequences) {
+  BlockCost block;
+  PhaseSeconds forward, input, weight;
+  for (int n = 1; n < graph.nodes(); ++n) {
+    const PartitionCost c = costs.cost(graph.operators[static_cast<std::size_t>(n)], sequences[static_cast<std::size_t>(n) - 1]);
+    forward += c.forward, input += c.backward_input, weight += c.backward_weight;
+    block.gradient_sync += c.gradient_sync, block.parameters += c.parameters, block.saved += c.saved;
+    block.forward_transient = std::max(block.forward_transient, c.forward_transient);
+    block.backward_transient = std::max(block.backward_transient, c.backward_transient);
+    block.operators.push_back(c);
+  }
+  double moved_forward = 0, moved_backward = 0;
+  for (const BlockEdge& edge : graph.edges) {
+    const auto [f, b] = edge_seconds(costs, layouts, graph, edge, sequences);
+    block.redistributions.push_back({nanoseconds(f), nanoseconds(b)});
+    moved_forward += static_cast<double>(nanoseconds(f)) * 1e-9, moved_backward += static_cast<double>(nanoseconds(b)) * 1e-9;
+  }
+  const double launch = costs.context().rates.launch * costs.context().engine->eager_launches;
+  const auto phase = [&](const PhaseSeconds& p, double moved) {
+    PhaseTime t;
+    t.compute_ns = nanoseconds(p.compute), t.exposed_ns = nanoseconds(p.collective + p.ring_exposed + moved);
+    t.hidden_ns = nanoseconds(p.ring_hidden);
+    t.other_ns = std::max<std::int64_t>(0, nanoseconds(launch * p.kernels) - t.compute_ns - t.exposed_ns);
+    return t;
+  };
+  PhaseSeconds both = input;
+  both += weight;
+  block.forward = phase(forward, moved_forward), block.backward = phase(both, moved_backward);
+  block.backward_input = phase(input, moved_backward), block.backward_weight = phase(weight, 0);
+  both += forward;
+  block.collective = both.collective, block.ring_hidden = both.ring_hidden, block.ring_exposed = both.ring_exposed;
+  block.redistribution = moved_forward + moved_backward;
+  add_boundary(block, costs, layouts, graph, sequences.back());
+  return block;
+}
+
+Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
+                                 const std::string& partition) {
+  const int bits = std::bit_width(static_cast<std::uint32_t>(devices)) - 1;
+  if (!PartitionFabric::supports(context.tensor_levels, bits) || !PartitionFabric::supports(context.data_levels, bits))
+    return Error{ErrorKind::bad_input, "cluster", "nodes or levels that do not hold a power of two of devices",
+                 "2, 4, 8 … devices at every level", "partition sequences split by bits of the device number"};
+  auto graph = block_graph(context, kind, samples);
+  if (!graph) return graph.error();
+  const auto sequences = sequences_of(*graph, kind, bits, partition);
+  if (!sequences) return sequences.error();
+  PartitionCosts costs(context, bits);
+  BlockLayouts layouts(costs.fabric());
+  PricedBlock block{std::move(*graph), {}, {}};
+  block.cost = block_cost(costs, layouts, block.graph, *sequences);
+  for (int n = 1; n < block.graph.nodes(); ++n)
+    block.steps.push_back(
+        costs.steps(block.graph.operators[static_cast<std::size_t>(n)], (*sequences)[static_cast<std::size_t>(n) - 1]));
+  return block;
+}
+
+Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
+                                    const std::string& partition) {
+  auto block = priced_block(context, kind, samples, devices, partition);
+  if (!block) return block.error();
+  return std::move(block->cost);
+}
+
+Status partition_fits(const CostContext& context, const Strategy& s, std::int32_t micro_batch) {
+  if (s.partition.empty()) return std::nullopt;
+  for (const LayerKind& kind : context.model->kinds) {
+    if (kind.role != LayerRole::block) continue;
+    const auto block = partitioned_block(context, kind, micro_batch, s.tp, s.partition);
+    if (!block) return block.error();
+  }
+  return std::nullopt;
+}
+
+LayerCost layer_cost_of(const BlockCost& block, const Strategy& s) {
+  LayerCost cost;
+  cost.forward = block.forward, cost.backward = block.backward;
+  cost.backward_input = block.backward_input, cost.backward_weight = block.backward_weight;
+  cost.saved = {block.saved, block.saved, block.boundary_bytes};
+  cost.transient = {block.forward_transient, block.backward_transient};
+  cost.dense_parameters = block.parameters;
+  cost.boundary_bytes = block.boundary_bytes;
+  cost.boundary_gather_ns = nanoseconds(block.boundary_gather);
+  const std::int64_t sync = nanoseconds(block.gradient_sync);
+  if (s.zero <= 1)
+    cost.gradient_sync_ns = sync;
+  else
+    cost.backward.exposed_ns += sync, cost.backward_weight.exposed_ns += sync;
+  return cost;
+}
+
+const BlockCost& PartitionMemo::block(const CostContext& context, std::int32_t kind, std::int64_t samples, std::int32_t devices,
+                                      const std::string& partition) {
+  const std::lock_guard lock(mutex_);
+  auto& known = known_[{kind, samples, devices, partition}];
+  if (known == nullptr) {
+    auto priced = partitioned_block(context, context.model->kinds[static_cast<std::size_t>(kind)], samples, devices, partition);
+    ESPALIER_CHECK(priced.ok());
+    known = std::make_unique<BlockCost>(std::move(*priced));
+  }
+  return *known;
+}
+
+}  // namespace espalier::cost

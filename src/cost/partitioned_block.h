@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A transformer block whose operators are partitioned one by one over the 2^n devices of a tensor group, as a layer of the cost model.
+//
+//     phase = Σ operators (compute + all-reduces + what rings expose) + Σ edges redistribution        (PrimePar, eq. 7, 9, 10)
+//
+// Redistributions block: activations forward, their gradients backward (backward_input). The block takes its input in the layout in
+// which it leaves its output, so that equal blocks follow each other; layers that know no partition (embedding, head) hold the whole
+// activation on every device: handing it to them costs `boundary_gather` (a device that holds everything only cuts out its tile).
+//     saved       tiles that the backward reads; under full recomputation the tile that enters
+//     transient   largest working set of an operator, forward and backward, second buffers of tiles in flight included
+//     gradients   operators whose weights several devices hold (splits of B or M) reduce them inside the group: `gradient_sync`,
+//                 once a step; with every micro-batch where ZeRO scatters gradients with every micro-batch
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cost/block_graph.h"
+#include "cost/layer_cost.h"
+#include "espalier/result.h"
+
+namespace espalier::cost {
+
+struct BlockCost {
+  PhaseTime forward, backward, backward_input, backward_weight;                  ///< redistributions are exposed
+  double gradient_sync = 0;                                                      ///< s
+  double boundary_gather = 0;                                                    ///< s
+  double collective = 0, ring_hidden = 0, ring_exposed = 0, redistribution = 0;  ///< s, of forward and backward together
+  std::int64_t parameters = 0;                                                   ///< elements
+  std::int64_t saved = 0, forward_transient = 0, backward_transient = 0;         ///< bytes of one block
+  std::int64_t boundary_bytes = 0;                                               ///< tile that leaves
+  std::vector<PartitionCost> operators;                                          ///< of nodes 1 …
+  /// By edge.
+  struct Redistributed {
+    std::int64_t forward_ns = 0, backward_ns = 0;
+  };
+  std::vector<Redistributed> redistributions;
+};
+
+/// `sequences` of nodes 1 …, each legal for its operator and of costs.fabric().bits() bits.
+BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph,
+                     const std::vector<partition::PartitionSequence>& sequences);
+
+/// A block with what a program of it needs.
+struct PricedBlock {
+  BlockGraph graph;
+  BlockCost cost;
+  std::vector<std::vector<PartitionStep>> steps;  ///< of nodes 1 …
+};
+Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
+                                 const std::string& partition);
+
+/// The same from a strategy's partition text: names and bits must be the block's, sequences legal. `samples`: micro-batch of the group.
+Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
+                                    const std::string& partition);
+/// Why a strategy cannot partition this model's blocks as it says, if so.
+Status partition_fits(const CostContext& context, const Strategy& s, std::int32_t micro_batch);
+
+/// A layer of the cost model.
+LayerCost layer_cost_of(const BlockCost& block, const Strategy& s);
+
+/// Priced blocks, remembered: a pure function of (kind, devices, samples, partition), shared by threads.
+class PartitionMemo {
+ public:
+  /// The partition must fit.
+  const BlockCost& block(const CostContext& context, std::int32_t kind, std::int64_t samples, std::int32_t devices,
+                         const std::string& partition);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<std::int32_t, std::int64_t, std::int32_t, std::string>, std::unique_ptr<BlockCost>> known_;
+};
+
+}  // namespace espalier::cost

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each operator of a partitioned block does and costs, for the answer and its explanation.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "espalier/planner.h"
+#include "plan/engine.h"
+
+namespace espalier {
+
+/// Of every partition of the plan, once: the operators of the first block under it, forward and backward of one micro-batch.
+std::vector<OperatorReport> operator_reports(const Job& job, const EngineModel& engine, const Plan& plan);
+
+/// "attn.qkv K,P2": what a device does: "each device 1/2 of the outputs …".
+std::string partition_meaning(const OperatorReport& report);
+
+/// Table of the answer; empty without partitions.
+std::string operator_section(const PlannerResult& result);
+/// Why partitions are there, in one sentence each.
+std::vector<std::string> partition_sentences(const PlannerResult& result);
+
+}  // namespace espalier

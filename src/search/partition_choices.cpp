@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/partition_choices.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "base/parallel.h"
+#include "cost/partitioned_block.h"
+#include "cost/state_memory.h"
+#include "plan/operator_partition.h"
+#include "search/cost_book.h"
+#include "search/operator_space.h"
+
+namespace espalier::search {
+namespace {
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+// Steps of an operator search; beyond them the answer is what was found.
+constexpr std::int64_t kBudget = 40'000'000, kFrontierBudget = 2'000'000;
+
+/// One (tp, samples in a group), and where it occurs.
+struct Pair {
+  std::int32_t tp = 1, micro_batch = 1;
+  std::vector<Configuration> bases;
+  PartitionOffer offer;
+  std::int64_t bound_ns = kNever;
+};
+
+class Chooser {
+ public:
+  Chooser(const Problem& problem, const PartitionOptions& options) : problem_(problem), options_(options), book_(problem) {
+    std::int64_t most = 0;
+    for (std::size_t k = 0; k < problem.model->kinds.size(); ++k)
+      if (problem.model->kinds[k].role == LayerRole::block && book_.kind_counts()[k] > most)
+        most = book_.kind_counts()[k], common_ = k;
+  }
+
+  PartitionChoices run() {
+    std::vector<Pair> pairs = all_pairs();
+    base::parallel_for(pairs.size(), std::max(1, options_.threads), 1, [&](std::size_t i, int) { fill(pairs[i]); });
+    PartitionChoices out;
+    out.layered_lower_bound_ns = layered_bound(pairs);
+    for (Pair& p : pairs) {
+      out.lower_bound_ns = std::min(out.lower_bound_ns, p.bound_ns);
+      out.solved += p.offer.solved;
+      out.certified = out.certified && p.offer.certified;
+      out.offers[{p.tp, p.micro_batch}] = std::move(p.offer);
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] std::vector<Pair> all_pairs() const {
+    const Space space(*problem_.model, *problem_.cluster, problem_.training, *problem_.engine, problem_.space);
+    std::map<std::pair<std::int32_t, std::int32_t>, Pair> all;
+    space.layer_group([&](const Configuration& c) {
+      if (!takes_partition(c.strategy)) return;
+      Pair& p = all[{c.strategy.tp, c.schedule.micro_batch}];
+      p.tp = c.strategy.tp, p.micro_batch = c.schedule.micro_batch;
+      p.bases.push_back(c);
+    });
+    std::vector<Pair> pairs;
+    for (auto& [key, p] : all) pairs.push_back(std::move(p));
+    return pairs;
+  }
+
+  [[nodiscard]] Result<std::unique_ptr<BlockSpace>> space_of(const Pair& p, std::size_t kind, double sync) const {
+    PartitionWeights weights;
+    weights.sync = sync;
+    const StatePolicy states = cost::states_of(*problem_.engine, problem_.training);
+    weights.state_bytes = states.parameter + states.gradient + states.master + states.optimizer;
+    return BlockSpace::make(book_.context(), problem_.model->kinds[kind], p.micro_batch, bits(p), {false, true}, weights);
+  }
+  static int bits(const Pair& p) { return std::bit_width(static_cast<std::uint32_t>(p.tp)) - 1; }
+
+  void fill(Pair& p) const {
+    const auto& kinds = problem_.model->kinds;
+    p.offer.least_block_ns.assign(kinds.size(), 0);
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      if (kinds[k].role != LayerRole::block) continue;
+      const auto space = space_of(p, k, 0.0);
+      if (!space) return;  // no such partitions
+      OperatorRequest request;
+      request.budget = kBudget;
+      const OperatorAnswer answer = best_operators((*space)->problem(), request);
+      // Every node and edge is rounded by itself, here and in the cost of a block.
+      const auto rounding =
+          static_cast<std::int64_t>(2 * (*space)->problem().nodes.size() + 2 * (*space)->problem().edges.size());
+      p.offer.least_block_ns[k] = std::max<std::int64_t>(0, answer.lower_bound - rounding);
+      p.offer.certified = p.offer.certified && answer.certified;
+      ++p.offer.solved;
+    }
+    for (const Configuration& c : p.bases) p.bound_ns = std::min(p.bound_ns, bound(c, p.offer));
+    if (options_.incumbent_ns > 0 && p.bound_ns >= options_.incumbent_ns) return;
+    offer(p);
+  }
+
+  static std::int64_t one_pass(const cost::LayerCost& l) {
+    return l.forward.duration_ns() +
+           std::min(l.backward.duration_ns(), l.backward_input.duration_ns() + l.backward_weight.duration_ns());
+  }
+  static std::int64_t of_step(std::int64_t work, const Schedule& s) { return work * s.microbatches / s.stages; }
+
+  /// Every layer as fast as under any strategy, partitioned or not, with the same stages and samples.
+  [[nodiscard]] std::int64_t layered_bound(const std::vector<Pair>& pairs) const {
+    std::map<std::pair<std::int32_t, std::int64_t>, std::pair<Schedule, std::vector<std::int64_t>>> least;
+    const auto take = [&](const Configuration& c, std::size_t kind, std::int64_t ns) {
+      auto& [schedule, of_kind] = least[{c.schedule.stages, std::int64_t{c.schedule.micro_batch} * c.strategy.dp}];
+      schedule = c.schedule;
+      of_kind.resize(problem_.model->kinds.size(), kNever);
+      of_kind[kind] = std::min(of_kind[kind], ns);
+    };
+    const Space space(*problem_.model, *problem_.cluster, problem_.training, *problem_.engine, problem_.space);
+    std::vector<cost::LayerCost> layers;
+    space.layer_group([&](const Configuration& c) {
+      cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, layers);
+      for (std::size_t k = 0; k < layers.size(); ++k) take(c, k, one_pass(layers[k]));
+    });
+    for (const Pair& p : pairs)
+      for (const Configuration& c : p.bases)
+        for (std::size_t k = 0; k < layers.size(); ++k)
+          if (p.offer.least_block_ns[k] > 0) take(c, k, p.offer.least_block_ns[k]);
+    std::int64_t bound = kNever;
+    for (const auto& [key, group] : least) {
+      std::int64_t work = 0;
+      for (std::size_t k = 0; k < group.second.size(); ++k) work += book_.kind_counts()[k] * group.second[k];
+      bound = std::min(bound, of_step(work, group.first));
+    }
+    return bound;
+  }
+
+  /// layer_group_bound_ns with the least time of a block; other layers as tensor parallelism has them.
+  [[nodiscard]] std::int64_t bound(const Configuration& c, const PartitionOffer& offer) const {
+    std::vector<cost::LayerCost> layers;
+    cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, layers);
+    std::int64_t work = 0;
+    for (std::size_t k = 0; k < layers.size(); ++k) {
+      const bool block = problem_.model->kinds[k].role == LayerRole::block;
+      work += book_.kind_counts()[k] * (block ? offer.least_block_ns[k] : one_pass(layers[k]));
+    }
+    return of_step(work, c.schedule);
+  }
+
+  void offer(Pair& p) const {
+    std::int64_t least = kNever;
+    for (const Configuration& c : p.bases) least = std::min<std::int64_t>(least, c.schedule.microbatches);
+    const auto space = space_of(p, common_, 1.0 / static_cast<double>(std::max<std::int64_t>(1, least)));
+    if (!space) return;
+    OperatorRequest request;
+    request.best = options_.best, request.budget = kBudget;
+    ++p.offer.solved;
+    std::vector<OperatorPlan> plans = best_operators((*space)->problem(), request).plans;
+    request.best = 1, request.budget = kFrontierBudget;
+    for (OperatorPlan& plan : operator_frontier((*space)->problem(), request, options_.frontier))
+      plans.push_back(std::move(plan));
+    if (const auto megatron = (*space)->megatron(0)) plans.push_back(*megatron);
+    for (const OperatorPlan& plan : plans) {
+      std::string text = (*space)->text(plan);
+      auto& texts = p.offer.texts;
+      if (std::find(texts.begin(), texts.end(), text) != texts.end()) continue;
+      Strategy s = p.bases.front().strategy;
+      s.partition = text;
+      if (partition_fault(s).empty() && !cost::partition_fits(book_.context(), s, p.micro_batch))
+        texts.push_back(std::move(text));
+    }
+  }
+
+  const Problem& problem_;
+  const PartitionOptions& options_;
+  CostBook book_;
+  std::size_t common_ = 0;
+};
+
+}  // namespace
+
+bool partitions_apply(const Problem& problem) {
+  if (problem.engine->family != EngineFamily::generic || problem.training.optimizer == "lora") return false;
+  if (problem.training.precision == Precision::fp8) return false;
+  return std::any_of(problem.model->kinds.begin(), problem.model->kinds.end(),
+                     [](const LayerKind& kind) { return kind.role == LayerRole::block; });
+}
+
+PartitionChoices partition_choices(const Problem& problem, const PartitionOptions& options) {
+  if (!partitions_apply(problem)) return {};
+  return Chooser(problem, options).run();
+}
+
+}  // namespace espalier::search
