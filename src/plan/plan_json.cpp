@@ -319,7 +319,7 @@ Stage read_stage(Reader& r, std::int32_t virtual_stages) {
     if (chunk > static_cast<std::int64_t>(stage.chunks.size()) || chunk + 1 < static_cast<std::int64_t>(stage.chunks.size()))
       item.fail("chunk", std::to_string(chunk), "the chunk of the range before, or the next one");
     item.finish();
-    if (chunk == static_cast<std::int64_t>(stage.chunks.size())) stage.chunks.emplace_back();
+    if (stage.chunks.empty() || chunk == static_cast<std::int64_t>(stage.chunks.size())) stage.chunks.emplace_back();
     stage.chunks.back().ranges.push_back(std::move(range));
   });
   stage.share = r.required_real("share", 0.0, 1.0);

@@ -104,6 +104,8 @@ TEST(PlanJson, RefusesChunksOutOfOrder) {
   EXPECT_NE(error_of(replaced(text, "\"chunk\": 1", "\"chunk\": 2")).where.find("chunk"), std::string::npos);
   EXPECT_FALSE(error_of(replaced(text, "\"chunk\": 1", "\"chunk\": 0")).where.empty());  // two chunks, but layers of one
   EXPECT_FALSE(error_of(replaced(text, "\"chunk\": 0", "\"chunk\": -1")).where.empty());
+  EXPECT_FALSE(
+      error_of(replaced(text, "\"chunk\": 0, \"first\": 0", "\"chunk\": 1, \"first\": 0")).where.empty());  // none before it
 }
 
 TEST(PlanJson, RoundTripOfLayerwisePlans) {
