@@ -68,6 +68,8 @@ Result<Prepared> prepare(const Job& job) {
   if (auto refused = plannable(job)) return *refused;
   if (job.search.kind != "uniform")
     if (auto refused = layerwise_engine(**engine)) return *refused;
+  if (job.search.kind == "layerwise" || job.search.kind == "full")
+    if (auto refused = layerwise_dimensions(job.search)) return *refused;
   return Prepared{*engine, {&job.model, &job.cluster, job.training, *engine, job.search}};
 }
 
@@ -191,7 +193,7 @@ SearchSummary summary_of(const Job& job, const Searched& all) {
   if (last == nullptr && !all.partitioned) return s;
   bool complete = flat.complete, interrupted = flat.interrupted;
   const std::int64_t best = all.best_ns();
-  s.lower_bound_ns = std::min(best, flat.complete && flat.best ? best : flat.lower_bound_ns);
+  s.lower_bound_ns = std::min(best, flat.complete ? best : flat.lower_bound_ns);
   if (last != nullptr) {
     add_layers(all, s);
     s.simulated += last->simulations;

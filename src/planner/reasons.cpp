@@ -60,7 +60,7 @@ void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
     const double times = static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns);
     if (!a.fits) {
       out.push_back(a.label + " does not fit (" + a.lost_to + ").");
-    } else if (a.iteration_ns > r.prediction.iteration_ns) {
+    } else if (times >= 1.005) {
       out.push_back(text::fixed(times, 2) + "× faster than " + (a.label == kBestUniformPlan ? "the " : "") + a.label +
                     ", which loses most by " + a.lost_to + ".");
     } else if (a.iteration_ns < r.prediction.iteration_ns && !r.search.reason.empty()) {
@@ -130,6 +130,13 @@ Status layerwise_engine(const EngineModel& engine) {
   if (engine.family == EngineFamily::generic) return std::nullopt;
   return Error{ErrorKind::bad_input, "engine", "\"" + engine.name + "\"", "generic",
                "this engine runs one strategy for all layers: plan it with search.space: uniform"};
+}
+
+Status layerwise_dimensions(const SearchSpace& space) {
+  const std::string name = "recompute_layers";
+  if (space.allow.count(name) == 0 && space.forbid.count(name) == 0 && space.limits.count(name) == 0) return std::nullopt;
+  return Error{ErrorKind::bad_input, "search", "a restriction of recompute_layers in search.space: " + space.kind,
+               "restrictions of recompute alone", "in this space every block is recomputed or not by itself"};
 }
 
 Status plan_fits_job(const Job& job, const Plan& plan) {

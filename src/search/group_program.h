@@ -2,6 +2,7 @@
 // One choice of (pp, samples a micro-batch) of the layer-wise space: what its stages can do with their layers, remembered.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -73,6 +74,8 @@ class GroupProgram {
 
   /// Room that a stage needs beside its layers, found by measuring.
   void widen(std::int32_t stage, std::int64_t bytes) { margins_[static_cast<std::size_t>(stage)] += bytes; }
+  /// Margins are facts about single plans: a bound of all plans starts without them.
+  void forget_margins() { std::fill(margins_.begin(), margins_.end(), 0); }
   /// Bytes of tensors of the layers of a stage, at most, before any margin.
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
   /// Least steady time of a layer under any strategy.

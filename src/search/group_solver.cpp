@@ -51,6 +51,18 @@ std::vector<std::int32_t> kinds_of(const Model& model, const std::vector<std::in
   return kinds;
 }
 
+/// What is held when all chunks hold their passes, whatever runs then.
+LayerProblem without_transients(LayerProblem p) {
+  for (auto& options : p.options)
+    for (LayerOption& o : options) o.transient = 0;
+  return p;
+}
+
+/// Both memories must fit: that of the passes held together, and that of one pass while it runs.
+double least(const LayerProblem& held, const LayerProblem& alone, const LayerObjective& objective, std::int64_t capacity) {
+  return std::max(layers_lower_bound(held, objective, capacity), layers_lower_bound(alone, objective, capacity));
+}
+
 /// Passes that every chunk of a stage holds at one moment of its order of computation, at the moment when the fewest are most.
 std::int32_t held_together(const Schedule& s, std::int32_t stage) {
   std::vector<std::int32_t> held(static_cast<std::size_t>(s.virtual_stages), 0);
@@ -80,14 +92,14 @@ bool GroupSolver::admits(ScheduleKind kind) const {
 GroupResult GroupSolver::run() {
   result_.priced = table_.before_reduction(), result_.kept = table_.after_reduction();
   for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1}) {
-    if (!admits(kind) || (zero_bubble(kind) && group_.stages == 1)) continue;
+    if (!admits(kind) || !problem_.space.admits("vpp", 1) || (zero_bubble(kind) && group_.stages == 1)) continue;
     GroupProgram program(*problem_.model, book_, table_, group_, kind);
     double bound = 0;
     for (const Mode& mode : kModes) {
       if (mode.way && (group_.stages == 1 || zero_bubble(kind))) continue;  // the way up of zero-bubble schedules is shorter
       const double value = solve_plain(program, kind, mode);
       if (mode.proven) bound = std::max(bound, value);
-      if (bound >= best_) break;
+      if (bound >= best_ || interrupted()) break;
     }
     result_.bound_ns = std::min(result_.bound_ns, bound);
   }
@@ -102,12 +114,17 @@ GroupResult GroupSolver::run() {
       result_.bound_ns = std::min(result_.bound_ns, solve_virtual(program, schedule));
     }
   }
+  // Plans of schedules that nothing above stands for are bounded by their work alone.
+  const bool stood_for = admits(ScheduleKind::one_f_one_b) && problem_.space.admits("vpp", 1);
+  if (interrupted() || std::isinf(result_.bound_ns) || (admits(ScheduleKind::gpipe) && !stood_for))
+    result_.bound_ns = std::min(result_.bound_ns, group_.bound_ns);
   return std::move(result_);
 }
 
 /// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
 double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode) {
   double bound = kNever;
+  program.forget_margins();
   const double constant = program.constant_ns(mode);
   for (int round = 0; round < kMemoryRounds; ++round) {
     const auto found = best_partition(program.balance(mode), program.bounds(mode), best_ - constant);
@@ -155,10 +172,11 @@ double GroupSolver::virtual_bound(const GroupProgram& program, const Schedule& s
   for (std::int32_t i = 0; i < s.stages; ++i) {
     const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, split.layers[static_cast<std::size_t>(i)]);
     const std::int32_t held = held_together(s, i);
-    const LayerProblem p = table_.program(kinds, held, kTotal.lambda, split_backward);
+    const LayerProblem p = without_transients(table_.program(kinds, held, kTotal.lambda, split_backward));
+    const LayerProblem alone = table_.program(kinds, 1, kTotal.lambda, split_backward);
     const double m = s.microbatches, constant = program.constant_ns(kTotal);
-    bound = std::max(bound, down + layers_lower_bound(p, {m, 1.0}, program.capacity()) + constant);
-    if (!split_backward) bound = std::max(bound, way + layers_lower_bound(p, {m, 0.0}, program.capacity()) + constant);
+    bound = std::max(bound, down + least(p, alone, {m, 1.0}, program.capacity()) + constant);
+    if (!split_backward) bound = std::max(bound, way + least(p, alone, {m, 0.0}, program.capacity()) + constant);
     const auto end = static_cast<std::size_t>(i) + 1;
     for (std::int32_t l = split.first[static_cast<std::size_t>(i)]; l < split.first[end]; ++l)
       way += program.floor_ns(l), down += program.forward_floor_ns(l);
@@ -189,13 +207,16 @@ Assignment GroupSolver::virtual_assignment(const GroupProgram& program, const Sc
 /// Which overlaps to try: everything that is allowed, and each of them left out.
 std::vector<Overlap> GroupSolver::overlaps() const {
   const auto may = [&](const char* dimension, int value) { return problem_.space.admits(dimension, value); };
-  const bool tp = problem_.space.allow.count("overlap_tp") > 0 && may("overlap_tp", 1);
+  const bool named = problem_.space.allow.count("overlap_tp") > 0 || problem_.space.forbid.count("overlap_tp") > 0;
   std::vector<Overlap> all;
-  for (const int p2p : {1, 0}) {
-    if (group_.stages == 1 ? p2p == 1 : !may("overlap_p2p", p2p)) continue;
-    for (const int grad : {1, 0})
-      for (const int param : {1, 0})
-        if (may("overlap_grad", grad) && may("overlap_param", param)) all.push_back({grad == 1, param == 1, p2p == 1, tp});
+  for (const int tp : {1, 0}) {
+    if (named ? !may("overlap_tp", tp) : tp == 1) continue;
+    for (const int p2p : {1, 0}) {
+      if (group_.stages == 1 ? p2p == 1 : !may("overlap_p2p", p2p)) continue;
+      for (const int grad : {1, 0})
+        for (const int param : {1, 0})
+          if (may("overlap_grad", grad) && may("overlap_param", param)) all.push_back({grad == 1, param == 1, p2p == 1, tp == 1});
+    }
   }
   return all;
 }
@@ -210,6 +231,7 @@ std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Ass
   std::vector<std::int64_t> excess(static_cast<std::size_t>(group_.stages), 0);
   Lowering lowering;
   cost::PlanTiming timing;
+  if (interrupted()) return excess;  // nothing more is looked at
   for (const Overlap& overlap : overlaps) {
     LayeredCandidate c;
     c.options = a.options;
@@ -248,7 +270,7 @@ std::vector<std::int64_t> GroupSolver::excess_bytes(const Lowering& lowering, co
   return excess;
 }
 
-void GroupSolver::refine(const LayeredCandidate& start, std::vector<LayeredCandidate>& better) {
+GroupResult GroupSolver::refine(const LayeredCandidate& start) {
   const Model& model = *problem_.model;
   Assignment now;
   Overlap on;
@@ -264,7 +286,7 @@ void GroupSolver::refine(const LayeredCandidate& start, std::vector<LayeredCandi
   const Schedule& schedule = start.configuration.schedule;
   const std::int64_t instructions = 7 * std::int64_t{schedule.stages} * schedule.virtual_stages * schedule.microbatches;
   std::int64_t tries = std::min(kRefinements, kRefinedInstructions / std::max<std::int64_t>(1, instructions));
-  for (bool improved = true; improved && tries > 0;) {
+  for (bool improved = true; improved && tries > 0 && !interrupted();) {
     improved = false;
     const std::size_t layers = now.options.size();
     for (std::size_t l = 0; l < layers && tries > 0; ++l) {
@@ -281,10 +303,10 @@ void GroupSolver::refine(const LayeredCandidate& start, std::vector<LayeredCandi
       }
     }
   }
-  better = std::move(result_.candidates);
+  return std::move(result_);
 }
 
-BalanceReport GroupSolver::balance(const LayeredCandidate& answer, std::vector<LayeredCandidate>& better) {
+BalanceReport GroupSolver::balance(const LayeredCandidate& answer, GroupResult& looked) {
   BalanceReport report;
   const Mode& mode = kModes[0];
   GroupProgram program(*problem_.model, book_, table_, group_, ScheduleKind::one_f_one_b);
@@ -308,7 +330,7 @@ BalanceReport GroupSolver::balance(const LayeredCandidate& answer, std::vector<L
   }
   if (const auto better_first = polish(program, report); !better_first.empty() && better_first != first)
     row("polished", evaluate_partition(b, oracle, better_first));
-  better = std::move(result_.candidates);
+  looked = std::move(result_);
   return report;
 }
 

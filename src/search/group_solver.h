@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -29,24 +30,26 @@ class GroupSolver {
  public:
   /// `incumbent_ns`: what is not below it need not be found. `worker` of the evaluator.
   GroupSolver(const Problem& problem, const CostBook& book, Evaluator& evaluator, int worker, const Group& group,
-              const OptionTable& table, double incumbent_ns)
+              const OptionTable& table, double incumbent_ns, const std::function<bool()>& stop)
       : problem_(problem),
         book_(book),
         evaluator_(evaluator),
         worker_(worker),
         group_(group),
         table_(table),
+        stop_(stop),
         incumbent_(incumbent_ns),
         best_(incumbent_ns) {}
 
   GroupResult run();
   /// Partitions of one-forward-one-backward, each with the strategies that are best for it, simulated.
-  /// What was simulated on the way goes to `better`.
-  BalanceReport balance(const LayeredCandidate& answer, std::vector<LayeredCandidate>& better);
-  /// Plans that differ from `start` in the strategy of single layers, while they are faster; they go to `better`.
-  void refine(const LayeredCandidate& start, std::vector<LayeredCandidate>& better);
+  /// What was simulated on the way goes to `looked`.
+  BalanceReport balance(const LayeredCandidate& answer, GroupResult& looked);
+  /// Plans that differ from `start` in the strategy of single layers, while they are faster.
+  GroupResult refine(const LayeredCandidate& start);
 
  private:
+  [[nodiscard]] bool interrupted() const { return stop_ && stop_(); }
   [[nodiscard]] bool admits(ScheduleKind kind) const;
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
   double solve_virtual(const GroupProgram& program, const Schedule& schedule);
@@ -65,6 +68,7 @@ class GroupSolver {
   int worker_;
   const Group& group_;
   const OptionTable& table_;
+  const std::function<bool()>& stop_;  ///< polled often; may be empty
   double incumbent_, best_;
   GroupResult result_;
 };

@@ -33,7 +33,8 @@ class LayerwiseSearch {
         incumbent_(options.uniform ? static_cast<double>(options.uniform->iteration_ns) : kNever) {}
 
   LayerwiseOutcome run() {
-    std::vector<Group> groups = groups_by_bound();
+    groups_ = groups_by_bound();
+    const std::vector<Group>& groups = groups_;
     out_.outer = static_cast<std::int64_t>(groups.size());
     double open = kNever;  // least bound of what is not closed
     std::size_t next = 0;
@@ -58,7 +59,7 @@ class LayerwiseSearch {
  private:
   bool stop() {
     if (options_.interrupted && options_.interrupted()) out_.interrupted = true, out_.complete = false;
-    if (options_.node_limit > 0 && out_.solved >= options_.node_limit) out_.complete = false;
+    if (options_.node_limit > 0 && out_.simulations >= options_.node_limit) out_.complete = false;
     return !out_.complete;
   }
 
@@ -98,7 +99,7 @@ class LayerwiseSearch {
 
   GroupResult solve(const Group& group, int worker) {
     const OptionTable table(problem_, space_, book_, group.bases);
-    return GroupSolver(problem_, book_, evaluator_, worker, group, table, incumbent_).run();
+    return GroupSolver(problem_, book_, evaluator_, worker, group, table, incumbent_, options_.interrupted).run();
   }
 
   void take(GroupResult& r) {
@@ -124,26 +125,29 @@ class LayerwiseSearch {
     out_.lower_bound_ns = std::isfinite(bound) ? static_cast<std::int64_t>(std::floor(bound)) : 0;
   }
 
-  /// The group that a plan belongs to.
-  std::optional<Group> group_of(const Schedule& s) const {
-    for (Group& g : groups_by_bound())
-      if (g.stages == s.stages && g.microbatches == s.microbatches) return g;
-    return std::nullopt;
+  /// The group that a plan belongs to; null if it is in none.
+  [[nodiscard]] const Group* group_of(const Schedule& s) const {
+    for (const Group& g : groups_)
+      if (g.stages == s.stages && g.microbatches == s.microbatches) return &g;
+    return nullptr;
+  }
+
+  GroupSolver solver(const Group& group, const OptionTable& table) {
+    return {problem_, book_, evaluator_, 0, group, table, kNever, options_.interrupted};
   }
 
   void improve() {
-    std::optional<Group> group = group_of(out_.best->configuration.schedule);
-    if (!group) return;
+    const Group* group = group_of(out_.best->configuration.schedule);
+    if (group == nullptr || stop()) return;
     const Schedule s = out_.best->configuration.schedule;
     const OptionTable table(problem_, space_, book_, group->bases);
-    GroupResult more;
     if (options_.balance_report && s.stages > 1 && s.virtual_stages == 1) {
-      out_.balance = GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).balance(*out_.best, more.candidates);
-      take(more);
-      more.candidates.clear();
+      GroupResult looked;
+      out_.balance = solver(*group, table).balance(*out_.best, looked);
+      take(looked);
     }
-    if (out_.interrupted) return;
-    GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).refine(*out_.best, more.candidates);
+    if (stop()) return;
+    GroupResult more = solver(*group, table).refine(*out_.best);
     take(more);
   }
 
@@ -153,22 +157,22 @@ class LayerwiseSearch {
     for (const Candidate& c : options_.starts) {
       const Configuration& u = c.configuration;
       if (u.strategy.order == RankOrder::tp_cp_pp_dp && u.schedule.stages > 1) continue;
-      if (seen.size() >= kStarts || out_.interrupted) return;
+      if (u.schedule.kind == ScheduleKind::gpipe) continue;
+      if (seen.size() >= kStarts || stop()) return;
       if (seen.insert({u.schedule.stages, u.schedule.microbatches, u.schedule.kind}).second) refine_uniform(c);
     }
   }
 
   void refine_uniform(const Candidate& candidate) {
     const Configuration& u = candidate.configuration;
-    const std::optional<Group> group = group_of(u.schedule);
-    if (!group) return;
+    const Group* group = group_of(u.schedule);
+    if (group == nullptr) return;
     const OptionTable table(problem_, space_, book_, group->bases);
     book_.prepare(u.schedule.stages);
     std::optional<LayeredCandidate> start = as_layered(*problem_.model, table, u, book_.split(u.schedule));
     if (!start) return;
     start->iteration_ns = candidate.iteration_ns;
-    GroupResult more;
-    GroupSolver(problem_, book_, evaluator_, 0, *group, table, kNever).refine(*start, more.candidates);
+    GroupResult more = solver(*group, table).refine(*start);
     take(more);
   }
 
@@ -178,6 +182,7 @@ class LayerwiseSearch {
   Space space_;
   CostBook book_;
   double incumbent_;
+  std::vector<Group> groups_;
   LayerwiseOutcome out_;
 };
 

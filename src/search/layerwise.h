@@ -60,7 +60,7 @@ struct BalanceReport {
 
 struct LayerwiseOptions {
   int threads = 1;
-  std::int64_t node_limit = 0;  ///< outer choices (pp, samples, schedule) solved; 0 = no limit
+  std::int64_t node_limit = 0;  ///< plans simulated, checked between groups of (pp, samples); 0 = no limit
   std::function<bool()> interrupted;
   std::function<void(const std::string&)> progress;
   bool balance_report = true;

@@ -30,6 +30,7 @@ Job job_of(const RandomProblem& p, const char* space) {
 RandomProblem generic_problem(int index) {
   RandomProblem p = random_problem(index);
   p.engine = find_engine("generic");
+  p.space.allow.erase("recompute_layers"), p.space.forbid.erase("recompute_layers"), p.space.limits.erase("recompute_layers");
   return p;
 }
 
