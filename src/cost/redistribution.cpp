@@ -52,9 +52,12 @@ bool block_suffices(const ActivationLayout& from, const ActivationLayout& to, st
   const std::int64_t first = device / block * block;
   for (std::int64_t x = first; x < first + block; ++x) {
     const Tile held = tile_of(from, x);
-    if (seen.insert(held).second) found += common(from, held, to, want);
+    const double part = common(from, held, to, want);
+    if (part <= 0 || !seen.insert(held).second) continue;
+    found += part;
+    if (found >= needed * (1 - 1e-9)) return true;
   }
-  return found >= needed * (1 - 1e-9);
+  return false;
 }
 
 }  // namespace

@@ -109,6 +109,7 @@ GroupResult GroupSolver::run() {
     if (kind == ScheduleKind::interleaved && group_.microbatches % group_.stages != 0) continue;
     const GroupProgram program(*problem_.model, book_, table_, group_, kind);
     for (std::int32_t v = 2; v <= (kind == ScheduleKind::zb_v ? 2 : kChunks) && v * group_.stages <= layers; ++v) {
+      if (interrupted()) break;
       if (!problem_.space.admits("vpp", v)) continue;
       const Schedule schedule{kind, group_.stages, v, group_.microbatches, 1};
       result_.bound_ns = std::min(result_.bound_ns, solve_virtual(program, schedule));

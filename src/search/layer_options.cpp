@@ -19,17 +19,21 @@ bool covers(const cost::LayerShare& a, const cost::LayerShare& b) {
 }  // namespace
 
 OptionTable::OptionTable(const Problem& problem, const Space& space, const CostBook& book,
-                         const std::vector<Configuration>& bases)
+                         const std::vector<Configuration>& bases, const std::function<bool()>& stop)
     : context_(&book.context()), kinds_(problem.model->kinds.size()) {
   // What a kind hands on in a micro-batch, over all ranks: the same whatever the strategy.
   std::vector<double> whole(kinds_.size(), 0.0);
-  for (const Configuration& base : bases) stages_ = base.schedule.stages, price(problem, space, book, base);
+  for (const Configuration& base : bases) {
+    if (stop && stop()) return;
+    stages_ = base.schedule.stages;
+    price(problem, space, book, base);
+  }
   for (std::size_t k = 0; k < kinds_.size() && !bases.empty(); ++k) {
     const cost::ActivationLayout l = cost::layout_of(bases.front().strategy);
     whole[k] = static_cast<double>(costs_.front()[k].boundary_bytes) * l.dp * l.cp * l.sequence_parts;
   }
   reduce();
-  fill_transitions(book, whole);
+  if (!stop || !stop()) fill_transitions(book, whole);
 }
 
 void OptionTable::price(const Problem& problem, const Space& space, const CostBook& book, const Configuration& base) {

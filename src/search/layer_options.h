@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -24,8 +25,10 @@ struct PricedOption {
 
 class OptionTable {
  public:
-  /// `bases`: the choices of the layer group with this pp and these samples a micro-batch.
-  OptionTable(const Problem& problem, const Space& space, const CostBook& book, const std::vector<Configuration>& bases);
+  /// `bases`: the choices of the layer group with this pp and these samples a micro-batch. `stop` is polled; once it is true the table is
+  /// of no use.
+  OptionTable(const Problem& problem, const Space& space, const CostBook& book, const std::vector<Configuration>& bases,
+              const std::function<bool()>& stop = {});
 
   [[nodiscard]] const Strategy& strategy(std::int32_t i) const { return strategies_[static_cast<std::size_t>(i)]; }
   [[nodiscard]] const std::vector<cost::LayerCost>& costs(std::int32_t i) const {

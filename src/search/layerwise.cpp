@@ -98,7 +98,12 @@ class LayerwiseSearch {
   }
 
   GroupResult solve(const Group& group, int worker) {
-    const OptionTable table(problem_, space_, book_, group.bases);
+    const OptionTable table(problem_, space_, book_, group.bases, options_.interrupted);
+    if (options_.interrupted && options_.interrupted()) {
+      GroupResult nothing;
+      nothing.bound_ns = group.bound_ns;
+      return nothing;
+    }
     return GroupSolver(problem_, book_, evaluator_, worker, group, table, incumbent_, options_.interrupted).run();
   }
 
