@@ -26,11 +26,10 @@ struct Total {
 };
 
 bool search(int layers, int nodes, const char* space, int gigabytes, Total& total) {
-  const std::string text =
-      "model: {model_type: gpt2, n_embd: 4096, n_layer: " + std::to_string(layers) +
-      ", n_head: 32, n_positions: 1024, vocab_size: 50304}\ncluster: {nodes: " + std::to_string(nodes) +
-      ", devices_per_node: 8, device: a100-sxm-80gb, memory_limit: " + std::to_string(gigabytes) +
-      "GB}\ntraining: {sequence_length: 1024, global_batch: 512}\nengine: generic\nsearch: " + space + "\n";
+  const std::string text = "model: {model_type: gpt2, n_embd: 4096, n_layer: " + std::to_string(layers) +
+                           ", n_head: 32, n_positions: 1024, vocab_size: 50304}\ncluster: {nodes: " + std::to_string(nodes) +
+                           ", devices_per_node: 8, device: a100-sxm-80gb, memory_limit: " + std::to_string(gigabytes) +
+                           "GB}\ntraining: {sequence_length: 1024, global_batch: 512}\nengine: generic\nsearch: " + space + "\n";
   const auto job = load_job(text, "job", ".", {});
   if (!job) {
     std::fprintf(stderr, "%s\n", job.error().message().c_str());
@@ -55,9 +54,10 @@ bool sweep(const char* name, int layers, int nodes, const char* space) {
   Total total;
   for (int gigabytes = 8; gigabytes <= 80; gigabytes += 4)
     if (!search(layers, nodes, space, gigabytes, total)) return false;
-  std::printf("{\"bench\": \"layerwise\", \"space\": \"%s\", \"devices\": %d, \"layers\": %d, \"limits\": 19, \"feasible\": %d, "
-              "\"seconds\": %.3f, \"slowest\": %.3f, \"gap at most 1 %%\": %d, \"worst gap\": %.4f}\n",
-              name, 8 * nodes, layers, total.feasible, total.seconds, total.slowest, total.within, total.worst_gap);
+  std::printf(
+      "{\"bench\": \"layerwise\", \"space\": \"%s\", \"devices\": %d, \"layers\": %d, \"limits\": 19, \"feasible\": %d, "
+      "\"seconds\": %.3f, \"slowest\": %.3f, \"gap at most 1 %%\": %d, \"worst gap\": %.4f}\n",
+      name, 8 * nodes, layers, total.feasible, total.seconds, total.slowest, total.within, total.worst_gap);
   std::fflush(stdout);
   return true;
 }

@@ -285,8 +285,7 @@ Lowering lowering_of(const Plan& plan, const Model& model) {
   std::vector<std::int32_t> layers;
   for (std::int32_t c = 0; c < schedule.stages * schedule.virtual_stages; ++c) {
     const ChunkPlace place = place_of_chunk(schedule, c);
-    const Chunk& chunk =
-        plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+    const Chunk& chunk = plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
     layers.push_back(chunk.last() - chunk.first() + 1);
   }
   std::vector<const Strategy*> strategies;

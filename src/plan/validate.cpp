@@ -141,7 +141,8 @@ Status check_layers(const Plan& plan) {
 Status check_samples(const Plan& plan, const Strategy& s, const std::string& where) {
   const std::int64_t samples = plan.samples_per_microbatch();
   if (samples % s.dp == 0) return {};
-  return fault(where, cat("dp ", s.dp), cat("a divisor of the ", samples, " samples of a micro-batch (micro_batch · dp of the first layers)"));
+  return fault(where, cat("dp ", s.dp),
+               cat("a divisor of the ", samples, " samples of a micro-batch (micro_batch · dp of the first layers)"));
 }
 
 Status check_training(const Plan& plan) {

@@ -107,7 +107,8 @@ std::optional<LayerSolution> best_layers(const LayerProblem& problem, const Laye
   const double last = std::min(upper_bound, worst_cost(chain));
   // The limit rises from just above the lower bound: a search whose limit is below the optimum is short, as few labels can end
   // there, and the first that finds a choice has found the best.
-  double step = std::max({m.root / (128.0 * static_cast<double>(problem.layers.size())), last * 1e-9, m.root * objective.tolerance});
+  double step =
+      std::max({m.root / (128.0 * static_cast<double>(problem.layers.size())), last * 1e-9, m.root * objective.tolerance});
   for (;; step *= 2) {
     const double limit = std::min(m.root + step, last);
     std::vector<std::int32_t> options =

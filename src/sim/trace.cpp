@@ -186,8 +186,7 @@ void Writer::slice_name(std::string& out, const Instruction& x) const {
 void Writer::compute_arguments(std::string& out, const RankProgram& rank, const Instruction& x) const {
   if (x.kind == Kind::optimizer) return;
   const ChunkPlace place = place_of_chunk(program_.schedule, x.chunk);
-  const Chunk& layers =
-      plan_.stages[static_cast<std::size_t>(rank.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+  const Chunk& layers = plan_.stages[static_cast<std::size_t>(rank.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
   out += ",\"layers\":\"";
   put(out, layers.first());
   out += '-';

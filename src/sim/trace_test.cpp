@@ -143,7 +143,8 @@ TEST(Trace, UnfoldedProgramsShowOneRankAStage) {
   t.plan.stages.clear();
   Strategy strategy;
   strategy.dp = 2;
-  for (std::int32_t i = 0; i < 4; ++i) t.plan.stages.push_back({{{2 * i, 2, 1}}, {Chunk{{{0, 0, strategy}}}, Chunk{{{1, 1, strategy}}}}, 1.0});
+  for (std::int32_t i = 0; i < 4; ++i)
+    t.plan.stages.push_back({{{2 * i, 2, 1}}, {Chunk{{{0, 0, strategy}}}, Chunk{{{1, 1, strategy}}}}, 1.0});
   t.program = lower(t.plan, Model{}, false);
   t.simulation = Simulator().run(t.program, t.timing, {true}).value();
   const json trace = json::parse(write_trace(t.plan, t.program, t.timing, t.simulation));
