@@ -74,6 +74,16 @@ void print_answer(const Context& context, const std::string& text) {
 
 void print_json(const Context& context, const std::string& json) { context.out << json << "\n"; }
 
+int deliver(const Context& context, const PlannerResult& result, const std::vector<std::string>& files) {
+  if (context.json) {
+    print_json(context, to_json(result));
+    return kOk;
+  }
+  print_answer(context, result.brief());
+  for (const std::string& file : files) context.out << "wrote " << file << "\n";
+  return kOk;
+}
+
 void add_common_flags(CLI::App& command, Context& context) {
   command.add_flag("--json", context.json, "print one JSON object on stdout and nothing else there");
   command.add_flag("-q,--quiet", context.quiet, "no progress, no notes");

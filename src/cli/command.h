@@ -39,6 +39,9 @@ void print_answer(const Context& context, const std::string& text);
 /// One JSON document.
 void print_json(const Context& context, const std::string& json);
 
+/// The end of a command with an answer: the result as JSON, or the brief answer and the names of the files that were written.
+int deliver(const Context& context, const PlannerResult& result, const std::vector<std::string>& files);
+
 /// --json, -q, -v.
 void add_common_flags(CLI::App& command, Context& context);
 

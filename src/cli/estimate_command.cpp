@@ -17,13 +17,7 @@ int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFla
   if (!result) return fail(context, result.error());
   std::vector<std::string> files;
   if (Status error = write_outputs(output, *job, *result, files)) return fail(context, *error);
-  if (context.json) {
-    print_json(context, to_json(*result));
-    return kOk;
-  }
-  print_answer(context, result->brief());
-  for (const std::string& file : files) context.out << "wrote " << file << "\n";
-  return kOk;
+  return deliver(context, *result, files);
 }
 
 }  // namespace

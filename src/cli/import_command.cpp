@@ -42,13 +42,7 @@ int run_import(Context& context, const ImportFlags& flags) {
   }
   std::vector<std::string> files;
   if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
-  if (context.json) {
-    print_json(context, to_json(*result));
-    return kOk;
-  }
-  print_answer(context, result->brief());
-  for (const std::string& file : files) context.out << "wrote " << file << "\n";
-  return kOk;
+  return deliver(context, *result, files);
 }
 
 void add_import_galvatron(CLI::App& command, Context& context) {

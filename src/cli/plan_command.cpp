@@ -46,12 +46,7 @@ int run_plan(Context& context, const PlanFlags& flags) {
   if (!result) return fail(context, result.error());
   std::vector<std::string> files;
   if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
-  if (context.json) {
-    print_json(context, to_json(*result));
-  } else {
-    print_answer(context, result->brief());
-    for (const std::string& file : files) context.out << "wrote " << file << "\n";
-  }
+  deliver(context, *result, files);
   const int code = exit_code_of(context, result->search);
   if (code != kOk) note(context, "stopped early (" + result->search.reason + "): this is the best so far, not proven optimal");
   return code;

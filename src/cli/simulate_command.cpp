@@ -37,13 +37,7 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
     if (Status error = report::write_file(block, *timeline)) return fail(context, *error);
     files.push_back(block);
   }
-  if (context.json) {
-    print_json(context, to_json(*result));
-    return kOk;
-  }
-  print_answer(context, result->brief());
-  for (const std::string& file : files) context.out << "wrote " << file << "\n";
-  return kOk;
+  return deliver(context, *result, files);
 }
 
 }  // namespace

@@ -219,6 +219,27 @@ void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkR
   LayeredTiming(c, schedule, chunks, lowering, out).run();
 }
 
+void layered_timing(const CostContext& c, const Schedule& schedule, const std::vector<std::vector<LayerRange>>& chunks,
+                    std::int64_t samples, const Lowering& lowering, PlanTiming& out) {
+  std::deque<std::pair<const Strategy*, std::vector<LayerCost>>> priced;  // a deque: their addresses stay
+  const auto price = [&](const Strategy& s) -> const std::pair<const Strategy*, std::vector<LayerCost>>& {
+    for (const auto& known : priced)
+      if (*known.first == s) return known;
+    priced.emplace_back(&s, std::vector<LayerCost>{});
+    layer_costs(c, s, schedule.stages, static_cast<std::int32_t>(samples / s.dp), priced.back().second);
+    return priced.back();
+  };
+  ChunkRanges ranges;
+  for (const auto& chunk : chunks) {
+    ranges.emplace_back();
+    for (const LayerRange& r : chunk) {
+      const auto& known = price(r.strategy);
+      ranges.back().push_back({r.first, r.last, known.first, &known.second});
+    }
+  }
+  layered_timing(c, schedule, ranges, lowering, out);
+}
+
 namespace {
 
 /// Without what a stage may share with other layers of the same shard: a sum of layers never exceeds their stage.
@@ -285,26 +306,13 @@ void timing_of_plan(const CostContext& c, const Plan& plan, const Lowering& lowe
     plan_timing(c, plan.strategy(), schedule, split_of(*c.model, plan), layers, lowering, out);
     return;
   }
-  const std::int64_t samples = plan.samples_per_microbatch();
-  std::deque<std::pair<Strategy, std::vector<LayerCost>>> priced;
-  const auto price = [&](const Strategy& s) -> const std::pair<Strategy, std::vector<LayerCost>>& {
-    for (const auto& known : priced)
-      if (known.first == s) return known;
-    priced.emplace_back(s, std::vector<LayerCost>{});
-    layer_costs(c, s, schedule.stages, static_cast<std::int32_t>(samples / s.dp), priced.back().second);
-    return priced.back();
-  };
-  ChunkRanges chunks(static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(schedule.virtual_stages));
-  for (std::int32_t i = 0; i < schedule.stages; ++i) {
-    for (std::int32_t k = 0; k < schedule.virtual_stages; ++k) {
-      auto& ranges = chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))];
-      for (const LayerRange& r : plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges) {
-        const auto& known = price(r.strategy);
-        ranges.push_back({r.first, r.last, &known.first, &known.second});
-      }
-    }
-  }
-  layered_timing(c, schedule, chunks, lowering, out);
+  std::vector<std::vector<LayerRange>> chunks(static_cast<std::size_t>(schedule.stages) *
+                                              static_cast<std::size_t>(schedule.virtual_stages));
+  for (std::int32_t i = 0; i < schedule.stages; ++i)
+    for (std::int32_t k = 0; k < schedule.virtual_stages; ++k)
+      chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))] =
+          plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges;
+  layered_timing(c, schedule, chunks, plan.samples_per_microbatch(), lowering, out);
 }
 
 }  // namespace espalier::cost

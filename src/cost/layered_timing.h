@@ -31,6 +31,9 @@ using ChunkRanges = std::vector<std::vector<RangeCost>>;
 
 void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkRanges& chunks, const Lowering& lowering,
                     PlanTiming& out);
+/// The same of ranges of each pipeline chunk that are not priced yet; `samples` of a micro-batch in all replicas.
+void layered_timing(const CostContext& c, const Schedule& schedule, const std::vector<std::vector<LayerRange>>& chunks,
+                    std::int64_t samples, const Lowering& lowering, PlanTiming& out);
 
 /// What one layer adds to its chunk and stage whatever its neighbours are: the parts from which a search over layers sums. Sums
 /// of these are never above what layered_timing finds: left out are the gather and reduction at the edges of a chunk,

@@ -74,20 +74,15 @@ StaticMemory stage_memory(const CostContext& c, const StatePolicy& states, const
 }  // namespace
 
 SplitTable::SplitTable(const Model& model, const std::vector<std::int32_t>& first)
-    : first_(first), kinds_(model.kinds.size()), layers_(static_cast<std::int32_t>(model.layers.size())) {
-  ESPALIER_CHECK(kinds_ <= kMaxKinds && !first.empty() && first.front() == 0);
-  counts_.assign(first_.size() * kinds_, 0);
-  blocks_.assign(first_.size(), 0);
+    : first_(first), layers_(static_cast<std::int32_t>(model.layers.size())) {
+  ESPALIER_CHECK(model.kinds.size() <= kMaxKinds && !first.empty() && first.front() == 0);
   for (std::int32_t c = 0; c < chunks(); ++c) {
     runs_.emplace_back();
     for (std::int32_t i = this->first(c); i <= last(c); ++i) {
       const std::int32_t kind = model.layers[static_cast<std::size_t>(i)];
-      ++counts_[static_cast<std::size_t>(c) * kinds_ + static_cast<std::size_t>(kind)];
       if (runs_.back().empty() || runs_.back().back().kind != kind) runs_.back().push_back({kind, 0});
       ++runs_.back().back().layers;
-      if (model.layer(static_cast<std::size_t>(i)).role == LayerRole::block) ++blocks_[static_cast<std::size_t>(c)];
     }
-    most_blocks_ = std::max(most_blocks_, blocks_[static_cast<std::size_t>(c)]);
     layer_counts_.push_back(last(c) - this->first(c) + 1);
     std::int32_t twin = 0;
     const auto same = [&](std::int32_t other) {

@@ -30,26 +30,19 @@ class SplitTable {
   [[nodiscard]] std::int32_t last(std::int32_t chunk) const { return chunk + 1 < chunks() ? first(chunk + 1) - 1 : layers_ - 1; }
   /// Layers of each chunk.
   [[nodiscard]] const std::vector<std::int32_t>& layer_counts() const { return layer_counts_; }
-  [[nodiscard]] std::int32_t count(std::int32_t chunk, std::int32_t kind) const { return at(counts_, chunk, kind); }
   /// Consecutive layers of one kind.
   struct Run {
     std::int32_t kind = 0, layers = 0;
   };
   /// The layers of a chunk in order.
   [[nodiscard]] const std::vector<Run>& runs(std::int32_t chunk) const { return runs_[static_cast<std::size_t>(chunk)]; }
-  [[nodiscard]] std::int32_t blocks(std::int32_t chunk) const { return blocks_[static_cast<std::size_t>(chunk)]; }
-  [[nodiscard]] std::int32_t most_blocks() const { return most_blocks_; }
   /// The first chunk whose layers are of the same kinds in the same order: its costs are this chunk's costs.
   [[nodiscard]] std::int32_t twin(std::int32_t chunk) const { return twins_[static_cast<std::size_t>(chunk)]; }
 
  private:
-  [[nodiscard]] std::int32_t at(const std::vector<std::int32_t>& table, std::int32_t chunk, std::int32_t kind) const {
-    return table[static_cast<std::size_t>(chunk) * kinds_ + static_cast<std::size_t>(kind)];
-  }
-  std::vector<std::int32_t> first_, layer_counts_, twins_, counts_, blocks_;
+  std::vector<std::int32_t> first_, layer_counts_, twins_;
   std::vector<std::vector<Run>> runs_;
-  std::size_t kinds_ = 0;
-  std::int32_t layers_ = 0, most_blocks_ = 0;
+  std::int32_t layers_ = 0;
 };
 
 /// Split of a plan as it stands, or the engine's split for p·v chunks.

@@ -43,12 +43,12 @@ LayerProblem GroupProgram::program_of(std::int32_t stage, std::int32_t first, st
   return table_.program(kinds, in_flight(stage), mode.lambda, zero_bubble());
 }
 
-const GroupProgram::Solved& GroupProgram::stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode,
-                                                double below) {
+const GroupProgram::Solved& GroupProgram::stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) {
   const auto [at, fresh] = solved_.try_emplace(key_of(stage, first, end, mode));
   if (fresh) {
     const std::int64_t room = capacity_ - margins_[static_cast<std::size_t>(stage)];
-    auto found = best_layers(coarse(program_of(stage, first, end, mode), objective(mode)), objective(mode), room, below);
+    auto found = best_layers(coarse(program_of(stage, first, end, mode), objective(mode)), objective(mode), room,
+                             std::numeric_limits<double>::infinity());
     at->second.fits = found.has_value();
     if (found) at->second.solution = std::move(*found);
   }
@@ -119,9 +119,9 @@ StageOracle GroupProgram::bounds(const Mode& mode) {
   };
 }
 
-StageOracle GroupProgram::oracle(const Mode& mode, double below) {
-  return [this, mode, below](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
-    const Solved& s = stage(i, first, end, mode, below);
+StageOracle GroupProgram::oracle(const Mode& mode) {
+  return [this, mode](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
+    const Solved& s = stage(i, first, end, mode);
     if (!s.fits) return std::nullopt;
     const LayerObjective o = objective(mode);
     const double all = o.steady_weight * s.solution.steady + o.sync_weight * s.solution.sync;
@@ -129,13 +129,13 @@ StageOracle GroupProgram::oracle(const Mode& mode, double below) {
   };
 }
 
-Assignment GroupProgram::assignment(const std::vector<std::int32_t>& first, const Mode& mode, double below) {
+Assignment GroupProgram::assignment(const std::vector<std::int32_t>& first, const Mode& mode) {
   Assignment a;
   a.first = first;
   const auto layers = static_cast<std::int32_t>(model_.layers.size());
   for (std::size_t i = 0; i < first.size(); ++i) {
     const std::int32_t end = i + 1 < first.size() ? first[i + 1] : layers;
-    const Solved& s = stage(static_cast<std::int32_t>(i), first[i], end, mode, below);
+    const Solved& s = stage(static_cast<std::int32_t>(i), first[i], end, mode);
     if (!s.fits) return {};
     for (std::int32_t l = first[i]; l < end; ++l) {
       const auto option = static_cast<std::size_t>(s.solution.options[static_cast<std::size_t>(l - first[i])]);

@@ -57,8 +57,8 @@ class GroupProgram {
     bool fits = false;
     LayerSolution solution;
   };
-  /// The best choice for layers [first, end) on a stage with its micro-batches in flight. `below`: solutions that are not below it need not be found.
-  const Solved& stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode, double below);
+  /// The best choice for layers [first, end) on a stage with its micro-batches in flight.
+  const Solved& stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode);
   [[nodiscard]] LayerObjective objective(const Mode& mode) const;
   /// What every stage adds whatever its layers.
   [[nodiscard]] double constant_ns(const Mode& mode) const;
@@ -68,9 +68,9 @@ class GroupProgram {
   /// Lower bounds of what stages can do, from convex hulls (layers_lower_bound): cheap. Peaks are 0. Refers to this object.
   StageOracle bounds(const Mode& mode);
   /// What stages can do, peaks included: a program of the layers each. Refers to this object.
-  StageOracle oracle(const Mode& mode, double below);
+  StageOracle oracle(const Mode& mode);
   /// The strategies of every layer under a partition; empty if a stage does not fit.
-  Assignment assignment(const std::vector<std::int32_t>& first, const Mode& mode, double below);
+  Assignment assignment(const std::vector<std::int32_t>& first, const Mode& mode);
 
   /// Room that a stage needs beside its layers, found by measuring.
   void widen(std::int32_t stage, std::int64_t bytes) { margins_[static_cast<std::size_t>(stage)] += bytes; }

@@ -138,11 +138,11 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
     for (std::int32_t i = 0; i < group_.stages && fits; ++i) {
       const std::int32_t end = i + 1 < group_.stages ? found->first[static_cast<std::size_t>(i) + 1]
                                                      : static_cast<std::int32_t>(problem_.model->layers.size());
-      fits = program.stage(i, found->first[static_cast<std::size_t>(i)], end, mode, kNever).fits;
+      fits = program.stage(i, found->first[static_cast<std::size_t>(i)], end, mode).fits;
       if (!fits) program.widen(i, program.capacity() / 64);  // hulls promised what no whole choice keeps
     }
     if (!fits) continue;
-    const std::vector<std::int64_t> excess = judge(schedule, program.assignment(found->first, mode, kNever));
+    const std::vector<std::int64_t> excess = judge(schedule, program.assignment(found->first, mode));
     if (*std::max_element(excess.begin(), excess.end()) <= 0) return bound;
     for (std::size_t i = 0; i < excess.size(); ++i)
       program.widen(static_cast<std::int32_t>(i), std::max<std::int64_t>(0, excess[i]));
@@ -311,9 +311,9 @@ BalanceReport GroupSolver::balance(const LayeredCandidate& answer, GroupResult& 
   BalanceReport report;
   const Mode& mode = kModes[0];
   GroupProgram program(*problem_.model, book_, table_, group_, ScheduleKind::one_f_one_b);
-  incumbent_ = best_ = kNever;
+  best_ = kNever;
   const BalanceProblem b = program.balance(mode);
-  const StageOracle oracle = memoised(b, program.oracle(mode, kNever));
+  const StageOracle oracle = memoised(b, program.oracle(mode));
   const auto row = [&](const char* name, const std::optional<Partition>& p) {
     if (p) report.rows.push_back({name, p->first, p->alpha_t, p->alpha_m, simulate(program, p->first)});
   };
@@ -365,7 +365,7 @@ std::int64_t GroupSolver::simulate(GroupProgram program, const std::vector<std::
   Schedule schedule;
   schedule.stages = group_.stages, schedule.microbatches = group_.microbatches;
   for (int round = 0; round < kMemoryRounds; ++round) {
-    const Assignment a = program.assignment(first, kModes[0], kNever);
+    const Assignment a = program.assignment(first, kModes[0]);
     if (a.empty()) break;
     const std::vector<std::int64_t> excess = judge(schedule, a);
     if (*std::max_element(excess.begin(), excess.end()) <= 0) break;

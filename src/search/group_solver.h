@@ -38,7 +38,6 @@ class GroupSolver {
         group_(group),
         table_(table),
         stop_(stop),
-        incumbent_(incumbent_ns),
         best_(incumbent_ns) {}
 
   GroupResult run();
@@ -69,7 +68,7 @@ class GroupSolver {
   const Group& group_;
   const OptionTable& table_;
   const std::function<bool()>& stop_;  ///< polled often; may be empty
-  double incumbent_, best_;
+  double best_;                        ///< what is not below it is not kept
   GroupResult result_;
 };
 

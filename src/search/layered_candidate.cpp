@@ -2,7 +2,6 @@
 #include "search/layered_candidate.h"
 
 #include <algorithm>
-#include <deque>
 
 #include "plan/lowering_facts.h"
 
@@ -102,25 +101,12 @@ void assemble(const cost::CostContext& context, const LayeredConfiguration& c, s
               cost::PlanTiming& timing) {
   std::vector<const Strategy*> strategies;
   std::vector<std::int32_t> layers;
-  std::deque<std::pair<Strategy, std::vector<cost::LayerCost>>> priced;
-  cost::ChunkRanges chunks;
   for (const auto& ranges : c.chunks) {
     layers.push_back(ranges.back().last - ranges.front().first + 1);
-    chunks.emplace_back();
-    for (const LayerRange& r : ranges) {
-      strategies.push_back(&r.strategy);
-      auto known = std::find_if(priced.begin(), priced.end(), [&](const auto& p) { return p.first == r.strategy; });
-      if (known == priced.end()) {
-        priced.emplace_back(r.strategy, std::vector<cost::LayerCost>{});
-        known = priced.end() - 1;
-        cost::layer_costs(context, r.strategy, c.schedule.stages, static_cast<std::int32_t>(samples / r.strategy.dp),
-                          known->second);
-      }
-      chunks.back().push_back({r.first, r.last, &known->first, &known->second});
-    }
+    for (const LayerRange& r : ranges) strategies.push_back(&r.strategy);
   }
   lowering_facts(*context.model, strategies, c.schedule, layers, lowering);
-  cost::layered_timing(context, c.schedule, chunks, lowering, timing);
+  cost::layered_timing(context, c.schedule, c.chunks, samples, lowering, timing);
 }
 
 bool canonical_less(const LayeredConfiguration& a, const LayeredConfiguration& b) {
