@@ -15,8 +15,9 @@ target_compile_options(espalier_options INTERFACE $<BUILD_INTERFACE:-Wall -Wextr
 if(ESPALIER_WERROR)
   target_compile_options(espalier_options INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
-# GCC 12 reports std::string concatenation as overlapping copies at -O2 and above (GCC bug 105651): a false alarm.
-target_compile_options(espalier_options INTERFACE $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>)
+# GCC 12 reports std::string concatenation as overlapping or oversized copies at -O2 and above (GCC bug 105651): a false alarm. With a
+# precompiled header it no longer knows that the copy stands in a system header.
+target_compile_options(espalier_options INTERFACE "$<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds>>")
 # Equal answers on every run and machine of an architecture: no fused multiply-add contraction, no fast math.
 target_compile_options(espalier_options INTERFACE $<BUILD_INTERFACE:-ffp-contract=off>)
 if(ESPALIER_SANITIZE)
@@ -34,8 +35,12 @@ function(espalier_embed target file symbol)
   target_sources(${target} PRIVATE ${out})
 endfunction()
 
+include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
+espalier_precompiled(espalier_precompiled_standard)
+espalier_precompiled(espalier_precompiled_cli LIBRARIES CLI11::CLI11 HEADERS <CLI/CLI.hpp>)
+
 function(espalier_module name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "PRECOMPILED" "DEPENDS;LIBRARIES" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$|/main\\.cpp$")
   if(NOT sources)
@@ -46,6 +51,10 @@ function(espalier_module name)
   add_library(espalier_${name} STATIC ${sources})
   list(TRANSFORM ARG_DEPENDS PREPEND espalier_)
   target_link_libraries(espalier_${name} PUBLIC espalier_options ${ARG_DEPENDS} PRIVATE ${ARG_LIBRARIES})
+  if(NOT ARG_PRECOMPILED)
+    set(ARG_PRECOMPILED espalier_precompiled_standard)
+  endif()
+  espalier_use_precompiled(espalier_${name} ${ARG_PRECOMPILED})
 endfunction()
 
 espalier_module(base LIBRARIES yaml-cpp $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
@@ -63,7 +72,8 @@ espalier_module(sim DEPENDS base model cluster partition plan cost LIBRARIES ZLI
 espalier_module(planner DEPENDS base model cluster partition profile plan cost check search sim LIBRARIES Threads::Threads)
 espalier_module(calibrate DEPENDS base runlog model cluster profile plan cost sim planner LIBRARIES Threads::Threads)
 espalier_module(report DEPENDS base model cluster plan cost sim planner)
-espalier_module(cli DEPENDS calibrate galvatron planner report LIBRARIES $<BUILD_INTERFACE:CLI11::CLI11>)
+espalier_module(cli DEPENDS calibrate galvatron planner report LIBRARIES $<BUILD_INTERFACE:CLI11::CLI11>
+                PRECOMPILED espalier_precompiled_cli)
 if(EXISTS ${PROJECT_SOURCE_DIR}/data/devices.yaml)
   espalier_embed(espalier_cluster data/devices.yaml devices_yaml)
 endif()

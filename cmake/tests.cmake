@@ -2,6 +2,14 @@
 # Unit tests sit beside the code (src/<module>/*_test.cpp): one executable per module. tests/<kind>/*_test.cpp cross modules.
 include(GoogleTest)
 find_package(rapidcheck QUIET)
+espalier_precompiled(espalier_precompiled_tests LIBRARIES GTest::gtest GTest::gmock rapidcheck HEADERS <gtest/gtest.h> <gmock/gmock.h> <rapidcheck.h>)
+if(TARGET espalier_precompiled_tests)  # compiled as the tests are: programs, not libraries
+  set_target_properties(espalier_precompiled_tests PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(espalier_precompiled_tests PRIVATE -fPIE)
+endif()
+# Where sources and data lie, as a header, so that only the tests that read them are compiled for one place.
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/data/source_dir.h CONTENT
+  "#pragma once\n#define ESPALIER_SOURCE_DIR \"${PROJECT_SOURCE_DIR}\"\n")
 function(espalier_tests name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   if(NOT ARG_SOURCES)
@@ -9,7 +17,7 @@ function(espalier_tests name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest_main GTest::gmock rapidcheck)
-  target_compile_definitions(${name} PRIVATE ESPALIER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  espalier_use_precompiled(${name} espalier_precompiled_tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()

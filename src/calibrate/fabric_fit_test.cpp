@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/document.h"
+#include "data/source_dir.h"
 
 namespace espalier::calibrate {
 namespace {

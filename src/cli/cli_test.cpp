@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/document.h"
+#include "data/source_dir.h"
 
 namespace espalier::cli {
 namespace {

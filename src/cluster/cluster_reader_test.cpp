@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cluster files: each form counted by hand, errors with place and hint, the shipped examples.
 #include "cluster/cluster_reader.h"
+#include "data/source_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

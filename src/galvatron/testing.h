@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/document.h"
+#include "data/source_dir.h"
 #include "galvatron/v1_planner.h"
 
 namespace espalier::galvatron::testing {

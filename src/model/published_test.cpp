@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "data/source_dir.h"
 #include "espalier/model.h"
 
 namespace espalier {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/document.h"
+#include "data/source_dir.h"
 #include "espalier/planner.h"
 #include "planner/job_configuration.h"
 #include "planner/job_overrides.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "check/check.h"
+#include "data/source_dir.h"
 #include "espalier/planner.h"
 #include "planner/claims.h"
 #include "planner/prediction.h"

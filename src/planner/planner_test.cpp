@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product in one call: what plan, estimate and simulate promise each other.
 #include "espalier/planner.h"
+#include "data/source_dir.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

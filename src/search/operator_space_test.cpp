@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "cost/collective.h"
+#include "data/source_dir.h"
 
 namespace espalier::search {
 namespace {

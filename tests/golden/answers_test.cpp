@@ -5,6 +5,7 @@
 #include <sstream>
 #include <vector>
 
+#include "data/source_dir.h"
 #include "espalier/planner.h"
 #include "golden.h"
 

@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "data/source_dir.h"
+
 namespace espalier::golden {
 
 inline std::string golden_path(const std::string& name) { return std::string(ESPALIER_SOURCE_DIR "/tests/golden/") + name; }

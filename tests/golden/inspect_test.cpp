@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `inspect` says of two models and a cluster, and `brief` and `explain` of a result made by hand.
 #include "report/inspect.h"
+#include "data/source_dir.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "golden.h"

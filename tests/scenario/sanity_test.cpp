@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string>
 
+#include "data/source_dir.h"
 #include "planner/estimate.h"
 #include "planner/validate.h"
 
