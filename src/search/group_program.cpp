@@ -28,8 +28,8 @@ GroupProgram::GroupProgram(const Model& model, const CostBook& book, const Optio
 std::int32_t GroupProgram::in_flight(std::int32_t stage) const { return std::max(1, max_in_flight(schedule_, stage)); }
 
 GroupProgram::Key GroupProgram::key_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const {
-  Key key = {in_flight(stage), margins_[static_cast<std::size_t>(stage)], static_cast<std::int64_t>(mode.lambda * 2),
-             mode.steady};
+  Key key = {in_flight(stage), margins_[static_cast<std::size_t>(stage)], static_cast<std::int64_t>(mode.lambda * 2), mode.steady,
+             uses_table(first, end) ? table_layout_ : kAnyTable};
   for (std::int32_t l = first; l < end; ++l) {
     const std::int32_t kind = model_.layers[static_cast<std::size_t>(l)];
     if (l == first || kind != model_.layers[static_cast<std::size_t>(l) - 1]) key.push_back(kind), key.push_back(0);
@@ -40,7 +40,7 @@ GroupProgram::Key GroupProgram::key_of(std::int32_t stage, std::int32_t first, s
 
 LayerProblem GroupProgram::program_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const {
   const std::vector<std::int32_t> kinds(model_.layers.begin() + first, model_.layers.begin() + end);
-  return table_.program(kinds, in_flight(stage), mode.lambda, zero_bubble());
+  return table_.program(kinds, in_flight(stage), mode.lambda, zero_bubble(), table_layout_);
 }
 
 const GroupProgram::Solved& GroupProgram::stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) {

@@ -6,7 +6,6 @@
 
 #include "cost/bound.h"
 #include "plan/program.h"
-#include "plan/schedule.h"
 #include "plan/split.h"
 #include "search/layered_candidate.h"
 
@@ -21,63 +20,7 @@ constexpr std::int64_t kRefinements = 1500;  // plans tried by refine, at most
 constexpr std::int64_t kRefinedInstructions = 40'000'000;
 constexpr std::size_t kSmallModel = 12;  // layers, up to which all of them are tried
 constexpr std::int32_t kChunks = 8;      // virtual stages tried, at most
-constexpr Mode kTotal = {};              // all work of a stage
-
-/// Layers of each stage of a schedule with virtual stages, in order, with the first layer of each pipeline chunk.
-struct VirtualSplit {
-  std::vector<std::int32_t> first;
-  std::vector<std::vector<std::int32_t>> layers;  ///< by stage
-};
-
-VirtualSplit virtual_split(const Problem& problem, const Schedule& s) {
-  VirtualSplit split;
-  const Model& model = *problem.model;
-  split.first = split_layers(model, problem.training.sequence, SplitPolicy::balanced, s.stages * s.virtual_stages);
-  std::vector<std::int32_t> bounds = split.first;
-  bounds.push_back(static_cast<std::int32_t>(model.layers.size()));
-  split.layers.resize(static_cast<std::size_t>(s.stages));
-  for (std::int32_t i = 0; i < s.stages; ++i) {
-    for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
-      const auto chunk = static_cast<std::size_t>(pipeline_chunk(s, i, k));
-      for (std::int32_t l = bounds[chunk]; l < bounds[chunk + 1]; ++l) split.layers[static_cast<std::size_t>(i)].push_back(l);
-    }
-  }
-  return split;
-}
-
-std::vector<std::int32_t> kinds_of(const Model& model, const std::vector<std::int32_t>& layers) {
-  std::vector<std::int32_t> kinds;
-  for (const std::int32_t l : layers) kinds.push_back(model.layers[static_cast<std::size_t>(l)]);
-  return kinds;
-}
-
-/// What is held when all chunks hold their passes, whatever runs then.
-LayerProblem without_transients(LayerProblem p) {
-  for (auto& options : p.options)
-    for (LayerOption& o : options) o.transient = 0;
-  return p;
-}
-
-/// Both memories must fit: that of the passes held together, and that of one pass while it runs.
-double least(const LayerProblem& held, const LayerProblem& alone, const LayerObjective& objective, std::int64_t capacity) {
-  return std::max(layers_lower_bound(held, objective, capacity), layers_lower_bound(alone, objective, capacity));
-}
-
-/// Passes that every chunk of a stage holds at one moment of its order of computation, at the moment when the fewest are most.
-std::int32_t held_together(const Schedule& s, std::int32_t stage) {
-  std::vector<std::int32_t> held(static_cast<std::size_t>(s.virtual_stages), 0);
-  std::int32_t most = 1;
-  for (const plan::Step& step : plan::compute_order(s, stage)) {
-    std::int32_t& here = held[static_cast<std::size_t>(step.local_chunk)];
-    if (step.kind == InstructionKind::forward) {
-      ++here;
-      most = std::max(most, *std::min_element(held.begin(), held.end()));
-    } else if (step.kind != InstructionKind::backward_input) {
-      --here;  // a pass is held until its weight gradients are done
-    }
-  }
-  return most;
-}
+constexpr const Mode& kRelaxed = kModes[1];
 
 bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
 
@@ -93,26 +36,18 @@ GroupResult GroupSolver::run() {
   result_.priced = table_.before_reduction(), result_.kept = table_.after_reduction();
   for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1}) {
     if (!admits(kind) || !problem_.space.admits("vpp", 1) || (zero_bubble(kind) && group_.stages == 1)) continue;
-    GroupProgram program(*problem_.model, book_, table_, group_, kind);
-    double bound = 0;
-    for (const Mode& mode : kModes) {
-      if (mode.way && (group_.stages == 1 || zero_bubble(kind))) continue;  // the way up of zero-bubble schedules is shorter
-      const double value = solve_plain(program, kind, mode);
-      if (mode.proven) bound = std::max(bound, value);
-      if (bound >= best_ || interrupted()) break;
-    }
-    result_.bound_ns = std::min(result_.bound_ns, bound);
+    result_.bound_ns = std::min(result_.bound_ns, solve_kind(kind));
   }
   const auto layers = static_cast<std::int32_t>(problem_.model->layers.size());
   for (const ScheduleKind kind : {ScheduleKind::interleaved, ScheduleKind::zb_v}) {
     if (!admits(kind) || group_.stages == 1) continue;
     if (kind == ScheduleKind::interleaved && group_.microbatches % group_.stages != 0) continue;
-    const GroupProgram program(*problem_.model, book_, table_, group_, kind);
+    GroupProgram program(*problem_.model, book_, table_, group_, kind);
     for (std::int32_t v = 2; v <= (kind == ScheduleKind::zb_v ? 2 : kChunks) && v * group_.stages <= layers; ++v) {
       if (interrupted()) break;
       if (!problem_.space.admits("vpp", v)) continue;
       const Schedule schedule{kind, group_.stages, v, group_.microbatches, 1};
-      result_.bound_ns = std::min(result_.bound_ns, solve_virtual(program, schedule));
+      result_.bound_ns = std::min(result_.bound_ns, solve_schedule(program, schedule));
     }
   }
   // Plans of schedules that nothing above stands for are bounded by their work alone.
@@ -120,6 +55,62 @@ GroupResult GroupSolver::run() {
   if (interrupted() || std::isinf(result_.bound_ns) || (admits(ScheduleKind::gpipe) && !stood_for))
     result_.bound_ns = std::min(result_.bound_ns, group_.bound_ns);
   return std::move(result_);
+}
+
+/// The bound of a schedule whose partition is chosen with the strategies. Every layout of a shared table by itself; first, cheaply, with a
+/// layout for each of the layers that share it, which bounds them all.
+double GroupSolver::solve_kind(ScheduleKind kind) {
+  GroupProgram program(*problem_.model, book_, table_, group_, kind);
+  if (!table_.tied()) return solve_modes(program, kind);
+  const double constant = program.constant_ns(kRelaxed);
+  const auto relaxed = best_partition(program.balance(kRelaxed), program.bounds(kRelaxed), best_ - constant);
+  if (!relaxed) return best_;
+  double least = kNever;
+  for (const std::int32_t table : table_.tables(group_.microbatches)) {
+    if (interrupted()) break;
+    program.hold_table(table);
+    least = std::min(least, solve_modes(program, kind));
+  }
+  return least;
+}
+
+double GroupSolver::solve_modes(GroupProgram& program, ScheduleKind kind) {
+  double bound = 0;
+  for (const Mode& mode : kModes) {
+    if (mode.way && (group_.stages == 1 || zero_bubble(kind))) continue;  // the way up of zero-bubble schedules is shorter
+    const double value = solve_plain(program, kind, mode);
+    if (mode.proven) bound = std::max(bound, value);
+    if (bound >= best_ || interrupted()) break;
+  }
+  return bound;
+}
+
+/// The bound of a schedule with virtual stages; of a shared table as above.
+double GroupSolver::solve_schedule(GroupProgram& program, const Schedule& schedule) {
+  VirtualProgram stages(problem_, table_, program, schedule);
+  if (!table_.tied()) return solve_virtual(stages);
+  if (const double bound = stages.bound(); bound >= best_) return bound;
+  double least = kNever;
+  for (const std::int32_t table : table_.tables(group_.microbatches)) {
+    if (interrupted()) break;
+    stages.hold_table(table);
+    least = std::min(least, solve_virtual(stages));
+  }
+  return least;
+}
+
+double GroupSolver::solve_virtual(VirtualProgram& stages) {
+  const double bound = stages.bound();
+  std::int64_t margin = 0;
+  for (int round = 0; round < kMemoryRounds && bound < best_; ++round) {
+    const Assignment a = stages.assignment(margin);
+    if (a.empty()) break;
+    const std::vector<std::int64_t> excess = judge(stages.schedule(), a);
+    const std::int64_t most = *std::max_element(excess.begin(), excess.end());
+    if (most <= 0) break;
+    margin += most;
+  }
+  return bound;
 }
 
 /// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
@@ -148,61 +139,6 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
       program.widen(static_cast<std::int32_t>(i), std::max<std::int64_t>(0, excess[i]));
   }
   return bound;
-}
-
-double GroupSolver::solve_virtual(const GroupProgram& program, const Schedule& schedule) {
-  const double bound = virtual_bound(program, schedule);
-  std::int64_t margin = 0;
-  for (int round = 0; round < kMemoryRounds && bound < best_; ++round) {
-    const Assignment a = virtual_assignment(program, schedule, margin);
-    if (a.empty()) break;
-    const std::vector<std::int64_t> excess = judge(schedule, a);
-    const std::int64_t most = *std::max_element(excess.begin(), excess.end());
-    if (most <= 0) break;
-    margin += most;
-  }
-  return bound;
-}
-
-/// max over stages of its work with the way down to its first chunk, and with the way down and up. Memory: at one moment of a stage's
-/// order every chunk holds so many passes (held_together).
-double GroupSolver::virtual_bound(const GroupProgram& program, const Schedule& s) const {
-  const VirtualSplit split = virtual_split(problem_, s);
-  const bool split_backward = zero_bubble(s.kind);
-  double bound = 0, way = 0, down = 0;
-  for (std::int32_t i = 0; i < s.stages; ++i) {
-    const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, split.layers[static_cast<std::size_t>(i)]);
-    const std::int32_t held = held_together(s, i);
-    const LayerProblem p = without_transients(table_.program(kinds, held, kTotal.lambda, split_backward));
-    const LayerProblem alone = table_.program(kinds, 1, kTotal.lambda, split_backward);
-    const double m = s.microbatches, constant = program.constant_ns(kTotal);
-    bound = std::max(bound, down + least(p, alone, {m, 1.0}, program.capacity()) + constant);
-    if (!split_backward) bound = std::max(bound, way + least(p, alone, {m, 0.0}, program.capacity()) + constant);
-    const auto end = static_cast<std::size_t>(i) + 1;
-    for (std::int32_t l = split.first[static_cast<std::size_t>(i)]; l < split.first[end]; ++l)
-      way += program.floor_ns(l), down += program.forward_floor_ns(l);
-  }
-  return bound;
-}
-
-Assignment GroupSolver::virtual_assignment(const GroupProgram& program, const Schedule& s, std::int64_t margin) const {
-  const VirtualSplit split = virtual_split(problem_, s);
-  Assignment a;
-  a.first = split.first;
-  a.options.assign(problem_.model->layers.size(), 0);
-  for (std::int32_t i = 0; i < s.stages; ++i) {
-    const std::vector<std::int32_t>& mine = split.layers[static_cast<std::size_t>(i)];
-    const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, mine);
-    const std::int32_t passes = std::max(1, (max_in_flight(s, i) + s.virtual_stages - 1) / s.virtual_stages);
-    const LayerProblem p = table_.program(kinds, passes, kTotal.lambda, zero_bubble(s.kind));
-    const LayerObjective objective = program.objective(kTotal);
-    const auto found = best_layers(coarse(p, objective), objective, program.capacity() - margin, kNever);
-    if (!found) return {};
-    for (std::size_t l = 0; l < mine.size(); ++l)
-      a.options[static_cast<std::size_t>(mine[l])] =
-          table_.of_kind(kinds[l])[static_cast<std::size_t>(found->options[l])].strategy;
-  }
-  return a;
 }
 
 /// Which overlaps to try: everything that is allowed, and each of them left out.
@@ -294,23 +230,41 @@ GroupResult GroupSolver::refine(const LayeredCandidate& start) {
       const bool edge = l == 0 || l + 1 == layers || now.options[l] != now.options[l - 1] || now.options[l] != now.options[l + 1];
       if (!edge && layers > kSmallModel) continue;
       for (const PricedOption& o : table_.of_kind(model.layers[l])) {
-        if (o.strategy == now.options[l] || tries-- <= 0) continue;
-        Assignment other = now;
-        other.options[l] = o.strategy;
-        const double before = best_;
-        if (zero_bubble(schedule.kind) && table_.strategy(o.strategy).zero > 1) continue;
-        judge(schedule, other, {on});
-        if (best_ < before) now = std::move(other), improved = true;
+        if (o.strategy == now.options[l] || (zero_bubble(schedule.kind) && table_.strategy(o.strategy).zero > 1)) continue;
+        for (Assignment& other : changed(now, l, o.strategy)) {
+          if (tries-- <= 0) break;
+          const double before = best_;
+          judge(schedule, other, {on});
+          if (best_ < before) now = std::move(other), improved = true;
+        }
       }
     }
   }
   return std::move(result_);
 }
 
+std::vector<Assignment> GroupSolver::changed(const Assignment& now, std::size_t layer, std::int32_t strategy) const {
+  std::vector<Assignment> all;
+  Assignment other = now;
+  other.options[layer] = strategy;
+  const std::size_t head = now.options.size() - 1, partner = head - layer;
+  if ((layer != 0 && layer != head) || table_.share_layout(strategy, now.options[partner])) {
+    all.push_back(std::move(other));
+    return all;
+  }
+  for (const PricedOption& o : table_.of_kind(problem_.model->layers[partner])) {
+    if (!table_.share_layout(strategy, o.strategy)) continue;
+    other.options[partner] = o.strategy;
+    all.push_back(other);
+  }
+  return all;
+}
+
 BalanceReport GroupSolver::balance(const LayeredCandidate& answer, GroupResult& looked) {
   BalanceReport report;
   const Mode& mode = kModes[0];
   GroupProgram program(*problem_.model, book_, table_, group_, ScheduleKind::one_f_one_b);
+  program.hold_table(table_.table_of(answer.options.front()));
   best_ = kNever;
   const BalanceProblem b = program.balance(mode);
   const StageOracle oracle = memoised(b, program.oracle(mode));

@@ -4,6 +4,9 @@
 //   1f1b, zb-h1           the partition and the strategies together (group_program.h); zb-h1 with ZeRO ≤ 1 and backward in two parts
 //   interleaved, zb-v     chunks by the balanced split of plan/split.h, the strategies of a stage's layers by layer_search.h with
 //                         the micro-batch passes a stage holds; bound: the most loaded stage, its way there included
+// Where embedding and head share a table (rule tied-table) each is solved once for every layout of the table, the cheapest first: the bound
+// is the least of theirs. Stages without these layers are solved once for all layouts; and where not even the bound with a layout for
+// each of the two is below the incumbent, none is looked at.
 // gpipe holds more than 1f1b at the same time and is left to the uniform space.
 #pragma once
 
@@ -15,6 +18,7 @@
 #include "search/evaluator.h"
 #include "search/group_program.h"
 #include "search/layerwise.h"
+#include "search/virtual_program.h"
 
 namespace espalier::search {
 
@@ -50,10 +54,13 @@ class GroupSolver {
  private:
   [[nodiscard]] bool interrupted() const { return stop_ && stop_(); }
   [[nodiscard]] bool admits(ScheduleKind kind) const;
+  double solve_kind(ScheduleKind kind);
+  double solve_modes(GroupProgram& program, ScheduleKind kind);
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
-  double solve_virtual(const GroupProgram& program, const Schedule& schedule);
-  double virtual_bound(const GroupProgram& program, const Schedule& schedule) const;
-  Assignment virtual_assignment(const GroupProgram& program, const Schedule& schedule, std::int64_t margin) const;
+  double solve_schedule(GroupProgram& program, const Schedule& schedule);
+  double solve_virtual(VirtualProgram& stages);
+  /// `now` with another strategy of one layer; of a layer whose table another layer shares, with what that may have then.
+  [[nodiscard]] std::vector<Assignment> changed(const Assignment& now, std::size_t layer, std::int32_t strategy) const;
   std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a);
   std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a, const std::vector<Overlap>& overlaps);
   std::vector<std::int64_t> excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing);

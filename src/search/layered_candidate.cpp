@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/lowering_facts.h"
+#include "plan/rules.h"
 
 namespace espalier::search {
 namespace {
@@ -53,8 +54,8 @@ std::vector<LayerRange> ranges_of(const Model& model, std::int32_t begin, std::i
 
 }  // namespace
 
-Strategy with_overlap(Strategy s, const Overlap& on) {
-  s.overlap.grad_reduce = on.grad_reduce && s.data_ranks() > 1;
+Strategy with_overlap(Strategy s, const Overlap& on, bool experts) {
+  s.overlap.grad_reduce = on.grad_reduce && replicates_weights(experts, s);
   s.overlap.param_gather = on.param_gather && s.zero > 0;
   s.overlap.p2p = on.p2p;
   s.overlap.tp = on.tp && s.sp == SequenceParallel::megatron;
@@ -65,7 +66,8 @@ LayeredConfiguration layered_configuration(const Model& model, const OptionTable
                                            const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& options,
                                            const Overlap& overlap) {
   std::vector<Strategy> strategies;
-  for (const std::int32_t o : options) strategies.push_back(with_overlap(table.strategy(o), overlap));
+  const bool experts = has_experts(model);
+  for (const std::int32_t o : options) strategies.push_back(with_overlap(table.strategy(o), overlap, experts));
   LayeredConfiguration c;
   schedule.micro_batch = static_cast<std::int32_t>(samples / strategies.front().dp);
   c.schedule = schedule;
