@@ -21,6 +21,7 @@ constexpr std::int64_t kRefinedInstructions = 40'000'000;
 constexpr std::size_t kSmallModel = 12;  // layers, up to which all of them are tried
 constexpr std::int32_t kChunks = 8;      // virtual stages tried, at most
 constexpr const Mode& kRelaxed = kModes[1];
+constexpr int kTables = 3;  // layouts of a shared table that plans are looked for with, of each schedule
 
 bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
 
@@ -57,21 +58,55 @@ GroupResult GroupSolver::run() {
   return std::move(result_);
 }
 
-/// The bound of a schedule whose partition is chosen with the strategies. Every layout of a shared table by itself; first, cheaply, with a
-/// layout for each of the layers that share it, which bounds them all.
+/// The bound of a schedule whose partition is chosen with the strategies.
 double GroupSolver::solve_kind(ScheduleKind kind) {
   GroupProgram program(*problem_.model, book_, table_, group_, kind);
   if (!table_.tied()) return solve_modes(program, kind);
-  const double constant = program.constant_ns(kRelaxed);
-  const auto relaxed = best_partition(program.balance(kRelaxed), program.bounds(kRelaxed), best_ - constant);
-  if (!relaxed) return best_;
-  double least = kNever;
+  TableSearch search;
+  search.hold = [&](std::int32_t table) { program.hold_table(table); };
+  search.first_bound = [&] { return bound_of(program, kRelaxed); };
+  search.bound = [&] {
+    double bound = 0;
+    for (const Mode& mode : kModes)
+      if (mode.proven && !(mode.way && (group_.stages == 1 || zero_bubble(kind))))
+        bound = std::max(bound, bound_of(program, mode));
+    return bound;
+  };
+  search.solve = [&] { solve_modes(program, kind); };
+  return solve_tables(search);
+}
+
+/// The least value of any partition under a mode, or the incumbent where none is below it.
+double GroupSolver::bound_of(GroupProgram& program, const Mode& mode) {
+  program.forget_margins();
+  const double constant = program.constant_ns(mode);
+  const auto found = best_partition(program.balance(mode), program.bounds(mode), best_ - constant);
+  return found ? std::min(best_, (found->time + constant) * kRounding) : best_;
+}
+
+/// Every layout of a shared table by itself. First a bound with a layout for each layer that shares it, which bounds them all; then a first
+/// bound of each layout. In their order the tighter bounds, until the first bound of the next is no less than the least of them: the least
+/// is a bound of all layouts. Plans are looked for with the first few, those of the lowest bounds.
+double GroupSolver::solve_tables(const TableSearch& search) {
+  search.hold(kAnyTable);
+  if (search.first_bound() >= best_) return best_;
+  std::vector<std::pair<double, std::int32_t>> order;
   for (const std::int32_t table : table_.tables(group_.microbatches)) {
-    if (interrupted()) break;
-    program.hold_table(table);
-    least = std::min(least, solve_modes(program, kind));
+    search.hold(table);
+    order.emplace_back(search.first_bound(), table);
+    if (interrupted()) return kNever;  // the caller bounds what is left
   }
-  return least;
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  double least = kNever;
+  int solved = 0;
+  for (const auto& [first, table] : order) {
+    if (first >= best_ || (first >= least && solved >= kTables)) break;
+    search.hold(table);
+    least = std::min(least, std::max(first, search.bound()));
+    if (interrupted()) return kNever;  // the caller bounds what is left
+    if (solved++ < kTables) search.solve();
+  }
+  return std::min(least, best_);
 }
 
 double GroupSolver::solve_modes(GroupProgram& program, ScheduleKind kind) {
@@ -85,18 +120,15 @@ double GroupSolver::solve_modes(GroupProgram& program, ScheduleKind kind) {
   return bound;
 }
 
-/// The bound of a schedule with virtual stages; of a shared table as above.
+/// The bound of a schedule with virtual stages.
 double GroupSolver::solve_schedule(GroupProgram& program, const Schedule& schedule) {
   VirtualProgram stages(problem_, table_, program, schedule);
   if (!table_.tied()) return solve_virtual(stages);
-  if (const double bound = stages.bound(); bound >= best_) return bound;
-  double least = kNever;
-  for (const std::int32_t table : table_.tables(group_.microbatches)) {
-    if (interrupted()) break;
-    stages.hold_table(table);
-    least = std::min(least, solve_virtual(stages));
-  }
-  return least;
+  TableSearch search;
+  search.hold = [&](std::int32_t table) { stages.hold_table(table); };
+  search.first_bound = search.bound = [&] { return stages.bound(); };
+  search.solve = [&] { solve_virtual(stages); };
+  return solve_tables(search);
 }
 
 double GroupSolver::solve_virtual(VirtualProgram& stages) {

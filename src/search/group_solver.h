@@ -4,9 +4,8 @@
 //   1f1b, zb-h1           the partition and the strategies together (group_program.h); zb-h1 with ZeRO ≤ 1 and backward in two parts
 //   interleaved, zb-v     chunks by the balanced split of plan/split.h, the strategies of a stage's layers by layer_search.h with
 //                         the micro-batch passes a stage holds; bound: the most loaded stage, its way there included
-// Where embedding and head share a table (rule tied-table) each is solved once for every layout of the table, the cheapest first: the bound
-// is the least of theirs. Stages without these layers are solved once for all layouts; and where not even the bound with a layout for
-// each of the two is below the incumbent, none is looked at.
+// Where embedding and head share a table (rule tied-table) every layout of the table has a bound of its own, and the least is that of all;
+// plans are looked for with the layouts of the lowest bounds. Stages without these layers are solved once for all layouts.
 // gpipe holds more than 1f1b at the same time and is left to the uniform space.
 #pragma once
 
@@ -54,6 +53,15 @@ class GroupSolver {
  private:
   [[nodiscard]] bool interrupted() const { return stop_ && stop_(); }
   [[nodiscard]] bool admits(ScheduleKind kind) const;
+  /// What to do with the layouts of a shared table: fix one, bound what is possible with it, look for plans.
+  struct TableSearch {
+    std::function<void(std::int32_t)> hold;
+    std::function<double()> first_bound;  ///< cheap
+    std::function<double()> bound;
+    std::function<void()> solve;
+  };
+  double solve_tables(const TableSearch& search);
+  double bound_of(GroupProgram& program, const Mode& mode);
   double solve_kind(ScheduleKind kind);
   double solve_modes(GroupProgram& program, ScheduleKind kind);
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
