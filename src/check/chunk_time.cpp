@@ -49,7 +49,8 @@ class PlanClock {
   const LayerTime& layer(const Strategy& s, std::int32_t index) {
     const std::int32_t kind = view_.model->layers[static_cast<std::size_t>(index)];
     const auto [at, fresh] = layers_.try_emplace({s, kind});
-    if (fresh) at->second = layer_time(view_of(view_, s), kernels_, tensor_, view_.model->layer(static_cast<std::size_t>(index)), end_);
+    if (fresh)
+      at->second = layer_time(view_of(view_, s), kernels_, tensor_, view_.model->layer(static_cast<std::size_t>(index)), end_);
     return at->second;
   }
 
@@ -105,7 +106,8 @@ class PlanClock {
     const bool gather_beside = s.overlap.param_gather, scatter_beside = s.overlap.grad_reduce;
     const double beside = (gather_beside ? gather : 0) + (scatter_beside ? scatter : 0);
     sum.forward += gather_beside ? hide(gather, t.forward) : gather;
-    sum.backward += (gather_beside ? 0 : gather) + (scatter_beside ? 0 : scatter) + hide(beside, t.backward + (again ? t.forward : 0));
+    sum.backward +=
+        (gather_beside ? 0 : gather) + (scatter_beside ? 0 : scatter) + hide(beside, t.backward + (again ? t.forward : 0));
     const double copies = (dense + expert) / kernels_.memory;
     if (s.zero >= 3) {
       sum.forward += copies * view_.engine.gather_copy_bytes;
@@ -140,7 +142,8 @@ class PlanClock {
     if (!most() || before.strategy == range.strategy) return 0;
     const View alone = view_of(view_, range.strategy);
     const LayerKind& kind = view_.model->layer(static_cast<std::size_t>(before.last));
-    const double tokens = static_cast<double>(layer_tokens(kind, view_.plan->training.sequence) + view_.plan->training.sequence.encoder);
+    const double tokens =
+        static_cast<double>(layer_tokens(kind, view_.plan->training.sequence) + view_.plan->training.sequence.encoder);
     const double whole = kernels_.a * tokens * static_cast<double>(kind.hidden) * static_cast<double>(view_.samples);
     const Strategy& s = range.strategy;
     const Group all = plain_.group(alone, std::int64_t{s.tp} * s.cp * s.dp, 1);
@@ -183,13 +186,16 @@ class PlanClock {
   void add_collectives(std::size_t c, std::int32_t pieces, ChunkTime& sum) {
     const double cut = pieces;
     for (const auto& [s, e] : elements_of_chunk(c)) {
-      const bool reduces = (s.zero < 2 && (s.data_ranks() > 1 || s.expert_data_ranks() > 1)) || (s.zero >= 2 && s.shard < s.data_ranks());
+      const bool reduces =
+          (s.zero < 2 && (s.data_ranks() > 1 || s.expert_data_ranks() > 1)) || (s.zero >= 2 && s.shard < s.data_ranks());
       const bool gathers = s.zero == 1 || s.zero == 2;
       const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
       // Latency counts once a piece (most, or one strategy), or once in all of them together (least).
       const double at_once = most() || view_.plan->uniform() ? 1 : cut;
-      if (reduces) sum.reduction += reduction(s, at_once * dense * bytes_.reduce / cut, at_once * expert * bytes_.reduce / cut) / at_once;
-      if (gathers) sum.gather += gathering(s, at_once * dense * bytes_.gather / cut, at_once * expert * bytes_.gather / cut) / at_once;
+      if (reduces)
+        sum.reduction += reduction(s, at_once * dense * bytes_.reduce / cut, at_once * expert * bytes_.reduce / cut) / at_once;
+      if (gathers)
+        sum.gather += gathering(s, at_once * dense * bytes_.gather / cut, at_once * expert * bytes_.gather / cut) / at_once;
     }
   }
 
@@ -248,7 +254,8 @@ class PlanClock {
       double elements = 0;
       for (const Operator& op : kind.operators) {
         const bool keys = op.name.ends_with("kv");
-        elements += static_cast<double>(op.parameters_unsplit) + (keys || !range.strategy.partition.empty() ? static_cast<double>(op.parameters) : 0);
+        elements += static_cast<double>(op.parameters_unsplit) +
+                    (keys || !range.strategy.partition.empty() ? static_cast<double>(op.parameters) : 0);
       }
       time += tensor_.reduce(group, elements * bytes_.reduce) + data_.reduce(group, elements * bytes_.reduce);
     }
@@ -272,7 +279,8 @@ class PlanClock {
     const View table = view_of(view_, view_.chunks.front().ranges.front().strategy);
     const double bytes = static_cast<double>(table_elements(table)) * bytes_.reduce;
     double slowest = 0;
-    for (const std::int32_t stage : copies) slowest = std::max(slowest, plain_.message(table, view_.stage_of.front(), stage, bytes));
+    for (const std::int32_t stage : copies)
+      slowest = std::max(slowest, plain_.message(table, view_.stage_of.front(), stage, bytes));
     return most() ? 2 * static_cast<double>(copies.size()) * slowest : slowest;
   }
 
@@ -287,6 +295,8 @@ class PlanClock {
 
 }  // namespace
 
-PlanTime plan_time(const View& view, const std::vector<std::int32_t>& pieces, End end) { return PlanClock(view, end).run(pieces); }
+PlanTime plan_time(const View& view, const std::vector<std::int32_t>& pieces, End end) {
+  return PlanClock(view, end).run(pieces);
+}
 
 }  // namespace espalier::check

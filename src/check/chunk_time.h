@@ -13,7 +13,7 @@ namespace espalier::check {
 
 struct ChunkTime {
   double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
-  double message = 0;               ///< into this chunk, or its gradient back
+  double message = 0;                ///< into this chunk, or its gradient back
   double reduction = 0, gather = 0;  ///< one of `pieces` pieces
   std::int32_t layers = 0;
 };

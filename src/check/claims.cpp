@@ -95,9 +95,8 @@ Finding check_time(const View& view, const Program& program, const Claims& claim
   constexpr double kSerialSlack = 1.5;
   const StepTime bounds = step_time(view, program);
   const double most = kSerialSlack * static_cast<double>(bounds.most_ns);
-  verdict.require(claims.iteration_ns > 0 && claims.iteration_ns >= bounds.least_ns, [&] {
-    return say("claimed ", claims.iteration_ns, " ns, the program alone takes ", bounds.least_ns, " ns");
-  });
+  verdict.require(claims.iteration_ns > 0 && claims.iteration_ns >= bounds.least_ns,
+                  [&] { return say("claimed ", claims.iteration_ns, " ns, the program alone takes ", bounds.least_ns, " ns"); });
   verdict.require(static_cast<double>(claims.iteration_ns) <= most, [&] {
     return say("claimed ", claims.iteration_ns, " ns, with nothing beside anything else it takes ", bounds.most_ns, " ns");
   });

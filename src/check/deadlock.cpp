@@ -46,7 +46,8 @@ Finding join_collectives(const View& view, const Program& program, std::vector<s
   Verdict verdict("collective-order");
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::vector<std::int32_t>>> groups;  // by stage and data group
   const std::vector<std::int32_t> holders = table_holders(view);
-  std::vector<std::vector<std::vector<std::int32_t>>> exchanges(holders.size());  // of each stage that holds the table, rank by rank
+  std::vector<std::vector<std::vector<std::int32_t>>> exchanges(
+      holders.size());  // of each stage that holds the table, rank by rank
   for (const RankProgram& rank : program.ranks) {
     groups[{rank.stage, rank.group}].push_back(collectives_of(program, rank, false));
     for (std::size_t h = 0; h < holders.size(); ++h)

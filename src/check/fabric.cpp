@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <limits>
 
 namespace espalier::check {
 namespace {
@@ -16,6 +16,17 @@ std::int64_t device_of(const View& view, std::int64_t stage, std::int64_t n) {
   const std::int64_t inner = std::int64_t{s.tp} * s.cp;
   if (s.order == RankOrder::tp_cp_pp_dp) return n % inner + inner * (stage + view.stages * (n / inner));
   return n + inner * s.dp * stage;
+}
+
+bool divides(std::int64_t a, std::int64_t b) { return a % b == 0 || b % a == 0; }
+
+/// Whether `extent` ranks of a stage end where domains of `span` devices end.
+bool fits(const View& view, std::int64_t extent, std::int64_t span) {
+  const Strategy& s = view.strategy;
+  if (s.order != RankOrder::tp_cp_pp_dp) return divides(extent, span);
+  const std::int64_t inner = std::int64_t{s.tp} * s.cp, block = inner * view.stages;
+  return divides(std::min(extent, inner), span) && divides(block, span) && divides(inner, span) && divides(extent, inner) &&
+         divides(std::max<std::int64_t>(1, extent / inner) * block, span);
 }
 
 double log2_ceil(std::int64_t n) { return n <= 1 ? 0 : std::ceil(std::log2(static_cast<double>(n)) - 1e-12); }
@@ -36,7 +47,9 @@ double ramped(double latency, double volume, double ramp) { return latency + vol
 struct Crossing {
   const FabricLevel* level;
   std::int64_t below, here, joined;
-  [[nodiscard]] double per_byte() const { return congestion(*level, joined) / (static_cast<double>(below) * rate(*level, joined - 1)); }
+  [[nodiscard]] double per_byte() const {
+    return congestion(*level, joined) / (static_cast<double>(below) * rate(*level, joined - 1));
+  }
 };
 
 std::vector<Crossing> crossings(const std::vector<FabricLevel>& levels, const Group& g) {
@@ -107,10 +120,9 @@ Group Fabric::group(const View& view, std::int64_t count, std::int64_t stride) c
     }
     most = std::max(most, here);
     fewest = std::min(fewest, here);
-    const std::int64_t extent = listed * stride;
-    const bool aligned = view.strategy.order != RankOrder::tp_cp_pp_dp && (extent % span == 0 || span % extent == 0);
-    const bool whole = end_ == End::least || aligned;
-    g.members[k] = whole ? most : fewest == listed ? std::gcd(extent, span) / stride : std::min(fewest, std::gcd(extent, span));
+    const bool aligned = most == fewest && fits(view, g.size * stride, span);
+    g.aligned = g.aligned && aligned;
+    g.members[k] = most;
     g.members[k] = std::clamp<std::int64_t>(g.members[k], 1, g.size);
   }
   if (!g.members.empty()) g.members.back() = g.size;
@@ -137,8 +149,26 @@ Group Fabric::expert_replicas(const View& view) const {
   return group(view, view.strategy.expert_data_ranks(), std::int64_t{view.strategy.ep} * view.strategy.etp);
 }
 
+double Fabric::bytes_alone(const Group& g, double bytes) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const FabricLevel& level : levels_) least = std::min(least, bytes / (static_cast<double>(g.size) * rate(level, g.size)));
+  return std::isfinite(least) ? least : 0;
+}
+
+double Fabric::alone_on_slowest(const Group& g, double bytes) const {
+  double most = 0;
+  const auto size = static_cast<double>(g.size);
+  for (const FabricLevel& level : levels_) {
+    const double latency = level.start.count() + 2 * size * level.latency.count();
+    const double volume = bytes * congestion(level, g.size) * (1 + level.small_group) / rate(level, 1);
+    most = std::max(most, ramped(latency, volume, level.ramp));
+  }
+  return most;
+}
+
 double Fabric::gather(const Group& g, double bytes) const {
   if (g.size <= 1 || bytes <= 0) return 0;
+  if (!g.aligned) return unplaced(g, bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size));
   const Path path = path_of(crossings(levels_, g), g.size, 1.0);
   const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
   return ramped(path.start + path.ring, moved * path.volume, path.ramp);
@@ -146,6 +176,7 @@ double Fabric::gather(const Group& g, double bytes) const {
 
 double Fabric::reduce(const Group& g, double bytes) const {
   if (g.size <= 1 || bytes <= 0) return 0;
+  if (!g.aligned) return unplaced(g, end_ == End::least ? bytes : 2 * bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
   const Path path = path_of(all, g.size, 0.5);
   const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
@@ -161,6 +192,7 @@ double Fabric::reduce(const Group& g, double bytes) const {
 
 double Fabric::exchange(const Group& g, double bytes) const {
   if (g.size <= 1 || bytes <= 0) return 0;
+  if (!g.aligned) return end_ == End::least ? 0 : alone_on_slowest(g, bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
   const Path path = path_of(all, g.size, 1.0);
   double slowest = 0, ramp = 0;
@@ -183,6 +215,7 @@ double Fabric::link(std::size_t level, double bytes) const {
 
 double Fabric::ring_step(const Group& g, double bytes) const {
   if (g.size <= 1) return 0;
+  if (!g.aligned) return end_ == End::least ? 0 : alone_on_slowest(g, bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
   const FabricLevel& top = *all.back().level;
   return top.start.count() + top.latency.count() + bytes / rate(top, 1);
@@ -191,15 +224,17 @@ double Fabric::ring_step(const Group& g, double bytes) const {
 double Fabric::message(const View& view, std::int32_t from, std::int32_t to, double bytes) const {
   if (levels_.empty() || from == to) return 0;
   const std::int64_t size = std::int64_t{view.strategy.tp} * view.strategy.cp * view.strategy.dp;
-  const std::int64_t step = std::max<std::int64_t>(1, size / kListed);
   std::size_t level = 0;
-  for (std::int64_t n = 0; n < size; n += step) {
+  bool aligned = true;
+  for (const FabricLevel& l : levels_) aligned = aligned && fits(view, size, l.span);
+  for (const std::int64_t n : {std::int64_t{0}, size - 1}) {
     const std::int64_t a = device_of(view, from, n), b = device_of(view, to, n);
     while (level + 1 < levels_.size() && a / levels_[level].span != b / levels_[level].span) ++level;
   }
   double time = link(level, bytes);
-  if (end_ == End::most)
-    for (std::size_t k = level + 1; k < levels_.size(); ++k) time = std::max(time, link(k, bytes));
+  if (aligned) return time;
+  for (std::size_t k = 0; k < levels_.size(); ++k)
+    time = end_ == End::most ? std::max(time, link(k, bytes)) : std::min(time, link(k, bytes));
   return time;
 }
 

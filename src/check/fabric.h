@@ -14,8 +14,8 @@
 //                       L = σ + 2·hops
 //     exchange          V = max_k S(g − n_{k−1})/g·(1 + λ_k/(g−1))·n_{k−1}/B_k, L = σ + Σ ⌈log₂ r_k⌉·α_k
 //     message           σ + α + S/(β·η) over the lowest level that joins both ends
-// (Thakur et al. 2005; docs/cost-model.md, "Collectives".) `End::least` counts as many members in one domain as some domain holds;
-// `End::most` as few as any could hold where a group is not aligned with the domains.
+// (Thakur et al. 2005; docs/cost-model.md, "Collectives".) Where a group is not aligned with the domains `End::least` counts bytes alone,
+// M/(g·β·η) over the fastest level, and `End::most` one member a domain on the slowest level, all hops twice.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,7 @@ enum class End : std::uint8_t { least, most };
 struct Group {
   std::int64_t size = 1;
   std::vector<std::int64_t> members;  ///< n_k of each fabric level
+  bool aligned = true;  ///< every domain that it reaches holds as many members as any other, wherever the group begins
 };
 
 class Fabric {
@@ -58,6 +59,13 @@ class Fabric {
 
  private:
   [[nodiscard]] double link(std::size_t level, double bytes) const;
+  /// `bytes` that every member passes on, shared by all links of the fastest level.
+  [[nodiscard]] double bytes_alone(const Group& g, double bytes) const;
+  /// `bytes` that every member passes on, each over the slowest link alone, with a flat ring's hops twice.
+  [[nodiscard]] double alone_on_slowest(const Group& g, double bytes) const;
+  [[nodiscard]] double unplaced(const Group& g, double bytes) const {
+    return end_ == End::least ? bytes_alone(g, bytes) : alone_on_slowest(g, bytes);
+  }
 
   std::vector<FabricLevel> levels_;
   End end_;

@@ -14,14 +14,14 @@
 namespace espalier::check {
 
 struct Kernels {
-  double product = 1, wide = 1;       ///< FLOP/s of matrix products; of those that stay in 16 bits under fp8
-  double batched = 1, grouped = 1;    ///< of unfused attention; of experts
+  double product = 1, wide = 1;     ///< FLOP/s of matrix products; of those that stay in 16 bits under fp8
+  double batched = 1, grouped = 1;  ///< of unfused attention; of experts
   double attention = 1, attention_back = 1;
   double softmax = 0, prologue = 0, rows = 0;
-  double stream = 1, memory = 1;      ///< bytes/s of product operands; of element-wise kernels
-  double elementwise = 1;             ///< bytes/s of an engine's element-wise kernels in the operator table's bytes
-  double floor = 0, launch = 0;       ///< s a kernel occupies the device; s the host takes to launch one
-  double a = 2, operand = 2;          ///< bytes of an element; of a product's operand
+  double stream = 1, memory = 1;  ///< bytes/s of product operands; of element-wise kernels
+  double elementwise = 1;         ///< bytes/s of an engine's element-wise kernels in the operator table's bytes
+  double floor = 0, launch = 0;   ///< s a kernel occupies the device; s the host takes to launch one
+  double a = 2, operand = 2;      ///< bytes of an element; of a product's operand
 
   explicit Kernels(const View& view);
 

@@ -49,7 +49,8 @@ class LayerClock {
     const double network = end_ == End::most ? e_.coefficients.network_wait_s : 0;
     const double launch = k_.launch * e_.eager_launches;
     LayerTime t;
-    t.forward = std::max(forward_ + exposed_forward_ + network * waits_forward_, launch * starts_forward_ + wait * waits_forward_);
+    t.forward =
+        std::max(forward_ + exposed_forward_ + network * waits_forward_, launch * starts_forward_ + wait * waits_forward_);
     t.backward = std::max(input_ + weight_ + exposed_backward_ + network * waits_input_,
                           launch * (starts_input_ + starts_weight_) + wait * waits_input_);
     t.backward_input = std::max(input_ + exposed_input_ + network * waits_input_, launch * starts_input_ + wait * waits_input_);
@@ -176,7 +177,8 @@ class LayerClock {
   }
 
   void add_attention(const Operator& op) {
-    const double heads = static_cast<double>(op.heads) / s_.tp, kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / s_.tp);
+    const double heads = static_cast<double>(op.heads) / s_.tp,
+                 kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / s_.tp);
     const double all = op.cross ? encoder_keys_ : keys_, kv_tokens = op.cross ? tokens_ * encoder_share_ : tokens_;
     const double qk = op.qk_dim, v = op.v_dim, window = static_cast<double>(op.window);
     const double most = window > 0 ? std::min(window, all) : all;
@@ -194,7 +196,8 @@ class LayerClock {
       compute(forward, backward, 2 * steps - 1, 4 * steps - 1);
     } else {
       const double scores = heads * tokens_ * most, batch = heads * tokens_ / std::max(1.0, most), read = op.causal ? 0.5 : 1;
-      const double products = k_.multiply_many(k_.batched, batch, most, most, qk) + k_.multiply_many(k_.batched, batch, most, v, most);
+      const double products =
+          k_.multiply_many(k_.batched, batch, most, most, qk) + k_.multiply_many(k_.batched, batch, most, v, most);
       const double drop = op.score_dropout ? k_.move((2 * k_.a + 1) * scores) : 0;
       forward = products + k_.move((read + 1) * k_.a * scores) + drop;
       backward = 2 * products + k_.move((2 * read + 1) * k_.a * scores) + drop;
@@ -329,7 +332,8 @@ class LayerClock {
 
 /// Products and attention of a partitioned block, divided evenly: no partition does less.
 LayerTime least_of_partitioned(const View& view, const Kernels& k, const LayerKind& kind) {
-  const double devices = view.strategy.tp, tokens = static_cast<double>(layer_tokens(kind, view.plan->training.sequence)) * view.micro_batch;
+  const double devices = view.strategy.tp,
+               tokens = static_cast<double>(layer_tokens(kind, view.plan->training.sequence)) * view.micro_batch;
   double work = 0;
   for (const Operator& op : kind.operators) {
     if (op.kind == OperatorKind::linear) work += 2.0 * static_cast<double>(op.in) * static_cast<double>(op.out) * tokens / k.wide;

@@ -16,9 +16,9 @@
 namespace espalier::check {
 
 struct LayerTime {
-  double forward = 0, backward = 0;              ///< combined backward pass
+  double forward = 0, backward = 0;                ///< combined backward pass
   double backward_input = 0, backward_weight = 0;  ///< its halves in zero-bubble schedules
-  double selective = 0;                          ///< what selective recomputation adds to backward and backward_input
+  double selective = 0;                            ///< what selective recomputation adds to backward and backward_input
 };
 
 /// `view`: under the layer's strategy.

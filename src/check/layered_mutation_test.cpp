@@ -266,8 +266,7 @@ std::vector<Mutation> claim_mutations() {
          c.program = lower(plan, c.model, true);
          return sharded;
        }},
-      {"faster than the slowest range computes", "time-bounds",
-       [](Case& c) { return c.claims.iteration_ns /= 20, true; }},
+      {"faster than the slowest range computes", "time-bounds", [](Case& c) { return c.claims.iteration_ns /= 20, true; }},
   };
 }
 

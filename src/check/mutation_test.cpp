@@ -360,8 +360,7 @@ std::vector<Mutation> claim_mutations() {
        [](Case& c) { return c.claims.memory_limit_bytes = c.claims.peak_bytes_per_stage.front() - 1, true; }},
       {"a limit beyond the device", "memory-limit", [](Case& c) { return c.claims.memory_limit_bytes = GiB(2).count(), true; }},
       {"the user's cap is ignored", "memory-limit", [](Case& c) { return c.cluster.memory_limit = Bytes(4096), true; }},
-      {"faster than the arithmetic", "time-bounds",
-       [](Case& c) { return c.claims.iteration_ns /= 20, true; }},
+      {"faster than the arithmetic", "time-bounds", [](Case& c) { return c.claims.iteration_ns /= 20, true; }},
       {"no time at all", "time-bounds", [](Case& c) { return c.claims.iteration_ns = 0, true; }},
       {"a stage without a figure", "claims-shape", [](Case& c) { return c.claims.peak_bytes_per_stage.pop_back(), true; }},
   };

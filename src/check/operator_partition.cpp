@@ -184,7 +184,8 @@ class Tile {
     double bytes = a_ * tokens_ * static_cast<double>(op.in + op.out) / parts;
     if (op.kind == OperatorKind::attention) bytes = 2 * own_saved() + 2 * a_ * scores();
     if (op.kind != OperatorKind::linear) return bytes;
-    const double in = static_cast<double>(op.in) / static_cast<double>(cut_.n), out = static_cast<double>(op.out) / static_cast<double>(cut_.k);
+    const double in = static_cast<double>(op.in) / static_cast<double>(cut_.n),
+                 out = static_cast<double>(op.out) / static_cast<double>(cut_.k);
     bytes = a_ * tokens_ * (in + out);
     const bool rotates = cut_.letters.find('P') != std::string::npos;
     return rotates ? 2 * bytes + 2 * 4 * in * out : bytes;

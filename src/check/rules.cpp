@@ -240,9 +240,8 @@ Finding check_tied_table(const View& plan) {
   if (!plan.model->tied_embeddings || plan.model->vocabulary == 0) return verdict.finding("no tied table");
   const std::string embedding = table_layout(plan.chunks.front().ranges.front().strategy);
   const std::string head = table_layout(plan.chunks.back().ranges.back().strategy);
-  verdict.require(embedding == head, [&] {
-    return say("one table under two layouts: the embedding's ", embedding, ", the head's ", head);
-  });
+  verdict.require(embedding == head,
+                  [&] { return say("one table under two layouts: the embedding's ", embedding, ", the head's ", head); });
   return verdict.finding(say("embedding and head hold it alike: ", embedding));
 }
 

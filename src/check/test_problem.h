@@ -75,8 +75,7 @@ inline Claims truthful_claims(const View& view, const Program& program) {
   claims.saved_bytes_per_chunk = saved_bytes_per_chunk(view);
   claims.boundary_bytes_per_chunk = boundary_bytes_per_chunk(view);
   claims.gradient_bytes_per_stage = gradient_bytes_per_stage(view);
-  for (const PeakBytes& peak :
-       peak_bytes_per_stage(view, program, claims.static_bytes_per_stage, claims.saved_bytes_per_chunk))
+  for (const PeakBytes& peak : peak_bytes_per_stage(view, program, claims.static_bytes_per_stage, claims.saved_bytes_per_chunk))
     claims.peak_bytes_per_stage.push_back(peak.least + (peak.most - peak.least) / 2);
   claims.memory_limit_bytes = GiB(1).count();
   return claims;
