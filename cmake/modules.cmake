@@ -82,6 +82,17 @@ espalier_embed(espalier_cluster data/calibration/devices.yaml device_calibration
 espalier_embed(espalier_plan data/calibration/frameworks.yaml framework_calibration_yaml)
 espalier_embed(espalier_planner data/calibration/intervals.yaml intervals_yaml)
 espalier_embed(espalier_planner data/framework_defaults.yaml framework_defaults_yaml)
+# Results say which build made them: its version, and a hash of the figures that ship with it (src/planner/made_by.h).
+set(espalier_shipped_figures "")
+foreach(figures devices.yaml framework_defaults.yaml calibration/devices.yaml calibration/fabrics.yaml calibration/frameworks.yaml calibration/intervals.yaml)
+  file(SHA256 ${PROJECT_SOURCE_DIR}/data/${figures} figures_hash)
+  string(APPEND espalier_shipped_figures ${figures_hash})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/data/${figures})
+endforeach()
+string(SHA256 espalier_shipped_figures "${espalier_shipped_figures}")
+string(SUBSTRING ${espalier_shipped_figures} 0 16 espalier_shipped_figures)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/planner/made_by.cpp PROPERTIES COMPILE_DEFINITIONS
+                            "ESPALIER_VERSION=\"${PROJECT_VERSION}\";ESPALIER_SHIPPED_FIGURES=\"${espalier_shipped_figures}\"")
 target_compile_definitions(espalier_cli PRIVATE ESPALIER_VERSION="${PROJECT_VERSION}")
 
 if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)

@@ -25,7 +25,7 @@ foreach(module base runlog model cluster partition profile plan cost check searc
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${module}/*_test.cpp)
   espalier_tests(${module}_tests SOURCES ${sources} DEPENDS espalier_${module})
 endforeach()
-foreach(kind golden property scenario)
+foreach(kind golden property mutation scenario)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${kind}/*_test.cpp)
   espalier_tests(${kind}_tests SOURCES ${sources} DEPENDS espalier_planner espalier_report)
 endforeach()

@@ -71,6 +71,14 @@ struct Prediction {
   double days = 0, device_hours = 0;  ///< with training.tokens
 };
 
+/// The build that made a result: its version, and a hash of the figures that ship with it (devices, calibrations, intervals).
+struct MadeBy {
+  std::string version, calibration;
+  bool operator==(const MadeBy&) const = default;
+};
+/// This build.
+const MadeBy& this_build();
+
 /// A named configuration beside the answer: a baseline preset or a runner-up. A layer-wise answer has one baseline more: the
 /// fastest plan with one strategy for all layers.
 struct Alternative {
@@ -81,6 +89,17 @@ struct Alternative {
   std::int64_t peak_memory_bytes = 0;
   std::string lost_to;  ///< the largest difference to the answer in words: "exposed communication +0.21 s"; or why it is illegal
   std::optional<Plan> plan;
+  /// Of a uniform configuration, as result.json names it; empty where the configuration is illegal.
+  std::optional<std::pair<Strategy, Schedule>> configuration = std::nullopt;
+};
+
+/// What a search was asked for, so that a result can be searched again.
+struct SearchRequest {
+  SearchSpace space;
+  std::int64_t node_limit = 0;
+  std::vector<std::string> disabled_rules;
+  bool exhaustive = false;
+  int alternatives = 5;
 };
 
 /// Partitions of the layers of a layer-wise answer over its stages, each with the strategies that are best for it.
@@ -122,6 +141,7 @@ struct SearchSummary {
   double gap = 0;
   std::string reason;  ///< "optimal" | "gap" | "node limit" | "interrupted" | "infeasible"
   std::string space = "uniform";
+  SearchRequest asked = {};
   std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
   std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
 };
@@ -155,6 +175,7 @@ struct PlannerResult {
   std::vector<Alternative> alternatives;  ///< baselines first, the best uniform plan last of them; then runners-up by time
   std::vector<std::string> reasons;       ///< why this plan, in sentences
   std::vector<OperatorReport> operators;  ///< where the plan partitions operators
+  MadeBy made_by = this_build();          ///< of a result that was read: the build that wrote it
   double total_s = 0, search_s = 0;       ///< wall clock; printed only under "timing"
   int threads = 1;
 

@@ -7,10 +7,10 @@
 
 #include "check/arithmetic.h"
 #include "check/messages.h"
-#include "check/program_tables.h"
+#include "check/peak_memory.h"
 #include "check/saved_activations.h"
 #include "check/static_memory.h"
-#include "check/time_bound.h"
+#include "check/step_time.h"
 #include "check/verdict.h"
 
 namespace espalier::check {
@@ -49,25 +49,23 @@ Finding check_saved(const View& view, const Claims& claims, const std::vector<st
   });
 }
 
-Finding check_peak(const Program& program, bool replayable, const Claims& claims, const std::vector<std::int64_t>& fixed,
+/// 2 % for what the derivation leaves out: tensors of single kernels, rounding of blocks.
+constexpr double kPeakSlack = 0.02;
+
+Finding check_peak(const View& view, const Program& program, const Claims& claims, const std::vector<std::int64_t>& fixed,
                    const std::vector<std::int64_t>& saved) {
   Verdict verdict("peak-memory");
-  std::vector<std::int64_t> activations(fixed.size(), 0);
-  if (replayable) {
-    for (const RankProgram& rank : program.ranks) {
-      std::int64_t& most = activations[static_cast<std::size_t>(rank.stage)];
-      most = std::max(most, most_saved_bytes(program, rank, saved));
-    }
-  }
-  const double slack = 1.0 - 1e-6;  // of the saved activations, as above
-  for (std::size_t i = 0; i < fixed.size(); ++i) {
-    const double least = static_cast<double>(fixed[i]) + slack * static_cast<double>(activations[i]);
-    verdict.require(static_cast<double>(claims.peak_bytes_per_stage[i]) >= least, [&] {
-      return say("stage ", i, ": claimed peak ", claims.peak_bytes_per_stage[i], " bytes, static ", fixed[i], " + in flight ",
-                 activations[i]);
+  const std::vector<PeakBytes> derived = peak_bytes_per_stage(view, program, fixed, saved);
+  for (std::size_t i = 0; i < derived.size(); ++i) {
+    const auto claimed = static_cast<double>(claims.peak_bytes_per_stage[i]);
+    const double least = (1 - kPeakSlack) * static_cast<double>(derived[i].least);
+    const double most = (1 + kPeakSlack) * static_cast<double>(derived[i].most);
+    verdict.require(claimed >= least && claimed <= most, [&] {
+      return say("stage ", i, ": claimed peak ", claims.peak_bytes_per_stage[i], " bytes, derived ", derived[i].least,
+                 derived[i].most > derived[i].least ? say(" to ", derived[i].most) : std::string());
     });
   }
-  return verdict.finding("every peak holds static memory and the activations in flight");
+  return verdict.finding(say("every peak within 2 % of what is derived; stage 0: ", derived.front().least, " bytes"));
 }
 
 std::int64_t usable_bytes(const View& view) {
@@ -81,7 +79,7 @@ std::int64_t usable_bytes(const View& view) {
 Finding check_limit(const View& view, const Claims& claims) {
   Verdict verdict("memory-limit");
   const std::int64_t usable = usable_bytes(view);
-  verdict.require(claims.memory_limit_bytes <= usable,
+  verdict.require(claims.memory_limit_bytes == usable,
                   [&] { return say("claimed limit ", claims.memory_limit_bytes, " bytes, the device leaves ", usable); });
   for (std::size_t i = 0; i < claims.peak_bytes_per_stage.size(); ++i) {
     verdict.require(claims.peak_bytes_per_stage[i] <= std::min(usable, claims.memory_limit_bytes), [&] {
@@ -92,12 +90,17 @@ Finding check_limit(const View& view, const Claims& claims) {
   return verdict.finding(say("all peaks within ", claims.memory_limit_bytes, " bytes"));
 }
 
-Finding check_time(const View& view, const Claims& claims) {
-  Verdict verdict("time-lower-bound");
-  const std::int64_t bound = time_lower_bound_ns(view);
-  verdict.require(claims.iteration_ns >= bound && claims.iteration_ns > 0,
-                  [&] { return say("claimed ", claims.iteration_ns, " ns, the arithmetic alone takes ", bound, " ns"); });
-  return verdict.finding(say(claims.iteration_ns, " ns, at least ", bound, " ns needed"));
+Finding check_time(const View& view, const Program& program, const Claims& claims) {
+  Verdict verdict("time-bounds");
+  constexpr double kSerialSlack = 1.5;
+  const StepTime bounds = step_time(view, program);
+  const double most = kSerialSlack * static_cast<double>(bounds.most_ns);
+  verdict.require(claims.iteration_ns > 0 && claims.iteration_ns >= bounds.least_ns,
+                  [&] { return say("claimed ", claims.iteration_ns, " ns, the program alone takes ", bounds.least_ns, " ns"); });
+  verdict.require(static_cast<double>(claims.iteration_ns) <= most, [&] {
+    return say("claimed ", claims.iteration_ns, " ns, with nothing beside anything else it takes ", bounds.most_ns, " ns");
+  });
+  return verdict.finding(say(claims.iteration_ns, " ns, between ", bounds.least_ns, " and ", bounds.most_ns, " ns"));
 }
 
 }  // namespace
@@ -113,9 +116,10 @@ std::vector<Finding> check_claims(const View& view, const Program& program, bool
       compare("boundary-messages", "chunk", claims.boundary_bytes_per_chunk, boundary_bytes_per_chunk(view), exactly));
   findings.push_back(
       compare("gradient-messages", "stage", claims.gradient_bytes_per_stage, gradient_bytes_per_stage(view), exactly));
-  findings.push_back(check_peak(program, replayable, claims, fixed, saved));
   findings.push_back(check_limit(view, claims));
-  findings.push_back(check_time(view, claims));
+  if (!replayable) return findings;  // peak and time follow the program
+  findings.push_back(check_peak(view, program, claims, fixed, saved));
+  findings.push_back(check_time(view, program, claims));
   return findings;
 }
 

@@ -6,9 +6,10 @@
 //   saved-activations   of every chunk, to 16 bytes a layer plus one part in a million (rounding of fractions)
 //   boundary-messages   pipeline messages, to the byte
 //   gradient-messages   gradient reduction, to the byte
-//   peak-memory         no stage's peak is below its static memory + the most saved activations the program holds at one time
-//   memory-limit        the limit is at most what the device leaves, and no peak exceeds it
-//   time-lower-bound    the step is not shorter than its matrix arithmetic at peak
+//   memory-limit        the limit is what the device leaves, and no peak exceeds it
+//   peak-memory         every stage's peak is within 2 % of states, buffers, reserve and the most activations at one time (peak_memory.h)
+//   time-bounds         the step lasts at least the longest path of the program with all that can be hidden hidden, and at most 1.5 times
+//                       that with nothing hidden (step_time.h)
 #pragma once
 
 #include <vector>
@@ -18,7 +19,7 @@
 
 namespace espalier::check {
 
-/// `replayable`: the program's shape and waits are sound; otherwise peaks are only compared with static memory.
+/// `replayable`: the program is sound and runs to its end; otherwise peaks and time, which follow it, are left out.
 std::vector<Finding> check_claims(const View& view, const Program& program, bool replayable, const Claims& claims);
 
 }  // namespace espalier::check

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small executor without times: an instruction may start when its stream predecessor, its waits and (recv) its send have ended.
 // Data collectives meet: the n-th collective of every rank of a data group is one node that waits for what each member waits
-// for; the tied exchange meets between the first and the last stage. All instructions run ⇔ there is no cycle (Kahn 1962).
+// for; the tied exchange meets between the stages that hold the table. All instructions run ⇔ there is no cycle (Kahn 1962).
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <utility>
 
+#include "check/graph.h"
 #include "check/program_check.h"
+#include "check/static_memory.h"
 #include "check/verdict.h"
 
 namespace espalier::check {
@@ -43,67 +45,27 @@ bool join(const Program& program, const std::vector<std::vector<std::int32_t>>& 
 Finding join_collectives(const View& view, const Program& program, std::vector<std::int32_t>& node) {
   Verdict verdict("collective-order");
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::vector<std::int32_t>>> groups;  // by stage and data group
-  std::vector<std::vector<std::int32_t>> first, last;
+  const std::vector<std::int32_t> holders = table_holders(view);
+  std::vector<std::vector<std::vector<std::int32_t>>> exchanges(
+      holders.size());  // of each stage that holds the table, rank by rank
   for (const RankProgram& rank : program.ranks) {
     groups[{rank.stage, rank.group}].push_back(collectives_of(program, rank, false));
-    if (rank.stage == view.stage_of.front()) first.push_back(collectives_of(program, rank, true));
-    if (rank.stage == view.stage_of.back()) last.push_back(collectives_of(program, rank, true));
+    for (std::size_t h = 0; h < holders.size(); ++h)
+      if (rank.stage == holders[h]) exchanges[h].push_back(collectives_of(program, rank, true));
   }
   for (const auto& [key, lists] : groups) {
     verdict.require(join(program, lists, node), [&, stage = key.first] {
       return say("ranks of one data group of stage ", stage, " call different collectives");
     });
   }
-  for (std::size_t n = 0; n < std::min(first.size(), last.size()); ++n) {
-    verdict.require(join(program, {first[n], last[n]}, node),
-                    [&] { return say("first and last stage disagree on the tied exchange"); });
+  for (std::size_t n = 0; !exchanges.empty() && n < exchanges.front().size(); ++n) {
+    std::vector<std::vector<std::int32_t>> meeting;
+    for (const auto& ranks : exchanges)
+      if (n < ranks.size()) meeting.push_back(ranks[n]);
+    verdict.require(join(program, meeting, node), [&] { return say("stages disagree on the exchange of the tied gradient"); });
   }
   return verdict.finding(say(groups.size(), " data groups agree"));
 }
-
-/// Edges between nodes, and Kahn's algorithm over them.
-class Graph {
- public:
-  explicit Graph(std::size_t nodes) : waiting_(nodes, 0) {}
-  void add(std::int32_t from, std::int32_t to) { edges_.emplace_back(from, to); }
-
-  /// Marks the nodes that can run.
-  void run(std::vector<bool>& ran) {
-    order_by_source();
-    std::vector<std::size_t> ready;
-    for (std::size_t n = 0; n < waiting_.size(); ++n) {
-      if (waiting_[n] == 0) ready.push_back(n);
-    }
-    while (!ready.empty()) {
-      const std::size_t n = ready.back();
-      ready.pop_back();
-      ran[n] = true;
-      for (std::size_t e = begin_[n]; e < begin_[n + 1]; ++e) {
-        const auto to = static_cast<std::size_t>(targets_[e]);
-        if (--waiting_[to] == 0) ready.push_back(to);
-      }
-    }
-  }
-
- private:
-  /// begin_[n] … begin_[n + 1]: targets of node n.
-  void order_by_source() {
-    begin_.resize(waiting_.size());
-    begin_.push_back(0);
-    for (const auto& [from, to] : edges_) {
-      ++begin_[static_cast<std::size_t>(from) + 1];
-      ++waiting_[static_cast<std::size_t>(to)];
-    }
-    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
-    std::vector<std::size_t> next = begin_;
-    targets_.resize(edges_.size());
-    for (const auto& [from, to] : edges_) targets_[next[static_cast<std::size_t>(from)]++] = to;
-  }
-
-  std::vector<std::pair<std::int32_t, std::int32_t>> edges_;
-  std::vector<std::size_t> begin_;
-  std::vector<std::int32_t> targets_, waiting_;
-};
 
 }  // namespace
 

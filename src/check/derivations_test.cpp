@@ -115,12 +115,5 @@ TEST(BoundaryMessages, NoneBetweenChunksOfOneStage) {
   EXPECT_EQ(boundary_bytes_per_chunk(view_of(c)), (std::vector<std::int64_t>{0, 16384, 0, 16384}));
 }
 
-TEST(TimeBound, MatrixFlopsAtPeak) {
-  // One block and the head, 128 tokens, one stage, m = 4:  GEMMs 2·(64·192 + 64·64 + 2·64·256 + 64·1000) = 226304 a token,
-  // attention 2·4·(16 + 16)·64 keys = 16384 a token; 3 · 242688 · 128 · 4 FLOPs at 10^14 a second = 3727.7 ns
-  const Case c = make_case(model_of(gpt(1)), {}, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 4));
-  EXPECT_EQ(time_lower_bound_ns(view_of(c)), 3727);
-}
-
 }  // namespace
 }  // namespace espalier::check

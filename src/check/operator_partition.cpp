@@ -176,12 +176,32 @@ class Tile {
     return bytes;
   }
 
+  /// At most what runs beside saved tensors: gradients of what it reads and writes, and of a rotating product (P) the second buffers of
+  /// both and of its weights.
+  [[nodiscard]] double working() const {
+    const Operator& op = *node_.op;
+    const double parts = static_cast<double>(cut_.n * cut_.h);
+    double bytes = a_ * tokens_ * static_cast<double>(op.in + op.out) / parts;
+    if (op.kind == OperatorKind::attention) bytes = 2 * own_saved() + 2 * a_ * scores();
+    if (op.kind != OperatorKind::linear) return bytes;
+    const double in = static_cast<double>(op.in) / static_cast<double>(cut_.n),
+                 out = static_cast<double>(op.out) / static_cast<double>(cut_.k);
+    bytes = a_ * tokens_ * (in + out);
+    const bool rotates = cut_.letters.find('P') != std::string::npos;
+    return rotates ? 2 * bytes + 2 * 4 * in * out : bytes;
+  }
+
   /// What it hands on, of `features` in all.
   [[nodiscard]] double output(std::int64_t features) const {
     return a_ * tokens_ * static_cast<double>(features) / static_cast<double>(cut_.n);
   }
 
  private:
+  [[nodiscard]] double scores() const {
+    if (fused_) return 0;
+    const double heads = static_cast<double>(node_.op->heads) / static_cast<double>(cut_.h);
+    return tokens_ * heads * all_tokens_ / static_cast<double>(cut_.l);
+  }
   [[nodiscard]] double elementwise(const Operator& op) const {
     const auto parts = static_cast<double>(cut_.n * cut_.h);
     const double in = tokens_ * static_cast<double>(op.in) / parts, out = tokens_ * static_cast<double>(op.out) / parts;
@@ -279,6 +299,12 @@ double partitioned_saved_bytes(const View& view, const LayerKind& kind, bool rec
   double sum = 0;
   each_tile(view, kind, [&](const Tile& tile) { sum += tile.saved(); });
   return sum;
+}
+
+double partitioned_working_set(const View& view, const LayerKind& kind) {
+  double most = 0;
+  each_tile(view, kind, [&](const Tile& tile) { most = std::max(most, tile.working()); });
+  return most;
 }
 
 std::int64_t partitioned_boundary_bytes(const View& view, const LayerKind& kind) { return std::llround(boundary(view, kind)); }

@@ -28,6 +28,8 @@ Finding check_operator_partition(const View& view);
 /// The rest requires that finding to be ok. `kind` is a block.
 std::int64_t partitioned_parameters(const View& view, const LayerKind& kind);
 double partitioned_saved_bytes(const View& view, const LayerKind& kind, bool recomputed);
+/// At most what the block's largest operator works on beside saved tensors, in bytes.
+double partitioned_working_set(const View& view, const LayerKind& kind);
 /// The tile that a block hands on, in bytes.
 std::int64_t partitioned_boundary_bytes(const View& view, const LayerKind& kind);
 

@@ -298,27 +298,12 @@ Finding check_order(const View& view, const Program& program, const ProgramTable
 
 }  // namespace
 
-std::int64_t most_saved_bytes(const Program& program, const RankProgram& rank, const std::vector<std::int64_t>& bytes_of_chunk) {
-  std::int64_t held = 0, most = 0;
-  for (std::int32_t index = rank.begin; index < rank.end; ++index) {
-    const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-    if (!is_pass(i.kind)) continue;
-    const std::int64_t bytes = bytes_of_chunk[static_cast<std::size_t>(i.chunk)];
-    if (i.kind == Kind::forward && i.piece + 1 == i.pieces) held = saturating_sum(held, bytes);
-    if (i.kind != Kind::forward && i.kind != Kind::backward_weight && i.piece == 0) held -= bytes;
-    most = std::max(most, held);
-  }
-  return most;
-}
-
 ProgramCheck check_program(const View& view, const Program& program) {
   ProgramCheck result;
   result.findings.push_back(check_shape(view, program));
   if (!result.findings.back().ok) return result;
   result.findings.push_back(check_waits(program));
   if (!result.findings.back().ok) return result;
-  result.readable = true;
-
   TableBuilder builder{view, program};
   ProgramTables tables;
   for (const RankProgram& rank : program.ranks) tables.ranks.push_back(builder.build(rank));
@@ -333,6 +318,7 @@ ProgramCheck check_program(const View& view, const Program& program) {
     for (Finding& finding : check_updates(view, program, tables)) result.findings.push_back(std::move(finding));
   }
   for (Finding& finding : check_deadlock(view, program)) result.findings.push_back(std::move(finding));
+  result.readable = std::all_of(result.findings.begin(), result.findings.end(), [](const Finding& f) { return f.ok; });
   return result;
 }
 

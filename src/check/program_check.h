@@ -10,7 +10,8 @@
 //                       gradients, sends for what they send
 //   gradient-reduction  each chunk's gradients reduced once, after the last backward that adds to them, before the optimizer
 //   parameter-gather    ZeRO 1 and 2: each chunk's parameters gathered once, before their first use or after the optimizer
-//   tied-gradient       embedding and head stages exchange the tied gradient once, after their last backward
+//   tied-gradient       every stage that holds the shared embedding table (static_memory.h), where there are several, exchanges its
+//                       gradient once, after the last backward of its layers that use the table
 //   optimizer           exactly one per rank, after all gradients; only parameter gathers may follow
 //   collective-order    ranks that meet in data collectives agree on their sequence
 //   deadlock            an execution that starts whatever can start completes (recv waits for its send; data collectives meet)
@@ -26,7 +27,7 @@ namespace espalier::check {
 
 struct ProgramCheck {
   std::vector<Finding> findings;
-  bool readable = false;  ///< shape and waits are sound: the program may be replayed
+  bool readable = false;  ///< all of it is sound and runs to its end: the program may be replayed
 };
 
 ProgramCheck check_program(const View& view, const Program& program);

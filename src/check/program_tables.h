@@ -46,8 +46,4 @@ struct ProgramTables {
   }
 };
 
-/// Most micro-batch passes of one rank that hold saved activations at one time, weighted: max over time of
-/// Σ over started forwards whose backward has not started · bytes_of_chunk.
-std::int64_t most_saved_bytes(const Program& program, const RankProgram& rank, const std::vector<std::int64_t>& bytes_of_chunk);
-
 }  // namespace espalier::check

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "check/program_check.h"
+#include "check/static_memory.h"
 #include "check/verdict.h"
 
 namespace espalier::check {
@@ -100,21 +101,19 @@ void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
   }
 }
 
-/// Embedding on the first chunk's stage, head on the last chunk's; nothing to exchange when that is one stage.
-void require_tied(const Rank& r, Verdict& verdict) {
+/// Stages that hold the embedding's table, where there are several: each exchanges its gradient once, when all that use it are done.
+void require_tied(const Rank& r, const std::vector<std::int32_t>& holders, Verdict& verdict) {
   const std::int32_t stage = r.rank().stage;
-  const std::int32_t first = r.view.stage_of.front(), last = r.view.stage_of.back();
-  const bool needed = r.view.model->tied_embeddings && first != last && (stage == first || stage == last);
+  const bool needed = std::find(holders.begin(), holders.end(), stage) != holders.end();
   const std::vector<std::int32_t>& tied = r.table().tied;
   verdict.require(tied.size() == (needed ? 1u : 0u), [&] {
     return say("stage ", stage, " exchanges the tied gradient ", tied.size(), " times, expected ", needed ? 1 : 0);
   });
-  const std::int32_t chunk = stage == first ? 0 : static_cast<std::int32_t>(r.view.chunks.size()) - 1;
   for (const std::int32_t exchange : tied) {
     for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
       const Instruction& pass = r.at(i);
-      if (pass.chunk != chunk || (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight))
-        continue;
+      const bool adds = pass.kind == InstructionKind::backward || pass.kind == InstructionKind::backward_weight;
+      if (!adds || !uses_table(r.view, static_cast<std::size_t>(pass.chunk))) continue;
       verdict.require(r.precedes(i, exchange), [&] {
         return say("stage ", stage, " exchanges the tied gradient before the backward of micro-batch ", pass.microbatch);
       });
@@ -148,13 +147,14 @@ void require_optimizer(const Rank& r, Verdict& verdict) {
 
 std::vector<Finding> check_updates(const View& view, const Program& program, const ProgramTables& tables) {
   Verdict reduction("gradient-reduction"), gather("parameter-gather"), tied("tied-gradient"), optimizer("optimizer");
+  const std::vector<std::int32_t> holders = table_holders(view);
   for (std::size_t index = 0; index < program.ranks.size(); ++index) {
     const Rank rank{view, program, tables, index};
     for (std::size_t k = 0; k < rank.table().reduces.size(); ++k) {
       require_reduction(rank, k, reduction);
       require_gather(rank, k, gather);
     }
-    require_tied(rank, tied);
+    require_tied(rank, holders, tied);
     require_optimizer(rank, optimizer);
   }
   return {reduction.finding(must_reduce(view) ? "every chunk once, after its last backward" : "nothing left out"),

@@ -168,7 +168,8 @@ Finding check_recompute(const View& view) {
 Finding check_overlap(const View& view) {
   Verdict verdict("overlap");
   const Strategy& s = view.strategy;
-  verdict.require(!s.overlap.grad_reduce || s.data_ranks() > 1, [] { return say("gradient overlap with one data rank"); });
+  const bool reduces = s.data_ranks() > 1 || (s.expert_data_ranks() > 1 && has_experts(*view.model));
+  verdict.require(!s.overlap.grad_reduce || reduces, [] { return say("gradient overlap with one data rank"); });
   verdict.require(!s.overlap.p2p || view.stages > 1, [] { return say("p2p overlap with one stage"); });
   verdict.require(!s.overlap.tp || (s.tp > 1 && s.sp == SequenceParallel::megatron),
                   [] { return say("tp overlap without Megatron sequence parallelism"); });
@@ -229,6 +230,21 @@ Finding check_recomputed_ranges(const View& plan) {
   return verdict.finding("no more than a range has");
 }
 
+/// What of a strategy decides which rank holds which bytes of a dense table, and who reduces its gradient.
+std::string table_layout(const Strategy& s) {
+  return say("tp ", s.tp, " sp ", to_string(s.sp), " cp ", s.cp, " dp ", s.dp, " zero ", s.zero, " shard ", s.shard);
+}
+
+Finding check_tied_table(const View& plan) {
+  Verdict verdict("tied-table");
+  if (!plan.model->tied_embeddings || plan.model->vocabulary == 0) return verdict.finding("no tied table");
+  const std::string embedding = table_layout(plan.chunks.front().ranges.front().strategy);
+  const std::string head = table_layout(plan.chunks.back().ranges.back().strategy);
+  verdict.require(embedding == head,
+                  [&] { return say("one table under two layouts: the embedding's ", embedding, ", the head's ", head); });
+  return verdict.finding(say("embedding and head hold it alike: ", embedding));
+}
+
 std::vector<Finding> rules_of(const View& view) {
   return {check_engine(view),   check_homogeneous(view),       check_devices_fit(view),
           check_batch(view),    check_positions(view),         check_sequence(view),
@@ -247,6 +263,7 @@ std::vector<Finding> check_rules(const View& plan) {
     for (std::size_t i = 0; i < findings.size(); ++i)
       if (findings[i].ok && !of_strategy[i].ok) findings[i] = of_strategy[i];
   }
+  findings.push_back(check_tied_table(plan));
   if (plan.plan->uniform()) return findings;
   const Finding ranges = check_recomputed_ranges(plan);
   for (Finding& finding : findings)

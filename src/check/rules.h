@@ -16,6 +16,7 @@
 //   recompute           layer count only with full recomputation, at least 1, at most the blocks of the model, or of
 //                       its range where strategies differ by layer
 //   overlap             only what there is to overlap
+//   tied-table          embedding and head of a model with tied embeddings share tp, sp, cp, dp, zero and shard: they are one parameter
 //   pipeline            one stage is 1F1B; interleaved: p divides m; no order that is another's name
 #pragma once
 

@@ -52,8 +52,10 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
 }
 
 double attention_bytes(const Layer& l, const Operator& op) {
-  const double queries = static_cast<double>(op.heads) * op.qk_dim, keys = static_cast<double>(op.kv_heads) * op.qk_dim;
-  const double values = static_cast<double>(op.kv_heads) * op.v_dim, out = static_cast<double>(op.heads) * op.v_dim;
+  // Divided by `split` below: of fewer key/value heads than ranks each rank holds one, as if there were one for each.
+  const double kv_heads = std::max(static_cast<double>(op.kv_heads), l.split);
+  const double queries = static_cast<double>(op.heads) * op.qk_dim, keys = kv_heads * op.qk_dim;
+  const double values = kv_heads * op.v_dim, out = static_cast<double>(op.heads) * op.v_dim;
   const double key_tokens = op.cross ? l.encoder_tokens : l.tokens;
   const double inputs = l.a * (queries * l.tokens + (keys + values) * key_tokens);
   if (l.fused) return (inputs + l.output_copies * l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;

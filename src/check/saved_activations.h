@@ -13,6 +13,7 @@
 //                 not where attention comes before: it keeps its output itself. patch_embed: a·in
 //   attention     unfused: a(H·qk + KV·qk) + a·KV·v, and per query and key H·(a + [score dropout: 1 + a]), the latter dropped
 //                 by selective; fused: a(H·qk + KV·qk + KV·v + H·v) + 4·H bytes log-sum-exp
+//                 with KV < tp key/value heads every rank keeps one of them: KV = tp above
 //   activation    a·in
 //   dropout       1 byte · in
 //   router        4·experts (probabilities); its input is the norm's output

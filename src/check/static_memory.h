@@ -7,7 +7,11 @@
 //                u·t, u = the engine's vocabulary multiple
 //   expert       ⌈parameters/(ep·etp)⌉ of expert_linear operators
 // Blocks whose operators are partitioned: operator_partition.h.
-// Tied embeddings: where head and embedding lie on different stages, the head's stage holds its own copy of the table.
+// Keys and values: of fewer key/value heads than ranks (t > KV) each rank holds one whole head of them, so that the part of the
+// projection that computes them is (qk + v)·in (and its bias) on a rank, not KV/t of it.
+// Shared table: the embedding's table is held once by every stage that has a layer which uses it: the embedding, the head of a model with
+// tied embeddings, the first decoder block of an encoder-decoder model (which looks up the decoder's tokens in it, tied head or not). The
+// copies are split and sharded as the embedding layer's strategy says.
 // Bytes of a stage with D dense and E expert elements in all its chunks, ZeRO stage z, shard group g,
 // S(k) = ⌈D/g⌉ + ⌈E/gcd(g, expert data ranks)⌉ if z ≥ k, else D + E:
 //   parameter·S(3) + gradient·S(2) + (master + optimizer)·S(1)
@@ -25,6 +29,19 @@ namespace espalier::check {
 struct StageElements {
   std::int64_t dense = 0, expert = 0;
 };
+
+/// One layer kind on a rank under the view's strategy, before ZeRO.
+StageElements elements_of_layer(const View& view, const LayerKind& kind);
+/// Bytes per element of each state under the plan's engine, precision and optimizer.
+StatePolicy bytes_of(const View& view);
+/// Elements of the embedding's table on a rank under the view's strategy; 0 without one.
+std::int64_t table_elements(const View& view);
+/// The stages, other than the embedding's, that hold a copy of its table, ascending.
+std::vector<std::int32_t> table_copies(const View& view);
+/// These and the embedding's: the stages that exchange the table's gradient; empty where one stage holds it alone.
+std::vector<std::int32_t> table_holders(const View& view);
+/// Whether a layer of the chunk looks up or multiplies with the table.
+bool uses_table(const View& view, std::size_t chunk);
 
 std::vector<StageElements> elements_per_stage(const View& view);
 std::vector<std::int64_t> static_bytes_per_stage(const View& view);

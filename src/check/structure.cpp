@@ -97,7 +97,7 @@ Finding check_devices(const Plan& plan, std::int64_t devices) {
 }
 
 /// What layers of different strategies must share: the devices of the stage, the samples, the engine-wide switches.
-Finding check_strategies(const Plan& plan) {
+Finding check_strategies(const Plan& plan, const Model& model) {
   Verdict verdict("strategies");
   const Strategy& first = plan.strategy();
   const std::int64_t samples = saturating_multiply(plan.schedule.micro_batch, first.dp);
@@ -111,9 +111,10 @@ Finding check_strategies(const Plan& plan) {
     verdict.require(s.dp >= 1 && samples % s.dp == 0, [&] {
       return say("layers ", range.first, "…", range.last, " (stage ", i, "): ", samples, " samples over dp ", s.dp);
     });
-    // A switch that is on holds wherever there is something to overlap.
-    const bool alike = s.overlap.grad_reduce == (on.grad_reduce && s.data_ranks() > 1) &&
-                       s.overlap.param_gather == (on.param_gather && s.zero > 0) && s.overlap.p2p == on.p2p &&
+    // A switch that is on holds wherever there is something to overlap; gradients of experts alone may be named or not.
+    const bool experts_alone = s.data_ranks() == 1 && s.expert_data_ranks() > 1 && has_experts(model);
+    const bool reduces_alike = experts_alone || s.overlap.grad_reduce == (on.grad_reduce && s.data_ranks() > 1);
+    const bool alike = reduces_alike && s.overlap.param_gather == (on.param_gather && s.zero > 0) && s.overlap.p2p == on.p2p &&
                        s.overlap.tp == (on.tp && s.sp == SequenceParallel::megatron);
     verdict.require(alike || plan.uniform(), [&] {
       return say("layers ", range.first, "…", range.last, " (stage ", i, ") overlap otherwise than the rest of the plan");
@@ -155,6 +156,22 @@ Finding check_placement(const Plan& plan, std::int64_t devices) {
   return verdict.finding(say("stages hold the devices that the order ", to_string(plan.strategy().order), " gives them"));
 }
 
+/// Ranks of a stage in the order in which its devices are listed: every group of tensor, context and data parallelism follows from it.
+Finding check_device_order(const Plan& plan, std::int64_t devices) {
+  Verdict verdict("device-order");
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    std::int64_t before = -1;
+    each_device(plan.stages[i], devices, [&](std::int64_t id) {
+      verdict.require(id > before, [&] {
+        return say("stage ", i, " lists device ", id, " after device ", before, "; the order ", to_string(plan.strategy().order),
+                   " numbers the ranks of a stage by ascending device");
+      });
+      before = id;
+    });
+  }
+  return verdict.finding("every stage lists its devices as its order numbers them");
+}
+
 }  // namespace
 
 std::vector<Finding> check_structure(const Plan& plan, const Model& model, const Cluster& cluster) {
@@ -165,9 +182,12 @@ std::vector<Finding> check_structure(const Plan& plan, const Model& model, const
   const std::int64_t devices = device_count(cluster);
   findings.push_back(check_devices(plan, devices));
   const bool devices_ok = findings.back().ok;
-  findings.push_back(check_strategies(plan));
+  findings.push_back(check_strategies(plan, model));
   findings.push_back(check_degrees(plan, devices));
-  if (devices_ok && findings.back().ok) findings.push_back(check_placement(plan, devices));
+  if (devices_ok && findings.back().ok) {
+    findings.push_back(check_placement(plan, devices));
+    findings.push_back(check_device_order(plan, devices));
+  }
   return findings;
 }
 

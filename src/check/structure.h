@@ -8,6 +8,8 @@
 //   degrees           tp·cp·dp·pp = devices; every degree ≥ 1
 //   stage-placement   stage i holds the devices that the rank order gives it: with dimension order d₁ (innermost) … d₄ device
 //                     id = x₁ + n₁(x₂ + n₂(x₃ + n₃·x₄))
+//   device-order      and lists them in the order of its ranks, x of its own stage left out: by ascending id. Which devices form a
+//                     tensor, context or data group follows from that order; other routes are not priced
 #pragma once
 
 #include <vector>

@@ -7,10 +7,10 @@
 
 #include "check/check.h"
 #include "check/messages.h"
-#include "check/program_tables.h"
+#include "check/peak_memory.h"
 #include "check/saved_activations.h"
 #include "check/static_memory.h"
-#include "check/time_bound.h"
+#include "check/step_time.h"
 #include "check/view.h"
 #include "plan/program.h"
 
@@ -66,20 +66,17 @@ struct Case {
   void lower_again() { program = lower(plan, model, true); }
 };
 
-/// Claims as a truthful planner would make them: everything as derived, time and peaks somewhat above their bounds.
+/// Claims as a truthful planner would make them: everything as derived, the time in the middle of its bounds.
 inline Claims truthful_claims(const View& view, const Program& program) {
   Claims claims;
-  claims.iteration_ns = 2 * time_lower_bound_ns(view) + 1000;
+  const StepTime time = step_time(view, program);
+  claims.iteration_ns = time.least_ns + (time.most_ns - time.least_ns) / 2;
   claims.static_bytes_per_stage = static_bytes_per_stage(view);
   claims.saved_bytes_per_chunk = saved_bytes_per_chunk(view);
   claims.boundary_bytes_per_chunk = boundary_bytes_per_chunk(view);
   claims.gradient_bytes_per_stage = gradient_bytes_per_stage(view);
-  claims.peak_bytes_per_stage = claims.static_bytes_per_stage;
-  for (const RankProgram& rank : program.ranks) {
-    claims.peak_bytes_per_stage[static_cast<std::size_t>(rank.stage)] =
-        claims.static_bytes_per_stage[static_cast<std::size_t>(rank.stage)] +
-        most_saved_bytes(program, rank, claims.saved_bytes_per_chunk) + 1000;
-  }
+  for (const PeakBytes& peak : peak_bytes_per_stage(view, program, claims.static_bytes_per_stage, claims.saved_bytes_per_chunk))
+    claims.peak_bytes_per_stage.push_back(peak.least + (peak.most - peak.least) / 2);
   claims.memory_limit_bytes = GiB(1).count();
   return claims;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier check PLAN.json: the plan verified again from its embedded inputs by code that shares nothing with the search; with
-// --engine, that engine's rules by name.
+// espalier check FILE: a plan verified again from its embedded inputs by code that shares nothing with the search, and its engine's rules
+// (or those of --engine) by name. Of a result.json every figure too; with --search the search is run again and compared.
 #include <set>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +12,7 @@
 #include "planner/brief_text.h"
 #include "planner/claims.h"
 #include "planner/reasons.h"
+#include "planner/result_check.h"
 
 namespace espalier::cli {
 namespace {
@@ -53,7 +54,10 @@ void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& 
       if (known.insert(v.rule + sentence).second) report.findings.push_back({v.rule, false, whose + sentence});
     }
   }
-  if (report.findings.size() == before) report.findings.push_back({"engine", true, engine.name + " can run this plan"});
+  if (report.findings.size() > before) return;
+  const bool unknown = engine.family != EngineFamily::generic ? false : engine.name != "generic";
+  report.findings.push_back(
+      {"engine-rules", true, unknown ? "no rules of " + engine.name + " are known" : engine.name + " can run this plan"});
 }
 
 std::string report_json(const std::string& path, const check::Report& report) {
@@ -94,37 +98,63 @@ const EngineModel* engine_by_name(const std::string& name, Status& error) {
   return nullptr;
 }
 
-int run_check(Context& context, const std::string& path, const std::string& engine_name) {
+struct CheckFlags {
+  std::string path, engine;
+  bool search = false;
+};
+
+void append(check::Report& report, std::vector<check::Finding> findings) {
+  for (check::Finding& f : findings) report.findings.push_back(std::move(f));
+}
+
+/// What a result says beside its plan. The figures of another build are not compared.
+Status check_figures(Context& context, const CheckFlags& flags, const Job& job, const LoadedPlan& loaded, check::Report& report) {
+  const auto text = base::read_file(flags.path);
+  if (!text) return text.error();
+  append(report, check_result(*text, job, *loaded.result));
+  const bool ours = loaded.result->made_by == this_build();
+  if (!flags.search || !ours) return std::nullopt;
+  PlannerOptions how;
+  how.interrupted = context.surroundings.interrupted;
+  append(report, check_search(*text, job, *loaded.result, how));
+  return std::nullopt;
+}
+
+int run_check(Context& context, const CheckFlags& flags) {
   Status usage;
-  const EngineModel* engine = engine_name.empty() ? nullptr : engine_by_name(engine_name, usage);
+  const EngineModel* engine = flags.engine.empty() ? nullptr : engine_by_name(flags.engine, usage);
   if (usage) return fail(context, *usage);
-  auto loaded = load_plan_file(path);
+  auto loaded = load_plan_file(flags.path);
   if (!loaded) return fail(context, loaded.error());
-  auto job = job_of_plan(loaded->plan);
+  if (flags.search && !loaded->result)
+    return fail(context,
+                {ErrorKind::usage, "--search", flags.path + ", a plan", "a result.json: a plan says nothing of a search", ""});
+  const Plan& plan = loaded->plan;
+  auto job = job_of_plan(plan);
   if (!job) return fail(context, job.error());
-  check::Report report;
-  if (Status broken = validate(loaded->plan))
-    report.findings.push_back({"structure", false, broken->message()});
-  else
-    report = check_against_claims(*job, loaded->plan);
-  if (engine && report.findings.front().name != "structure") add_engine_findings(*engine, *job, loaded->plan, report);
+  if (engine == nullptr) engine = find_engine(plan.engine);
+  check::Report report = check_against_claims(*job, plan);
+  report.findings.insert(report.findings.begin(), check_summaries(*job, plan));
+  if (engine != nullptr) add_engine_findings(*engine, *job, plan, report);
+  if (loaded->result)
+    if (Status error = check_figures(context, flags, *job, *loaded, report)) return fail(context, *error);
   if (context.json)
-    print_json(context, report_json(path, report));
+    print_json(context, report_json(flags.path, report));
   else
-    print_answer(context, report_text(loaded->plan, report));
-  return report.ok() ? kOk : kCheckFailed;
+    print_answer(context, report_text(plan, report));
+  return context.interrupted() ? kInterrupted : report.ok() ? kOk : kCheckFailed;
 }
 
 }  // namespace
 
 void add_check_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("check", "re-verify a plan; with an engine, check that engine's rules by name");
-  auto path = std::make_shared<std::string>();
-  auto engine = std::make_shared<std::string>();
-  command->add_option("plan", *path, "plan.json or result.json")->required()->type_name("PLAN.json");
-  command->add_option("--engine", *engine, "check this engine's rules")->type_name("NAME");
+  CLI::App* command = app.add_subcommand("check", "re-verify a plan or a result, and the rules of its engine or of another");
+  auto flags = std::make_shared<CheckFlags>();
+  command->add_option("plan", flags->path, "plan.json or result.json")->required()->type_name("FILE");
+  command->add_option("--engine", flags->engine, "check this engine's rules (default: the plan's own)")->type_name("NAME");
+  command->add_flag("--search", flags->search, "of a result.json: search again and compare");
   add_common_flags(*command, context);
-  command->callback([&context, path, engine] { context.exit_code = run_check(context, *path, *engine); });
+  command->callback([&context, flags] { context.exit_code = run_check(context, *flags); });
 }
 
 }  // namespace espalier::cli

@@ -5,7 +5,7 @@
 //   layers    the ranges of a stage, one line each, chunk after chunk; `chunk` says which of several virtual stages a range belongs to,
 //             where a chunk has more than one range
 //   source    model and cluster inputs embedded as JSON values; null when the plan holds none
-// `schedule.stages` is not written: it is the length of `stages`.
+// `schedule.stages` is not written: it is the length of `stages`. (A result's alternatives, which have no stages, write it.)
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -14,6 +14,7 @@
 #include "base/document.h"
 #include "espalier/plan.h"
 #include "plan/operator_partition.h"
+#include "plan/plan_json.h"
 #include "plan/text.h"
 
 namespace espalier {
@@ -74,23 +75,6 @@ void write_partition(JsonWriter& w, const std::string& text) {
   }
   w.begin_object();
   for (const OperatorPartition& p : *parsed) w.key(p.name).value(partition::to_string(p.sequence));
-  w.end_object();
-}
-
-void write_strategy(JsonWriter& w, const Strategy& s) {
-  w.begin_object();
-  w.key("tp").value(s.tp).key("sp").value(to_string(s.sp)).key("cp").value(s.cp).key("cp_kind").value(to_string(s.cp_kind));
-  w.key("ep").value(s.ep).key("etp").value(s.etp).key("dp").value(s.dp).key("zero").value(s.zero).key("shard").value(s.shard);
-  w.key("order").value(to_string(s.order));
-  w.key("recompute").begin_object().key("kind").value(to_string(s.recompute.kind)).key("layers").value(s.recompute.layers);
-  w.end_object().key("overlap").begin_object();
-  w.key("grad_reduce").value(s.overlap.grad_reduce).key("param_gather").value(s.overlap.param_gather);
-  w.key("p2p").value(s.overlap.p2p).key("tp").value(s.overlap.tp).end_object().key("partition");
-  if (s.partition.empty()) {
-    w.null();
-  } else {
-    write_partition(w, s.partition);
-  }
   w.end_object();
 }
 
@@ -192,19 +176,6 @@ Training read_training(Reader& r) {
   return training;
 }
 
-Schedule read_schedule(Reader& r) {
-  Reader s = r.child("schedule", true);
-  Schedule schedule;
-  schedule.kind = read_enum(s, "kind",
-                            std::array{ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
-                                       ScheduleKind::zb_h1, ScheduleKind::zb_v});
-  schedule.virtual_stages = read_int32(s, "virtual_stages", 1, 1 << 16);
-  schedule.microbatches = read_int32(s, "microbatches", 1, kMaxInt32);
-  schedule.micro_batch = read_int32(s, "micro_batch", 1, kMaxInt32);
-  s.finish();
-  return schedule;
-}
-
 /// An object or its canonical text; null is none.
 std::string read_partition(Reader& s) {
   const Node* node = s.find("partition");
@@ -230,35 +201,6 @@ std::string read_partition(Reader& s) {
     return "";
   }
   return to_string(*parsed);
-}
-
-Strategy read_strategy(Reader& r) {
-  Reader s = r.child("strategy", true);
-  Strategy strategy;
-  strategy.tp = read_int32(s, "tp", 1, kMaxCount);
-  strategy.sp = read_enum(s, "sp", std::array{SequenceParallel::none, SequenceParallel::megatron, SequenceParallel::ulysses});
-  strategy.cp = read_int32(s, "cp", 1, kMaxCount);
-  strategy.cp_kind = read_enum(s, "cp_kind", std::array{ContextParallelKind::ring, ContextParallelKind::all_to_all});
-  strategy.ep = read_int32(s, "ep", 1, kMaxCount);
-  strategy.etp = read_int32(s, "etp", 1, kMaxCount);
-  strategy.dp = read_int32(s, "dp", 1, kMaxCount);
-  strategy.zero = read_int32(s, "zero", 0, 3);
-  strategy.shard = read_int32(s, "shard", 1, kMaxCount);
-  strategy.order = read_enum(s, "order", std::array{RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp});
-  Reader recompute = s.child("recompute", true);
-  strategy.recompute.kind =
-      read_enum(recompute, "kind", std::array{RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full});
-  strategy.recompute.layers = read_int32(recompute, "layers", 0, 1 << 16);
-  recompute.finish();
-  Reader overlap = s.child("overlap", true);
-  strategy.overlap.grad_reduce = read_flag(overlap, "grad_reduce");
-  strategy.overlap.param_gather = read_flag(overlap, "param_gather");
-  strategy.overlap.p2p = read_flag(overlap, "p2p");
-  strategy.overlap.tp = read_flag(overlap, "tp");
-  overlap.finish();
-  strategy.partition = read_partition(s);
-  s.finish();
-  return strategy;
 }
 
 /// "0-7", "0-56:8", "5"; ids below 2^22.
@@ -345,7 +287,7 @@ Plan read_plan(Reader& root) {
   plan.cluster_source = std::move(cluster.source);
   read_calibration_input(root, plan);
   plan.training = read_training(root);
-  plan.schedule = read_schedule(root);
+  plan.schedule = read_schedule(root, false);
   root.each("stages", true, [&plan](Reader& stage) { plan.stages.push_back(read_stage(stage, plan.schedule.virtual_stages)); });
   root.finish();
   plan.schedule.stages = static_cast<std::int32_t>(plan.stages.size());
@@ -353,6 +295,72 @@ Plan read_plan(Reader& root) {
 }
 
 }  // namespace
+
+void write_strategy(JsonWriter& w, const Strategy& s) {
+  w.begin_object();
+  w.key("tp").value(s.tp).key("sp").value(to_string(s.sp)).key("cp").value(s.cp).key("cp_kind").value(to_string(s.cp_kind));
+  w.key("ep").value(s.ep).key("etp").value(s.etp).key("dp").value(s.dp).key("zero").value(s.zero).key("shard").value(s.shard);
+  w.key("order").value(to_string(s.order));
+  w.key("recompute").begin_object().key("kind").value(to_string(s.recompute.kind)).key("layers").value(s.recompute.layers);
+  w.end_object().key("overlap").begin_object();
+  w.key("grad_reduce").value(s.overlap.grad_reduce).key("param_gather").value(s.overlap.param_gather);
+  w.key("p2p").value(s.overlap.p2p).key("tp").value(s.overlap.tp).end_object().key("partition");
+  if (s.partition.empty()) {
+    w.null();
+  } else {
+    write_partition(w, s.partition);
+  }
+  w.end_object();
+}
+
+void write_schedule(JsonWriter& w, const Schedule& s) {
+  w.begin_object().key("kind").value(to_string(s.kind)).key("stages").value(s.stages);
+  w.key("virtual_stages").value(s.virtual_stages).key("microbatches").value(s.microbatches);
+  w.key("micro_batch").value(s.micro_batch).end_object();
+}
+
+Schedule read_schedule(Reader& r, bool with_stages) {
+  Reader s = r.child("schedule", true);
+  Schedule schedule;
+  schedule.kind = read_enum(s, "kind",
+                            std::array{ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved,
+                                       ScheduleKind::zb_h1, ScheduleKind::zb_v});
+  schedule.virtual_stages = read_int32(s, "virtual_stages", 1, 1 << 16);
+  schedule.microbatches = read_int32(s, "microbatches", 1, kMaxInt32);
+  schedule.micro_batch = read_int32(s, "micro_batch", 1, kMaxInt32);
+  if (with_stages) schedule.stages = read_int32(s, "stages", 1, 1 << 16);
+  s.finish();
+  return schedule;
+}
+
+Strategy read_strategy(Reader& r) {
+  Reader s = r.child("strategy", true);
+  Strategy strategy;
+  strategy.tp = read_int32(s, "tp", 1, kMaxCount);
+  strategy.sp = read_enum(s, "sp", std::array{SequenceParallel::none, SequenceParallel::megatron, SequenceParallel::ulysses});
+  strategy.cp = read_int32(s, "cp", 1, kMaxCount);
+  strategy.cp_kind = read_enum(s, "cp_kind", std::array{ContextParallelKind::ring, ContextParallelKind::all_to_all});
+  strategy.ep = read_int32(s, "ep", 1, kMaxCount);
+  strategy.etp = read_int32(s, "etp", 1, kMaxCount);
+  strategy.dp = read_int32(s, "dp", 1, kMaxCount);
+  strategy.zero = read_int32(s, "zero", 0, 3);
+  strategy.shard = read_int32(s, "shard", 1, kMaxCount);
+  strategy.order = read_enum(s, "order", std::array{RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp});
+  Reader recompute = s.child("recompute", true);
+  strategy.recompute.kind =
+      read_enum(recompute, "kind", std::array{RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full});
+  strategy.recompute.layers = read_int32(recompute, "layers", 0, 1 << 16);
+  recompute.finish();
+  Reader overlap = s.child("overlap", true);
+  strategy.overlap.grad_reduce = read_flag(overlap, "grad_reduce");
+  strategy.overlap.param_gather = read_flag(overlap, "param_gather");
+  strategy.overlap.p2p = read_flag(overlap, "p2p");
+  strategy.overlap.tp = read_flag(overlap, "tp");
+  overlap.finish();
+  strategy.partition = read_partition(s);
+  s.finish();
+  return strategy;
+}
 
 std::string to_json(const Plan& plan) {
   JsonWriter w;

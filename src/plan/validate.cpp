@@ -2,7 +2,7 @@
 // Structure of a plan by itself, without model or cluster: bounds that keep hostile files cheap, then consistency.
 //   schedule   kind and virtual stages agree; m · micro_batch · dp = global batch; at most 2^21 chunk passes
 //   strategy   degrees positive; ZeRO stage 0 … 3; shard 1 exactly without ZeRO and a divisor of the data ranks
-//   devices    tp · cp · dp of them a stage, each device in one place
+//   devices    tp · cp · dp of them a stage, each device in one place, listed as the strategies' order assigns them (device-order)
 //   layers     chunks in pipeline order cover 0 … L−1 without gap or overlap
 #include <algorithm>
 
@@ -108,6 +108,34 @@ Status check_devices(const Plan& plan) {
   return {};
 }
 
+/// Device of the n-th rank of a stage under a strategy's order (uniform.cpp).
+std::int64_t device_of_rank(const Strategy& s, const Schedule& schedule, std::int64_t stage, std::int64_t n) {
+  const std::int64_t inner = std::int64_t{s.tp} * s.cp;
+  if (s.order == RankOrder::tp_cp_pp_dp) return n % inner + inner * (stage + schedule.stages * (n / inner));
+  return n + inner * s.dp * stage;
+}
+
+/// Which devices form a tensor, context or data group follows from their places in the stage. What is priced is the assignment of `order`.
+Status check_device_order(const Plan& plan) {
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    std::vector<std::int64_t> ids;
+    if (Status e = add_devices(plan.stages[i], cat("$.stages[", i, "].devices"), ids)) return e;
+    for (const Chunk& chunk : plan.stages[i].chunks) {
+      for (const LayerRange& range : chunk.ranges) {
+        for (std::size_t n = 0; n < ids.size(); ++n) {
+          const std::int64_t expected =
+              device_of_rank(range.strategy, plan.schedule, static_cast<std::int64_t>(i), static_cast<std::int64_t>(n));
+          if (ids[n] == expected) continue;
+          return fault(cat("$.stages[", i, "].devices"), cat("device-order: device ", ids[n], " in place ", n),
+                       cat("device ", expected, ", where the order ", to_string(range.strategy.order), " puts rank ", n),
+                       "devices are listed as the plan's order assigns them; other routes are not priced");
+        }
+      }
+    }
+  }
+  return {};
+}
+
 /// Where a range stands in the `layers` of its stage.
 std::size_t position_of(const Stage& stage, const LayerRange& wanted) {
   std::size_t position = 0;
@@ -193,6 +221,7 @@ Status validate(const Plan& plan) {
   if (Status e = check_training(plan)) return e;
   if (Status e = check_layers(plan)) return e;
   if (Status e = check_devices(plan)) return e;
+  if (Status e = check_device_order(plan)) return e;
   if (Status e = check_source("$.model", plan.model_hash, plan.model_source)) return e;
   return check_source("$.cluster", plan.cluster_hash, plan.cluster_source);
 }

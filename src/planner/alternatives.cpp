@@ -46,6 +46,7 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
     const std::int64_t later = p.iteration_ns - answer.prediction.iteration_ns;
     a.lost_to = later == 0 ? "equal" : later > 0 ? largest_loss(p, answer.prediction) : "faster by " + signed_seconds(-later);
   }
+  if (plan.uniform()) a.configuration = {plan.strategy(), plan.schedule};
   a.plan = std::move(plan);
   return a;
 }

@@ -242,6 +242,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   ESPALIER_CHECK(result->prediction.iteration_ns == all.best_ns());
   if (auto broken = verify(job, result->plan, timed)) return *broken;
   result->search = summary_of(job, all);
+  result->search.asked = {job.search, options.node_limit, options.disabled_rules, options.exhaustive, options.alternatives};
   result->alternatives = alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives);
   result->reasons = reasons_of(job, *result);
   result->threads = how.threads, result->search_s = search_s, result->total_s = since(start);

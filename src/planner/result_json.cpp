@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/document.h"
+#include "plan/plan_json.h"
 #include "planner/job_space.h"
 
 namespace espalier {
@@ -114,8 +115,47 @@ void write_operators(JsonWriter& w, const std::vector<OperatorReport>& operators
   w.end_array();
 }
 
+/// Values under their names, as a job file writes them.
+void write_values(JsonWriter& w, std::string_view key, const std::map<std::string, std::vector<std::int64_t>>& dimensions) {
+  if (dimensions.empty()) return;
+  w.key(key).begin_object();
+  for (const auto& [dimension, values] : dimensions) {
+    w.key(dimension).begin_array();
+    for (const std::int64_t value : values) {
+      const std::string name = planner::value_name(dimension, value);
+      if (name == std::to_string(value))
+        w.value(value);
+      else
+        w.value(name);
+    }
+    w.end_array();
+  }
+  w.end_object();
+}
+
+void write_request(JsonWriter& w, const SearchRequest& asked) {
+  w.key("asked").compact_next().begin_object();
+  w.key("space").value(asked.space.kind);
+  write_values(w, "allow", asked.space.allow);
+  write_values(w, "forbid", asked.space.forbid);
+  if (!asked.space.limits.empty()) {
+    w.key("limits").begin_object();
+    for (const auto& [dimension, most] : asked.space.limits) w.key(dimension).value(most);
+    w.end_object();
+  }
+  if (asked.node_limit > 0) w.key("node_limit").value(asked.node_limit);
+  if (!asked.disabled_rules.empty()) {
+    w.key("disabled_rules").begin_array();
+    for (const std::string& rule : asked.disabled_rules) w.value(rule);
+    w.end_array();
+  }
+  if (asked.exhaustive) w.key("exhaustive").value(true);
+  w.key("alternatives").value(asked.alternatives).end_object();
+}
+
 void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("search").begin_object();
+  write_request(w, s.asked);
   if (s.space != "uniform") w.key("space").value(s.space);
   w.key("space_size");
   write_count(w, s.space_size);
@@ -157,6 +197,12 @@ void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternati
     w.key("iteration_s").seconds(a.iteration_ns);
     w.key("peak_memory_bytes").value(a.peak_memory_bytes);
     w.key("lost_to").value(a.lost_to);
+    if (a.configuration) {
+      w.key("strategy");
+      write_strategy(w, a.configuration->first);
+      w.key("schedule");
+      write_schedule(w, a.configuration->second);
+    }
     w.end_object();
   }
   w.end_array();
@@ -265,8 +311,30 @@ std::vector<OperatorReport> read_operators(Reader& root) {
   return all;
 }
 
+std::vector<std::string> read_sentences(Reader& r, std::string_view key) {
+  std::vector<std::string> out;
+  const Node* node = r.find(key);
+  if (!node || node->kind == NodeKind::null) return out;
+  for (const Node& item : node->items) {
+    if (item.kind != NodeKind::string) r.fail(key, std::string(to_string(item.kind)), "a list of strings");
+    out.push_back(item.text);
+  }
+  return out;
+}
+
+SearchRequest read_request(Reader r) {
+  SearchRequest asked;
+  asked.node_limit = r.optional_int("node_limit", 0, kBig, 0);
+  asked.exhaustive = r.optional_bool("exhaustive", false);
+  asked.alternatives = static_cast<int>(r.optional_int("alternatives", 0, 1 << 20, 5));
+  asked.disabled_rules = read_sentences(r, "disabled_rules");
+  asked.space = planner::read_search_space(r);
+  return asked;
+}
+
 SearchSummary read_search(Reader r) {
   SearchSummary s;
+  if (r.has("asked")) s.asked = read_request(r.child("asked", true));
   s.space_size = r.optional_real("space_size", 0, 1e300, 0);
   Reader dimensions = r.child("by_dimension", false);
   for (const auto& [dimension, node] : dimensions.node().members) {
@@ -302,19 +370,9 @@ Alternative read_alternative(Reader& r) {
   a.iteration_ns = read_ns(r, "iteration_s");
   a.peak_memory_bytes = read_bytes(r, "peak_memory_bytes");
   a.lost_to = r.optional_string("lost_to", "");
+  if (r.has("strategy") && r.has("schedule")) a.configuration = {read_strategy(r), read_schedule(r, true)};
   r.finish();
   return a;
-}
-
-std::vector<std::string> read_sentences(Reader& r, std::string_view key) {
-  std::vector<std::string> out;
-  const Node* node = r.find(key);
-  if (!node || node->kind == NodeKind::null) return out;
-  for (const Node& item : node->items) {
-    if (item.kind != NodeKind::string) r.fail(key, std::string(to_string(item.kind)), "a list of strings");
-    out.push_back(item.text);
-  }
-  return out;
 }
 
 }  // namespace
@@ -323,6 +381,8 @@ std::string to_json(const PlannerResult& result, bool timing) {
   JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.result/1");
+  w.key("made_by").compact_next().begin_object();
+  w.key("version").value(result.made_by.version).key("calibration").value(result.made_by.calibration).end_object();
   w.key("engine").value(result.plan.engine);
   w.key("plan").raw(to_json(result.plan));
   write_prediction(w, result.prediction);
@@ -351,6 +411,9 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   auto read_plan = plan_from_json(base::to_json(*plan), where + " ($.plan)");
   if (!read_plan) return read_plan.error();
   result.plan = std::move(read_plan).value();
+  Reader made_by = r.child("made_by", false);
+  result.made_by = {made_by.optional_string("version", ""), made_by.optional_string("calibration", "")};
+  made_by.finish();
   result.prediction = read_prediction(r.child("prediction", true));
   if (r.has("search")) result.search = read_search(r.child("search", true));
   r.each("alternatives", false, [&](Reader& a) { result.alternatives.push_back(read_alternative(a)); });

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/chunk_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "check/layer_time.h"
+#include "check/messages.h"
+#include "check/static_memory.h"
+
+namespace espalier::check {
+namespace {
+
+constexpr double kPassLaunches = 4, kUpdateLaunches = 8;
+
+/// The data-parallel groups of one strategy.
+struct Groups {
+  Group shard, replicas, expert_shard, expert_replicas;
+  bool sharded = false;
+};
+
+class PlanClock {
+ public:
+  PlanClock(const View& view, End end)
+      : view_(view),
+        end_(end),
+        kernels_(view),
+        plain_(view, 1.0, end),
+        tensor_(view, view.engine.coefficients.tensor_communication, end),
+        data_(view, view.engine.coefficients.data_communication, end),
+        bytes_(bytes_of(view)) {}
+
+  PlanTime run(const std::vector<std::int32_t>& pieces) {
+    PlanTime time;
+    const std::vector<std::int64_t> messages = boundary_bytes_per_chunk(view_);
+    for (std::size_t c = 0; c < view_.chunks.size(); ++c) {
+      time.chunks.push_back(chunk(c, pieces[c]));
+      if (c > 0) time.chunks.back().message = message(c, static_cast<double>(messages[c]));
+    }
+    for (std::int32_t i = 0; i < view_.stages; ++i) time.stages.push_back({update(i), shared_table()});
+    return time;
+  }
+
+ private:
+  [[nodiscard]] bool most() const { return end_ == End::most; }
+
+  const LayerTime& layer(const Strategy& s, std::int32_t index) {
+    const std::int32_t kind = view_.model->layers[static_cast<std::size_t>(index)];
+    const auto [at, fresh] = layers_.try_emplace({s, kind});
+    if (fresh)
+      at->second = layer_time(view_of(view_, s), kernels_, tensor_, view_.model->layer(static_cast<std::size_t>(index)), end_);
+    return at->second;
+  }
+
+  const Groups& groups(const Strategy& s) {
+    const auto [at, fresh] = groups_.try_emplace(s);
+    if (!fresh) return at->second;
+    const View view = view_of(view_, s);
+    Groups& g = at->second;
+    g.sharded = s.zero > 0;
+    g.shard = data_.shard(view);
+    g.replicas = data_.replicas(view);
+    const std::int64_t stride = std::int64_t{s.ep} * s.etp, all = s.expert_data_ranks();
+    const std::int64_t shard = g.sharded ? std::gcd(std::int64_t{s.shard}, all) : all;
+    g.expert_shard = data_.group(view, shard, stride);
+    g.expert_replicas = data_.group(view, all / shard, stride * shard);
+    return g;
+  }
+
+  /// Reduction of gradients at the end of a step, `dense` and `expert` bytes of them.
+  double reduction(const Strategy& s, double dense, double expert) {
+    const Groups& g = groups(s);
+    const auto one = [&](const Group& shard, const Group& replicas, double bytes) {
+      if (bytes <= 0) return 0.0;
+      if (!g.sharded) {
+        const double bucket = s.overlap.grad_reduce && most() ? view_.engine.reduce_bucket_bytes : 0;
+        return bucket > 0 && bytes > bucket ? bytes / bucket * data_.reduce(shard, bucket) : data_.reduce(shard, bytes);
+      }
+      double time = data_.reduce(replicas, bytes / static_cast<double>(shard.size));
+      if (s.zero == 1) time += view_.engine.zero1_all_reduces ? data_.reduce(shard, bytes) : data_.gather(shard, bytes);
+      return time;
+    };
+    return one(g.shard, g.replicas, dense) + one(g.expert_shard, g.expert_replicas, expert);
+  }
+
+  double gathering(const Strategy& s, double dense, double expert) {
+    const Groups& g = groups(s);
+    return data_.gather(g.shard, dense) + data_.gather(g.expert_shard, expert);
+  }
+
+  [[nodiscard]] double hide(double communication, double compute) const {
+    return most() ? communication : std::max(0.0, communication - compute);
+  }
+
+  /// ZeRO ≥ 2 inside the passes of one layer: parameters gathered both ways (3), gradients scattered.
+  void add_zero(const Strategy& s, const StageElements& e, const LayerTime& t, bool again, ChunkTime& sum) {
+    if (s.zero < 2) return;
+    const Groups& g = groups(s);
+    const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
+    const double gather = s.zero >= 3 ? gathering(s, dense * bytes_.gather, expert * bytes_.gather) : 0;
+    double scatter = data_.gather(g.shard, dense * bytes_.reduce) + data_.gather(g.expert_shard, expert * bytes_.reduce);
+    if (expert > 0 && s.shard == s.data_ranks())
+      scatter += data_.reduce(g.expert_replicas, expert * bytes_.reduce / static_cast<double>(g.expert_shard.size));
+    const bool gather_beside = s.overlap.param_gather, scatter_beside = s.overlap.grad_reduce;
+    const double beside = (gather_beside ? gather : 0) + (scatter_beside ? scatter : 0);
+    sum.forward += gather_beside ? hide(gather, t.forward) : gather;
+    sum.backward +=
+        (gather_beside ? 0 : gather) + (scatter_beside ? 0 : scatter) + hide(beside, t.backward + (again ? t.forward : 0));
+    const double copies = (dense + expert) / kernels_.memory;
+    if (s.zero >= 3) {
+      sum.forward += copies * view_.engine.gather_copy_bytes;
+      sum.backward += copies * view_.engine.gather_copy_bytes;
+    }
+    sum.backward += bytes_.reduce > 0 ? copies * view_.engine.reduce_copy_bytes : 0;
+  }
+
+  void add_range(const LayerRange& range, ChunkTime& sum) {
+    const Strategy& s = range.strategy;
+    const View under = view_of(view_, s);
+    std::int32_t blocks = 0;
+    for (std::int32_t i = range.first; i <= range.last; ++i) {
+      const LayerKind& kind = view_.model->layer(static_cast<std::size_t>(i));
+      const bool block = kind.role == LayerRole::block;
+      blocks += block ? 1 : 0;
+      const LayerTime& t = layer(s, i);
+      const bool full = block && s.recompute.kind == RecomputeKind::full && blocks <= s.recompute.layers;
+      const bool some = block && s.recompute.kind == RecomputeKind::selective;
+      const double more = full ? t.forward : some ? t.selective : 0;
+      sum.forward += t.forward;
+      sum.backward += t.backward + more;
+      sum.backward_input += t.backward_input + more;
+      sum.backward_weight += t.backward_weight;
+      add_zero(s, elements_of_layer(under, kind), t, full, sum);
+      ++sum.layers;
+    }
+  }
+
+  /// Layers whose neighbour spreads the activation otherwise fetch it anew: at most all of it, over the slowest links.
+  [[nodiscard]] double redistribution(const LayerRange& before, const LayerRange& range) const {
+    if (!most() || before.strategy == range.strategy) return 0;
+    const View alone = view_of(view_, range.strategy);
+    const LayerKind& kind = view_.model->layer(static_cast<std::size_t>(before.last));
+    const double tokens =
+        static_cast<double>(layer_tokens(kind, view_.plan->training.sequence) + view_.plan->training.sequence.encoder);
+    const double whole = kernels_.a * tokens * static_cast<double>(kind.hidden) * static_cast<double>(view_.samples);
+    const Strategy& s = range.strategy;
+    const Group all = plain_.group(alone, std::int64_t{s.tp} * s.cp * s.dp, 1);
+    return 2 * tensor_.gather(all, whole) + 2 * tensor_.exchange(all, whole);
+  }
+
+  ChunkTime chunk(std::size_t c, std::int32_t pieces) {
+    const Chunk& chunk = view_.chunks[c];
+    ChunkTime sum;
+    const LayerRange* before = c > 0 ? &view_.chunks[c - 1].ranges.back() : nullptr;
+    for (const LayerRange& range : chunk.ranges) {
+      add_range(range, sum);
+      const double moved = before != nullptr ? redistribution(*before, range) : 0;
+      sum.forward += moved;
+      sum.backward += moved;
+      sum.backward_input += moved;
+      before = &range;
+    }
+    const double pass = kPassLaunches * kernels_.launch + view_.engine.coefficients.micro_batch_s / 2;
+    sum.forward += pass;
+    sum.backward += pass;
+    sum.backward_input += pass;
+    if (most()) add_edges(chunk.ranges.front(), sum);
+    add_collectives(c, pieces, sum);
+    return sum;
+  }
+
+  /// The first gather and the last reduction of a chunk, which nothing hides.
+  void add_edges(const LayerRange& first, ChunkTime& sum) {
+    const Strategy& s = first.strategy;
+    if (s.zero < 2) return;
+    const StageElements e = elements_of_layer(view_of(view_, s), view_.model->layer(static_cast<std::size_t>(first.first)));
+    const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
+    const Groups& g = groups(s);
+    sum.forward += s.zero >= 3 ? gathering(s, dense * bytes_.gather, expert * bytes_.gather) : 0;
+    sum.backward += data_.gather(g.shard, dense * bytes_.reduce) + data_.reduce(g.expert_shard, expert * bytes_.reduce);
+  }
+
+  /// One piece of what the chunk reduces and gathers once a step. Ranges of several strategies reduce one after the other.
+  void add_collectives(std::size_t c, std::int32_t pieces, ChunkTime& sum) {
+    const double cut = pieces;
+    for (const auto& [s, e] : elements_of_chunk(c)) {
+      const bool reduces =
+          (s.zero < 2 && (s.data_ranks() > 1 || s.expert_data_ranks() > 1)) || (s.zero >= 2 && s.shard < s.data_ranks());
+      const bool gathers = s.zero == 1 || s.zero == 2;
+      const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
+      // Latency counts once a piece (most, or one strategy), or once in all of them together (least).
+      const double at_once = most() || view_.plan->uniform() ? 1 : cut;
+      if (reduces)
+        sum.reduction += reduction(s, at_once * dense * bytes_.reduce / cut, at_once * expert * bytes_.reduce / cut) / at_once;
+      if (gathers)
+        sum.gather += gathering(s, at_once * dense * bytes_.gather / cut, at_once * expert * bytes_.gather / cut) / at_once;
+    }
+  }
+
+  /// Parameters of a chunk by strategy, how layers are recomputed apart; the copy of a shared table is reduced with the last chunk.
+  [[nodiscard]] std::vector<std::pair<Strategy, StageElements>> elements_of_chunk(std::size_t c) const {
+    std::vector<std::pair<Strategy, StageElements>> all;
+    const auto add = [&](Strategy s, const StageElements& e) {
+      s.recompute = Recompute{};
+      auto at = std::find_if(all.begin(), all.end(), [&](const auto& known) { return known.first == s; });
+      if (at == all.end()) at = all.insert(all.end(), {s, {}});
+      at->second.dense += e.dense;
+      at->second.expert += e.expert;
+    };
+    for (const LayerRange& range : view_.chunks[c].ranges) {
+      const View under = view_of(view_, range.strategy);
+      for (std::int32_t i = range.first; i <= range.last; ++i)
+        add(range.strategy, elements_of_layer(under, view_.model->layer(static_cast<std::size_t>(i))));
+    }
+    const Strategy& table = view_.chunks.front().ranges.front().strategy;
+    const std::vector<std::int32_t> copies = table_copies(view_);
+    if (most() && std::find(copies.begin(), copies.end(), view_.stage_of[c]) != copies.end())
+      add(table, {table_elements(view_of(view_, table)), 0});
+    return all;
+  }
+
+  [[nodiscard]] double message(std::size_t c, double bytes) const {
+    const std::int32_t from = view_.stage_of[c - 1], to = view_.stage_of[c];
+    if (from == to) return 0;
+    const View sender = view_of(view_, view_.chunks[c - 1].ranges.back().strategy);
+    const Strategy& s = sender.strategy;
+    const bool scattered = view_.engine.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
+    double time = plain_.message(sender, from, to, scattered ? bytes / s.tp : bytes);
+    if (scattered) time += tensor_.gather(tensor_.tensor(sender), bytes);
+    return time + view_.engine.message_host_calls * kernels_.launch;
+  }
+
+  /// Bytes that the update of `e` moves.
+  [[nodiscard]] double update_bytes(const Strategy& s, const StageElements& e) const {
+    const double shard = s.zero > 0 ? s.shard : 1;
+    const auto expert_shard = static_cast<double>(s.zero > 0 ? std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()) : 1);
+    const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
+    const double whole = view_.engine.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+    const double gradient = (whole > 0 ? 1.0 : 2.0) * bytes_.gradient;
+    const double states = 2.0 * bytes_.master + 2.0 * bytes_.optimizer + (bytes_.master > 0 ? 1.0 : 2.0) * bytes_.parameter;
+    return held * (gradient + states) + whole;
+  }
+
+  /// Gradients inside tensor groups: of norms and biases on sequence shards, of replicated key/value heads, of partitioned operators.
+  [[nodiscard]] double tensor_gradients(const LayerRange& range) const {
+    const View under = view_of(view_, range.strategy);
+    if (range.strategy.tp == 1) return 0;
+    const Group group = tensor_.tensor(under);
+    double time = 0;
+    for (std::int32_t i = range.first; i <= range.last; ++i) {
+      const LayerKind& kind = view_.model->layer(static_cast<std::size_t>(i));
+      double elements = 0;
+      for (const Operator& op : kind.operators) {
+        const bool keys = op.name.ends_with("kv");
+        elements += static_cast<double>(op.parameters_unsplit) +
+                    (keys || !range.strategy.partition.empty() ? static_cast<double>(op.parameters) : 0);
+      }
+      time += tensor_.reduce(group, elements * bytes_.reduce) + data_.reduce(group, elements * bytes_.reduce);
+    }
+    return time;
+  }
+
+  double update(std::int32_t stage) {
+    double bytes = 0, synchronised = 0;
+    for (std::size_t c = 0; c < view_.chunks.size(); ++c) {
+      if (view_.stage_of[c] != stage) continue;
+      for (const auto& [s, e] : elements_of_chunk(c)) bytes += update_bytes(s, e);
+      for (const LayerRange& range : view_.chunks[c].ranges) synchronised += most() ? tensor_gradients(range) : 0;
+    }
+    return kernels_.move(bytes) + kUpdateLaunches * kernels_.launch + view_.engine.coefficients.step_s + synchronised;
+  }
+
+  /// Exchange of the shared table's gradient: at least one message of it, at most as many round trips as stages hold it.
+  [[nodiscard]] double shared_table() const {
+    const std::vector<std::int32_t> copies = table_copies(view_);
+    if (copies.empty()) return 0;
+    const View table = view_of(view_, view_.chunks.front().ranges.front().strategy);
+    const double bytes = static_cast<double>(table_elements(table)) * bytes_.reduce;
+    double slowest = 0;
+    for (const std::int32_t stage : copies)
+      slowest = std::max(slowest, plain_.message(table, view_.stage_of.front(), stage, bytes));
+    return most() ? 2 * static_cast<double>(copies.size()) * slowest : slowest;
+  }
+
+  const View& view_;
+  End end_;
+  Kernels kernels_;
+  Fabric plain_, tensor_, data_;
+  StatePolicy bytes_;
+  std::map<std::pair<Strategy, std::int32_t>, LayerTime> layers_;
+  std::map<Strategy, Groups> groups_;
+};
+
+}  // namespace
+
+PlanTime plan_time(const View& view, const std::vector<std::int32_t>& pieces, End end) {
+  return PlanClock(view, end).run(pieces);
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Seconds of what the instructions of a program stand for, from one side (layer_time.h): passes, messages, collectives, update.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "check/fabric.h"
+#include "check/view.h"
+#include "plan/program.h"
+
+namespace espalier::check {
+
+struct ChunkTime {
+  double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
+  double message = 0;                ///< into this chunk, or its gradient back
+  double reduction = 0, gather = 0;  ///< one of `pieces` pieces
+  std::int32_t layers = 0;
+};
+
+struct StageTime {
+  double update = 0, shared_table = 0;
+};
+
+struct PlanTime {
+  std::vector<ChunkTime> chunks;
+  std::vector<StageTime> stages;
+};
+
+/// `pieces`: into how many the gradients and parameters of each pipeline chunk are cut.
+PlanTime plan_time(const View& view, const std::vector<std::int32_t>& pieces, End end);
+
+}  // namespace espalier::check

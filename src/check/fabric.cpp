@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/fabric.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace espalier::check {
+namespace {
+
+constexpr std::int64_t kListed = 4096;  // members of a group that are listed; larger groups are counted by their extent
+
+/// Device of rank n of a stage.
+std::int64_t device_of(const View& view, std::int64_t stage, std::int64_t n) {
+  const Strategy& s = view.strategy;
+  const std::int64_t inner = std::int64_t{s.tp} * s.cp;
+  if (s.order == RankOrder::tp_cp_pp_dp) return n % inner + inner * (stage + view.stages * (n / inner));
+  return n + inner * s.dp * stage;
+}
+
+bool divides(std::int64_t a, std::int64_t b) { return a % b == 0 || b % a == 0; }
+
+/// Whether `extent` ranks of a stage end where domains of `span` devices end.
+bool fits(const View& view, std::int64_t extent, std::int64_t span) {
+  const Strategy& s = view.strategy;
+  if (s.order != RankOrder::tp_cp_pp_dp) return divides(extent, span);
+  const std::int64_t inner = std::int64_t{s.tp} * s.cp, block = inner * view.stages;
+  return divides(std::min(extent, inner), span) && divides(block, span) && divides(inner, span) && divides(extent, inner) &&
+         divides(std::max<std::int64_t>(1, extent / inner) * block, span);
+}
+
+double log2_ceil(std::int64_t n) { return n <= 1 ? 0 : std::ceil(std::log2(static_cast<double>(n)) - 1e-12); }
+
+double rate(const FabricLevel& level, std::int64_t peers) {
+  double bandwidth = level.bandwidth.count();
+  if (level.per_peer.count() > 0) bandwidth = std::min(bandwidth, static_cast<double>(peers) * level.per_peer.count());
+  return bandwidth * level.efficiency;
+}
+
+double congestion(const FabricLevel& level, std::int64_t joined) {
+  return 1.0 + level.congestion * std::log2(static_cast<double>(joined));
+}
+
+double ramped(double latency, double volume, double ramp) { return latency + volume + ramp * std::sqrt(latency * volume); }
+
+/// One level that a group crosses.
+struct Crossing {
+  const FabricLevel* level;
+  std::int64_t below, here, joined;
+  [[nodiscard]] double per_byte() const {
+    return congestion(*level, joined) / (static_cast<double>(below) * rate(*level, joined - 1));
+  }
+};
+
+std::vector<Crossing> crossings(const std::vector<FabricLevel>& levels, const Group& g) {
+  std::vector<Crossing> all;
+  std::int64_t below = 1;
+  for (std::size_t k = 0; k < levels.size(); ++k) {
+    const std::int64_t here = g.members[k];
+    if (here <= below) continue;
+    all.push_back({&levels[k], below, here, (here + below - 1) / below});
+    below = here;
+  }
+  return all;
+}
+
+struct Path {
+  double volume = 0, ramp = 0, start = 0, ring = 0, tree = 0, exchange = 0;
+};
+
+/// `loss`: how much of λ counts.
+Path path_of(const std::vector<Crossing>& all, std::int64_t size, double loss) {
+  Path path;
+  double slowest = 0;
+  const auto g = static_cast<double>(size);
+  for (const Crossing& c : all) {
+    const double plain = c.per_byte(), alpha = c.level->latency.count();
+    if (plain > slowest) path.ramp = c.level->ramp;
+    slowest = std::max(slowest, plain);
+    path.volume = std::max(path.volume, plain * (1 + loss * c.level->small_group / (g - 1)));
+    path.start = std::max(path.start, c.level->start.count());
+    path.ring += (g / static_cast<double>(c.below) - g / static_cast<double>(c.here)) * alpha;
+    const FabricKind kind = c.level->kind;
+    const bool network = kind == FabricKind::rail_optimized || kind == FabricKind::fat_tree || kind == FabricKind::ethernet;
+    path.tree += (network ? log2_ceil(c.joined) : static_cast<double>(c.joined - 1)) * alpha;
+    path.exchange += log2_ceil(c.joined) * alpha;
+  }
+  return path;
+}
+
+}  // namespace
+
+Fabric::Fabric(const View& view, double scale, End end) : end_(end) {
+  const NodeGroup& nodes = view.cluster->groups.front();
+  levels_ = nodes.intra;
+  levels_.insert(levels_.end(), view.cluster->inter.begin(), view.cluster->inter.end());
+  for (FabricLevel& level : levels_) {
+    level.efficiency /= scale;
+    level.latency = Seconds(level.latency.count() * scale);
+  }
+}
+
+Group Fabric::group(const View& view, std::int64_t count, std::int64_t stride) const {
+  Group g;
+  g.size = std::max<std::int64_t>(1, count);
+  g.members.assign(levels_.size(), 1);
+  const std::int64_t listed = std::min(g.size, kListed);
+  for (std::size_t k = 0; k < levels_.size(); ++k) {
+    const std::int64_t span = levels_[k].span;
+    std::int64_t here = 0, most = 0, fewest = listed, domain = 0;
+    for (std::int64_t n = 0; n < listed; ++n) {
+      const std::int64_t at = device_of(view, 0, n * stride) / span;
+      if (n > 0 && at != domain) {
+        most = std::max(most, here);
+        fewest = std::min(fewest, here);
+        here = 0;
+      }
+      domain = at;
+      ++here;
+    }
+    most = std::max(most, here);
+    fewest = std::min(fewest, here);
+    const bool aligned = most == fewest && fits(view, g.size * stride, span);
+    g.aligned = g.aligned && aligned;
+    g.members[k] = most;
+    g.members[k] = std::clamp<std::int64_t>(g.members[k], 1, g.size);
+  }
+  if (!g.members.empty()) g.members.back() = g.size;
+  return g;
+}
+
+Group Fabric::context(const View& view) const {
+  const Strategy& s = view.strategy;
+  return group(view, s.cp, s.order == RankOrder::tp_dp_cp_pp ? std::int64_t{s.tp} * s.dp : s.tp);
+}
+
+Group Fabric::shard(const View& view) const {
+  const Strategy& s = view.strategy;
+  return group(view, s.zero > 0 ? s.shard : s.data_ranks(), s.sp == SequenceParallel::ulysses ? 1 : s.tp);
+}
+
+Group Fabric::replicas(const View& view) const {
+  const Strategy& s = view.strategy;
+  if (s.zero == 0) return group(view, 1, 1);
+  return group(view, s.data_ranks() / s.shard, (s.sp == SequenceParallel::ulysses ? 1 : std::int64_t{s.tp}) * s.shard);
+}
+
+Group Fabric::expert_replicas(const View& view) const {
+  return group(view, view.strategy.expert_data_ranks(), std::int64_t{view.strategy.ep} * view.strategy.etp);
+}
+
+double Fabric::bytes_alone(const Group& g, double bytes) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const FabricLevel& level : levels_) least = std::min(least, bytes / (static_cast<double>(g.size) * rate(level, g.size)));
+  return std::isfinite(least) ? least : 0;
+}
+
+double Fabric::alone_on_slowest(const Group& g, double bytes) const {
+  double most = 0;
+  const auto size = static_cast<double>(g.size);
+  for (const FabricLevel& level : levels_) {
+    const double latency = level.start.count() + 2 * size * level.latency.count();
+    const double volume = bytes * congestion(level, g.size) * (1 + level.small_group) / rate(level, 1);
+    most = std::max(most, ramped(latency, volume, level.ramp));
+  }
+  return most;
+}
+
+double Fabric::gather(const Group& g, double bytes) const {
+  if (g.size <= 1 || bytes <= 0) return 0;
+  if (!g.aligned) return unplaced(g, bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size));
+  const Path path = path_of(crossings(levels_, g), g.size, 1.0);
+  const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
+  return ramped(path.start + path.ring, moved * path.volume, path.ramp);
+}
+
+double Fabric::reduce(const Group& g, double bytes) const {
+  if (g.size <= 1 || bytes <= 0) return 0;
+  if (!g.aligned) return unplaced(g, end_ == End::least ? bytes : 2 * bytes);
+  const std::vector<Crossing> all = crossings(levels_, g);
+  const Path path = path_of(all, g.size, 0.5);
+  const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
+  const double volume = 2 * moved * path.volume;
+  double best = ramped(path.start + 2 * path.ring, volume, path.ramp);
+  if (path.tree < path.ring) best = std::min(best, ramped(path.start + 2 * path.tree, volume / 0.92, path.ramp));
+  if (all.size() == 1 && all.front().level->in_network_reduction) {
+    const double inside = bytes * all.front().per_byte() / 0.7;
+    best = std::min(best, ramped(path.start + 2 * all.front().level->latency.count(), inside, path.ramp));
+  }
+  return best;
+}
+
+double Fabric::exchange(const Group& g, double bytes) const {
+  if (g.size <= 1 || bytes <= 0) return 0;
+  if (!g.aligned) return end_ == End::least ? 0 : alone_on_slowest(g, bytes);
+  const std::vector<Crossing> all = crossings(levels_, g);
+  const Path path = path_of(all, g.size, 1.0);
+  double slowest = 0, ramp = 0;
+  for (const Crossing& c : all) {
+    const double leaving = bytes * static_cast<double>(g.size - c.below) / static_cast<double>(g.size);
+    const double own = 1 + c.level->small_group / static_cast<double>(g.size - 1);
+    const double volume = leaving * own * congestion(*c.level, c.joined) / rate(*c.level, c.here - 1);
+    if (volume > slowest) {
+      slowest = volume;
+      ramp = c.level->ramp;
+    }
+  }
+  return ramped(path.start + path.exchange, slowest, ramp);
+}
+
+double Fabric::link(std::size_t level, double bytes) const {
+  const FabricLevel& l = levels_[level];
+  return l.start.count() + l.latency.count() + bytes / rate(l, 1);
+}
+
+double Fabric::ring_step(const Group& g, double bytes) const {
+  if (g.size <= 1) return 0;
+  if (!g.aligned) return end_ == End::least ? 0 : alone_on_slowest(g, bytes);
+  const std::vector<Crossing> all = crossings(levels_, g);
+  const FabricLevel& top = *all.back().level;
+  return top.start.count() + top.latency.count() + bytes / rate(top, 1);
+}
+
+double Fabric::message(const View& view, std::int32_t from, std::int32_t to, double bytes) const {
+  if (levels_.empty() || from == to) return 0;
+  const std::int64_t size = std::int64_t{view.strategy.tp} * view.strategy.cp * view.strategy.dp;
+  std::size_t level = 0;
+  bool aligned = true;
+  for (const FabricLevel& l : levels_) aligned = aligned && fits(view, size, l.span);
+  for (const std::int64_t n : {std::int64_t{0}, size - 1}) {
+    const std::int64_t a = device_of(view, from, n), b = device_of(view, to, n);
+    while (level + 1 < levels_.size() && a / levels_[level].span != b / levels_[level].span) ++level;
+  }
+  double time = link(level, bytes);
+  if (aligned) return time;
+  for (std::size_t k = 0; k < levels_.size(); ++k)
+    time = end_ == End::most ? std::max(time, link(k, bytes)) : std::min(time, link(k, bytes));
+  return time;
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long communication takes, from both sides: the devices of a group are listed one by one, and counted domain by domain.
+//
+// Device of rank n of stage i: n = t + tp·(c + cp·d), or t + tp·(d + dp·c) under tp-dp-cp-pp; device = n + size·i, under tp-cp-pp-dp
+// (n mod tp·cp) + tp·cp·(i + pp·(n div tp·cp)). A group is the ranks 0, stride, 2·stride, … of stage 0:
+//     tensor      tp, stride 1                    context   cp, stride tp (tp·dp under tp-dp-cp-pp)
+//     data        dp·cp (times tp under Ulysses), stride tp (1); its first `shard` ranks share states, the others are replicas
+//     experts     ep, stride etp                  expert replicas   tp·cp·dp/(ep·etp), stride ep·etp
+// At fabric level k (domains of `span` devices) n_k members share a domain (n_{−1} = 1), r_k = n_k/n_{k−1} domains are joined.
+// Bytes S of the whole tensor on a rank, g members, M = S·(g−1)/g, bandwidth β_k·η_k a device, congestion γ_k, small-group loss λ_k:
+//     B_k = n_{k−1}·β_k·η_k/(1 + γ_k·log₂ r_k),  time = L + V + ρ·√(L·V)
+//     gather, scatter   V = max_k M(1 + λ_k/(g−1))/B_k                     L = σ + Σ (g/n_{k−1} − g/n_k)·α_k
+//     reduce            V = max_k 2M(1 + λ_k/(2(g−1)))/B_k (ring), that/0.92 (tree), S/(0.7·B) (one level, in the network);
+//                       L = σ + 2·hops
+//     exchange          V = max_k S(g − n_{k−1})/g·(1 + λ_k/(g−1))·n_{k−1}/B_k, L = σ + Σ ⌈log₂ r_k⌉·α_k
+//     message           σ + α + S/(β·η) over the lowest level that joins both ends
+// (Thakur et al. 2005; docs/cost-model.md, "Collectives".) Where a group is not aligned with the domains `End::least` counts bytes alone,
+// M/(g·β·η) over the fastest level, and `End::most` one member a domain on the slowest level, all hops twice.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "check/view.h"
+
+namespace espalier::check {
+
+/// Which end of a range is derived.
+enum class End : std::uint8_t { least, most };
+
+struct Group {
+  std::int64_t size = 1;
+  std::vector<std::int64_t> members;  ///< n_k of each fabric level
+  bool aligned = true;  ///< every domain that it reaches holds as many members as any other, wherever the group begins
+};
+
+class Fabric {
+ public:
+  /// `scale`: times are so many times those of the fabric alone (a framework's coefficient).
+  Fabric(const View& view, double scale, End end);
+
+  /// Ranks 0, stride, … of stage 0 under the strategy of `view`.
+  [[nodiscard]] Group group(const View& view, std::int64_t count, std::int64_t stride) const;
+  [[nodiscard]] Group tensor(const View& view) const { return group(view, view.strategy.tp, 1); }
+  [[nodiscard]] Group context(const View& view) const;
+  [[nodiscard]] Group shard(const View& view) const;
+  [[nodiscard]] Group replicas(const View& view) const;
+  [[nodiscard]] Group experts(const View& view) const { return group(view, view.strategy.ep, view.strategy.etp); }
+  [[nodiscard]] Group expert_replicas(const View& view) const;
+
+  /// Seconds; 0 for groups of one.
+  [[nodiscard]] double gather(const Group& g, double bytes) const;
+  [[nodiscard]] double reduce(const Group& g, double bytes) const;
+  [[nodiscard]] double exchange(const Group& g, double bytes) const;
+  /// One step of a ring through the group.
+  [[nodiscard]] double ring_step(const Group& g, double bytes) const;
+  /// From a rank of one stage to that of another, the worst pair.
+  [[nodiscard]] double message(const View& view, std::int32_t from, std::int32_t to, double bytes) const;
+
+ private:
+  [[nodiscard]] double link(std::size_t level, double bytes) const;
+  /// `bytes` that every member passes on, shared by all links of the fastest level.
+  [[nodiscard]] double bytes_alone(const Group& g, double bytes) const;
+  /// `bytes` that every member passes on, each over the slowest link alone, with a flat ring's hops twice.
+  [[nodiscard]] double alone_on_slowest(const Group& g, double bytes) const;
+  [[nodiscard]] double unplaced(const Group& g, double bytes) const {
+    return end_ == End::least ? bytes_alone(g, bytes) : alone_on_slowest(g, bytes);
+  }
+
+  std::vector<FabricLevel> levels_;
+  End end_;
+};
+
+}  // namespace espalier::check

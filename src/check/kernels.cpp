@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/kernels.h"
+
+namespace espalier::check {
+
+Kernels::Kernels(const View& view) {
+  const DeviceKind& device = view.cluster->groups.front().device;
+  const DeviceEfficiency& e = device.efficiency;
+  const Precision precision = view.plan->training.precision;
+  const bool fp8 = precision == Precision::fp8, four = precision == Precision::fp32 || precision == Precision::tf32;
+  const EngineModel& engine = view.engine;
+  const double slower = engine.coefficients.compute;
+  const double peak = device.peak_of(precision).count() * e.sustained / slower;
+  const double half = fp8 ? device.peak_of(Precision::bf16).count() * e.sustained / slower : peak;
+  product = peak * e.gemm_max * (fp8 ? e.gemm_fp8 : 1);
+  wide = half * e.gemm_max;
+  batched = wide * e.gemm_batched;
+  grouped = product * e.gemm_grouped;
+  double kernel = 1;
+  if (engine.attention_kernel == AttentionKernel::flash2) kernel = e.attention_flash2;
+  if (engine.attention_kernel == AttentionKernel::flash1) kernel = 0.6 * e.attention_flash2;
+  attention = half * e.attention_max * (1 + e.attention_softmax / 128) * kernel;
+  attention_back = attention * e.attention_backward;
+  softmax = e.attention_softmax;
+  prologue = e.attention_prologue;
+  rows = e.attention_rows;
+  stream = device.memory_bandwidth.count() * e.gemm_memory;
+  memory = device.memory_bandwidth.count() * e.memory_max;
+  elementwise = memory / (engine.coefficients.elementwise * engine.elementwise_traffic);
+  floor = e.kernel_floor.count();
+  launch = e.kernel_launch.count() * engine.host_launches * engine.coefficients.launch;
+  a = four ? 4 : 2;
+  operand = fp8 ? 1 : a;
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Seconds of one kernel on one device, by the equations of docs/cost-model.md ("Operators"), written again.
+//
+//     product [m,k]·[k,n]   f₀ + √(c² + b²), c = 2·m·n·k/rate, b = bytes/(memory bandwidth · gemm_memory)
+//     fused attention       f₀ + 2(width + 2d½)·(rows·(keys + s₀) + R½·most)/rate + bytes/R; backward f₀ + 2.5 times both terms
+//     memory-bound          f₀ + bytes/R, R = memory bandwidth · memory_max
+// (Williams et al. 2009; Dao 2023, https://arxiv.org/abs/2307.08691.)
+#pragma once
+
+#include <cmath>
+
+#include "check/view.h"
+
+namespace espalier::check {
+
+struct Kernels {
+  double product = 1, wide = 1;     ///< FLOP/s of matrix products; of those that stay in 16 bits under fp8
+  double batched = 1, grouped = 1;  ///< of unfused attention; of experts
+  double attention = 1, attention_back = 1;
+  double softmax = 0, prologue = 0, rows = 0;
+  double stream = 1, memory = 1;  ///< bytes/s of product operands; of element-wise kernels
+  double elementwise = 1;         ///< bytes/s of an engine's element-wise kernels in the operator table's bytes
+  double floor = 0, launch = 0;   ///< s a kernel occupies the device; s the host takes to launch one
+  double a = 2, operand = 2;      ///< bytes of an element; of a product's operand
+
+  explicit Kernels(const View& view);
+
+  [[nodiscard]] double move(double bytes) const { return floor + bytes / memory; }
+  [[nodiscard]] double multiply(double rate, double m, double n, double k, double element, double more = 0) const {
+    return work(2 * m * n * k, rate, element * (m * k + k * n) + std::max(2.0, element) * m * n + more);
+  }
+  /// `count` products in one kernel.
+  [[nodiscard]] double multiply_many(double rate, double count, double m, double n, double k, double more = 0) const {
+    return work(2 * count * m * n * k, rate, count * a * (m * k + k * n + m * n) + more);
+  }
+
+ private:
+  [[nodiscard]] double work(double flops, double rate, double bytes) const {
+    return floor + std::hypot(flops / rate, bytes / stream);
+  }
+};
+
+}  // namespace espalier::check

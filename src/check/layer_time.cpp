@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/layer_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "check/arithmetic.h"
+
+namespace espalier::check {
+namespace {
+
+constexpr double kCollectiveLaunches = 2;
+
+/// Keys that a query sees on average.
+double mean_keys(double keys, double window, bool causal) {
+  if (window > 0 && window < keys) return causal ? window - window * window / (2 * keys) : window;
+  return causal ? keys / 2 : keys;
+}
+
+class LayerClock {
+ public:
+  LayerClock(const View& view, const Kernels& k, const Fabric& fabric, const LayerKind& kind, End end)
+      : view_(view), s_(view.strategy), e_(view.engine), k_(k), fabric_(fabric), kind_(kind), end_(end) {
+    const Sequence& sequence = view.plan->training.sequence;
+    lora_ = view.plan->training.optimizer == "lora";
+    keys_ = static_cast<double>(layer_tokens(kind, sequence));
+    tokens_ = keys_ * view.micro_batch / s_.cp;
+    encoder_keys_ = static_cast<double>(sequence.encoder);
+    encoder_share_ = encoder_keys_ / std::max(1.0, keys_);
+    ulysses_ = s_.sp == SequenceParallel::ulysses;
+    megatron_ = s_.sp == SequenceParallel::megatron;
+    split_tokens_ = ulysses_ ? tokens_ / s_.tp : tokens_;
+    sequence_tokens_ = s_.sp == SequenceParallel::none ? tokens_ : tokens_ / s_.tp;
+    width_ = s_.weight_tp();
+    tp_ = fabric.tensor(view);
+    cp_ = fabric.context(view);
+    ep_ = fabric.experts(view);
+    etp_ = fabric.group(view, s_.etp, 1);
+    imbalance_ = std::min(view.plan->training.moe_imbalance, static_cast<double>(s_.ep));
+    if (view.model->vocabulary > 0) {
+      const std::int64_t unit = std::int64_t{e_.vocabulary_multiple} * s_.weight_tp();
+      vocabulary_ = static_cast<double>(ceil_div(view.model->vocabulary, unit) * unit);
+    }
+  }
+
+  LayerTime run() {
+    for (const Operator& op : kind_.operators) add(op);
+    const double wait = end_ == End::most ? e_.coefficients.collective_wait_s : 0;
+    const double network = end_ == End::most ? e_.coefficients.network_wait_s : 0;
+    const double launch = k_.launch * e_.eager_launches;
+    LayerTime t;
+    t.forward =
+        std::max(forward_ + exposed_forward_ + network * waits_forward_, launch * starts_forward_ + wait * waits_forward_);
+    t.backward = std::max(input_ + weight_ + exposed_backward_ + network * waits_input_,
+                          launch * (starts_input_ + starts_weight_) + wait * waits_input_);
+    t.backward_input = std::max(input_ + exposed_input_ + network * waits_input_, launch * starts_input_ + wait * waits_input_);
+    t.backward_weight = std::max(weight_ + exposed_weight_, launch * starts_weight_);
+    t.selective = selective_;
+    return t;
+  }
+
+ private:
+  [[nodiscard]] double hide(double communication, double compute) const {
+    return end_ == End::most ? communication : std::max(0.0, communication - compute);
+  }
+  void compute(double forward, double backward, double starts_forward, double starts_input) {
+    forward_ += forward;
+    input_ += backward;
+    starts_forward_ += starts_forward;
+    starts_input_ += starts_input;
+  }
+  void communicate(double forward, double backward, double starts_forward, double starts_input) {
+    exposed_forward_ += forward;
+    exposed_backward_ += backward;
+    exposed_input_ += backward;
+    starts_forward_ += starts_forward;
+    starts_input_ += starts_input;
+  }
+  void wait(double forward, double backward) {
+    waits_forward_ += forward * static_cast<double>(tp_.size);
+    waits_input_ += backward * static_cast<double>(tp_.size);
+  }
+
+  void add(const Operator& op) {
+    switch (op.kind) {
+      case OperatorKind::linear:
+      case OperatorKind::patch_embed: add_linear(op); return;
+      case OperatorKind::attention: add_attention(op); return;
+      case OperatorKind::embedding: add_embedding(op); return;
+      case OperatorKind::cross_entropy: add_loss(op); return;
+      case OperatorKind::dispatch:
+      case OperatorKind::combine: add_exchange(op); return;
+      case OperatorKind::expert_linear: add_expert_linear(op); return;
+      case OperatorKind::router: add_router(op); return;
+      case OperatorKind::expert_activation: add_elementwise(op, gathered_copies(op), s_.etp); return;
+      default: break;
+    }
+    const double before = forward_;
+    const bool split = op.split != TpSplit::none;
+    add_elementwise(op, split ? split_tokens_ : sequence_tokens_, split ? width_ : 1);
+    const bool cheap = op.kind == OperatorKind::norm || op.kind == OperatorKind::activation;
+    if (cheap && fused()) selective_ += forward_ - before;
+  }
+
+  [[nodiscard]] bool fused() const { return e_.activations == ActivationPolicy::fused_attention; }
+  /// Weight gradients that the product does not add up itself: a pass of its own.
+  [[nodiscard]] double accumulate(double parameters) const {
+    return e_.fused_gradient_accumulation ? 0 : k_.move(parameters * (k_.a + 2.0 * e_.states.gradient));
+  }
+  [[nodiscard]] double accumulated_bytes() const { return e_.fused_gradient_accumulation ? 2.0 * e_.states.gradient : 0; }
+
+  void add_linear(const Operator& op) {
+    double m = op.split == TpSplit::none ? sequence_tokens_ : split_tokens_;
+    double n = static_cast<double>(op.out), k = static_cast<double>(op.in);
+    if (op.cross && op.split != TpSplit::none) m *= encoder_share_;
+    const bool vocabulary = op.split == TpSplit::vocab;
+    if (vocabulary && vocabulary_ > 0) n = vocabulary_;
+    if (vocabulary || op.split == TpSplit::column || op.split == TpSplit::heads) n /= width_;
+    if (op.split == TpSplit::row) k /= width_;
+    const bool eight_bit = k_.operand < k_.a && !vocabulary;
+    const double element = eight_bit ? k_.operand : k_.a, rate = eight_bit ? k_.product : k_.wide;
+    const double forward = k_.multiply(rate, m, n, k, element), input = k_.multiply(rate, m, k, n, element);
+    const double weight = lora_ ? 0 : k_.multiply(rate, n, k, m, element, accumulated_bytes() * n * k);
+    compute(forward, input, 1, 1);
+    if (!lora_) {
+      weight_ += weight + accumulate(n * k);
+      starts_weight_ += op.parameters > op.in * op.out ? 4 : 2;
+    } else if (end_ == End::most) {  // adapters, wherever they are
+      const double pass = k_.move(k_.a * m * k) + k_.move(2 * k_.a * m * n);
+      compute(pass, 2 * pass, 2, 4);
+    }
+    if (eight_bit) compute(k_.move(2 * m * k), k_.move(4 * m * n), 1, 1);
+    if (e_.selective_recomputes_linears && !vocabulary) selective_ += 0.39 * forward;
+    if (vocabulary || op.split == TpSplit::column) {
+      column_forward_ += forward;
+      column_input_ += input;
+      column_weight_ += weight;
+    }
+    if (s_.tp == 1 || ulysses_) return;
+    const double row = k_.a * split_tokens_;
+    if (op.split == TpSplit::row) close_region(forward, input, row * static_cast<double>(op.out));
+    if (vocabulary) output_projection(row * static_cast<double>(op.in));
+  }
+
+  void output_projection(double bytes) {
+    if (megatron_) {
+      communicate(fabric_.gather(tp_, bytes), fabric_.gather(tp_, bytes), 1, 1);
+      wait(1, 1);
+    } else {
+      communicate(0, fabric_.reduce(tp_, bytes), 0, 1);
+      wait(0, 1);
+    }
+  }
+
+  /// Collectives of the region that a row linear closes.
+  void close_region(double row_forward, double row_input, double bytes) {
+    if (!megatron_) {
+      const double reduce = fabric_.reduce(tp_, bytes);
+      exposed_forward_ += reduce;
+      exposed_backward_ += hide(reduce, column_weight_);
+      exposed_input_ += reduce;
+      starts_forward_ += kCollectiveLaunches;
+      starts_input_ += kCollectiveLaunches;
+      wait(1, 1);
+    } else {
+      const double move = fabric_.gather(tp_, bytes);
+      const bool beside = s_.overlap.tp;
+      exposed_forward_ += beside ? hide(move, column_forward_) + hide(move, row_forward) : 2 * move;
+      exposed_backward_ += (beside ? hide(move, row_input) : move) + hide(move, column_input_) + hide(move, column_weight_);
+      exposed_input_ += beside ? hide(move, row_input) + hide(move, column_input_) : 2 * move;
+      exposed_weight_ += hide(move, column_weight_);
+      starts_forward_ += 2 * kCollectiveLaunches;
+      starts_input_ += 3 * kCollectiveLaunches;
+      wait(2, 3);
+    }
+    column_forward_ = column_input_ = column_weight_ = 0;
+  }
+
+  void add_attention(const Operator& op) {
+    const double heads = static_cast<double>(op.heads) / s_.tp,
+                 kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / s_.tp);
+    const double all = op.cross ? encoder_keys_ : keys_, kv_tokens = op.cross ? tokens_ * encoder_share_ : tokens_;
+    const double qk = op.qk_dim, v = op.v_dim, window = static_cast<double>(op.window);
+    const double most = window > 0 ? std::min(window, all) : all;
+    const double bytes = k_.a * (tokens_ * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
+    double forward = 0, backward = 0;
+    const bool ring = s_.cp_kind == ContextParallelKind::ring;
+    if (fused()) {
+      const double steps = ring ? s_.cp : 1;
+      const double merge = steps > 1 ? (steps - 1) * k_.move(12 * tokens_ * heads * v) : 0;
+      const double keys = mean_keys(all, window, op.causal) / steps;
+      const double work = 2 * (qk + v + 2 * k_.softmax) * (tokens_ * heads * (keys + k_.prologue) + k_.rows * most / steps);
+      const double moved = bytes / steps / k_.memory;
+      forward = steps * (k_.floor + work / k_.attention + moved) + merge;
+      backward = steps * (k_.floor + 2.5 * (work / k_.attention_back + moved)) + merge;
+      compute(forward, backward, 2 * steps - 1, 4 * steps - 1);
+    } else {
+      const double scores = heads * tokens_ * most, batch = heads * tokens_ / std::max(1.0, most), read = op.causal ? 0.5 : 1;
+      const double products =
+          k_.multiply_many(k_.batched, batch, most, most, qk) + k_.multiply_many(k_.batched, batch, most, v, most);
+      const double drop = op.score_dropout ? k_.move((2 * k_.a + 1) * scores) : 0;
+      forward = products + k_.move((read + 1) * k_.a * scores) + drop;
+      backward = 2 * products + k_.move((2 * read + 1) * k_.a * scores) + drop;
+      compute(forward, backward, op.score_dropout ? 5 : 4, op.score_dropout ? 9 : 8);
+      selective_ += forward;
+    }
+    if (ulysses_ && s_.tp > 1) communicate(4 * fabric_.exchange(tp_, bytes / 4), 4 * fabric_.exchange(tp_, bytes / 4), 4, 4);
+    if (s_.cp == 1) return;
+    if (!ring) {
+      communicate(4 * fabric_.exchange(cp_, bytes / 4), 4 * fabric_.exchange(cp_, bytes / 4), 4, 4);
+      return;
+    }
+    const double steps = s_.cp - 1, under = steps / s_.cp, keys_and_values = k_.a * kv_tokens * kv_heads * (qk + v);
+    const double back = hide(steps * fabric_.ring_step(cp_, 2 * keys_and_values), backward * under);
+    communicate(hide(steps * fabric_.ring_step(cp_, keys_and_values), forward * under), back, kCollectiveLaunches * steps,
+                2 * kCollectiveLaunches * steps);
+  }
+
+  /// Token copies of the fullest rank, and those that its experts see.
+  [[nodiscard]] double copies(const Operator& op) const { return sequence_tokens_ * op.top_k * imbalance_; }
+  [[nodiscard]] double gathered_copies(const Operator& op) const {
+    return copies(op) * (s_.sp == SequenceParallel::none ? 1 : s_.etp);
+  }
+
+  /// Share of the copies that are sent where copies for one place travel once: P·(1 − (1 − 1/P)^top_k)/top_k of P places.
+  [[nodiscard]] double sent_share(const Operator& op) const {
+    if (!e_.deduplicates_dispatch || ep_.size <= 1 || op.top_k <= 1) return 1;
+    const auto inside = static_cast<double>(std::max<std::int64_t>(1, ep_.members.front()));
+    const double places = static_cast<double>(ep_.size) > inside ? static_cast<double>(ep_.size) / inside : inside;
+    const double share = places * (1 - std::pow(1 - 1 / places, op.top_k)) / op.top_k;
+    return end_ == End::most ? 1 : share;
+  }
+
+  void add_exchange(const Operator& op) {
+    const double bytes = k_.a * copies(op) * static_cast<double>(op.in);
+    compute(k_.move(2 * bytes), k_.move(2 * bytes), 6, 5);
+    const double sent = fabric_.exchange(ep_, bytes * sent_share(op));
+    double forward = sent, backward = sent;
+    if (s_.etp > 1 && s_.sp != SequenceParallel::none) {
+      forward += fabric_.gather(etp_, bytes * s_.etp);
+      backward += fabric_.gather(etp_, bytes * s_.etp);
+    } else if (s_.etp > 1) {
+      (op.kind == OperatorKind::combine ? forward : backward) += fabric_.reduce(etp_, bytes);
+    }
+    const double starts = kCollectiveLaunches * (s_.etp > 1 ? 2 : 1);
+    communicate(forward, backward, starts, starts);
+  }
+
+  void add_expert_linear(const Operator& op) {
+    const double local = static_cast<double>(op.experts) / s_.ep, m = gathered_copies(op) / local;
+    double n = static_cast<double>(op.out), k = static_cast<double>(op.in);
+    (op.split == TpSplit::row ? k : n) /= s_.etp;
+    const double pass = k_.multiply_many(k_.grouped, local, m, n, k);
+    compute(pass, pass, 1, 1);
+    if (lora_) return;
+    weight_ += k_.multiply_many(k_.grouped, local, m, n, k, local * accumulated_bytes() * n * k) + accumulate(local * n * k);
+    starts_weight_ += 1;
+  }
+
+  void add_router(const Operator& op) {
+    const double pass = k_.multiply(k_.wide, sequence_tokens_, op.experts, static_cast<double>(op.in), k_.a);
+    compute(pass, pass, 14, 10);
+    weight_ += pass;
+    starts_weight_ += 1;
+  }
+
+  /// Bytes a token that element-wise operators read and write; every byte counts as the engine's kernels move it.
+  void add_elementwise(const Operator& op, double tokens, double width) {
+    const double a = k_.a, in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
+    double forward = 2 * a * in, backward = 2 * a * in;
+    const bool dropout = op.kind == OperatorKind::dropout;
+    if (op.kind == OperatorKind::norm) backward = (fused() ? 3 : 5) * a * in;
+    if (op.kind == OperatorKind::activation || op.kind == OperatorKind::expert_activation) {
+      forward = a * (in + out);
+      backward = a * (2 * in + out);
+    }
+    if (op.kind == OperatorKind::residual) forward = backward = 3 * a * in;
+    if (dropout) {
+      forward = in;
+      backward = (2 * a + 1) * in;
+    }
+    if (op.kind == OperatorKind::norm) starts_weight_ += op.parameters > op.in ? 3 : 2;
+    const double f = tokens * forward / k_.elementwise + (dropout ? 0 : k_.floor);
+    compute(f, k_.floor + tokens * backward / k_.elementwise, dropout ? 0 : 1, 1);
+  }
+
+  void add_embedding(const Operator& op) {
+    const double bytes = k_.a * split_tokens_ * static_cast<double>(op.out);
+    compute(k_.move(2 * bytes), 0, 4, 0);
+    const bool vocabulary = op.split == TpSplit::vocab;
+    if (!lora_) {  // the gradient: a dense table is cleared, the tokens' rows are added, all is added to the accumulated one
+      const double columns = std::max(1.0, static_cast<double>(op.out));
+      const double rows = vocabulary && vocabulary_ > 0 ? vocabulary_ / width_ : static_cast<double>(op.parameters) / columns;
+      weight_ += k_.move(rows * static_cast<double>(op.out) * (2 * k_.a + 2.0 * e_.states.gradient) + 12.5 * bytes);
+      starts_weight_ += 4;
+    }
+    if (!vocabulary || s_.tp == 1 || ulysses_) return;
+    if (megatron_) {
+      communicate(fabric_.gather(tp_, bytes), fabric_.gather(tp_, bytes), 1, 1);
+    } else {
+      communicate(fabric_.reduce(tp_, bytes), 0, 1, 0);
+    }
+  }
+
+  void add_loss(const Operator& op) {
+    const bool vocabulary = op.split == TpSplit::vocab;
+    double features = vocabulary && vocabulary_ > 0 ? vocabulary_ : static_cast<double>(op.in);
+    if (vocabulary) features /= width_;
+    const double logits = split_tokens_ * features;
+    compute(k_.move(e_.loss_forward_bytes * logits), k_.move(e_.loss_backward_bytes * logits), 6, 2);
+    if (!vocabulary || s_.tp == 1 || ulysses_) return;
+    communicate(3 * fabric_.reduce(tp_, 4 * split_tokens_), 0, 3, 0);
+    wait(3, 0);
+  }
+
+  const View& view_;
+  const Strategy& s_;
+  const EngineModel& e_;
+  const Kernels& k_;
+  const Fabric& fabric_;
+  const LayerKind& kind_;
+  End end_;
+  Group tp_, cp_, ep_, etp_;
+  bool lora_ = false, ulysses_ = false, megatron_ = false;
+  double keys_ = 0, tokens_ = 0, encoder_keys_ = 0, encoder_share_ = 0, split_tokens_ = 0, sequence_tokens_ = 0;
+  double width_ = 1, imbalance_ = 1, vocabulary_ = 0;
+  double forward_ = 0, input_ = 0, weight_ = 0, selective_ = 0;
+  double exposed_forward_ = 0, exposed_backward_ = 0, exposed_input_ = 0, exposed_weight_ = 0;
+  double starts_forward_ = 0, starts_input_ = 0, starts_weight_ = 0, waits_forward_ = 0, waits_input_ = 0;
+  double column_forward_ = 0, column_input_ = 0, column_weight_ = 0;
+};
+
+/// Products and attention of a partitioned block, divided evenly: no partition does less.
+LayerTime least_of_partitioned(const View& view, const Kernels& k, const LayerKind& kind) {
+  const double devices = view.strategy.tp,
+               tokens = static_cast<double>(layer_tokens(kind, view.plan->training.sequence)) * view.micro_batch;
+  double work = 0;
+  for (const Operator& op : kind.operators) {
+    if (op.kind == OperatorKind::linear) work += 2.0 * static_cast<double>(op.in) * static_cast<double>(op.out) * tokens / k.wide;
+  }
+  LayerTime t;
+  t.forward = t.backward_input = t.backward_weight = work / devices;
+  t.backward = 2 * work / devices;
+  return t;
+}
+
+/// The whole block on one device, and every tensor gathered over the group twice.
+LayerTime most_of_partitioned(const View& view, const Kernels& k, const Fabric& fabric, const LayerKind& kind) {
+  View alone = view;
+  alone.strategy.tp = 1;
+  alone.strategy.partition.clear();
+  LayerTime t = LayerClock(alone, k, fabric, kind, End::most).run();
+  const double tokens = static_cast<double>(layer_tokens(kind, view.plan->training.sequence)) * view.micro_batch;
+  const Group group = fabric.tensor(view);
+  double moved = 0;
+  for (const Operator& op : kind.operators) {
+    const double bytes = k.a * tokens * static_cast<double>(op.in + op.out) + 4.0 * static_cast<double>(op.parameters);
+    const double starts = 32 * (k.floor + k.launch * view.engine.eager_launches);  // of steps in time
+    moved += 2 * fabric.gather(group, bytes) + 32 * fabric.gather(group, 1) + starts;
+  }
+  t.forward += moved;
+  t.backward += 2 * moved;
+  t.backward_input += moved;
+  t.backward_weight += moved;
+  return t;
+}
+
+}  // namespace
+
+LayerTime layer_time(const View& view, const Kernels& kernels, const Fabric& fabric, const LayerKind& kind, End end) {
+  if (view.strategy.partition.empty() || kind.role != LayerRole::block) return LayerClock(view, kernels, fabric, kind, end).run();
+  return end == End::least ? least_of_partitioned(view, kernels, kind) : most_of_partitioned(view, kernels, fabric, kind);
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/peak_memory.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "check/transients.h"
+
+namespace espalier::check {
+namespace {
+
+bool is_pass(InstructionKind kind) {
+  return kind == InstructionKind::forward || kind == InstructionKind::backward || kind == InstructionKind::backward_input ||
+         kind == InstructionKind::backward_weight;
+}
+
+std::int64_t most_activations(const Program& program, const RankProgram& rank, const std::vector<ChunkPeak>& peaks,
+                              const std::vector<std::int64_t>& saved) {
+  std::int64_t held = 0, most = 0;
+  for (std::int32_t n = rank.begin; n < rank.end; ++n) {
+    const Instruction& i = program.instructions[static_cast<std::size_t>(n)];
+    if (!is_pass(i.kind)) continue;
+    const auto chunk = static_cast<std::size_t>(i.chunk);
+    if (i.kind == InstructionKind::forward) {
+      if (i.piece == 0) held += saved[chunk];
+      most = std::max(most, held - saved[chunk] + peaks[chunk].forward);
+      continue;
+    }
+    const bool holds_set = i.kind != InstructionKind::backward_weight;
+    most = std::max(most, holds_set ? held - saved[chunk] + peaks[chunk].backward : held);
+    if (i.kind != InstructionKind::backward_input && i.piece + 1 == i.pieces) held -= saved[chunk];
+  }
+  return most;
+}
+
+}  // namespace
+
+std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& program, const std::vector<std::int64_t>& fixed,
+                                            const std::vector<std::int64_t>& saved) {
+  const std::vector<std::int64_t> buffers = buffer_bytes_per_stage(view);
+  const std::vector<ChunkPeak> least = chunk_peaks(view, false), most = chunk_peaks(view, true);
+  const double reserve = 1.0 + view.engine.allocator_reserve;
+  std::vector<PeakBytes> result(fixed.size());
+  for (const RankProgram& rank : program.ranks) {
+    const auto stage = static_cast<std::size_t>(rank.stage);
+    const auto total = [&](const std::vector<ChunkPeak>& peaks) {
+      const std::int64_t tensors = fixed[stage] + buffers[stage] + most_activations(program, rank, peaks, saved);
+      return static_cast<std::int64_t>(std::floor(static_cast<double>(tensors) * reserve));
+    };
+    result[stage].least = std::max(result[stage].least, total(least));
+    result[stage].most = std::max(result[stage].most, total(most));
+  }
+  return result;
+}
+
+}  // namespace espalier::check

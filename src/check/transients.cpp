@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/transients.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "check/arithmetic.h"
+#include "check/messages.h"
+#include "check/operator_partition.h"
+#include "check/saved_activations.h"
+#include "check/static_memory.h"
+
+namespace espalier::check {
+namespace {
+
+struct Both {
+  double forward = 0, backward = 0;
+};
+
+/// Sizes of one layer kind on a rank.
+struct Sizes {
+  double a = 2, tokens = 0, encoder_keys = 0, keys = 0;
+  double split = 1, sequence = 1;  ///< divisors of the two regions
+  bool weights_split = false, unfused = false;
+  double etp = 1, imbalance = 1, padding = 1;
+};
+
+Sizes sizes_of(const View& view, const LayerKind& kind) {
+  const Strategy& s = view.strategy;
+  const Training& training = view.plan->training;
+  Sizes x;
+  x.a = training.precision == Precision::fp32 || training.precision == Precision::tf32 ? 4 : 2;
+  x.keys = static_cast<double>(layer_tokens(kind, training.sequence));
+  x.encoder_keys = static_cast<double>(training.sequence.encoder);
+  x.tokens = x.keys * view.micro_batch / s.cp;
+  x.split = s.tp;
+  x.sequence = s.sp == SequenceParallel::none ? 1 : s.tp;
+  x.weights_split = s.weight_tp() > 1;
+  x.unfused = view.engine.activations != ActivationPolicy::fused_attention;
+  x.etp = x.sequence > 1 ? s.etp : 1;
+  x.imbalance = std::min(training.moe_imbalance, static_cast<double>(s.ep));
+  if (view.model->vocabulary > 0) {
+    const std::int64_t unit = std::int64_t{view.engine.vocabulary_multiple} * s.weight_tp();
+    x.padding = static_cast<double>(ceil_div(view.model->vocabulary, unit) * unit) / static_cast<double>(view.model->vocabulary);
+  }
+  return x;
+}
+
+Both attention_set(const Sizes& x, const Operator& op) {
+  double reach = op.cross ? x.encoder_keys : x.keys;
+  if (op.window > 0) reach = std::min(reach, static_cast<double>(op.window));
+  const double queries = static_cast<double>(op.heads) * op.qk_dim, out = static_cast<double>(op.heads) * op.v_dim;
+  const double scores = x.unfused ? op.heads * reach : 0;
+  return {x.a * x.tokens * (queries + scores) / x.split, x.a * x.tokens * (queries + out + 2 * scores) / x.split};
+}
+
+Both loss_set(const Sizes& x, const Operator& op, const LossPolicy& loss) {
+  const bool vocabulary = op.split == TpSplit::vocab;
+  const double logits = x.tokens * static_cast<double>(op.in) * (vocabulary ? x.padding / x.split : 1 / x.sequence);
+  const double copy = x.a == 4 ? 2 : 0;  // in fp32 the logits need no copy
+  return {logits * (loss.forward - copy), logits * (loss.backward - copy)};
+}
+
+Both working_set(const Sizes& x, const Operator& op, const LossPolicy& loss) {
+  const double divisor = op.split == TpSplit::none ? x.sequence : x.split;
+  const double row = x.a * x.tokens;  // bytes of a feature
+  const bool changes_width = op.kind == OperatorKind::linear || op.kind == OperatorKind::activation;
+  const double in = row * static_cast<double>(op.in), out = row * static_cast<double>(changes_width ? op.out : op.in);
+  switch (op.kind) {
+    case OperatorKind::attention: return attention_set(x, op);
+    case OperatorKind::cross_entropy: return loss_set(x, op, loss);
+    case OperatorKind::embedding: return {row * static_cast<double>(op.out), row * static_cast<double>(op.out)};
+    case OperatorKind::expert_linear: {
+      const double copies = x.a * std::ceil(x.tokens / x.sequence * op.top_k * x.imbalance) * x.etp;
+      return {copies * static_cast<double>(op.out), copies * static_cast<double>(op.in + op.out)};
+    }
+    case OperatorKind::linear:
+      if (op.split == TpSplit::vocab) return {};
+      if (x.weights_split && op.split == TpSplit::column) {
+        const double gathered = x.sequence > 1 ? in : 0;
+        return {gathered + out / divisor, gathered + in + out / divisor};
+      }
+      if (x.weights_split && op.split == TpSplit::row) return {out, in / divisor + out};
+      return {out / divisor, (in + out) / divisor};
+    default: return {out / divisor, (in + out) / divisor};
+  }
+}
+
+/// `most`: where operators are partitioned, an upper estimate; else nothing.
+Both largest_set(const View& view, const LayerKind& kind, bool most_of_tiles) {
+  if (!view.strategy.partition.empty() && kind.role == LayerRole::block) {
+    const double tiles = most_of_tiles ? partitioned_working_set(view, kind) : 0;
+    return {tiles, tiles};
+  }
+  const Sizes x = sizes_of(view, kind);
+  Both most;
+  for (const Operator& op : kind.operators) {
+    const Both one = working_set(x, op, view.engine.loss);
+    most.forward = std::max(most.forward, one.forward);
+    most.backward = std::max(most.backward, one.backward);
+  }
+  return most;
+}
+
+/// Adds the layers of a range behind `held` bytes of the layers before it. `view`: under the range's strategy.
+void add_range(const View& view, const LayerRange& range, bool most, double& held, Both& peak) {
+  const Recompute& recompute = view.strategy.recompute;
+  std::int32_t blocks = 0;
+  for (std::int32_t i = range.first; i <= range.last; ++i) {
+    const LayerKind& kind = view.model->layer(static_cast<std::size_t>(i));
+    const bool block = kind.role == LayerRole::block;
+    blocks += block ? 1 : 0;
+    const bool kept = !block || (recompute.kind == RecomputeKind::full && blocks > recompute.layers);
+    const auto whole = static_cast<double>(saved_bytes_of_layer(view, kind, RecomputeKind::none));
+    const double saved = kept ? whole : static_cast<double>(saved_bytes_of_layer(view, kind, recompute.kind));
+    const Both set = largest_set(view, kind, most);
+    held += saved;
+    peak.forward = std::max(peak.forward, held + set.forward);
+    peak.backward = std::max(peak.backward, held + (whole - saved) + set.backward);
+  }
+}
+
+/// Largest number of parameters of one layer that is sharded from ZeRO stage `zero` on, before sharding.
+std::int64_t largest_layer(const View& view, std::int32_t zero) {
+  std::int64_t most = 0;
+  for (const Chunk& chunk : view.chunks) {
+    for (const LayerRange& range : chunk.ranges) {
+      if (range.strategy.zero < zero) continue;
+      for (std::int32_t i = range.first; i <= range.last; ++i) {
+        const StageElements e = elements_of_layer(view_of(view, range.strategy), view.model->layer(static_cast<std::size_t>(i)));
+        most = std::max(most, e.dense + e.expert);
+      }
+    }
+  }
+  return most;
+}
+
+std::int64_t workspace_bytes(const View& view) {
+  constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
+  const WorkspacePolicy& w = view.engine.workspace;
+  const bool hopper = view.cluster->groups.front().device.peak_of(Precision::fp8).count() > 0;
+  const std::int64_t torch = hopper || w.deterministic ? 32 * kMebibyte : 65 * kMebibyte / 8;
+  return w.cublas * torch + w.transformer_engine * (hopper ? 32 : 4) * kMebibyte;
+}
+
+std::int64_t deferred_logit_bytes(const View& view) {
+  const std::int64_t waiting = std::min<std::int64_t>(view.engine.loss.deferred, view.microbatches);
+  if (waiting == 0 || view.stages == 1) return 0;
+  const View head = view_of(view, view.chunks.back().ranges.back().strategy);
+  const Both set = largest_set(head, view.model->layer(view.model->layers.size() - 1), false);
+  return waiting * static_cast<std::int64_t>(set.backward);
+}
+
+}  // namespace
+
+std::vector<ChunkPeak> chunk_peaks(const View& view, bool most) {
+  std::vector<ChunkPeak> result;
+  for (const Chunk& chunk : view.chunks) {
+    double held = 0;
+    Both peak;
+    for (const LayerRange& range : chunk.ranges) add_range(view_of(view, range.strategy), range, most, held, peak);
+    result.push_back({static_cast<std::int64_t>(peak.forward), static_cast<std::int64_t>(peak.backward)});
+  }
+  return result;
+}
+
+std::vector<std::int64_t> buffer_bytes_per_stage(const View& view) {
+  const StatePolicy bytes = bytes_of(view);
+  std::int64_t message = 0;
+  for (const std::int64_t one : boundary_bytes_per_chunk(view)) message = std::max(message, one);
+  const std::int64_t gathered = largest_layer(view, 3), scattered = largest_layer(view, 2);
+  std::vector<bool> gathers(static_cast<std::size_t>(view.stages), false), scatters = gathers;
+  for (std::size_t c = 0; c < view.chunks.size(); ++c) {
+    for (const LayerRange& range : view.chunks[c].ranges) {
+      const auto stage = static_cast<std::size_t>(view.stage_of[c]);
+      gathers[stage] = gathers[stage] || range.strategy.zero >= 3;
+      scatters[stage] = scatters[stage] || range.strategy.zero >= 2;
+    }
+  }
+  std::vector<std::int64_t> result;
+  for (std::size_t i = 0; i < gathers.size(); ++i) {
+    std::int64_t sum = 2 * message + workspace_bytes(view);
+    sum += gathers[i] ? 2 * bytes.gather * gathered : 0;
+    sum += scatters[i] ? bytes.reduce * scattered : 0;
+    sum += i + 1 == gathers.size() ? deferred_logit_bytes(view) : 0;
+    result.push_back(sum);
+  }
+  return result;
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs broken in one way each: instructions missing, doubled, out of order, on the wrong stream.
+#include "cases.h"
+#include "tables.h"
+#include "tools.h"
+
+namespace espalier::mutation {
+namespace {
+
+bool tag_of_send(Case& c, const std::function<void(Instruction&)>& change) {
+  const std::int32_t index = index_of(c.program, Kind::send);
+  if (index < 0) return false;
+  change(at(c.program, index));
+  return true;
+}
+
+/// Swaps a micro-batch's forward with its backward where they are neighbours on the compute stream of the last stage.
+bool backward_first(Case& c) {
+  for (const RankProgram& rank : c.program.ranks) {
+    std::int32_t forward = -1;
+    for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+      const Instruction& now = at(c.program, i);
+      if (now.stream != Stream::compute) continue;
+      const bool backward = now.kind == Kind::backward || now.kind == Kind::backward_input;
+      if (forward >= 0 && backward && at(c.program, forward).microbatch == now.microbatch &&
+          at(c.program, forward).chunk == now.chunk && now.pieces == 1 && at(c.program, forward).pieces == 1) {
+        swap_work(c.program, forward, i);
+        return true;
+      }
+      forward = now.kind == Kind::forward ? i : -1;
+    }
+  }
+  return false;
+}
+
+/// The first receive of a gradient on stage 0 moves before everything the rank does: the rank waits for what only it can start.
+bool receive_too_early(Case& c) {
+  const RankProgram& rank = c.program.ranks.front();
+  for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+    if (at(c.program, i).kind != Kind::recv || !at(c.program, i).gradient) continue;
+    for (std::int32_t f = rank.begin; f < i; ++f) {
+      if (at(c.program, f).kind != Kind::forward) continue;
+      // forward f now waits for the gradient that needs f: put the receive on f's stream, before it
+      std::vector<Instruction>& all = c.program.instructions;
+      std::rotate(all.begin() + f, all.begin() + i, all.begin() + i + 1);
+      for (Instruction& instruction : all) {
+        for (std::int32_t* reference : {&instruction.match, &instruction.wait0, &instruction.wait1}) {
+          if (*reference == i)
+            *reference = f;
+          else if (*reference >= f && *reference < i)
+            ++*reference;
+        }
+      }
+      at(c.program, f).wait0 = at(c.program, f).wait1 = -1;
+      at(c.program, f + 1).wait1 = f;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool optimizer_early(Case& c) {
+  const std::int32_t optimizer = index_of(c.program, Kind::optimizer);
+  for (std::int32_t i = optimizer - 1; i >= c.program.ranks.front().begin; --i) {
+    const Kind kind = at(c.program, i).kind;
+    if (kind != Kind::backward && kind != Kind::backward_weight) continue;
+    swap_work(c.program, i, optimizer);
+    return true;
+  }
+  return false;
+}
+
+/// A reduction of the first rank waits for the first backward instead of the last.
+bool reduce_early(Case& c) {
+  const std::int32_t reduce = index_of(c.program, Kind::grad_reduce);
+  const std::int32_t first = index_of(c.program, [](const Instruction& i) {
+    return (i.kind == Kind::backward || i.kind == Kind::backward_weight) && i.pieces == 1;
+  });
+  if (reduce < 0 || first < 0 || first > reduce) return false;
+  Instruction& instruction = at(c.program, reduce);
+  instruction.wait0 = first;
+  instruction.wait1 = -1;
+  return true;
+}
+
+bool wait_elsewhere(Case& c) {
+  if (c.program.ranks.size() < 2) return false;
+  at(c.program, c.program.ranks.back().begin).wait0 = c.program.ranks.front().begin;
+  return true;
+}
+
+bool collectives_disagree(Case& c) {
+  c.program = lower(c.plan, c.model, false);
+  const RankProgram& rank = c.program.ranks.front();
+  std::vector<std::int32_t> reduces;
+  for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+    if (at(c.program, i).kind == Kind::grad_reduce) reduces.push_back(i);
+  }
+  const auto other = std::find_if(reduces.begin(), reduces.end(),
+                                  [&](std::int32_t i) { return at(c.program, i).chunk != at(c.program, reduces.front()).chunk; });
+  if (other == reduces.end()) return false;
+  swap_work(c.program, reduces.front(), *other);
+  return true;
+}
+
+Break duplicate(Kind kind) {
+  return [kind](Case& c) {
+    const std::int32_t last = c.program.ranks.back().end - 1;
+    const std::int32_t index = index_of(c.program, kind);
+    if (index < 0) return false;
+    // append a copy to the last rank; for passes of another stage that is superfluous work, for its own it is done twice
+    Instruction copy = at(c.program, index);
+    copy.wait0 = last;
+    copy.wait1 = -1;
+    c.program.instructions.push_back(copy);
+    ++c.program.ranks.back().end;
+    return true;
+  };
+}
+
+}  // namespace
+
+std::vector<Mutation> program_mutations() {
+  return {
+      {"a forward is missing", "program-work", erase_first(Kind::forward)},
+      {"a backward is missing", "program-work", erase_first(Kind::backward)},
+      {"a weight gradient is missing", "program-work", erase_first(Kind::backward_weight)},
+      {"an input gradient is missing", "program-work", erase_first(Kind::backward_input)},
+      {"a forward is done twice", "program-work", duplicate(Kind::forward)},
+      {"a piece is missing", "program-work",
+       [](Case& c) {
+         const std::int32_t index =
+             index_of(c.program, [](const Instruction& i) { return i.pieces > 1 && i.piece == 1 && i.kind == Kind::backward; });
+         return index < 0 ? false : (erase(c.program, index), true);
+       }},
+      {"a micro-batch too few", "program-shape", [](Case& c) { return --c.program.schedule.microbatches, true; }},
+      {"a send is missing", "send-recv", erase_first(Kind::send)},
+      {"a receive is missing", "send-recv", erase_first(Kind::recv)},
+      {"a send has another micro-batch than its receive", "send-recv",
+       [](Case& c) {
+         return c.plan.schedule.microbatches > 1 &&
+                tag_of_send(c, [](Instruction& i) { i.microbatch = i.microbatch == 0 ? 1 : 0; });
+       }},
+      {"a send is a gradient, its receive is not", "send-recv",
+       [](Case& c) { return tag_of_send(c, [](Instruction& i) { i.gradient = !i.gradient; }); }},
+      {"a send names the wrong rank", "send-recv",
+       [](Case& c) {
+         return tag_of_send(
+             c, [&](Instruction& i) { i.peer = i.peer == 0 ? static_cast<std::int32_t>(c.program.ranks.size()) - 1 : 0; });
+       }},
+      {"backward before forward", "program-order", backward_first},
+      {"a forward does not wait for its activation", "program-order",
+       [](Case& c) { return drop_wait(c, Kind::forward, Kind::recv); }},
+      {"a backward does not wait for its gradient", "program-order",
+       [](Case& c) { return drop_wait(c, Kind::backward, Kind::recv); }},
+      {"a send does not wait for what it sends", "program-order",
+       [](Case& c) { return drop_wait(c, Kind::send, Kind::forward); }},
+      {"two ranks wait for each other", "deadlock", receive_too_early},
+      {"a wait points forward", "waits",
+       [](Case& c) { return at(c.program, c.program.ranks.front().begin).wait0 = c.program.ranks.front().end - 1, true; }},
+      {"a wait points to another rank", "waits", wait_elsewhere},
+      {"the optimizer is missing", "optimizer", erase_first(Kind::optimizer)},
+      {"the optimizer runs before the last backward", "optimizer", optimizer_early},
+      {"gradients are not reduced", "gradient-reduction", erase_first(Kind::grad_reduce)},
+      {"gradients are reduced before the last backward", "gradient-reduction", reduce_early},
+      {"the optimizer does not wait for the reduction", "gradient-reduction",
+       [](Case& c) { return drop_wait(c, Kind::optimizer, Kind::grad_reduce); }},
+      {"parameters are not gathered", "parameter-gather", erase_first(Kind::param_gather)},
+      {"parameters are used before they are gathered", "parameter-gather",
+       [](Case& c) { return drop_wait(c, Kind::forward, Kind::param_gather); }},
+      {"the tied gradient is not exchanged", "tied-gradient", erase_first(Kind::tied_reduce)},
+      {"ranks of a data group call collectives in different orders", "collective-order", collectives_disagree},
+      {"a rank represents too few devices", "program-shape", [](Case& c) { return --c.program.ranks.front().represents, true; }},
+      {"a pass runs on the wrong stream", "program-shape",
+       [](Case& c) { return at(c.program, index_of(c.program, Kind::forward)).stream = Stream::data, true; }},
+      {"an instruction names a chunk that does not exist", "program-shape",
+       [](Case& c) { return at(c.program, index_of(c.program, Kind::forward)).chunk = 999, true; }},
+  };
+}
+
+TEST(Mutation, BrokenProgramsAreRejected) { expect_rejected(program_mutations(), all_cases()); }
+
+}  // namespace espalier::mutation

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mutations: each breaks one thing and names the finding that must fail. A new kind of breakage is one row of a table (tables.h).
+//
+// On every case to which it applies, a mutation is rejected by that finding, or it is proven harmless: the check accepts what came of it,
+// and simulating that (the mutated plan by the mutated program) gives the figures of the unbroken case to the nanosecond and the byte.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "check/test_problem.h"
+#include "cost/layered_timing.h"
+#include "planner/claims.h"
+#include "sim/simulator.h"
+
+namespace espalier::mutation {
+
+using namespace check;        // NOLINT: every name below is one of the check's
+using namespace check::test;  // NOLINT
+
+/// Breaks a case and returns true, or finds nothing to break and returns false.
+using Break = std::function<bool(Case&)>;
+
+struct Mutation {
+  const char* name;
+  const char* finding;  ///< that must fail
+  Break apply;
+};
+
+inline Job job_of(const Case& c) {
+  Job job;
+  job.model = c.model;
+  job.cluster = c.cluster;
+  job.training = c.plan.training;
+  job.engine = c.plan.engine;
+  return job;
+}
+
+/// Time and peaks of the case's plan by the case's own program; empty when it cannot be simulated.
+inline std::vector<std::int64_t> simulated_figures(const Case& c) {
+  const EngineModel* engine = find_engine(c.plan.engine);
+  if (engine == nullptr) return {};
+  const cost::CostContext context(c.model, c.cluster, c.plan.training, *engine);
+  cost::PlanTiming timing;
+  cost::timing_of_plan(context, c.plan, lowering_of(c.plan, c.model), timing);
+  sim::Simulator simulator;
+  const auto simulation = simulator.run(c.program, timing, {false});
+  if (!simulation) return {};
+  std::vector<std::int64_t> figures = {simulation->iteration_ns};
+  for (const RankOutcome& rank : simulation->ranks) figures.push_back(rank.memory.bytes);
+  return figures;
+}
+
+/// Claims untouched, the check content, and what is simulated is what was simulated before.
+inline bool harmless(const Case& before, const Case& after, const Report& report) {
+  const bool same_claims = before.claims.iteration_ns == after.claims.iteration_ns &&
+                           before.claims.peak_bytes_per_stage == after.claims.peak_bytes_per_stage;
+  if (!report.ok() || !same_claims) return false;
+  const std::vector<std::int64_t> figures = simulated_figures(after);
+  return !figures.empty() && figures == simulated_figures(before);
+}
+
+/// Every mutation applies to at least one case, and wherever it applies it is rejected by name or harmless.
+inline void expect_rejected(const std::vector<Mutation>& mutations, const std::vector<Case>& cases) {
+  int rejected = 0, proven = 0;
+  for (const Mutation& mutation : mutations) {
+    int applied = 0;
+    for (std::size_t n = 0; n < cases.size(); ++n) {
+      Case broken_case = cases[n];
+      if (!mutation.apply(broken_case)) continue;
+      ++applied;
+      const Report report = broken_case.check();
+      const Finding* finding = find(report, mutation.finding);
+      if (finding != nullptr && !finding->ok) {
+        EXPECT_FALSE(finding->text.empty());
+        ++rejected;
+        continue;
+      }
+      const bool proof = harmless(cases[n], broken_case, report);
+      proven += proof ? 1 : 0;
+      EXPECT_TRUE(proof) << mutation.name << " on case " << n << " passes '" << mutation.finding << "'\n" << broken(report);
+    }
+    EXPECT_GT(applied, 0) << mutation.name << " applies nowhere";
+  }
+  ::testing::Test::RecordProperty("kinds", static_cast<int>(mutations.size()));
+  std::printf("%d kinds on %d cases: %d rejected by name, %d harmless\n", static_cast<int>(mutations.size()),
+              static_cast<int>(cases.size()), rejected, proven);
+}
+
+}  // namespace espalier::mutation

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the planner predicts lies between the bounds that the check derives without simulation, on random uniform and layer-wise plans:
+// devices, links, hosts and engines from very slow to very fast. A check that rejects a truthful answer would be as bad as one that
+// believes everything.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "check/check.h"
+#include "planner/claims.h"
+#include "planner/prediction.h"
+#include "random_layered.h"
+#include "random_problem.h"
+
+namespace espalier::property {
+namespace {
+
+const int kUniformProblems = cases(300, 6000), kLayeredProblems = cases(60, 1500);
+constexpr int kPlans = 20;
+
+Job job_of(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine) {
+  Job job;
+  job.model = model, job.cluster = cluster, job.training = training, job.engine = engine.name;
+  job.cluster.memory_limit.reset();
+  return job;
+}
+
+/// The findings about the plan's figures that fail, as text.
+std::string broken_figures(const Job& job, const Plan& plan) {
+  const auto claims = claims_of(job, plan);
+  if (!claims) return claims.error().message();
+  const check::Report report = check::check_plan(plan, job.model, job.cluster, lower(plan, job.model, true), &*claims);
+  std::string broken;
+  for (const check::Finding& f : report.findings)
+    if (!f.ok && (std::getenv("ONLY") == nullptr || f.name == std::getenv("ONLY"))) broken += f.name + ": " + f.text + "\n";
+  return broken;
+}
+
+TEST(CheckBounds, HoldForRandomUniformPlans) {
+  int plans = 0;
+  for (int i = 0; i < kUniformProblems; ++i) {
+    const RandomProblem p = random_problem(i);
+    const Job job = job_of(p.model, p.cluster, p.training, *p.engine);
+    const search::Space space(p.model, p.cluster, p.training, *p.engine, p.space);
+    std::vector<Configuration> all;
+    space.for_each([&](const Configuration& c) { all.push_back(c); });
+    Random random(static_cast<std::uint64_t>(i) + 1);
+    for (int k = 0; k < kPlans && !all.empty(); ++k) {
+      const Configuration& c = random.of(all);
+      const Plan plan =
+          make_uniform_plan(job.model, job.cluster, job.training, job.engine, c.strategy, c.schedule, p.engine->split);
+      const std::string broken = broken_figures(job, plan);
+      EXPECT_TRUE(broken.empty()) << broken << plan.label() << "\n" << describe(p);
+      ++plans;
+    }
+  }
+  EXPECT_GT(plans, kUniformProblems);
+}
+
+TEST(CheckBounds, HoldForRandomLayerWisePlans) {
+  int plans = 0;
+  each_layered_plan(20261122, kLayeredProblems, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
+    const Job job = job_of(p.model, p.cluster, p.training, *p.engine);
+    const std::string broken = broken_figures(job, x.document);
+    EXPECT_TRUE(broken.empty()) << broken << describe(p, x);
+    ++plans;
+    return broken.empty();
+  });
+  EXPECT_GT(plans, kLayeredProblems);
+}
+
+}  // namespace
+}  // namespace espalier::property
