@@ -115,6 +115,10 @@ struct NodeGroup {
   DeviceKind device;
   std::vector<FabricLevel> intra;  ///< levels inside the node (span ≤ devices_per_node, last one = devices_per_node)
   std::vector<FabricLevel> inter;  ///< mixed clusters only: levels between the nodes of this group; else in Cluster::inter
+  /// Nodes that the job occupies of each fabric domain that joins several nodes (an NVL72 rack joins 18 trays), so that the level of
+  /// that domain spans `segment · devices_per_node` devices. 0: the fabric has no such domain.
+  std::int64_t segment = 0;
+  std::int64_t domain_nodes = 0;  ///< nodes that such a domain has, occupied or not; 0: there is none
   bool operator==(const NodeGroup&) const = default;
 };
 

@@ -8,6 +8,7 @@
 #include "cluster/catalogue.h"
 #include "cluster/device_reader.h"
 #include "cluster/network.h"
+#include "cluster/segment.h"
 
 namespace espalier {
 namespace cluster {
@@ -202,23 +203,32 @@ void read_network_of(base::Reader& reader, GroupDraft& draft, std::vector<std::s
     reader.fail("inter_node", "nothing", "inter_node: {bandwidth: …} of one NIC, since the device has no usual node");
 }
 
+/// The NVLink domain above the node, with as many of its nodes as the job occupies; the devices below the network.
+std::int64_t add_domain(base::Reader& reader, const LevelSpec& spec, std::optional<std::int64_t> wanted, GroupDraft& draft,
+                        std::vector<std::string>& notes) {
+  NodeGroup& group = draft.group;
+  group.domain_nodes = spec.span.devices / group.devices_per_node;
+  group.segment = choose_segment(reader, group, spec.level.name, wanted, notes);
+  FabricLevel domain = spec.level;
+  domain.span = group.segment * group.devices_per_node;
+  domain.bandwidth = domain.bandwidth_alone = spec.link;
+  if (group.segment > 1) group.inter.push_back(domain);
+  if (group.segment > 1 && draft.devices() <= domain.span && reader.has("inter_node"))
+    notes.push_back(reader.path() + ".inter_node is not used: " + domain.name + " joins all devices");
+  return domain.span;
+}
+
 /// Short form: the usual fabric with overrides.
-void build_short_form(base::Reader& reader, GroupDraft& draft, std::vector<std::string>& notes) {
+void build_short_form(base::Reader& reader, GroupDraft& draft, std::optional<std::int64_t> segment,
+                      std::vector<std::string>& notes) {
   NodeGroup& group = draft.group;
   const FabricTemplate fabric = read_intra(reader, draft, notes);
   read_network_of(reader, draft, notes);
   if (!reader.sink().ok()) return;
   group.intra = resolve_node_levels(fabric.levels, group.devices_per_node);
   std::int64_t below = group.devices_per_node;
-  if (fabric.domain && group.nodes > 1 && fabric.domain->span.devices % below == 0 && fabric.domain->span.devices > below) {
-    FabricLevel domain = fabric.domain->level;
-    domain.span = fabric.domain->span.devices;
-    domain.bandwidth = domain.bandwidth_alone = fabric.domain->link;
-    group.inter.push_back(domain);
-    below = domain.span;
-    if (draft.devices() <= below && reader.has("inter_node"))
-      notes.push_back(reader.path() + ".inter_node is not used: " + domain.name + " joins all devices");
-  }
+  if (fabric.domain && fabric.domain->span.devices % below == 0 && fabric.domain->span.devices > below)
+    below = add_domain(reader, *fabric.domain, segment, draft, notes);
   const auto network = network_levels(draft.network, group.nodes, group.devices_per_node, below);
   group.inter.insert(group.inter.end(), network.begin(), network.end());
 }
@@ -265,7 +275,7 @@ void build_full_form(base::Reader& reader, GroupDraft& draft, std::vector<std::s
   }
 }
 
-GroupDraft read_group(base::Reader& reader, std::vector<std::string>& notes) {
+GroupDraft read_group(base::Reader& reader, std::optional<std::int64_t> segment, std::vector<std::string>& notes) {
   GroupDraft draft;
   draft.group.device = read_device(reader, draft);
   read_size(reader, draft, notes);
@@ -273,7 +283,7 @@ GroupDraft read_group(base::Reader& reader, std::vector<std::string>& notes) {
   if (reader.has("fabric"))
     build_full_form(reader, draft, notes);
   else
-    build_short_form(reader, draft, notes);
+    build_short_form(reader, draft, segment, notes);
   if (draft.group.device.efficiency.measured_overlap)
     notes.push_back(reader.path() + ".device: overlap factors are taken as measured; they may make overlapping worse than not");
   return draft;
@@ -314,12 +324,12 @@ FabricLevel read_inter_group(base::Reader& reader, const std::vector<GroupDraft>
   return level;
 }
 
-void read_groups(base::Reader& reader, Cluster& cluster) {
+void read_groups(base::Reader& reader, std::optional<std::int64_t> segment, Cluster& cluster) {
   std::vector<GroupDraft> drafts;
   reader.each("groups", true, [&](base::Reader& group) {
     if (drafts.size() == kMaxGroups) group.fail("nodes", "more than 256 groups", "at most 256 groups of nodes");
     if (!reader.sink().ok()) return;
-    drafts.push_back(read_group(group, cluster.notes));
+    drafts.push_back(read_group(group, segment, cluster.notes));
     group.finish();
   });
   if (drafts.empty() && reader.sink().ok()) reader.fail("groups", "an empty list", "at least one group of nodes");
@@ -338,8 +348,8 @@ void read_groups(base::Reader& reader, Cluster& cluster) {
   }
 }
 
-void read_single(base::Reader& reader, Cluster& cluster) {
-  GroupDraft draft = read_group(reader, cluster.notes);
+void read_single(base::Reader& reader, std::optional<std::int64_t> segment, Cluster& cluster) {
+  GroupDraft draft = read_group(reader, segment, cluster.notes);
   cluster.inter = std::move(draft.group.inter);
   draft.group.inter.clear();
   cluster.groups.push_back(std::move(draft.group));
@@ -365,10 +375,12 @@ void read_memory_limit(base::Reader& reader, Cluster& cluster) {
 Cluster read_cluster(base::Reader& reader) {
   Cluster result;
   result.name = reader.optional_string("name", "");
+  const std::optional<std::int64_t> segment = cluster::read_segment(reader);
   if (reader.has("groups"))
-    cluster::read_groups(reader, result);
+    cluster::read_groups(reader, segment, result);
   else
-    cluster::read_single(reader, result);
+    cluster::read_single(reader, segment, result);
+  if (segment) cluster::check_segment(reader, result);
   cluster::read_memory_limit(reader, result);
   reader.finish();
   return result;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a cluster from a mapping: a file of its own or the `cluster:` part of a job. Three forms (docs/file-formats.md):
-//   short  {nodes, devices_per_node, device, intra_node: {…}, inter_node: {…}, memory_limit}   usual node and fabric
+//   short  {nodes, devices_per_node, device, intra_node: {…}, inter_node: {…}, segment, memory_limit}   usual node and fabric
 //   full   {nodes, devices_per_node, device, fabric: [{name, kind, span, bandwidth, …}, …]}     every level listed
-//   mixed  {groups: [short or full, …], inter_group: {…}, memory_limit}                         unequal nodes
+//   mixed  {groups: [short or full, …], inter_group: {…}, segment, memory_limit}                         unequal nodes
 // Errors go to the reader's sink; what was filled in goes to Cluster::notes.
 #pragma once
 

@@ -109,8 +109,56 @@ TEST(ShortForm, Nvl72SpansNodes) {
   ASSERT_EQ(racks.levels().size(), 3u);
   EXPECT_EQ(racks.levels()[2].span, 288);
   EXPECT_DOUBLE_EQ(racks.levels()[2].bandwidth.count(), 50e9);
-  // 20 trays: the second rack is not full; the outermost span is a multiple of the rack.
-  EXPECT_EQ(loaded("{nodes: 20, device: gb200-nvl72}").levels()[2].span, 144);
+  // 19 trays have no divisor between 9 and 18: the first rack is filled, the outermost span is a multiple of the rack.
+  EXPECT_EQ(loaded("{nodes: 19, device: gb200-nvl72}").levels()[2].span, 144);
+}
+
+// 64 trays of 4 in racks of 18 trays: 16 divides 64 and lies between 9 and 18, so the job has 16 trays (64 devices) in each of 4
+// racks. 20 trays: 10 in each of 2. 36: 18. 16 and 10 fit in one rack. 19 is prime: 18 and 1.
+TEST(Segment, DefaultIsTheLargestDivisorBetweenHalfADomainAndAWholeOne) {
+  const auto spans = [](const std::string& nodes) {
+    std::vector<std::int64_t> out;
+    for (const FabricLevel& level : loaded("{nodes: " + nodes + ", device: gb200-nvl72}").levels()) out.push_back(level.span);
+    return out;
+  };
+  EXPECT_EQ(spans("64"), (std::vector<std::int64_t>{4, 64, 256}));
+  EXPECT_EQ(spans("32"), (std::vector<std::int64_t>{4, 64, 128}));
+  EXPECT_EQ(spans("16"), (std::vector<std::int64_t>{4, 64}));
+  EXPECT_EQ(spans("10"), (std::vector<std::int64_t>{4, 40}));
+  EXPECT_EQ(spans("20"), (std::vector<std::int64_t>{4, 40, 80}));
+  EXPECT_EQ(spans("36"), (std::vector<std::int64_t>{4, 72, 144}));
+  EXPECT_EQ(spans("19"), (std::vector<std::int64_t>{4, 72, 144}));
+  EXPECT_EQ(spans("1"), (std::vector<std::int64_t>{4}));
+  const Cluster sixteen = loaded("{nodes: 64, device: gb200-nvl72}");
+  EXPECT_EQ(sixteen.groups.front().segment, 16);
+  EXPECT_EQ(sixteen.groups.front().domain_nodes, 18);
+  EXPECT_THAT(sixteen.notes, testing::Contains(HasSubstr("segment = 16 nodes of each NVL72 domain of 18 nodes")));
+  EXPECT_THAT(loaded("{nodes: 19, device: gb200-nvl72}").notes,
+              testing::Contains(HasSubstr("filled in order, the last holds 1 nodes")));
+}
+
+TEST(Segment, OfTheFileIsTaken) {
+  EXPECT_EQ(loaded("{nodes: 64, device: gb200-nvl72, segment: 8}").levels()[1].span, 32);
+  // One domain after the other: 64 = 3 · 18 + 10.
+  const Cluster filled = loaded("{nodes: 64, device: gb200-nvl72, segment: 18}");
+  EXPECT_EQ(filled.levels()[1].span, 72);
+  EXPECT_THAT(filled.notes, testing::Contains(HasSubstr("the last holds 10 nodes")));
+  // A tray each: the domain joins nothing, the network does.
+  EXPECT_EQ(loaded("{nodes: 64, device: gb200-nvl72, segment: 1}").levels()[1].span, 256);
+  // In a list of groups it stands beside them.
+  const Cluster mixed = loaded("{groups: [{nodes: 32, device: gb200-nvl72}, {nodes: 4, device: b200-sxm}], segment: 8}");
+  EXPECT_EQ(mixed.groups[0].inter.front().span, 32);
+  EXPECT_EQ(mixed.groups[1].segment, 0);
+}
+
+TEST(Segment, MistakesAreNamed) {
+  const auto error = [](const char* text) {
+    const auto cluster = load_cluster(text, "c.yaml");
+    return cluster ? std::string("loaded") : cluster.error().message();
+  };
+  EXPECT_THAT(error("{nodes: 64, device: gb200-nvl72, segment: 20}"), HasSubstr("at most 18, the nodes of one NVL72 domain"));
+  EXPECT_THAT(error("{nodes: 8, device: h100-sxm-80gb, segment: 4}"), HasSubstr("without a common domain"));
+  EXPECT_THAT(error("{nodes: 64, device: gb200-nvl72, segment: 0}"), HasSubstr("segment"));
 }
 
 // 128 nodes in pods of 32, 2:1 above: 25 GB/s a GPU in a pod (256 GPUs), 12.5 above, one NIC (25) for a GPU that talks alone.

@@ -125,6 +125,21 @@ Result<Cluster> read_cluster_input(const Input& input) {
   return cluster;
 }
 
+/// The input as canonical JSON. A segment that was chosen here is written into it, so that the plan means the same cluster for ever.
+std::string cluster_source_of(const Input& input, const Cluster& cluster) {
+  const NodeGroup& group = cluster.groups.front();
+  if (!cluster.homogeneous() || group.segment == 0 || group.segment >= group.nodes || input.document.root.find("segment"))
+    return base::to_json(input.document.root);
+  Node root = input.document.root;
+  Node segment;
+  segment.kind = NodeKind::integer;
+  segment.integer = group.segment;
+  segment.real = static_cast<double>(group.segment);
+  segment.text = std::to_string(group.segment);
+  root.members.emplace_back("segment", std::move(segment));
+  return base::to_json(root);
+}
+
 /// Techniques that exist elsewhere and would change the answer if they were silently ignored.
 void refuse_unsupported(base::Reader& reader) {
   for (const char* key : {"offload", "cpu_offload", "offload_optimizer", "offload_param", "lora", "peft", "packing", "packed"}) {
@@ -273,10 +288,10 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
 
   auto cluster_input = open_input(reader, "cluster", base_directory, overrides);
   if (!cluster_input) return cluster_input.error();
-  job.cluster_source = base::to_json(cluster_input->document.root);
   auto cluster = read_cluster_input(*cluster_input);
   if (!cluster) return cluster.error();
   job.cluster = std::move(cluster).value();
+  job.cluster_source = cluster_source_of(*cluster_input, job.cluster);
 
   base::Reader training = reader.child("training", true);
   job.training = read_training(training, job.model);

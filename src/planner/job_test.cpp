@@ -127,6 +127,20 @@ TEST(Job, SetChangesAnyValueAndIsBlamedForIt) {
   EXPECT_EQ(bad.error().where, "--set training.global_batch=lots");
 }
 
+// The segment that was chosen goes with the plan: 64 trays in racks of 18 are 16 a rack, whatever a later version would choose.
+TEST(Job, ChosenSegmentIsPartOfTheClusterSource) {
+  const auto job = load(job_text(), {"cluster={nodes: 64, device: gb200-nvl72}"});
+  ASSERT_TRUE(job) << job.error().message();
+  EXPECT_THAT(job->cluster_source, HasSubstr("\"segment\":16"));
+  const auto again = load_cluster(job->cluster_source, "again");
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(again->levels(), job->cluster.levels());
+  const auto stated = load(job_text(), {"cluster={nodes: 64, segment: 8, device: gb200-nvl72}"});
+  ASSERT_TRUE(stated) << stated.error().message();
+  EXPECT_THAT(stated->cluster_source, HasSubstr("\"segment\":8"));
+  EXPECT_THAT(load(job_text(), {"cluster={nodes: 16, device: gb200-nvl72}"})->cluster_source, testing::Not(HasSubstr("segment")));
+}
+
 TEST(Job, SetReachesListsRemovesKeysAndRefusesNonsense) {
   auto tree = base::read_yaml("groups: [{nodes: 1}, {nodes: 2}]\nlimit: 3\n", "t");
   ASSERT_TRUE(tree);

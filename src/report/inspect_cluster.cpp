@@ -35,6 +35,9 @@ std::string group_section(const Cluster& cluster, std::size_t index) {
   out +=
       cat("  overlap    compute ×", fixed(d.efficiency.overlap_compute_slowdown, 2), ", communication ×",
           fixed(d.efficiency.overlap_communication_slowdown, 2), d.efficiency.measured_overlap ? " (measured)\n" : " (prior)\n");
+  if (group.segment > 0)
+    out += cat("  segment    ", std::to_string(group.segment), " of the ", std::to_string(group.domain_nodes),
+               " nodes of each domain\n");
   for (const auto& [field, source] : d.sources)
     out += cat("  source     ", pad_right(field, 20), wrap(source, 80, std::string(33, ' ')), "\n");
   return out;
@@ -71,6 +74,7 @@ void write_group(base::JsonWriter& w, const Cluster& cluster, std::size_t index)
   w.key("nodes").value(group.nodes);
   w.key("devices_per_node").value(group.devices_per_node);
   w.key("device").value(group.device.name);
+  if (group.segment > 0) w.key("segment").value(group.segment).key("domain_nodes").value(group.domain_nodes);
   w.key("calibrated").value(group.device.calibrated);
   w.key("peak_tflops").compact_next().begin_object();
   for (int i = 0; i < kPrecisions; ++i) {
