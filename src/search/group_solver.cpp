@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
-#include "cost/bound.h"
 #include "plan/program.h"
-#include "plan/schedule.h"
 #include "plan/split.h"
 #include "search/layered_candidate.h"
 
@@ -16,12 +15,10 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMemoryRounds = 8;        // times a stage that came out too large is solved again with less room
 constexpr double kRounding = 1 - 1e-9;  // of sums in floating point
-constexpr int kPolishRounds = 8;
-constexpr std::int64_t kRefinements = 1500;  // plans tried by refine, at most
-constexpr std::int64_t kRefinedInstructions = 40'000'000;
-constexpr std::size_t kSmallModel = 12;  // layers, up to which all of them are tried
-constexpr std::int32_t kChunks = 8;      // virtual stages tried, at most
-constexpr Mode kTotal = {};              // all work of a stage
+constexpr std::int32_t kChunks = 8;     // virtual stages tried, at most
+constexpr double kNear = 1.02;          // times the incumbent: chunks whose boundaries are worth moving
+constexpr std::int64_t kMoves = 4;      // plans tried a boundary
+constexpr Mode kTotal = {};             // all work of a stage
 
 /// Layers of each stage of a schedule with virtual stages, in order, with the first layer of each pipeline chunk.
 struct VirtualSplit {
@@ -58,25 +55,23 @@ LayerProblem without_transients(LayerProblem p) {
   return p;
 }
 
+/// Neighbours of another chunk hand over by a message, which a bound leaves out.
+LayerProblem without_transitions(LayerProblem p) {
+  for (auto& row : p.transition) std::fill(row.begin(), row.end(), 0.0);
+  return p;
+}
+
 /// Both memories must fit: that of the passes held together, and that of one pass while it runs.
 double least(const LayerProblem& held, const LayerProblem& alone, const LayerObjective& objective, std::int64_t capacity) {
   return std::max(layers_lower_bound(held, objective, capacity), layers_lower_bound(alone, objective, capacity));
 }
 
-/// Passes that every chunk of a stage holds at one moment of its order of computation, at the moment when the fewest are most.
-std::int32_t held_together(const Schedule& s, std::int32_t stage) {
-  std::vector<std::int32_t> held(static_cast<std::size_t>(s.virtual_stages), 0);
-  std::int32_t most = 1;
-  for (const plan::Step& step : plan::compute_order(s, stage)) {
-    std::int32_t& here = held[static_cast<std::size_t>(step.local_chunk)];
-    if (step.kind == InstructionKind::forward) {
-      ++here;
-      most = std::max(most, *std::min_element(held.begin(), held.end()));
-    } else if (step.kind != InstructionKind::backward_input) {
-      --here;  // a pass is held until its weight gradients are done
-    }
-  }
-  return most;
+/// C_k of chunk_bound.h.
+double least_coefficient(const std::vector<ChunkOrders::Coefficients>& coefficients, const OptionTable::ForwardShare& share) {
+  double least = kNever;
+  for (const ChunkOrders::Coefficients& c : coefficients)
+    for (const double r : {share.least, share.most}) least = std::min(least, r * c.forward + (1 - r) * c.backward);
+  return std::max(0.0, least);
 }
 
 bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
@@ -84,42 +79,48 @@ bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind
 }  // namespace
 
 bool GroupSolver::admits(ScheduleKind kind) const {
-  const auto& engine = *problem_.engine;
-  return problem_.space.admits("schedule", static_cast<std::int64_t>(kind)) &&
+  const auto& engine = *tools().problem.engine;
+  return tools().problem.space.admits("schedule", static_cast<std::int64_t>(kind)) &&
          std::find(engine.schedules.begin(), engine.schedules.end(), kind) != engine.schedules.end();
 }
 
+GroupProgram GroupSolver::program_of(ScheduleKind kind) const {
+  return {*tools().problem.model, tools().book, tools().table, tools().group, kind};
+}
+
 GroupResult GroupSolver::run() {
-  result_.priced = table_.before_reduction(), result_.kept = table_.after_reduction();
-  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1}) {
-    if (!admits(kind) || !problem_.space.admits("vpp", 1) || (zero_bubble(kind) && group_.stages == 1)) continue;
-    GroupProgram program(*problem_.model, book_, table_, group_, kind);
-    double bound = 0;
-    for (const Mode& mode : kModes) {
-      if (mode.way && (group_.stages == 1 || zero_bubble(kind))) continue;  // the way up of zero-bubble schedules is shorter
-      const double value = solve_plain(program, kind, mode);
-      if (mode.proven) bound = std::max(bound, value);
-      if (bound >= best_ || interrupted()) break;
-    }
-    result_.bound_ns = std::min(result_.bound_ns, bound);
+  GroupResult& result = judge_.result();
+  result.priced = tools().table.before_reduction(), result.kept = tools().table.after_reduction();
+  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1, ScheduleKind::gpipe}) {
+    if (!admits(kind) || !tools().problem.space.admits("vpp", 1) || judge_.over()) continue;
+    if (kind != ScheduleKind::one_f_one_b && tools().group.stages == 1) continue;
+    if (kind == ScheduleKind::gpipe && admits(ScheduleKind::one_f_one_b)) continue;
+    result.bound_ns = std::min(result.bound_ns, solve_plain(kind));
   }
-  const auto layers = static_cast<std::int32_t>(problem_.model->layers.size());
-  for (const ScheduleKind kind : {ScheduleKind::interleaved, ScheduleKind::zb_v}) {
-    if (!admits(kind) || group_.stages == 1) continue;
-    if (kind == ScheduleKind::interleaved && group_.microbatches % group_.stages != 0) continue;
-    const GroupProgram program(*problem_.model, book_, table_, group_, kind);
-    for (std::int32_t v = 2; v <= (kind == ScheduleKind::zb_v ? 2 : kChunks) && v * group_.stages <= layers; ++v) {
-      if (interrupted()) break;
-      if (!problem_.space.admits("vpp", v)) continue;
-      const Schedule schedule{kind, group_.stages, v, group_.microbatches, 1};
-      result_.bound_ns = std::min(result_.bound_ns, solve_virtual(program, schedule));
-    }
+  for (const ScheduleKind kind : {ScheduleKind::interleaved, ScheduleKind::zb_v})
+    if (admits(kind) && tools().group.stages > 1) solve_chunked(kind);
+  if (judge_.over()) result.bound_ns = tools().group.bound_ns;
+  return std::move(result);
+}
+
+/// A lower bound of the group's plans of one chunk a stage.
+double GroupSolver::solve_plain(ScheduleKind kind) {
+  GroupProgram program = program_of(kind);
+  double bound = 0;
+  for (const Mode& mode : kModes) {
+    if (mode.way && (tools().group.stages == 1 || zero_bubble(kind))) continue;  // the way up of zero-bubble schedules is shorter
+    const double value = solve_plain(program, kind, mode);
+    if (mode.proven) bound = std::max(bound, value);
+    if (bound >= judge_.best_ns() || judge_.over()) break;
   }
-  // Plans of schedules that nothing above stands for are bounded by their work alone.
-  const bool stood_for = admits(ScheduleKind::one_f_one_b) && problem_.space.admits("vpp", 1);
-  if (interrupted() || std::isinf(result_.bound_ns) || (admits(ScheduleKind::gpipe) && !stood_for))
-    result_.bound_ns = std::min(result_.bound_ns, group_.bound_ns);
-  return std::move(result_);
+  return bound;
+}
+
+/// The oracle until the judge has had enough; then nothing fits, and the caller must not believe it.
+StageOracle GroupSolver::watched(StageOracle oracle) {
+  return [this, oracle = std::move(oracle)](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
+    return judge_.over() ? std::nullopt : oracle(i, first, end);
+  };
 }
 
 /// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
@@ -127,22 +128,24 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   double bound = kNever;
   program.forget_margins();
   const double constant = program.constant_ns(mode);
-  for (int round = 0; round < kMemoryRounds; ++round) {
-    const auto found = best_partition(program.balance(mode), program.bounds(mode), best_ - constant);
+  const std::int32_t stages = tools().group.stages;
+  for (int round = 0; round < kMemoryRounds && !judge_.over(); ++round) {
+    const double best = judge_.best_ns();
+    const auto found = best_partition(program.balance(mode), watched(program.bounds(mode)), best - constant);
     const double value = found ? (found->time + constant) * kRounding : kNever;
-    if (round == 0) bound = std::min(value, best_);  // nothing below `best_` was found: none is
-    if (value >= best_) return bound;
+    if (round == 0) bound = std::min(value, best);  // nothing below `best` was found: none is
+    if (value >= best) return bound;
     Schedule schedule;
-    schedule.kind = kind, schedule.stages = group_.stages, schedule.microbatches = group_.microbatches;
+    schedule.kind = kind, schedule.stages = stages, schedule.microbatches = tools().group.microbatches;
     bool fits = true;
-    for (std::int32_t i = 0; i < group_.stages && fits; ++i) {
-      const std::int32_t end = i + 1 < group_.stages ? found->first[static_cast<std::size_t>(i) + 1]
-                                                     : static_cast<std::int32_t>(problem_.model->layers.size());
+    for (std::int32_t i = 0; i < stages && fits && !judge_.over(); ++i) {
+      const std::int32_t end = i + 1 < stages ? found->first[static_cast<std::size_t>(i) + 1]
+                                              : static_cast<std::int32_t>(tools().problem.model->layers.size());
       fits = program.stage(i, found->first[static_cast<std::size_t>(i)], end, mode).fits;
       if (!fits) program.widen(i, program.capacity() / 64);  // hulls promised what no whole choice keeps
     }
-    if (!fits) continue;
-    const std::vector<std::int64_t> excess = judge(schedule, program.assignment(found->first, mode));
+    if (!fits || judge_.over()) continue;
+    const std::vector<std::int64_t> excess = judge_.judge(schedule, program.assignment(found->first, mode));
     if (*std::max_element(excess.begin(), excess.end()) <= 0) return bound;
     for (std::size_t i = 0; i < excess.size(); ++i)
       program.widen(static_cast<std::int32_t>(i), std::max<std::int64_t>(0, excess[i]));
@@ -150,31 +153,63 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   return bound;
 }
 
-double GroupSolver::solve_virtual(const GroupProgram& program, const Schedule& schedule) {
-  const double bound = virtual_bound(program, schedule);
-  std::int64_t margin = 0;
-  for (int round = 0; round < kMemoryRounds && bound < best_; ++round) {
-    const Assignment a = virtual_assignment(program, schedule, margin);
-    if (a.empty()) break;
-    const std::vector<std::int64_t> excess = judge(schedule, a);
-    const std::int64_t most = *std::max_element(excess.begin(), excess.end());
-    if (most <= 0) break;
-    margin += most;
+/// Every number of chunks that the job admits is bounded; up to kChunks of them are solved.
+void GroupSolver::solve_chunked(ScheduleKind kind) {
+  const Group& group = tools().group;
+  if (kind == ScheduleKind::interleaved && group.microbatches % group.stages != 0) return;
+  const auto layers = static_cast<std::int32_t>(tools().problem.model->layers.size());
+  const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : layers / group.stages;
+  const GroupProgram program = program_of(kind);
+  double& bound = judge_.result().bound_ns;
+  bool more = false;
+  for (std::int32_t v = 2; v <= most && v * group.stages <= layers && !judge_.over(); ++v) {
+    if (!tools().problem.space.admits("vpp", v)) continue;
+    const Schedule schedule{kind, group.stages, v, group.microbatches, 1};
+    if (v > kChunks) {
+      if (!more) bound = std::min(bound, bound_of_every_split(program, schedule, nullptr));
+      more = true;
+      continue;
+    }
+    const ChunkOrders orders(schedule);
+    bound = std::min(bound, bound_of_every_split(program, schedule, &orders));
+    solve_chunked(program, schedule, orders);
   }
-  return bound;
 }
 
-/// max over stages of its work with the way down to its first chunk, and with the way down and up. Memory: at one moment of a stage's
-/// order every chunk holds so many passes (held_together).
-double GroupSolver::virtual_bound(const GroupProgram& program, const Schedule& s) const {
-  const VirtualSplit split = virtual_split(problem_, s);
+void GroupSolver::solve_chunked(const GroupProgram& program, const Schedule& schedule, const ChunkOrders& orders) {
+  const double worth = split_bound(program, schedule, orders);
+  std::int64_t margin = 0;
+  for (int round = 0; round < kMemoryRounds && worth < judge_.best_ns() && !judge_.over(); ++round) {
+    const Assignment a = split_assignment(program, schedule, margin);
+    if (a.empty()) return;
+    const std::vector<std::int64_t> excess = judge_.judge(schedule, a);
+    const std::int64_t most = *std::max_element(excess.begin(), excess.end());
+    if (most <= 0) return balance(schedule, a);
+    margin += most;
+  }
+}
+
+/// Boundaries between the chunks of the plan judged last move, where it came near the best.
+void GroupSolver::balance(const Schedule& schedule, const Assignment& a) {
+  const double best = judge_.best_ns(), here = judge_.last_ns();
+  if (!(here <= best * kNear) || judge_.over()) return;
+  judge_.set_best(here);
+  LayerRefinement(judge_, schedule, a, judge_.last_overlap())
+      .run(LayerRefinement::Depth::boundaries, kMoves * static_cast<std::int64_t>(a.first.size()));
+  judge_.set_best(std::min(best, judge_.best_ns()));
+}
+
+/// Of the balanced split: max over stages of its work with the way down to its first chunk, and with the way down and up. Memory: at
+/// one moment of a stage's order every chunk holds so many passes (ChunkOrders::held_together).
+double GroupSolver::split_bound(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
+  const VirtualSplit split = virtual_split(tools().problem, s);
   const bool split_backward = zero_bubble(s.kind);
   double bound = 0, way = 0, down = 0;
   for (std::int32_t i = 0; i < s.stages; ++i) {
-    const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, split.layers[static_cast<std::size_t>(i)]);
-    const std::int32_t held = held_together(s, i);
-    const LayerProblem p = without_transients(table_.program(kinds, held, kTotal.lambda, split_backward));
-    const LayerProblem alone = table_.program(kinds, 1, kTotal.lambda, split_backward);
+    const std::vector<std::int32_t> kinds = kinds_of(*tools().problem.model, split.layers[static_cast<std::size_t>(i)]);
+    const std::int32_t held = orders.held_together(i);
+    const LayerProblem p = without_transients(tools().table.program(kinds, held, kTotal.lambda, split_backward));
+    const LayerProblem alone = tools().table.program(kinds, 1, kTotal.lambda, split_backward);
     const double m = s.microbatches, constant = program.constant_ns(kTotal);
     bound = std::max(bound, down + least(p, alone, {m, 1.0}, program.capacity()) + constant);
     if (!split_backward) bound = std::max(bound, way + least(p, alone, {m, 0.0}, program.capacity()) + constant);
@@ -185,193 +220,60 @@ double GroupSolver::virtual_bound(const GroupProgram& program, const Schedule& s
   return bound;
 }
 
-Assignment GroupSolver::virtual_assignment(const GroupProgram& program, const Schedule& s, std::int64_t margin) const {
-  const VirtualSplit split = virtual_split(problem_, s);
+/// See chunk_bound.h; without orders the mean work of the stages.
+double GroupSolver::bound_of_every_split(const GroupProgram& program, const Schedule& s, const ChunkOrders* orders) const {
+  const bool two_parts = zero_bubble(s.kind);
+  const OptionTable& table = tools().table;
+  const LayerProblem all = without_transitions(without_transients(
+      table.program(tools().problem.model->layers, orders != nullptr ? orders->least_held() : 1, kTotal.lambda, two_parts)));
+  const double m = s.microbatches, p = s.stages;
+  const std::int64_t capacity = program.capacity() * s.stages;
+  double bound = layers_lower_bound(all, {m / p, 1 / p}, capacity) + program.constant_ns(m);
+  if (orders == nullptr || !std::isfinite(bound)) return bound * kRounding;
+  const double constant = program.constant_ns(std::max(0.0, m - static_cast<double>(orders->most_skipped())));
+  for (const bool ends : {false, true}) {
+    if (ends && two_parts) continue;
+    const std::vector<ChunkOrders::Coefficients> coefficients = orders->coefficients(ends);
+    double tail = 1;
+    for (const ChunkOrders::Coefficients& c : coefficients) tail = std::min(tail, c.tail);
+    LayerProblem weighed = all;
+    for (std::size_t k = 0; k < weighed.options.size(); ++k)
+      for (LayerOption& o : weighed.options[k])
+        if (std::isfinite(o.steady)) o.steady *= least_coefficient(coefficients, table.forward_share(k, two_parts));
+    bound = std::max(bound, layers_lower_bound(weighed, {1, tail}, capacity) + constant);
+  }
+  return bound * kRounding;
+}
+
+Assignment GroupSolver::split_assignment(const GroupProgram& program, const Schedule& s, std::int64_t margin) const {
+  const VirtualSplit split = virtual_split(tools().problem, s);
   Assignment a;
   a.first = split.first;
-  a.options.assign(problem_.model->layers.size(), 0);
+  a.options.assign(tools().problem.model->layers.size(), 0);
   for (std::int32_t i = 0; i < s.stages; ++i) {
     const std::vector<std::int32_t>& mine = split.layers[static_cast<std::size_t>(i)];
-    const std::vector<std::int32_t> kinds = kinds_of(*problem_.model, mine);
+    const std::vector<std::int32_t> kinds = kinds_of(*tools().problem.model, mine);
     const std::int32_t passes = std::max(1, (max_in_flight(s, i) + s.virtual_stages - 1) / s.virtual_stages);
-    const LayerProblem p = table_.program(kinds, passes, kTotal.lambda, zero_bubble(s.kind));
+    const LayerProblem p = tools().table.program(kinds, passes, kTotal.lambda, zero_bubble(s.kind));
     const LayerObjective objective = program.objective(kTotal);
     const auto found = best_layers(coarse(p, objective), objective, program.capacity() - margin, kNever);
     if (!found) return {};
     for (std::size_t l = 0; l < mine.size(); ++l)
       a.options[static_cast<std::size_t>(mine[l])] =
-          table_.of_kind(kinds[l])[static_cast<std::size_t>(found->options[l])].strategy;
+          tools().table.of_kind(kinds[l])[static_cast<std::size_t>(found->options[l])].strategy;
   }
   return a;
 }
 
-/// Which overlaps to try: everything that is allowed, and each of them left out.
-std::vector<Overlap> GroupSolver::overlaps() const {
-  const auto may = [&](const char* dimension, int value) { return problem_.space.admits(dimension, value); };
-  const bool named = problem_.space.allow.count("overlap_tp") > 0 || problem_.space.forbid.count("overlap_tp") > 0;
-  std::vector<Overlap> all;
-  for (const int tp : {1, 0}) {
-    if (named ? !may("overlap_tp", tp) : tp == 1) continue;
-    for (const int p2p : {1, 0}) {
-      if (group_.stages == 1 ? p2p == 1 : !may("overlap_p2p", p2p)) continue;
-      for (const int grad : {1, 0})
-        for (const int param : {1, 0})
-          if (may("overlap_grad", grad) && may("overlap_param", param)) all.push_back({grad == 1, param == 1, p2p == 1, tp == 1});
-    }
-  }
-  return all;
-}
-
-/// Simulates an assignment under each overlap. Returns by how many bytes of tensors each stage exceeds the limit (0: fits).
-std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Assignment& a) {
-  return judge(schedule, a, overlaps());
-}
-
-std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Assignment& a,
-                                             const std::vector<Overlap>& overlaps) {
-  std::vector<std::int64_t> excess(static_cast<std::size_t>(group_.stages), 0);
-  Lowering lowering;
-  cost::PlanTiming timing;
-  if (interrupted()) return excess;  // nothing more is looked at
-  for (const Overlap& overlap : overlaps) {
-    LayeredCandidate c;
-    c.options = a.options;
-    c.configuration = layered_configuration(*problem_.model, table_, schedule, group_.samples, a.first, a.options, overlap);
-    assemble(book_.context(), c.configuration, group_.samples, lowering, timing);
-    const std::vector<std::int64_t> now = excess_bytes(lowering, timing);
-    if (*std::max_element(now.begin(), now.end()) > 0) {
-      excess = now;
-      continue;
-    }
-    c.peak_bytes = evaluator_.peak_bytes(lowering, timing, worker_);
-    c.iteration_ns = evaluator_.iteration_ns(lowering, timing, worker_);
-    ++result_.simulations;
-    if (static_cast<double>(c.iteration_ns) >= best_) continue;
-    best_ = static_cast<double>(c.iteration_ns);
-    result_.candidates.push_back(std::move(c));
-  }
-  return excess;
-}
-
-std::vector<std::int64_t> GroupSolver::excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing) {
-  const std::int64_t limit = book_.memory_limit();
-  const Schedule& s = lowering.schedule;
-  const bool exact = s.virtual_stages == 1 && !zero_bubble(s.kind);  // the bound of activations is the peak
-  std::int64_t fullest = 0;
-  if (!exact) fullest = evaluator_.peak_bytes(lowering, timing, worker_);
-  std::vector<std::int64_t> excess;
-  for (std::int32_t i = 0; i < s.stages; ++i) {
-    const std::int64_t peak = exact
-                                  ? cost::peak_bytes(timing.stages[static_cast<std::size_t>(i)].memory.total(),
-                                                     cost::activations_lower_bound_bytes(timing, s, i), timing.allocator_reserve)
-                                  : fullest;
-    const double reserve = 1.0 + timing.allocator_reserve;
-    excess.push_back(peak <= limit ? 0 : static_cast<std::int64_t>(static_cast<double>(peak - limit) / reserve) + 2);
-  }
-  return excess;
-}
-
-GroupResult GroupSolver::refine(const LayeredCandidate& start) {
-  const Model& model = *problem_.model;
-  Assignment now;
-  Overlap on;
-  for (const auto& ranges : start.configuration.chunks) {
-    now.first.push_back(ranges.front().first);
-    for (const LayerRange& r : ranges) {
-      const Overlap& o = r.strategy.overlap;
-      on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
-    }
-  }
-  now.options = start.options;
-  best_ = static_cast<double>(start.iteration_ns);
-  const Schedule& schedule = start.configuration.schedule;
-  const std::int64_t instructions = 7 * std::int64_t{schedule.stages} * schedule.virtual_stages * schedule.microbatches;
-  std::int64_t tries = std::min(kRefinements, kRefinedInstructions / std::max<std::int64_t>(1, instructions));
-  for (bool improved = true; improved && tries > 0 && !interrupted();) {
-    improved = false;
-    const std::size_t layers = now.options.size();
-    for (std::size_t l = 0; l < layers && tries > 0; ++l) {
-      const bool edge = l == 0 || l + 1 == layers || now.options[l] != now.options[l - 1] || now.options[l] != now.options[l + 1];
-      if (!edge && layers > kSmallModel) continue;
-      for (const PricedOption& o : table_.of_kind(model.layers[l])) {
-        if (o.strategy == now.options[l] || tries-- <= 0) continue;
-        Assignment other = now;
-        other.options[l] = o.strategy;
-        const double before = best_;
-        if (zero_bubble(schedule.kind) && table_.strategy(o.strategy).zero > 1) continue;
-        judge(schedule, other, {on});
-        if (best_ < before) now = std::move(other), improved = true;
-      }
-    }
-  }
-  return std::move(result_);
-}
-
-BalanceReport GroupSolver::balance(const LayeredCandidate& answer, GroupResult& looked) {
-  BalanceReport report;
-  const Mode& mode = kModes[0];
-  GroupProgram program(*problem_.model, book_, table_, group_, ScheduleKind::one_f_one_b);
-  best_ = kNever;
-  const BalanceProblem b = program.balance(mode);
-  const StageOracle oracle = memoised(b, program.oracle(mode));
-  const auto row = [&](const char* name, const std::optional<Partition>& p) {
-    if (p) report.rows.push_back({name, p->first, p->alpha_t, p->alpha_m, simulate(program, p->first)});
-  };
-  const auto& model = *problem_.model;
-  row("even", evaluate_partition(b, oracle, even_blocks_split(model, group_.stages)));
-  row("time-balanced", time_balanced(b, oracle));
-  row("memory-balanced", memory_balanced(b, oracle));
-  row("bi-objective", bi_objective(b, oracle).best);
-  row("exact", best_partition(b, oracle));
-  std::vector<std::int32_t> first;
-  for (const auto& ranges : answer.configuration.chunks) first.push_back(ranges.front().first);
-  if (answer.configuration.schedule.kind == ScheduleKind::one_f_one_b) {
-    row("answer", evaluate_partition(b, oracle, first));
-    if (!report.rows.empty() && report.rows.back().name == "answer") report.rows.back().iteration_ns = answer.iteration_ns;
-  }
-  if (const auto better_first = polish(program, report); !better_first.empty() && better_first != first)
-    row("polished", evaluate_partition(b, oracle, better_first));
-  looked = std::move(result_);
-  return report;
-}
-
-/// From the best of the report's partitions, boundaries move by one layer while that makes the simulated step shorter.
-std::vector<std::int32_t> GroupSolver::polish(const GroupProgram& program, const BalanceReport& report) {
-  std::vector<std::int32_t> best;
-  std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
-  for (const auto& row : report.rows)
-    if (row.iteration_ns > 0 && row.iteration_ns < best_ns) best = row.first, best_ns = row.iteration_ns;
-  const auto layers = static_cast<std::int32_t>(problem_.model->layers.size());
-  for (int round = 0; round < kPolishRounds && !best.empty(); ++round) {
-    const std::vector<std::int32_t> from = best;
-    for (std::size_t i = 1; i < from.size(); ++i) {
-      for (const std::int32_t by : {-1, 1}) {
-        std::vector<std::int32_t> first = from;
-        first[i] += by;
-        const std::int32_t end = i + 1 < first.size() ? first[i + 1] : layers;
-        if (first[i] <= first[i - 1] || first[i] >= end) continue;
-        const std::int64_t ns = simulate(program, first);
-        if (ns > 0 && ns < best_ns) best = first, best_ns = ns;
-      }
-    }
-    if (best == from) break;
-  }
-  return best;
-}
-
-/// Least simulated time of a partition with the strategies that are best for it; 0 if none fits.
-std::int64_t GroupSolver::simulate(GroupProgram program, const std::vector<std::int32_t>& first) {
-  best_ = kNever;
-  Schedule schedule;
-  schedule.stages = group_.stages, schedule.microbatches = group_.microbatches;
-  for (int round = 0; round < kMemoryRounds; ++round) {
-    const Assignment a = program.assignment(first, kModes[0]);
-    if (a.empty()) break;
-    const std::vector<std::int64_t> excess = judge(schedule, a);
-    if (*std::max_element(excess.begin(), excess.end()) <= 0) break;
-    for (std::size_t i = 0; i < excess.size(); ++i) program.widen(static_cast<std::int32_t>(i), excess[i]);
-  }
-  return std::isfinite(best_) ? static_cast<std::int64_t>(best_) : 0;
+GroupResult GroupSolver::refine(const LayeredCandidate& start, LayerRefinement::Depth depth, std::int64_t budget,
+                                Refinement& done) {
+  Assignment from;
+  for (const auto& ranges : start.configuration.chunks) from.first.push_back(ranges.front().first);
+  from.options = start.options;
+  judge_.set_best(static_cast<double>(start.iteration_ns));
+  done =
+      LayerRefinement(judge_, start.configuration.schedule, std::move(from), overlap_of(start.configuration)).run(depth, budget);
+  return std::move(judge_.result());
 }
 
 }  // namespace espalier::search

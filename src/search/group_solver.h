@@ -2,74 +2,49 @@
 // Solves one (pp, samples) of the layer-wise space: candidates that are simulated, and a lower bound of everything in it.
 //
 //   1f1b, zb-h1           the partition and the strategies together (group_program.h); zb-h1 with ZeRO ≤ 1 and backward in two parts
-//   interleaved, zb-v     chunks by the balanced split of plan/split.h, the strategies of a stage's layers by layer_search.h with
-//                         the micro-batch passes a stage holds; bound: the most loaded stage, its way there included
-// gpipe holds more than 1f1b at the same time and is left to the uniform space.
+//   gpipe                 the same where the job leaves 1f1b out; otherwise 1f1b, which holds less at the same time, stands for it
+//   interleaved, zb-v     the strategies of a stage's layers by layer_search.h with the micro-batch passes a stage holds, chunks by the
+//                         balanced split of plan/split.h; then boundaries between chunks move (layer_refinement.h).
+//                         Bound: of every split (chunk_bound.h)
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <vector>
 
-#include "search/evaluator.h"
+#include "search/chunk_bound.h"
+#include "search/group_judge.h"
 #include "search/group_program.h"
+#include "search/layer_refinement.h"
 #include "search/layerwise.h"
 
 namespace espalier::search {
 
-/// What solving a group brought.
-struct GroupResult {
-  std::vector<LayeredCandidate> candidates;  ///< that fit, each faster than the incumbent and those before
-  double bound_ns = std::numeric_limits<double>::infinity();
-  double priced = 0, kept = 0;
-  std::int64_t simulations = 0;
-};
-
 class GroupSolver {
  public:
-  /// `incumbent_ns`: what is not below it need not be found. `worker` of the evaluator.
-  GroupSolver(const Problem& problem, const CostBook& book, Evaluator& evaluator, int worker, const Group& group,
-              const OptionTable& table, double incumbent_ns, const std::function<bool()>& stop)
-      : problem_(problem),
-        book_(book),
-        evaluator_(evaluator),
-        worker_(worker),
-        group_(group),
-        table_(table),
-        stop_(stop),
-        best_(incumbent_ns) {}
+  /// `incumbent_ns`: what is not below it need not be found.
+  GroupSolver(const GroupTools& tools, double incumbent_ns, const Patience& patience) : judge_(tools, incumbent_ns, patience) {}
 
   GroupResult run();
-  /// Partitions of one-forward-one-backward, each with the strategies that are best for it, simulated.
-  /// What was simulated on the way goes to `looked`.
-  BalanceReport balance(const LayeredCandidate& answer, GroupResult& looked);
-  /// Plans that differ from `start` in the strategy of single layers, while they are faster.
-  GroupResult refine(const LayeredCandidate& start);
+  /// Plans that differ from `start` by single changes, while they are faster.
+  GroupResult refine(const LayeredCandidate& start, LayerRefinement::Depth depth, std::int64_t budget, Refinement& done);
 
  private:
-  [[nodiscard]] bool interrupted() const { return stop_ && stop_(); }
+  [[nodiscard]] const GroupTools& tools() const { return judge_.tools(); }
   [[nodiscard]] bool admits(ScheduleKind kind) const;
+  [[nodiscard]] GroupProgram program_of(ScheduleKind kind) const;
+  double solve_plain(ScheduleKind kind);
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
-  double solve_virtual(const GroupProgram& program, const Schedule& schedule);
-  double virtual_bound(const GroupProgram& program, const Schedule& schedule) const;
-  Assignment virtual_assignment(const GroupProgram& program, const Schedule& schedule, std::int64_t margin) const;
-  std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a);
-  std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a, const std::vector<Overlap>& overlaps);
-  std::vector<std::int64_t> excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing);
-  [[nodiscard]] std::vector<Overlap> overlaps() const;
-  std::vector<std::int32_t> polish(const GroupProgram& program, const BalanceReport& report);
-  std::int64_t simulate(GroupProgram program, const std::vector<std::int32_t>& first);
+  [[nodiscard]] StageOracle watched(StageOracle oracle);
+  void solve_chunked(ScheduleKind kind);
+  void solve_chunked(const GroupProgram& program, const Schedule& schedule, const ChunkOrders& orders);
+  void balance(const Schedule& schedule, const Assignment& a);
+  [[nodiscard]] double split_bound(const GroupProgram& program, const Schedule& schedule, const ChunkOrders& orders) const;
+  [[nodiscard]] double bound_of_every_split(const GroupProgram& program, const Schedule& schedule,
+                                            const ChunkOrders* orders) const;
+  [[nodiscard]] Assignment split_assignment(const GroupProgram& program, const Schedule& schedule, std::int64_t margin) const;
 
-  const Problem& problem_;
-  const CostBook& book_;
-  Evaluator& evaluator_;
-  int worker_;
-  const Group& group_;
-  const OptionTable& table_;
-  const std::function<bool()>& stop_;  ///< polled often; may be empty
-  double best_;                        ///< what is not below it is not kept
-  GroupResult result_;
+  GroupJudge judge_;
 };
 
 }  // namespace espalier::search

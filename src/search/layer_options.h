@@ -47,14 +47,22 @@ class OptionTable {
   /// `zero_bubble`: backward in two parts, ZeRO ≤ 1.
   [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
                                      bool zero_bubble) const;
+  /// Of the forward and backward time of a kind the share of its forward pass, under any option: also of those that are not left.
+  struct ForwardShare {
+    double least = 1, most = 0;
+  };
+  [[nodiscard]] const ForwardShare& forward_share(std::size_t kind, bool zero_bubble) const {
+    return (zero_bubble ? two_part_share_ : forward_share_)[kind];
+  }
   [[nodiscard]] double before_reduction() const { return priced_; }
   [[nodiscard]] double after_reduction() const { return kept_; }
 
  private:
   void price(const Problem& problem, const Space& space, const CostBook& book, const Configuration& base);
   void add(const CostBook& book, const Problem& problem, const Configuration& c, std::int32_t base);
-  void reduce();
-  void fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes);
+  void reduce(const std::function<bool()>& stop);
+  void fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes, const std::function<bool()>& stop);
+  void note_shares();
 
   const cost::CostContext* context_;
   std::vector<Strategy> strategies_;
@@ -64,6 +72,7 @@ class OptionTable {
   std::vector<cost::ActivationLayout> layouts_;
   std::vector<std::vector<double>> transition_;
   std::vector<double> least_forward_;
+  std::vector<ForwardShare> forward_share_, two_part_share_;  ///< [kind]
   std::int32_t stages_ = 1;
   double priced_ = 0, kept_ = 0;
 };
