@@ -117,6 +117,10 @@ struct LayerwiseSummary {
   double kept = 0;              ///< of these, not beaten in every component by another of the same layout
   std::int64_t outer = 0;       ///< choices of stages and samples a micro-batch
   std::int64_t solved = 0;      ///< of these, whose programs were solved; the others are beaten by their bound
+  std::int64_t simulated = 0;   ///< different layer-wise plans, none of which SearchSummary::simulated counts
+  /// Single changes of the answer (one layer's strategy, one boundary between chunks, the overlap switches) that were simulated, and
+  /// those that were not; left 0 of tried > 0: none of them makes it faster.
+  std::int64_t refinement_tried = 0, refinement_left = 0;
   std::vector<StageBalance> balance;
 };
 
@@ -134,12 +138,13 @@ struct SearchSummary {
   double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
   std::int64_t bounded = 0;                                            ///< nodes whose bound was computed
-  std::int64_t simulated = 0;
+  std::int64_t simulated = 0;            ///< configurations of the uniform space, each once: space_size = simulated + Σ pruned
   std::map<std::string, double> pruned;  ///< configurations removed, by rule
   bool optimal = false;                  ///< certificate: no configuration of the space is faster
   std::int64_t lower_bound_ns = 0;
   double gap = 0;
-  std::string reason;  ///< "optimal" | "gap" | "node limit" | "interrupted" | "infeasible"
+  std::string reason;  ///< "optimal" | "gap" | "node limit" | "time limit" | "interrupted" | "infeasible"
+  std::string split;  ///< how layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none
   std::string space = "uniform";
   SearchRequest asked = {};
   std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
@@ -148,12 +153,14 @@ struct SearchSummary {
 
 struct PlannerOptions {
   int threads = 0;                          ///< 0 = hardware; never changes the answer
-  std::int64_t node_limit = 0;              ///< deterministic budget of simulated configurations; 0 = none
+  std::int64_t node_limit = 0;              ///< deterministic budget of simulated plans, of all phases together; 0 = none
+  double time_limit_s = 0;                  ///< wall-clock seconds after which the best so far is the answer; 0 = none
   std::vector<std::string> disabled_rules;  ///< pruning rules switched off, by name
   bool exhaustive = false;                  ///< reference: simulate every legal configuration that fits
   int alternatives = 5;
-  std::function<bool()> interrupted;                 ///< polled between batches; true stops with the best so far
-  std::function<void(const std::string&)> progress;  ///< one line at a time
+  std::function<bool()> interrupted;  ///< polled all the time, from any thread; true stops with the best so far
+  /// Where the search stands: a line a second at most, one at a time, from any thread.
+  std::function<void(const std::string&)> progress;
 };
 
 /// One operator of a partitioned block: forward and backward of one micro-batch on one device.

@@ -19,7 +19,8 @@ struct Leanest {
 
 /// The configuration that needs least memory: for each choice of degrees the smallest micro-batch, the widest sharding and the most
 /// recomputation. Overlap and rank order do not change memory.
-std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const SearchSpace& restriction) {
+/// Nothing when the watch stops it: it has not seen them all.
+std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const SearchSpace& restriction, Watch& watch) {
   const search::Problem problem{&job.model, &job.cluster, job.training, &engine, restriction};
   const search::Space space(job.model, job.cluster, job.training, engine, restriction);
   search::CostBook book(problem);
@@ -28,13 +29,14 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
   Leanest best;
   std::optional<search::Configuration> previous;
   space.layer_group([&](const search::Configuration& c) {
+    if (watch.stopped()) return;
     // micro_batch varies innermost and ascends: the first one of each choice is the smallest
     if (previous && previous->strategy == c.strategy && previous->schedule.stages == c.schedule.stages) return;
     previous = c;
     book.prepare(c.schedule.stages);
     cost::layer_costs(book.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
     space.schedule_group(c, [&](const search::Configuration& b) {
-      if (b.schedule.virtual_stages > 2) return;
+      if (b.schedule.virtual_stages > 2 || watch.stopped()) return;
       space.shard_group(b, [&](const search::Configuration& s) {
         std::optional<search::Configuration> most;
         space.overlap_group(s, [&](const search::Configuration& o) {
@@ -49,7 +51,7 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
       });
     });
   });
-  if (best.peak_bytes == INT64_MAX) return std::nullopt;
+  if (best.peak_bytes == INT64_MAX || watch.stopped()) return std::nullopt;
   return best;
 }
 
@@ -69,10 +71,10 @@ Job with_nodes(const Job& job, std::int64_t times) {
   return more;
 }
 
-std::string by_more_nodes(const Job& job, const EngineModel& engine) {
-  for (std::int64_t times = 2; times <= 64; times *= 2) {
+std::string by_more_nodes(const Job& job, const EngineModel& engine, Watch& watch) {
+  for (std::int64_t times = 2; times <= 64 && !watch.stopped(); times *= 2) {
     const Job more = with_nodes(job, times);
-    const auto lean = leanest(more, engine, {});
+    const auto lean = leanest(more, engine, {}, watch);
     if (lean && lean->peak_bytes <= more.cluster.usable_memory().count())
       return "cluster.nodes = " + std::to_string(more.cluster.groups.front().nodes) + " would fit (" +
              text::gib(lean->peak_bytes) + " a device)";
@@ -80,11 +82,11 @@ std::string by_more_nodes(const Job& job, const EngineModel& engine) {
   return "";
 }
 
-std::string by_shorter_sequence(const Job& job, const EngineModel& engine) {
+std::string by_shorter_sequence(const Job& job, const EngineModel& engine, Watch& watch) {
   Job shorter = job;
   for (int i = 0; i < 6 && shorter.training.sequence.main >= 512; ++i) {
     shorter.training.sequence.main /= 2;
-    const auto lean = leanest(shorter, engine, job.search);
+    const auto lean = leanest(shorter, engine, job.search, watch);
     if (lean && lean->peak_bytes <= shorter.cluster.usable_memory().count())
       return "training.sequence_length = " + std::to_string(shorter.training.sequence.main) + " would fit (" +
              text::gib(lean->peak_bytes) + " a device)";
@@ -108,14 +110,16 @@ Error nothing_legal(const Job& job) {
 
 }  // namespace
 
-Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found) {
-  if (found.interrupted) return Error{ErrorKind::limit, "search", "interrupted before any configuration was simulated", "", ""};
+Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found, Watch& watch) {
+  if (found.interrupted)
+    return Error{ErrorKind::limit, "search", watch.reason() + " before any configuration that fits was simulated", "", ""};
+  watch.stands({"memory", 0, 0, "looking for what would fit", 0, 0});
   if (found.space_size == 0) return nothing_legal(job);
   const std::int64_t limit = job.cluster.usable_memory().count();
-  const auto lean = leanest(job, engine, job.search);
+  const auto lean = leanest(job, engine, job.search, watch);
   std::vector<std::string> changes;
   if (restricted(job.search)) {
-    const auto free = leanest(job, engine, {});
+    const auto free = leanest(job, engine, {}, watch);
     if (free && free->peak_bytes <= limit) {
       const Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, free->configuration.strategy,
                                           free->configuration.schedule, engine.split);
@@ -124,8 +128,8 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   }
   if (lean)
     changes.push_back("devices with " + text::gib(lean->peak_bytes) + " usable memory would fit (now " + text::gib(limit) + ")");
-  if (auto more = by_more_nodes(job, engine); !more.empty()) changes.push_back(more);
-  if (auto shorter = by_shorter_sequence(job, engine); !shorter.empty()) changes.push_back(shorter);
+  if (auto more = by_more_nodes(job, engine, watch); !more.empty()) changes.push_back(more);
+  if (auto shorter = by_shorter_sequence(job, engine, watch); !shorter.empty()) changes.push_back(shorter);
   std::string hint;
   for (const auto& change : changes) hint += (hint.empty() ? "" : "; or ") + change;
   std::string what = "none of " + text::count(found.space_size) + " configurations fits";

@@ -4,10 +4,12 @@
 
 #include "espalier/planner.h"
 #include "plan/engine.h"
+#include "planner/watch.h"
 #include "search/search.h"
 
 namespace espalier {
 
-Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found);
+/// Stopped by the watch, it says what it has found until then.
+Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found, Watch& watch);
 
 }  // namespace espalier

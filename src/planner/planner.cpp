@@ -15,6 +15,7 @@
 #include "planner/prediction.h"
 #include "planner/reasons.h"
 #include "planner/simulated_evaluator.h"
+#include "planner/watch.h"
 #include "search/layerwise.h"
 #include "search/partition_choices.h"
 #include "search/search.h"
@@ -27,6 +28,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// How many plans a phase may still simulate; 0: no limit. A budget that is used up leaves a phase one plan.
+std::int64_t rest_of(const search::Options& how, std::int64_t simulated) {
+  return how.node_limit > 0 ? std::max<std::int64_t>(1, how.node_limit - simulated) : 0;
+}
 
 SearchSummary summary_of(const search::Outcome& found) {
   SearchSummary s;
@@ -85,17 +91,17 @@ Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan p
   return result;
 }
 
-/// Beyond the uniform answer, where the job asks for it.
-std::optional<search::LayerwiseOutcome> search_layers(const Job& job, const search::Problem& problem,
-                                                      SimulatedEvaluator& evaluator, const search::Outcome& uniform,
-                                                      const PlannerOptions& options, const search::Options& how) {
-  if ((job.search.kind != "layerwise" && job.search.kind != "full") || uniform.interrupted) return std::nullopt;
+/// Beyond the uniform answer `flat`. `before`: the layer-wise search of a smaller space, whose plans are not counted again.
+search::LayerwiseOutcome search_layers(const search::Problem& problem, SimulatedEvaluator& evaluator, const search::Outcome& flat,
+                                       const search::LayerwiseOutcome* before, const search::Options& how) {
   search::LayerwiseOptions layered;
   layered.threads = how.threads;
-  layered.node_limit = options.node_limit;
-  layered.interrupted = options.interrupted, layered.progress = options.progress;
-  layered.uniform = uniform.best;
-  layered.starts = uniform.simulated;
+  layered.node_limit = rest_of(how, flat.simulations + (before != nullptr ? before->simulations : 0));
+  layered.interrupted = how.interrupted, layered.progress = how.progress;
+  layered.uniform = flat.best;
+  layered.starts = flat.simulated;
+  layered.simulated = search::prints_of(problem, flat.simulated);
+  if (before != nullptr) layered.simulated.insert(before->prints.begin(), before->prints.end());
   return search::layerwise(problem, evaluator, layered);
 }
 
@@ -115,22 +121,20 @@ std::int64_t time_of(const std::optional<search::LayerwiseOutcome>& found) {
 
 std::optional<Partitioned> search_partitions(const Job& job, search::Problem problem, SimulatedEvaluator& evaluator,
                                              const search::Outcome& uniform,
-                                             const std::optional<search::LayerwiseOutcome>& layered,
-                                             const PlannerOptions& options, search::Options how) {
+                                             const std::optional<search::LayerwiseOutcome>& layered, search::Options how) {
   if ((job.search.kind != "spatial_temporal" && job.search.kind != "full") || uniform.interrupted) return std::nullopt;
   Partitioned out;
   search::PartitionOptions partitions;
   partitions.incumbent_ns = faster(time_of(uniform), time_of(layered)), partitions.threads = how.threads;
+  partitions.interrupted = how.interrupted;
+  partitions.progress = how.progress;
   out.choices = search::partition_choices(problem, partitions);
   problem.partitions = &out.choices;
   if (uniform.best) how.seeds.push_back(uniform.best->configuration);
+  how.node_limit = rest_of(how, uniform.simulations + (layered ? layered->simulations : 0));
   out.flat = search::branch_and_bound(problem, evaluator, how);
   if (job.search.kind != "full" || out.flat.interrupted) return out;
-  search::LayerwiseOptions full;
-  full.threads = how.threads, full.node_limit = options.node_limit;
-  full.interrupted = options.interrupted, full.progress = options.progress;
-  full.uniform = out.flat.best, full.starts = out.flat.simulated;
-  out.layered = search::layerwise(problem, evaluator, full);
+  out.layered = search_layers(problem, evaluator, out.flat, layered ? &*layered : nullptr, how);
   return out;
 }
 
@@ -142,6 +146,9 @@ void add_partitions(const Partitioned& p, std::int64_t without_ns, SearchSummary
   sum.lower_bound_ns = p.layered ? p.choices.layered_lower_bound_ns : p.choices.lower_bound_ns;
   s.partitions = sum;
 }
+
+/// A layer-wise plan has to gain so much to be worth its layers: what rounds to 0.0 % keeps the uniform plan.
+constexpr double kWorthwhile = 0.0005;
 
 /// All that was searched, and the fastest of it.
 struct Searched {
@@ -155,15 +162,22 @@ struct Searched {
   [[nodiscard]] const search::LayerwiseOutcome* last() const {
     return partitioned && partitioned->layered ? &*partitioned->layered : layered ? &*layered : nullptr;
   }
-  /// A layer-wise plan that is faster than all uniform ones; of equally fast ones the first found.
+  /// A layer-wise plan that is visibly faster than all uniform ones (kWorthwhile); of equally fast ones the first found.
   [[nodiscard]] const search::LayeredCandidate* faster_layered() const {
     const search::LayeredCandidate* best = nullptr;
     std::int64_t least = time_of(flat());
+    if (least > 0) least -= static_cast<std::int64_t>(static_cast<double>(least) * kWorthwhile);
     for (const search::LayerwiseOutcome* found : {layered ? &*layered : nullptr, last()}) {
       if (found == nullptr || !found->best || (least > 0 && found->best->iteration_ns >= least)) continue;
       best = &*found->best, least = best->iteration_ns;
     }
     return best;
+  }
+  /// Whether the last search of a space was begun.
+  [[nodiscard]] bool reached(const std::string& space) const {
+    if (space == "layerwise") return layered.has_value();
+    if (space == "spatial_temporal") return partitioned.has_value();
+    return space == "uniform" || (partitioned && partitioned->layered);
   }
   [[nodiscard]] std::int64_t best_ns() const { return faster_layered() ? faster_layered()->iteration_ns : time_of(flat()); }
 };
@@ -179,35 +193,52 @@ void add_layers(const Searched& all, SearchSummary& s) {
   LayerwiseSummary l;
   l.uniform_ns = time_of(all.uniform);
   l.strategies = last.strategies, l.kept = last.leaves, l.outer = last.outer, l.solved = last.solved;
+  l.simulated = last.simulations;
+  if (&last != &*all.layered && all.layered) l.simulated += all.layered->simulations;
+  if (last.refinement) l.refinement_tried = last.refinement->tried, l.refinement_left = last.refinement->left;
   for (const auto& row : last.balance.rows)
     l.balance.push_back({row.name, row.first, row.alpha_t, row.alpha_m, row.iteration_ns});
   s.layerwise = std::move(l);
 }
 
+/// How the layers of uniform plans come to their stages, where there is a pipeline.
+std::string split_of(const search::Outcome& flat, const EngineModel& engine, bool layerwise) {
+  const auto pp = flat.by_dimension.find("pp");
+  if (pp == flat.by_dimension.end() || pp->second.empty() || pp->second.rbegin()->first < 2) return "";
+  const char* policy = engine.split == SplitPolicy::balanced      ? "balanced"
+                       : engine.split == SplitPolicy::even_blocks ? "even blocks"
+                                                                  : "cumulative";
+  const std::string uniform = std::string("by policy (") + policy + "), not searched";
+  return layerwise ? "searched; of uniform plans " + uniform : uniform;
+}
+
 /// The certificate of all searches together.
-SearchSummary summary_of(const Job& job, const Searched& all) {
+SearchSummary summary_of(const Job& job, const EngineModel& engine, const Searched& all, const Watch& watch) {
   SearchSummary s = summary_of(all.flat());
   s.space = job.search.kind;
   const search::Outcome& flat = all.flat();
   const search::LayerwiseOutcome* last = all.last();
-  if (last == nullptr && !all.partitioned) return s;
+  s.split = split_of(flat, engine, last != nullptr);
   bool complete = flat.complete, interrupted = flat.interrupted;
   const std::int64_t best = all.best_ns();
-  s.lower_bound_ns = std::min(best, flat.complete ? best : flat.lower_bound_ns);
+  s.lower_bound_ns = flat.complete ? best : std::min(best, flat.lower_bound_ns);
   if (last != nullptr) {
     add_layers(all, s);
-    s.simulated += last->simulations;
     s.lower_bound_ns = std::min(s.lower_bound_ns, last->lower_bound_ns);
     complete &= last->complete, interrupted |= last->interrupted;
   }
   if (all.partitioned) {
     add_partitions(*all.partitioned, faster(time_of(all.uniform), time_of(all.layered)), s);
-    s.simulated += all.uniform.simulations + (last != nullptr && all.layered ? all.layered->simulations : 0);
     s.lower_bound_ns = std::min(s.lower_bound_ns, s.partitions->lower_bound_ns);
+  }
+  if (!all.reached(job.search.kind)) {  // nothing is known of plans that no search came to
+    s.lower_bound_ns = 0;
+    complete = false;
   }
   s.gap = static_cast<double>(best - s.lower_bound_ns) / static_cast<double>(best);
   s.optimal = s.lower_bound_ns == best && complete;
-  if (flat.complete) s.reason = interrupted ? "interrupted" : !complete ? "node limit" : s.optimal ? "optimal" : "gap";
+  s.reason = !complete ? "node limit" : s.optimal ? "optimal" : "gap";
+  if (interrupted) s.reason = watch.reason();
   return s;
 }
 
@@ -221,8 +252,9 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   search::Options how;
   how.threads = options.threads > 0 ? options.threads : base::hardware_threads();
   how.node_limit = options.node_limit;
-  how.interrupted = options.interrupted;
-  how.progress = options.progress;
+  Watch watch(options);
+  how.interrupted = [&watch] { return watch.stopped(); };
+  if (options.progress) how.progress = [&watch](const search::Standing& standing) { watch.stands(standing); };
   for (const std::string& rule : options.disabled_rules)
     if (!how.pruning.disable(rule)) return unknown_pruning_rule(rule);
   SimulatedEvaluator evaluator(how.threads);
@@ -232,16 +264,17 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   Searched all;
   all.uniform = options.exhaustive ? search::exhaustive(prepared->problem, evaluator, how)
                                    : search::branch_and_bound(prepared->problem, evaluator, how);
-  all.layered = search_layers(job, prepared->problem, evaluator, all.uniform, options, how);
-  all.partitioned = search_partitions(job, prepared->problem, evaluator, all.uniform, all.layered, options, how);
+  if ((job.search.kind == "layerwise" || job.search.kind == "full") && !all.uniform.interrupted)
+    all.layered = search_layers(prepared->problem, evaluator, all.uniform, nullptr, how);
+  all.partitioned = search_partitions(job, prepared->problem, evaluator, all.uniform, all.layered, how);
   const double search_s = since(searching);
-  if (all.best_ns() == 0) return infeasible(job, engine, all.flat());
+  if (all.best_ns() == 0) return infeasible(job, engine, all.flat(), watch);
   Timed timed;
   auto result = describe(job, engine, answer_of(job, engine, all), false, &timed);
   if (!result) return result;
   ESPALIER_CHECK(result->prediction.iteration_ns == all.best_ns());
   if (auto broken = verify(job, result->plan, timed)) return *broken;
-  result->search = summary_of(job, all);
+  result->search = summary_of(job, engine, all, watch);
   result->search.asked = {job.search, options.node_limit, options.disabled_rules, options.exhaustive, options.alternatives};
   result->alternatives = alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives);
   result->reasons = reasons_of(job, *result);

@@ -83,7 +83,9 @@ void write_layerwise(JsonWriter& w, const LayerwiseSummary& s) {
   write_count(w, s.strategies);
   w.key("kept");
   write_count(w, s.kept);
-  w.key("outer").value(s.outer).key("solved").value(s.solved);
+  w.key("outer").value(s.outer).key("solved").value(s.solved).key("simulated").value(s.simulated);
+  w.key("refinement").compact_next().begin_object();
+  w.key("tried").value(s.refinement_tried).key("left").value(s.refinement_left).end_object();
   w.key("balance").begin_array();
   for (const StageBalance& b : s.balance) {
     w.compact_next().begin_object().key("partition").value(b.name).key("first").begin_array();
@@ -181,6 +183,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("lower_bound_s").seconds(s.lower_bound_ns);
   w.key("gap").value(s.gap);
   w.key("reason").value(s.reason);
+  if (!s.split.empty()) w.key("split").value(s.split);
   if (s.layerwise) write_layerwise(w, *s.layerwise);
   if (s.partitions) write_partitions(w, *s.partitions);
   w.end_object();
@@ -269,6 +272,11 @@ LayerwiseSummary read_layerwise(Reader r) {
   s.kept = r.optional_real("kept", 0, 1e300, 0);
   s.outer = r.optional_int("outer", 0, kBig, 0);
   s.solved = r.optional_int("solved", 0, kBig, 0);
+  s.simulated = r.optional_int("simulated", 0, kBig, 0);
+  Reader refinement = r.child("refinement", false);
+  s.refinement_tried = refinement.optional_int("tried", 0, kBig, 0);
+  s.refinement_left = refinement.optional_int("left", 0, kBig, 0);
+  refinement.finish();
   r.each("balance", false, [&s](Reader& row) {
     StageBalance b;
     b.name = row.required_string("partition");
@@ -354,6 +362,7 @@ SearchSummary read_search(Reader r) {
   s.lower_bound_ns = read_ns(r, "lower_bound_s");
   s.gap = r.optional_real("gap", 0, kLarge, 0);
   s.reason = r.optional_string("reason", "");
+  s.split = r.optional_string("split", "");
   s.space = r.optional_string("space", "uniform");
   if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));
   if (r.has("partitions")) s.partitions = read_partitions(r.child("partitions", true));

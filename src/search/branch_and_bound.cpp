@@ -51,15 +51,17 @@ class Search {
 
   Outcome run() {
     std::vector<LayerNode> nodes = layer_nodes();
+    layers_ = static_cast<std::int64_t>(nodes.size());
     seed();
     std::size_t next = 0;
+    if (stop()) unfinished_bound_ = 0;  // not every node was met
     while (next < nodes.size() && out_.complete && !beaten(Pruning::layer_bound, nodes[next].bound_ns)) {
       const std::size_t end = std::min(nodes.size(), next + kLayerBatch);
       std::vector<Leaf> schedules = schedule_nodes(nodes, next, end);
+      if (stop()) break;
       if (next == 0) probe(schedules);
-      search_schedules(schedules);
+      search_schedules(schedules, static_cast<std::int64_t>(next));
       next = end;
-      report(nodes.size() - next);
     }
     finish(nodes, next);
     return std::move(out_);
@@ -74,15 +76,19 @@ class Search {
     std::vector<LayerNode> nodes;
     std::set<std::int32_t> stages;
     space_.layer_group([&](const Configuration& c) {
+      if (interrupted()) return;
       const double leaves = space_.leaves(c);
       if (leaves == 0) return;
       nodes.push_back({c, 0, leaves});
       stages.insert(c.schedule.stages);
       count_space(c, leaves);
     });
+    report("enumerating", 0, static_cast<std::int64_t>(nodes.size()), 0);
     for (const std::int32_t p : stages) book_.prepare(p);
     std::vector<char> fits(nodes.size(), 1);
+    // Stopped here, nodes keep the bound 0, and so does what is said of the space.
     base::parallel_for(nodes.size(), threads(), 64, [&](std::size_t i, int worker) {
+      if (interrupted()) return;
       Workspace& w = work_[static_cast<std::size_t>(worker)];
       const Configuration& c = nodes[i].choice;
       cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
@@ -109,6 +115,7 @@ class Search {
     add("ep", c.strategy.ep), add("micro_batch", c.schedule.micro_batch);
   }
 
+  [[nodiscard]] bool interrupted() const { return options_.interrupted && options_.interrupted(); }
   [[nodiscard]] int threads() const { return static_cast<int>(work_.size()); }
 
   /// A good incumbent early. Seeds are counted nowhere: the search meets them again as leaves.
@@ -126,7 +133,7 @@ class Search {
   std::vector<Leaf> schedule_nodes(const std::vector<LayerNode>& nodes, std::size_t begin, std::size_t end) {
     std::vector<Expansion> results(end - begin);
     base::parallel_for(end - begin, threads(), 4, [&](std::size_t i, int worker) {
-      results[i] = bound_schedules(nodes[begin + i], work_[static_cast<std::size_t>(worker)]);
+      if (!interrupted()) results[i] = bound_schedules(nodes[begin + i], work_[static_cast<std::size_t>(worker)]);
     });
     return collect(results);
   }
@@ -167,8 +174,9 @@ class Search {
   void probe(const std::vector<Leaf>& schedules) {
     const std::size_t n = std::min(kProbes, schedules.size());
     std::vector<std::vector<Candidate>> found(n);
-    base::parallel_for(n, threads(), 1,
-                       [&](std::size_t i, int worker) { found[i] = likely(schedules[i].configuration, worker); });
+    base::parallel_for(n, threads(), 1, [&](std::size_t i, int worker) {
+      if (!interrupted()) found[i] = likely(schedules[i].configuration, worker);
+    });
     for (const auto& candidates : found)
       for (const Candidate& c : candidates) improve(c);
   }
@@ -197,13 +205,18 @@ class Search {
     return out;
   }
 
-  void search_schedules(const std::vector<Leaf>& schedules) {
+  void search_schedules(const std::vector<Leaf>& schedules, std::int64_t layers_done) {
     for (std::size_t next = 0; next < schedules.size() && out_.complete; next += kScheduleBatch) {
       const std::size_t end = std::min(schedules.size(), next + kScheduleBatch);
+      report("layer choices", layers_done, layers_, schedules[next].bound_ns);
       std::vector<Expansion> results(end - next);
       base::parallel_for(end - next, threads(), 1, [&](std::size_t i, int worker) {
-        results[i] = expand_schedule(schedules[next + i], work_[static_cast<std::size_t>(worker)]);
+        if (!interrupted()) results[i] = expand_schedule(schedules[next + i], work_[static_cast<std::size_t>(worker)]);
       });
+      if (stop()) {  // some are not expanded
+        unfinished_bound_ = std::min(unfinished_bound_, schedules[next].bound_ns);
+        return;
+      }
       const std::int64_t open = end < schedules.size() ? schedules[end].bound_ns : INT64_MAX;
       simulate(collect(results));
       if (!out_.complete) unfinished_bound_ = std::min(unfinished_bound_, open);
@@ -390,7 +403,7 @@ class Search {
   }
 
   bool stop() {
-    if (options_.interrupted && options_.interrupted()) out_.interrupted = true, out_.complete = false;
+    if (interrupted()) out_.interrupted = true, out_.complete = false;
     if (options_.node_limit > 0 && out_.simulations >= options_.node_limit) out_.complete = false;
     return !out_.complete;
   }
@@ -441,12 +454,10 @@ class Search {
     if (better) out_.best = c;
   }
 
-  void report(std::size_t open) const {
+  void report(std::string_view unit, std::int64_t done, std::int64_t total, std::int64_t bound) const {
     if (!options_.progress) return;
-    std::string line = std::to_string(out_.bounded) + " bounded, " + std::to_string(out_.simulations) + " simulated, " +
-                       std::to_string(open) + " open";
-    if (out_.best) line += ", best " + std::to_string(static_cast<double>(out_.best->iteration_ns) * 1e-9) + " s";
-    options_.progress(line);
+    const std::int64_t best = out_.best ? out_.best->iteration_ns : 0;
+    options_.progress({"uniform", done, total, unit, best, best > 0 ? std::min(best, bound) : bound});
   }
 
   void finish(const std::vector<LayerNode>& nodes, std::size_t next) {
@@ -471,6 +482,7 @@ class Search {
   CostBook book_;
   std::vector<Workspace> work_;
   Outcome out_;
+  std::int64_t layers_ = 0;  ///< choices of the layer group that may fit
   std::int64_t unfinished_bound_ = INT64_MAX;
 };
 

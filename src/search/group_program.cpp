@@ -76,7 +76,7 @@ LayerObjective GroupProgram::objective(const Mode& mode) const {
   return {schedule_.microbatches - 1 + mode.lambda, mode.steady ? 0.0 : 1.0, kTolerance};
 }
 
-double GroupProgram::constant_ns(const Mode& mode) const { return update_ns_ + objective(mode).steady_weight * pass_ns_; }
+double GroupProgram::constant_ns(const Mode& mode) const { return constant_ns(objective(mode).steady_weight); }
 
 double GroupProgram::floor_ns(std::int32_t layer) const {
   double least = std::numeric_limits<double>::infinity();

@@ -62,6 +62,8 @@ class GroupProgram {
   [[nodiscard]] LayerObjective objective(const Mode& mode) const;
   /// What every stage adds whatever its layers.
   [[nodiscard]] double constant_ns(const Mode& mode) const;
+  /// The same of so many passes.
+  [[nodiscard]] double constant_ns(double passes) const { return update_ns_ + passes * pass_ns_; }
 
   /// The partition problem: the way to a stage and its work, or the largest objective of a stage.
   [[nodiscard]] BalanceProblem balance(const Mode& mode) const;

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
-#include "cost/bound.h"
-#include "plan/program.h"
-#include "plan/split.h"
 #include "search/layered_candidate.h"
 
 namespace espalier::search {
@@ -15,134 +14,127 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMemoryRounds = 8;        // times a stage that came out too large is solved again with less room
 constexpr double kRounding = 1 - 1e-9;  // of sums in floating point
-constexpr int kPolishRounds = 8;
-constexpr std::int64_t kRefinements = 1500;  // plans tried by refine, at most
-constexpr std::int64_t kRefinedInstructions = 40'000'000;
-constexpr std::size_t kSmallModel = 12;  // layers, up to which all of them are tried
-constexpr std::int32_t kChunks = 8;      // virtual stages tried, at most
+constexpr std::int32_t kChunks = 8;     // virtual stages tried, at most
+constexpr double kNear = 1.02;          // times the incumbent: chunks whose boundaries are worth moving
+constexpr std::int64_t kMoves = 4;      // plans tried a boundary
+constexpr Mode kTotal = {};             // all work of a stage
 constexpr const Mode& kRelaxed = kModes[1];
-constexpr int kTables = 3;  // layouts of a shared table that plans are looked for with, of each schedule
+constexpr std::size_t kTables = 3;  // layouts of a shared table that plans are looked for with, of each schedule
+
+/// What is held when all chunks hold their passes, whatever runs then.
+LayerProblem without_transients(LayerProblem p) {
+  for (auto& options : p.options)
+    for (LayerOption& o : options) o.transient = 0;
+  return p;
+}
+
+/// Neighbours of another chunk hand over by a message, which a bound leaves out.
+LayerProblem without_transitions(LayerProblem p) {
+  for (auto& row : p.transition) std::fill(row.begin(), row.end(), 0.0);
+  return p;
+}
+
+/// C_k of chunk_bound.h.
+double least_coefficient(const std::vector<ChunkOrders::Coefficients>& coefficients, const OptionTable::ForwardShare& share) {
+  double least = kNever;
+  for (const ChunkOrders::Coefficients& c : coefficients)
+    for (const double r : {share.least, share.most}) least = std::min(least, r * c.forward + (1 - r) * c.backward);
+  return std::max(0.0, least);
+}
 
 bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
 
 }  // namespace
 
 bool GroupSolver::admits(ScheduleKind kind) const {
-  const auto& engine = *problem_.engine;
-  return problem_.space.admits("schedule", static_cast<std::int64_t>(kind)) &&
+  const auto& engine = *tools().problem.engine;
+  return tools().problem.space.admits("schedule", static_cast<std::int64_t>(kind)) &&
          std::find(engine.schedules.begin(), engine.schedules.end(), kind) != engine.schedules.end();
 }
 
-GroupResult GroupSolver::run() {
-  result_.priced = table_.before_reduction(), result_.kept = table_.after_reduction();
-  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1}) {
-    if (!admits(kind) || !problem_.space.admits("vpp", 1) || (zero_bubble(kind) && group_.stages == 1)) continue;
-    result_.bound_ns = std::min(result_.bound_ns, solve_kind(kind));
-  }
-  const auto layers = static_cast<std::int32_t>(problem_.model->layers.size());
-  for (const ScheduleKind kind : {ScheduleKind::interleaved, ScheduleKind::zb_v}) {
-    if (!admits(kind) || group_.stages == 1) continue;
-    if (kind == ScheduleKind::interleaved && group_.microbatches % group_.stages != 0) continue;
-    GroupProgram program(*problem_.model, book_, table_, group_, kind);
-    for (std::int32_t v = 2; v <= (kind == ScheduleKind::zb_v ? 2 : kChunks) && v * group_.stages <= layers; ++v) {
-      if (interrupted()) break;
-      if (!problem_.space.admits("vpp", v)) continue;
-      const Schedule schedule{kind, group_.stages, v, group_.microbatches, 1};
-      result_.bound_ns = std::min(result_.bound_ns, solve_schedule(program, schedule));
-    }
-  }
-  // Plans of schedules that nothing above stands for are bounded by their work alone.
-  const bool stood_for = admits(ScheduleKind::one_f_one_b) && problem_.space.admits("vpp", 1);
-  if (interrupted() || std::isinf(result_.bound_ns) || (admits(ScheduleKind::gpipe) && !stood_for))
-    result_.bound_ns = std::min(result_.bound_ns, group_.bound_ns);
-  return std::move(result_);
+GroupProgram GroupSolver::program_of(ScheduleKind kind) const {
+  return {*tools().problem.model, tools().book, tools().table, tools().group, kind};
 }
 
-/// The bound of a schedule whose partition is chosen with the strategies.
-double GroupSolver::solve_kind(ScheduleKind kind) {
-  GroupProgram program(*problem_.model, book_, table_, group_, kind);
-  if (!table_.tied()) return solve_modes(program, kind);
-  TableSearch search;
-  search.hold = [&](std::int32_t table) { program.hold_table(table); };
-  search.first_bound = [&] { return bound_of(program, kRelaxed); };
-  search.bound = [&] {
-    double bound = 0;
+GroupResult GroupSolver::run() {
+  GroupResult& result = judge_.result();
+  result.priced = tools().table.before_reduction(), result.kept = tools().table.after_reduction();
+  for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1, ScheduleKind::gpipe}) {
+    if (!admits(kind) || !tools().problem.space.admits("vpp", 1) || judge_.over()) continue;
+    if (kind != ScheduleKind::one_f_one_b && tools().group.stages == 1) continue;
+    if (kind == ScheduleKind::gpipe && admits(ScheduleKind::one_f_one_b)) continue;
+    result.bound_ns = std::min(result.bound_ns, solve_plain(kind));
+  }
+  for (const ScheduleKind kind : {ScheduleKind::interleaved, ScheduleKind::zb_v})
+    if (admits(kind) && tools().group.stages > 1) solve_chunked(kind);
+  if (judge_.over()) result.bound_ns = tools().group.bound_ns;
+  return std::move(result);
+}
+
+/// The way up of zero-bubble schedules is shorter than modes with a way assume.
+bool GroupSolver::has_way(ScheduleKind kind, const Mode& mode) const {
+  return !mode.way || (tools().group.stages > 1 && !zero_bubble(kind));
+}
+
+/// A lower bound of the group's plans of one chunk a stage.
+double GroupSolver::solve_plain(ScheduleKind kind) {
+  GroupProgram program = program_of(kind);
+  return tools().table.tied() ? solve_tables(program, kind) : solve_modes(program, kind);
+}
+
+/// Every layout of a shared table by itself. First a bound with a layout for each layer that shares it, which bounds them all; then a first
+/// bound of each layout. In their order the tighter bounds, until the first bound of the next is no less than the least of them: the least
+/// is a bound of all layouts. Plans are looked for with the first few, those of the lowest bounds. When the judge has had enough the
+/// caller bounds what is left.
+double GroupSolver::solve_tables(GroupProgram& program, ScheduleKind kind) {
+  program.hold_table(kAnyTable);
+  if (bound_of(program, kRelaxed) >= judge_.best_ns()) return judge_.best_ns();
+  std::vector<std::pair<double, std::int32_t>> order;
+  for (const std::int32_t table : tools().table.tables(tools().group.microbatches)) {
+    program.hold_table(table);
+    order.emplace_back(bound_of(program, kRelaxed), table);
+    if (judge_.over()) return kNever;
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  double least = kNever;
+  std::size_t solved = 0;
+  for (const auto& [first, table] : order) {
+    if (first >= judge_.best_ns() || (first >= least && solved >= kTables)) break;
+    program.hold_table(table);
+    double bound = first;
     for (const Mode& mode : kModes)
-      if (mode.proven && !(mode.way && (group_.stages == 1 || zero_bubble(kind))))
-        bound = std::max(bound, bound_of(program, mode));
-    return bound;
-  };
-  search.solve = [&] { solve_modes(program, kind); };
-  return solve_tables(search);
+      if (mode.proven && has_way(kind, mode)) bound = std::max(bound, bound_of(program, mode));
+    least = std::min(least, bound);
+    if (judge_.over()) return kNever;
+    if (solved++ < kTables) solve_modes(program, kind);
+  }
+  return std::min(least, judge_.best_ns());
 }
 
 /// The least value of any partition under a mode, or the incumbent where none is below it.
 double GroupSolver::bound_of(GroupProgram& program, const Mode& mode) {
   program.forget_margins();
-  const double constant = program.constant_ns(mode);
-  const auto found = best_partition(program.balance(mode), program.bounds(mode), best_ - constant);
-  return found ? std::min(best_, (found->time + constant) * kRounding) : best_;
-}
-
-/// Every layout of a shared table by itself. First a bound with a layout for each layer that shares it, which bounds them all; then a first
-/// bound of each layout. In their order the tighter bounds, until the first bound of the next is no less than the least of them: the least
-/// is a bound of all layouts. Plans are looked for with the first few, those of the lowest bounds.
-double GroupSolver::solve_tables(const TableSearch& search) {
-  search.hold(kAnyTable);
-  if (search.first_bound() >= best_) return best_;
-  std::vector<std::pair<double, std::int32_t>> order;
-  for (const std::int32_t table : table_.tables(group_.microbatches)) {
-    search.hold(table);
-    order.emplace_back(search.first_bound(), table);
-    if (interrupted()) return kNever;  // the caller bounds what is left
-  }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  double least = kNever;
-  int solved = 0;
-  for (const auto& [first, table] : order) {
-    if (first >= best_ || (first >= least && solved >= kTables)) break;
-    search.hold(table);
-    least = std::min(least, std::max(first, search.bound()));
-    if (interrupted()) return kNever;  // the caller bounds what is left
-    if (solved++ < kTables) search.solve();
-  }
-  return std::min(least, best_);
+  const double constant = program.constant_ns(mode), best = judge_.best_ns();
+  const auto found = best_partition(program.balance(mode), watched(program.bounds(mode)), best - constant);
+  return found ? std::min(best, (found->time + constant) * kRounding) : best;
 }
 
 double GroupSolver::solve_modes(GroupProgram& program, ScheduleKind kind) {
   double bound = 0;
   for (const Mode& mode : kModes) {
-    if (mode.way && (group_.stages == 1 || zero_bubble(kind))) continue;  // the way up of zero-bubble schedules is shorter
+    if (!has_way(kind, mode)) continue;
     const double value = solve_plain(program, kind, mode);
     if (mode.proven) bound = std::max(bound, value);
-    if (bound >= best_ || interrupted()) break;
+    if (bound >= judge_.best_ns() || judge_.over()) break;
   }
   return bound;
 }
 
-/// The bound of a schedule with virtual stages.
-double GroupSolver::solve_schedule(GroupProgram& program, const Schedule& schedule) {
-  VirtualProgram stages(problem_, table_, program, schedule);
-  if (!table_.tied()) return solve_virtual(stages);
-  TableSearch search;
-  search.hold = [&](std::int32_t table) { stages.hold_table(table); };
-  search.first_bound = search.bound = [&] { return stages.bound(); };
-  search.solve = [&] { solve_virtual(stages); };
-  return solve_tables(search);
-}
-
-double GroupSolver::solve_virtual(VirtualProgram& stages) {
-  const double bound = stages.bound();
-  std::int64_t margin = 0;
-  for (int round = 0; round < kMemoryRounds && bound < best_; ++round) {
-    const Assignment a = stages.assignment(margin);
-    if (a.empty()) break;
-    const std::vector<std::int64_t> excess = judge(stages.schedule(), a);
-    const std::int64_t most = *std::max_element(excess.begin(), excess.end());
-    if (most <= 0) break;
-    margin += most;
-  }
-  return bound;
+/// The oracle until the judge has had enough; then nothing fits, and the caller must not believe it.
+StageOracle GroupSolver::watched(StageOracle oracle) {
+  return [this, oracle = std::move(oracle)](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
+    return judge_.over() ? std::nullopt : oracle(i, first, end);
+  };
 }
 
 /// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
@@ -150,22 +142,24 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   double bound = kNever;
   program.forget_margins();
   const double constant = program.constant_ns(mode);
-  for (int round = 0; round < kMemoryRounds; ++round) {
-    const auto found = best_partition(program.balance(mode), program.bounds(mode), best_ - constant);
+  const std::int32_t stages = tools().group.stages;
+  for (int round = 0; round < kMemoryRounds && !judge_.over(); ++round) {
+    const double best = judge_.best_ns();
+    const auto found = best_partition(program.balance(mode), watched(program.bounds(mode)), best - constant);
     const double value = found ? (found->time + constant) * kRounding : kNever;
-    if (round == 0) bound = std::min(value, best_);  // nothing below `best_` was found: none is
-    if (value >= best_) return bound;
+    if (round == 0) bound = std::min(value, best);  // nothing below `best` was found: none is
+    if (value >= best) return bound;
     Schedule schedule;
-    schedule.kind = kind, schedule.stages = group_.stages, schedule.microbatches = group_.microbatches;
+    schedule.kind = kind, schedule.stages = stages, schedule.microbatches = tools().group.microbatches;
     bool fits = true;
-    for (std::int32_t i = 0; i < group_.stages && fits; ++i) {
-      const std::int32_t end = i + 1 < group_.stages ? found->first[static_cast<std::size_t>(i) + 1]
-                                                     : static_cast<std::int32_t>(problem_.model->layers.size());
+    for (std::int32_t i = 0; i < stages && fits && !judge_.over(); ++i) {
+      const std::int32_t end = i + 1 < stages ? found->first[static_cast<std::size_t>(i) + 1]
+                                              : static_cast<std::int32_t>(tools().problem.model->layers.size());
       fits = program.stage(i, found->first[static_cast<std::size_t>(i)], end, mode).fits;
       if (!fits) program.widen(i, program.capacity() / 64);  // hulls promised what no whole choice keeps
     }
-    if (!fits) continue;
-    const std::vector<std::int64_t> excess = judge(schedule, program.assignment(found->first, mode));
+    if (!fits || judge_.over()) continue;
+    const std::vector<std::int64_t> excess = judge_.judge(schedule, program.assignment(found->first, mode));
     if (*std::max_element(excess.begin(), excess.end()) <= 0) return bound;
     for (std::size_t i = 0; i < excess.size(); ++i)
       program.widen(static_cast<std::int32_t>(i), std::max<std::int64_t>(0, excess[i]));
@@ -173,191 +167,110 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   return bound;
 }
 
-/// Which overlaps to try: everything that is allowed, and each of them left out.
-std::vector<Overlap> GroupSolver::overlaps() const {
-  const auto may = [&](const char* dimension, int value) { return problem_.space.admits(dimension, value); };
-  const bool named = problem_.space.allow.count("overlap_tp") > 0 || problem_.space.forbid.count("overlap_tp") > 0;
-  std::vector<Overlap> all;
-  for (const int tp : {1, 0}) {
-    if (named ? !may("overlap_tp", tp) : tp == 1) continue;
-    for (const int p2p : {1, 0}) {
-      if (group_.stages == 1 ? p2p == 1 : !may("overlap_p2p", p2p)) continue;
-      for (const int grad : {1, 0})
-        for (const int param : {1, 0})
-          if (may("overlap_grad", grad) && may("overlap_param", param)) all.push_back({grad == 1, param == 1, p2p == 1, tp == 1});
-    }
-  }
-  return all;
-}
-
-/// Simulates an assignment under each overlap. Returns by how many bytes of tensors each stage exceeds the limit (0: fits).
-std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Assignment& a) {
-  return judge(schedule, a, overlaps());
-}
-
-std::vector<std::int64_t> GroupSolver::judge(const Schedule& schedule, const Assignment& a,
-                                             const std::vector<Overlap>& overlaps) {
-  std::vector<std::int64_t> excess(static_cast<std::size_t>(group_.stages), 0);
-  Lowering lowering;
-  cost::PlanTiming timing;
-  if (interrupted()) return excess;  // nothing more is looked at
-  for (const Overlap& overlap : overlaps) {
-    LayeredCandidate c;
-    c.options = a.options;
-    c.configuration = layered_configuration(*problem_.model, table_, schedule, group_.samples, a.first, a.options, overlap);
-    assemble(book_.context(), c.configuration, group_.samples, lowering, timing);
-    const std::vector<std::int64_t> now = excess_bytes(lowering, timing);
-    if (*std::max_element(now.begin(), now.end()) > 0) {
-      excess = now;
+/// Every number of chunks that the job admits is bounded; up to kChunks of them are solved.
+void GroupSolver::solve_chunked(ScheduleKind kind) {
+  const Group& group = tools().group;
+  if (kind == ScheduleKind::interleaved && group.microbatches % group.stages != 0) return;
+  const auto layers = static_cast<std::int32_t>(tools().problem.model->layers.size());
+  const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : layers / group.stages;
+  GroupProgram program = program_of(kind);
+  double& bound = judge_.result().bound_ns;
+  bool more = false;
+  for (std::int32_t v = 2; v <= most && v * group.stages <= layers && !judge_.over(); ++v) {
+    if (!tools().problem.space.admits("vpp", v)) continue;
+    const Schedule schedule{kind, group.stages, v, group.microbatches, 1};
+    if (v > kChunks) {
+      if (!more) bound = std::min(bound, bound_of_every_split(program, schedule, nullptr));
+      more = true;
       continue;
     }
-    c.peak_bytes = evaluator_.peak_bytes(lowering, timing, worker_);
-    c.iteration_ns = evaluator_.iteration_ns(lowering, timing, worker_);
-    ++result_.simulations;
-    if (static_cast<double>(c.iteration_ns) >= best_) continue;
-    best_ = static_cast<double>(c.iteration_ns);
-    result_.candidates.push_back(std::move(c));
+    const ChunkOrders orders(schedule);
+    bound = std::min(bound, bound_of_every_split(program, schedule, &orders));
+    VirtualProgram stages(tools().problem, tools().table, program, schedule, orders);
+    solve_chunked(stages);
   }
-  return excess;
 }
 
-std::vector<std::int64_t> GroupSolver::excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing) {
-  const std::int64_t limit = book_.memory_limit();
-  const Schedule& s = lowering.schedule;
-  const bool exact = s.virtual_stages == 1 && !zero_bubble(s.kind);  // the bound of activations is the peak
-  std::int64_t fullest = 0;
-  if (!exact) fullest = evaluator_.peak_bytes(lowering, timing, worker_);
-  std::vector<std::int64_t> excess;
-  for (std::int32_t i = 0; i < s.stages; ++i) {
-    const std::int64_t peak = exact
-                                  ? cost::peak_bytes(timing.stages[static_cast<std::size_t>(i)].memory.total(),
-                                                     cost::activations_lower_bound_bytes(timing, s, i), timing.allocator_reserve)
-                                  : fullest;
-    const double reserve = 1.0 + timing.allocator_reserve;
-    excess.push_back(peak <= limit ? 0 : static_cast<std::int64_t>(static_cast<double>(peak - limit) / reserve) + 2);
+/// With the first few layouts of a shared table, those of the lowest bounds of the balanced split.
+void GroupSolver::solve_chunked(VirtualProgram& stages) {
+  if (!tools().table.tied()) return solve_table(stages);
+  std::vector<std::pair<double, std::int32_t>> order;
+  for (const std::int32_t table : tools().table.tables(tools().group.microbatches)) {
+    if (judge_.over()) return;
+    stages.hold_table(table);
+    order.emplace_back(stages.bound(), table);
   }
-  return excess;
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (order.size() > kTables) order.resize(kTables);
+  for (const auto& [bound, table] : order) {
+    stages.hold_table(table);
+    solve_table(stages);
+  }
 }
 
-GroupResult GroupSolver::refine(const LayeredCandidate& start) {
-  const Model& model = *problem_.model;
-  Assignment now;
-  Overlap on;
-  for (const auto& ranges : start.configuration.chunks) {
-    now.first.push_back(ranges.front().first);
-    for (const LayerRange& r : ranges) {
-      const Overlap& o = r.strategy.overlap;
-      on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
-    }
+void GroupSolver::solve_table(VirtualProgram& stages) {
+  const double worth = stages.bound();
+  std::int64_t margin = 0;
+  for (int round = 0; round < kMemoryRounds && worth < judge_.best_ns() && !judge_.over(); ++round) {
+    const Assignment a = stages.assignment(margin);
+    if (a.empty()) return;
+    const std::vector<std::int64_t> excess = judge_.judge(stages.schedule(), a);
+    const std::int64_t most = *std::max_element(excess.begin(), excess.end());
+    if (most <= 0) return balance(stages.schedule(), a);
+    margin += most;
   }
-  now.options = start.options;
-  best_ = static_cast<double>(start.iteration_ns);
-  const Schedule& schedule = start.configuration.schedule;
-  const std::int64_t instructions = 7 * std::int64_t{schedule.stages} * schedule.virtual_stages * schedule.microbatches;
-  std::int64_t tries = std::min(kRefinements, kRefinedInstructions / std::max<std::int64_t>(1, instructions));
-  for (bool improved = true; improved && tries > 0 && !interrupted();) {
-    improved = false;
-    const std::size_t layers = now.options.size();
-    for (std::size_t l = 0; l < layers && tries > 0; ++l) {
-      const bool edge = l == 0 || l + 1 == layers || now.options[l] != now.options[l - 1] || now.options[l] != now.options[l + 1];
-      if (!edge && layers > kSmallModel) continue;
-      for (const PricedOption& o : table_.of_kind(model.layers[l])) {
-        if (o.strategy == now.options[l] || (zero_bubble(schedule.kind) && table_.strategy(o.strategy).zero > 1)) continue;
-        for (Assignment& other : changed(now, l, o.strategy)) {
-          if (tries-- <= 0) break;
-          const double before = best_;
-          judge(schedule, other, {on});
-          if (best_ < before) now = std::move(other), improved = true;
-        }
-      }
-    }
-  }
-  return std::move(result_);
 }
 
-std::vector<Assignment> GroupSolver::changed(const Assignment& now, std::size_t layer, std::int32_t strategy) const {
-  std::vector<Assignment> all;
-  Assignment other = now;
-  other.options[layer] = strategy;
-  const std::size_t head = now.options.size() - 1, partner = head - layer;
-  if ((layer != 0 && layer != head) || table_.share_layout(strategy, now.options[partner])) {
-    all.push_back(std::move(other));
-    return all;
-  }
-  for (const PricedOption& o : table_.of_kind(problem_.model->layers[partner])) {
-    if (!table_.share_layout(strategy, o.strategy)) continue;
-    other.options[partner] = o.strategy;
-    all.push_back(other);
-  }
-  return all;
+/// Boundaries between the chunks of the plan judged last move, where it came near the best.
+void GroupSolver::balance(const Schedule& schedule, const Assignment& a) {
+  const double best = judge_.best_ns(), here = judge_.last_ns();
+  if (!(here <= best * kNear) || judge_.over()) return;
+  judge_.set_best(here);
+  LayerRefinement(judge_, schedule, a, judge_.last_overlap())
+      .run(LayerRefinement::Depth::boundaries, kMoves * static_cast<std::int64_t>(a.first.size()));
+  judge_.set_best(std::min(best, judge_.best_ns()));
 }
 
-BalanceReport GroupSolver::balance(const LayeredCandidate& answer, GroupResult& looked) {
-  BalanceReport report;
-  const Mode& mode = kModes[0];
-  GroupProgram program(*problem_.model, book_, table_, group_, ScheduleKind::one_f_one_b);
-  program.hold_table(table_.table_of(answer.options.front()));
-  best_ = kNever;
-  const BalanceProblem b = program.balance(mode);
-  const StageOracle oracle = memoised(b, program.oracle(mode));
-  const auto row = [&](const char* name, const std::optional<Partition>& p) {
-    if (p) report.rows.push_back({name, p->first, p->alpha_t, p->alpha_m, simulate(program, p->first)});
-  };
-  const auto& model = *problem_.model;
-  row("even", evaluate_partition(b, oracle, even_blocks_split(model, group_.stages)));
-  row("time-balanced", time_balanced(b, oracle));
-  row("memory-balanced", memory_balanced(b, oracle));
-  row("bi-objective", bi_objective(b, oracle).best);
-  row("exact", best_partition(b, oracle));
-  std::vector<std::int32_t> first;
-  for (const auto& ranges : answer.configuration.chunks) first.push_back(ranges.front().first);
-  if (answer.configuration.schedule.kind == ScheduleKind::one_f_one_b) {
-    row("answer", evaluate_partition(b, oracle, first));
-    if (!report.rows.empty() && report.rows.back().name == "answer") report.rows.back().iteration_ns = answer.iteration_ns;
+/// See chunk_bound.h; without orders the mean work of the stages.
+double GroupSolver::bound_of_every_split(const GroupProgram& program, const Schedule& s, const ChunkOrders* orders) const {
+  const bool two_parts = zero_bubble(s.kind);
+  const OptionTable& table = tools().table;
+  const LayerProblem all = without_transitions(without_transients(
+      table.program(tools().problem.model->layers, orders != nullptr ? orders->least_held() : 1, kTotal.lambda, two_parts, kAnyTable)));
+  const double m = s.microbatches, p = s.stages;
+  const std::int64_t capacity = program.capacity() * s.stages;
+  double bound = layers_lower_bound(all, {m / p, 1 / p}, capacity) + program.constant_ns(m);
+  // One stage computes the slowest layer.
+  for (const std::int32_t kind : std::set<std::int32_t>(all.layers.begin(), all.layers.end())) {
+    LayerProblem one = all;
+    one.layers = {kind};
+    bound = std::max(bound, layers_lower_bound(one, {m, 1}, program.capacity()) + program.constant_ns(m));
   }
-  if (const auto better_first = polish(program, report); !better_first.empty() && better_first != first)
-    row("polished", evaluate_partition(b, oracle, better_first));
-  looked = std::move(result_);
-  return report;
+  if (orders == nullptr || !std::isfinite(bound)) return bound * kRounding;
+  const double constant = program.constant_ns(std::max(0.0, m - static_cast<double>(orders->most_skipped())));
+  for (const bool ends : {false, true}) {
+    if (ends && two_parts) continue;
+    const std::vector<ChunkOrders::Coefficients> coefficients = orders->coefficients(ends);
+    double tail = 1;
+    for (const ChunkOrders::Coefficients& c : coefficients) tail = std::min(tail, c.tail);
+    LayerProblem weighed = all;
+    for (std::size_t k = 0; k < weighed.options.size(); ++k)
+      for (LayerOption& o : weighed.options[k])
+        if (std::isfinite(o.steady)) o.steady *= least_coefficient(coefficients, table.forward_share(k, two_parts));
+    bound = std::max(bound, layers_lower_bound(weighed, {1, tail}, capacity) + constant);
+  }
+  return bound * kRounding;
 }
 
-/// From the best of the report's partitions, boundaries move by one layer while that makes the simulated step shorter.
-std::vector<std::int32_t> GroupSolver::polish(const GroupProgram& program, const BalanceReport& report) {
-  std::vector<std::int32_t> best;
-  std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
-  for (const auto& row : report.rows)
-    if (row.iteration_ns > 0 && row.iteration_ns < best_ns) best = row.first, best_ns = row.iteration_ns;
-  const auto layers = static_cast<std::int32_t>(problem_.model->layers.size());
-  for (int round = 0; round < kPolishRounds && !best.empty(); ++round) {
-    const std::vector<std::int32_t> from = best;
-    for (std::size_t i = 1; i < from.size(); ++i) {
-      for (const std::int32_t by : {-1, 1}) {
-        std::vector<std::int32_t> first = from;
-        first[i] += by;
-        const std::int32_t end = i + 1 < first.size() ? first[i + 1] : layers;
-        if (first[i] <= first[i - 1] || first[i] >= end) continue;
-        const std::int64_t ns = simulate(program, first);
-        if (ns > 0 && ns < best_ns) best = first, best_ns = ns;
-      }
-    }
-    if (best == from) break;
-  }
-  return best;
-}
-
-/// Least simulated time of a partition with the strategies that are best for it; 0 if none fits.
-std::int64_t GroupSolver::simulate(GroupProgram program, const std::vector<std::int32_t>& first) {
-  best_ = kNever;
-  Schedule schedule;
-  schedule.stages = group_.stages, schedule.microbatches = group_.microbatches;
-  for (int round = 0; round < kMemoryRounds; ++round) {
-    const Assignment a = program.assignment(first, kModes[0]);
-    if (a.empty()) break;
-    const std::vector<std::int64_t> excess = judge(schedule, a);
-    if (*std::max_element(excess.begin(), excess.end()) <= 0) break;
-    for (std::size_t i = 0; i < excess.size(); ++i) program.widen(static_cast<std::int32_t>(i), excess[i]);
-  }
-  return std::isfinite(best_) ? static_cast<std::int64_t>(best_) : 0;
+GroupResult GroupSolver::refine(const LayeredCandidate& start, LayerRefinement::Depth depth, std::int64_t budget,
+                                Refinement& done) {
+  Assignment from;
+  for (const auto& ranges : start.configuration.chunks) from.first.push_back(ranges.front().first);
+  from.options = start.options;
+  judge_.set_best(static_cast<double>(start.iteration_ns));
+  done =
+      LayerRefinement(judge_, start.configuration.schedule, std::move(from), overlap_of(start.configuration)).run(depth, budget);
+  return std::move(judge_.result());
 }
 
 }  // namespace espalier::search

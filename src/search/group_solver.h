@@ -2,89 +2,56 @@
 // Solves one (pp, samples) of the layer-wise space: candidates that are simulated, and a lower bound of everything in it.
 //
 //   1f1b, zb-h1           the partition and the strategies together (group_program.h); zb-h1 with ZeRO ≤ 1 and backward in two parts
-//   interleaved, zb-v     chunks by the balanced split of plan/split.h, the strategies of a stage's layers by layer_search.h with
-//                         the micro-batch passes a stage holds; bound: the most loaded stage, its way there included
+//   gpipe                 the same where the job leaves 1f1b out; otherwise 1f1b, which holds less at the same time, stands for it
+//   interleaved, zb-v     the strategies of a stage's layers by layer_search.h with the micro-batch passes a stage holds, chunks by the
+//                         balanced split of plan/split.h; then boundaries between chunks move (layer_refinement.h).
+//                         Bound: of every split (chunk_bound.h)
 // Where embedding and head share a table (rule tied-table) every layout of the table has a bound of its own, and the least is that of all;
-// plans are looked for with the layouts of the lowest bounds. Stages without these layers are solved once for all layouts.
-// gpipe holds more than 1f1b at the same time and is left to the uniform space.
+// plans are looked for with the layouts of the lowest bounds. Stages without these layers are solved once for all layouts. The bound of
+// every split of chunks lets embedding and head each have its own layout.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <vector>
 
-#include "search/evaluator.h"
+#include "search/chunk_bound.h"
+#include "search/group_judge.h"
 #include "search/group_program.h"
+#include "search/layer_refinement.h"
 #include "search/layerwise.h"
 #include "search/virtual_program.h"
 
 namespace espalier::search {
 
-/// What solving a group brought.
-struct GroupResult {
-  std::vector<LayeredCandidate> candidates;  ///< that fit, each faster than the incumbent and those before
-  double bound_ns = std::numeric_limits<double>::infinity();
-  double priced = 0, kept = 0;
-  std::int64_t simulations = 0;
-};
-
 class GroupSolver {
  public:
-  /// `incumbent_ns`: what is not below it need not be found. `worker` of the evaluator.
-  GroupSolver(const Problem& problem, const CostBook& book, Evaluator& evaluator, int worker, const Group& group,
-              const OptionTable& table, double incumbent_ns, const std::function<bool()>& stop)
-      : problem_(problem),
-        book_(book),
-        evaluator_(evaluator),
-        worker_(worker),
-        group_(group),
-        table_(table),
-        stop_(stop),
-        best_(incumbent_ns) {}
+  /// `incumbent_ns`: what is not below it need not be found.
+  GroupSolver(const GroupTools& tools, double incumbent_ns, const Patience& patience) : judge_(tools, incumbent_ns, patience) {}
 
   GroupResult run();
-  /// Partitions of one-forward-one-backward, each with the strategies that are best for it, simulated.
-  /// What was simulated on the way goes to `looked`.
-  BalanceReport balance(const LayeredCandidate& answer, GroupResult& looked);
-  /// Plans that differ from `start` in the strategy of single layers, while they are faster.
-  GroupResult refine(const LayeredCandidate& start);
+  /// Plans that differ from `start` by single changes, while they are faster.
+  GroupResult refine(const LayeredCandidate& start, LayerRefinement::Depth depth, std::int64_t budget, Refinement& done);
 
  private:
-  [[nodiscard]] bool interrupted() const { return stop_ && stop_(); }
+  [[nodiscard]] const GroupTools& tools() const { return judge_.tools(); }
   [[nodiscard]] bool admits(ScheduleKind kind) const;
-  /// What to do with the layouts of a shared table: fix one, bound what is possible with it, look for plans.
-  struct TableSearch {
-    std::function<void(std::int32_t)> hold;
-    std::function<double()> first_bound;  ///< cheap
-    std::function<double()> bound;
-    std::function<void()> solve;
-  };
-  double solve_tables(const TableSearch& search);
-  double bound_of(GroupProgram& program, const Mode& mode);
-  double solve_kind(ScheduleKind kind);
+  [[nodiscard]] GroupProgram program_of(ScheduleKind kind) const;
+  [[nodiscard]] bool has_way(ScheduleKind kind, const Mode& mode) const;
+  double solve_plain(ScheduleKind kind);
+  double solve_tables(GroupProgram& program, ScheduleKind kind);
   double solve_modes(GroupProgram& program, ScheduleKind kind);
+  double bound_of(GroupProgram& program, const Mode& mode);
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
-  double solve_schedule(GroupProgram& program, const Schedule& schedule);
-  double solve_virtual(VirtualProgram& stages);
-  /// `now` with another strategy of one layer; of a layer whose table another layer shares, with what that may have then.
-  [[nodiscard]] std::vector<Assignment> changed(const Assignment& now, std::size_t layer, std::int32_t strategy) const;
-  std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a);
-  std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a, const std::vector<Overlap>& overlaps);
-  std::vector<std::int64_t> excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing);
-  [[nodiscard]] std::vector<Overlap> overlaps() const;
-  std::vector<std::int32_t> polish(const GroupProgram& program, const BalanceReport& report);
-  std::int64_t simulate(GroupProgram program, const std::vector<std::int32_t>& first);
+  [[nodiscard]] StageOracle watched(StageOracle oracle);
+  void solve_chunked(ScheduleKind kind);
+  void solve_chunked(VirtualProgram& stages);
+  void solve_table(VirtualProgram& stages);
+  void balance(const Schedule& schedule, const Assignment& a);
+  [[nodiscard]] double bound_of_every_split(const GroupProgram& program, const Schedule& schedule,
+                                            const ChunkOrders* orders) const;
 
-  const Problem& problem_;
-  const CostBook& book_;
-  Evaluator& evaluator_;
-  int worker_;
-  const Group& group_;
-  const OptionTable& table_;
-  const std::function<bool()>& stop_;  ///< polled often; may be empty
-  double best_;                        ///< what is not below it is not kept
-  GroupResult result_;
+  GroupJudge judge_;
 };
 
 }  // namespace espalier::search

@@ -9,6 +9,8 @@
 namespace espalier::search {
 namespace {
 
+constexpr std::size_t kPolled = 16;  // options between two looks at `stop`
+
 /// Whether `a` is nowhere worse than `b`.
 bool covers(const cost::LayerShare& a, const cost::LayerShare& b) {
   return a.forward_ns + a.backward_ns <= b.forward_ns + b.backward_ns &&
@@ -37,8 +39,8 @@ OptionTable::OptionTable(const Problem& problem, const Space& space, const CostB
     const cost::ActivationLayout l = cost::layout_of(bases.front().strategy);
     whole[k] = static_cast<double>(costs_.front()[k].boundary_bytes) * l.dp * l.cp * l.sequence_parts;
   }
-  reduce();
-  if (!stop || !stop()) fill_transitions(book, whole);
+  reduce(stop);
+  fill_transitions(book, whole, stop);
 }
 
 void OptionTable::price(const Problem& problem, const Space& space, const CostBook& book, const Configuration& base) {
@@ -78,15 +80,29 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Config
   }
 }
 
-void OptionTable::reduce() {
-  // What is dropped may have the shorter forward pass, for a longer backward pass.
+/// What is dropped by reduce() may have the shorter forward pass, for a longer backward pass.
+void OptionTable::note_shares() {
   least_forward_.assign(kinds_.size(), std::numeric_limits<double>::infinity());
-  for (std::size_t k = 0; k < kinds_.size(); ++k)
-    for (const PricedOption& o : kinds_[k])
+  forward_share_.assign(kinds_.size(), {}), two_part_share_.assign(kinds_.size(), {});
+  const auto take = [](ForwardShare& share, std::int64_t forward, std::int64_t backward) {
+    const double whole = static_cast<double>(forward + backward), part = whole > 0 ? static_cast<double>(forward) / whole : 0;
+    share.least = std::min(share.least, part), share.most = std::max(share.most, part);
+  };
+  for (std::size_t k = 0; k < kinds_.size(); ++k) {
+    for (const PricedOption& o : kinds_[k]) {
       least_forward_[k] = std::min(least_forward_[k], static_cast<double>(o.share.forward_ns));
+      take(forward_share_[k], o.share.forward_ns, o.share.backward_ns);
+      if (strategy(o.strategy).zero <= 1) take(two_part_share_[k], o.share.forward_ns, o.share.split_backward_ns);
+    }
+  }
+}
+
+void OptionTable::reduce(const std::function<bool()>& stop) {
+  note_shares();
   for (auto& options : kinds_) {
     std::vector<PricedOption> kept;
     for (std::size_t i = 0; i < options.size(); ++i) {
+      if (i % kPolled == 0 && stop && stop()) return;
       const PricedOption& o = options[i];
       bool beaten = false;
       for (std::size_t j = 0; j < options.size() && !beaten; ++j) {
@@ -162,14 +178,15 @@ std::int32_t OptionTable::table_of(std::int32_t strategy_index) const {
   return at == tables_.end() ? kAnyTable : static_cast<std::int32_t>(at - tables_.begin());
 }
 
-void OptionTable::fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes) {
+void OptionTable::fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes,
+                                   const std::function<bool()>& stop) {
   // A lower bound for every neighbourhood: of the kinds that hand something on, the one that hands on least.
   double least = 0;
   for (const double bytes : whole_bytes)
     if (bytes > 0) least = least > 0 ? std::min(least, bytes) : bytes;
   const std::size_t n = layouts_.size();
   transition_.assign(n, std::vector<double>(n, 0.0));
-  for (std::size_t i = 0; i < n; ++i) {
+  for (std::size_t i = 0; i < n && !(stop && stop()); ++i) {
     for (std::size_t j = i + 1; j < n; ++j) {
       const double there = cost::redistribution_s(book.context(), cost::redistribution(layouts_[i], layouts_[j]), least);
       const double back = cost::redistribution_s(book.context(), cost::redistribution(layouts_[j], layouts_[i]), least);

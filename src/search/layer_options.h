@@ -63,20 +63,28 @@ class OptionTable {
   /// Index of a strategy's table layout; kAnyTable where layers share no table.
   [[nodiscard]] std::int32_t table_of(std::int32_t strategy) const;
   [[nodiscard]] bool tied() const { return tied_; }
+  /// Of the forward and backward time of a kind the share of its forward pass, under any option: also of those that are not left.
+  struct ForwardShare {
+    double least = 1, most = 0;
+  };
+  [[nodiscard]] const ForwardShare& forward_share(std::size_t kind, bool zero_bubble) const {
+    return (zero_bubble ? two_part_share_ : forward_share_)[kind];
+  }
   [[nodiscard]] double before_reduction() const { return priced_; }
   [[nodiscard]] double after_reduction() const { return kept_; }
 
  private:
   void price(const Problem& problem, const Space& space, const CostBook& book, const Configuration& base);
   void add(const CostBook& book, const Problem& problem, const Configuration& c, std::int32_t base);
-  void reduce();
+  void reduce(const std::function<bool()>& stop);
   [[nodiscard]] bool table_kind(std::size_t kind) const {
     return tied_ && (static_cast<std::int32_t>(kind) == embedding_ || static_cast<std::int32_t>(kind) == head_);
   }
   [[nodiscard]] bool beats(const PricedOption& a, const PricedOption& b) const;
   [[nodiscard]] bool beats_table(std::int32_t a, std::int32_t b) const;
   void reduce_tables();
-  void fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes);
+  void fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes, const std::function<bool()>& stop);
+  void note_shares();
 
   const cost::CostContext* context_;
   std::vector<Strategy> strategies_;
@@ -89,6 +97,7 @@ class OptionTable {
   bool tied_ = false;                      ///< embedding and head share a table
   std::int32_t embedding_ = 0, head_ = 0;  ///< their kinds
   std::vector<TableLayout> tables_;
+  std::vector<ForwardShare> forward_share_, two_part_share_;  ///< [kind]
   std::int32_t stages_ = 1;
   double priced_ = 0, kept_ = 0;
 };

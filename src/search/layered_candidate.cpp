@@ -2,6 +2,7 @@
 #include "search/layered_candidate.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "plan/lowering_facts.h"
 #include "plan/rules.h"
@@ -66,8 +67,15 @@ LayeredConfiguration layered_configuration(const Model& model, const OptionTable
                                            const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& options,
                                            const Overlap& overlap) {
   std::vector<Strategy> strategies;
+  for (const std::int32_t o : options) strategies.push_back(table.strategy(o));
+  return layered_configuration(model, schedule, samples, first, std::move(strategies), overlap);
+}
+
+LayeredConfiguration layered_configuration(const Model& model, Schedule schedule, std::int64_t samples,
+                                           const std::vector<std::int32_t>& first, std::vector<Strategy> strategies,
+                                           const Overlap& overlap) {
   const bool experts = has_experts(model);
-  for (const std::int32_t o : options) strategies.push_back(with_overlap(table.strategy(o), overlap, experts));
+  for (Strategy& s : strategies) s = with_overlap(s, overlap, experts);
   LayeredConfiguration c;
   schedule.micro_batch = static_cast<std::int32_t>(samples / strategies.front().dp);
   c.schedule = schedule;

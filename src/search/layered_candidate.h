@@ -20,6 +20,11 @@ LayeredConfiguration layered_configuration(const Model& model, const OptionTable
                                            const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& options,
                                            const Overlap& overlap);
 
+/// The same of one strategy a layer, recomputed as it says by itself.
+LayeredConfiguration layered_configuration(const Model& model, Schedule schedule, std::int64_t samples,
+                                           const std::vector<std::int32_t>& first, std::vector<Strategy> strategies,
+                                           const Overlap& overlap);
+
 /// A uniform configuration as a layered one, with the options of its layers; nothing if the table lacks its strategy.
 std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable& table, const Configuration& c,
                                            const cost::SplitTable& split);

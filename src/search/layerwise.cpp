@@ -5,13 +5,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "base/parallel.h"
 #include "search/group_solver.h"
 #include "search/layered_candidate.h"
+#include "search/plan_prints.h"
+#include "search/stage_report.h"
 
 namespace espalier::search {
 namespace {
@@ -21,6 +22,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kBatch = 4;   // groups solved side by side
 constexpr std::size_t kKept = 64;   // simulated candidates remembered
 constexpr std::size_t kStarts = 6;  // uniform plans that are refined
+// Plans tried by a refinement, at most, and instructions of all of them together.
+constexpr std::int64_t kStartTries = 1500, kStartInstructions = 40'000'000;
+constexpr std::int64_t kAnswerTries = 20'000, kAnswerInstructions = 400'000'000;
 
 class LayerwiseSearch {
  public:
@@ -30,7 +34,9 @@ class LayerwiseSearch {
         options_(options),
         space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space, problem.partitions),
         book_(problem),
-        incumbent_(options.uniform ? static_cast<double>(options.uniform->iteration_ns) : kNever) {}
+        incumbent_(options.uniform ? static_cast<double>(options.uniform->iteration_ns) : kNever) {
+    out_.prints = options.simulated;
+  }
 
   LayerwiseOutcome run() {
     groups_ = groups_by_bound();
@@ -41,15 +47,16 @@ class LayerwiseSearch {
     while (next < groups.size() && groups[next].bound_ns < incumbent_ && !stop()) {
       const std::size_t end = std::min(groups.size(), next + kBatch);
       std::vector<GroupResult> results(end - next);
+      const Patience patience = patience_of(end - next);
       base::parallel_for(end - next, std::max(1, options_.threads), 1, [&](std::size_t i, int worker) {
-        if (groups[next + i].bound_ns < incumbent_) results[i] = solve(groups[next + i], worker);
+        if (groups[next + i].bound_ns < incumbent_) results[i] = solve(groups[next + i], worker, patience);
       });
       for (GroupResult& r : results) {
         open = std::min(open, r.bound_ns);
         take(r);
       }
       next = end;
-      if (options_.progress) options_.progress(std::to_string(groups.size() - next) + " pipelines and batches left");
+      report("pipelines and batches", next, groups.size(), std::min(open, next < groups.size() ? groups[next].bound_ns : kNever));
     }
     if (next < groups.size()) open = std::min(open, groups[next].bound_ns);
     finish(open);
@@ -57,13 +64,31 @@ class LayerwiseSearch {
   }
 
  private:
-  bool stop() {
+  bool stopped() {
     if (options_.interrupted && options_.interrupted()) out_.interrupted = true, out_.complete = false;
+    return out_.interrupted;
+  }
+  bool stop() {
     if (options_.node_limit > 0 && out_.simulations >= options_.node_limit) out_.complete = false;
-    return !out_.complete;
+    return stopped() || !out_.complete;
   }
 
-  std::vector<Group> groups_by_bound() const {
+  /// Of one of so many groups that are solved side by side.
+  [[nodiscard]] Patience patience_of(std::size_t groups) const {
+    Patience p{options_.interrupted, 0};
+    if (options_.node_limit > 0)
+      p.budget = std::max<std::int64_t>(1, (options_.node_limit - out_.simulations) / static_cast<std::int64_t>(groups));
+    return p;
+  }
+
+  void report(std::string_view unit, std::size_t done, std::size_t total, double bound) const {
+    if (!options_.progress) return;
+    const auto ns = [](double x) { return std::isfinite(x) ? static_cast<std::int64_t>(x) : 0; };
+    options_.progress({"layer-wise", static_cast<std::int64_t>(done), static_cast<std::int64_t>(total), unit, ns(incumbent_),
+                       ns(std::min(bound, incumbent_))});
+  }
+
+  std::vector<Group> groups_by_bound() {
     std::map<std::pair<std::int32_t, std::int64_t>, Group> all;
     space_.layer_group([&](const Configuration& c) {
       if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;  // its stages are others
@@ -74,8 +99,10 @@ class LayerwiseSearch {
     });
     std::vector<Group> groups;
     for (auto& [key, g] : all) groups.push_back(std::move(g));
-    base::parallel_for(groups.size(), std::max(1, options_.threads), 1,
-                       [&](std::size_t i, int) { groups[i].bound_ns = work_bound(groups[i]); });
+    // A group that is not bounded in time keeps the bound 0, and none of the others is looked at.
+    base::parallel_for(groups.size(), std::max(1, options_.threads), 1, [&](std::size_t i, int) {
+      if (!options_.interrupted || !options_.interrupted()) groups[i].bound_ns = work_bound(groups[i]);
+    });
     std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
       return std::tuple(a.bound_ns, a.stages, a.samples) < std::tuple(b.bound_ns, b.stages, b.samples);
     });
@@ -97,19 +124,21 @@ class LayerwiseSearch {
     return std::max(work, work * g.microbatches / g.stages);
   }
 
-  GroupResult solve(const Group& group, int worker) {
+  GroupResult solve(const Group& group, int worker, const Patience& patience) {
     const OptionTable table(problem_, space_, book_, group.bases, options_.interrupted);
     if (options_.interrupted && options_.interrupted()) {
       GroupResult nothing;
-      nothing.bound_ns = group.bound_ns;
+      nothing.bound_ns = group.bound_ns, nothing.complete = false;
       return nothing;
     }
-    return GroupSolver(problem_, book_, evaluator_, worker, group, table, incumbent_, options_.interrupted).run();
+    return GroupSolver({problem_, space_, book_, evaluator_, worker, group, table}, incumbent_, patience).run();
   }
 
   void take(GroupResult& r) {
     out_.solved += r.priced > 0 ? 1 : 0;
-    out_.strategies += r.priced, out_.leaves += r.kept, out_.simulations += r.simulations;
+    out_.strategies += r.priced, out_.leaves += r.kept;
+    out_.complete = out_.complete && r.complete;
+    for (const std::uint64_t print : r.simulated) out_.simulations += out_.prints.insert(print).second ? 1 : 0;
     for (LayeredCandidate& c : r.candidates) {
       const auto ns = static_cast<double>(c.iteration_ns);
       const bool better = ns < incumbent_ || (out_.best && c.iteration_ns == out_.best->iteration_ns &&
@@ -121,8 +150,9 @@ class LayerwiseSearch {
   }
 
   void finish(double open) {
-    if (out_.best) improve();
+    if (out_.best) look_at_stages();
     refine_uniform();
+    refine_answer();
     std::stable_sort(out_.simulated.begin(), out_.simulated.end(),
                      [](const LayeredCandidate& a, const LayeredCandidate& b) { return a.iteration_ns < b.iteration_ns; });
     if (out_.simulated.size() > kKept) out_.simulated.resize(kKept);
@@ -137,48 +167,75 @@ class LayerwiseSearch {
     return nullptr;
   }
 
-  GroupSolver solver(const Group& group, const OptionTable& table) {
-    return {problem_, book_, evaluator_, 0, group, table, kNever, options_.interrupted};
+  [[nodiscard]] OptionTable table_of(const Group& group) const {
+    return {problem_, space_, book_, group.bases, options_.interrupted};
   }
 
-  void improve() {
-    const Group* group = group_of(out_.best->configuration.schedule);
-    if (group == nullptr || stop()) return;
-    const Schedule s = out_.best->configuration.schedule;
-    const OptionTable table(problem_, space_, book_, group->bases);
-    if (options_.balance_report && s.stages > 1 && s.virtual_stages == 1) {
-      GroupResult looked;
-      out_.balance = solver(*group, table).balance(*out_.best, looked);
-      take(looked);
-    }
+  /// Stages of the answer beside those of other partitions, refined on the way.
+  void look_at_stages() {
+    const LayeredCandidate from = *out_.best;
+    const Schedule s = from.configuration.schedule;
+    const Group* group = group_of(s);
+    if (group == nullptr || stop() || !options_.balance_report || s.stages == 1 || s.virtual_stages > 1) return;
+    const OptionTable table = table_of(*group);
     if (stop()) return;
-    GroupResult more = solver(*group, table).refine(*out_.best);
+    GroupResult looked;
+    report("stages", 0, 1, kNever);
+    out_.balance = stage_report({problem_, space_, book_, evaluator_, 0, *group, table}, from, patience_of(1), looked);
+    take(looked);
+  }
+
+  void refine(const Group& group, const OptionTable& table, const LayeredCandidate& from, LayerRefinement::Depth depth,
+              std::int64_t tries, Refinement& done) {
+    const Patience patience = patience_of(1);
+    GroupSolver solver({problem_, space_, book_, evaluator_, 0, group, table}, kNever, patience);
+    GroupResult more = solver.refine(from, depth, tries, done);
     take(more);
   }
 
-  /// The fastest uniform plans of different pipelines, with single layers changed.
+  static std::int64_t tries_within(const Schedule& s, std::int64_t tries, std::int64_t instructions) {
+    const std::int64_t each = 7 * std::int64_t{s.stages} * s.virtual_stages * s.microbatches;
+    return std::min(tries, instructions / std::max<std::int64_t>(1, each));
+  }
+
+  /// The fastest uniform plans of different pipelines, refined where something changes anyway.
   void refine_uniform() {
     std::set<std::tuple<std::int32_t, std::int32_t, ScheduleKind>> seen;
     for (const Candidate& c : options_.starts) {
-      const Configuration& u = c.configuration;
-      if (u.strategy.order == RankOrder::tp_cp_pp_dp && u.schedule.stages > 1) continue;
-      if (u.schedule.kind == ScheduleKind::gpipe) continue;
+      const Schedule& s = c.configuration.schedule;
       if (seen.size() >= kStarts || stop()) return;
-      if (seen.insert({u.schedule.stages, u.schedule.microbatches, u.schedule.kind}).second) refine_uniform(c);
+      const Group* group = group_of(s);
+      if (group == nullptr || !seen.insert({s.stages, s.microbatches, s.kind}).second) continue;
+      const OptionTable table = table_of(*group);
+      const std::optional<LayeredCandidate> start = layered(c, table);
+      Refinement done;
+      report("starts", seen.size(), kStarts, kNever);
+      if (start && !stop())
+        refine(*group, table, *start, LayerRefinement::Depth::edges, tries_within(s, kStartTries, kStartInstructions), done);
     }
   }
 
-  void refine_uniform(const Candidate& candidate) {
-    const Configuration& u = candidate.configuration;
-    const Group* group = group_of(u.schedule);
+  std::optional<LayeredCandidate> layered(const Candidate& c, const OptionTable& table) {
+    book_.prepare(c.configuration.schedule.stages);
+    std::optional<LayeredCandidate> out =
+        as_layered(*problem_.model, table, c.configuration, book_.split(c.configuration.schedule));
+    if (out) out->iteration_ns = c.iteration_ns, out->peak_bytes = c.peak_bytes;
+    return out;
+  }
+
+  /// Every single change of the answer, layer-wise or uniform; what makes it faster becomes the answer.
+  void refine_answer() {
+    if (stop() || (!out_.best && !options_.uniform)) return;
+    const Schedule s = out_.best ? out_.best->configuration.schedule : options_.uniform->configuration.schedule;
+    const Group* group = group_of(s);
     if (group == nullptr) return;
-    const OptionTable table(problem_, space_, book_, group->bases);
-    book_.prepare(u.schedule.stages);
-    std::optional<LayeredCandidate> start = as_layered(*problem_.model, table, u, book_.split(u.schedule));
-    if (!start) return;
-    start->iteration_ns = candidate.iteration_ns;
-    GroupResult more = solver(*group, table).refine(*start);
-    take(more);
+    const OptionTable table = table_of(*group);
+    const std::optional<LayeredCandidate> start = out_.best ? out_.best : layered(*options_.uniform, table);
+    report("changes of the answer", 0, 0, kNever);
+    if (!start || stop()) return;
+    out_.refinement.emplace();
+    refine(*group, table, *start, LayerRefinement::Depth::all, tries_within(s, kAnswerTries, kAnswerInstructions),
+           *out_.refinement);
   }
 
   const Problem& problem_;
@@ -192,6 +249,16 @@ class LayerwiseSearch {
 };
 
 }  // namespace
+
+std::set<std::uint64_t> prints_of(const Problem& problem, const std::vector<Candidate>& uniform) {
+  CostBook book(problem);
+  std::set<std::uint64_t> prints;
+  for (const Candidate& c : uniform) {
+    book.prepare(c.configuration.schedule.stages);
+    prints.insert(print_of(*problem.model, c.configuration, book.split(c.configuration.schedule)));
+  }
+  return prints;
+}
 
 LayerwiseOutcome layerwise(const Problem& problem, Evaluator& evaluator, const LayerwiseOptions& options) {
   return LayerwiseSearch(problem, evaluator, options).run();

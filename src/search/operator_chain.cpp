@@ -65,7 +65,7 @@ struct OperatorChain::Source {
 };
 
 OperatorChain::OperatorChain(const OperatorProblem& problem, const OperatorRequest& request)
-    : problem_(&problem), budget_(request.budget) {
+    : problem_(&problem), budget_(request.budget), stop_(request.stop) {
   ESPALIER_CHECK(problem.nodes.size() >= 2 && problem.costs != nullptr);
   const bool capped = request.capacity < kNoCapacity;
   for (const auto& options : problem.nodes) nodes_.push_back(collapse(options, request.best, capped));
@@ -275,7 +275,7 @@ void OperatorChain::forward(Bounds& b, const std::vector<std::vector<double>>& o
               s.cost + static_cast<double>(cost(link(i - 1), previous.outs[static_cast<std::size_t>(s.layout)], n.ins[in])));
         }
       }
-      b.complete = steps_ <= budget_;
+      b.complete = within_budget();
       for (std::size_t p = 0; p < value.size(); ++p) value[p] += reach[static_cast<std::size_t>(n.in_at[p])];
     }
     for (double& v : value)
@@ -317,7 +317,7 @@ void OperatorChain::backward(Bounds& b, const std::vector<std::vector<double>>& 
                        s.cost + static_cast<double>(cost(link(i), n.outs[out], next.ins[static_cast<std::size_t>(s.layout)])));
         }
       }
-      b.complete = steps_ <= budget_;
+      b.complete = within_budget();
       for (std::size_t p = 0; p < value.size(); ++p) value[p] = onward[static_cast<std::size_t>(n.out_at[p])];
     }
     for (std::size_t p = 0; p < value.size(); ++p) {

@@ -136,7 +136,7 @@ class OperatorSearch {
     while (!parts.empty()) {
       const Part part = parts.back();
       parts.pop_back();
-      if (answer_.steps > request_.budget) {
+      if (answer_.steps > request_.budget || (request_.stop && request_.stop())) {
         open = std::min(open, part.bound);
         continue;
       }

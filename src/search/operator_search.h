@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -63,6 +64,7 @@ struct OperatorRequest {
   std::int64_t capacity = kNoCapacity;  ///< bytes
   std::int32_t best = 1;                ///< how many plans, by rising time
   std::int64_t budget = kNoCapacity;    ///< most steps (edge costs looked at, labels made); beyond it the answer is not certified
+  std::function<bool()> stop;           ///< polled often; true is a budget that is spent. May be empty
 };
 
 struct OperatorPlan {

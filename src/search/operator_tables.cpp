@@ -73,7 +73,7 @@ void OperatorTables::store(Table& table) {
       }
       table.ids[r].push_back(std::move(ids));
     }
-  complete_ = complete_ && chain_.steps() + labels() <= chain_.budget();
+  complete_ = complete_ && chain_.within_budget(labels());
 }
 
 std::vector<OperatorTables::Cell> OperatorTables::by_layout(const Table& table, std::size_t row) const {
@@ -176,7 +176,7 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
         if (!cell.labels.empty()) out.rows[row].push_back(std::move(cell));
       }
     }
-    complete_ = chain_.steps() + labels() <= chain_.budget();
+    complete_ = chain_.within_budget(labels());
   }
   return out;
 }
@@ -215,7 +215,7 @@ OperatorTables::Table OperatorTables::merge(const Table& left, const Table& righ
       }
     }
     std::sort(out.rows[row].begin(), out.rows[row].end(), [](const Cell& x, const Cell& y) { return x.at < y.at; });
-    complete_ = chain_.steps() + labels() <= chain_.budget();
+    complete_ = chain_.within_budget(labels());
   }
   return out;
 }

@@ -41,7 +41,8 @@ class OperatorChain {
     return problem_->costs->at(edge, out, in);
   }
   [[nodiscard]] std::int64_t steps() const { return steps_; }
-  [[nodiscard]] std::int64_t budget() const { return budget_; }
+  /// Whether the budget holds out for the steps made and `more`, and nobody stopped the search.
+  [[nodiscard]] bool within_budget(std::int64_t more = 0) const { return steps_ + more <= budget_ && !(stop_ && stop_()); }
   void step(std::int64_t count) const { steps_ += count; }
   [[nodiscard]] std::int64_t states() const;
   [[nodiscard]] std::int64_t least_memory(std::int32_t node) const { return least_memory_[static_cast<std::size_t>(node)]; }
@@ -81,6 +82,7 @@ class OperatorChain {
 
   const OperatorProblem* problem_;
   std::int64_t budget_;
+  std::function<bool()> stop_;
   std::vector<OperatorNode> nodes_;
   std::vector<std::int32_t> links_, long_edges_, first_entering_;
   std::vector<std::vector<std::int32_t>> incident_;  ///< edges at each node

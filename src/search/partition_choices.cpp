@@ -2,6 +2,7 @@
 #include "search/partition_choices.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <limits>
 
@@ -38,8 +39,20 @@ class Chooser {
 
   PartitionChoices run() {
     std::vector<Pair> pairs = all_pairs();
-    base::parallel_for(pairs.size(), std::max(1, options_.threads), 1, [&](std::size_t i, int) { fill(pairs[i]); });
+    std::atomic<std::int64_t> done{0};
+    base::parallel_for(pairs.size(), std::max(1, options_.threads), 1, [&](std::size_t i, int) {
+      if (!stopped()) fill(pairs[i]);
+      ++done;
+      if (options_.progress)
+        options_.progress(
+            {"operators", done, static_cast<std::int64_t>(pairs.size()), "tensor groups and samples", options_.incumbent_ns, 0});
+    });
     PartitionChoices out;
+    if (stopped()) {  // nothing is known of what was not searched
+      out.lower_bound_ns = out.layered_lower_bound_ns = 0;
+      out.certified = false;
+      return out;
+    }
     out.layered_lower_bound_ns = layered_bound(pairs);
     for (Pair& p : pairs) {
       out.lower_bound_ns = std::min(out.lower_bound_ns, p.bound_ns);
@@ -51,6 +64,7 @@ class Chooser {
   }
 
  private:
+  [[nodiscard]] bool stopped() const { return options_.interrupted && options_.interrupted(); }
   [[nodiscard]] std::vector<Pair> all_pairs() const {
     const Space space(*problem_.model, *problem_.cluster, problem_.training, *problem_.engine, problem_.space);
     std::map<std::pair<std::int32_t, std::int32_t>, Pair> all;
@@ -83,6 +97,7 @@ class Chooser {
       if (!space) return;  // no such partitions
       OperatorRequest request;
       request.budget = kBudget;
+      request.stop = options_.interrupted;
       const OperatorAnswer answer = best_operators((*space)->problem(), request);
       // Every node and edge is rounded by itself, here and in the cost of a block.
       const auto rounding =
@@ -149,6 +164,7 @@ class Chooser {
     if (!space) return;
     OperatorRequest request;
     request.best = options_.best, request.budget = kBudget;
+    request.stop = options_.interrupted;
     ++p.offer.solved;
     std::vector<OperatorPlan> plans = best_operators((*space)->problem(), request).plans;
     request.best = 1, request.budget = kFrontierBudget;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,6 +28,9 @@ struct PartitionOptions {
   std::int32_t best = 2;          ///< fastest partitions offered for each pair
   std::int32_t frontier = 3;      ///< and points of the frontier
   int threads = 1;
+  std::function<bool()>
+      interrupted;  ///< polled all the time; once true, partitions not yet found are neither offered nor bounded
+  Progress progress;
 };
 
 /// May take operator partitions: dense blocks, a fabric of powers of two, full precision states (no adapters, no 8-bit products).

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cost/layer_cost.h"
@@ -31,13 +32,25 @@ struct Problem {
   const PartitionChoices* partitions = nullptr;  ///< operator partitions that strategies may take besides
 };
 
+/// Where a search stands.
+struct Standing {
+  std::string_view phase;     ///< "uniform", "layer-wise", "operators", …
+  std::int64_t done = 0;      ///< of what the phase counts
+  std::int64_t total = 0;     ///< 0: not known
+  std::string_view unit;      ///< what it counts
+  std::int64_t best_ns = 0;   ///< incumbent; 0: none yet
+  std::int64_t bound_ns = 0;  ///< nothing left in the phase is below it; 0: not known
+};
+/// Called often, from any thread; may be empty.
+using Progress = std::function<void(const Standing&)>;
+
 struct Options {
   int threads = 1;
   std::int64_t node_limit = 0;  ///< simulated configurations; 0 = no limit
   PruningState pruning;
-  std::vector<Configuration> seeds;  ///< tried first if they belong to the space (the baselines): a good incumbent early
-  std::function<bool()> interrupted;
-  std::function<void(const std::string&)> progress;
+  std::vector<Configuration> seeds;   ///< tried first if they belong to the space (the baselines): a good incumbent early
+  std::function<bool()> interrupted;  ///< polled all the time, from any thread; once true it stays so
+  Progress progress;
 };
 
 struct Candidate {

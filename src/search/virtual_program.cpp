@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "plan/program.h"
-#include "plan/schedule.h"
 #include "plan/split.h"
 #include "search/search.h"
 
@@ -26,26 +25,11 @@ double least(const LayerProblem& held, const LayerProblem& alone, const LayerObj
   return std::max(layers_lower_bound(held, objective, capacity), layers_lower_bound(alone, objective, capacity));
 }
 
-/// Passes that every chunk of a stage holds at one moment of its order of computation, at the moment when the fewest are most.
-std::int32_t held_together(const Schedule& s, std::int32_t stage) {
-  std::vector<std::int32_t> held(static_cast<std::size_t>(s.virtual_stages), 0);
-  std::int32_t most = 1;
-  for (const plan::Step& step : plan::compute_order(s, stage)) {
-    std::int32_t& here = held[static_cast<std::size_t>(step.local_chunk)];
-    if (step.kind == InstructionKind::forward) {
-      ++here;
-      most = std::max(most, *std::min_element(held.begin(), held.end()));
-    } else if (step.kind != InstructionKind::backward_input) {
-      --here;  // a pass is held until its weight gradients are done
-    }
-  }
-  return most;
-}
-
 }  // namespace
 
-VirtualProgram::VirtualProgram(const Problem& problem, const OptionTable& table, GroupProgram& program, const Schedule& s)
-    : model_(*problem.model), table_(table), program_(program), schedule_(s), layers_(static_cast<std::size_t>(s.stages)) {
+VirtualProgram::VirtualProgram(const Problem& problem, const OptionTable& table, const GroupProgram& program, const Schedule& s,
+                               const ChunkOrders& orders)
+    : model_(*problem.model), table_(table), program_(program), orders_(orders), schedule_(s), layers_(static_cast<std::size_t>(s.stages)) {
   first_ = split_layers(model_, problem.training.sequence, SplitPolicy::balanced, s.stages * s.virtual_stages);
   std::vector<std::int32_t> bounds = first_;
   bounds.push_back(static_cast<std::int32_t>(model_.layers.size()));
@@ -73,7 +57,7 @@ LayerProblem VirtualProgram::layers_of(std::int32_t stage, std::int32_t passes) 
 const VirtualProgram::Least& VirtualProgram::least_of(std::int32_t stage) {
   const auto [at, fresh] = least_.try_emplace({stage, table_for(stage)});
   if (fresh) {
-    const LayerProblem held = without_transients(layers_of(stage, held_together(schedule_, stage))), alone = layers_of(stage, 1);
+    const LayerProblem held = without_transients(layers_of(stage, orders_.held_together(stage))), alone = layers_of(stage, 1);
     const double m = schedule_.microbatches;
     at->second.all = least(held, alone, {m, 1.0}, program_.capacity());
     if (!zero_bubble()) at->second.steady = least(held, alone, {m, 0.0}, program_.capacity());

@@ -10,13 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "search/chunk_bound.h"
 #include "search/group_program.h"
 
 namespace espalier::search {
 
 class VirtualProgram {
  public:
-  VirtualProgram(const Problem& problem, const OptionTable& table, GroupProgram& program, const Schedule& schedule);
+  /// `orders`: of this schedule.
+  VirtualProgram(const Problem& problem, const OptionTable& table, const GroupProgram& program, const Schedule& schedule,
+                 const ChunkOrders& orders);
 
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
   void hold_table(std::int32_t table) { held_table_ = table; }
@@ -40,7 +43,8 @@ class VirtualProgram {
 
   const Model& model_;
   const OptionTable& table_;
-  GroupProgram& program_;
+  const GroupProgram& program_;
+  const ChunkOrders& orders_;
   Schedule schedule_;
   std::int32_t held_table_ = kAnyTable;
   std::vector<std::int32_t> first_;                               ///< first layer of each pipeline chunk

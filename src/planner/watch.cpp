@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/watch.h"
+
+#include "planner/brief_text.h"
+
+namespace espalier {
+namespace {
+
+constexpr std::int64_t kLineNs = 1'000'000'000;
+
+}  // namespace
+
+Watch::Watch(const PlannerOptions& options) : options_(options) {}
+
+bool Watch::stopped() {
+  if (reason_.load(std::memory_order_relaxed) != Reason::none) return true;
+  const bool watched = options_.time_limit_s > 0 || options_.progress;
+  const std::int64_t now =
+      watched ? std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count() : std::int64_t{0};
+  if (options_.progress && now >= next_line_ns_.load(std::memory_order_relaxed)) tell();
+  Reason found = Reason::none;
+  if (options_.interrupted && options_.interrupted())
+    found = Reason::interrupted;
+  else if (options_.time_limit_s > 0 && static_cast<double>(now) >= options_.time_limit_s * 1e9)
+    found = Reason::time_limit;
+  if (found == Reason::none) return false;
+  Reason none = Reason::none;
+  reason_.compare_exchange_strong(none, found);  // the first reason stays
+  return true;
+}
+
+std::string Watch::reason() const {
+  switch (reason_.load()) {
+    case Reason::interrupted: return "interrupted";
+    case Reason::time_limit: return "time limit";
+    case Reason::none: break;
+  }
+  return "";
+}
+
+void Watch::stands(const search::Standing& standing) {
+  {
+    const std::lock_guard lock(telling_);
+    standing_ = standing;
+  }
+  stopped();  // a line may be due
+}
+
+void Watch::tell() {
+  const std::lock_guard lock(telling_);
+  const std::int64_t now = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
+  if (standing_.phase.empty() || now < next_line_ns_.load()) return;
+  next_line_ns_.store(now + kLineNs);
+  options_.progress(text_of(standing_, static_cast<double>(now) * 1e-9));
+}
+
+std::string text_of(const search::Standing& s, double seconds) {
+  std::string out = std::string(s.phase) + ": ";
+  if (s.total > 0) out += text::grouped(s.done) + " of " + text::grouped(s.total) + " ";
+  out += s.unit;
+  if (s.best_ns > 0) out += ", best " + text::seconds(s.best_ns);
+  if (s.bound_ns > 0) out += ", nothing below " + text::seconds(s.bound_ns);
+  return out + ", " + text::grouped(static_cast<std::int64_t>(seconds)) + " s";
+}
+
+}  // namespace espalier

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/layer_refinement.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier::search {
+namespace {
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+Overlap overlap_of(const LayeredConfiguration& c) {
+  Overlap on;
+  for (const auto& ranges : c.chunks) {
+    for (const LayerRange& r : ranges) {
+      const Overlap& o = r.strategy.overlap;
+      on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
+    }
+  }
+  return on;
+}
+
+LayerRefinement::LayerRefinement(GroupJudge& judge, const Schedule& schedule, Assignment start, const Overlap& on)
+    : judge_(judge), schedule_(schedule), now_(std::move(start)), on_(on), overlaps_(judge.overlaps()) {}
+
+Refinement LayerRefinement::run(Depth depth, std::int64_t budget) {
+  Refinement out;
+  std::vector<Change> todo = changes(depth);
+  std::size_t next = 0, in_vain = 0;  // changes of the plan as it is that did not help
+  while (in_vain < todo.size() && out.tried < budget && !judge_.over()) {
+    if (next >= todo.size()) next = 0;
+    ++out.tried;
+    if (better(todo[next])) {
+      todo = changes(depth), in_vain = 0;
+    } else {
+      ++in_vain, ++next;
+    }
+  }
+  out.left = static_cast<std::int64_t>(todo.size() - in_vain);
+  return out;
+}
+
+bool LayerRefinement::better(const Change& change) {
+  Assignment other = now_;
+  Overlap on = on_;
+  const auto index = at(change.index);
+  if (change.kind == Change::Kind::layer) {
+    other.options[index] = change.value;
+    if (change.partner >= 0) other.options[at(partner_of(change.index))] = change.partner;
+  } else if (change.kind == Change::Kind::overlap) {
+    on = overlaps_[at(change.value)];
+  } else {
+    other.first[index] += change.value;
+    // To the left the layer before the boundary moves, and its new neighbour is the one after; to the right the other way round.
+    const std::int32_t moved = change.value < 0 ? now_.first[index] - 1 : now_.first[index];
+    if (change.adopts) other.options[at(moved)] = other.options[at(moved - change.value)];
+  }
+  const double before = judge_.best_ns();
+  judge_.judge(schedule_, other, {on});
+  if (judge_.best_ns() >= before) return false;
+  now_ = std::move(other), on_ = on;
+  return true;
+}
+
+std::vector<LayerRefinement::Change> LayerRefinement::changes(Depth depth) const {
+  std::vector<Change> out;
+  add_boundaries(out);
+  if (depth == Depth::boundaries) return out;
+  for (std::size_t o = 0; o < overlaps_.size(); ++o)
+    if (!(overlaps_[o] == on_)) out.push_back({Change::Kind::overlap, 0, static_cast<std::int32_t>(o), false, -1});
+  const auto layers = static_cast<std::int32_t>(now_.options.size());
+  for (const bool edges : {true, false})
+    for (std::int32_t l = 0; l < layers && (edges || depth == Depth::all); ++l)
+      if (at_an_edge(l) == edges) add_layer(l, out);
+  return out;
+}
+
+void LayerRefinement::add_boundaries(std::vector<Change>& out) const {
+  const auto layers = static_cast<std::int32_t>(now_.options.size());
+  for (std::size_t c = 1; c < now_.first.size(); ++c) {
+    const std::int32_t here = now_.first[c], end = c + 1 < now_.first.size() ? now_.first[c + 1] : layers;
+    for (const std::int32_t by : {-1, 1}) {
+      if (here + by <= now_.first[c - 1] || here + by >= end) continue;
+      const std::int32_t moved = by < 0 ? here - 1 : here, beside = moved - by;
+      const auto index = static_cast<std::int32_t>(c);
+      out.push_back({Change::Kind::boundary, index, by, false, -1});
+      const bool alike = judge_.tools().problem.model->layers[at(moved)] == judge_.tools().problem.model->layers[at(beside)];
+      if (alike && now_.options[at(moved)] != now_.options[at(beside)]) out.push_back({Change::Kind::boundary, index, by, true, -1});
+    }
+  }
+}
+
+bool LayerRefinement::usable(std::int32_t strategy) const {
+  const bool zero_bubble = schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v;
+  return !zero_bubble || judge_.tools().table.strategy(strategy).zero <= 1;
+}
+
+std::int32_t LayerRefinement::partner_of(std::int32_t layer) const {
+  const auto head = static_cast<std::int32_t>(now_.options.size()) - 1;
+  return judge_.tools().table.tied() && (layer == 0 || layer == head) ? head - layer : -1;
+}
+
+void LayerRefinement::add_layer(std::int32_t layer, std::vector<Change>& out) const {
+  const OptionTable& table = judge_.tools().table;
+  const std::int32_t partner = partner_of(layer);
+  for (const PricedOption& o : table.of_kind(judge_.tools().problem.model->layers[at(layer)])) {
+    if (o.strategy == now_.options[at(layer)] || !usable(o.strategy)) continue;
+    if (partner < 0 || table.share_layout(o.strategy, now_.options[at(partner)])) {
+      out.push_back({Change::Kind::layer, layer, o.strategy, false, -1});
+    } else {
+      add_with_partner(layer, o.strategy, out);
+    }
+  }
+}
+
+void LayerRefinement::add_with_partner(std::int32_t layer, std::int32_t strategy, std::vector<Change>& out) const {
+  const OptionTable& table = judge_.tools().table;
+  for (const PricedOption& o : table.of_kind(judge_.tools().problem.model->layers[at(partner_of(layer))]))
+    if (usable(o.strategy) && table.share_layout(strategy, o.strategy))
+      out.push_back({Change::Kind::layer, layer, strategy, false, o.strategy});
+}
+
+/// First or last of its run of layers of one kind under one strategy in one chunk.
+bool LayerRefinement::at_an_edge(std::int32_t layer) const {
+  const auto layers = static_cast<std::int32_t>(now_.options.size());
+  const std::vector<std::int32_t>& kinds = judge_.tools().problem.model->layers;
+  const auto starts = [&](std::int32_t l) {
+    return l == 0 || now_.options[at(l)] != now_.options[at(l - 1)] || kinds[at(l)] != kinds[at(l - 1)] ||
+           std::binary_search(now_.first.begin(), now_.first.end(), l);
+  };
+  return starts(layer) || layer + 1 == layers || starts(layer + 1);
+}
+
+}  // namespace espalier::search

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layered plan made faster by single changes, judged in the simulator:
+//
+//   boundary   one boundary between two pipeline chunks moves by a layer, whatever the schedule; the layer keeps its strategy, or
+//              takes that of its new neighbour
+//   layer      one layer takes another strategy of its (pp, samples); where embedding and head share a table and the new strategy lays it
+//              out otherwise (rule tied-table), the other of the two takes one of that layout, each of them in turn
+//   overlap    the plan's overlap switches change
+//
+// A change that makes the step shorter is taken at once. Changes are looked at in a fixed order (boundaries, overlaps, the layers where
+// something changes beside them, all other layers), round and round, until none of them helps or the budget is spent: then those
+// left untried are counted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/group_judge.h"
+
+namespace espalier::search {
+
+class LayerRefinement {
+ public:
+  enum class Depth : std::uint8_t {
+    boundaries,  ///< boundaries alone
+    edges,       ///< and overlaps, and layers at the ends of their run of equal strategies
+    all,         ///< and all other layers
+  };
+  /// `judge` keeps what is faster than its best.
+  LayerRefinement(GroupJudge& judge, const Schedule& schedule, Assignment start, const Overlap& on);
+
+  /// At most `budget` plans. What it returns speaks of the plan that it ends with.
+  Refinement run(Depth depth, std::int64_t budget);
+  [[nodiscard]] const Assignment& assignment() const { return now_; }
+
+ private:
+  struct Change {
+    enum class Kind : std::uint8_t { boundary, overlap, layer };
+    Kind kind = Kind::boundary;
+    std::int32_t index = 0;  ///< boundary or layer
+    std::int32_t value = 0;  ///< −1 or +1; index of the overlap; the new strategy
+    bool adopts = false;     ///< of a boundary: the layer takes its new neighbour's strategy
+    std::int32_t partner = -1;  ///< of an embedding or a head: the strategy that the other takes, if it must
+  };
+  [[nodiscard]] std::vector<Change> changes(Depth depth) const;
+  void add_boundaries(std::vector<Change>& out) const;
+  void add_layer(std::int32_t layer, std::vector<Change>& out) const;
+  void add_with_partner(std::int32_t layer, std::int32_t strategy, std::vector<Change>& out) const;
+  [[nodiscard]] bool usable(std::int32_t strategy) const;
+  /// The layer that shares its table with this one; −1: none.
+  [[nodiscard]] std::int32_t partner_of(std::int32_t layer) const;
+  [[nodiscard]] bool at_an_edge(std::int32_t layer) const;
+  bool better(const Change& change);
+
+  GroupJudge& judge_;
+  Schedule schedule_;
+  Assignment now_;
+  Overlap on_;
+  std::vector<Overlap> overlaps_;
+};
+
+/// The overlap switches that are on anywhere in a plan.
+Overlap overlap_of(const LayeredConfiguration& c);
+
+}  // namespace espalier::search

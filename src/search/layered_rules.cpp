@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/layered_rules.h"
+
+#include "plan/rules.h"
+#include "plan/shared_table.h"
+#include "search/layered_candidate.h"
+
+namespace espalier::search {
+namespace {
+
+bool contiguous(const Model& model, const LayeredConfiguration& c) {
+  if (c.chunks.size() != static_cast<std::size_t>(c.schedule.stages) * static_cast<std::size_t>(c.schedule.virtual_stages))
+    return false;
+  std::int32_t next = 0;
+  for (const auto& ranges : c.chunks) {
+    if (ranges.empty()) return false;
+    for (const LayerRange& r : ranges) {
+      if (r.first != next || r.last < r.first) return false;
+      next = r.last + 1;
+    }
+  }
+  return next == static_cast<std::int32_t>(model.layers.size());
+}
+
+/// What overlaps anywhere in the plan.
+Overlap switches(const LayeredConfiguration& c) {
+  Overlap on;
+  for (const auto& ranges : c.chunks) {
+    for (const LayerRange& r : ranges) {
+      const Overlap& o = r.strategy.overlap;
+      on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
+    }
+  }
+  return on;
+}
+
+std::int32_t blocks_of(const Model& model, const LayerRange& r) {
+  std::int32_t blocks = 0;
+  for (std::int32_t l = r.first; l <= r.last; ++l) blocks += model.layer(static_cast<std::size_t>(l)).role == LayerRole::block;
+  return blocks;
+}
+
+/// Whether the job's space has the strategy of a range. How many blocks are recomputed is a matter of the range, and where there is no
+/// block nothing is recomputed whatever the job says.
+bool admitted(const Space& space, Configuration own, std::int32_t blocks) {
+  const RecomputeKind mine = own.strategy.recompute.kind;
+  for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
+    if (blocks > 0 && kind != mine) continue;
+    own.strategy.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+    if (space.contains(own)) return true;
+  }
+  return false;
+}
+
+std::string fault_of(const Model& model, const Space& space, const LayerRange& r, const Schedule& schedule,
+                     std::int64_t samples) {
+  Configuration own{r.strategy, schedule};
+  if (samples % own.strategy.dp != 0) return "dp divides the samples of a micro-batch";
+  own.schedule.micro_batch = static_cast<std::int32_t>(samples / own.strategy.dp);
+  if (schedule.stages > 1 && own.strategy.order == RankOrder::tp_cp_pp_dp) return "pp is outermost in the order of ranks";
+  const Recompute& recompute = r.strategy.recompute;
+  const std::int32_t blocks = blocks_of(model, r);
+  const bool counted =
+      recompute.kind == RecomputeKind::full ? recompute.layers >= 1 && recompute.layers <= blocks : recompute.layers == 0;
+  if (!counted) return "recomputation counts blocks of its range";
+  return admitted(space, own, blocks) ? "" : "every strategy is one of the job's space";
+}
+
+}  // namespace
+
+std::string layered_fault(const Model& model, const Space& space, const LayeredConfiguration& c) {
+  if (!contiguous(model, c)) return "chunks are contiguous, not empty, and hold all layers";
+  const std::int64_t samples = std::int64_t{c.schedule.micro_batch} * c.chunks.front().front().strategy.dp;
+  if (tied_table(model) && table_layout(c.chunks.front().front().strategy) != table_layout(c.chunks.back().back().strategy))
+    return "embedding and head that share a table lay it out alike";
+  const Overlap on = switches(c);
+  const bool experts = has_experts(model);
+  for (const auto& ranges : c.chunks) {
+    for (const LayerRange& r : ranges) {
+      if (with_overlap(r.strategy, on, experts) != r.strategy) return "one switch of overlap for the whole plan";
+      if (std::string fault = fault_of(model, space, r, c.schedule, samples); !fault.empty()) return fault;
+    }
+  }
+  return "";
+}
+
+}  // namespace espalier::search
