@@ -19,9 +19,8 @@ constexpr int kPolishRounds = 8;
 constexpr std::int64_t kRefinements = 1500;  // plans tried by refine, at most
 constexpr std::int64_t kRefinedInstructions = 40'000'000;
 constexpr std::size_t kSmallModel = 12;  // layers, up to which all of them are tried
+constexpr double kPrecious = 1e6;        // nanoseconds a byte: the leanest is the best
 constexpr std::int32_t kChunks = 8;      // virtual stages tried, at most
-constexpr const Mode& kRelaxed = kModes[1];
-constexpr int kTables = 3;  // layouts of a shared table that plans are looked for with, of each schedule
 
 bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
 
@@ -48,7 +47,7 @@ GroupResult GroupSolver::run() {
       if (interrupted()) break;
       if (!problem_.space.admits("vpp", v)) continue;
       const Schedule schedule{kind, group_.stages, v, group_.microbatches, 1};
-      result_.bound_ns = std::min(result_.bound_ns, solve_schedule(program, schedule));
+      result_.bound_ns = std::min(result_.bound_ns, solve_virtual(VirtualProgram(problem_, table_, program, schedule)));
     }
   }
   // Plans of schedules that nothing above stands for are bounded by their work alone.
@@ -61,55 +60,6 @@ GroupResult GroupSolver::run() {
 /// The bound of a schedule whose partition is chosen with the strategies.
 double GroupSolver::solve_kind(ScheduleKind kind) {
   GroupProgram program(*problem_.model, book_, table_, group_, kind);
-  if (!table_.tied()) return solve_modes(program, kind);
-  TableSearch search;
-  search.hold = [&](std::int32_t table) { program.hold_table(table); };
-  search.first_bound = [&] { return bound_of(program, kRelaxed); };
-  search.bound = [&] {
-    double bound = 0;
-    for (const Mode& mode : kModes)
-      if (mode.proven && !(mode.way && (group_.stages == 1 || zero_bubble(kind))))
-        bound = std::max(bound, bound_of(program, mode));
-    return bound;
-  };
-  search.solve = [&] { solve_modes(program, kind); };
-  return solve_tables(search);
-}
-
-/// The least value of any partition under a mode, or the incumbent where none is below it.
-double GroupSolver::bound_of(GroupProgram& program, const Mode& mode) {
-  program.forget_margins();
-  const double constant = program.constant_ns(mode);
-  const auto found = best_partition(program.balance(mode), program.bounds(mode), best_ - constant);
-  return found ? std::min(best_, (found->time + constant) * kRounding) : best_;
-}
-
-/// Every layout of a shared table by itself. First a bound with a layout for each layer that shares it, which bounds them all; then a first
-/// bound of each layout. In their order the tighter bounds, until the first bound of the next is no less than the least of them: the least
-/// is a bound of all layouts. Plans are looked for with the first few, those of the lowest bounds.
-double GroupSolver::solve_tables(const TableSearch& search) {
-  search.hold(kAnyTable);
-  if (search.first_bound() >= best_) return best_;
-  std::vector<std::pair<double, std::int32_t>> order;
-  for (const std::int32_t table : table_.tables(group_.microbatches)) {
-    search.hold(table);
-    order.emplace_back(search.first_bound(), table);
-    if (interrupted()) return kNever;  // the caller bounds what is left
-  }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  double least = kNever;
-  int solved = 0;
-  for (const auto& [first, table] : order) {
-    if (first >= best_ || (first >= least && solved >= kTables)) break;
-    search.hold(table);
-    least = std::min(least, std::max(first, search.bound()));
-    if (interrupted()) return kNever;  // the caller bounds what is left
-    if (solved++ < kTables) search.solve();
-  }
-  return std::min(least, best_);
-}
-
-double GroupSolver::solve_modes(GroupProgram& program, ScheduleKind kind) {
   double bound = 0;
   for (const Mode& mode : kModes) {
     if (mode.way && (group_.stages == 1 || zero_bubble(kind))) continue;  // the way up of zero-bubble schedules is shorter
@@ -120,22 +70,18 @@ double GroupSolver::solve_modes(GroupProgram& program, ScheduleKind kind) {
   return bound;
 }
 
-/// The bound of a schedule with virtual stages.
-double GroupSolver::solve_schedule(GroupProgram& program, const Schedule& schedule) {
-  VirtualProgram stages(problem_, table_, program, schedule);
-  if (!table_.tied()) return solve_virtual(stages);
-  TableSearch search;
-  search.hold = [&](std::int32_t table) { stages.hold_table(table); };
-  search.first_bound = search.bound = [&] { return stages.bound(); };
-  search.solve = [&] { solve_virtual(stages); };
-  return solve_tables(search);
-}
-
-double GroupSolver::solve_virtual(VirtualProgram& stages) {
+/// The bound of a schedule with virtual stages; with a shared table as in solve_plain.
+double GroupSolver::solve_virtual(VirtualProgram stages) {
   const double bound = stages.bound();
+  if (table_.tied() && bound < best_) stages.hold_table(stages.best_table(0.0));
   std::int64_t margin = 0;
   for (int round = 0; round < kMemoryRounds && bound < best_; ++round) {
-    const Assignment a = stages.assignment(margin);
+    Assignment a = stages.assignment(margin);
+    if (a.empty() && table_.tied() && round == 0) {
+      stages.hold_table(kAnyTable);
+      stages.hold_table(stages.best_table(kPrecious));
+      a = stages.assignment(margin);
+    }
     if (a.empty()) break;
     const std::vector<std::int64_t> excess = judge(stages.schedule(), a);
     const std::int64_t most = *std::max_element(excess.begin(), excess.end());
@@ -145,15 +91,29 @@ double GroupSolver::solve_virtual(VirtualProgram& stages) {
   return bound;
 }
 
-/// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
+/// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate. Where embedding and
+/// head share a table the value is that of plans in which each has it as it likes, which bounds all others; candidates have it in the
+/// layout that is best for both at the prices of memory found then.
 double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode) {
   double bound = kNever;
   program.forget_margins();
+  program.hold_table(kAnyTable);
   const double constant = program.constant_ns(mode);
+  const auto best = [&] { return best_partition(program.balance(mode), program.bounds(mode), best_ - constant); };
+  if (table_.tied()) {
+    const auto relaxed = best();
+    bound = relaxed ? std::min((relaxed->time + constant) * kRounding, best_) : best_;
+    if (bound >= best_) return bound;
+    program.hold_table(program.best_table(relaxed->first, mode, 0.0));
+    if (!best()) {  // nothing fits, or nothing is faster: the leanest layout
+      program.hold_table(kAnyTable);
+      program.hold_table(program.best_table(relaxed->first, mode, kPrecious));
+    }
+  }
   for (int round = 0; round < kMemoryRounds; ++round) {
-    const auto found = best_partition(program.balance(mode), program.bounds(mode), best_ - constant);
+    const auto found = best();
     const double value = found ? (found->time + constant) * kRounding : kNever;
-    if (round == 0) bound = std::min(value, best_);  // nothing below `best_` was found: none is
+    if (round == 0 && !table_.tied()) bound = std::min(value, best_);  // nothing below `best_` was found: none is
     if (value >= best_) return bound;
     Schedule schedule;
     schedule.kind = kind, schedule.stages = group_.stages, schedule.microbatches = group_.microbatches;
@@ -263,7 +223,7 @@ GroupResult GroupSolver::refine(const LayeredCandidate& start) {
       if (!edge && layers > kSmallModel) continue;
       for (const PricedOption& o : table_.of_kind(model.layers[l])) {
         if (o.strategy == now.options[l] || (zero_bubble(schedule.kind) && table_.strategy(o.strategy).zero > 1)) continue;
-        for (Assignment& other : changed(now, l, o.strategy)) {
+        for (Assignment& other : changed(now, l, o)) {
           if (tries-- <= 0) break;
           const double before = best_;
           judge(schedule, other, {on});
@@ -275,19 +235,19 @@ GroupResult GroupSolver::refine(const LayeredCandidate& start) {
   return std::move(result_);
 }
 
-std::vector<Assignment> GroupSolver::changed(const Assignment& now, std::size_t layer, std::int32_t strategy) const {
-  std::vector<Assignment> all;
+std::vector<Assignment> GroupSolver::changed(const Assignment& now, std::size_t layer, const PricedOption& option) const {
   Assignment other = now;
-  other.options[layer] = strategy;
+  other.options[layer] = option.strategy;
   const std::size_t head = now.options.size() - 1, partner = head - layer;
-  if ((layer != 0 && layer != head) || table_.share_layout(strategy, now.options[partner])) {
-    all.push_back(std::move(other));
-    return all;
-  }
-  for (const PricedOption& o : table_.of_kind(problem_.model->layers[partner])) {
-    if (!table_.share_layout(strategy, o.strategy)) continue;
-    other.options[partner] = o.strategy;
-    all.push_back(other);
+  if ((layer != 0 && layer != head) || table_.share_layout(option.strategy, now.options[partner])) return {other};
+  std::vector<Assignment> all;
+  for (const bool alike : {true, false}) {  // of those in the same activation layout, if there are any
+    for (const PricedOption& o : table_.of_kind(problem_.model->layers[partner])) {
+      if (o.table != option.table || (alike && o.layout != option.layout)) continue;
+      other.options[partner] = o.strategy;
+      all.push_back(other);
+    }
+    if (!all.empty()) break;
   }
   return all;
 }

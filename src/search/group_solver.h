@@ -4,8 +4,8 @@
 //   1f1b, zb-h1           the partition and the strategies together (group_program.h); zb-h1 with ZeRO ≤ 1 and backward in two parts
 //   interleaved, zb-v     chunks by the balanced split of plan/split.h, the strategies of a stage's layers by layer_search.h with
 //                         the micro-batch passes a stage holds; bound: the most loaded stage, its way there included
-// Where embedding and head share a table (rule tied-table) every layout of the table has a bound of its own, and the least is that of all;
-// plans are looked for with the layouts of the lowest bounds. Stages without these layers are solved once for all layouts.
+// Where embedding and head share a table (rule tied-table) the bound lets each have it as it likes, and plans are looked for with the layout
+// that is best for both at the prices of memory found then; refine tries the others.
 // gpipe holds more than 1f1b at the same time and is left to the uniform space.
 #pragma once
 
@@ -53,22 +53,11 @@ class GroupSolver {
  private:
   [[nodiscard]] bool interrupted() const { return stop_ && stop_(); }
   [[nodiscard]] bool admits(ScheduleKind kind) const;
-  /// What to do with the layouts of a shared table: fix one, bound what is possible with it, look for plans.
-  struct TableSearch {
-    std::function<void(std::int32_t)> hold;
-    std::function<double()> first_bound;  ///< cheap
-    std::function<double()> bound;
-    std::function<void()> solve;
-  };
-  double solve_tables(const TableSearch& search);
-  double bound_of(GroupProgram& program, const Mode& mode);
   double solve_kind(ScheduleKind kind);
-  double solve_modes(GroupProgram& program, ScheduleKind kind);
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
-  double solve_schedule(GroupProgram& program, const Schedule& schedule);
-  double solve_virtual(VirtualProgram& stages);
+  double solve_virtual(VirtualProgram stages);
   /// `now` with another strategy of one layer; of a layer whose table another layer shares, with what that may have then.
-  [[nodiscard]] std::vector<Assignment> changed(const Assignment& now, std::size_t layer, std::int32_t strategy) const;
+  [[nodiscard]] std::vector<Assignment> changed(const Assignment& now, std::size_t layer, const PricedOption& option) const;
   std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a);
   std::vector<std::int64_t> judge(const Schedule& schedule, const Assignment& a, const std::vector<Overlap>& overlaps);
   std::vector<std::int64_t> excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing);
