@@ -108,12 +108,35 @@ TEST(SharedTableCost, ShardedCopiesAreGatheredWithEveryMicroBatch) {
   EXPECT_EQ(x.timing.chunks[2].dense_parameters, own(model, x, 4, 6) + kTable);
 }
 
-// A table that embedding and head share on one stage is held, updated and reduced once, as the embedding's strategy says.
-TEST(SharedTableCost, OnOneStageOnce) {
-  Model tied = t5(true);
-  const Timed x = timed(tied, {0});
-  Timed y = timed(t5(false), {0});
-  EXPECT_EQ(y.timing.stages[0].dense_parameters - x.timing.stages[0].dense_parameters, kTable);
+// Written as a layer-wise plan whose layers are all alike, the same nanoseconds and bytes.
+TEST(SharedTableCost, LayerWisePlansAgree) {
+  const Model model = t5(true);
+  for (const std::int32_t zero : {0, 1, 3}) {
+    Strategy s;
+    s.dp = 2, s.zero = zero, s.shard = zero > 0 ? 2 : 1;
+    const Timed uniform = timed(model, {0, 2, 4}, s);
+    Training training;
+    training.sequence.encoder = 100, training.sequence.decoder = 100, training.global_batch = 8;
+    const CostContext context(model, round_cluster(6), training, plain_engine("generic"));
+    PlanTiming layered;
+    layered_timing(context, uniform.lowering.schedule, {{{0, 0, s}, {1, 1, s}}, {{2, 3, s}}, {{4, 5, s}}}, 2, uniform.lowering,
+                   layered);
+    EXPECT_EQ(layered, uniform.timing) << zero;
+  }
+}
+
+// A copy is laid out as the embedding's strategy says, whatever the layers of its stage have: sharded over two here, and not there.
+TEST(SharedTableCost, CopiesAreTheEmbeddings) {
+  const Model model = t5(false);
+  Training training;
+  training.sequence.encoder = 100, training.sequence.decoder = 100, training.global_batch = 8;
+  const CostContext context(model, round_cluster(4), training, plain_engine("generic"));
+  Strategy sharded, plain;
+  sharded.dp = plain.dp = 2, sharded.zero = 1, sharded.shard = 2;
+  const Timed uniform = timed(model, {0, 3}, plain);
+  PlanTiming x;
+  layered_timing(context, uniform.lowering.schedule, {{{0, 0, sharded}, {1, 2, plain}}, {{3, 5, plain}}}, 2, uniform.lowering, x);
+  EXPECT_EQ(x.stages[1].memory.optimizer, 12 * (uniform.timing.stages[1].dense_parameters - kTable) + 12 * kTable / 2);
 }
 
 }  // namespace

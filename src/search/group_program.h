@@ -80,7 +80,9 @@ class GroupProgram {
   [[nodiscard]] bool uses_table(std::int32_t first, std::int32_t end) const {
     return table_.tied() && (first == 0 || end == static_cast<std::int32_t>(model_.layers.size()));
   }
-  [[nodiscard]] std::int32_t table() const { return table_layout_; }
+  /// The layout that embedding and head share at least cost under a partition, where memory costs what it is worth to their stages, and at
+  /// least `price` a byte.
+  [[nodiscard]] std::int32_t best_table(const std::vector<std::int32_t>& first, const Mode& mode, double price) const;
   /// Room that a stage needs beside its layers, found by measuring.
   void widen(std::int32_t stage, std::int64_t bytes) { margins_[static_cast<std::size_t>(stage)] += bytes; }
   /// Margins are facts about single plans: a bound of all plans starts without them.

@@ -18,8 +18,7 @@ constexpr std::int32_t kChunks = 8;     // virtual stages tried, at most
 constexpr double kNear = 1.02;          // times the incumbent: chunks whose boundaries are worth moving
 constexpr std::int64_t kMoves = 4;      // plans tried a boundary
 constexpr Mode kTotal = {};             // all work of a stage
-constexpr const Mode& kRelaxed = kModes[1];
-constexpr std::size_t kTables = 3;  // layouts of a shared table that plans are looked for with, of each schedule
+constexpr double kPrecious = 1e6;       // nanoseconds a byte: the leanest is the best
 
 /// What is held when all chunks hold their passes, whatever runs then.
 LayerProblem without_transients(LayerProblem p) {
@@ -71,58 +70,12 @@ GroupResult GroupSolver::run() {
   return std::move(result);
 }
 
-/// The way up of zero-bubble schedules is shorter than modes with a way assume.
-bool GroupSolver::has_way(ScheduleKind kind, const Mode& mode) const {
-  return !mode.way || (tools().group.stages > 1 && !zero_bubble(kind));
-}
-
 /// A lower bound of the group's plans of one chunk a stage.
 double GroupSolver::solve_plain(ScheduleKind kind) {
   GroupProgram program = program_of(kind);
-  return tools().table.tied() ? solve_tables(program, kind) : solve_modes(program, kind);
-}
-
-/// Every layout of a shared table by itself. First a bound with a layout for each layer that shares it, which bounds them all; then a first
-/// bound of each layout. In their order the tighter bounds, until the first bound of the next is no less than the least of them: the least
-/// is a bound of all layouts. Plans are looked for with the first few, those of the lowest bounds. When the judge has had enough the
-/// caller bounds what is left.
-double GroupSolver::solve_tables(GroupProgram& program, ScheduleKind kind) {
-  program.hold_table(kAnyTable);
-  if (bound_of(program, kRelaxed) >= judge_.best_ns()) return judge_.best_ns();
-  std::vector<std::pair<double, std::int32_t>> order;
-  for (const std::int32_t table : tools().table.tables(tools().group.microbatches)) {
-    program.hold_table(table);
-    order.emplace_back(bound_of(program, kRelaxed), table);
-    if (judge_.over()) return kNever;
-  }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  double least = kNever;
-  std::size_t solved = 0;
-  for (const auto& [first, table] : order) {
-    if (first >= judge_.best_ns() || (first >= least && solved >= kTables)) break;
-    program.hold_table(table);
-    double bound = first;
-    for (const Mode& mode : kModes)
-      if (mode.proven && has_way(kind, mode)) bound = std::max(bound, bound_of(program, mode));
-    least = std::min(least, bound);
-    if (judge_.over()) return kNever;
-    if (solved++ < kTables) solve_modes(program, kind);
-  }
-  return std::min(least, judge_.best_ns());
-}
-
-/// The least value of any partition under a mode, or the incumbent where none is below it.
-double GroupSolver::bound_of(GroupProgram& program, const Mode& mode) {
-  program.forget_margins();
-  const double constant = program.constant_ns(mode), best = judge_.best_ns();
-  const auto found = best_partition(program.balance(mode), watched(program.bounds(mode)), best - constant);
-  return found ? std::min(best, (found->time + constant) * kRounding) : best;
-}
-
-double GroupSolver::solve_modes(GroupProgram& program, ScheduleKind kind) {
   double bound = 0;
   for (const Mode& mode : kModes) {
-    if (!has_way(kind, mode)) continue;
+    if (mode.way && (tools().group.stages == 1 || zero_bubble(kind))) continue;  // the way up of zero-bubble schedules is shorter
     const double value = solve_plain(program, kind, mode);
     if (mode.proven) bound = std::max(bound, value);
     if (bound >= judge_.best_ns() || judge_.over()) break;
@@ -137,17 +90,41 @@ StageOracle GroupSolver::watched(StageOracle oracle) {
   };
 }
 
+/// The partition of the least value, if that is below the incumbent.
+std::optional<Partition> GroupSolver::partition_below(GroupProgram& program, const Mode& mode) {
+  return best_partition(program.balance(mode), watched(program.bounds(mode)), judge_.best_ns() - program.constant_ns(mode));
+}
+
+/// Where embedding and head share a table: the least value of plans in which each has it as it likes, which bounds all others; from here on
+/// the program holds the layout that is best for both at the prices of memory found then. Nothing where no table is shared.
+std::optional<double> GroupSolver::hold_best_table(GroupProgram& program, const Mode& mode) {
+  if (!tools().table.tied()) return std::nullopt;
+  program.hold_table(kAnyTable);
+  const double best = judge_.best_ns();
+  const auto relaxed = partition_below(program, mode);
+  const double bound = relaxed ? std::min((relaxed->time + program.constant_ns(mode)) * kRounding, best) : best;
+  if (bound >= best || judge_.over()) return bound;
+  program.hold_table(program.best_table(relaxed->first, mode, 0.0));
+  if (!partition_below(program, mode)) {  // nothing fits, or nothing is faster: the leanest layout
+    program.hold_table(kAnyTable);
+    program.hold_table(program.best_table(relaxed->first, mode, kPrecious));
+  }
+  return bound;
+}
+
 /// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
 double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode) {
-  double bound = kNever;
   program.forget_margins();
+  const std::optional<double> of_any_table = hold_best_table(program, mode);
+  if (of_any_table && *of_any_table >= judge_.best_ns()) return *of_any_table;
+  double bound = of_any_table.value_or(kNever);
   const double constant = program.constant_ns(mode);
   const std::int32_t stages = tools().group.stages;
   for (int round = 0; round < kMemoryRounds && !judge_.over(); ++round) {
     const double best = judge_.best_ns();
-    const auto found = best_partition(program.balance(mode), watched(program.bounds(mode)), best - constant);
+    const auto found = partition_below(program, mode);
     const double value = found ? (found->time + constant) * kRounding : kNever;
-    if (round == 0) bound = std::min(value, best);  // nothing below `best` was found: none is
+    if (round == 0 && !of_any_table) bound = std::min(value, best);  // nothing below `best` was found: none is
     if (value >= best) return bound;
     Schedule schedule;
     schedule.kind = kind, schedule.stages = stages, schedule.microbatches = tools().group.microbatches;
@@ -173,7 +150,7 @@ void GroupSolver::solve_chunked(ScheduleKind kind) {
   if (kind == ScheduleKind::interleaved && group.microbatches % group.stages != 0) return;
   const auto layers = static_cast<std::int32_t>(tools().problem.model->layers.size());
   const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : layers / group.stages;
-  GroupProgram program = program_of(kind);
+  const GroupProgram program = program_of(kind);
   double& bound = judge_.result().bound_ns;
   bool more = false;
   for (std::int32_t v = 2; v <= most && v * group.stages <= layers && !judge_.over(); ++v) {
@@ -186,33 +163,22 @@ void GroupSolver::solve_chunked(ScheduleKind kind) {
     }
     const ChunkOrders orders(schedule);
     bound = std::min(bound, bound_of_every_split(program, schedule, &orders));
-    VirtualProgram stages(tools().problem, tools().table, program, schedule, orders);
-    solve_chunked(stages);
+    solve_chunked(VirtualProgram(tools().problem, tools().table, program, schedule, orders));
   }
 }
 
-/// With the first few layouts of a shared table, those of the lowest bounds of the balanced split.
-void GroupSolver::solve_chunked(VirtualProgram& stages) {
-  if (!tools().table.tied()) return solve_table(stages);
-  std::vector<std::pair<double, std::int32_t>> order;
-  for (const std::int32_t table : tools().table.tables(tools().group.microbatches)) {
-    if (judge_.over()) return;
-    stages.hold_table(table);
-    order.emplace_back(stages.bound(), table);
-  }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  if (order.size() > kTables) order.resize(kTables);
-  for (const auto& [bound, table] : order) {
-    stages.hold_table(table);
-    solve_table(stages);
-  }
-}
-
-void GroupSolver::solve_table(VirtualProgram& stages) {
+void GroupSolver::solve_chunked(VirtualProgram stages) {
   const double worth = stages.bound();
+  const bool tied = tools().table.tied();
+  if (tied && worth < judge_.best_ns()) stages.hold_table(stages.best_table(0.0));
   std::int64_t margin = 0;
   for (int round = 0; round < kMemoryRounds && worth < judge_.best_ns() && !judge_.over(); ++round) {
-    const Assignment a = stages.assignment(margin);
+    Assignment a = stages.assignment(margin);
+    if (a.empty() && tied && round == 0) {
+      stages.hold_table(kAnyTable);
+      stages.hold_table(stages.best_table(kPrecious));
+      a = stages.assignment(margin);
+    }
     if (a.empty()) return;
     const std::vector<std::int64_t> excess = judge_.judge(stages.schedule(), a);
     const std::int64_t most = *std::max_element(excess.begin(), excess.end());
@@ -235,8 +201,8 @@ void GroupSolver::balance(const Schedule& schedule, const Assignment& a) {
 double GroupSolver::bound_of_every_split(const GroupProgram& program, const Schedule& s, const ChunkOrders* orders) const {
   const bool two_parts = zero_bubble(s.kind);
   const OptionTable& table = tools().table;
-  const LayerProblem all = without_transitions(without_transients(
-      table.program(tools().problem.model->layers, orders != nullptr ? orders->least_held() : 1, kTotal.lambda, two_parts, kAnyTable)));
+  const LayerProblem all = without_transitions(without_transients(table.program(
+      tools().problem.model->layers, orders != nullptr ? orders->least_held() : 1, kTotal.lambda, two_parts, kAnyTable)));
   const double m = s.microbatches, p = s.stages;
   const std::int64_t capacity = program.capacity() * s.stages;
   double bound = layers_lower_bound(all, {m / p, 1 / p}, capacity) + program.constant_ns(m);

@@ -6,13 +6,13 @@
 //   interleaved, zb-v     the strategies of a stage's layers by layer_search.h with the micro-batch passes a stage holds, chunks by the
 //                         balanced split of plan/split.h; then boundaries between chunks move (layer_refinement.h).
 //                         Bound: of every split (chunk_bound.h)
-// Where embedding and head share a table (rule tied-table) every layout of the table has a bound of its own, and the least is that of all;
-// plans are looked for with the layouts of the lowest bounds. Stages without these layers are solved once for all layouts. The bound of
-// every split of chunks lets embedding and head each have its own layout.
+// Where embedding and head share a table (rule tied-table) the bounds let each have it as it likes, and plans are looked for with the
+// layout that is best for both at the prices of memory found then; refinement tries the others.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "search/chunk_bound.h"
@@ -37,16 +37,13 @@ class GroupSolver {
   [[nodiscard]] const GroupTools& tools() const { return judge_.tools(); }
   [[nodiscard]] bool admits(ScheduleKind kind) const;
   [[nodiscard]] GroupProgram program_of(ScheduleKind kind) const;
-  [[nodiscard]] bool has_way(ScheduleKind kind, const Mode& mode) const;
   double solve_plain(ScheduleKind kind);
-  double solve_tables(GroupProgram& program, ScheduleKind kind);
-  double solve_modes(GroupProgram& program, ScheduleKind kind);
-  double bound_of(GroupProgram& program, const Mode& mode);
+  std::optional<Partition> partition_below(GroupProgram& program, const Mode& mode);
+  std::optional<double> hold_best_table(GroupProgram& program, const Mode& mode);
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
   [[nodiscard]] StageOracle watched(StageOracle oracle);
   void solve_chunked(ScheduleKind kind);
-  void solve_chunked(VirtualProgram& stages);
-  void solve_table(VirtualProgram& stages);
+  void solve_chunked(VirtualProgram stages);
   void balance(const Schedule& schedule, const Assignment& a);
   [[nodiscard]] double bound_of_every_split(const GroupProgram& program, const Schedule& schedule,
                                             const ChunkOrders* orders) const;

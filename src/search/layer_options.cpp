@@ -150,27 +150,18 @@ void OptionTable::reduce_tables() {
   }
 }
 
-std::vector<std::int32_t> OptionTable::tables(std::int32_t microbatches) const {
-  constexpr double kNever = std::numeric_limits<double>::infinity();
+std::int32_t OptionTable::best_table(const std::vector<double>& embedding, const std::vector<double>& head) const {
   std::vector<double> least(tables_.size(), 0.0);
-  for (const std::int32_t kind : {embedding_, head_}) {
-    std::vector<double> own(tables_.size(), kNever);
-    for (const PricedOption& o : of_kind(kind)) {
-      if (o.table == kAnyTable) continue;
-      const double steady = static_cast<double>(o.share.forward_ns + o.share.backward_ns);
-      const double once = cost::update_s(*context_, o.share.update_bytes) * 1e9 + static_cast<double>(o.share.reduce_ns);
-      double& best = own[static_cast<std::size_t>(o.table)];
-      best = std::min(best, microbatches * steady + once);
+  const auto add = [&](std::int32_t kind, const std::vector<double>& costs) {
+    std::vector<double> own(tables_.size(), std::numeric_limits<double>::infinity());
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      double& best = own[static_cast<std::size_t>(of_kind(kind)[i].table)];
+      best = std::min(best, costs[i]);
     }
     for (std::size_t t = 0; t < own.size(); ++t) least[t] += own[t];
-  }
-  std::vector<std::int32_t> order;
-  for (std::size_t t = 0; t < least.size(); ++t)
-    if (std::isfinite(least[t])) order.push_back(static_cast<std::int32_t>(t));
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return least[static_cast<std::size_t>(a)] < least[static_cast<std::size_t>(b)];
-  });
-  return order;
+  };
+  add(embedding_, embedding), add(head_, head);
+  return static_cast<std::int32_t>(std::min_element(least.begin(), least.end()) - least.begin());
 }
 
 std::int32_t OptionTable::table_of(std::int32_t strategy_index) const {

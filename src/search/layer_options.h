@@ -54,8 +54,8 @@ class OptionTable {
   /// `zero_bubble`: backward in two parts, ZeRO ≤ 1. `table`: the layout of a shared table, of those in `tables`.
   [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
                                      bool zero_bubble, std::int32_t table) const;
-  /// Layouts of a table that embedding and head share, by what both cost at least in `microbatches` of them; empty where they share none.
-  [[nodiscard]] std::vector<std::int32_t> tables(std::int32_t microbatches) const;
+  /// The layout of a shared table with the least sum of what embedding and head cost; given what each of their options (of_kind) costs.
+  [[nodiscard]] std::int32_t best_table(const std::vector<double>& embedding, const std::vector<double>& head) const;
   /// Whether strategies of layers a and b (0 … L−1) may stand in one plan as far as rule tied-table goes.
   [[nodiscard]] bool share_layout(std::int32_t strategy_a, std::int32_t strategy_b) const {
     return !tied_ || table_layout(strategy(strategy_a)) == table_layout(strategy(strategy_b));

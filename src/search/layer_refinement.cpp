@@ -87,7 +87,8 @@ void LayerRefinement::add_boundaries(std::vector<Change>& out) const {
       const auto index = static_cast<std::int32_t>(c);
       out.push_back({Change::Kind::boundary, index, by, false, -1});
       const bool alike = judge_.tools().problem.model->layers[at(moved)] == judge_.tools().problem.model->layers[at(beside)];
-      if (alike && now_.options[at(moved)] != now_.options[at(beside)]) out.push_back({Change::Kind::boundary, index, by, true, -1});
+      if (alike && now_.options[at(moved)] != now_.options[at(beside)])
+        out.push_back({Change::Kind::boundary, index, by, true, -1});
     }
   }
 }
@@ -110,16 +111,21 @@ void LayerRefinement::add_layer(std::int32_t layer, std::vector<Change>& out) co
     if (partner < 0 || table.share_layout(o.strategy, now_.options[at(partner)])) {
       out.push_back({Change::Kind::layer, layer, o.strategy, false, -1});
     } else {
-      add_with_partner(layer, o.strategy, out);
+      add_with_partner(layer, o, out);
     }
   }
 }
 
-void LayerRefinement::add_with_partner(std::int32_t layer, std::int32_t strategy, std::vector<Change>& out) const {
-  const OptionTable& table = judge_.tools().table;
-  for (const PricedOption& o : table.of_kind(judge_.tools().problem.model->layers[at(partner_of(layer))]))
-    if (usable(o.strategy) && table.share_layout(strategy, o.strategy))
-      out.push_back({Change::Kind::layer, layer, strategy, false, o.strategy});
+/// With those of the other's options that lay the table out so: of the same activation layout, if there are any.
+void LayerRefinement::add_with_partner(std::int32_t layer, const PricedOption& option, std::vector<Change>& out) const {
+  const std::vector<PricedOption>& others =
+      judge_.tools().table.of_kind(judge_.tools().problem.model->layers[at(partner_of(layer))]);
+  const auto fits = [&](const PricedOption& o) { return o.table == option.table && usable(o.strategy); };
+  const bool alike =
+      std::any_of(others.begin(), others.end(), [&](const PricedOption& o) { return fits(o) && o.layout == option.layout; });
+  for (const PricedOption& o : others)
+    if (fits(o) && (!alike || o.layout == option.layout))
+      out.push_back({Change::Kind::layer, layer, option.strategy, false, o.strategy});
 }
 
 /// First or last of its run of layers of one kind under one strategy in one chunk.

@@ -37,15 +37,15 @@ class LayerRefinement {
   struct Change {
     enum class Kind : std::uint8_t { boundary, overlap, layer };
     Kind kind = Kind::boundary;
-    std::int32_t index = 0;  ///< boundary or layer
-    std::int32_t value = 0;  ///< −1 or +1; index of the overlap; the new strategy
-    bool adopts = false;     ///< of a boundary: the layer takes its new neighbour's strategy
+    std::int32_t index = 0;     ///< boundary or layer
+    std::int32_t value = 0;     ///< −1 or +1; index of the overlap; the new strategy
+    bool adopts = false;        ///< of a boundary: the layer takes its new neighbour's strategy
     std::int32_t partner = -1;  ///< of an embedding or a head: the strategy that the other takes, if it must
   };
   [[nodiscard]] std::vector<Change> changes(Depth depth) const;
   void add_boundaries(std::vector<Change>& out) const;
   void add_layer(std::int32_t layer, std::vector<Change>& out) const;
-  void add_with_partner(std::int32_t layer, std::int32_t strategy, std::vector<Change>& out) const;
+  void add_with_partner(std::int32_t layer, const PricedOption& option, std::vector<Change>& out) const;
   [[nodiscard]] bool usable(std::int32_t strategy) const;
   /// The layer that shares its table with this one; −1: none.
   [[nodiscard]] std::int32_t partner_of(std::int32_t layer) const;

@@ -6,6 +6,7 @@
 #include "plan/program.h"
 #include "plan/split.h"
 #include "search/search.h"
+#include "search/shadow_price.h"
 
 namespace espalier::search {
 namespace {
@@ -29,7 +30,12 @@ double least(const LayerProblem& held, const LayerProblem& alone, const LayerObj
 
 VirtualProgram::VirtualProgram(const Problem& problem, const OptionTable& table, const GroupProgram& program, const Schedule& s,
                                const ChunkOrders& orders)
-    : model_(*problem.model), table_(table), program_(program), orders_(orders), schedule_(s), layers_(static_cast<std::size_t>(s.stages)) {
+    : model_(*problem.model),
+      table_(table),
+      program_(program),
+      orders_(orders),
+      schedule_(s),
+      layers_(static_cast<std::size_t>(s.stages)) {
   first_ = split_layers(model_, problem.training.sequence, SplitPolicy::balanced, s.stages * s.virtual_stages);
   std::vector<std::int32_t> bounds = first_;
   bounds.push_back(static_cast<std::int32_t>(model_.layers.size()));
@@ -82,13 +88,32 @@ double VirtualProgram::bound() {
 const std::optional<LayerSolution>& VirtualProgram::solution_of(std::int32_t stage, std::int64_t margin) {
   const auto [at, fresh] = solutions_.try_emplace({stage, table_for(stage)});
   if (fresh || at->second.first != margin) {
-    const std::int32_t passes =
-        std::max(1, (max_in_flight(schedule_, stage) + schedule_.virtual_stages - 1) / schedule_.virtual_stages);
     const LayerObjective objective = program_.objective(kTotal);
-    at->second = {margin,
-                  best_layers(coarse(layers_of(stage, passes), objective), objective, program_.capacity() - margin, kNever)};
+    at->second = {margin, best_layers(coarse(layers_of(stage, passes_of(stage)), objective), objective,
+                                      program_.capacity() - margin, kNever)};
   }
   return at->second.second;
+}
+
+std::int32_t VirtualProgram::best_table(double least_price) const {
+  const LayerObjective objective = program_.objective(kTotal);
+  const auto costs = [&](std::int32_t layer) {
+    std::int32_t stage = 0;
+    while (layers_[static_cast<std::size_t>(stage)].front() != layer && layers_[static_cast<std::size_t>(stage)].back() != layer)
+      ++stage;
+    const LayerProblem p = layers_of(stage, passes_of(stage));
+    const double price = std::max(least_price, shadow_price(p, objective, program_.capacity()));
+    std::vector<double> all;
+    for (const LayerOption& o : p.options[static_cast<std::size_t>(model_.layers[static_cast<std::size_t>(layer)])])
+      all.push_back(priced_at(o, objective, price, p.in_flight));
+    return all;
+  };
+  return table_.best_table(costs(0), costs(static_cast<std::int32_t>(model_.layers.size()) - 1));
+}
+
+/// Micro-batch passes of every chunk that a stage is taken to hold.
+std::int32_t VirtualProgram::passes_of(std::int32_t stage) const {
+  return std::max(1, (max_in_flight(schedule_, stage) + schedule_.virtual_stages - 1) / schedule_.virtual_stages);
 }
 
 Assignment VirtualProgram::assignment(std::int64_t margin) {

@@ -24,6 +24,10 @@ class VirtualProgram {
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
   void hold_table(std::int32_t table) { held_table_ = table; }
 
+  /// The layout that embedding and head share at least cost, where memory costs what it is worth to their stages, and at least
+  /// `price` a byte.
+  [[nodiscard]] std::int32_t best_table(double price) const;
+
   /// A lower bound of every plan with this split: max over stages of its work with the way down to its first chunk, and with the way down
   /// and up. Memory: at one moment of a stage's order every chunk holds so many passes.
   double bound();
@@ -36,6 +40,7 @@ class VirtualProgram {
     double all = 0, steady = 0;
   };
   [[nodiscard]] std::int32_t table_for(std::int32_t stage) const;
+  [[nodiscard]] std::int32_t passes_of(std::int32_t stage) const;
   [[nodiscard]] LayerProblem layers_of(std::int32_t stage, std::int32_t passes) const;
   const Least& least_of(std::int32_t stage);
   const std::optional<LayerSolution>& solution_of(std::int32_t stage, std::int64_t margin);
