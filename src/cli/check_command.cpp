@@ -12,6 +12,7 @@
 #include "planner/brief_text.h"
 #include "planner/claims.h"
 #include "planner/reasons.h"
+#include "planner/runs_on.h"
 
 namespace espalier::cli {
 namespace {
@@ -53,7 +54,11 @@ void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& 
       if (known.insert(v.rule + sentence).second) report.findings.push_back({v.rule, false, whose + sentence});
     }
   }
-  if (report.findings.size() == before) report.findings.push_back({"engine", true, engine.name + " can run this plan"});
+  if (report.findings.size() > before) return;
+  report.findings.push_back({"engine", true,
+                             has_rules(engine)
+                                 ? engine.name + " can run this plan"
+                                 : "unknown whether " + engine.name + " can run this plan: Espalier has no rules of it"});
 }
 
 std::string report_json(const std::string& path, const check::Report& report) {

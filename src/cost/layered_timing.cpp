@@ -194,7 +194,7 @@ class LayeredTiming {
     if (scatters) stage.memory.communication_buffers += largest(2) * states.reduce;
     const RangeCost& head = chunks_.back().back();
     if (i == schedule_.stages - 1) stage.memory.framework += deferred_bytes(c_, schedule_, *head.layers);
-    stage.optimizer_ns = ns(optimizer_s(c_, bytes));
+    fill_optimizer(c_, bytes, stage);
     if (lowering_.tied_reduce) {
       const double table = static_cast<double>(tied_table_elements(*c_.model, *c_.engine, *head.strategy)) * states.reduce;
       const int level = stage_link_level(c_.levels, *head.strategy, schedule_.stages, 0, schedule_.stages - 1);

@@ -146,7 +146,7 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
     stage.reduced_elements = reduced_elements(e, s);
     stage.memory = stage_memory(c, x.states, s, stage, message, largest);
     if (i == p - 1) stage.memory.framework += deferred_bytes(c, schedule, layers);
-    stage.optimizer_ns = ns(optimizer_s(c, update_bytes(c, x.states, e, s)));
+    fill_optimizer(c, update_bytes(c, x.states, e, s), stage);
     if (lowering.tied_reduce) {
       const double bytes = static_cast<double>(tied_table_elements(*c.model, *c.engine, s)) * x.states.reduce;
       stage.tied_reduce_ns = ns(point_to_point_s(c.levels, stage_link_level(c.levels, s, p, 0, p - 1), bytes));
