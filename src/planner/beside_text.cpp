@@ -65,7 +65,7 @@ std::vector<std::string> beside_sentences(const PlannerResult& r) {
   const BatchHint& h = *r.batch_hint;
   return {cat("The divisors of global batch ", grouped(r.plan.training.global_batch), " cost time: with ",
               grouped(h.global_batch), " samples ", h.label, " takes ", seconds(h.iteration_ns), ", ", percent(h.gain),
-              " less a sample.")};
+              " less than this plan would for them.")};
 }
 
 }  // namespace espalier
