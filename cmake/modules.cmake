@@ -81,6 +81,7 @@ espalier_embed(espalier_cluster data/calibration/fabrics.yaml fabric_calibration
 espalier_embed(espalier_cluster data/calibration/devices.yaml device_calibration_yaml)
 espalier_embed(espalier_plan data/calibration/frameworks.yaml framework_calibration_yaml)
 espalier_embed(espalier_planner data/calibration/intervals.yaml intervals_yaml)
+espalier_embed(espalier_planner data/calibration/memory.yaml memory_errors_yaml)
 espalier_embed(espalier_planner data/framework_defaults.yaml framework_defaults_yaml)
 # Results say which build made them: its version, and a hash of the figures that ship with it (src/planner/made_by.h).
 set(espalier_shipped_figures "")

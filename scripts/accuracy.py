@@ -290,11 +290,45 @@ def interval_table():
     return table(["engine", "device", "80 % interval", "runs of the pair"], out)
 
 
+MEMORY_LEVEL, MEMORY_GENERAL_RUNS, MEMORY_MOST_RUNS = 0.8, 20, 60
+MEMORY_UNUSED = ("InternEvo",)  # its table does not state the sequence length of that run
+
+
+def weighted_quantile(pairs, q):
+    pairs, below = sorted(pairs), 0.0
+    total = sum(weight for _, weight in pairs)
+    for value, weight in pairs:
+        below += weight
+        if below >= q * total * (1 - 1e-12):
+            return value
+    return 0.0
+
+
+def memory_yaml(rows, contradictory):
+    """data/calibration/memory.yaml: half-widths of the 80 % error of peak memory; the equation is in src/planner/memory_margin.h."""
+    used = [r for r in rows if "measured_bytes" in r and r["id"] not in contradictory and not r["family"].startswith(MEMORY_UNUSED)]
+    of_family = collections.Counter(r["family"] for r in used)
+    error = lambda r: abs(r["measured_bytes"] / r["source_out_bytes"] - 1)
+    weight = lambda r: min(1.0, MEMORY_MOST_RUNS / of_family[r["family"]])
+    general = [(error(r), MEMORY_GENERAL_RUNS / len(of_family) / of_family[r["family"]]) for r in used]
+    keys = {("", "")} | {(r["engine"], r["device"]) for r in used} | {(r["engine"], "") for r in used}
+    out = ["# Half-width of the 80 % error of predicted peak memory, as a share; equation: src/planner/memory_margin.h. Written by `./dev accuracy`.",
+           "schema: espalier.memory-errors/1", "errors:"]
+    for engine, device in sorted(keys):
+        own = [r for r in used if r["engine"] == engine]
+        mixed = general + [(error(r), weight(r) * (2 if r["device"] == device else 1)) for r in own]
+        runs = sum(1 for r in used if r["engine"] in (engine, engine or r["engine"]) and r["device"] in (device, device or r["device"]))
+        half = weighted_quantile(mixed, MEMORY_LEVEL)
+        out.append(f'  - {{engine: "{engine}", device: "{device}", half_width: {half:.4f}, runs: {runs}}}')
+    return "\n".join(out) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", required=True)
     parser.add_argument("--files", nargs="+", required=True)
     parser.add_argument("--doc", default=str(ROOT / "docs/accuracy.md"))
+    parser.add_argument("--memory", default=str(ROOT / "data/calibration/memory.yaml"))
     parser.add_argument("--history", default=str(ROOT / "data/accuracy-history.ndjson"))
     a = parser.parse_args()
     records = [json.loads(line) for line in open(a.rows)]
@@ -319,6 +353,7 @@ def main():
     text = replace(text, "operators", operator_table())
     text = replace(text, "plots", plots(rows, doc.parent / "images"))
     doc.write_text(text)
+    pathlib.Path(a.memory).write_text(memory_yaml(rows, contradictory))
     line = {"date": date, "commit": commit, "files": {f[0]: f[2] for f in files}, "sources": {}}
     for family in sorted({r["family"] for r in rows}):
         chosen = [r for r in rows if r["family"] == family]

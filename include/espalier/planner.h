@@ -56,17 +56,30 @@ struct Confidence {
   std::string basis;  ///< "uncalibrated: priors of h100-sxm-80gb" or which calibration
 };
 
+/// The stage that the others wait for: the one whose compute stream idles least (the lowest number on a tie). A stage is busy while it
+/// computes, communicates within itself or updates: busy = 1 − bubble / iteration.
+struct Bottleneck {
+  std::int32_t stage = 0;
+  double busy = 0;
+  Breakdown breakdown;                 ///< of that stage
+  std::vector<double> busy_per_stage;  ///< of all
+};
+
 struct Prediction {
   std::int64_t iteration_ns = 0;
   double tokens_per_s_per_device = 0;  ///< samples per second for vision models
   double model_tflops_per_device = 0, mfu = 0, mfu_peak_tflops = 0;
-  Breakdown breakdown;
+  Breakdown breakdown;          ///< of the rank that finishes last
+  std::int32_t last_stage = 0;  ///< its stage
+  Bottleneck bottleneck;
   std::int64_t hidden_communication_ns = 0;
   std::int64_t peak_memory_bytes = 0;
   std::vector<std::int64_t> peak_memory_bytes_per_stage;
   MemoryBreakdown memory;  ///< of the fullest rank; framework includes the allocator reserve
   std::int64_t memory_limit_bytes = 0;
-  bool fits = false;
+  bool fits = false;              ///< against memory_limit_bytes
+  double memory_margin = 0;       ///< share of the limit that `plan` leaves free for the error of the memory model
+  bool fits_with_margin = false;  ///< against memory_limit_bytes · (1 − memory_margin)
   Confidence confidence;
   double days = 0, device_hours = 0;  ///< with training.tokens
 };
@@ -87,7 +100,8 @@ struct Alternative {
   bool fits = false;
   std::int64_t iteration_ns = 0;  ///< also when it does not fit
   std::int64_t peak_memory_bytes = 0;
-  std::string lost_to;  ///< the largest difference to the answer in words: "exposed communication +0.21 s"; or why it is illegal
+  /// Where the difference to the answer lies, losses and gains: "exposed communication +0.210 s, bubble -0.050 s"; or why it is illegal.
+  std::string lost_to;
   std::optional<Plan> plan;
   /// Of a uniform configuration, as result.json names it; empty where the configuration is illegal.
   std::optional<std::pair<Strategy, Schedule>> configuration = std::nullopt;
@@ -147,8 +161,41 @@ struct SearchSummary {
   std::string split;  ///< how layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none
   std::string space = "uniform";
   SearchRequest asked = {};
+  double memory_margin = 0;                                   ///< the space holds what fits into memory limit · (1 − margin)
+  std::string memory_margin_basis;                            ///< "search.memory_margin", or which runs the default rests on
   std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
   std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
+};
+
+/// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.
+struct Simplest {
+  std::string label;
+  std::int64_t iteration_ns = 0;
+  double loss = 0;  ///< its time over that of the fastest plan, less 1
+  std::int32_t dimensions = 0;
+  double within = 0.01;
+  bool certified = false;      ///< no plan of the space with fewer dimensions is within reach; false: the search was cut short
+  std::int64_t simulated = 0;  ///< configurations simulated for it
+  std::optional<Plan> plan;
+};
+
+/// What an engine makes of the job: its own best plan, predicted as that engine runs it.
+struct EngineAnswer {
+  std::string engine;
+  std::string
+      status;         ///< "runs" (the very plan of the answer), "has a plan", "none" (`why`), "unknown": no rules of it are known
+  std::string label;  ///< of its best plan; empty: none
+  std::int64_t iteration_ns = 0, peak_memory_bytes = 0;
+  double loss = 0;  ///< its time over the answer's, less 1
+  std::string why;
+};
+
+/// A larger global batch whose divisors allow a faster plan per sample.
+struct BatchHint {
+  std::int64_t global_batch = 0;
+  std::string label;
+  std::int64_t iteration_ns = 0;
+  double gain = 0;  ///< share of the time saved against the plan of today, grown to that batch (planner/batch_hint.h)
 };
 
 struct PlannerOptions {
@@ -158,6 +205,9 @@ struct PlannerOptions {
   std::vector<std::string> disabled_rules;  ///< pruning rules switched off, by name
   bool exhaustive = false;                  ///< reference: simulate every legal configuration that fits
   int alternatives = 5;
+  double simple_within = 0.01;        ///< how much slower than the fastest the simplest plan may be
+  bool simple = false;                ///< the simplest plan is the answer
+  bool engines = false;               ///< also the best plan of every engine
   std::function<bool()> interrupted;  ///< polled all the time, from any thread; true stops with the best so far
   /// Where the search stands: a line a second at most, one at a time, from any thread.
   std::function<void(const std::string&)> progress;
@@ -183,7 +233,13 @@ struct PlannerResult {
   std::vector<std::string> reasons;       ///< why this plan, in sentences
   std::vector<OperatorReport> operators;  ///< where the plan partitions operators
   MadeBy made_by = this_build();          ///< of a result that was read: the build that wrote it
-  double total_s = 0, search_s = 0;       ///< wall clock; printed only under "timing"
+  std::optional<std::vector<std::string>> runs_on;  ///< of `plan`: engines whose rules accept this very plan
+  /// Where no engine runs the answer: the best plan of the first of megatron-core, torchtitan and deepspeed that has one.
+  std::optional<EngineAnswer> runnable;
+  std::vector<EngineAnswer> engines;  ///< with PlannerOptions::engines, in the order of the catalogue
+  std::optional<Simplest> simplest;   ///< of `plan`
+  std::optional<BatchHint> batch_hint;
+  double total_s = 0, search_s = 0;  ///< wall clock; printed only under "timing"
   int threads = 1;
 
   [[nodiscard]] std::string brief() const;  ///< the terminal answer

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct SearchSpace {
   std::map<std::string, std::vector<std::int64_t>> allow;   ///< only these values (fix = one value)
   std::map<std::string, std::vector<std::int64_t>> forbid;  ///< none of these
   std::map<std::string, std::int64_t> limits;               ///< at most
+  /// Share of the memory limit that a search leaves free, 0 … 0.9; absent: the error of the memory model for this engine and device
+  /// (planner/memory_margin.h). It is part of the space: `plan` finds the fastest configuration below limit · (1 − margin).
+  std::optional<double> memory_margin = std::nullopt;
   bool operator==(const SearchSpace&) const = default;
   /// Whether the maps admit `value` for `dimension`.
   [[nodiscard]] bool admits(const std::string& dimension, std::int64_t value) const;

@@ -13,6 +13,7 @@
 #include "planner/claims.h"
 #include "planner/reasons.h"
 #include "planner/result_check.h"
+#include "planner/runs_on.h"
 
 namespace espalier::cli {
 namespace {
@@ -55,9 +56,10 @@ void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& 
     }
   }
   if (report.findings.size() > before) return;
-  const bool unknown = engine.family != EngineFamily::generic ? false : engine.name != "generic";
-  report.findings.push_back(
-      {"engine-rules", true, unknown ? "no rules of " + engine.name + " are known" : engine.name + " can run this plan"});
+  report.findings.push_back({"engine", true,
+                             has_rules(engine)
+                                 ? engine.name + " can run this plan"
+                                 : "unknown whether " + engine.name + " can run this plan: Espalier has no rules of it"});
 }
 
 std::string report_json(const std::string& path, const check::Report& report) {

@@ -87,6 +87,56 @@ TEST_F(Cli, JsonIsOneObjectAndThreadsDoNotChangeIt) {
   }
 }
 
+TEST_F(Cli, EstimateOfWhatDoesNotFitIsPrintedAndExitsFour) {
+  const std::vector<std::string> small = {"--set", "cluster.memory_limit=1MiB"};
+  Ran r = call({"estimate", file("job.yaml"), "--json", small[0], small[1]});
+  EXPECT_EQ(r.code, 4) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("\"fits\": false"));
+  r = call({"estimate", file("job.yaml"), small[0], small[1]});
+  EXPECT_EQ(r.code, 4);
+  EXPECT_THAT(r.out, HasSubstr("DOES NOT FIT"));
+  EXPECT_EQ(call({"estimate", file("job.yaml")}).code, 0);
+}
+
+// fsdp2 shards everything by itself (zero 3); plain DDP would be refused. The help says so.
+TEST_F(Cli, EstimateHasTheDefaultsOfTheEngine) {
+  const Ran help = call({"estimate", "--help"});
+  EXPECT_THAT(help.out, HasSubstr("fsdp2: zero 3, overlap grad,param"));
+  EXPECT_THAT(help.out, HasSubstr("(default: 1)"));
+  const Ran r = call({"estimate", file("job.yaml"), "--json", "--set", "engine=fsdp2"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("\"zero\": 3"));
+  EXPECT_THAT(r.out, HasSubstr("\"param_gather\": true"));
+  const Ran plain = call({"estimate", file("job.yaml"), "--json"});
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_THAT(plain.out, HasSubstr("\"zero\": 0"));
+}
+
+TEST_F(Cli, SimplestPlan) {
+  const Ran one = call({"plan", "--simple", file("job.yaml"), "--json"});
+  EXPECT_EQ(one.code, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("\"within\": 0.01"));
+  const Ran any = call({"plan", "--simple=900%", file("job.yaml"), "-o", file("out")});
+  EXPECT_EQ(any.code, 0) << any.err;
+  EXPECT_THAT(any.out, HasSubstr("0 dimensions"));
+  EXPECT_THAT(read("out/plan.json"), HasSubstr("\"zero\": 0"));
+  EXPECT_EQ(call({"plan", "--simple=much", file("job.yaml")}).code, 2);
+}
+
+TEST_F(Cli, EnginesAreTabled) {
+  const Ran r = call({"plan", "--engines", file("job.yaml")});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("runs on"));
+  EXPECT_THAT(r.out, HasSubstr("Engines\n"));
+  EXPECT_THAT(r.out, HasSubstr("unknown"));
+}
+
+TEST_F(Cli, CheckDoesNotKnowWhatJaxCanRun) {
+  const std::string path = planned();
+  const Ran r = call({"check", path, "--engine", "jax"});
+  EXPECT_THAT(r.out, HasSubstr("unknown whether jax can run this plan"));
+}
+
 TEST_F(Cli, ThreeCommandsAgreeToTheNanosecond) {
   const std::string plan = planned();
   const Ran simulated = call({"simulate", plan, "--json", "--trace", file("t.json")});

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/configuration_flags.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
 
 #include "plan/dimension.h"
+#include "plan/engine.h"
+#include "planner/engine_defaults.h"
 #include "planner/job_configuration.h"
 #include "planner/job_space.h"
 
@@ -55,22 +58,46 @@ std::int32_t default_virtual_stages(ScheduleKind kind) {
   return kind == ScheduleKind::interleaved || kind == ScheduleKind::zb_v ? 2 : 1;
 }
 
+/// dp, shard and micro-batches; then what depends on them: ZeRO needs several data ranks, overlaps something to overlap.
+void complete(const ConfigurationFlags& f, const Job& job, const planner::EngineDefaults& defaults, Configuration& c) {
+  Configuration plain = c;
+  planner::complete_configuration(job, plain.strategy, plain.schedule);
+  if (f.zero < 0 && plain.strategy.data_ranks() > 1) c.strategy.zero = defaults.zero;
+  planner::complete_configuration(job, c.strategy, c.schedule);
+  const EngineModel* engine = find_engine(job.engine);
+  if (f.overlap.empty() && engine != nullptr)
+    c.strategy.overlap = planner::usable_overlap(defaults.overlap, *engine, job, c.strategy, c.schedule);
+}
+
 }  // namespace
+
+std::string configuration_defaults_help() {
+  std::string out = "unset: degrees and micro-batch 1, schedule 1f1b, dp what is left of the devices; by engine:";
+  for (const EngineModel& engine : engine_catalogue()) {
+    const std::string text = planner::to_string(planner::engine_defaults(engine.name));
+    if (text != "none") out.append("\n  ").append(engine.name).append(": ").append(text);
+  }
+  return out + "\n  any other: zero 0, sp, recompute and overlap none";
+}
 
 Result<Configuration> read_configuration(const ConfigurationFlags& f, const Job& job) {
   Status error;
   Configuration c;
   c.strategy.tp = f.tp;
-  c.strategy.sp = static_cast<SequenceParallel>(value_of("sp", "sp", f.sp, error));
+  const planner::EngineDefaults defaults = planner::engine_defaults(job.engine);
+  c.strategy.sp = f.sp.empty() ? (f.tp > 1 ? defaults.sp : SequenceParallel::none)
+                               : static_cast<SequenceParallel>(value_of("sp", "sp", f.sp, error));
   c.strategy.cp = f.cp;
   c.strategy.cp_kind = static_cast<ContextParallelKind>(value_of("cp-kind", "cp_kind", f.cp_kind, error));
   c.strategy.ep = f.ep;
   c.strategy.etp = f.etp;
   c.strategy.dp = f.dp;
-  c.strategy.zero = f.zero;
+  c.strategy.zero = std::max(0, f.zero);
   c.strategy.shard = f.shard;
   if (!f.order.empty()) c.strategy.order = static_cast<RankOrder>(value_of("order", "order", f.order, error));
-  c.strategy.recompute.kind = static_cast<RecomputeKind>(value_of("recompute", "recompute", f.recompute, error));
+  c.strategy.recompute.kind = f.recompute.empty()
+                                  ? defaults.recompute
+                                  : static_cast<RecomputeKind>(value_of("recompute", "recompute", f.recompute, error));
   c.strategy.recompute.layers = f.recompute_layers;
   c.strategy.overlap = read_overlap(f.overlap, error);
   c.schedule.kind = read_schedule(f, error);
@@ -79,7 +106,7 @@ Result<Configuration> read_configuration(const ConfigurationFlags& f, const Job&
   c.schedule.micro_batch = f.micro_batch;
   c.schedule.microbatches = 0;
   if (error) return *error;
-  planner::complete_configuration(job, c.strategy, c.schedule);
+  complete(f, job, defaults, c);
   return c;
 }
 
@@ -87,23 +114,24 @@ void add_configuration_flags(CLI::App& command, ConfigurationFlags& f) {
   const auto count = [&](const char* name, std::int32_t& value, const char* help) {
     command.add_option(name, value, help)->check(CLI::Range(1, 1 << 20))->type_name("N");
   };
-  count("--tp", f.tp, "tensor parallelism");
-  command.add_option("--sp", f.sp, "sequence parallelism: none, megatron, ulysses");
-  count("--cp", f.cp, "context parallelism");
-  command.add_option("--cp-kind", f.cp_kind, "ring, all-to-all");
-  count("--ep", f.ep, "expert parallelism");
-  count("--etp", f.etp, "tensor parallelism inside experts");
-  count("--pp", f.pp, "pipeline stages");
-  count("--vpp", f.vpp, "virtual stages: chunks a stage holds");
+  count("--tp", f.tp, "tensor parallelism (default: 1)");
+  command.add_option("--sp", f.sp, "sequence parallelism: none, megatron, ulysses (default: the engine's, below)");
+  count("--cp", f.cp, "context parallelism (default: 1)");
+  command.add_option("--cp-kind", f.cp_kind, "ring, all-to-all (default: ring)");
+  count("--ep", f.ep, "expert parallelism (default: 1)");
+  count("--etp", f.etp, "tensor parallelism inside experts (default: 1)");
+  count("--pp", f.pp, "pipeline stages (default: 1)");
+  count("--vpp", f.vpp, "virtual stages: chunks a stage holds (default: 1; interleaved and zb-v: 2)");
   count("--dp", f.dp, "data parallelism (default: what is left of the devices)");
   count("--shard", f.shard, "ranks over which ZeRO shards (default: all with the same weights)");
-  command.add_option("--zero", f.zero, "ZeRO stage")->check(CLI::Range(0, 3))->type_name("0..3");
-  count("--micro-batch", f.micro_batch, "samples of a micro-batch");
-  command.add_option("--recompute", f.recompute, "none, selective, full");
+  command.add_option("--zero", f.zero, "ZeRO stage (default: the engine's, below)")->check(CLI::Range(0, 3))->type_name("0..3");
+  count("--micro-batch", f.micro_batch, "samples of a micro-batch (default: 1)");
+  command.add_option("--recompute", f.recompute, "none, selective, full (default: the engine's, below)");
   count("--recompute-layers", f.recompute_layers, "full: blocks of each chunk (default: all)");
   command.add_option("--schedule", f.schedule, "gpipe, 1f1b, interleaved, zb-h1, zb-v (default: 1f1b; interleaved with --vpp)");
-  command.add_option("--order", f.order, "tp-cp-dp-pp, tp-cp-pp-dp, tp-dp-cp-pp: innermost first");
-  command.add_option("--overlap", f.overlap, "grad,param,p2p,tp: which communication runs beside compute");
+  command.add_option("--order", f.order, "tp-cp-dp-pp, tp-cp-pp-dp, tp-dp-cp-pp: innermost first (default: tp-cp-dp-pp)");
+  command.add_option("--overlap", f.overlap,
+                     "grad,param,p2p,tp or none: which communication runs beside compute (default: the engine's, below)");
 }
 
 }  // namespace espalier::cli

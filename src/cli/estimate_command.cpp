@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier estimate JOB.yaml --tp 8 --pp 4 …: one given configuration. What no flag says is 1, none or 1F1B; dp follows.
+// espalier estimate JOB.yaml --tp 8 --pp 4 …: one given configuration. One that does not fit is printed all the same, and exits 4.
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
@@ -17,7 +17,8 @@ int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFla
   if (!result) return fail(context, result.error());
   std::vector<std::string> files;
   if (Status error = write_outputs(output, *job, *result, files)) return fail(context, *error);
-  return deliver(context, *result, files);
+  const int code = deliver(context, *result, files);
+  return code == kOk && !result->prediction.fits ? kInfeasible : code;
 }
 
 }  // namespace
@@ -31,6 +32,7 @@ void add_estimate_command(CLI::App& app, Context& context) {
   add_configuration_flags(*command, *configuration);
   add_output_flags(*command, output);
   add_common_flags(*command, context);
+  command->footer(configuration_defaults_help());
   command
       ->add_option_function<int>(
           "--threads", [](int) {}, "accepted for symmetry with plan; one configuration needs one thread")

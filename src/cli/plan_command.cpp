@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier plan JOB.yaml: search the space of the job, print the fastest plan that fits and why; or a table with --sweep.
+#include <charconv>
+#include <optional>
+
 #include <CLI/CLI.hpp>
 
 #include "base/document.h"
@@ -15,6 +18,7 @@ struct PlanFlags {
   OutputFlags output;
   PlannerOptions options;
   std::string sweep;
+  std::string simple;  ///< "1%" where --simple was given
 };
 
 int exit_code_of(const Context& context, const SearchSummary& search) {
@@ -38,10 +42,38 @@ void clear_progress(Context& context) {
   if (context.surroundings.terminal && !context.quiet) context.err << "\r\033[K" << std::flush;
 }
 
+/// "1%", "1 %" or "0.01" as a share; nothing for anything else.
+std::optional<double> share_of(std::string text) {
+  const bool percent = !text.empty() && text.back() == '%';
+  if (percent) text.pop_back();
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  value = percent ? value / 100 : value;
+  if (!(value >= 0 && value <= 10)) return std::nullopt;
+  return value;
+}
+
+/// The options with --simple read.
+Result<PlannerOptions> options_of(const PlanFlags& flags) {
+  PlannerOptions options = flags.options;
+  if (flags.simple.empty()) return options;
+  const auto within = share_of(flags.simple);
+  if (!within)
+    return Error{ErrorKind::usage, "--simple", "\"" + flags.simple + "\"", "a share of the fastest time such as 1% or 0.01",
+                 "--simple alone means 1%"};
+  options.simple = true;
+  options.simple_within = *within;
+  return options;
+}
+
 int run_plan(Context& context, const PlanFlags& flags) {
+  const auto options = options_of(flags);
+  if (!options) return fail(context, options.error());
   auto job = load_job_of(flags.job);
   if (!job) return fail(context, job.error());
-  auto result = plan(*job, hooked(context, flags.options));
+  auto result = plan(*job, hooked(context, *options));
   clear_progress(context);
   if (!result) return fail(context, result.error());
   std::vector<std::string> files;
@@ -118,6 +150,8 @@ int run_sweep(Context& context, const PlanFlags& flags) {
     return fail(context, Error{ErrorKind::usage, "--sweep " + flags.sweep, "no values", "path=value,value,…",
                                "for example --sweep cluster.nodes=1,2,4"});
   }
+  const auto options = options_of(flags);
+  if (!options) return fail(context, options.error());
   std::vector<SweepPoint> points;
   int code = kOk;
   for (const std::string& value : values) {
@@ -125,7 +159,7 @@ int run_sweep(Context& context, const PlanFlags& flags) {
     point.overrides.push_back(path + "=" + value);
     auto job = load_job_of(point);
     if (!job) return fail(context, job.error());
-    auto result = plan(*job, hooked(context, flags.options));
+    auto result = plan(*job, hooked(context, *options));
     clear_progress(context);
     // A point where nothing fits is a finding of the sweep; any other error ends it.
     if (!result && result.error().kind != ErrorKind::infeasible) return fail(context, result.error());
@@ -166,6 +200,10 @@ void add_plan_command(CLI::App& app, Context& context) {
   command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")
       ->check(CLI::Range(0, 1000))
       ->type_name("N");
+  command->add_flag("--simple{1%}", flags->simple,
+                    "the simplest plan that is at most so much slower than the fastest (--simple=2%; alone: 1%)");
+  command->add_flag("--engines", flags->options.engines,
+                    "also what every engine can run: its best plan, time, loss, or why none");
   command->add_option("--sweep", flags->sweep, "plan for each value of one override and table the answers")
       ->type_name("PATH=V1,V2,…");
   add_common_flags(*command, context);

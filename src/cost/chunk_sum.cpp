@@ -208,8 +208,28 @@ double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterE
   return elements * bytes + whole;
 }
 
+namespace {
+
+constexpr double kUpdateLaunches = 8;  // kernels of norm, clipping and update
+
+/// Communication that the end of the step waits for.
+void add_exposed(std::int64_t ns, StageTiming& stage) {
+  stage.optimizer_ns += ns;
+  stage.optimizer_exposed_ns += ns;
+}
+
+}  // namespace
+
 double optimizer_s(const CostContext& c, double bytes) {
-  return memory_bound_s(c.rates, bytes) + 8 * c.rates.launch + c.engine->coefficients.step_s;
+  return memory_bound_s(c.rates, bytes) + kUpdateLaunches * c.rates.launch + c.engine->coefficients.step_s;
+}
+
+void fill_optimizer(const CostContext& c, double bytes, StageTiming& stage) {
+  stage.optimizer_ns = ns(optimizer_s(c, bytes));
+  stage.optimizer_exposed_ns = 0;
+  // Each part is rounded by itself, so that it never exceeds what is left of the whole.
+  stage.step_host_ns = std::min(stage.optimizer_ns, ns(c.engine->coefficients.step_s));
+  stage.optimizer_launch_ns = std::min(stage.optimizer_ns - stage.step_host_ns, ns(kUpdateLaunches * c.rates.launch));
 }
 
 void expose_reduction(const CostContext& c, std::int64_t table_elements, const Lowering& lowering, PlanTiming& out) {
@@ -223,15 +243,15 @@ void expose_reduction(const CostContext& c, std::int64_t table_elements, const L
     const double late = share + (1.0 - share) * std::min(1.0, table / all);
     const auto waited = static_cast<std::int64_t>(late * static_cast<double>(t.grad_reduce_ns));
     t.grad_reduce_ns -= waited;
-    out.stages[static_cast<std::size_t>(place_of_chunk(lowering.schedule, static_cast<std::int32_t>(i)).stage)].optimizer_ns +=
-        waited * lowering.pieces[i];
+    add_exposed(waited * lowering.pieces[i],
+                out.stages[static_cast<std::size_t>(place_of_chunk(lowering.schedule, static_cast<std::int32_t>(i)).stage)]);
   }
 }
 
 void add_gradient_sync(const Lowering& lowering, PlanTiming& out) {
   for (std::size_t i = 0; i < out.chunks.size(); ++i)
-    out.stages[static_cast<std::size_t>(place_of_chunk(lowering.schedule, static_cast<std::int32_t>(i)).stage)].optimizer_ns +=
-        out.chunks[i].gradient_sync_ns;
+    add_exposed(out.chunks[i].gradient_sync_ns,
+                out.stages[static_cast<std::size_t>(place_of_chunk(lowering.schedule, static_cast<std::int32_t>(i)).stage)]);
 }
 
 std::int64_t message_bytes(const PlanTiming& timing) {

@@ -137,6 +137,9 @@ void fill_message(const Assembly& sender, std::int32_t kind, const Schedule& sch
 /// Bytes that the update of `e` moves, and the time of an update that moves `bytes`.
 double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s);
 double optimizer_s(const CostContext& c, double bytes);
+/// The end of the step of a stage whose update moves `bytes`, with its parts that are not the update; communication is added by
+/// expose_reduction and add_gradient_sync.
+void fill_optimizer(const CostContext& c, double bytes, StageTiming& stage);
 
 /// Of a reduction beside the backward pass `exposed_share` is waited for at the end of the step, before the update; and where output and
 /// embedding share a table (of `table_elements` on a rank), its part: that gradient is complete with the last operator of the backward

@@ -208,7 +208,7 @@ class LayeredTiming {
     if (scatters) stage.memory.communication_buffers += largest(2) * states.reduce;
     const RangeCost& head = chunks_.back().back();
     if (i == schedule_.stages - 1) stage.memory.framework += deferred_bytes(c_, schedule_, *head.layers);
-    stage.optimizer_ns = ns(optimizer_s(c_, bytes));
+    fill_optimizer(c_, bytes, stage);
     stage.tied_reduce_ns = exchange_ns_;
   }
 

@@ -160,7 +160,7 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
     stage.reduced_elements = reduced_elements(e, s);
     stage.memory = stage_memory(c, x.states, s, stage, message, largest);
     if (i == p - 1) stage.memory.framework += deferred_bytes(c, schedule, layers);
-    stage.optimizer_ns = ns(optimizer_s(c, update_bytes(c, x.states, e, s)));
+    fill_optimizer(c, update_bytes(c, x.states, e, s), stage);
     stage.tied_reduce_ns = exchange;
   }
   add_gradient_sync(lowering, out);

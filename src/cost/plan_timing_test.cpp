@@ -121,6 +121,18 @@ TEST(PlanTiming, ExposedShareOfOverlappedReduction) {
   EXPECT_EQ(hidden.timing.chunks[0].grad_reduce_ns, 4 * kElements);
   EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, 3 * kElements);
   EXPECT_EQ(x.timing.stages[0].optimizer_ns, hidden.timing.stages[0].optimizer_ns + 3 * kElements);
+  EXPECT_EQ(x.timing.stages[0].optimizer_exposed_ns, 3 * kElements);
+}
+
+// 2 ms of host work once a step, which is not the update: the update stays what it was.
+TEST(PlanTiming, HostWorkOfTheStepIsKeptApart) {
+  EngineModel engine = plain_engine("generic");
+  const Timed none = timed(3, {}, {}, round_cluster(1), engine);
+  engine.coefficients.step_s = 0.002;
+  const Timed x = timed(3, {}, {}, round_cluster(1), engine);
+  EXPECT_EQ(x.timing.stages[0].step_host_ns, 2'000'000);
+  EXPECT_EQ(x.timing.stages[0].optimizer_ns, none.timing.stages[0].optimizer_ns + 2'000'000);
+  EXPECT_EQ(x.timing.stages[0].optimizer_exposed_ns, 0);
 }
 
 // Whole gradients are clipped and zeroed on every rank: 16 bytes an element; the update then reads them once, 30 bytes of the half.

@@ -61,6 +61,8 @@ struct StaticMemory {
 
 struct StageTiming {
   std::int64_t optimizer_ns = 0;  ///< gradient_sync_ns of its chunks and what is waited for of hidden reductions included
+  /// Of optimizer_ns, what is not the update: communication waited for, launches of the update, host work once a step.
+  std::int64_t optimizer_exposed_ns = 0, optimizer_launch_ns = 0, step_host_ns = 0;
   std::int64_t tied_reduce_ns = 0;
   std::int64_t dense_parameters = 0;  ///< elements on a rank, before ZeRO
   std::int64_t expert_parameters = 0;

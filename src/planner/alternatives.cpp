@@ -2,13 +2,14 @@
 #include "planner/alternatives.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 #include <tuple>
 
 #include "planner/brief_text.h"
 #include "planner/prediction.h"
+#include "planner/time_parts.h"
 
 namespace espalier {
 namespace {
@@ -22,15 +23,20 @@ void judge(const Job& job, const EngineModel& engine, const std::vector<search::
     const auto timed = time_plan(job, engine, document_of(job, engine, c.strategy, c.schedule), false);
     if (!timed) continue;
     const Prediction p = prediction_of(job, engine, *timed);
-    const bool better = !out.legal || (p.fits && !out.fits) || (p.fits && p.iteration_ns < out.prediction.iteration_ns) ||
+    const bool fits = p.fits_with_margin;
+    const bool better = !out.legal || (fits && !out.fits) || (fits && p.iteration_ns < out.prediction.iteration_ns) ||
                         (!out.fits && p.peak_memory_bytes < out.prediction.peak_memory_bytes);
-    if (p.fits) fitting_stages = c.schedule.stages;
+    if (fits) fitting_stages = c.schedule.stages;
     if (!better) continue;
-    out.legal = true, out.fits = p.fits, out.configuration = c, out.prediction = p;
+    out.legal = true, out.fits = fits, out.configuration = c, out.prediction = p;
   }
 }
 
+constexpr double kWorthNaming = 0.1;  // of the sum of all differences of parts
+
+/// "+0.213 s"; below 10 ms "+870.0 us".
 std::string signed_seconds(std::int64_t ns) {
+  if (std::abs(ns) < 10'000'000) return (ns < 0 ? "-" : "+") + text::seconds(std::abs(ns));
   char text[48];
   std::snprintf(text, sizeof text, "%+.3f s", static_cast<double>(ns) * 1e-9);
   return text;
@@ -44,7 +50,9 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
     a.lost_to = "needs " + text::gib(p.peak_memory_bytes) + " of " + text::gib(p.memory_limit_bytes);
   } else {
     const std::int64_t later = p.iteration_ns - answer.prediction.iteration_ns;
-    a.lost_to = later == 0 ? "equal" : later > 0 ? largest_loss(p, answer.prediction) : "faster by " + signed_seconds(-later);
+    a.lost_to = later == 0 ? "equal" : differences(p, answer.prediction);
+    if (!p.fits_with_margin && answer.prediction.fits_with_margin)
+      a.lost_to = text::cat("needs ", text::gib(p.peak_memory_bytes), ", more than the margin leaves; ", a.lost_to);
   }
   if (plan.uniform()) a.configuration = {plan.strategy(), plan.schedule};
   a.plan = std::move(plan);
@@ -60,28 +68,35 @@ Degrees degrees_of(const Strategy& s, const Schedule& c) {
 /// A configuration that the search simulated, timed again for its parts. Without a name it is a runner-up under its own label.
 std::optional<Alternative> alternative(const Job& job, const EngineModel& engine, const PlannerResult& answer,
                                        const search::Configuration& c, const std::string& name) {
-  Plan plan = document_of(job, engine, c.strategy, c.schedule);
+  return alternative_of(job, engine, answer, document_of(job, engine, c.strategy, c.schedule), name);
+}
+
+}  // namespace
+
+std::optional<Alternative> alternative_of(const Job& job, const EngineModel& engine, const PlannerResult& answer, Plan plan,
+                                          const std::string& name) {
   const auto timed = time_plan(job, engine, plan, false);
   if (!timed) return std::nullopt;
   const std::string label = name.empty() ? plan.label() : name;
   return from_prediction(label, !name.empty(), prediction_of(job, engine, *timed), answer, std::move(plan));
 }
 
-}  // namespace
-
-std::string largest_loss(const Prediction& other, const Prediction& best) {
-  const auto& o = other.breakdown;
-  const auto& b = best.breakdown;
-  const std::array<std::pair<const char*, std::int64_t>, 5> parts = {{
-      {"compute", o.compute_ns - b.compute_ns},
-      {"exposed communication", o.exposed_communication_ns - b.exposed_communication_ns},
-      {"bubble", o.bubble_ns - b.bubble_ns},
-      {"optimizer", o.optimizer_ns - b.optimizer_ns},
-      {"other", o.other_ns - b.other_ns},
-  }};
-  const auto worst =
-      std::max_element(parts.begin(), parts.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
-  return std::string(worst->first) + " " + signed_seconds(worst->second);
+std::string differences(const Prediction& other, const Prediction& best) {
+  std::vector<std::pair<const char*, std::int64_t>> parts;
+  std::int64_t moved = 0;
+  const std::vector<TimePart> theirs = time_parts(other.bottleneck.breakdown);
+  const std::vector<TimePart> ours = time_parts(best.bottleneck.breakdown);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    parts.emplace_back(ours[i].name, theirs[i].ns - ours[i].ns);
+    moved += std::abs(parts.back().second);
+  }
+  std::stable_sort(parts.begin(), parts.end(), [](const auto& x, const auto& y) { return x.second > y.second; });
+  std::string out;
+  for (const auto& [name, ns] : parts) {
+    const bool counts = static_cast<double>(std::abs(ns)) >= kWorthNaming * static_cast<double>(moved);
+    if (counts) out += text::cat(out.empty() ? "" : ", ", name, " ", signed_seconds(ns));
+  }
+  return out.empty() ? signed_seconds(other.iteration_ns - best.iteration_ns) : out;
 }
 
 std::vector<JudgedBaseline> judge_baselines(const Job& job, const EngineModel& engine) {

@@ -15,7 +15,7 @@ namespace espalier {
 /// Beside a layer-wise answer: the fastest plan with one strategy for all layers.
 inline constexpr const char* kBestUniformPlan = "best uniform plan";
 
-/// A preset with its best member (or why there is none).
+/// A preset with its best member (or why there is none); `fits`: with the memory margin.
 struct JudgedBaseline {
   std::string label, refusal;
   bool legal = false, fits = false;
@@ -30,7 +30,12 @@ std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engi
                                          const std::vector<JudgedBaseline>& baselines, const search::Outcome& found,
                                          int runners_up);
 
-/// The part of the iteration in which `other` is worse than `best` by most: "exposed communication +0.213 s".
-std::string largest_loss(const Prediction& other, const Prediction& best);
+/// A plan timed beside the answer. Without a name it is a runner-up under its own label.
+std::optional<Alternative> alternative_of(const Job& job, const EngineModel& engine, const PlannerResult& answer, Plan plan,
+                                          const std::string& name);
+
+/// Where `other` spends more and less time than `best`, by the busiest stage of each, whose parts sum to the iteration: losses first, the
+/// largest of all leading: "exposed communication +0.213 s, pipeline bubble -0.050 s". Parts below a tenth of what moved are left out.
+std::string differences(const Prediction& other, const Prediction& best);
 
 }  // namespace espalier

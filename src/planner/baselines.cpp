@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "plan/rules.h"
+#include "planner/recipes.h"
 
 namespace espalier {
 namespace {
@@ -110,6 +111,7 @@ std::vector<Baseline> baselines(const Job& job, const EngineModel&) {
   else
     out[2].refusal = "needs several nodes of several devices";
   out.push_back(megatron(job, facts));
+  for (Baseline& recipe : recipes(job, facts)) out.push_back(std::move(recipe));
   return out;
 }
 

@@ -7,6 +7,7 @@
 //   HSDP                  ZeRO-3 inside a node, replicas across nodes
 //   Megatron 3-D default  TP with sequence parallelism over a node (at most the devices of a node and the heads), the smallest PP that
 //                         fits, 1F1B, distributed optimizer (ZeRO-1), experts over a node (EP), the rest data parallel
+//   … recipe             what the authors of a framework publish for a model of this size (planner/recipes.h)
 #pragma once
 
 #include <string>

@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "espalier/planner.h"
+#include "planner/beside_text.h"
 #include "planner/brief_layers.h"
 #include "planner/brief_text.h"
 #include "planner/partition_report.h"
+#include "planner/time_parts.h"
 
 namespace espalier {
 namespace {
@@ -66,8 +68,11 @@ std::string certificate(const SearchSummary& s) {
   if (s.partitions) return partition_certificate(s);
   if (s.layerwise) return layerwise_certificate(s);
   const std::string space = count(s.space_size) + " configurations";
+  const std::string margin =
+      s.memory_margin > 0 ? cat(" that leaves ", percent(s.memory_margin), " of the memory free") : std::string();
   if (s.optimal)
-    return cat("optimal: none of the ", space, " is faster", work_text(s), "; overlap_tp is off unless the job names it");
+    return cat("optimal: none of the ", space, " is faster", margin, work_text(s), "; overlap_tp is off unless the job names it");
+  if (s.reason == "gap") return cat("at most ", percent(s.gap), " from the fastest of ", space, margin, work_text(s));
   return cat("not proven (", s.reason, "): at most ", percent(s.gap), " from the best of ", space, work_text(s));
 }
 
@@ -103,26 +108,32 @@ std::string headline(const PlannerResult& r) {
   if (const std::string stages = by_stages(r.search); !stages.empty())
     out += line("space by pp", wrap(stages, 100, std::string(16, ' ')));
   out += line("confidence", confidence_text(p.confidence));
+  if (const std::string engines = runs_on_text(r); !engines.empty())
+    out += line("runs on", wrap(engines, 100, std::string(16, ' ')));
+  if (const std::string simplest = simplest_text(r); !simplest.empty())
+    out += line("simplest", wrap(simplest, 100, std::string(16, ' ')));
+  if (const std::string margin = margin_text(r); !margin.empty())
+    out += line("memory margin", wrap(margin, 100, std::string(16, ' ')));
   if (p.days > 0) out += line("whole run", fixed(p.days, 1) + " days, " + count(p.device_hours) + " GPU-hours");
   return out;
 }
 
+/// The parts of the busiest stage, as bars; where another stage finishes last, its shares beside them.
 std::string time_section(const Prediction& p) {
-  struct Part {
-    const char* name;
-    std::int64_t ns;
-  };
-  const Part parts[] = {{"compute", p.breakdown.compute_ns},
-                        {"exposed communication", p.breakdown.exposed_communication_ns},
-                        {"pipeline bubble", p.breakdown.bubble_ns},
-                        {"optimizer", p.breakdown.optimizer_ns},
-                        {"other", p.breakdown.other_ns}};
   const double whole = p.iteration_ns > 0 ? static_cast<double>(p.iteration_ns) : 1.0;
-  std::string out = "\nWhere the time goes\n";
-  for (const Part& part : parts) {
-    const double share = static_cast<double>(part.ns) / whole;
+  const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
+  const bool two = pipeline && p.bottleneck.stage != p.last_stage;
+  const std::vector<TimePart> parts = time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown), last = time_parts(p.breakdown);
+  std::string out = "\nWhere the time goes";
+  if (pipeline)
+    out += cat(" (stage ", std::to_string(p.bottleneck.stage), ", the busiest",
+               two ? cat("; in brackets stage ", std::to_string(p.last_stage), ", which finishes last)") : "; it finishes last)");
+  out += "\n";
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double share = static_cast<double>(parts[i].ns) / whole;
     const std::string blocks = bar(share, kBarWidth);
-    out += cat("  ", pad_right(part.name, 22), pad_left(percent(share), 8), pad_left(seconds(part.ns), 12),
+    const std::string beside = two ? cat("  (", pad_left(percent(static_cast<double>(last[i].ns) / whole), 6), ")") : "";
+    out += cat("  ", pad_right(parts[i].name, 22), pad_left(percent(share), 8), pad_left(seconds(parts[i].ns), 12), beside,
                blocks.empty() ? "" : cat("  ", blocks), "\n");
   }
   if (p.hidden_communication_ns > 0)
@@ -182,7 +193,7 @@ std::string reason_section(const PlannerResult& r) {
 std::string PlannerResult::brief() const {
   return headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) + memory_section(prediction) +
          stage_section(*this) + balance_section(*this) + operator_section(*this) + alternative_section(*this) +
-         reason_section(*this);
+         engine_section(*this) + reason_section(*this);
 }
 
 }  // namespace espalier

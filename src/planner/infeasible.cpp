@@ -2,10 +2,12 @@
 #include "planner/infeasible.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "plan/rules.h"
 #include "planner/brief_text.h"
+#include "planner/memory_margin.h"
 #include "planner/simulated_evaluator.h"
 #include "search/cost_book.h"
 
@@ -75,7 +77,7 @@ std::string by_more_nodes(const Job& job, const EngineModel& engine, Watch& watc
   for (std::int64_t times = 2; times <= 64 && !watch.stopped(); times *= 2) {
     const Job more = with_nodes(job, times);
     const auto lean = leanest(more, engine, {}, watch);
-    if (lean && lean->peak_bytes <= more.cluster.usable_memory().count())
+    if (lean && lean->peak_bytes <= memory_room_bytes(more))
       return "cluster.nodes = " + std::to_string(more.cluster.groups.front().nodes) + " would fit (" +
              text::gib(lean->peak_bytes) + " a device)";
   }
@@ -87,11 +89,16 @@ std::string by_shorter_sequence(const Job& job, const EngineModel& engine, Watch
   for (int i = 0; i < 6 && shorter.training.sequence.main >= 512; ++i) {
     shorter.training.sequence.main /= 2;
     const auto lean = leanest(shorter, engine, job.search, watch);
-    if (lean && lean->peak_bytes <= shorter.cluster.usable_memory().count())
+    if (lean && lean->peak_bytes <= memory_room_bytes(shorter))
       return "training.sequence_length = " + std::to_string(shorter.training.sequence.main) + " would fit (" +
              text::gib(lean->peak_bytes) + " a device)";
   }
   return "";
+}
+
+/// Usable memory of a device whose share beside the margin holds `peak` bytes.
+std::int64_t devices_for(const Job& job, std::int64_t peak) {
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(peak) / (1.0 - memory_margin_of(job).share)));
 }
 
 Error nothing_legal(const Job& job) {
@@ -115,9 +122,12 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
     return Error{ErrorKind::limit, "search", watch.reason() + " before any configuration that fits was simulated", "", ""};
   watch.stands({"memory", 0, 0, "looking for what would fit", 0, 0});
   if (found.space_size == 0) return nothing_legal(job);
-  const std::int64_t limit = job.cluster.usable_memory().count();
+  const std::int64_t limit = memory_room_bytes(job), whole = job.cluster.usable_memory().count();
   const auto lean = leanest(job, engine, job.search, watch);
   std::vector<std::string> changes;
+  if (lean && lean->peak_bytes <= whole)
+    changes.push_back("search.memory_margin = 0 would fit (now " + text::percent(memory_margin_of(job).share) + " of " +
+                      text::gib(whole) + " are kept free for the error of the memory model)");
   if (restricted(job.search)) {
     const auto free = leanest(job, engine, {}, watch);
     if (free && free->peak_bytes <= limit) {
@@ -127,7 +137,8 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
     }
   }
   if (lean)
-    changes.push_back("devices with " + text::gib(lean->peak_bytes) + " usable memory would fit (now " + text::gib(limit) + ")");
+    changes.push_back("devices with " + text::gib(devices_for(job, lean->peak_bytes)) + " usable memory would fit (now " +
+                      text::gib(whole) + ")");
   if (auto more = by_more_nodes(job, engine, watch); !more.empty()) changes.push_back(more);
   if (auto shorter = by_shorter_sequence(job, engine, watch); !shorter.empty()) changes.push_back(shorter);
   std::string hint;

@@ -143,6 +143,7 @@ SearchSpace read_search_space(base::Reader& reader) {
   space.forbid = read_values(forbid, true);
   merge_fix(fix, read_values(fix, false), space);
   space.limits = read_limits(limits);
+  if (reader.has("memory_margin")) space.memory_margin = reader.optional_real("memory_margin", 0.0, 0.9, 0.0);
   reader.finish();
   return space;
 }

@@ -9,11 +9,14 @@
 #include "check/check.h"
 #include "espalier/planner.h"
 #include "planner/alternatives.h"
+#include "planner/beside_answer.h"
 #include "planner/claims.h"
 #include "planner/infeasible.h"
+#include "planner/memory_margin.h"
 #include "planner/partition_report.h"
 #include "planner/prediction.h"
 #include "planner/reasons.h"
+#include "planner/simplest.h"
 #include "planner/simulated_evaluator.h"
 #include "planner/watch.h"
 #include "search/layerwise.h"
@@ -216,6 +219,9 @@ std::string split_of(const search::Outcome& flat, const EngineModel& engine, boo
 SearchSummary summary_of(const Job& job, const EngineModel& engine, const Searched& all, const Watch& watch) {
   SearchSummary s = summary_of(all.flat());
   s.space = job.search.kind;
+  const MemoryMargin margin = memory_margin_of(job);
+  s.memory_margin = margin.share;
+  s.memory_margin_basis = margin.basis;
   const search::Outcome& flat = all.flat();
   const search::LayerwiseOutcome* last = all.last();
   s.split = split_of(flat, engine, last != nullptr);
@@ -242,11 +248,19 @@ SearchSummary summary_of(const Job& job, const EngineModel& engine, const Search
   return s;
 }
 
+/// The certificate of the space as it stands for a plan that is not the fastest one found.
+void restate(SearchSummary& s, std::int64_t iteration_ns) {
+  s.optimal = s.optimal && s.lower_bound_ns == iteration_ns;
+  s.gap = static_cast<double>(iteration_ns - s.lower_bound_ns) / static_cast<double>(iteration_ns);
+  if (s.reason == "optimal" && !s.optimal) s.reason = "gap";
+}
+
 }  // namespace
 
 Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const auto start = Clock::now();
-  const auto prepared = prepare(job);
+  const Job room = with_memory_room(job);  // what is searched: the margin for the error of the memory model stays free
+  const auto prepared = prepare(room);
   if (!prepared) return prepared.error();
   const EngineModel& engine = *prepared->engine;
   search::Options how;
@@ -267,16 +281,25 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   if ((job.search.kind == "layerwise" || job.search.kind == "full") && !all.uniform.interrupted)
     all.layered = search_layers(prepared->problem, evaluator, all.uniform, nullptr, how);
   all.partitioned = search_partitions(job, prepared->problem, evaluator, all.uniform, all.layered, how);
-  const double search_s = since(searching);
   if (all.best_ns() == 0) return infeasible(job, engine, all.flat(), watch);
+  const Plan fastest = answer_of(job, engine, all);
+  search::Problem flat = prepared->problem;
+  flat.partitions = all.partitioned ? &all.partitioned->choices : nullptr;
+  Simplest simplest =
+      simplest_plan(job, engine, flat, evaluator, how, {&fastest, all.best_ns(), options.simple_within, &all.flat()});
+  const double search_s = since(searching);
   Timed timed;
-  auto result = describe(job, engine, answer_of(job, engine, all), false, &timed);
+  auto result = describe(job, engine, options.simple ? *simplest.plan : fastest, false, &timed);
   if (!result) return result;
-  ESPALIER_CHECK(result->prediction.iteration_ns == all.best_ns());
+  ESPALIER_CHECK(result->prediction.iteration_ns == (options.simple ? simplest.iteration_ns : all.best_ns()));
   if (auto broken = verify(job, result->plan, timed)) return *broken;
   result->search = summary_of(job, engine, all, watch);
   result->search.asked = {job.search, options.node_limit, options.disabled_rules, options.exhaustive, options.alternatives};
+  restate(result->search, result->prediction.iteration_ns);
+  result->simplest = std::move(simplest);
   result->alternatives = alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives);
+  if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);
+  add_beside(room, engine, evaluator, how, {job, options, all.uniform}, *result);
   result->reasons = reasons_of(job, *result);
   result->threads = how.threads, result->search_s = search_s, result->total_s = since(start);
   return result;

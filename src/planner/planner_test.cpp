@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/memory_margin.h"
+
 namespace espalier {
 namespace {
 
@@ -133,7 +135,8 @@ TEST(Plan, ShowsTheUsualPresetsBesideTheAnswer) {
     for (const Alternative& a : found.alternatives) {
       if (a.baseline) labels.push_back(a.label);
       // What fits and lies in the space cannot be faster than the answer; all presets do with the generic engine and no search part.
-      if (job.search == SearchSpace{} && job.engine == "generic" && a.fits) {
+      // (A recipe may need more memory than the margin leaves.)
+      if (job.search == SearchSpace{} && job.engine == "generic" && a.fits && a.peak_memory_bytes <= memory_room_bytes(job)) {
         EXPECT_GE(a.iteration_ns, found.prediction.iteration_ns) << a.label;
       }
       if (!a.baseline) {
@@ -141,6 +144,8 @@ TEST(Plan, ShowsTheUsualPresetsBesideTheAnswer) {
         EXPECT_TRUE(a.fits) << a.label;
       }
     }
+    ASSERT_GE(labels.size(), 4u);
+    labels.resize(4);  // recipes follow
     EXPECT_EQ(labels, (std::vector<std::string>{"DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default"}));
   }
 }

@@ -14,6 +14,7 @@
 #include "planner/claims.h"
 #include "planner/estimate.h"
 #include "planner/interval.h"
+#include "planner/memory_margin.h"
 #include "sim/simulator.h"
 
 namespace espalier {
@@ -41,6 +42,27 @@ void fill_memory(const Timed& timed, Prediction& p) {
               peak.activations,
               fixed.communication_buffers,
               fixed.framework + peak.reserve};
+}
+
+/// The busiest stage. Ranks of a folded program stand for a stage each; of several ranks of a stage the busiest counts.
+Bottleneck bottleneck_of(const Timed& timed) {
+  Bottleneck out;
+  const auto whole = static_cast<double>(std::max<std::int64_t>(1, timed.simulation.iteration_ns));
+  std::int64_t least_idle = INT64_MAX;
+  out.busy_per_stage.assign(timed.timing.stages.size(), 0.0);
+  for (std::size_t i = 0; i < timed.simulation.ranks.size(); ++i) {
+    const std::int32_t stage = timed.program.ranks[i].stage;
+    const Breakdown& b = timed.simulation.ranks[i].breakdown;
+    const double busy = 1.0 - static_cast<double>(b.bubble_ns) / whole;
+    double& of_stage = out.busy_per_stage[static_cast<std::size_t>(stage)];
+    of_stage = std::max(of_stage, busy);
+    if (b.bubble_ns >= least_idle) continue;
+    least_idle = b.bubble_ns;
+    out.stage = stage;
+    out.busy = busy;
+    out.breakdown = b;
+  }
+  return out;
 }
 
 /// Sums of bytes and nanoseconds stay in 64 bits below these sizes, which are far above any real job.
@@ -153,10 +175,14 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.iteration_ns = timed.simulation.iteration_ns;
   const auto& last = timed.simulation.ranks[static_cast<std::size_t>(timed.simulation.last_rank)];
   p.breakdown = last.breakdown;
+  p.last_stage = timed.program.ranks[static_cast<std::size_t>(timed.simulation.last_rank)].stage;
+  p.bottleneck = bottleneck_of(timed);
   p.hidden_communication_ns = last.hidden_communication_ns;
   fill_memory(timed, p);
   p.memory_limit_bytes = job.cluster.usable_memory().count();
   p.fits = p.peak_memory_bytes <= p.memory_limit_bytes;
+  p.memory_margin = memory_margin_of(job).share;
+  p.fits_with_margin = p.peak_memory_bytes <= memory_room_bytes(job);
   const double seconds = static_cast<double>(p.iteration_ns) * 1e-9, devices = static_cast<double>(job.cluster.devices());
   const double tokens = tokens_of_step(job.training);
   p.tokens_per_s_per_device = tokens / seconds / devices;

@@ -2,13 +2,15 @@
 #include "planner/reasons.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/document.h"
 #include "planner/alternatives.h"
+#include "planner/beside_text.h"
 #include "planner/brief_text.h"
 #include "planner/layerwise_reasons.h"
 #include "planner/partition_report.h"
+#include "planner/pipeline_bottleneck.h"
+#include "planner/time_parts.h"
 #include "search/pruning.h"
 
 namespace espalier {
@@ -18,40 +20,31 @@ using text::gib;
 using text::percent;
 using text::seconds;
 
-constexpr double kTight = 0.05;  ///< the golden-value memories are met within 7 %
-
-double share(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+std::string hidden_sentence(const Prediction& p) {
+  if (p.hidden_communication_ns <= 0) return "";
+  return "; " + seconds(p.hidden_communication_ns) + " of communication runs under compute";
 }
 
 std::string bottleneck(const Prediction& p) {
-  const auto& b = p.breakdown;
-  const std::array<std::pair<std::int64_t, const char*>, 5> parts = {{
-      {b.compute_ns, "compute"},
-      {b.exposed_communication_ns, "exposed communication"},
-      {b.bubble_ns, "pipeline bubble"},
-      {b.optimizer_ns, "the optimizer"},
-      {b.other_ns, "kernel launches"},
-  }};
-  auto order = parts;
-  std::sort(order.begin(), order.end(), [](const auto& x, const auto& y) { return x.first > y.first; });
-  std::string out =
-      "The step is bound by " + std::string(order[0].second) + " (" + percent(share(order[0].first, p.iteration_ns)) + ")";
-  if (order[1].first > 0)
-    out += "; next comes " + std::string(order[1].second) + " (" + percent(share(order[1].first, p.iteration_ns)) + ")";
-  if (p.hidden_communication_ns > 0) out += "; " + seconds(p.hidden_communication_ns) + " of communication runs under compute";
-  return out + ".";
+  if (p.bottleneck.busy_per_stage.size() > 1) return pipeline_bottleneck(p);
+  const std::vector<TimePart> parts = parts_by_size(p.breakdown);
+  std::string out = "The step is bound by " + named_share(parts[0], p.iteration_ns);
+  if (parts[1].ns > 0) out += "; next comes " + named_share(parts[1], p.iteration_ns);
+  return out + hidden_sentence(p) + ".";
 }
 
 std::string memory_sentence(const Prediction& p) {
-  const std::int64_t room = p.memory_limit_bytes - p.peak_memory_bytes;
   if (!p.fits)
     return "It does not fit: the fullest rank needs " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ".";
-  std::string out =
-      "The fullest rank uses " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + ", " + gib(room) + " are free.";
-  if (share(room, p.memory_limit_bytes) < kTight)
-    out += " That is tight for a memory model that is not calibrated here: cluster.memory_limit keeps a margin.";
-  return out;
+  std::string out = "The fullest rank uses " + gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes);
+  const auto margin = static_cast<std::int64_t>(p.memory_margin * static_cast<double>(p.memory_limit_bytes));
+  const std::int64_t room = p.memory_limit_bytes - p.peak_memory_bytes;
+  if (margin == 0) return out + ", " + gib(room) + " are free.";
+  if (!p.fits_with_margin)
+    return out + ": it fits, but leaves less than the " + gib(margin) + " (" + percent(p.memory_margin) +
+           ") that `plan` keeps free for the error of the memory model.";
+  return out + "; " + gib(margin) + " (" + percent(p.memory_margin) + ") stay free for the error of the memory model, " +
+         gib(room - margin) + " beyond that.";
 }
 
 void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
@@ -62,9 +55,12 @@ void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
       out.push_back(a.label + " does not fit (" + a.lost_to + ").");
     } else if (times >= 1.005) {
       out.push_back(text::fixed(times, 2) + "× faster than " + (a.label == kBestUniformPlan ? "the " : "") + a.label +
-                    ", which loses most by " + a.lost_to + ".");
+                    ", whose step has " + a.lost_to + ".");
     } else if (a.iteration_ns < r.prediction.iteration_ns && !r.search.reason.empty()) {
-      out.push_back(a.label + " would be faster but lies outside the space of this job (search part or engine).");
+      const bool margin = static_cast<double>(a.peak_memory_bytes) >
+                          static_cast<double>(r.prediction.memory_limit_bytes) * (1.0 - r.prediction.memory_margin);
+      out.push_back(a.label + (margin ? " would be faster but leaves less memory free than the margin."
+                                      : " would be faster but lies outside the space of this job (search part or engine)."));
     }
   }
 }
@@ -87,6 +83,7 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
                   " blocks a chunk is what makes the activations fit, or pays for a better split.");
   }
   for (std::string& sentence : partition_sentences(r)) out.push_back(std::move(sentence));
+  for (std::string& sentence : beside_sentences(r)) out.push_back(std::move(sentence));
   baseline_sentences(r, out);
   return out;
 }

@@ -7,6 +7,7 @@
 
 #include "base/document.h"
 #include "plan/plan_json.h"
+#include "planner/beside_json.h"
 #include "planner/job_space.h"
 
 namespace espalier {
@@ -28,15 +29,33 @@ void write_count(JsonWriter& w, double count) {
     w.value(count);
 }
 
-void write_breakdown(JsonWriter& w, const Prediction& p) {
+void write_parts(JsonWriter& w, const Breakdown& b) {
   w.key("breakdown_s").compact_next().begin_object();
-  w.key("compute").seconds(p.breakdown.compute_ns);
-  w.key("exposed_communication").seconds(p.breakdown.exposed_communication_ns);
-  w.key("bubble").seconds(p.breakdown.bubble_ns);
-  w.key("optimizer").seconds(p.breakdown.optimizer_ns);
-  w.key("other").seconds(p.breakdown.other_ns);
+  w.key("compute").seconds(b.compute_ns);
+  w.key("exposed_communication").seconds(b.exposed_communication_ns);
+  w.key("bubble").seconds(b.bubble_ns);
+  w.key("optimizer").seconds(b.optimizer_ns);
+  w.key("other").seconds(b.other_ns);
   w.end_object();
+}
+
+void write_bottleneck(JsonWriter& w, const Bottleneck& b) {
+  w.key("bottleneck").begin_object();
+  w.key("stage").value(b.stage);
+  w.key("busy").value(b.busy);
+  write_parts(w, b.breakdown);
+  w.key("busy_per_stage").compact_next().begin_array();
+  for (const double busy : b.busy_per_stage) w.value(busy);
+  w.end_array();
+  w.end_object();
+}
+
+void write_breakdown(JsonWriter& w, const Prediction& p) {
+  write_parts(w, p.breakdown);
+  w.key("last_stage").value(p.last_stage);
+  w.key("step_host_s").seconds(p.breakdown.step_host_ns);
   w.key("hidden_communication_s").seconds(p.hidden_communication_ns);
+  write_bottleneck(w, p.bottleneck);
 }
 
 void write_memory(JsonWriter& w, const Prediction& p) {
@@ -54,6 +73,8 @@ void write_memory(JsonWriter& w, const Prediction& p) {
   w.end_object();
   w.key("memory_limit_bytes").value(p.memory_limit_bytes);
   w.key("fits").value(p.fits);
+  w.key("memory_margin").value(p.memory_margin);
+  w.key("fits_with_margin").value(p.fits_with_margin);
 }
 
 void write_prediction(JsonWriter& w, const Prediction& p) {
@@ -179,6 +200,8 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
     write_count(w, count);
   }
   w.end_object();
+  w.key("memory_margin").value(s.memory_margin);
+  w.key("memory_margin_basis").value(s.memory_margin_basis);
   w.key("optimal").value(s.optimal);
   w.key("lower_bound_s").seconds(s.lower_bound_ns);
   w.key("gap").value(s.gap);
@@ -227,6 +250,42 @@ constexpr double kLarge = 1e18;
 std::int64_t read_ns(Reader& r, std::string_view key) { return to_ns(r.optional_real(key, -1e9, 1e9, 0)); }
 std::int64_t read_bytes(Reader& r, std::string_view key) { return r.optional_int(key, 0, kBig, 0); }
 
+Breakdown read_parts(Reader& r) {
+  Reader b = r.child("breakdown_s", false);
+  Breakdown parts;
+  parts.compute_ns = read_ns(b, "compute");
+  parts.exposed_communication_ns = read_ns(b, "exposed_communication");
+  parts.bubble_ns = read_ns(b, "bubble");
+  parts.optimizer_ns = read_ns(b, "optimizer");
+  parts.other_ns = read_ns(b, "other");
+  b.finish();
+  return parts;
+}
+
+std::vector<double> read_reals(Reader& r, std::string_view key) {
+  std::vector<double> out;
+  const Node* node = r.find(key);
+  if (!node || node->kind == NodeKind::null) return out;
+  for (const Node& item : node->items) {
+    if (item.kind != NodeKind::integer && item.kind != NodeKind::real)
+      r.fail(key, std::string(to_string(item.kind)), "a list of numbers");
+    out.push_back(item.kind == NodeKind::integer ? static_cast<double>(item.integer) : item.real);
+  }
+  return out;
+}
+
+/// The host's work between steps is that of every stage; it is written once.
+Bottleneck read_bottleneck(Reader r, const Breakdown& last) {
+  Bottleneck b;
+  b.stage = static_cast<std::int32_t>(r.optional_int("stage", 0, 1 << 20, 0));
+  b.busy = r.optional_real("busy", 0, 1, 0);
+  b.breakdown = read_parts(r);
+  b.breakdown.step_host_ns = last.step_host_ns;
+  b.busy_per_stage = read_reals(r, "busy_per_stage");
+  r.finish();
+  return b;
+}
+
 Prediction read_prediction(Reader r) {
   Prediction p;
   p.iteration_ns = read_ns(r, "iteration_s");
@@ -234,11 +293,11 @@ Prediction read_prediction(Reader r) {
   p.model_tflops_per_device = r.optional_real("model_tflops_per_gpu", 0, kLarge, 0);
   p.mfu = r.optional_real("mfu", 0, kLarge, 0);
   p.mfu_peak_tflops = r.optional_real("mfu_peak_tflops", 0, kLarge, 0);
-  Reader b = r.child("breakdown_s", false);
-  p.breakdown = {read_ns(b, "compute"), read_ns(b, "exposed_communication"), read_ns(b, "bubble"), read_ns(b, "optimizer"),
-                 read_ns(b, "other")};
-  b.finish();
+  p.breakdown = read_parts(r);
+  p.breakdown.step_host_ns = read_ns(r, "step_host_s");
+  p.last_stage = static_cast<std::int32_t>(r.optional_int("last_stage", 0, 1 << 20, 0));
   p.hidden_communication_ns = read_ns(r, "hidden_communication_s");
+  p.bottleneck = read_bottleneck(r.child("bottleneck", false), p.breakdown);
   p.peak_memory_bytes = read_bytes(r, "peak_memory_bytes");
   p.peak_memory_bytes_per_stage = r.optional_int_list("peak_memory_bytes_per_stage", 0, kBig);
   Reader m = r.child("memory_breakdown_bytes", false);
@@ -251,6 +310,8 @@ Prediction read_prediction(Reader r) {
   m.finish();
   p.memory_limit_bytes = read_bytes(r, "memory_limit_bytes");
   p.fits = r.optional_bool("fits", false);
+  p.memory_margin = r.optional_real("memory_margin", 0, 1, 0);
+  p.fits_with_margin = r.optional_bool("fits_with_margin", p.fits);
   Reader c = r.child("confidence", false);
   p.confidence = {c.optional_real("iteration_s_low", 0, kLarge, 0), c.optional_real("iteration_s_high", 0, kLarge, 0),
                   c.optional_real("level", 0, 1, 0.8), c.optional_string("basis", "")};
@@ -358,6 +419,8 @@ SearchSummary read_search(Reader r) {
   s.bounded = r.optional_int("bounded", 0, kBig, 0);
   s.simulated = r.optional_int("simulated", 0, kBig, 0);
   read_counts(r.child("pruned", false), s.pruned);
+  s.memory_margin = r.optional_real("memory_margin", 0, 1, 0);
+  s.memory_margin_basis = r.optional_string("memory_margin_basis", "");
   s.optimal = r.optional_bool("optimal", false);
   s.lower_bound_ns = read_ns(r, "lower_bound_s");
   s.gap = r.optional_real("gap", 0, kLarge, 0);
@@ -397,6 +460,7 @@ std::string to_json(const PlannerResult& result, bool timing) {
   write_prediction(w, result.prediction);
   // One given configuration is not searched for: `estimate` and `simulate` have no search to report.
   if (!result.search.reason.empty()) write_search(w, result.search);
+  write_beside(w, result);
   write_alternatives(w, result.alternatives);
   if (!result.operators.empty()) write_operators(w, result.operators);
   w.key("reasons").begin_array();
@@ -428,6 +492,7 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   r.each("alternatives", false, [&](Reader& a) { result.alternatives.push_back(read_alternative(a)); });
   result.operators = read_operators(r);
   result.reasons = read_sentences(r, "reasons");
+  read_beside(r, result);
   r.ignore({"engine", "timing"});
   r.finish();
   if (!sink.ok()) return *sink.first();

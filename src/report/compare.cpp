@@ -76,7 +76,7 @@ void add_time_rows(std::vector<std::vector<std::string>>& rows, const std::vecto
   row("  compute", &Breakdown::compute_ns);
   row("  exposed communication", &Breakdown::exposed_communication_ns);
   row("  bubble", &Breakdown::bubble_ns);
-  row("  optimizer", &Breakdown::optimizer_ns);
+  row("  optimizer, host between steps", &Breakdown::optimizer_ns);
   row("  other", &Breakdown::other_ns);
 }
 

@@ -4,32 +4,19 @@
 #include <algorithm>
 
 #include "base/document.h"
+#include "planner/beside_text.h"
 #include "planner/brief_layers.h"
 #include "planner/brief_text.h"
 #include "planner/job_space.h"
 #include "planner/partition_report.h"
+#include "planner/pipeline_bottleneck.h"
+#include "planner/time_parts.h"
+#include "report/advice.h"
 
 namespace espalier::report {
 namespace {
 
 using namespace text;
-
-struct Part {
-  const char* name;
-  std::int64_t ns;
-  const char* remedy;  ///< what usually makes it smaller
-};
-
-std::vector<Part> parts_by_size(const Prediction& p) {
-  std::vector<Part> parts = {
-      {"compute", p.breakdown.compute_ns, "only less recomputation or a larger micro-batch makes it smaller"},
-      {"exposed communication", p.breakdown.exposed_communication_ns, "smaller TP or CP groups, more overlap or a faster link"},
-      {"pipeline bubble", p.breakdown.bubble_ns, "fewer stages, more micro-batches or virtual stages"},
-      {"the optimizer", p.breakdown.optimizer_ns, "sharding it (ZeRO 1) over more ranks"},
-      {"launch gaps and per-micro-batch overhead", p.breakdown.other_ns, "larger micro-batches or fewer, larger kernels"}};
-  std::stable_sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.ns > b.ns; });
-  return parts;
-}
 
 std::string memory_sentence(const PlannerResult& r) {
   const Prediction& p = r.prediction;
@@ -38,9 +25,12 @@ std::string memory_sentence(const PlannerResult& r) {
     if (p.peak_memory_bytes_per_stage[i] > p.peak_memory_bytes_per_stage[fullest]) fullest = i;
   }
   const std::int64_t left = p.memory_limit_bytes - p.peak_memory_bytes;
+  const std::string margin = p.memory_margin > 0 && left >= 0
+                                 ? cat(", ", percent(p.memory_margin), " of the limit kept for the error of the memory model")
+                                 : "";
   const std::string place = r.plan.stages.size() > 1 ? cat(" (stage ", std::to_string(fullest), ")") : "";
   return cat("the fullest rank", place, " needs ", gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), ": ",
-             left >= 0 ? cat(gib(left), " to spare") : cat(gib(-left), " too much"));
+             left >= 0 ? cat(gib(left), " to spare") : cat(gib(-left), " too much"), margin);
 }
 
 std::string bottleneck_section(const PlannerResult& r) {
@@ -72,6 +62,15 @@ std::string pruning_section(const SearchSummary& s) {
   std::string out = cat("\nHow the ", s.layerwise ? "uniform " : "", "space was covered (", s.reason, ")\n", table(rows));
   out += cat("  best ≥ ", seconds(s.lower_bound_ns), " is proven; gap ", percent(s.gap), "\n");
   return out;
+}
+
+std::string beside_section(const PlannerResult& r) {
+  std::string out;
+  if (const std::string engines = runs_on_text(r); !engines.empty())
+    out += cat("  runs on   ", wrap(engines, 100, "            "), "\n");
+  if (const std::string simplest = simplest_text(r); !simplest.empty())
+    out += cat("  simplest  ", wrap(simplest, 100, "            "), "\n");
+  return out.empty() ? "" : cat("\nWho runs it, and what is simpler\n", out);
 }
 
 std::string layers_section(const PlannerResult& r) {
@@ -113,11 +112,15 @@ std::string reason_section(const PlannerResult& r) {
 
 std::vector<std::string> bottlenecks(const PlannerResult& result) {
   std::vector<std::string> out;
-  const double whole = std::max<double>(1.0, static_cast<double>(result.prediction.iteration_ns));
-  for (const Part& part : parts_by_size(result.prediction)) {
+  const Prediction& p = result.prediction;
+  const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
+  if (pipeline) out.push_back(pipeline_bottleneck(p));
+  const double whole = std::max<double>(1.0, static_cast<double>(p.iteration_ns));
+  const std::string where = pipeline ? cat(" on stage ", std::to_string(p.bottleneck.stage)) : "";
+  for (const TimePart& part : parts_by_size(pipeline ? p.bottleneck.breakdown : p.breakdown)) {
     const double share = static_cast<double>(part.ns) / whole;
     if (share < 0.02) continue;
-    out.push_back(cat(part.name, " takes ", percent(share), " (", seconds(part.ns), "); ", part.remedy));
+    out.push_back(cat(part.name, " takes ", percent(share), " (", seconds(part.ns), ")", where, "; ", advice(part, result)));
   }
   out.push_back(memory_sentence(result));
   return out;
@@ -125,8 +128,9 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
 
 std::string explain(const PlannerResult& result) {
   return cat(result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
-             layers_section(result), operator_section(result), reason_section(result), layerwise_section(result),
-             losers_section(result), pruning_section(result.search), dimension_section(result.search));
+             beside_section(result), layers_section(result), operator_section(result), engine_section(result),
+             reason_section(result), layerwise_section(result), losers_section(result), pruning_section(result.search),
+             dimension_section(result.search));
 }
 
 std::string explain_json(const PlannerResult& result) {

@@ -47,19 +47,20 @@ class Search {
         book_(problem),
         work_(static_cast<std::size_t>(std::max(1, options.threads))) {
     out_.pruning = options.pruning;
+    best_rank_ = options.preference ? INT64_MAX - 1 : options.slowest_ns;
   }
 
   Outcome run() {
+    seed();
     std::vector<LayerNode> nodes = layer_nodes();
     layers_ = static_cast<std::int64_t>(nodes.size());
-    seed();
     std::size_t next = 0;
     if (stop()) unfinished_bound_ = 0;  // not every node was met
     while (next < nodes.size() && out_.complete && !beaten(Pruning::layer_bound, nodes[next].bound_ns)) {
       const std::size_t end = std::min(nodes.size(), next + kLayerBatch);
       std::vector<Leaf> schedules = schedule_nodes(nodes, next, end);
       if (stop()) break;
-      if (next == 0) probe(schedules);
+      if (next == 0 && !options_.preference) probe(schedules);
       search_schedules(schedules, static_cast<std::int64_t>(next));
       next = end;
     }
@@ -68,7 +69,11 @@ class Search {
   }
 
  private:
-  [[nodiscard]] bool exceeds(std::int64_t bound) const { return out_.best && bound > out_.best->iteration_ns; }
+  /// What is minimised: time, or the rank of the preference. "Bounds" of nodes and leaves below are ranks in that case.
+  [[nodiscard]] std::int64_t rank(const Configuration& c, std::int64_t ns) const {
+    return options_.preference ? options_.preference->rank(c, ns) : ns;
+  }
+  [[nodiscard]] bool exceeds(std::int64_t bound) const { return bound > best_rank_; }
   [[nodiscard]] bool beaten(Pruning rule, std::int64_t bound) const { return out_.pruning.enabled(rule) && exceeds(bound); }
 
   /// All choices of the layer group that may fit, by bound.
@@ -77,6 +82,7 @@ class Search {
     std::set<std::int32_t> stages;
     space_.layer_group([&](const Configuration& c) {
       if (interrupted()) return;
+      if (options_.preference && exceeds(rank(c, 0))) return;
       const double leaves = space_.leaves(c);
       if (leaves == 0) return;
       nodes.push_back({c, 0, leaves});
@@ -92,7 +98,7 @@ class Search {
       Workspace& w = work_[static_cast<std::size_t>(worker)];
       const Configuration& c = nodes[i].choice;
       cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
-      nodes[i].bound_ns = layer_group_bound_ns(book_, c, w);
+      nodes[i].bound_ns = rank(c, layer_group_bound_ns(book_, c, w));
       fits[i] = layer_group_least_bytes(book_, c, w) <= book_.memory_limit();
     });
     out_.bounded += static_cast<std::int64_t>(nodes.size());
@@ -148,7 +154,7 @@ class Search {
     cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
     double kept = 0;
     space_.schedule_group(c, [&](const Configuration& b) {
-      const std::int64_t bound = schedule_group_bound_ns(book_, b, w);
+      const std::int64_t bound = rank(b, schedule_group_bound_ns(book_, b, w));
       ++e.bounded;
       if (beaten(Pruning::schedule_bound, bound)) return;
       e.leaves.push_back({b, bound});
@@ -326,14 +332,14 @@ class Search {
   template <class Bound>
   bool all_slower(Configuration c, const RecomputeTable& t, const std::vector<char>& fits, const Bound& bound,
                   Expansion& e) const {
-    if (!out_.best) return false;
+    if (best_rank_ == INT64_MAX) return false;
     bool full_seen = false;
     for (std::size_t i = 0; i < t.choices.size(); ++i) {
       const bool full = t.choices[i].kind == RecomputeKind::full;
       if (!fits[i] || (full && full_seen)) continue;
       c.strategy.recompute = t.choices[i];
       ++e.bounded;
-      if (!exceeds(bound(c))) return false;
+      if (!exceeds(rank(c, bound(c)))) return false;
       full_seen = full_seen || full;
       if (t.choices[i].kind == RecomputeKind::none) break;
     }
@@ -370,7 +376,7 @@ class Search {
       Leaf leaf{o, 0};
       leaf.configuration.strategy.recompute = t.choices[i];
       assemble(book_, leaf.configuration, w);
-      leaf.bound_ns = cost::iteration_lower_bound_ns(w.timing, w.lowering);
+      leaf.bound_ns = rank(leaf.configuration, cost::iteration_lower_bound_ns(w.timing, w.lowering));
       ++e.bounded;
       if (exceeds(leaf.bound_ns)) {
         if (kind == RecomputeKind::full) ladder_broken = ladder;
@@ -449,9 +455,11 @@ class Search {
   }
 
   void improve(const Candidate& c) {
-    const bool better = !out_.best || c.iteration_ns < out_.best->iteration_ns ||
-                        (c.iteration_ns == out_.best->iteration_ns && canonical_less(c.configuration, out_.best->configuration));
-    if (better) out_.best = c;
+    const std::int64_t found = rank(c.configuration, c.iteration_ns);
+    if (found > best_rank_) return;
+    if (found == best_rank_ && out_.best && !canonical_less(c.configuration, out_.best->configuration)) return;
+    out_.best = c;
+    best_rank_ = found;
   }
 
   void report(std::string_view unit, std::int64_t done, std::int64_t total, std::int64_t bound) const {
@@ -482,7 +490,8 @@ class Search {
   CostBook book_;
   std::vector<Workspace> work_;
   Outcome out_;
-  std::int64_t layers_ = 0;  ///< choices of the layer group that may fit
+  std::int64_t layers_ = 0;             ///< choices of the layer group that may fit
+  std::int64_t best_rank_ = INT64_MAX;  ///< of out_.best; without one, what an answer must not exceed
   std::int64_t unfinished_bound_ = INT64_MAX;
 };
 

@@ -18,6 +18,7 @@
 
 #include "cost/layer_cost.h"
 #include "search/evaluator.h"
+#include "search/preference.h"
 #include "search/pruning.h"
 #include "search/space.h"
 
@@ -48,8 +49,12 @@ struct Options {
   int threads = 1;
   std::int64_t node_limit = 0;  ///< simulated configurations; 0 = no limit
   PruningState pruning;
-  std::vector<Configuration> seeds;   ///< tried first if they belong to the space (the baselines): a good incumbent early
-  std::function<bool()> interrupted;  ///< polled all the time, from any thread; once true it stays so
+  /// What to minimise in place of time; the outcome then counts only the part of the space that could still be preferred to the seeds, and
+  /// has no lower bound.
+  std::optional<Preference> preference;
+  std::int64_t slowest_ns = INT64_MAX;  ///< slower configurations are no answers
+  std::vector<Configuration> seeds;     ///< tried first if they belong to the space (the baselines): a good incumbent early
+  std::function<bool()> interrupted;    ///< polled all the time, from any thread; once true it stays so
   Progress progress;
 };
 

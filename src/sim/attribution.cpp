@@ -43,9 +43,11 @@ void add_busy(const Instruction& instruction, const cost::PlanTiming& timing, st
               Attribution& result) {
   Breakdown& b = result.breakdown;
   if (instruction.kind == InstructionKind::optimizer) {
-    const std::int64_t alone = timing.stages[static_cast<std::size_t>(stage)].optimizer_ns;
-    b.optimizer_ns += alone;
-    b.exposed_communication_ns += took - alone;
+    const cost::StageTiming& end = timing.stages[static_cast<std::size_t>(stage)];
+    b.exposed_communication_ns += end.optimizer_exposed_ns + took - end.optimizer_ns;
+    b.other_ns += end.optimizer_launch_ns;
+    b.step_host_ns += end.step_host_ns;
+    b.optimizer_ns += end.optimizer_ns - end.optimizer_exposed_ns - end.optimizer_launch_ns;
     return;
   }
   cost::PhaseTime phase = phase_of(instruction, timing);

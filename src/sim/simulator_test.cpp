@@ -62,6 +62,20 @@ TEST(Simulator, ReductionAfterComputeIsExposed) {
   EXPECT_EQ(s.ranks[0].hidden_communication_ns, 0);
 }
 
+// An end of step of 10 ns: 3 wait for a reduction, 2 launch kernels, 4 are host work, so that the update is 1. Host work stays under
+// `optimizer`, named beside it.
+TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
+  const Lowering low = lowering(ScheduleKind::one_f_one_b, 1, 1, 1);
+  cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
+  cost::StageTiming& end = timing.stages[0];
+  end.optimizer_ns = 10, end.optimizer_exposed_ns = 3, end.optimizer_launch_ns = 2, end.step_host_ns = 4;
+  const Simulation s = simulate(lower(low), timing);
+  Breakdown expected{5, 3, 0, 5, 2};
+  expected.step_host_ns = 4;
+  EXPECT_EQ(s.ranks[0].breakdown, expected);
+  EXPECT_EQ(s.iteration_ns, 15);
+}
+
 // Backward of 8 in two pieces of 4; the reduction of the first piece (3 ns) hides under the second piece: [2+4, 9). The reduction
 // of the second starts with the end of compute, 10, and is exposed.
 TEST(Simulator, ReductionBesideComputeIsHidden) {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/dimensions_used.h"
+
+#include <gtest/gtest.h>
+
+namespace espalier {
+namespace {
+
+// Data parallelism, micro-batch and overlap are free; each of the others counts one.
+TEST(DimensionsUsed, SmallestExample) {
+  Strategy s;
+  Schedule c;
+  EXPECT_EQ(dimensions_used(s, c), 0);
+  s.dp = 8, s.overlap.grad_reduce = true, c.micro_batch = 4;
+  EXPECT_EQ(dimensions_used(s, c), 0);
+  s.zero = 1, s.shard = 8;
+  EXPECT_EQ(dimensions_used(s, c), 1);  // ZeRO over all data ranks
+  s.shard = 4;
+  EXPECT_EQ(dimensions_used(s, c), 2);  // and hybrid sharding
+  s.tp = 2, s.sp = SequenceParallel::megatron;
+  EXPECT_EQ(dimensions_used(s, c), 4);
+  c.stages = 2;
+  EXPECT_EQ(dimensions_used(s, c), 5);  // 1F1B is the plain schedule
+  c.kind = ScheduleKind::interleaved, c.virtual_stages = 3;
+  EXPECT_EQ(dimensions_used(s, c), 7);
+  s.recompute = {RecomputeKind::full, 2};
+  EXPECT_EQ(dimensions_used(s, c), 8);
+}
+
+/// Two stages of two layers each.
+Plan two_stages(const Strategy& first, const Strategy& second) {
+  Plan plan;
+  plan.schedule.stages = 2;
+  plan.stages = {{{{0, 2, 1}}, {Chunk{{{0, 1, first}}}}, 1.0}, {{{2, 2, 1}}, {Chunk{{{2, 3, second}}}}, 1.0}};
+  return plan;
+}
+
+// A dimension counts once if any layer uses it, and mixing strategies costs one: pp, tp, zero and the mix.
+TEST(DimensionsUsed, OfAMixedPlan) {
+  Strategy tensor, sharded;
+  tensor.tp = 2;
+  sharded.dp = 2, sharded.zero = 1, sharded.shard = 2;
+  EXPECT_EQ(dimensions_used(two_stages(tensor, tensor)), 2);
+  EXPECT_EQ(dimensions_used(two_stages(tensor, sharded)), 4);
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/beside_answer.h"
+
+#include "planner/alternatives.h"
+#include "planner/batch_hint.h"
+#include "planner/runs_on.h"
+
+namespace espalier {
+namespace {
+
+/// Of answers that are there already, what runnable_plan would find.
+std::optional<EngineAnswer> first_usual(const std::vector<EngineAnswer>& answers) {
+  for (const std::string_view name : kUsualEngines)
+    for (const EngineAnswer& answer : answers)
+      if (answer.engine == name && !answer.label.empty()) return answer;
+  return std::nullopt;
+}
+
+void add_engines(const AnswerContext& context, PlannerResult& result) {
+  const Job& job = context.job;
+  const std::int64_t answer_ns = result.prediction.iteration_ns;
+  result.runs_on = engines_that_run(job, result.plan);
+  if (context.options.engines) result.engines = all_engines(job, result.plan, answer_ns, context.options);
+  if (job.engine != "generic" || !result.runs_on->empty()) return;
+  result.runnable = context.options.engines ? first_usual(result.engines) : runnable_plan(job, answer_ns, context.options);
+}
+
+}  // namespace
+
+void add_beside(const Job& room, const EngineModel& engine, search::Evaluator& evaluator, const search::Options& how,
+                const AnswerContext& context, PlannerResult& result) {
+  if (context.uniform.interrupted) return;
+  add_engines(context, result);
+  const Breakdown& parts = result.prediction.bottleneck.breakdown;
+  result.batch_hint = batch_hint(room, engine, evaluator, how, context.uniform, parts.bubble_ns + parts.optimizer_ns);
+}
+
+void add_fastest(const Job& job, const EngineModel& engine, const Plan& fastest, PlannerResult& result) {
+  if (auto beside = alternative_of(job, engine, result, fastest, "fastest plan"))
+    result.alternatives.insert(result.alternatives.begin(), std::move(*beside));
+}
+
+}  // namespace espalier

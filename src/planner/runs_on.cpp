@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/runs_on.h"
+
+#include <set>
+
+#include "base/parallel.h"
+#include "planner/brief_text.h"
+#include "planner/memory_margin.h"
+#include "planner/prediction.h"
+#include "planner/simulated_evaluator.h"
+#include "search/search.h"
+
+namespace espalier {
+namespace {
+
+search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options) {
+  const Job room = with_memory_room(job);
+  search::Options how;
+  how.threads = options.threads > 0 ? options.threads : base::hardware_threads();
+  how.node_limit = options.node_limit;
+  how.interrupted = options.interrupted;
+  SimulatedEvaluator evaluator(how.threads);
+  return search::branch_and_bound({&room.model, &room.cluster, room.training, &engine, room.search}, evaluator, how);
+}
+
+/// The same job for another engine. A user's calibration changes the devices and links, which stay, and coefficients of its own engine.
+Job for_engine(const Job& job, const EngineModel& engine) {
+  Job out = job;
+  out.engine = engine.name;
+  out.engine_model = nullptr;
+  out.calibration = nullptr;
+  out.search.kind = "uniform";
+  return out;
+}
+
+/// Whether every chunk holds the same number of blocks. The rule PP-EVEN asks whether it could; this plan may not.
+bool even_chunks(const Plan& plan) {
+  const std::int32_t last = text::last_layer_of(plan);
+  std::set<std::int32_t> blocks;
+  for (const Stage& stage : plan.stages)
+    for (const Chunk& chunk : stage.chunks)
+      blocks.insert(chunk.last() - chunk.first() + 1 - (chunk.first() == 0) - (chunk.last() == last));
+  return blocks.size() == 1;
+}
+
+std::string why_none(const search::Outcome& found) {
+  if (found.interrupted) return "interrupted";
+  if (!found.complete) return "node limit";
+  if (found.space_size == 0) return "its rules and the job's search part leave no configuration";
+  return text::cat("none of ", text::count(found.space_size), " configurations fits");
+}
+
+}  // namespace
+
+bool has_rules(const EngineModel& engine) { return engine.family != EngineFamily::generic; }
+
+bool accepts(const EngineModel& engine, const Job& job, const Plan& plan) {
+  if (!plan.uniform()) return false;  // engines with rules run one strategy for all layers
+  if (!engine.uneven_stages && !even_chunks(plan)) return false;
+  return engine_violations(engine, job.model, job.cluster, job.training, plan.strategy(), plan.schedule).empty();
+}
+
+std::vector<std::string> engines_that_run(const Job& job, const Plan& plan) {
+  std::vector<std::string> out;
+  for (const EngineModel& engine : engine_catalogue())
+    if (has_rules(engine) && accepts(engine, job, plan)) out.push_back(engine.name);
+  return out;
+}
+
+EngineAnswer engine_answer(const Job& job, const EngineModel& engine, std::int64_t answer_ns, const PlannerOptions& options) {
+  EngineAnswer out;
+  out.engine = engine.name;
+  const Job own = for_engine(job, engine);
+  const search::Outcome found = search_with(own, engine, options);
+  if (!found.best) {
+    out.status = "none";
+    out.why = why_none(found);
+    return out;
+  }
+  const search::Configuration& c = found.best->configuration;
+  out.status = "has a plan";
+  out.label = document_of(own, engine, c.strategy, c.schedule).label();
+  out.iteration_ns = found.best->iteration_ns;
+  out.peak_memory_bytes = found.best->peak_bytes;
+  out.loss = static_cast<double>(out.iteration_ns) / static_cast<double>(answer_ns) - 1;
+  if (!found.complete) out.why = "not proven its best: " + std::string(found.interrupted ? "interrupted" : "node limit");
+  return out;
+}
+
+std::optional<EngineAnswer> runnable_plan(const Job& job, std::int64_t answer_ns, const PlannerOptions& options) {
+  for (const std::string_view name : kUsualEngines) {
+    EngineAnswer answer = engine_answer(job, *find_engine(name), answer_ns, options);
+    if (!answer.label.empty()) return answer;
+  }
+  return std::nullopt;
+}
+
+std::vector<EngineAnswer> all_engines(const Job& job, const Plan& plan, std::int64_t answer_ns, const PlannerOptions& options) {
+  std::vector<EngineAnswer> out;
+  for (const EngineModel& engine : engine_catalogue()) {
+    if (engine.name == "generic") continue;
+    if (!has_rules(engine)) {
+      EngineAnswer unknown;
+      unknown.engine = engine.name;
+      unknown.status = "unknown";
+      unknown.why = "Espalier has no rules of this engine";
+      out.push_back(std::move(unknown));
+      continue;
+    }
+    EngineAnswer answer = engine_answer(job, engine, answer_ns, options);
+    if (accepts(engine, job, plan)) answer.status = "runs";
+    out.push_back(std::move(answer));
+  }
+  return out;
+}
+
+}  // namespace espalier

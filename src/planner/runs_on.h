@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which frameworks can run a plan, and what each could run instead. The engine `generic` restricts nothing, so its fastest plan may be one
+// that no framework has; an engineer then needs to know what is lost by taking one that exists.
+//
+// An engine without rules of its own (family generic: jax, internevo, oneflow …) is unknown: Espalier does not know what it cannot run.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/planner.h"
+#include "plan/engine.h"
+
+namespace espalier {
+
+/// Tried in this order where no engine runs the answer.
+inline constexpr std::string_view kUsualEngines[] = {"megatron-core", "torchtitan", "deepspeed"};
+
+/// Whether Espalier knows what the engine cannot run.
+bool has_rules(const EngineModel& engine);
+/// Whether the engine's rules accept this very plan: every strategy of it, and one strategy for all layers. Requires has_rules.
+bool accepts(const EngineModel& engine, const Job& job, const Plan& plan);
+/// Engines with rules that accept the plan, in the order of the catalogue.
+std::vector<std::string> engines_that_run(const Job& job, const Plan& plan);
+
+/// The best plan of the job under another engine: the certified search of uniform plans with that engine's rules, memory and coefficients,
+/// and its own default memory margin unless the job names one.
+EngineAnswer engine_answer(const Job& job, const EngineModel& engine, std::int64_t answer_ns, const PlannerOptions& options);
+/// Of the first of kUsualEngines that has a plan; nothing if none has.
+std::optional<EngineAnswer> runnable_plan(const Job& job, std::int64_t answer_ns, const PlannerOptions& options);
+/// Of every engine of the catalogue but generic.
+std::vector<EngineAnswer> all_engines(const Job& job, const Plan& plan, std::int64_t answer_ns, const PlannerOptions& options);
+
+}  // namespace espalier
