@@ -164,7 +164,7 @@ int run_sweep(Context& context, const PlanFlags& flags) {
     // A point where nothing fits is a finding of the sweep; any other error ends it.
     if (!result && result.error().kind != ErrorKind::infeasible) return fail(context, result.error());
     if (result && code == kOk) code = exit_code_of(context, result->search);
-    points.push_back({value, std::move(result)});
+    points.emplace_back(value, std::move(result));
     if (context.interrupted()) break;
   }
   if (context.json)

@@ -112,7 +112,7 @@ inline const std::vector<RealPlan>& real_plans() {
     };
     using K = ScheduleKind;
     const std::string h100 = "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}";
-    const Job tied = real_job("gpt2-xl", h100, "{sequence_length: 1024, global_batch: 64}", "{}");
+    const Job tied = real_job("llama-3.2-1b", h100, "{sequence_length: 4096, global_batch: 64}", "{}");
     uniform("tied", tied, real_strategy(2, 2, 1), {K::one_f_one_b, 2, 1, 16, 2});
     const Job t5 = real_job("t5-base", h100, "{sequence_length: {encoder: 512, decoder: 512}, global_batch: 64}", "{}");
     uniform("encoder-decoder", t5, real_strategy(2, 1), {K::one_f_one_b, 4, 1, 8, 4});
@@ -121,7 +121,7 @@ inline const std::vector<RealPlan>& real_plans() {
     Strategy experts = real_strategy(8, 2, 1);
     experts.ep = 8;
     uniform("experts", moe, experts, {K::one_f_one_b, 2, 1, 8, 1});
-    const Job dense = real_job("gpt2-xl", h100, "{sequence_length: 1024, global_batch: 64}", "{}");
+    const Job dense = real_job("llama-3.2-1b", h100, "{sequence_length: 4096, global_batch: 64}", "{}");
     add("layer-wise", dense, layer_wise(dense, real_strategy(8, 1, 1), real_strategy(4, 2, 1), {K::one_f_one_b, 1, 1, 4, 2}));
     const Job llama = real_job("llama-2-7b", h100, "{sequence_length: 4096, global_batch: 32}", "{}");
     uniform("interleaved", llama, real_strategy(2, 2, 1), {K::interleaved, 2, 4, 16, 1});

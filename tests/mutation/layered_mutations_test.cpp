@@ -29,6 +29,17 @@ Break last_range(const std::function<bool(const Strategy&)>& wanted, const std::
     return false;
   };
 }
+/// Only where embedding and head do not share a table, whose layout another rule speaks of.
+Break untied(const Break& change) {
+  return [change](Case& c) { return !c.model.tied_embeddings && change(c); };
+}
+/// Only where the last range of the document ends with the head.
+Break head_last(const Break& change) {
+  return [change](Case& c) {
+    const std::int32_t last = ranges_of(c.plan).back()->last;
+    return last + 1 == static_cast<std::int32_t>(c.model.layers.size()) && change(c);
+  };
+}
 bool any(const Strategy&) { return true; }
 bool split_by_cp(Case& c) {
   const std::vector<LayerRange*> ranges = ranges_of(c.plan);
@@ -116,10 +127,10 @@ std::vector<Mutation> range_rule_mutations() {
        last_range([](const Strategy& s) { return s.recompute.kind == RecomputeKind::full; },
                   [](LayerRange& r) { ++r.strategy.recompute.layers; })},
       {"a head recomputed as a block", "recompute",
-       last_range(any,
-                  [](LayerRange& r) {
-                    r.strategy.recompute = {RecomputeKind::full, r.last - r.first + 1};
-                  })},
+       head_last(last_range(any,
+                            [](LayerRange& r) {
+                              r.strategy.recompute = {RecomputeKind::full, r.last - r.first + 1};
+                            }))},
       {"a range shards over ranks it does not have", "sharding",
        last_range([](const Strategy& s) { return s.zero > 0; }, [](LayerRange& r) { r.strategy.shard = 3; })},
       {"a range shards without ZeRO", "sharding",
@@ -156,8 +167,9 @@ std::vector<Mutation> range_claim_mutations() {
        last_range([](const Strategy& s) { return s.recompute.layers > 1; },
                   [](LayerRange& r) { --r.strategy.recompute.layers; })},
       {"a range sharded in the claims only", "static-memory",
-       last_range([](const Strategy& s) { return s.zero == 3; },
-                  [](LayerRange& r) { r.strategy.zero = 0, r.strategy.shard = 1, r.strategy.overlap.param_gather = false; })},
+       untied(last_range(
+           [](const Strategy& s) { return s.zero == 3; },
+           [](LayerRange& r) { r.strategy.zero = 0, r.strategy.shard = 1, r.strategy.overlap.param_gather = false; }))},
       {"the sender of a message holds it whole", "boundary-messages",
        [](Case& c) {
          if (c.plan.stages.size() < 2 || c.plan.schedule.virtual_stages > 1) return false;
@@ -165,14 +177,13 @@ std::vector<Mutation> range_claim_mutations() {
          if (sender.sp != SequenceParallel::megatron) return false;
          return sender.sp = SequenceParallel::none, true;
        }},
-      {"gradients that a split range does not reduce", "gradient-messages",
-       [](Case& c) {
+      {"gradients that a split range does not reduce", "gradient-messages", untied([](Case& c) {
          LayerRange* last = ranges_of(c.plan).back();
          if (last->strategy.dp != 2 || last->strategy.tp > 1 || c.plan.schedule.kind == ScheduleKind::gpipe) return false;
          last->strategy = spread(1, 1, 2);
          c.lower_again();
          return true;
-       }},
+       })},
       {"the program reduces what the first range needs", "gradient-reduction",
        [](Case& c) {
          Plan plan = c.plan;
