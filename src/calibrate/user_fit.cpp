@@ -201,7 +201,8 @@ void cross_validate(const std::vector<UserRow>& rows, const std::vector<int>& fo
 void set_interval(const Data& data, const std::string& engine, const std::string& device, UserFit& out) {
   if (out.held_out.n == 0) {
     const planner::Interval shipped = planner::interval_for(planner::shipped_intervals(), engine, device);
-    out.low = shipped.low, out.high = shipped.high;
+    out.low = shipped.low;
+    out.high = shipped.high;
     out.interval_basis = cat("as shipped (", shipped.basis, "): nothing was held out");
     return;
   }

@@ -24,12 +24,12 @@ bool contains(std::string_view text, std::string_view word) { return text.find(w
 
 /// The multiplication sign as an x.
 std::string plain(std::string_view words) {
+  constexpr std::string_view kTimes = "\xC3\x97";
   std::string out;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words.substr(i, 2) == "\xC3\x97")
-      out += 'x', ++i;
-    else
-      out += words[i];
+    const bool sign = words.substr(i, kTimes.size()) == kTimes;
+    out += sign ? 'x' : words[i];
+    if (sign) ++i;
   }
   return out;
 }

@@ -76,7 +76,10 @@ std::vector<Pair> once_each(const RepeatedRuns& runs) {
   std::vector<Pair> out;
   for (const auto& [configuration, pairs] : runs) {
     std::vector<double> predicted, measured;
-    for (const Pair& p : pairs) predicted.push_back(p.predicted), measured.push_back(p.measured);
+    for (const Pair& p : pairs) {
+      predicted.push_back(p.predicted);
+      measured.push_back(p.measured);
+    }
     out.push_back({median(std::move(predicted)), median(std::move(measured))});
   }
   return out;

@@ -6,7 +6,10 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;
   const auto records = read_run_records(fuzz::text_of(data, size), "runs.jsonl");
-  if (!records.ok()) return fuzz::expect_helpful(records.error()), 0;
+  if (!records.ok()) {
+    fuzz::expect_helpful(records.error());
+    return 0;
+  }
   for (const Error& line : records->unreadable) fuzz::expect_helpful(line);
   // What was read is mapped, or skipped with a reason: the words of the record are as hostile as its bytes.
   for (RunRecord record : records->records) {
