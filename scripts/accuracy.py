@@ -63,7 +63,7 @@ def summary(rows, prefix):
         return None
     ape = [abs(x) for x in e]
     lost = regret(rows, prefix + "_s")
-    return {"n": len(e), "accuracy": 1 - statistics.mean(ape), "median": statistics.median(ape), "p90": p90(ape),
+    return {"n": len(e), "accuracy": statistics.mean(max(0.0, 1 - x) for x in ape), "median": statistics.median(ape), "p90": p90(ape),
             "bias": statistics.mean(e), "coverage": coverage(rows, prefix), "groups": len(lost),
             "regret": statistics.mean(lost) if lost else None, "max_regret": max(lost) if lost else None}
 

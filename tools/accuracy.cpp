@@ -202,7 +202,8 @@ int main(int argc, char** argv) {
   for (const std::string& file : a.files) {
     auto read = read_run_records_file(file);
     if (!read) return std::cerr << read.error().message() << "\n", 3;
-    records.insert(records.end(), std::make_move_iterator(read->begin()), std::make_move_iterator(read->end()));
+    if (!read->unreadable.empty()) return std::cerr << read->unreadable.front().message() << "\n", 3;
+    records.insert(records.end(), std::make_move_iterator(read->records.begin()), std::make_move_iterator(read->records.end()));
   }
   ProtocolOptions options;
   options.fit.threads = base::hardware_threads();

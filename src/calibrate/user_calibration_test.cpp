@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "planner/calibration_file.h"
 #include "planner/estimate.h"
+#include "planner/interval.h"
 #include "planner/job_configuration.h"
 
 namespace espalier::calibrate {
@@ -106,6 +108,45 @@ TEST(UserCalibration, OneRunIsNotCrossValidated) {
   EXPECT_EQ(fit.runs[0].held_out_s, 0);
   EXPECT_FALSE(fit.warnings.empty());
   EXPECT_NEAR(fit.coefficients.compute, shipped.compute, 1e-3);
+  // One run says nothing of others: the interval is the one that ships, whose origin it names.
+  const planner::Interval own = planner::interval_for(planner::shipped_intervals(), "megatron-core", "h100-sxm-80gb");
+  EXPECT_DOUBLE_EQ(fit.low, own.low);
+  EXPECT_DOUBLE_EQ(fit.high, own.high);
+  EXPECT_EQ(fit.interval_basis.substr(0, 10), "as shipped");
+}
+
+// What a plan says of a calibration is what its file holds: no cross-validation of one run, and of two neither.
+TEST(UserCalibration, ClaimsNoCrossValidationThatDidNotHappen) {
+  FrameworkCoefficients truth = find_engine("megatron-core")->coefficients;
+  truth.compute *= 1.1;
+  const auto basis = [&](std::vector<Case> all) {
+    UserInputs inputs;
+    inputs.device = "h100-sxm-80gb";
+    inputs.runs = runs_of(all, truth);
+    const auto made = calibrate_user(std::move(inputs));
+    EXPECT_TRUE(made.ok()) << made.error().message();
+    const auto read = read_calibration(to_yaml(*made), "mine.yaml");
+    EXPECT_TRUE(read.ok()) << read.error().message() << to_yaml(*made);
+    return calibrated_confidence(**read, 1.0, 8)->basis;
+  };
+  const std::vector<Case> five = cases(1);
+  EXPECT_NE(basis({five[0]}).find("not cross-validated (none: 1 configuration"), std::string::npos) << basis({five[0]});
+  EXPECT_NE(basis({five[0], five[1]}).find("not cross-validated (none: 2 configurations"), std::string::npos);
+  EXPECT_NE(basis(five).find("held out (leave one of 5 configurations out)"), std::string::npos) << basis(five);
+}
+
+// The prior sigma of log(compute) is 0.10: a machine 1.8 times as slow lies ln 1.8 / 0.10 = 5.9 widths away.
+TEST(UserCalibration, AFarCoefficientIsAWarning) {
+  FrameworkCoefficients truth = find_engine("megatron-core")->coefficients;
+  truth.compute *= 1.8;
+  const UserRuns runs = runs_of(cases(1), truth);
+  std::vector<double> before;
+  for (const UserRow& r : runs.rows) before.push_back(predicted_s(r.row, find_engine("megatron-core")->coefficients));
+  const UserFit fit = fit_user(runs.rows, before, "megatron-core", 1);
+  ASSERT_GT(named(fit, "compute").widths(), 3) << named(fit, "compute").value;
+  const bool warned = std::any_of(fit.warnings.begin(), fit.warnings.end(),
+                                  [](const std::string& w) { return w.find("prior widths") != std::string::npos; });
+  EXPECT_TRUE(warned);
 }
 
 TEST(UserCalibration, LogWithoutTimeCountsTokens) {

@@ -8,6 +8,8 @@
 
 #include "calibrate/least_squares.h"
 #include "planner/brief_text.h"
+#include "planner/calibration_file.h"
+#include "planner/interval.h"
 
 namespace espalier::calibrate {
 namespace {
@@ -17,7 +19,7 @@ using text::cat;
 constexpr double kNoise = 0.04;      // what a step time still misses by when the coefficients are right
 constexpr double kHuber = 2.0;       // in units of the noise
 constexpr double kIdentified = 0.9;  // posterior over prior sigma
-constexpr std::size_t kLeaveOneOut = 20, kFolds = 10;
+constexpr std::size_t kFewest = 3, kLeaveOneOut = 20, kFolds = 10;  // configurations
 constexpr double kPriorRuns = 4, kPriorSpread = 0.08, kZ80 = 1.2816;
 
 std::span<const CoefficientField> fields() { return coefficient_fields(); }
@@ -176,12 +178,15 @@ std::vector<int> folds_of(const std::vector<UserRow>& rows, std::size_t& configu
 
 void cross_validate(const std::vector<UserRow>& rows, const std::vector<int>& fold, std::size_t configurations,
                     const FrameworkCoefficients& shipped, const std::vector<std::size_t>& which, int threads, UserFit& out) {
-  if (configurations < 2) {
-    out.cross_validation = "none: one configuration";
+  const std::string number = std::to_string(configurations);
+  if (configurations < kFewest) {
+    out.cross_validation = cat("none: ", number, configurations == 1 ? " configuration, " : " configurations, ",
+                               std::to_string(kFewest), " are the fewest");
     return;
   }
   const bool one_out = configurations <= kLeaveOneOut;
-  out.cross_validation = one_out ? "leave one configuration out" : cat(std::to_string(kFolds), " folds of configurations");
+  out.cross_validation = one_out ? cat("leave one of ", number, " configurations out")
+                                 : cat(std::to_string(kFolds), " folds of ", number, " configurations");
   const int folds = static_cast<int>(one_out ? configurations : kFolds);
   std::vector<double> errors;
   for (int f = 0; f < folds; ++f) {
@@ -193,7 +198,16 @@ void cross_validate(const std::vector<UserRow>& rows, const std::vector<int>& fo
   out.held_out = planner::summarize(errors);
 }
 
-void set_interval(const Data& data, UserFit& out) {
+void set_interval(const Data& data, const std::string& engine, const std::string& device, UserFit& out) {
+  if (out.held_out.n == 0) {
+    const planner::Interval shipped = planner::interval_for(planner::shipped_intervals(), engine, device);
+    out.low = shipped.low;
+    out.high = shipped.high;
+    out.interval_basis = cat("as shipped (", shipped.basis, "): nothing was held out");
+    return;
+  }
+  out.interval_basis = cat(out.cross_validation, ", pooled with ", text::fixed(kPriorRuns, 0), " runs of a spread of ",
+                           text::percent(kPriorSpread));
   double squares = kPriorRuns * kPriorSpread * kPriorSpread, n = kPriorRuns;
   for (std::size_t i = 0; i < out.runs.size(); ++i) {
     if (out.runs[i].held_out_s <= 0) continue;
@@ -232,10 +246,14 @@ void describe_parameters(const Data& data, const FrameworkCoefficients& shipped,
 }
 
 void warn(UserFit& out) {
-  if (out.configurations < 3)
-    out.warnings.push_back(cat(std::to_string(out.configurations), out.configurations == 1 ? " configuration" : " configurations",
-                               ": three or more that differ in size and parallelism say much more"));
-  if (out.configurations >= 2 && out.held_out.mape > out.before.mape)
+  if (out.configurations < static_cast<std::int64_t>(kFewest))
+    out.warnings.push_back(
+        cat(std::to_string(out.configurations), out.configurations == 1 ? " configuration" : " configurations",
+            ": nothing was held out, so that nothing is known of other configurations; three or more that differ in "
+            "size and parallelism say much more"));
+  for (const ParameterFit& p : out.parameters)
+    if (const std::string far = far_from_shipped(p.name, p.widths(), p.value, p.prior); !far.empty()) out.warnings.push_back(far);
+  if (out.held_out.n > 0 && out.held_out.mape > out.before.mape)
     out.warnings.push_back("on held-out runs the adapted coefficients are no better than the shipped ones: do not use them");
   std::string names;
   std::int64_t off = 0;
@@ -251,6 +269,11 @@ void warn(UserFit& out) {
 }
 
 }  // namespace
+
+double ParameterFit::widths() const {
+  const double distance = additive ? value - prior : std::log(value / prior);
+  return prior_sigma > 0 && std::isfinite(distance) ? std::fabs(distance) / prior_sigma : 0;
+}
 
 UserFit fit_user(const std::vector<UserRow>& rows, const std::vector<double>& before_s, const std::string& engine, int threads) {
   UserFit out;
@@ -279,7 +302,7 @@ UserFit fit_user(const std::vector<UserRow>& rows, const std::vector<double>& be
   out.before = planner::summarize(before_errors);
   out.fitted = planner::summarize(fitted_errors);
   cross_validate(rows, fold, configurations, shipped, which, threads, out);
-  set_interval(all, out);
+  set_interval(all, engine, rows.empty() ? "" : rows.front().row.device, out);
   warn(out);
   return out;
 }

@@ -10,8 +10,9 @@
 // shipped value and the others are fitted without it. Slopes are taken at the shipped values and one sigma above them, since some
 // terms show only past a threshold, and once more at the solution.
 //
-// Error: leave-one-configuration-out (ten folds above 20 configurations), values refitted in each fold.
-// Interval at 80 %: log(T/t) of the held-out runs pooled with a prior, s² = (ν₀σ₀² + Σ w e²)/(ν₀ + Σ w), ν₀ = 4 runs, σ₀ = 0.08, as Student's t with
+// Error: leave-one-configuration-out (ten folds above 20 configurations), values refitted in each fold. Which coefficients are free was
+// decided once, on all runs. Fewer than three configurations are not cross-validated: a fit to one of two says nothing about the rest.
+// Interval at 80 %: what ships for the engine and device when nothing was held out; else log(T/t) of the held-out runs pooled with a prior, s² = (ν₀σ₀² + Σ w e²)/(ν₀ + Σ w), ν₀ = 4 runs, σ₀ = 0.08, as Student's t with
 // ν₀ + Σ w degrees of freedom (the normal–scaled-inverse-χ² model; Gelman et al. 2013, ch. 2.6).
 #pragma once
 
@@ -29,6 +30,8 @@ struct ParameterFit {
   double prior = 0, value = 0;
   double prior_sigma = 0, sigma = 0;  ///< of the logarithm, or in the coefficient's unit when additive
   bool additive = false, identified = false;
+  /// How far the value went from the shipped one, in sigmas of the prior (on the fitted scale).
+  [[nodiscard]] double widths() const;
 };
 
 struct RunFit {
@@ -45,9 +48,10 @@ struct UserFit {
   std::vector<ParameterFit> parameters;  ///< in the order of coefficient_fields()
   std::vector<RunFit> runs;
   std::int64_t configurations = 0;
-  std::string cross_validation;  ///< "leave one configuration out", "10 folds", "none: one configuration"
+  std::string cross_validation;  ///< what was held out, in words; begins with "none" where nothing was
   planner::ErrorSummary before, held_out, fitted;
   double level = 0.8, low = 1, high = 1;  ///< interval, factors of the prediction
+  std::string interval_basis;             ///< what the interval rests on, in words
   std::int64_t devices_low = 0, devices_high = 0;
   std::vector<std::string> warnings;
 };

@@ -91,11 +91,14 @@ std::string evidence_lines(const UserCalibration& c) {
   std::string out = "evidence:\n";
   if (c.fit) {
     const UserFit& f = *c.fit;
-    const planner::ErrorSummary& after = f.held_out.n > 0 ? f.held_out : f.fitted;
-    out += cat("  runs: ", std::to_string(f.runs.size()), "\n  devices_low: ", std::to_string(f.devices_low),
-               "\n  devices_high: ", std::to_string(f.devices_high), "\n  cross_validation: ", quoted(f.cross_validation),
-               "\n  median_error_before: ", number(f.before.median_ape), "\n  median_error_after: ", number(after.median_ape),
-               "\n  mean_error_before: ", number(f.before.mape), "\n  mean_error_after: ", number(after.mape), "\n");
+    out += cat("  runs: ", std::to_string(f.runs.size()), "\n  configurations: ", std::to_string(f.configurations),
+               "\n  devices_low: ", std::to_string(f.devices_low), "\n  devices_high: ", std::to_string(f.devices_high),
+               "\n  cross_validation: ", quoted(f.cross_validation), "\n  median_error_before: ", number(f.before.median_ape),
+               "\n  mean_error_before: ", number(f.before.mape), "\n");
+    if (f.held_out.n > 0)
+      out +=
+          cat("  median_error_after: ", number(f.held_out.median_ape), "\n  mean_error_after: ", number(f.held_out.mape), "\n");
+    out += cat("  median_error_in_sample: ", number(f.fitted.median_ape), "\n  interval_basis: ", quoted(f.interval_basis), "\n");
     out += parameter_lines(f) + run_lines(f);
   }
   if (c.fabric) out += table_lines(*c.fabric);
@@ -124,12 +127,14 @@ void write_fit(JsonWriter& w, const UserFit& fit) {
   write_summary(w, "error_after", fit.held_out);
   write_summary(w, "error_in_sample", fit.fitted);
   w.key("interval").compact_next().begin_object();
-  w.key("level").value(fit.level).key("low").value(rounded(fit.low)).key("high").value(rounded(fit.high)).end_object();
+  w.key("level").value(fit.level).key("low").value(rounded(fit.low)).key("high").value(rounded(fit.high));
+  w.key("basis").value(fit.interval_basis).end_object();
   w.key("coefficients").begin_array();
   for (const ParameterFit& p : fit.parameters) {
     w.compact_next().begin_object().key("name").value(p.name).key("shipped").value(rounded(p.prior));
     w.key("value").value(rounded(p.value)).key("prior_sigma").value(rounded(p.prior_sigma)).key("sigma").value(rounded(p.sigma));
-    w.key("identified").value(p.identified).key("weight_of_data").value(rounded(weight_of_data(p))).end_object();
+    w.key("identified").value(p.identified).key("weight_of_data").value(rounded(weight_of_data(p)));
+    w.key("prior_widths").value(rounded(p.widths())).end_object();
   }
   w.end_array().key("runs").begin_array();
   for (const RunFit& r : fit.runs) {
@@ -194,12 +199,13 @@ std::string head(const UserCalibration& c) {
   const UserFit& f = *c.fit;
   const std::string held = f.held_out.n > 0 ? cat(text::percent(f.held_out.median_ape), " median, ",
                                                   text::percent(f.held_out.mape), " mean (", f.cross_validation, ")")
-                                            : cat("not known: ", f.cross_validation);
+                                            : cat("not known, cross-validation ", f.cross_validation);
   return cat(c.device, ", engine ", c.engine, ": ", std::to_string(f.runs.size()), " runs in ", std::to_string(f.configurations),
              " configurations, ", std::to_string(f.devices_low), " to ", std::to_string(f.devices_high), " devices\n",
              "  error as shipped   ", text::percent(f.before.median_ape), " median, ", text::percent(f.before.mape), " mean\n",
              "  error adapted      ", held, "; ", text::percent(f.fitted.median_ape), " in sample\n", "  interval           × ",
-             text::fixed(f.low, 3), " … × ", text::fixed(f.high, 3), " with ", text::percent(f.level), "\n");
+             text::fixed(f.low, 3), " … × ", text::fixed(f.high, 3), " with ", text::percent(f.level), ": ", f.interval_basis,
+             "\n");
 }
 
 std::string spread(const ParameterFit& p, double sigma) {
@@ -238,7 +244,7 @@ std::string fabric_tables(const UserFabric& fabric) {
                         f.identified ? cat("± ", text::percent(f.sigma)) : "not determined"});
   }
   std::vector<std::vector<std::string>> tables{
-      {"collective", "ranks", "nodes", "rows ≥ 1 MiB", "error as shipped", "adapted, held out"}};
+      {"collective", "ranks", "nodes", "rows ≥ 1 MiB", "error as shipped", "adapted, rows held out"}};
   for (const TableFit& t : fabric.tables)
     tables.push_back({std::string(runlog::to_string(t.test)), std::to_string(t.ranks), std::to_string(t.nodes),
                       std::to_string(t.rows), text::percent(t.before), text::percent(t.held_out)});

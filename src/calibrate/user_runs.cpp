@@ -60,9 +60,11 @@ Error no_match(const std::string& file, std::string found, std::string expected,
 }  // namespace
 
 Status add_records(std::string_view jsonl, const std::string& file, const UserTarget& target, int threads, UserRuns& out) {
-  const auto records = read_run_records(jsonl, file);
-  if (!records) return records.error();
-  Corpus corpus = make_corpus(*records, {}, threads);
+  const auto read = read_run_records(jsonl, file);
+  if (!read) return read.error();
+  if (read->records.empty() && !read->unreadable.empty()) return read->unreadable.front();
+  for (const Error& line : read->unreadable) out.skipped.push_back({line.where, "", "line cannot be read", line.found});
+  Corpus corpus = make_corpus(read->records, {}, threads);
   for (SkippedRun& skipped : corpus.skipped) out.skipped.push_back(std::move(skipped));
   for (Row& row : corpus.rows) {
     if (!row.timed()) {

@@ -252,10 +252,28 @@ TEST_F(Cli, ValidatePrintsOneDocument) {
   const auto document = base::read_json(r.out, "v");
   ASSERT_TRUE(document);
   EXPECT_EQ(document->root.find("records")->integer, 1);
+}
+
+// One bad line is counted and shown with its place; the exit code is 3 only where no line can be read, in any of the files.
+TEST_F(Cli, ValidateJudgesTheLinesThatCanBeRead) {
+  write("good.jsonl", "{\"id\": \"a\"}\n");
   write("bad.jsonl", "{\"id\": \"a\"}\n{\"tp\": oops}\n");
-  const Ran bad = call({"validate", file("bad.jsonl")});
-  EXPECT_EQ(bad.code, 3);
-  EXPECT_THAT(bad.err, HasSubstr("bad.jsonl:2:"));
+  write("worse.jsonl", "{\"tp\": oops}\n");
+  const Ran text = call({"validate", file("bad.jsonl")});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("bad.jsonl:2:"));
+  const Ran bad = call({"validate", file("bad.jsonl"), "--json"});
+  EXPECT_EQ(bad.code, 0) << bad.err;
+  const auto document = base::read_json(bad.out, "v");
+  ASSERT_TRUE(document);
+  EXPECT_EQ(document->root.find("records")->integer, 2);
+  EXPECT_EQ(document->root.find("skipped")->find("line cannot be read")->integer, 1);
+  ASSERT_EQ(document->root.find("unreadable")->items.size(), 1u);
+  EXPECT_THAT(document->root.find("unreadable")->items[0].find("where")->text, HasSubstr("bad.jsonl:2:"));
+  EXPECT_EQ(call({"validate", file("worse.jsonl"), file("good.jsonl")}).code, 0);
+  const Ran worse = call({"validate", file("worse.jsonl")});
+  EXPECT_EQ(worse.code, 3);
+  EXPECT_THAT(worse.err, HasSubstr("worse.jsonl:1:"));
 }
 
 TEST_F(Cli, SweepTablesOneOverride) {

@@ -37,7 +37,7 @@ int inspect_cluster(Context& context, const std::string& path) {
 int inspect_run(Context& context, const std::string& path, const std::string& id) {
   const auto records = read_run_records_file(path);
   if (!records) return fail(context, records.error());
-  for (const RunRecord& record : *records) {
+  for (const RunRecord& record : records->records) {
     if (!id.empty() && record.id != id) continue;
     const planner::Mapping mapping = planner::map_run(record, planner::run_defaults());
     if (context.json)
@@ -46,6 +46,7 @@ int inspect_run(Context& context, const std::string& path, const std::string& id
       print_answer(context, report::inspect_run(record, mapping));
     return kOk;
   }
+  if (!records->unreadable.empty()) return fail(context, records->unreadable.front());
   return fail(context,
               Error{ErrorKind::bad_input, path, id.empty() ? "no record" : "no record \"" + id + "\"", "a measured run", ""});
 }

@@ -30,15 +30,18 @@ int run_validate(Context& context, const std::vector<std::string>& paths, const 
     if (!read) return fail(context, read.error());
     calibration = std::move(*read);
   }
-  std::vector<RunRecord> records;
+  RunFile all;
   for (const std::string& path : paths) {
     auto read = read_run_records_file(path);
     if (!read) return fail(context, read.error());
-    records.insert(records.end(), std::make_move_iterator(read->begin()), std::make_move_iterator(read->end()));
+    all.records.insert(all.records.end(), std::make_move_iterator(read->records.begin()),
+                       std::make_move_iterator(read->records.end()));
+    all.unreadable.insert(all.unreadable.end(), read->unreadable.begin(), read->unreadable.end());
   }
+  if (all.records.empty()) return fail(context, all.unreadable.front());
   ValidationOptions options = flags;
   options.interrupted = context.surroundings.interrupted;
-  const Validation validation = validate_runs(records, predict_by(calibration), options);
+  const Validation validation = validate_runs(all, predict_by(calibration), options);
   if (context.json)
     print_json(context, to_json(validation));
   else

@@ -26,6 +26,18 @@ std::string read_known_engine(Reader& r) {
   return engine;
 }
 
+void warn_of_distance(Calibration& c) {
+  const EngineModel* engine = find_engine(c.engine);
+  if (engine == nullptr) return;
+  for (const CoefficientField& field : coefficient_fields()) {
+    const double value = c.coefficients.*field.member, shipped = engine->coefficients.*field.member;
+    const double distance = std::fabs(field.additive ? value - shipped : std::log(value / shipped));
+    const double widths = field.sigma > 0 && std::isfinite(distance) ? distance / field.sigma : 0;
+    if (std::string far = far_from_shipped(field.name, widths, value, shipped); !far.empty())
+      c.warnings.push_back(std::move(far));
+  }
+}
+
 void read_coefficients(Reader& r, Calibration& c) {
   if (const EngineModel* engine = find_engine(c.engine)) c.coefficients = engine->coefficients;
   if (!r.has("coefficients")) return;
@@ -34,6 +46,7 @@ void read_coefficients(Reader& r, Calibration& c) {
   for (const CoefficientField& field : coefficient_fields())
     c.coefficients.*field.member = values.optional_real(field.name, field.low, field.high, c.coefficients.*field.member);
   values.finish();
+  warn_of_distance(c);
 }
 
 CalibratedLevel read_level(Reader& r) {
@@ -64,7 +77,9 @@ void read_evidence(Reader& r, Calibration& c) {
   c.devices_high = e.optional_int("devices_high", c.devices_low, 100'000'000, c.devices_low);
   c.error_before = e.optional_real("median_error_before", 0, 1e6, 0);
   c.error_after = e.optional_real("median_error_after", 0, 1e6, 0);
-  e.ignore({"mean_error_before", "mean_error_after", "cross_validation", "parameters", "measured", "collectives", "inputs"});
+  c.cross_validation = e.optional_string("cross_validation", "");
+  e.ignore({"configurations", "mean_error_before", "mean_error_after", "median_error_in_sample", "interval_basis", "parameters",
+            "measured", "collectives", "inputs"});
   e.finish();
 }
 
@@ -79,6 +94,16 @@ void set_levels(std::vector<FabricLevel>& levels, bool inside_node, const std::v
       for (const auto& [field, value] : measured.values) field->set(level, value);
     }
   }
+}
+
+/// What was held out, and the error on it: no more than the file says.
+std::string judged(const Calibration& c) {
+  const bool held_out = !c.cross_validation.empty() && c.cross_validation.rfind("none", 0) != 0 && c.error_after > 0;
+  if (held_out)
+    return cat("median error ", text::percent(c.error_after), " held out (", c.cross_validation, "), ",
+               text::percent(c.error_before), " before");
+  return cat("not cross-validated", c.cross_validation.empty() ? "" : cat(" (", c.cross_validation, ")"), ", median error ",
+             text::percent(c.error_before), " before");
 }
 
 }  // namespace
@@ -143,6 +168,13 @@ Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration)
   return std::nullopt;
 }
 
+std::string far_from_shipped(std::string_view name, double widths, double value, double shipped) {
+  constexpr double kFar = 3;
+  if (widths < kFar) return "";
+  return cat(name, " ", text::fixed(value, 4), " lies ", text::fixed(widths, 1), " prior widths from the shipped ",
+             text::fixed(shipped, 4), ": is the configuration of the runs right, was the machine shared?");
+}
+
 std::optional<Confidence> calibrated_confidence(const Calibration& c, double seconds, std::int64_t devices) {
   if (c.runs == 0 || c.low >= c.high) return std::nullopt;
   double doublings = 0;
@@ -151,11 +183,11 @@ std::optional<Confidence> calibrated_confidence(const Calibration& c, double sec
   if (c.devices_high > 0 && devices > c.devices_high) doublings = std::log2(n / static_cast<double>(c.devices_high));
   const double wider = std::sqrt(1 + doublings * doublings / 4);
   std::string basis = cat("calibrated by ", std::to_string(c.runs), " own runs on ", c.device, ", engine ", c.engine, " (",
-                          c.name, " ", c.hash.substr(0, 8), "): median error ", text::percent(c.error_after),
-                          " by cross-validation, ", text::percent(c.error_before), " before");
+                          c.name, " ", c.hash.substr(0, 8), "): ", judged(c));
   if (doublings > 0)
     basis += cat("; ", std::to_string(devices), " devices are outside the ", std::to_string(c.devices_low), " to ",
                  std::to_string(c.devices_high), " of the runs");
+  for (const std::string& warning : c.warnings) basis += cat("; warning: ", warning);
   return Confidence{seconds * std::pow(c.low, wider), seconds * std::pow(c.high, wider), c.level, std::move(basis)};
 }
 

@@ -34,9 +34,11 @@ struct Calibration {
   std::string device, engine;  ///< catalogue names; engine empty: no coefficients, fabric alone
   FrameworkCoefficients coefficients;
   std::vector<CalibratedLevel> fabric;
-  std::int64_t runs = 0;                           ///< measured configurations it was fitted to
-  double error_before = 0, error_after = 0;        ///< median of |predicted/measured − 1|; after: by cross-validation
-  double level = 0.8, low = 1, high = 1;           ///< interval, as factors of the prediction
+  std::int64_t runs = 0;         ///< measured runs it was fitted to
+  std::string cross_validation;  ///< what was held out, in words; empty or "none…": nothing, as far as the file says
+  double error_before = 0, error_after = 0;  ///< median of |predicted/measured − 1|; after: on what was held out, 0 without
+  std::vector<std::string> warnings;         ///< coefficients far from what ships
+  double level = 0.8, low = 1, high = 1;     ///< interval, as factors of the prediction
   std::int64_t devices_low = 0, devices_high = 0;  ///< devices of the smallest and the largest run
 };
 
@@ -53,6 +55,10 @@ void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels);
 std::string mismatch(const Calibration& calibration, const Job& job);
 /// Sets engine_model, fabric figures and `calibration` of the job. bad_input when it is made for something else.
 Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration);
+
+/// A sentence for a coefficient that lies three prior sigmas or more from what ships: the prior holds such a machine for next to
+/// impossible, so that the runs measured something else, or are wrong. Empty: it lies nearer.
+std::string far_from_shipped(std::string_view name, double widths, double value, double shipped);
 
 /// The interval and its basis for a predicted time; nullopt when the calibration holds no runs (fabric alone).
 std::optional<Confidence> calibrated_confidence(const Calibration& calibration, double seconds, std::int64_t devices);

@@ -115,6 +115,28 @@ TEST(Calibration, TravelsWithThePlan) {
   EXPECT_FALSE(job_of_plan(*plan).ok());
 }
 
+// A file that does not say what was held out claims nothing; one that does is believed.
+TEST(Calibration, TheBasisSaysWhatWasHeldOut) {
+  const auto basis = [](const std::string& text) {
+    return calibrated_confidence(**read_calibration(text, "mine.yaml"), 10, 16)->basis;
+  };
+  EXPECT_NE(basis(kCalibration).find("not cross-validated"), std::string::npos) << basis(kCalibration);
+  std::string judged = kCalibration;
+  judged.replace(judged.find("runs: 6"), 7, "runs: 6, cross_validation: leave one of 5 configurations out");
+  EXPECT_NE(basis(judged).find("5.0 % held out (leave one of 5 configurations out), 20.0 % before"), std::string::npos)
+      << basis(judged);
+}
+
+TEST(Calibration, ACoefficientFarFromTheShippedOneIsAWarning) {
+  std::string far = kCalibration;
+  far.replace(far.find("compute: 1.25"), 13, "compute: 1.6");
+  const auto read = read_calibration(far, "mine.yaml");
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  ASSERT_FALSE((*read)->warnings.empty());
+  EXPECT_NE((*read)->warnings.front().find("compute 1.6"), std::string::npos) << (*read)->warnings.front();
+  EXPECT_NE(calibrated_confidence(**read, 10, 16)->basis.find("warning: compute"), std::string::npos);
+}
+
 TEST(Calibration, IntervalWidensAwayFromTheRuns) {
   const auto c = read_calibration(kCalibration, "mine.yaml");
   ASSERT_TRUE(c.ok());

@@ -131,13 +131,13 @@ TEST(Job, SetChangesAnyValueAndIsBlamedForIt) {
 TEST(Job, ChosenSegmentIsPartOfTheClusterSource) {
   const auto job = load(job_text(), {"cluster={nodes: 64, device: gb200-nvl72}"});
   ASSERT_TRUE(job) << job.error().message();
-  EXPECT_THAT(job->cluster_source, HasSubstr("\"segment\":16"));
+  EXPECT_THAT(job->cluster_source, HasSubstr("\"segment\": 16"));
   const auto again = load_cluster(job->cluster_source, "again");
   ASSERT_TRUE(again) << again.error().message();
   EXPECT_EQ(again->levels(), job->cluster.levels());
   const auto stated = load(job_text(), {"cluster={nodes: 64, segment: 8, device: gb200-nvl72}"});
   ASSERT_TRUE(stated) << stated.error().message();
-  EXPECT_THAT(stated->cluster_source, HasSubstr("\"segment\":8"));
+  EXPECT_THAT(stated->cluster_source, HasSubstr("\"segment\": 8"));
   EXPECT_THAT(load(job_text(), {"cluster={nodes: 16, device: gb200-nvl72}"})->cluster_source, testing::Not(HasSubstr("segment")));
 }
 

@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "base/document.h"
 
@@ -121,6 +122,13 @@ void read_model(const Fields& f, RunModel& m) {
   m.topk = f.count("topk");
   m.head_dim = f.count("head_dim");
   m.params = f.real("params");
+  m.config = f.word("config");
+}
+
+/// Paths of a runs file are relative to its folder.
+std::string beside(const std::string& where, const std::string& path) {
+  const std::filesystem::path p(path);
+  return path.empty() || p.is_absolute() ? path : (std::filesystem::path(where).parent_path() / p).lexically_normal().string();
 }
 
 void read_configuration(const Fields& f, RunRecord& r) {
@@ -154,6 +162,7 @@ void read_measured(const Fields& f, RunMeasurement& m) {
   m.tokens_per_s_per_gpu = f.real("tokens_per_s_per_gpu");
   m.peak_mem_gb = f.real("peak_mem_gb");
   m.memory_rank = f.word("memory_rank");
+  m.memory_kind = f.word("memory_kind");
 }
 
 /// `extra` is free-form: what is there in the expected type is taken, anything else is nobody's business.
@@ -172,6 +181,16 @@ void read_extra(const Node* extra, RunRecord& r) {
   if (const Node* share = extra->find("recompute_op_fraction");
       share && (share->kind == NodeKind::real || share->kind == NodeKind::integer) && share->real >= 0 && share->real <= 1)
     r.recomputed_share = share->real;
+  for (const char* key : {"mem_kind", "peak_mem_kind", "memory_kind"}) {
+    const Node* kind = extra->find(key);
+    if (kind && kind->kind == NodeKind::string && r.measured.memory_kind.empty()) r.measured.memory_kind = kind->text;
+  }
+  if (const Node* unit = extra->find("mem_unit"); unit && unit->kind == NodeKind::string) r.measured.memory_unit = unit->text;
+  if (const Node* flag = extra->find("act_cpu_offload"); flag && flag->kind == NodeKind::boolean) r.offloaded = flag->boolean;
+  if (const Node* recipe = extra->find("recipe"); recipe && recipe->kind == NodeKind::mapping) {
+    const Node* layers = recipe->find("cpu_offloading_num_layers");
+    if (layers && layers->kind == NodeKind::integer && layers->integer > 0) r.offloaded = true;
+  }
   if (const Node* name = extra->find("tokenizer"); name && name->kind == NodeKind::string) r.tokenizer = name->text;
   const Node* arguments = extra->find("args");
   if (!arguments || arguments->kind != NodeKind::mapping) return;
@@ -192,6 +211,7 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   if (r.id.empty()) r.id = "line " + std::to_string(line);
   r.source = f.word("source");
   read_model(f.child("model"), r.model);
+  r.model.config = beside(where, r.model.config);
   const Fields gpu = f.child("gpu");
   r.gpu = {gpu.word("type"), gpu.real("mem_gb"), gpu.count("count"), gpu.count("per_node")};
   const Fields links = f.child("interconnect");
@@ -204,57 +224,63 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   return r;
 }
 
-/// A syntax error of a line, with the line of the file: JSON allows the newlines that put it there.
-Error placed(std::string_view line, std::int64_t number, const std::string& where) {
-  std::string padded(static_cast<std::size_t>(number - 1), '\n');
-  padded += line;
-  base::Limits limits = kLineLimits;
-  limits.max_bytes += padded.size();
-  const auto again = base::read_json(padded, where, limits);
-  if (!again) return again.error();
-  return Error{ErrorKind::bad_input, where + ":" + std::to_string(number) + ":1", "a line that cannot be read", "a JSON object",
-               "one record a line"};
+/// A syntax error of a line, with the line of the file instead of the first one.
+Error placed(Error error, std::int64_t number, const std::string& where) {
+  const std::string first = where + ":1:";
+  if (error.where.compare(0, first.size(), first) == 0)
+    error.where = where + ":" + std::to_string(number) + ":" + error.where.substr(first.size());
+  return error;
+}
+
+/// One line of the file, which is not blank.
+Result<RunRecord> read_line(std::string_view line, std::int64_t number, const std::string& where) {
+  const std::string place = where + ":" + std::to_string(number) + ":1";
+  if (line.size() > kLineLimits.max_bytes)
+    return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "at most 4 MiB a line",
+                 "one record a line"};
+  const auto document = base::read_json(line, where, kLineLimits);
+  if (!document) return placed(document.error(), number, where);
+  if (document->root.kind != NodeKind::mapping)
+    return Error{ErrorKind::bad_input, place, std::string(to_string(document->root.kind)), "a JSON object", "one record a line"};
+  return read_record(document->root, number, where);
 }
 
 }  // namespace
 
-Result<std::vector<RunRecord>> read_run_records(std::string_view jsonl, const std::string& where) {
-  std::vector<RunRecord> records;
+Result<RunFile> read_run_records(std::string_view jsonl, const std::string& where) {
+  RunFile file;
   for (std::int64_t number = 1; !jsonl.empty(); ++number) {
     const std::size_t end = jsonl.find('\n');
     const std::string_view line = jsonl.substr(0, end);
     jsonl.remove_prefix(end == std::string_view::npos ? jsonl.size() : end + 1);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const std::string place = where + ":" + std::to_string(number) + ":1";
-    if (records.size() == kMaxRecords) {
-      return Error{ErrorKind::bad_input, place, "more than " + std::to_string(kMaxRecords) + " records", "fewer",
-                   "split the file"};
-    }
-    if (line.size() > kLineLimits.max_bytes) {
-      return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "at most 4 MiB a line",
-                   "one record a line"};
-    }
-    const auto document = base::read_json(line, where, kLineLimits);
-    if (!document) return placed(line, number, where);
-    if (document->root.kind != NodeKind::mapping) {
-      return Error{ErrorKind::bad_input, place, std::string(to_string(document->root.kind)), "a JSON object",
-                   "one record a line"};
-    }
-    auto record = read_record(document->root, number, where);
-    if (!record) return record.error();
-    records.push_back(std::move(record).value());
+    if (file.records.size() + file.unreadable.size() == kMaxRecords)
+      return Error{ErrorKind::bad_input, where + ":" + std::to_string(number) + ":1",
+                   "more than " + std::to_string(kMaxRecords) + " records", "fewer", "split the file"};
+    auto record = read_line(line, number, where);
+    if (record)
+      file.records.push_back(std::move(record).value());
+    else
+      file.unreadable.push_back(record.error());
   }
-  return records;
+  return file;
 }
 
-Result<std::vector<RunRecord>> read_run_records_file(const std::string& path) {
+Result<RunFile> read_run_records_file(const std::string& path) {
   auto text = base::read_file(path, kMaxFileBytes);
   if (!text) return text.error();
-  auto records = read_run_records(*text, path);
-  if (records && records->empty())
+  auto file = read_run_records(*text, path);
+  if (file && file->records.empty() && file->unreadable.empty())
     return Error{ErrorKind::bad_input, path + ":1:1", "no records", "one JSON object a line",
                  "docs/file-formats.md, \"Measured runs\""};
-  return records;
+  return file;
+}
+
+Result<std::vector<RunRecord>> read_all_run_records(std::string_view jsonl, const std::string& where) {
+  auto file = read_run_records(jsonl, where);
+  if (!file) return file.error();
+  if (!file->unreadable.empty()) return file->unreadable.front();
+  return std::move(file->records);
 }
 
 }  // namespace espalier

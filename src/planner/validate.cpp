@@ -23,6 +23,8 @@ using text::cat;
 
 using Outcome = std::variant<RunResult, Skip>;
 
+constexpr const char* kUnreadable = "line cannot be read";
+
 std::optional<double> measured_seconds(const RunRecord& r, std::int64_t devices) {
   if (r.measured.iteration_s && *r.measured.iteration_s > 0) return r.measured.iteration_s;
   if (!r.measured.tokens_per_s_per_gpu || *r.measured.tokens_per_s_per_gpu <= 0 || !r.seq || !r.global_batch) return std::nullopt;
@@ -41,6 +43,7 @@ std::int64_t comparable_bytes(const MappedRun& run, const Prediction& p) {
   const auto& stages = p.peak_memory_bytes_per_stage;
   const bool one = !stages.empty() && (run.memory_rank == "first" || run.memory_rank == "last");
   const std::int64_t peak = !one ? p.peak_memory_bytes : run.memory_rank == "first" ? stages.front() : stages.back();
+  if (run.memory_kind == "device") return peak + run.job.cluster.groups.front().device.context_reserve.count();
   if (run.memory_kind != "allocated") return peak;
   const EngineModel* engine = find_engine(run.job.engine);  // torch counts tensors: without the allocator's reserve
   return std::llround(static_cast<double>(peak) / (1 + (engine ? engine->allocator_reserve : 0)));
@@ -68,7 +71,7 @@ void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunR
   }
   if (!ran) return;
   if (run.time_known) out.measured_s = measured_seconds(r, run.job.cluster.devices());
-  if (run.memory_comparable) out.measured_bytes = measured_bytes(r, run.memory_unit_bytes);
+  if (run.memory_comparable && run.peak_comparable) out.measured_bytes = measured_bytes(r, run.memory_unit_bytes);
   if (out.measured_bytes) out.predicted_bytes = comparable_bytes(run, p);
 }
 
@@ -154,11 +157,11 @@ ValidationSummary summary_of(const std::vector<const RunResult*>& results, std::
   s.records = records;
   s.evaluated = static_cast<std::int64_t>(results.size());
   std::vector<double> time, memory;
-  std::map<std::string, std::vector<planner::Pair>> groups;
+  std::map<std::string, planner::RepeatedRuns> groups;
   for (const RunResult* r : results) {
     if (r->measured_s) {
       time.push_back(r->time_error());
-      groups[r->ranking_group].push_back({*r->predicted_s, *r->measured_s});
+      groups[r->ranking_group][r->label].push_back({*r->predicted_s, *r->measured_s});
     }
     if (r->measured_bytes) memory.push_back(r->memory_error());
     if (r->measured_fits) s.feasibility.add(*r->predicted_fits, *r->measured_fits);
@@ -166,7 +169,7 @@ ValidationSummary summary_of(const std::vector<const RunResult*>& results, std::
   s.time = planner::summarize(time);
   s.memory = planner::summarize(memory);
   std::vector<std::vector<planner::Pair>> lists;
-  for (auto& [name, pairs] : groups) lists.push_back(std::move(pairs));
+  for (const auto& [name, runs] : groups) lists.push_back(planner::once_each(runs));
   s.ranking = planner::rank(lists);
   return s;
 }
@@ -190,8 +193,8 @@ std::variant<RunResult, Skip> evaluate_run(const RunRecord& record, const Predic
   return evaluate(record, predict);
 }
 
-Validation validate_runs(const std::vector<RunRecord>& records, const PredictFunction& predict,
-                         const ValidationOptions& options) {
+Validation validate_runs(const RunFile& file, const PredictFunction& predict, const ValidationOptions& options) {
+  const std::vector<RunRecord>& records = file.records;
   Validation v;
   std::vector<Outcome> outcomes = evaluate_all(records, predict, options);
   std::map<std::string, std::int64_t> records_of;
@@ -211,7 +214,9 @@ Validation validate_runs(const std::vector<RunRecord>& records, const PredictFun
     all.push_back(&r);
     of_source[r.source].push_back(&r);
   }
-  v.all = summary_of(all, static_cast<std::int64_t>(records.size()));
+  v.all = summary_of(all, static_cast<std::int64_t>(records.size() + file.unreadable.size()));
+  v.unreadable = file.unreadable;
+  if (!v.unreadable.empty()) v.skipped[kUnreadable] = static_cast<std::int64_t>(v.unreadable.size());
   for (const auto& [source, n] : records_of) v.by_source[source] = summary_of(of_source[source], n);
   return v;
 }

@@ -48,6 +48,7 @@ struct Validation {
   std::map<std::string, ValidationSummary> by_source;
   std::vector<RunResult> results;  ///< in the order of the records
   std::vector<SkippedRun> skipped_runs;
+  std::vector<Error> unreadable;  ///< lines that are no records, with their places; counted among the records and the skipped
 };
 
 using PredictFunction = std::function<Result<Prediction>(const Job&, const Strategy&, const Schedule&)>;
@@ -57,8 +58,7 @@ struct ValidationOptions {
   std::function<bool()> interrupted;
 };
 
-Validation validate_runs(const std::vector<RunRecord>& records, const PredictFunction& predict,
-                         const ValidationOptions& options = {});
+Validation validate_runs(const RunFile& file, const PredictFunction& predict, const ValidationOptions& options = {});
 
 /// The configuration a record is predicted with: as mapped, and what only memory decides (see MappedRun).
 planner::Mapping settled_run(const RunRecord& record, const PredictFunction& predict);

@@ -36,6 +36,7 @@ DeviceDefault read_device(Reader& r) {
   d.memory_gb = r.optional_real("memory_gb", 0, 1e6, 0);
   d.pcie = r.optional_choice("bus", {"any", "pcie"}, 0) == 1;
   d.silent = r.optional_bool("silent", false);
+  d.other_memory = r.optional_bool("other_memory", false);
   d.device = r.required_string("device");
   d.intra_bandwidth = r.optional_string("intra_bandwidth", "");
   d.source = r.required_string("source");

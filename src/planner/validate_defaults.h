@@ -15,9 +15,10 @@ namespace espalier::planner {
 
 struct DeviceDefault {
   std::vector<std::string> match;
-  double memory_gb = 0;  ///< nominal size the record must state; 0: any
-  bool pcie = false;     ///< needs the word PCIe in the record
-  bool silent = false;   ///< holds also where the record states no size
+  double memory_gb = 0;       ///< nominal size the record must state; 0: any
+  bool pcie = false;          ///< needs the word PCIe in the record
+  bool silent = false;        ///< holds also where the record states no size
+  bool other_memory = false;  ///< the record's device has another memory than `device`: what fits is not compared
   std::string device, intra_bandwidth, source;
 };
 

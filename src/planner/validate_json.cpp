@@ -14,6 +14,7 @@ void write_time(JsonWriter& w, const planner::ErrorSummary& s) {
   w.key("time").compact_next().begin_object();
   w.key("n").value(s.n);
   w.key("mean_accuracy").value(s.mean_accuracy);
+  w.key("median_accuracy").value(s.median_accuracy);
   w.key("mape").value(s.mape);
   w.key("median_ape").value(s.median_ape);
   w.key("p90_ape").value(s.p90_ape);
@@ -114,6 +115,15 @@ std::string to_json(const Validation& v) {
     w.key("id").value(s.id);
     w.key("reason").value(s.reason);
     w.key("detail").value(s.detail);
+    w.end_object();
+  }
+  w.end_array();
+  w.key("unreadable").begin_array();
+  for (const Error& e : v.unreadable) {
+    w.compact_next().begin_object();
+    w.key("where").value(e.where);
+    w.key("found").value(e.found);
+    w.key("expected").value(e.expected);
     w.end_object();
   }
   w.end_array();

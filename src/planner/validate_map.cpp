@@ -12,7 +12,9 @@
 #include "plan/rules.h"
 #include "planner/brief_text.h"
 #include "planner/job_configuration.h"
+#include "planner/record_words.h"
 #include "planner/validate_arguments.h"
+#include "planner/validate_model.h"
 
 namespace espalier::planner {
 namespace {
@@ -108,24 +110,29 @@ class Mapper {
       skip(cat("status ", status));
     if (!r_.irregular.empty()) skip("not uniform", cat(r_.irregular, " has several values"));
     if (arguments_ && !arguments_->unsupported.empty()) skip("outside the uniform space", arguments_->unsupported);
+    if (r_.offloaded || says(cat(r_.notes, " ", r_.recompute), {"offload"}))
+      skip("outside the uniform space", "activations or states are kept in host memory");
   }
 
+  /// Heading and remarks of the source.
+  [[nodiscard]] std::string remarks() const { return cat(r_.framework, " ", r_.table, " ", r_.notes); }
+
+  [[nodiscard]] bool compiled() const { return r_.compiled.value_or(says(remarks(), {"torch.compile", "torch compile"})); }
+
   void choose_framework() {
-    const std::string details = cat(r_.framework, " ", r_.precision, r_.compiled.value_or(false) ? " torch.compile" : "");
+    const std::string details = cat(r_.framework, " ", r_.precision, compiled() ? " torch.compile" : "");
     for (const FrameworkDefault& f : all_.frameworks) {
       if (!mentions(r_.framework, f.match) || (!f.gpu.empty() && !mentions(r_.gpu.type, f.gpu))) continue;
-      if (!f.with.empty() && !mentions(details, f.with)) continue;
+      if (!f.with.empty() && !says(details, f.with)) continue;
       framework_ = &f;
       break;
     }
     run_.job.engine = framework_ ? framework_->engine : "generic";
+    choose_memory();
     if (!framework_) {
       used("engine", "generic", r_.framework.empty() ? "no framework named" : cat("no engine modelled for ", r_.framework));
       return;
     }
-    run_.memory_rank = r_.measured.memory_rank.empty() ? framework_->memory_rank : lower(r_.measured.memory_rank);
-    run_.memory_kind = framework_->memory_kind;
-    run_.memory_unit_bytes = framework_->memory_unit_bytes;
     if (arguments_ && arguments_->unfused_attention && run_.job.engine == "megatron-core" && r_.cp.value_or(1) == 1) {
       run_.job.engine = "megatron-core-unfused";
       used("engine", run_.job.engine, "--attention-backend unfused or local keeps the scores");
@@ -137,10 +144,48 @@ class Mapper {
     used("engine flags", run_.job.engine, "flags of the record: attention, gradients, padding of the vocabulary, workspaces");
   }
 
+  /// Which rank's peak was measured, how and in what unit: the record's words, else the framework's habit.
+  void choose_memory() {
+    if (framework_) {
+      run_.memory_rank = framework_->memory_rank;
+      run_.memory_kind = framework_->memory_kind;
+      run_.memory_unit_bytes = framework_->memory_unit_bytes;
+    }
+    if (!r_.measured.memory_rank.empty()) run_.memory_rank = lower(r_.measured.memory_rank);
+    const std::string& words = r_.measured.memory_kind;
+    if (const auto kind = read_memory_words(words.empty() ? said_of_memory(r_.notes) : words))
+      run_.memory_kind = to_string(*kind);
+    else if (!words.empty())
+      unknown_memory("memory kind", words);
+    if (run_.memory_rank != "fullest" && run_.memory_rank != "first" && run_.memory_rank != "last")
+      unknown_memory("memory rank", run_.memory_rank);
+    if (r_.measured.memory_unit == "GiB") run_.memory_unit_bytes = 1073741824.0;
+    if (r_.measured.memory_unit == "GB") run_.memory_unit_bytes = 1e9;
+  }
+
+  /// A peak that may be anything is not compared; the step time is.
+  void unknown_memory(const char* what, const std::string& words) {
+    run_.peak_comparable = false;
+    used("peak memory", "not compared", cat(what, " not known: ", words));
+  }
+
+  /// The clause of the remarks that speaks of memory.
+  static std::string said_of_memory(const std::string& notes) {
+    std::string out;
+    for (std::size_t at = 0; at < notes.size();) {
+      const std::size_t end = std::min(notes.find_first_of(";.", at), notes.size());
+      const std::string clause = notes.substr(at, end - at);
+      if (mentions(clause, {"memory", "peak_mem", "nvidia-smi"})) out += clause;
+      at = end + 1;
+    }
+    return out;
+  }
+
   const DeviceDefault* choose_device() {
     const bool pcie = mentions(cat(r_.gpu.type, " ", r_.intra), {"pcie"});
+    const auto named = [this](const std::string& word) { return names_device(r_.gpu.type, word); };
     for (const DeviceDefault& d : all_.devices) {
-      if (!mentions(r_.gpu.type, d.match) || (d.pcie && !pcie)) continue;
+      if (std::none_of(d.match.begin(), d.match.end(), named) || (d.pcie && !pcie)) continue;
       if (r_.gpu.mem_gb ? d.memory_gb == 0 || std::fabs(*r_.gpu.mem_gb - d.memory_gb) < 1 : d.silent) return &d;
     }
     return nullptr;
@@ -155,31 +200,6 @@ class Mapper {
     return n;
   }
 
-  /// "8x200 Gbps HDR", "4 x 100 Gb/s RoCE", "400 Gbps per node" -> NICs and Gb/s of one.
-  static std::optional<std::pair<int, double>> parse_network(const std::string& words) {
-    const std::string s = lower(words);
-    const std::size_t unit = std::min(s.find("gb/s"), s.find("gbps"));
-    if (unit == std::string::npos) return std::nullopt;
-    std::size_t begin = unit;
-    while (begin > 0 && s[begin - 1] == ' ') --begin;
-    const std::size_t end = begin;
-    while (begin > 0 && (std::isdigit(static_cast<unsigned char>(s[begin - 1])) || s[begin - 1] == '.')) --begin;
-    double rate = 0;
-    if (begin == end || std::from_chars(s.data() + begin, s.data() + end, rate).ec != std::errc{} || rate <= 0)
-      return std::nullopt;
-    while (begin > 0 && s[begin - 1] == ' ') --begin;
-    int nics = 1;
-    if (begin > 0 && s[begin - 1] == 'x') {
-      std::size_t to = begin - 1;
-      while (to > 0 && s[to - 1] == ' ') --to;
-      std::size_t from = to;
-      while (from > 0 && std::isdigit(static_cast<unsigned char>(s[from - 1]))) --from;
-      std::from_chars(s.data() + from, s.data() + to, nics);
-    }
-    if (nics < 1 || nics > 1024 || rate > 1e6) return std::nullopt;
-    return std::pair{nics, rate};
-  }
-
   void map_cluster() {
     const DeviceDefault* device = choose_device();
     if (!device) {
@@ -187,7 +207,7 @@ class Mapper {
       return skip(r_.gpu.type.empty() ? "gpu.type missing" : "device not in the catalogue", cat(r_.gpu.type, size));
     }
     used("device", device->device, device->source);
-    run_.memory_known = r_.gpu.mem_gb.has_value() || device->memory_gb == 0;
+    run_.memory_known = (r_.gpu.mem_gb.has_value() || device->memory_gb == 0) && !device->other_memory;
     const std::int64_t devices = device_count();
     const std::int64_t usual = devices_per_node(*device);
     if (skip_) return;
@@ -202,24 +222,40 @@ class Mapper {
     w.key("device").value(device->device);
     if (!device->intra_bandwidth.empty() && per_node > 1)
       w.key("intra_node").compact_next().begin_object().key("bandwidth").value(device->intra_bandwidth).end_object();
-    if (devices > per_node) write_network(w);
+    if (devices > per_node) write_network(w, per_node);
+    if (skip_) return;
     w.end_object();
     auto cluster = load_cluster(w.text(), r_.id);
     if (!cluster) return skip("cluster cannot be built", cluster.error().message());
     run_.job.cluster = std::move(cluster).value();
     run_.job.cluster_source = w.text();
+    check_links();
   }
 
-  void write_network(base::JsonWriter& w) {
-    const auto network = parse_network(r_.inter);
-    if (!network) {
+  /// A card on PCIe is another device than the module of that name on NVLink, where the catalogue has the module alone.
+  void check_links() {
+    const std::string words = cat(r_.gpu.type, " ", r_.intra);
+    const std::vector<FabricLevel>& intra = run_.job.cluster.groups.front().intra;
+    const auto nvlink = [](const FabricLevel& l) {
+      return l.kind == FabricKind::nvswitch || l.kind == FabricKind::nvlink_mesh || l.kind == FabricKind::nvl72;
+    };
+    if (mentions(words, {"pcie"}) && !mentions(words, {"nvlink", "nvswitch", "sxm", "nvl72"}) &&
+        std::any_of(intra.begin(), intra.end(), nvlink))
+      skip("device not in the catalogue", cat(r_.gpu.type, " on PCIe"));
+  }
+
+  void write_network(base::JsonWriter& w, std::int64_t per_node) {
+    const NetworkReading words = read_network_words(r_.inter, per_node);
+    if (!words.unknown.empty()) return skip("interconnect.inter unknown", words.unknown);
+    if (!words.network) {
       used("interconnect.inter", "usual network", "usual node of the device (data/devices.yaml)");
       return;
     }
     w.key("inter_node").compact_next().begin_object();
-    w.key("bandwidth").value(cat(text::fixed(network->second, 3), "Gb/s"));
-    w.key("nics_per_node").value(network->first);
+    w.key("bandwidth").value(cat(text::fixed(words.network->gbits, 3), "Gb/s"));
+    if (words.network->nics) w.key("nics_per_node").value(*words.network->nics);
     w.end_object();
+    if (!words.network->nics) used("interconnect.inter", "NICs of the usual node", "the record names the rate of one port");
   }
 
   std::int64_t device_count() {
@@ -243,17 +279,10 @@ class Mapper {
     return std::max<std::int64_t>(1, n);
   }
 
-  const ArchitectureDefault* choose_architecture() {
-    for (const ArchitectureDefault& a : all_.architectures) {
-      if (mentions(r_.model.name, a.match)) return &a;
-    }
-    skip("architecture unknown", r_.model.name.empty() ? "no model.name" : r_.model.name);
-    return nullptr;
-  }
-
   void map_model() {
-    const ArchitectureDefault* architecture = choose_architecture();
-    if (!architecture) return;
+    if (!r_.model.config.empty()) return map_config();
+    const ArchitectureDefault* architecture = architecture_of(r_, all_);
+    if (!architecture) return map_sizes();
     if (!architecture->unsupported.empty()) return skip("architecture not supported", architecture->unsupported);
     if (!architecture->config.empty()) return load_published(*architecture);
     DecoderShape s = architecture->shape;
@@ -272,12 +301,39 @@ class Mapper {
 
   /// A model whose dimensions do not describe it: its published configuration, if the record does not contradict it.
   void load_published(const ArchitectureDefault& architecture) {
-    auto model = load_model(architecture.config, r_.model.name);
-    if (!model) return skip("model cannot be built", model.error().message());
-    if (r_.model.layers && *r_.model.layers != model->blocks())
-      return skip("model.layers differ from the published model", std::to_string(*r_.model.layers));
-    run_.job.model = std::move(model).value();
+    take_model(load_model(architecture.config, r_.model.name), "model.layers differ from the published model");
     used("architecture", architecture.match.front(), architecture.source);
+  }
+
+  /// `model: {config: FILE}`.
+  void map_config() {
+    auto text = base::read_file(r_.model.config);
+    if (!text) return skip("model.config cannot be read", text.error().message());
+    take_model(load_model(*text, r_.model.config), "model.layers differ from model.config");
+    used("architecture", r_.model.config, "model.config of the record");
+  }
+
+  void take_model(Result<Model> model, const char* contradiction) {
+    if (!model) return skip("model cannot be built", model.error().message());
+    if (r_.model.layers && *r_.model.layers != model->blocks()) return skip(contradiction, std::to_string(*r_.model.layers));
+    run_.job.model = std::move(model).value();
+  }
+
+  /// A name that says nothing, or none: the sizes decide between the two kinds of decoders that are trained.
+  void map_sizes() {
+    const bool sizes = r_.model.layers && r_.model.hidden && r_.model.heads;
+    if (!sizes) return skip("architecture unknown", r_.model.name.empty() ? "no model.name" : r_.model.name);
+    if (arguments_) {
+      DecoderShape s = arguments_->flags;
+      used("architecture flags", "as the command line", "Megatron-LM megatron/training/arguments.py, flags of the record");
+      fill_sizes(s);
+      return skip_ ? void() : build_model(s);
+    }
+    const SizesChoice choice = architecture_of_sizes(r_);
+    used("architecture", choice.name, choice.source);
+    DecoderShape s = choice.shape;
+    fill_sizes(s);
+    if (!skip_) build_model(s);
   }
 
   void fill_sizes(DecoderShape& s) {
@@ -328,7 +384,7 @@ class Mapper {
       used("seq", std::to_string(framework_->binned_to), framework_->binned_source);
     }
     t.global_batch = count(r_.global_batch, "global_batch");
-    if (mentions(cat(r_.table, " ", r_.notes, " ", r_.framework), {"lora"})) {
+    if (says(remarks(), {"lora"})) {
       t.optimizer = "lora";
       used("trained weights", "adapters", "LoRA in the record's table, notes or framework: Hu et al. 2021 (arXiv 2106.09685)");
     }
@@ -338,19 +394,9 @@ class Mapper {
       if (!d) return skip("precision missing");
       precision = d->value;
     }
-    const auto has = [&](const char* word) { return precision.find(word) != std::string::npos; };
-    if (has("fp8") || has("float8") || has("mxfp8"))
-      t.precision = Precision::fp8;
-    else if (has("bf16") || has("bfloat16"))
-      t.precision = Precision::bf16;
-    else if (has("fp16") || has("float16") || has("half"))
-      t.precision = Precision::fp16;
-    else if (has("tf32"))
-      t.precision = Precision::tf32;
-    else if (has("fp32") || has("float32"))
-      t.precision = Precision::fp32;
-    else
-      return skip("precision unknown", r_.precision);
+    const PrecisionReading words = read_precision_words(precision);
+    if (!words.unknown.empty()) return skip("precision unknown", words.unknown);
+    t.precision = *words.precision;
     if (run_.job.cluster.groups.front().device.peak_of(t.precision).count() <= 0) {
       skip("precision not supported by the device",
            cat(to_string(t.precision), " on ", run_.job.cluster.groups.front().device.name));
@@ -409,7 +455,7 @@ class Mapper {
 
   /// A dispatcher that exists only between expert-parallel ranks says more than an ep of 1: the recipe's degree.
   std::int32_t expert_degree() {
-    if (r_.ep.value_or(1) == 1 && mentions(r_.notes, {"deepep", "hybridep"})) {
+    if (r_.ep.value_or(1) == 1 && says(r_.notes, {"deepep", "hybridep"})) {
       if (const auto* d = framework_default("ep"))
         return static_cast<std::int32_t>(std::min(parse_count(d->value), run_.job.cluster.devices()));
     }
@@ -431,28 +477,27 @@ class Mapper {
   void map_schedule() {
     Schedule& c = run_.schedule;
     if (c.stages == 1) return;  // one stage is written as 1F1B
-    std::string name = lower(r_.schedule);
     const std::int64_t chunks = chunks_per_stage();
+    ScheduleKind kind = ScheduleKind::one_f_one_b;
+    std::string name = r_.schedule;
     if (name.empty() && chunks <= 1) {
       const auto* d = framework_default("schedule");
       name = d ? d->value : "1f1b";
       if (!d) used("schedule", name, "1F1B, the default of Megatron-LM, DeepSpeed and torchtitan pipelines");
     }
-    const auto has = [&](const char* word) { return name.find(word) != std::string::npos; };
-    if (chunks > 1 || has("interleaved")) {
-      if (chunks <= 1) return skip("vpp missing");
-      c.kind = ScheduleKind::interleaved;
-      c.virtual_stages = static_cast<std::int32_t>(count(chunks, "vpp"));
-    } else if (has("zb-v") || has("zbv")) {
-      c.kind = ScheduleKind::zb_v;
-      c.virtual_stages = 2;
-    } else if (has("zb-h1") || has("zbh1")) {
-      c.kind = ScheduleKind::zb_h1;
-    } else if (has("gpipe") || has("afab")) {
-      c.kind = ScheduleKind::gpipe;
-    } else if (!has("1f1b")) {
-      skip("schedule unknown", r_.schedule);
+    if (!name.empty()) {
+      const auto known = read_schedule_words(name);
+      if (!known) return skip("schedule unknown", name);
+      kind = *known;
     }
+    if (kind == ScheduleKind::one_f_one_b && chunks > 1) kind = ScheduleKind::interleaved;  // "1f1b" names the family
+    if (kind == ScheduleKind::interleaved && chunks <= 1) return skip("vpp missing");
+    // Two chunks make the V of ZB-V; the others have one.
+    const std::int64_t own = kind == ScheduleKind::zb_v ? 2 : 1;
+    if (kind != ScheduleKind::interleaved && chunks > 1 && chunks != own)
+      return skip("vpp does not fit the schedule", cat(name, " with ", std::to_string(chunks), " chunks a stage"));
+    c.kind = kind;
+    c.virtual_stages = static_cast<std::int32_t>(kind == ScheduleKind::interleaved ? count(chunks, "vpp") : own);
   }
 
   void map_zero() {
@@ -482,7 +527,7 @@ class Mapper {
     const std::int64_t instances = arguments_ ? arguments_->optimizer_instances : 1;
     if (s.zero > 0 && instances > 1 && s.data_ranks() % instances == 0)
       s.shard = static_cast<std::int32_t>(s.data_ranks() / instances);
-    if (s.zero > 1 && !r_.shard && r_.gpu.per_node && mentions(cat(r_.framework, " ", r_.notes), {"hsdp"}) &&
+    if (s.zero > 1 && !r_.shard && r_.gpu.per_node && says(cat(r_.framework, " ", r_.notes), {"hsdp"}) &&
         s.data_ranks() % *r_.gpu.per_node == 0 && *r_.gpu.per_node < s.data_ranks()) {
       s.shard = static_cast<std::int32_t>(*r_.gpu.per_node);
       used("shard", std::to_string(s.shard), "HSDP: sharded inside a node, replicated across nodes");
@@ -531,7 +576,7 @@ class Mapper {
     } else if (is({"full", "true", "yes", "on", "all", "block", "full_remat", "save_nothing", "save_out_proj"})) {
       recompute.kind = RecomputeKind::full;
       recompute.layers = 0;  // all blocks; --recompute-num-layers counts layers of a checkpointed unit under the uniform method
-    } else if (kind.rfind("selective", 0) == 0 || kind.rfind("minimal", 0) == 0 || kind.rfind("save_dot", 0) == 0 ||
+    } else if (recomputes_attention_alone(kind) || kind.rfind("minimal", 0) == 0 || kind.rfind("save_dot", 0) == 0 ||
                is({"op", "sac", "core_attn", "dots_saveable"})) {
       recompute.kind = RecomputeKind::selective;  // matrix products are kept, what lies between them is computed again
     } else {

@@ -27,7 +27,9 @@ struct MappedRun {
   bool time_known = true;         ///< the number of devices is the record's, not made up for its memory
   bool memory_known = false;      ///< the record says how much memory the device has
   bool memory_comparable = true;  ///< false: which operators are computed again is not said, so neither is what is kept
-  std::string memory_rank = "fullest", memory_kind = "allocated";
+  bool peak_comparable = true;    ///< false: the record's peak was taken in a way that is not known
+  std::string memory_rank = "fullest";
+  std::string memory_kind = "allocated";  ///< "allocated", "reserved", "device" (record_words.h)
   double memory_unit_bytes = 1073741824.0;
   /// The record says that some blocks are recomputed but not how many: as many as memory requires (evaluate decides).
   bool recompute_what_does_not_fit = false;

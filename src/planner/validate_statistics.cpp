@@ -5,6 +5,15 @@
 #include <cmath>
 
 namespace espalier::planner {
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace
 
 ErrorSummary summarize(const std::vector<double>& errors) {
   ErrorSummary s;
@@ -15,14 +24,15 @@ ErrorSummary summarize(const std::vector<double>& errors) {
     ape.push_back(std::fabs(e));
     s.bias += e;
     s.mape += std::fabs(e);
+    s.mean_accuracy += std::max(0.0, 1 - std::fabs(e));
   }
   const double n = static_cast<double>(errors.size());
   s.bias /= n;
   s.mape /= n;
-  s.mean_accuracy = 1 - s.mape;
+  s.mean_accuracy /= n;
   std::sort(ape.begin(), ape.end());
-  const std::size_t middle = ape.size() / 2;
-  s.median_ape = ape.size() % 2 == 1 ? ape[middle] : (ape[middle - 1] + ape[middle]) / 2;
+  s.median_ape = median(ape);
+  s.median_accuracy = std::max(0.0, 1 - s.median_ape);
   s.p90_ape = ape[(9 * ape.size() + 9) / 10 - 1];
   return s;
 }
@@ -60,6 +70,19 @@ double top1_regret(const std::vector<Pair>& pairs) {
   const auto best =
       std::min_element(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.measured < b.measured; });
   return 1 - best->measured / chosen->measured;
+}
+
+std::vector<Pair> once_each(const RepeatedRuns& runs) {
+  std::vector<Pair> out;
+  for (const auto& [configuration, pairs] : runs) {
+    std::vector<double> predicted, measured;
+    for (const Pair& p : pairs) {
+      predicted.push_back(p.predicted);
+      measured.push_back(p.measured);
+    }
+    out.push_back({median(std::move(predicted)), median(std::move(measured))});
+  }
+  return out;
 }
 
 RankingSummary rank(const std::vector<std::vector<Pair>>& groups) {

@@ -18,6 +18,23 @@ TEST(Statistics, HandCounted) {
   EXPECT_EQ(summarize({}).n, 0);
 }
 
+// Errors of +300 %, 0 and 0: the first counts as 100 %, so that the mean accuracy is 2/3 and not 0; the mean of the errors stays 1.
+TEST(Statistics, AnErrorAbove100PercentCountsAs100) {
+  const ErrorSummary s = summarize({3.0, 0.0, 0.0});
+  EXPECT_DOUBLE_EQ(s.mean_accuracy, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(s.median_accuracy, 1.0);
+  EXPECT_DOUBLE_EQ(s.mape, 1.0);
+  EXPECT_DOUBLE_EQ(summarize({3.0}).median_accuracy, 0.0);
+}
+
+TEST(Statistics, RepeatsCountOnceWithTheirMedian) {
+  const std::vector<Pair> once = once_each({{"a", {{1, 4}, {1, 9}, {1, 9}}}, {"b", {{2, 5}, {2, 7}}}});
+  ASSERT_EQ(once.size(), 2u);
+  EXPECT_DOUBLE_EQ(once[0].measured, 9);
+  EXPECT_DOUBLE_EQ(once[1].measured, 6);
+  EXPECT_DOUBLE_EQ(once[1].predicted, 2);
+}
+
 TEST(Statistics, P90IsTheNinthOfTen) {
   std::vector<double> errors;
   for (int i = 1; i <= 10; ++i) errors.push_back(i / 100.0);

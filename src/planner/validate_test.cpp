@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/document.h"
 #include "plan/engine.h"
 #include "planner/estimate.h"
@@ -35,7 +38,7 @@ std::string line(const std::string& changes = "") {
 }
 
 RunRecord record(const std::string& text) {
-  auto records = read_run_records(text, "test");
+  auto records = read_all_run_records(text, "test");
   EXPECT_TRUE(records) << records.error().message();
   return records ? records->front() : RunRecord{};
 }
@@ -107,7 +110,8 @@ TEST(MapRun, SkipsSayWhy) {
   EXPECT_EQ(skipped(replaced(line(), "\"seq\": 4096", "\"seq\": null")), "seq missing");
   EXPECT_EQ(skipped(replaced(line(), "\"ok\"", "\"suspect\"")), "status suspect");
   EXPECT_EQ(skipped(replaced(line(), "llama-like", "T5-large")), "architecture not supported");
-  EXPECT_EQ(skipped(replaced(line(), "llama-like", "mystery")), "architecture unknown");
+  EXPECT_EQ(skipped(replaced(replaced(line(), "llama-like", "mystery"), "\"layers\": 16", "\"layers\": null")),
+            "architecture unknown");
   EXPECT_EQ(skipped(replaced(line(), "\"H100\"", "\"H900\"")), "device not in the catalogue");
   EXPECT_EQ(skipped(replaced(line(), "\"mem_gb\": 80", "\"mem_gb\": 64")), "device not in the catalogue");
   EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"every second block\"")), "recompute outside the uniform space");
@@ -199,6 +203,132 @@ TEST(MapRun, AdaptersPublishedModelsAndCompiledRuns) {
   EXPECT_EQ(run_of(replaced(titan, "(FSDP2)", "FSDP2 + torch.compile")).job.engine, "torchtitan-compile");
 }
 
+// 8 NICs of 50 GB/s are 8 · 400 Gb/s = 400 GB/s a node; 400 Gb/s per GPU the same; four Omni-Path links are 50 GB/s.
+TEST(MapRun, NetworksInOtherWords) {
+  const auto gbytes = [](const char* words) {
+    const MappedRun run = run_of(replaced(line(), "8x400 Gbps per node", words));
+    return run.job.cluster.inter.empty() ? 0.0 : 8 * run.job.cluster.inter.front().bandwidth.count() / 1e9;
+  };
+  EXPECT_NEAR(gbytes("8x50 GB/s"), 400, 1e-9);
+  EXPECT_NEAR(gbytes("RDMA 400 Gb/s per GPU"), 400, 1e-9);
+  EXPECT_NEAR(gbytes("Omni-Path, 4 links per node"), 50, 1e-9);
+  EXPECT_NEAR(gbytes("RoCE 1600 Gbps per node"), 200, 1e-9);
+  EXPECT_EQ(skipped(replaced(line(), "8x400 Gbps per node", "1 x 53 GT/s")), "interconnect.inter unknown");
+}
+
+TEST(MapRun, SchedulesInOtherWords) {
+  const auto with = [](const char* name, const char* vpp) {
+    return replaced(line(std::string(R"(, "vpp": )") + vpp), "\"1f1b\"", std::string("\"") + name + "\"");
+  };
+  EXPECT_EQ(run_of(with("ZB-V", "2")).schedule.kind, ScheduleKind::zb_v);
+  EXPECT_EQ(run_of(with("ZB-V", "2")).schedule.virtual_stages, 2);
+  EXPECT_EQ(run_of(with("ZB-1p", "1")).schedule.kind, ScheduleKind::zb_h1);
+  EXPECT_EQ(run_of(with("1F1B-I", "2")).schedule.kind, ScheduleKind::interleaved);
+  EXPECT_EQ(run_of(with("1f1b", "2")).schedule.kind, ScheduleKind::interleaved);
+  EXPECT_EQ(skipped(with("1F1B-I", "null")), "vpp missing");
+  EXPECT_EQ(skipped(with("1f1b-vocab-1", "1")), "schedule unknown");
+  EXPECT_EQ(skipped(with("ZB-2p", "1")), "schedule unknown");
+  EXPECT_EQ(skipped(with("ZB-1p", "2")), "vpp does not fit the schedule");
+  EXPECT_EQ(skipped(with("ZB-V", "4")), "vpp does not fit the schedule");
+}
+
+TEST(MapRun, WordsOfTheRemarksCount) {
+  const std::string titan = replaced(line(R"(, "notes": "FSDP + torch.compile; seq 4096")"), "nanotron", "torchtitan (FSDP2)");
+  EXPECT_EQ(run_of(titan).job.engine, "torchtitan-compile");
+  EXPECT_EQ(run_of(replaced(titan, "FSDP + torch.compile", "without torch.compile")).job.engine, "torchtitan");
+  EXPECT_EQ(run_of(replaced(titan, "\"notes\"", "\"extra\": {\"compile\": false}, \"notes\"")).job.engine, "torchtitan");
+  EXPECT_EQ(run_of(line(R"(, "notes": "full fine-tuning, not LoRA")")).job.training.optimizer, "adam");
+  EXPECT_EQ(skipped(line(R"(, "notes": "activation CPU offload of 20 layers")")), "outside the uniform space");
+  EXPECT_EQ(skipped(replaced(line(), "bf16 (fp32 grad accumulation)", "bf16 and nvfp4")), "precision unknown");
+  EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"selective (moe_act)\"")), "recompute outside the uniform space");
+}
+
+TEST(MapRun, DevicesAreWholeWords) {
+  const auto device = [](const char* type, const char* gigabytes) {
+    return replaced(replaced(line(), "\"H100\"", std::string("\"") + type + "\""), "\"mem_gb\": 80",
+                    std::string("\"mem_gb\": ") + gigabytes);
+  };
+  EXPECT_EQ(skipped(device("L40", "48")), "device not in the catalogue");
+  EXPECT_EQ(run_of(device("L40S", "48")).job.cluster.groups.front().device.name, "l40s");
+  // A V100 on PCIe is not the module on NVLink that the catalogue has.
+  EXPECT_EQ(skipped(replaced(replaced(device("V100", "32"), "bf16 (fp32 grad accumulation)", "fp16"), "\"NVLink\"", "\"PCIe\"")),
+            "device not in the catalogue");
+  // 288 GB are not the catalogue's 185: the time is compared, what fits is not.
+  EXPECT_FALSE(run_of(device("GB300", "288")).memory_known);
+  EXPECT_TRUE(run_of(device("GB200", "192")).memory_known);
+}
+
+// 16 trays of 4 fit in one rack of 18; 64 trays are 16 in each of four.
+TEST(MapRun, RacksAreOccupiedBySegments) {
+  const auto spans = [](const char* count, const char* dp) {
+    std::string text = replaced(replaced(line(std::string(R"(, "tp": 1, "pp": 1, "dp": )") + dp), "\"H100\"", "\"GB200\""),
+                                "\"mem_gb\": 80", "\"mem_gb\": 192");
+    text = replaced(replaced(text, "\"count\": 16, \"per_node\": 8", std::string("\"count\": ") + count + ", \"per_node\": 4"),
+                    "\"global_batch\": 256", "\"global_batch\": 512");
+    std::vector<std::int64_t> out;
+    for (const FabricLevel& level : run_of(text).job.cluster.levels()) out.push_back(level.span);
+    return out;
+  };
+  EXPECT_EQ(spans("64", "64"), (std::vector<std::int64_t>{4, 64}));
+  EXPECT_EQ(spans("256", "256"), (std::vector<std::int64_t>{4, 64, 256}));
+}
+
+// Sizes alone. GPT-2's block at h = 2048: 12 h² + 13 h weights, ffn 8192 = 4 h. Llama's with ffn 5504: gated, no biases.
+TEST(MapRun, SizesAloneAreEnough) {
+  const std::string silent = replaced(line(), "\"name\": \"llama-like\", ", "");
+  const MappedRun gated = run_of(silent);  // model.params 1,342,177,280 is met by 16 gated blocks and a tied table
+  EXPECT_EQ(parameter_count(gated.job.model) / 1'000'000, 1342);
+  const std::string unnamed = replaced(replaced(line(), "llama-like", "our-model"), ", \"params\": 1342177280", "");
+  const MappedRun gpt = run_of(unnamed);
+  // 16 · (12 · 2048² + 13 · 2048) + 131072 · 2048 (tied) + 4096 · 2048 positions + 2 · 2048 of the last norm
+  EXPECT_EQ(parameter_count(gpt.job.model), 16 * (12LL * 2048 * 2048 + 13 * 2048) + 131072LL * 2048 + 4096LL * 2048 + 2 * 2048);
+  const MappedRun llama = run_of(replaced(unnamed, "\"ffn\": 8192", "\"ffn\": 5504"));
+  // 16 · (4 · 2048² + 3 · 2048 · 5504 + 2 · 2048) + 2 · 131072 · 2048 + 2048
+  EXPECT_EQ(parameter_count(llama.job.model),
+            16 * (4LL * 2048 * 2048 + 3LL * 2048 * 5504 + 2 * 2048) + 2 * 131072LL * 2048 + 2048);
+}
+
+TEST(MapRun, ModelsFromAConfigFile) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "espalier_config_of_a_record";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "tiny.json")
+      << R"({"model_type": "gpt2", "n_layer": 16, "n_embd": 1024, "n_head": 16, "n_positions": 4096, "vocab_size": 50304})";
+  const auto of = [&](const std::string& model) {
+    std::string text = line();
+    const std::size_t begin = text.find("\"model\": {"), end = text.find('}', begin);
+    text.replace(begin, end - begin + 1, "\"model\": " + model);
+    auto records = read_all_run_records(text, (folder / "runs.jsonl").string());
+    EXPECT_TRUE(records) << records.error().message();
+    return planner::map_run(records->front(), planner::run_defaults());
+  };
+  const auto mapping = of(R"({"config": "tiny.json"})");
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<Skip>(mapping).reason << std::get<Skip>(mapping).detail;
+  EXPECT_EQ(std::get<MappedRun>(mapping).job.model.blocks(), 16);
+  EXPECT_EQ(std::get<Skip>(of(R"({"config": "none.json"})")).reason, "model.config cannot be read");
+  EXPECT_EQ(std::get<Skip>(of(R"({"config": "tiny.json", "layers": 12})")).reason, "model.layers differ from model.config");
+}
+
+// nvidia-smi sees the allocator's segments and the context beside them; torch's own count sees tensors.
+TEST(ValidateRuns, MemoryIsComparedInTheKindThatWasMeasured) {
+  const PredictFunction ten = [](const Job&, const Strategy&, const Schedule&) -> Result<Prediction> {
+    Prediction p;
+    p.iteration_ns = 1'000'000'000;
+    p.peak_memory_bytes = 10'000'000'000;
+    p.peak_memory_bytes_per_stage = {10'000'000'000, 9'000'000'000};
+    p.fits = true;
+    return p;
+  };
+  const auto bytes = [&](const char* extra) {
+    const auto outcome = evaluate_run(record(replaced(line(extra), "nanotron", "Megatron-Core")), ten);
+    return std::get<RunResult>(outcome).predicted_bytes.value_or(0);
+  };
+  const std::int64_t context = find_device("h100-sxm-80gb")->context_reserve.count();
+  EXPECT_EQ(bytes(R"(, "extra": {"mem_kind": "nvidia-smi, max over nodes"})"), 9'000'000'000 + context);
+  EXPECT_EQ(bytes(R"(, "notes": "peak memory = max over ranks of max RESERVED MB/1024")"), 9'000'000'000);
+  EXPECT_LT(bytes(""), 9'000'000'000);
+  EXPECT_EQ(bytes(R"(, "extra": {"mem_kind": "as estimated by the author"})"), 0);
+}
+
 // Memory decides how many of the 8 blocks a stage are recomputed: fits from 5 on.
 TEST(ValidateRuns, ASubsetOfTheBlocksIsWhatMemoryRequires) {
   const PredictFunction five = [](const Job&, const Strategy& s, const Schedule&) -> Result<Prediction> {
@@ -225,7 +355,7 @@ TEST(RunDefaults, EveryEntryNamesKnownDevicesAndEngines) {
   for (const auto& f : planner::run_defaults().frameworks) {
     EXPECT_TRUE(find_engine(f.engine)) << f.engine;
     EXPECT_TRUE(f.memory_rank == "fullest" || f.memory_rank == "first" || f.memory_rank == "last") << f.memory_rank;
-    EXPECT_TRUE(f.memory_kind == "allocated" || f.memory_kind == "reserved") << f.memory_kind;
+    EXPECT_TRUE(f.memory_kind == "allocated" || f.memory_kind == "reserved" || f.memory_kind == "device") << f.memory_kind;
     for (const auto& [field, value] : f.defaults) EXPECT_FALSE(value.source.empty()) << field;
   }
 }
@@ -241,7 +371,7 @@ Result<Prediction> fake(const Job&, const Strategy& strategy, const Schedule&) {
   return p;
 }
 
-std::vector<RunRecord> three_runs() {
+RunFile three_runs() {
   std::string text = line();                                                // predicted 2 s, measured 2 s
   text += line(R"(, "tp": 1, "dp": 8, "measured": {"iteration_s": 4.0})");  // predicted 1 s, measured 4 s
   text += replaced(replaced(line(R"(, "tp": 4, "dp": 2, "measured": {})"), "\"ok\"", "\"oom\""), "r1", "r3");
@@ -269,10 +399,33 @@ TEST(ValidateRuns, CountsErrorsFeasibilityRankingAndSkips) {
   EXPECT_EQ(v.by_source.at("lab").records, 4);
 }
 
+// Predicted 1 s for tp 1 and 2 s for tp 2. Measured for tp 1: 4, 9, 9 s, median 9; for tp 2: 6 s. Counted once each the choice of tp 1 costs
+// 1 − 6/9; with every repeat counted the first 4 s run would have made the choice look perfect.
+TEST(ValidateRuns, RepeatsOfAConfigurationRankOnce) {
+  std::string text = line(R"(, "measured": {"iteration_s": 6.0})");
+  for (const char* seconds : {"4.0", "9.0", "9.0"})
+    text += line(std::string(R"(, "tp": 1, "dp": 8, "measured": {"iteration_s": )") + seconds + "}");
+  const Validation v = validate_runs(*read_run_records(text, "t"), fake);
+  EXPECT_EQ(v.all.time.n, 4);
+  EXPECT_EQ(v.all.ranking.groups, 1);
+  EXPECT_DOUBLE_EQ(v.all.ranking.mean_top1_regret, 1 - 6.0 / 9.0);
+  EXPECT_DOUBLE_EQ(v.all.ranking.kendall_tau, -1);
+}
+
+TEST(ValidateRuns, LinesThatCannotBeReadAreCountedAndShown) {
+  RunFile file = three_runs();
+  file.unreadable.push_back({ErrorKind::bad_input, "t:9:3", "\"two\"", "a number ≥ 0", ""});
+  const Validation v = validate_runs(file, fake);
+  EXPECT_EQ(v.all.records, 5);
+  EXPECT_EQ(v.all.evaluated, 3);
+  EXPECT_EQ(v.skipped.at("line cannot be read"), 1);
+  EXPECT_THAT(to_json(v), HasSubstr("\"t:9:3\""));
+}
+
 TEST(ValidateRuns, ThreadsNeverChangeTheDocument) {
-  std::vector<RunRecord> many;
+  RunFile many;
   for (int i = 0; i < 30; ++i) {
-    for (RunRecord& r : three_runs()) many.push_back(std::move(r));
+    for (const RunRecord& r : three_runs().records) many.records.push_back(r);
   }
   ValidationOptions one, four;
   one.threads = 1;

@@ -18,7 +18,7 @@ std::vector<std::string> row(const std::string& name, const ValidationSummary& s
           cat(grouped(s.evaluated), "/", grouped(s.records)),
           grouped(s.time.n),
           figure(s.time.n, s.time.mean_accuracy),
-          figure(s.time.n, s.time.median_ape),
+          figure(s.time.n, s.time.median_accuracy),
           figure(s.time.n, s.time.p90_ape),
           figure(s.time.n, s.time.bias),
           grouped(s.memory.n),
@@ -36,6 +36,16 @@ std::string skipped_section(const Validation& v) {
   std::vector<std::vector<std::string>> rows{{"not predicted because", "records"}};
   for (const auto& [reason, n] : reasons) rows.push_back({reason, grouped(n)});
   return cat("\n", table(rows, {}, ""));
+}
+
+/// Lines that are no records: where, and what stands there.
+std::string unreadable_section(const Validation& v) {
+  constexpr std::size_t kShown = 10;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kShown, v.unreadable.size()); ++i) out += cat("  ", v.unreadable[i].message(), "\n");
+  if (v.unreadable.size() > kShown)
+    out += cat("  and ", grouped(static_cast<std::int64_t>(v.unreadable.size() - kShown)), " more\n");
+  return out.empty() ? out : cat("\nlines that cannot be read\n", out);
 }
 
 std::string worst_section(const Validation& v, std::size_t worst) {
@@ -59,11 +69,11 @@ std::string worst_section(const Validation& v, std::size_t worst) {
 }  // namespace
 
 std::string validation_text(const Validation& v, std::size_t worst) {
-  std::vector<std::vector<std::string>> rows{{"source", "predicted", "timed", "accuracy", "median", "p90", "bias", "memory",
-                                              "mape", "bias", "fits right", "tau", "regret"}};
+  std::vector<std::vector<std::string>> rows{{"source", "predicted", "timed", "mean accuracy", "median", "p90 error", "bias",
+                                              "memory", "mape", "bias", "fits right", "tau", "regret"}};
   for (const auto& [source, s] : v.by_source) rows.push_back(row(source, s));
   rows.push_back(row("all", v.all));
-  return cat(table(rows, {}, ""), skipped_section(v), worst_section(v, worst));
+  return cat(table(rows, {}, ""), skipped_section(v), unreadable_section(v), worst_section(v, worst));
 }
 
 }  // namespace espalier::report
