@@ -4,7 +4,8 @@
 // A plan of the space has pp stages of G = devices/pp devices, a schedule (gpipe, 1f1b or interleaved), m micro-batches of
 // samples = global_batch/m, a contiguous partition of the layers, and for every layer (embedding and head are layers) any strategy
 // that is legal for the model as a uniform one with these: tp·cp·dp = G, dp divides the samples, orders of ranks with pp outermost,
-// any ZeRO stage and shard group, recomputation none, selective or full. Overlap is one switch for all layers. The uniform space is part of
+// any ZeRO stage and shard group, recomputation none, selective or full; an embedding and a head that share a table have one layout of it
+// (rule tied-table). Overlap is one switch for all layers. The uniform space is part of
 // it: its answer is the first incumbent, so the layer-wise answer is never slower.
 //
 // For each (pp, samples) the options of a layer kind are priced once (cost::layer_shares) and reduced to those that no other of the same
