@@ -42,7 +42,8 @@ struct ChunkTiming {
   std::int64_t grad_reduce_ns = 0;          ///< one piece of the gradient reduction
   std::int64_t param_gather_ns = 0;         ///< one piece of the parameter all-gather
   std::int64_t block_communication_ns = 0;  ///< of an item of a block program (sim/block_program.h)
-  std::int64_t gradient_sync_ns = 0;  ///< once a step, before the update: reductions inside tensor groups (operator partitions)
+  std::int64_t gradient_sync_ns =
+      0;  ///< once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions)
   std::int64_t dense_parameters = 0;  ///< elements of the chunk on a rank, before ZeRO
   std::int64_t expert_parameters = 0;
   std::int64_t saved_bytes = 0;               ///< kept from forward to backward for one micro-batch
@@ -63,7 +64,7 @@ struct StageTiming {
   std::int64_t optimizer_ns = 0;  ///< gradient_sync_ns of its chunks and what is waited for of hidden reductions included
   /// Of optimizer_ns, what is not the update: communication waited for, launches of the update, host work once a step.
   std::int64_t optimizer_exposed_ns = 0, optimizer_launch_ns = 0, step_host_ns = 0;
-  std::int64_t tied_reduce_ns = 0;
+  std::int64_t tied_reduce_ns = 0;    ///< exchange of a shared token table's gradient, where the stage holds a copy
   std::int64_t dense_parameters = 0;  ///< elements on a rank, before ZeRO
   std::int64_t expert_parameters = 0;
   std::int64_t reduced_elements = 0;  ///< of these, whose gradients are reduced over other ranks

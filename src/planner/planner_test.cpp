@@ -2,6 +2,7 @@
 // The product in one call: what plan, estimate and simulate promise each other.
 #include "espalier/planner.h"
 #include "data/source_dir.h"
+#include "plan/rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -258,6 +259,32 @@ TEST(Layerwise, TheBestUniformPlanStandsBesideTheAnswer) {
   for (auto it = uniform + 1; it != r.alternatives.end(); ++it) {  // runners-up: others
     EXPECT_FALSE(it->baseline);
     EXPECT_NE(it->label, uniform->plan->label());
+  }
+}
+
+// GPT-2 and Llama 3.2 1B share the table of embedding and head: one parameter cannot lie as TP 2 and as ZeRO-3 at once, and the cheaper of
+// the two was what a plan paid. A document that says so is refused, whatever the stages.
+TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
+  const std::vector<Job> tied = {job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}",
+                                     "{sequence_length: 1024, global_batch: 32}", "search: {space: layerwise}\n"),
+                                 job("llama-3.2-1b", "{nodes: 1, devices_per_node: 4, device: rtx-4090}",
+                                     "{sequence_length: 4096, global_batch: 8}", "search: {space: layerwise}\n")};
+  for (const Job& j : tied) {
+    const PlannerResult r = planned(j);
+    ASSERT_FALSE(r.plan.uniform()) << r.plan.label();
+    EXPECT_TRUE(plan_violations(j.model, r.plan).empty()) << r.plan.label();
+    Plan other = r.plan;
+    LayerRange& last = other.stages.back().chunks.back().ranges.back();
+    LayerRange head = last;
+    head.first = head.last, --last.last;
+    head.strategy.zero = head.strategy.zero == 3 ? 1 : 3;
+    head.strategy.shard = static_cast<std::int32_t>(head.strategy.data_ranks());
+    if (last.last < last.first) other.stages.back().chunks.back().ranges.pop_back();
+    other.stages.back().chunks.back().ranges.push_back(head);
+    const auto refused = simulate(j, other);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().kind, ErrorKind::bad_input);
+    EXPECT_THAT(refused.error().found, HasSubstr("tied-table"));
   }
 }
 

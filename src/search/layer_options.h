@@ -2,8 +2,7 @@
 // What one layer may do on a stage of the layer-wise space: the strategies of one choice of (pp, samples), priced for every layer kind
 // and reduced to those that no other of the same activation layout equals or beats in every component.
 //
-// Where embedding and head share a table (rule tied-table) both need one table layout: their options are reduced within each layout, and a
-// layout goes when another equals or beats it in every option of both layers.
+// Where embedding and head share a table (rule tied-table) both need one table layout: their options are reduced within each layout.
 #pragma once
 
 #include <cstdint>
@@ -81,8 +80,6 @@ class OptionTable {
     return tied_ && (static_cast<std::int32_t>(kind) == embedding_ || static_cast<std::int32_t>(kind) == head_);
   }
   [[nodiscard]] bool beats(const PricedOption& a, const PricedOption& b) const;
-  [[nodiscard]] bool beats_table(std::int32_t a, std::int32_t b) const;
-  void reduce_tables();
   void fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes, const std::function<bool()>& stop);
   void note_shares();
 

@@ -11,6 +11,7 @@
 
 #include "espalier/planner.h"
 #include "plan/lowering_facts.h"
+#include "plan/rules.h"
 #include "plan/shared_table.h"
 #include "random_problem.h"
 #include "search/layered_candidate.h"
@@ -50,6 +51,7 @@ TEST(Layerwise, NeverSlowerThanUniformAndAlwaysSound) {
     }
     const std::int64_t ns = layered->prediction.iteration_ns;
     EXPECT_TRUE(layered->prediction.fits) << describe(p);
+    EXPECT_TRUE(plan_violations(p.model, layered->plan).empty()) << layered->plan.label() << describe(p);
     EXPECT_LE(layered->search.lower_bound_ns, ns) << describe(p);
     proven += layered->search.optimal ? 1 : 0, gap += layered->search.gap;
     if (!uniform) {
