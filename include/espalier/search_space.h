@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct SearchSpace {
   std::map<std::string, std::vector<std::int64_t>> allow;   ///< only these values (fix = one value)
   std::map<std::string, std::vector<std::int64_t>> forbid;  ///< none of these
   std::map<std::string, std::int64_t> limits;               ///< at most
+  std::set<std::string> fixed;  ///< dimensions of `allow` that the job file states under `fix`: messages name them so
   bool operator==(const SearchSpace&) const = default;
   /// Whether the maps admit `value` for `dimension`.
   [[nodiscard]] bool admits(const std::string& dimension, std::int64_t value) const;

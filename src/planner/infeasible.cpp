@@ -6,6 +6,7 @@
 
 #include "plan/rules.h"
 #include "planner/brief_text.h"
+#include "planner/excluded.h"
 #include "planner/simulated_evaluator.h"
 #include "search/cost_book.h"
 
@@ -53,7 +54,39 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
   return best;
 }
 
-bool restricted(const SearchSpace& s) { return !s.allow.empty() || !s.forbid.empty() || !s.limits.empty(); }
+std::string label_of(const Job& job, const EngineModel& engine, const search::Configuration& c) {
+  return make_uniform_plan(job.model, job.cluster, job.training, engine.name, c.strategy, c.schedule, engine.split).label();
+}
+
+/// "without search.fix.zero: 0, TP1 … would fit (20.1 GiB)": each pin that alone stands in the way, else all of them together.
+std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine, std::int64_t limit) {
+  constexpr std::size_t kMost = 8;  // each costs a search for the leanest configuration
+  std::vector<planner::Pin> pins = planner::pins_of(job, engine);
+  std::erase_if(pins, [](const planner::Pin& p) { return p.kind == planner::Pin::Kind::engine; });
+  std::vector<std::string> out;
+  const auto try_space = [&](const SearchSpace& space, const std::string& what) {
+    const auto lean = leanest(job, engine, space);
+    if (!lean || lean->peak_bytes > limit) return;
+    out.push_back("without " + what + ", " + label_of(job, engine, lean->configuration) + " would fit (" +
+                  text::gib(lean->peak_bytes) + ")");
+  };
+  for (std::size_t i = 0; i < pins.size() && pins.size() <= kMost; ++i) {
+    std::vector<planner::Pin> others = pins;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    try_space(planner::space_of(others, job), planner::text_of(pins[i], job, engine));
+  }
+  if (out.empty() && !pins.empty()) try_space({}, "the search restrictions");
+  return out;
+}
+
+/// The limit that the job sets, where the device itself has enough; else a device that does. Whole MiB, rounded up, so that it fits.
+std::string by_more_memory(const Job& job, std::int64_t peak_bytes, std::int64_t limit) {
+  Cluster unlimited = job.cluster;
+  unlimited.memory_limit.reset();
+  if (job.cluster.memory_limit && unlimited.usable_memory().count() >= peak_bytes)
+    return "cluster.memory_limit: " + std::to_string((peak_bytes + (1 << 20) - 1) >> 20) + "MiB would fit";
+  return "devices with " + text::gib(peak_bytes) + " usable memory would fit (now " + text::gib(limit) + ")";
+}
 
 Job with_nodes(const Job& job, std::int64_t times) {
   Job more = job;
@@ -72,7 +105,7 @@ Job with_nodes(const Job& job, std::int64_t times) {
 std::string by_more_nodes(const Job& job, const EngineModel& engine) {
   for (std::int64_t times = 2; times <= 64; times *= 2) {
     const Job more = with_nodes(job, times);
-    const auto lean = leanest(more, engine, {});
+    const auto lean = leanest(more, engine, job.search);
     if (lean && lean->peak_bytes <= more.cluster.usable_memory().count())
       return "cluster.nodes = " + std::to_string(more.cluster.groups.front().nodes) + " would fit (" +
              text::gib(lean->peak_bytes) + " a device)";
@@ -92,48 +125,24 @@ std::string by_shorter_sequence(const Job& job, const EngineModel& engine) {
   return "";
 }
 
-Error nothing_legal(const Job& job) {
-  Strategy s;
-  Schedule schedule;
-  s.dp = static_cast<std::int32_t>(job.cluster.devices());
-  std::string why;
-  for (const auto& v : violations(job.model, job.cluster, job.training, s, schedule))
-    why += (why.empty() ? "" : "; ") + v.rule + ": " + v.text;
-  return Error{ErrorKind::infeasible, "search", "no legal configuration at all",
-               "degrees that divide the devices, the batch and the heads",
-               why.empty()
-                   ? "relax search.fix, allow, forbid or limits"
-                   : "plain data parallelism breaks " + why + "; relax search.fix, allow, forbid, limits or change global_batch"};
-}
-
 }  // namespace
 
 Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found) {
   if (found.interrupted) return Error{ErrorKind::limit, "search", "interrupted before any configuration was simulated", "", ""};
-  if (found.space_size == 0) return nothing_legal(job);
+  if (found.space_size == 0) return nothing_legal(job, engine);
   const std::int64_t limit = job.cluster.usable_memory().count();
   const auto lean = leanest(job, engine, job.search);
-  std::vector<std::string> changes;
-  if (restricted(job.search)) {
-    const auto free = leanest(job, engine, {});
-    if (free && free->peak_bytes <= limit) {
-      const Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, free->configuration.strategy,
-                                          free->configuration.schedule, engine.split);
-      changes.push_back("without the search restrictions " + plan.label() + " would fit (" + text::gib(free->peak_bytes) + ")");
-    }
-  }
-  if (lean)
-    changes.push_back("devices with " + text::gib(lean->peak_bytes) + " usable memory would fit (now " + text::gib(limit) + ")");
+  std::vector<std::string> changes = by_fewer_pins(job, engine, limit);
+  if (lean && job.cluster.memory_limit) changes.push_back(by_more_memory(job, lean->peak_bytes, limit));
   if (auto more = by_more_nodes(job, engine); !more.empty()) changes.push_back(more);
   if (auto shorter = by_shorter_sequence(job, engine); !shorter.empty()) changes.push_back(shorter);
+  if (lean && !job.cluster.memory_limit) changes.push_back(by_more_memory(job, lean->peak_bytes, limit));
   std::string hint;
   for (const auto& change : changes) hint += (hint.empty() ? "" : "; or ") + change;
   std::string what = "none of " + text::count(found.space_size) + " configurations fits";
-  if (lean) {
-    const Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, lean->configuration.strategy,
-                                        lean->configuration.schedule, engine.split);
-    what += "; the leanest, " + plan.label() + ", needs " + text::gib(lean->peak_bytes) + " a device";
-  }
+  if (lean)
+    what +=
+        "; the leanest, " + label_of(job, engine, lean->configuration) + ", needs " + text::gib(lean->peak_bytes) + " a device";
   return Error{ErrorKind::infeasible, "memory", what, "at most " + text::gib(limit) + " a device", hint};
 }
 

@@ -7,12 +7,15 @@
 #include <initializer_list>
 
 #include "base/document.h"
+#include "base/document_kind.h"
 #include "cluster/cluster_reader.h"
 #include "espalier/planner.h"
 #include "plan/engine.h"
 #include "planner/calibration_file.h"
 #include "planner/job_overrides.h"
 #include "planner/job_space.h"
+#include "planner/job_words.h"
+#include "planner/space_values.h"
 
 namespace espalier {
 namespace {
@@ -37,29 +40,56 @@ std::string readable_name(const fs::path& path) {
   return path.stem().string();
 }
 
-std::vector<fs::path> candidate_paths(const std::string& path, const std::string& base_directory) {
-  if (fs::path(path).is_absolute()) return {path};
+/// Where a path is looked for, in this order.
+std::vector<fs::path> search_folders(const std::string& path, const std::string& base_directory) {
+  if (fs::path(path).is_absolute()) return {fs::path(path).root_path()};
   std::vector<fs::path> out;
   std::error_code ignored;
   fs::path folder = fs::absolute(base_directory.empty() ? "." : base_directory, ignored).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
   while (true) {
-    out.push_back(folder / path);
+    out.push_back(folder);
     if (fs::exists(folder / ".git", ignored) || folder == folder.parent_path()) break;
     folder = folder.parent_path();
   }
-  out.push_back(fs::path(path));
+  out.emplace_back(".");
   return out;
 }
 
-Result<std::string> find_file(const std::string& path, const std::string& base_directory, const std::string& where) {
+std::vector<fs::path> candidate_paths(const std::string& path, const std::string& base_directory) {
+  std::vector<fs::path> out;
+  for (const fs::path& folder : search_folders(path, base_directory)) out.push_back(folder / path);
+  return out;
+}
+
+/// The end of a hint: "; did you mean models/llama-3-8b/config.json?".
+std::string nearby_file(const std::string& path, const std::string& base_directory) {
+  for (const fs::path& folder : search_folders(path, base_directory)) {
+    if (const std::string similar = base::similar_path(folder.string(), path); !similar.empty())
+      return "; did you mean " + similar + "?";
+  }
+  return "";
+}
+
+Result<std::string> find_file(const std::string& path, const std::string& key, const std::string& base_directory,
+                              const std::string& where) {
   std::error_code ignored;
+  bool folder = false;
   for (const fs::path& candidate : candidate_paths(path, base_directory)) {
     if (fs::is_regular_file(candidate, ignored)) return candidate.lexically_normal().string();
+    if (!fs::is_directory(candidate, ignored)) continue;
+    if (const fs::path inside = candidate / "config.json"; key == "model" && fs::is_regular_file(inside, ignored))
+      return inside.lexically_normal().string();
+    folder = true;
   }
+  if (folder)
+    return Error{ErrorKind::bad_input, where, "the folder \"" + path + "\"" + (key == "model" ? " without config.json" : ""),
+                 key == "model" ? "a Hugging Face config.json, or the folder that holds it" : "a file, or the values themselves",
+                 "give the file's own name"};
   return Error{
       ErrorKind::bad_input, where, "no file \"" + path + "\"", "a path or the values themselves",
-      "paths are relative to the job file, the folders above it up to the repository's root, then the working directory"};
+      "paths are relative to the job file, the folders above it up to the repository's root, then the working directory" +
+          nearby_file(path, base_directory)};
 }
 
 /// Overrides below `key`, applied to the file that `key` names.
@@ -103,7 +133,7 @@ Result<Input> open_input(base::Reader& job, const std::string& key, const std::s
     return Error{ErrorKind::bad_input, job.where(*node, key), std::string(to_string(node->kind)), "a path or a mapping",
                  "docs/file-formats.md shows a job file"};
   }
-  auto path = find_file(node->text, base_directory, job.where(*node, key));
+  auto path = find_file(node->text, key, base_directory, job.where(*node, key));
   if (!path) return path.error();
   return open_file_input(*path, key, overrides);
 }
@@ -172,7 +202,9 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
   sequence.main = training.required_int(key, 1, kMaxTokens);
   if (model.max_positions > 0 && sequence.main > model.max_positions) {
     training.fail(key, std::to_string(sequence.main), "at most " + std::to_string(model.max_positions),
-                  "the model learns that many positions; override model.max_position_embeddings (n_positions) to change it");
+                  "the model learns that many positions; to train with more: --set model." +
+                      std::string(model.family == "gpt2" ? "n_positions" : "max_position_embeddings") + "=" +
+                      std::to_string(sequence.main));
   }
   return sequence;
 }
@@ -182,11 +214,8 @@ Training read_training(base::Reader& reader, const Model& model) {
   refuse_unsupported(reader);
   training.sequence = read_sequence(reader, model);
   training.global_batch = reader.required_int("global_batch", 1, kMaxSamples);
-  std::vector<std::string_view> precisions;
-  for (int i = 0; i < kPrecisions; ++i) precisions.push_back(to_string(static_cast<Precision>(i)));
-  training.precision =
-      static_cast<Precision>(reader.optional_choice("precision", precisions, static_cast<std::size_t>(Precision::bf16)));
-  training.optimizer = std::vector<std::string>{"adam", "sgd"}[reader.optional_choice("optimizer", {"adam", "sgd"}, 0)];
+  training.precision = planner::read_precision(reader);
+  training.optimizer = planner::read_optimizer(reader);
   training.moe_imbalance = reader.optional_real("moe_imbalance", 1.0, 1e6, 1.0);
   training.tokens = reader.optional_real("tokens", 0, 1e18, 0);
   reader.finish();
@@ -195,14 +224,19 @@ Training read_training(base::Reader& reader, const Model& model) {
 
 void check_precision(base::Reader& training, const Cluster& cluster, Precision precision) {
   for (const NodeGroup& group : cluster.groups) {
-    if (group.device.peak_of(precision).count() > 0) continue;
-    std::string supported;
+    const auto supports = [&](Precision p) { return group.device.peak_of(p).count() > 0; };
+    if (supports(precision)) continue;
+    std::string supported, instead;
     for (int i = 0; i < kPrecisions; ++i) {
       const auto p = static_cast<Precision>(i);
-      if (group.device.peak_of(p).count() > 0) supported.append(supported.empty() ? "" : ", ").append(to_string(p));
+      if (!supports(p)) continue;
+      supported.append(supported.empty() ? "" : ", ").append(to_string(p));
+      if (instead.empty() || p == Precision::fp16 || p == Precision::bf16) instead = to_string(p);
     }
-    training.fail("precision", std::string(to_string(precision)), "one of " + supported,
-                  group.device.name + " does not support " + std::string(to_string(precision)));
+    training.fail("precision", std::string(to_string(precision)) + (training.has("precision") ? "" : " (the default)"),
+                  "one of " + supported,
+                  group.device.name + " does not support " + std::string(to_string(precision)) +
+                      "; training.precision: " + instead + " would do");
   }
 }
 
@@ -215,8 +249,8 @@ std::string read_engine(base::Reader& job) {
     names.push_back(e.name);
     list.append(list.empty() ? "" : ", ").append(e.name);
   }
-  const auto close = base::did_you_mean(engine, names);
-  job.fail("engine", "\"" + engine + "\"", "one of " + list, close ? "did you mean \"" + *close + "\"" : "");
+  const std::string close = base::suggestion(engine, names);
+  job.fail("engine", "\"" + engine + "\"", "one of " + list, close.empty() ? "choose one of these words" : close);
   return engine;
 }
 
@@ -230,6 +264,18 @@ Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& jo
   auto calibration = read_calibration(text.empty() ? base::to_json(input->document.root) : text, input->document.where,
                                       input->name.empty() ? "of the job" : input->name);
   return calibration;
+}
+
+/// What the user should know of an accepted job: parts of the model that are not planned, and a sequence beyond what it was made for.
+std::vector<std::string> notes_of(const Job& job) {
+  std::vector<std::string> out;
+  for (const std::string& part : unplanned_parts(job.model)) out.push_back("model: " + part);
+  if (job.model.context_length > 0 && job.training.sequence.main > job.model.context_length) {
+    out.push_back("training.sequence_length " + std::to_string(job.training.sequence.main) +
+                  " is beyond the model's max_position_embeddings " + std::to_string(job.model.context_length) +
+                  ": it is planned as asked, but the published weights have not seen such positions");
+  }
+  return out;
 }
 
 /// Whether `where` speaks of the JSON path `path` or of something below it.
@@ -256,11 +302,19 @@ Error blame_override(Error error, const std::vector<planner::Override>& override
   return error;
 }
 
+/// A file of another kind, given by mistake: a plan or another answer of ours, a model's config.json, a cluster.
+Status another_document(const base::Reader& reader) {
+  const std::string kind = base::document_kind(reader.node());
+  if (kind.empty() || kind == "a job file") return std::nullopt;
+  return base::wrong_kind(kind, reader.document().where, "a job file");
+}
+
 Result<Job> read_job(base::Document& document, const std::string& base_directory,
                      const std::vector<planner::Override>& overrides) {
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(document, sink);
   if (!sink.ok()) return *sink.first();
+  if (Status other = another_document(reader)) return *other;
   refuse_unsupported(reader);
 
   Job job;
@@ -288,10 +342,12 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   job.search = planner::read_search_space(search);
   reader.finish();
   if (sink.ok()) check_precision(training, job.cluster, job.training.precision);
+  if (sink.ok()) planner::check_space_values(search, job);
   if (!sink.ok()) return *sink.first();
   if (*calibration) {
     if (Status error = use_calibration(job, std::move(*calibration))) return *error;
   }
+  job.notes = notes_of(job);
   return job;
 }
 
@@ -360,6 +416,7 @@ Result<Job> job_of_plan(const Plan& plan) {
   job.engine = plan.engine;
   job.model_source = plan.model_source;
   job.cluster_source = plan.cluster_source;
+  job.notes = notes_of(job);
   if (plan.calibration_source.empty()) return job;
   if (base::content_hash(plan.calibration_source) != plan.calibration_hash) {
     return refuse("$.calibration.hash", plan.calibration_hash,

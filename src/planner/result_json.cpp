@@ -333,6 +333,11 @@ std::string to_json(const PlannerResult& result, bool timing) {
   w.key("reasons").begin_array();
   for (const std::string& reason : result.reasons) w.value(reason);
   w.end_array();
+  if (!result.notes.empty()) {
+    w.key("notes").begin_array();
+    for (const std::string& note : result.notes) w.value(note);
+    w.end_array();
+  }
   if (timing) write_timing(w, result);
   w.end_object();
   return w.text();
@@ -356,6 +361,7 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   r.each("alternatives", false, [&](Reader& a) { result.alternatives.push_back(read_alternative(a)); });
   result.operators = read_operators(r);
   result.reasons = read_sentences(r, "reasons");
+  result.notes = read_sentences(r, "notes");
   r.ignore({"engine", "timing"});
   r.finish();
   if (!sink.ok()) return *sink.first();
