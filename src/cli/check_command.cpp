@@ -88,9 +88,9 @@ const EngineModel* engine_by_name(const std::string& name, Status& error) {
   for (const EngineModel& e : engine_catalogue()) names.push_back(e.name);
   std::string list;
   for (const std::string& n : names) list.append(list.empty() ? "" : ", ").append(n);
-  const auto close = base::did_you_mean(name, names);
+  const std::string close = base::suggestion(name, names);
   error = Error{ErrorKind::usage, "--engine", text::cat("\"", name, "\""), text::cat("one of ", list),
-                close ? text::cat("did you mean ", *close) : ""};
+                close.empty() ? "choose one of these words" : close};
   return nullptr;
 }
 
@@ -98,10 +98,11 @@ int run_check(Context& context, const std::string& path, const std::string& engi
   Status usage;
   const EngineModel* engine = engine_name.empty() ? nullptr : engine_by_name(engine_name, usage);
   if (usage) return fail(context, *usage);
-  auto loaded = load_plan_file(path);
+  auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
   auto job = job_of_plan(loaded->plan);
   if (!job) return fail(context, job.error());
+  note_all(context, job->notes);
   check::Report report;
   if (Status broken = validate(loaded->plan))
     report.findings.push_back({"structure", false, broken->message()});
@@ -121,7 +122,7 @@ void add_check_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("check", "re-verify a plan; with an engine, check that engine's rules by name");
   auto path = std::make_shared<std::string>();
   auto engine = std::make_shared<std::string>();
-  command->add_option("plan", *path, "plan.json or result.json")->required()->type_name("PLAN.json");
+  command->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
   command->add_option("--engine", *engine, "check this engine's rules")->type_name("NAME");
   add_common_flags(*command, context);
   command->callback([&context, path, engine] { context.exit_code = run_check(context, *path, *engine); });
