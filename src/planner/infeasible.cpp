@@ -7,6 +7,7 @@
 #include "plan/rules.h"
 #include "planner/brief_text.h"
 #include "planner/excluded.h"
+#include "planner/pins.h"
 #include "planner/simulated_evaluator.h"
 #include "search/cost_book.h"
 
