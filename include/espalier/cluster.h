@@ -143,6 +143,9 @@ struct Cluster {
 const std::vector<DeviceKind>& device_catalogue();
 /// nullptr when unknown.
 const DeviceKind* find_device(std::string_view name);
+/// The same by what drivers print and people write: "NVIDIA H100 80GB HBM3", "A100-SXM4-80GB" (`also` in data/devices.yaml). Case,
+/// spaces, '-', '_' and the maker's name do not count. A name that several devices share ("H100") is none of them: nullptr.
+const DeviceKind* device_called(std::string_view name);
 
 /// Reads a cluster file (YAML or JSON): the short form `{nodes, devices_per_node, device, …}` or the full form with `groups`.
 Result<Cluster> load_cluster(std::string_view text, const std::string& where);

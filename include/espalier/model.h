@@ -104,9 +104,10 @@ struct Sequence {
   bool operator==(const Sequence&) const = default;
 };
 
-/// A value that the file did not hold, or that was ignored: shown by `espalier inspect model`.
+/// A value that the file did not hold, or that was not planned: shown by `espalier inspect model`. What is `ignored` (a key that
+/// nothing here reads) or `left_out` (a part of the model that is not planned) is named by every command.
 struct ModelNote {
-  enum class Kind : std::uint8_t { defaulted, ignored, derived } kind = Kind::defaulted;
+  enum class Kind : std::uint8_t { defaulted, ignored, derived, left_out } kind = Kind::defaulted;
   std::string key;
   std::string text;  ///< e.g. "head_dim = 128 (hidden_size / num_attention_heads)"
   bool operator==(const ModelNote&) const = default;
@@ -121,8 +122,11 @@ struct Model {
   std::int64_t vocabulary = 0;       ///< rows of the token embedding; 0 for vision
   bool tied_embeddings = false;      ///< output projection shares the embedding table
   std::int64_t max_positions = 0;    ///< 0 = unbounded (rotary, ALiBi, relative)
-  std::int64_t mtp_parameters = 0;   ///< multi-token-prediction modules, held apart and not planned
-  bool vision = false;               ///< needs no training.sequence_length
+  std::int64_t context_length =
+      0;  ///< max_position_embeddings where positions are computed (rotary); beyond it a sequence can be
+          ///< planned, but the published weights have not seen it. 0 = not stated
+  std::int64_t mtp_parameters = 0;  ///< multi-token-prediction modules, held apart and not planned
+  bool vision = false;              ///< needs no training.sequence_length
   std::vector<ModelNote> notes;
 
   [[nodiscard]] const LayerKind& layer(std::size_t i) const { return kinds[static_cast<std::size_t>(layers[i])]; }
@@ -149,10 +153,14 @@ Flops forward_flops(const LayerKind& kind, const Sequence& sequence, bool causal
 /// 3 × the forward pass of the whole model for one sample (the usual "model FLOPs" of MFU, no recomputation).
 Flops training_flops(const Model& model, const Sequence& sequence, bool causal_half = false);
 
-/// Reads the text of a Hugging Face config.json. Unknown `model_type` is refused with the list of known ones; unknown keys are
-/// notes, not errors (the format is not ours). `where` names the file in messages.
+/// Reads the text of a Hugging Face config.json. Unknown `model_type` is refused with the list of known ones. Unknown keys are
+/// notes, not errors (the format is not ours), unless their name says that they change sizes or work (experts, layers, windows,
+/// towers): such a key is refused by name. `where` names the file in messages.
 Result<Model> load_model(std::string_view config_json, const std::string& where);
+/// `path`: the file, or a folder that holds config.json.
 Result<Model> load_model_file(const std::string& path);
+/// What was not planned of the model, a sentence each: its notes of kind `ignored` and `left_out`.
+std::vector<std::string> unplanned_parts(const Model& model);
 /// The `model_type` values load_model accepts, sorted.
 std::vector<std::string> known_model_families();
 

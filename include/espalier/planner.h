@@ -33,6 +33,7 @@ struct Job {
   std::string engine = "generic";
   SearchSpace search;
   std::string model_source, cluster_source;  ///< canonical JSON of the inputs, copied into plans
+  std::vector<std::string> notes;  ///< what every command says of the inputs: keys of the model that are not read, and such
   /// Replaces the catalogue's description of `engine` (a calibration being fitted, or a user's own); null: the catalogue's.
   std::shared_ptr<const EngineModel> engine_model;
   /// A user's own calibration that is in force (use_calibration); null: what ships.
@@ -239,6 +240,7 @@ struct PlannerResult {
   std::vector<EngineAnswer> engines;  ///< with PlannerOptions::engines, in the order of the catalogue
   std::optional<Simplest> simplest;   ///< of `plan`
   std::optional<BatchHint> batch_hint;
+  std::vector<std::string> notes;  ///< of the job: what was not planned of the inputs
   double total_s = 0, search_s = 0;  ///< wall clock; printed only under "timing"
   int threads = 1;
 

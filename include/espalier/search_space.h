@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct SearchSpace {
   std::map<std::string, std::vector<std::int64_t>> allow;   ///< only these values (fix = one value)
   std::map<std::string, std::vector<std::int64_t>> forbid;  ///< none of these
   std::map<std::string, std::int64_t> limits;               ///< at most
+  std::set<std::string> fixed;  ///< dimensions of `allow` that the job file states under `fix`: messages name them so
   /// Share of the memory limit that a search leaves free, 0 … 0.9; absent: the error of the memory model for this engine and device
   /// (planner/memory_margin.h). It is part of the space: `plan` finds the fastest configuration below limit · (1 − margin).
   std::optional<double> memory_margin = std::nullopt;

@@ -74,6 +74,10 @@ std::string to_json(const Node& node);
 /// The whole file, at most max_bytes (Error otherwise; also for directories, missing or unreadable files).
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 16u << 20);
 
+/// `path` below `folder` with its first part that does not exist replaced by the name in its place that was probably meant; empty when
+/// nothing there resembles it, or when that does not exist either.
+std::string similar_path(const std::string& folder, const std::string& path);
+
 /// Collects the first error of a reading; later ones are dropped.
 class ErrorSink {
  public:
@@ -148,6 +152,8 @@ std::optional<double> parse_duration(std::string_view text);
 
 /// The candidate closest to `word` by edit distance, if close enough to be worth suggesting.
 std::optional<std::string> did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+/// A hint: `did you mean "a"?`, or of several that begin with the word `did you mean "a", "b" or "c"?`; empty when there is none.
+std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
 /// A JSON writer with stable key order, no locale, shortest round-trip doubles, fixed nine digits for seconds.
 class JsonWriter {

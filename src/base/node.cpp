@@ -46,14 +46,22 @@ const Node* Node::find(std::string_view key) const {
   return nullptr;
 }
 
+namespace {
+
+std::string missing_hint(const std::string& path) {
+  const std::string similar = similar_path("", path);
+  return similar.empty() ? "check the path and the working directory" : "did you mean " + similar + "?";
+}
+
+}  // namespace
+
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   const auto refuse = [&path](std::string found, std::string expected, std::string hint) {
     return Error{ErrorKind::bad_input, path, std::move(found), std::move(expected), std::move(hint)};
   };
   std::error_code code;
   const std::filesystem::file_status status = std::filesystem::status(path, code);
-  if (!std::filesystem::exists(status))
-    return refuse("no such file", "a readable file", "check the path and the working directory");
+  if (!std::filesystem::exists(status)) return refuse("no such file", "a readable file", missing_hint(path));
   if (std::filesystem::is_directory(status)) return refuse("a directory", "a file", "name the file inside it");
   const auto too_big = [&](const std::string& size) {
     return refuse("a file of " + size + " bytes", "at most " + std::to_string(max_bytes) + " bytes", "is this the right file?");

@@ -65,7 +65,9 @@ std::string number_hint(const Node& node) {
     return "write a plain number without unit or quotes";
   }
   if (node.kind == NodeKind::sequence) return "write one number, not a list";
-  if (node.kind == NodeKind::real && node.real == std::floor(node.real) && std::abs(node.real) < 9e15) {
+  if (node.kind == NodeKind::real && std::abs(node.real) >= 9e15)
+    return node.real < 0 ? "choose a larger number" : "choose a smaller number";
+  if (node.kind == NodeKind::real && node.real == std::floor(node.real)) {
     return "write " + std::to_string(static_cast<std::int64_t>(node.real));
   }
   return node.kind == NodeKind::real ? "write a whole number" : "write a number";
@@ -322,7 +324,9 @@ std::vector<std::string> Reader::unread() const {
 void Reader::missing(std::string_view key, const std::string& expected) {
   const auto suggestion = did_you_mean(key, unread());
   fail(key, "no " + quoted(key), expected,
-       suggestion ? "did you mean it by " + quoted(*suggestion) + "?" : "add " + std::string(key) + " to " + path_);
+       suggestion     ? "did you mean it by " + quoted(*suggestion) + "?"
+       : path_ == "$" ? "add it to the file: " + std::string(key) + ": …"
+                      : "add " + std::string(key) + " under " + path_.substr(2));
 }
 
 }  // namespace espalier::base

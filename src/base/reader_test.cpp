@@ -70,7 +70,7 @@ TEST(Reader, MessagesSayWhereWhatAndHow) {
   EXPECT_EQ(message_of("nodess: 1", [](Reader& r) { r.required_int("nodes", 1, 9); }),
             "job.yaml:1:1 ($.nodes): found no \"nodes\"; expected an integer from 1 to 9; hint: did you mean it by \"nodess\"?");
   EXPECT_EQ(message_of("a: 1", [](Reader& r) { r.required_string("model"); }),
-            "job.yaml:1:1 ($.model): found no \"model\"; expected text; hint: add model to $");
+            "job.yaml:1:1 ($.model): found no \"model\"; expected text; hint: add it to the file: model: …");
   EXPECT_EQ(message_of("x: [1]", [](Reader& r) { r.required_real("x", 0, 1); }),
             "job.yaml:1:4 ($.x): found a list of 1 value; expected a number from 0 to 1; hint: write one number, not a list");
   EXPECT_EQ(message_of("k: rnig",
@@ -132,6 +132,27 @@ TEST(Reader, UnreadKeysAreListedInFileOrder) {
   Reader reader = file.root();
   reader.ignore({"a", "not there"});
   EXPECT_THAT(reader.unread(), ElementsAre("z", "m"));
+}
+
+TEST(DidYouMean, KnowsTheWordsOfOtherTools) {
+  EXPECT_EQ(did_you_mean("seq_len", {"precision", "sequence_length"}), "sequence_length");
+  EXPECT_EQ(did_you_mean("sequence_length", {"seq_len", "global_batch"}), "seq_len");  // the other way round: what stands there
+  EXPECT_EQ(did_you_mean("tensor-model-parallel-size", {"pp", "tp"}), "tp");
+  EXPECT_EQ(did_you_mean("seq_len", {"precision"}), std::nullopt);
+  EXPECT_EQ(suggestion("megatron", {"deepspeed", "megatron-core", "megatron-lm-2021"}),
+            "did you mean \"megatron-core\" or \"megatron-lm-2021\"?");
+  EXPECT_EQ(suggestion("qqq", {"deepspeed"}), "");
+}
+
+TEST(SimilarPath, MendsTheFirstPartThatIsMissing) {
+  const auto folder = std::filesystem::path(::testing::TempDir()) / "espalier_similar_path";
+  std::filesystem::create_directories(folder / "models" / "llama");
+  std::ofstream(folder / "models" / "llama" / "config.json") << "{}";
+  EXPECT_EQ(similar_path(folder.string(), "models/lama/config.json"), "models/llama/config.json");
+  EXPECT_EQ(similar_path(folder.string(), "model/llama/config.json"), "models/llama/config.json");
+  EXPECT_EQ(similar_path(folder.string(), "models/llama/confg.json"), "models/llama/config.json");
+  EXPECT_EQ(similar_path(folder.string(), "models/llama/config.json"), "");  // nothing to mend
+  EXPECT_EQ(similar_path(folder.string(), "models/lama/tokenizer.json"), "");
 }
 
 TEST(ReadFile, RefusesWhatIsNotASmallFile) {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // "Did you mean": the candidate at the smallest edit distance (insertions, deletions, substitutions and swaps of neighbours
-// count 1; the "optimal string alignment" distance), case and '-' against '_' ignored. First candidate wins a tie.
+// count 1; the "optimal string alignment" distance), case and '-' against '_' ignored. First candidate wins a tie. Before distance
+// come words that other tools use for the same thing: "seq_len" is far from "sequence_length" and means it.
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/document.h"
+#include "base/text.h"
 
 namespace espalier::base {
 namespace {
@@ -17,6 +21,66 @@ std::string folded(std::string_view word) {
     if (c == '-') c = '_';
   }
   return out;
+}
+
+/// What other tools call it, and the word here. Left in lower case with '_'.
+constexpr std::array kSynonyms = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"num_nodes", "nodes"},
+    {"nnodes", "nodes"},
+    {"n_nodes", "nodes"},
+    {"gpus", "devices_per_node"},
+    {"num_gpus", "devices_per_node"},
+    {"num_gpus_per_node", "devices_per_node"},
+    {"nproc_per_node", "devices_per_node"},
+    {"gpu", "device"},
+    {"gpu_type", "device"},
+    {"accelerator", "device"},
+    {"seq", "sequence_length"},
+    {"seqlen", "sequence_length"},
+    {"seq_len", "sequence_length"},
+    {"seq_length", "sequence_length"},
+    {"max_seq_len", "sequence_length"},
+    {"max_seq_length", "sequence_length"},
+    {"context_length", "sequence_length"},
+    {"batch", "global_batch"},
+    {"batch_size", "global_batch"},
+    {"gbs", "global_batch"},
+    {"global_batch_size", "global_batch"},
+    {"train_batch_size", "global_batch"},
+    {"dtype", "precision"},
+    {"torch_dtype", "precision"},
+    {"optim", "optimizer"},
+    {"framework", "engine"},
+    {"backend", "engine"},
+    {"strategy", "search"},
+    {"parallelism", "search"},
+    {"hardware", "cluster"},
+    {"tensor_parallel", "tp"},
+    {"tensor_parallel_size", "tp"},
+    {"tensor_model_parallel_size", "tp"},
+    {"pipeline_parallel", "pp"},
+    {"pipeline_parallel_size", "pp"},
+    {"pipeline_model_parallel_size", "pp"},
+    {"data_parallel", "dp"},
+    {"data_parallel_size", "dp"},
+    {"context_parallel_size", "cp"},
+    {"expert_parallel_size", "ep"},
+    {"expert_model_parallel_size", "ep"},
+    {"virtual_stages", "vpp"},
+    {"virtual_pipeline_stages", "vpp"},
+    {"sequence_parallel", "sp"},
+    {"mbs", "micro_batch"},
+    {"micro_batch_size", "micro_batch"},
+    {"zero_stage", "zero"},
+    {"activation_checkpointing", "recompute"},
+    {"gradient_checkpointing", "recompute"},
+});
+
+/// Whether one of two folded words is the other tools' name of the other.
+bool synonyms(const std::string& a, const std::string& b) {
+  return std::any_of(kSynonyms.begin(), kSynonyms.end(), [&](const auto& pair) {
+    return (pair.first == a && pair.second == b) || (pair.first == b && pair.second == a);
+  });
 }
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
@@ -41,6 +105,9 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 std::optional<std::string> did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
   if (word.empty() || word.size() > kLongestWord) return std::nullopt;
   const std::string wanted = folded(word);
+  for (const std::string& candidate : candidates) {
+    if (candidate.size() <= kLongestWord && synonyms(wanted, folded(candidate))) return candidate;
+  }
   std::optional<std::string> best;
   std::size_t best_distance = 0;
   for (const std::string& candidate : candidates) {
@@ -55,6 +122,17 @@ std::optional<std::string> did_you_mean(std::string_view word, const std::vector
     }
   }
   return best;
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string wanted = folded(word.substr(0, kLongestWord));
+  std::vector<std::string> begin;
+  for (const std::string& candidate : candidates) {
+    if (!wanted.empty() && folded(candidate).starts_with(wanted)) begin.push_back('"' + candidate + '"');
+  }
+  if (!begin.empty()) return "did you mean " + listed(begin) + "?";
+  const auto close = did_you_mean(word, candidates);
+  return close ? "did you mean \"" + *close + "\"?" : "";
 }
 
 }  // namespace espalier::base

@@ -40,7 +40,7 @@ Result<UserFabric> fit_tables(const UserInputs& inputs) {
 }  // namespace
 
 Result<std::string> resolve_device(const std::string& name) {
-  if (find_device(name) != nullptr) return name;
+  if (const DeviceKind* known = device_called(name)) return known->name;
   std::vector<std::string> begin, all;
   for (const DeviceKind& d : device_catalogue()) {
     all.push_back(d.name);
@@ -56,7 +56,7 @@ Result<std::string> resolve_device(const std::string& name) {
   return Error{ErrorKind::usage, "--base",
                begin.empty() ? cat("\"", name, "\"") : cat("\"", name, "\", which may be any of ", joined(begin)),
                begin.empty() ? cat("a device of the catalogue: ", joined(all)) : "one of them",
-               close ? cat("did you mean ", *close) : ""};
+               close ? cat("did you mean ", *close, "?") : "choose one of these names"};
 }
 
 Result<UserCalibration> calibrate_user(UserInputs inputs) {

@@ -40,9 +40,9 @@ bool is_plan(const std::string& path) {
 }
 
 /// What a log leaves out: a plan holds it all, a job file needs the strategy flags.
-Result<LogConfiguration> read_config(const CalibrateFlags& flags, const std::string& path) {
+Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& flags, const std::string& path) {
   if (is_plan(path)) {
-    auto loaded = load_plan_file(path);
+    auto loaded = load_plan_file(context, path);
     if (!loaded) return loaded.error();
     Plan& plan = loaded->plan;
     plan.calibration_name.clear(), plan.calibration_hash.clear(), plan.calibration_source.clear();  // from what ships
@@ -65,17 +65,18 @@ Error needs_config(const std::string& file, std::size_t logs, std::size_t config
                  "--config JOB.yaml with --tp, --pp, …, or --config PLAN.json",
                  "a log says how long steps took, not what was trained; our own records (.jsonl) say both"};
   return Error{ErrorKind::usage, "--config", std::to_string(configs) + " configurations for " + std::to_string(logs) + " logs",
-               "one for all logs, or one for each in their order", ""};
+               "one for all logs, or one for each in their order", "give --config once, or once a log"};
 }
 
-Status read_logs(const CalibrateFlags& flags, const std::vector<std::pair<std::string, std::string>>& logs,
+Status read_logs(Context& context, const CalibrateFlags& flags, const std::vector<std::pair<std::string, std::string>>& logs,
                  const calibrate::UserTarget& target, calibrate::UserRuns& out) {
   if (logs.empty()) return std::nullopt;
   if (flags.configs.size() != 1 && flags.configs.size() != logs.size())
     return needs_config(logs.front().first, logs.size(), flags.configs.size());
   for (std::size_t i = 0; i < logs.size(); ++i) {
-    const auto config = read_config(flags, flags.configs[flags.configs.size() == 1 ? 0 : i]);
+    const auto config = read_config(context, flags, flags.configs[flags.configs.size() == 1 ? 0 : i]);
     if (!config) return config.error();
+    note_all(context, config->job.notes);
     const auto& [strategy, schedule] = config->configuration;
     if (Status error =
             calibrate::add_log(logs[i].second, logs[i].first, config->job, strategy, schedule, flags.warm_up, target, out))
@@ -84,7 +85,7 @@ Status read_logs(const CalibrateFlags& flags, const std::vector<std::pair<std::s
   return std::nullopt;
 }
 
-Status read_runs(const CalibrateFlags& flags, const calibrate::UserTarget& target, calibrate::UserRuns& out) {
+Status read_runs(Context& context, const CalibrateFlags& flags, const calibrate::UserTarget& target, calibrate::UserRuns& out) {
   std::vector<std::pair<std::string, std::string>> logs;
   for (const std::string& path : flags.runs) {
     auto text = base::read_file(path, kMaxLogBytes);
@@ -95,7 +96,7 @@ Status read_runs(const CalibrateFlags& flags, const calibrate::UserTarget& targe
       return error;
     }
   }
-  return read_logs(flags, logs, target, out);
+  return read_logs(context, flags, logs, target, out);
 }
 
 Status read_tables(const CalibrateFlags& flags, calibrate::UserInputs& inputs) {
@@ -117,14 +118,15 @@ Status read_tables(const CalibrateFlags& flags, calibrate::UserInputs& inputs) {
 
 int run_calibrate(Context& context, CalibrateFlags flags) {
   if (flags.runs.empty() && flags.nccl.empty())
-    return fail(context, Error{ErrorKind::usage, "calibrate", "nothing measured", "--runs FILE, --nccl FILE or both", ""});
+    return fail(context, Error{ErrorKind::usage, "calibrate", "nothing measured", "--runs FILE, --nccl FILE or both",
+                               "docs/tutorial.md shows a calibration"});
   if (flags.threads == 0) flags.threads = 2;
   const auto device = calibrate::resolve_device(flags.base);
   if (!device) return fail(context, device.error());
   calibrate::UserInputs inputs;
   inputs.device = *device;
   inputs.threads = flags.threads;
-  if (Status error = read_runs(flags, {*device, flags.engine}, inputs.runs)) return fail(context, *error);
+  if (Status error = read_runs(context, flags, {*device, flags.engine}, inputs.runs)) return fail(context, *error);
   if (Status error = read_tables(flags, inputs)) return fail(context, *error);
   auto result = calibrate::calibrate_user(std::move(inputs));
   if (!result) return fail(context, result.error());

@@ -94,9 +94,9 @@ const EngineModel* engine_by_name(const std::string& name, Status& error) {
   for (const EngineModel& e : engine_catalogue()) names.push_back(e.name);
   std::string list;
   for (const std::string& n : names) list.append(list.empty() ? "" : ", ").append(n);
-  const auto close = base::did_you_mean(name, names);
+  const std::string close = base::suggestion(name, names);
   error = Error{ErrorKind::usage, "--engine", text::cat("\"", name, "\""), text::cat("one of ", list),
-                close ? text::cat("did you mean ", *close) : ""};
+                close.empty() ? "choose one of these words" : close};
   return nullptr;
 }
 
@@ -110,23 +110,20 @@ void append(check::Report& report, std::vector<check::Finding> findings) {
 }
 
 /// What a result says beside its plan. The figures of another build are not compared.
-Status check_figures(Context& context, const CheckFlags& flags, const Job& job, const LoadedPlan& loaded, check::Report& report) {
-  const auto text = base::read_file(flags.path);
-  if (!text) return text.error();
-  append(report, check_result(*text, job, *loaded.result));
+void check_figures(Context& context, const CheckFlags& flags, const Job& job, const LoadedPlan& loaded, check::Report& report) {
+  append(report, check_result(loaded.text, job, *loaded.result));
   const bool ours = loaded.result->made_by == this_build();
-  if (!flags.search || !ours) return std::nullopt;
+  if (!flags.search || !ours) return;
   PlannerOptions how;
   how.interrupted = context.surroundings.interrupted;
-  append(report, check_search(*text, job, *loaded.result, how));
-  return std::nullopt;
+  append(report, check_search(loaded.text, job, *loaded.result, how));
 }
 
 int run_check(Context& context, const CheckFlags& flags) {
   Status usage;
   const EngineModel* engine = flags.engine.empty() ? nullptr : engine_by_name(flags.engine, usage);
   if (usage) return fail(context, *usage);
-  auto loaded = load_plan_file(flags.path);
+  auto loaded = load_plan_file(context, flags.path);
   if (!loaded) return fail(context, loaded.error());
   if (flags.search && !loaded->result)
     return fail(context,
@@ -134,12 +131,17 @@ int run_check(Context& context, const CheckFlags& flags) {
   const Plan& plan = loaded->plan;
   auto job = job_of_plan(plan);
   if (!job) return fail(context, job.error());
-  if (engine == nullptr) engine = find_engine(plan.engine);
-  check::Report report = check_against_claims(*job, plan);
-  report.findings.insert(report.findings.begin(), check_summaries(*job, plan));
-  if (engine != nullptr) add_engine_findings(*engine, *job, plan, report);
-  if (loaded->result)
-    if (Status error = check_figures(context, flags, *job, *loaded, report)) return fail(context, *error);
+  note_all(context, job->notes);
+  check::Report report;
+  if (Status broken = validate(plan)) {
+    report.findings.push_back({"structure", false, broken->message()});
+  } else {
+    if (engine == nullptr) engine = find_engine(plan.engine);
+    report = check_against_claims(*job, plan);
+    report.findings.insert(report.findings.begin(), check_summaries(*job, plan));
+    if (engine != nullptr) add_engine_findings(*engine, *job, plan, report);
+    if (loaded->result) check_figures(context, flags, *job, *loaded, report);
+  }
   if (context.json)
     print_json(context, report_json(flags.path, report));
   else
@@ -152,7 +154,7 @@ int run_check(Context& context, const CheckFlags& flags) {
 void add_check_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("check", "re-verify a plan or a result, and the rules of its engine or of another");
   auto flags = std::make_shared<CheckFlags>();
-  command->add_option("plan", flags->path, "plan.json or result.json")->required()->type_name("FILE");
+  command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("FILE");
   command->add_option("--engine", flags->engine, "check this engine's rules (default: the plan's own)")->type_name("NAME");
   command->add_flag("--search", flags->search, "of a result.json: search again and compare");
   add_common_flags(*command, context);

@@ -2,13 +2,17 @@
 // Table of commands, and the translation of CLI11's and C++'s ways to fail into exit codes.
 #include "cli/cli.h"
 
+#include <algorithm>
 #include <exception>
 #include <new>
 #include <ostream>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
+#include "cli/usage.h"
 
 namespace espalier::cli {
 namespace {
@@ -33,7 +37,10 @@ int parse_and_run(CLI::App& app, Context& context, int argc, const char* const* 
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // Help and version requests are "errors" with code 0; everything else is a usage error, whatever CLI11's own code.
-    return app.exit(error, context.out, context.err) == 0 ? kOk : kUsage;
+    if (error.get_exit_code() == 0) return app.exit(error, context.out, context.err);
+    const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+    context.json = std::find(words.begin(), words.end(), "--json") != words.end();
+    return fail(context, usage_error(app, error, words));
   }
   return context.exit_code;
 }

@@ -12,6 +12,7 @@ struct Surroundings {
   bool terminal = false;              ///< stderr is a terminal: progress is shown there
   bool color = false;                 ///< stdout is a terminal and NO_COLOR is not set
   std::function<bool()> interrupted;  ///< true after Ctrl-C
+  std::istream* input = nullptr;      ///< stdin: what a file called "-" is read from
 };
 
 /// Exit codes of docs/file-formats.md: 0 ok, 1 internal, 2 usage, 3 bad input, 4 infeasible, 5 check failed, 6 limit, 130.

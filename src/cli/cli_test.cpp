@@ -305,6 +305,38 @@ TEST_F(Cli, ExitCodes) {
   EXPECT_EQ(call({"check", file("plan.json")}).code, 3);
 }
 
+TEST_F(Cli, AMistypedCommandOrFlagGetsASuggestion) {
+  EXPECT_THAT(call({"plam", file("job.yaml")}).err, HasSubstr("did you mean \"espalier plan\"?"));
+  EXPECT_THAT(call({"inspect", "modle", "x"}).err, HasSubstr("did you mean \"espalier inspect model\"?"));
+  EXPECT_THAT(call({file("job.yaml")}).err, HasSubstr("did you mean \"espalier plan " + file("job.yaml") + "\"?"));
+  EXPECT_THAT(call({"plan", file("job.yaml"), "--thread", "2"}).err, HasSubstr("did you mean --threads?"));
+  EXPECT_THAT(call({"estimate", file("job.yaml"), "-tp", "2"}).err, HasSubstr("did you mean --tp?"));
+  EXPECT_THAT(call({"plan", file("job.yaml"), "--tp", "2"}).err, HasSubstr("--tp is a flag of espalier estimate"));
+  const Ran json = call({"plan", file("job.yaml"), "--thread", "2", "--json"});
+  EXPECT_EQ(json.code, 2);
+  const auto document = base::read_json(json.out, "e");
+  ASSERT_TRUE(document);
+  EXPECT_EQ(document->root.find("kind")->text, "usage");
+}
+
+TEST_F(Cli, JobsAndPlansComeFromStdinToo) {
+  const std::string plan = planned();
+  std::istringstream job(read("job.yaml"));
+  Surroundings piped;
+  piped.input = &job;
+  const Ran from_pipe = call({"plan", "-", "--sweep", "training.global_batch=8,16"}, piped);
+  EXPECT_EQ(from_pipe.code, 0) << from_pipe.err;
+  std::istringstream document(read("out/plan.json"));
+  piped.input = &document;
+  const Ran simulated = call({"simulate", "-"}, piped);
+  EXPECT_EQ(simulated.code, 0) << simulated.err;
+  EXPECT_EQ(simulated.out, call({"simulate", plan}).out);
+  std::istringstream broken("{");
+  piped.input = &broken;
+  EXPECT_THAT(call({"check", "-"}, piped).err, HasSubstr("<stdin>:1:"));
+  EXPECT_EQ(call({"check", "-"}).code, 2);  // nothing to read from
+}
+
 TEST_F(Cli, ErrorsAreJsonWithJson) {
   const Ran r = call({"plan", file("absent.yaml"), "--json"});
   EXPECT_EQ(r.code, 3);

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/document.h"
+#include "base/document_kind.h"
 #include "planner/result_json.h"
 #include "report/output_files.h"
 
@@ -63,6 +64,33 @@ void note(const Context& context, const std::string& text) {
   if (!context.quiet) context.err << "espalier: " << text << "\n";
 }
 
+void note_all(Context& context, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) {
+    if (context.noted.insert(text).second) note(context, "note: " + text);
+  }
+}
+
+std::string input_name(const std::string& path) { return path == "-" ? "<stdin>" : path; }
+
+Result<std::string> read_input(Context& context, const std::string& path) {
+  if (path != "-") return base::read_file(path);
+  constexpr std::size_t kMostBytes = std::size_t{16} << 20;  // as read_file
+  if (context.input) return *context.input;
+  if (context.surroundings.input == nullptr)
+    return Error{ErrorKind::usage, "-", "no standard input", "a file name", "give the file's name"};
+  std::string text;
+  char buffer[1 << 16];
+  std::istream& in = *context.surroundings.input;
+  while (in.read(buffer, sizeof(buffer)) || in.gcount() > 0) {
+    text.append(buffer, static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kMostBytes)
+      return Error{ErrorKind::bad_input, "<stdin>", "more than " + std::to_string(kMostBytes) + " bytes", "at most so many",
+                   "is this the right file?"};
+  }
+  context.input = std::move(text);
+  return *context.input;
+}
+
 void print_answer(const Context& context, const std::string& text) {
   const std::size_t end = text.find('\n');
   if (!context.surroundings.color || end == std::string::npos) {
@@ -74,7 +102,8 @@ void print_answer(const Context& context, const std::string& text) {
 
 void print_json(const Context& context, const std::string& json) { context.out << json << "\n"; }
 
-int deliver(const Context& context, const PlannerResult& result, const std::vector<std::string>& files) {
+int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files) {
+  note_all(context, result.notes);
   if (context.json) {
     print_json(context, to_json(result));
     return kOk;
@@ -91,7 +120,7 @@ void add_common_flags(CLI::App& command, Context& context) {
 }
 
 void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags) {
-  command.add_option("job", flags->path, "job file (YAML or JSON)")->required()->type_name("JOB.yaml");
+  command.add_option("job", flags->path, "job file (YAML or JSON); - for stdin")->required()->type_name("JOB.yaml");
   command.add_option("--set", flags->overrides, "override a value of the job: a.b.c=value (repeatable)")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
@@ -103,20 +132,39 @@ void add_calibration_flag(CLI::App& command, std::string& path) {
       ->type_name("FILE");
 }
 
-Result<Job> load_job_of(const JobFlags& flags) {
-  if (flags.calibration.empty()) return load_job_file(flags.path, flags.overrides);
+Result<Job> load_job_of(Context& context, const JobFlags& flags) {
   std::vector<std::string> overrides = flags.overrides;
-  std::error_code ignored;
-  base::JsonWriter path;  // a path may hold what YAML would take for something else
-  path.value(std::filesystem::absolute(flags.calibration, ignored).string());
-  overrides.push_back("calibration=" + path.text());
-  return load_job_file(flags.path, overrides);
+  if (!flags.calibration.empty()) {
+    std::error_code ignored;
+    if (const auto readable = base::read_file(flags.calibration); !readable) return readable.error();
+    base::JsonWriter path;  // a path may hold what YAML would take for something else
+    path.value(std::filesystem::absolute(flags.calibration, ignored).string());
+    overrides.push_back("calibration=" + path.text());
+  }
+  auto job = [&]() -> Result<Job> {
+    if (flags.path != "-") return load_job_file(flags.path, overrides);
+    const auto text = read_input(context, flags.path);
+    if (!text) return text.error();
+    return load_job(*text, input_name(flags.path), "", overrides);
+  }();
+  if (job) note_all(context, job->notes);
+  return job;
 }
 
 void add_output_flags(CLI::App& command, const std::shared_ptr<OutputFlags>& flags) {
   command.add_option("-o,--out", flags->folder, "write plan.json, result.json and timeline.json.gz into this folder")
       ->type_name("DIR");
   command.add_option("--trace", flags->trace, "write the timeline here (compressed if the name ends in .gz)")->type_name("FILE");
+}
+
+Status outputs_refused(const OutputFlags& flags) {
+  std::error_code ignored;
+  if (!flags.folder.empty() && std::filesystem::exists(flags.folder, ignored) &&
+      !std::filesystem::is_directory(flags.folder, ignored))
+    return Error{ErrorKind::usage, "-o " + flags.folder, "a file", "a folder, made if it is not there", "name a folder"};
+  if (!flags.trace.empty() && std::filesystem::is_directory(flags.trace, ignored))
+    return Error{ErrorKind::usage, "--trace " + flags.trace, "a folder", "a file to write", "name a file in it"};
+  return std::nullopt;
 }
 
 Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines) {
@@ -136,11 +184,13 @@ Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResu
   return std::nullopt;
 }
 
-Result<LoadedPlan> load_plan_file(const std::string& path) {
-  auto text = base::read_file(path);
+Result<LoadedPlan> load_plan_file(Context& context, const std::string& given) {
+  auto text = read_input(context, given);
   if (!text) return text.error();
+  const std::string path = input_name(given);
   auto document = base::read_json(*text, path);
-  if (!document) return document.error();
+  const std::string wanted = "a plan.json or result.json";
+  if (!document) return base::wrong_kind_of(*text, path, wanted, document.error());
   const base::Node* schema = document->root.find("schema");
   LoadedPlan loaded;
   if (schema && schema->text == "espalier.result/1") {
@@ -148,10 +198,11 @@ Result<LoadedPlan> load_plan_file(const std::string& path) {
     if (!result) return result.error();
     loaded.plan = result->plan;
     loaded.result = std::make_unique<PlannerResult>(std::move(result).value());
+    loaded.text = std::move(text).value();
     return loaded;
   }
   auto plan = plan_from_json(*text, path);
-  if (!plan) return plan.error();
+  if (!plan) return base::wrong_kind_of(*text, path, wanted, plan.error());
   loaded.plan = std::move(plan).value();
   return loaded;
 }

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,8 @@ struct Context {
   bool quiet = false;  ///< no progress, no notes
   int verbose = 0;
   int exit_code = kOk;
+  std::set<std::string> noted = {};                 ///< by note_all
+  std::optional<std::string> input = std::nullopt;  ///< stdin once it was read: a sweep reads its job several times
 
   [[nodiscard]] bool interrupted() const { return surroundings.interrupted && surroundings.interrupted(); }
 };
@@ -34,13 +38,15 @@ struct Context {
 int fail(Context& context, const Error& error);
 /// A note on stderr, unless --quiet.
 void note(const Context& context, const std::string& text);
+/// Notes on stderr, each once for the whole command.
+void note_all(Context& context, const std::vector<std::string>& texts);
 /// The text answer; the first line in bold on a terminal.
 void print_answer(const Context& context, const std::string& text);
 /// One JSON document.
 void print_json(const Context& context, const std::string& json);
 
 /// The end of a command with an answer: the result as JSON, or the brief answer and the names of the files that were written.
-int deliver(const Context& context, const PlannerResult& result, const std::vector<std::string>& files);
+int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files);
 
 /// --json, -q, -v.
 void add_common_flags(CLI::App& command, Context& context);
@@ -51,8 +57,8 @@ struct JobFlags {
   std::vector<std::string> overrides;
 };
 void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags);
-/// The job that the flags name: --calibration takes the place of the job's own `calibration:`.
-Result<Job> load_job_of(const JobFlags& flags);
+/// The job that the flags name: --calibration takes the place of the job's own `calibration:`. Its notes are noted.
+Result<Job> load_job_of(Context& context, const JobFlags& flags);
 /// --calibration FILE.
 void add_calibration_flag(CLI::App& command, std::string& path);
 
@@ -61,6 +67,8 @@ struct OutputFlags {
   std::string folder, trace;
 };
 void add_output_flags(CLI::App& command, const std::shared_ptr<OutputFlags>& flags);
+/// What can be known beforehand to fail: better said before an hour of planning than after.
+Status outputs_refused(const OutputFlags& flags);
 /// Writes what the flags ask for; `lines` gets one line a file. The trace comes from simulating the plan again.
 Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines);
 
@@ -68,8 +76,14 @@ Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResu
 struct LoadedPlan {
   Plan plan;
   std::unique_ptr<PlannerResult> result;
+  std::string text;  ///< of the file
 };
-Result<LoadedPlan> load_plan_file(const std::string& path);
+Result<LoadedPlan> load_plan_file(Context& context, const std::string& path);
+
+/// A file's text, or that of stdin for "-".
+Result<std::string> read_input(Context& context, const std::string& path);
+/// What messages call it.
+std::string input_name(const std::string& path);
 
 void add_plan_command(CLI::App& app, Context& context);
 void add_estimate_command(CLI::App& app, Context& context);

@@ -11,12 +11,13 @@ namespace {
 int run_compare(Context& context, const std::vector<std::string>& paths) {
   std::vector<report::Compared> plans;
   for (const std::string& path : paths) {
-    auto loaded = load_plan_file(path);
+    auto loaded = load_plan_file(context, path);
     if (!loaded) return fail(context, loaded.error());
     auto job = job_of_plan(loaded->plan);
     if (!job) return fail(context, job.error());
     auto result = simulate(*job, loaded->plan);
     if (!result) return fail(context, result.error());
+    note_all(context, job->notes);
     plans.push_back({path, std::move(result).value()});
   }
   if (context.json)

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/document.h"
 #include "plan/dimension.h"
 #include "plan/engine.h"
 #include "planner/engine_defaults.h"
@@ -15,18 +16,19 @@
 namespace espalier::cli {
 namespace {
 
-Error unknown_value(const std::string& flag, const std::string& value, const std::string& expected) {
-  return Error{ErrorKind::usage, "--" + flag, "\"" + value + "\"", expected, ""};
+Error unknown_value(const std::string& flag, const std::string& value, const std::vector<std::string>& words) {
+  std::string expected;
+  for (const std::string& word : words) expected += (expected.empty() ? "one of " : ", ") + word;
+  const std::string close = base::suggestion(value, words);
+  return Error{ErrorKind::usage, "--" + flag, "\"" + value + "\"", expected, close.empty() ? "choose one of these words" : close};
 }
 
 /// The ordinal of an enum's value by name; the sink keeps the first bad one.
 std::int64_t value_of(const std::string& flag, const std::string& dimension, const std::string& text, Status& error) {
   if (const auto value = planner::value_of_name(dimension, text)) return *value;
-  std::string expected = "one of ";
-  for (std::int64_t v = 0; v < enum_size(*parse_dimension(dimension)); ++v) {
-    expected.append(v ? ", " : "").append(planner::value_name(dimension, v));
-  }
-  if (!error) error = unknown_value(flag, text, expected);
+  std::vector<std::string> words;
+  for (std::int64_t v = 0; v < enum_size(*parse_dimension(dimension)); ++v) words.push_back(planner::value_name(dimension, v));
+  if (!error) error = unknown_value(flag, text, words);
   return 0;
 }
 
@@ -43,7 +45,7 @@ Overlap read_overlap(const std::string& list, Status& error) {
     else if (word == "tp")
       overlap.tp = true;
     else if (word != "none" && !error)
-      error = unknown_value("overlap", word, "grad, param, p2p, tp or none, joined by commas");
+      error = unknown_value("overlap", word, {"grad", "param", "p2p", "tp", "none"});
   }
   return overlap;
 }

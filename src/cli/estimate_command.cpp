@@ -9,7 +9,8 @@ namespace espalier::cli {
 namespace {
 
 int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFlags& configuration, const OutputFlags& output) {
-  auto job = load_job_of(flags);
+  if (Status refused = outputs_refused(output)) return fail(context, *refused);
+  auto job = load_job_of(context, flags);
   if (!job) return fail(context, job.error());
   auto c = read_configuration(configuration, *job);
   if (!c) return fail(context, c.error());

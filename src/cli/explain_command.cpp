@@ -55,7 +55,7 @@ Result<PlannerResult> searched_again(Context& context, const Plan& given, int th
 }
 
 int run_explain(Context& context, const std::string& path, int threads) {
-  auto loaded = load_plan_file(path);
+  auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
   if (!loaded->result || loaded->result->search.reason.empty()) {
     auto beside = result_beside(path, loaded->plan);
@@ -66,6 +66,7 @@ int run_explain(Context& context, const std::string& path, int threads) {
     if (!again) return fail(context, again.error());
     loaded->result = std::make_unique<PlannerResult>(std::move(again).value());
   }
+  note_all(context, loaded->result->notes);
   if (context.json)
     print_json(context, report::explain_json(*loaded->result));
   else
@@ -79,7 +80,7 @@ void add_explain_command(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("explain", "why this plan: bottleneck, runners-up and what they lose, pruning by rule");
   auto path = std::make_shared<std::string>();
   auto threads = std::make_shared<int>(0);
-  command->add_option("plan", *path, "plan.json or result.json")->required()->type_name("PLAN.json");
+  command->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
   command->add_option("--threads", *threads, "threads, if the space must be searched again")
       ->check(CLI::Range(0, 4096))
       ->type_name("N");

@@ -10,7 +10,7 @@ namespace espalier::cli {
 namespace {
 
 int run_export(Context& context, const std::string& path, const std::string& out) {
-  const auto loaded = load_plan_file(path);
+  const auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
   const auto document = galvatron::document_of(loaded->plan);
   if (!document) {
@@ -36,7 +36,7 @@ void add_export_command(CLI::App& app, Context& context) {
   CLI::App* part = command->add_subcommand("galvatron", "Galvatron's strategy file (galvatron_config_*.json)");
   auto path = std::make_shared<std::string>();
   auto out = std::make_shared<std::string>();
-  part->add_option("plan", *path, "plan.json or result.json")->required()->type_name("PLAN.json");
+  part->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
   part->add_option("-o,--out", *out, "write here instead of to stdout")->type_name("FILE");
   add_common_flags(*part, context);
   part->callback([&context, path, out] { context.exit_code = run_export(context, *path, *out); });

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/document.h"
+#include "base/document_kind.h"
 #include "planner/prediction.h"
 
 namespace espalier::cli {
@@ -24,14 +25,15 @@ Result<galvatron::StrategyDocument> read_strategy(Context& context, const std::s
   auto document = galvatron::read_strategy_document(*text, path, &unread);
   if (document) {
     for (const std::string& key : unread) note(context, path + ": " + key + " is not read");
+    return document;
   }
-  return document;
+  return base::wrong_kind_of(*text, path, "a strategy file of Galvatron", document.error());
 }
 
 int run_import(Context& context, const ImportFlags& flags) {
   const auto document = read_strategy(context, flags.path);
   if (!document) return fail(context, document.error());
-  const auto job = load_job_of(flags.job);
+  const auto job = load_job_of(context, flags.job);
   if (!job) return fail(context, job.error());
   auto result =
       simulate_document(*job, *document, flags.without_sequence_parallel ? SequenceParallel::none : SequenceParallel::megatron);

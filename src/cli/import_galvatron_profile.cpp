@@ -147,7 +147,7 @@ Status write_files(const ProfileFlags& flags, const Job& job, const Answer& answ
 int run_profile(Context& context, const ProfileFlags& flags) {
   const auto files = read_files(flags);
   if (!files) return fail(context, files.error());
-  const auto job = load_job_of(flags.job);
+  const auto job = load_job_of(context, flags.job);
   if (!job) return fail(context, job.error());
   const auto budget = budget_of(flags, *job);
   if (!budget) return fail(context, budget.error());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier inspect model|cluster|run FILE: what was understood, with every default marked.
+#include <algorithm>
 #include <filesystem>
 
 #include <CLI/CLI.hpp>
@@ -14,7 +15,9 @@ namespace espalier::cli {
 namespace {
 
 int inspect_model(Context& context, const std::string& path) {
-  auto model = load_model_file(path);
+  const auto text = path == "-" ? read_input(context, path) : Result<std::string>(std::string());
+  if (!text) return fail(context, text.error());
+  auto model = path == "-" ? load_model(*text, input_name(path)) : load_model_file(path);
   if (!model) return fail(context, model.error());
   if (context.json)
     print_json(context, report::inspect_model_json(*model));
@@ -24,7 +27,9 @@ int inspect_model(Context& context, const std::string& path) {
 }
 
 int inspect_cluster(Context& context, const std::string& path) {
-  auto cluster = load_cluster_file(path);
+  const auto text = path == "-" ? read_input(context, path) : Result<std::string>(std::string());
+  if (!text) return fail(context, text.error());
+  auto cluster = path == "-" ? load_cluster(*text, input_name(path)) : load_cluster_file(path);
   if (!cluster) return fail(context, cluster.error());
   if (context.json)
     print_json(context, report::inspect_cluster_json(*cluster));
@@ -47,8 +52,13 @@ int inspect_run(Context& context, const std::string& path, const std::string& id
     return kOk;
   }
   if (!records->unreadable.empty()) return fail(context, records->unreadable.front());
-  return fail(context,
-              Error{ErrorKind::bad_input, path, id.empty() ? "no record" : "no record \"" + id + "\"", "a measured run", ""});
+  constexpr std::size_t kMost = 8;
+  std::string ids;
+  for (std::size_t i = 0; i < std::min(kMost, records->records.size()); ++i)
+    ids += (i == 0 ? "" : ", ") + ("\"" + records->records[i].id + "\"");
+  if (records->records.size() > kMost) ids += ", …";
+  return fail(context, Error{ErrorKind::bad_input, path, "no record \"" + id + "\"",
+                             "the id of one of " + std::to_string(records->records.size()) + " records", "the file holds " + ids});
 }
 
 }  // namespace
@@ -63,7 +73,7 @@ void add_inspect_command(CLI::App& app, Context& context) {
     add_common_flags(*part, context);
     part->callback([&context, path, inspect] { context.exit_code = inspect(context, *path); });
   };
-  add("model", "a Hugging Face config.json: layers, operators, parameters", inspect_model);
+  add("model", "a Hugging Face config.json or its folder: layers, operators, parameters", inspect_model);
   add("cluster", "a cluster file: devices, memory, fabric", inspect_cluster);
   CLI::App* run = command->add_subcommand("run", "a measured run: the job and configuration it is predicted with");
   auto path = std::make_shared<std::string>();

@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   espalier::cli::Surroundings surroundings;
   surroundings.terminal = isatty(STDERR_FILENO) == 1;
   surroundings.color = isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
+  surroundings.input = &std::cin;
   surroundings.interrupted = espalier::cli::interrupted;
   const int code = espalier::cli::run(argc, argv, std::cout, std::cerr, surroundings);
   std::cout.flush();

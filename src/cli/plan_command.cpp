@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier plan JOB.yaml: search the space of the job, print the fastest plan that fits and why; or a table with --sweep.
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -69,9 +70,10 @@ Result<PlannerOptions> options_of(const PlanFlags& flags) {
 }
 
 int run_plan(Context& context, const PlanFlags& flags) {
+  if (Status refused = outputs_refused(flags.output)) return fail(context, *refused);
   const auto options = options_of(flags);
   if (!options) return fail(context, options.error());
-  auto job = load_job_of(flags.job);
+  auto job = load_job_of(context, flags.job);
   if (!job) return fail(context, job.error());
   auto result = plan(*job, hooked(context, *options));
   clear_progress(context);
@@ -157,15 +159,22 @@ int run_sweep(Context& context, const PlanFlags& flags) {
   for (const std::string& value : values) {
     JobFlags point = flags.job;
     point.overrides.push_back(path + "=" + value);
-    auto job = load_job_of(point);
-    if (!job) return fail(context, job.error());
-    auto result = plan(*job, hooked(context, *options));
+    auto job = load_job_of(context, point);
+    auto result = job ? plan(*job, hooked(context, *options)) : Result<PlannerResult>(job.error());
     clear_progress(context);
-    // A point where nothing fits is a finding of the sweep; any other error ends it.
-    if (!result && result.error().kind != ErrorKind::infeasible) return fail(context, result.error());
+    // A point where nothing fits, or whose value the job cannot have (tp 8 on 4 devices), is a finding of the sweep.
+    const bool finding = !result && (result.error().kind == ErrorKind::infeasible || result.error().kind == ErrorKind::bad_input);
+    if (!result && !finding) return fail(context, result.error());
     if (result && code == kOk) code = exit_code_of(context, result->search);
     points.emplace_back(value, std::move(result));
     if (context.interrupted()) break;
+  }
+  if (std::none_of(points.begin(), points.end(), [](const SweepPoint& p) {
+        return p.result || p.result.error().kind == ErrorKind::infeasible;
+      })) {  // a mistake in the job or in the path, not a finding
+    Error error = points.front().result.error();
+    if (error.where.starts_with("--set " + path + "=")) error.where = "--sweep " + flags.sweep;
+    return fail(context, error);
   }
   if (context.json)
     print_json(context, sweep_json(path, points));

@@ -23,7 +23,7 @@ Result<Job> job_of(Plan& plan, const std::string& calibration) {
 
 int run_simulate(Context& context, const std::string& path, const std::string& calibration, const std::string& block,
                  const OutputFlags& output) {
-  auto loaded = load_plan_file(path);
+  auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
   auto job = job_of(loaded->plan, calibration);
   if (!job) return fail(context, job.error());
@@ -48,7 +48,7 @@ void add_simulate_command(CLI::App& app, Context& context) {
   auto calibration = std::make_shared<std::string>();
   auto block = std::make_shared<std::string>();
   auto output = std::make_shared<OutputFlags>();
-  command->add_option("plan", *path, "plan.json or result.json")->required()->type_name("PLAN.json");
+  command->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
   command->add_option("--block", *block, "write the timeline of one block with an operator partition here")->type_name("FILE");
   add_calibration_flag(*command, *calibration);
   add_output_flags(*command, output);

@@ -40,6 +40,15 @@ UsualNode read_usual_node(base::Reader& reader) {
   return node;
 }
 
+std::vector<std::string> read_other_names(base::Reader& reader) {
+  std::vector<std::string> names;
+  const base::Node* node = reader.find("also");
+  if (node == nullptr) return names;
+  for (const base::Node& item : node->items) names.push_back(item.text);
+  if (names.empty()) reader.fail("also", "no names", "a list of names");
+  return names;
+}
+
 void sort_by_name(Catalogue& c) {
   std::vector<std::size_t> order(c.devices.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -54,6 +63,18 @@ void sort_by_name(Catalogue& c) {
 }
 
 }  // namespace
+
+std::string bare_name(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c == ' ' || c == '-' || c == '_') continue;
+    out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  for (const std::string_view maker : {"nvidia", "amd", "huawei", "tesla", "geforce", "instinct"}) {
+    if (out.starts_with(maker)) out.erase(0, maker.size());
+  }
+  return out;
+}
 
 const FabricTemplate* Catalogue::fabric(std::string_view name) const {
   const auto found = std::find_if(fabrics.begin(), fabrics.end(), [&](const FabricTemplate& f) { return f.name == name; });
@@ -95,6 +116,7 @@ Result<Catalogue> read_catalogue(std::string_view text, const std::string& where
   root.each("devices", true, [&](base::Reader& r) {
     DeviceKind device;
     device.name = r.required_string("name");
+    for (const std::string& other : read_other_names(r)) c.other_names.emplace_back(bare_name(other), device.name);
     read_device_fields(r, device);
     check_device(r, device);
     base::Reader node = r.child("node", true);
@@ -138,6 +160,20 @@ const DeviceKind* find_device(std::string_view name) {
   const auto& all = device_catalogue();
   const auto found = std::find_if(all.begin(), all.end(), [&](const DeviceKind& d) { return d.name == name; });
   return found == all.end() ? nullptr : &*found;
+}
+
+const DeviceKind* device_called(std::string_view name) {
+  constexpr std::size_t kLongest = 80;
+  if (const DeviceKind* exact = find_device(name)) return exact;
+  if (name.size() > kLongest) return nullptr;
+  const std::string wanted = cluster::bare_name(name);
+  for (const DeviceKind& device : device_catalogue()) {
+    if (cluster::bare_name(device.name) == wanted) return &device;
+  }
+  for (const auto& [other, device] : cluster::catalogue().other_names) {
+    if (other == wanted) return find_device(device);
+  }
+  return nullptr;
 }
 
 }  // namespace espalier

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/document.h"
@@ -47,10 +48,15 @@ struct Catalogue {
   std::vector<DeviceKind> devices;  ///< sorted by name
   std::vector<UsualNode> nodes;     ///< nodes[i] belongs to devices[i]
   std::vector<FabricTemplate> fabrics;
+  std::vector<std::pair<std::string, std::string>>
+      other_names;  ///< bare_name of what a device is called elsewhere -> its name here
 
   [[nodiscard]] const FabricTemplate* fabric(std::string_view name) const;
   [[nodiscard]] const UsualNode* usual_node(std::string_view device) const;
 };
+
+/// A device's name in lower case without spaces, '-', '_' and its maker's and product line's names.
+std::string bare_name(std::string_view name);
 
 Result<Catalogue> read_catalogue(std::string_view text, const std::string& where);
 /// The one compiled into the library, read once.

@@ -53,6 +53,27 @@ TEST(Catalogue, HoldsTheNamesUsersRelyOn) {
   EXPECT_TRUE(std::is_sorted(device_catalogue().begin(), device_catalogue().end(), by_name));
 }
 
+TEST(Catalogue, NamesThatDriversPrint) {
+  const std::pair<const char*, const char*> names[] = {
+      {"NVIDIA H100 80GB HBM3", "h100-sxm-80gb"},
+      {"NVIDIA H100 PCIe", "h100-pcie-80gb"},
+      {"NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"},
+      {"A100-SXM4-40GB", "a100-sxm-40gb"},
+      {"NVIDIA A100 80GB PCIe", "a100-pcie-80gb"},
+      {"Tesla V100-SXM2-32GB", "v100-sxm-32gb"},
+      {"NVIDIA GeForce RTX 4090", "rtx-4090"},
+      {"H200", "h200-sxm"},
+      {"AMD Instinct MI300X", "mi300x"},
+      {"H100_SXM_80GB", "h100-sxm-80gb"},
+      {"NVIDIA L40S", "l40s"},
+  };
+  for (const auto& [name, device] : names) {
+    ASSERT_NE(device_called(name), nullptr) << name;
+    EXPECT_EQ(device_called(name)->name, device);
+  }
+  for (const char* shared : {"H100", "NVIDIA A100", "V100", "", "tpu"}) EXPECT_EQ(device_called(shared), nullptr) << shared;
+}
+
 TEST(Catalogue, EveryFigureHasASource) {
   for (const DeviceKind& device : device_catalogue()) {
     std::set<std::string> sourced;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/document_kind.h"
 #include "cluster/catalogue.h"
 #include "cluster/device_reader.h"
 #include "cluster/network.h"
@@ -34,19 +35,22 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
-/// By edit distance, or the names that begin with what was written ("h100").
+constexpr std::size_t kLongestName = 80;
+
+/// By edit distance, or the names that begin with what was written ("h100", "NVIDIA A100").
 std::string nearest_device(std::string_view name) {
   const std::vector<std::string> names = device_names();
+  const std::string wanted = bare_name(name.substr(0, kLongestName));
   std::vector<std::string> begins;
   for (const std::string& candidate : names)
-    if (!name.empty() && candidate.substr(0, name.size()) == name) begins.push_back(candidate);
+    if (!wanted.empty() && bare_name(candidate).starts_with(wanted)) begins.push_back(candidate);
   if (!begins.empty()) return "did you mean " + join(begins) + "?";
   if (auto close = base::did_you_mean(name, names)) return "did you mean " + *close + "?";
   return "a device that is not in the catalogue can be described: device: {name, peak_tflops, memory, memory_bandwidth}";
 }
 
 const DeviceKind* catalogued(base::Reader& reader, std::string_view key, const std::string& name) {
-  const DeviceKind* found = find_device(name);
+  const DeviceKind* found = device_called(name);
   if (found == nullptr)
     reader.fail(key, "'" + name + "'", "a device of the catalogue: " + join(device_names()), nearest_device(name));
   return found;
@@ -58,6 +62,7 @@ DeviceKind read_described_device(base::Reader reader, GroupDraft& draft) {
   if (reader.has("base")) {
     base_name = reader.required_string("base");
     if (const DeviceKind* found = catalogued(reader, "base", base_name)) device = *found;
+    if (!device.name.empty()) base_name = device.name;
     draft.usual = catalogue().usual_node(base_name);
   }
   device.name = base_name.empty() ? reader.required_string("name") : reader.optional_string("name", base_name + "-modified");
@@ -67,14 +72,15 @@ DeviceKind read_described_device(base::Reader reader, GroupDraft& draft) {
   return device;
 }
 
-DeviceKind read_device(base::Reader& reader, GroupDraft& draft) {
+DeviceKind read_device(base::Reader& reader, GroupDraft& draft, std::vector<std::string>& notes) {
   const base::Node* node = reader.find("device");
   if (node != nullptr && node->kind == base::NodeKind::mapping) return read_described_device(reader.child("device", true), draft);
   const std::string name = reader.required_string("device");
   if (name.empty() && !reader.sink().ok()) return {};
   const DeviceKind* found = catalogued(reader, "device", name);
   if (found == nullptr) return {};
-  draft.usual = catalogue().usual_node(name);
+  draft.usual = catalogue().usual_node(found->name);
+  if (found->name != name) notes.push_back(reader.path() + ".device = " + found->name + " (\"" + name + "\")");
   return *found;
 }
 
@@ -87,13 +93,17 @@ std::string source_of(const DeviceKind& device, std::string_view field) {
 void read_size(base::Reader& reader, GroupDraft& draft, std::vector<std::string>& notes) {
   NodeGroup& group = draft.group;
   group.nodes = std::clamp<std::int64_t>(reader.required_int("nodes", 1, kMaxNodes), 1, kMaxNodes);
-  if (!reader.has("devices_per_node") && draft.usual != nullptr) {
+  // Slurm, torchrun and most launchers count GPUs.
+  const bool gpus = reader.has("gpus_per_node");
+  if (gpus && reader.has("devices_per_node"))
+    reader.fail("gpus_per_node", "gpus_per_node beside devices_per_node", "one of them", "they mean the same; take one out");
+  const std::string_view key = gpus ? "gpus_per_node" : "devices_per_node";
+  if (!reader.has(key) && draft.usual != nullptr) {
     group.devices_per_node = draft.usual->devices;
     notes.push_back(reader.path() + ".devices_per_node = " + std::to_string(group.devices_per_node) + " (" +
                     source_of(group.device, "node") + ")");
   } else {
-    group.devices_per_node =
-        std::clamp<std::int64_t>(reader.required_int("devices_per_node", 1, kMaxDevicesPerNode), 1, kMaxDevicesPerNode);
+    group.devices_per_node = std::clamp<std::int64_t>(reader.required_int(key, 1, kMaxDevicesPerNode), 1, kMaxDevicesPerNode);
   }
   if (draft.devices() > kMaxDevices)
     reader.fail("nodes", std::to_string(draft.devices()) + " devices",
@@ -277,7 +287,7 @@ void build_full_form(base::Reader& reader, GroupDraft& draft, std::vector<std::s
 
 GroupDraft read_group(base::Reader& reader, std::optional<std::int64_t> segment, std::vector<std::string>& notes) {
   GroupDraft draft;
-  draft.group.device = read_device(reader, draft);
+  draft.group.device = read_device(reader, draft, notes);
   read_size(reader, draft, notes);
   if (!reader.sink().ok()) return draft;
   if (reader.has("fabric"))
@@ -397,7 +407,7 @@ Result<Cluster> load_cluster(std::string_view text, const std::string& where) {
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(document.value(), sink);
   Cluster result = read_cluster(reader);
-  if (!sink.ok()) return *sink.first();
+  if (!sink.ok()) return base::wrong_kind_of(text, where, "a cluster file", *sink.first());
   return result;
 }
 

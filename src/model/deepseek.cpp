@@ -111,11 +111,19 @@ void read_deepseek_v3(Fields& f, Model& model) {
   d.tied = f.flag("tie_word_embeddings", false);
   d.attention = read_latent(f, d.hidden);
   d.experts = read_experts(f, d.hidden);
-  f.reader().ignore({"num_key_value_heads", "head_dim", "qk_head_dim", "hidden_act", "n_group", "topk_group", "topk_method",
-                     "scoring_func", "norm_topk_prob", "routed_scaling_factor", "aux_loss_alpha", "seq_aux", "ep_size",
-                     "max_position_embeddings"});
+  f.reader().ignore({"num_key_value_heads", "head_dim", "qk_head_dim", "hidden_act", "topk_method", "scoring_func",
+                     "norm_topk_prob", "routed_scaling_factor", "aux_loss_alpha", "seq_aux", "ep_size"});
+  const std::int64_t groups = f.reader().optional_int("n_group", 0, SizeLimits::experts, 1);
+  const std::int64_t chosen = f.reader().optional_int("topk_group", 0, SizeLimits::experts, groups);
+  const std::int64_t context_length = f.context_length();
   if (!f.ok()) return;
 
+  if (groups > 1 && chosen < groups) {
+    f.note(ModelNote::Kind::left_out, "n_group",
+           "n_group = " + std::to_string(groups) + ", topk_group = " + std::to_string(chosen) +
+               ": routing limited to some groups of experts is not modelled; a token may reach any expert");
+  }
+  model.context_length = context_length;
   model.vocabulary = d.vocabulary;
   model.tied_embeddings = d.tied;
   LayerList layers(model);
@@ -131,8 +139,8 @@ void read_deepseek_v3(Fields& f, Model& model) {
   if (d.mtp > 0) {
     const std::int64_t module = parameter_count(block(d, true)) + times(2 * d.hidden, d.hidden) + 3 * d.hidden;
     model.mtp_parameters = times(d.mtp, module);
-    f.note(ModelNote::Kind::derived, "num_nextn_predict_layers",
-           std::to_string(d.mtp) + " multi-token-prediction module(s) are counted apart and not planned");
+    f.note(ModelNote::Kind::left_out, "num_nextn_predict_layers",
+           "num_nextn_predict_layers = " + std::to_string(d.mtp) + ": multi-token prediction is counted apart and not planned");
   }
 }
 

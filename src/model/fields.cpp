@@ -5,10 +5,12 @@
 #include <array>
 #include <utility>
 
+#include "base/text.h"
+
 namespace espalier::model {
 namespace {
 
-/// Keys about tokens, generation, training runs and numerics: nothing that a size, a time or a byte depends on. Sorted.
+/// Keys about tokens, generation, training runs and numerics: nothing that a size, a time or a byte depends on. Sorted (binary search).
 constexpr std::array kHarmless = std::to_array<std::string_view>({
     "_attn_implementation",
     "_espalier_provenance",
@@ -61,17 +63,17 @@ constexpr std::array kHarmless = std::to_array<std::string_view>({
     "prefix",
     "pretraining_tp",
     "problem_type",
+    "reorder_and_upcast_attn",
     "rms_norm_eps",
+    "rope_interleave",
     "rope_local_base_freq",
     "rope_parameters",
     "rope_scaling",
     "rope_theta",
     "rotary_emb_base",
     "router_aux_loss_coef",
-    "scale_attn_weights",
     "scale_attn_by_inverse_layer_idx",
-    "reorder_and_upcast_attn",
-    "rope_interleave",
+    "scale_attn_weights",
     "seq_length",
     "skip_bias_add",
     "skip_bias_add_qkv",
@@ -101,10 +103,14 @@ std::string join(Names names) {
 }  // namespace
 
 std::string_view Fields::pick(Names names) const {
-  for (const auto name : names) {
-    if (reader_->find(name) != nullptr) return name;
+  std::string_view first = *names.begin();
+  bool found = false;
+  for (const auto name : names) {  // all are asked for: a second name for one size is no unread key
+    if (reader_->find(name) == nullptr || found) continue;
+    first = name;
+    found = true;
   }
-  return *names.begin();
+  return first;
 }
 
 std::int64_t Fields::integer(Names names, std::int64_t high, std::int64_t low) {
@@ -189,17 +195,101 @@ void Fields::defaulted(std::string_view key, const std::string& value, std::stri
   note(ModelNote::Kind::defaulted, key, std::string(key) + " = " + value + " (" + std::string(why) + ")");
 }
 
-void note_unread(const base::Reader& reader, std::vector<ModelNote>& notes) {
-  constexpr std::size_t kMost = 32, kLongest = 80;  // a hostile file can hold millions of keys
+std::int64_t Fields::context_length() {
+  const base::Node* node = reader_->find("max_position_embeddings");
+  const bool count = node != nullptr && node->kind == base::NodeKind::integer && node->integer > 0;
+  return count && node->integer <= SizeLimits::tokens ? node->integer : 0;
+}
+
+bool in_use(const base::Node& value) {
+  switch (value.kind) {
+    case base::NodeKind::null: return false;
+    case base::NodeKind::boolean: return value.boolean;
+    case base::NodeKind::integer:
+    case base::NodeKind::real: return value.real != 0;
+    case base::NodeKind::string: return !value.text.empty();
+    case base::NodeKind::sequence: return std::any_of(value.items.begin(), value.items.end(), in_use);
+    case base::NodeKind::mapping: return !value.members.empty();
+  }
+  return true;
+}
+
+namespace {
+
+/// Whether the name of a key speaks of sizes or work: those words, and none that turns it into a rate, a token or a name.
+bool speaks_of_size(const std::string& key) {
+  constexpr std::array kWords = std::to_array<std::string_view>({"expert",
+                                                                 "moe",
+                                                                 "mlp",
+                                                                 "ffn",
+                                                                 "layer",
+                                                                 "window",
+                                                                 "sliding",
+                                                                 "chunk",
+                                                                 "vision",
+                                                                 "visual",
+                                                                 "image",
+                                                                 "audio",
+                                                                 "speech",
+                                                                 "nextn",
+                                                                 "mtp",
+                                                                 "n_group",
+                                                                 "topk_group",
+                                                                 "lora_rank",
+                                                                 "ssm",
+                                                                 "mamba",
+                                                                 "conv",
+                                                                 "_heads",
+                                                                 "intermediate_size",
+                                                                 "hidden_size"});
+  constexpr std::array kNoSize =
+      std::to_array<std::string_view>({"layer_norm", "layernorm", "norm_eps", "layerdrop", "drop", "token", "loss", "coef",
+                                       "init", "_act", "activation", "bias", "dtype", "jitter", "seed", "output_", "return_"});
+  const auto in_key = [&](std::string_view word) { return key.find(word) != std::string::npos; };
+  return std::any_of(kWords.begin(), kWords.end(), in_key) && std::none_of(kNoSize.begin(), kNoSize.end(), in_key);
+}
+
+bool harmless(const std::string& key) { return std::binary_search(kHarmless.begin(), kHarmless.end(), key); }
+
+/// A key as messages show it: control characters escaped, cut.
+std::string plain(const std::string& key) {
+  const std::string text = base::quoted(key);
+  return text.substr(1, text.size() - 2);
+}
+
+std::string shown(const base::Node& value) {
+  if (value.kind == base::NodeKind::sequence) return "[…]";
+  if (value.kind == base::NodeKind::mapping) return "{…}";
+  return value.kind == base::NodeKind::boolean ? (value.boolean ? "true" : "false") : plain(value.text);
+}
+
+}  // namespace
+
+void judge_unread(Fields& fields, const std::string& family) {
+  constexpr std::size_t kMost = 32;  // a hostile file can hold millions of keys
   std::size_t count = 0;
-  for (const std::string& key : reader.unread()) {
-    if (std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end()) continue;
+  auto member = fields.reader().node().members.begin();
+  for (const std::string& key : fields.reader().unread()) {  // in file order, like the members: one walk over both
+    while (member->first != key) ++member;
+    if (harmless(key)) continue;
+    const base::Node& value = member->second;
+    const std::string name = plain(key);
+    const bool sizes = speaks_of_size(key) && in_use(value);
+    if (sizes && value.kind != base::NodeKind::string) {
+      fields.fail(
+          key, name + " = " + shown(value), "keys that family " + family + " reads, where they change sizes or work",
+          "planned without it, this would be another model; where that is meant, take the key out (in a job: --set model." +
+              name + "=)");
+      return;
+    }
     if (++count > kMost) continue;
-    notes.push_back(
-        {ModelNote::Kind::ignored, key.substr(0, kLongest), "not read for this family: no effect on size or cost is known"});
+    fields.note(
+        ModelNote::Kind::ignored, name,
+        sizes ? name + " = " + base::quoted(value.text) + " is not read for " + family + ", though it may change sizes or work"
+              : name + " is not read for " + family + ": no effect on size or cost is known");
   }
   if (count > kMost) {
-    notes.push_back({ModelNote::Kind::ignored, "…", "and " + std::to_string(count - kMost) + " more unknown keys"});
+    fields.note(ModelNote::Kind::ignored, "…", "and " + std::to_string(count - kMost) + " more unknown keys");
   }
 }
 

@@ -53,6 +53,8 @@ class Fields {
   bool positive_rate(Names names, double fallback);
   double real(Names names, double low, double high, double fallback);
   std::string text(Names names, std::string fallback);
+  /// `max_position_embeddings` of a model that computes its positions: only a remark rests on it, so 0 for whatever is no count.
+  std::int64_t context_length();
 
   void fail(std::string_view key, std::int64_t found, std::string expected, std::string hint = "");
   void fail(std::string_view key, std::string found, std::string expected, std::string hint = "");
@@ -68,7 +70,11 @@ class Fields {
   std::vector<ModelNote>* notes_;
 };
 
-/// Notes the keys that nobody read, unless they are known to have no bearing on size or cost.
-void note_unread(const base::Reader& reader, std::vector<ModelNote>& notes);
+/// Whether a key is in use: neither null, false, 0 nor empty.
+bool in_use(const base::Node& value);
+/// Judges the keys that nobody read. Known to have no bearing on size or cost: nothing. A name that speaks of sizes or work (experts,
+/// layers, windows, towers, multi-token prediction) with a value in use: an error, since planning without it would plan another
+/// model; where the value is text, which is no size, a note. All others: a note.
+void judge_unread(Fields& fields, const std::string& family);
 
 }  // namespace espalier::model

@@ -150,9 +150,11 @@ void read_gpt_neox(Fields& f, Model& model) {
   g.embedding_dropout = g.hidden_dropout;
   g.attention.score_dropout = f.positive_rate({"attention_dropout"}, 0);
   // Parallel residual sums attention and MLP into one stream; both forms read and write the same elements twice a block.
-  f.reader().ignore({"use_parallel_residual", "hidden_act", "max_position_embeddings", "attention_probs_dropout_prob",
+  f.reader().ignore({"use_parallel_residual", "hidden_act", "attention_probs_dropout_prob",
                      "hidden_dropout_prob"});  // the last two stand in hub files; no class reads them
+  const std::int64_t context_length = f.context_length();
   if (!f.ok()) return;
+  model.context_length = context_length;
   build(g, model);
 }
 

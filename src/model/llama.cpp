@@ -76,6 +76,16 @@ AttentionShape read_attention(Fields& f, const Traits& t, std::int64_t hidden) {
   return a;
 }
 
+/// A window that the family's class does not read (llama), or that its switch turns off (qwen: rightly nothing to say).
+void read_unused_window(Fields& f, const Traits& t) {
+  const base::Node* window = f.reader().find("sliding_window");
+  if (t.windows == Windows::none && window != nullptr && in_use(*window)) {
+    f.note(ModelNote::Kind::left_out, "sliding_window",
+           "sliding_window = " + window->text.substr(0, 20) +
+               " is not read for this family: every layer attends to the whole sequence");
+  }
+}
+
 /// The window of each layer; an explicit layer_types list wins over the family's rule.
 std::vector<std::int64_t> read_windows(Fields& f, const Traits& t, std::int64_t layers) {
   std::int64_t window = 0;
@@ -84,7 +94,7 @@ std::vector<std::int64_t> read_windows(Fields& f, const Traits& t, std::int64_t 
   } else if (t.windows == Windows::all || (t.windows == Windows::qwen && f.flag("use_sliding_window", false))) {
     window = f.integer_nullable({"sliding_window"}, SizeLimits::tokens, t.window, 0, "sliding window off", 0);
   } else {
-    f.reader().ignore({"sliding_window"});
+    read_unused_window(f, t);
   }
   auto windows = windows_of_layer_types(f, layers, window);
   const std::int64_t first = t.windows == Windows::qwen && window > 0
@@ -94,7 +104,7 @@ std::vector<std::int64_t> read_windows(Fields& f, const Traits& t, std::int64_t 
       t.windows == Windows::alternate && windows.empty()
           ? f.integer_or({"sliding_window_pattern", "_sliding_window_pattern"}, SizeLimits::layers, t.pattern)
           : 1;
-  f.reader().ignore({"max_window_layers", "sliding_window_pattern", "_sliding_window_pattern"});
+  f.reader().ignore({"max_window_layers", "sliding_window_pattern", "_sliding_window_pattern", "sliding_window_size"});
   if (!windows.empty() || !f.ok()) return windows;
   for (std::int64_t i = 0; i < layers; ++i) {
     const bool slides = t.windows == Windows::alternate ? (i + 1) % pattern != 0 : i >= first;
@@ -200,10 +210,16 @@ void read(Fields& f, Model& model, const Traits& t) {
       f.reader().find("final_logit_softcapping") == nullptr ? t.softcap : f.reader().has("final_logit_softcapping");
   if (f.positive_rate({"attention_dropout"}, 0)) d.attention.score_dropout = true;
   d.dropout = t.residual_dropout_key && f.positive_rate({"resid_pdrop"}, 0);
+  if (const base::Node* bias = f.reader().find("attention_bias"); bias != nullptr && in_use(*bias) && !t.attention_bias_key) {
+    f.note(ModelNote::Kind::ignored, "attention_bias",
+           "attention_bias is not read for this family: its biases are those of its class");
+  }
   f.reader().ignore({"hidden_act", "hidden_activation", "attn_logit_softcapping", "query_pre_attn_scalar", "norm_topk_prob",
-                     "router_jitter_noise", "max_position_embeddings", "embd_pdrop", "attention_bias"});
+                     "router_jitter_noise", "embd_pdrop"});
+  const std::int64_t context_length = f.context_length();
   if (!f.ok()) return;
 
+  model.context_length = context_length;
   model.vocabulary = d.vocabulary;
   model.tied_embeddings = d.tied;
   LayerList layers(model);

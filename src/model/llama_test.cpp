@@ -176,7 +176,7 @@ TEST(Gemma3, NestedTextModelIsPlannedWithANote) {
     "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 100}})");
   EXPECT_EQ(m.family, "gemma3");
   EXPECT_EQ(op(kind(m, "decoder.sliding"), "attn.core").qk_dim, 256);  // class default
-  EXPECT_TRUE(noted(m, ModelNote::Kind::ignored, "vision_config"));
+  EXPECT_TRUE(noted(m, ModelNote::Kind::left_out, "vision_config"));
 }
 
 TEST(Phi3, PartialRotary) {

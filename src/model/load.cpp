@@ -2,11 +2,13 @@
 // Reads a Hugging Face config.json: which family, its reader, then what holds for all families.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iterator>
 #include <string>
 #include <utility>
 
 #include "base/document.h"
+#include "base/document_kind.h"
 #include "espalier/model.h"
 #include "model/family.h"
 
@@ -67,6 +69,39 @@ const Family* find_architecture(std::string_view name) {
   return at == kFamilies.end() ? nullptr : &*at;
 }
 
+/// Letters and digits in lower case, a doubled letter once: "GPT-NeoX" and "gpt_neox", "lama" and "llama" are one word.
+std::string bare(std::string_view word) {
+  std::string out;
+  for (const char given : word) {
+    const char c = given >= 'A' && given <= 'Z' ? static_cast<char>(given - 'A' + 'a') : given;
+    const bool letter = c >= 'a' && c <= 'z';
+    if ((letter && (out.empty() || out.back() != c)) || (c >= '0' && c <= '9')) out += c;
+  }
+  return out;
+}
+
+/// Equal but for two neighbouring letters that changed places ("mixtarl").
+bool swapped(const std::string& a, const std::string& b) {
+  const auto first = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (a.size() != b.size() || first.first == a.end()) return false;
+  const auto at = static_cast<std::size_t>(first.first - a.begin());
+  const auto letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  return at + 1 < a.size() && letter(a[at]) && letter(a[at + 1]) && a[at] == b[at + 1] && a[at + 1] == b[at] &&
+         a.compare(at + 2, std::string::npos, b, at + 2) == 0;
+}
+
+/// The family that is spelt otherwise here; empty when there is none. Never a family whose name merely resembles: llama4, mllama,
+/// mt5, bart and gptj have other layers than llama, t5, bert and gpt2, and edit distance does not know that.
+std::string same_family(const std::string& type) {
+  constexpr std::size_t kLongest = 40;
+  if (type.size() > kLongest) return "";
+  for (const Family& family : kFamilies) {
+    const std::string wanted = bare(family.type), given = bare(type);
+    if (given == wanted || swapped(given, wanted)) return std::string(family.type);
+  }
+  return "";
+}
+
 std::string first_architecture(const base::Reader& reader) {
   const base::Node* list = reader.find("architectures");
   const bool usable = list != nullptr && !list->items.empty() && list->items.front().kind == base::NodeKind::string;
@@ -87,9 +122,11 @@ const Family* choose_family(base::Reader& reader, std::vector<ModelNote>& notes)
     const std::string type = reader.required_string("model_type");
     if (!reader.sink().ok()) return nullptr;
     if (const Family* family = find_type(type)) return family;
-    const auto close = base::did_you_mean(type, known_model_families());
+    const std::string same = same_family(type);
     reader.fail("model_type", quoted(type), "a known model family",
-                (close ? "did you mean " + quoted(*close) + "? " : "") + hint);
+                (same.empty() ? "another family has other layers, so none is taken in its place; "
+                              : "did you mean " + quoted(same) + "? ") +
+                    hint);
     return nullptr;
   }
   const std::string architecture = first_architecture(reader);
@@ -112,7 +149,7 @@ void refuse_unsupported(Fields& fields) {
   }
   if (fields.reader().has("quantization_config")) {
     fields.note(ModelNote::Kind::ignored, "quantization_config",
-                "storage format of the published weights; the job sets the training precision");
+                "quantization_config is the storage format of the published weights; the job sets the training precision");
   }
 }
 
@@ -147,7 +184,7 @@ void read_family(const Family& family, base::Reader& reader, Model& result) {
   family.read(fields, result);
   if (!fields.ok()) return;
   check_totals(fields, result);
-  model::note_unread(reader, result.notes);
+  model::judge_unread(fields, result.family);
 }
 
 }  // namespace
@@ -161,7 +198,7 @@ std::vector<std::string> known_model_families() {
 
 Result<Model> load_model(std::string_view config_json, const std::string& where) {
   const Result<base::Document> document = base::read_json(config_json, where);
-  if (!document.ok()) return document.error();
+  if (!document.ok()) return base::wrong_kind_of(config_json, where, "a model's config.json", document.error());
   if (document->root.kind != base::NodeKind::mapping) {
     const std::string place = where + ":" + std::to_string(document->root.line) + ":" + std::to_string(document->root.column);
     return Error{ErrorKind::bad_input, place, std::string(base::to_string(document->root.kind)), "a JSON object",
@@ -172,11 +209,14 @@ Result<Model> load_model(std::string_view config_json, const std::string& where)
   Model result;
   result.name = name_from(where);
   const Family* family = choose_family(root, result.notes);
+  if (family == nullptr) return base::wrong_kind_of(config_json, where, "a model's config.json", *sink.first());
   if (family != nullptr) {
     result.family = std::string(family->type);
     if (family->nested) {
       base::Reader text = root.child("text_config", true);
-      result.notes.push_back({ModelNote::Kind::ignored, "vision_config", "only the text model of text_config is planned"});
+      if (root.has("vision_config"))
+        result.notes.push_back(
+            {ModelNote::Kind::left_out, "vision_config", "vision_config: only the text model of text_config is planned"});
       if (sink.ok()) read_family(*family, text, result);
     } else {
       read_family(*family, root, result);
@@ -187,9 +227,26 @@ Result<Model> load_model(std::string_view config_json, const std::string& where)
 }
 
 Result<Model> load_model_file(const std::string& path) {
-  const Result<std::string> text = base::read_file(path);
+  std::error_code ignored;
+  const std::filesystem::path inside = std::filesystem::path(path) / "config.json";
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  if (folder && !std::filesystem::is_regular_file(inside, ignored)) {
+    return Error{ErrorKind::bad_input, path, "a folder without config.json",
+                 "a Hugging Face config.json, or the folder that holds it", "is this the folder of the model?"};
+  }
+  const std::string file = folder ? inside.string() : path;
+  const Result<std::string> text = base::read_file(file);
   if (!text.ok()) return text.error();
-  return load_model(*text, path);
+  return load_model(*text, file);
+}
+
+std::vector<std::string> unplanned_parts(const Model& model) {
+  std::vector<std::string> out;
+  for (const ModelNote& note : model.notes) {
+    const bool unplanned = note.kind == ModelNote::Kind::ignored || note.kind == ModelNote::Kind::left_out;
+    if (unplanned) out.push_back(note.text.empty() ? note.key : note.text);
+  }
+  return out;
 }
 
 }  // namespace espalier

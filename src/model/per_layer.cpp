@@ -33,9 +33,16 @@ std::vector<std::string> per_layer_list(Fields& fields, std::string_view key, st
 
 std::vector<std::int64_t> windows_of_layer_types(Fields& fields, std::int64_t layers, std::int64_t window) {
   std::vector<std::int64_t> windows;
+  std::size_t unlimited = 0;
   for (const std::string& type :
        per_layer_list(fields, "layer_types", layers, {"full_attention", "sliding_attention", "attention"})) {
     windows.push_back(type == "sliding_attention" ? window : 0);
+    if (type == "sliding_attention" && window == 0) ++unlimited;
+  }
+  if (unlimited > 0) {
+    fields.note(ModelNote::Kind::left_out, "layer_types",
+                "layer_types: " + std::to_string(unlimited) +
+                    " sliding layers have no window here, so they attend to the whole sequence");
   }
   return windows;
 }

@@ -97,9 +97,9 @@ void read_swin_stages(Fields& f, Swin& s, std::int64_t side, std::int64_t width)
                        false,
                        score_dropout};
     if (side % stage.window != 0) {
-      f.note(
-          ModelNote::Kind::derived, "window_size",
-          "stage " + std::to_string(i + 1) + ": padding of the grid of " + std::to_string(side) + " to windows is not counted");
+      f.note(ModelNote::Kind::left_out, "window_size",
+             "window_size: stage " + std::to_string(i + 1) + ": padding of the grid of " + std::to_string(side) +
+                 " to windows is not counted");
     }
     s.stages.push_back(stage);
   }
@@ -121,7 +121,8 @@ void read_swin(Fields& f, Model& model) {
   f.reader().ignore({"hidden_act", "encoder_stride", "hidden_size", "num_layers", "path_norm", "patch_norm", "out_features",
                      "out_indices", "stage_names"});
   if (f.positive_rate({"drop_path_rate"}, 0.1)) {
-    f.note(ModelNote::Kind::ignored, "drop_path_rate", "whole samples that skip a block are counted as computed");
+    f.note(ModelNote::Kind::left_out, "drop_path_rate",
+           "drop_path_rate: whole samples that skip a block are counted as computed");
   }
   if (!f.ok()) return;
 

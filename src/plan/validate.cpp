@@ -19,7 +19,8 @@ using plan_detail::cat;
 constexpr std::int64_t kMaxDevices = std::int64_t{1} << 22;
 constexpr std::int32_t kMaxLayers = 1 << 16;
 
-Error fault(std::string where, std::string found, std::string expected, std::string hint = "") {
+Error fault(std::string where, std::string found, std::string expected,
+            std::string hint = "plan again, or estimate the configuration that is meant") {
   return {ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected), std::move(hint)};
 }
 

@@ -7,6 +7,8 @@
 
 #include "plan/rules.h"
 #include "planner/brief_text.h"
+#include "planner/excluded.h"
+#include "planner/pins.h"
 #include "planner/memory_margin.h"
 #include "planner/simulated_evaluator.h"
 #include "search/cost_book.h"
@@ -57,7 +59,30 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
   return best;
 }
 
-bool restricted(const SearchSpace& s) { return !s.allow.empty() || !s.forbid.empty() || !s.limits.empty(); }
+std::string label_of(const Job& job, const EngineModel& engine, const search::Configuration& c) {
+  return make_uniform_plan(job.model, job.cluster, job.training, engine.name, c.strategy, c.schedule, engine.split).label();
+}
+
+/// "without search.fix.zero: 0, TP1 … would fit (20.1 GiB)": each pin that alone stands in the way, else all of them together.
+std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine, std::int64_t limit, Watch& watch) {
+  constexpr std::size_t kMost = 8;  // each costs a search for the leanest configuration
+  std::vector<planner::Pin> pins = planner::pins_of(job, engine);
+  std::erase_if(pins, [](const planner::Pin& p) { return p.kind == planner::Pin::Kind::engine; });
+  std::vector<std::string> out;
+  const auto try_space = [&](const SearchSpace& space, const std::string& what) {
+    const auto lean = leanest(job, engine, space, watch);
+    if (!lean || lean->peak_bytes > limit) return;
+    out.push_back("without " + what + ", " + label_of(job, engine, lean->configuration) + " would fit (" +
+                  text::gib(lean->peak_bytes) + ")");
+  };
+  for (std::size_t i = 0; i < pins.size() && pins.size() <= kMost; ++i) {
+    std::vector<planner::Pin> others = pins;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    try_space(planner::space_of(others, job), planner::text_of(pins[i], job, engine));
+  }
+  if (out.empty() && !pins.empty()) try_space({}, "the search restrictions");
+  return out;
+}
 
 Job with_nodes(const Job& job, std::int64_t times) {
   Job more = job;
@@ -76,7 +101,7 @@ Job with_nodes(const Job& job, std::int64_t times) {
 std::string by_more_nodes(const Job& job, const EngineModel& engine, Watch& watch) {
   for (std::int64_t times = 2; times <= 64 && !watch.stopped(); times *= 2) {
     const Job more = with_nodes(job, times);
-    const auto lean = leanest(more, engine, {}, watch);
+    const auto lean = leanest(more, engine, job.search, watch);
     if (lean && lean->peak_bytes <= memory_room_bytes(more))
       return "cluster.nodes = " + std::to_string(more.cluster.groups.front().nodes) + " would fit (" +
              text::gib(lean->peak_bytes) + " a device)";
@@ -101,18 +126,15 @@ std::int64_t devices_for(const Job& job, std::int64_t peak) {
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(peak) / (1.0 - memory_margin_of(job).share)));
 }
 
-Error nothing_legal(const Job& job) {
-  Strategy s;
-  Schedule schedule;
-  s.dp = static_cast<std::int32_t>(job.cluster.devices());
-  std::string why;
-  for (const auto& v : violations(job.model, job.cluster, job.training, s, schedule))
-    why += (why.empty() ? "" : "; ") + v.rule + ": " + v.text;
-  return Error{ErrorKind::infeasible, "search", "no legal configuration at all",
-               "degrees that divide the devices, the batch and the heads",
-               why.empty()
-                   ? "relax search.fix, allow, forbid or limits"
-                   : "plain data parallelism breaks " + why + "; relax search.fix, allow, forbid, limits or change global_batch"};
+/// The limit that the job sets, where the device itself has enough; else a device that does. Whole MiB, rounded up, so that it fits.
+std::string by_more_memory(const Job& job, std::int64_t peak_bytes) {
+  Cluster unlimited = job.cluster;
+  unlimited.memory_limit.reset();
+  const std::int64_t needed = devices_for(job, peak_bytes);
+  if (job.cluster.memory_limit && unlimited.usable_memory().count() >= needed)
+    return "cluster.memory_limit: " + std::to_string((needed + (1 << 20) - 1) >> 20) + "MiB would fit";
+  return "devices with " + text::gib(needed) + " usable memory would fit (now " + text::gib(job.cluster.usable_memory().count()) +
+         ")";
 }
 
 }  // namespace
@@ -121,35 +143,28 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   if (found.interrupted)
     return Error{ErrorKind::limit, "search", watch.reason() + " before any configuration that fits was simulated", "", ""};
   watch.stands({"memory", 0, 0, "looking for what would fit", 0, 0});
-  if (found.space_size == 0) return nothing_legal(job);
+  if (found.space_size == 0) return nothing_legal(job, engine);
   const std::int64_t limit = memory_room_bytes(job), whole = job.cluster.usable_memory().count();
   const auto lean = leanest(job, engine, job.search, watch);
   std::vector<std::string> changes;
   if (lean && lean->peak_bytes <= whole)
     changes.push_back("search.memory_margin = 0 would fit (now " + text::percent(memory_margin_of(job).share) + " of " +
                       text::gib(whole) + " are kept free for the error of the memory model)");
-  if (restricted(job.search)) {
-    const auto free = leanest(job, engine, {}, watch);
-    if (free && free->peak_bytes <= limit) {
-      const Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, free->configuration.strategy,
-                                          free->configuration.schedule, engine.split);
-      changes.push_back("without the search restrictions " + plan.label() + " would fit (" + text::gib(free->peak_bytes) + ")");
-    }
-  }
-  if (lean)
-    changes.push_back("devices with " + text::gib(devices_for(job, lean->peak_bytes)) + " usable memory would fit (now " +
-                      text::gib(whole) + ")");
+  for (std::string& change : by_fewer_pins(job, engine, limit, watch)) changes.push_back(std::move(change));
+  if (lean && job.cluster.memory_limit) changes.push_back(by_more_memory(job, lean->peak_bytes));
   if (auto more = by_more_nodes(job, engine, watch); !more.empty()) changes.push_back(more);
   if (auto shorter = by_shorter_sequence(job, engine, watch); !shorter.empty()) changes.push_back(shorter);
+  if (lean && !job.cluster.memory_limit) changes.push_back(by_more_memory(job, lean->peak_bytes));
   std::string hint;
   for (const auto& change : changes) hint += (hint.empty() ? "" : "; or ") + change;
   std::string what = "none of " + text::count(found.space_size) + " configurations fits";
-  if (lean) {
-    const Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, lean->configuration.strategy,
-                                        lean->configuration.schedule, engine.split);
-    what += "; the leanest, " + plan.label() + ", needs " + text::gib(lean->peak_bytes) + " a device";
-  }
-  return Error{ErrorKind::infeasible, "memory", what, "at most " + text::gib(limit) + " a device", hint};
+  if (lean)
+    what +=
+        "; the leanest, " + label_of(job, engine, lean->configuration) + ", needs " + text::gib(lean->peak_bytes) + " a device";
+  std::string expected = "at most " + text::gib(limit) + " a device";
+  if (const double margin = memory_margin_of(job).share; margin > 0)
+    expected += " (" + text::gib(whole) + " less " + text::percent(margin) + " for the error of the memory model)";
+  return Error{ErrorKind::infeasible, "memory", what, expected, hint};
 }
 
 }  // namespace espalier

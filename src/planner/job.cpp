@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path.
-//
-// A path is looked for beside the job file, then in the folders above it up to the first that holds `.git` (so that
-// examples/job.yaml may say models/llama-3-8b/config.json), then in the working directory; the first that exists is taken.
+// Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path (job_files.h).
 #include <filesystem>
 #include <initializer_list>
 
 #include "base/document.h"
+#include "base/document_kind.h"
 #include "cluster/cluster_reader.h"
 #include "espalier/planner.h"
 #include "plan/engine.h"
 #include "planner/calibration_file.h"
+#include "planner/job_files.h"
 #include "planner/job_overrides.h"
 #include "planner/job_space.h"
+#include "planner/job_words.h"
+#include "planner/space_values.h"
 
 namespace espalier {
 namespace {
@@ -35,31 +36,6 @@ struct Input {
 std::string readable_name(const fs::path& path) {
   if (path.filename() == "config.json" && path.has_parent_path()) return path.parent_path().filename().string();
   return path.stem().string();
-}
-
-std::vector<fs::path> candidate_paths(const std::string& path, const std::string& base_directory) {
-  if (fs::path(path).is_absolute()) return {path};
-  std::vector<fs::path> out;
-  std::error_code ignored;
-  fs::path folder = fs::absolute(base_directory.empty() ? "." : base_directory, ignored).lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();
-  while (true) {
-    out.push_back(folder / path);
-    if (fs::exists(folder / ".git", ignored) || folder == folder.parent_path()) break;
-    folder = folder.parent_path();
-  }
-  out.push_back(fs::path(path));
-  return out;
-}
-
-Result<std::string> find_file(const std::string& path, const std::string& base_directory, const std::string& where) {
-  std::error_code ignored;
-  for (const fs::path& candidate : candidate_paths(path, base_directory)) {
-    if (fs::is_regular_file(candidate, ignored)) return candidate.lexically_normal().string();
-  }
-  return Error{
-      ErrorKind::bad_input, where, "no file \"" + path + "\"", "a path or the values themselves",
-      "paths are relative to the job file, the folders above it up to the repository's root, then the working directory"};
 }
 
 /// Overrides below `key`, applied to the file that `key` names.
@@ -103,7 +79,7 @@ Result<Input> open_input(base::Reader& job, const std::string& key, const std::s
     return Error{ErrorKind::bad_input, job.where(*node, key), std::string(to_string(node->kind)), "a path or a mapping",
                  "docs/file-formats.md shows a job file"};
   }
-  auto path = find_file(node->text, base_directory, job.where(*node, key));
+  auto path = planner::find_input_file(node->text, key, base_directory, job.where(*node, key));
   if (!path) return path.error();
   return open_file_input(*path, key, overrides);
 }
@@ -187,7 +163,9 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
   sequence.main = training.required_int(key, 1, kMaxTokens);
   if (model.max_positions > 0 && sequence.main > model.max_positions) {
     training.fail(key, std::to_string(sequence.main), "at most " + std::to_string(model.max_positions),
-                  "the model learns that many positions; override model.max_position_embeddings (n_positions) to change it");
+                  "the model learns that many positions; to train with more: --set model." +
+                      std::string(model.family == "gpt2" ? "n_positions" : "max_position_embeddings") + "=" +
+                      std::to_string(sequence.main));
   }
   return sequence;
 }
@@ -197,11 +175,8 @@ Training read_training(base::Reader& reader, const Model& model) {
   refuse_unsupported(reader);
   training.sequence = read_sequence(reader, model);
   training.global_batch = reader.required_int("global_batch", 1, kMaxSamples);
-  std::vector<std::string_view> precisions;
-  for (int i = 0; i < kPrecisions; ++i) precisions.push_back(to_string(static_cast<Precision>(i)));
-  training.precision =
-      static_cast<Precision>(reader.optional_choice("precision", precisions, static_cast<std::size_t>(Precision::bf16)));
-  training.optimizer = std::vector<std::string>{"adam", "sgd"}[reader.optional_choice("optimizer", {"adam", "sgd"}, 0)];
+  training.precision = planner::read_precision(reader);
+  training.optimizer = planner::read_optimizer(reader);
   training.moe_imbalance = reader.optional_real("moe_imbalance", 1.0, 1e6, 1.0);
   training.tokens = reader.optional_real("tokens", 0, 1e18, 0);
   reader.finish();
@@ -210,14 +185,19 @@ Training read_training(base::Reader& reader, const Model& model) {
 
 void check_precision(base::Reader& training, const Cluster& cluster, Precision precision) {
   for (const NodeGroup& group : cluster.groups) {
-    if (group.device.peak_of(precision).count() > 0) continue;
-    std::string supported;
+    const auto supports = [&](Precision p) { return group.device.peak_of(p).count() > 0; };
+    if (supports(precision)) continue;
+    std::string supported, instead;
     for (int i = 0; i < kPrecisions; ++i) {
       const auto p = static_cast<Precision>(i);
-      if (group.device.peak_of(p).count() > 0) supported.append(supported.empty() ? "" : ", ").append(to_string(p));
+      if (!supports(p)) continue;
+      supported.append(supported.empty() ? "" : ", ").append(to_string(p));
+      if (instead.empty() || p == Precision::fp16 || p == Precision::bf16) instead = to_string(p);
     }
-    training.fail("precision", std::string(to_string(precision)), "one of " + supported,
-                  group.device.name + " does not support " + std::string(to_string(precision)));
+    training.fail("precision", std::string(to_string(precision)) + (training.has("precision") ? "" : " (the default)"),
+                  "one of " + supported,
+                  group.device.name + " does not support " + std::string(to_string(precision)) +
+                      "; training.precision: " + instead + " would do");
   }
 }
 
@@ -230,8 +210,8 @@ std::string read_engine(base::Reader& job) {
     names.push_back(e.name);
     list.append(list.empty() ? "" : ", ").append(e.name);
   }
-  const auto close = base::did_you_mean(engine, names);
-  job.fail("engine", "\"" + engine + "\"", "one of " + list, close ? "did you mean \"" + *close + "\"" : "");
+  const std::string close = base::suggestion(engine, names);
+  job.fail("engine", "\"" + engine + "\"", "one of " + list, close.empty() ? "choose one of these words" : close);
   return engine;
 }
 
@@ -245,6 +225,18 @@ Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& jo
   auto calibration = read_calibration(text.empty() ? base::to_json(input->document.root) : text, input->document.where,
                                       input->name.empty() ? "of the job" : input->name);
   return calibration;
+}
+
+/// What the user should know of an accepted job: parts of the model that are not planned, and a sequence beyond what it was made for.
+std::vector<std::string> notes_of(const Job& job) {
+  std::vector<std::string> out;
+  for (const std::string& part : unplanned_parts(job.model)) out.push_back("model: " + part);
+  if (job.model.context_length > 0 && job.training.sequence.main > job.model.context_length) {
+    out.push_back("training.sequence_length " + std::to_string(job.training.sequence.main) +
+                  " is beyond the model's max_position_embeddings " + std::to_string(job.model.context_length) +
+                  ": it is planned as asked, but the published weights have not seen such positions");
+  }
+  return out;
 }
 
 /// Whether `where` speaks of the JSON path `path` or of something below it.
@@ -271,11 +263,19 @@ Error blame_override(Error error, const std::vector<planner::Override>& override
   return error;
 }
 
+/// A file of another kind, given by mistake: a plan or another answer of ours, a model's config.json, a cluster.
+Status another_document(const base::Reader& reader) {
+  const std::string kind = base::document_kind(reader.node());
+  if (kind.empty() || kind == "a job file") return std::nullopt;
+  return base::wrong_kind(kind, reader.document().where, "a job file");
+}
+
 Result<Job> read_job(base::Document& document, const std::string& base_directory,
                      const std::vector<planner::Override>& overrides) {
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(document, sink);
   if (!sink.ok()) return *sink.first();
+  if (Status other = another_document(reader)) return *other;
   refuse_unsupported(reader);
 
   Job job;
@@ -303,10 +303,12 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   job.search = planner::read_search_space(search);
   reader.finish();
   if (sink.ok()) check_precision(training, job.cluster, job.training.precision);
+  if (sink.ok()) planner::check_space_values(search, job);
   if (!sink.ok()) return *sink.first();
   if (*calibration) {
     if (Status error = use_calibration(job, std::move(*calibration))) return *error;
   }
+  job.notes = notes_of(job);
   return job;
 }
 
@@ -375,6 +377,7 @@ Result<Job> job_of_plan(const Plan& plan) {
   job.engine = plan.engine;
   job.model_source = plan.model_source;
   job.cluster_source = plan.cluster_source;
+  job.notes = notes_of(job);
   if (plan.calibration_source.empty()) return job;
   if (base::content_hash(plan.calibration_source) != plan.calibration_hash) {
     return refuse("$.calibration.hash", plan.calibration_hash,

@@ -33,13 +33,35 @@ std::string written(const base::Node& node) {
   return base::to_json(node);
 }
 
+/// Smallest and largest value of a dimension that counts, on any cluster and for any model.
+std::pair<std::int64_t, std::int64_t> range_of(Dimension dimension) {
+  switch (dimension) {
+    case Dimension::zero: return {0, 3};
+    case Dimension::recompute_layers: return {0, kLargestValue};
+    default: return {1, kLargestValue};
+  }
+}
+
+std::string range_text(Dimension dimension) {
+  const auto [low, high] = range_of(dimension);
+  if (high < kLargestValue) return "a whole number from " + std::to_string(low) + " to " + std::to_string(high);
+  return "a whole number ≥ " + std::to_string(low);
+}
+
 /// One value of a dimension; an error is recorded and nothing returned when it has none such.
 std::optional<std::int64_t> read_value(base::Reader& reader, Dimension dimension, const base::Node& node) {
   const std::string key(to_string(dimension));
   const std::vector<std::string> names = value_names(dimension);
   if (names.empty()) {
-    if (node.kind == base::NodeKind::integer && node.integer >= 0 && node.integer <= kLargestValue) return node.integer;
-    reader.fail(key, written(node), "a whole number ≥ 0");
+    const auto [low, high] = range_of(dimension);
+    if (node.kind == base::NodeKind::integer && node.integer >= low && node.integer <= high) return node.integer;
+    const bool quoted = node.kind == base::NodeKind::string && !node.text.empty() &&
+                        node.text.find_first_not_of("0123456789") == std::string::npos;
+    reader.fail(key, written(node), range_text(dimension),
+                quoted                                 ? "remove the quotes"
+                : node.kind != base::NodeKind::integer ? "write a whole number"
+                : node.integer < low                   ? "choose a larger number"
+                                                       : "choose a smaller number");
     return std::nullopt;
   }
   if (names.front() == "off" && node.kind == base::NodeKind::boolean) return node.boolean ? 1 : 0;
@@ -47,7 +69,7 @@ std::optional<std::int64_t> read_value(base::Reader& reader, Dimension dimension
   if (node.kind == base::NodeKind::string && it != names.end()) return it - names.begin();
   const auto close = base::did_you_mean(node.text, names);
   reader.fail(key, written(node), names.front() == "off" ? "true or false" : "one of " + joined(names),
-              close ? "did you mean \"" + *close + "\"" : "");
+              close ? "did you mean \"" + *close + "\"?" : "");
   return std::nullopt;
 }
 
@@ -58,7 +80,7 @@ bool known_dimensions_only(base::Reader& part) {
     if (parse_dimension(key)) continue;
     const auto close = base::did_you_mean(key, dimension_names());
     part.fail(key, "unknown dimension \"" + key + "\"", "one of " + joined(dimension_names()),
-              close ? "did you mean \"" + *close + "\"" : "");
+              close ? "did you mean \"" + *close + "\"?" : "");
     return false;
   }
   return true;
@@ -96,7 +118,7 @@ std::map<std::string, std::int64_t> read_limits(base::Reader& part) {
     if (enum_size(*parse_dimension(key)) > 0) {
       part.fail(key, "a limit on \"" + key + "\"", "a dimension that counts", "use `allow` or `forbid` for named values");
     } else if (part.has(key)) {
-      out[key] = part.required_int(key, 0, kLargestValue);
+      out[key] = part.required_int(key, range_of(*parse_dimension(key)).first, INT64_MAX);
     }
   }
   part.finish();
@@ -106,8 +128,11 @@ std::map<std::string, std::int64_t> read_limits(base::Reader& part) {
 /// fix is a list of one value; saying the same dimension under allow as well is a contradiction waiting to happen.
 void merge_fix(base::Reader& fix_part, std::map<std::string, std::vector<std::int64_t>>&& fix, SearchSpace& space) {
   for (auto& [key, values] : fix) {
-    if (space.allow.count(key)) fix_part.fail(key, "\"" + key + "\" under both fix and allow", "one of them");
+    if (space.allow.count(key))
+      fix_part.fail(key, "\"" + key + "\" under both fix and allow", "one of them",
+                    "fix says one value, allow several: take one of the two out");
     space.allow[key] = std::move(values);
+    space.fixed.insert(key);
   }
 }
 
@@ -135,7 +160,7 @@ SearchSpace read_search_space(base::Reader& reader) {
   static const std::vector<std::string> kKinds = {"uniform", "layerwise", "spatial_temporal", "full"};
   if (std::find(kKinds.begin(), kKinds.end(), space.kind) == kKinds.end()) {
     const auto close = base::did_you_mean(space.kind, kKinds);
-    reader.fail("space", "\"" + space.kind + "\"", "one of " + joined(kKinds), close ? "did you mean \"" + *close + "\"" : "");
+    reader.fail("space", "\"" + space.kind + "\"", "one of " + joined(kKinds), close ? "did you mean \"" + *close + "\"?" : "");
   }
   base::Reader allow = reader.child("allow", false), forbid = reader.child("forbid", false);
   base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);

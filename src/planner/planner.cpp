@@ -87,6 +87,7 @@ Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan p
   if (!timed) return timed.error();
   PlannerResult result;
   result.plan = std::move(plan);
+  result.notes = job.notes;
   stamp_calibration(job, result.plan);
   result.prediction = prediction_of(job, engine, *timed);
   result.operators = operator_reports(job, engine, result.plan);
@@ -333,7 +334,8 @@ Result<std::string> block_timeline(const Job& job, const Plan& plan) {
           return sim::block_trace(context, kind, plan.samples_per_microbatch() / range.strategy.dp, range.strategy.tp,
                                   range.strategy.partition);
         }
-  return Error{ErrorKind::bad_input, "plan", "no operator partition", "a plan of search.space: spatial_temporal or full", ""};
+  return Error{ErrorKind::bad_input, "plan", "no operator partition", "a plan of search.space: spatial_temporal or full",
+               "leave --block out for this plan"};
 }
 
 Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace) {

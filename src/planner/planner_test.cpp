@@ -210,16 +210,16 @@ TEST(Plan, InfeasibleBlamesTheRestriction) {
   const auto r = plan(bound, {});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().kind, ErrorKind::infeasible);
-  EXPECT_THAT(r.error().hint, HasSubstr("without the search restrictions"));
+  EXPECT_THAT(r.error().hint, HasSubstr("without search.fix.zero: 0, "));
 }
 
 TEST(Plan, NothingLegalSaysWhy) {
   const Job odd = job("tiny-llama-test", "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}",
-                      "{sequence_length: 512, global_batch: 16}", "search: {fix: {tp: 3}}\n");
+                      "{sequence_length: 512, global_batch: 16}", "search: {fix: {tp: 8, pp: 2}}\n");
   const auto r = plan(odd, {});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().kind, ErrorKind::infeasible);
-  EXPECT_THAT(r.error().found, HasSubstr("no legal configuration"));
+  EXPECT_THAT(r.error().found, HasSubstr("search.fix.pp: 2 and search.fix.tp: 8 exclude each other"));
   EXPECT_FALSE(r.error().hint.empty());
 }
 

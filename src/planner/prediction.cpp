@@ -93,7 +93,7 @@ Result<const EngineModel*> engine_of(const Job& job) {
   if (const EngineModel* engine = find_engine(job.engine)) return engine;
   std::string known;
   for (const EngineModel& e : engine_catalogue()) known += (known.empty() ? "" : ", ") + e.name;
-  return Error{ErrorKind::bad_input, "engine", "\"" + job.engine + "\"", "one of " + known, ""};
+  return Error{ErrorKind::bad_input, "engine", "\"" + job.engine + "\"", "one of " + known, "choose one of these words"};
 }
 
 Status plannable(const Job& job) {

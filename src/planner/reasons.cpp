@@ -107,7 +107,8 @@ namespace {
 Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, std::int64_t devices) {
   Strategy s = range.strategy;
   if (std::int64_t{s.tp} * s.cp * s.dp * plan.schedule.stages != devices)
-    return Error{ErrorKind::bad_input, "", "tp·cp·dp·pp that is not the number of devices", std::to_string(devices), ""};
+    return Error{ErrorKind::bad_input, "", "tp·cp·dp·pp that is not the number of devices", std::to_string(devices),
+                 "plan again from the job file"};
   Schedule schedule = plan.schedule;
   if (!plan.uniform()) {
     schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
@@ -145,10 +146,10 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
   }
   if (devices != job.cluster.devices())
     return Error{ErrorKind::bad_input, "plan: $.stages", std::to_string(devices) + " devices",
-                 std::to_string(job.cluster.devices()) + " devices, as the plan's cluster has", ""};
+                 std::to_string(job.cluster.devices()) + " devices, as the plan's cluster has", "plan again from the job file"};
   if (last_layer + 1 != static_cast<std::int32_t>(job.model.layers.size()))
     return Error{ErrorKind::bad_input, "plan: $.stages", "layers up to " + std::to_string(last_layer),
-                 std::to_string(job.model.layers.size()) + " layers, as the plan's model has", ""};
+                 std::to_string(job.model.layers.size()) + " layers, as the plan's model has", "plan again from the job file"};
   if (!plan.uniform())
     if (auto refused = layerwise_engine(*find_engine(job.engine))) return refused;
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
@@ -175,9 +176,9 @@ Error unknown_pruning_rule(const std::string& name) {
     known.emplace_back(rule.name);
     list += (list.empty() ? "" : ", ") + known.back();
   }
-  const auto near = base::did_you_mean(name, known);
+  const std::string near = base::suggestion(name, known);
   return Error{ErrorKind::usage, "--no-rule", "\"" + name + "\"", "one of " + list,
-               near ? "did you mean \"" + *near + "\"?" : ""};
+               near.empty() ? "choose one of these names" : near};
 }
 
 }  // namespace espalier

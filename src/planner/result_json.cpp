@@ -466,6 +466,11 @@ std::string to_json(const PlannerResult& result, bool timing) {
   w.key("reasons").begin_array();
   for (const std::string& reason : result.reasons) w.value(reason);
   w.end_array();
+  if (!result.notes.empty()) {
+    w.key("notes").begin_array();
+    for (const std::string& note : result.notes) w.value(note);
+    w.end_array();
+  }
   if (timing) write_timing(w, result);
   w.end_object();
   return w.text();
@@ -493,6 +498,7 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   result.operators = read_operators(r);
   result.reasons = read_sentences(r, "reasons");
   read_beside(r, result);
+  result.notes = read_sentences(r, "notes");
   r.ignore({"engine", "timing"});
   r.finish();
   if (!sink.ok()) return *sink.first();

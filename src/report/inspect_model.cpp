@@ -48,6 +48,7 @@ std::string_view name_of(ModelNote::Kind kind) {
     case ModelNote::Kind::defaulted: return "default";
     case ModelNote::Kind::ignored: return "ignored";
     case ModelNote::Kind::derived: return "derived";
+    case ModelNote::Kind::left_out: return "left out";
   }
   return "";
 }

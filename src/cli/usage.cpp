@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/usage.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+
+#include "base/document.h"
+
+namespace espalier::cli {
+namespace {
+
+/// The deepest command that the words name, and which word is the first that is none.
+struct Place {
+  CLI::App* command = nullptr;
+  std::string path;  ///< "inspect model"
+  std::size_t next = 0;
+};
+
+std::vector<std::string> command_names(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app.get_subcommands([](CLI::App*) { return true; })) names.push_back(sub->get_name());
+  return names;
+}
+
+Place place_of(CLI::App& app, const std::vector<std::string>& words) {
+  Place place{&app, "", 0};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with("-")) continue;
+    const auto names = command_names(*place.command);
+    if (std::find(names.begin(), names.end(), words[i]) == names.end()) break;
+    place.command = place.command->get_subcommand(words[i]);
+    place.path += (place.path.empty() ? "" : " ") + words[i];
+    place.next = i + 1;
+  }
+  return place;
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+std::string help_of(const Place& place) { return "espalier " + place.path + (place.path.empty() ? "" : " ") + "--help"; }
+
+/// What messages begin with, behind the program's name.
+std::string where_of(const Place& place) { return place.path; }
+
+std::string typed(const Place& place) { return place.path.empty() ? "espalier" : "espalier " + place.path; }
+
+bool is_file(const std::string& word) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(word, ignored);
+}
+
+/// No command where one is needed, or a word that is none.
+Error unknown_command(const Place& place, const std::vector<std::string>& words) {
+  const auto names = command_names(*place.command);
+  const std::string where = where_of(place);
+  const auto given = std::find_if(words.begin() + static_cast<std::ptrdiff_t>(place.next), words.end(),
+                                  [](const std::string& w) { return !w.starts_with("-"); });
+  if (given == words.end())
+    return Error{ErrorKind::usage, where, "no command", "one of " + listed(names), "see " + help_of(place)};
+  const auto close = base::did_you_mean(*given, names);
+  std::string hint = close ? "did you mean \"" + typed(place) + " " + *close + "\"?" : "see " + help_of(place);
+  if (!close && place.path.empty() && is_file(*given)) hint = "did you mean \"espalier plan " + *given + "\"?";
+  return Error{ErrorKind::usage, where, "the unknown command \"" + *given + "\"", "one of " + listed(names), hint};
+}
+
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+/// "--tp" for "-tp", "--TP" and "--tensor-parallel": names are compared without dashes in front.
+std::string similar_flag(const std::string& word, const std::vector<std::string>& flags) {
+  const std::string bare = word.substr(std::min(word.find_first_not_of('-'), word.size()));
+  const std::string name = bare.substr(0, bare.find('='));
+  std::vector<std::string> names;
+  for (const std::string& flag : flags) names.push_back(flag.substr(2));
+  const auto exact = std::find(names.begin(), names.end(), name);
+  if (exact != names.end()) return "--" + *exact;
+  const auto close = base::did_you_mean(name, names);
+  return close ? "--" + *close : "";
+}
+
+/// Another command that knows the flag: "--tp" belongs to estimate.
+std::string command_with(CLI::App& app, const std::string& flag) {
+  for (const CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    const auto flags = flags_of(*command);
+    if (std::find(flags.begin(), flags.end(), flag) != flags.end()) return command->get_name();
+  }
+  return "";
+}
+
+Error unexpected_word(CLI::App& app, const Place& place, const std::string& word) {
+  const std::string where = where_of(place);
+  if (!word.starts_with("-"))
+    return Error{ErrorKind::usage, where, "\"" + word + "\" after all that the command takes", "no more words",
+                 "put a name with spaces into quotes; see " + help_of(place)};
+  const std::string meant = similar_flag(word, flags_of(*place.command));
+  std::string hint = "see " + help_of(place);
+  const std::string name = word.substr(0, word.find('='));
+  if (!meant.empty()) hint = "did you mean " + meant + "?";
+  if (const std::string other = meant == name ? "" : command_with(app, name); !other.empty())
+    hint = name + " is a flag of espalier " + other;
+  if (meant.empty() && hint.starts_with("see") && place.path == "plan") {
+    const std::string estimate = similar_flag(word, flags_of(*app.get_subcommand("estimate")));
+    if (!estimate.empty()) hint = estimate + " is a flag of espalier estimate";
+  }
+  return Error{ErrorKind::usage, where, "the unknown flag " + name, "a flag of this command", hint};
+}
+
+/// CLI11 says "--zero: Value 4 not in range 0 to 3", "--tp: 1 required INT missing" or "Could not convert: --threads = all".
+Error wrong_value(const Place& place, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const std::size_t colon = text.find(": ");
+  const std::string flag = colon == std::string::npos || !text.starts_with("-") ? "" : text.substr(0, colon);
+  const std::string what = flag.empty() ? text : text.substr(colon + 2);
+  Error out{ErrorKind::usage, where_of(place) + (flag.empty() ? "" : " " + flag), what, "a value that the flag takes",
+            "see " + help_of(place)};
+  const std::size_t range = what.find(" not in range ");
+  if (what.starts_with("Value ") && range != std::string::npos) {
+    out.found = "\"" + what.substr(6, range - 6) + "\"";
+    out.expected = "a number from " + what.substr(range + 14);
+  } else if (what.ends_with(" missing")) {
+    out.found = "nothing after the flag";
+    out.expected = "its value";
+  }
+  return out;
+}
+
+/// CLI11 says "job is required".
+Error missing_word(const Place& place, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const std::string name = text.substr(0, text.find(" is required"));
+  const CLI::Option* option = place.command->get_option_no_throw(name);
+  const std::string type = option != nullptr ? option->get_type_name() : "";
+  return Error{ErrorKind::usage, where_of(place), "no " + name,
+               type.empty() ? "all that the command needs" : name + (name.starts_with("-") ? " " : ": ") + type,
+               "see " + help_of(place)};
+}
+
+}  // namespace
+
+Error usage_error(CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words) {
+  const Place place = place_of(app, words);
+  if (!command_names(*place.command).empty()) {
+    const auto first = words.begin() + static_cast<std::ptrdiff_t>(place.next);
+    const auto flag = std::find_if(first, words.end(), [](const std::string& w) { return w.starts_with("-"); });
+    const bool only_flags = std::all_of(first, words.end(), [](const std::string& w) { return w.starts_with("-"); });
+    if (!only_flags || flag == words.end()) return unknown_command(place, words);
+    return unexpected_word(app, place, *flag);
+  }
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const auto extra = place.command->remaining();
+    if (!extra.empty()) return unexpected_word(app, place, extra.front());
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return missing_word(place, error);
+  return wrong_value(place, error);
+}
+
+}  // namespace espalier::cli
