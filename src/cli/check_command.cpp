@@ -3,8 +3,6 @@
 // --engine, that engine's rules by name.
 #include <set>
 
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "cli/command.h"
 #include "plan/engine.h"
@@ -117,8 +115,8 @@ int run_check(Context& context, const std::string& path, const std::string& engi
 
 }  // namespace
 
-void add_check_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("check", "re-verify a plan; with an engine, check that engine's rules by name");
+void add_check_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("check", "re-verify a plan; with an engine, check that engine's rules by name");
   auto path = std::make_shared<std::string>();
   auto engine = std::make_shared<std::string>();
   command->add_option("plan", *path, "plan.json or result.json")->required()->type_name("PLAN.json");

@@ -3,8 +3,6 @@
 
 #include <filesystem>
 
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "planner/result_json.h"
 #include "report/output_files.h"
@@ -84,21 +82,21 @@ int deliver(const Context& context, const PlannerResult& result, const std::vect
   return kOk;
 }
 
-void add_common_flags(CLI::App& command, Context& context) {
+void add_common_flags(Command& command, Context& context) {
   command.add_flag("--json", context.json, "print one JSON object on stdout and nothing else there");
   command.add_flag("-q,--quiet", context.quiet, "no progress, no notes");
   command.add_flag("-v,--verbose", context.verbose, "say more (twice: much more)");
 }
 
-void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags) {
+void add_job_flags(Command& command, const std::shared_ptr<JobFlags>& flags) {
   command.add_option("job", flags->path, "job file (YAML or JSON)")->required()->type_name("JOB.yaml");
   command.add_option("--set", flags->overrides, "override a value of the job: a.b.c=value (repeatable)")
       ->type_name("PATH=VALUE")
-      ->allow_extra_args(false);
+      ->one_value_each();
   add_calibration_flag(command, flags->calibration);
 }
 
-void add_calibration_flag(CLI::App& command, std::string& path) {
+void add_calibration_flag(Command& command, std::string& path) {
   command.add_option("--calibration", path, "predict with this calibration file (`espalier calibrate` writes one)")
       ->type_name("FILE");
 }
@@ -113,7 +111,7 @@ Result<Job> load_job_of(const JobFlags& flags) {
   return load_job_file(flags.path, overrides);
 }
 
-void add_output_flags(CLI::App& command, const std::shared_ptr<OutputFlags>& flags) {
+void add_output_flags(Command& command, const std::shared_ptr<OutputFlags>& flags) {
   command.add_option("-o,--out", flags->folder, "write plan.json, result.json and timeline.json.gz into this folder")
       ->type_name("DIR");
   command.add_option("--trace", flags->trace, "write the timeline here (compressed if the name ends in .gz)")->type_name("FILE");

@@ -8,11 +8,8 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "cli/flags.h"
 #include "espalier/planner.h"
-
-namespace CLI {
-class App;
-}
 
 namespace espalier::cli {
 
@@ -43,24 +40,24 @@ void print_json(const Context& context, const std::string& json);
 int deliver(const Context& context, const PlannerResult& result, const std::vector<std::string>& files);
 
 /// --json, -q, -v.
-void add_common_flags(CLI::App& command, Context& context);
+void add_common_flags(Command& command, Context& context);
 
 /// JOB.yaml, --set and --calibration.
 struct JobFlags {
   std::string path, calibration;
   std::vector<std::string> overrides;
 };
-void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags);
+void add_job_flags(Command& command, const std::shared_ptr<JobFlags>& flags);
 /// The job that the flags name: --calibration takes the place of the job's own `calibration:`.
 Result<Job> load_job_of(const JobFlags& flags);
 /// --calibration FILE.
-void add_calibration_flag(CLI::App& command, std::string& path);
+void add_calibration_flag(Command& command, std::string& path);
 
 /// -o DIR and --trace FILE.
 struct OutputFlags {
   std::string folder, trace;
 };
-void add_output_flags(CLI::App& command, const std::shared_ptr<OutputFlags>& flags);
+void add_output_flags(Command& command, const std::shared_ptr<OutputFlags>& flags);
 /// Writes what the flags ask for; `lines` gets one line a file. The trace comes from simulating the plan again.
 Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines);
 
@@ -71,17 +68,17 @@ struct LoadedPlan {
 };
 Result<LoadedPlan> load_plan_file(const std::string& path);
 
-void add_plan_command(CLI::App& app, Context& context);
-void add_estimate_command(CLI::App& app, Context& context);
-void add_simulate_command(CLI::App& app, Context& context);
-void add_check_command(CLI::App& app, Context& context);
-void add_explain_command(CLI::App& app, Context& context);
-void add_compare_command(CLI::App& app, Context& context);
-void add_validate_command(CLI::App& app, Context& context);
-void add_calibrate_command(CLI::App& app, Context& context);
-void add_inspect_command(CLI::App& app, Context& context);
-void add_import_command(CLI::App& app, Context& context);
-void add_export_command(CLI::App& app, Context& context);
-void add_version_command(CLI::App& app, Context& context);
+void add_plan_command(Command& app, Context& context);
+void add_estimate_command(Command& app, Context& context);
+void add_simulate_command(Command& app, Context& context);
+void add_check_command(Command& app, Context& context);
+void add_explain_command(Command& app, Context& context);
+void add_compare_command(Command& app, Context& context);
+void add_validate_command(Command& app, Context& context);
+void add_calibrate_command(Command& app, Context& context);
+void add_inspect_command(Command& app, Context& context);
+void add_import_command(Command& app, Context& context);
+void add_export_command(Command& app, Context& context);
+void add_version_command(Command& app, Context& context);
 
 }  // namespace espalier::cli

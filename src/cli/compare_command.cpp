@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier compare A.json B.json …: plans side by side, each simulated now, so that all figures come from one version.
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 #include "report/compare.h"
 
@@ -28,8 +26,8 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
 
 }  // namespace
 
-void add_compare_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("compare", "plans side by side");
+void add_compare_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("compare", "plans side by side");
   auto paths = std::make_shared<std::vector<std::string>>();
   command->add_option("plans", *paths, "plan.json or result.json files")->required()->type_name("A.json B.json …");
   add_common_flags(*command, context);

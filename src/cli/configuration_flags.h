@@ -5,11 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "cli/flags.h"
 #include "espalier/planner.h"
-
-namespace CLI {
-class App;
-}
 
 namespace espalier::cli {
 
@@ -25,7 +22,7 @@ struct Configuration {
   Schedule schedule;
 };
 
-void add_configuration_flags(CLI::App& command, ConfigurationFlags& flags);
+void add_configuration_flags(Command& command, ConfigurationFlags& flags);
 /// Complete (dp, shard, micro-batches filled in), not yet checked against the rules.
 Result<Configuration> read_configuration(const ConfigurationFlags& flags, const Job& job);
 

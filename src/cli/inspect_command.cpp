@@ -2,8 +2,6 @@
 // espalier inspect model|cluster|run FILE: what was understood, with every default marked.
 #include <filesystem>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 #include "planner/run_record.h"
 #include "planner/validate_map.h"
@@ -52,11 +50,11 @@ int inspect_run(Context& context, const std::string& path, const std::string& id
 
 }  // namespace
 
-void add_inspect_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("inspect", "show what was understood of a file, with every default marked");
-  command->require_subcommand(1);
+void add_inspect_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("inspect", "show what was understood of a file, with every default marked");
+  command->require_subcommand();
   const auto add = [&](const char* name, const char* help, int (*inspect)(Context&, const std::string&)) {
-    CLI::App* part = command->add_subcommand(name, help);
+    Command* part = command->add_subcommand(name, help);
     auto path = std::make_shared<std::string>();
     part->add_option("file", *path, "the file")->required()->type_name("FILE");
     add_common_flags(*part, context);
@@ -64,7 +62,7 @@ void add_inspect_command(CLI::App& app, Context& context) {
   };
   add("model", "a Hugging Face config.json: layers, operators, parameters", inspect_model);
   add("cluster", "a cluster file: devices, memory, fabric", inspect_cluster);
-  CLI::App* run = command->add_subcommand("run", "a measured run: the job and configuration it is predicted with");
+  Command* run = command->add_subcommand("run", "a measured run: the job and configuration it is predicted with");
   auto path = std::make_shared<std::string>();
   auto id = std::make_shared<std::string>();
   run->add_option("file", *path, "measured runs, one JSON object a line")->required()->type_name("RUN.json");

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier plan JOB.yaml: search the space of the job, print the fastest plan that fits and why; or a table with --sweep.
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "cli/command.h"
 #include "plan/engine.h"
@@ -148,24 +146,22 @@ std::string engine_help() {
 
 }  // namespace
 
-void add_plan_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("plan", "search: best plan, predicted time and memory, certificate");
+void add_plan_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("plan", "search: best plan, predicted time and memory, certificate");
   auto flags = std::make_shared<PlanFlags>();
   add_job_flags(*command, std::shared_ptr<JobFlags>(flags, &flags->job));
   add_output_flags(*command, std::shared_ptr<OutputFlags>(flags, &flags->output));
   command->add_option("--threads", flags->options.threads, "threads of the search; never changes the answer (0: all)")
-      ->check(CLI::Range(0, 4096))
+      ->range(0, 4096)
       ->type_name("N");
   command->add_flag("--exhaustive", flags->options.exhaustive, "reference: simulate every legal configuration that fits");
   command->add_option("--no-rule", flags->options.disabled_rules, "switch a pruning rule off by name (repeatable)")
-      ->allow_extra_args(false)
+      ->one_value_each()
       ->type_name("NAME");
   command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")
-      ->check(CLI::NonNegativeNumber)
+      ->non_negative()
       ->type_name("N");
-  command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")
-      ->check(CLI::Range(0, 1000))
-      ->type_name("N");
+  command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")->range(0, 1000)->type_name("N");
   command->add_option("--sweep", flags->sweep, "plan for each value of one override and table the answers")
       ->type_name("PATH=V1,V2,…");
   add_common_flags(*command, context);
