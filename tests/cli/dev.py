@@ -35,7 +35,7 @@ else
 fi''',
     "ctest": 'echo "ctest $*" >>"$CALLS"',
 }
-TEST_PACKAGES = {"libgtest-dev", "libgmock-dev", "librapidcheck-dev", "python3", "libbenchmark-dev"}
+TEST_PACKAGES = {"libgtest-dev", "libgmock-dev", "librapidcheck-dev", "python3", "python3-yaml", "libbenchmark-dev"}
 
 
 def expect(condition, what):
