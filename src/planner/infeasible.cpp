@@ -12,14 +12,16 @@
 namespace espalier {
 namespace {
 
+using Stop = std::function<bool()>;
+
 struct Leanest {
   search::Configuration configuration;
   std::int64_t peak_bytes = INT64_MAX;
 };
 
 /// The configuration that needs least memory: for each choice of degrees the smallest micro-batch, the widest sharding and the most
-/// recomputation. Overlap and rank order do not change memory.
-std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const SearchSpace& restriction) {
+/// recomputation. Overlap and rank order do not change memory. Nothing once `stop` says so.
+std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const SearchSpace& restriction, const Stop& stop) {
   const search::Problem problem{&job.model, &job.cluster, job.training, &engine, restriction};
   const search::Space space(job.model, job.cluster, job.training, engine, restriction);
   search::CostBook book(problem);
@@ -28,6 +30,7 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
   Leanest best;
   std::optional<search::Configuration> previous;
   space.layer_group([&](const search::Configuration& c) {
+    if (stop && stop()) return;
     // micro_batch varies innermost and ascends: the first one of each choice is the smallest
     if (previous && previous->strategy == c.strategy && previous->schedule.stages == c.schedule.stages) return;
     previous = c;
@@ -49,7 +52,8 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
       });
     });
   });
-  if (best.peak_bytes == INT64_MAX) return std::nullopt;
+  if (best.peak_bytes == INT64_MAX || (stop && stop()))
+    return std::nullopt;  // of a part of the space it would not be the leanest
   return best;
 }
 
@@ -69,10 +73,10 @@ Job with_nodes(const Job& job, std::int64_t times) {
   return more;
 }
 
-std::string by_more_nodes(const Job& job, const EngineModel& engine) {
+std::string by_more_nodes(const Job& job, const EngineModel& engine, const Stop& stop) {
   for (std::int64_t times = 2; times <= 64; times *= 2) {
     const Job more = with_nodes(job, times);
-    const auto lean = leanest(more, engine, {});
+    const auto lean = leanest(more, engine, {}, stop);
     if (lean && lean->peak_bytes <= more.cluster.usable_memory().count())
       return "cluster.nodes = " + std::to_string(more.cluster.groups.front().nodes) + " would fit (" +
              text::gib(lean->peak_bytes) + " a device)";
@@ -80,11 +84,11 @@ std::string by_more_nodes(const Job& job, const EngineModel& engine) {
   return "";
 }
 
-std::string by_shorter_sequence(const Job& job, const EngineModel& engine) {
+std::string by_shorter_sequence(const Job& job, const EngineModel& engine, const Stop& stop) {
   Job shorter = job;
   for (int i = 0; i < 6 && shorter.training.sequence.main >= 512; ++i) {
     shorter.training.sequence.main /= 2;
-    const auto lean = leanest(shorter, engine, job.search);
+    const auto lean = leanest(shorter, engine, job.search, stop);
     if (lean && lean->peak_bytes <= shorter.cluster.usable_memory().count())
       return "training.sequence_length = " + std::to_string(shorter.training.sequence.main) + " would fit (" +
              text::gib(lean->peak_bytes) + " a device)";
@@ -108,14 +112,14 @@ Error nothing_legal(const Job& job) {
 
 }  // namespace
 
-Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found) {
+Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found, const Stop& interrupted) {
   if (found.interrupted) return Error{ErrorKind::limit, "search", "interrupted before any configuration was simulated", "", ""};
   if (found.space_size == 0) return nothing_legal(job);
   const std::int64_t limit = job.cluster.usable_memory().count();
-  const auto lean = leanest(job, engine, job.search);
+  const auto lean = leanest(job, engine, job.search, interrupted);
   std::vector<std::string> changes;
   if (restricted(job.search)) {
-    const auto free = leanest(job, engine, {});
+    const auto free = leanest(job, engine, {}, interrupted);
     if (free && free->peak_bytes <= limit) {
       const Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, free->configuration.strategy,
                                           free->configuration.schedule, engine.split);
@@ -124,8 +128,8 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   }
   if (lean)
     changes.push_back("devices with " + text::gib(lean->peak_bytes) + " usable memory would fit (now " + text::gib(limit) + ")");
-  if (auto more = by_more_nodes(job, engine); !more.empty()) changes.push_back(more);
-  if (auto shorter = by_shorter_sequence(job, engine); !shorter.empty()) changes.push_back(shorter);
+  if (auto more = by_more_nodes(job, engine, interrupted); !more.empty()) changes.push_back(more);
+  if (auto shorter = by_shorter_sequence(job, engine, interrupted); !shorter.empty()) changes.push_back(shorter);
   std::string hint;
   for (const auto& change : changes) hint += (hint.empty() ? "" : "; or ") + change;
   std::string what = "none of " + text::count(found.space_size) + " configurations fits";

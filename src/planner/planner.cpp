@@ -235,7 +235,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   all.layered = search_layers(job, prepared->problem, evaluator, all.uniform, options, how);
   all.partitioned = search_partitions(job, prepared->problem, evaluator, all.uniform, all.layered, options, how);
   const double search_s = since(searching);
-  if (all.best_ns() == 0) return infeasible(job, engine, all.flat());
+  if (all.best_ns() == 0) return infeasible(job, engine, all.flat(), options.interrupted);
   Timed timed;
   auto result = describe(job, engine, answer_of(job, engine, all), false, &timed);
   if (!result) return result;
