@@ -120,7 +120,7 @@ struct SearchSummary {
   bool optimal = false;                  ///< certificate: no configuration of the space is faster
   std::int64_t lower_bound_ns = 0;
   double gap = 0;
-  std::string reason;  ///< "optimal" | "gap" | "node limit" | "interrupted" | "infeasible"
+  std::string reason;  ///< "optimal" | "gap" | "node limit" | "time limit" | "interrupted" | "infeasible"
   std::string space = "uniform";
   std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
   std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
@@ -129,6 +129,7 @@ struct SearchSummary {
 struct PlannerOptions {
   int threads = 0;                          ///< 0 = hardware; never changes the answer
   std::int64_t node_limit = 0;              ///< deterministic budget of simulated configurations; 0 = none
+  double time_limit_s = 0;                  ///< wall-clock budget of the search, "time limit" as its reason; 0 = none
   std::vector<std::string> disabled_rules;  ///< pruning rules switched off, by name
   bool exhaustive = false;                  ///< reference: simulate every legal configuration that fits
   int alternatives = 5;
@@ -158,7 +159,8 @@ struct PlannerResult {
   double total_s = 0, search_s = 0;       ///< wall clock; printed only under "timing"
   int threads = 1;
 
-  [[nodiscard]] std::string brief() const;  ///< the terminal answer
+  /// The terminal answer, no line longer than `width` columns; 0: as wide as it is.
+  [[nodiscard]] std::string brief(std::size_t width = 0) const;
 };
 
 /// The fastest plan of the job's space. Error kind infeasible (exit 4) when nothing fits: `hint` is the nearest change.

@@ -134,7 +134,7 @@ int run_calibrate(Context& context, CalibrateFlags flags) {
     print_json(context, calibrate::to_json(*result));
     return kOk;
   }
-  print_answer(context, calibrate::to_text(*result));
+  print_answer(context, calibrate::to_text(*result, context.width()));
   if (!flags.out.empty()) context.out << "wrote " << flags.out << "\n";
   return kOk;
 }

@@ -5,6 +5,7 @@
 
 #include "base/document.h"
 #include "planner/result_json.h"
+#include "planner/text_layout.h"
 #include "report/output_files.h"
 
 namespace espalier::cli {
@@ -61,7 +62,8 @@ void note(const Context& context, const std::string& text) {
   if (!context.quiet) context.err << "espalier: " << text << "\n";
 }
 
-void print_answer(const Context& context, const std::string& text) {
+void print_answer(const Context& context, const std::string& unlaid) {
+  const std::string text = text::lay_out(unlaid, context.width());
   const std::size_t end = text.find('\n');
   if (!context.surroundings.color || end == std::string::npos) {
     context.out << text;
@@ -77,13 +79,14 @@ int deliver(const Context& context, const PlannerResult& result, const std::vect
     print_json(context, to_json(result));
     return kOk;
   }
-  print_answer(context, result.brief());
+  print_answer(context, result.brief(context.width()));
   for (const std::string& file : files) context.out << "wrote " << file << "\n";
   return kOk;
 }
 
 void add_common_flags(Command& command, Context& context) {
   command.add_flag("--json", context.json, "print one JSON object on stdout and nothing else there");
+  command.add_flag("--wide", context.wide, "lines as long as they are, whatever the width of the terminal");
   command.add_flag("-q,--quiet", context.quiet, "no progress, no notes");
   command.add_flag("-v,--verbose", context.verbose, "say more (twice: much more)");
 }

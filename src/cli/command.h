@@ -21,9 +21,11 @@ struct Context {
   const Surroundings& surroundings;
   bool json = false;   ///< one JSON object on stdout, nothing else there
   bool quiet = false;  ///< no progress, no notes
+  bool wide = false;   ///< lines as long as they are
   int verbose = 0;
   int exit_code = kOk;
 
+  [[nodiscard]] std::size_t width() const { return wide ? 0 : surroundings.width; }  ///< for texts; 0: as wide as they are
   [[nodiscard]] bool interrupted() const { return surroundings.interrupted && surroundings.interrupted(); }
 };
 
@@ -31,7 +33,7 @@ struct Context {
 int fail(Context& context, const Error& error);
 /// A note on stderr, unless --quiet.
 void note(const Context& context, const std::string& text);
-/// The text answer; the first line in bold on a terminal.
+/// The text answer, no line longer than the terminal is wide; the first line in bold on a terminal.
 void print_answer(const Context& context, const std::string& text);
 /// One JSON document.
 void print_json(const Context& context, const std::string& json);
@@ -39,7 +41,7 @@ void print_json(const Context& context, const std::string& json);
 /// The end of a command with an answer: the result as JSON, or the brief answer and the names of the files that were written.
 int deliver(const Context& context, const PlannerResult& result, const std::vector<std::string>& files);
 
-/// --json, -q, -v.
+/// --json, --wide, -q, -v.
 void add_common_flags(Command& command, Context& context);
 
 /// JOB.yaml, --set and --calibration.

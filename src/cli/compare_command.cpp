@@ -9,6 +9,7 @@ namespace {
 int run_compare(Context& context, const std::vector<std::string>& paths) {
   std::vector<report::Compared> plans;
   for (const std::string& path : paths) {
+    if (context.interrupted()) return kInterrupted;  // columns that are missing would be no comparison
     auto loaded = load_plan_file(path);
     if (!loaded) return fail(context, loaded.error());
     auto job = job_of_plan(loaded->plan);
@@ -20,7 +21,7 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
   if (context.json)
     print_json(context, report::compare_json(plans));
   else
-    context.out << report::compare(plans);
+    print_answer(context, report::compare(plans, context.width()));
   return kOk;
 }
 

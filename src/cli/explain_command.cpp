@@ -67,8 +67,8 @@ int run_explain(Context& context, const std::string& path, int threads) {
   if (context.json)
     print_json(context, report::explain_json(*loaded->result));
   else
-    print_answer(context, report::explain(*loaded->result));
-  return kOk;
+    print_answer(context, report::explain(*loaded->result, context.width()));
+  return context.interrupted() ? kInterrupted : kOk;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ int inspect_model(Context& context, const std::string& path) {
   if (context.json)
     print_json(context, report::inspect_model_json(*model));
   else
-    print_answer(context, report::inspect_model(*model));
+    print_answer(context, report::inspect_model(*model, context.width()));
   return kOk;
 }
 
@@ -27,7 +27,7 @@ int inspect_cluster(Context& context, const std::string& path) {
   if (context.json)
     print_json(context, report::inspect_cluster_json(*cluster));
   else
-    print_answer(context, report::inspect_cluster(*cluster));
+    print_answer(context, report::inspect_cluster(*cluster, context.width()));
   return kOk;
 }
 
@@ -41,7 +41,7 @@ int inspect_run(Context& context, const std::string& path, const std::string& id
     if (context.json)
       print_json(context, report::inspect_run_json(record, mapping));
     else
-      print_answer(context, report::inspect_run(record, mapping));
+      print_answer(context, report::inspect_run(record, mapping, context.width()));
     return kOk;
   }
   return fail(context,

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "plan/engine.h"
 #include "planner/brief_text.h"
+#include "report/output_files.h"
 
 namespace espalier::cli {
 namespace {
@@ -17,7 +18,7 @@ struct PlanFlags {
 
 int exit_code_of(const Context& context, const SearchSummary& search) {
   if (search.reason == "interrupted" || context.interrupted()) return kInterrupted;
-  return search.reason == "node limit" ? kLimit : kOk;
+  return search.reason == "node limit" || search.reason == "time limit" ? kLimit : kOk;
 }
 
 /// Options of the command plus the hooks into the surroundings.
@@ -36,12 +37,26 @@ void clear_progress(Context& context) {
   if (context.surroundings.terminal && !context.quiet) context.err << "\r\033[K" << std::flush;
 }
 
+/// The answer first, then the files that need no further simulation: who interrupts does not wait for a timeline.
+int deliver_best_so_far(Context& context, const PlanFlags& flags, const PlannerResult& result) {
+  deliver(context, result, {});
+  context.out << std::flush;
+  if (!flags.output.folder.empty()) {
+    const auto written = report::write_answer(flags.output.folder, result, "");
+    if (!written) note(context, written.error().message());
+  }
+  note(context, result.search.optimal ? "interrupted: the timeline is left out"
+                                      : "interrupted: this is the best so far, not proven optimal; the timeline is left out");
+  return kInterrupted;
+}
+
 int run_plan(Context& context, const PlanFlags& flags) {
   auto job = load_job_of(flags.job);
   if (!job) return fail(context, job.error());
   auto result = plan(*job, hooked(context, flags.options));
   clear_progress(context);
   if (!result) return fail(context, result.error());
+  if (context.interrupted()) return deliver_best_so_far(context, flags, *result);
   std::vector<std::string> files;
   if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
   deliver(context, *result, files);
@@ -134,7 +149,7 @@ int run_sweep(Context& context, const PlanFlags& flags) {
   if (context.json)
     print_json(context, sweep_json(path, points));
   else
-    context.out << sweep_table(path, points);
+    print_answer(context, sweep_table(path, points));
   return context.interrupted() ? kInterrupted : code;
 }
 
@@ -161,6 +176,11 @@ void add_plan_command(Command& app, Context& context) {
   command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")
       ->non_negative()
       ->type_name("N");
+  command
+      ->add_option("--time-limit", flags->options.time_limit_s,
+                   "stop the search after so many seconds; such answers may differ from run to run (0: no limit)")
+      ->non_negative()
+      ->type_name("S");
   command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")->range(0, 1000)->type_name("N");
   command->add_option("--sweep", flags->sweep, "plan for each value of one override and table the answers")
       ->type_name("PATH=V1,V2,…");

@@ -40,7 +40,7 @@ int run_validate(Context& context, const std::vector<std::string>& paths, const 
   if (context.json)
     print_json(context, to_json(validation));
   else
-    context.out << report::validation_text(validation, context.verbose > 0 ? 20 : 0);
+    print_answer(context, report::validation_text(validation, context.verbose > 0 ? 20 : 0, context.width()));
   return context.interrupted() ? kInterrupted : kOk;
 }
 

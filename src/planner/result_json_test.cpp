@@ -6,6 +6,7 @@
 #include "planner/brief_layers.h"
 #include "planner/brief_text.h"
 #include "planner/result_json.h"
+#include "planner/text_layout.h"
 
 namespace espalier {
 namespace {
@@ -167,11 +168,11 @@ TEST(BriefText, WritesNumbersAsPeopleDo) {
   EXPECT_EQ(text::bar(0.5, 4), "██");
   EXPECT_EQ(text::bar(0.01, 4), "█");
   EXPECT_EQ(text::bar(0.001, 4), "");
-  EXPECT_EQ(text::wrap("aa bb cc", 5, "  "), "aa bb\n  cc");
+  EXPECT_EQ(text::lay_out(text::wrap("aa bb cc", 5, "  "), 0), "aa bb\n  cc");
 }
 
 TEST(BriefText, TableAlignsByCodePoints) {
-  EXPECT_EQ(text::table({{"a", "n", "why"}, {"é–", "10", "x"}}, {2}, ""), "a    n  why\né–  10  x\n");
+  EXPECT_EQ(text::lay_out(text::table({{"a", "n", "why"}, {"é–", "10", "x"}}, {2}, ""), 0), "a    n  why\né–  10  x\n");
 }
 
 /// Embedding, 10 blocks and head on 4 stages of 3; dp 2 but for the last block, which has tp 2.

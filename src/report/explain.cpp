@@ -8,6 +8,7 @@
 #include "planner/brief_text.h"
 #include "planner/job_space.h"
 #include "planner/partition_report.h"
+#include "planner/text_layout.h"
 
 namespace espalier::report {
 namespace {
@@ -123,10 +124,12 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
   return out;
 }
 
-std::string explain(const PlannerResult& result) {
-  return cat(result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
-             layers_section(result), operator_section(result), reason_section(result), layerwise_section(result),
-             losers_section(result), pruning_section(result.search), dimension_section(result.search));
+std::string explain(const PlannerResult& result, std::size_t width) {
+  const std::string text =
+      cat(result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
+          layers_section(result), operator_section(result), reason_section(result), layerwise_section(result),
+          losers_section(result), pruning_section(result.search), dimension_section(result.search));
+  return lay_out(text, width);
 }
 
 std::string explain_json(const PlannerResult& result) {
