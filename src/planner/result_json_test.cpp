@@ -189,7 +189,7 @@ Plan twelve_layers() {
 }
 
 TEST(BriefLayers, EqualStagesAreOneRow) {
-  EXPECT_EQ(text::layer_table(twelve_layers(), {4LL << 30, 3LL << 30, 2LL << 30, 1LL << 30}),
+  EXPECT_EQ(text::lay_out(text::layer_table(twelve_layers(), {4LL << 30, 3LL << 30, 2LL << 30, 1LL << 30}), 0),
             "  stage  layers          peak  strategies × layers\n"
             "  0      0–2          4.0 GiB  embedding DP2, DP2 ×2\n"
             "  1–2    3–8, 3 each  3.0 GiB  DP2 ×3\n"
@@ -212,7 +212,7 @@ TEST(BriefLayers, BalanceAgainstTheExactPartition) {
                            {{"even", {0, 3, 6, 9}, 0.7, 0.6, 0},
                             {"exact", {0, 4, 7, 9}, 0.75, 0.5, 2'000'000'000},
                             {"polished", {0, 4, 6, 9}, 0.75, 0.5, 1'900'000'000}}};
-  const std::string table = text::balance_table(s, twelve_layers());
+  const std::string table = text::lay_out(text::balance_table(s, twelve_layers()), 0);
   EXPECT_THAT(table, testing::ContainsRegex("even +3.3.3.3 +0.700 +0.600 +does not fit +–"));
   EXPECT_THAT(table, testing::ContainsRegex("exact +4.3.2.3 +0.750 +0.500 +2.000 s +.0.0 %"));
   EXPECT_THAT(table, testing::ContainsRegex("polished +4.2.3.3 +0.750 +0.500 +1.900 s +-5.0 %"));
