@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Precompiled headers: parsing the standard library was most of a build from nothing. One list for the modules, one with GoogleTest for the
-# tests, one with CLI11 for cli. A source still includes what it uses: -DESPALIER_PRECOMPILED_HEADERS=OFF builds without them.
+# tests. A source still includes what it uses: -DESPALIER_PRECOMPILED_HEADERS=OFF builds without them.
 option(ESPALIER_PRECOMPILED_HEADERS "precompile the standard library and the test framework" ON)
 set(ESPALIER_STANDARD_HEADERS
   <algorithm> <array> <charconv> <cmath> <cstdint> <functional> <limits> <map> <memory> <numeric> <optional> <set> <string> <string_view>

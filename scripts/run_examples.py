@@ -2,23 +2,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every job of examples/ through plan, check and simulate, as a user would, and checks what each answer promises:
 certified, fits, the breakdown sums to the iteration to the nanosecond, `other` below 1 %, check accepts the plan, simulate
-gives the same nanosecond.
+gives the same nanosecond, documents follow their schemas, and no line of text is longer than 80 columns (nor than COLUMNS).
 
 usage: run_examples.py BINARY [--devices N] [EXAMPLE…]     --devices: only jobs of at most N devices
 """
 import decimal
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import time
+
+import schema_check
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PARTS = ["compute", "exposed_communication", "bubble", "optimizer", "other"]
 
 
-def run(*command):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+def run(*command, columns=80):
+    environment = dict(os.environ, COLUMNS=str(columns))
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         said = done.stderr[-2000:] or "\n".join(line for line in done.stdout.splitlines() if "FAILED" in line)
         raise AssertionError(f"exit {done.returncode}: {' '.join(map(str, command))}\n{said}")
@@ -38,9 +44,43 @@ def devices_of(job):
     return 0
 
 
+def fits_width(text, width, what):
+    """The lines of `text`; none is too long, but one that is a path."""
+    lines = text.splitlines()
+    long = [line for line in lines if len(line) > width and not ("/" in line and len(line.split()) <= 2)]
+    assert lines and not long, f"{what}: {len(long)} lines beyond {width} columns: {long[:2]}"
+    return lines
+
+
+def figures(lines):
+    """Every number, sorted: laying out moves them and never breaks one."""
+    return set(re.findall(r"\d[\d.,]*", " ".join(lines)))
+
+
+def check_texts(binary, plan):
+    explained = {columns: run(binary, "explain", plan, columns=columns) for columns in (60, 80)}
+    narrow = [fits_width(text, columns, f"explain at {columns} columns") for columns, text in explained.items()]
+    wide = run(binary, "explain", plan, "--wide").splitlines()
+    assert figures(narrow[0]) == figures(narrow[1]) == figures(wide), "explain has other figures at other widths"
+    fits_width(run(binary, "simulate", plan), 80, "simulate")
+    fits_width(run(binary, "compare", *[plan] * 5), 80, "compare five plans")
+    fits_width(run(binary, "check", plan), 80, "check")
+
+
+def follows_schema(name, text):
+    found = schema_check.offences(schema_check.schema(name), json.loads(text))
+    assert not found, f"against {name}.schema.json: {found[:3]}"
+
+
 def check_example(binary, job):
     with tempfile.TemporaryDirectory() as folder:
-        result = answer(run(binary, "plan", job, "--json", "-o", folder))
+        started = time.monotonic()
+        fits_width(run(binary, "plan", job, "-o", folder), 80, "plan")
+        seconds = round(time.monotonic() - started, 1)
+        written = {name: (pathlib.Path(folder) / f"{name}.json").read_text(encoding="utf-8") for name in ("plan", "result")}
+        for name, text in written.items():
+            follows_schema(name, text)
+        result = answer(written["result"])
         prediction, search = result["prediction"], result["search"]
         whole = decimal.Decimal(prediction["iteration_s"])
         parts = {name: decimal.Decimal(prediction["breakdown_s"][name]) for name in PARTS}
@@ -52,10 +92,11 @@ def check_example(binary, job):
         assert sum(parts.values()) == whole, f"parts {sum(parts.values())} s, iteration {whole} s"
         assert parts["other"] < whole / 100, f"other is {parts['other'] / whole:.2%}"
         plan = pathlib.Path(folder) / "plan.json"
-        run(binary, "check", plan)
-        again = answer(run(binary, "simulate", plan, "--json"))
+        check_texts(binary, plan)
+        again = run(binary, "simulate", plan, "--json")
+        follows_schema("result", again)
+        again = answer(again)
         assert decimal.Decimal(again["prediction"]["iteration_s"]) == whole, "simulate gives another time"
-        seconds = result.get("timing", {}).get("total_s", "?")
         return f"{whole} s, {search['space_size']} configurations, planned in {seconds} s"
 
 

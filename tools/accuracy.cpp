@@ -96,7 +96,7 @@ std::string framework_yaml(const Corpus& corpus, const Protocols& p) {
   std::string out =
       "# What was fitted of each framework; fields, units and equations: src/plan/engine.h (FrameworkCoefficients), "
       "docs/accuracy.md.\n"
-      "# Written by `./dev calibrate`; an engine that is not listed has the pooled ones.\n"
+      "# Written by `./dev fit`; an engine that is not listed has the pooled ones.\n"
       "schema: espalier.framework-calibration/1\nsources:\n";
   std::set<std::string> sources;
   for (const Row& r : corpus.rows)
@@ -122,7 +122,7 @@ std::string framework_yaml(const Corpus& corpus, const Protocols& p) {
 
 std::string intervals_yaml(const Protocols& p) {
   std::string out =
-      "# 80 % intervals of predicted step time as factors; equation: src/planner/interval.h. Written by `./dev calibrate`.\n"
+      "# 80 % intervals of predicted step time as factors; equation: src/planner/interval.h. Written by `./dev fit`.\n"
       "schema: espalier.intervals/1\nintervals:\n";
   for (const auto& [key, i] : p.intervals) {
     char text[256];

@@ -240,11 +240,12 @@ struct PlannerResult {
   std::vector<EngineAnswer> engines;  ///< with PlannerOptions::engines, in the order of the catalogue
   std::optional<Simplest> simplest;   ///< of `plan`
   std::optional<BatchHint> batch_hint;
-  std::vector<std::string> notes;  ///< of the job: what was not planned of the inputs
+  std::vector<std::string> notes;    ///< of the job: what was not planned of the inputs
   double total_s = 0, search_s = 0;  ///< wall clock; printed only under "timing"
   int threads = 1;
 
-  [[nodiscard]] std::string brief() const;  ///< the terminal answer
+  /// The terminal answer, no line longer than `width` columns; 0: as wide as it is.
+  [[nodiscard]] std::string brief(std::size_t width = 0) const;
 };
 
 /// The fastest plan of the job's space. Error kind infeasible (exit 4) when nothing fits: `hint` is the nearest change.

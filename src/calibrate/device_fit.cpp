@@ -416,7 +416,7 @@ std::string calibration_yaml(const std::vector<DeviceFit>& fits) {
   std::string out =
       "# What was fitted of each device; fields, units, ranges: src/cluster/calibration.cpp, equations: "
       "src/cost/operator_cost.h.\n"
-      "# Written by `./dev calibrate`; a field that is not listed, and a device that is not listed, has the prior of "
+      "# Written by `./dev fit`; a field that is not listed, and a device that is not listed, has the prior of "
       "data/devices.yaml.\n"
       "# error: relative standard error of each scalar. residuals: |log(predicted/measured)| over rows that were not fitted.\n"
       "schema: espalier.device-calibration/1\ncalibrations:\n";

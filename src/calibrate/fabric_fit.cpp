@@ -285,7 +285,7 @@ std::string head() {
   return "# What was fitted of fabrics, networks and the overlap of compute with collectives; equations: src/cost/collective.h, "
          "ranges:\n"
          "# src/cluster/fabric_calibration.cpp. Written over the templates and usual networks of data/devices.yaml.\n"
-         "# Written by `./dev calibrate` from data/operators. Entries whose basis is a prior were not fitted and stay as they "
+         "# Written by `./dev fit` from data/operators. Entries whose basis is a prior were not fitted and stay as they "
          "are. Residuals:\n"
          "# |predicted/measured - 1| of the rows fitted and of those held out (one in three).\n"
          "schema: espalier.fabric-calibration/1\n";

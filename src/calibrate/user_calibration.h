@@ -40,6 +40,7 @@ std::string to_yaml(const UserCalibration& calibration);
 /// schema espalier.calibrate/1, for scripts.
 std::string to_json(const UserCalibration& calibration);
 /// For people.
-std::string to_text(const UserCalibration& calibration);
+std::string to_text(const UserCalibration& calibration,
+                    std::size_t width = 0);  ///< no line longer than `width`; 0: as wide as it is
 
 }  // namespace espalier::calibrate

@@ -8,6 +8,7 @@
 #include "base/document.h"
 #include "calibrate/user_calibration.h"
 #include "planner/brief_text.h"
+#include "planner/text_layout.h"
 
 namespace espalier::calibrate {
 namespace {
@@ -293,7 +294,7 @@ std::string to_json(const UserCalibration& c) {
   return w.text();
 }
 
-std::string to_text(const UserCalibration& c) {
+std::string to_text(const UserCalibration& c, std::size_t width) {
   std::string out = head(c);
   if (c.fit) out += coefficient_table(*c.fit);
   if (c.fabric) out += fabric_tables(*c.fabric);
@@ -304,7 +305,7 @@ std::string to_text(const UserCalibration& c) {
   for (const std::string& warning : warnings_of(c)) lines.push_back(cat("warning: ", warning));
   if (!lines.empty()) out += "\n";
   for (const std::string& line : lines) out += cat("  - ", text::wrap(line, 116, "    "), "\n");
-  return out;
+  return text::lay_out(out, width);
 }
 
 }  // namespace espalier::calibrate

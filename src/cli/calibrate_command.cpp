@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier calibrate --runs mine.jsonl --base h100-sxm [--nccl FILE …]: adapts a few coefficients to own measurements and says by
 // cross-validation what that is worth.
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "calibrate/user_calibration.h"
 #include "cli/command.h"
@@ -138,7 +136,7 @@ int run_calibrate(Context& context, CalibrateFlags flags) {
     print_json(context, calibrate::to_json(*result));
     return kOk;
   }
-  print_answer(context, calibrate::to_text(*result));
+  print_answer(context, calibrate::to_text(*result, context.width()));
   if (!flags.out.empty()) context.out << "wrote " << flags.out << "\n";
   return kOk;
 }
@@ -151,8 +149,8 @@ std::string engine_names() {
 
 }  // namespace
 
-void add_calibrate_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("calibrate", "adapt the predictions to own measured steps and nccl-tests output");
+void add_calibrate_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("calibrate", "adapt the predictions to own measured steps and nccl-tests output");
   auto flags = std::make_shared<CalibrateFlags>();
   const auto files = [&](const char* name, std::vector<std::string>& value, const char* help) {
     command->add_option(name, value, help)->type_name("FILE …");
@@ -167,20 +165,18 @@ void add_calibrate_command(CLI::App& app, Context& context) {
   std::vector<std::string> names;
   for (const EngineModel& engine : engine_catalogue()) names.push_back(engine.name);
   command->add_option("--engine", flags->engine, "predict all runs as this engine: " + engine_names())
-      ->check(CLI::IsMember(names))
+      ->one_of(names)
       ->type_name("NAME");
   command->add_option("--cluster", flags->cluster, "where the nccl tables were measured (default: usual nodes of the device)")
       ->type_name("FILE");
   command->add_option("--out", flags->out, "write the calibration here")->type_name("FILE");
   command->add_option("--warm-up", flags->warm_up, "step lines of a log to leave out (default: a fifth, and iterations 1 to 5)")
-      ->check(CLI::Range(0, 1'000'000))
+      ->range(0, 1'000'000)
       ->type_name("N");
   command->add_option("--set", flags->overrides, "override a value of the job files: a.b.c=value (repeatable)")
       ->type_name("PATH=VALUE")
-      ->allow_extra_args(false);
-  command->add_option("--threads", flags->threads, "threads; never changes the answer (0: two)")
-      ->check(CLI::Range(0, 4096))
-      ->type_name("N");
+      ->one_value_each();
+  command->add_option("--threads", flags->threads, "threads; never changes the answer (0: two)")->range(0, 4096)->type_name("N");
   add_configuration_flags(*command, flags->configuration);
   add_common_flags(*command, context);
   command->callback([&context, flags] { context.exit_code = run_calibrate(context, *flags); });

@@ -3,8 +3,6 @@
 // (or those of --engine) by name. Of a result.json every figure too; with --search the search is run again and compared.
 #include <set>
 
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "cli/command.h"
 #include "plan/engine.h"
@@ -151,8 +149,8 @@ int run_check(Context& context, const CheckFlags& flags) {
 
 }  // namespace
 
-void add_check_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("check", "re-verify a plan or a result, and the rules of its engine or of another");
+void add_check_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("check", "re-verify a plan or a result, and the rules of its engine or of another");
   auto flags = std::make_shared<CheckFlags>();
   command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("FILE");
   command->add_option("--engine", flags->engine, "check this engine's rules (default: the plan's own)")->type_name("NAME");

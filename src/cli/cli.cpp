@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Table of commands, and the translation of CLI11's and C++'s ways to fail into exit codes.
+// Table of commands, and the translation of C++'s ways to fail into exit codes.
 #include "cli/cli.h"
 
 #include <algorithm>
@@ -7,17 +7,13 @@
 #include <new>
 #include <ostream>
 #include <string>
-#include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "cli/command.h"
-#include "cli/usage.h"
 
 namespace espalier::cli {
 namespace {
 
-void add_commands(CLI::App& app, Context& context) {
+void add_commands(Command& app, Context& context) {
   add_plan_command(app, context);
   add_estimate_command(app, context);
   add_simulate_command(app, context);
@@ -32,29 +28,20 @@ void add_commands(CLI::App& app, Context& context) {
   add_version_command(app, context);
 }
 
-int parse_and_run(CLI::App& app, Context& context, int argc, const char* const* argv) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    // Help and version requests are "errors" with code 0; everything else is a usage error, whatever CLI11's own code.
-    if (error.get_exit_code() == 0) return app.exit(error, context.out, context.err);
-    const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-    context.json = std::find(words.begin(), words.end(), "--json") != words.end();
-    return fail(context, usage_error(app, error, words));
-  }
-  return context.exit_code;
-}
-
 }  // namespace
 
 int run(int argc, const char* const* argv, std::ostream& out, std::ostream& err, const Surroundings& surroundings) {
   Context context{out, err, surroundings};
-  CLI::App app("Espalier plans how a transformer is trained across a cluster, predicts the cost, and proves the plan.",
-               "espalier");
-  app.require_subcommand(1);
+  Command app("Espalier plans how a transformer is trained across a cluster, predicts the cost, and proves the plan.",
+              "espalier");
+  app.require_subcommand();
   add_commands(app, context);
   try {
-    return parse_and_run(app, context, argc, argv);
+    const std::optional<int> ended = app.parse(argc, argv, out, [&](const Error& error) {
+      context.json = std::find(argv, argv + argc, std::string("--json")) != argv + argc;
+      return fail(context, error);
+    });
+    return ended ? *ended : context.exit_code;
   } catch (const std::bad_alloc&) {
     err << "espalier: internal error: out of memory\n";
   } catch (const std::exception& error) {

@@ -2,6 +2,7 @@
 // The command line as a function: text in, text out, an exit code back. main.cpp only calls it; tests call it in memory.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <iosfwd>
 
@@ -11,6 +12,7 @@ namespace espalier::cli {
 struct Surroundings {
   bool terminal = false;              ///< stderr is a terminal: progress is shown there
   bool color = false;                 ///< stdout is a terminal and NO_COLOR is not set
+  std::size_t width = 80;             ///< columns of the terminal; of a pipe or a file 80
   std::function<bool()> interrupted;  ///< true after Ctrl-C
   std::istream* input = nullptr;      ///< stdin: what a file called "-" is read from
 };

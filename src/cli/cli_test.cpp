@@ -23,7 +23,14 @@ struct Ran {
   std::string out, err;
 };
 
-Ran call(const std::vector<std::string>& words, const Surroundings& surroundings = {}) {
+/// Lines as long as they are: how they fit a terminal is tested in planner/text_layout_test.cpp and on every example.
+Surroundings unlimited() {
+  Surroundings surroundings;
+  surroundings.width = 0;
+  return surroundings;
+}
+
+Ran call(const std::vector<std::string>& words, const Surroundings& surroundings = unlimited()) {
   std::vector<const char*> argv{"espalier"};
   for (const std::string& w : words) argv.push_back(w.c_str());
   std::ostringstream out, err;

@@ -3,11 +3,10 @@
 
 #include <filesystem>
 
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "base/document_kind.h"
 #include "planner/result_json.h"
+#include "planner/text_layout.h"
 #include "report/output_files.h"
 
 namespace espalier::cli {
@@ -91,7 +90,8 @@ Result<std::string> read_input(Context& context, const std::string& path) {
   return *context.input;
 }
 
-void print_answer(const Context& context, const std::string& text) {
+void print_answer(const Context& context, const std::string& unlaid) {
+  const std::string text = text::lay_out(unlaid, context.width());
   const std::size_t end = text.find('\n');
   if (!context.surroundings.color || end == std::string::npos) {
     context.out << text;
@@ -108,26 +108,27 @@ int deliver(Context& context, const PlannerResult& result, const std::vector<std
     print_json(context, to_json(result));
     return kOk;
   }
-  print_answer(context, result.brief());
+  print_answer(context, result.brief(context.width()));
   for (const std::string& file : files) context.out << "wrote " << file << "\n";
   return kOk;
 }
 
-void add_common_flags(CLI::App& command, Context& context) {
+void add_common_flags(Command& command, Context& context) {
   command.add_flag("--json", context.json, "print one JSON object on stdout and nothing else there");
+  command.add_flag("--wide", context.wide, "lines as long as they are, whatever the width of the terminal");
   command.add_flag("-q,--quiet", context.quiet, "no progress, no notes");
   command.add_flag("-v,--verbose", context.verbose, "say more (twice: much more)");
 }
 
-void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags) {
+void add_job_flags(Command& command, const std::shared_ptr<JobFlags>& flags) {
   command.add_option("job", flags->path, "job file (YAML or JSON); - for stdin")->required()->type_name("JOB.yaml");
   command.add_option("--set", flags->overrides, "override a value of the job: a.b.c=value (repeatable)")
       ->type_name("PATH=VALUE")
-      ->allow_extra_args(false);
+      ->one_value_each();
   add_calibration_flag(command, flags->calibration);
 }
 
-void add_calibration_flag(CLI::App& command, std::string& path) {
+void add_calibration_flag(Command& command, std::string& path) {
   command.add_option("--calibration", path, "predict with this calibration file (`espalier calibrate` writes one)")
       ->type_name("FILE");
 }
@@ -151,7 +152,7 @@ Result<Job> load_job_of(Context& context, const JobFlags& flags) {
   return job;
 }
 
-void add_output_flags(CLI::App& command, const std::shared_ptr<OutputFlags>& flags) {
+void add_output_flags(Command& command, const std::shared_ptr<OutputFlags>& flags) {
   command.add_option("-o,--out", flags->folder, "write plan.json, result.json and timeline.json.gz into this folder")
       ->type_name("DIR");
   command.add_option("--trace", flags->trace, "write the timeline here (compressed if the name ends in .gz)")->type_name("FILE");

@@ -10,11 +10,8 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "cli/flags.h"
 #include "espalier/planner.h"
-
-namespace CLI {
-class App;
-}
 
 namespace espalier::cli {
 
@@ -26,11 +23,13 @@ struct Context {
   const Surroundings& surroundings;
   bool json = false;   ///< one JSON object on stdout, nothing else there
   bool quiet = false;  ///< no progress, no notes
+  bool wide = false;   ///< lines as long as they are
   int verbose = 0;
   int exit_code = kOk;
   std::set<std::string> noted = {};                 ///< by note_all
   std::optional<std::string> input = std::nullopt;  ///< stdin once it was read: a sweep reads its job several times
 
+  [[nodiscard]] std::size_t width() const { return wide ? 0 : surroundings.width; }  ///< for texts; 0: as wide as they are
   [[nodiscard]] bool interrupted() const { return surroundings.interrupted && surroundings.interrupted(); }
 };
 
@@ -40,7 +39,7 @@ int fail(Context& context, const Error& error);
 void note(const Context& context, const std::string& text);
 /// Notes on stderr, each once for the whole command.
 void note_all(Context& context, const std::vector<std::string>& texts);
-/// The text answer; the first line in bold on a terminal.
+/// The text answer, no line longer than the terminal is wide; the first line in bold on a terminal.
 void print_answer(const Context& context, const std::string& text);
 /// One JSON document.
 void print_json(const Context& context, const std::string& json);
@@ -48,25 +47,25 @@ void print_json(const Context& context, const std::string& json);
 /// The end of a command with an answer: the result as JSON, or the brief answer and the names of the files that were written.
 int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files);
 
-/// --json, -q, -v.
-void add_common_flags(CLI::App& command, Context& context);
+/// --json, --wide, -q, -v.
+void add_common_flags(Command& command, Context& context);
 
 /// JOB.yaml, --set and --calibration.
 struct JobFlags {
   std::string path, calibration;
   std::vector<std::string> overrides;
 };
-void add_job_flags(CLI::App& command, const std::shared_ptr<JobFlags>& flags);
+void add_job_flags(Command& command, const std::shared_ptr<JobFlags>& flags);
 /// The job that the flags name: --calibration takes the place of the job's own `calibration:`. Its notes are noted.
 Result<Job> load_job_of(Context& context, const JobFlags& flags);
 /// --calibration FILE.
-void add_calibration_flag(CLI::App& command, std::string& path);
+void add_calibration_flag(Command& command, std::string& path);
 
 /// -o DIR and --trace FILE.
 struct OutputFlags {
   std::string folder, trace;
 };
-void add_output_flags(CLI::App& command, const std::shared_ptr<OutputFlags>& flags);
+void add_output_flags(Command& command, const std::shared_ptr<OutputFlags>& flags);
 /// What can be known beforehand to fail: better said before an hour of planning than after.
 Status outputs_refused(const OutputFlags& flags);
 /// Writes what the flags ask for; `lines` gets one line a file. The trace comes from simulating the plan again.
@@ -85,17 +84,17 @@ Result<std::string> read_input(Context& context, const std::string& path);
 /// What messages call it.
 std::string input_name(const std::string& path);
 
-void add_plan_command(CLI::App& app, Context& context);
-void add_estimate_command(CLI::App& app, Context& context);
-void add_simulate_command(CLI::App& app, Context& context);
-void add_check_command(CLI::App& app, Context& context);
-void add_explain_command(CLI::App& app, Context& context);
-void add_compare_command(CLI::App& app, Context& context);
-void add_validate_command(CLI::App& app, Context& context);
-void add_calibrate_command(CLI::App& app, Context& context);
-void add_inspect_command(CLI::App& app, Context& context);
-void add_import_command(CLI::App& app, Context& context);
-void add_export_command(CLI::App& app, Context& context);
-void add_version_command(CLI::App& app, Context& context);
+void add_plan_command(Command& app, Context& context);
+void add_estimate_command(Command& app, Context& context);
+void add_simulate_command(Command& app, Context& context);
+void add_check_command(Command& app, Context& context);
+void add_explain_command(Command& app, Context& context);
+void add_compare_command(Command& app, Context& context);
+void add_validate_command(Command& app, Context& context);
+void add_calibrate_command(Command& app, Context& context);
+void add_inspect_command(Command& app, Context& context);
+void add_import_command(Command& app, Context& context);
+void add_export_command(Command& app, Context& context);
+void add_version_command(Command& app, Context& context);
 
 }  // namespace espalier::cli

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier compare A.json B.json …: plans side by side, each simulated now, so that all figures come from one version.
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 #include "report/compare.h"
 
@@ -11,6 +9,7 @@ namespace {
 int run_compare(Context& context, const std::vector<std::string>& paths) {
   std::vector<report::Compared> plans;
   for (const std::string& path : paths) {
+    if (context.interrupted()) return kInterrupted;  // columns that are missing would be no comparison
     auto loaded = load_plan_file(context, path);
     if (!loaded) return fail(context, loaded.error());
     auto job = job_of_plan(loaded->plan);
@@ -23,14 +22,14 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
   if (context.json)
     print_json(context, report::compare_json(plans));
   else
-    context.out << report::compare(plans);
+    print_answer(context, report::compare(plans, context.width()));
   return kOk;
 }
 
 }  // namespace
 
-void add_compare_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("compare", "plans side by side");
+void add_compare_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("compare", "plans side by side");
   auto paths = std::make_shared<std::vector<std::string>>();
   command->add_option("plans", *paths, "plan.json or result.json files")->required()->type_name("A.json B.json …");
   add_common_flags(*command, context);

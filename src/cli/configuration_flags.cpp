@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "plan/dimension.h"
 #include "plan/engine.h"
@@ -112,9 +110,9 @@ Result<Configuration> read_configuration(const ConfigurationFlags& f, const Job&
   return c;
 }
 
-void add_configuration_flags(CLI::App& command, ConfigurationFlags& f) {
+void add_configuration_flags(Command& command, ConfigurationFlags& f) {
   const auto count = [&](const char* name, std::int32_t& value, const char* help) {
-    command.add_option(name, value, help)->check(CLI::Range(1, 1 << 20))->type_name("N");
+    command.add_option(name, value, help)->range(1, 1 << 20)->type_name("N");
   };
   count("--tp", f.tp, "tensor parallelism (default: 1)");
   command.add_option("--sp", f.sp, "sequence parallelism: none, megatron, ulysses (default: the engine's, below)");
@@ -126,7 +124,7 @@ void add_configuration_flags(CLI::App& command, ConfigurationFlags& f) {
   count("--vpp", f.vpp, "virtual stages: chunks a stage holds (default: 1; interleaved and zb-v: 2)");
   count("--dp", f.dp, "data parallelism (default: what is left of the devices)");
   count("--shard", f.shard, "ranks over which ZeRO shards (default: all with the same weights)");
-  command.add_option("--zero", f.zero, "ZeRO stage (default: the engine's, below)")->check(CLI::Range(0, 3))->type_name("0..3");
+  command.add_option("--zero", f.zero, "ZeRO stage (default: the engine's, below)")->range(0, 3)->type_name("0..3");
   count("--micro-batch", f.micro_batch, "samples of a micro-batch (default: 1)");
   command.add_option("--recompute", f.recompute, "none, selective, full (default: the engine's, below)");
   count("--recompute-layers", f.recompute_layers, "full: blocks of each chunk (default: all)");

@@ -6,11 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "cli/flags.h"
 #include "espalier/planner.h"
-
-namespace CLI {
-class App;
-}
 
 namespace espalier::cli {
 
@@ -26,7 +23,7 @@ struct Configuration {
   Schedule schedule;
 };
 
-void add_configuration_flags(CLI::App& command, ConfigurationFlags& flags);
+void add_configuration_flags(Command& command, ConfigurationFlags& flags);
 /// What the engines do where no flag says otherwise, one line each.
 std::string configuration_defaults_help();
 /// Complete (dp, shard, micro-batches filled in), not yet checked against the rules.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier estimate JOB.yaml --tp 8 --pp 4 …: one given configuration. One that does not fit is printed all the same, and exits 4.
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 #include "cli/configuration_flags.h"
 
@@ -24,8 +22,8 @@ int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFla
 
 }  // namespace
 
-void add_estimate_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("estimate", "predict one given configuration");
+void add_estimate_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("estimate", "predict one given configuration");
   auto job = std::make_shared<JobFlags>();
   auto configuration = std::make_shared<ConfigurationFlags>();
   auto output = std::make_shared<OutputFlags>();
@@ -34,12 +32,13 @@ void add_estimate_command(CLI::App& app, Context& context) {
   add_output_flags(*command, output);
   add_common_flags(*command, context);
   command->footer(configuration_defaults_help());
-  command
-      ->add_option_function<int>(
-          "--threads", [](int) {}, "accepted for symmetry with plan; one configuration needs one thread")
-      ->check(CLI::Range(0, 4096));
-  command->callback(
-      [&context, job, configuration, output] { context.exit_code = run_estimate(context, *job, *configuration, *output); });
+  auto threads = std::make_shared<int>(0);
+  command->add_option("--threads", *threads, "accepted for symmetry with plan; one configuration needs one thread")
+      ->range(0, 4096)
+      ->type_name("N");
+  command->callback([&context, job, configuration, output, threads] {
+    context.exit_code = run_estimate(context, *job, *configuration, *output);
+  });
 }
 
 }  // namespace espalier::cli

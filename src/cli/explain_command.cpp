@@ -3,8 +3,6 @@
 // result.json (given, or beside the plan); without one the space is searched again.
 #include <filesystem>
 
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "cli/command.h"
 #include "planner/result_json.h"
@@ -70,20 +68,18 @@ int run_explain(Context& context, const std::string& path, int threads) {
   if (context.json)
     print_json(context, report::explain_json(*loaded->result));
   else
-    print_answer(context, report::explain(*loaded->result));
-  return kOk;
+    print_answer(context, report::explain(*loaded->result, context.width()));
+  return context.interrupted() ? kInterrupted : kOk;
 }
 
 }  // namespace
 
-void add_explain_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("explain", "why this plan: bottleneck, runners-up and what they lose, pruning by rule");
+void add_explain_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("explain", "why this plan: bottleneck, runners-up and what they lose, pruning by rule");
   auto path = std::make_shared<std::string>();
   auto threads = std::make_shared<int>(0);
   command->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
-  command->add_option("--threads", *threads, "threads, if the space must be searched again")
-      ->check(CLI::Range(0, 4096))
-      ->type_name("N");
+  command->add_option("--threads", *threads, "threads, if the space must be searched again")->range(0, 4096)->type_name("N");
   add_common_flags(*command, context);
   command->callback([&context, path, threads] { context.exit_code = run_explain(context, *path, *threads); });
 }

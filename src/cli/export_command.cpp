@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier export galvatron PLAN.json: the plan as Galvatron's strategy file; what the file cannot say is an error that names it.
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 #include "galvatron/plan_conversion.h"
 #include "report/output_files.h"
@@ -30,10 +28,10 @@ int run_export(Context& context, const std::string& path, const std::string& out
 
 }  // namespace
 
-void add_export_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("export", "a plan in the format of another tool");
-  command->require_subcommand(1);
-  CLI::App* part = command->add_subcommand("galvatron", "Galvatron's strategy file (galvatron_config_*.json)");
+void add_export_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("export", "a plan in the format of another tool");
+  command->require_subcommand();
+  Command* part = command->add_subcommand("galvatron", "Galvatron's strategy file (galvatron_config_*.json)");
   auto path = std::make_shared<std::string>();
   auto out = std::make_shared<std::string>();
   part->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");

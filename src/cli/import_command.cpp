@@ -2,8 +2,6 @@
 // espalier import galvatron STRATEGY.json --job JOB.yaml: Galvatron's strategy file as a plan of the job, simulated.
 #include "cli/import_command.h"
 
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "base/document_kind.h"
 #include "planner/prediction.h"
@@ -47,8 +45,8 @@ int run_import(Context& context, const ImportFlags& flags) {
   return deliver(context, *result, files);
 }
 
-void add_import_galvatron(CLI::App& command, Context& context) {
-  CLI::App* part = command.add_subcommand("galvatron", "Galvatron's strategy file as a plan of the job, simulated");
+void add_import_galvatron(Command& command, Context& context) {
+  Command* part = command.add_subcommand("galvatron", "Galvatron's strategy file as a plan of the job, simulated");
   auto flags = std::make_shared<ImportFlags>();
   part->add_option("strategy", flags->path, "galvatron_config_*.json")->required()->type_name("STRATEGY.json");
   add_import_job_flags(*part, flags->job);
@@ -61,11 +59,11 @@ void add_import_galvatron(CLI::App& command, Context& context) {
 
 }  // namespace
 
-void add_import_job_flags(CLI::App& command, JobFlags& flags) {
+void add_import_job_flags(Command& command, JobFlags& flags) {
   command.add_option("--job", flags.path, "job file: model, cluster, training")->required()->type_name("JOB.yaml");
   command.add_option("--set", flags.overrides, "override a value of the job: a.b.c=value (repeatable)")
       ->type_name("PATH=VALUE")
-      ->allow_extra_args(false);
+      ->one_value_each();
   add_calibration_flag(command, flags.calibration);
 }
 
@@ -80,9 +78,9 @@ Result<PlannerResult> simulate_document(const Job& job, const galvatron::Strateg
   return simulate(job, *plan);
 }
 
-void add_import_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("import", "a plan or measurements of another tool");
-  command->require_subcommand(1);
+void add_import_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("import", "a plan or measurements of another tool");
+  command->require_subcommand();
   add_import_galvatron(*command, context);
   add_import_galvatron_profile(*command, context);
 }

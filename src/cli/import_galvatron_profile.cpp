@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier import galvatron-profile …: the best plan of Galvatron's space by Galvatron's own costs over its profile files, as its
 // strategy file; beside it what Espalier's own model says of the same plan.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
@@ -175,8 +174,8 @@ int run_profile(Context& context, const ProfileFlags& flags) {
 
 }  // namespace
 
-void add_import_galvatron_profile(CLI::App& command, Context& context) {
-  CLI::App* part = command.add_subcommand("galvatron-profile", "the best plan by Galvatron's costs over its profile files");
+void add_import_galvatron_profile(Command& command, Context& context) {
+  Command* part = command.add_subcommand("galvatron-profile", "the best plan by Galvatron's costs over its profile files");
   auto flags = std::make_shared<ProfileFlags>();
   const auto file = [part](const char* name, std::string& path, const char* what) {
     return part->add_option(name, path, what)->type_name("FILE");
@@ -191,11 +190,11 @@ void add_import_galvatron_profile(CLI::App& command, Context& context) {
   part->add_option("--budget", flags->budget, "memory of a device, 36GiB (default: what the job's devices offer)")
       ->type_name("SIZE");
   part->add_option("--default-dp", flags->default_type, "type of layers without ZeRO-3")
-      ->check(CLI::IsMember({"ddp", "zero2"}))
-      ->capture_default_str();
+      ->one_of({"ddp", "zero2"})
+      ->show_default();
   part->add_flag("--reduce-at-end", flags->reduce_at_end, "gradients are reduced once a step (Galvatron's no_async_grad_reduce)");
-  part->add_option("--pp", flags->options.pp, "only so many stages")->check(CLI::PositiveNumber);
-  part->add_option("--chunks", flags->options.chunks, "only so many micro-batches")->check(CLI::PositiveNumber);
+  part->add_option("--pp", flags->options.pp, "only so many stages")->positive();
+  part->add_option("--chunks", flags->options.chunks, "only so many micro-batches")->positive();
   part->add_option("-o,--out", flags->folder, "write galvatron_config.json, plan.json and result.json into this folder")
       ->type_name("DIR");
   add_common_flags(*part, context);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 #include "planner/run_record.h"
 #include "planner/validate_map.h"
@@ -22,7 +20,7 @@ int inspect_model(Context& context, const std::string& path) {
   if (context.json)
     print_json(context, report::inspect_model_json(*model));
   else
-    print_answer(context, report::inspect_model(*model));
+    print_answer(context, report::inspect_model(*model, context.width()));
   return kOk;
 }
 
@@ -34,7 +32,7 @@ int inspect_cluster(Context& context, const std::string& path) {
   if (context.json)
     print_json(context, report::inspect_cluster_json(*cluster));
   else
-    print_answer(context, report::inspect_cluster(*cluster));
+    print_answer(context, report::inspect_cluster(*cluster, context.width()));
   return kOk;
 }
 
@@ -48,7 +46,7 @@ int inspect_run(Context& context, const std::string& path, const std::string& id
     if (context.json)
       print_json(context, report::inspect_run_json(record, mapping));
     else
-      print_answer(context, report::inspect_run(record, mapping));
+      print_answer(context, report::inspect_run(record, mapping, context.width()));
     return kOk;
   }
   if (!records->unreadable.empty()) return fail(context, records->unreadable.front());
@@ -57,17 +55,18 @@ int inspect_run(Context& context, const std::string& path, const std::string& id
   for (std::size_t i = 0; i < std::min(kMost, records->records.size()); ++i)
     ids += (i == 0 ? "" : ", ") + ("\"" + records->records[i].id + "\"");
   if (records->records.size() > kMost) ids += ", …";
-  return fail(context, Error{ErrorKind::bad_input, path, "no record \"" + id + "\"",
-                             "the id of one of " + std::to_string(records->records.size()) + " records", "the file holds " + ids});
+  return fail(context,
+              Error{ErrorKind::bad_input, path, "no record \"" + id + "\"",
+                    "the id of one of " + std::to_string(records->records.size()) + " records", "the file holds " + ids});
 }
 
 }  // namespace
 
-void add_inspect_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("inspect", "show what was understood of a file, with every default marked");
-  command->require_subcommand(1);
+void add_inspect_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("inspect", "show what was understood of a file, with every default marked");
+  command->require_subcommand();
   const auto add = [&](const char* name, const char* help, int (*inspect)(Context&, const std::string&)) {
-    CLI::App* part = command->add_subcommand(name, help);
+    Command* part = command->add_subcommand(name, help);
     auto path = std::make_shared<std::string>();
     part->add_option("file", *path, "the file")->required()->type_name("FILE");
     add_common_flags(*part, context);
@@ -75,7 +74,7 @@ void add_inspect_command(CLI::App& app, Context& context) {
   };
   add("model", "a Hugging Face config.json or its folder: layers, operators, parameters", inspect_model);
   add("cluster", "a cluster file: devices, memory, fabric", inspect_cluster);
-  CLI::App* run = command->add_subcommand("run", "a measured run: the job and configuration it is predicted with");
+  Command* run = command->add_subcommand("run", "a measured run: the job and configuration it is predicted with");
   auto path = std::make_shared<std::string>();
   auto id = std::make_shared<std::string>();
   run->add_option("file", *path, "measured runs, one JSON object a line")->required()->type_name("RUN.json");

@@ -1,26 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/interrupt.h"
 
+#include <atomic>
 #include <csignal>
+#include <ctime>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+#include <unistd.h>
 
 namespace espalier::cli {
 namespace {
 
-// A signal handler has no other way to speak: the one variable of the program that is not passed along.
-volatile std::sig_atomic_t interrupt_seen = 0;
+// A signal comes from outside, to the program and not to a function of it: the one variable that is not passed along.
+std::atomic<bool> interrupt_seen{false};
 
-extern "C" void on_interrupt(int signal) {
-  interrupt_seen = 1;
-  std::signal(signal, SIG_DFL);
+/// What is promised is an answer within 2 s. Instrumented programs are ten times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr timespec kGrace{18, 0};
+#else
+constexpr timespec kGrace{1, 800'000'000};
+#endif
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+/// Ends the program when nobody else did: after the grace, or at a second signal.
+void watch() {
+  const sigset_t set = watched_signals();
+  int signal = 0;
+  while (sigwait(&set, &signal) != 0) {
+  }
+  interrupt_seen = true;
+  const int again = sigtimedwait(&set, nullptr, &kGrace);
+  constexpr std::string_view kNothing = "\nespalier: interrupted before there was an answer\n";
+  if (again < 0 && write(STDERR_FILENO, kNothing.data(), kNothing.size()) < 0) {
+  }
+  _exit(130);  // other threads are still at work: nothing is destroyed under their hands
 }
 
 }  // namespace
 
 void watch_interrupts() {
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
+  const sigset_t set = watched_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  try {
+    std::thread(watch).detach();
+  } catch (const std::system_error&) {  // no thread to be had: signals end the program as they do any other
+    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  }
 }
 
-bool interrupted() { return interrupt_seen != 0; }
+bool interrupted() { return interrupt_seen; }
 
 }  // namespace espalier::cli

@@ -4,12 +4,11 @@
 #include <charconv>
 #include <optional>
 
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "cli/command.h"
 #include "plan/engine.h"
 #include "planner/brief_text.h"
+#include "report/output_files.h"
 
 namespace espalier::cli {
 namespace {
@@ -24,7 +23,7 @@ struct PlanFlags {
 
 int exit_code_of(const Context& context, const SearchSummary& search) {
   if (search.reason == "interrupted" || context.interrupted()) return kInterrupted;
-  return search.reason == "node limit" ? kLimit : kOk;
+  return search.reason == "node limit" || search.reason == "time limit" ? kLimit : kOk;
 }
 
 /// Options of the command plus the hooks into the surroundings.
@@ -69,6 +68,19 @@ Result<PlannerOptions> options_of(const PlanFlags& flags) {
   return options;
 }
 
+/// The answer first, then the files that need no further simulation: who interrupts does not wait for a timeline.
+int deliver_best_so_far(Context& context, const PlanFlags& flags, const PlannerResult& result) {
+  deliver(context, result, {});
+  context.out << std::flush;
+  if (!flags.output.folder.empty()) {
+    const auto written = report::write_answer(flags.output.folder, result, "");
+    if (!written) note(context, written.error().message());
+  }
+  note(context, result.search.optimal ? "interrupted: the timeline is left out"
+                                      : "interrupted: this is the best so far, not proven optimal; the timeline is left out");
+  return kInterrupted;
+}
+
 int run_plan(Context& context, const PlanFlags& flags) {
   if (Status refused = outputs_refused(flags.output)) return fail(context, *refused);
   const auto options = options_of(flags);
@@ -78,6 +90,7 @@ int run_plan(Context& context, const PlanFlags& flags) {
   auto result = plan(*job, hooked(context, *options));
   clear_progress(context);
   if (!result) return fail(context, result.error());
+  if (context.interrupted()) return deliver_best_so_far(context, flags, *result);
   std::vector<std::string> files;
   if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
   deliver(context, *result, files);
@@ -179,7 +192,7 @@ int run_sweep(Context& context, const PlanFlags& flags) {
   if (context.json)
     print_json(context, sweep_json(path, points));
   else
-    context.out << sweep_table(path, points);
+    print_answer(context, sweep_table(path, points));
   return context.interrupted() ? kInterrupted : code;
 }
 
@@ -191,28 +204,31 @@ std::string engine_help() {
 
 }  // namespace
 
-void add_plan_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("plan", "search: best plan, predicted time and memory, certificate");
+void add_plan_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("plan", "search: best plan, predicted time and memory, certificate");
   auto flags = std::make_shared<PlanFlags>();
   add_job_flags(*command, std::shared_ptr<JobFlags>(flags, &flags->job));
   add_output_flags(*command, std::shared_ptr<OutputFlags>(flags, &flags->output));
   command->add_option("--threads", flags->options.threads, "threads of the search; never changes the answer (0: all)")
-      ->check(CLI::Range(0, 4096))
+      ->range(0, 4096)
       ->type_name("N");
   command->add_flag("--exhaustive", flags->options.exhaustive, "reference: simulate every legal configuration that fits");
   command->add_option("--no-rule", flags->options.disabled_rules, "switch a pruning rule off by name (repeatable)")
-      ->allow_extra_args(false)
+      ->one_value_each()
       ->type_name("NAME");
   command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("N");
-  command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")
-      ->check(CLI::Range(0, 1000))
+      ->non_negative()
       ->type_name("N");
   command->add_flag("--simple{1%}", flags->simple,
                     "the simplest plan that is at most so much slower than the fastest (--simple=2%; alone: 1%)");
   command->add_flag("--engines", flags->options.engines,
                     "also what every engine can run: its best plan, time, loss, or why none");
+  command
+      ->add_option("--time-limit", flags->options.time_limit_s,
+                   "stop the search after so many seconds; such answers may differ from run to run (0: no limit)")
+      ->non_negative()
+      ->type_name("S");
+  command->add_option("--alternatives", flags->options.alternatives, "runners-up to list")->range(0, 1000)->type_name("N");
   command->add_option("--sweep", flags->sweep, "plan for each value of one override and table the answers")
       ->type_name("PATH=V1,V2,…");
   add_common_flags(*command, context);

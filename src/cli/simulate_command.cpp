@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier simulate PLAN.json: the plan as it stands, simulated again; its timeline with --trace.
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 #include "planner/calibration_file.h"
 #include "report/output_files.h"
@@ -42,8 +40,8 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
 
 }  // namespace
 
-void add_simulate_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("simulate", "run the event simulation of a plan, write its timeline");
+void add_simulate_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("simulate", "run the event simulation of a plan, write its timeline");
   auto path = std::make_shared<std::string>();
   auto calibration = std::make_shared<std::string>();
   auto block = std::make_shared<std::string>();

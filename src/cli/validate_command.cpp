@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier validate RUNS.jsonl …: predict measured runs and print the error, per source and in all.
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 #include "planner/calibration_file.h"
 #include "planner/estimate.h"
@@ -45,20 +43,20 @@ int run_validate(Context& context, const std::vector<std::string>& paths, const 
   if (context.json)
     print_json(context, to_json(validation));
   else
-    context.out << report::validation_text(validation, context.verbose > 0 ? 20 : 0);
+    print_answer(context, report::validation_text(validation, context.verbose > 0 ? 20 : 0, context.width()));
   return context.interrupted() ? kInterrupted : kOk;
 }
 
 }  // namespace
 
-void add_validate_command(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("validate", "predict measured runs and print the error, per source and in all");
+void add_validate_command(Command& app, Context& context) {
+  Command* command = app.add_subcommand("validate", "predict measured runs and print the error, per source and in all");
   auto paths = std::make_shared<std::vector<std::string>>();
   auto calibration = std::make_shared<std::string>();
   auto options = std::make_shared<ValidationOptions>();
   command->add_option("runs", *paths, "measured runs, one JSON object a line")->required()->type_name("RUNS.jsonl …");
   command->add_option("--threads", options->threads, "threads; never changes the answer (0: all)")
-      ->check(CLI::Range(0, 4096))
+      ->range(0, 4096)
       ->type_name("N");
   add_calibration_flag(*command, *calibration);
   add_common_flags(*command, context);

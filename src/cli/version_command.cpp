@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
-
 #include "base/document.h"
 #include "cli/command.h"
 
@@ -10,9 +8,9 @@
 
 namespace espalier::cli {
 
-void add_version_command(CLI::App& app, Context& context) {
+void add_version_command(Command& app, Context& context) {
   app.set_version_flag("--version", "espalier " ESPALIER_VERSION);
-  CLI::App* command = app.add_subcommand("version", "print the version");
+  Command* command = app.add_subcommand("version", "print the version");
   add_common_flags(*command, context);
   command->callback([&context] {
     if (!context.json) {

@@ -8,6 +8,7 @@
 #include "planner/brief_layers.h"
 #include "planner/brief_text.h"
 #include "planner/partition_report.h"
+#include "planner/text_layout.h"
 #include "planner/time_parts.h"
 
 namespace espalier {
@@ -15,7 +16,7 @@ namespace {
 
 using namespace text;
 
-constexpr int kBarWidth = 40;
+constexpr int kBarWidth = 34;  // with its label and figures a line of 80 columns
 
 std::int64_t device_count(const Plan& plan) {
   std::int64_t n = 0;
@@ -190,10 +191,11 @@ std::string reason_section(const PlannerResult& r) {
 
 }  // namespace
 
-std::string PlannerResult::brief() const {
-  return headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) + memory_section(prediction) +
-         stage_section(*this) + balance_section(*this) + operator_section(*this) + alternative_section(*this) +
-         engine_section(*this) + reason_section(*this);
+std::string PlannerResult::brief(std::size_t width) const {
+  const std::string text = headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) +
+                           memory_section(prediction) + stage_section(*this) + balance_section(*this) + operator_section(*this) +
+                           alternative_section(*this) + engine_section(*this) + reason_section(*this);
+  return lay_out(text, width);
 }
 
 }  // namespace espalier

@@ -64,16 +64,6 @@ std::string layers_of(const Plan& plan, const StageGroup& group) {
   return cat(layers_of(first), ", …");
 }
 
-/// `cell` with its later lines moved below its first one.
-std::string indented(const std::string& cell, std::size_t indent) {
-  std::string out;
-  for (const char c : cell) {
-    out += c;
-    if (c == '\n') out.append(indent, ' ');
-  }
-  return out;
-}
-
 /// Layers of each stage of a partition.
 std::string counts_of(const std::vector<std::int32_t>& first, std::int32_t layers) {
   std::string out;
@@ -119,19 +109,10 @@ std::string strategies_of(const Stage& stage, std::int32_t last_layer, std::size
 
 std::string layer_table(const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage) {
   std::vector<std::vector<std::string>> rows{{"stage", "layers", "peak", "strategies × layers"}};
-  std::vector<std::size_t> widths;
-  const std::vector<StageGroup> groups = stage_groups(plan, peak_bytes_per_stage);
-  for (const StageGroup& group : groups) {
+  for (const StageGroup& group : stage_groups(plan, peak_bytes_per_stage)) {
     rows.push_back({span(static_cast<std::int32_t>(group.first), static_cast<std::int32_t>(group.last)), layers_of(plan, group),
-                    group.peak_bytes > 0 ? gib(group.peak_bytes) : "–", ""});
+                    group.peak_bytes > 0 ? gib(group.peak_bytes) : "–", group.strategies});
   }
-  for (const auto& row : rows) {
-    widths.resize(row.size());
-    for (std::size_t c = 0; c + 1 < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
-  }
-  std::size_t indent = 2;  // of the table, then each column with two blanks behind it
-  for (const std::size_t w : widths) indent += w > 0 ? w + 2 : 0;
-  for (std::size_t i = 0; i < groups.size(); ++i) rows[i + 1].back() = indented(groups[i].strategies, indent);
   return table(rows, {1, 3});
 }
 

@@ -5,6 +5,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "planner/table_layout.h"
+#include "planner/text_layout.h"
+
 namespace espalier::text {
 namespace {
 
@@ -101,22 +104,7 @@ std::string pad_left(std::string_view s, std::size_t width) {
 
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<std::size_t>& left,
                   std::string_view indent) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line(indent);
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const bool to_left = c == 0 || std::find(left.begin(), left.end(), c) != left.end();
-      line.append(c ? "  " : "").append(to_left ? pad_right(row[c], widths[c]) : pad_left(row[c], widths[c]));
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
-  return out;
+  return mark_table(rows, left, indent);
 }
 
 std::string wrap(std::string_view sentence, std::size_t width, std::string_view indent) {
@@ -128,7 +116,7 @@ std::string wrap(std::string_view sentence, std::size_t width, std::string_view 
     sentence.remove_prefix(space == std::string_view::npos ? sentence.size() : space + 1);
     const std::size_t w = display_width(word);
     if (column > 0 && column + 1 + w > width) {
-      out.append("\n").append(indent);
+      out.append(1, kBreak).append(indent);
       column = 0;
     } else if (column > 0) {
       out += ' ';

@@ -32,11 +32,12 @@ std::string pad_right(std::string_view s, std::size_t width);
 std::string pad_left(std::string_view s, std::size_t width);
 
 /// Rows of cells in aligned columns; the first row is the header. Column 0 is left-aligned, the others right-aligned unless
-/// named in `left`.
+/// named in `left`. The table is marked, not laid out yet: that is for lay_out (planner/text_layout.h), where the width is known.
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<std::size_t>& left = {},
                   std::string_view indent = "  ");
 
-/// Words broken at spaces so that no line is longer than `width`; later lines start with `indent`.
+/// Words broken at spaces so that no line is longer than `width`; later lines start with `indent`. The breaks are marked: for a narrower
+/// terminal lay_out chooses others.
 std::string wrap(std::string_view sentence, std::size_t width, std::string_view indent);
 
 /// The last layer of a plan, its head.

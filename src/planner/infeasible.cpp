@@ -8,13 +8,15 @@
 #include "plan/rules.h"
 #include "planner/brief_text.h"
 #include "planner/excluded.h"
-#include "planner/pins.h"
 #include "planner/memory_margin.h"
+#include "planner/pins.h"
 #include "planner/simulated_evaluator.h"
 #include "search/cost_book.h"
 
 namespace espalier {
 namespace {
+
+using Stop = std::function<bool()>;
 
 struct Leanest {
   search::Configuration configuration;

@@ -2,6 +2,8 @@
 // When nothing fits: how much memory the leanest configuration needs, and the nearest change that would fit.
 #pragma once
 
+#include <functional>
+
 #include "espalier/planner.h"
 #include "plan/engine.h"
 #include "planner/watch.h"

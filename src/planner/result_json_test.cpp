@@ -6,6 +6,7 @@
 #include "planner/brief_layers.h"
 #include "planner/brief_text.h"
 #include "planner/result_json.h"
+#include "planner/text_layout.h"
 
 namespace espalier {
 namespace {
@@ -168,11 +169,11 @@ TEST(BriefText, WritesNumbersAsPeopleDo) {
   EXPECT_EQ(text::bar(0.5, 4), "██");
   EXPECT_EQ(text::bar(0.01, 4), "█");
   EXPECT_EQ(text::bar(0.001, 4), "");
-  EXPECT_EQ(text::wrap("aa bb cc", 5, "  "), "aa bb\n  cc");
+  EXPECT_EQ(text::lay_out(text::wrap("aa bb cc", 5, "  "), 0), "aa bb\n  cc");
 }
 
 TEST(BriefText, TableAlignsByCodePoints) {
-  EXPECT_EQ(text::table({{"a", "n", "why"}, {"é–", "10", "x"}}, {2}, ""), "a    n  why\né–  10  x\n");
+  EXPECT_EQ(text::lay_out(text::table({{"a", "n", "why"}, {"é–", "10", "x"}}, {2}, ""), 0), "a    n  why\né–  10  x\n");
 }
 
 /// Embedding, 10 blocks and head on 4 stages of 3; dp 2 but for the last block, which has tp 2.
@@ -189,7 +190,7 @@ Plan twelve_layers() {
 }
 
 TEST(BriefLayers, EqualStagesAreOneRow) {
-  EXPECT_EQ(text::layer_table(twelve_layers(), {4LL << 30, 3LL << 30, 2LL << 30, 1LL << 30}),
+  EXPECT_EQ(text::lay_out(text::layer_table(twelve_layers(), {4LL << 30, 3LL << 30, 2LL << 30, 1LL << 30}), 0),
             "  stage  layers          peak  strategies × layers\n"
             "  0      0–2          4.0 GiB  embedding DP2, DP2 ×2\n"
             "  1–2    3–8, 3 each  3.0 GiB  DP2 ×3\n"
@@ -212,7 +213,7 @@ TEST(BriefLayers, BalanceAgainstTheExactPartition) {
                            {{"even", {0, 3, 6, 9}, 0.7, 0.6, 0},
                             {"exact", {0, 4, 7, 9}, 0.75, 0.5, 2'000'000'000},
                             {"polished", {0, 4, 6, 9}, 0.75, 0.5, 1'900'000'000}}};
-  const std::string table = text::balance_table(s, twelve_layers());
+  const std::string table = text::lay_out(text::balance_table(s, twelve_layers()), 0);
   EXPECT_THAT(table, testing::ContainsRegex("even +3.3.3.3 +0.700 +0.600 +does not fit +–"));
   EXPECT_THAT(table, testing::ContainsRegex("exact +4.3.2.3 +0.750 +0.500 +2.000 s +.0.0 %"));
   EXPECT_THAT(table, testing::ContainsRegex("polished +4.2.3.3 +0.750 +0.500 +1.900 s +-5.0 %"));

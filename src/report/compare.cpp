@@ -7,6 +7,7 @@
 #include "plan/dimension.h"
 #include "planner/brief_layers.h"
 #include "planner/brief_text.h"
+#include "planner/text_layout.h"
 
 namespace espalier::report {
 namespace {
@@ -97,7 +98,7 @@ void add_memory_rows(std::vector<std::vector<std::string>>& rows, const std::vec
 
 }  // namespace
 
-std::string compare(const std::vector<Compared>& plans) {
+std::string compare(const std::vector<Compared>& plans, std::size_t width) {
   if (plans.empty()) return "";
   std::string out;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -110,7 +111,7 @@ std::string compare(const std::vector<Compared>& plans) {
   add_row(rows, "MFU", plans, [](const PlannerResult& r) { return percent(r.prediction.mfu); });
   add_memory_rows(rows, plans);
   add_differing_dimensions(rows, plans);
-  return cat(out, "\n", table(rows), layers_section(plans));
+  return lay_out(cat(out, "\n", table(rows), layers_section(plans)), width);
 }
 
 std::string compare_json(const std::vector<Compared>& plans) {

@@ -2,6 +2,7 @@
 // Plans side by side: one column a plan, differences to the first one.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ struct Compared {
   PlannerResult result;
 };
 
-std::string compare(const std::vector<Compared>& plans);
+/// No line longer than `width` columns, more plans than have room in tables of their own; 0: as wide as it is.
+std::string compare(const std::vector<Compared>& plans, std::size_t width = 0);
 /// schema espalier.comparison/1
 std::string compare_json(const std::vector<Compared>& plans);
 

@@ -10,6 +10,7 @@
 #include "planner/job_space.h"
 #include "planner/partition_report.h"
 #include "planner/pipeline_bottleneck.h"
+#include "planner/text_layout.h"
 #include "planner/time_parts.h"
 #include "report/advice.h"
 
@@ -126,11 +127,12 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
   return out;
 }
 
-std::string explain(const PlannerResult& result) {
-  return cat(result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
-             beside_section(result), layers_section(result), operator_section(result), engine_section(result),
-             reason_section(result), layerwise_section(result), losers_section(result), pruning_section(result.search),
-             dimension_section(result.search));
+std::string explain(const PlannerResult& result, std::size_t width) {
+  const std::string text = cat(
+      result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
+      beside_section(result), layers_section(result), operator_section(result), engine_section(result), reason_section(result),
+      layerwise_section(result), losers_section(result), pruning_section(result.search), dimension_section(result.search));
+  return lay_out(text, width);
 }
 
 std::string explain_json(const PlannerResult& result) {

@@ -4,6 +4,7 @@
 
 #include "base/document.h"
 #include "planner/brief_text.h"
+#include "planner/text_layout.h"
 #include "report/inspect.h"
 
 namespace espalier::report {
@@ -97,7 +98,7 @@ void write_group(base::JsonWriter& w, const Cluster& cluster, std::size_t index)
 
 }  // namespace
 
-std::string inspect_cluster(const Cluster& cluster) {
+std::string inspect_cluster(const Cluster& cluster, std::size_t width) {
   std::string out = cat(cluster.name.empty() ? "cluster" : cluster.name, ": ", grouped(cluster.devices()), " devices\n");
   if (cluster.memory_limit) out += cat("  memory limit ", gib(cluster.memory_limit->count()), " a device\n");
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) out += group_section(cluster, i);
@@ -107,7 +108,7 @@ std::string inspect_cluster(const Cluster& cluster) {
     const bool marked = note.find("default") != std::string::npos;
     out += cat("  - ", wrap(marked ? note : cat(note, " (default)"), 110, "    "), "\n");
   }
-  return out;
+  return lay_out(out, width);
 }
 
 std::string inspect_cluster_json(const Cluster& cluster) {

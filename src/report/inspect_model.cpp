@@ -3,6 +3,7 @@
 
 #include "base/document.h"
 #include "planner/brief_text.h"
+#include "planner/text_layout.h"
 #include "report/inspect.h"
 
 namespace espalier::report {
@@ -132,7 +133,7 @@ void write_operator(base::JsonWriter& w, const Operator& op) {
 
 }  // namespace
 
-std::string inspect_model(const Model& model) {
+std::string inspect_model(const Model& model, std::size_t width) {
   const std::int64_t parameters = parameter_count(model), active = active_parameter_count(model);
   std::string out = cat(model.name, " (", model.family, ")\n");
   out += cat("  parameters   ", short_count(static_cast<double>(parameters)), " (", grouped(parameters), ")");
@@ -148,7 +149,7 @@ std::string inspect_model(const Model& model) {
   }
   if (model.max_positions > 0) out += cat("  positions    at most ", grouped(model.max_positions), "\n");
   for (std::size_t i = 0; i < model.kinds.size(); ++i) out += kind_section(model, i);
-  return out + note_section(model);
+  return lay_out(out + note_section(model), width);
 }
 
 std::string inspect_model_json(const Model& model) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/document.h"
 #include "planner/brief_text.h"
+#include "planner/text_layout.h"
 #include "report/validation_text.h"
 
 namespace espalier::report {
@@ -28,17 +29,18 @@ std::string job_text(const planner::MappedRun& run) {
 
 }  // namespace
 
-std::string inspect_run(const RunRecord& record, const planner::Mapping& mapping) {
+std::string inspect_run(const RunRecord& record, const planner::Mapping& mapping, std::size_t width) {
   std::string out = cat(record.id, " (", record.source, ", ", record.framework, ")\n");
   if (const auto* skip = std::get_if<planner::Skip>(&mapping)) {
-    return cat(out, "  not predicted: ", skip->reason, skip->detail.empty() ? "" : cat(" (", skip->detail, ")"), "\n");
+    out += cat("  not predicted: ", skip->reason, skip->detail.empty() ? "" : cat(" (", skip->detail, ")"), "\n");
+    return lay_out(out, width);
   }
   const auto& run = std::get<planner::MappedRun>(mapping);
   out += job_text(run);
   for (const planner::UsedDefault& d : run.defaults) {
     out += cat("  ", pad_right(d.field, 22), d.value, "  (default) ", wrap(d.source, 90, std::string(24, ' ')), "\n");
   }
-  return out;
+  return lay_out(out, width);
 }
 
 std::string inspect_run_json(const RunRecord& record, const planner::Mapping& mapping) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "planner/brief_text.h"
+#include "planner/text_layout.h"
 
 namespace espalier::report {
 namespace {
@@ -68,12 +69,12 @@ std::string worst_section(const Validation& v, std::size_t worst) {
 
 }  // namespace
 
-std::string validation_text(const Validation& v, std::size_t worst) {
+std::string validation_text(const Validation& v, std::size_t worst, std::size_t width) {
   std::vector<std::vector<std::string>> rows{{"source", "predicted", "timed", "mean accuracy", "median", "p90 error", "bias",
                                               "memory", "mape", "bias", "fits right", "tau", "regret"}};
   for (const auto& [source, s] : v.by_source) rows.push_back(row(source, s));
   rows.push_back(row("all", v.all));
-  return cat(table(rows, {}, ""), skipped_section(v), unreadable_section(v), worst_section(v, worst));
+  return lay_out(cat(table(rows, {}, ""), skipped_section(v), unreadable_section(v), worst_section(v, worst)), width);
 }
 
 }  // namespace espalier::report

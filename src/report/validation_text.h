@@ -2,6 +2,7 @@
 // The errors of predictions, and what was understood of one measured run, for people.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "planner/validate.h"
@@ -9,9 +10,10 @@
 namespace espalier::report {
 
 /// `worst`: how many of the largest time errors to list.
-std::string validation_text(const Validation& validation, std::size_t worst);
+/// No line longer than `width` columns; 0: as wide as it is.
+std::string validation_text(const Validation& validation, std::size_t worst, std::size_t width = 0);
 
-std::string inspect_run(const RunRecord& record, const planner::Mapping& mapping);
+std::string inspect_run(const RunRecord& record, const planner::Mapping& mapping, std::size_t width = 0);
 /// schema espalier.run-mapping/1
 std::string inspect_run_json(const RunRecord& record, const planner::Mapping& mapping);
 

@@ -126,6 +126,42 @@ def interrupt_gives_the_best_so_far():
     expect(process.returncode in (0, 130), f"exit {process.returncode} after SIGINT: {err}")
 
 
+def reader_of(fifo, process):
+    """The writing end of `fifo`, once the process reads it: from then on it waits for bytes that never come."""
+    for _ in range(3000):
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            assert process.poll() is None, f"ended before it read: {process.communicate()}"
+            time.sleep(0.01)
+    raise AssertionError("never read its input")
+
+
+def every_command_answers_an_interrupt(folder):
+    """Whatever it does: here each waits for a file. 2 s are promised; a sanitizer, a busy machine and the start of the program get more."""
+    seconds = 25 if os.environ.get("ESPALIER_SANITIZE") else 4
+    fifo = folder / "never-written"
+    os.mkfifo(fifo)
+    job = ["--job", fifo]
+    for words in (["plan", fifo], ["estimate", fifo], ["simulate", fifo], ["check", fifo], ["explain", fifo], ["compare", fifo, fifo],
+                  ["validate", fifo], ["calibrate", "--base", "h100-sxm", "--runs", fifo], ["inspect", "model", fifo],
+                  ["export", "galvatron", fifo], ["import", "galvatron", fifo, *job]):
+        for sent in (signal.SIGINT, signal.SIGTERM):
+            process = subprocess.Popen([BINARY, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            end = reader_of(fifo, process)
+            started = time.monotonic()
+            process.send_signal(sent)
+            try:
+                process.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            took = time.monotonic() - started
+            os.close(end)
+            _, err = process.communicate()
+            expect(process.returncode == 130, f"{words[0]} after {sent.name}: exit {process.returncode} {err}")
+            expect(took < seconds, f"{words[0]} answered {sent.name} after {took:.1f} s")
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -136,6 +172,7 @@ def main():
         exit_codes(folder)
         colour_only_on_a_terminal()
         interrupt_gives_the_best_so_far()
+        every_command_answers_an_interrupt(folder)
     print("contract:", "ok" if not failures else f"{len(failures)} failures")
     return 1 if failures else 0
 

@@ -16,7 +16,8 @@ inline bool long_run() {
   return asked != nullptr && *asked != '\0' && *asked != '0';
 }
 
-/// `usual` cases by default, `many` in a long run, a tenth of the usual ones under a sanitizer, which is that much slower.
+/// `usual` cases by default, `many` in a long run, a tenth of the usual ones under a sanitizer, which is that much slower. What a test
+/// demands of the number of cases that it met goes through here too: a floor that stays while the cases become fewer fails by itself.
 inline int cases(int usual, int many) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return usual / 10;

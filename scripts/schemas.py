@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON schemas of docs/schema/, all written from this one place.
+
+usage: schemas.py --write | --check      write docs/schema/<name>.schema.json, or report which differ
+
+To add a key: one line in the table of its object below, then --write. Objects that people write (a job and what it holds) are closed: an
+unknown key is a mistake. Documents that Espalier writes are open: later versions add keys. tests/cli/schemas.py holds the closed objects
+against what the program says it expects, and every example and the documents made of it against all of this.
+"""
+import json
+import pathlib
+import sys
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "docs" / "schema"
+
+# ---- building blocks -------------------------------------------------------------------------------------------------------
+
+TEXT, YES_NO, ANY = {"type": "string"}, {"type": "boolean"}, {}
+BYTES = {"type": "integer", "minimum": 0, "description": "bytes"}
+SECONDS = {"type": "number", "minimum": 0, "description": "seconds, nine digits"}
+COUNT = {"type": "number", "minimum": 0}
+WHOLE = {"type": "integer", "minimum": 0}
+POSITIVE = {"type": "integer", "minimum": 1}
+
+
+def one_of(*words, **more):
+    return {"enum": list(words), **more}
+
+
+def either(*schemas, **more):
+    return {"anyOf": list(schemas), **more}
+
+
+def array(items, **more):
+    return {"type": "array", "items": items, **more}
+
+
+def mapping(values, **more):
+    """Any keys, values of one kind."""
+    return {"type": "object", "additionalProperties": values, **more}
+
+
+def open_object(properties, required=(), **more):
+    return {"type": "object", "properties": properties, **({"required": list(required)} if required else {}), **more}
+
+
+def closed_object(properties, required=(), **more):
+    return open_object(properties, required, additionalProperties=False, **more)
+
+
+def or_null(schema):
+    return either(schema, {"type": "null"})
+
+
+def described(schema, text, **more):
+    return {**schema, "description": text, **more}
+
+
+# ---- the job ---------------------------------------------------------------------------------------------------------------
+
+COUNTING = ("tp", "cp", "ep", "etp", "dp", "pp", "vpp", "micro_batch", "zero", "shard", "recompute_layers")
+NAMED = {"sp": ("none", "megatron", "ulysses"), "cp_kind": ("ring", "all-to-all"),
+         "schedule": ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"),
+         "order": ("tp-cp-dp-pp", "tp-cp-pp-dp", "tp-dp-cp-pp"), "recompute": ("none", "selective", "full")}
+SWITCHES = ("overlap_grad", "overlap_param", "overlap_p2p", "overlap_tp")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
+OPTIMIZERS = ("adam", "sgd")
+SPACES = ("uniform", "layerwise", "spatial_temporal", "full")
+
+DIMENSIONS = {**{name: WHOLE for name in COUNTING}, **{name: one_of(*words) for name, words in NAMED.items()},
+              **{name: YES_NO for name in SWITCHES}}
+VALUES = {name: either(value, array(value, minItems=1)) for name, value in DIMENSIONS.items()}
+
+SEQUENCE = either(POSITIVE, closed_object({"encoder": POSITIVE, "decoder": POSITIVE}, ("encoder", "decoder")),
+                  description="tokens per sample; absent for vision models")
+
+TRAINING = closed_object({
+    "sequence_length": SEQUENCE,
+    "global_batch": described(POSITIVE, "samples per iteration"),
+    "precision": one_of(*PRECISIONS, default="bf16"),
+    "optimizer": one_of(*OPTIMIZERS, default="adam"),
+    "moe_imbalance": {"type": "number", "minimum": 1, "default": 1.0, "description": "load of the fullest expert rank over the mean"},
+    "tokens": described(COUNT, "tokens of the whole training"),
+}, ("global_batch",))
+
+SEARCH = closed_object({
+    "space": one_of(*SPACES, default="uniform", description="uniform: one strategy for all layers; layerwise: one for each layer; "
+                    "spatial_temporal: uniform with partitions of operators; full: layerwise with them (the last three: engine generic alone)"),
+    "fix": described(closed_object(DIMENSIONS), "dimension: value"),
+    "allow": described(closed_object(VALUES), "dimension: value or list of values"),
+    "forbid": described(closed_object(VALUES), "dimension: value or list of values"),
+    "limits": described(closed_object({name: WHOLE for name in COUNTING}), "counting dimension: largest value"),
+})
+
+# Short and full form of a run of equal nodes, and several of them. What stands inside a device or a fabric level is for the program's own
+# reader, which knows units and catalogue names.
+CLUSTER = closed_object({
+    "name": TEXT,
+    "nodes": POSITIVE,
+    "devices_per_node": POSITIVE,
+    "device": either(TEXT, {"type": "object"}, description="a name of the catalogue, {base: NAME, …}, or a description"),
+    "intra_node": either(TEXT, {"type": "object"}),
+    "inter_node": {"type": "object"},
+    "fabric": array({"type": "object"}, minItems=1),
+    "groups": array({"type": "object"}, minItems=1),
+    "inter_group": {"type": "object"},
+    "memory_limit": described(TEXT, "36GiB: caps what a plan may use of each device"),
+})
+
+JOB = closed_object({
+    "model": either(TEXT, open_object({"model_type": TEXT}, ("model_type",)), description="a Hugging Face config.json: its path, or its content"),
+    "cluster": either(TEXT, CLUSTER, description="a cluster file: its path, or its content"),
+    "training": TRAINING,
+    "calibration": either(TEXT, {"type": "object"}, description="a calibration that `espalier calibrate` wrote: its path, or its content"),
+    "engine": described(TEXT, "whose rules and memory policy hold", default="generic"),
+    "search": SEARCH,
+}, ("model", "cluster", "training"))
+
+# ---- the plan --------------------------------------------------------------------------------------------------------------
+
+STRATEGY = open_object({
+    **{name: POSITIVE for name in ("tp", "cp", "ep", "etp", "dp", "shard")}, "zero": {"type": "integer", "minimum": 0, "maximum": 3},
+    "sp": one_of(*NAMED["sp"]), "cp_kind": one_of(*NAMED["cp_kind"]), "order": one_of(*NAMED["order"]),
+    "recompute": open_object({"kind": one_of(*NAMED["recompute"]), "layers": WHOLE}, ("kind", "layers")),
+    "overlap": open_object({name: YES_NO for name in ("grad_reduce", "param_gather", "p2p", "tp")}, ("grad_reduce", "param_gather", "p2p", "tp")),
+    "partition": or_null(either(TEXT, {"type": "object"})),
+}, ("tp", "sp", "cp", "cp_kind", "ep", "etp", "dp", "zero", "shard", "order", "recompute", "overlap"))
+
+SOURCE = open_object({"name": TEXT, "hash": TEXT, "summary": TEXT, "source": either(TEXT, {"type": "object"})}, ("name", "hash"))
+
+PLAN = open_object({
+    "schema": {"const": "espalier.plan/1"},
+    "engine": TEXT,
+    "model": described(SOURCE, "the model and its configuration, which the hash is of"),
+    "cluster": SOURCE,
+    "training": open_object({"sequence_length": either(WHOLE, {"type": "object"}), "global_batch": POSITIVE,
+                             "precision": one_of(*PRECISIONS), "optimizer": one_of(*OPTIMIZERS)}, ("global_batch", "precision", "optimizer")),
+    "schedule": open_object({"kind": one_of(*NAMED["schedule"]), "virtual_stages": POSITIVE, "microbatches": POSITIVE, "micro_batch": WHOLE},
+                            ("kind", "virtual_stages", "microbatches", "micro_batch")),
+    "stages": array(open_object({
+        "devices": array(either(TEXT, WHOLE), minItems=1, description="\"0-3\": first and last device of a run"),
+        "layers": array(open_object({"first": WHOLE, "last": WHOLE, "strategy": STRATEGY}, ("first", "last", "strategy")), minItems=1),
+        "share": {"type": "number"}}, ("devices", "layers")), minItems=1),
+}, ("schema", "engine", "model", "cluster", "training", "schedule", "stages"))
+
+# ---- the result ------------------------------------------------------------------------------------------------------------
+
+BREAKDOWN = ("compute", "exposed_communication", "bubble", "optimizer", "other")
+MEMORY = ("parameters", "gradients", "optimizer", "activations", "communication_buffers", "framework")
+
+PREDICTION = open_object({
+    "iteration_s": SECONDS, "tokens_per_s_per_gpu": COUNT, "model_tflops_per_gpu": COUNT, "mfu": COUNT, "mfu_peak_tflops": COUNT,
+    "breakdown_s": open_object({name: SECONDS for name in BREAKDOWN}, BREAKDOWN, description="sums to iteration_s, to the nanosecond"),
+    "hidden_communication_s": SECONDS,
+    "peak_memory_bytes": BYTES, "peak_memory_bytes_per_stage": array(BYTES, minItems=1),
+    "memory_breakdown_bytes": open_object({name: BYTES for name in MEMORY}, MEMORY),
+    "memory_limit_bytes": BYTES, "fits": YES_NO,
+    "confidence": open_object({"iteration_s_low": SECONDS, "iteration_s_high": SECONDS, "level": {"type": "number", "minimum": 0, "maximum": 1},
+                               "basis": TEXT}, ("iteration_s_low", "iteration_s_high", "level", "basis")),
+    "days": COUNT, "gpu_hours": COUNT,
+}, ("iteration_s", "breakdown_s", "peak_memory_bytes", "memory_breakdown_bytes", "memory_limit_bytes", "fits", "confidence"))
+
+LAYERWISE = open_object({
+    "uniform_s": SECONDS, "strategies": COUNT, "kept": COUNT, "outer": WHOLE, "solved": WHOLE,
+    "balance": array(open_object({"partition": TEXT, "first": array(WHOLE, minItems=1), "alpha_t": COUNT, "alpha_m": COUNT,
+                                  "iteration_s": SECONDS}, ("partition", "first", "iteration_s")))}, ("uniform_s", "outer", "solved"))
+
+PARTITIONS = open_object({"without_s": SECONDS, "groups": WHOLE, "solved": WHOLE, "offered": WHOLE, "certified": YES_NO,
+                          "lower_bound_s": SECONDS}, ("without_s", "certified", "lower_bound_s"))
+
+RESULT = open_object({
+    "schema": {"const": "espalier.result/1"},
+    "engine": TEXT,
+    "plan": PLAN,
+    "prediction": PREDICTION,
+    "search": open_object({
+        "space": one_of(*SPACES), "space_size": COUNT, "by_dimension": mapping(mapping(COUNT)), "bounded": WHOLE, "simulated": WHOLE,
+        "pruned": mapping(COUNT), "optimal": YES_NO, "lower_bound_s": SECONDS, "gap": {"type": "number"},
+        "reason": one_of("optimal", "gap", "node limit", "time limit", "interrupted", "infeasible"),
+        "layerwise": LAYERWISE, "partitions": PARTITIONS,
+    }, ("space_size", "simulated", "pruned", "optimal", "lower_bound_s", "gap", "reason")),
+    "alternatives": array(open_object({"label": TEXT, "configuration": TEXT, "baseline": YES_NO, "fits": YES_NO, "iteration_s": SECONDS,
+                                       "peak_memory_bytes": BYTES, "lost_to": TEXT}, ("label", "baseline", "fits"))),
+    "reasons": array(TEXT),
+    "operators": array(open_object({"first_layer": WHOLE, "devices": POSITIVE, "name": TEXT, "partition": TEXT}, ("name", "partition"))),
+    "timing": open_object({"total_s": SECONDS, "search_s": SECONDS, "threads": POSITIVE}, description="wall-clock values, the only ones"),
+}, ("schema", "engine", "plan", "prediction", "alternatives", "reasons"))
+
+ERROR = open_object({
+    "schema": {"const": "espalier.error/1"},
+    "kind": one_of("internal", "usage", "bad_input", "infeasible", "check_failed", "limit"),
+    "exit_code": described(one_of(1, 2, 3, 4, 5, 6, 130), "docs/file-formats.md, Exit codes"),
+    "where": described(TEXT, "file:line:column, or a path in the document"), "found": TEXT, "expected": TEXT, "hint": TEXT,
+}, ("schema", "kind", "exit_code", "where", "found", "expected", "hint"))
+
+# ---- measured runs: one object a line; any field may be null ---------------------------------------------------------------
+
+
+def nullable(properties, **more):
+    return open_object({name: or_null(schema) for name, schema in properties.items()}, **more)
+
+
+RUN = nullable({
+    "id": TEXT, "source": TEXT, "source_ref": ANY, "framework": TEXT,
+    "model": nullable({"name": TEXT, "config": TEXT, **{n: WHOLE for n in ("layers", "hidden", "ffn", "heads", "kv_heads", "vocab", "experts", "topk")},
+                       "params": COUNT}),
+    "seq": WHOLE,
+    "gpu": nullable({"type": TEXT, "mem_gb": COUNT, "count": WHOLE, "per_node": WHOLE}),
+    "interconnect": either(TEXT, nullable({"intra": TEXT, "inter": TEXT})),
+    **{n: WHOLE for n in ("tp", "pp", "dp", "cp", "ep", "etp", "vpp", "microbatch", "global_batch")},
+    "zero_stage": {"type": "integer", "minimum": 0, "maximum": 3},
+    "sp": YES_NO, "fsdp": YES_NO, "recompute": TEXT, "precision": TEXT, "schedule": TEXT,
+    "status": described(TEXT, "ok or oom; others are not evaluated"),
+    "measured": nullable({"iteration_s": COUNT, "tokens_per_s_per_gpu": COUNT, "tflops_per_gpu": COUNT, "mfu": COUNT, "peak_mem_gb": COUNT,
+                          "memory_rank": one_of("fullest", "first", "last")}),
+})
+
+SCHEMAS = {
+    "job": ("Espalier job file", "What to train, on what, how: docs/file-formats.md. The program's own reader is stricter and explains more.", JOB),
+    "cluster": ("Espalier cluster file", "Nodes, devices and fabric: docs/file-formats.md. Quantities carry units, which the program's reader checks.", CLUSTER),
+    "plan": ("Espalier plan", "plan.json: which layers run on which devices, how, and in which order.", PLAN),
+    "result": ("Espalier result", "What plan, estimate and simulate print with --json.", RESULT),
+    "error": ("Espalier error", "What every command prints with --json where it fails.", ERROR),
+    "run": ("Measured run", "One line of a *.jsonl file, the input of validate and calibrate.", RUN),
+}
+
+
+def document(name):
+    title, text, schema = SCHEMAS[name]
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"{name}.schema.json", "title": title, "description": text, **schema}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def main():
+    if sys.argv[1:] == ["--write"]:
+        FOLDER.mkdir(exist_ok=True)
+        for name in SCHEMAS:
+            (FOLDER / f"{name}.schema.json").write_text(document(name), encoding="utf-8")
+        return 0
+    if sys.argv[1:] != ["--check"]:
+        print(__doc__, file=sys.stderr)
+        return 2
+    written = {path.name[: -len(".schema.json")]: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.schema.json")}
+    wrong = [n for n in sorted(set(written) | set(SCHEMAS)) if n not in SCHEMAS or written.get(n) != document(n)]
+    for name in wrong:
+        print(f"docs/schema/{name}.schema.json differs from scripts/schemas.py: schemas.py --write")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

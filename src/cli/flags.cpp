@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/flags.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/usage.h"
+
+namespace espalier::cli {
+
+// ---- one option ------------------------------------------------------------------------------------------------------------
+
+class Option::Impl {
+ public:
+  CLI::Option* option;
+};
+
+Option::Option(const Impl& impl) : impl_(std::make_unique<Impl>(impl)) {}
+Option::~Option() = default;
+
+Option* Option::required() {
+  impl_->option->required();
+  return this;
+}
+
+Option* Option::type_name(const std::string& name) {
+  impl_->option->type_name(name);
+  return this;
+}
+
+Option* Option::one_value_each() {
+  impl_->option->allow_extra_args(false);
+  return this;
+}
+
+Option* Option::range(std::int64_t first, std::int64_t last) {
+  impl_->option->check(CLI::Range(first, last));
+  return this;
+}
+
+Option* Option::positive() {
+  impl_->option->check(CLI::PositiveNumber);
+  return this;
+}
+
+Option* Option::non_negative() {
+  impl_->option->check(CLI::NonNegativeNumber);
+  return this;
+}
+
+Option* Option::one_of(const std::vector<std::string>& values) {
+  impl_->option->check(CLI::IsMember(values));
+  return this;
+}
+
+Option* Option::show_default() {
+  impl_->option->capture_default_str();
+  return this;
+}
+
+// ---- one command -----------------------------------------------------------------------------------------------------------
+
+class Command::Impl {
+ public:
+  explicit Impl(CLI::App& of) : app(&of) {}
+  Impl(const std::string& description, const std::string& name)
+      : own(std::make_unique<CLI::App>(description, name)), app(own.get()) {}
+
+  template <class T>
+  Option* option(const std::string& names, T& value, const std::string& help) {
+    return &options.emplace_back(Option::Impl{app->add_option(names, value, help)});
+  }
+
+  std::unique_ptr<CLI::App> own;  ///< of the outermost command; CLI11 owns the others
+  CLI::App* app;
+  std::deque<Option> options;
+  std::vector<std::unique_ptr<Command>> commands;
+};
+
+Command::Command(const std::string& description, const std::string& name) : impl_(std::make_unique<Impl>(description, name)) {}
+Command::Command(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Command::~Command() = default;
+
+Command* Command::add_subcommand(const std::string& name, const std::string& description) {
+  auto impl = std::make_unique<Impl>(*impl_->app->add_subcommand(name, description));
+  return impl_->commands.emplace_back(new Command(std::move(impl))).get();
+}
+
+void Command::require_subcommand() { impl_->app->require_subcommand(1); }
+
+Option* Command::add_option(const std::string& names, std::string& value, const std::string& help) {
+  return impl_->option(names, value, help);
+}
+
+Option* Command::add_option(const std::string& names, std::vector<std::string>& values, const std::string& help) {
+  return impl_->option(names, values, help);
+}
+
+Option* Command::add_option(const std::string& names, std::int32_t& value, const std::string& help) {
+  return impl_->option(names, value, help);
+}
+
+Option* Command::add_option(const std::string& names, std::int64_t& value, const std::string& help) {
+  return impl_->option(names, value, help);
+}
+
+Option* Command::add_option(const std::string& names, double& value, const std::string& help) {
+  return impl_->option(names, value, help);
+}
+
+void Command::add_flag(const std::string& names, bool& value, const std::string& help) {
+  impl_->app->add_flag(names, value, help);
+}
+
+void Command::add_flag(const std::string& names, int& times, const std::string& help) {
+  impl_->app->add_flag(names, times, help);
+}
+
+void Command::add_flag(const std::string& names, std::string& value, const std::string& help) {
+  impl_->app->add_flag(names, value, help);
+}
+
+void Command::set_version_flag(const std::string& name, const std::string& version) {
+  impl_->app->set_version_flag(name, version);
+}
+
+void Command::footer(const std::string& text) { impl_->app->footer(text); }
+
+void Command::callback(std::function<void()> run) { impl_->app->callback(std::move(run)); }
+
+std::optional<int> Command::parse(int argc, const char* const* argv, std::ostream& out,
+                                  const std::function<int(const Error&)>& refuse) {
+  try {
+    impl_->app->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // Help and version requests are "errors" with code 0; everything else is a usage error, whatever CLI11's own code.
+    if (error.get_exit_code() == 0) return impl_->app->exit(error, out, out);
+    return refuse(usage_error(*impl_->app, error, {argv + std::min(argc, 1), argv + argc}));
+  }
+  return std::nullopt;
+}
+
+}  // namespace espalier::cli
