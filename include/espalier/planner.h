@@ -170,7 +170,7 @@ struct BatchHint {
   std::int64_t global_batch = 0;
   std::string label;
   std::int64_t iteration_ns = 0;
-  double gain = 0;  ///< 1 − time per sample there / time per sample now
+  double gain = 0;  ///< share of the time saved against the plan of today, grown to that batch (planner/batch_hint.h)
 };
 
 struct PlannerOptions {

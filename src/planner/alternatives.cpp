@@ -32,10 +32,11 @@ void judge(const Job& job, const EngineModel& engine, const std::vector<search::
   }
 }
 
-constexpr double kWorthNaming = 0.1;        // of the sum of all differences of parts
-constexpr std::int64_t kShownNs = 500'000;  // what signed_seconds rounds to a millisecond
+constexpr double kWorthNaming = 0.1;  // of the sum of all differences of parts
 
+/// "+0.213 s"; below 10 ms "+870.0 us".
 std::string signed_seconds(std::int64_t ns) {
+  if (std::abs(ns) < 10'000'000) return (ns < 0 ? "-" : "+") + text::seconds(std::abs(ns));
   char text[48];
   std::snprintf(text, sizeof text, "%+.3f s", static_cast<double>(ns) * 1e-9);
   return text;
@@ -91,8 +92,7 @@ std::string differences(const Prediction& other, const Prediction& best) {
   std::stable_sort(parts.begin(), parts.end(), [](const auto& x, const auto& y) { return x.second > y.second; });
   std::string out;
   for (const auto& [name, ns] : parts) {
-    const bool counts =
-        static_cast<double>(std::abs(ns)) >= kWorthNaming * static_cast<double>(moved) && std::abs(ns) >= kShownNs;
+    const bool counts = static_cast<double>(std::abs(ns)) >= kWorthNaming * static_cast<double>(moved);
     if (counts) out += text::cat(out.empty() ? "" : ", ", name, " ", signed_seconds(ns));
   }
   return out.empty() ? signed_seconds(other.iteration_ns - best.iteration_ns) : out;

@@ -39,24 +39,26 @@ std::vector<std::int64_t> batches_to_try(std::int64_t devices, std::int64_t glob
 }
 
 std::optional<BatchHint> batch_hint(const Job& room, const EngineModel& engine, search::Evaluator& evaluator, search::Options how,
-                                    const search::Outcome& found) {
+                                    const search::Outcome& found, std::int64_t fixed_ns) {
   if (!found.complete || !found.best || found.space_size > kLargestHintSpace) return std::nullopt;
-  const auto now = static_cast<double>(found.best->iteration_ns) / static_cast<double>(room.training.global_batch);
+  const auto fixed = static_cast<double>(std::min(fixed_ns, found.best->iteration_ns));
+  const double grows = (static_cast<double>(found.best->iteration_ns) - fixed) / static_cast<double>(room.training.global_batch);
   how.seeds.clear();
+  how.keep_within = 0;
   how.progress = nullptr;
   how.pruning = {};
   for (const std::int64_t batch : batches_to_try(room.cluster.devices(), room.training.global_batch)) {
     Job larger = room;
     larger.training.global_batch = batch;
-    how.slowest_ns = static_cast<std::int64_t>((1 - kLeastGain) * now * static_cast<double>(batch));
+    const double today = fixed + grows * static_cast<double>(batch);
+    how.slowest_ns = static_cast<std::int64_t>((1 - kLeastGain) * today);
     const search::Outcome there =
         search::branch_and_bound({&larger.model, &larger.cluster, larger.training, &engine, larger.search}, evaluator, how);
     if (there.interrupted) return std::nullopt;
     if (!there.best || !forbidden_by_batch(room, there.best->configuration)) continue;
     const search::Configuration& c = there.best->configuration;
-    const auto then = static_cast<double>(there.best->iteration_ns) / static_cast<double>(batch);
-    return BatchHint{batch, document_of(larger, engine, c.strategy, c.schedule).label(), there.best->iteration_ns,
-                     1 - then / now};
+    const double gain = 1 - static_cast<double>(there.best->iteration_ns) / today;
+    return BatchHint{batch, document_of(larger, engine, c.strategy, c.schedule).label(), there.best->iteration_ns, gain};
   }
   return std::nullopt;
 }

@@ -31,7 +31,8 @@ void add_beside(const Job& room, const EngineModel& engine, search::Evaluator& e
                 const AnswerContext& context, PlannerResult& result) {
   if (context.uniform.interrupted) return;
   add_engines(context, result);
-  result.batch_hint = batch_hint(room, engine, evaluator, how, context.uniform);
+  const Breakdown& parts = result.prediction.bottleneck.breakdown;
+  result.batch_hint = batch_hint(room, engine, evaluator, how, context.uniform, parts.bubble_ns + parts.optimizer_ns);
 }
 
 void add_fastest(const Job& job, const EngineModel& engine, const Plan& fastest, PlannerResult& result) {

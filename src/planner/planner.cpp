@@ -237,6 +237,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   how.node_limit = options.node_limit;
   how.interrupted = options.interrupted;
   how.progress = options.progress;
+  how.keep_within = options.simple_within;
   for (const std::string& rule : options.disabled_rules)
     if (!how.pruning.disable(rule)) return unknown_pruning_rule(rule);
   SimulatedEvaluator evaluator(how.threads);

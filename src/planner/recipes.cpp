@@ -42,9 +42,14 @@ constexpr std::array kTorchtitan = {
 constexpr Recipe kDeepSeek = {"DeepSeek-V3 recipe", 671e9, 1, 16, 1, 64, 1, RecomputeKind::none};
 constexpr double kLeastOfDeepSeek = 300e9;
 
-const Recipe& nearest(std::span<const Recipe> of, double parameters) {
-  const auto distance = [&](const Recipe& r) { return std::fabs(std::log(r.parameters / parameters)); };
-  return *std::min_element(of.begin(), of.end(), [&](const Recipe& a, const Recipe& b) { return distance(a) < distance(b); });
+/// The recipe of the nearest size whose groups divide the devices; where none does, of the nearest size.
+const Recipe& nearest(std::span<const Recipe> of, double parameters, std::int64_t devices) {
+  const auto before = [&](const Recipe& a, const Recipe& b) {
+    const bool a_divides = devices % (std::int64_t{a.tp} * a.pp) == 0, b_divides = devices % (std::int64_t{b.tp} * b.pp) == 0;
+    if (a_divides != b_divides) return a_divides;
+    return std::fabs(std::log(a.parameters / parameters)) < std::fabs(std::log(b.parameters / parameters));
+  };
+  return *std::min_element(of.begin(), of.end(), before);
 }
 
 Configuration configuration_of(const Recipe& r, const RuleFacts& facts, std::int32_t vpp) {
@@ -102,8 +107,8 @@ std::vector<Baseline> recipes(const Job& job, const RuleFacts& facts) {
   const auto parameters = static_cast<double>(parameter_count(job.model));
   std::vector<Baseline> out;
   if (facts.experts.empty()) {
-    out.push_back(family_of(nearest(kMegatron, parameters), facts));
-    out.push_back(family_of(nearest(kTorchtitan, parameters), facts));
+    out.push_back(family_of(nearest(kMegatron, parameters, facts.devices), facts));
+    out.push_back(family_of(nearest(kTorchtitan, parameters, facts.devices), facts));
   } else if (parameters >= kLeastOfDeepSeek) {
     out.push_back(family_of(kDeepSeek, facts));
   }

@@ -9,7 +9,7 @@
 //                 (benchmarks/llama3_h100_202412_torchtitan.md, Tables 1, 4, 5).
 //   DeepSeek-V3   PP 16, EP 64, ZeRO 1, no TP (arXiv 2412.19437, section 3.2); its DualPipe schedule is written as 1F1B. For mixtures of experts
 //                 of 300B parameters and more.
-// The recipe of the nearest size on a logarithmic scale counts. Text models of one sequence only.
+// The recipe of the nearest size (on a logarithmic scale) whose groups divide the devices counts. Text models of one sequence only.
 #pragma once
 
 #include <vector>

@@ -49,7 +49,7 @@ TEST(Advice, NoSmallerTensorGroupAtTp1) {
 // Of several groups the largest is named, and halved.
 TEST(Advice, NamesTheGroupThatTalksMost) {
   Strategy s;
-  s.tp = 4, s.cp = 2;
+  s.tp = 4, s.cp = 2, s.overlap.grad_reduce = true;
   const std::string text = all_advice(result_of(s, {}, 8));
   EXPECT_THAT(text, HasSubstr("TP 2 would send less"));
   EXPECT_THAT(text, Not(HasSubstr("CP 1")));

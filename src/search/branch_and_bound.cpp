@@ -34,6 +34,8 @@ bool before(std::int64_t bound_a, const Configuration& a, std::int64_t bound_b, 
 /// What expanding one node brought.
 struct Expansion {
   std::vector<Leaf> leaves;
+  std::vector<std::pair<Configuration, std::int64_t>> known;  ///< bounds to keep
+  bool expanded = false;                                      ///< all its schedule choices were bounded
   PruningState removed;
   std::int64_t bounded = 0;
 };
@@ -134,7 +136,28 @@ class Search {
     base::parallel_for(end - begin, threads(), 4, [&](std::size_t i, int worker) {
       results[i] = bound_schedules(nodes[begin + i], work_[static_cast<std::size_t>(worker)]);
     });
+    for (std::size_t i = 0; i < results.size() && options_.keep_within > 0; ++i)
+      if (results[i].expanded) out_.known.nodes.push_back({nodes[begin + i].choice, std::move(results[i].known)});
     return collect(results);
+  }
+
+  /// Every schedule choice of a layer choice with its bound in nanoseconds: known, or computed.
+  template <class Visit>
+  void each_schedule(const Configuration& c, Workspace& w, Expansion& e, const Visit& visit) const {
+    if (const KnownBounds::Node* known = options_.known != nullptr ? options_.known->find(c) : nullptr) {
+      for (const auto& [b, ns] : known->schedules) visit(b, ns);
+      return;
+    }
+    cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+    space_.schedule_group(c, [&](const Configuration& b) {
+      ++e.bounded;
+      visit(b, schedule_group_bound_ns(book_, b, w));
+    });
+  }
+
+  [[nodiscard]] bool worth_keeping(std::int64_t ns) const {
+    if (options_.keep_within <= 0) return false;
+    return static_cast<double>(ns) <= static_cast<double>(best_rank_) * (1.0 + options_.keep_within);
   }
 
   Expansion bound_schedules(const LayerNode& node, Workspace& w) const {
@@ -143,16 +166,15 @@ class Search {
       e.removed.count(Pruning::layer_bound, node.leaves);
       return e;
     }
-    const Configuration& c = node.choice;
-    cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
     double kept = 0;
-    space_.schedule_group(c, [&](const Configuration& b) {
-      const std::int64_t bound = rank(b, schedule_group_bound_ns(book_, b, w));
-      ++e.bounded;
+    each_schedule(node.choice, w, e, [&](const Configuration& b, std::int64_t ns) {
+      if (worth_keeping(ns)) e.known.emplace_back(b, ns);
+      const std::int64_t bound = rank(b, ns);
       if (beaten(Pruning::schedule_bound, bound)) return;
       e.leaves.push_back({b, bound});
       kept += leaves_below(b);
     });
+    e.expanded = true;
     e.removed.count(Pruning::schedule_bound, node.leaves - kept);
     return e;
   }
@@ -458,6 +480,7 @@ class Search {
   }
 
   void finish(const std::vector<LayerNode>& nodes, std::size_t next) {
+    out_.known.sort();
     if (out_.complete) {
       for (std::size_t i = next; i < nodes.size(); ++i) out_.pruning.count(Pruning::layer_bound, nodes[i].leaves);
       if (out_.best) out_.lower_bound_ns = out_.best->iteration_ns;
