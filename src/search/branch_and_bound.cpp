@@ -36,6 +36,7 @@ struct Expansion {
   std::vector<Leaf> leaves;
   std::vector<std::pair<Configuration, std::int64_t>> known;  ///< bounds to keep
   bool expanded = false;                                      ///< all its schedule choices were bounded
+  std::int64_t floor_ns = INT64_MAX;                          ///< of a schedule choice: nothing below it that fits takes less
   PruningState removed;
   std::int64_t bounded = 0;
 };
@@ -232,6 +233,8 @@ class Search {
       base::parallel_for(end - next, threads(), 1, [&](std::size_t i, int worker) {
         results[i] = expand_schedule(schedules[next + i], work_[static_cast<std::size_t>(worker)]);
       });
+      for (std::size_t i = 0; i < results.size() && options_.keep_within > 0; ++i)
+        floors_.emplace_back(schedules[next + i].configuration, results[i].floor_ns);
       const std::int64_t open = end < schedules.size() ? schedules[end].bound_ns : INT64_MAX;
       simulate(collect(results));
       if (!out_.complete) unfinished_bound_ = std::min(unfinished_bound_, open);
@@ -243,6 +246,7 @@ class Search {
     const Configuration& b = node.configuration;
     if (beaten(Pruning::schedule_bound, node.bound_ns)) {
       e.removed.count(Pruning::schedule_bound, leaves_below(b));
+      e.floor_ns = options_.preference ? 0 : node.bound_ns;
       return e;
     }
     cost::layer_costs(book_.context(), b.strategy, b.schedule.stages, b.schedule.micro_batch, w.layers);
@@ -343,15 +347,19 @@ class Search {
                   Expansion& e) const {
     if (best_rank_ == INT64_MAX) return false;
     bool full_seen = false;
+    std::int64_t least = INT64_MAX;
     for (std::size_t i = 0; i < t.choices.size(); ++i) {
       const bool full = t.choices[i].kind == RecomputeKind::full;
       if (!fits[i] || (full && full_seen)) continue;
       c.strategy.recompute = t.choices[i];
       ++e.bounded;
-      if (!exceeds(rank(c, bound(c)))) return false;
+      const std::int64_t ns = bound(c);
+      if (!exceeds(rank(c, ns))) return false;
+      least = std::min(least, ns);
       full_seen = full_seen || full;
       if (t.choices[i].kind == RecomputeKind::none) break;
     }
+    e.floor_ns = std::min(e.floor_ns, least);
     return true;
   }
 
@@ -385,7 +393,9 @@ class Search {
       Leaf leaf{o, 0};
       leaf.configuration.strategy.recompute = t.choices[i];
       assemble(book_, leaf.configuration, w);
-      leaf.bound_ns = rank(leaf.configuration, cost::iteration_lower_bound_ns(w.timing, w.lowering));
+      const std::int64_t ns = cost::iteration_lower_bound_ns(w.timing, w.lowering);
+      e.floor_ns = std::min(e.floor_ns, ns);
+      leaf.bound_ns = rank(leaf.configuration, ns);
       ++e.bounded;
       if (exceeds(leaf.bound_ns)) {
         if (kind == RecomputeKind::full) ladder_broken = ladder;
@@ -479,8 +489,20 @@ class Search {
     options_.progress(line);
   }
 
-  void finish(const std::vector<LayerNode>& nodes, std::size_t next) {
+  /// What was learned below a schedule choice replaces its own bound: most of them need not be expanded again.
+  void raise_known_bounds() {
     out_.known.sort();
+    const auto before_text = [](const auto& a, const auto& b) { return canonical_less(a.first, b.first); };
+    std::sort(floors_.begin(), floors_.end(), before_text);
+    for (KnownBounds::Node& node : out_.known.nodes)
+      for (auto& schedule : node.schedules) {
+        const auto at = std::lower_bound(floors_.begin(), floors_.end(), schedule, before_text);
+        if (at != floors_.end() && at->first == schedule.first) schedule.second = std::max(schedule.second, at->second);
+      }
+  }
+
+  void finish(const std::vector<LayerNode>& nodes, std::size_t next) {
+    raise_known_bounds();
     if (out_.complete) {
       for (std::size_t i = next; i < nodes.size(); ++i) out_.pruning.count(Pruning::layer_bound, nodes[i].leaves);
       if (out_.best) out_.lower_bound_ns = out_.best->iteration_ns;
@@ -504,6 +526,8 @@ class Search {
   Outcome out_;
   std::int64_t best_rank_ = INT64_MAX;  ///< of out_.best; without one, what an answer must not exceed
   std::int64_t unfinished_bound_ = INT64_MAX;
+  std::vector<std::pair<Configuration, std::int64_t>>
+      floors_;  ///< of schedule choices that were expanded, with Options::keep_within
 };
 
 }  // namespace
