@@ -136,10 +136,10 @@ struct SearchSummary {
   double gap = 0;
   std::string reason;  ///< "optimal" | "gap" | "node limit" | "interrupted" | "infeasible"
   std::string space = "uniform";
-  double memory_margin = 0;                                   ///< the space holds what fits into memory limit · (1 − margin)
-  std::string memory_margin_basis;                            ///< "search.memory_margin", or which runs the default rests on
   std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
   std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
+  double memory_margin = 0;                                   ///< the space holds what fits into memory limit · (1 − margin)
+  std::string memory_margin_basis{};                          ///< "search.memory_margin", or which runs the default rests on
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.
