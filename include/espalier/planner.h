@@ -159,13 +159,13 @@ struct SearchSummary {
   std::int64_t lower_bound_ns = 0;
   double gap = 0;
   std::string reason;  ///< "optimal" | "gap" | "node limit" | "time limit" | "interrupted" | "infeasible"
-  std::string split;  ///< how layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none
+  std::string split{};  ///< how layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none
   std::string space = "uniform";
-  SearchRequest asked = {};
-  double memory_margin = 0;                                   ///< the space holds what fits into memory limit · (1 − margin)
-  std::string memory_margin_basis;                            ///< "search.memory_margin", or which runs the default rests on
   std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
   std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
+  double memory_margin = 0;                                   ///< the space holds what fits into memory limit · (1 − margin)
+  std::string memory_margin_basis{};                          ///< "search.memory_margin", or which runs the default rests on
+  SearchRequest asked = {};
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.

@@ -37,8 +37,11 @@ Result<PlannerResult> searched_again(Context& context, const Plan& given, int th
   if (!best) return result;  // the plan can still be explained by itself
   result->search = best->search;
   result->alternatives = best->alternatives;
+  result->simplest = best->simplest;
   if (best->plan.stages == given.stages && best->plan.schedule == given.schedule) {
     result->reasons = best->reasons;
+    result->runs_on = best->runs_on;
+    result->runnable = best->runnable;
   } else {
     Alternative better{best->plan.label(),
                        false,

@@ -44,6 +44,7 @@ std::optional<BatchHint> batch_hint(const Job& room, const EngineModel& engine, 
   const auto fixed = static_cast<double>(std::min(fixed_ns, found.best->iteration_ns));
   const double grows = (static_cast<double>(found.best->iteration_ns) - fixed) / static_cast<double>(room.training.global_batch);
   how.seeds.clear();
+  how.keep_within = 0;
   how.progress = nullptr;
   how.pruning = {};
   for (const std::int64_t batch : batches_to_try(room.cluster.devices(), room.training.global_batch)) {
@@ -56,9 +57,8 @@ std::optional<BatchHint> batch_hint(const Job& room, const EngineModel& engine, 
     if (there.interrupted) return std::nullopt;
     if (!there.best || !forbidden_by_batch(room, there.best->configuration)) continue;
     const search::Configuration& c = there.best->configuration;
-    const auto then = static_cast<double>(there.best->iteration_ns) / static_cast<double>(batch);
-    return BatchHint{batch, document_of(larger, engine, c.strategy, c.schedule).label(), there.best->iteration_ns,
-                     1 - then / now};
+    const double gain = 1 - static_cast<double>(there.best->iteration_ns) / today;
+    return BatchHint{batch, document_of(larger, engine, c.strategy, c.schedule).label(), there.best->iteration_ns, gain};
   }
   return std::nullopt;
 }

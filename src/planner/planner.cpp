@@ -270,6 +270,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   Watch watch(options);
   how.interrupted = [&watch] { return watch.stopped(); };
   if (options.progress) how.progress = [&watch](const search::Standing& standing) { watch.stands(standing); };
+  how.keep_within = options.simple_within;
   for (const std::string& rule : options.disabled_rules)
     if (!how.pruning.disable(rule)) return unknown_pruning_rule(rule);
   SimulatedEvaluator evaluator(how.threads);

@@ -37,7 +37,10 @@ Simplest simplest_plan(const Job& job, const EngineModel& engine, const search::
   out.dimensions = dimensions_used(*q.answer);
   how.preference = search::Preference{slowest_of(q)};
   how.pruning = {};
+  if (how.progress) how.progress("looking for the simplest plan that is nearly as fast");
   how.progress = nullptr;
+  how.keep_within = 0;
+  how.known = &q.found->known;
   how.seeds.clear();
   const auto found = preferred(q.found->simulated, *how.preference);
   if (found) how.seeds.push_back(found->configuration);

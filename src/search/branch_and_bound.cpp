@@ -34,6 +34,9 @@ bool before(std::int64_t bound_a, const Configuration& a, std::int64_t bound_b, 
 /// What expanding one node brought.
 struct Expansion {
   std::vector<Leaf> leaves;
+  std::vector<std::pair<Configuration, std::int64_t>> known;  ///< bounds to keep
+  bool expanded = false;                                      ///< all its schedule choices were bounded
+  std::int64_t floor_ns = INT64_MAX;                          ///< of a schedule choice: nothing below it that fits takes less
   PruningState removed;
   std::int64_t bounded = 0;
 };
@@ -141,7 +144,28 @@ class Search {
     base::parallel_for(end - begin, threads(), 4, [&](std::size_t i, int worker) {
       if (!interrupted()) results[i] = bound_schedules(nodes[begin + i], work_[static_cast<std::size_t>(worker)]);
     });
+    for (std::size_t i = 0; i < results.size() && options_.keep_within > 0; ++i)
+      if (results[i].expanded) out_.known.nodes.push_back({nodes[begin + i].choice, std::move(results[i].known)});
     return collect(results);
+  }
+
+  /// Every schedule choice of a layer choice with its bound in nanoseconds: known, or computed.
+  template <class Visit>
+  void each_schedule(const Configuration& c, Workspace& w, Expansion& e, const Visit& visit) const {
+    if (const KnownBounds::Node* known = options_.known != nullptr ? options_.known->find(c) : nullptr) {
+      for (const auto& [b, ns] : known->schedules) visit(b, ns);
+      return;
+    }
+    cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+    space_.schedule_group(c, [&](const Configuration& b) {
+      ++e.bounded;
+      visit(b, schedule_group_bound_ns(book_, b, w));
+    });
+  }
+
+  [[nodiscard]] bool worth_keeping(std::int64_t ns) const {
+    if (options_.keep_within <= 0) return false;
+    return static_cast<double>(ns) <= static_cast<double>(best_rank_) * (1.0 + options_.keep_within);
   }
 
   Expansion bound_schedules(const LayerNode& node, Workspace& w) const {
@@ -150,16 +174,15 @@ class Search {
       e.removed.count(Pruning::layer_bound, node.leaves);
       return e;
     }
-    const Configuration& c = node.choice;
-    cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
     double kept = 0;
-    space_.schedule_group(c, [&](const Configuration& b) {
-      const std::int64_t bound = rank(b, schedule_group_bound_ns(book_, b, w));
-      ++e.bounded;
+    each_schedule(node.choice, w, e, [&](const Configuration& b, std::int64_t ns) {
+      if (worth_keeping(ns)) e.known.emplace_back(b, ns);
+      const std::int64_t bound = rank(b, ns);
       if (beaten(Pruning::schedule_bound, bound)) return;
       e.leaves.push_back({b, bound});
       kept += leaves_below(b);
     });
+    e.expanded = true;
     e.removed.count(Pruning::schedule_bound, node.leaves - kept);
     return e;
   }
@@ -219,6 +242,8 @@ class Search {
       base::parallel_for(end - next, threads(), 1, [&](std::size_t i, int worker) {
         if (!interrupted()) results[i] = expand_schedule(schedules[next + i], work_[static_cast<std::size_t>(worker)]);
       });
+      for (std::size_t i = 0; i < results.size() && options_.keep_within > 0; ++i)
+        floors_.emplace_back(schedules[next + i].configuration, results[i].floor_ns);
       if (stop()) {  // some are not expanded
         unfinished_bound_ = std::min(unfinished_bound_, schedules[next].bound_ns);
         return;
@@ -234,6 +259,7 @@ class Search {
     const Configuration& b = node.configuration;
     if (beaten(Pruning::schedule_bound, node.bound_ns)) {
       e.removed.count(Pruning::schedule_bound, leaves_below(b));
+      e.floor_ns = options_.preference ? 0 : node.bound_ns;
       return e;
     }
     cost::layer_costs(book_.context(), b.strategy, b.schedule.stages, b.schedule.micro_batch, w.layers);
@@ -334,15 +360,19 @@ class Search {
                   Expansion& e) const {
     if (best_rank_ == INT64_MAX) return false;
     bool full_seen = false;
+    std::int64_t least = INT64_MAX;
     for (std::size_t i = 0; i < t.choices.size(); ++i) {
       const bool full = t.choices[i].kind == RecomputeKind::full;
       if (!fits[i] || (full && full_seen)) continue;
       c.strategy.recompute = t.choices[i];
       ++e.bounded;
-      if (!exceeds(rank(c, bound(c)))) return false;
+      const std::int64_t ns = bound(c);
+      if (!exceeds(rank(c, ns))) return false;
+      least = std::min(least, ns);
       full_seen = full_seen || full;
       if (t.choices[i].kind == RecomputeKind::none) break;
     }
+    e.floor_ns = std::min(e.floor_ns, least);
     return true;
   }
 
@@ -376,7 +406,9 @@ class Search {
       Leaf leaf{o, 0};
       leaf.configuration.strategy.recompute = t.choices[i];
       assemble(book_, leaf.configuration, w);
-      leaf.bound_ns = rank(leaf.configuration, cost::iteration_lower_bound_ns(w.timing, w.lowering));
+      const std::int64_t ns = cost::iteration_lower_bound_ns(w.timing, w.lowering);
+      e.floor_ns = std::min(e.floor_ns, ns);
+      leaf.bound_ns = rank(leaf.configuration, ns);
       ++e.bounded;
       if (exceeds(leaf.bound_ns)) {
         if (kind == RecomputeKind::full) ladder_broken = ladder;
@@ -468,7 +500,20 @@ class Search {
     options_.progress({"uniform", done, total, unit, best, best > 0 ? std::min(best, bound) : bound});
   }
 
+  /// What was learned below a schedule choice replaces its own bound: most of them need not be expanded again.
+  void raise_known_bounds() {
+    out_.known.sort();
+    const auto before_text = [](const auto& a, const auto& b) { return canonical_less(a.first, b.first); };
+    std::sort(floors_.begin(), floors_.end(), before_text);
+    for (KnownBounds::Node& node : out_.known.nodes)
+      for (auto& schedule : node.schedules) {
+        const auto at = std::lower_bound(floors_.begin(), floors_.end(), schedule, before_text);
+        if (at != floors_.end() && at->first == schedule.first) schedule.second = std::max(schedule.second, at->second);
+      }
+  }
+
   void finish(const std::vector<LayerNode>& nodes, std::size_t next) {
+    raise_known_bounds();
     if (out_.complete) {
       for (std::size_t i = next; i < nodes.size(); ++i) out_.pruning.count(Pruning::layer_bound, nodes[i].leaves);
       if (out_.best) out_.lower_bound_ns = out_.best->iteration_ns;
@@ -493,6 +538,8 @@ class Search {
   std::int64_t layers_ = 0;             ///< choices of the layer group that may fit
   std::int64_t best_rank_ = INT64_MAX;  ///< of out_.best; without one, what an answer must not exceed
   std::int64_t unfinished_bound_ = INT64_MAX;
+  std::vector<std::pair<Configuration, std::int64_t>>
+      floors_;  ///< of schedule choices that were expanded, with Options::keep_within
 };
 
 }  // namespace

@@ -18,6 +18,7 @@
 
 #include "cost/layer_cost.h"
 #include "search/evaluator.h"
+#include "search/known_bounds.h"
 #include "search/preference.h"
 #include "search/pruning.h"
 #include "search/space.h"
@@ -52,6 +53,8 @@ struct Options {
   /// What to minimise in place of time; the outcome then counts only the part of the space that could still be preferred to the seeds, and
   /// has no lower bound.
   std::optional<Preference> preference;
+  double keep_within = 0;               ///< above 0: Outcome::known holds bounds up to (1 + keep_within) times the answer
+  const KnownBounds* known = nullptr;   ///< of a search of the same problem; with a preference or slowest_ns within what it kept
   std::int64_t slowest_ns = INT64_MAX;  ///< slower configurations are no answers
   std::vector<Configuration> seeds;     ///< tried first if they belong to the space (the baselines): a good incumbent early
   std::function<bool()> interrupted;    ///< polled all the time, from any thread; once true it stays so
@@ -74,6 +77,7 @@ struct Outcome {
   bool complete = true;  ///< false: limit or interruption
   bool interrupted = false;
   std::int64_t lower_bound_ns = 0;  ///< = best when complete
+  KnownBounds known;                ///< with Options::keep_within
 };
 
 Outcome branch_and_bound(const Problem& problem, Evaluator& evaluator, const Options& options);

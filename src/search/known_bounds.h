@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bounds of schedule choices that one search computed, for a second search of the same problem under another order: most of the cost of a
+// search of a large space is in these bounds, and they do not depend on what is minimised.
+//
+// A layer choice is listed if all its schedule choices were bounded; of these, the ones within (1 + within) of the incumbent of that time
+// are kept. What is not kept is slower than (1 + within) times the answer.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "search/space.h"
+
+namespace espalier::search {
+
+struct KnownBounds {
+  struct Node {
+    Configuration layers;
+    std::vector<std::pair<Configuration, std::int64_t>> schedules;  ///< with their bounds, nanoseconds
+  };
+  std::vector<Node> nodes;  ///< in canonical order once sorted
+
+  void sort() {
+    std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return canonical_less(a.layers, b.layers); });
+  }
+  /// Null: not known.
+  [[nodiscard]] const Node* find(const Configuration& layers) const {
+    const auto at = std::lower_bound(nodes.begin(), nodes.end(), layers,
+                                     [](const Node& n, const Configuration& c) { return canonical_less(n.layers, c); });
+    return at != nodes.end() && at->layers == layers ? &*at : nullptr;
+  }
+};
+
+}  // namespace espalier::search
