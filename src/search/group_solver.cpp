@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "plan/program.h"
 #include "plan/split.h"
-#include "search/layered_candidate.h"
+#include "search/layered_rules.h"
 
 namespace espalier::search {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMemoryRounds = 8;        // times a stage that came out too large is solved again with less room
 constexpr double kRounding = 1 - 1e-9;  // of sums in floating point
-constexpr std::int32_t kChunks = 8;     // virtual stages tried, at most
 constexpr double kNear = 1.02;          // times the incumbent: chunks whose boundaries are worth moving
 constexpr std::int64_t kMoves = 4;      // plans tried a boundary
 constexpr Mode kTotal = {};             // all work of a stage
@@ -153,25 +153,19 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   return bound;
 }
 
-/// Every number of chunks that the job admits is bounded; up to kChunks of them are solved.
+/// Every number of chunks that the job admits, up to kMostChunks; more are for uniform plans (layered_rules.h).
 void GroupSolver::solve_chunked(ScheduleKind kind) {
   const Group& group = tools().group;
   if (kind == ScheduleKind::interleaved && group.microbatches % group.stages != 0) return;
   const auto layers = static_cast<std::int32_t>(tools().problem.model->layers.size());
-  const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : layers / group.stages;
+  const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : kMostChunks;
   const GroupProgram program = program_of(kind);
   double& bound = judge_.result().bound_ns;
-  bool more = false;
   for (std::int32_t v = 2; v <= most && v * group.stages <= layers && !judge_.over(); ++v) {
     if (!tools().problem.space.admits("vpp", v)) continue;
     const Schedule schedule{kind, group.stages, v, group.microbatches, 1};
-    if (v > kChunks) {
-      if (!more) bound = std::min(bound, bound_of_every_split(program, schedule, nullptr));
-      more = true;
-      continue;
-    }
     const ChunkOrders orders(schedule);
-    bound = std::min(bound, bound_of_every_split(program, schedule, &orders));
+    bound = std::min(bound, bound_of_every_split(program, schedule, orders));
     solve_chunked(program, schedule, orders);
   }
 }
@@ -220,20 +214,62 @@ double GroupSolver::split_bound(const GroupProgram& program, const Schedule& s, 
   return bound;
 }
 
-/// See chunk_bound.h; without orders the mean work of the stages.
-double GroupSolver::bound_of_every_split(const GroupProgram& program, const Schedule& s, const ChunkOrders* orders) const {
+/// Some stages hold few passes at once. A weighted mean of the stages' work in which these have the weight x and count no memory, and the
+/// others the weight y and the passes that each of them holds: Σ_l min(x·work of l at its fastest, y·work of l + λ·bytes) − λ·capacity.
+double GroupSolver::bound_by_stage_memory(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
+  const OptionTable& table = tools().table;
+  const bool two_parts = zero_bubble(s.kind);
+  std::vector<std::int32_t> held;
+  for (std::int32_t i = 0; i < s.stages; ++i) held.push_back(orders.held_together(i));
+  std::sort(held.begin(), held.end());
+  const double m = s.microbatches, constant = program.constant_ns(m);
+  double bound = 0;
+  std::int32_t before = 0;
+  for (const std::int32_t quarter : {1, 2, 3}) {
+    const std::int32_t light = std::max(1, s.stages * quarter / 4), heavy = s.stages - light;
+    if (heavy < 1 || light == before || held[static_cast<std::size_t>(light)] == held.front()) continue;
+    before = light;
+    const LayerProblem all = without_transitions(without_transients(
+        table.program(tools().problem.model->layers, held[static_cast<std::size_t>(light)], kTotal.lambda, two_parts)));
+    for (const double more : {1.05, 1.15, 1.3, 1.6}) {
+      const double x = more / s.stages, y = (1 - light * x) / heavy;
+      if (y <= 0) continue;
+      LayerProblem mixed = all;
+      for (auto& options : mixed.options) {
+        double fastest = kNever;
+        for (LayerOption& o : options) {
+          fastest = std::min(fastest, x * (m * o.steady + o.sync));
+          o.steady = y * (m * o.steady + o.sync);
+        }
+        if (std::isfinite(fastest)) options.push_back({fastest, 0, 0, 0, 0, options.front().layout});
+      }
+      bound = std::max(bound, layers_lower_bound(mixed, {1, 0}, program.capacity() * heavy) + constant);
+    }
+  }
+  return bound;
+}
+
+/// See chunk_bound.h.
+double GroupSolver::bound_of_every_split(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
   const bool two_parts = zero_bubble(s.kind);
   const OptionTable& table = tools().table;
-  const LayerProblem all = without_transitions(without_transients(
-      table.program(tools().problem.model->layers, orders != nullptr ? orders->least_held() : 1, kTotal.lambda, two_parts)));
+  const LayerProblem all = without_transitions(
+      without_transients(table.program(tools().problem.model->layers, orders.least_held(), kTotal.lambda, two_parts)));
   const double m = s.microbatches, p = s.stages;
   const std::int64_t capacity = program.capacity() * s.stages;
   double bound = layers_lower_bound(all, {m / p, 1 / p}, capacity) + program.constant_ns(m);
-  if (orders == nullptr || !std::isfinite(bound)) return bound * kRounding;
-  const double constant = program.constant_ns(std::max(0.0, m - static_cast<double>(orders->most_skipped())));
+  bound = std::max(bound, bound_by_stage_memory(program, s, orders));
+  // One stage computes the slowest layer.
+  for (const std::int32_t kind : std::set<std::int32_t>(all.layers.begin(), all.layers.end())) {
+    LayerProblem one = all;
+    one.layers = {kind};
+    bound = std::max(bound, layers_lower_bound(one, {m, 1}, program.capacity()) + program.constant_ns(m));
+  }
+  if (!std::isfinite(bound)) return bound * kRounding;
+  const double constant = program.constant_ns(std::max(0.0, m - static_cast<double>(orders.most_skipped())));
   for (const bool ends : {false, true}) {
     if (ends && two_parts) continue;
-    const std::vector<ChunkOrders::Coefficients> coefficients = orders->coefficients(ends);
+    const std::vector<ChunkOrders::Coefficients> coefficients = orders.coefficients(ends);
     double tail = 1;
     for (const ChunkOrders::Coefficients& c : coefficients) tail = std::min(tail, c.tail);
     LayerProblem weighed = all;

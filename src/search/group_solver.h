@@ -41,7 +41,9 @@ class GroupSolver {
   void balance(const Schedule& schedule, const Assignment& a);
   [[nodiscard]] double split_bound(const GroupProgram& program, const Schedule& schedule, const ChunkOrders& orders) const;
   [[nodiscard]] double bound_of_every_split(const GroupProgram& program, const Schedule& schedule,
-                                            const ChunkOrders* orders) const;
+                                            const ChunkOrders& orders) const;
+  [[nodiscard]] double bound_by_stage_memory(const GroupProgram& program, const Schedule& schedule,
+                                             const ChunkOrders& orders) const;
   [[nodiscard]] Assignment split_assignment(const GroupProgram& program, const Schedule& schedule, std::int64_t margin) const;
 
   GroupJudge judge_;
