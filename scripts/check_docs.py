@@ -49,6 +49,7 @@ def table(head, rows):
 def rule_tables(root):
     """Block name -> (table, least number of rows: a parser that finds nothing must not pass)."""
     space = rows_of((root / "src/plan/rules.cpp").read_text(encoding="utf-8"), "Rule")
+    whole = rows_of((root / "src/plan/plan_rules.cpp").read_text(encoding="utf-8"), "PlanRule")
     engine_source = (root / "src/plan/engine_rules.cpp").read_text(encoding="utf-8")
     engine = rows_of(engine_source, "EngineRule")
     mirrors = re.findall(rf"Mirror\{{EngineFamily::(\w+),\s*({STRING}),\s*({STRING})\}}", engine_source)
@@ -58,6 +59,7 @@ def rule_tables(root):
     code = "`{}`".format
     return {
         "space rules": (table(["rule", "what it demands"], [(code(n), s) for n, s in space]), len(space), 25),
+        "plan rules": (table(["rule", "what it demands"], [(code(n), s) for n, s in whole]), len(whole), 1),
         "engine rules": (table(["rule, without prefix", "what it demands"], [(code(n), s) for n, s in engine]), len(engine), 25),
         "mirrored rules": (table(["engine's name", "rule of the space"],
                                  sorted({(code(text_of(families[f]) + text_of(n)), code(text_of(r))) for f, n, r in mirrors})),

@@ -14,14 +14,14 @@ COMMAND = ["estimate", "examples/llama3-8b-on-8xh100.yaml", "--tp", "8", "--sp",
 HIDDEN, HEADS, KV_HEADS, HEAD, FFN, VOCABULARY, BLOCKS = 4096, 32, 8, 128, 14336, 128256, 32
 TOKENS, SAMPLES, TP, A = 8192, 64, 8, 2
 # engine generic: bytes per element of parameter, gradient, master weight, Adam moments; launches of a pass
-PARAMETER, GRADIENT, MASTER, MOMENTS, PASS_LAUNCHES = 2, 4, 4, 8, 4
+PARAMETER, GRADIENT, WIRE, MASTER, MOMENTS, PASS_LAUNCHES = 2, 4, 4, 4, 8, 4
 # its loss, bytes per logit: kept, and beside it in forward and backward; moved in forward and backward. Two cuBLAS workspaces of 32 MiB
 LOSS_SAVED, LOSS_FORWARD, LOSS_BACKWARD, LOSS_MOVED, WORKSPACE = 4, 2, 2, (14, 6), 2 * 32 * 2**20
 COLLECTIVE_LAUNCHES = 2  # host work of a collective inside a layer
 DEVICE, FABRIC, ENGINE = "h100-sxm-80gb", "nvswitch3", "generic"
 
 # framework coefficients that act here, and their priors (src/plan/coefficients.cpp)
-PRIORS = {"compute": 1.0, "elementwise": 1.0, "launch": 1.0, "tensor_communication": 1.0, "step_s": 0.0, "micro_batch_s": 0.0}
+PRIORS = {"compute": 1.0, "elementwise": 1.0, "launch": 1.0, "tensor_communication": 1.0, "data_communication": 1.0, "step_s": 0.0, "micro_batch_s": 0.0}
 
 UNIT = {"us": 1e-6, "ms": 1e-3, "GB/s": 1e9}
 
@@ -156,10 +156,15 @@ class Equations:
         volume = size * (TP - 1) / TP * (1 + self.d["link"]["small_group"] * self.own) / self.link_rate
         return self.ramped(self.start + (TP - 1) * self.hop, volume)
 
-    def reduce(self, size):
-        """All-reduce: two passes of the ring."""
-        volume = 2 * size * (TP - 1) / TP * (1 + self.d["link"]["small_group"] * self.own / 2) / self.link_rate
-        return self.ramped(self.start + 2 * (TP - 1) * self.hop, volume)
+    def reduce(self, size, slower=1.0):
+        """All-reduce: two passes of the ring. `slower`: than the collectives inside layers."""
+        volume = 2 * size * (TP - 1) / TP * (1 + self.d["link"]["small_group"] * self.own / 2) / self.link_rate * slower
+        return self.ramped(self.start + 2 * (TP - 1) * self.hop * slower, volume)
+
+    def sync(self, size):
+        """The same for gradients at the end of the step, as data-parallel collectives."""
+        f = self.d["framework"]
+        return self.reduce(size, f["data_communication"] / f["tensor_communication"])
 
     def hide(self, c, w):
         """What communication c beside compute w adds to w, and what of it is hidden."""
@@ -265,6 +270,9 @@ def compute(root):
     block_elements = (HIDDEN * (HEADS + 2 * KV_HEADS) * HEAD + HEADS * HEAD * HIDDEN + 3 * HIDDEN * FFN) // TP + 2 * HIDDEN
     x["elements"] = BLOCKS * block_elements + HIDDEN + 2 * VOCABULARY // TP * HIDDEN
     x["optimizer"] = ns(e.moved(x["elements"] * (2 * GRADIENT + 2 * MASTER + 2 * MOMENTS + PARAMETER)) + 8 * launch + f["step_s"])
+    x["norms"] = (2 * BLOCKS + 1) * HIDDEN  # two norms a block and the last
+    x["sync"] = ns(e.sync(WIRE * x["norms"]))
+    x["optimizer"] += x["sync"]
     x["iteration"] = SAMPLES * (sum(x["forward"]) + sum(x["backward"])) + x["optimizer"]
     saved = BLOCKS * TOKENS * sum(size for _, size in saved_bytes()) // TP
     head_saved = TOKENS * ((A * HIDDEN + 4) + A * HIDDEN + LOSS_SAVED * VOCABULARY) // TP
@@ -340,8 +348,10 @@ def markdown(x):
     for name, (phases, count) in zip(names, x["kinds"]):
         out.append(f"| {name} | {count} | " + " | ".join(" + ".join(f"{v:,}" for v in phases[way]) for way in range(2)) + " |")
     out.append("| pass, with its 4 launches" + (" and the host time of a micro-batch" if f["micro_batch_s"] else "") + " | 1 | " + " | ".join(" + ".join(f"{v:,}" for v in x[way]) for way in ("forward", "backward")) + " |")
+    out += ["", f"Norms: every rank has the gradients of its own eighth of the tokens. {x['norms']:,} weights · {WIRE} bytes all-reduced over the eight: "
+            f"{x['sync']:,} ns."]
     out += ["", f"Optimizer: {x['elements']:,} elements × 34 bytes / {e.memory / 1e9:.1f} GB/s + f₀ + 8 launches"
-            f"{' + host time of a step ' + format(f['step_s'] * 1e3, '.4g') + ' ms' if f['step_s'] else ''} = {x['optimizer']:,} ns.", "",
+            f"{' + host time of a step ' + format(f['step_s'] * 1e3, '.4g') + ' ms' if f['step_s'] else ''} = {x['optimizer'] - x['sync']:,} ns; with the norms {x['optimizer']:,} ns.", "",
             f"Iteration: {SAMPLES} · ({sum(x['forward']):,} + {sum(x['backward']):,}) + {x['optimizer']:,} = **{x['iteration']:,} ns**.", ""]
     per_token = sum(size for _, size in saved_bytes())
     out += ["Memory of a rank:", "", "| part | calculation | bytes |", "| --- | --- | ---: |",

@@ -4,6 +4,7 @@
 
 #include "check/program_check.h"
 #include "check/verdict.h"
+#include "plan/shared_table.h"
 
 namespace espalier::check {
 namespace {
@@ -103,13 +104,17 @@ void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
 /// Embedding on the first chunk's stage, head on the last chunk's; nothing to exchange when that is one stage.
 void require_tied(const Rank& r, Verdict& verdict) {
   const std::int32_t stage = r.rank().stage;
-  const std::int32_t first = r.view.stage_of.front(), last = r.view.stage_of.back();
-  const bool needed = r.view.model->tied_embeddings && first != last && (stage == first || stage == last);
+  std::vector<std::int32_t> layers, copies;
+  for (const Chunk& c : r.view.chunks) layers.push_back(c.last() - c.first() + 1);
+  table_chunks(*r.view.model, r.view.plan->schedule, layers, copies);
+  const auto mine = std::find_if(copies.begin(), copies.end(),
+                                 [&](std::int32_t c) { return r.view.stage_of[static_cast<std::size_t>(c)] == stage; });
+  const bool needed = mine != copies.end();
   const std::vector<std::int32_t>& tied = r.table().tied;
   verdict.require(tied.size() == (needed ? 1u : 0u), [&] {
     return say("stage ", stage, " exchanges the tied gradient ", tied.size(), " times, expected ", needed ? 1 : 0);
   });
-  const std::int32_t chunk = stage == first ? 0 : static_cast<std::int32_t>(r.view.chunks.size()) - 1;
+  const std::int32_t chunk = needed ? *mine : 0;
   for (const std::int32_t exchange : tied) {
     for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
       const Instruction& pass = r.at(i);

@@ -168,7 +168,8 @@ Finding check_recompute(const View& view) {
 Finding check_overlap(const View& view) {
   Verdict verdict("overlap");
   const Strategy& s = view.strategy;
-  verdict.require(!s.overlap.grad_reduce || s.data_ranks() > 1, [] { return say("gradient overlap with one data rank"); });
+  const bool reduces = s.data_ranks() > 1 || (has_experts(*view.model) && s.expert_data_ranks() > 1);
+  verdict.require(!s.overlap.grad_reduce || reduces, [] { return say("gradient overlap with one data rank"); });
   verdict.require(!s.overlap.p2p || view.stages > 1, [] { return say("p2p overlap with one stage"); });
   verdict.require(!s.overlap.tp || (s.tp > 1 && s.sp == SequenceParallel::megatron),
                   [] { return say("tp overlap without Megatron sequence parallelism"); });

@@ -52,8 +52,9 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
 }
 
 double attention_bytes(const Layer& l, const Operator& op) {
-  const double queries = static_cast<double>(op.heads) * op.qk_dim, keys = static_cast<double>(op.kv_heads) * op.qk_dim;
-  const double values = static_cast<double>(op.kv_heads) * op.v_dim, out = static_cast<double>(op.heads) * op.v_dim;
+  const double kv_heads = op.kv_heads > 0 ? std::max(static_cast<double>(op.kv_heads), l.split) : 0;  // a whole head at least
+  const double queries = static_cast<double>(op.heads) * op.qk_dim, keys = kv_heads * op.qk_dim;
+  const double values = kv_heads * op.v_dim, out = static_cast<double>(op.heads) * op.v_dim;
   const double key_tokens = op.cross ? l.encoder_tokens : l.tokens;
   const double inputs = l.a * (queries * l.tokens + (keys + values) * key_tokens);
   if (l.fused) return (inputs + l.output_copies * l.a * out * l.tokens + 4.0 * op.heads * l.tokens) / l.split;

@@ -5,6 +5,7 @@
 
 #include "check/arithmetic.h"
 #include "check/operator_partition.h"
+#include "plan/shared_table.h"
 
 namespace espalier::check {
 namespace {
@@ -17,8 +18,25 @@ std::int64_t vocabulary_share(std::int64_t elements, const View& view) {
   return elements / vocabulary * rows;
 }
 
-void add_operator(const View& view, const Operator& op, StageElements& sum) {
+/// Of a projection to fewer key/value heads than ranks: elements of one output, and outputs on a rank; 0 of any other linear.
+std::int64_t grouped_elements(const LayerKind& kind, const Operator& op, std::int64_t ranks) {
+  if (op.kind != OperatorKind::linear || op.split != TpSplit::column) return 0;
+  for (const Operator* next = &op; next <= &kind.operators.back(); ++next) {
+    if (next->kind != OperatorKind::attention) continue;
+    const std::int64_t one = next->qk_dim + next->v_dim, keys = next->kv_heads * one;
+    const std::int64_t queries = std::int64_t{next->heads} * next->qk_dim;
+    if (next->kv_heads >= ranks || (op.out != keys && op.out != keys + queries)) return 0;
+    return op.parameters / op.out * ((op.out - keys) / ranks + one);
+  }
+  return 0;
+}
+
+void add_operator(const View& view, const LayerKind& kind, const Operator& op, StageElements& sum) {
   const Strategy& s = view.strategy;
+  if (const std::int64_t grouped = grouped_elements(kind, op, s.weight_tp()); grouped > 0) {
+    sum.dense += grouped;
+    return;
+  }
   if (op.kind == OperatorKind::expert_linear) {
     sum.expert += ceil_div(op.parameters, std::int64_t{s.ep} * s.etp);
   } else if (op.split == TpSplit::vocab && view.model->vocabulary > 0) {
@@ -71,17 +89,19 @@ std::vector<StageHeld> held_per_stage(const View& view) {
           sum.dense += partitioned_parameters(under, kind);
           continue;
         }
-        for (const Operator& op : kind.operators) add_operator(under, op, sum);
+        for (const Operator& op : kind.operators) add_operator(under, kind, op, sum);
       }
     }
   }
-  const std::int32_t first = view.stage_of.front(), last = view.stage_of.back();
-  if (view.model->tied_embeddings && first != last) {
-    const Strategy& head = view.chunks.back().ranges.back().strategy;
-    for (const Operator& op : view.model->layer(0).operators) {
-      if (op.kind != OperatorKind::embedding || op.split != TpSplit::vocab) continue;
-      held_under(stages[static_cast<std::size_t>(last)], head).dense += vocabulary_share(op.parameters, view_of(view, head));
-    }
+  std::vector<std::int32_t> layers, copies;
+  for (const Chunk& chunk : view.chunks) layers.push_back(chunk.last() - chunk.first() + 1);
+  table_chunks(*view.model, view.plan->schedule, layers, copies);
+  const Strategy& embedding = view.chunks.front().ranges.front().strategy;
+  for (std::size_t c = 1; c < copies.size(); ++c) {
+    const auto stage = static_cast<std::size_t>(view.stage_of[static_cast<std::size_t>(copies[c])]);
+    for (const Operator& op : view.model->layer(0).operators)
+      if (op.kind == OperatorKind::embedding && op.split == TpSplit::vocab)
+        held_under(stages[stage], embedding).dense += vocabulary_share(op.parameters, view_of(view, embedding));
   }
   return stages;
 }

@@ -97,7 +97,7 @@ Finding check_devices(const Plan& plan, std::int64_t devices) {
 }
 
 /// What layers of different strategies must share: the devices of the stage, the samples, the engine-wide switches.
-Finding check_strategies(const Plan& plan) {
+Finding check_strategies(const Plan& plan, bool experts) {
   Verdict verdict("strategies");
   const Strategy& first = plan.strategy();
   const std::int64_t samples = saturating_multiply(plan.schedule.micro_batch, first.dp);
@@ -112,7 +112,8 @@ Finding check_strategies(const Plan& plan) {
       return say("layers ", range.first, "…", range.last, " (stage ", i, "): ", samples, " samples over dp ", s.dp);
     });
     // A switch that is on holds wherever there is something to overlap.
-    const bool alike = s.overlap.grad_reduce == (on.grad_reduce && s.data_ranks() > 1) &&
+    const bool reduces = s.data_ranks() > 1 || (experts && s.expert_data_ranks() > 1);
+    const bool alike = s.overlap.grad_reduce == (on.grad_reduce && reduces) &&
                        s.overlap.param_gather == (on.param_gather && s.zero > 0) && s.overlap.p2p == on.p2p &&
                        s.overlap.tp == (on.tp && s.sp == SequenceParallel::megatron);
     verdict.require(alike || plan.uniform(), [&] {
@@ -165,7 +166,7 @@ std::vector<Finding> check_structure(const Plan& plan, const Model& model, const
   const std::int64_t devices = device_count(cluster);
   findings.push_back(check_devices(plan, devices));
   const bool devices_ok = findings.back().ok;
-  findings.push_back(check_strategies(plan));
+  findings.push_back(check_strategies(plan, has_experts(model)));
   findings.push_back(check_degrees(plan, devices));
   if (devices_ok && findings.back().ok) findings.push_back(check_placement(plan, devices));
   return findings;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cost/key_value.h"
+
 namespace espalier::cost {
 namespace {
 
@@ -38,7 +40,9 @@ void add_attention(Regions& r, const Operator& op, const LayerGeometry& g, Activ
   const i64 a = g.element_bytes, t = g.tokens;
   const i64 kv_tokens = op.cross ? g.cross_tokens : t;
   const i64 q = a * t * op.heads * op.qk_dim;
-  const i64 k = a * kv_tokens * op.kv_heads * op.qk_dim, v = a * kv_tokens * op.kv_heads * op.v_dim;
+  // Split over more ranks than key/value heads every rank keeps a whole head.
+  const i64 kv_heads = op.kv_heads > 0 ? std::max<i64>(op.kv_heads, g.split) : 0;
+  const i64 k = a * kv_tokens * kv_heads * op.qk_dim, v = a * kv_tokens * kv_heads * op.v_dim;
   if (policy == ActivationPolicy::fused_attention) {
     const i64 out = a * t * op.heads * op.v_dim;
     r.add(TpSplit::heads, q + k + v + (g.copies_attention_output ? 2 : 1) * out + 4 * t * op.heads);
@@ -152,7 +156,7 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
 namespace {
 
 /// Forward and backward of one operator: its output, and the gradients of its input and output.
-TransientBytes working_set(const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
+TransientBytes working_set(const LayerKind& kind, const Operator& op, const LayerGeometry& g, ActivationPolicy policy) {
   const i64 a = g.element_bytes, divisor = op.split != TpSplit::none ? g.split : g.sequence_split;
   const i64 out = op.kind == OperatorKind::linear || op.kind == OperatorKind::activation ? op.out : op.in;
   if (op.kind == OperatorKind::linear && op.split == TpSplit::vocab) return {};  // logits and their gradient: the loss's
@@ -173,6 +177,8 @@ TransientBytes working_set(const Operator& op, const LayerGeometry& g, Activatio
   }
   if (op.kind == OperatorKind::embedding) return {a * g.tokens * op.out, a * g.tokens * op.out};  // indices in, not rows
   i64 input = ceil_div(a * g.tokens * op.in, divisor), output = ceil_div(a * g.tokens * out, divisor);
+  if (const ReplicatedKeys keys = replicated_keys(kind, op, g.weight_split); keys.any())
+    output = a * g.tokens * ((op.out - keys.outputs) / g.weight_split + keys.on_rank());
   if (g.weight_split == 1 || op.kind != OperatorKind::linear) return {output, input + output};
   // Split weights: the whole input of a column linear (gathered under sequence parallelism, then again for its weight gradient)
   // and the whole output of a row linear, before it is reduced.
@@ -187,7 +193,7 @@ TransientBytes working_set(const Operator& op, const LayerGeometry& g, Activatio
 TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry& g, ActivationPolicy policy) {
   TransientBytes most;
   for (const Operator& op : kind.operators) {
-    const TransientBytes one = working_set(op, g, policy);
+    const TransientBytes one = working_set(kind, op, g, policy);
     most.forward = std::max(most.forward, one.forward), most.backward = std::max(most.backward, one.backward);
   }
   return most;

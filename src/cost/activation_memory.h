@@ -10,7 +10,7 @@
 //   linear        a·in of its input, once for tensors already kept:
 //     column      a·in            sequence |   column       a·in   sequence (norm output or other input)
 //     row         a·in            split    |   row          a·in   split; not after attention, which keeps its own output
-//   attention Q,K a(H·d_qk + KV·d_qk), V a·KV·d_v, split; softmax a·H·keys; with score dropout: mask 1·H·keys, output a·H·keys
+//   attention Q,K a(H·d_qk + KV·d_qk), V a·KV·d_v, split (KV at least tp: whole heads); softmax a·H·keys; with score dropout: mask 1·H·keys, output a·H·keys
 //                                          |   Q, K, V, output a(H·d_qk + KV·d_qk + KV·d_v + H·d_v) + 4·H (log-sum-exp), split
 //   activation    a·in            split    |   activation   a·in   split; with engine.eager_gate a·(in + out) of a gated one
 //   dropout       1·in (mask)     sequence |   the same

@@ -20,7 +20,8 @@ i64 tail(const PlanTiming& timing, const Lowering& l, std::int32_t stage, std::i
   const auto& s = timing.stages[static_cast<std::size_t>(stage)];
   const auto chunk = [&](std::int32_t k) { return static_cast<std::size_t>(pipeline_chunk(l.schedule, stage, k)); };
   i64 t = s.optimizer_ns;
-  if (l.tied_reduce && (stage == 0 || stage == l.schedule.stages - 1)) t += s.tied_reduce_ns;
+  for (const std::int32_t c : l.table_chunks)
+    if (place_of_chunk(l.schedule, c).stage == stage) t += s.tied_reduce_ns;
   if (l.reduce_gradients && l.overlap_reduce) t += timing.chunks[static_cast<std::size_t>(lowest)].grad_reduce_ns;
   for (std::int32_t k = 0; k < l.schedule.virtual_stages; ++k) {
     const auto& c = timing.chunks[chunk(k)];

@@ -98,7 +98,7 @@ TEST(Bound, ZeroBubbleCountsWeightGradientsAsWork) { EXPECT_EQ(pipeline(Schedule
 // Tied embeddings are reduced on the first and the last stage before the optimizer.
 TEST(Bound, TiedReduction) {
   Pipeline x = pipeline(ScheduleKind::gpipe, 2, 1, 4);
-  x.lowering.tied_reduce = true;
+  x.lowering.table_chunks = {0, 1};
   for (StageTiming& s : x.timing.stages) s.tied_reduce_ns = 50;
   EXPECT_EQ(x.bound(), 11 + 120 + 21 + 50 + 5);
 }

@@ -33,6 +33,10 @@ DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t sta
     }
   }
   const Slowdown shard_slowdown = c.slowdown(c.data_levels, g.shard), replica_slowdown = c.slowdown(c.data_levels, g.replica);
+  if (s.overlap.grad_reduce && s.data_ranks() == 1) {  // experts alone are reduced
+    g.slowdown = c.slowdown(c.data_levels, g.expert_shard);
+    return g;
+  }
   g.slowdown = g.shard.size > 1 && shard_slowdown.compute >= replica_slowdown.compute ? shard_slowdown : replica_slowdown;
   return g;
 }
@@ -130,6 +134,41 @@ Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stage
       c, s, layers, states_of(*c.engine, c.training), data_groups(c, s, stages), {}, static_cast<std::int32_t>(layers.size())};
   for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   return x;
+}
+
+ZeroTime table_zero_time(const Assembly& x, const LayerCost& user, std::int64_t elements, ChunkEdges edges) {
+  LayerCost table;
+  table.forward = user.forward, table.backward = user.backward;
+  table.dense_parameters = elements;
+  return zero_time(x.c, x.groups, x.s, x.states, table, edges);
+}
+
+double table_exchange_s(const Assembly& x, const Lowering& lowering) {
+  const auto& levels = x.c.levels;
+  const std::vector<std::int32_t>& copies = lowering.table_chunks;
+  const double bytes = static_cast<double>(table_elements(*x.c.model, *x.c.engine, x.s)) * x.states.reduce;
+  if (copies.size() < 2 || bytes <= 0) return 0.0;
+  const auto stage = [&](std::size_t i) { return place_of_chunk(lowering.schedule, copies[i]).stage; };
+  int slowest = 0;
+  for (std::size_t a = 0; a < copies.size(); ++a)
+    for (std::size_t b = a + 1; b < copies.size(); ++b)
+      slowest = std::max(slowest, stage_link_level(levels, x.s, lowering.schedule.stages, stage(a), stage(b)));
+  if (copies.size() == 2) return point_to_point_s(levels, slowest, bytes);
+  Group ring;
+  ring.size = static_cast<std::int64_t>(copies.size());
+  ring.levels = static_cast<int>(levels.size());
+  for (int k = 0; k < ring.levels; ++k) ring.members[static_cast<std::size_t>(k)] = k < slowest ? 1 : ring.size;
+  return all_reduce_s(levels, ring, bytes);
+}
+
+double tensor_sync_s(const Assembly& x, const TensorSync& sync) {
+  const auto& levels = x.c.data_levels;
+  double t = 0;
+  if (const double bytes = static_cast<double>(sync.whole) * x.states.reduce; bytes > 0)
+    t += all_reduce_s(levels, tp_group(levels, x.s), bytes);
+  if (const double bytes = static_cast<double>(sync.key_value) * x.states.reduce; bytes > 0)
+    t += all_reduce_s(levels, place_group(levels, sync.holders, 1), bytes);
+  return t;
 }
 
 double reduce_piece_s(const Assembly& x, double dense, double expert, double pieces) {

@@ -86,6 +86,13 @@ class ChunkSum {
     t_.gradient_sync_ns += l.gradient_sync_ns * n;
     t_.dense_parameters += l.dense_parameters * n, t_.expert_parameters += l.expert_parameters * n;
   }
+  /// Of a copy of the token table (`elements` on this rank) its ZeRO communication beside the layer that uses it; `leads`: that layer is the
+  /// first of its chunk.
+  void add_table(std::int64_t elements, const ZeroTime& z, bool leads) {
+    t_.dense_parameters += elements;
+    t_.forward += z.forward, t_.backward += z.backward;
+    if (leads) t_.forward.exposed_ns += z.gather_ns, t_.backward.exposed_ns += z.reduce_ns;
+  }
   /// Communication before a layer that takes the activation in another layout.
   void redistribute(std::int64_t forward_ns, std::int64_t backward_ns) {
     t_.forward.exposed_ns += forward_ns;
@@ -109,6 +116,16 @@ class ChunkSum {
   ChunkTiming& t_;
   std::int64_t forward_peak_ = 0, backward_peak_ = 0;
 };
+
+/// ZeRO communication of a copy of the token table, beside the layer of cost `user` that uses it. `x`: under the strategy of the embedding.
+ZeroTime table_zero_time(const Assembly& x, const LayerCost& user, std::int64_t elements, ChunkEdges edges);
+
+/// Seconds of one exchange of the table's gradient between the stages that hold a copy: two of them send each other what they have, both
+/// ways at once; three all-reduce it over the slowest link among them. 0 for one.
+double table_exchange_s(const Assembly& x, const Lowering& lowering);
+
+/// Seconds of what a tensor group sums once a step for the layers of a chunk, as one message a group (TensorSync).
+double tensor_sync_s(const Assembly& x, const TensorSync& sync);
 
 /// One piece of the step-end communication of `dense` and `expert` elements that is cut into `pieces`.
 double reduce_piece_s(const Assembly& x, double dense, double expert, double pieces);

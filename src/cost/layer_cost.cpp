@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "cost/key_value.h"
 #include "cost/partitioned_block.h"
 #include "cost/state_memory.h"
 
@@ -121,13 +122,16 @@ void add_casts(Sums& sum, const Scene& x, double m, double n, double k) {
   sum.compute(memory_bound_s(x.c.rates, 2 * m * k), memory_bound_s(x.c.rates, 4 * m * n), 1, 1);
 }
 
-void add_linear(Sums& sum, const Scene& x, const Operator& op, Region& region) {
+void add_linear(Sums& sum, const Scene& x, const LayerKind& kind, const Operator& op, Region& region) {
   const auto& d = x.c.rates;
   double m = x.split_tokens, n = static_cast<double>(op.out), k = static_cast<double>(op.in);
   if (op.cross) m *= static_cast<double>(x.g.cross_tokens) / static_cast<double>(std::max<std::int64_t>(1, x.g.tokens));
   if (op.split == TpSplit::none) m = x.sequence_tokens;
   if (op.split == TpSplit::vocab && x.g.padded_vocabulary > 0) n = static_cast<double>(x.g.padded_vocabulary);
-  if (op.split == TpSplit::column || op.split == TpSplit::vocab || op.split == TpSplit::heads) n /= x.width;
+  if (op.split == TpSplit::column)
+    n = outputs_on_rank(kind, op, x.s.weight_tp());
+  else if (op.split == TpSplit::vocab || op.split == TpSplit::heads)
+    n /= x.width;
   if (op.split == TpSplit::row) k /= x.width;
   const bool eight_bit = x.c.operand_bytes < x.a && op.split != TpSplit::vocab;  // the output projection stays in 16 bits
   const double a = eight_bit ? x.c.operand_bytes : x.a, rate = eight_bit ? d.gemm : d.gemm_wide;
@@ -324,13 +328,13 @@ void add_cross_entropy(Sums& sum, const Scene& x, const Operator& op) {
   }
 }
 
-void add_operator(Sums& sum, const Scene& x, const Operator& op, Region& region) {
+void add_operator(Sums& sum, const Scene& x, const LayerKind& kind, const Operator& op, Region& region) {
   const bool split = op.split != TpSplit::none;
   const double tokens = split ? x.split_tokens : x.sequence_tokens, width = split ? x.width : 1.0;
   const double before = sum.forward;
   switch (op.kind) {
     case OperatorKind::linear:
-    case OperatorKind::patch_embed: add_linear(sum, x, op, region); return;
+    case OperatorKind::patch_embed: add_linear(sum, x, kind, op, region); return;
     case OperatorKind::attention: add_attention(sum, x, op); return;
     case OperatorKind::embedding: add_embedding(sum, x, op); return;
     case OperatorKind::cross_entropy: add_cross_entropy(sum, x, op); return;
@@ -370,7 +374,7 @@ PhaseTime phase(double compute, double exposed, double hidden, double launches_s
 LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   Sums sum;
   Region region;
-  for (const Operator& op : kind.operators) add_operator(sum, x, op, region);
+  for (const Operator& op : kind.operators) add_operator(sum, x, kind, op, region);
   const EngineModel& e = *x.c.engine;
   const double launch = x.c.rates.launch * e.eager_launches;
   const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;
@@ -526,6 +530,7 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
     out[i] = cost_of(scene, kinds[i]);
     const ParameterElements p = parameters_on_rank(*c.model, kinds[i], *c.engine, s);
     out[i].dense_parameters = p.dense, out[i].expert_parameters = p.expert;
+    out[i].tensor_sync = tensor_sync(kinds[i], s);
     const std::int64_t boundary = boundary_elements(kinds[i], c.training.sequence, c.encoder_hidden) * micro_batch;
     out[i].boundary_bytes = (boundary * c.element_bytes / s.cp + g.sequence_split - 1) / g.sequence_split;
   }

@@ -22,6 +22,7 @@
 #include "cost/operator_cost.h"
 #include "cost/overlap.h"
 #include "cost/placement.h"
+#include "cost/state_memory.h"
 #include "cost/timing.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
@@ -38,6 +39,7 @@ struct LayerCost {
   std::int64_t dense_parameters = 0;  ///< elements on this rank, before ZeRO
   std::int64_t expert_parameters = 0;
   std::int64_t boundary_bytes = 0;  ///< message to the next chunk when it is on another rank
+  TensorSync tensor_sync;           ///< gradients that the tensor group sums once a step
   /// Of blocks whose operators are partitioned (partitioned_block.h); else 0.
   std::int64_t gradient_sync_ns = 0;    ///< once a step: gradients of weights that several devices of the group hold
   std::int64_t boundary_gather_ns = 0;  ///< to make what enters or leaves whole on every device of the group

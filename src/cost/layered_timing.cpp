@@ -14,6 +14,7 @@
 #include "cost/plan_timing.h"
 #include "cost/redistribution.h"
 #include "plan/lowering_facts.h"
+#include "plan/shared_table.h"
 
 namespace espalier::cost {
 namespace {
@@ -28,6 +29,7 @@ Strategy without_recompute(Strategy s) {
 struct Share {
   const Assembly* under = nullptr;
   ParameterElements elements;
+  TensorSync sync;
   std::int32_t layers = 0;
 };
 using Shares = std::vector<Share>;
@@ -43,11 +45,12 @@ class LayeredTiming {
     out_.chunks.resize(chunks_.size());
     out_.stages.assign(p, StageTiming{});
     held_.assign(p, Shares{});
+    const Assembly& embedding = under(chunks_.front().front());
+    exchange_ns_ = ns(table_exchange_s(embedding, lowering_));
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(chunks_.size()); ++i) fill_chunk(i);
     for (std::int32_t i = 0; i < schedule_.stages; ++i) fill_stage(i);
-    const Assembly& head = under(chunks_.back().back());
     add_gradient_sync(lowering_, out_);
-    expose_reduction(c_, tied_table_elements(*c_.model, *c_.engine, head.s), lowering_, out_);
+    expose_reduction(c_, table_elements(*c_.model, *c_.engine, embedding.s), lowering_, out_);
     out_.compute_slowdown = out_.communication_slowdown = 1.0;
     for (const Assembly& x : assemblies_) {
       out_.compute_slowdown = std::max(out_.compute_slowdown, x.groups.slowdown.compute);
@@ -70,7 +73,7 @@ class LayeredTiming {
     const Strategy key = without_recompute(x.s);
     for (Share& s : shares)
       if (without_recompute(s.under->s) == key) return s;
-    shares.push_back({&x, {}, 0});
+    shares.push_back({&x, {}, {}, 0});
     return shares.back();
   }
 
@@ -87,6 +90,7 @@ class LayeredTiming {
       sum.add(x, kind, 1, how);
       share.elements.dense += x.layers[static_cast<std::size_t>(kind)].dense_parameters;
       share.elements.expert += x.layers[static_cast<std::size_t>(kind)].expert_parameters;
+      share.sync += x.layers[static_cast<std::size_t>(kind)].tensor_sync;
       ++share.layers;
     }
   }
@@ -107,6 +111,19 @@ class LayeredTiming {
                      receiver.boundary_gather_ns + ns(redistribution_s(c_, redistribution(to, from), whole)));
   }
 
+  /// The copy of the token table that chunk i holds beside its layers, laid out as the embedding's strategy says.
+  void add_copy(std::int32_t i, ChunkSum& sum, Shares& shares) {
+    if (!holds_copy(lowering_.table_chunks, i)) return;
+    const auto& ranges = chunks_[static_cast<std::size_t>(i)];
+    const std::int32_t user = table_layer(*c_.model, ranges.front().first, ranges.back().last);
+    const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const RangeCost& r) { return user <= r.last; });
+    const LayerCost& cost = (*range->layers)[static_cast<std::size_t>(kind_of(user))];
+    const Assembly& embedding = under(chunks_.front().front());
+    const std::int64_t elements = table_elements(*c_.model, *c_.engine, embedding.s);
+    sum.add_table(elements, table_zero_time(embedding, cost, elements, ChunkEdges::exposed), user == ranges.front().first);
+    share_of(shares, embedding).elements.dense += elements;
+  }
+
   void fill_chunk(std::int32_t i) {
     const auto& ranges = chunks_[static_cast<std::size_t>(i)];
     ChunkTiming& t = out_.chunks[static_cast<std::size_t>(i)];
@@ -120,11 +137,8 @@ class LayeredTiming {
       before = &range;
     }
     sum.finish(under(ranges.front()), kind_of(ranges.front().first));
-    if (i + 1 == static_cast<std::int32_t>(chunks_.size()) && lowering_.tied_reduce) {
-      const Assembly& head = under(ranges.back());
-      const std::int64_t table = tied_table_elements(*c_.model, *c_.engine, head.s);
-      share_of(shares, head).elements.dense += table, t.dense_parameters += table;
-    }
+    add_copy(i, sum, shares);
+    for (const Share& s : shares) t.gradient_sync_ns += ns(tensor_sync_s(*s.under, s.sync));
     fill_data_communication(shares, lowering_.pieces[static_cast<std::size_t>(i)], t);
     t.boundary_bytes = t.send_forward_ns = t.send_backward_ns = 0;
     if (i > 0) {
@@ -195,11 +209,7 @@ class LayeredTiming {
     const RangeCost& head = chunks_.back().back();
     if (i == schedule_.stages - 1) stage.memory.framework += deferred_bytes(c_, schedule_, *head.layers);
     stage.optimizer_ns = ns(optimizer_s(c_, bytes));
-    if (lowering_.tied_reduce) {
-      const double table = static_cast<double>(tied_table_elements(*c_.model, *c_.engine, *head.strategy)) * states.reduce;
-      const int level = stage_link_level(c_.levels, *head.strategy, schedule_.stages, 0, schedule_.stages - 1);
-      stage.tied_reduce_ns = ns(point_to_point_s(c_.levels, level, table));
-    }
+    stage.tied_reduce_ns = exchange_ns_;
   }
 
   const CostContext& c_;
@@ -210,6 +220,7 @@ class LayeredTiming {
   std::deque<Assembly> assemblies_;  // a deque: their addresses stay
   std::map<const Strategy*, const Assembly*> known_;
   std::vector<Shares> held_;
+  std::int64_t exchange_ns_ = 0;
 };
 
 }  // namespace
@@ -280,9 +291,13 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     const auto less = [](double seconds, double rounding) {
       return static_cast<std::int64_t>(std::max(0.0, seconds * 1e9 - rounding));
     };
-    share.reduce_ns = less(reduce, 0.5) + l.gradient_sync_ns;
+    // Of the sums inside tensor groups, one message a chunk, the bytes alone count.
+    constexpr std::int64_t kEndless = std::int64_t{1} << 20;
+    const double summed = tensor_sync_s(x, l.tensor_sync.times(kEndless)) / static_cast<double>(kEndless);
+    const std::int64_t sync = l.gradient_sync_ns + less(summed, 0.5);
+    share.reduce_ns = less(reduce, 0.5) + sync;
     const double late = c.engine->coefficients.exposed_share;  // of an overlapped reduction, waited for
-    share.hidden_ns = less(lost * (1 - late) * reduce + late * reduce, 1.0) + l.gradient_sync_ns;
+    share.hidden_ns = less(lost * (1 - late) * reduce + late * reduce, 1.0) + sync;
     share.gather_ns = less(lost * gather, 1.0);
     share.update_bytes = update_bytes(c, x.states, e, s);
     share.state_bytes = state_memory(whole_shards(e, s), x.states, s).total();

@@ -8,14 +8,27 @@
 #include "cost/chunk_sum.h"
 #include "cost/collective.h"
 #include "plan/lowering_facts.h"
+#include "plan/shared_table.h"
 #include "plan/split.h"
 
 namespace espalier::cost {
 namespace {
 
+/// The copy of the token table that chunk i holds beside its layers.
+void add_copy(const Assembly& x, const SplitTable& split, std::int32_t chunk, ChunkEdges edges, ChunkSum& sum) {
+  const Model& model = *x.c.model;
+  const std::int32_t user = table_layer(model, split.first(chunk), split.last(chunk));
+  const LayerCost& cost = x.layers[static_cast<std::size_t>(model.layers[static_cast<std::size_t>(user)])];
+  const std::int64_t elements = table_elements(model, *x.c.engine, x.s);
+  sum.add_table(elements, table_zero_time(x, cost, elements, edges), user == split.first(chunk));
+}
+
 /// A chunk of one strategy; full recomputation for its first blocks.
-void fill_chunk(const Assembly& x, const SplitTable& split, std::int32_t chunk, ChunkTiming& t) {
+ChunkSum fill_chunk(const Assembly& x, const SplitTable& split, std::int32_t chunk, ChunkTiming& t) {
   ChunkSum sum(t);
+  TensorSync sync;
+  for (const SplitTable::Run& run : split.runs(chunk))
+    sync += x.layers[static_cast<std::size_t>(run.kind)].tensor_sync.times(run.layers);
   const Recompute& r = x.s.recompute;
   std::int64_t again = r.layers;
   for (const SplitTable::Run& run : split.runs(chunk)) {
@@ -30,6 +43,8 @@ void fill_chunk(const Assembly& x, const SplitTable& split, std::int32_t chunk, 
     again -= full;
   }
   sum.finish(x, split.runs(chunk).front().kind);
+  t.gradient_sync_ns += ns(tensor_sync_s(x, sync));
+  return sum;
 }
 
 void fill_data_communication(const Assembly& x, const Lowering& lowering, double pieces, ChunkTiming& t) {
@@ -126,20 +141,19 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
   for (std::int32_t i = 0; i < chunks; ++i) {
     ChunkTiming& t = out.chunks[static_cast<std::size_t>(i)];
     auto& held = out.stages[static_cast<std::size_t>(place_of_chunk(schedule, i).stage)];
-    const bool tied_copy = i == chunks - 1 && lowering.tied_reduce;
+    const bool copy = holds_copy(lowering.table_chunks, i);
     if (const std::int32_t twin = split.twin(i);
-        twin != i && !tied_copy &&
-        lowering.pieces[static_cast<std::size_t>(i)] == lowering.pieces[static_cast<std::size_t>(twin)]) {
+        twin != i && !copy && lowering.pieces[static_cast<std::size_t>(i)] == lowering.pieces[static_cast<std::size_t>(twin)]) {
       t = out.chunks[static_cast<std::size_t>(twin)];
     } else {
-      fill_chunk(x, split, i, t);
-      if (tied_copy) t.dense_parameters += tied_table_elements(*c.model, *c.engine, s);
+      ChunkSum sum = fill_chunk(x, split, i, t);
+      if (copy) add_copy(x, split, i, edges, sum);
       fill_data_communication(x, lowering, lowering.pieces[static_cast<std::size_t>(i)], t);
     }
     held.dense_parameters += t.dense_parameters, held.expert_parameters += t.expert_parameters;
     fill_messages(x, split, schedule, i, out);
   }
-  const std::int64_t message = message_bytes(out), largest = largest_layer(layers);
+  const std::int64_t message = message_bytes(out), largest = largest_layer(layers), exchange = ns(table_exchange_s(x, lowering));
   for (std::int32_t i = 0; i < p; ++i) {
     StageTiming& stage = out.stages[static_cast<std::size_t>(i)];
     const ParameterElements e{stage.dense_parameters, stage.expert_parameters};
@@ -147,13 +161,10 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
     stage.memory = stage_memory(c, x.states, s, stage, message, largest);
     if (i == p - 1) stage.memory.framework += deferred_bytes(c, schedule, layers);
     stage.optimizer_ns = ns(optimizer_s(c, update_bytes(c, x.states, e, s)));
-    if (lowering.tied_reduce) {
-      const double bytes = static_cast<double>(tied_table_elements(*c.model, *c.engine, s)) * x.states.reduce;
-      stage.tied_reduce_ns = ns(point_to_point_s(c.levels, stage_link_level(c.levels, s, p, 0, p - 1), bytes));
-    }
+    stage.tied_reduce_ns = exchange;
   }
   add_gradient_sync(lowering, out);
-  expose_reduction(c, tied_table_elements(*c.model, *c.engine, s), lowering, out);
+  expose_reduction(c, table_elements(*c.model, *c.engine, s), lowering, out);
   out.compute_slowdown = x.groups.slowdown.compute;
   out.communication_slowdown = x.groups.slowdown.communication;
   out.allocator_reserve = c.engine->allocator_reserve;

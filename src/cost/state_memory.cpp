@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cost/key_value.h"
+
 namespace espalier::cost {
 namespace {
 
@@ -27,6 +29,9 @@ ParameterElements parameters_on_rank(const Model& model, const LayerKind& kind, 
       e.dense += op.parameters / model.vocabulary * (padded_vocabulary(model, engine, s.weight_tp()) / tp);
     } else if (op.split == TpSplit::none) {
       e.dense += op.parameters;
+    } else if (const ReplicatedKeys keys = replicated_keys(kind, op, tp); keys.any()) {
+      e.dense +=
+          op.parameters / op.out * ((op.out - keys.outputs) / tp + keys.on_rank());  // with its bias: a multiple of the outputs
     } else {
       e.dense += op.parameters_unsplit + ceil_div(op.parameters - op.parameters_unsplit, tp);
     }
@@ -34,8 +39,25 @@ ParameterElements parameters_on_rank(const Model& model, const LayerKind& kind, 
   return e;
 }
 
-std::int64_t tied_table_elements(const Model& model, const EngineModel& engine, const Strategy& s) {
-  if (!model.tied_embeddings || model.vocabulary == 0) return 0;
+TensorSync tensor_sync(const LayerKind& kind, const Strategy& s) {
+  TensorSync sync;
+  if (s.weight_tp() == 1) return sync;
+  for (const Operator& op : kind.operators) {
+    const bool own_tokens = s.sp == SequenceParallel::megatron && op.kind != OperatorKind::embedding;
+    const bool own_heads = op.kind == OperatorKind::norm && op.split == TpSplit::heads;
+    const bool expert = op.kind == OperatorKind::expert_linear;
+    if (!expert && (own_heads || (own_tokens && (op.split == TpSplit::none || op.split == TpSplit::row))))
+      sync.whole += op.parameters_unsplit;
+    const ReplicatedKeys keys = replicated_keys(kind, op, s.weight_tp());
+    if (!keys.any()) continue;
+    sync.key_value += op.parameters / op.out * keys.on_rank();
+    sync.holders = std::max(sync.holders, s.weight_tp() / keys.kv_heads);
+  }
+  return sync;
+}
+
+std::int64_t table_elements(const Model& model, const EngineModel& engine, const Strategy& s) {
+  if (model.vocabulary == 0) return 0;
   for (const Operator& op : model.layer(0).operators)
     if (op.kind == OperatorKind::embedding && op.split == TpSplit::vocab)
       return op.out * (padded_vocabulary(model, engine, s.weight_tp()) / s.weight_tp());

@@ -2,7 +2,8 @@
 // Parameters, gradients, master weights and optimizer state of a rank.
 //
 // Elements of an operator on a rank: unsplit + ⌈(parameters − unsplit)/tp⌉; vocabulary tables are padded to a multiple of
-// engine.vocabulary_multiple·tp rows first; experts: ⌈parameters/(ep·etp)⌉. With Ulysses weights are replicated over tp.
+// engine.vocabulary_multiple·tp rows first; experts: ⌈parameters/(ep·etp)⌉. With Ulysses weights are replicated over tp. Of projections to
+// fewer key/value heads than tp a rank holds one head (key_value.h).
 // Bytes, D = dense elements, E = expert elements of a stage, s = ZeRO shard group, s_e = gcd(s, expert data ranks):
 //     parameters   p·(D/s + E/s_e if zero = 3 else D + E)          gradients  g·(sharded if zero ≥ 2)
 //     optimizer    (master + moments)·(sharded if zero ≥ 1)        (Rajbhandari et al. 2020, ZeRO)
@@ -21,8 +22,24 @@ struct ParameterElements {
   std::int64_t dense = 0, expert = 0;
 };
 ParameterElements parameters_on_rank(const Model& model, const LayerKind& kind, const EngineModel& engine, const Strategy& s);
-/// Elements of the token embedding on a rank: the second copy a tied model keeps on its last stage.
-std::int64_t tied_table_elements(const Model& model, const EngineModel& engine, const Strategy& s);
+/// Elements of the token table on a rank: what a further stage that uses it holds (plan/shared_table.h); 0 without a vocabulary.
+std::int64_t table_elements(const Model& model, const EngineModel& engine, const Strategy& s);
+
+/// Gradients that are sums of what the ranks of a tensor group have, once a step, before data-parallel reduction: elements on a rank.
+struct TensorSync {
+  /// Weights that every rank holds whole and applies to its own tokens (sp megatron: norms, biases of row linears, routers; Megatron-LM's
+  /// _allreduce_layernorm_grads) or to its own heads (norms of queries and keys): over the tp group.
+  std::int64_t whole = 0;
+  std::int64_t key_value = 0;  ///< of key/value heads that several ranks hold, over those
+  std::int64_t holders = 1;    ///< tp/KV of them
+  TensorSync& operator+=(const TensorSync& o) {
+    whole += o.whole, key_value += o.key_value, holders = holders < o.holders ? o.holders : holders;
+    return *this;
+  }
+  [[nodiscard]] TensorSync times(std::int64_t n) const { return {whole * n, key_value * n, holders}; }
+  bool operator==(const TensorSync&) const = default;
+};
+TensorSync tensor_sync(const LayerKind& kind, const Strategy& s);
 /// Vocabulary rows after padding, over all tp ranks.
 std::int64_t padded_vocabulary(const Model& model, const EngineModel& engine, std::int32_t weight_tp);
 

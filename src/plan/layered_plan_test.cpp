@@ -42,7 +42,7 @@ TEST(LayeredLowering, SmallestExample) {
   const Lowering mixed = facts(model, {spread(1, 4), spread(2, 2, 2), spread(4, 1)}, two, {5, 5});
   EXPECT_TRUE(mixed.reduce_gradients);   // of dp 4; ZeRO-2 reduces with every micro-batch
   EXPECT_TRUE(mixed.gather_parameters);  // of ZeRO-2
-  EXPECT_FALSE(mixed.overlap_reduce || mixed.overlap_gather || mixed.overlap_p2p || mixed.tied_reduce);
+  EXPECT_FALSE(mixed.overlap_reduce || mixed.overlap_gather || mixed.overlap_p2p || !mixed.table_chunks.empty());
   EXPECT_EQ(mixed.pieces, (std::vector<std::uint8_t>{1, 1}));
 }
 
@@ -83,7 +83,7 @@ TEST(LayeredLowering, OrderMakesNoDifference) {
     Lowering one;
     lowering_facts(model, all[a], two, {5, 5}, one);
     EXPECT_TRUE(facts(model, {all[a], all[a], all[a]}, two, {5, 5}) == one);
-    EXPECT_TRUE(one.tied_reduce);
+    EXPECT_EQ(one.table_chunks, (std::vector<std::int32_t>{0, 1}));
     for (std::size_t b = 0; b < all.size(); ++b)
       EXPECT_TRUE(facts(model, {all[a], all[b]}, two, {5, 5}) == facts(model, {all[b], all[a]}, two, {5, 5})) << a << " " << b;
   }

@@ -184,10 +184,8 @@ void RankWriter::end_of_step() {
   if (low_.reduce_gradients && !low_.overlap_reduce) {
     for (std::int32_t k = v - 1; k >= 0; --k) reduce_chunk(k, last_backward);  // last chunk first, as its gradients are first
   }
-  const std::int32_t first = place_of_chunk(schedule_, 0).stage, last = place_of_chunk(schedule_, chunks() - 1).stage;
-  if (low_.tied_reduce && first != last && (stage_ == first || stage_ == last)) {
-    add(Kind::tied_reduce, Stream::data, stage_ == first ? 0 : chunks() - 1, -1, last_backward);
-  }
+  for (const std::int32_t chunk : low_.table_chunks)
+    if (place_of_chunk(schedule_, chunk).stage == stage_) add(Kind::tied_reduce, Stream::data, chunk, -1, last_backward);
   const std::int32_t optimizer = add_compute(Kind::optimizer, chunk_of(0), -1, last_data_);
   if (low_.gather_parameters && !low_.overlap_gather) {
     for (std::int32_t k = 0; k < v; ++k) gather_chunk(k, optimizer);

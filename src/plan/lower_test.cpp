@@ -62,7 +62,8 @@ TEST(Lower, BlockingSendsHoldTheNextComputation) {
 // The last backward is cut in two; each half is reduced as soon as it is there. The tied embedding follows.
 TEST(Lower, OverlappedReductionFollowsThePieces) {
   Lowering low = make(ScheduleKind::one_f_one_b, 2, 1, 2, 2);
-  low.reduce_gradients = low.overlap_reduce = low.tied_reduce = true;
+  low.reduce_gradients = low.overlap_reduce = true;
+  low.table_chunks = {0, 1};
   EXPECT_EQ(
       text(lower(low), 1),
       "recv0 forward0[0] backward0 send_grad0[2] recv1 forward1[4] backward1.0 grad_reduce.0[6] backward1.1 grad_reduce.1[8] "
@@ -94,10 +95,9 @@ TEST(Lower, OverlappedGatherFeedsTheFirstForward) {
             "param_gather.0 param_gather.1 recv0[0] forward0.0[2] forward0.1[1] backward0 send_grad0[5] optimizer[1]");
 }
 
-// p = 2: stage 1 runs chunks 1 and 2, neighbours; stage 0 runs chunks 0 and 3, so the tied embedding is its own.
+// p = 2: stage 1 runs chunks 1 and 2, neighbours; stage 0 runs chunks 0 and 3.
 TEST(Lower, TheTurnOfTheVNeedsNoTransfer) {
-  Lowering low = make(ScheduleKind::zb_v, 2, 2, 1);
-  low.tied_reduce = true;
+  const Lowering low = make(ScheduleKind::zb_v, 2, 2, 1);
   const Program program = lower(low);
   EXPECT_EQ(text(program, 0),
             "forward0 send0[0] recv0 forward0[2] backward_input0 send_grad0[4] backward_weight0 recv_grad0 backward_input0[7] "
@@ -115,7 +115,9 @@ TEST(Lower, EveryProgramIsValid) {
       for (std::int32_t v = 1; v <= 4; ++v) all.push_back(make(ScheduleKind::interleaved, p, v, m, 2));
       for (Lowering& low : all) {
         for (int bits = 0; bits < 16; ++bits) {
-          low.reduce_gradients = low.gather_parameters = low.tied_reduce = (bits & 1) != 0;
+          low.reduce_gradients = low.gather_parameters = (bits & 1) != 0;
+          low.table_chunks.clear();
+          if (p > 2 && low.reduce_gradients) low.table_chunks = {0, 1, p - 1};
           low.overlap_reduce = low.reduce_gradients && (bits & 2) != 0;
           low.overlap_gather = low.gather_parameters && (bits & 4) != 0;
           low.overlap_p2p = (bits & 8) != 0;

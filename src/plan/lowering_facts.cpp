@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
+#include "plan/shared_table.h"
+
 namespace espalier {
-namespace {
 
 bool has_experts(const Model& model) {
   return std::any_of(model.kinds.begin(), model.kinds.end(), [](const LayerKind& kind) {
@@ -12,8 +13,6 @@ bool has_experts(const Model& model) {
                        [](const Operator& op) { return op.kind == OperatorKind::expert_linear; });
   });
 }
-
-}  // namespace
 
 void lowering_facts(const Model& model, const Strategy& s, const Schedule& schedule, const std::vector<std::int32_t>& layers,
                     Lowering& out) {
@@ -25,7 +24,7 @@ void lowering_facts(const Model& model, const Strategy& s, const Schedule& sched
   out.gather_parameters = s.zero == 1 || s.zero == 2;
   out.overlap_gather = out.gather_parameters && s.overlap.param_gather;
   out.overlap_p2p = s.overlap.p2p;
-  out.tied_reduce = model.tied_embeddings && model.vocabulary > 0 && schedule.stages > 1 && schedule.kind != ScheduleKind::zb_v;
+  table_chunks(model, schedule, layers, out.table_chunks);
   out.pieces.resize(layers.size());
   const bool cut = out.overlap_reduce || out.overlap_gather;
   for (std::size_t c = 0; c < layers.size(); ++c)

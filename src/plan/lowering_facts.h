@@ -4,7 +4,7 @@
 //   reduce_gradients    data_ranks > 1 and the shard group does not reduce per micro-batch (ZeRO ≤ 1) or has replicas
 //                       (ZeRO ≥ 2 with shard < data_ranks); or experts with replicas under ZeRO ≤ 1
 //   gather_parameters   ZeRO 1 and 2: parameters are whole during the step and gathered once after the update
-//   tied_reduce         tied embeddings whose two ends lie on different stages (not so in zb-v, where stage 0 holds both)
+//   table_chunks        copies of a shared token table on different stages (zb-v: stage 0 holds embedding and head)
 //   pieces              buckets of a chunk: its layers (at most kMaxPieces) when reduction or gathering runs beside compute, else 1
 #pragma once
 
@@ -16,6 +16,8 @@
 #include "plan/program.h"
 
 namespace espalier {
+
+bool has_experts(const Model& model);
 
 /// `layers[c]` = layers of pipeline chunk c. Reuses the memory of `out`.
 void lowering_facts(const Model& model, const Strategy& strategy, const Schedule& schedule,

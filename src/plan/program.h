@@ -12,7 +12,7 @@
 //                        A sender's and a receiver's fields are equal; peer is the other rank.
 //   grad_reduce          gradients of `piece` of `chunk`: all-reduce or reduce-scatter over the data group, on `data`
 //   param_gather         parameters of `piece` of `chunk`: all-gather over the shard group, on `data`
-//   tied_reduce          gradient of the tied embedding between first and last stage, on `data`
+//   tied_reduce          gradient of the shared token table, between the stages that hold a copy, on `data`
 //   optimizer            the update of all parameters of the rank, on `compute`
 //
 // Lowering (src/plan/lower.cpp) writes a list in the order of issue: a recv right before the compute that needs it, a send or a
@@ -25,7 +25,7 @@
 //   overlap_gather                     param_gathers come first, and a chunk's first forward is cut into pieces
 //                                      that wait for them (the recv before piece 0 waits for the gather of piece 0, as there are
 //                                      two waits only); otherwise they follow the optimizer
-//   tied_reduce                        on the stages of the first and the last chunk if they differ, after the grad_reduces
+//   tied_reduce                        on the stages of `table_chunks`, after the grad_reduces
 //   optimizer                          waits for the last collective
 // Neighbouring chunks on one rank (p = 1, the turn of zb-v) need no transfer.
 //
@@ -100,7 +100,8 @@ struct Lowering {
   bool gather_parameters = false;  ///< param_gather once a step (ZeRO 1, 2)
   bool overlap_gather = false;     ///< at the beginning, beside the first forward; otherwise after the optimizer
   bool overlap_p2p = false;
-  bool tied_reduce = false;  ///< tied embeddings and more than one stage
+  /// Chunks that hold a copy of a token table that several stages use, one a stage (plan/shared_table.h); empty: nothing to exchange.
+  std::vector<std::int32_t> table_chunks;
   bool operator==(const Lowering&) const = default;
 };
 inline constexpr int kMaxPieces = 32;  ///< buckets a chunk, at most

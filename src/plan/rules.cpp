@@ -285,7 +285,7 @@ std::string recompute_layers_text(F f, S s, C c) {
   return cat("full recomputation of ", s.recompute.layers, " blocks a chunk, but the fullest chunk has ", recompute_limit(f, c));
 }
 
-bool overlap_grad(F, S s, C) { return !s.overlap.grad_reduce || s.data_ranks() > 1; }
+bool overlap_grad(F f, S s, C) { return !s.overlap.grad_reduce || replicates_weights(!f.experts.empty(), s); }
 std::string overlap_grad_text(F, S, C) {
   return "overlap_grad hides the gradient reduction, but no two ranks hold the same weights";
 }
@@ -356,8 +356,9 @@ constexpr std::array kRules = {
     Rule{"recompute-layers", "full recomputation counts 1 … the blocks of the fullest chunk; otherwise the count is 0",
          dimension_set(D::recompute, D::recompute_layers, D::pp, D::vpp), D::recompute_layers, recompute_layers,
          recompute_layers_text},
-    Rule{"overlap-grad", "overlap_grad needs ranks that hold the same weights",
-         dimension_set(D::overlap_grad, D::tp, D::sp, D::cp, D::dp), D::overlap_grad, overlap_grad, overlap_grad_text},
+    Rule{"overlap-grad", "overlap_grad needs ranks that hold the same weights, dense ones or experts",
+         dimension_set(D::overlap_grad, D::tp, D::sp, D::cp, D::dp, D::ep, D::etp), D::overlap_grad, overlap_grad,
+         overlap_grad_text},
     Rule{"overlap-param", "overlap_param needs ZeRO", dimension_set(D::overlap_param, D::zero), D::overlap_param, overlap_param,
          overlap_param_text},
     Rule{"overlap-p2p", "overlap_p2p needs a pipeline", dimension_set(D::overlap_p2p, D::pp), D::overlap_p2p, overlap_p2p,
@@ -501,6 +502,7 @@ std::vector<RuleViolation> violations(const Model& model, const Cluster& cluster
 std::vector<std::pair<std::string, std::string>> rule_catalogue() {
   std::vector<std::pair<std::string, std::string>> catalogue;
   for (const Rule& rule : kRules) catalogue.emplace_back(rule.name, rule.sentence);
+  for (const PlanRule& rule : plan_rules()) catalogue.emplace_back(rule.name, rule.sentence);
   return catalogue;
 }
 

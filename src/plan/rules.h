@@ -66,6 +66,21 @@ struct Rule {
   bool (*holds)(const RuleFacts&, const Strategy&, const Schedule&) = nullptr;
   std::string (*text)(const RuleFacts&, const Strategy&, const Schedule&) = nullptr;
 };
+/// Whether any two ranks hold the same weights, so that gradients are reduced: dense ones, or experts of a model that has some.
+inline bool replicates_weights(bool experts, const Strategy& s) {
+  return s.data_ranks() > 1 || (experts && s.expert_data_ranks() > 1);
+}
+
+/// A rule of whole plans: what the strategies of different layers owe each other. Every uniform plan keeps it.
+struct PlanRule {
+  std::string_view name;
+  std::string_view sentence;
+  std::string (*fault)(const Model&, const Plan&) = nullptr;  ///< what is wrong, with the strategies; empty: kept
+};
+std::span<const PlanRule> plan_rules();
+/// The plan rules that a plan of sound structure breaks.
+std::vector<RuleViolation> plan_violations(const Model& model, const Plan& plan);
+
 /// In order of evaluation; the first, "degrees-positive", guards the others.
 std::span<const Rule> rules();
 const Rule* find_rule(std::string_view name);

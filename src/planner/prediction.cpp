@@ -9,6 +9,7 @@
 #include "cost/state_memory.h"
 #include "plan/lowering_facts.h"
 #include "plan/operator_partition.h"
+#include "plan/rules.h"
 #include "planner/calibration_file.h"
 #include "planner/claims.h"
 #include "planner/estimate.h"
@@ -130,6 +131,9 @@ Status partition_fault_of(const cost::CostContext& context, const Plan& plan, co
 
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
   const cost::CostContext context(job.model, job.cluster, job.training, engine);
+  if (const auto broken = plan_violations(job.model, plan); !broken.empty())
+    return Error{ErrorKind::bad_input, "$.stages", broken.front().rule + ": " + broken.front().text,
+                 "a plan that keeps every rule of plans", broken.front().hint};
   for (const Stage& stage : plan.stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)

@@ -8,6 +8,8 @@
 
 #include "base/document.h"
 #include "plan/engine.h"
+#include "plan/lowering_facts.h"
+#include "plan/rules.h"
 #include "planner/brief_text.h"
 #include "planner/job_configuration.h"
 #include "planner/validate_arguments.h"
@@ -557,8 +559,8 @@ class Mapper {
       wanted.grad_reduce = arguments_->overlap_grad;
       wanted.param_gather = arguments_->overlap_param;
     }
-    s.overlap.grad_reduce =
-        wanted.grad_reduce && engine->fused_bucket_overlap && s.data_ranks() > 1 && (engine->zero_grad_overlap || s.zero == 0);
+    s.overlap.grad_reduce = wanted.grad_reduce && engine->fused_bucket_overlap &&
+                            replicates_weights(has_experts(run_.job.model), s) && (engine->zero_grad_overlap || s.zero == 0);
     s.overlap.param_gather = wanted.param_gather && engine->overlap_param_gather && s.zero > 0;
     s.overlap.p2p =
         wanted.p2p && engine->overlap_p2p && run_.schedule.kind == ScheduleKind::interleaved && run_.schedule.stages > 1;

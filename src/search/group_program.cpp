@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "plan/program.h"
+#include "search/shadow_price.h"
 
 namespace espalier::search {
 namespace {
@@ -28,8 +29,8 @@ GroupProgram::GroupProgram(const Model& model, const CostBook& book, const Optio
 std::int32_t GroupProgram::in_flight(std::int32_t stage) const { return std::max(1, max_in_flight(schedule_, stage)); }
 
 GroupProgram::Key GroupProgram::key_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const {
-  Key key = {in_flight(stage), margins_[static_cast<std::size_t>(stage)], static_cast<std::int64_t>(mode.lambda * 2),
-             mode.steady};
+  Key key = {in_flight(stage), margins_[static_cast<std::size_t>(stage)], static_cast<std::int64_t>(mode.lambda * 2), mode.steady,
+             uses_table(first, end) ? table_layout_ : kAnyTable};
   for (std::int32_t l = first; l < end; ++l) {
     const std::int32_t kind = model_.layers[static_cast<std::size_t>(l)];
     if (l == first || kind != model_.layers[static_cast<std::size_t>(l) - 1]) key.push_back(kind), key.push_back(0);
@@ -40,7 +41,7 @@ GroupProgram::Key GroupProgram::key_of(std::int32_t stage, std::int32_t first, s
 
 LayerProblem GroupProgram::program_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const {
   const std::vector<std::int32_t> kinds(model_.layers.begin() + first, model_.layers.begin() + end);
-  return table_.program(kinds, in_flight(stage), mode.lambda, zero_bubble());
+  return table_.program(kinds, in_flight(stage), mode.lambda, zero_bubble(), table_layout_);
 }
 
 const GroupProgram::Solved& GroupProgram::stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) {
@@ -143,6 +144,25 @@ Assignment GroupProgram::assignment(const std::vector<std::int32_t>& first, cons
     }
   }
   return a;
+}
+
+std::int32_t GroupProgram::best_table(const std::vector<std::int32_t>& first, const Mode& mode, double least_price) const {
+  const auto stages = static_cast<std::int32_t>(first.size()), layers = static_cast<std::int32_t>(model_.layers.size());
+  const LayerObjective o = objective(mode);
+  const auto price = [&](std::int32_t stage) {
+    const std::int32_t end = stage + 1 < stages ? first[static_cast<std::size_t>(stage) + 1] : layers;
+    const LayerProblem p = program_of(stage, first[static_cast<std::size_t>(stage)], end, mode);
+    return std::max(least_price, shadow_price(p, o, capacity_ - margins_[static_cast<std::size_t>(stage)]));
+  };
+  const auto costs = [&](std::int32_t layer, std::int32_t stage, double at) {
+    const LayerProblem p = program_of(stage, layer, layer + 1, mode);
+    std::vector<double> all;
+    for (const LayerOption& x : p.options[static_cast<std::size_t>(p.layers.front())])
+      all.push_back(priced_at(x, o, at, p.in_flight));
+    return all;
+  };
+  const double embedding = price(0), head = stages > 1 ? price(stages - 1) : embedding;
+  return table_.best_table(costs(0, 0, embedding), costs(layers - 1, stages - 1, head));
 }
 
 }  // namespace espalier::search

@@ -74,6 +74,15 @@ class GroupProgram {
   /// The strategies of every layer under a partition; empty if a stage does not fit.
   Assignment assignment(const std::vector<std::int32_t>& first, const Mode& mode);
 
+  /// Embedding and head that share a table have it in this layout from here on (kAnyTable: each in its own, for bounds).
+  void hold_table(std::int32_t table) { table_layout_ = table; }
+  /// Whether layers [first, end) have a layer that uses a table shared by embedding and head.
+  [[nodiscard]] bool uses_table(std::int32_t first, std::int32_t end) const {
+    return table_.tied() && (first == 0 || end == static_cast<std::int32_t>(model_.layers.size()));
+  }
+  /// The layout that embedding and head share at least cost under a partition, where memory costs what it is worth to their stages, and at
+  /// least `price` a byte.
+  [[nodiscard]] std::int32_t best_table(const std::vector<std::int32_t>& first, const Mode& mode, double price) const;
   /// Room that a stage needs beside its layers, found by measuring.
   void widen(std::int32_t stage, std::int64_t bytes) { margins_[static_cast<std::size_t>(stage)] += bytes; }
   /// Margins are facts about single plans: a bound of all plans starts without them.
@@ -90,6 +99,7 @@ class GroupProgram {
   const Model& model_;
   const OptionTable& table_;
   Schedule schedule_;
+  std::int32_t table_layout_ = kAnyTable;
   std::int64_t capacity_ = 0;
   double update_ns_ = 0, pass_ns_ = 0;
   std::vector<std::int64_t> margins_;

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "plan/program.h"
-#include "plan/split.h"
 #include "search/layered_rules.h"
 
 namespace espalier::search {
@@ -18,35 +17,8 @@ constexpr int kMemoryRounds = 8;        // times a stage that came out too large
 constexpr double kRounding = 1 - 1e-9;  // of sums in floating point
 constexpr double kNear = 1.02;          // times the incumbent: chunks whose boundaries are worth moving
 constexpr std::int64_t kMoves = 4;      // plans tried a boundary
+constexpr double kPrecious = 1e6;       // nanoseconds a byte: the leanest is the best
 constexpr Mode kTotal = {};             // all work of a stage
-
-/// Layers of each stage of a schedule with virtual stages, in order, with the first layer of each pipeline chunk.
-struct VirtualSplit {
-  std::vector<std::int32_t> first;
-  std::vector<std::vector<std::int32_t>> layers;  ///< by stage
-};
-
-VirtualSplit virtual_split(const Problem& problem, const Schedule& s) {
-  VirtualSplit split;
-  const Model& model = *problem.model;
-  split.first = split_layers(model, problem.training.sequence, SplitPolicy::balanced, s.stages * s.virtual_stages);
-  std::vector<std::int32_t> bounds = split.first;
-  bounds.push_back(static_cast<std::int32_t>(model.layers.size()));
-  split.layers.resize(static_cast<std::size_t>(s.stages));
-  for (std::int32_t i = 0; i < s.stages; ++i) {
-    for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
-      const auto chunk = static_cast<std::size_t>(pipeline_chunk(s, i, k));
-      for (std::int32_t l = bounds[chunk]; l < bounds[chunk + 1]; ++l) split.layers[static_cast<std::size_t>(i)].push_back(l);
-    }
-  }
-  return split;
-}
-
-std::vector<std::int32_t> kinds_of(const Model& model, const std::vector<std::int32_t>& layers) {
-  std::vector<std::int32_t> kinds;
-  for (const std::int32_t l : layers) kinds.push_back(model.layers[static_cast<std::size_t>(l)]);
-  return kinds;
-}
 
 /// What is held when all chunks hold their passes, whatever runs then.
 LayerProblem without_transients(LayerProblem p) {
@@ -59,11 +31,6 @@ LayerProblem without_transients(LayerProblem p) {
 LayerProblem without_transitions(LayerProblem p) {
   for (auto& row : p.transition) std::fill(row.begin(), row.end(), 0.0);
   return p;
-}
-
-/// Both memories must fit: that of the passes held together, and that of one pass while it runs.
-double least(const LayerProblem& held, const LayerProblem& alone, const LayerObjective& objective, std::int64_t capacity) {
-  return std::max(layers_lower_bound(held, objective, capacity), layers_lower_bound(alone, objective, capacity));
 }
 
 /// C_k of chunk_bound.h.
@@ -123,17 +90,34 @@ StageOracle GroupSolver::watched(StageOracle oracle) {
   };
 }
 
-/// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
+/// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate. Where embedding and
+/// head share a table the value is that of plans in which each has it as it likes, which bounds all others; candidates have it in the
+/// layout that is best for both at the prices of memory found then.
 double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode) {
   double bound = kNever;
   program.forget_margins();
+  program.hold_table(kAnyTable);
   const double constant = program.constant_ns(mode);
   const std::int32_t stages = tools().group.stages;
+  const bool tied = tools().table.tied();
+  const auto least = [&] {
+    return best_partition(program.balance(mode), watched(program.bounds(mode)), judge_.best_ns() - constant);
+  };
+  if (tied) {
+    const auto relaxed = least();
+    bound = relaxed ? std::min((relaxed->time + constant) * kRounding, judge_.best_ns()) : judge_.best_ns();
+    if (bound >= judge_.best_ns() || judge_.over()) return bound;
+    program.hold_table(program.best_table(relaxed->first, mode, 0.0));
+    if (!least()) {  // nothing fits, or nothing is faster: the leanest layout
+      program.hold_table(kAnyTable);
+      program.hold_table(program.best_table(relaxed->first, mode, kPrecious));
+    }
+  }
   for (int round = 0; round < kMemoryRounds && !judge_.over(); ++round) {
     const double best = judge_.best_ns();
-    const auto found = best_partition(program.balance(mode), watched(program.bounds(mode)), best - constant);
+    const auto found = least();
     const double value = found ? (found->time + constant) * kRounding : kNever;
-    if (round == 0) bound = std::min(value, best);  // nothing below `best` was found: none is
+    if (round == 0 && !tied) bound = std::min(value, best);  // nothing below `best` was found: none is
     if (value >= best) return bound;
     Schedule schedule;
     schedule.kind = kind, schedule.stages = stages, schedule.microbatches = tools().group.microbatches;
@@ -159,26 +143,34 @@ void GroupSolver::solve_chunked(ScheduleKind kind) {
   if (kind == ScheduleKind::interleaved && group.microbatches % group.stages != 0) return;
   const auto layers = static_cast<std::int32_t>(tools().problem.model->layers.size());
   const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : kMostChunks;
-  const GroupProgram program = program_of(kind);
+  GroupProgram program = program_of(kind);
   double& bound = judge_.result().bound_ns;
   for (std::int32_t v = 2; v <= most && v * group.stages <= layers && !judge_.over(); ++v) {
     if (!tools().problem.space.admits("vpp", v)) continue;
     const Schedule schedule{kind, group.stages, v, group.microbatches, 1};
     const ChunkOrders orders(schedule);
     bound = std::min(bound, bound_of_every_split(program, schedule, orders));
-    solve_chunked(program, schedule, orders);
+    solve_chunked(VirtualProgram(tools().problem, tools().table, program, schedule, orders));
   }
 }
 
-void GroupSolver::solve_chunked(const GroupProgram& program, const Schedule& schedule, const ChunkOrders& orders) {
-  const double worth = split_bound(program, schedule, orders);
+/// With a shared table as in solve_plain.
+void GroupSolver::solve_chunked(VirtualProgram stages) {
+  const double worth = stages.bound();
+  const OptionTable& table = tools().table;
+  if (table.tied() && worth < judge_.best_ns()) stages.hold_table(stages.best_table(0.0));
   std::int64_t margin = 0;
   for (int round = 0; round < kMemoryRounds && worth < judge_.best_ns() && !judge_.over(); ++round) {
-    const Assignment a = split_assignment(program, schedule, margin);
+    Assignment a = stages.assignment(margin);
+    if (a.empty() && table.tied() && round == 0) {
+      stages.hold_table(kAnyTable);
+      stages.hold_table(stages.best_table(kPrecious));
+      a = stages.assignment(margin);
+    }
     if (a.empty()) return;
-    const std::vector<std::int64_t> excess = judge_.judge(schedule, a);
+    const std::vector<std::int64_t> excess = judge_.judge(stages.schedule(), a);
     const std::int64_t most = *std::max_element(excess.begin(), excess.end());
-    if (most <= 0) return balance(schedule, a);
+    if (most <= 0) return balance(stages.schedule(), a);
     margin += most;
   }
 }
@@ -191,27 +183,6 @@ void GroupSolver::balance(const Schedule& schedule, const Assignment& a) {
   LayerRefinement(judge_, schedule, a, judge_.last_overlap())
       .run(LayerRefinement::Depth::boundaries, kMoves * static_cast<std::int64_t>(a.first.size()));
   judge_.set_best(std::min(best, judge_.best_ns()));
-}
-
-/// Of the balanced split: max over stages of its work with the way down to its first chunk, and with the way down and up. Memory: at
-/// one moment of a stage's order every chunk holds so many passes (ChunkOrders::held_together).
-double GroupSolver::split_bound(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
-  const VirtualSplit split = virtual_split(tools().problem, s);
-  const bool split_backward = zero_bubble(s.kind);
-  double bound = 0, way = 0, down = 0;
-  for (std::int32_t i = 0; i < s.stages; ++i) {
-    const std::vector<std::int32_t> kinds = kinds_of(*tools().problem.model, split.layers[static_cast<std::size_t>(i)]);
-    const std::int32_t held = orders.held_together(i);
-    const LayerProblem p = without_transients(tools().table.program(kinds, held, kTotal.lambda, split_backward));
-    const LayerProblem alone = tools().table.program(kinds, 1, kTotal.lambda, split_backward);
-    const double m = s.microbatches, constant = program.constant_ns(kTotal);
-    bound = std::max(bound, down + least(p, alone, {m, 1.0}, program.capacity()) + constant);
-    if (!split_backward) bound = std::max(bound, way + least(p, alone, {m, 0.0}, program.capacity()) + constant);
-    const auto end = static_cast<std::size_t>(i) + 1;
-    for (std::int32_t l = split.first[static_cast<std::size_t>(i)]; l < split.first[end]; ++l)
-      way += program.floor_ns(l), down += program.forward_floor_ns(l);
-  }
-  return bound;
 }
 
 /// Some stages hold few passes at once. A weighted mean of the stages' work in which these have the weight x and count no memory, and the
@@ -229,8 +200,8 @@ double GroupSolver::bound_by_stage_memory(const GroupProgram& program, const Sch
     const std::int32_t light = std::max(1, s.stages * quarter / 4), heavy = s.stages - light;
     if (heavy < 1 || light == before || held[static_cast<std::size_t>(light)] == held.front()) continue;
     before = light;
-    const LayerProblem all = without_transitions(without_transients(
-        table.program(tools().problem.model->layers, held[static_cast<std::size_t>(light)], kTotal.lambda, two_parts)));
+    const LayerProblem all = without_transitions(without_transients(table.program(
+        tools().problem.model->layers, held[static_cast<std::size_t>(light)], kTotal.lambda, two_parts, kAnyTable)));
     for (const double more : {1.05, 1.15, 1.3, 1.6}) {
       const double x = more / s.stages, y = (1 - light * x) / heavy;
       if (y <= 0) continue;
@@ -254,7 +225,7 @@ double GroupSolver::bound_of_every_split(const GroupProgram& program, const Sche
   const bool two_parts = zero_bubble(s.kind);
   const OptionTable& table = tools().table;
   const LayerProblem all = without_transitions(
-      without_transients(table.program(tools().problem.model->layers, orders.least_held(), kTotal.lambda, two_parts)));
+      without_transients(table.program(tools().problem.model->layers, orders.least_held(), kTotal.lambda, two_parts, kAnyTable)));
   const double m = s.microbatches, p = s.stages;
   const std::int64_t capacity = program.capacity() * s.stages;
   double bound = layers_lower_bound(all, {m / p, 1 / p}, capacity) + program.constant_ns(m);
@@ -279,26 +250,6 @@ double GroupSolver::bound_of_every_split(const GroupProgram& program, const Sche
     bound = std::max(bound, layers_lower_bound(weighed, {1, tail}, capacity) + constant);
   }
   return bound * kRounding;
-}
-
-Assignment GroupSolver::split_assignment(const GroupProgram& program, const Schedule& s, std::int64_t margin) const {
-  const VirtualSplit split = virtual_split(tools().problem, s);
-  Assignment a;
-  a.first = split.first;
-  a.options.assign(tools().problem.model->layers.size(), 0);
-  for (std::int32_t i = 0; i < s.stages; ++i) {
-    const std::vector<std::int32_t>& mine = split.layers[static_cast<std::size_t>(i)];
-    const std::vector<std::int32_t> kinds = kinds_of(*tools().problem.model, mine);
-    const std::int32_t passes = std::max(1, (max_in_flight(s, i) + s.virtual_stages - 1) / s.virtual_stages);
-    const LayerProblem p = tools().table.program(kinds, passes, kTotal.lambda, zero_bubble(s.kind));
-    const LayerObjective objective = program.objective(kTotal);
-    const auto found = best_layers(coarse(p, objective), objective, program.capacity() - margin, kNever);
-    if (!found) return {};
-    for (std::size_t l = 0; l < mine.size(); ++l)
-      a.options[static_cast<std::size_t>(mine[l])] =
-          tools().table.of_kind(kinds[l])[static_cast<std::size_t>(found->options[l])].strategy;
-  }
-  return a;
 }
 
 GroupResult GroupSolver::refine(const LayeredCandidate& start, LayerRefinement::Depth depth, std::int64_t budget,

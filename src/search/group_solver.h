@@ -6,6 +6,8 @@
 //   interleaved, zb-v     the strategies of a stage's layers by layer_search.h with the micro-batch passes a stage holds, chunks by the
 //                         balanced split of plan/split.h; then boundaries between chunks move (layer_refinement.h).
 //                         Bound: of every split (chunk_bound.h)
+// Where embedding and head share a table (rule tied-table) the bound lets each have it as it likes, and plans are looked for with the layout
+// that is best for both at the prices of memory found then; the refinement tries the others.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +19,7 @@
 #include "search/group_program.h"
 #include "search/layer_refinement.h"
 #include "search/layerwise.h"
+#include "search/virtual_program.h"
 
 namespace espalier::search {
 
@@ -37,14 +40,12 @@ class GroupSolver {
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
   [[nodiscard]] StageOracle watched(StageOracle oracle);
   void solve_chunked(ScheduleKind kind);
-  void solve_chunked(const GroupProgram& program, const Schedule& schedule, const ChunkOrders& orders);
+  void solve_chunked(VirtualProgram stages);
   void balance(const Schedule& schedule, const Assignment& a);
-  [[nodiscard]] double split_bound(const GroupProgram& program, const Schedule& schedule, const ChunkOrders& orders) const;
   [[nodiscard]] double bound_of_every_split(const GroupProgram& program, const Schedule& schedule,
                                             const ChunkOrders& orders) const;
   [[nodiscard]] double bound_by_stage_memory(const GroupProgram& program, const Schedule& schedule,
                                              const ChunkOrders& orders) const;
-  [[nodiscard]] Assignment split_assignment(const GroupProgram& program, const Schedule& schedule, std::int64_t margin) const;
 
   GroupJudge judge_;
 };

@@ -2,6 +2,7 @@
 #include "search/layer_options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -22,7 +23,11 @@ bool covers(const cost::LayerShare& a, const cost::LayerShare& b) {
 
 OptionTable::OptionTable(const Problem& problem, const Space& space, const CostBook& book,
                          const std::vector<Configuration>& bases, const std::function<bool()>& stop)
-    : context_(&book.context()), kinds_(problem.model->kinds.size()) {
+    : context_(&book.context()),
+      kinds_(problem.model->kinds.size()),
+      tied_(tied_table(*problem.model)),
+      embedding_(problem.model->layers.front()),
+      head_(problem.model->layers.back()) {
   // What a kind hands on in a micro-batch, over all ranks: the same whatever the strategy.
   std::vector<double> whole(kinds_.size(), 0.0);
   for (const Configuration& base : bases) {
@@ -54,6 +59,9 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Config
   const auto at = std::find(layouts_.begin(), layouts_.end(), layout);
   const auto layout_index = static_cast<std::int32_t>(at - layouts_.begin());
   if (at == layouts_.end()) layouts_.push_back(layout);
+  const TableLayout table = table_layout(c.strategy);
+  const auto table_index = static_cast<std::int32_t>(std::find(tables_.begin(), tables_.end(), table) - tables_.begin());
+  if (tied_ && table_index == static_cast<std::int32_t>(tables_.size())) tables_.push_back(table);
   std::vector<cost::LayerShare> shares;
   for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
     if (!problem.space.admits("recompute", static_cast<std::int64_t>(kind))) continue;
@@ -67,7 +75,7 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Config
       ++priced_;
       if (kind != RecomputeKind::none && problem.model->kinds[k].role != LayerRole::block && problem.space.admits("recompute", 0))
         continue;  // only blocks are recomputed
-      kinds_[k].push_back({index, layout_index, shares[k]});
+      kinds_[k].push_back({index, layout_index, table_kind(k) ? table_index : kAnyTable, shares[k]});
     }
   }
 }
@@ -99,16 +107,66 @@ void OptionTable::reduce(const std::function<bool()>& stop) {
       bool beaten = false;
       for (std::size_t j = 0; j < options.size() && !beaten; ++j) {
         const PricedOption& other = options[j];
-        if (i == j || other.layout != o.layout || !covers(other.share, o.share)) continue;
-        if (strategy(other.strategy).zero > 1 && strategy(o.strategy).zero <= 1)
-          continue;                                       // zero-bubble schedules need the latter
+        if (i == j || other.table != o.table || !beats(other, o)) continue;
         beaten = j < i || !covers(o.share, other.share);  // of equal ones the first stays
       }
       if (!beaten) kept.push_back(o);
     }
     options = std::move(kept);
-    kept_ += static_cast<double>(options.size());
   }
+  if (tied_) reduce_tables();
+  for (const auto& options : kinds_) kept_ += static_cast<double>(options.size());
+}
+
+/// Whether `a` can stand for `b` wherever `b` stands. Zero-bubble schedules need ZeRO ≤ 1.
+bool OptionTable::beats(const PricedOption& a, const PricedOption& b) const {
+  if (a.layout != b.layout || !covers(a.share, b.share)) return false;
+  return strategy(a.strategy).zero <= 1 || strategy(b.strategy).zero > 1;
+}
+
+/// Whether every option of embedding and head with table layout `b` is beaten by one with `a`.
+bool OptionTable::beats_table(std::int32_t a, std::int32_t b) const {
+  for (const std::int32_t kind : {embedding_, head_}) {
+    const std::vector<PricedOption>& options = of_kind(kind);
+    for (const PricedOption& o : options) {
+      if (o.table != b) continue;
+      const auto stands_for = [&](const PricedOption& other) { return other.table == a && beats(other, o); };
+      if (std::none_of(options.begin(), options.end(), stands_for)) return false;
+    }
+  }
+  return true;
+}
+
+void OptionTable::reduce_tables() {
+  const auto n = static_cast<std::int32_t>(tables_.size());
+  std::vector<bool> beaten(tables_.size(), false);
+  for (std::int32_t b = 0; b < n; ++b)
+    for (std::int32_t a = 0; a < n && !beaten[static_cast<std::size_t>(b)]; ++a)
+      beaten[static_cast<std::size_t>(b)] =
+          a != b && !beaten[static_cast<std::size_t>(a)] && beats_table(a, b) && (a < b || !beats_table(b, a));
+  for (const std::int32_t kind : {embedding_, head_}) {
+    auto& options = kinds_[static_cast<std::size_t>(kind)];
+    std::erase_if(options, [&](const PricedOption& o) { return beaten[static_cast<std::size_t>(o.table)]; });
+  }
+}
+
+std::int32_t OptionTable::best_table(const std::vector<double>& embedding, const std::vector<double>& head) const {
+  std::vector<double> least(tables_.size(), 0.0);
+  const auto add = [&](std::int32_t kind, const std::vector<double>& costs) {
+    std::vector<double> own(tables_.size(), std::numeric_limits<double>::infinity());
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      double& best = own[static_cast<std::size_t>(of_kind(kind)[i].table)];
+      best = std::min(best, costs[i]);
+    }
+    for (std::size_t t = 0; t < own.size(); ++t) least[t] += own[t];
+  };
+  add(embedding_, embedding), add(head_, head);
+  return static_cast<std::int32_t>(std::min_element(least.begin(), least.end()) - least.begin());
+}
+
+std::int32_t OptionTable::table_of(std::int32_t strategy_index) const {
+  const auto at = std::find(tables_.begin(), tables_.end(), table_layout(strategy(strategy_index)));
+  return at == tables_.end() ? kAnyTable : static_cast<std::int32_t>(at - tables_.begin());
 }
 
 void OptionTable::fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes,
@@ -138,8 +196,8 @@ std::optional<std::int32_t> OptionTable::find(Strategy s, RecomputeKind kind) co
   return std::nullopt;
 }
 
-LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
-                                  bool zero_bubble) const {
+LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda, bool zero_bubble,
+                                  std::int32_t table) const {
   LayerProblem p;
   p.layers = kinds;
   p.transition = transition_;
@@ -152,6 +210,7 @@ LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::i
       LayerOption x;
       x.steady = static_cast<double>(o.share.forward_ns + (zero_bubble ? o.share.split_backward_ns : o.share.backward_ns));
       if (zero_bubble && strategy(o.strategy).zero > 1) x.steady = std::numeric_limits<double>::infinity();
+      if (table != kAnyTable && o.table != kAnyTable && o.table != table) x.steady = std::numeric_limits<double>::infinity();
       x.sync = cost::update_s(*context_, o.share.update_bytes) * 1e9 + (1 - lambda) * static_cast<double>(o.share.reduce_ns) +
                lambda * static_cast<double>(o.share.hidden_ns + (stages_ == 1 ? o.share.gather_ns : 0));
       x.states = o.share.state_bytes, x.saved = o.share.saved_bytes, x.transient = o.share.transient_bytes;

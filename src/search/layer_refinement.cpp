@@ -48,6 +48,7 @@ bool LayerRefinement::better(const Change& change) {
   const auto index = at(change.index);
   if (change.kind == Change::Kind::layer) {
     other.options[index] = change.value;
+    if (change.partner >= 0) other.options[other.options.size() - 1 - index] = change.partner;
   } else if (change.kind == Change::Kind::overlap) {
     on = overlaps_[at(change.value)];
   } else {
@@ -68,7 +69,7 @@ std::vector<LayerRefinement::Change> LayerRefinement::changes(Depth depth) const
   add_boundaries(out);
   if (depth == Depth::boundaries) return out;
   for (std::size_t o = 0; o < overlaps_.size(); ++o)
-    if (!(overlaps_[o] == on_)) out.push_back({Change::Kind::overlap, 0, static_cast<std::int32_t>(o), false});
+    if (!(overlaps_[o] == on_)) out.push_back({Change::Kind::overlap, 0, static_cast<std::int32_t>(o), false, -1});
   const auto layers = static_cast<std::int32_t>(now_.options.size());
   for (const bool edges : {true, false})
     for (std::int32_t l = 0; l < layers && (edges || depth == Depth::all); ++l)
@@ -84,9 +85,10 @@ void LayerRefinement::add_boundaries(std::vector<Change>& out) const {
       if (here + by <= now_.first[c - 1] || here + by >= end) continue;
       const std::int32_t moved = by < 0 ? here - 1 : here, beside = moved - by;
       const auto index = static_cast<std::int32_t>(c);
-      out.push_back({Change::Kind::boundary, index, by, false});
+      out.push_back({Change::Kind::boundary, index, by, false, -1});
       const bool alike = judge_.tools().problem.model->layers[at(moved)] == judge_.tools().problem.model->layers[at(beside)];
-      if (alike && now_.options[at(moved)] != now_.options[at(beside)]) out.push_back({Change::Kind::boundary, index, by, true});
+      if (alike && now_.options[at(moved)] != now_.options[at(beside)])
+        out.push_back({Change::Kind::boundary, index, by, true, -1});
     }
   }
 }
@@ -96,7 +98,26 @@ void LayerRefinement::add_layer(std::int32_t layer, std::vector<Change>& out) co
   const bool zero_bubble = schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v;
   for (const PricedOption& o : table.of_kind(judge_.tools().problem.model->layers[at(layer)])) {
     if (o.strategy == now_.options[at(layer)] || (zero_bubble && table.strategy(o.strategy).zero > 1)) continue;
-    out.push_back({Change::Kind::layer, layer, o.strategy, false});
+    add_with_partner(layer, o, out);
+  }
+}
+
+/// The partner of an embedding or head goes along where their table would else have two layouts: with every strategy of that layout, in the
+/// same activation layout if there are any.
+void LayerRefinement::add_with_partner(std::int32_t layer, const PricedOption& option, std::vector<Change>& out) const {
+  const OptionTable& table = judge_.tools().table;
+  const auto head = static_cast<std::int32_t>(now_.options.size()) - 1;
+  const std::int32_t partner = head - layer;
+  if ((layer != 0 && layer != head) || table.share_layout(option.strategy, now_.options[at(partner)])) {
+    out.push_back({Change::Kind::layer, layer, option.strategy, false, -1});
+    return;
+  }
+  for (const bool alike : {true, false}) {
+    const std::size_t before = out.size();
+    for (const PricedOption& o : table.of_kind(judge_.tools().problem.model->layers[at(partner)]))
+      if (o.table == option.table && (!alike || o.layout == option.layout))
+        out.push_back({Change::Kind::layer, layer, option.strategy, false, o.strategy});
+    if (out.size() > before) return;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plan/lowering_facts.h"
+#include "plan/rules.h"
 
 namespace espalier::search {
 namespace {
@@ -54,8 +55,8 @@ std::vector<LayerRange> ranges_of(const Model& model, std::int32_t begin, std::i
 
 }  // namespace
 
-Strategy with_overlap(Strategy s, const Overlap& on) {
-  s.overlap.grad_reduce = on.grad_reduce && s.data_ranks() > 1;
+Strategy with_overlap(Strategy s, const Overlap& on, bool experts) {
+  s.overlap.grad_reduce = on.grad_reduce && replicates_weights(experts, s);
   s.overlap.param_gather = on.param_gather && s.zero > 0;
   s.overlap.p2p = on.p2p;
   s.overlap.tp = on.tp && s.sp == SequenceParallel::megatron;
@@ -73,7 +74,8 @@ LayeredConfiguration layered_configuration(const Model& model, const OptionTable
 LayeredConfiguration layered_configuration(const Model& model, Schedule schedule, std::int64_t samples,
                                            const std::vector<std::int32_t>& first, std::vector<Strategy> strategies,
                                            const Overlap& overlap) {
-  for (Strategy& s : strategies) s = with_overlap(s, overlap);
+  const bool experts = has_experts(model);
+  for (Strategy& s : strategies) s = with_overlap(s, overlap, experts);
   LayeredConfiguration c;
   schedule.micro_batch = static_cast<std::int32_t>(samples / strategies.front().dp);
   c.schedule = schedule;

@@ -11,8 +11,8 @@
 
 namespace espalier::search {
 
-/// Overlap of a whole plan; a layer takes part where it has something to overlap.
-Strategy with_overlap(Strategy s, const Overlap& on);
+/// Overlap of a whole plan; a layer takes part where it has something to overlap. `experts`: the model has some.
+Strategy with_overlap(Strategy s, const Overlap& on, bool experts);
 
 /// Chunks [first[c], first[c+1]) with strategy `options[l]` (index into the table) of every layer l, as ranges; `samples` of a
 /// micro-batch decide schedule.micro_batch.

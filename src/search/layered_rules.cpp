@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/layered_rules.h"
 
+#include "plan/lowering_facts.h"
+#include "plan/shared_table.h"
 #include "search/layered_candidate.h"
 
 namespace espalier::search {
@@ -71,9 +73,12 @@ std::string layered_fault(const Model& model, const Space& space, const LayeredC
   if (c.schedule.virtual_stages > kMostChunks) return "at most 8 chunks a stage";
   const std::int64_t samples = std::int64_t{c.schedule.micro_batch} * c.chunks.front().front().strategy.dp;
   const Overlap on = switches(c);
+  const bool experts = has_experts(model);
+  if (tied_table(model) && table_layout(c.chunks.front().front().strategy) != table_layout(c.chunks.back().back().strategy))
+    return "embedding and head that share a table have it in one layout";
   for (const auto& ranges : c.chunks) {
     for (const LayerRange& r : ranges) {
-      if (with_overlap(r.strategy, on) != r.strategy) return "one switch of overlap for the whole plan";
+      if (with_overlap(r.strategy, on, experts) != r.strategy) return "one switch of overlap for the whole plan";
       if (std::string fault = fault_of(model, space, r, c.schedule, samples); !fault.empty()) return fault;
     }
   }

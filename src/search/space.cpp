@@ -204,7 +204,8 @@ Space::Key Space::shard_key(const Configuration& c) const {
   const Strategy& s = c.strategy;
   // The rules of the space only ask whether the schedule is a zero-bubble one.
   const std::int64_t kind = zero_bubble(c.schedule.kind) ? 1 : 0;
-  if (engine_->family == EngineFamily::generic) return {c.schedule.stages, s.data_ranks(), kind, !s.partition.empty()};
+  const std::int64_t reduces = replicates_weights(!facts_.experts.empty(), s) ? 1 : 0;
+  if (engine_->family == EngineFamily::generic) return {c.schedule.stages, s.data_ranks(), kind, !s.partition.empty(), reduces};
   return {c.schedule.stages,
           s.data_ranks(),
           static_cast<std::int64_t>(c.schedule.kind),
@@ -212,7 +213,8 @@ Space::Key Space::shard_key(const Configuration& c) const {
           s.cp,
           static_cast<std::int64_t>(s.sp),
           s.ep,
-          c.schedule.virtual_stages};
+          c.schedule.virtual_stages,
+          reduces};
 }
 
 double Space::leaves(const Configuration& a) {

@@ -102,7 +102,7 @@ class Space {
   std::vector<std::vector<const EngineRule*>> engine_rules_at_;
   std::vector<std::int64_t> expert_divisors_;
   /// What the legality of the later groups may depend on.
-  using Key = std::array<std::int64_t, 8>;
+  using Key = std::array<std::int64_t, 9>;
   [[nodiscard]] Key shard_key(const Configuration& schedule_choice) const;
   std::map<Key, double> shards_;                                ///< legal (zero, shard, overlap) choices
   std::map<std::pair<std::int32_t, bool>, double> recomputes_;  ///< recomputation choices by chunks; with a partition

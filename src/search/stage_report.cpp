@@ -29,6 +29,7 @@ class StageReport {
   StageReport& operator=(const StageReport&) = delete;
 
   BalanceReport run(const LayeredCandidate& answer) {
+    program_.hold_table(tools_.table.table_of(answer.options.front()));
     add("even",
         [&] { return evaluate_partition(problem_, oracle_, even_blocks_split(*tools_.problem.model, tools_.group.stages)); });
     add("time-balanced", [&] { return time_balanced(problem_, oracle_); });

@@ -210,8 +210,10 @@ void Writer::transfer_arguments(std::string& out, const RankProgram& rank, const
 void Writer::collective_arguments(std::string& out, const Instruction& x) const {
   const Strategy& strategy = plan_.strategy();
   if (x.kind == Kind::tied_reduce) {
+    const auto copies = std::count_if(program_.instructions.begin(), program_.instructions.end(),
+                                      [](const Instruction& i) { return i.kind == Kind::tied_reduce; });
     field(out, "Collective name", "allreduce");
-    field(out, "Group size", 2);
+    field(out, "Group size", copies);
     field(out, "Process Group Name", "embedding");
     return;
   }

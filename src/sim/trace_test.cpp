@@ -22,7 +22,8 @@ using nlohmann::json;
 struct Traced {
   explicit Traced(std::int32_t microbatches = 8) {
     Lowering low = testing::lowering(ScheduleKind::interleaved, 4, 2, microbatches, 3);
-    low.reduce_gradients = low.overlap_reduce = low.gather_parameters = low.overlap_gather = low.tied_reduce = true;
+    low.reduce_gradients = low.overlap_reduce = low.gather_parameters = low.overlap_gather = true;
+    low.table_chunks = {0, 7};
     program = lower(low);
     timing = testing::uniform(low.schedule, 1001, 1500, 507);
     for (cost::ChunkTiming& chunk : timing.chunks) {

@@ -10,6 +10,8 @@
 #include <map>
 
 #include "espalier/planner.h"
+#include "plan/lowering_facts.h"
+#include "plan/shared_table.h"
 #include "random_problem.h"
 #include "search/layered_candidate.h"
 #include "search/layerwise.h"
@@ -99,6 +101,8 @@ class Enumeration {
     for (std::size_t s = 0; s < strategies_->size(); ++s) choice_[layer] = s, choices(layer + 1);
   }
   void judge() {
+    const auto table_of = [&](std::size_t choice) { return table_layout((*strategies_)[choice]); };
+    if (tied_table(p_.model) && table_of(choice_.front()) != table_of(choice_.back())) return;  // rule tied-table
     search::LayeredConfiguration c;
     c.schedule.stages = stages_;
     c.schedule.microbatches = static_cast<std::int32_t>(p_.training.global_batch / samples_);
@@ -137,7 +141,7 @@ std::map<std::pair<std::int32_t, std::int64_t>, std::vector<Strategy>> strategie
     space.shard_group(c, [&](const Configuration& shard) {
       for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::full}) {
         if (!p.space.admits("recompute", static_cast<std::int64_t>(kind))) continue;
-        Strategy s = search::with_overlap(shard.strategy, {true, true, c.schedule.stages > 1, false});
+        Strategy s = search::with_overlap(shard.strategy, {true, true, c.schedule.stages > 1, false}, has_experts(p.model));
         s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
         out[{c.schedule.stages, std::int64_t{c.schedule.micro_batch} * c.strategy.dp}].push_back(s);
       }

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "cost/layered_timing.h"
+#include "plan/lowering_facts.h"
 #include "plan/program.h"
+#include "plan/shared_table.h"
 #include "random.h"
 #include "search/layered_candidate.h"
 #include "search/search.h"
@@ -86,7 +88,7 @@ class LayeredMaker {
     Schedule schedule = choose_schedule(p, sharded);
     const Overlap on{random_.one_in(2), random_.one_in(2), schedule.stages > 1 && random_.one_in(2), beside};
     std::vector<Strategy> strategies;
-    for (const Strategy& s : x.priced) strategies.push_back(search::with_overlap(s, on));
+    for (const Strategy& s : x.priced) strategies.push_back(search::with_overlap(s, on, has_experts(p.model)));
     schedule.micro_batch = static_cast<std::int32_t>(p.samples() / strategies.front().dp);
     x.document =
         make_uniform_plan(p.model, p.cluster, p.training, p.engine->name, strategies.front(), schedule, SplitPolicy::balanced);
@@ -137,6 +139,7 @@ class LayeredMaker {
       s.recompute.layers = s.recompute.kind == RecomputeKind::full ? 1 : 0;
       x.priced.push_back(s), x.base_of.push_back(static_cast<std::int32_t>(b));
     }
+    if (tied_table(p.model)) x.priced.back() = x.priced.front(), x.base_of.back() = x.base_of.front();  // rule tied-table
   }
 
   Schedule choose_schedule(const LayeredProblem& p, bool sharded) {

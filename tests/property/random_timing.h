@@ -71,7 +71,7 @@ inline TimedProgram any_program(Random& random) {
   low.reduce_gradients = random.one_in(2), low.overlap_reduce = low.reduce_gradients && random.one_in(2);
   low.gather_parameters = random.one_in(2), low.overlap_gather = low.gather_parameters && random.one_in(2);
   low.overlap_p2p = random.one_in(2);
-  low.tied_reduce = s.stages > 1 && s.kind != ScheduleKind::zb_v && random.one_in(3);
+  if (s.stages > 1 && s.kind != ScheduleKind::zb_v && random.one_in(3)) low.table_chunks = {0, s.stages * s.virtual_stages - 1};
   const bool cut = low.overlap_reduce || low.overlap_gather;
   for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c)
     low.pieces.push_back(static_cast<std::uint8_t>(cut ? random.between(1, random.one_in(4) ? kMaxPieces : 4) : 1));
@@ -81,7 +81,8 @@ inline TimedProgram any_program(Random& random) {
   fill_chunks(random, low, timing);
   const std::int64_t optimizer = any_scale(random), tied = any_scale(random), fixed = any_scale(random);
   for (cost::StageTiming& stage : timing.stages) {
-    stage.optimizer_ns = random.between(0, optimizer), stage.tied_reduce_ns = low.tied_reduce ? random.between(0, tied) : 0;
+    stage.optimizer_ns = random.between(0, optimizer),
+    stage.tied_reduce_ns = !low.table_chunks.empty() ? random.between(0, tied) : 0;
     stage.memory.parameters = random.between(0, fixed);
   }
   if (random.one_in(2)) {
@@ -98,8 +99,8 @@ inline std::string describe(const TimedProgram& x) {
                     " m" + std::to_string(s.microbatches) + (x.lowering.reduce_gradients ? " reduce" : "") +
                     (x.lowering.overlap_reduce ? "(beside)" : "") + (x.lowering.gather_parameters ? " gather" : "") +
                     (x.lowering.overlap_gather ? "(beside)" : "") + (x.lowering.overlap_p2p ? " p2p" : "") +
-                    (x.lowering.tied_reduce ? " tied" : "") + " kw " + std::to_string(x.timing.compute_slowdown) + " kc " +
-                    std::to_string(x.timing.communication_slowdown) + "\n";
+                    (!x.lowering.table_chunks.empty() ? " tied" : "") + " kw " + std::to_string(x.timing.compute_slowdown) +
+                    " kc " + std::to_string(x.timing.communication_slowdown) + "\n";
   for (std::size_t c = 0; c < x.timing.chunks.size(); ++c) {
     const cost::ChunkTiming& t = x.timing.chunks[c];
     out += "  chunk " + std::to_string(c) + ": F " + std::to_string(t.forward.duration_ns()) + " B " +

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of whole plans.
+#include <array>
+
+#include "plan/rules.h"
+#include "plan/shared_table.h"
+#include "plan/text.h"
+
+namespace espalier {
+namespace {
+
+using plan_detail::cat;
+
+std::string tied_table_fault(const Model& model, const Plan& plan) {
+  if (!tied_table(model)) return "";
+  const ChunkPlace last = place_of_chunk(plan.schedule, plan.schedule.stages * plan.schedule.virtual_stages - 1);
+  const Chunk& end = plan.stages[static_cast<std::size_t>(last.stage)].chunks[static_cast<std::size_t>(last.local_chunk)];
+  const TableLayout embedding = table_layout(plan.strategy()), head = table_layout(end.ranges.back().strategy);
+  if (embedding == head) return "";
+  return cat("the embedding has its table as ", text_of(embedding), ", the head the same table as ", text_of(head));
+}
+
+constexpr std::array kPlanRules = {
+    PlanRule{"tied-table",
+             "embedding and head that share a table have equal tp, sp, cp, dp, zero and shard, on whichever stages they lie",
+             tied_table_fault},
+};
+
+}  // namespace
+
+std::span<const PlanRule> plan_rules() { return kPlanRules; }
+
+std::vector<RuleViolation> plan_violations(const Model& model, const Plan& plan) {
+  std::vector<RuleViolation> broken;
+  for (const PlanRule& rule : kPlanRules) {
+    const std::string fault = rule.fault(model, plan);
+    if (!fault.empty()) broken.push_back({std::string(rule.name), fault, "give the head the strategy of the embedding"});
+  }
+  return broken;
+}
+
+}  // namespace espalier
