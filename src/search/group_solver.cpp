@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plan/program.h"
+#include "search/layered_candidate.h"
 #include "search/layered_rules.h"
 
 namespace espalier::search {
@@ -57,7 +58,8 @@ GroupProgram GroupSolver::program_of(ScheduleKind kind) const {
 
 GroupResult GroupSolver::run() {
   GroupResult& result = judge_.result();
-  result.priced = tools().table.before_reduction(), result.kept = tools().table.after_reduction();
+  result.priced = tools().table.before_reduction();
+  result.kept = tools().table.after_reduction();
   for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1, ScheduleKind::gpipe}) {
     if (!admits(kind) || !tools().problem.space.admits("vpp", 1) || judge_.over()) continue;
     if (kind != ScheduleKind::one_f_one_b && tools().group.stages == 1) continue;
@@ -120,7 +122,9 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
     if (round == 0 && !tied) bound = std::min(value, best);  // nothing below `best` was found: none is
     if (value >= best) return bound;
     Schedule schedule;
-    schedule.kind = kind, schedule.stages = stages, schedule.microbatches = tools().group.microbatches;
+    schedule.kind = kind;
+    schedule.stages = stages;
+    schedule.microbatches = tools().group.microbatches;
     bool fits = true;
     for (std::int32_t i = 0; i < stages && fits && !judge_.over(); ++i) {
       const std::int32_t end = i + 1 < stages ? found->first[static_cast<std::size_t>(i) + 1]

@@ -83,10 +83,12 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Config
 /// What is dropped by reduce() may have the shorter forward pass, for a longer backward pass.
 void OptionTable::note_shares() {
   least_forward_.assign(kinds_.size(), std::numeric_limits<double>::infinity());
-  forward_share_.assign(kinds_.size(), {}), two_part_share_.assign(kinds_.size(), {});
+  forward_share_.assign(kinds_.size(), {});
+  two_part_share_.assign(kinds_.size(), {});
   const auto take = [](ForwardShare& share, std::int64_t forward, std::int64_t backward) {
     const double whole = static_cast<double>(forward + backward), part = whole > 0 ? static_cast<double>(forward) / whole : 0;
-    share.least = std::min(share.least, part), share.most = std::max(share.most, part);
+    share.least = std::min(share.least, part);
+    share.most = std::max(share.most, part);
   };
   for (std::size_t k = 0; k < kinds_.size(); ++k) {
     for (const PricedOption& o : kinds_[k]) {

@@ -11,17 +11,6 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-Overlap overlap_of(const LayeredConfiguration& c) {
-  Overlap on;
-  for (const auto& ranges : c.chunks) {
-    for (const LayerRange& r : ranges) {
-      const Overlap& o = r.strategy.overlap;
-      on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
-    }
-  }
-  return on;
-}
-
 LayerRefinement::LayerRefinement(GroupJudge& judge, const Schedule& schedule, Assignment start, const Overlap& on)
     : judge_(judge), schedule_(schedule), now_(std::move(start)), on_(on), overlaps_(judge.overlaps()) {}
 
@@ -33,9 +22,11 @@ Refinement LayerRefinement::run(Depth depth, std::int64_t budget) {
     if (next >= todo.size()) next = 0;
     ++out.tried;
     if (better(todo[next])) {
-      todo = changes(depth), in_vain = 0;
+      todo = changes(depth);
+      in_vain = 0;
     } else {
-      ++in_vain, ++next;
+      ++in_vain;
+      ++next;
     }
   }
   out.left = static_cast<std::int64_t>(todo.size() - in_vain);
@@ -60,7 +51,8 @@ bool LayerRefinement::better(const Change& change) {
   const double before = judge_.best_ns();
   judge_.judge(schedule_, other, {on});
   if (judge_.best_ns() >= before) return false;
-  now_ = std::move(other), on_ = on;
+  now_ = std::move(other);
+  on_ = on;
   return true;
 }
 

@@ -56,7 +56,4 @@ class LayerRefinement {
   std::vector<Overlap> overlaps_;
 };
 
-/// The overlap switches that are on anywhere in a plan.
-Overlap overlap_of(const LayeredConfiguration& c);
-
 }  // namespace espalier::search

@@ -64,7 +64,10 @@ class StageReport {
     std::vector<std::int32_t> best;
     std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
     for (const auto& row : report_.rows)
-      if (row.iteration_ns > 0 && row.iteration_ns < best_ns) best = row.first, best_ns = row.iteration_ns;
+      if (row.iteration_ns > 0 && row.iteration_ns < best_ns) {
+        best = row.first;
+        best_ns = row.iteration_ns;
+      }
     const auto layers = static_cast<std::int32_t>(tools_.problem.model->layers.size());
     for (int round = 0; round < kPolishRounds && !best.empty() && !judge_.over(); ++round) {
       const std::vector<std::int32_t> from = best;
@@ -75,7 +78,10 @@ class StageReport {
           const std::int32_t end = i + 1 < first.size() ? first[i + 1] : layers;
           if (first[i] <= first[i - 1] || first[i] >= end) continue;
           const std::int64_t ns = simulated(first);
-          if (ns > 0 && ns < best_ns) best = first, best_ns = ns;
+          if (ns > 0 && ns < best_ns) {
+            best = first;
+            best_ns = ns;
+          }
         }
       }
       if (best == from) break;
@@ -87,7 +93,8 @@ class StageReport {
   std::int64_t simulated(const std::vector<std::int32_t>& first) {
     GroupProgram program = program_;
     Schedule schedule;
-    schedule.stages = tools_.group.stages, schedule.microbatches = tools_.group.microbatches;
+    schedule.stages = tools_.group.stages;
+    schedule.microbatches = tools_.group.microbatches;
     double best = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kMemoryRounds && !judge_.over(); ++round) {
       const Assignment a = program.assignment(first, kModes[0]);

@@ -21,8 +21,11 @@ RandomProblem generic_problem(int index) {
 
 Job job_of(const RandomProblem& p, const char* space) {
   Job job;
-  job.model = p.model, job.cluster = p.cluster, job.training = p.training;
-  job.search = p.space, job.search.kind = space;
+  job.model = p.model;
+  job.cluster = p.cluster;
+  job.training = p.training;
+  job.search = p.space;
+  job.search.kind = space;
   return job;
 }
 
@@ -38,7 +41,8 @@ TEST(Attack, NoConfigurationIsFasterThanACertifiedOptimum) {
     attack.random_configurations(100);
     attack.walk({answer->plan.strategy(), answer->plan.schedule}, 4);
     EXPECT_EQ(attack.tally().faster, 0) << attack.tally().worst << "\n" << describe(p);
-    tried += attack.tally().tried, fit += attack.tally().fit;
+    tried += attack.tally().tried;
+    fit += attack.tally().fit;
   }
   std::printf("%lld configurations tried, %lld fit, none faster\n", static_cast<long long>(tried), static_cast<long long>(fit));
 }
@@ -59,7 +63,9 @@ TEST(Attack, NoPerturbedPlanIsBelowTheBoundAndNoSingleChangeHelps) {
     attack.singles(150);
     EXPECT_EQ(attack.tally().faster, 0) << attack.tally().worst << "\n" << describe(p);
     EXPECT_LE(attack.best_single(), 0.001) << attack.best_single_text() << "\n" << describe(p);
-    tried += attack.tally().tried, fit += attack.tally().fit, singles += attack.singles_tried();
+    tried += attack.tally().tried;
+    fit += attack.tally().fit;
+    singles += attack.singles_tried();
   }
   std::printf("%d answers: %lld plans tried, %lld single changes among them, %lld fit, none below a bound\n", held,
               static_cast<long long>(tried), static_cast<long long>(singles), static_cast<long long>(fit));
