@@ -132,11 +132,11 @@ struct LayerwiseSummary {
   double kept = 0;              ///< of these, not beaten in every component by another of the same layout
   std::int64_t outer = 0;       ///< choices of stages and samples a micro-batch
   std::int64_t solved = 0;      ///< of these, whose programs were solved; the others are beaten by their bound
-  std::int64_t simulated = 0;   ///< different layer-wise plans, none of which SearchSummary::simulated counts
+  std::vector<StageBalance> balance;
+  std::int64_t simulated = 0;  ///< different layer-wise plans, none of which SearchSummary::simulated counts
   /// Single changes of the answer (one layer's strategy, one boundary between chunks, the overlap switches) that were simulated, and
   /// those that were not; left 0 of tried > 0: none of them makes it faster.
   std::int64_t refinement_tried = 0, refinement_left = 0;
-  std::vector<StageBalance> balance;
 };
 
 /// What operator partitions (Strategy::partition) add to a search.
@@ -159,13 +159,14 @@ struct SearchSummary {
   std::int64_t lower_bound_ns = 0;
   double gap = 0;
   std::string reason;  ///< "optimal" | "gap" | "node limit" | "time limit" | "interrupted" | "infeasible"
-  std::string split{};  ///< how layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none
   std::string space = "uniform";
   std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
   std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
   double memory_margin = 0;                                   ///< the space holds what fits into memory limit · (1 − margin)
   std::string memory_margin_basis{};                          ///< "search.memory_margin", or which runs the default rests on
   SearchRequest asked = {};
+  /// How layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none.
+  std::string split = {};
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.

@@ -46,10 +46,22 @@ std::string work_text(const SearchSummary& s) {
   return work + ")";
 }
 
+/// "at most 2.1 %", or that what is left does not show.
+std::string at_most(double gap) { return gap > 0 && gap < 0.0005 ? "less than 0.1 %" : cat("at most ", percent(gap)); }
+
+/// What no search looked at, and how far the answer was refined.
+std::string not_searched(const SearchSummary& s) {
+  std::string out;
+  if (!s.split.empty() && !s.layerwise) out += "; the split of layers over stages is " + s.split;
+  if (!s.layerwise || s.layerwise->refinement_tried == 0) return out;
+  const LayerwiseSummary& l = *s.layerwise;
+  if (l.refinement_left > 0) return cat(out, "; ", grouped(l.refinement_left), " changes of single layers were left untried");
+  return cat(out, "; no single change of a layer or boundary makes it faster (", grouped(l.refinement_tried), " tried)");
+}
+
 std::string layerwise_certificate(const SearchSummary& s) {
   const std::string uniform = cat("none of the ", count(s.space_size), " uniform ones is", work_text(s));
-  const std::string gap =
-      cat("at most ", percent(s.gap), " from the best layer-wise plan (none is below ", seconds(s.lower_bound_ns), ")");
+  const std::string gap = cat(at_most(s.gap), " from the best layer-wise plan (none is below ", seconds(s.lower_bound_ns), ")");
   if (s.optimal) return cat("optimal: no layer-wise plan is faster, and ", uniform);
   if (s.reason == "gap") return cat(gap, "; of the ", count(s.space_size), " uniform ones none is faster", work_text(s));
   return cat("not proven (", s.reason, "): ", gap, work_text(s));
@@ -57,8 +69,8 @@ std::string layerwise_certificate(const SearchSummary& s) {
 
 /// Of partitions of operators, offered or not.
 std::string partition_certificate(const SearchSummary& s) {
-  const std::string gap = cat("at most ", percent(s.gap), " from the best plan with any partition of operators (none is below ",
-                              seconds(s.lower_bound_ns), ")");
+  const std::string gap =
+      cat(at_most(s.gap), " from the best plan with any partition of operators (none is below ", seconds(s.lower_bound_ns), ")");
   const std::string flat = cat("; of the ", count(s.space_size), " uniform ones with those offered none is faster", work_text(s));
   if (s.optimal) return cat("optimal, whatever the partition of operators", flat);
   return s.reason == "gap" ? cat(gap, flat) : cat("not proven (", s.reason, "): ", gap, work_text(s));
@@ -73,8 +85,8 @@ std::string certificate(const SearchSummary& s) {
       s.memory_margin > 0 ? cat(" that leaves ", percent(s.memory_margin), " of the memory free") : std::string();
   if (s.optimal)
     return cat("optimal: none of the ", space, " is faster", margin, work_text(s), "; overlap_tp is off unless the job names it");
-  if (s.reason == "gap") return cat("at most ", percent(s.gap), " from the fastest of ", space, margin, work_text(s));
-  return cat("not proven (", s.reason, "): at most ", percent(s.gap), " from the best of ", space, work_text(s));
+  if (s.reason == "gap") return cat(at_most(s.gap), " from the fastest of ", space, margin, work_text(s));
+  return cat("not proven (", s.reason, "): ", at_most(s.gap), " from the best of ", space, work_text(s));
 }
 
 /// "1: 58.4M · 2: 659M …": how many configurations each pipeline degree has.
@@ -104,7 +116,7 @@ std::string headline(const PlannerResult& r) {
                                " model TFLOP/s/GPU)");
   out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" +
                             (p.fits ? "" : "   DOES NOT FIT"));
-  out += line("certificate", wrap(certificate(r.search), 100, std::string(16, ' ')));
+  out += line("certificate", wrap(certificate(r.search) + not_searched(r.search), 100, std::string(16, ' ')));
   if (r.search.layerwise) out += line("layer-wise", layerwise_gain(*r.search.layerwise, p.iteration_ns));
   if (const std::string stages = by_stages(r.search); !stages.empty())
     out += line("space by pp", wrap(stages, 100, std::string(16, ' ')));

@@ -101,7 +101,8 @@ search::LayerwiseOutcome search_layers(const search::Problem& problem, Simulated
   search::LayerwiseOptions layered;
   layered.threads = how.threads;
   layered.node_limit = rest_of(how, flat.simulations + (before != nullptr ? before->simulations : 0));
-  layered.interrupted = how.interrupted, layered.progress = how.progress;
+  layered.interrupted = how.interrupted;
+  layered.progress = how.progress;
   layered.uniform = flat.best;
   layered.starts = flat.simulated;
   layered.simulated = search::prints_of(problem, flat.simulated);
@@ -199,7 +200,10 @@ void add_layers(const Searched& all, SearchSummary& s) {
   l.strategies = last.strategies, l.kept = last.leaves, l.outer = last.outer, l.solved = last.solved;
   l.simulated = last.simulations;
   if (&last != &*all.layered && all.layered) l.simulated += all.layered->simulations;
-  if (last.refinement) l.refinement_tried = last.refinement->tried, l.refinement_left = last.refinement->left;
+  if (last.refinement) {
+    l.refinement_tried = last.refinement->tried;
+    l.refinement_left = last.refinement->left;
+  }
   for (const auto& row : last.balance.rows)
     l.balance.push_back({row.name, row.first, row.alpha_t, row.alpha_m, row.iteration_ns});
   s.layerwise = std::move(l);

@@ -50,7 +50,10 @@ void ChunkOrders::read(std::int32_t stage) {
   for (const plan::Step& step : order) {
     const auto chunk = static_cast<std::size_t>(step.local_chunk);
     if (step.kind == InstructionKind::forward) {
-      if (seen.forwards[chunk] == 0) mine[chunk].forwards_before = seen.forwards, mine[chunk].backwards_before = seen.backwards;
+      if (seen.forwards[chunk] == 0) {
+        mine[chunk].forwards_before = seen.forwards;
+        mine[chunk].backwards_before = seen.backwards;
+      }
       ++held[chunk];
       most = std::max(most, *std::min_element(held.begin(), held.end()));
     } else if (step.kind != InstructionKind::backward_input) {
@@ -61,8 +64,8 @@ void ChunkOrders::read(std::int32_t stage) {
   Counts later(chunks);
   for (auto step = order.rbegin(); step != order.rend(); ++step) {
     const auto chunk = static_cast<std::size_t>(step->local_chunk);
-    if (step->kind == InstructionKind::backward && later.backwards[chunk] == 0)
-      mine[chunk].forwards_after = later.forwards, mine[chunk].backwards_after = later.backwards;
+    if (step->kind == InstructionKind::backward && later.backwards[chunk] == 0) mine[chunk].forwards_after = later.forwards;
+    mine[chunk].backwards_after = later.backwards;
     later.add(*step);
   }
   held_.push_back(most);
@@ -93,7 +96,9 @@ std::vector<ChunkOrders::Coefficients> ChunkOrders::with(const std::vector<doubl
     const double weight = weights[static_cast<std::size_t>(place.stage)], each = weight / v;
     const auto here = static_cast<std::size_t>(place.local_chunk);
     Coefficients& x = out[static_cast<std::size_t>(c)];
-    x.forward = later + m * weight, x.backward = (ends ? later : 0) + m * weight, x.tail = ends ? 0 : weight;
+    x.forward = later + m * weight;
+    x.backward = (ends ? later : 0) + m * weight;
+    x.tail = ends ? 0 : weight;
     for (std::int32_t k = 0; k < v; ++k) {
       const Outside& o = outside(place.stage, k);
       x.forward -= each * static_cast<double>(o.forwards_before[here] + (ends ? o.forwards_after[here] : 0));
@@ -120,7 +125,10 @@ std::vector<ChunkOrders::Coefficients> ChunkOrders::coefficients(bool ends) cons
       }
     }
     const double lowest = *std::min_element(least.begin(), least.end());
-    if (best.empty() || lowest > best_least) best_least = lowest, best = std::move(now);
+    if (best.empty() || lowest > best_least) {
+      best_least = lowest;
+      best = std::move(now);
+    }
     // Each stage's weight moves by what its cost is off the mean.
     double total = 0;
     const double mean = std::accumulate(least.begin(), least.end(), 0.0) / static_cast<double>(stages);

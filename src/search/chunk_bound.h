@@ -9,7 +9,7 @@
 // coefficients depend only on the chunk a layer lies in: f_l·A_c + b_l·B_c + t_l·γ_i. With r_k … R_k the shares that the forward pass
 // of a layer of kind k may have in f + b, for every split
 //   T ≥ Σ_l (C_k·(f_l + b_l) + γ·t_l),   C_k = min over chunks and r in {r_k, R_k} of r·A_c + (1 − r)·B_c,   γ = min γ_i
-// and also T ≥ (1/p)·Σ_l (m·(f_l + b_l) + t_l), the mean over stages of their work alone. The weights are γ_i/v for the chunks of stage
+// and also T ≥ (1/p)·Σ_l (m·(f_l + b_l) + t_l), the mean over stages of their work alone, and T ≥ m·(f_l + b_l) + t_l of every layer. The weights are γ_i/v for the chunks of stage
 // i, with the γ_i under which all chunks cost a layer of b = 2f about the same; any others would be as true. The sum over layers is at
 // least its bound from convex hulls when the stages share p times the memory of one, each layer holding the passes that every chunk of
 // every stage holds at one moment.

@@ -6,7 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "plan/program.h"
 #include "search/layered_candidate.h"
+#include "search/layered_rules.h"
 
 namespace espalier::search {
 namespace {
@@ -14,11 +16,10 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr int kMemoryRounds = 8;        // times a stage that came out too large is solved again with less room
 constexpr double kRounding = 1 - 1e-9;  // of sums in floating point
-constexpr std::int32_t kChunks = 8;     // virtual stages tried, at most
 constexpr double kNear = 1.02;          // times the incumbent: chunks whose boundaries are worth moving
 constexpr std::int64_t kMoves = 4;      // plans tried a boundary
-constexpr Mode kTotal = {};             // all work of a stage
 constexpr double kPrecious = 1e6;       // nanoseconds a byte: the leanest is the best
+constexpr Mode kTotal = {};             // all work of a stage
 
 /// What is held when all chunks hold their passes, whatever runs then.
 LayerProblem without_transients(LayerProblem p) {
@@ -57,7 +58,8 @@ GroupProgram GroupSolver::program_of(ScheduleKind kind) const {
 
 GroupResult GroupSolver::run() {
   GroupResult& result = judge_.result();
-  result.priced = tools().table.before_reduction(), result.kept = tools().table.after_reduction();
+  result.priced = tools().table.before_reduction();
+  result.kept = tools().table.after_reduction();
   for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::zb_h1, ScheduleKind::gpipe}) {
     if (!admits(kind) || !tools().problem.space.admits("vpp", 1) || judge_.over()) continue;
     if (kind != ScheduleKind::one_f_one_b && tools().group.stages == 1) continue;
@@ -90,44 +92,39 @@ StageOracle GroupSolver::watched(StageOracle oracle) {
   };
 }
 
-/// The partition of the least value, if that is below the incumbent.
-std::optional<Partition> GroupSolver::partition_below(GroupProgram& program, const Mode& mode) {
-  return best_partition(program.balance(mode), watched(program.bounds(mode)), judge_.best_ns() - program.constant_ns(mode));
-}
-
-/// Where embedding and head share a table: the least value of plans in which each has it as it likes, which bounds all others; from here on
-/// the program holds the layout that is best for both at the prices of memory found then. Nothing where no table is shared.
-std::optional<double> GroupSolver::hold_best_table(GroupProgram& program, const Mode& mode) {
-  if (!tools().table.tied()) return std::nullopt;
-  program.hold_table(kAnyTable);
-  const double best = judge_.best_ns();
-  const auto relaxed = partition_below(program, mode);
-  const double bound = relaxed ? std::min((relaxed->time + program.constant_ns(mode)) * kRounding, best) : best;
-  if (bound >= best || judge_.over()) return bound;
-  program.hold_table(program.best_table(relaxed->first, mode, 0.0));
-  if (!partition_below(program, mode)) {  // nothing fits, or nothing is faster: the leanest layout
-    program.hold_table(kAnyTable);
-    program.hold_table(program.best_table(relaxed->first, mode, kPrecious));
-  }
-  return bound;
-}
-
-/// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate.
+/// The least value (a lower bound if the mode is proven); what fits and is faster than all before becomes a candidate. Where embedding and
+/// head share a table the value is that of plans in which each has it as it likes, which bounds all others; candidates have it in the
+/// layout that is best for both at the prices of memory found then.
 double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode) {
+  double bound = kNever;
   program.forget_margins();
-  const std::optional<double> of_any_table = hold_best_table(program, mode);
-  if (of_any_table && *of_any_table >= judge_.best_ns()) return *of_any_table;
-  double bound = of_any_table.value_or(kNever);
+  program.hold_table(kAnyTable);
   const double constant = program.constant_ns(mode);
   const std::int32_t stages = tools().group.stages;
+  const bool tied = tools().table.tied();
+  const auto least = [&] {
+    return best_partition(program.balance(mode), watched(program.bounds(mode)), judge_.best_ns() - constant);
+  };
+  if (tied) {
+    const auto relaxed = least();
+    bound = relaxed ? std::min((relaxed->time + constant) * kRounding, judge_.best_ns()) : judge_.best_ns();
+    if (bound >= judge_.best_ns() || judge_.over()) return bound;
+    program.hold_table(program.best_table(relaxed->first, mode, 0.0));
+    if (!least()) {  // nothing fits, or nothing is faster: the leanest layout
+      program.hold_table(kAnyTable);
+      program.hold_table(program.best_table(relaxed->first, mode, kPrecious));
+    }
+  }
   for (int round = 0; round < kMemoryRounds && !judge_.over(); ++round) {
     const double best = judge_.best_ns();
-    const auto found = partition_below(program, mode);
+    const auto found = least();
     const double value = found ? (found->time + constant) * kRounding : kNever;
-    if (round == 0 && !of_any_table) bound = std::min(value, best);  // nothing below `best` was found: none is
+    if (round == 0 && !tied) bound = std::min(value, best);  // nothing below `best` was found: none is
     if (value >= best) return bound;
     Schedule schedule;
-    schedule.kind = kind, schedule.stages = stages, schedule.microbatches = tools().group.microbatches;
+    schedule.kind = kind;
+    schedule.stages = stages;
+    schedule.microbatches = tools().group.microbatches;
     bool fits = true;
     for (std::int32_t i = 0; i < stages && fits && !judge_.over(); ++i) {
       const std::int32_t end = i + 1 < stages ? found->first[static_cast<std::size_t>(i) + 1]
@@ -144,37 +141,32 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   return bound;
 }
 
-/// Every number of chunks that the job admits is bounded; up to kChunks of them are solved.
+/// Every number of chunks that the job admits, up to kMostChunks; more are for uniform plans (layered_rules.h).
 void GroupSolver::solve_chunked(ScheduleKind kind) {
   const Group& group = tools().group;
   if (kind == ScheduleKind::interleaved && group.microbatches % group.stages != 0) return;
   const auto layers = static_cast<std::int32_t>(tools().problem.model->layers.size());
-  const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : layers / group.stages;
-  const GroupProgram program = program_of(kind);
+  const std::int32_t most = kind == ScheduleKind::zb_v ? 2 : kMostChunks;
+  GroupProgram program = program_of(kind);
   double& bound = judge_.result().bound_ns;
-  bool more = false;
   for (std::int32_t v = 2; v <= most && v * group.stages <= layers && !judge_.over(); ++v) {
     if (!tools().problem.space.admits("vpp", v)) continue;
     const Schedule schedule{kind, group.stages, v, group.microbatches, 1};
-    if (v > kChunks) {
-      if (!more) bound = std::min(bound, bound_of_every_split(program, schedule, nullptr));
-      more = true;
-      continue;
-    }
     const ChunkOrders orders(schedule);
-    bound = std::min(bound, bound_of_every_split(program, schedule, &orders));
+    bound = std::min(bound, bound_of_every_split(program, schedule, orders));
     solve_chunked(VirtualProgram(tools().problem, tools().table, program, schedule, orders));
   }
 }
 
+/// With a shared table as in solve_plain.
 void GroupSolver::solve_chunked(VirtualProgram stages) {
   const double worth = stages.bound();
-  const bool tied = tools().table.tied();
-  if (tied && worth < judge_.best_ns()) stages.hold_table(stages.best_table(0.0));
+  const OptionTable& table = tools().table;
+  if (table.tied() && worth < judge_.best_ns()) stages.hold_table(stages.best_table(0.0));
   std::int64_t margin = 0;
   for (int round = 0; round < kMemoryRounds && worth < judge_.best_ns() && !judge_.over(); ++round) {
     Assignment a = stages.assignment(margin);
-    if (a.empty() && tied && round == 0) {
+    if (a.empty() && table.tied() && round == 0) {
       stages.hold_table(kAnyTable);
       stages.hold_table(stages.best_table(kPrecious));
       a = stages.assignment(margin);
@@ -197,26 +189,62 @@ void GroupSolver::balance(const Schedule& schedule, const Assignment& a) {
   judge_.set_best(std::min(best, judge_.best_ns()));
 }
 
-/// See chunk_bound.h; without orders the mean work of the stages.
-double GroupSolver::bound_of_every_split(const GroupProgram& program, const Schedule& s, const ChunkOrders* orders) const {
+/// Some stages hold few passes at once. A weighted mean of the stages' work in which these have the weight x and count no memory, and the
+/// others the weight y and the passes that each of them holds: Σ_l min(x·work of l at its fastest, y·work of l + λ·bytes) − λ·capacity.
+double GroupSolver::bound_by_stage_memory(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
+  const OptionTable& table = tools().table;
+  const bool two_parts = zero_bubble(s.kind);
+  std::vector<std::int32_t> held;
+  for (std::int32_t i = 0; i < s.stages; ++i) held.push_back(orders.held_together(i));
+  std::sort(held.begin(), held.end());
+  const double m = s.microbatches, constant = program.constant_ns(m);
+  double bound = 0;
+  std::int32_t before = 0;
+  for (const std::int32_t quarter : {1, 2, 3}) {
+    const std::int32_t light = std::max(1, s.stages * quarter / 4), heavy = s.stages - light;
+    if (heavy < 1 || light == before || held[static_cast<std::size_t>(light)] == held.front()) continue;
+    before = light;
+    const LayerProblem all = without_transitions(without_transients(table.program(
+        tools().problem.model->layers, held[static_cast<std::size_t>(light)], kTotal.lambda, two_parts, kAnyTable)));
+    for (const double more : {1.05, 1.15, 1.3, 1.6}) {
+      const double x = more / s.stages, y = (1 - light * x) / heavy;
+      if (y <= 0) continue;
+      LayerProblem mixed = all;
+      for (auto& options : mixed.options) {
+        double fastest = kNever;
+        for (LayerOption& o : options) {
+          fastest = std::min(fastest, x * (m * o.steady + o.sync));
+          o.steady = y * (m * o.steady + o.sync);
+        }
+        if (std::isfinite(fastest)) options.push_back({fastest, 0, 0, 0, 0, options.front().layout});
+      }
+      bound = std::max(bound, layers_lower_bound(mixed, {1, 0}, program.capacity() * heavy) + constant);
+    }
+  }
+  return bound;
+}
+
+/// See chunk_bound.h.
+double GroupSolver::bound_of_every_split(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
   const bool two_parts = zero_bubble(s.kind);
   const OptionTable& table = tools().table;
-  const LayerProblem all = without_transitions(without_transients(table.program(
-      tools().problem.model->layers, orders != nullptr ? orders->least_held() : 1, kTotal.lambda, two_parts, kAnyTable)));
+  const LayerProblem all = without_transitions(
+      without_transients(table.program(tools().problem.model->layers, orders.least_held(), kTotal.lambda, two_parts, kAnyTable)));
   const double m = s.microbatches, p = s.stages;
   const std::int64_t capacity = program.capacity() * s.stages;
   double bound = layers_lower_bound(all, {m / p, 1 / p}, capacity) + program.constant_ns(m);
+  bound = std::max(bound, bound_by_stage_memory(program, s, orders));
   // One stage computes the slowest layer.
   for (const std::int32_t kind : std::set<std::int32_t>(all.layers.begin(), all.layers.end())) {
     LayerProblem one = all;
     one.layers = {kind};
     bound = std::max(bound, layers_lower_bound(one, {m, 1}, program.capacity()) + program.constant_ns(m));
   }
-  if (orders == nullptr || !std::isfinite(bound)) return bound * kRounding;
-  const double constant = program.constant_ns(std::max(0.0, m - static_cast<double>(orders->most_skipped())));
+  if (!std::isfinite(bound)) return bound * kRounding;
+  const double constant = program.constant_ns(std::max(0.0, m - static_cast<double>(orders.most_skipped())));
   for (const bool ends : {false, true}) {
     if (ends && two_parts) continue;
-    const std::vector<ChunkOrders::Coefficients> coefficients = orders->coefficients(ends);
+    const std::vector<ChunkOrders::Coefficients> coefficients = orders.coefficients(ends);
     double tail = 1;
     for (const ChunkOrders::Coefficients& c : coefficients) tail = std::min(tail, c.tail);
     LayerProblem weighed = all;

@@ -6,13 +6,12 @@
 //   interleaved, zb-v     the strategies of a stage's layers by layer_search.h with the micro-batch passes a stage holds, chunks by the
 //                         balanced split of plan/split.h; then boundaries between chunks move (layer_refinement.h).
 //                         Bound: of every split (chunk_bound.h)
-// Where embedding and head share a table (rule tied-table) the bounds let each have it as it likes, and plans are looked for with the
-// layout that is best for both at the prices of memory found then; refinement tries the others.
+// Where embedding and head share a table (rule tied-table) the bound lets each have it as it likes, and plans are looked for with the layout
+// that is best for both at the prices of memory found then; the refinement tries the others.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "search/chunk_bound.h"
@@ -38,15 +37,15 @@ class GroupSolver {
   [[nodiscard]] bool admits(ScheduleKind kind) const;
   [[nodiscard]] GroupProgram program_of(ScheduleKind kind) const;
   double solve_plain(ScheduleKind kind);
-  std::optional<Partition> partition_below(GroupProgram& program, const Mode& mode);
-  std::optional<double> hold_best_table(GroupProgram& program, const Mode& mode);
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
   [[nodiscard]] StageOracle watched(StageOracle oracle);
   void solve_chunked(ScheduleKind kind);
   void solve_chunked(VirtualProgram stages);
   void balance(const Schedule& schedule, const Assignment& a);
   [[nodiscard]] double bound_of_every_split(const GroupProgram& program, const Schedule& schedule,
-                                            const ChunkOrders* orders) const;
+                                            const ChunkOrders& orders) const;
+  [[nodiscard]] double bound_by_stage_memory(const GroupProgram& program, const Schedule& schedule,
+                                             const ChunkOrders& orders) const;
 
   GroupJudge judge_;
 };

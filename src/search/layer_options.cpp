@@ -83,10 +83,12 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Config
 /// What is dropped by reduce() may have the shorter forward pass, for a longer backward pass.
 void OptionTable::note_shares() {
   least_forward_.assign(kinds_.size(), std::numeric_limits<double>::infinity());
-  forward_share_.assign(kinds_.size(), {}), two_part_share_.assign(kinds_.size(), {});
+  forward_share_.assign(kinds_.size(), {});
+  two_part_share_.assign(kinds_.size(), {});
   const auto take = [](ForwardShare& share, std::int64_t forward, std::int64_t backward) {
     const double whole = static_cast<double>(forward + backward), part = whole > 0 ? static_cast<double>(forward) / whole : 0;
-    share.least = std::min(share.least, part), share.most = std::max(share.most, part);
+    share.least = std::min(share.least, part);
+    share.most = std::max(share.most, part);
   };
   for (std::size_t k = 0; k < kinds_.size(); ++k) {
     for (const PricedOption& o : kinds_[k]) {
@@ -113,14 +115,41 @@ void OptionTable::reduce(const std::function<bool()>& stop) {
       if (!beaten) kept.push_back(o);
     }
     options = std::move(kept);
-    kept_ += static_cast<double>(options.size());
   }
+  if (tied_) reduce_tables();
+  for (const auto& options : kinds_) kept_ += static_cast<double>(options.size());
 }
 
 /// Whether `a` can stand for `b` wherever `b` stands. Zero-bubble schedules need ZeRO ≤ 1.
 bool OptionTable::beats(const PricedOption& a, const PricedOption& b) const {
   if (a.layout != b.layout || !covers(a.share, b.share)) return false;
   return strategy(a.strategy).zero <= 1 || strategy(b.strategy).zero > 1;
+}
+
+/// Whether every option of embedding and head with table layout `b` is beaten by one with `a`.
+bool OptionTable::beats_table(std::int32_t a, std::int32_t b) const {
+  for (const std::int32_t kind : {embedding_, head_}) {
+    const std::vector<PricedOption>& options = of_kind(kind);
+    for (const PricedOption& o : options) {
+      if (o.table != b) continue;
+      const auto stands_for = [&](const PricedOption& other) { return other.table == a && beats(other, o); };
+      if (std::none_of(options.begin(), options.end(), stands_for)) return false;
+    }
+  }
+  return true;
+}
+
+void OptionTable::reduce_tables() {
+  const auto n = static_cast<std::int32_t>(tables_.size());
+  std::vector<bool> beaten(tables_.size(), false);
+  for (std::int32_t b = 0; b < n; ++b)
+    for (std::int32_t a = 0; a < n && !beaten[static_cast<std::size_t>(b)]; ++a)
+      beaten[static_cast<std::size_t>(b)] =
+          a != b && !beaten[static_cast<std::size_t>(a)] && beats_table(a, b) && (a < b || !beats_table(b, a));
+  for (const std::int32_t kind : {embedding_, head_}) {
+    auto& options = kinds_[static_cast<std::size_t>(kind)];
+    std::erase_if(options, [&](const PricedOption& o) { return beaten[static_cast<std::size_t>(o.table)]; });
+  }
 }
 
 std::int32_t OptionTable::best_table(const std::vector<double>& embedding, const std::vector<double>& head) const {

@@ -2,7 +2,8 @@
 // What one layer may do on a stage of the layer-wise space: the strategies of one choice of (pp, samples), priced for every layer kind
 // and reduced to those that no other of the same activation layout equals or beats in every component.
 //
-// Where embedding and head share a table (rule tied-table) both need one table layout: their options are reduced within each layout.
+// Where embedding and head share a table (rule tied-table) both need one table layout: their options are reduced within each layout, and a
+// layout goes when another equals or beats it in every option of both layers.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +54,13 @@ class OptionTable {
   /// `zero_bubble`: backward in two parts, ZeRO ≤ 1. `table`: the layout of a shared table, of those in `tables`.
   [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
                                      bool zero_bubble, std::int32_t table) const;
+  /// Of the forward and backward time of a kind the share of its forward pass, under any option: also of those that are not left.
+  struct ForwardShare {
+    double least = 1, most = 0;
+  };
+  [[nodiscard]] const ForwardShare& forward_share(std::size_t kind, bool zero_bubble) const {
+    return (zero_bubble ? two_part_share_ : forward_share_)[kind];
+  }
   /// The layout of a shared table with the least sum of what embedding and head cost; given what each of their options (of_kind) costs.
   [[nodiscard]] std::int32_t best_table(const std::vector<double>& embedding, const std::vector<double>& head) const;
   /// Whether strategies of layers a and b (0 … L−1) may stand in one plan as far as rule tied-table goes.
@@ -62,13 +70,6 @@ class OptionTable {
   /// Index of a strategy's table layout; kAnyTable where layers share no table.
   [[nodiscard]] std::int32_t table_of(std::int32_t strategy) const;
   [[nodiscard]] bool tied() const { return tied_; }
-  /// Of the forward and backward time of a kind the share of its forward pass, under any option: also of those that are not left.
-  struct ForwardShare {
-    double least = 1, most = 0;
-  };
-  [[nodiscard]] const ForwardShare& forward_share(std::size_t kind, bool zero_bubble) const {
-    return (zero_bubble ? two_part_share_ : forward_share_)[kind];
-  }
   [[nodiscard]] double before_reduction() const { return priced_; }
   [[nodiscard]] double after_reduction() const { return kept_; }
 
@@ -76,12 +77,14 @@ class OptionTable {
   void price(const Problem& problem, const Space& space, const CostBook& book, const Configuration& base);
   void add(const CostBook& book, const Problem& problem, const Configuration& c, std::int32_t base);
   void reduce(const std::function<bool()>& stop);
+  void fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes, const std::function<bool()>& stop);
+  void note_shares();
   [[nodiscard]] bool table_kind(std::size_t kind) const {
     return tied_ && (static_cast<std::int32_t>(kind) == embedding_ || static_cast<std::int32_t>(kind) == head_);
   }
   [[nodiscard]] bool beats(const PricedOption& a, const PricedOption& b) const;
-  void fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes, const std::function<bool()>& stop);
-  void note_shares();
+  [[nodiscard]] bool beats_table(std::int32_t a, std::int32_t b) const;
+  void reduce_tables();
 
   const cost::CostContext* context_;
   std::vector<Strategy> strategies_;
@@ -91,10 +94,10 @@ class OptionTable {
   std::vector<cost::ActivationLayout> layouts_;
   std::vector<std::vector<double>> transition_;
   std::vector<double> least_forward_;
-  bool tied_ = false;                      ///< embedding and head share a table
-  std::int32_t embedding_ = 0, head_ = 0;  ///< their kinds
-  std::vector<TableLayout> tables_;
   std::vector<ForwardShare> forward_share_, two_part_share_;  ///< [kind]
+  bool tied_ = false;                                         ///< embedding and head share a table
+  std::int32_t embedding_ = 0, head_ = 0;                     ///< their kinds
+  std::vector<TableLayout> tables_;
   std::int32_t stages_ = 1;
   double priced_ = 0, kept_ = 0;
 };

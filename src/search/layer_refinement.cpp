@@ -11,17 +11,6 @@ std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-Overlap overlap_of(const LayeredConfiguration& c) {
-  Overlap on;
-  for (const auto& ranges : c.chunks) {
-    for (const LayerRange& r : ranges) {
-      const Overlap& o = r.strategy.overlap;
-      on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
-    }
-  }
-  return on;
-}
-
 LayerRefinement::LayerRefinement(GroupJudge& judge, const Schedule& schedule, Assignment start, const Overlap& on)
     : judge_(judge), schedule_(schedule), now_(std::move(start)), on_(on), overlaps_(judge.overlaps()) {}
 
@@ -33,9 +22,11 @@ Refinement LayerRefinement::run(Depth depth, std::int64_t budget) {
     if (next >= todo.size()) next = 0;
     ++out.tried;
     if (better(todo[next])) {
-      todo = changes(depth), in_vain = 0;
+      todo = changes(depth);
+      in_vain = 0;
     } else {
-      ++in_vain, ++next;
+      ++in_vain;
+      ++next;
     }
   }
   out.left = static_cast<std::int64_t>(todo.size() - in_vain);
@@ -48,7 +39,7 @@ bool LayerRefinement::better(const Change& change) {
   const auto index = at(change.index);
   if (change.kind == Change::Kind::layer) {
     other.options[index] = change.value;
-    if (change.partner >= 0) other.options[at(partner_of(change.index))] = change.partner;
+    if (change.partner >= 0) other.options[other.options.size() - 1 - index] = change.partner;
   } else if (change.kind == Change::Kind::overlap) {
     on = overlaps_[at(change.value)];
   } else {
@@ -60,7 +51,8 @@ bool LayerRefinement::better(const Change& change) {
   const double before = judge_.best_ns();
   judge_.judge(schedule_, other, {on});
   if (judge_.best_ns() >= before) return false;
-  now_ = std::move(other), on_ = on;
+  now_ = std::move(other);
+  on_ = on;
   return true;
 }
 
@@ -93,39 +85,32 @@ void LayerRefinement::add_boundaries(std::vector<Change>& out) const {
   }
 }
 
-bool LayerRefinement::usable(std::int32_t strategy) const {
-  const bool zero_bubble = schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v;
-  return !zero_bubble || judge_.tools().table.strategy(strategy).zero <= 1;
-}
-
-std::int32_t LayerRefinement::partner_of(std::int32_t layer) const {
-  const auto head = static_cast<std::int32_t>(now_.options.size()) - 1;
-  return judge_.tools().table.tied() && (layer == 0 || layer == head) ? head - layer : -1;
-}
-
 void LayerRefinement::add_layer(std::int32_t layer, std::vector<Change>& out) const {
   const OptionTable& table = judge_.tools().table;
-  const std::int32_t partner = partner_of(layer);
+  const bool zero_bubble = schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v;
   for (const PricedOption& o : table.of_kind(judge_.tools().problem.model->layers[at(layer)])) {
-    if (o.strategy == now_.options[at(layer)] || !usable(o.strategy)) continue;
-    if (partner < 0 || table.share_layout(o.strategy, now_.options[at(partner)])) {
-      out.push_back({Change::Kind::layer, layer, o.strategy, false, -1});
-    } else {
-      add_with_partner(layer, o, out);
-    }
+    if (o.strategy == now_.options[at(layer)] || (zero_bubble && table.strategy(o.strategy).zero > 1)) continue;
+    add_with_partner(layer, o, out);
   }
 }
 
-/// With those of the other's options that lay the table out so: of the same activation layout, if there are any.
+/// The partner of an embedding or head goes along where their table would else have two layouts: with every strategy of that layout, in the
+/// same activation layout if there are any.
 void LayerRefinement::add_with_partner(std::int32_t layer, const PricedOption& option, std::vector<Change>& out) const {
-  const std::vector<PricedOption>& others =
-      judge_.tools().table.of_kind(judge_.tools().problem.model->layers[at(partner_of(layer))]);
-  const auto fits = [&](const PricedOption& o) { return o.table == option.table && usable(o.strategy); };
-  const bool alike =
-      std::any_of(others.begin(), others.end(), [&](const PricedOption& o) { return fits(o) && o.layout == option.layout; });
-  for (const PricedOption& o : others)
-    if (fits(o) && (!alike || o.layout == option.layout))
-      out.push_back({Change::Kind::layer, layer, option.strategy, false, o.strategy});
+  const OptionTable& table = judge_.tools().table;
+  const auto head = static_cast<std::int32_t>(now_.options.size()) - 1;
+  const std::int32_t partner = head - layer;
+  if ((layer != 0 && layer != head) || table.share_layout(option.strategy, now_.options[at(partner)])) {
+    out.push_back({Change::Kind::layer, layer, option.strategy, false, -1});
+    return;
+  }
+  for (const bool alike : {true, false}) {
+    const std::size_t before = out.size();
+    for (const PricedOption& o : table.of_kind(judge_.tools().problem.model->layers[at(partner)]))
+      if (o.table == option.table && (!alike || o.layout == option.layout))
+        out.push_back({Change::Kind::layer, layer, option.strategy, false, o.strategy});
+    if (out.size() > before) return;
+  }
 }
 
 /// First or last of its run of layers of one kind under one strategy in one chunk.

@@ -3,8 +3,8 @@
 //
 //   boundary   one boundary between two pipeline chunks moves by a layer, whatever the schedule; the layer keeps its strategy, or
 //              takes that of its new neighbour
-//   layer      one layer takes another strategy of its (pp, samples); where embedding and head share a table and the new strategy lays it
-//              out otherwise (rule tied-table), the other of the two takes one of that layout, each of them in turn
+//   layer      one layer takes another strategy of its (pp, samples); embedding and head together where they share a table whose layout
+//              changes with it
 //   overlap    the plan's overlap switches change
 //
 // A change that makes the step shorter is taken at once. Changes are looked at in a fixed order (boundaries, overlaps, the layers where
@@ -40,15 +40,12 @@ class LayerRefinement {
     std::int32_t index = 0;     ///< boundary or layer
     std::int32_t value = 0;     ///< −1 or +1; index of the overlap; the new strategy
     bool adopts = false;        ///< of a boundary: the layer takes its new neighbour's strategy
-    std::int32_t partner = -1;  ///< of an embedding or a head: the strategy that the other takes, if it must
+    std::int32_t partner = -1;  ///< of a layer: the new strategy of the one that shares its table; −1: as it is
   };
   [[nodiscard]] std::vector<Change> changes(Depth depth) const;
   void add_boundaries(std::vector<Change>& out) const;
   void add_layer(std::int32_t layer, std::vector<Change>& out) const;
   void add_with_partner(std::int32_t layer, const PricedOption& option, std::vector<Change>& out) const;
-  [[nodiscard]] bool usable(std::int32_t strategy) const;
-  /// The layer that shares its table with this one; −1: none.
-  [[nodiscard]] std::int32_t partner_of(std::int32_t layer) const;
   [[nodiscard]] bool at_an_edge(std::int32_t layer) const;
   bool better(const Change& change);
 
@@ -58,8 +55,5 @@ class LayerRefinement {
   Overlap on_;
   std::vector<Overlap> overlaps_;
 };
-
-/// The overlap switches that are on anywhere in a plan.
-Overlap overlap_of(const LayeredConfiguration& c);
 
 }  // namespace espalier::search

@@ -63,6 +63,20 @@ Strategy with_overlap(Strategy s, const Overlap& on, bool experts) {
   return s;
 }
 
+Overlap overlap_of(const LayeredConfiguration& c) {
+  Overlap on;
+  for (const auto& ranges : c.chunks) {
+    for (const LayerRange& r : ranges) {
+      const Overlap& o = r.strategy.overlap;
+      on.grad_reduce |= o.grad_reduce;
+      on.param_gather |= o.param_gather;
+      on.p2p |= o.p2p;
+      on.tp |= o.tp;
+    }
+  }
+  return on;
+}
+
 LayeredConfiguration layered_configuration(const Model& model, const OptionTable& table, Schedule schedule, std::int64_t samples,
                                            const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& options,
                                            const Overlap& overlap) {

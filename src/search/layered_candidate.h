@@ -14,6 +14,9 @@ namespace espalier::search {
 /// Overlap of a whole plan; a layer takes part where it has something to overlap. `experts`: the model has some.
 Strategy with_overlap(Strategy s, const Overlap& on, bool experts);
 
+/// The overlap switches that are on anywhere in a plan.
+Overlap overlap_of(const LayeredConfiguration& c);
+
 /// Chunks [first[c], first[c+1]) with strategy `options[l]` (index into the table) of every layer l, as ranges; `samples` of a
 /// micro-batch decide schedule.micro_batch.
 LayeredConfiguration layered_configuration(const Model& model, const OptionTable& table, Schedule schedule, std::int64_t samples,

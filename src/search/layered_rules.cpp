@@ -2,7 +2,6 @@
 #include "search/layered_rules.h"
 
 #include "plan/lowering_facts.h"
-#include "plan/rules.h"
 #include "plan/shared_table.h"
 #include "search/layered_candidate.h"
 
@@ -21,18 +20,6 @@ bool contiguous(const Model& model, const LayeredConfiguration& c) {
     }
   }
   return next == static_cast<std::int32_t>(model.layers.size());
-}
-
-/// What overlaps anywhere in the plan.
-Overlap switches(const LayeredConfiguration& c) {
-  Overlap on;
-  for (const auto& ranges : c.chunks) {
-    for (const LayerRange& r : ranges) {
-      const Overlap& o = r.strategy.overlap;
-      on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
-    }
-  }
-  return on;
 }
 
 std::int32_t blocks_of(const Model& model, const LayerRange& r) {
@@ -71,11 +58,12 @@ std::string fault_of(const Model& model, const Space& space, const LayerRange& r
 
 std::string layered_fault(const Model& model, const Space& space, const LayeredConfiguration& c) {
   if (!contiguous(model, c)) return "chunks are contiguous, not empty, and hold all layers";
+  if (c.schedule.virtual_stages > kMostChunks) return "at most 8 chunks a stage";
   const std::int64_t samples = std::int64_t{c.schedule.micro_batch} * c.chunks.front().front().strategy.dp;
-  if (tied_table(model) && table_layout(c.chunks.front().front().strategy) != table_layout(c.chunks.back().back().strategy))
-    return "embedding and head that share a table lay it out alike";
-  const Overlap on = switches(c);
+  const Overlap on = overlap_of(c);
   const bool experts = has_experts(model);
+  if (tied_table(model) && table_layout(c.chunks.front().front().strategy) != table_layout(c.chunks.back().back().strategy))
+    return "embedding and head that share a table have it in one layout";
   for (const auto& ranges : c.chunks) {
     for (const LayerRange& r : ranges) {
       if (with_overlap(r.strategy, on, experts) != r.strategy) return "one switch of overlap for the whole plan";

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "search/group_solver.h"
 #include "search/layered_candidate.h"
+#include "search/layered_rules.h"
 #include "search/plan_prints.h"
 #include "search/stage_report.h"
 
@@ -65,7 +66,10 @@ class LayerwiseSearch {
 
  private:
   bool stopped() {
-    if (options_.interrupted && options_.interrupted()) out_.interrupted = true, out_.complete = false;
+    if (options_.interrupted && options_.interrupted()) {
+      out_.interrupted = true;
+      out_.complete = false;
+    }
     return out_.interrupted;
   }
   bool stop() {
@@ -94,7 +98,9 @@ class LayerwiseSearch {
       if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;  // its stages are others
       const std::int64_t samples = std::int64_t{c.schedule.micro_batch} * c.strategy.dp;
       Group& g = all[{c.schedule.stages, samples}];
-      g.stages = c.schedule.stages, g.samples = samples, g.microbatches = c.schedule.microbatches;
+      g.stages = c.schedule.stages;
+      g.samples = samples;
+      g.microbatches = c.schedule.microbatches;
       g.bases.push_back(c);
     });
     std::vector<Group> groups;
@@ -128,7 +134,8 @@ class LayerwiseSearch {
     const OptionTable table(problem_, space_, book_, group.bases, options_.interrupted);
     if (options_.interrupted && options_.interrupted()) {
       GroupResult nothing;
-      nothing.bound_ns = group.bound_ns, nothing.complete = false;
+      nothing.bound_ns = group.bound_ns;
+      nothing.complete = false;
       return nothing;
     }
     return GroupSolver({problem_, space_, book_, evaluator_, worker, group, table}, incumbent_, patience).run();
@@ -136,7 +143,8 @@ class LayerwiseSearch {
 
   void take(GroupResult& r) {
     out_.solved += r.priced > 0 ? 1 : 0;
-    out_.strategies += r.priced, out_.leaves += r.kept;
+    out_.strategies += r.priced;
+    out_.leaves += r.kept;
     out_.complete = out_.complete && r.complete;
     for (const std::uint64_t print : r.simulated) out_.simulations += out_.prints.insert(print).second ? 1 : 0;
     for (LayeredCandidate& c : r.candidates) {
@@ -145,7 +153,8 @@ class LayerwiseSearch {
                                               canonical_less(c.configuration, out_.best->configuration));
       if (!better) continue;
       out_.simulated.push_back(c);
-      incumbent_ = ns, out_.best = std::move(c);
+      incumbent_ = ns;
+      out_.best = std::move(c);
     }
   }
 
@@ -205,7 +214,7 @@ class LayerwiseSearch {
       const Schedule& s = c.configuration.schedule;
       if (seen.size() >= kStarts || stop()) return;
       const Group* group = group_of(s);
-      if (group == nullptr || !seen.insert({s.stages, s.microbatches, s.kind}).second) continue;
+      if (group == nullptr || s.virtual_stages > kMostChunks || !seen.insert({s.stages, s.microbatches, s.kind}).second) continue;
       const OptionTable table = table_of(*group);
       const std::optional<LayeredCandidate> start = layered(c, table);
       Refinement done;
@@ -219,7 +228,10 @@ class LayerwiseSearch {
     book_.prepare(c.configuration.schedule.stages);
     std::optional<LayeredCandidate> out =
         as_layered(*problem_.model, table, c.configuration, book_.split(c.configuration.schedule));
-    if (out) out->iteration_ns = c.iteration_ns, out->peak_bytes = c.peak_bytes;
+    if (out) {
+      out->iteration_ns = c.iteration_ns;
+      out->peak_bytes = c.peak_bytes;
+    }
     return out;
   }
 
@@ -228,7 +240,7 @@ class LayerwiseSearch {
     if (stop() || (!out_.best && !options_.uniform)) return;
     const Schedule s = out_.best ? out_.best->configuration.schedule : options_.uniform->configuration.schedule;
     const Group* group = group_of(s);
-    if (group == nullptr) return;
+    if (group == nullptr || s.virtual_stages > kMostChunks) return;
     const OptionTable table = table_of(*group);
     const std::optional<LayeredCandidate> start = out_.best ? out_.best : layered(*options_.uniform, table);
     report("changes of the answer", 0, 0, kNever);

@@ -17,21 +17,19 @@ constexpr int kPolishRounds = 8;
 
 class StageReport {
  public:
-  /// `table`: the layout of a table that embedding and head share.
-  StageReport(const GroupTools& tools, std::int32_t table, const Patience& patience)
+  StageReport(const GroupTools& tools, const Patience& patience)
       : tools_(tools),
         judge_(tools, std::numeric_limits<double>::infinity(), patience),
         program_(*tools.problem.model, tools.book, tools.table, tools.group, ScheduleKind::one_f_one_b),
         problem_(program_.balance(kModes[0])),
         oracle_(memoised(problem_, [this](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
           return judge_.over() ? std::nullopt : plain_(i, first, end);
-        })) {
-    program_.hold_table(table);
-  }
+        })) {}
   StageReport(const StageReport&) = delete;
   StageReport& operator=(const StageReport&) = delete;
 
   BalanceReport run(const LayeredCandidate& answer) {
+    program_.hold_table(tools_.table.table_of(answer.options.front()));
     add("even",
         [&] { return evaluate_partition(problem_, oracle_, even_blocks_split(*tools_.problem.model, tools_.group.stages)); });
     add("time-balanced", [&] { return time_balanced(problem_, oracle_); });
@@ -66,7 +64,10 @@ class StageReport {
     std::vector<std::int32_t> best;
     std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
     for (const auto& row : report_.rows)
-      if (row.iteration_ns > 0 && row.iteration_ns < best_ns) best = row.first, best_ns = row.iteration_ns;
+      if (row.iteration_ns > 0 && row.iteration_ns < best_ns) {
+        best = row.first;
+        best_ns = row.iteration_ns;
+      }
     const auto layers = static_cast<std::int32_t>(tools_.problem.model->layers.size());
     for (int round = 0; round < kPolishRounds && !best.empty() && !judge_.over(); ++round) {
       const std::vector<std::int32_t> from = best;
@@ -77,7 +78,10 @@ class StageReport {
           const std::int32_t end = i + 1 < first.size() ? first[i + 1] : layers;
           if (first[i] <= first[i - 1] || first[i] >= end) continue;
           const std::int64_t ns = simulated(first);
-          if (ns > 0 && ns < best_ns) best = first, best_ns = ns;
+          if (ns > 0 && ns < best_ns) {
+            best = first;
+            best_ns = ns;
+          }
         }
       }
       if (best == from) break;
@@ -89,7 +93,8 @@ class StageReport {
   std::int64_t simulated(const std::vector<std::int32_t>& first) {
     GroupProgram program = program_;
     Schedule schedule;
-    schedule.stages = tools_.group.stages, schedule.microbatches = tools_.group.microbatches;
+    schedule.stages = tools_.group.stages;
+    schedule.microbatches = tools_.group.microbatches;
     double best = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kMemoryRounds && !judge_.over(); ++round) {
       const Assignment a = program.assignment(first, kModes[0]);
@@ -116,7 +121,7 @@ class StageReport {
 
 BalanceReport stage_report(const GroupTools& tools, const LayeredCandidate& answer, const Patience& patience,
                            GroupResult& looked) {
-  StageReport report(tools, tools.table.table_of(answer.options.front()), patience);
+  StageReport report(tools, patience);
   BalanceReport rows = report.run(answer);
   looked = std::move(report.looked());
   return rows;

@@ -28,7 +28,7 @@ double least(const LayerProblem& held, const LayerProblem& alone, const LayerObj
 
 }  // namespace
 
-VirtualProgram::VirtualProgram(const Problem& problem, const OptionTable& table, const GroupProgram& program, const Schedule& s,
+VirtualProgram::VirtualProgram(const Problem& problem, const OptionTable& table, GroupProgram& program, const Schedule& s,
                                const ChunkOrders& orders)
     : model_(*problem.model),
       table_(table),

@@ -17,8 +17,7 @@ namespace espalier::search {
 
 class VirtualProgram {
  public:
-  /// `orders`: of this schedule.
-  VirtualProgram(const Problem& problem, const OptionTable& table, const GroupProgram& program, const Schedule& schedule,
+  VirtualProgram(const Problem& problem, const OptionTable& table, GroupProgram& program, const Schedule& schedule,
                  const ChunkOrders& orders);
 
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
@@ -48,7 +47,7 @@ class VirtualProgram {
 
   const Model& model_;
   const OptionTable& table_;
-  const GroupProgram& program_;
+  GroupProgram& program_;
   const ChunkOrders& orders_;
   Schedule schedule_;
   std::int32_t held_table_ = kAnyTable;

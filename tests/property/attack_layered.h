@@ -42,7 +42,10 @@ inline Layers layers_of(const Plan& plan, const Model& model) {
         if (s.recompute.kind == RecomputeKind::full)
           s.recompute = block && again-- > 0 ? Recompute{RecomputeKind::full, 1} : Recompute{};
         const Overlap& o = s.overlap;
-        x.on.grad_reduce |= o.grad_reduce, x.on.param_gather |= o.param_gather, x.on.p2p |= o.p2p, x.on.tp |= o.tp;
+        x.on.grad_reduce |= o.grad_reduce;
+        x.on.param_gather |= o.param_gather;
+        x.on.p2p |= o.p2p;
+        x.on.tp |= o.tp;
         x.strategies[static_cast<std::size_t>(l)] = s;
       }
     }

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a search stops, and what it says on the way. Nothing here depends on how fast the machine is.
+#include "planner/watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "data/source_dir.h"
+
+namespace espalier {
+namespace {
+
+Job job(const std::string& model, const std::string& search, int devices = 8) {
+  const std::string root = ESPALIER_SOURCE_DIR;
+  auto loaded = load_job(
+      "model: " + root + "/models/" + model + "/config.json\ncluster: {nodes: 1, devices_per_node: " + std::to_string(devices) +
+          ", device: a100-sxm-80gb}\ntraining: {sequence_length: 1024, global_batch: 32}\nsearch: " + search + "\n",
+      "test", ".", {});
+  EXPECT_TRUE(loaded.ok()) << (loaded ? "" : loaded.error().message());
+  return loaded ? *loaded : Job{};
+}
+
+TEST(Watch, ATimeLimitIsAReasonOfItsOwn) {
+  PlannerOptions options;
+  options.time_limit_s = 1e-9;  // over before it began: what is known then are the baselines
+  for (const char* space : {"uniform", "layerwise", "spatial_temporal", "full"}) {
+    const auto r = plan(job("gpt2", std::string("{space: ") + space + "}"), options);
+    ASSERT_TRUE(r.ok()) << r.error().message();
+    EXPECT_EQ(r->search.reason, "time limit") << space;
+    EXPECT_FALSE(r->search.optimal);
+    EXPECT_EQ(r->search.lower_bound_ns, 0) << "nothing is known of what was not looked at";
+    EXPECT_EQ(r->search.gap, 1.0);
+  }
+}
+
+TEST(Watch, ATimeLimitFarAwayChangesNothing) {
+  PlannerOptions options;
+  options.time_limit_s = 1e6;
+  const Job one = job("gpt2", "{space: layerwise, limits: {pp: 2, vpp: 2}}");
+  const auto plain = plan(one, {}), limited = plan(one, options);
+  ASSERT_TRUE(plain.ok() && limited.ok());
+  EXPECT_EQ(to_json(*plain, false), to_json(*limited, false));
+}
+
+/// Stopped after so many looks, wherever that is: the answer is sound, and hardly anything happens after.
+TEST(Watch, AnInterruptionIsAnsweredInEveryPhase) {
+  for (const char* space : {"layerwise", "full"}) {
+    const Job one = job("gpt2", std::string("{space: ") + space + ", limits: {pp: 4, vpp: 3}}", 4);
+    std::int64_t all = 0;
+    PlannerOptions count;
+    count.threads = 1;
+    count.interrupted = [&all] { return ++all < 0; };
+    const auto whole = plan(one, count);
+    ASSERT_TRUE(whole.ok());
+    ASSERT_EQ(whole->search.reason, "gap");
+    ASSERT_GT(all, 2000) << "it is polled all the time";
+    for (int part = 0; part < 24; ++part) {
+      const std::int64_t last = all * part / 24;
+      std::int64_t looks = 0;
+      PlannerOptions options = count;
+      options.interrupted = [&looks, last] { return ++looks > last; };
+      const auto r = plan(one, options);
+      if (!r) {
+        EXPECT_EQ(r.error().kind, ErrorKind::limit) << r.error().message();
+        continue;
+      }
+      EXPECT_EQ(r->search.reason, "interrupted") << space << " after " << last << " looks of " << all;
+      EXPECT_LE(r->search.lower_bound_ns, whole->search.lower_bound_ns) << "a search cut short knows no more";
+      EXPECT_GE(r->prediction.iteration_ns, whole->search.lower_bound_ns);
+      EXPECT_LE(looks, last + 2) << "once true it is not asked again";
+    }
+  }
+}
+
+TEST(Watch, ANodeLimitHoldsInsideGroupsToo) {
+  const Job one = job("gpt2", "{space: layerwise}");
+  const auto whole = plan(one, {});
+  ASSERT_TRUE(whole.ok());
+  const std::int64_t uniform = whole->search.simulated;
+  ASSERT_GT(whole->search.layerwise->simulated, 200);
+  for (const std::int64_t more : {8, 40, 100}) {
+    PlannerOptions options;
+    options.node_limit = uniform + more;
+    const auto r = plan(one, options);
+    ASSERT_TRUE(r.ok());
+    EXPECT_EQ(r->search.reason, "node limit");
+    // Four groups are solved side by side, each with its share and at least one.
+    EXPECT_LE(r->search.simulated + r->search.layerwise->simulated, options.node_limit + 4);
+    EXPECT_LE(r->search.lower_bound_ns, r->prediction.iteration_ns);
+  }
+}
+
+TEST(Watch, OneLineASecondAtMost) {
+  int lines = 0;
+  std::string last;
+  PlannerOptions options;
+  options.progress = [&](const std::string& line) { ++lines, last = line; };
+  Watch watch(options);
+  EXPECT_FALSE(watch.stopped());
+  EXPECT_EQ(lines, 0) << "nothing to say yet";
+  for (int i = 0; i < 1000; ++i) watch.stands({"layer-wise", i, 1000, "pipelines and batches", 2'500'000'000, 2'000'000'000});
+  EXPECT_GE(lines, 1);
+  EXPECT_LE(lines, 3) << "1,000 calls take no three seconds";
+  EXPECT_THAT(last, testing::StartsWith("layer-wise: "));
+  EXPECT_THAT(last, testing::HasSubstr(" of 1,000 pipelines and batches, best 2.500 s, nothing below 2.000 s"));
+}
+
+TEST(Watch, EveryPhaseSaysWhereItStands) {
+  EXPECT_EQ(text_of({"uniform", 3, 12, "layer choices", 0, 0}, 4.2), "uniform: 3 of 12 layer choices, 4 s");
+  EXPECT_EQ(text_of({"memory", 0, 0, "looking for what would fit", 0, 0}, 61.0), "memory: looking for what would fit, 61 s");
+}
+
+}  // namespace
+}  // namespace espalier
