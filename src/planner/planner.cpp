@@ -305,7 +305,9 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   result->simplest = std::move(simplest);
   result->alternatives = alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives);
   if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);
-  add_beside(room, engine, evaluator, how, {job, options, all.uniform}, *result);
+  PlannerOptions watched = options;  // the time limit holds for what stands beside the answer too
+  watched.interrupted = how.interrupted;
+  add_beside(room, engine, evaluator, how, {job, watched, all.uniform}, *result);
   result->reasons = reasons_of(job, *result);
   result->threads = how.threads, result->search_s = search_s, result->total_s = since(start);
   return result;
