@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -272,16 +273,20 @@ class PlanClock {
     return kernels_.move(bytes) + kUpdateLaunches * kernels_.launch + view_.engine.coefficients.step_s + synchronised;
   }
 
-  /// Exchange of the shared table's gradient: at least one message of it, at most as many round trips as stages hold it.
+  /// Exchange of the shared table's gradient: at least one message of it, a third of one among three; at most as many round trips as stages hold it.
   [[nodiscard]] double shared_table() const {
     const std::vector<std::int32_t> copies = table_copies(view_);
     if (copies.empty()) return 0;
     const View table = view_of(view_, view_.chunks.front().ranges.front().strategy);
     const double bytes = static_cast<double>(table_elements(table)) * bytes_.reduce;
-    double slowest = 0;
-    for (const std::int32_t stage : copies)
-      slowest = std::max(slowest, plain_.message(table, view_.stage_of.front(), stage, bytes));
-    return most() ? 2 * static_cast<double>(copies.size()) * slowest : slowest;
+    double slowest = 0, fastest = std::numeric_limits<double>::infinity();
+    for (const std::int32_t stage : copies) {
+      const double message = plain_.message(table, view_.stage_of.front(), stage, bytes);
+      slowest = std::max(slowest, message);
+      fastest = std::min(fastest, message);
+    }
+    if (most()) return 2 * static_cast<double>(copies.size()) * slowest;
+    return copies.size() == 1 ? slowest : fastest / 3;  // a ring among three passes thirds, and its members may share links
   }
 
   const View& view_;
