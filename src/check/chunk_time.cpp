@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -90,6 +91,15 @@ class PlanClock {
     return data_.gather(g.shard, dense) + data_.gather(g.expert_shard, expert);
   }
 
+  /// Gradients of one layer under ZeRO ≥ 2, elements; of experts with more replicas than the shard group covers those as well.
+  double scattering(const Strategy& s, double dense, double expert) {
+    const Groups& g = groups(s);
+    double time = data_.gather(g.shard, dense * bytes_.reduce) + data_.gather(g.expert_shard, expert * bytes_.reduce);
+    if (expert > 0 && s.shard == s.data_ranks())
+      time += data_.reduce(g.expert_replicas, expert * bytes_.reduce / static_cast<double>(g.expert_shard.size));
+    return time;
+  }
+
   [[nodiscard]] double hide(double communication, double compute) const {
     return most() ? communication : std::max(0.0, communication - compute);
   }
@@ -97,12 +107,9 @@ class PlanClock {
   /// ZeRO ≥ 2 inside the passes of one layer: parameters gathered both ways (3), gradients scattered.
   void add_zero(const Strategy& s, const StageElements& e, const LayerTime& t, bool again, ChunkTime& sum) {
     if (s.zero < 2) return;
-    const Groups& g = groups(s);
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
     const double gather = s.zero >= 3 ? gathering(s, dense * bytes_.gather, expert * bytes_.gather) : 0;
-    double scatter = data_.gather(g.shard, dense * bytes_.reduce) + data_.gather(g.expert_shard, expert * bytes_.reduce);
-    if (expert > 0 && s.shard == s.data_ranks())
-      scatter += data_.reduce(g.expert_replicas, expert * bytes_.reduce / static_cast<double>(g.expert_shard.size));
+    const double scatter = scattering(s, dense, expert);
     const bool gather_beside = s.overlap.param_gather, scatter_beside = s.overlap.grad_reduce;
     const double beside = (gather_beside ? gather : 0) + (scatter_beside ? scatter : 0);
     sum.forward += gather_beside ? hide(gather, t.forward) : gather;
@@ -177,9 +184,8 @@ class PlanClock {
     if (s.zero < 2) return;
     const StageElements e = elements_of_layer(view_of(view_, s), view_.model->layer(static_cast<std::size_t>(first.first)));
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-    const Groups& g = groups(s);
     sum.forward += s.zero >= 3 ? gathering(s, dense * bytes_.gather, expert * bytes_.gather) : 0;
-    sum.backward += data_.gather(g.shard, dense * bytes_.reduce) + data_.reduce(g.expert_shard, expert * bytes_.reduce);
+    sum.backward += scattering(s, dense, expert);
   }
 
   /// One piece of what the chunk reduces and gathers once a step. Ranges of several strategies reduce one after the other.
@@ -272,16 +278,20 @@ class PlanClock {
     return kernels_.move(bytes) + kUpdateLaunches * kernels_.launch + view_.engine.coefficients.step_s + synchronised;
   }
 
-  /// Exchange of the shared table's gradient: at least one message of it, at most as many round trips as stages hold it.
+  /// Exchange of the shared table's gradient: at least one message of it, a third of one among three; at most as many round trips as stages hold it.
   [[nodiscard]] double shared_table() const {
     const std::vector<std::int32_t> copies = table_copies(view_);
     if (copies.empty()) return 0;
     const View table = view_of(view_, view_.chunks.front().ranges.front().strategy);
     const double bytes = static_cast<double>(table_elements(table)) * bytes_.reduce;
-    double slowest = 0;
-    for (const std::int32_t stage : copies)
-      slowest = std::max(slowest, plain_.message(table, view_.stage_of.front(), stage, bytes));
-    return most() ? 2 * static_cast<double>(copies.size()) * slowest : slowest;
+    double slowest = 0, fastest = std::numeric_limits<double>::infinity();
+    for (const std::int32_t stage : copies) {
+      const double message = plain_.message(table, view_.stage_of.front(), stage, bytes);
+      slowest = std::max(slowest, message);
+      fastest = std::min(fastest, message);
+    }
+    if (most()) return 2 * static_cast<double>(copies.size()) * slowest;
+    return copies.size() == 1 ? slowest : fastest / 3;  // a ring among three passes thirds, and its members may share links
   }
 
   const View& view_;

@@ -23,7 +23,7 @@ std::int64_t vocabulary_share(std::int64_t elements, const View& view) {
 std::int64_t replicated_width(const View& view, const Operator& op, const Operator* attention) {
   if (attention == nullptr || op.kind != OperatorKind::linear || op.split != TpSplit::column) return 0;
   const std::int64_t ranks = view.strategy.weight_tp(), heads = attention->kv_heads;
-  if (heads >= ranks || heads < 1 || ranks % heads != 0) return 0;
+  if (heads >= ranks || heads < 1) return 0;
   const std::int64_t head = std::int64_t{attention->qk_dim} + attention->v_dim, queries = op.out - heads * head;
   if (queries != 0 && queries != std::int64_t{attention->heads} * attention->qk_dim)
     return 0;  // keys and values of another shape

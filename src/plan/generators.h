@@ -109,7 +109,9 @@ inline Plan any_layered_plan() {
     Chunk& chunk = plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
     for (int ranges = *rc::gen::inRange(1, 4); ranges > 0; --ranges) {
       const std::int32_t layers = *rc::gen::inRange(1, 4);
-      chunk.ranges.push_back({layer, layer + layers - 1, strategy_over(devices, kSamples)});
+      Strategy strategy = strategy_over(devices, kSamples);
+      if (strategy.order == RankOrder::tp_cp_pp_dp) strategy.order = RankOrder::tp_cp_dp_pp;  // stages are runs of devices here
+      chunk.ranges.push_back({layer, layer + layers - 1, strategy});
       layer += layers;
     }
   }

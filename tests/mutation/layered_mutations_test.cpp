@@ -177,13 +177,18 @@ std::vector<Mutation> range_claim_mutations() {
          if (sender.sp != SequenceParallel::megatron) return false;
          return sender.sp = SequenceParallel::none, true;
        }},
-      {"gradients that a split range does not reduce", "gradient-messages", untied([](Case& c) {
-         LayerRange* last = ranges_of(c.plan).back();
-         if (last->strategy.dp != 2 || last->strategy.tp > 1 || c.plan.schedule.kind == ScheduleKind::gpipe) return false;
-         last->strategy = spread(1, 1, 2);
-         c.lower_again();
-         return true;
-       })},
+      {"gradients that a split range does not reduce", "gradient-messages",
+       [](Case& c) {
+         const std::vector<LayerRange*> ranges = ranges_of(c.plan);
+         for (LayerRange* r : ranges) {
+           const bool outer = r->first == 0 || r->last + 1 == static_cast<std::int32_t>(c.model.layers.size());
+           if (outer || r->strategy.data_ranks() != 2 || r->strategy.tp > 1 || r->strategy.overlap.p2p) continue;
+           r->strategy = spread(1, 1, 2);
+           c.lower_again();
+           return true;
+         }
+         return false;
+       }},
       {"the program reduces what the first range needs", "gradient-reduction",
        [](Case& c) {
          Plan plan = c.plan;
