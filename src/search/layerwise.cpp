@@ -61,6 +61,7 @@ class LayerwiseSearch {
     }
     if (next < groups.size()) open = std::min(open, groups[next].bound_ns);
     finish(open);
+    stopped();  // a group that was cut short says that it is not complete, not why
     return std::move(out_);
   }
 
