@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 
 namespace espalier::search {
 namespace {
@@ -101,6 +102,7 @@ void OptionTable::note_shares() {
 
 void OptionTable::reduce(const std::function<bool()>& stop) {
   note_shares();
+  dropped_ = kinds_;
   for (auto& options : kinds_) {
     std::vector<PricedOption> kept;
     for (std::size_t i = 0; i < options.size(); ++i) {
@@ -117,7 +119,12 @@ void OptionTable::reduce(const std::function<bool()>& stop) {
     options = std::move(kept);
   }
   if (tied_) reduce_tables();
-  for (const auto& options : kinds_) kept_ += static_cast<double>(options.size());
+  for (std::size_t k = 0; k < kinds_.size(); ++k) {
+    kept_ += static_cast<double>(kinds_[k].size());
+    std::set<std::int32_t> kept;
+    for (const PricedOption& o : kinds_[k]) kept.insert(o.strategy);
+    std::erase_if(dropped_[k], [&](const PricedOption& o) { return kept.count(o.strategy) > 0; });
+  }
 }
 
 /// Whether `a` can stand for `b` wherever `b` stands. Zero-bubble schedules need ZeRO ≤ 1.

@@ -47,6 +47,10 @@ class OptionTable {
   [[nodiscard]] const std::vector<PricedOption>& of_kind(std::int32_t kind) const {
     return kinds_[static_cast<std::size_t>(kind)];
   }
+  /// Those that are not: no better in any component that adds up, but what happens at the edges of chunks may favour them.
+  [[nodiscard]] const std::vector<PricedOption>& dropped_of_kind(std::int32_t kind) const {
+    return dropped_[static_cast<std::size_t>(kind)];
+  }
   /// Nanoseconds of the forward pass of a kind, under any option: also of those that are not left.
   [[nodiscard]] double least_forward(std::int32_t kind) const { return least_forward_[static_cast<std::size_t>(kind)]; }
   /// The program of consecutive layers (by kind), in nanoseconds: steady time; update, λ of what hidden step-end communication costs
@@ -90,7 +94,7 @@ class OptionTable {
   std::vector<Strategy> strategies_;
   std::vector<std::int32_t> base_;  ///< of each strategy
   std::vector<std::vector<cost::LayerCost>> costs_;
-  std::vector<std::vector<PricedOption>> kinds_;
+  std::vector<std::vector<PricedOption>> kinds_, dropped_;
   std::vector<cost::ActivationLayout> layouts_;
   std::vector<std::vector<double>> transition_;
   std::vector<double> least_forward_;

@@ -63,9 +63,16 @@ std::vector<LayerRefinement::Change> LayerRefinement::changes(Depth depth) const
   for (std::size_t o = 0; o < overlaps_.size(); ++o)
     if (!(overlaps_[o] == on_)) out.push_back({Change::Kind::overlap, 0, static_cast<std::int32_t>(o), false, -1});
   const auto layers = static_cast<std::int32_t>(now_.options.size());
-  for (const bool edges : {true, false})
-    for (std::int32_t l = 0; l < layers && (edges || depth == Depth::all); ++l)
-      if (at_an_edge(l) == edges) add_layer(l, out);
+  const OptionTable& table = judge_.tools().table;
+  for (const bool kept : {true, false}) {
+    for (const bool edges : {true, false}) {
+      if (depth != Depth::all && !(kept && edges)) continue;
+      for (std::int32_t l = 0; l < layers; ++l) {
+        const std::int32_t kind = judge_.tools().problem.model->layers[at(l)];
+        if (at_an_edge(l) == edges) add_layer(l, kept ? table.of_kind(kind) : table.dropped_of_kind(kind), out);
+      }
+    }
+  }
   return out;
 }
 
@@ -85,10 +92,10 @@ void LayerRefinement::add_boundaries(std::vector<Change>& out) const {
   }
 }
 
-void LayerRefinement::add_layer(std::int32_t layer, std::vector<Change>& out) const {
+void LayerRefinement::add_layer(std::int32_t layer, const std::vector<PricedOption>& options, std::vector<Change>& out) const {
   const OptionTable& table = judge_.tools().table;
   const bool zero_bubble = schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v;
-  for (const PricedOption& o : table.of_kind(judge_.tools().problem.model->layers[at(layer)])) {
+  for (const PricedOption& o : options) {
     if (o.strategy == now_.options[at(layer)] || (zero_bubble && table.strategy(o.strategy).zero > 1)) continue;
     add_with_partner(layer, o, out);
   }

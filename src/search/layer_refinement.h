@@ -24,7 +24,7 @@ class LayerRefinement {
   enum class Depth : std::uint8_t {
     boundaries,  ///< boundaries alone
     edges,       ///< and overlaps, and layers at the ends of their run of equal strategies
-    all,         ///< and all other layers
+    all,         ///< and all other layers, then strategies that no sum of costs speaks for (OptionTable::dropped_of_kind)
   };
   /// `judge` keeps what is faster than its best.
   LayerRefinement(GroupJudge& judge, const Schedule& schedule, Assignment start, const Overlap& on);
@@ -44,7 +44,7 @@ class LayerRefinement {
   };
   [[nodiscard]] std::vector<Change> changes(Depth depth) const;
   void add_boundaries(std::vector<Change>& out) const;
-  void add_layer(std::int32_t layer, std::vector<Change>& out) const;
+  void add_layer(std::int32_t layer, const std::vector<PricedOption>& options, std::vector<Change>& out) const;
   void add_with_partner(std::int32_t layer, const PricedOption& option, std::vector<Change>& out) const;
   [[nodiscard]] bool at_an_edge(std::int32_t layer) const;
   bool better(const Change& change);

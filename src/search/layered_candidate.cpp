@@ -111,7 +111,9 @@ std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable
       const bool block = model.layer(static_cast<std::size_t>(l)).role == LayerRole::block;
       RecomputeKind kind = block ? c.strategy.recompute.kind : RecomputeKind::none;
       if (kind == RecomputeKind::full && again-- <= 0) kind = RecomputeKind::none;
-      const std::optional<std::int32_t> option = table.find(c.strategy, kind);
+      std::optional<std::int32_t> option = table.find(c.strategy, kind);
+      // Recomputation means nothing to the others: they go by whatever name the job leaves them.
+      if (!option && !block) option = table.find(c.strategy, c.strategy.recompute.kind);
       if (!option) return std::nullopt;
       out.options.push_back(*option);
     }
