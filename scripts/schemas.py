@@ -79,7 +79,7 @@ TRAINING = closed_object({
     "sequence_length": SEQUENCE,
     "global_batch": described(POSITIVE, "samples per iteration"),
     "precision": one_of(*PRECISIONS, default="bf16"),
-    "optimizer": one_of(*OPTIMIZERS, default="adam"),
+    "optimizer": one_of(*OPTIMIZERS, "adamw", default="adam"),
     "moe_imbalance": {"type": "number", "minimum": 1, "default": 1.0, "description": "load of the fullest expert rank over the mean"},
     "tokens": described(COUNT, "tokens of the whole training"),
 }, ("global_batch",))
@@ -91,6 +91,8 @@ SEARCH = closed_object({
     "allow": described(closed_object(VALUES), "dimension: value or list of values"),
     "forbid": described(closed_object(VALUES), "dimension: value or list of values"),
     "limits": described(closed_object({name: WHOLE for name in COUNTING}), "counting dimension: largest value"),
+    "memory_margin": {"type": "number", "minimum": 0, "maximum": 0.9, "description": "share of the memory limit that plan leaves free; "
+                      "default: the error of the memory model for the engine and device"},
 })
 
 # Short and full form of a run of equal nodes, and several of them. What stands inside a device or a fabric level is for the program's own
@@ -99,12 +101,14 @@ CLUSTER = closed_object({
     "name": TEXT,
     "nodes": POSITIVE,
     "devices_per_node": POSITIVE,
+    "gpus_per_node": described(POSITIVE, "another word for devices_per_node"),
     "device": either(TEXT, {"type": "object"}, description="a name of the catalogue, {base: NAME, …}, or a description"),
     "intra_node": either(TEXT, {"type": "object"}),
     "inter_node": {"type": "object"},
     "fabric": array({"type": "object"}, minItems=1),
     "groups": array({"type": "object"}, minItems=1),
     "inter_group": {"type": "object"},
+    "segment": described(POSITIVE, "nodes of each NVLink domain that the job occupies"),
     "memory_limit": described(TEXT, "36GiB: caps what a plan may use of each device"),
 })
 
@@ -152,25 +156,39 @@ MEMORY = ("parameters", "gradients", "optimizer", "activations", "communication_
 PREDICTION = open_object({
     "iteration_s": SECONDS, "tokens_per_s_per_gpu": COUNT, "model_tflops_per_gpu": COUNT, "mfu": COUNT, "mfu_peak_tflops": COUNT,
     "breakdown_s": open_object({name: SECONDS for name in BREAKDOWN}, BREAKDOWN, description="sums to iteration_s, to the nanosecond"),
-    "hidden_communication_s": SECONDS,
+    "last_stage": WHOLE, "step_host_s": SECONDS, "hidden_communication_s": SECONDS,
+    "bottleneck": open_object({"stage": WHOLE, "busy": COUNT, "breakdown_s": open_object({name: SECONDS for name in BREAKDOWN}, BREAKDOWN),
+                               "busy_per_stage": array(COUNT, minItems=1)}, ("stage", "busy"), description="the busiest stage"),
     "peak_memory_bytes": BYTES, "peak_memory_bytes_per_stage": array(BYTES, minItems=1),
     "memory_breakdown_bytes": open_object({name: BYTES for name in MEMORY}, MEMORY),
-    "memory_limit_bytes": BYTES, "fits": YES_NO,
+    "memory_limit_bytes": BYTES, "fits": YES_NO, "memory_margin": COUNT, "fits_with_margin": YES_NO,
     "confidence": open_object({"iteration_s_low": SECONDS, "iteration_s_high": SECONDS, "level": {"type": "number", "minimum": 0, "maximum": 1},
                                "basis": TEXT}, ("iteration_s_low", "iteration_s_high", "level", "basis")),
     "days": COUNT, "gpu_hours": COUNT,
 }, ("iteration_s", "breakdown_s", "peak_memory_bytes", "memory_breakdown_bytes", "memory_limit_bytes", "fits", "confidence"))
 
 LAYERWISE = open_object({
-    "uniform_s": SECONDS, "strategies": COUNT, "kept": COUNT, "outer": WHOLE, "solved": WHOLE,
+    "uniform_s": SECONDS, "strategies": COUNT, "kept": COUNT, "outer": WHOLE, "solved": WHOLE, "simulated": WHOLE,
+    "refinement": open_object({"tried": WHOLE, "left": WHOLE}, ("tried", "left"), description="single changes of the answer"),
     "balance": array(open_object({"partition": TEXT, "first": array(WHOLE, minItems=1), "alpha_t": COUNT, "alpha_m": COUNT,
                                   "iteration_s": SECONDS}, ("partition", "first", "iteration_s")))}, ("uniform_s", "outer", "solved"))
 
 PARTITIONS = open_object({"without_s": SECONDS, "groups": WHOLE, "solved": WHOLE, "offered": WHOLE, "certified": YES_NO,
                           "lower_bound_s": SECONDS}, ("without_s", "certified", "lower_bound_s"))
 
+ENGINE_ANSWER = open_object({"engine": TEXT, "status": one_of("runs", "has a plan", "none", "unknown"), "label": TEXT, "iteration_s": SECONDS,
+                             "peak_memory_bytes": BYTES, "loss": {"type": "number"}, "why": TEXT}, ("engine", "status"))
+
+SIMPLEST = open_object({"label": TEXT, "iteration_s": SECONDS, "loss": {"type": "number"}, "dimensions": WHOLE, "within": COUNT,
+                        "certified": YES_NO, "simulated": WHOLE}, ("label", "iteration_s", "loss", "dimensions", "within", "certified"))
+
+# What was searched for: check --search does it again.
+ASKED = open_object({"space": one_of(*SPACES), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
+                     "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
+
 RESULT = open_object({
     "schema": {"const": "espalier.result/1"},
+    "made_by": open_object({"version": TEXT, "calibration": TEXT}, ("version", "calibration")),
     "engine": TEXT,
     "plan": PLAN,
     "prediction": PREDICTION,
@@ -178,11 +196,17 @@ RESULT = open_object({
         "space": one_of(*SPACES), "space_size": COUNT, "by_dimension": mapping(mapping(COUNT)), "bounded": WHOLE, "simulated": WHOLE,
         "pruned": mapping(COUNT), "optimal": YES_NO, "lower_bound_s": SECONDS, "gap": {"type": "number"},
         "reason": one_of("optimal", "gap", "node limit", "time limit", "interrupted", "infeasible"),
+        "asked": ASKED, "memory_margin": COUNT, "memory_margin_basis": TEXT, "split": TEXT,
         "layerwise": LAYERWISE, "partitions": PARTITIONS,
     }, ("space_size", "simulated", "pruned", "optimal", "lower_bound_s", "gap", "reason")),
+    "runs_on": array(TEXT, description="engines whose rules accept this very plan"),
+    "runnable": ENGINE_ANSWER, "engines": array(ENGINE_ANSWER), "simplest": SIMPLEST,
+    "batch_hint": open_object({"global_batch": POSITIVE, "label": TEXT, "iteration_s": SECONDS, "gain": COUNT}, ("global_batch", "gain")),
     "alternatives": array(open_object({"label": TEXT, "configuration": TEXT, "baseline": YES_NO, "fits": YES_NO, "iteration_s": SECONDS,
-                                       "peak_memory_bytes": BYTES, "lost_to": TEXT}, ("label", "baseline", "fits"))),
+                                       "peak_memory_bytes": BYTES, "lost_to": TEXT, "strategy": STRATEGY, "schedule": {"type": "object"}},
+                                      ("label", "baseline", "fits"))),
     "reasons": array(TEXT),
+    "notes": array(TEXT, description="what the job says that was not planned"),
     "operators": array(open_object({"first_layer": WHOLE, "devices": POSITIVE, "name": TEXT, "partition": TEXT}, ("name", "partition"))),
     "timing": open_object({"total_s": SECONDS, "search_s": SECONDS, "threads": POSITIVE}, description="wall-clock values, the only ones"),
 }, ("schema", "engine", "plan", "prediction", "alternatives", "reasons"))
@@ -213,7 +237,7 @@ RUN = nullable({
     "sp": YES_NO, "fsdp": YES_NO, "recompute": TEXT, "precision": TEXT, "schedule": TEXT,
     "status": described(TEXT, "ok or oom; others are not evaluated"),
     "measured": nullable({"iteration_s": COUNT, "tokens_per_s_per_gpu": COUNT, "tflops_per_gpu": COUNT, "mfu": COUNT, "peak_mem_gb": COUNT,
-                          "memory_rank": one_of("fullest", "first", "last")}),
+                          "memory_rank": one_of("fullest", "first", "last"), "memory_kind": TEXT}),
 })
 
 SCHEMAS = {

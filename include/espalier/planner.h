@@ -115,6 +115,9 @@ struct SearchRequest {
   std::vector<std::string> disabled_rules;
   bool exhaustive = false;
   int alternatives = 5;
+  bool simple = false;  ///< the simplest plan was the answer
+  bool engines = false;
+  double simple_within = 0.01;
 };
 
 /// Partitions of the layers of a layer-wise answer over its stages, each with the strategies that are best for it.

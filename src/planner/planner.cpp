@@ -253,6 +253,14 @@ SearchSummary summary_of(const Job& job, const EngineModel& engine, const Search
   return s;
 }
 
+SearchRequest request_of(const Job& job, const PlannerOptions& options) {
+  SearchRequest asked{job.search, options.node_limit, options.disabled_rules, options.exhaustive, options.alternatives};
+  asked.simple = options.simple;
+  asked.engines = options.engines;
+  asked.simple_within = options.simple_within;
+  return asked;
+}
+
 /// The certificate of the space as it stands for a plan that is not the fastest one found.
 void restate(SearchSummary& s, std::int64_t iteration_ns) {
   s.optimal = s.optimal && s.lower_bound_ns == iteration_ns;
@@ -300,7 +308,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   ESPALIER_CHECK(result->prediction.iteration_ns == (options.simple ? simplest.iteration_ns : all.best_ns()));
   if (auto broken = verify(job, result->plan, timed)) return *broken;
   result->search = summary_of(job, engine, all, watch);
-  result->search.asked = {job.search, options.node_limit, options.disabled_rules, options.exhaustive, options.alternatives};
+  result->search.asked = request_of(job, options);
   restate(result->search, result->prediction.iteration_ns);
   result->simplest = std::move(simplest);
   result->alternatives = alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives);

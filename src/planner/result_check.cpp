@@ -219,7 +219,14 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
   if (!same) return findings.take("");
   const auto engine = engine_of(job);
   if (!engine) return {{"prediction", false, engine.error().message()}};
-  const auto again = simulate(job, claimed.plan);
+  // The margin is the job's to choose and no figure: a search says what was asked, an estimate what it was told.
+  const bool searched = !claimed.search.reason.empty();
+  Job with_margin = job;
+  if (searched)
+    with_margin.search.memory_margin = claimed.search.asked.space.memory_margin;
+  else
+    with_margin.search.memory_margin = claimed.prediction.memory_margin;
+  const auto again = simulate(with_margin, claimed.plan);
   if (!again) return {{"prediction", false, again.error().message()}};
   const auto said = tree_of(text, "result"), found = tree_of(to_json(*again, false), "simulation");
   if (!said || !found) return {{"prediction", false, (said ? found : said).error().message()}};
@@ -242,6 +249,9 @@ std::vector<Finding> check_search(std::string_view text, Job job, const PlannerR
   how.disabled_rules = asked.disabled_rules;
   how.exhaustive = asked.exhaustive;
   how.alternatives = asked.alternatives;
+  how.simple = asked.simple;
+  how.engines = asked.engines;
+  how.simple_within = asked.simple_within;
   const auto again = plan(job, how);
   if (!again) return {{"search-again", false, again.error().message()}};
   const auto said = tree_of(text, "result"), found = tree_of(to_json(*again, false), "search");

@@ -166,6 +166,7 @@ void write_request(JsonWriter& w, const SearchRequest& asked) {
     for (const auto& [dimension, most] : asked.space.limits) w.key(dimension).value(most);
     w.end_object();
   }
+  if (asked.space.memory_margin) w.key("memory_margin").value(*asked.space.memory_margin);
   if (asked.node_limit > 0) w.key("node_limit").value(asked.node_limit);
   if (!asked.disabled_rules.empty()) {
     w.key("disabled_rules").begin_array();
@@ -173,6 +174,9 @@ void write_request(JsonWriter& w, const SearchRequest& asked) {
     w.end_array();
   }
   if (asked.exhaustive) w.key("exhaustive").value(true);
+  if (asked.simple) w.key("simple").value(true);
+  if (asked.engines) w.key("engines").value(true);
+  if (asked.simple_within != SearchRequest{}.simple_within) w.key("simple_within").value(asked.simple_within);
   w.key("alternatives").value(asked.alternatives).end_object();
 }
 
@@ -397,6 +401,9 @@ SearchRequest read_request(Reader r) {
   asked.exhaustive = r.optional_bool("exhaustive", false);
   asked.alternatives = static_cast<int>(r.optional_int("alternatives", 0, 1 << 20, 5));
   asked.disabled_rules = read_sentences(r, "disabled_rules");
+  asked.simple = r.optional_bool("simple", false);
+  asked.engines = r.optional_bool("engines", false);
+  asked.simple_within = r.optional_real("simple_within", 0, 10, asked.simple_within);
   asked.space = planner::read_search_space(r);
   return asked;
 }
