@@ -7,6 +7,8 @@
 namespace espalier::search {
 namespace {
 
+constexpr std::int64_t kBoundaryRounds = 8;
+
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
@@ -15,6 +17,18 @@ LayerRefinement::LayerRefinement(GroupJudge& judge, const Schedule& schedule, As
     : judge_(judge), schedule_(schedule), now_(std::move(start)), on_(on), overlaps_(judge.overlaps()) {}
 
 Refinement LayerRefinement::run(Depth depth, std::int64_t budget) {
+  Refinement out = climb(depth, budget);
+  if (out.left == 0 || depth == Depth::boundaries || judge_.over()) return out;
+  // Layers have used the budget up: at least no boundary shall be worth moving.
+  const auto boundaries = static_cast<std::int64_t>(changes(Depth::boundaries).size());
+  const Refinement last = climb(Depth::boundaries, kBoundaryRounds * boundaries);
+  out.tried += last.tried;
+  out.left = std::max(last.left, static_cast<std::int64_t>(changes(depth).size()) - boundaries + last.left);
+  return out;
+}
+
+/// The plan as it is may be another one afterwards; `left` speaks of that.
+Refinement LayerRefinement::climb(Depth depth, std::int64_t budget) {
   Refinement out;
   std::vector<Change> todo = changes(depth);
   std::size_t next = 0, in_vain = 0;  // changes of the plan as it is that did not help

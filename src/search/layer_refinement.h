@@ -29,7 +29,7 @@ class LayerRefinement {
   /// `judge` keeps what is faster than its best.
   LayerRefinement(GroupJudge& judge, const Schedule& schedule, Assignment start, const Overlap& on);
 
-  /// At most `budget` plans. What it returns speaks of the plan that it ends with.
+  /// At most `budget` plans, and a few for boundaries when it is spent. What it returns speaks of the plan that it ends with.
   Refinement run(Depth depth, std::int64_t budget);
   [[nodiscard]] const Assignment& assignment() const { return now_; }
 
@@ -42,6 +42,7 @@ class LayerRefinement {
     bool adopts = false;        ///< of a boundary: the layer takes its new neighbour's strategy
     std::int32_t partner = -1;  ///< of a layer: the new strategy of the one that shares its table; −1: as it is
   };
+  Refinement climb(Depth depth, std::int64_t budget);
   [[nodiscard]] std::vector<Change> changes(Depth depth) const;
   void add_boundaries(std::vector<Change>& out) const;
   void add_layer(std::int32_t layer, const std::vector<PricedOption>& options, std::vector<Change>& out) const;

@@ -25,7 +25,7 @@ constexpr std::size_t kKept = 64;   // simulated candidates remembered
 constexpr std::size_t kStarts = 6;  // uniform plans that are refined
 // Plans tried by a refinement, at most, and instructions of all of them together.
 constexpr std::int64_t kStartTries = 1500, kStartInstructions = 40'000'000;
-constexpr std::int64_t kAnswerTries = 8000, kAnswerInstructions = 150'000'000;
+constexpr std::int64_t kAnswerTries = 8000, kAnswerInstructions = 300'000'000;
 
 class LayerwiseSearch {
  public:
