@@ -296,10 +296,10 @@ def comparisons(x, prediction):
     return [
         ("iteration", x["iteration"], to_ns(prediction["iteration_s"])),
         ("compute", SAMPLES * (x["forward"][0] + x["backward"][0]), to_ns(times["compute"])),
-        ("exposed communication", SAMPLES * (x["forward"][1] + x["backward"][1]), to_ns(times["exposed_communication"])),
-        # the launches of the update are launch gaps; the rest of the end of the step is `optimizer`
+        ("exposed communication", SAMPLES * (x["forward"][1] + x["backward"][1]) + x["sync"], to_ns(times["exposed_communication"])),
+        # the launches of the update are launch gaps and the norms' sum is communication; the rest of the end of the step is `optimizer`
         ("other", SAMPLES * (x["forward"][2] + x["backward"][2]) + x["update_launches"], to_ns(times["other"])),
-        ("optimizer", x["optimizer"] - x["update_launches"], to_ns(times["optimizer"])),
+        ("optimizer", x["optimizer"] - x["update_launches"] - x["sync"], to_ns(times["optimizer"])),
         ("hidden communication", x["hidden"], to_ns(prediction["hidden_communication_s"])),
         ("parameters", x["static"][0], memory["parameters"]),
         ("gradients", x["static"][1], memory["gradients"]),

@@ -330,6 +330,7 @@ TEST_F(Cli, JobsAndPlansComeFromStdinToo) {
   const std::string plan = planned();
   std::istringstream job(read("job.yaml"));
   Surroundings piped;
+  piped.width = 0;  // as the other calls here
   piped.input = &job;
   const Ran from_pipe = call({"plan", "-", "--sweep", "training.global_batch=8,16"}, piped);
   EXPECT_EQ(from_pipe.code, 0) << from_pipe.err;

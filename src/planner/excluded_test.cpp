@@ -121,7 +121,7 @@ TEST(SpaceValues, AListMayHoldValuesForLargerClusters) {
 // What memory excludes is said so, with the pin that costs it. Without parallelism beyond data, a device holds parameters, gradients and
 // states of all 1.4 M weights; ZeRO over 8 divides them, so that nine tenths of the memory are enough once zero is free.
 TEST(Infeasible, NamesThePinThatCostsTheMemory) {
-  auto job = job_with("{fix: {zero: 0, tp: 1, pp: 1, cp: 1, recompute: none, micro_batch: 1}}");
+  auto job = job_with("{fix: {zero: 0, tp: 1, pp: 1, cp: 1, recompute: none, micro_batch: 1}, memory_margin: 0}");
   ASSERT_TRUE(job) << job.error().message();
   const auto fits = plan(*job, {});
   ASSERT_TRUE(fits) << fits.error().message();

@@ -101,7 +101,7 @@ Job with_nodes(const Job& job, std::int64_t times) {
 }
 
 std::string by_more_nodes(const Job& job, const EngineModel& engine, Watch& watch) {
-  for (std::int64_t times = 2; times <= 64 && !watch.stopped(); times *= 2) {
+  for (std::int64_t times = 2; times <= 256 && !watch.stopped(); times *= 2) {
     const Job more = with_nodes(job, times);
     const auto lean = leanest(more, engine, job.search, watch);
     if (lean && lean->peak_bytes <= memory_room_bytes(more))

@@ -63,7 +63,8 @@ def figures_hold_together(out):
     expect(p["fits"] and p["peak_memory_bytes"] <= p["memory_limit_bytes"], "the plan fits")
     expect(result["search"]["optimal"] and result["search"]["gap"] == 0, "certificate")
     labels = [a["label"] for a in result["alternatives"] if a["baseline"]]
-    expect(len(labels) == 4, f"four baselines, not {labels}")
+    expect(labels[:4] == ["DDP", "FSDP (ZeRO-3)", "HSDP", "Megatron 3-D default"], f"four presets first: {labels}")
+    expect(all("recipe" in label for label in labels[4:]), f"then published recipes: {labels}")
     simulated = one_object(call("simulate", out / "plan.json", "--json").stdout)
     expect(simulated["prediction"]["iteration_s"] == p["iteration_s"], "simulate gives the same nanosecond")
     expect(simulated["prediction"]["peak_memory_bytes"] == p["peak_memory_bytes"], "simulate gives the same peak")
