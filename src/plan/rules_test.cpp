@@ -244,7 +244,8 @@ TEST(Rules, CatalogueHasUniqueNames) {
   for (const auto& [name, sentence] : rule_catalogue()) {
     EXPECT_TRUE(seen.insert(name).second) << name;
     EXPECT_FALSE(sentence.empty());
-    const bool of_plans = std::any_of(plan_rules().begin(), plan_rules().end(), [&](const PlanRule& r) { return r.name == name; });
+    const bool of_plans =
+        std::any_of(plan_rules().begin(), plan_rules().end(), [&](const PlanRule& r) { return r.name == name; });
     EXPECT_TRUE(of_plans || find_rule(name) != nullptr) << name;
   }
 }

@@ -13,7 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Error cannot_write(const std::string& path, const std::string& why) {
-  return Error{ErrorKind::usage, path, text::cat("cannot write: ", why), "a writable place", "name another file or folder, or make room there"};
+  return Error{ErrorKind::usage, path, text::cat("cannot write: ", why), "a writable place",
+               "name another file or folder, or make room there"};
 }
 
 }  // namespace
