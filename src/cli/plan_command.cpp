@@ -176,14 +176,18 @@ int run_sweep(Context& context, const PlanFlags& flags) {
     auto result = job ? plan(*job, hooked(context, *options)) : Result<PlannerResult>(job.error());
     clear_progress(context);
     // A point where nothing fits, or whose value the job cannot have (tp 8 on 4 devices), is a finding of the sweep.
-    const bool finding = !result && (result.error().kind == ErrorKind::infeasible || result.error().kind == ErrorKind::bad_input);
+    // So is a point that a limit cuts short before any plan: the points before it stay.
+    const ErrorKind kind = result ? ErrorKind::internal : result.error().kind;
+    const bool cut = !result && kind == ErrorKind::limit;
+    const bool finding = !result && (cut || kind == ErrorKind::infeasible || kind == ErrorKind::bad_input);
     if (!result && !finding) return fail(context, result.error());
+    if (cut) code = kLimit;
     if (result && code == kOk) code = exit_code_of(context, result->search);
     points.emplace_back(value, std::move(result));
     if (context.interrupted()) break;
   }
   if (std::none_of(points.begin(), points.end(), [](const SweepPoint& p) {
-        return p.result || p.result.error().kind == ErrorKind::infeasible;
+        return p.result || p.result.error().kind == ErrorKind::infeasible || p.result.error().kind == ErrorKind::limit;
       })) {  // a mistake in the job or in the path, not a finding
     Error error = points.front().result.error();
     if (error.where.starts_with("--set " + path + "=")) error.where = "--sweep " + flags.sweep;

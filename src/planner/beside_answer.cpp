@@ -31,6 +31,8 @@ void add_beside(const Job& room, const EngineModel& engine, search::Evaluator& e
                 const AnswerContext& context, PlannerResult& result) {
   if (context.uniform.interrupted) return;
   add_engines(context, result);
+  if (!context.uniform.best || context.uniform.best->iteration_ns != result.prediction.iteration_ns)
+    return;  // another plan's parts
   const Breakdown& parts = result.prediction.bottleneck.breakdown;
   result.batch_hint = batch_hint(room, engine, evaluator, how, context.uniform, parts.bubble_ns + parts.optimizer_ns);
 }

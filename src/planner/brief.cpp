@@ -53,17 +53,27 @@ std::string at_most(double gap) { return gap > 0 && gap < 0.0005 ? "less than 0.
 std::string not_searched(const SearchSummary& s) {
   std::string out;
   if (!s.split.empty() && !s.layerwise) out += "; the split of layers over stages is " + s.split;
-  if (!s.layerwise || s.layerwise->refinement_tried == 0) return out;
+  if (!s.layerwise || s.layerwise->refinement_tried == 0 || s.asked.simple) return out;
   const LayerwiseSummary& l = *s.layerwise;
   if (l.refinement_left > 0) return cat(out, "; ", grouped(l.refinement_left), " changes of single layers were left untried");
   return cat(out, "; no single change of a layer or boundary makes it faster (", grouped(l.refinement_tried), " tried)");
 }
 
+/// What the certificate leaves out for the error of the memory model.
+std::string margin_of(const SearchSummary& s) {
+  return s.memory_margin > 0 ? cat(" that leaves ", percent(s.memory_margin), " of the memory free") : std::string();
+}
+
+/// What nothing is faster than: the answer, or with --simple the fastest plan beside it.
+std::string than_what(const SearchSummary& s) { return s.asked.simple ? " than the fastest plan found" : ""; }
+
 std::string layerwise_certificate(const SearchSummary& s) {
-  const std::string uniform = cat("none of the ", count(s.space_size), " uniform ones is", work_text(s));
+  const std::string uniform = cat("none of the ", count(s.space_size), " uniform ones is", margin_of(s), work_text(s));
   const std::string gap = cat(at_most(s.gap), " from the best layer-wise plan (none is below ", seconds(s.lower_bound_ns), ")");
   if (s.optimal) return cat("optimal: no layer-wise plan is faster, and ", uniform);
-  if (s.reason == "gap") return cat(gap, "; of the ", count(s.space_size), " uniform ones none is faster", work_text(s));
+  if (s.reason == "gap")
+    return cat(gap, "; of the ", count(s.space_size), " uniform ones", margin_of(s), " none is faster", than_what(s),
+               work_text(s));
   return cat("not proven (", s.reason, "): ", gap, work_text(s));
 }
 
@@ -71,7 +81,8 @@ std::string layerwise_certificate(const SearchSummary& s) {
 std::string partition_certificate(const SearchSummary& s) {
   const std::string gap =
       cat(at_most(s.gap), " from the best plan with any partition of operators (none is below ", seconds(s.lower_bound_ns), ")");
-  const std::string flat = cat("; of the ", count(s.space_size), " uniform ones with those offered none is faster", work_text(s));
+  const std::string flat = cat("; of the ", count(s.space_size), " uniform ones with those offered", margin_of(s),
+                               " none is faster", than_what(s), work_text(s));
   if (s.optimal) return cat("optimal, whatever the partition of operators", flat);
   return s.reason == "gap" ? cat(gap, flat) : cat("not proven (", s.reason, "): ", gap, work_text(s));
 }
@@ -81,11 +92,12 @@ std::string certificate(const SearchSummary& s) {
   if (s.partitions) return partition_certificate(s);
   if (s.layerwise) return layerwise_certificate(s);
   const std::string space = count(s.space_size) + " configurations";
-  const std::string margin =
-      s.memory_margin > 0 ? cat(" that leaves ", percent(s.memory_margin), " of the memory free") : std::string();
+  const std::string margin = margin_of(s);
   if (s.optimal)
     return cat("optimal: none of the ", space, " is faster", margin, work_text(s), "; overlap_tp is off unless the job names it");
   if (s.reason == "gap") return cat(at_most(s.gap), " from the fastest of ", space, margin, work_text(s));
+  if (s.lower_bound_ns == 0)
+    return cat("not proven (", s.reason, "): nothing is known of the plans that were not looked at", work_text(s));
   return cat("not proven (", s.reason, "): ", at_most(s.gap), " from the best of ", space, work_text(s));
 }
 

@@ -139,7 +139,8 @@ std::string balance_table(const LayerwiseSummary& summary, const Plan& plan) {
 std::string layerwise_gain(const LayerwiseSummary& summary, std::int64_t iteration_ns) {
   if (summary.uniform_ns == 0) return "no uniform plan fits: only layers of different strategies do";
   const std::string uniform = cat("the best uniform plan (", seconds(summary.uniform_ns), ")");
-  if (summary.uniform_ns <= iteration_ns) return "nothing gained: " + uniform + " is the answer";
+  if (summary.uniform_ns < iteration_ns) return cat(uniform, " is faster; this is the simplest within reach (--simple)");
+  if (summary.uniform_ns == iteration_ns) return "nothing gained: " + uniform + " is the answer";
   const double saved = 1 - static_cast<double>(iteration_ns) / static_cast<double>(summary.uniform_ns);
   return cat(percent(saved), " less time than ", uniform);
 }

@@ -44,7 +44,8 @@ std::string pipeline_bottleneck(const Prediction& p) {
                         : cat("The step is bound by ", stage, ", busy ", percent(b.busy), " of it: ", busy_parts(p));
   const auto alike =
       std::count_if(b.busy_per_stage.begin(), b.busy_per_stage.end(), [&](double busy) { return busy >= b.busy - kAlike; });
-  out += cat("; ", std::to_string(alike), " of ", std::to_string(b.busy_per_stage.size()), " stages are busy within 5 % of that");
+  out += cat("; ", std::to_string(alike), " of ", std::to_string(b.busy_per_stage.size()),
+             alike == 1 ? " stages is busy within 5 % of that" : " stages are busy within 5 % of that");
   if (p.hidden_communication_ns > 0)
     out += cat("; ", text::seconds(p.hidden_communication_ns), " of communication runs under compute");
   return out + ".";

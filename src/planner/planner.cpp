@@ -200,7 +200,9 @@ void add_layers(const Searched& all, SearchSummary& s) {
   l.strategies = last.strategies, l.kept = last.leaves, l.outer = last.outer, l.solved = last.solved;
   l.simulated = last.simulations;
   if (&last != &*all.layered && all.layered) l.simulated += all.layered->simulations;
-  if (last.refinement) {
+  // It speaks of the plan refined; where its gain is too small to show, the answer is another.
+  const bool refined_is_answer = !last.best || all.best_ns() == last.best->iteration_ns;
+  if (last.refinement && refined_is_answer) {
     l.refinement_tried = last.refinement->tried;
     l.refinement_left = last.refinement->left;
   }
@@ -310,6 +312,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   result->search = summary_of(job, engine, all, watch);
   result->search.asked = request_of(job, options);
   restate(result->search, result->prediction.iteration_ns);
+  if (options.simple && !simplest.certified && !watch.reason().empty()) result->search.reason = watch.reason();
   result->simplest = std::move(simplest);
   result->alternatives = alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives);
   if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);

@@ -266,9 +266,9 @@ TEST(Layerwise, TheBestUniformPlanStandsBesideTheAnswer) {
 // the two was what a plan paid. A document that says so is refused, whatever the stages.
 TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
   const std::vector<Job> tied = {job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}",
-                                     "{sequence_length: 1024, global_batch: 32}", "search: {space: layerwise}\n"),
+                                     "{sequence_length: 1024, global_batch: 32}", "search: {space: layerwise, memory_margin: 0}\n"),
                                  job("llama-3.2-1b", "{nodes: 1, devices_per_node: 4, device: rtx-4090}",
-                                     "{sequence_length: 4096, global_batch: 8}", "search: {space: layerwise}\n")};
+                                     "{sequence_length: 4096, global_batch: 8}", "search: {space: layerwise, memory_margin: 0}\n")};
   for (const Job& j : tied) {
     const PlannerResult r = planned(j);
     ASSERT_FALSE(r.plan.uniform()) << r.plan.label();

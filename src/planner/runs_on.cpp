@@ -44,7 +44,7 @@ bool even_chunks(const Plan& plan) {
 }
 
 std::string why_none(const search::Outcome& found) {
-  if (found.interrupted) return "interrupted";
+  if (found.interrupted) return "the search was stopped before it found one";
   if (!found.complete) return "node limit";
   if (found.space_size == 0) return "its rules and the job's search part leave no configuration";
   return text::cat("none of ", text::count(found.space_size), " configurations fits");
@@ -83,7 +83,8 @@ EngineAnswer engine_answer(const Job& job, const EngineModel& engine, std::int64
   out.iteration_ns = found.best->iteration_ns;
   out.peak_memory_bytes = found.best->peak_bytes;
   out.loss = static_cast<double>(out.iteration_ns) / static_cast<double>(answer_ns) - 1;
-  if (!found.complete) out.why = "not proven its best: " + std::string(found.interrupted ? "interrupted" : "node limit");
+  if (!found.complete)
+    out.why = "not proven its best: " + std::string(found.interrupted ? "the search was stopped" : "node limit");
   return out;
 }
 

@@ -42,7 +42,7 @@ Outcome exhaustive(const Problem& problem, Evaluator& evaluator, const Options& 
   std::sort(out.simulated.begin(), out.simulated.end(), [](const Candidate& a, const Candidate& b) {
     return a.iteration_ns != b.iteration_ns ? a.iteration_ns < b.iteration_ns : canonical_less(a.configuration, b.configuration);
   });
-  if (out.best) out.lower_bound_ns = out.best->iteration_ns;
+  if (out.best && out.complete) out.lower_bound_ns = out.best->iteration_ns;
   return out;
 }
 
