@@ -13,6 +13,8 @@ namespace {
 Error with_flags_that_help(Error error, const ConfigurationFlags& flags, const Job& job, const Configuration& c) {
   const EngineModel* engine = find_engine(job.engine);
   if (engine == nullptr || !illegal(job, *engine, c.strategy, c.schedule)) return error;
+  const std::string dp = "dp " + std::to_string(c.strategy.dp);
+  if (flags.dp == 0 && error.found.find(dp + " ") != std::string::npos) error.found += " (" + dp + " is derived)";
   if (std::string hint = change_that_helps(flags, job); !hint.empty()) error.hint = std::move(hint);
   return error;
 }

@@ -263,7 +263,7 @@ MISTAKES = [
     # ---- estimate ------------------------------------------------------------------------------------------------------------------
     ('estimate-world', 'degrees that do not make the devices', ['estimate', 'job.yaml', '--tp', '4', '--dp', '4'], 2,
      ['world', 'dp 4 · pp 1 = 16 ranks', '8 devices', 'hint: --dp 2 would do'], ['estimate', 'job.yaml', '--tp', '4', '--dp', '2']),
-    ('estimate-tp-3', 'tp 3 on 8 devices', ['estimate', 'job.yaml', '--tp', '3'], 2, ['tp 3', '8 devices', 'hint: --tp 2 or --tp 4 would do'],
+    ('estimate-tp-3', 'tp 3 on 8 devices', ['estimate', 'job.yaml', '--tp', '3'], 2, ['tp 3', '8 devices', '(dp 2 is derived)', 'hint: --tp 2 or --tp 4 would do'],
      ['estimate', 'job.yaml', '--tp', '4'], ['estimate', 'job.yaml', '--tp', '2']),
     ('estimate-tp-8', 'tp 8 with 12 heads', ['estimate', 'job.yaml', '--tp', '8'], 2, ['12 heads', 'hint: --tp 4 would do'],
      ['estimate', 'job.yaml', '--tp', '4']),
