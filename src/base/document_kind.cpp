@@ -5,10 +5,12 @@ namespace espalier::base {
 namespace {
 
 /// What to do with a document of that kind.
-std::string use_of(const std::string& kind, const std::string& where) {
+std::string use_of(const std::string& kind, const std::string& where, const std::string& wanted) {
   if (kind == "a job file") return "espalier plan " + where + " -o DIR makes a plan of it";
   if (kind == "a model's config.json") return "espalier inspect model " + where + " reads it; a job names it: model: " + where;
   if (kind == "a cluster file") return "espalier inspect cluster " + where + " reads it; a job names it: cluster: " + where;
+  if (kind.starts_with("a plan") && wanted.find("Galvatron") != std::string::npos)
+    return "this is already a plan of espalier; espalier export galvatron " + where + " writes Galvatron's form";
   if (kind.starts_with("a plan")) return "a plan is simulated, checked and explained: espalier simulate " + where;
   return "is this the right file?";
 }
@@ -30,7 +32,7 @@ std::string document_kind(const Node& root) {
 }
 
 Error wrong_kind(const std::string& kind, const std::string& where, const std::string& wanted) {
-  return Error{ErrorKind::bad_input, where + ":1:1", kind, wanted, use_of(kind, where)};
+  return Error{ErrorKind::bad_input, where + ":1:1", kind, wanted, use_of(kind, where, wanted)};
 }
 
 Error wrong_kind_of(std::string_view text, const std::string& where, const std::string& wanted, const Error& error) {

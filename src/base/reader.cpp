@@ -227,7 +227,7 @@ std::string unit_hint(const Node& node, std::string_view example, std::string_vi
   if (node.kind == NodeKind::integer || node.kind == NodeKind::real) {
     return "a unit is missing; write for instance \"" + std::string(example) + "\"";
   }
-  if (node.text.find('-') != std::string::npos) return "it cannot be negative";
+  if (node.text.starts_with('-')) return "it cannot be negative";
   return "write a number and " + std::string(unit) + "; B is byte, b is bit";
 }
 
@@ -262,9 +262,9 @@ double Reader::optional_duration(std::string_view key, double fallback) {
   const auto value = node->kind == NodeKind::string ? parse_duration(node->text) : std::nullopt;
   if (value && *value <= 1e9) return *value;
   fail(key, described(*node), "a duration such as 5us",
-       value                                                                         ? "choose a shorter duration"
-       : node->kind == NodeKind::string && node->text.find('-') == std::string::npos ? "write a number and ns, us, ms or s"
-                                                                                     : unit_hint(*node, "5us", ""));
+       value                                                            ? "choose a shorter duration"
+       : node->kind == NodeKind::string && !node->text.starts_with('-') ? "write a number and ns, us, ms or s"
+                                                                        : unit_hint(*node, "5us", ""));
   return fallback;
 }
 
@@ -320,13 +320,16 @@ std::vector<std::string> Reader::unread() const {
   return out;
 }
 
-// Absent, the likeliest reason is a misspelt key: suggest the closest one that nobody has asked for.
+// Absent, the likeliest reason is a misspelt key: the closest one that nobody has asked for is to be renamed.
 void Reader::missing(std::string_view key, const std::string& expected) {
-  const auto suggestion = did_you_mean(key, unread());
-  fail(key, "no " + quoted(key), expected,
-       suggestion     ? "did you mean it by " + quoted(*suggestion) + "?"
-       : path_ == "$" ? "add it to the file: " + std::string(key) + ": …"
-                      : "add " + std::string(key) + " under " + path_.substr(2));
+  if (const auto written = did_you_mean(key, unread())) {
+    fail(*written, "the unknown key " + quoted(*written) + " and no " + quoted(key), expected,
+         "rename " + quoted(*written) + " to " + quoted(key));
+    return;
+  }
+  fail(
+      key, "no " + quoted(key), expected,
+      path_ == "$" ? "add it to the file: " + std::string(key) + ": …" : "add " + std::string(key) + " under " + path_.substr(2));
 }
 
 }  // namespace espalier::base

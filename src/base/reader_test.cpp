@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Read {
   Document document;
@@ -68,7 +69,8 @@ TEST(Reader, MessagesSayWhereWhatAndHow) {
   EXPECT_EQ(message_of("n: 1e3", [](Reader& r) { r.required_int("n", 1, INT64_MAX); }),
             "job.yaml:1:4 ($.n): found 1e3; expected an integer of at least 1; hint: write 1000");
   EXPECT_EQ(message_of("nodess: 1", [](Reader& r) { r.required_int("nodes", 1, 9); }),
-            "job.yaml:1:1 ($.nodes): found no \"nodes\"; expected an integer from 1 to 9; hint: did you mean it by \"nodess\"?");
+            "job.yaml:1:9 ($.nodess): found the unknown key \"nodess\" and no \"nodes\"; expected an integer from 1 to 9; "
+            "hint: rename \"nodess\" to \"nodes\"");
   EXPECT_EQ(message_of("a: 1", [](Reader& r) { r.required_string("model"); }),
             "job.yaml:1:1 ($.model): found no \"model\"; expected text; hint: add it to the file: model: …");
   EXPECT_EQ(message_of("x: [1]", [](Reader& r) { r.required_real("x", 0, 1); }),
@@ -81,6 +83,7 @@ TEST(Reader, MessagesSayWhereWhatAndHow) {
   EXPECT_EQ(message_of("m: 80", [](Reader& r) { r.optional_bytes("m", 0); }),
             "job.yaml:1:4 ($.m): found 80; expected a size such as 80GiB; hint: a unit is missing; write for instance \"80GiB\"");
   EXPECT_THAT(message_of("m: -80GB", [](Reader& r) { r.optional_bytes("m", 0); }), HasSubstr("it cannot be negative"));
+  EXPECT_THAT(message_of("m: 36-GiB", [](Reader& r) { r.optional_bytes("m", 0); }), Not(HasSubstr("negative")));
   EXPECT_THAT(message_of("b: 0Gb/s", [](Reader& r) { r.optional_bandwidth("b", 0); }), HasSubstr("left out, not set to 0"));
   EXPECT_THAT(message_of("l: [1, x]", [](Reader& r) { r.optional_int_list("l", 0, 9); }),
               HasSubstr("job.yaml:1:8 ($.l[1]): found \"x\""));

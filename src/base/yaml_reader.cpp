@@ -175,7 +175,8 @@ class Handler : public YAML::EventHandler {
     } else {
       const std::string_view unsigned_part = std::string_view(value).substr(value[0] == '-' || value[0] == '+' ? 1 : 0);
       if (is_one_of(unsigned_part, {".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN"})) {
-        require(tree_.fail(place, quoted(value), "a finite number", "leave the key out for \"no limit\""));
+        require(tree_.fail(place, quoted(value), "a finite number",
+                           "write a finite number, or leave the key out where it is optional"));
       }
       string(value, place);
     }

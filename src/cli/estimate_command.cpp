@@ -2,9 +2,22 @@
 // espalier estimate JOB.yaml --tp 8 --pp 4 …: one given configuration. One that does not fit is printed all the same, and exits 4.
 #include "cli/command.h"
 #include "cli/configuration_flags.h"
+#include "cli/legal_flags.h"
+#include "plan/engine.h"
+#include "planner/reasons.h"
 
 namespace espalier::cli {
 namespace {
+
+/// The error, with what to type instead where it is about rules.
+Error with_flags_that_help(Error error, const ConfigurationFlags& flags, const Job& job, const Configuration& c) {
+  const EngineModel* engine = find_engine(job.engine);
+  if (engine == nullptr || !illegal(job, *engine, c.strategy, c.schedule)) return error;
+  const std::string dp = "dp " + std::to_string(c.strategy.dp);
+  if (flags.dp == 0 && error.found.find(dp + " ") != std::string::npos) error.found += " (" + dp + " is derived)";
+  if (std::string hint = change_that_helps(flags, job); !hint.empty()) error.hint = std::move(hint);
+  return error;
+}
 
 int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFlags& configuration, const OutputFlags& output) {
   if (Status refused = outputs_refused(output)) return fail(context, *refused);
@@ -13,7 +26,7 @@ int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFla
   auto c = read_configuration(configuration, *job);
   if (!c) return fail(context, c.error());
   auto result = estimate(*job, c->strategy, c->schedule);
-  if (!result) return fail(context, result.error());
+  if (!result) return fail(context, with_flags_that_help(result.error(), configuration, *job, *c));
   std::vector<std::string> files;
   if (Status error = write_outputs(output, *job, *result, files)) return fail(context, *error);
   const int code = deliver(context, *result, files);

@@ -55,9 +55,8 @@ int inspect_run(Context& context, const std::string& path, const std::string& id
   for (std::size_t i = 0; i < std::min(kMost, records->records.size()); ++i)
     ids += (i == 0 ? "" : ", ") + ("\"" + records->records[i].id + "\"");
   if (records->records.size() > kMost) ids += ", …";
-  return fail(context,
-              Error{ErrorKind::bad_input, path, "no record \"" + id + "\"",
-                    "the id of one of " + std::to_string(records->records.size()) + " records", "the file holds " + ids});
+  return fail(context, Error{ErrorKind::bad_input, path, "no record \"" + id + "\"", "the id of a record in the file",
+                             "the file holds " + ids});
 }
 
 }  // namespace
@@ -77,7 +76,7 @@ void add_inspect_command(Command& app, Context& context) {
   Command* run = command->add_subcommand("run", "a measured run: the job and configuration it is predicted with");
   auto path = std::make_shared<std::string>();
   auto id = std::make_shared<std::string>();
-  run->add_option("file", *path, "measured runs, one JSON object a line")->required()->type_name("RUN.json");
+  run->add_option("file", *path, "measured runs, one JSON object per line")->required()->type_name("RUN.json");
   run->add_option("--id", *id, "which record (default: the first)");
   add_common_flags(*run, context);
   run->callback([&context, path, id] { context.exit_code = inspect_run(context, *path, *id); });

@@ -163,7 +163,7 @@ int run_sweep(Context& context, const PlanFlags& flags) {
   const auto [path, values] = split_sweep(flags.sweep);
   if (values.empty() || path.empty()) {
     return fail(context, Error{ErrorKind::usage, "--sweep " + flags.sweep, "no values", "path=value,value,…",
-                               "for example --sweep cluster.nodes=1,2,4"});
+                               "for example --sweep " + (path.empty() ? "cluster.nodes=1,2,4" : path + "=VALUE,VALUE")});
   }
   const auto options = options_of(flags);
   if (!options) return fail(context, options.error());

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/document.h"
+#include "plan/dimension.h"
 
 namespace espalier::cli {
 namespace {
@@ -98,20 +99,55 @@ std::string command_with(CLI::App& app, const std::string& flag) {
   return "";
 }
 
-Error unexpected_word(CLI::App& app, const Place& place, const std::string& word) {
+/// "my job.yaml" typed without quotes: the words behind the command, joined, where they name a file.
+std::string file_with_spaces(const Place& place, const std::vector<std::string>& words) {
+  std::string joined;
+  for (std::size_t i = place.next; i < words.size(); ++i) {
+    if (words[i].starts_with("-")) return "";
+    joined += (joined.empty() ? "" : " ") + words[i];
+    if (i > place.next && is_file(joined)) return joined;
+  }
+  return "";
+}
+
+/// A word behind all that the command takes.
+Error surplus_word(const Place& place, const std::string& word, const std::vector<std::string>& words) {
+  const std::string where = where_of(place), quoted = "\"" + word + "\"";
+  if (const std::string file = file_with_spaces(place, words); !file.empty())
+    return Error{ErrorKind::usage, where, quoted + " after all that the command takes", "no more words",
+                 "put the name with spaces into quotes: \"" + file + "\""};
+  if (is_file(word) && place.path == "plan")
+    return Error{ErrorKind::usage, where, "a second file, " + quoted, "one job file", "run espalier plan once per job"};
+  return Error{ErrorKind::usage, where, quoted + " after all that the command takes", "no more words", "see " + help_of(place)};
+}
+
+/// What to type in place of a flag of estimate that was given to plan: "--tp", with its value.
+std::string pin_or_estimate(const std::string& flag, const std::string& word, const std::vector<std::string>& words) {
+  std::string dimension = flag.substr(2), value = "VALUE";
+  std::replace(dimension.begin(), dimension.end(), '-', '_');
+  if (!parse_dimension(dimension)) return flag + " is a flag of espalier estimate";
+  const auto at = std::find(words.begin(), words.end(), word);
+  if (const std::size_t equals = word.find('='); equals != std::string::npos)
+    value = word.substr(equals + 1);
+  else if (at != words.end() && at + 1 != words.end() && !(at + 1)->starts_with("-"))
+    value = *(at + 1);
+  return flag + " is a flag of espalier estimate; to plan with " + dimension + " " + value + ": --set search.fix." + dimension +
+         "=" + value + "; to price one configuration: espalier estimate " + flag + " " + value;
+}
+
+Error unexpected_word(CLI::App& app, const Place& place, const std::string& word, const std::vector<std::string>& words) {
   const std::string where = where_of(place);
-  if (!word.starts_with("-"))
-    return Error{ErrorKind::usage, where, "\"" + word + "\" after all that the command takes", "no more words",
-                 "put a name with spaces into quotes; see " + help_of(place)};
+  if (!word.starts_with("-")) return surplus_word(place, word, words);
   const std::string meant = similar_flag(word, flags_of(*place.command));
   std::string hint = "see " + help_of(place);
   const std::string name = word.substr(0, word.find('='));
   if (!meant.empty()) hint = "did you mean " + meant + "?";
   if (const std::string other = meant == name ? "" : command_with(app, name); !other.empty())
-    hint = name + " is a flag of espalier " + other;
+    hint = place.path == "plan" && other == "estimate" ? pin_or_estimate(name, word, words)
+                                                       : name + " is a flag of espalier " + other;
   if (meant.empty() && hint.starts_with("see") && place.path == "plan") {
     const std::string estimate = similar_flag(word, flags_of(*app.get_subcommand("estimate")));
-    if (!estimate.empty()) hint = estimate + " is a flag of espalier estimate";
+    if (!estimate.empty()) hint = pin_or_estimate(estimate, word, words);
   }
   return Error{ErrorKind::usage, where, "the unknown flag " + name, "a flag of this command", hint};
 }
@@ -141,6 +177,9 @@ Error missing_word(const Place& place, const CLI::ParseError& error) {
   const std::string name = text.substr(0, text.find(" is required"));
   const CLI::Option* option = place.command->get_option_no_throw(name);
   const std::string type = option != nullptr ? option->get_type_name() : "";
+  if (name == "job")
+    return Error{ErrorKind::usage, where_of(place), "no job", "a job file: " + typed(place) + " " + type,
+                 "see " + help_of(place)};
   return Error{ErrorKind::usage, where_of(place), "no " + name,
                type.empty() ? "all that the command needs" : name + (name.starts_with("-") ? " " : ": ") + type,
                "see " + help_of(place)};
@@ -155,11 +194,11 @@ Error usage_error(CLI::App& app, const CLI::ParseError& error, const std::vector
     const auto flag = std::find_if(first, words.end(), [](const std::string& w) { return w.starts_with("-"); });
     const bool only_flags = std::all_of(first, words.end(), [](const std::string& w) { return w.starts_with("-"); });
     if (!only_flags || flag == words.end()) return unknown_command(place, words);
-    return unexpected_word(app, place, *flag);
+    return unexpected_word(app, place, *flag, words);
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const auto extra = place.command->remaining();
-    if (!extra.empty()) return unexpected_word(app, place, extra.front());
+    if (!extra.empty()) return unexpected_word(app, place, extra.front(), words);
   }
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return missing_word(place, error);
   return wrong_value(place, error);

@@ -54,7 +54,7 @@ void add_validate_command(Command& app, Context& context) {
   auto paths = std::make_shared<std::vector<std::string>>();
   auto calibration = std::make_shared<std::string>();
   auto options = std::make_shared<ValidationOptions>();
-  command->add_option("runs", *paths, "measured runs, one JSON object a line")->required()->type_name("RUNS.jsonl …");
+  command->add_option("runs", *paths, "measured runs, one JSON object per line")->required()->type_name("RUNS.jsonl …");
   command->add_option("--threads", options->threads, "threads; never changes the answer (0: all)")
       ->range(0, 4096)
       ->type_name("N");

@@ -52,7 +52,7 @@ std::string nearest_device(std::string_view name) {
 const DeviceKind* catalogued(base::Reader& reader, std::string_view key, const std::string& name) {
   const DeviceKind* found = device_called(name);
   if (found == nullptr)
-    reader.fail(key, "'" + name + "'", "a device of the catalogue: " + join(device_names()), nearest_device(name));
+    reader.fail(key, "\"" + name + "\"", "a device of the catalogue: " + join(device_names()), nearest_device(name));
   return found;
 }
 
@@ -116,7 +116,7 @@ const FabricTemplate* named_fabric(base::Reader& reader, std::string_view key, c
   std::vector<std::string> names;
   for (const FabricTemplate& fabric : catalogue().fabrics) names.push_back(fabric.name);
   const auto close = base::did_you_mean(name, names);
-  reader.fail(key, "'" + name + "'", "a fabric of the catalogue: " + join(names), close ? "did you mean " + *close + "?" : "");
+  reader.fail(key, "\"" + name + "\"", "a fabric of the catalogue: " + join(names), close ? "did you mean " + *close + "?" : "");
   return nullptr;
 }
 

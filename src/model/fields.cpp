@@ -263,11 +263,34 @@ std::string shown(const base::Node& value) {
   return value.kind == base::NodeKind::boolean ? (value.boolean ? "true" : "false") : plain(value.text);
 }
 
+/// Keys that would make another model of it: all are named in one message, so that one change answers it.
+struct Refused {
+  static constexpr std::size_t kNamed = 8;
+  std::string first, found, removal;
+  std::size_t count = 0;
+
+  void add(const std::string& key, const std::string& name, const std::string& value) {
+    if (++count > kNamed) return;
+    if (count == 1) first = key;
+    found.append(count == 1 ? "" : ", ").append(name).append(" = ").append(value);
+    removal.append(count == 1 ? "" : " ").append("--set model.").append(name).append("=");
+  }
+  void report(Fields& fields, const std::string& family) const {
+    const bool more = count > kNamed;
+    fields.fail(first, found + (more ? " and " + std::to_string(count - kNamed) + " more" : ""),
+                "keys that family " + family + " reads, where they change sizes or work",
+                std::string("planned without ") + (count == 1 ? "it" : "them") +
+                    ", this would be another model; where that is meant, take " + (count == 1 ? "the key" : "the keys") +
+                    " out (in a job: " + removal + (more ? " …)" : ")"));
+  }
+};
+
 }  // namespace
 
 void judge_unread(Fields& fields, const std::string& family) {
   constexpr std::size_t kMost = 32;  // a hostile file can hold millions of keys
   std::size_t count = 0;
+  Refused refused;
   auto member = fields.reader().node().members.begin();
   for (const std::string& key : fields.reader().unread()) {  // in file order, like the members: one walk over both
     while (member->first != key) ++member;
@@ -276,17 +299,18 @@ void judge_unread(Fields& fields, const std::string& family) {
     const std::string name = plain(key);
     const bool sizes = speaks_of_size(key) && in_use(value);
     if (sizes && value.kind != base::NodeKind::string) {
-      fields.fail(
-          key, name + " = " + shown(value), "keys that family " + family + " reads, where they change sizes or work",
-          "planned without it, this would be another model; where that is meant, take the key out (in a job: --set model." +
-              name + "=)");
-      return;
+      refused.add(key, name, shown(value));
+      continue;
     }
     if (++count > kMost) continue;
     fields.note(
         ModelNote::Kind::ignored, name,
         sizes ? name + " = " + base::quoted(value.text) + " is not read for " + family + ", though it may change sizes or work"
               : name + " is not read for " + family + ": no effect on size or cost is known");
+  }
+  if (refused.count > 0) {
+    refused.report(fields, family);
+    return;
   }
   if (count > kMost) {
     fields.note(ModelNote::Kind::ignored, "…", "and " + std::to_string(count - kMost) + " more unknown keys");

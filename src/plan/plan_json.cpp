@@ -272,7 +272,10 @@ Stage read_stage(Reader& r, std::int32_t virtual_stages) {
 Plan read_plan(Reader& root) {
   Plan plan;
   if (const std::string schema = root.required_string("schema"); root.sink().ok() && schema != kSchema) {
-    root.fail("schema", cat("\"", schema, "\""), cat("\"", kSchema, "\""), "is this a plan.json of this version?");
+    const bool other = schema.starts_with("espalier.plan/");
+    root.fail(
+        "schema", cat("\"", schema, "\""), cat("\"", kSchema, "\""),
+        other ? "another version of espalier wrote it; use that version, or plan again from the job" : "is this a plan.json?");
   }
   plan.engine = root.required_string("engine");
   InputFields model = read_input(root, "model");

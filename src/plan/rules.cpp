@@ -201,7 +201,7 @@ std::string stages_fit_text(F f, S, C c) {
 
 bool schedule_pipeline(F, S, C c) { return c.stages > 1 || c.kind == ScheduleKind::one_f_one_b; }
 std::string schedule_pipeline_text(F, S, C c) {
-  return cat("schedule ", to_string(c.kind), " needs a pipeline, and pp is 1 (one stage is named 1f1b)");
+  return cat("schedule ", to_string(c.kind), " needs a pipeline; with pp 1 the only schedule is 1f1b");
 }
 
 bool virtual_stages(F, S, C c) {

@@ -153,6 +153,10 @@ std::string mismatch(const Calibration& c, const Job& job) {
 
 Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration) {
   const std::string why = mismatch(*calibration, job);
+  const std::string& device = job.cluster.groups.front().device.name;
+  if (job.cluster.homogeneous() && !same_device(calibration->device, device))
+    return Error{ErrorKind::bad_input, cat("calibration ", calibration->name), cat("a calibration for ", calibration->device),
+                 cat("one for ", device, ", the job's device"), "`espalier calibrate` makes one from measured steps"};
   if (!why.empty())
     return Error{ErrorKind::bad_input, cat("calibration ", calibration->name), why, "a calibration of this device and engine",
                  "`espalier calibrate` makes one from measured steps"};

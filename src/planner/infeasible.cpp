@@ -61,6 +61,12 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
   return best;
 }
 
+/// GiB, or MiB where a tenth of a GiB would hide the difference.
+std::string size_text(std::int64_t bytes) {
+  constexpr std::int64_t kMiB = 1 << 20;
+  return bytes >= 10 * 1024 * kMiB ? text::gib(bytes) : std::to_string((bytes + kMiB / 2) / kMiB) + " MiB";
+}
+
 std::string label_of(const Job& job, const EngineModel& engine, const search::Configuration& c) {
   return make_uniform_plan(job.model, job.cluster, job.training, engine.name, c.strategy, c.schedule, engine.split).label();
 }
@@ -75,7 +81,7 @@ std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine
     const auto lean = leanest(job, engine, space, watch);
     if (!lean || lean->peak_bytes > limit) return;
     out.push_back("without " + what + ", " + label_of(job, engine, lean->configuration) + " would fit (" +
-                  text::gib(lean->peak_bytes) + ")");
+                  size_text(lean->peak_bytes) + ")");
   };
   for (std::size_t i = 0; i < pins.size() && pins.size() <= kMost; ++i) {
     std::vector<planner::Pin> others = pins;
@@ -86,10 +92,10 @@ std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine
   return out;
 }
 
-Job with_nodes(const Job& job, std::int64_t times) {
+Job with_nodes(const Job& job, std::int64_t nodes) {
   Job more = job;
   auto& group = more.cluster.groups.front();
-  group.nodes *= times;
+  group.nodes = nodes;
   if (more.cluster.inter.empty() && !group.intra.empty()) {
     FabricLevel network = group.intra.back();  // only memory is asked for; the speed of this level plays no part
     network.name = "network";
@@ -100,15 +106,39 @@ Job with_nodes(const Job& job, std::int64_t times) {
   return more;
 }
 
+/// Memory of the leanest configuration on so many nodes, where it fits.
+std::optional<std::int64_t> fitting_bytes(const Job& job, const EngineModel& engine, std::int64_t nodes, Watch& watch) {
+  const Job more = with_nodes(job, nodes);
+  const auto lean = leanest(more, engine, job.search, watch);
+  if (!lean || lean->peak_bytes > memory_room_bytes(more)) return std::nullopt;
+  return lean->peak_bytes;
+}
+
+/// Doublings up to the first that fits, then a few halvings of the gap below it. Numbers of nodes that have no legal configuration count
+/// as not fitting, so that a smaller number between those tried may fit as well.
 std::string by_more_nodes(const Job& job, const EngineModel& engine, Watch& watch) {
-  for (std::int64_t times = 2; times <= 256 && !watch.stopped(); times *= 2) {
-    const Job more = with_nodes(job, times);
-    const auto lean = leanest(more, engine, job.search, watch);
-    if (lean && lean->peak_bytes <= memory_room_bytes(more))
-      return "cluster.nodes = " + std::to_string(more.cluster.groups.front().nodes) + " would fit (" +
-             text::gib(lean->peak_bytes) + " a device)";
+  constexpr int kHalvings = 4;  // each costs a search for the leanest configuration
+  const std::int64_t now = job.cluster.groups.front().nodes, unit = std::max<std::int64_t>(1, job.cluster.groups.front().segment);
+  std::int64_t low = now, high = 2 * now;
+  auto bytes = fitting_bytes(job, engine, high, watch);
+  while (!bytes && high < 256 * now && !watch.stopped()) {
+    low = high;
+    high *= 2;
+    bytes = fitting_bytes(job, engine, high, watch);
   }
-  return "";
+  if (!bytes) return "";
+  for (int i = 0; i < kHalvings && !watch.stopped(); ++i) {
+    const std::int64_t middle = (low + high) / 2 / unit * unit;  // whole segments
+    if (middle <= low) break;
+    const auto fewer = fitting_bytes(job, engine, middle, watch);
+    if (!fewer) {
+      low = middle;
+      continue;
+    }
+    high = middle;
+    bytes = fewer;
+  }
+  return "cluster.nodes: " + std::to_string(high) + " would fit (" + size_text(*bytes) + " a device)";
 }
 
 std::string by_shorter_sequence(const Job& job, const EngineModel& engine, Watch& watch) {
@@ -117,8 +147,8 @@ std::string by_shorter_sequence(const Job& job, const EngineModel& engine, Watch
     shorter.training.sequence.main /= 2;
     const auto lean = leanest(shorter, engine, job.search, watch);
     if (lean && lean->peak_bytes <= memory_room_bytes(shorter))
-      return "training.sequence_length = " + std::to_string(shorter.training.sequence.main) + " would fit (" +
-             text::gib(lean->peak_bytes) + " a device)";
+      return "training.sequence_length: " + std::to_string(shorter.training.sequence.main) + " would fit (" +
+             size_text(lean->peak_bytes) + " a device)";
   }
   return "";
 }
@@ -135,7 +165,7 @@ std::string by_more_memory(const Job& job, std::int64_t peak_bytes) {
   const std::int64_t needed = devices_for(job, peak_bytes);
   if (job.cluster.memory_limit && unlimited.usable_memory().count() >= needed)
     return "cluster.memory_limit: " + std::to_string((needed + (1 << 20) - 1) >> 20) + "MiB would fit";
-  return "devices with " + text::gib(needed) + " usable memory would fit (now " + text::gib(job.cluster.usable_memory().count()) +
+  return "devices with " + size_text(needed) + " usable memory would fit (now " + size_text(job.cluster.usable_memory().count()) +
          ")";
 }
 
@@ -152,8 +182,8 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   const auto lean = leanest(job, engine, job.search, watch);
   std::vector<std::string> changes;
   if (lean && lean->peak_bytes <= whole)
-    changes.push_back("search.memory_margin = 0 would fit (now " + text::percent(memory_margin_of(job).share) + " of " +
-                      text::gib(whole) + " are kept free for the error of the memory model)");
+    changes.push_back("search.memory_margin: 0 would fit (now " + text::percent(memory_margin_of(job).share) + " of " +
+                      size_text(whole) + " are kept free for the error of the memory model)");
   for (std::string& change : by_fewer_pins(job, engine, limit, watch)) changes.push_back(std::move(change));
   if (lean && job.cluster.memory_limit) changes.push_back(by_more_memory(job, lean->peak_bytes));
   if (auto more = by_more_nodes(job, engine, watch); !more.empty()) changes.push_back(more);
@@ -164,10 +194,10 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   std::string what = "none of " + text::count(found.space_size) + " configurations fits";
   if (lean)
     what +=
-        "; the leanest, " + label_of(job, engine, lean->configuration) + ", needs " + text::gib(lean->peak_bytes) + " a device";
-  std::string expected = "at most " + text::gib(limit) + " a device";
+        "; the leanest, " + label_of(job, engine, lean->configuration) + ", needs " + size_text(lean->peak_bytes) + " a device";
+  std::string expected = "at most " + size_text(limit) + " a device";
   if (const double margin = memory_margin_of(job).share; margin > 0)
-    expected += " (" + text::gib(whole) + " less " + text::percent(margin) + " for the error of the memory model)";
+    expected += " (" + size_text(whole) + " less " + text::percent(margin) + " for the error of the memory model)";
   return Error{ErrorKind::infeasible, "memory", what, expected, hint};
 }
 

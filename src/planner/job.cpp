@@ -24,7 +24,13 @@ using base::NodeKind;
 
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;  // sequence length: beyond any plausible one, products stay in 64 bits
 constexpr std::int64_t kMaxSamples = std::int64_t{1} << 31;  // global batch
-constexpr const char* kNonGoals = "not supported; see docs/non-goals.md";
+constexpr const char* kNonGoals = "take it out; docs/non-goals.md says why";
+
+/// What is expected in place of a technique that is not planned.
+const char* absence_of(std::string_view key) {
+  if (key.find("offload") != std::string_view::npos) return "no offloading";
+  return key.starts_with("pack") ? "no packed sequences" : "training of all weights";
+}
 
 /// Model or cluster as found: a sub-mapping of the job, or a file of its own.
 struct Input {
@@ -122,7 +128,7 @@ void refuse_unsupported(base::Reader& reader) {
     if (!reader.node().find(key)) continue;
     const Node* node = reader.find(key);  // known from here on, but not listed among what was expected when absent
     if (node->kind == NodeKind::null || (node->kind == NodeKind::boolean && !node->boolean)) continue;
-    reader.fail(key, "\"" + std::string(key) + "\"", "nothing of that kind", kNonGoals);
+    reader.fail(key, "\"" + std::string(key) + "\", which is not planned", absence_of(key), kNonGoals);
   }
 }
 
@@ -141,7 +147,9 @@ Sequence read_sequence(base::Reader& training, const Model& model) {
   const Node* node = training.find(key);
   const bool given = node && node->kind != NodeKind::null;
   if (model.vision) {
-    if (given) training.fail(key, "a sequence length", "none for a vision model", "the image size of the model decides");
+    if (given)
+      training.fail(key, "a sequence length", "none for a vision model",
+                    "take training.sequence_length out; the model's image size sets it");
     return sequence;
   }
   if (has_stream(model, TokenStream::encoder)) {
@@ -239,26 +247,30 @@ std::vector<std::string> notes_of(const Job& job) {
   return out;
 }
 
-/// Whether `where` speaks of the JSON path `path` or of something below it.
-bool speaks_of(const std::string& where, const std::string& path) {
+/// What follows the JSON path `path` where `where` speaks of it or of something below it: "" or ".zero". Nothing where it does not.
+std::optional<std::string> below_path(const std::string& where, const std::string& path) {
   const std::size_t at = where.find("($" + path);
-  if (at == std::string::npos) return false;
-  const char next = where[at + 2 + path.size()];  // the string ends with ")" at the latest
-  return next == ')' || next == '.';
+  if (at == std::string::npos) return std::nullopt;
+  const std::size_t next = at + 2 + path.size();  // the string ends with ")" at the latest
+  if (where[next] != ')' && where[next] != '.') return std::nullopt;
+  return where.substr(next, where.rfind(')') - next);
 }
 
-/// A message about a value that came from the command line should say so, not point into the file.
+/// A message about a value that came from the command line should say so, not point into the file. The last override of a path is the
+/// one that counts.
 Error blame_override(Error error, const std::vector<planner::Override>& overrides) {
-  for (const planner::Override& change : overrides) {
+  for (auto it = overrides.rbegin(); it != overrides.rend(); ++it) {
+    const planner::Override& change = *it;
     std::string whole, below;  // $.cluster.nodes in the job; $.nodes in the cluster's own file
     for (std::size_t i = 0; i < change.path.size(); ++i) {
       whole.append(".").append(change.path[i]);
       if (i > 0) below.append(".").append(change.path[i]);
     }
-    if (speaks_of(error.where, whole) || (!below.empty() && speaks_of(error.where, below))) {
-      error.where = "--set " + change.text;
-      break;
-    }
+    auto rest = below_path(error.where, whole);
+    if (!rest && !below.empty()) rest = below_path(error.where, below);
+    if (!rest) continue;
+    error.where = "--set " + change.text + (rest->empty() ? "" : " ($" + whole + *rest + ")");
+    break;
   }
   return error;
 }

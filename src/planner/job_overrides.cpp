@@ -7,9 +7,9 @@
 namespace espalier::planner {
 namespace {
 
-Error usage(const std::string& text, std::string found, std::string expected) {
-  return Error{ErrorKind::usage, "--set " + text, std::move(found), std::move(expected),
-               "for example --set training.global_batch=128"};
+Error usage(const std::string& text, std::string found, std::string expected,
+            const std::string& example = "training.global_batch=128") {
+  return Error{ErrorKind::usage, "--set " + text, std::move(found), std::move(expected), "for example --set " + example};
 }
 
 std::vector<std::string> split(const std::string& dotted) {
@@ -45,7 +45,8 @@ void remove_member(base::Node& mapping, const std::string& key) {
 
 Result<Override> parse_override(const std::string& text) {
   const std::size_t equals = text.find('=');
-  if (equals == std::string::npos) return usage(text, "no \"=\"", "path=value");
+  if (equals == std::string::npos)
+    return usage(text, "no \"=\"", "path=value", text.empty() ? "training.global_batch=128" : text + "=VALUE");
   Override change;
   change.text = text;
   change.path = split(text.substr(0, equals));

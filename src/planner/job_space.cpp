@@ -79,7 +79,7 @@ bool known_dimensions_only(base::Reader& part) {
   for (const auto& [key, node] : part.node().members) {
     if (parse_dimension(key)) continue;
     const auto close = base::did_you_mean(key, dimension_names());
-    part.fail(key, "unknown dimension \"" + key + "\"", "one of " + joined(dimension_names()),
+    part.fail(key, "the unknown dimension \"" + key + "\"", "one of " + joined(dimension_names()),
               close ? "did you mean \"" + *close + "\"?" : "");
     return false;
   }

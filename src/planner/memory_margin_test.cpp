@@ -92,7 +92,7 @@ TEST(MemoryMargin, IsNamedWhereNothingFits) {
   const auto none = plan(small, {});
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.error().kind, ErrorKind::infeasible);
-  EXPECT_THAT(none.error().hint, HasSubstr("search.memory_margin = 0 would fit"));
+  EXPECT_THAT(none.error().hint, HasSubstr("search.memory_margin: 0 would fit"));
 }
 
 TEST(MemoryMargin, OutOfRangeIsRefused) {

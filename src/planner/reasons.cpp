@@ -92,13 +92,12 @@ Status illegal(const Job& job, const EngineModel& engine, const Strategy& strate
   auto broken = violations(job.model, job.cluster, job.training, strategy, schedule, engine.split);
   if (broken.empty()) broken = engine_violations(engine, job.model, job.cluster, job.training, strategy, schedule);
   if (broken.empty()) return std::nullopt;
-  std::string found, hints;
-  for (const auto& v : broken) {
-    found += (found.empty() ? "" : "; ") + v.rule + ": " + v.text;
-    if (!v.hint.empty()) hints += (hints.empty() ? "" : "; ") + v.hint;
-  }
+  // The hint of a rule is about that rule alone: what it names may break another one.
+  std::string found;
+  for (const auto& v : broken) found += (found.empty() ? "" : "; ") + v.rule + ": " + v.text;
   return Error{ErrorKind::usage, "strategy", found,
-               "a configuration that keeps every rule of the space and of engine " + engine.name, hints};
+               "a configuration that keeps every rule of the space and of engine " + engine.name,
+               "espalier plan searches the configurations that keep them"};
 }
 
 namespace {
@@ -162,6 +161,7 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
           continue;
         }
         broken->kind = ErrorKind::bad_input;
+        broken->hint = "plan again from the job file";
         broken->where = "plan: $.stages[" + std::to_string(i) + "].layers[" + std::to_string(position) + "].strategy";
         return broken;
       }

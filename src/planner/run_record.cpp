@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/document.h"
+#include "base/text.h"
 
 namespace espalier {
 namespace {
@@ -232,6 +233,16 @@ Error placed(Error error, std::int64_t number, const std::string& where) {
   return error;
 }
 
+/// A line without any JSON object: most often of a table.
+Error not_json(std::string_view line, const std::string& place) {
+  constexpr std::size_t kShown = 40;
+  while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+  const std::string shown = base::quoted(line.substr(0, kShown)) + (line.size() > kShown ? " …" : "");
+  const std::string table = line.find(',') == std::string_view::npos ? "" : "a CSV table is not read; ";
+  return Error{ErrorKind::bad_input, place, "text that is not JSON (" + shown + ")", "one JSON object per line (JSONL)",
+               table + "docs/file-formats.md, \"Measured runs\", shows a record"};
+}
+
 /// One line of the file, which is not blank.
 Result<RunRecord> read_line(std::string_view line, std::int64_t number, const std::string& where) {
   const std::string place = where + ":" + std::to_string(number) + ":1";
@@ -239,6 +250,7 @@ Result<RunRecord> read_line(std::string_view line, std::int64_t number, const st
     return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "at most 4 MiB a line",
                  "one record a line"};
   const auto document = base::read_json(line, where, kLineLimits);
+  if (!document && line.find('{') == std::string_view::npos) return not_json(line, place);
   if (!document) return placed(document.error(), number, where);
   if (document->root.kind != NodeKind::mapping)
     return Error{ErrorKind::bad_input, place, std::string(to_string(document->root.kind)), "a JSON object", "one record a line"};
@@ -271,7 +283,7 @@ Result<RunFile> read_run_records_file(const std::string& path) {
   if (!text) return text.error();
   auto file = read_run_records(*text, path);
   if (file && file->records.empty() && file->unreadable.empty())
-    return Error{ErrorKind::bad_input, path + ":1:1", "no records", "one JSON object a line",
+    return Error{ErrorKind::bad_input, path + ":1:1", "no records", "one JSON object per line",
                  "docs/file-formats.md, \"Measured runs\""};
   return file;
 }
