@@ -13,8 +13,9 @@ cmake --install "$build" --prefix "$work/prefix" >/dev/null
 cmake -S "$root/tests/consumer" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/build"
 
-# Nothing in the package may point back into the source or build tree.
-if grep -rl --include='*.cmake' -e "$root" -e "$build" "$work/prefix"; then
+# Nothing in the package may point back into the source or build tree. A checkout in /espalier is no part of .../lib/cmake/espalier: the path
+# must begin where a path begins.
+if grep -rlP --include='*.cmake' "(?<![\w}/.-])(\Q$root\E|\Q$build\E)(/|[\s\"';>)]|\$)" "$work/prefix"; then
   echo "the installed package names the source or build tree" >&2
   exit 1
 fi
