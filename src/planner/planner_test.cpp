@@ -265,10 +265,11 @@ TEST(Layerwise, TheBestUniformPlanStandsBesideTheAnswer) {
 // GPT-2 and Llama 3.2 1B share the table of embedding and head: one parameter cannot lie as TP 2 and as ZeRO-3 at once, and the cheaper of
 // the two was what a plan paid. A document that says so is refused, whatever the stages.
 TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
-  const std::vector<Job> tied = {job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}",
-                                     "{sequence_length: 1024, global_batch: 32}", "search: {space: layerwise, memory_margin: 0}\n"),
-                                 job("llama-3.2-1b", "{nodes: 1, devices_per_node: 4, device: rtx-4090}",
-                                     "{sequence_length: 4096, global_batch: 8}", "search: {space: layerwise, memory_margin: 0}\n")};
+  const std::vector<Job> tied = {
+      job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 32}",
+          "search: {space: layerwise, memory_margin: 0}\n"),
+      job("llama-3.2-1b", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 4096, global_batch: 8}",
+          "search: {space: layerwise, memory_margin: 0}\n")};
   for (const Job& j : tied) {
     const PlannerResult r = planned(j);
     ASSERT_FALSE(r.plan.uniform()) << r.plan.label();
