@@ -94,9 +94,12 @@ struct Attacked {
 
 Result<Job> job_of(const Subject& s, const std::string& space) {
   const std::string restriction = *s.search != '\0' ? std::string(", ") + s.search : "";
-  return load_job(std::string("model: models/") + s.model + "/config.json\ncluster: " + s.cluster + "\ntraining: " + s.training +
-                      "\nengine: generic\nsearch: {space: " + space + restriction + "}\n",
-                  s.name, ".", {});
+  auto job = load_job(std::string("model: models/") + s.model + "/config.json\ncluster: " + s.cluster +
+                          "\ntraining: " + s.training + "\nengine: generic\nsearch: {space: " + space + restriction + "}\n",
+                      s.name, ".", {});
+  // The attack may use all of the memory, and so may the answer that it attacks.
+  if (job) job->search.memory_margin = 0;
+  return job;
 }
 
 search::Problem problem_of(const Job& job, const EngineModel& engine) {

@@ -26,6 +26,7 @@ Job job_of(const RandomProblem& p, const char* space) {
   job.training = p.training;
   job.search = p.space;
   job.search.kind = space;
+  job.search.memory_margin = 0;  // the attack may use all of the memory
   return job;
 }
 
