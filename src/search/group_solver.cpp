@@ -19,14 +19,6 @@ constexpr double kRounding = 1 - 1e-9;  // of sums in floating point
 constexpr double kNear = 1.02;          // times the incumbent: chunks whose boundaries are worth moving
 constexpr std::int64_t kMoves = 4;      // plans tried a boundary
 constexpr double kPrecious = 1e6;       // nanoseconds a byte: the leanest is the best
-constexpr Mode kTotal = {};             // all work of a stage
-
-/// What is held when all chunks hold their passes, whatever runs then.
-LayerProblem without_transients(LayerProblem p) {
-  for (auto& options : p.options)
-    for (LayerOption& o : options) o.transient = 0;
-  return p;
-}
 
 /// Neighbours of another chunk hand over by a message, which a bound leaves out.
 LayerProblem without_transitions(LayerProblem p) {

@@ -12,14 +12,6 @@ namespace espalier::search {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr Mode kTotal = {};  // all work of a stage
-
-/// What is held when all chunks hold their passes, whatever runs then.
-LayerProblem without_transients(LayerProblem p) {
-  for (auto& options : p.options)
-    for (LayerOption& o : options) o.transient = 0;
-  return p;
-}
 
 /// Both memories must fit: that of the passes held together, and that of one pass while it runs.
 double least(const LayerProblem& held, const LayerProblem& alone, const LayerObjective& objective, std::int64_t capacity) {
@@ -27,6 +19,12 @@ double least(const LayerProblem& held, const LayerProblem& alone, const LayerObj
 }
 
 }  // namespace
+
+LayerProblem without_transients(LayerProblem p) {
+  for (auto& options : p.options)
+    for (LayerOption& o : options) o.transient = 0;
+  return p;
+}
 
 VirtualProgram::VirtualProgram(const Problem& problem, const OptionTable& table, GroupProgram& program, const Schedule& s,
                                const ChunkOrders& orders)

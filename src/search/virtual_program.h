@@ -15,6 +15,10 @@
 
 namespace espalier::search {
 
+inline constexpr Mode kTotal = {};  ///< all work of a stage
+/// What is held when all chunks hold their passes, whatever runs then: a bound of what a stage needs.
+LayerProblem without_transients(LayerProblem p);
+
 class VirtualProgram {
  public:
   VirtualProgram(const Problem& problem, const OptionTable& table, GroupProgram& program, const Schedule& schedule,
