@@ -35,7 +35,7 @@ bool join(const Program& program, const std::vector<std::vector<std::int32_t>>& 
       const Instruction& a = program.instructions[static_cast<std::size_t>(lists.front()[n])];
       const Instruction& b = program.instructions[static_cast<std::size_t>(list[n])];
       const bool one_chunk = a.chunk == b.chunk || a.kind == InstructionKind::tied_reduce;  // embedding meets head
-      equal = equal && a.kind == b.kind && one_chunk && a.piece == b.piece && a.pieces == b.pieces;
+      equal = equal && a.kind == b.kind && one_chunk && a.bucket == b.bucket && a.buckets == b.buckets;
       node[static_cast<std::size_t>(list[n])] = lists.front()[n];
     }
   }

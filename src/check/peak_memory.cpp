@@ -22,13 +22,13 @@ std::int64_t most_activations(const Program& program, const RankProgram& rank, c
     if (!is_pass(i.kind)) continue;
     const auto chunk = static_cast<std::size_t>(i.chunk);
     if (i.kind == InstructionKind::forward) {
-      if (i.piece == 0) held += saved[chunk];
+      if (i.bucket == 0) held += saved[chunk];
       most = std::max(most, held - saved[chunk] + peaks[chunk].forward);
       continue;
     }
     const bool holds_set = i.kind != InstructionKind::backward_weight;
     most = std::max(most, holds_set ? held - saved[chunk] + peaks[chunk].backward : held);
-    if (i.kind != InstructionKind::backward_input && i.piece + 1 == i.pieces) held -= saved[chunk];
+    if (i.kind != InstructionKind::backward_input && i.bucket + 1 == i.buckets) held -= saved[chunk];
   }
   return most;
 }

@@ -53,7 +53,7 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
 }
 
 bool fields_in_range(const View& view, const Program& program, const Instruction& i) {
-  if (i.kind > Kind::optimizer || static_cast<int>(i.stream) >= kStreams || i.pieces < 1 || i.piece >= i.pieces) return false;
+  if (i.kind > Kind::optimizer || static_cast<int>(i.stream) >= kStreams || i.buckets < 1 || i.bucket >= i.buckets) return false;
   const bool of_chunk = i.kind != Kind::optimizer && i.kind != Kind::tied_reduce;
   if (of_chunk && (i.chunk < 0 || static_cast<std::size_t>(i.chunk) >= view.chunks.size())) return false;
   const bool of_microbatch = is_pass(i.kind) || is_p2p(i.kind);
@@ -92,15 +92,15 @@ Finding check_waits(const Program& program) {
 
 // ---- tables ---------------------------------------------------------------------------------------------------------------
 
-void add_piece(Pass& pass, const Program& program, std::int32_t index, Verdict& verdict) {
+void add_bucket(Pass& pass, const Program& program, std::int32_t index, Verdict& verdict) {
   const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-  if (pass.pieces == 0) {
-    pass.pieces = i.pieces;
+  if (pass.buckets == 0) {
+    pass.buckets = i.buckets;
     pass.first = index;
   }
-  verdict.require(pass.pieces == i.pieces && pass.done == i.piece, [&] {
-    return say(name_of(program, index), " is piece ", int{i.piece}, " of ", int{i.pieces}, ", expected piece ", pass.done, " of ",
-               pass.pieces, pass.complete() ? " (done twice)" : "");
+  verdict.require(pass.buckets == i.buckets && pass.done == i.bucket, [&] {
+    return say(name_of(program, index), " is bucket ", int{i.bucket}, " of ", int{i.buckets}, ", expected bucket ", pass.done, " of ",
+               pass.buckets, pass.complete() ? " (done twice)" : "");
   });
   ++pass.done;
   pass.last = index;
@@ -136,9 +136,9 @@ struct TableBuilder {
     const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
     Work* entry = find(table, stage, i.chunk, i.microbatch);
     if (!work.require(entry != nullptr, [&] { return say(name_of(program, index), " on stage ", stage); })) return;
-    if (i.kind == Kind::forward) add_piece(entry->forward, program, index, work);
-    if (i.kind == Kind::backward || i.kind == Kind::backward_input) add_piece(entry->input, program, index, work);
-    if (i.kind == Kind::backward || i.kind == Kind::backward_weight) add_piece(entry->weight, program, index, work);
+    if (i.kind == Kind::forward) add_bucket(entry->forward, program, index, work);
+    if (i.kind == Kind::backward || i.kind == Kind::backward_input) add_bucket(entry->input, program, index, work);
+    if (i.kind == Kind::backward || i.kind == Kind::backward_weight) add_bucket(entry->weight, program, index, work);
   }
 
   /// Activations enter a chunk (recv) and leave its predecessor (send); gradients go the other way.
@@ -227,8 +227,8 @@ void require_matched(const Program& program, std::int32_t rank, std::int32_t ind
   const Instruction& theirs = all[static_cast<std::size_t>(mine.match)];
   const Kind expected = mine.kind == Kind::send ? Kind::recv : Kind::send;
   verdict.require(theirs.kind == expected && theirs.match == index && theirs.gradient == mine.gradient &&
-                      theirs.chunk == mine.chunk && theirs.microbatch == mine.microbatch && theirs.pieces == mine.pieces &&
-                      theirs.piece == mine.piece,
+                      theirs.chunk == mine.chunk && theirs.microbatch == mine.microbatch && theirs.buckets == mine.buckets &&
+                      theirs.bucket == mine.bucket,
                   [&] { return say(name_of(program, index), " is matched with ", name_of(program, mine.match)); });
   const RankProgram& peer = program.ranks[static_cast<std::size_t>(mine.peer)];
   verdict.require(mine.match >= peer.begin && mine.match < peer.end && theirs.peer == rank, [&] {

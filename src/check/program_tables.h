@@ -15,8 +15,8 @@ namespace espalier::check {
 /// One pass (forward, input gradient or weight gradient) of one chunk and micro-batch; absolute indices.
 struct Pass {
   std::int32_t first = -1, last = -1;
-  std::int32_t done = 0, pieces = 0;  ///< pieces seen in order, of how many
-  [[nodiscard]] bool complete() const { return pieces > 0 && done == pieces; }
+  std::int32_t done = 0, buckets = 0;  ///< buckets seen in order, of how many
+  [[nodiscard]] bool complete() const { return buckets > 0 && done == buckets; }
 };
 
 /// All that one chunk does with one micro-batch on one rank.

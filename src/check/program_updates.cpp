@@ -9,9 +9,9 @@
 namespace espalier::check {
 namespace {
 
-/// Whether piece a/A and piece b/B of the same chunk share a part of it.
+/// Whether bucket a/A and bucket b/B of the same chunk share a part of it.
 bool overlaps(const Instruction& x, const Instruction& y) {
-  const int a = x.piece, total_a = x.pieces, b = y.piece, total_b = y.pieces;
+  const int a = x.bucket, total_a = x.buckets, b = y.bucket, total_b = y.buckets;
   return a * total_b < (b + 1) * total_a && b * total_a < (a + 1) * total_b;
 }
 
@@ -19,7 +19,7 @@ bool overlaps(const Instruction& x, const Instruction& y) {
 bool complete_once(const Program& program, const std::vector<std::int32_t>& indices) {
   for (std::size_t n = 0; n < indices.size(); ++n) {
     const Instruction& i = program.instructions[static_cast<std::size_t>(indices[n])];
-    if (i.pieces != indices.size() || i.piece != n) return false;
+    if (i.buckets != indices.size() || i.bucket != n) return false;
   }
   return !indices.empty();
 }

@@ -13,13 +13,13 @@ namespace espalier::check {
 namespace {
 
 /// Pieces of each chunk, as the program cuts its gradients or parameters.
-std::vector<std::int32_t> pieces_of(const View& view, const Program& program) {
-  std::vector<std::int32_t> pieces(view.chunks.size(), 1);
+std::vector<std::int32_t> buckets_of(const View& view, const Program& program) {
+  std::vector<std::int32_t> buckets(view.chunks.size(), 1);
   for (const Instruction& i : program.instructions) {
     const bool collective = i.kind == InstructionKind::grad_reduce || i.kind == InstructionKind::param_gather;
-    if (collective) pieces[static_cast<std::size_t>(i.chunk)] = std::max<std::int32_t>(1, i.pieces);
+    if (collective) buckets[static_cast<std::size_t>(i.chunk)] = std::max<std::int32_t>(1, i.buckets);
   }
-  return pieces;
+  return buckets;
 }
 
 /// Whole nanoseconds of one instruction.
@@ -37,7 +37,7 @@ class Rounding {
 };
 
 std::int64_t duration_of(const Instruction& i, std::int32_t stage, const PlanTime& time, const Rounding& round) {
-  const double parts = std::max<double>(1, i.pieces);
+  const double parts = std::max<double>(1, i.buckets);
   const StageTime& held = time.stages[static_cast<std::size_t>(stage)];
   if (i.kind == InstructionKind::optimizer) return round(held.update, 0);
   if (i.kind == InstructionKind::tied_reduce) return round(held.shared_table, 0);
@@ -60,7 +60,7 @@ Stream stream_of(const Instruction& i, End end) {
 }
 
 std::int64_t longest_path_ns(const View& view, const Program& program, End end) {
-  const PlanTime time = plan_time(view, pieces_of(view, program), end);
+  const PlanTime time = plan_time(view, buckets_of(view, program), end);
   const Rounding round(end);
   Graph graph(program.instructions.size());
   std::vector<std::int64_t> durations(program.instructions.size(), 0);

@@ -16,7 +16,7 @@ i64 forward(const ChunkTiming& t) { return t.forward.duration_ns(); }
 i64 backward(const ChunkTiming& t, bool split) { return split ? t.backward_input.duration_ns() : t.backward.duration_ns(); }
 
 /// What a stage's end adds after its last computation.
-i64 tail(const PlanTiming& timing, const Lowering& l, std::int32_t stage, std::int32_t lowest) {
+i64 tail(const PlanTiming& timing, const ProgramStructure& l, std::int32_t stage, std::int32_t lowest) {
   const auto& s = timing.stages[static_cast<std::size_t>(stage)];
   const auto chunk = [&](std::int32_t k) { return static_cast<std::size_t>(pipeline_chunk(l.schedule, stage, k)); };
   i64 t = s.optimizer_ns;
@@ -25,8 +25,8 @@ i64 tail(const PlanTiming& timing, const Lowering& l, std::int32_t stage, std::i
   if (l.reduce_gradients && l.overlap_reduce) t += timing.chunks[static_cast<std::size_t>(lowest)].grad_reduce_ns;
   for (std::int32_t k = 0; k < l.schedule.virtual_stages; ++k) {
     const auto& c = timing.chunks[chunk(k)];
-    if (l.reduce_gradients && !l.overlap_reduce) t += c.grad_reduce_ns * l.pieces[chunk(k)];
-    if (l.gather_parameters && !l.overlap_gather) t += c.param_gather_ns * l.pieces[chunk(k)];
+    if (l.reduce_gradients && !l.overlap_reduce) t += c.grad_reduce_ns * l.buckets[chunk(k)];
+    if (l.gather_parameters && !l.overlap_gather) t += c.param_gather_ns * l.buckets[chunk(k)];
   }
   return t;
 }
@@ -45,7 +45,7 @@ i64 blocking_sends(const PlanTiming& timing, const Schedule& s, std::int32_t sta
 
 }  // namespace
 
-i64 iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& l) {
+i64 iteration_lower_bound_ns(const PlanTiming& timing, const ProgramStructure& l) {
   const Schedule& s = l.schedule;
   const bool split = zero_bubble(s.kind);
   const i64 m = s.microbatches;
@@ -72,10 +72,10 @@ i64 iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& l) {
     best = std::max(best, pre + work + wait + tail(timing, l, i, i));
     best = std::max(best, pre + input_work + (split ? 0 : wait) + post + first_weight + first_tail);
     if (l.overlap_reduce && !split) {
-      const i64 pieces = l.pieces[static_cast<std::size_t>(i)];
-      // At most what part_of(…, 0, pieces) gives, whose three components are rounded down apart; grows with the whole.
-      const i64 first_piece = std::max<i64>(0, (a.backward.duration_ns() - 3 * (pieces - 1)) / pieces);
-      best = std::max(best, pre + work - backward(a, false) + first_piece + a.grad_reduce_ns * pieces +
+      const i64 buckets = l.buckets[static_cast<std::size_t>(i)];
+      // At most what part_of(…, 0, buckets) gives, whose three components are rounded down apart; grows with the whole.
+      const i64 first_bucket = std::max<i64>(0, (a.backward.duration_ns() - 3 * (buckets - 1)) / buckets);
+      best = std::max(best, pre + work - backward(a, false) + first_bucket + a.grad_reduce_ns * buckets +
                                 timing.stages[static_cast<std::size_t>(i)].optimizer_ns);
     }
     if (s.virtual_stages == 1) {

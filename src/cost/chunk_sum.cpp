@@ -115,7 +115,7 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   z.forward.compute_ns += gather_copy;
   z.backward.compute_ns += gather_copy + reduce_copy, z.backward_again.compute_ns += gather_copy + reduce_copy;
   if (edges == ChunkEdges::free) {
-    // A bound: what is rounded in one piece here may be rounded down in two pieces there.
+    // A bound: what is rounded in one bucket here may be rounded down in two buckets there.
     z.forward.exposed_ns = std::max<std::int64_t>(0, z.forward.exposed_ns - 2);
     z.backward.exposed_ns = std::max<std::int64_t>(0, z.backward.exposed_ns - 2);
     z.backward_again.exposed_ns = std::max<std::int64_t>(0, z.backward_again.exposed_ns - 2);
@@ -143,16 +143,16 @@ ZeroTime table_zero_time(const Assembly& x, const LayerCost& user, std::int64_t 
   return zero_time(x.c, x.groups, x.s, x.states, table, edges);
 }
 
-double table_exchange_s(const Assembly& x, const Lowering& lowering) {
+double table_exchange_s(const Assembly& x, const ProgramStructure& structure) {
   const auto& levels = x.c.levels;
-  const std::vector<std::int32_t>& copies = lowering.table_chunks;
+  const std::vector<std::int32_t>& copies = structure.table_chunks;
   const double bytes = static_cast<double>(table_elements(*x.c.model, *x.c.engine, x.s)) * x.states.reduce;
   if (copies.size() < 2 || bytes <= 0) return 0.0;
-  const auto stage = [&](std::size_t i) { return place_of_chunk(lowering.schedule, copies[i]).stage; };
+  const auto stage = [&](std::size_t i) { return place_of_chunk(structure.schedule, copies[i]).stage; };
   int slowest = 0;
   for (std::size_t a = 0; a < copies.size(); ++a)
     for (std::size_t b = a + 1; b < copies.size(); ++b)
-      slowest = std::max(slowest, stage_link_level(levels, x.s, lowering.schedule.stages, stage(a), stage(b)));
+      slowest = std::max(slowest, stage_link_level(levels, x.s, structure.schedule.stages, stage(a), stage(b)));
   if (copies.size() == 2) return point_to_point_s(levels, slowest, bytes);
   Group ring;
   ring.size = static_cast<std::int64_t>(copies.size());
@@ -171,12 +171,12 @@ double tensor_sync_s(const Assembly& x, const TensorSync& sync) {
   return t;
 }
 
-double reduce_piece_s(const Assembly& x, double dense, double expert, double pieces) {
-  return reduce_s(x.c, x.groups, x.s, dense * x.states.reduce / pieces, expert * x.states.reduce / pieces);
+double reduce_bucket_s(const Assembly& x, double dense, double expert, double buckets) {
+  return reduce_s(x.c, x.groups, x.s, dense * x.states.reduce / buckets, expert * x.states.reduce / buckets);
 }
 
-double gather_piece_s(const Assembly& x, double dense, double expert, double pieces) {
-  return gather_s(x.c, x.groups, dense * x.states.gather / pieces, expert * x.states.gather / pieces);
+double gather_bucket_s(const Assembly& x, double dense, double expert, double buckets) {
+  return gather_s(x.c, x.groups, dense * x.states.gather / buckets, expert * x.states.gather / buckets);
 }
 
 void fill_message(const Assembly& sender, std::int32_t kind, const Schedule& schedule, std::int32_t i, PlanTiming& out) {
@@ -232,8 +232,8 @@ void fill_optimizer(const CostContext& c, double bytes, StageTiming& stage) {
   stage.optimizer_launch_ns = std::min(stage.optimizer_ns - stage.step_host_ns, ns(kUpdateLaunches * c.rates.launch));
 }
 
-void expose_reduction(const CostContext& c, std::int64_t table_elements, const Lowering& lowering, PlanTiming& out) {
-  if (!lowering.reduce_gradients || !lowering.overlap_reduce) return;
+void expose_reduction(const CostContext& c, std::int64_t table_elements, const ProgramStructure& structure, PlanTiming& out) {
+  if (!structure.reduce_gradients || !structure.overlap_reduce) return;
   const double share = c.engine->coefficients.exposed_share;
   const bool shared_table = c.model->tied_embeddings && out.chunks.size() == 1;
   const double table = shared_table ? static_cast<double>(table_elements) : 0.0;
@@ -243,15 +243,15 @@ void expose_reduction(const CostContext& c, std::int64_t table_elements, const L
     const double late = share + (1.0 - share) * std::min(1.0, table / all);
     const auto waited = static_cast<std::int64_t>(late * static_cast<double>(t.grad_reduce_ns));
     t.grad_reduce_ns -= waited;
-    add_exposed(waited * lowering.pieces[i],
-                out.stages[static_cast<std::size_t>(place_of_chunk(lowering.schedule, static_cast<std::int32_t>(i)).stage)]);
+    add_exposed(waited * structure.buckets[i],
+                out.stages[static_cast<std::size_t>(place_of_chunk(structure.schedule, static_cast<std::int32_t>(i)).stage)]);
   }
 }
 
-void add_gradient_sync(const Lowering& lowering, PlanTiming& out) {
+void add_gradient_sync(const ProgramStructure& structure, PlanTiming& out) {
   for (std::size_t i = 0; i < out.chunks.size(); ++i)
     add_exposed(out.chunks[i].gradient_sync_ns,
-                out.stages[static_cast<std::size_t>(place_of_chunk(lowering.schedule, static_cast<std::int32_t>(i)).stage)]);
+                out.stages[static_cast<std::size_t>(place_of_chunk(structure.schedule, static_cast<std::int32_t>(i)).stage)]);
 }
 
 std::int64_t message_bytes(const PlanTiming& timing) {

@@ -122,14 +122,14 @@ ZeroTime table_zero_time(const Assembly& x, const LayerCost& user, std::int64_t 
 
 /// Seconds of one exchange of the table's gradient between the stages that hold a copy: two of them send each other what they have, both
 /// ways at once; three all-reduce it over the slowest link among them. 0 for one.
-double table_exchange_s(const Assembly& x, const Lowering& lowering);
+double table_exchange_s(const Assembly& x, const ProgramStructure& structure);
 
 /// Seconds of what a tensor group sums once a step for the layers of a chunk, as one message a group (TensorSync).
 double tensor_sync_s(const Assembly& x, const TensorSync& sync);
 
-/// One piece of the step-end communication of `dense` and `expert` elements that is cut into `pieces`.
-double reduce_piece_s(const Assembly& x, double dense, double expert, double pieces);
-double gather_piece_s(const Assembly& x, double dense, double expert, double pieces);
+/// One bucket of the step-end communication of `dense` and `expert` elements that is cut into `buckets`.
+double reduce_bucket_s(const Assembly& x, double dense, double expert, double buckets);
+double gather_bucket_s(const Assembly& x, double dense, double expert, double buckets);
 
 /// The message that enters chunk i from another stage, as the last layer before it (of `kind`, under `sender`) leaves it.
 void fill_message(const Assembly& sender, std::int32_t kind, const Schedule& schedule, std::int32_t i, PlanTiming& out);
@@ -144,10 +144,10 @@ void fill_optimizer(const CostContext& c, double bytes, StageTiming& stage);
 /// Of a reduction beside the backward pass `exposed_share` is waited for at the end of the step, before the update; and where output and
 /// embedding share a table (of `table_elements` on a rank), its part: that gradient is complete with the last operator of the backward
 /// pass only.
-void expose_reduction(const CostContext& c, std::int64_t table_elements, const Lowering& lowering, PlanTiming& out);
+void expose_reduction(const CostContext& c, std::int64_t table_elements, const ProgramStructure& structure, PlanTiming& out);
 
 /// Reductions inside tensor groups, after the backward passes of a stage and before its update.
-void add_gradient_sync(const Lowering& lowering, PlanTiming& out);
+void add_gradient_sync(const ProgramStructure& structure, PlanTiming& out);
 
 /// Largest message that enters any chunk: one receive and one send of it are in flight.
 std::int64_t message_bytes(const PlanTiming& timing);

@@ -32,11 +32,11 @@ PlanTiming timed(const LayerKind& kind, int layers, const Strategy& s, Cluster c
   const CostContext context(model, cluster, tokens(1000), engine);
   const SplitTable split = split_for(model, tokens(1000), engine, 1);
   std::vector<LayerCost> costs;
-  Lowering lowering;
+  ProgramStructure structure;
   PlanTiming timing;
   layer_costs(context, s, 1, 1, costs);
-  lowering_for(model, s, {}, split, lowering);
-  plan_timing(context, s, {}, split, costs, lowering, timing);
+  structure_for(model, s, {}, split, structure);
+  plan_timing(context, s, {}, split, costs, structure, timing);
   return timing;
 }
 

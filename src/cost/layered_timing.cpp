@@ -13,7 +13,7 @@
 #include "cost/placement.h"
 #include "cost/plan_timing.h"
 #include "cost/redistribution.h"
-#include "plan/lowering_facts.h"
+#include "plan/structure.h"
 #include "plan/shared_table.h"
 
 namespace espalier::cost {
@@ -36,9 +36,9 @@ using Shares = std::vector<Share>;
 
 class LayeredTiming {
  public:
-  LayeredTiming(const CostContext& c, const Schedule& schedule, const ChunkRanges& chunks, const Lowering& lowering,
+  LayeredTiming(const CostContext& c, const Schedule& schedule, const ChunkRanges& chunks, const ProgramStructure& structure,
                 PlanTiming& out)
-      : c_(c), schedule_(schedule), chunks_(chunks), lowering_(lowering), out_(out) {}
+      : c_(c), schedule_(schedule), chunks_(chunks), structure_(structure), out_(out) {}
 
   void run() {
     const auto p = static_cast<std::size_t>(schedule_.stages);
@@ -46,11 +46,11 @@ class LayeredTiming {
     out_.stages.assign(p, StageTiming{});
     held_.assign(p, Shares{});
     const Assembly& embedding = under(chunks_.front().front());
-    exchange_ns_ = ns(table_exchange_s(embedding, lowering_));
+    exchange_ns_ = ns(table_exchange_s(embedding, structure_));
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(chunks_.size()); ++i) fill_chunk(i);
     for (std::int32_t i = 0; i < schedule_.stages; ++i) fill_stage(i);
-    add_gradient_sync(lowering_, out_);
-    expose_reduction(c_, table_elements(*c_.model, *c_.engine, embedding.s), lowering_, out_);
+    add_gradient_sync(structure_, out_);
+    expose_reduction(c_, table_elements(*c_.model, *c_.engine, embedding.s), structure_, out_);
     out_.compute_slowdown = out_.communication_slowdown = 1.0;
     for (const Assembly& x : assemblies_) {
       out_.compute_slowdown = std::max(out_.compute_slowdown, x.groups.slowdown.compute);
@@ -113,7 +113,7 @@ class LayeredTiming {
 
   /// The copy of the token table that chunk i holds beside its layers, laid out as the embedding's strategy says.
   void add_copy(std::int32_t i, ChunkSum& sum, Shares& shares) {
-    if (!holds_copy(lowering_.table_chunks, i)) return;
+    if (!holds_copy(structure_.table_chunks, i)) return;
     const auto& ranges = chunks_[static_cast<std::size_t>(i)];
     const std::int32_t user = table_layer(*c_.model, ranges.front().first, ranges.back().last);
     const auto range = std::find_if(ranges.begin(), ranges.end(), [&](const RangeCost& r) { return user <= r.last; });
@@ -139,7 +139,7 @@ class LayeredTiming {
     sum.finish(under(ranges.front()), kind_of(ranges.front().first));
     add_copy(i, sum, shares);
     for (const Share& s : shares) t.gradient_sync_ns += ns(tensor_sync_s(*s.under, s.sync));
-    fill_data_communication(shares, lowering_.pieces[static_cast<std::size_t>(i)], t);
+    fill_data_communication(shares, structure_.buckets[static_cast<std::size_t>(i)], t);
     t.boundary_bytes = t.send_forward_ns = t.send_backward_ns = 0;
     if (i > 0) {
       const RangeCost& sender = chunks_[static_cast<std::size_t>(i - 1)].back();
@@ -148,25 +148,25 @@ class LayeredTiming {
     hold(place_of_chunk(schedule_, i).stage, shares);
   }
 
-  void fill_data_communication(const Shares& shares, double pieces, ChunkTiming& t) const {
+  void fill_data_communication(const Shares& shares, double buckets, ChunkTiming& t) const {
     double reduce = 0, gather = 0;
     std::int32_t layers = 0;
     for (const Share& s : shares) layers += s.layers;
     for (const Share& s : shares) {
-      const double own = std::max(1.0, std::floor(pieces * s.layers / layers));
-      Lowering facts;
-      lowering_facts(*c_.model, s.under->s, {}, {}, facts);
+      const double own = std::max(1.0, std::floor(buckets * s.layers / layers));
+      ProgramStructure facts;
+      structure_of(*c_.model, s.under->s, {}, {}, facts);
       const auto dense = static_cast<double>(s.elements.dense), expert = static_cast<double>(s.elements.expert);
-      const double weight = shares.size() == 1 ? 1.0 : own / pieces;
-      if (facts.reduce_gradients) reduce += weight * reduce_piece_s(*s.under, dense, expert, own);
-      if (facts.gather_parameters) gather += weight * gather_piece_s(*s.under, dense, expert, own);
+      const double weight = shares.size() == 1 ? 1.0 : own / buckets;
+      if (facts.reduce_gradients) reduce += weight * reduce_bucket_s(*s.under, dense, expert, own);
+      if (facts.gather_parameters) gather += weight * gather_bucket_s(*s.under, dense, expert, own);
     }
-    // A mean of several is rounded up, so that all pieces together are never shorter than what they are made of.
+    // A mean of several is rounded up, so that all buckets together are never shorter than what they are made of.
     const auto whole = [&](double seconds) {
       return shares.size() == 1 ? ns(seconds) : static_cast<std::int64_t>(std::ceil(seconds * 1e9 - 1e-6));
     };
-    t.grad_reduce_ns = lowering_.reduce_gradients ? whole(reduce) : 0;
-    t.param_gather_ns = lowering_.gather_parameters ? whole(gather) : 0;
+    t.grad_reduce_ns = structure_.reduce_gradients ? whole(reduce) : 0;
+    t.param_gather_ns = structure_.gather_parameters ? whole(gather) : 0;
   }
 
   void hold(std::int32_t stage, const Shares& shares) {
@@ -215,7 +215,7 @@ class LayeredTiming {
   const CostContext& c_;
   const Schedule& schedule_;
   const ChunkRanges& chunks_;
-  const Lowering& lowering_;
+  const ProgramStructure& structure_;
   PlanTiming& out_;
   std::deque<Assembly> assemblies_;  // a deque: their addresses stay
   std::map<const Strategy*, const Assembly*> known_;
@@ -225,13 +225,13 @@ class LayeredTiming {
 
 }  // namespace
 
-void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkRanges& chunks, const Lowering& lowering,
+void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkRanges& chunks, const ProgramStructure& structure,
                     PlanTiming& out) {
-  LayeredTiming(c, schedule, chunks, lowering, out).run();
+  LayeredTiming(c, schedule, chunks, structure, out).run();
 }
 
 void layered_timing(const CostContext& c, const Schedule& schedule, const std::vector<std::vector<LayerRange>>& chunks,
-                    std::int64_t samples, const Lowering& lowering, PlanTiming& out) {
+                    std::int64_t samples, const ProgramStructure& structure, PlanTiming& out) {
   std::deque<std::pair<const Strategy*, std::vector<LayerCost>>> priced;  // a deque: their addresses stay
   const auto price = [&](const Strategy& s) -> const std::pair<const Strategy*, std::vector<LayerCost>>& {
     for (const auto& known : priced)
@@ -248,7 +248,7 @@ void layered_timing(const CostContext& c, const Schedule& schedule, const std::v
       ranges.back().push_back({r.first, r.last, known.first, &known.second});
     }
   }
-  layered_timing(c, schedule, ranges, lowering, out);
+  layered_timing(c, schedule, ranges, structure, out);
 }
 
 namespace {
@@ -265,8 +265,8 @@ ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
 void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                   std::vector<LayerShare>& out) {
   const Assembly x = assembly_of(c, s, stages, layers, ChunkEdges::free);
-  Lowering facts;
-  lowering_facts(*c.model, s, {}, {}, facts);
+  ProgramStructure facts;
+  structure_of(*c.model, s, {}, {}, facts);
   out.resize(layers.size());
   for (std::size_t k = 0; k < layers.size(); ++k) {
     const LayerCost& l = layers[k];
@@ -279,15 +279,15 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     share = LayerShare{};
     share.forward_ns = t.forward.duration_ns(), share.backward_ns = t.backward.duration_ns();
     share.split_backward_ns = t.backward_input.duration_ns() + t.backward_weight.duration_ns();
-    // Of a thousand such layers at once: without latency, which pieces share.
+    // Of a thousand such layers at once: without latency, which buckets share.
     constexpr double kMany = 1024;
     const double dense = kMany * static_cast<double>(e.dense), expert = kMany * static_cast<double>(e.expert);
-    const double reduce = facts.reduce_gradients ? reduce_piece_s(x, dense, expert, 1) / kMany : 0.0;
-    const double gather = facts.gather_parameters ? gather_piece_s(x, dense, expert, 1) / kMany : 0.0;
+    const double reduce = facts.reduce_gradients ? reduce_bucket_s(x, dense, expert, 1) / kMany : 0.0;
+    const double gather = facts.gather_parameters ? gather_bucket_s(x, dense, expert, 1) / kMany : 0.0;
     const Slowdown& slow = x.groups.slowdown;
     const double lost =
         1 / slow.compute + 1 / slow.communication < 1 ? 1.0 : std::min(1.0, slow.communication * (1 - 1 / slow.compute));
-    // Less what rounding takes from a piece, of which there are no more than layers.
+    // Less what rounding takes from a bucket, of which there are no more than layers.
     const auto less = [](double seconds, double rounding) {
       return static_cast<std::int64_t>(std::max(0.0, seconds * 1e9 - rounding));
     };
@@ -313,12 +313,12 @@ double update_constant_s(const CostContext& c) { return optimizer_s(c, 0.0); }
 
 double pass_constant_s(const CostContext& c) { return 2 * static_cast<double>(pass_ns(c)) * 1e-9; }
 
-void timing_of_plan(const CostContext& c, const Plan& plan, const Lowering& lowering, PlanTiming& out) {
+void timing_of_plan(const CostContext& c, const Plan& plan, const ProgramStructure& structure, PlanTiming& out) {
   const Schedule& schedule = plan.schedule;
   std::vector<LayerCost> layers;
   if (plan.uniform()) {
     layer_costs(c, plan.strategy(), schedule.stages, schedule.micro_batch, layers);
-    plan_timing(c, plan.strategy(), schedule, split_of(*c.model, plan), layers, lowering, out);
+    plan_timing(c, plan.strategy(), schedule, split_of(*c.model, plan), layers, structure, out);
     return;
   }
   std::vector<std::vector<LayerRange>> chunks(static_cast<std::size_t>(schedule.stages) *
@@ -327,7 +327,7 @@ void timing_of_plan(const CostContext& c, const Plan& plan, const Lowering& lowe
     for (std::int32_t k = 0; k < schedule.virtual_stages; ++k)
       chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))] =
           plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges;
-  layered_timing(c, schedule, chunks, plan.samples_per_microbatch(), lowering, out);
+  layered_timing(c, schedule, chunks, plan.samples_per_microbatch(), structure, out);
 }
 
 }  // namespace espalier::cost

@@ -5,7 +5,7 @@
 // A chunk is the sum of its ranges, each under its own strategy, plus the redistribution of the activation wherever two
 // neighbouring layers spread it differently (redistribution.h), also where a chunk takes over from another stage: the message
 // travels as the sender holds it, and the receiver redistributes. Step-end communication: strategies that differ only in
-// recomputation reduce together; each group of layers is cut into its share of the chunk's pieces, and all pieces of a chunk take
+// recomputation reduce together; each group of layers is cut into its share of the chunk's buckets, and all buckets of a chunk take
 // the mean.
 #pragma once
 
@@ -29,11 +29,11 @@ struct RangeCost {
 /// Ranges of each pipeline chunk, in the order of layers.
 using ChunkRanges = std::vector<std::vector<RangeCost>>;
 
-void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkRanges& chunks, const Lowering& lowering,
+void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkRanges& chunks, const ProgramStructure& structure,
                     PlanTiming& out);
 /// The same of ranges of each pipeline chunk that are not priced yet; `samples` of a micro-batch in all replicas.
 void layered_timing(const CostContext& c, const Schedule& schedule, const std::vector<std::vector<LayerRange>>& chunks,
-                    std::int64_t samples, const Lowering& lowering, PlanTiming& out);
+                    std::int64_t samples, const ProgramStructure& structure, PlanTiming& out);
 
 /// What one layer adds to its chunk and stage whatever its neighbours are: the parts from which a search over layers sums. Sums
 /// of these are never above what layered_timing finds: left out are the gather and reduction at the edges of a chunk,
@@ -63,6 +63,6 @@ double update_constant_s(const CostContext& c);
 double pass_constant_s(const CostContext& c);
 
 /// The timing of any plan as it stands.
-void timing_of_plan(const CostContext& c, const Plan& plan, const Lowering& lowering, PlanTiming& out);
+void timing_of_plan(const CostContext& c, const Plan& plan, const ProgramStructure& structure, PlanTiming& out);
 
 }  // namespace espalier::cost

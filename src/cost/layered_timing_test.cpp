@@ -10,7 +10,7 @@
 #include "cost/plan_timing.h"
 #include "cost/test_problem.h"
 #include "plan/engine.h"
-#include "plan/lowering_facts.h"
+#include "plan/structure.h"
 #include "plan/rules.h"
 
 namespace espalier::cost {
@@ -25,7 +25,7 @@ struct Layered {
   std::deque<std::vector<LayerCost>> costs;
   ChunkRanges chunks;
   PlanTiming timing;
-  Lowering lowering;
+  ProgramStructure structure;
 
   void add(const CostContext& c, std::size_t chunk, std::int32_t first, std::int32_t last, const Strategy& s,
            std::int64_t samples) {
@@ -39,8 +39,8 @@ struct Layered {
     std::vector<std::int32_t> layers;
     for (const Strategy& s : strategies) all.push_back(&s);
     for (const auto& ranges : chunks) layers.push_back(ranges.back().last - ranges.front().first + 1);
-    lowering_facts(*c.model, all, schedule, layers, lowering);
-    layered_timing(c, schedule, chunks, lowering, timing);
+    structure_of(*c.model, all, schedule, layers, structure);
+    layered_timing(c, schedule, chunks, structure, timing);
   }
 };
 
@@ -63,7 +63,7 @@ TEST(LayeredTiming, SmallestExample) {
   EXPECT_EQ(t.backward.compute_ns, 2 * kBackward);
   EXPECT_EQ(t.backward.exposed_ns, x.costs[1][0].backward.exposed_ns);
   // only the first block's gradients are reduced: 4 · 32,768 bytes over two
-  EXPECT_TRUE(x.lowering.reduce_gradients);
+  EXPECT_TRUE(x.structure.reduce_gradients);
   EXPECT_EQ(t.grad_reduce_ns, 4 * kElements);
   const StageTiming& stage = x.timing.stages[0];
   EXPECT_EQ(stage.dense_parameters, kElements + kElements / 2);
@@ -203,18 +203,18 @@ TEST(LayeredTiming, EqualsPlanTimingOfEqualStrategies) {
       const CostContext c(p.model, p.cluster, p.training, *p.engine);
       const SplitTable split = split_for(p.model, p.training, *p.engine, schedule.stages * schedule.virtual_stages);
       std::vector<LayerCost> costs;
-      Lowering lowering;
+      ProgramStructure structure;
       PlanTiming timing;
       layer_costs(c, s, schedule.stages, schedule.micro_batch, costs);
-      lowering_for(p.model, s, schedule, split, lowering);
-      plan_timing(c, s, schedule, split, costs, lowering, timing);
+      structure_for(p.model, s, schedule, split, structure);
+      plan_timing(c, s, schedule, split, costs, structure, timing);
       Layered x;
       x.schedule = schedule;
       for (std::int32_t i = 0; i < split.chunks(); ++i)
         cut(engine, c, s, static_cast<std::size_t>(i), split.first(i), split.last(i), std::int64_t{schedule.micro_batch} * s.dp,
             x);
       x.time(c);
-      ASSERT_TRUE(x.lowering == lowering) << canonical_text(s, schedule);
+      ASSERT_TRUE(x.structure == structure) << canonical_text(s, schedule);
       ASSERT_TRUE(x.timing == timing) << p.engine->name << " " << canonical_text(s, schedule);
       ++compared, ranges += static_cast<int>(x.strategies.size()) - split.chunks();
       ++schedules[static_cast<std::size_t>(schedule.kind)], ++zeros[static_cast<std::size_t>(s.zero)];
@@ -240,13 +240,13 @@ TEST(LayeredTiming, OfADocument) {
   plan.stages[0].chunks[0].ranges = {{0, 1, data}, {2, 2, tensor}};
   plan.stages[1].chunks[0].ranges = {{3, 5, tensor}};
   PlanTiming timing;
-  timing_of_plan(c, plan, lowering_of(plan, model), timing);
+  timing_of_plan(c, plan, structure_of(plan, model), timing);
   Layered x;
   x.schedule = schedule;
   x.add(c, 0, 0, 1, data, 2), x.add(c, 0, 2, 2, tensor, 2), x.add(c, 1, 3, 5, tensor, 2);
   x.time(c);
   EXPECT_TRUE(timing == x.timing);
-  EXPECT_TRUE(lowering_of(plan, model) == x.lowering);
+  EXPECT_TRUE(structure_of(plan, model) == x.structure);
 }
 
 // ---- shares of layers --------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 #include "cost/layered_timing.h"
 #include "cost/plan_timing.h"
 #include "cost/test_problem.h"
-#include "plan/lowering_facts.h"
+#include "plan/structure.h"
 
 namespace espalier::cost {
 namespace {
@@ -144,10 +144,10 @@ TEST(PartitionedBlock, GradientSyncIsPartOfTheStepEnd) {
     layer_costs(p.context, s, 1, 1, layers);
     const SplitTable split(p.model, {0});
     const Schedule schedule{ScheduleKind::one_f_one_b, 1, 1, 1, 1};
-    Lowering lowering;
-    lowering_for(p.model, s, schedule, split, lowering);
+    ProgramStructure structure;
+    structure_for(p.model, s, schedule, split, structure);
     PlanTiming timing;
-    plan_timing(p.context, s, schedule, split, layers, lowering, timing);
+    plan_timing(p.context, s, schedule, split, layers, structure, timing);
     return std::pair(timing.stages[0].optimizer_ns, layers[0].gradient_sync_ns);
   };
   const auto [with, sync] = optimizer_ns("norm M; up M; down M; add M");

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "cost/chunk_sum.h"
 #include "cost/collective.h"
-#include "plan/lowering_facts.h"
+#include "plan/structure.h"
 #include "plan/shared_table.h"
 #include "plan/split.h"
 
@@ -47,10 +47,10 @@ ChunkSum fill_chunk(const Assembly& x, const SplitTable& split, std::int32_t chu
   return sum;
 }
 
-void fill_data_communication(const Assembly& x, const Lowering& lowering, double pieces, ChunkTiming& t) {
+void fill_data_communication(const Assembly& x, const ProgramStructure& structure, double buckets, ChunkTiming& t) {
   const double dense = static_cast<double>(t.dense_parameters), expert = static_cast<double>(t.expert_parameters);
-  if (lowering.reduce_gradients) t.grad_reduce_ns = ns(reduce_piece_s(x, dense, expert, pieces));
-  if (lowering.gather_parameters) t.param_gather_ns = ns(gather_piece_s(x, dense, expert, pieces));
+  if (structure.reduce_gradients) t.grad_reduce_ns = ns(reduce_bucket_s(x, dense, expert, buckets));
+  if (structure.gather_parameters) t.param_gather_ns = ns(gather_bucket_s(x, dense, expert, buckets));
 }
 
 /// The same within a uniform plan, where an interleaved round repeats the one before.
@@ -123,17 +123,17 @@ SplitTable split_for(const Model& model, const Training& training, const EngineM
   return {model, split_layers(model, training.sequence, engine.split, chunks)};
 }
 
-void lowering_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split, Lowering& out) {
-  lowering_facts(model, s, schedule, split.layer_counts(), out);
+void structure_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split, ProgramStructure& out) {
+  structure_of(model, s, schedule, split.layer_counts(), out);
 }
 
-PhaseTime part_of(const PhaseTime& whole, int piece, int pieces) {
-  const auto cut = [&](std::int64_t v) { return v * (piece + 1) / pieces - v * piece / pieces; };
+PhaseTime part_of(const PhaseTime& whole, int bucket, int buckets) {
+  const auto cut = [&](std::int64_t v) { return v * (bucket + 1) / buckets - v * bucket / buckets; };
   return {cut(whole.compute_ns), cut(whole.exposed_ns), cut(whole.other_ns), cut(whole.hidden_ns)};
 }
 
 void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
-                 const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out, ChunkEdges edges) {
+                 const std::vector<LayerCost>& layers, const ProgramStructure& structure, PlanTiming& out, ChunkEdges edges) {
   const Assembly x = assembly_of(c, s, schedule.stages, layers, edges);
   const std::int32_t p = schedule.stages, chunks = split.chunks();
   out.chunks.resize(static_cast<std::size_t>(chunks));
@@ -141,19 +141,19 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
   for (std::int32_t i = 0; i < chunks; ++i) {
     ChunkTiming& t = out.chunks[static_cast<std::size_t>(i)];
     auto& held = out.stages[static_cast<std::size_t>(place_of_chunk(schedule, i).stage)];
-    const bool copy = holds_copy(lowering.table_chunks, i);
+    const bool copy = holds_copy(structure.table_chunks, i);
     if (const std::int32_t twin = split.twin(i);
-        twin != i && !copy && lowering.pieces[static_cast<std::size_t>(i)] == lowering.pieces[static_cast<std::size_t>(twin)]) {
+        twin != i && !copy && structure.buckets[static_cast<std::size_t>(i)] == structure.buckets[static_cast<std::size_t>(twin)]) {
       t = out.chunks[static_cast<std::size_t>(twin)];
     } else {
       ChunkSum sum = fill_chunk(x, split, i, t);
       if (copy) add_copy(x, split, i, edges, sum);
-      fill_data_communication(x, lowering, lowering.pieces[static_cast<std::size_t>(i)], t);
+      fill_data_communication(x, structure, structure.buckets[static_cast<std::size_t>(i)], t);
     }
     held.dense_parameters += t.dense_parameters, held.expert_parameters += t.expert_parameters;
     fill_messages(x, split, schedule, i, out);
   }
-  const std::int64_t message = message_bytes(out), largest = largest_layer(layers), exchange = ns(table_exchange_s(x, lowering));
+  const std::int64_t message = message_bytes(out), largest = largest_layer(layers), exchange = ns(table_exchange_s(x, structure));
   for (std::int32_t i = 0; i < p; ++i) {
     StageTiming& stage = out.stages[static_cast<std::size_t>(i)];
     const ParameterElements e{stage.dense_parameters, stage.expert_parameters};
@@ -163,8 +163,8 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
     fill_optimizer(c, update_bytes(c, x.states, e, s), stage);
     stage.tied_reduce_ns = exchange;
   }
-  add_gradient_sync(lowering, out);
-  expose_reduction(c, table_elements(*c.model, *c.engine, s), lowering, out);
+  add_gradient_sync(structure, out);
+  expose_reduction(c, table_elements(*c.model, *c.engine, s), structure, out);
   out.compute_slowdown = x.groups.slowdown.compute;
   out.communication_slowdown = x.groups.slowdown.communication;
   out.allocator_reserve = c.engine->allocator_reserve;

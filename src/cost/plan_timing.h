@@ -49,8 +49,8 @@ class SplitTable {
 SplitTable split_of(const Model& model, const Plan& plan);
 SplitTable split_for(const Model& model, const Training& training, const EngineModel& engine, std::int32_t chunks);
 
-/// Lowering facts of a configuration without building a Plan; equals lowering_of(make_uniform_plan(…)).
-void lowering_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split, Lowering& out);
+/// ProgramStructure facts of a configuration without building a Plan; equals structure_of(make_uniform_plan(…)).
+void structure_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split, ProgramStructure& out);
 
 /// The edges of a chunk's ZeRO communication: its first gather and its last reduction. A bound over all overlap choices leaves them
 /// out: with both overlaps on and free edges no layer takes longer than with any of them off, since pair(c, w) − w ≤ c and grows by
@@ -59,7 +59,7 @@ enum class ChunkEdges : std::uint8_t { exposed, free };
 
 /// Fills `out` (reusing its memory). `layers` = layer_costs of the same strategy and micro-batch.
 void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
-                 const std::vector<LayerCost>& layers, const Lowering& lowering, PlanTiming& out,
+                 const std::vector<LayerCost>& layers, const ProgramStructure& structure, PlanTiming& out,
                  ChunkEdges edges = ChunkEdges::exposed);
 
 /// Static bytes of every stage under another ZeRO stage and shard group than `timing` was made for: s.zero and s.shard decide.

@@ -19,7 +19,7 @@ using namespace cost_test;
 struct Timed {
   Model model;
   PlanTiming timing;
-  Lowering lowering;
+  ProgramStructure structure;
   std::vector<LayerCost> costs;
 };
 
@@ -29,8 +29,8 @@ Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster,
   const CostContext context(x.model, cluster, tokens(1000, 8), engine);
   const SplitTable split = split_for(x.model, tokens(1000, 8), engine, schedule.stages * schedule.virtual_stages);
   layer_costs(context, s, schedule.stages, schedule.micro_batch, x.costs);
-  lowering_for(x.model, s, schedule, split, x.lowering);
-  plan_timing(context, s, schedule, split, x.costs, x.lowering, x.timing);
+  structure_for(x.model, s, schedule, split, x.structure);
+  plan_timing(context, s, schedule, split, x.costs, x.structure, x.timing);
   return x;
 }
 
@@ -86,7 +86,7 @@ TEST(PlanTiming, GradientReduction) {
   Strategy s;
   s.dp = 2;
   const Timed x = timed(3, s, {}, round_cluster(2));
-  EXPECT_TRUE(x.lowering.reduce_gradients);
+  EXPECT_TRUE(x.structure.reduce_gradients);
   EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements);
 }
 
@@ -179,7 +179,7 @@ TEST(PlanTiming, ZeroThree) {
   Strategy s;
   s.dp = 2, s.zero = 3, s.shard = 2;
   const Timed x = timed(3, s, {}, round_cluster(2));
-  EXPECT_FALSE(x.lowering.reduce_gradients);
+  EXPECT_FALSE(x.structure.reduce_gradients);
   EXPECT_EQ(x.timing.chunks[0].forward.exposed_ns, 3 * kElements);
   EXPECT_EQ(x.timing.chunks[0].backward.exposed_ns, 3 * (kElements + 2 * kElements));
   // sharded states, and buffers: two gathered layers and one whole gradient
@@ -251,11 +251,11 @@ Problem any_problem() {
 PlanTiming timing_of(const Problem& p, const Model& model, const SplitTable& split) {
   const CostContext context(model, p.cluster, p.training, plain_engine("generic"));
   std::vector<LayerCost> costs;
-  Lowering lowering;
+  ProgramStructure structure;
   PlanTiming out;
   layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
-  lowering_for(model, p.strategy, p.schedule, split, lowering);
-  plan_timing(context, p.strategy, p.schedule, split, costs, lowering, out);
+  structure_for(model, p.strategy, p.schedule, split, structure);
+  plan_timing(context, p.strategy, p.schedule, split, costs, structure, out);
   return out;
 }
 
@@ -289,9 +289,9 @@ TEST(PlanTiming, LoweringEqualsThatOfThePlan) {
     const EngineModel& engine = plain_engine("generic");
     const Plan plan = make_uniform_plan(p.model, p.cluster, p.training, "generic", p.strategy, p.schedule, engine.split);
     const SplitTable split = split_for(p.model, p.training, engine, p.schedule.stages * p.schedule.virtual_stages);
-    Lowering lowering;
-    lowering_for(p.model, p.strategy, p.schedule, split, lowering);
-    RC_ASSERT(lowering == lowering_of(plan, p.model));
+    ProgramStructure structure;
+    structure_for(p.model, p.strategy, p.schedule, split, structure);
+    RC_ASSERT(structure == structure_of(plan, p.model));
     RC_ASSERT(split_of(p.model, plan).layer_counts() == split.layer_counts());
   }));
 }

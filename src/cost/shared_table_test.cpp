@@ -27,7 +27,7 @@ constexpr std::int64_t kTable = 128 * 32;
 struct Timed {
   std::vector<LayerCost> costs;
   PlanTiming timing;
-  Lowering lowering;
+  ProgramStructure structure;
 };
 
 /// On 1F1B stages of the layers given by their first ones, a device each times tp · dp.
@@ -41,8 +41,8 @@ Timed timed(const Model& model, const std::vector<std::int32_t>& first, const St
   const SplitTable split(model, first);
   Timed x;
   layer_costs(context, s, schedule.stages, 1, x.costs);
-  lowering_for(model, s, schedule, split, x.lowering);
-  plan_timing(context, s, schedule, split, x.costs, x.lowering, x.timing);
+  structure_for(model, s, schedule, split, x.structure);
+  plan_timing(context, s, schedule, split, x.costs, x.structure, x.timing);
   return x;
 }
 
@@ -119,7 +119,7 @@ TEST(SharedTableCost, LayerWisePlansAgree) {
     training.sequence.encoder = 100, training.sequence.decoder = 100, training.global_batch = 8;
     const CostContext context(model, round_cluster(6), training, plain_engine("generic"));
     PlanTiming layered;
-    layered_timing(context, uniform.lowering.schedule, {{{0, 0, s}, {1, 1, s}}, {{2, 3, s}}, {{4, 5, s}}}, 2, uniform.lowering,
+    layered_timing(context, uniform.structure.schedule, {{{0, 0, s}, {1, 1, s}}, {{2, 3, s}}, {{4, 5, s}}}, 2, uniform.structure,
                    layered);
     EXPECT_EQ(layered, uniform.timing) << zero;
   }
@@ -135,7 +135,7 @@ TEST(SharedTableCost, CopiesAreTheEmbeddings) {
   sharded.dp = plain.dp = 2, sharded.zero = 1, sharded.shard = 2;
   const Timed uniform = timed(model, {0, 3}, plain);
   PlanTiming x;
-  layered_timing(context, uniform.lowering.schedule, {{{0, 0, sharded}, {1, 2, plain}}, {{3, 5, plain}}}, 2, uniform.lowering, x);
+  layered_timing(context, uniform.structure.schedule, {{{0, 0, sharded}, {1, 2, plain}}, {{3, 5, plain}}}, 2, uniform.structure, x);
   EXPECT_EQ(x.stages[1].memory.optimizer, 12 * (uniform.timing.stages[1].dense_parameters - kTable) + 12 * kTable / 2);
 }
 

@@ -27,8 +27,8 @@ struct PhaseTime {
   bool operator==(const PhaseTime&) const = default;
 };
 
-/// Piece `piece` of `pieces` equal parts; the parts add up to the whole exactly (component by component).
-PhaseTime part_of(const PhaseTime& whole, int piece, int pieces);
+/// Piece `bucket` of `buckets` equal parts; the parts add up to the whole exactly (component by component).
+PhaseTime part_of(const PhaseTime& whole, int bucket, int buckets);
 
 /// A pipeline chunk.
 struct ChunkTiming {
@@ -39,8 +39,8 @@ struct ChunkTiming {
   std::int64_t send_forward_ns = 0;         ///< p2p of the activation entering this chunk (0 for chunk 0 or same rank)
   std::int64_t send_backward_ns = 0;        ///< p2p of its gradient, going back
   std::int64_t boundary_bytes = 0;          ///< that message, per rank
-  std::int64_t grad_reduce_ns = 0;          ///< one piece of the gradient reduction
-  std::int64_t param_gather_ns = 0;         ///< one piece of the parameter all-gather
+  std::int64_t grad_reduce_ns = 0;          ///< one bucket of the gradient reduction
+  std::int64_t param_gather_ns = 0;         ///< one bucket of the parameter all-gather
   std::int64_t block_communication_ns = 0;  ///< of an item of a block program (sim/block_program.h)
   std::int64_t gradient_sync_ns =
       0;  ///< once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions)

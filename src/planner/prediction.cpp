@@ -7,7 +7,7 @@
 #include "cost/layered_timing.h"
 #include "cost/partitioned_block.h"
 #include "cost/state_memory.h"
-#include "plan/lowering_facts.h"
+#include "plan/structure.h"
 #include "plan/operator_partition.h"
 #include "plan/rules.h"
 #include "planner/calibration_file.h"
@@ -161,7 +161,7 @@ Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& p
       for (const LayerRange& range : chunk.ranges)
         if (auto broken = partition_fault_of(context, plan, range.strategy)) return *broken;
   Timed timed;
-  cost::timing_of_plan(context, plan, lowering_of(plan, job.model), timed.timing);
+  cost::timing_of_plan(context, plan, structure_of(plan, job.model), timed.timing);
   timed.program = lower(plan, job.model, true);
   sim::Simulator simulator;
   auto simulation = simulator.run(timed.program, timed.timing, {spans});

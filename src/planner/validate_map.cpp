@@ -8,7 +8,7 @@
 
 #include "base/document.h"
 #include "plan/engine.h"
-#include "plan/lowering_facts.h"
+#include "plan/structure.h"
 #include "plan/rules.h"
 #include "planner/brief_text.h"
 #include "planner/job_configuration.h"

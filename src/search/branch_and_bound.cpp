@@ -406,7 +406,7 @@ class Search {
       Leaf leaf{o, 0};
       leaf.configuration.strategy.recompute = t.choices[i];
       assemble(book_, leaf.configuration, w);
-      const std::int64_t ns = cost::iteration_lower_bound_ns(w.timing, w.lowering);
+      const std::int64_t ns = cost::iteration_lower_bound_ns(w.timing, w.structure);
       e.floor_ns = std::min(e.floor_ns, ns);
       leaf.bound_ns = rank(leaf.configuration, ns);
       ++e.bounded;
@@ -457,9 +457,9 @@ class Search {
     assemble(book_, c, w);
     Verdict v;
     v.judged = true;
-    v.peak_bytes = evaluator_.peak_bytes(w.lowering, w.timing, worker);
+    v.peak_bytes = evaluator_.peak_bytes(w.structure, w.timing, worker);
     v.fits = v.peak_bytes <= book_.memory_limit();
-    if (v.fits) v.iteration_ns = evaluator_.iteration_ns(w.lowering, w.timing, worker);
+    if (v.fits) v.iteration_ns = evaluator_.iteration_ns(w.structure, w.timing, worker);
     return v;
   }
 

@@ -36,16 +36,16 @@ class CostBook {
 struct Workspace {
   std::vector<cost::LayerCost> layers;
   cost::PlanTiming timing;
-  Lowering lowering;
+  ProgramStructure structure;
 };
 
-/// Timing of a configuration whose layer costs are in `w.layers`; fills w.timing and w.lowering.
+/// Timing of a configuration whose layer costs are in `w.layers`; fills w.timing and w.structure.
 void assemble(const CostBook& book, const Configuration& c, Workspace& w);
 
 /// Cheapest time of one micro-batch through all layers, and the least memory of a stage, of a layer-group choice. `w.layers` filled.
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w);
 std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& c, const Workspace& w);
-/// Bound of everything below a schedule choice. Overwrites w.timing and w.lowering.
+/// Bound of everything below a schedule choice. Overwrites w.timing and w.structure.
 std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
 /// Bound of everything below a choice of ZeRO stage and shard group, for the recomputation in `c`: both overlaps on, chunk edges free.
 std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);

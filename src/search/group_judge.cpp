@@ -37,7 +37,7 @@ std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assi
   const GroupTools& t = tools_;
   const Model& model = *t.problem.model;
   std::vector<std::int64_t> excess(static_cast<std::size_t>(t.group.stages), 0);
-  Lowering lowering;
+  ProgramStructure structure;
   cost::PlanTiming timing;
   last_ = std::numeric_limits<double>::infinity();
   for (const Overlap& overlap : overlaps) {
@@ -46,15 +46,15 @@ std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assi
     c.options = a.options;
     c.configuration = layered_configuration(model, t.table, schedule, t.group.samples, a.first, a.options, overlap);
     if (!layered_fault(model, t.space, c.configuration).empty()) continue;
-    assemble(t.book.context(), c.configuration, t.group.samples, lowering, timing);
-    const std::vector<std::int64_t> now = excess_bytes(lowering, timing);
+    assemble(t.book.context(), c.configuration, t.group.samples, structure, timing);
+    const std::vector<std::int64_t> now = excess_bytes(structure, timing);
     if (*std::max_element(now.begin(), now.end()) > 0) {
       excess = now;
       continue;
     }
-    c.peak_bytes = t.evaluator.peak_bytes(lowering, timing, t.worker);
+    c.peak_bytes = t.evaluator.peak_bytes(structure, timing, t.worker);
     if (c.peak_bytes > t.book.memory_limit()) continue;
-    c.iteration_ns = t.evaluator.iteration_ns(lowering, timing, t.worker);
+    c.iteration_ns = t.evaluator.iteration_ns(structure, timing, t.worker);
     result_.simulated.push_back(print_of(model, c.configuration));
     const auto ns = static_cast<double>(c.iteration_ns);
     if (ns < last_) {
@@ -68,12 +68,12 @@ std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assi
   return excess;
 }
 
-std::vector<std::int64_t> GroupJudge::excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing) {
+std::vector<std::int64_t> GroupJudge::excess_bytes(const ProgramStructure& structure, const cost::PlanTiming& timing) {
   const std::int64_t limit = tools_.book.memory_limit();
-  const Schedule& s = lowering.schedule;
+  const Schedule& s = structure.schedule;
   const bool exact = s.kind == ScheduleKind::one_f_one_b;  // the bound of activations is the peak
   std::int64_t fullest = 0;
-  if (!exact) fullest = tools_.evaluator.peak_bytes(lowering, timing, tools_.worker);
+  if (!exact) fullest = tools_.evaluator.peak_bytes(structure, timing, tools_.worker);
   std::vector<std::int64_t> excess;
   for (std::int32_t i = 0; i < s.stages; ++i) {
     const std::int64_t peak = exact

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/lowering_facts.h"
+#include "plan/structure.h"
 #include "plan/rules.h"
 
 namespace espalier::search {
@@ -123,7 +123,7 @@ std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable
   return out;
 }
 
-void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, Lowering& lowering,
+void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, ProgramStructure& structure,
               cost::PlanTiming& timing) {
   std::vector<const Strategy*> strategies;
   std::vector<std::int32_t> layers;
@@ -131,8 +131,8 @@ void assemble(const cost::CostContext& context, const LayeredConfiguration& c, s
     layers.push_back(ranges.back().last - ranges.front().first + 1);
     for (const LayerRange& r : ranges) strategies.push_back(&r.strategy);
   }
-  lowering_facts(*context.model, strategies, c.schedule, layers, lowering);
-  cost::layered_timing(context, c.schedule, c.chunks, samples, lowering, timing);
+  structure_of(*context.model, strategies, c.schedule, layers, structure);
+  cost::layered_timing(context, c.schedule, c.chunks, samples, structure, timing);
 }
 
 bool canonical_less(const LayeredConfiguration& a, const LayeredConfiguration& b) {

@@ -32,8 +32,8 @@ LayeredConfiguration layered_configuration(const Model& model, Schedule schedule
 std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable& table, const Configuration& c,
                                            const cost::SplitTable& split);
 
-/// Its lowering and timing.
-void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, Lowering& lowering,
+/// Its structure and timing.
+void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, ProgramStructure& structure,
               cost::PlanTiming& timing);
 
 /// Order of canonical text.

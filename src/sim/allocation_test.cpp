@@ -30,9 +30,9 @@ namespace espalier::sim {
 namespace {
 
 TEST(Simulator, TheInnerLoopDoesNotAllocate) {
-  Lowering low = testing::lowering(ScheduleKind::interleaved, 4, 2, 16, 4);
+  ProgramStructure low = testing::structure(ScheduleKind::interleaved, 4, 2, 16, 4);
   low.reduce_gradients = low.overlap_reduce = low.gather_parameters = low.overlap_gather = true;
-  const Program program = lower(low), smaller = lower(testing::lowering(ScheduleKind::one_f_one_b, 3, 1, 5));
+  const Program program = lower(low), smaller = lower(testing::structure(ScheduleKind::one_f_one_b, 3, 1, 5));
   cost::PlanTiming timing = testing::uniform(low.schedule, 100, 100, 100);
   for (cost::ChunkTiming& chunk : timing.chunks) chunk.grad_reduce_ns = chunk.param_gather_ns = 50;
   timing.compute_slowdown = timing.communication_slowdown = 1.3;

@@ -51,7 +51,7 @@ void add_busy(const Instruction& instruction, const cost::PlanTiming& timing, st
     return;
   }
   cost::PhaseTime phase = phase_of(instruction, timing);
-  if (instruction.pieces > 1) phase = cost::part_of(phase, instruction.piece, instruction.pieces);
+  if (instruction.buckets > 1) phase = cost::part_of(phase, instruction.bucket, instruction.buckets);
   b.compute_ns += phase.compute_ns;
   b.other_ns += phase.other_ns;
   b.exposed_communication_ns += phase.exposed_ns + took - phase.duration_ns();

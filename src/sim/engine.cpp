@@ -55,8 +55,8 @@ void Durations::fill(const Program& program, const cost::PlanTiming& timing) {
   }
 }
 
-std::int64_t Durations::of_piece(const Instruction& instruction) const {
-  return cost::part_of(phase_of(instruction, *timing_), instruction.piece, instruction.pieces).duration_ns();
+std::int64_t Durations::of_bucket(const Instruction& instruction) const {
+  return cost::part_of(phase_of(instruction, *timing_), instruction.bucket, instruction.buckets).duration_ns();
 }
 
 // bookkeeping

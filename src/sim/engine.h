@@ -27,7 +27,7 @@ class Durations {
  public:
   void fill(const Program& program, const cost::PlanTiming& timing);
   [[nodiscard]] std::int64_t of(const Instruction& instruction, std::int32_t stage) const {
-    if (instruction.pieces > 1 && instruction.stream == Stream::compute) return of_piece(instruction);
+    if (instruction.buckets > 1 && instruction.stream == Stream::compute) return of_bucket(instruction);
     const std::size_t kind = static_cast<std::size_t>(instruction.kind) + (instruction.gradient ? kGradientSend : 0);
     const bool of_stage = instruction.kind == InstructionKind::tied_reduce || instruction.kind == InstructionKind::optimizer;
     const std::int32_t place = of_stage ? stage : instruction.chunk;
@@ -35,7 +35,7 @@ class Durations {
   }
 
  private:
-  [[nodiscard]] std::int64_t of_piece(const Instruction& instruction) const;
+  [[nodiscard]] std::int64_t of_bucket(const Instruction& instruction) const;
   static constexpr std::size_t kKinds = 13;        // instruction kinds, and sends of gradients
   static constexpr std::size_t kGradientSend = 8;  // added to `send`
   std::vector<std::int64_t> table_;

@@ -8,7 +8,7 @@ namespace espalier::sim {
 MemoryStep memory_step(const Instruction& instruction, const cost::PlanTiming& timing) {
   if (instruction.stream != Stream::compute || instruction.kind == InstructionKind::optimizer) return {};
   const cost::ChunkTiming& chunk = timing.chunks[static_cast<std::size_t>(instruction.chunk)];
-  const bool first = instruction.piece == 0, last = instruction.piece + 1 == instruction.pieces;
+  const bool first = instruction.bucket == 0, last = instruction.bucket + 1 == instruction.buckets;
   switch (instruction.kind) {
     case InstructionKind::forward: return {first ? chunk.saved_bytes : 0, chunk.forward_transient_bytes, 0};
     case InstructionKind::backward: return {0, chunk.backward_transient_bytes, last ? -chunk.saved_bytes : 0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random plans and timings for property tests: every schedule, up to 4 stages and 12 devices a stage, random collectives, pieces,
+// Random plans and timings for property tests: every schedule, up to 4 stages and 12 devices a stage, random collectives, buckets,
 // overlap, slow-down, memory.
 #pragma once
 
@@ -42,7 +42,7 @@ inline Strategy any_strategy() {
   return s;
 }
 
-/// A plan with the fields that lowering reads: devices stage after stage, a few layers a chunk.
+/// A plan with the fields that structure reads: devices stage after stage, a few layers a chunk.
 inline Plan any_plan() {
   Plan plan;
   plan.schedule = any_schedule();

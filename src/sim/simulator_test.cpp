@@ -8,7 +8,7 @@
 namespace espalier::sim {
 namespace {
 
-using testing::lowering;
+using testing::structure;
 using testing::uniform;
 
 Simulation simulate(const Program& program, const cost::PlanTiming& timing) {
@@ -25,7 +25,7 @@ Simulation simulate(const Program& program, const cost::PlanTiming& timing) {
 //   stage 1  ..F0F0B0B0B0F1F1B1B1B1..
 // F0 reaches stage 1 at 2; B0 ends there at 7, F1 at 9, B1 at 12. Stage 0: B0 [7,10), B1 [12,15).
 TEST(Simulator, TwoStagesByHand) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 2, 1, 2);
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 2);
   const Simulation s = simulate(lower(low), uniform(low.schedule, 2, 2, 1));
   EXPECT_EQ(s.iteration_ns, 15);
   EXPECT_EQ(s.last_rank, 0);
@@ -36,7 +36,7 @@ TEST(Simulator, TwoStagesByHand) {
 
 // A send of 4 ns delays the other side by 4: F0 at stage 1 from 6. With sends that block, stage 0 starts F1 at 6, not at 2.
 TEST(Simulator, SendsTakeTimeAndMayBlock) {
-  Lowering low = lowering(ScheduleKind::one_f_one_b, 2, 1, 2);
+  ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 2);
   cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
   timing.chunks[1].send_forward_ns = 4;
   Program program = lower(low);
@@ -52,7 +52,7 @@ TEST(Simulator, SendsTakeTimeAndMayBlock) {
 
 // One stage: F [0,2), B [2,5), then the reduction of 4 ns that nothing hides, then the update of 1 ns.
 TEST(Simulator, ReductionAfterComputeIsExposed) {
-  Lowering low = lowering(ScheduleKind::one_f_one_b, 1, 1, 1);
+  ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1);
   low.reduce_gradients = true;
   cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
   timing.chunks[0].grad_reduce_ns = 4;
@@ -65,7 +65,7 @@ TEST(Simulator, ReductionAfterComputeIsExposed) {
 // An end of step of 10 ns: 3 wait for a reduction, 2 launch kernels, 4 are host work, so that the update is 1. Host work stays under
 // `optimizer`, named beside it.
 TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 1, 1, 1);
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1);
   cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
   cost::StageTiming& end = timing.stages[0];
   end.optimizer_ns = 10, end.optimizer_exposed_ns = 3, end.optimizer_launch_ns = 2, end.step_host_ns = 4;
@@ -76,10 +76,10 @@ TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
   EXPECT_EQ(s.iteration_ns, 15);
 }
 
-// Backward of 8 in two pieces of 4; the reduction of the first piece (3 ns) hides under the second piece: [2+4, 9). The reduction
+// Backward of 8 in two buckets of 4; the reduction of the first bucket (3 ns) hides under the second bucket: [2+4, 9). The reduction
 // of the second starts with the end of compute, 10, and is exposed.
 TEST(Simulator, ReductionBesideComputeIsHidden) {
-  Lowering low = lowering(ScheduleKind::one_f_one_b, 1, 1, 1, 2);
+  ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1, 2);
   low.reduce_gradients = low.overlap_reduce = true;
   cost::PlanTiming timing = uniform(low.schedule, 2, 4, 4);
   timing.chunks[0].grad_reduce_ns = 3;
@@ -91,7 +91,7 @@ TEST(Simulator, ReductionBesideComputeIsHidden) {
 
 // The parts of a phase: compute 5, exposed 2, other 1; hidden 4 is reported apart.
 TEST(Simulator, PhasesAreAttributedByTheirParts) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 1, 1, 2);
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 2);
   cost::PlanTiming timing = uniform(low.schedule, 0, 0, 0);
   timing.chunks[0].forward = {5, 2, 1, 4};
   const Simulation s = simulate(lower(low), timing);
@@ -102,7 +102,7 @@ TEST(Simulator, PhasesAreAttributedByTheirParts) {
 // 1F1B on two stages: stage 0 holds two micro-batches. Static 1000, saved 100, backward transient 7 → 1207 tensors at the first
 // backward; reserve 10 % of that, rounded down: 120.
 TEST(Simulator, MemoryPeakAndItsMoment) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 2, 1, 3);
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 3);
   cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
   timing.allocator_reserve = 0.1;
   for (cost::StageTiming& stage : timing.stages) stage.memory.parameters = 1000;
@@ -125,7 +125,7 @@ TEST(Simulator, MemoryPeakAndItsMoment) {
 // Zero-bubble: after the input gradient 40 of 100 bytes stay until the weight gradient. ZB-H1 on stage 1 of 2, m = 2:
 // F0 100, B0 → 40, F1 140, B1 80 (peak 140 + transient 7), W0, W1.
 TEST(Simulator, SplitBackwardFreesInTwoSteps) {
-  const Lowering low = lowering(ScheduleKind::zb_h1, 2, 1, 2);
+  const ProgramStructure low = structure(ScheduleKind::zb_h1, 2, 1, 2);
   cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
   for (cost::ChunkTiming& chunk : timing.chunks)
     chunk.saved_bytes = 100, chunk.saved_after_input_bytes = 40, chunk.backward_transient_bytes = 7;
@@ -133,7 +133,7 @@ TEST(Simulator, SplitBackwardFreesInTwoSteps) {
 }
 
 TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 2, 1, 1);
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 1);
   Program program = lower(low);
   // rank 0: forward, send, recv_grad, backward, optimizer. Let the recv come before the forward, and the forward wait for it.
   std::swap(program.instructions[1], program.instructions[2]);
@@ -155,7 +155,7 @@ TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
 }
 
 TEST(Simulator, WrongTimingIsAnError) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 2, 1, 1);
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 1);
   cost::PlanTiming timing = uniform(low.schedule, 1, 1, 1);
   timing.chunks.pop_back();
   Simulator simulator;

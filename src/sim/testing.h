@@ -9,10 +9,10 @@
 
 namespace espalier::sim::testing {
 
-inline Lowering lowering(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, int pieces = 1) {
-  Lowering low;
+inline ProgramStructure structure(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, int buckets = 1) {
+  ProgramStructure low;
   low.schedule = {kind, p, v, m, 1};
-  low.pieces.assign(static_cast<std::size_t>(p * v), static_cast<std::uint8_t>(pieces));
+  low.buckets.assign(static_cast<std::size_t>(p * v), static_cast<std::uint8_t>(buckets));
   low.overlap_p2p = true;
   return low;
 }

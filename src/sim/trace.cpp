@@ -175,11 +175,11 @@ void Writer::slice_name(std::string& out, const Instruction& x) const {
     out += " mb";
     put(out, x.microbatch);
   }
-  if (x.pieces > 1) {
+  if (x.buckets > 1) {
     out += " part ";
-    put(out, x.piece + 1);
+    put(out, x.bucket + 1);
     out += '/';
-    put(out, x.pieces);
+    put(out, x.buckets);
   }
 }
 

@@ -21,7 +21,7 @@ using nlohmann::json;
 /// Interleaved: 4 stages, 2 chunks each, 8 micro-batches, collectives beside compute, slow-down.
 struct Traced {
   explicit Traced(std::int32_t microbatches = 8) {
-    Lowering low = testing::lowering(ScheduleKind::interleaved, 4, 2, microbatches, 3);
+    ProgramStructure low = testing::structure(ScheduleKind::interleaved, 4, 2, microbatches, 3);
     low.reduce_gradients = low.overlap_reduce = low.gather_parameters = low.overlap_gather = true;
     low.table_chunks = {0, 7};
     program = lower(low);

@@ -23,7 +23,7 @@ bool backward_first(Case& c) {
       if (now.stream != Stream::compute) continue;
       const bool backward = now.kind == Kind::backward || now.kind == Kind::backward_input;
       if (forward >= 0 && backward && at(c.program, forward).microbatch == now.microbatch &&
-          at(c.program, forward).chunk == now.chunk && now.pieces == 1 && at(c.program, forward).pieces == 1) {
+          at(c.program, forward).chunk == now.chunk && now.buckets == 1 && at(c.program, forward).buckets == 1) {
         swap_work(c.program, forward, i);
         return true;
       }
@@ -74,7 +74,7 @@ bool optimizer_early(Case& c) {
 bool reduce_early(Case& c) {
   const std::int32_t reduce = index_of(c.program, Kind::grad_reduce);
   const std::int32_t first = index_of(c.program, [](const Instruction& i) {
-    return (i.kind == Kind::backward || i.kind == Kind::backward_weight) && i.pieces == 1;
+    return (i.kind == Kind::backward || i.kind == Kind::backward_weight) && i.buckets == 1;
   });
   if (reduce < 0 || first < 0 || first > reduce) return false;
   Instruction& instruction = at(c.program, reduce);
@@ -127,10 +127,10 @@ std::vector<Mutation> program_mutations() {
       {"a weight gradient is missing", "program-work", erase_first(Kind::backward_weight)},
       {"an input gradient is missing", "program-work", erase_first(Kind::backward_input)},
       {"a forward is done twice", "program-work", duplicate(Kind::forward)},
-      {"a piece is missing", "program-work",
+      {"a bucket is missing", "program-work",
        [](Case& c) {
          const std::int32_t index =
-             index_of(c.program, [](const Instruction& i) { return i.pieces > 1 && i.piece == 1 && i.kind == Kind::backward; });
+             index_of(c.program, [](const Instruction& i) { return i.buckets > 1 && i.bucket == 1 && i.kind == Kind::backward; });
          return index < 0 ? false : (erase(c.program, index), true);
        }},
       {"a micro-batch too few", "program-shape", [](Case& c) { return --c.program.schedule.microbatches, true; }},

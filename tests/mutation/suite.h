@@ -45,7 +45,7 @@ inline std::vector<std::int64_t> simulated_figures(const Case& c) {
   if (engine == nullptr) return {};
   const cost::CostContext context(c.model, c.cluster, c.plan.training, *engine);
   cost::PlanTiming timing;
-  cost::timing_of_plan(context, c.plan, lowering_of(c.plan, c.model), timing);
+  cost::timing_of_plan(context, c.plan, structure_of(c.plan, c.model), timing);
   sim::Simulator simulator;
   const auto simulation = simulator.run(c.program, timing, {false});
   if (!simulation) return {};

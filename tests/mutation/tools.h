@@ -68,8 +68,8 @@ inline void swap_work(Program& program, std::int32_t a, std::int32_t b) {
   std::swap(x.kind, y.kind);
   std::swap(x.chunk, y.chunk);
   std::swap(x.microbatch, y.microbatch);
-  std::swap(x.piece, y.piece);
-  std::swap(x.pieces, y.pieces);
+  std::swap(x.bucket, y.bucket);
+  std::swap(x.buckets, y.buckets);
 }
 
 /// Removes the waits of the first `kind` that waits for a `before`.

@@ -20,16 +20,16 @@ const int kProblems = cases(150, 3000);
 constexpr int kPlans = 20;
 
 struct TimedLayers {
-  Lowering lowering;
+  ProgramStructure structure;
   Program program;
   cost::PlanTiming timing;
 };
 
 TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
   TimedLayers t;
-  t.lowering = lowering_of(plan, *context.model);
-  t.program = lower(t.lowering);
-  cost::timing_of_plan(context, plan, t.lowering, t.timing);
+  t.structure = structure_of(plan, *context.model);
+  t.program = lower(t.structure);
+  cost::timing_of_plan(context, plan, t.structure, t.timing);
   return t;
 }
 
@@ -161,7 +161,7 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
       closest[k] = std::max(closest[k], values[k] / static_cast<double>(time));
     }
     ++plans, pipelines += x.document.schedule.stages > 1, mixed += !x.document.uniform();
-    const Lowering& l = t.lowering;
+    const ProgramStructure& l = t.structure;
     overlaps.insert(l.overlap_reduce + 2 * l.overlap_gather + 4 * l.overlap_p2p);
     return true;
   });
@@ -193,7 +193,7 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
         reduce[stage] += s.reduce_ns;
       }
       const cost::ChunkTiming& chunk = t.timing.chunks[c];
-      reduced[stage] += chunk.grad_reduce_ns * t.lowering.pieces[c];
+      reduced[stage] += chunk.grad_reduce_ns * t.structure.buckets[c];
       if (forward > chunk.forward.duration_ns()) broken += "forward ";
       if (backward > chunk.backward.duration_ns()) broken += "backward ";
       if (static_cast<double>(forward + backward) + moved >
@@ -280,7 +280,7 @@ std::int64_t replayed(const TimedLayers& t, const RankProgram& rank, const Plan&
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {
     const Instruction& pass = t.program.instructions[static_cast<std::size_t>(i)];
     const bool forward = pass.kind == InstructionKind::forward, backward = pass.kind == InstructionKind::backward;
-    if ((!forward && !backward) || (forward ? pass.piece > 0 : pass.piece + 1 < pass.pieces)) continue;
+    if ((!forward && !backward) || (forward ? pass.bucket > 0 : pass.bucket + 1 < pass.buckets)) continue;
     const auto [first, last] = chunks[static_cast<std::size_t>(pass.chunk)];
     for (std::int32_t n = 0; n <= last - first; ++n) {
       const LayerMemory& x = layers[static_cast<std::size_t>(forward ? first + n : last - n)];

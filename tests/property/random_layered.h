@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cost/layered_timing.h"
-#include "plan/lowering_facts.h"
+#include "plan/structure.h"
 #include "plan/program.h"
 #include "plan/shared_table.h"
 #include "random.h"
