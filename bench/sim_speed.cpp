@@ -31,12 +31,10 @@ ProgramStructure make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::in
 }
 
 /// Uneven chunks, so that no two stages act alike.
-cost::PlanTiming timing_of(const Schedule& s, double slowdown) {
-  cost::PlanTiming timing;
-  timing.stages.resize(static_cast<std::size_t>(s.stages));
-  timing.chunks.resize(static_cast<std::size_t>(s.stages * s.virtual_stages));
+cost::Costs costs_for(const ProgramStructure& structure, double slowdown) {
+  cost_test::ByChunk timing = cost_test::empty_rows(structure.schedule);
   std::int64_t seed = 1;
-  for (cost::ChunkTiming& chunk : timing.chunks) {
+  for (cost_test::ChunkRow& chunk : timing.chunks) {
     seed = seed * 48271 % 2147483647;
     const std::int64_t length = 1'000'000 + seed % 50'000;
     chunk.forward.compute_ns = length;
@@ -44,10 +42,11 @@ cost::PlanTiming timing_of(const Schedule& s, double slowdown) {
     chunk.backward_input.compute_ns = chunk.backward_weight.compute_ns = length;
     chunk.send_forward_ns = chunk.send_backward_ns = 20'000;
     chunk.grad_reduce_ns = chunk.param_gather_ns = 150'000;
-    chunk.saved_bytes = 1'000'000, chunk.saved_after_input_bytes = 500'000;
+    chunk.saved_bytes = 1'000'000;
+    chunk.saved_after_input_bytes = 500'000;
   }
   timing.compute_slowdown = timing.communication_slowdown = slowdown;
-  return timing;
+  return cost_test::costs_of(timing, structure);
 }
 
 /// Best seconds of one call.
@@ -64,14 +63,14 @@ double best_seconds(const F& call) {
 
 void measure(const Case& c) {
   const Program program = lower(c.structure);
-  const cost::PlanTiming timing = timing_of(c.structure.schedule, c.slowdown);
+  const cost::Costs costs = costs_for(c.structure, c.slowdown);
   const auto n = static_cast<double>(program.instructions.size());
   sim::Simulator simulator;
   std::int64_t iteration = 0;
   std::vector<std::int64_t> peaks;
-  const double clock = best_seconds([&] { iteration = simulator.iteration_ns(program, timing); });
-  const double memory = best_seconds([&] { simulator.peak_bytes(program, timing, peaks); });
-  const double run = best_seconds([&] { iteration = simulator.run(program, timing).value().iteration_ns; });
+  const double clock = best_seconds([&] { iteration = simulator.iteration_ns(program, costs); });
+  const double memory = best_seconds([&] { simulator.peak_bytes(program, costs, peaks); });
+  const double run = best_seconds([&] { iteration = simulator.run(program, costs).value().iteration_ns; });
   const double structure = best_seconds([&] { lower(c.structure); });
   std::printf(
       "{\"bench\": \"sim\", \"case\": \"%s\", \"instructions\": %.0f, \"iteration_ns\": %lld, "

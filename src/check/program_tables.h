@@ -20,7 +20,7 @@ struct Pass {
 };
 
 /// All that one chunk does with one micro-batch on one rank.
-struct Work {
+struct ChunkPasses {
   Pass forward, input, weight;                              ///< a combined `backward` counts as input and as weight
   std::int32_t recv_activation = -1, send_activation = -1;  ///< entering this chunk; leaving it to the next chunk
   std::int32_t recv_gradient = -1, send_gradient = -1;      ///< coming back from the next chunk; leaving to the one before
@@ -28,7 +28,7 @@ struct Work {
 
 /// What one rank does. `work[k·m + b]`: k-th chunk of the rank's stage, micro-batch b.
 struct RankTable {
-  std::vector<Work> work;
+  std::vector<ChunkPasses> work;
   std::vector<std::vector<std::int32_t>> reduces, gathers;  ///< per local chunk, in order
   std::vector<std::int32_t> tied, optimizers;
 };

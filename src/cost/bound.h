@@ -18,16 +18,16 @@
 
 #include <cstdint>
 
-#include "cost/timing.h"
+#include "cost/costs.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
 
-std::int64_t iteration_lower_bound_ns(const PlanTiming& timing, const ProgramStructure& structure);
+std::int64_t iteration_lower_bound_ns(const Costs& costs, const ProgramStructure& structure);
 
 /// Lower bound on the activations of `stage` at the peak the simulator's replay finds: those in flight at a moment that the
 /// schedule is known to reach.
-std::int64_t activations_lower_bound_bytes(const PlanTiming& timing, const Schedule& schedule, std::int32_t stage);
+std::int64_t activations_lower_bound_bytes(const Costs& costs, const ProgramStructure& structure, std::int32_t stage);
 /// Peak of given static bytes and activations, allocator reserve included.
 std::int64_t peak_bytes(std::int64_t static_bytes, std::int64_t activations, double allocator_reserve);
 

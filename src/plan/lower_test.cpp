@@ -22,13 +22,13 @@ ProgramStructure make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::in
 
 /// "F0 send0→1 …": kinds, with the relative indices of the waits in brackets.
 std::string text(const Program& program, std::int32_t rank) {
-  const RankProgram& r = program.ranks[static_cast<std::size_t>(rank)];
+  const RankClass& r = program.ranks[static_cast<std::size_t>(rank)];
   std::string result;
   for (std::int32_t i = r.begin; i < r.end; ++i) {
     const Instruction& x = program.instructions[static_cast<std::size_t>(i)];
     if (!result.empty()) result += ' ';
     result += std::string(to_string(x.kind));
-    if (x.gradient) result += "_grad";
+    if (program.carries_gradient(x)) result += "_grad";
     if (x.microbatch >= 0) result += std::to_string(x.microbatch);
     if (x.buckets > 1) result.append(".").append(std::to_string(x.bucket));
     if (x.wait0 < 0 && x.wait1 < 0) continue;
@@ -151,7 +151,7 @@ TEST(Validate, RejectsAForwardWait) {
 
 TEST(Validate, RejectsAForeignChunk) {
   Program program = small();
-  program.instructions[0].chunk = 1;
+  program.instructions[0].id = program.structure.forward(1).value;
   ASSERT_TRUE(validate(program));
 }
 

@@ -15,14 +15,17 @@ bool has_experts(const Model& model) {
   });
 }
 
+bool reduces_gradients(bool experts, const Strategy& s) {
+  const bool once = s.zero <= 1;
+  return (s.data_ranks() > 1 && (once || s.shard < s.data_ranks())) || (once && experts && s.expert_data_ranks() > 1);
+}
+
 void structure_of(const Model& model, const Strategy& s, const Schedule& schedule, const std::vector<std::int32_t>& layers,
                     ProgramStructure& out) {
-  const bool once = s.zero <= 1;
   out.schedule = schedule;
-  out.reduce_gradients =
-      (s.data_ranks() > 1 && (once || s.shard < s.data_ranks())) || (once && s.expert_data_ranks() > 1 && has_experts(model));
+  out.reduce_gradients = reduces_gradients(has_experts(model), s);
   out.overlap_reduce = out.reduce_gradients && s.overlap.grad_reduce;
-  out.gather_parameters = s.zero == 1 || s.zero == 2;
+  out.gather_parameters = gathers_parameters(s);
   out.overlap_gather = out.gather_parameters && s.overlap.param_gather;
   out.overlap_p2p = s.overlap.p2p;
   table_chunks(model, schedule, layers, out.table_chunks);

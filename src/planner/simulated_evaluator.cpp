@@ -16,15 +16,15 @@ const Program& SimulatedEvaluator::program_of(const ProgramStructure& structure,
   return w.program;
 }
 
-std::int64_t SimulatedEvaluator::peak_bytes(const ProgramStructure& structure, const cost::PlanTiming& timing, int worker) {
+std::int64_t SimulatedEvaluator::peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) {
   Worker& w = workers_[static_cast<std::size_t>(worker)];
-  w.simulator.peak_bytes(program_of(structure, w), timing, w.peaks);
+  w.simulator.peak_bytes(program_of(structure, w), costs, w.peaks);
   return *std::max_element(w.peaks.begin(), w.peaks.end());
 }
 
-std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure, const cost::PlanTiming& timing, int worker) {
+std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) {
   Worker& w = workers_[static_cast<std::size_t>(worker)];
-  const std::int64_t ns = w.simulator.iteration_ns(program_of(structure, w), timing);
+  const std::int64_t ns = w.simulator.iteration_ns(program_of(structure, w), costs);
   ESPALIER_CHECK(ns >= 0);  // lowered programs cannot deadlock
   return ns;
 }

@@ -14,8 +14,8 @@ namespace espalier {
 class SimulatedEvaluator final : public search::Evaluator {
  public:
   explicit SimulatedEvaluator(int workers) : workers_(static_cast<std::size_t>(workers)) {}
-  std::int64_t peak_bytes(const ProgramStructure& structure, const cost::PlanTiming& timing, int worker) override;
-  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::PlanTiming& timing, int worker) override;
+  std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
+  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
 
  private:
   struct Worker {

@@ -25,7 +25,7 @@ void CostBook::prepare(std::int32_t stages) {
 void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
   const cost::SplitTable& split = book.split(c.schedule);
   cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
-  cost::plan_timing(book.context(), c.strategy, c.schedule, split, w.layers, w.structure, w.timing);
+  cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.ranges, w.costs);
 }
 
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w) {
@@ -65,8 +65,8 @@ std::int64_t bound_without_data_stream(const CostBook& book, const Configuration
   const cost::SplitTable& split = book.split(c.schedule);
   cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
   w.structure.reduce_gradients = w.structure.overlap_reduce = w.structure.gather_parameters = w.structure.overlap_gather = false;
-  cost::plan_timing(book.context(), c.strategy, c.schedule, split, w.layers, w.structure, w.timing, cost::ChunkEdges::free);
-  return cost::iteration_lower_bound_ns(w.timing, w.structure);
+  cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.ranges, w.costs, cost::ChunkEdges::free);
+  return cost::iteration_lower_bound_ns(w.costs, w.structure);
 }
 
 }  // namespace
@@ -89,9 +89,9 @@ std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, 
 std::int64_t peak_bound_bytes(const Workspace& w) {
   std::int64_t most = 0;
   for (std::int32_t i = 0; i < w.structure.schedule.stages; ++i) {
-    const std::int64_t activations = cost::activations_lower_bound_bytes(w.timing, w.structure.schedule, i);
-    most = std::max(most, cost::peak_bytes(w.timing.stages[static_cast<std::size_t>(i)].memory.total(), activations,
-                                           w.timing.allocator_reserve));
+    const std::int64_t activations = cost::activations_lower_bound_bytes(w.costs, w.structure, i);
+    most = std::max(most, cost::peak_bytes(w.costs.stages[static_cast<std::size_t>(i)].memory.total(), activations,
+                                           w.costs.allocator_reserve));
   }
   return most;
 }

@@ -124,7 +124,7 @@ std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable
 }
 
 void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, ProgramStructure& structure,
-              cost::PlanTiming& timing) {
+              cost::Costs& costs) {
   std::vector<const Strategy*> strategies;
   std::vector<std::int32_t> layers;
   for (const auto& ranges : c.chunks) {
@@ -132,7 +132,7 @@ void assemble(const cost::CostContext& context, const LayeredConfiguration& c, s
     for (const LayerRange& r : ranges) strategies.push_back(&r.strategy);
   }
   structure_of(*context.model, strategies, c.schedule, layers, structure);
-  cost::layered_timing(context, c.schedule, c.chunks, samples, structure, timing);
+  cost::price(context, structure, c.chunks, samples, costs);
 }
 
 bool canonical_less(const LayeredConfiguration& a, const LayeredConfiguration& b) {

@@ -91,7 +91,7 @@ TEST(IdleTime, ZbVHasNoneBetweenFirstAndLastStep) {
       Simulator simulator;
       const Result<Simulation> result = simulator.run(program, uniform(low.schedule, unit, unit, unit), {true});
       ASSERT_TRUE(result.ok());
-      for (const RankProgram& rank : program.ranks) {
+      for (const RankClass& rank : program.ranks) {
         std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
         for (std::int32_t i = rank.begin; i < rank.end; ++i) {
           if (program.instructions[static_cast<std::size_t>(i)].stream != Stream::compute) continue;

@@ -26,7 +26,7 @@ struct Traced {
     low.table_chunks = {0, 7};
     program = lower(low);
     timing = testing::uniform(low.schedule, 1001, 1500, 507);
-    for (cost::ChunkTiming& chunk : timing.chunks) {
+    for (cost_test::ChunkRow& chunk : timing.chunks) {
       chunk.send_forward_ns = chunk.send_backward_ns = 123;
       chunk.grad_reduce_ns = chunk.param_gather_ns = 400;
       chunk.saved_bytes = 1000, chunk.forward_transient_bytes = 10, chunk.backward_transient_bytes = 20;
@@ -35,11 +35,11 @@ struct Traced {
     plan.schedule = low.schedule;
     for (std::int32_t i = 0; i < 4; ++i)
       plan.stages.push_back({{{i, 1, 1}}, {Chunk{{{2 * i, 2 * i, {}}}}, Chunk{{{2 * i + 1, 2 * i + 1, {}}}}}, 1.0});
-    simulation = Simulator().run(program, timing, {true}).value();
+    simulation = Simulator().run(program, costs_of(timing, program.structure), {true}).value();
   }
   Plan plan;
   Program program;
-  cost::PlanTiming timing;
+  cost_test::ByChunk timing;
   Simulation simulation;
 };
 

@@ -274,14 +274,14 @@ std::vector<LayerMemory> layer_memory(const cost::CostContext& context, const Pl
 }
 
 /// Fullest moment of a rank: its passes in the order of the program, each a layer at a time.
-std::int64_t replayed(const TimedLayers& t, const RankProgram& rank, const Plan& plan, const std::vector<LayerMemory>& layers) {
+std::int64_t replayed(const TimedLayers& t, const RankClass& rank, const Plan& plan, const std::vector<LayerMemory>& layers) {
   const auto chunks = chunks_of(plan);
   std::int64_t held = 0, peak = 0;
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {
     const Instruction& pass = t.program.instructions[static_cast<std::size_t>(i)];
     const bool forward = pass.kind == InstructionKind::forward, backward = pass.kind == InstructionKind::backward;
     if ((!forward && !backward) || (forward ? pass.bucket > 0 : pass.bucket + 1 < pass.buckets)) continue;
-    const auto [first, last] = chunks[static_cast<std::size_t>(pass.chunk)];
+    const auto [first, last] = chunks[static_cast<std::size_t>(t.program.chunk_of(pass))];
     for (std::int32_t n = 0; n <= last - first; ++n) {
       const LayerMemory& x = layers[static_cast<std::size_t>(forward ? first + n : last - n)];
       held += forward ? x.kept : 0;

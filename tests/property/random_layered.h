@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "cost/layered_timing.h"
+#include "cost/price.h"
 #include "plan/structure.h"
 #include "plan/program.h"
 #include "plan/shared_table.h"
