@@ -87,11 +87,13 @@ espalier_module(search DEPENDS base model cluster partition plan cost LIBRARIES 
 espalier_module(galvatron DEPENDS base model cluster plan search ONCE
                 DEVELOPMENT v1_cost v1_planner v1_problem v1_profile)
 espalier_module(sim DEPENDS base model cluster partition plan cost LIBRARIES ZLIB::ZLIB)
-espalier_module(planner DEPENDS base model cluster partition profile plan cost check search sim LIBRARIES Threads::Threads)
-espalier_module(calibrate DEPENDS base runlog model cluster profile plan cost sim planner LIBRARIES Threads::Threads ONCE
+espalier_module(job DEPENDS base model cluster profile plan ONCE)
+espalier_module(planner DEPENDS base model cluster partition profile plan cost check search sim job LIBRARIES Threads::Threads)
+espalier_module(runs DEPENDS base model cluster profile plan job planner LIBRARIES Threads::Threads ONCE)
+espalier_module(calibrate DEPENDS base runlog model cluster profile plan cost job planner runs LIBRARIES Threads::Threads ONCE
                 DEVELOPMENT device_fit fabric_fit framework_fit interval_fit memory_protocol operator_tables protocol)
-espalier_module(report DEPENDS base model cluster plan cost sim planner ONCE)
-espalier_module(cli DEPENDS calibrate galvatron planner report LIBRARIES $<BUILD_INTERFACE:CLI11::CLI11> ONCE)
+espalier_module(report DEPENDS base model cluster plan cost sim check job planner runs calibrate ONCE)
+espalier_module(cli DEPENDS calibrate galvatron planner runs report LIBRARIES $<BUILD_INTERFACE:CLI11::CLI11> ONCE)
 if(EXISTS ${PROJECT_SOURCE_DIR}/data/devices.yaml)
   espalier_embed(espalier_cluster data/devices.yaml devices_yaml)
 endif()
@@ -100,8 +102,8 @@ espalier_embed(espalier_cluster data/calibration/devices.yaml device_calibration
 espalier_embed(espalier_plan data/calibration/frameworks.yaml framework_calibration_yaml)
 espalier_embed(espalier_planner data/calibration/intervals.yaml intervals_yaml)
 espalier_embed(espalier_planner data/calibration/memory.yaml memory_errors_yaml)
-espalier_embed(espalier_planner data/framework_defaults.yaml framework_defaults_yaml)
-# Results say which build made them: its version, and a hash of the figures that ship with it (src/planner/made_by.h).
+espalier_embed(espalier_job data/framework_defaults.yaml framework_defaults_yaml)
+# Results say which build made them: its version, and a hash of the figures that ship with it (src/planner/made_by.cpp).
 set(espalier_shipped_figures "")
 foreach(figures devices.yaml framework_defaults.yaml calibration/devices.yaml calibration/fabrics.yaml calibration/frameworks.yaml calibration/intervals.yaml)
   file(SHA256 ${PROJECT_SOURCE_DIR}/data/${figures} figures_hash)

@@ -31,10 +31,12 @@ ALLOWED = {
     "search": ["base", "model", "cluster", "partition", "plan", "cost"],
     "galvatron": ["base", "model", "cluster", "plan", "search"],
     "sim": ["base", "model", "cluster", "partition", "plan", "cost"],
-    "planner": ["base", "model", "cluster", "partition", "profile", "plan", "cost", "check", "search", "sim"],
-    "calibrate": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
-    "report": ["base", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
-    "cli": ["base", "runlog", "model", "cluster", "profile", "plan", "galvatron", "planner", "calibrate", "report"],
+    "job": ["base", "model", "cluster", "profile", "plan"],
+    "planner": ["base", "model", "cluster", "partition", "profile", "plan", "cost", "check", "search", "sim", "job"],
+    "runs": ["base", "model", "cluster", "profile", "plan", "job", "planner"],
+    "calibrate": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "job", "planner", "runs"],
+    "report": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "check", "job", "planner", "runs", "calibrate"],
+    "cli": ["base", "runlog", "model", "cluster", "profile", "plan", "galvatron", "job", "planner", "runs", "calibrate", "report"],
 }
 
 # Which module a public header belongs to. simulate.h holds plain results and is open to cost and everything above it.
@@ -47,10 +49,11 @@ PUBLIC = {
     "plan.h": "plan",
     "search_space.h": "plan",
     "simulate.h": "sim",
+    "job.h": "job",
     "planner.h": "planner",
     "report.h": "report",
 }
-SIMULATE_USERS = {"cost", "search", "sim", "planner", "report", "cli"}
+SIMULATE_USERS = {"cost", "search", "sim", "planner", "runs", "calibrate", "report", "cli"}
 
 # Library headers: which modules may include them; only in .cpp files.
 THIRD_PARTY = {
@@ -163,6 +166,10 @@ SELF_TEST = [
     ("src/cost/b.cpp", '#include "timing.h"\n', 1),
     ("src/planner/a.cpp", '#include "search/a.h"\n#include "sim/a.h"\n#include "check/a.h"\n', 0),
     ("src/planner/b.cpp", '#include "report/a.h"\n', 1),
+    ("src/job/a.cpp", '#include "plan/a.h"\n#include "espalier/job.h"\n', 0),
+    ("src/job/b.cpp", '#include "espalier/planner.h"\n#include "search/a.h"\n', 2),
+    ("src/runs/a.cpp", '#include "planner/a.h"\n#include "job/a.h"\n', 0),
+    ("src/runs/b.cpp", '#include "report/a.h"\n', 1),
     ("src/cli/a.cpp", '#include <CLI/CLI.hpp>\n#include <iostream>\n#include "espalier/planner.h"\n', 0),
     ("src/cli/b.cpp", '#include "search/a.h"\n', 1),
     ("src/elsewhere/a.cpp", "", 1),

@@ -17,7 +17,7 @@
 #include "base/document.h"
 #include "base/parallel.h"
 #include "calibrate/protocol.h"
-#include "planner/validate_statistics.h"
+#include "runs/statistics.h"
 
 namespace {
 
@@ -32,14 +32,14 @@ struct Arguments {
 };
 
 struct Judgement {
-  planner::ErrorSummary error;
-  planner::RankingSummary ranking;
+  runs::ErrorSummary error;
+  runs::RankingSummary ranking;
   double coverage = 0;
 };
 
 Judgement judge(const Corpus& corpus, const std::vector<Judged>& judged, const std::function<bool(const Row&)>& wanted) {
   std::vector<double> errors;
-  std::map<std::string, std::vector<planner::Pair>> groups;
+  std::map<std::string, std::vector<runs::Pair>> groups;
   int covered = 0;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const Row& r = corpus.rows[i];
@@ -50,10 +50,10 @@ Judgement judge(const Corpus& corpus, const std::vector<Judged>& judged, const s
     covered += judged[i].low_s <= t && t <= judged[i].high_s;
   }
   Judgement j;
-  j.error = planner::summarize(errors);
-  std::vector<std::vector<planner::Pair>> lists;
+  j.error = runs::summarize(errors);
+  std::vector<std::vector<runs::Pair>> lists;
   for (auto& [name, pairs] : groups) lists.push_back(std::move(pairs));
-  j.ranking = planner::rank(lists);
+  j.ranking = runs::rank(lists);
   j.coverage = errors.empty() ? 0 : covered / static_cast<double>(errors.size());
   return j;
 }
@@ -162,7 +162,7 @@ void write_json(const std::string& path, const Corpus& corpus, const Protocols& 
     w.end_object();
     out << w.text() << "\n";
   }
-  for (const SkippedRun& s : corpus.skipped) {
+  for (const runs::SkippedRun& s : corpus.skipped) {
     base::JsonWriter w;
     w.compact_next()
         .begin_object()
@@ -198,9 +198,9 @@ int main(int argc, char** argv) {
     else
       a.files.push_back(word);
   }
-  std::vector<RunRecord> records;
+  std::vector<runs::RunRecord> records;
   for (const std::string& file : a.files) {
-    auto read = read_run_records_file(file);
+    auto read = runs::read_run_records_file(file);
     if (!read) return std::cerr << read.error().message() << "\n", 3;
     if (!read->unreadable.empty()) return std::cerr << read->unreadable.front().message() << "\n", 3;
     records.insert(records.end(), std::make_move_iterator(read->records.begin()), std::make_move_iterator(read->records.end()));
