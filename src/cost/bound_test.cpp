@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cost/by_chunk.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
@@ -12,8 +13,8 @@ namespace {
 
 struct Pipeline {
   ProgramStructure structure;
-  PlanTiming timing;
-  [[nodiscard]] std::int64_t bound() const { return iteration_lower_bound_ns(timing, structure); }
+  cost_test::ByChunk timing;
+  [[nodiscard]] std::int64_t bound() const { return iteration_lower_bound_ns(costs_of(timing, structure), structure); }
 };
 
 /// Every chunk F = 10, B = 20 (I = 12, W = 8); messages 1 each way between stages; optimizer 5; p2p overlapped.
@@ -22,10 +23,10 @@ Pipeline pipeline(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_
   x.structure.schedule = {kind, p, v, m, 1};
   x.structure.buckets.assign(static_cast<std::size_t>(p * v), 1);
   x.structure.overlap_p2p = true;
-  x.timing.stages.resize(static_cast<std::size_t>(p)), x.timing.chunks.resize(static_cast<std::size_t>(p * v));
-  for (StageTiming& s : x.timing.stages) s.optimizer_ns = 5;
+  x.timing = cost_test::empty_rows(x.structure.schedule);
+  for (cost_test::StageRow& s : x.timing.stages) s.optimizer_ns = 5;
   for (std::int32_t c = 0; c < p * v; ++c) {
-    ChunkTiming& t = x.timing.chunks[static_cast<std::size_t>(c)];
+    cost_test::ChunkRow& t = x.timing.chunks[static_cast<std::size_t>(c)];
     t.forward.compute_ns = 10, t.backward.compute_ns = 20, t.backward_input.compute_ns = 12, t.backward_weight.compute_ns = 8;
     const bool moves = c > 0 && place_of_chunk(x.structure.schedule, c).stage != place_of_chunk(x.structure.schedule, c - 1).stage;
     t.send_forward_ns = t.send_backward_ns = moves ? 1 : 0;
@@ -99,13 +100,13 @@ TEST(Bound, ZeroBubbleCountsWeightGradientsAsWork) { EXPECT_EQ(pipeline(Schedule
 TEST(Bound, TiedReduction) {
   Pipeline x = pipeline(ScheduleKind::gpipe, 2, 1, 4);
   x.structure.table_chunks = {0, 1};
-  for (StageTiming& s : x.timing.stages) s.tied_reduce_ns = 50;
+  x.timing.tied_reduce_ns = 50;
   EXPECT_EQ(x.bound(), 11 + 120 + 21 + 50 + 5);
 }
 
 std::int64_t held(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, std::int32_t stage) {
   const Pipeline x = pipeline(kind, p, v, m);
-  return activations_lower_bound_bytes(x.timing, x.structure.schedule, stage) / 100;
+  return activations_lower_bound_bytes(costs_of(x.timing, x.structure), x.structure, stage) / 100;
 }
 
 // 1F1B min(m, p − i), GPipe m, ZB-H1 min(m, p).
@@ -126,7 +127,7 @@ TEST(Activations, ChunkPassesInFlight) {
 TEST(Activations, TransientsComeOnTop) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 2, 1, 4);
   x.timing.chunks[0].backward_transient_bytes = 30, x.timing.chunks[0].forward_transient_bytes = 20;
-  EXPECT_EQ(activations_lower_bound_bytes(x.timing, x.structure.schedule, 0), 230);
+  EXPECT_EQ(activations_lower_bound_bytes(costs_of(x.timing, x.structure), x.structure, 0), 230);
 }
 
 // 1000 static + 500, 10 % reserve.

@@ -3,8 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "cost/layered_timing.h"
-#include "cost/plan_timing.h"
+#include "cost/by_chunk.h"
+#include "cost/layer_share.h"
+#include "cost/price.h"
 #include "cost/test_problem.h"
 #include "plan/structure.h"
 
@@ -146,9 +147,10 @@ TEST(PartitionedBlock, GradientSyncIsPartOfTheStepEnd) {
     const Schedule schedule{ScheduleKind::one_f_one_b, 1, 1, 1, 1};
     ProgramStructure structure;
     structure_for(p.model, s, schedule, split, structure);
-    PlanTiming timing;
-    plan_timing(p.context, s, schedule, split, layers, structure, timing);
-    return std::pair(timing.stages[0].optimizer_ns, layers[0].gradient_sync_ns);
+    Costs costs;
+    ChunkRanges ranges;
+    price(p.context, structure, s, split, layers, ranges, costs);
+    return std::pair(cost_test::rows_of(costs, structure).stages[0].optimizer_ns, layers[0].gradient_sync_ns);
   };
   const auto [with, sync] = optimizer_ns("norm M; up M; down M; add M");
   const auto [without, none] = optimizer_ns("norm R; up M; down M; add R");

@@ -38,7 +38,5 @@ std::vector<Step> zb_v_order(const Schedule& schedule, std::int32_t stage);
 /// The order of schedule.kind.
 std::vector<Step> compute_order(const Schedule& schedule, std::int32_t stage);
 
-/// Backward passes are split into input and weight gradient.
-bool splits_backward(ScheduleKind kind);
 
 }  // namespace espalier::plan

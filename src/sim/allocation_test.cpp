@@ -36,17 +36,18 @@ TEST(Simulator, TheInnerLoopDoesNotAllocate) {
   cost_test::ByChunk timing = testing::uniform(low.schedule, 100, 100, 100);
   for (cost_test::ChunkRow& chunk : timing.chunks) chunk.grad_reduce_ns = chunk.param_gather_ns = 50;
   timing.compute_slowdown = timing.communication_slowdown = 1.3;
-  const cost_test::ByChunk small_timing = testing::uniform(smaller.schedule, 1, 1, 1);
+  const cost::Costs costs = costs_of(timing, low);
+  const cost::Costs small_costs = costs_of(testing::uniform(smaller.schedule(), 1, 1, 1), smaller.structure);
   Simulator simulator;
   std::vector<std::int64_t> peaks;
-  simulator.iteration_ns(program, costs_of(timing, program.structure));
-  simulator.peak_bytes(program, costs_of(timing, program.structure), peaks);
+  simulator.iteration_ns(program, costs);
+  simulator.peak_bytes(program, costs, peaks);
   const long before = allocations;
   ASSERT_GT(before, 0);
   for (int k = 0; k < 3; ++k) {
-    simulator.iteration_ns(smaller, costs_of(small_timing, smaller.structure));
-    simulator.iteration_ns(program, costs_of(timing, program.structure));
-    simulator.peak_bytes(program, costs_of(timing, program.structure), peaks);
+    simulator.iteration_ns(smaller, small_costs);
+    simulator.iteration_ns(program, costs);
+    simulator.peak_bytes(program, costs, peaks);
   }
   EXPECT_EQ(allocations - before, 0);
 }

@@ -89,7 +89,8 @@ TEST(Simulation, EveryInstructionStartsWhenItMay) {
     const Program program = lower(c.plan, c.model, true);
     const Simulation s = Simulator().run(program, costs_of(c.timing, program.structure), {true}).value();
     Durations alone;
-    alone.fill(program, costs_of(c.timing, program.structure));
+    const cost::Costs costs = costs_of(c.timing, program.structure);  // outlives `alone`
+    alone.fill(program, costs);
     for (const RankClass& rank : program.ranks) {
       for (std::int32_t i = rank.begin; i < rank.end; ++i) {
         const Instruction& x = program.instructions[static_cast<std::size_t>(i)];
@@ -100,7 +101,7 @@ TEST(Simulation, EveryInstructionStartsWhenItMay) {
           continue;
         }
         RC_ASSERT(span.start_ns == start);
-        const std::int64_t took = span.end_ns - span.start_ns, length = alone.of(x, rank.stage);
+        const std::int64_t took = span.end_ns - span.start_ns, length = alone.of(x);
         RC_ASSERT(took >= length);
         RC_ASSERT(took == length || (!independent && (x.stream == Stream::compute || x.stream == Stream::data)));
       }
@@ -115,7 +116,8 @@ TEST(Simulation, BreakdownSumsAndRepeats) {
     Simulator simulator;
     const Result<Simulation> first = simulator.run(program, costs_of(c.timing, program.structure), {true});
     const Case other = any_case();
-    simulator.iteration_ns(lower(other.plan, other.model, true), other.timing);
+    const Program another = lower(other.plan, other.model, true);
+    simulator.iteration_ns(another, costs_of(other.timing, another.structure));
     const Result<Simulation> second = simulator.run(program, costs_of(c.timing, program.structure), {true});
     RC_ASSERT(first.ok() && second.ok());
     RC_ASSERT(first.value() == second.value());

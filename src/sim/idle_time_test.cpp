@@ -29,7 +29,7 @@ std::int64_t idle(const Schedule& s, const Times& t) {
   const ProgramStructure low = structure(s.kind, s.stages, s.virtual_stages, s.microbatches);
   const std::int64_t v = s.virtual_stages;
   Simulator simulator;
-  const Result<Simulation> result = simulator.run(lower(low), uniform(s, t.F / v, t.B / v, t.W / v));
+  const Result<Simulation> result = simulator.run(lower(low), costs_of(uniform(s, t.F / v, t.B / v, t.W / v), low));
   EXPECT_TRUE(result.ok());
   const std::int64_t busy = s.microbatches * (t.F + t.B + t.W);
   for (const RankOutcome& rank : result->ranks) {
@@ -89,7 +89,7 @@ TEST(IdleTime, ZbVHasNoneBetweenFirstAndLastStep) {
       const ProgramStructure low = structure(ScheduleKind::zb_v, p, 2, m);
       const Program program = lower(low);
       Simulator simulator;
-      const Result<Simulation> result = simulator.run(program, uniform(low.schedule, unit, unit, unit), {true});
+      const Result<Simulation> result = simulator.run(program, costs_of(uniform(low.schedule, unit, unit, unit), low), {true});
       ASSERT_TRUE(result.ok());
       for (const RankClass& rank : program.ranks) {
         std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;

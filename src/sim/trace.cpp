@@ -91,6 +91,13 @@ class Writer {
   void flow(std::string& out, std::size_t rank, std::int32_t i) const;
   void memory(std::string& out, std::size_t rank, std::int64_t at, std::int64_t activations) const;
 
+  /// The chunk of the rank's own that an instruction concerns: of the exchange of a shared table, the one with the copy.
+  [[nodiscard]] std::int32_t chunk_of(const RankClass& rank, const Instruction& x) const {
+    if (x.kind != Kind::tied_reduce) return program_.chunk_of(x);
+    for (const std::int32_t copy : program_.structure.table_chunks)
+      if (place_of_chunk(program_.schedule(), copy).stage == rank.stage) return copy;
+    return program_.chunk_of(x);
+  }
   [[nodiscard]] const Instruction& at(std::int32_t i) const { return program_.instructions[static_cast<std::size_t>(i)]; }
   [[nodiscard]] const Span& span(std::int32_t i) const { return simulation_.spans[static_cast<std::size_t>(i)]; }
   static std::int64_t track(Stream stream) { return static_cast<std::int64_t>(stream) + 1; }
@@ -236,7 +243,7 @@ void Writer::slice(std::string& out, std::size_t rank, std::int32_t i) const {
   field(out, "stream", track(x.stream));
   field(out, "correlation", i);
   field(out, "stage", r.stage);
-  field(out, "chunk", program_.chunk_of(x));
+  field(out, "chunk", chunk_of(r, x));
   if (x.microbatch >= 0) field(out, "microbatch", x.microbatch);
   if (x.stream == Stream::compute) compute_arguments(out, r, x);
   if (x.stream == Stream::data) collective_arguments(out, x);
