@@ -17,8 +17,8 @@ bool is_p2p(Kind kind) { return kind == Kind::send || kind == Kind::recv; }
 
 std::string name_of(const Program& program, std::int32_t index) {
   const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-  return say(to_string(i.kind), program.carries_gradient(i) ? " gradient" : "", " of chunk ", program.chunk_of(i), ", micro-batch ",
-             i.microbatch, " (#", index, ")");
+  return say(to_string(i.kind), program.carries_gradient(i) ? " gradient" : "", " of chunk ", program.chunk_of(i),
+             ", micro-batch ", i.microbatch, " (#", index, ")");
 }
 
 // ---- shape ----------------------------------------------------------------------------------------------------------------
@@ -57,9 +57,9 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
     verdict.require(represented_by(rank) >= 1, [&] { return say("rank ", r, " represents ", represented_by(rank), " devices"); });
     std::int64_t& sum = represented[static_cast<std::size_t>(rank.stage)];
     sum = saturating_sum(sum, std::max<std::int64_t>(represented_by(rank), 0));
-    verdict.require(
-        devices_of_stage(view, rank, devices),
-        [&] { return say("rank ", r, " of stage ", rank.stage, " is device ", rank.device(), ", or has one that is not of that stage"); });
+    verdict.require(devices_of_stage(view, rank, devices), [&] {
+      return say("rank ", r, " of stage ", rank.stage, " is device ", rank.device(), ", or has one that is not of that stage");
+    });
   }
   verdict.require(next == size, [&] { return say(size - next, " instructions belong to no rank"); });
   for (std::size_t i = 0; i < represented.size(); ++i) {
@@ -144,8 +144,8 @@ void add_bucket(Pass& pass, const Program& program, std::int32_t index, Verdict&
     pass.first = index;
   }
   verdict.require(pass.buckets == i.buckets && pass.done == i.bucket, [&] {
-    return say(name_of(program, index), " is bucket ", int{i.bucket}, " of ", int{i.buckets}, ", expected bucket ", pass.done, " of ",
-               pass.buckets, pass.complete() ? " (done twice)" : "");
+    return say(name_of(program, index), " is bucket ", int{i.bucket}, " of ", int{i.buckets}, ", expected bucket ", pass.done,
+               " of ", pass.buckets, pass.complete() ? " (done twice)" : "");
   });
   ++pass.done;
   pass.last = index;
@@ -275,8 +275,7 @@ void require_matched(const Program& program, std::int32_t rank, std::int32_t ind
   const Instruction& theirs = all[static_cast<std::size_t>(mine.match)];
   const Kind expected = mine.kind == Kind::send ? Kind::recv : Kind::send;
   verdict.require(theirs.kind == expected && theirs.match == index && theirs.id == mine.id &&
-                      theirs.microbatch == mine.microbatch && theirs.buckets == mine.buckets &&
-                      theirs.bucket == mine.bucket,
+                      theirs.microbatch == mine.microbatch && theirs.buckets == mine.buckets && theirs.bucket == mine.bucket,
                   [&] { return say(name_of(program, index), " is matched with ", name_of(program, mine.match)); });
   const RankClass& peer = program.ranks[static_cast<std::size_t>(mine.peer)];
   verdict.require(mine.match >= peer.begin && mine.match < peer.end && theirs.peer == rank, [&] {

@@ -66,7 +66,8 @@ void require_reduction(const Rank& r, std::size_t k, Verdict& verdict) {
   }
   for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
     const Instruction& pass = r.at(i);
-    if (r.program.chunk_of(pass) != r.chunk(k) || (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight))
+    if (r.program.chunk_of(pass) != r.chunk(k) ||
+        (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight))
       continue;
     for (const std::int32_t reduce : reduces) {
       verdict.require(!overlaps(pass, r.at(reduce)) || r.precedes(i, reduce), [&] {
@@ -93,8 +94,8 @@ void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
     for (const std::int32_t optimizer : r.table().optimizers) after_update = after_update && r.precedes(optimizer, gather);
     bool before_use = true;
     for (std::int32_t i = r.rank().begin; i < r.rank().end && !after_update; ++i) {
-      const bool uses =
-          r.at(i).kind == InstructionKind::forward && r.program.chunk_of(r.at(i)) == r.chunk(k) && overlaps(r.at(i), r.at(gather));
+      const bool uses = r.at(i).kind == InstructionKind::forward && r.program.chunk_of(r.at(i)) == r.chunk(k) &&
+                        overlaps(r.at(i), r.at(gather));
       before_use = before_use && (!uses || r.precedes(gather, i));
     }
     verdict.require(after_update || before_use, [&] { return say(chunk(), " are used before gather #", gather, " has ended"); });

@@ -36,7 +36,8 @@ class Rounding {
   End end_;
 };
 
-std::int64_t duration_of(const Program& program, const Instruction& i, std::int32_t stage, const PlanTime& time, const Rounding& round) {
+std::int64_t duration_of(const Program& program, const Instruction& i, std::int32_t stage, const PlanTime& time,
+                         const Rounding& round) {
   const double parts = std::max<double>(1, i.buckets);
   const StageTime& held = time.stages[static_cast<std::size_t>(stage)];
   if (i.kind == InstructionKind::optimizer) return round(held.update, 0);

@@ -28,7 +28,8 @@ Pipeline pipeline(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_
   for (std::int32_t c = 0; c < p * v; ++c) {
     cost_test::ChunkRow& t = x.timing.chunks[static_cast<std::size_t>(c)];
     t.forward.compute_ns = 10, t.backward.compute_ns = 20, t.backward_input.compute_ns = 12, t.backward_weight.compute_ns = 8;
-    const bool moves = c > 0 && place_of_chunk(x.structure.schedule, c).stage != place_of_chunk(x.structure.schedule, c - 1).stage;
+    const bool moves =
+        c > 0 && place_of_chunk(x.structure.schedule, c).stage != place_of_chunk(x.structure.schedule, c - 1).stage;
     t.send_forward_ns = t.send_backward_ns = moves ? 1 : 0;
     t.saved_bytes = t.saved_after_input_bytes = 100;
   }
@@ -77,7 +78,8 @@ TEST(Bound, ReductionInTheOpen) {
 // 10 + (20 − 3·3)/4 + 4·40 + 5: the three parts of a bucket may each be rounded down by up to 3/4.
 TEST(Bound, ReductionBesideTheBackward) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
-  x.structure.reduce_gradients = x.structure.overlap_reduce = true, x.structure.buckets = {4}, x.timing.chunks[0].grad_reduce_ns = 5;
+  x.structure.reduce_gradients = x.structure.overlap_reduce = true, x.structure.buckets = {4},
+  x.timing.chunks[0].grad_reduce_ns = 5;
   EXPECT_EQ(x.bound(), 30 + 5 + 5);
   x.timing.chunks[0].grad_reduce_ns = 40;
   EXPECT_EQ(x.bound(), 10 + 2 + 4 * 40 + 5);

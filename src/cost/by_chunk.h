@@ -105,8 +105,9 @@ inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
   for (std::int32_t i = 0; i < s.schedule.stages; ++i) {
     const cost::StageCost& stage = costs.stages[static_cast<std::size_t>(i)];
     const cost::PhaseTime& optimizer = costs.works[s.optimizer(i)].time;
-    out.stages[static_cast<std::size_t>(i)] = {optimizer.duration_ns(), optimizer.exposed_ns, optimizer.other_ns, stage.step_host_ns, stage.dense_parameters,
-                                               stage.expert_parameters, stage.reduced_elements, stage.memory};
+    out.stages[static_cast<std::size_t>(i)] = {
+        optimizer.duration_ns(), optimizer.exposed_ns,    optimizer.other_ns,     stage.step_host_ns,
+        stage.dense_parameters,  stage.expert_parameters, stage.reduced_elements, stage.memory};
   }
   out.compute_slowdown = costs.compute_slowdown;
   out.communication_slowdown = costs.communication_slowdown;

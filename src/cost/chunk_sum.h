@@ -9,14 +9,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "cost/layer_cost.h"
-#include "cost/state_memory.h"
 #include "cost/costs.h"
+#include "cost/layer_cost.h"
 #include "cost/split_table.h"
+#include "cost/state_memory.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
-
 
 inline std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 
@@ -70,7 +69,8 @@ struct ChunkTotal {
   PhaseTime backward;        ///< input and weight gradients, recomputation included
   PhaseTime backward_input;  ///< zero-bubble split; backward_input + backward_weight ≈ backward
   PhaseTime backward_weight;
-  std::int64_t gradient_sync_ns = 0;  ///< once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions)
+  std::int64_t gradient_sync_ns =
+      0;  ///< once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions)
   std::int64_t dense_parameters = 0;  ///< elements of the chunk on a rank, before ZeRO
   std::int64_t expert_parameters = 0;
   std::int64_t saved_bytes = 0;               ///< kept from forward to backward for one micro-batch

@@ -20,7 +20,8 @@ void Costs::reset(const ProgramStructure& s) {
 
 bool Costs::fits(const ProgramStructure& s) const {
   return works.size() == static_cast<std::size_t>(s.works()) && collectives.size() == static_cast<std::size_t>(s.collectives()) &&
-         transfers.size() == static_cast<std::size_t>(s.transfers()) && stages.size() == static_cast<std::size_t>(s.schedule.stages);
+         transfers.size() == static_cast<std::size_t>(s.transfers()) &&
+         stages.size() == static_cast<std::size_t>(s.schedule.stages);
 }
 
 }  // namespace espalier::cost

@@ -75,7 +75,7 @@ struct Costs {
   double compute_slowdown = 1.0;        ///< κ_w of `compute` while `data` runs on the same rank
   double communication_slowdown = 1.0;  ///< κ_c of `data` while `compute` runs
   double allocator_reserve = 0.0;       ///< peak = tensors · (1 + reserve), rounded down
-  std::int64_t message_bytes = 0;       ///< of the largest message that enters any chunk: one receive and one send of it are in flight
+  std::int64_t message_bytes = 0;  ///< of the largest message that enters any chunk: one receive and one send of it are in flight
   bool operator==(const Costs&) const = default;
 
   /// Empty columns for a structure: everything takes nothing.

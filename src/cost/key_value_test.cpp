@@ -35,10 +35,10 @@ cost_test::ByChunk timed(const LayerKind& kind, int layers, const Strategy& s, C
   std::vector<LayerCost> costs;
   ProgramStructure structure;
   Costs timing;
-  ChunkRanges ranges;
+  PriceScratch scratch;
   layer_costs(context, s, 1, 1, costs);
   structure_for(model, s, {}, split, structure);
-  price(context, structure, s, split, costs, ranges, timing);
+  price(context, structure, s, split, costs, scratch, timing);
   return cost_test::rows_of(timing, structure);
 }
 

@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "cost/activation_memory.h"
+#include "cost/costs.h"
 #include "cost/operator_cost.h"
 #include "cost/overlap.h"
 #include "cost/placement.h"
 #include "cost/state_memory.h"
-#include "cost/costs.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"

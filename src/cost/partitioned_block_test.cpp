@@ -148,8 +148,8 @@ TEST(PartitionedBlock, GradientSyncIsPartOfTheStepEnd) {
     ProgramStructure structure;
     structure_for(p.model, s, schedule, split, structure);
     Costs costs;
-    ChunkRanges ranges;
-    price(p.context, structure, s, split, layers, ranges, costs);
+    PriceScratch scratch;
+    price(p.context, structure, s, split, layers, scratch, costs);
     return std::pair(cost_test::rows_of(costs, structure).stages[0].optimizer_ns, layers[0].gradient_sync_ns);
   };
   const auto [with, sync] = optimizer_ns("norm M; up M; down M; add M");

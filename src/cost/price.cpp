@@ -40,16 +40,43 @@ Share& share_of(Shares& shares, const Assembly& x) {
 /// What is known of a chunk before its stage is.
 struct PricedChunk {
   ChunkTotal total;
-  Shares shares;
+  Shares shares;           ///< empty where another chunk has the same
+  std::int32_t like = -1;  ///< that chunk, or itself
+  std::int32_t stage = 0;
   std::int64_t reduce_ns = 0, gather_ns = 0;  ///< of one bucket
   std::int64_t boundary_bytes = 0, transfer_ns = 0;
 };
 
+}  // namespace
+
+struct PriceScratch::State {
+  ChunkRanges ranges;
+  std::vector<PricedChunk> chunks;
+  std::vector<Shares> held;  ///< by stage
+};
+
+PriceScratch::PriceScratch() : state_(std::make_unique<State>()) {}
+PriceScratch::~PriceScratch() = default;
+PriceScratch::PriceScratch(PriceScratch&&) noexcept = default;
+PriceScratch& PriceScratch::operator=(PriceScratch&&) noexcept = default;
+
+namespace {
+
 class Pricer {
  public:
+  /// `split`, `only`: of one strategy for all layers its split and its assembly; else null.
   Pricer(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, const SplitTable* split,
-         ChunkEdges edges, Costs& out, Program* program)
-      : c_(c), structure_(structure), chunks_(chunks), split_(split), edges_(edges), out_(out), program_(program) {}
+         const Assembly* only, ChunkEdges edges, PriceScratch::State& scratch, Costs& out, Program* program)
+      : c_(c),
+        structure_(structure),
+        chunks_(chunks),
+        split_(split),
+        only_(only),
+        edges_(edges),
+        priced_(scratch.chunks),
+        held_(scratch.held),
+        out_(out),
+        program_(program) {}
 
   void run() {
     ESPALIER_CHECK(static_cast<std::int32_t>(chunks_.size()) == structure_.chunks());
@@ -57,28 +84,38 @@ class Pricer {
     out_.reset(structure_);
     out_.allocator_reserve = c_.engine->allocator_reserve;
     priced_.resize(chunks_.size());
-    held_.assign(static_cast<std::size_t>(structure_.schedule.stages), Shares{});
+    held_.resize(static_cast<std::size_t>(structure_.schedule.stages));
+    for (Shares& shares : held_) shares.clear();
     if (program_ != nullptr) program_->parts.clear();
+    for (std::int32_t i = 0; i < structure_.chunks(); ++i) priced(i).stage = place_of_chunk(structure_.schedule, i).stage;
     for (std::int32_t i = 0; i < structure_.chunks(); ++i) price_chunk(i);
     exchange_table();
     for (std::int32_t i = 0; i < structure_.schedule.stages; ++i) price_stage(i);
-    for (std::int32_t i = 0; i < structure_.chunks(); ++i) wait_for_sums(i);
-    for (std::int32_t i = 0; i < structure_.chunks(); ++i) wait_for_reduction(i);
-    for (std::int32_t i = 0; i < structure_.chunks(); ++i) write_chunk(i);
-    for (const Assembly& x : assemblies_) {
-      out_.compute_slowdown = std::max(out_.compute_slowdown, x.groups.slowdown.compute);
-      out_.communication_slowdown = std::max(out_.communication_slowdown, x.groups.slowdown.communication);
+    for (std::int32_t i = 0; i < structure_.chunks(); ++i) {
+      wait_for_sums(i);
+      wait_for_reduction(i);
+      write_chunk(i);
     }
+    if (only_ != nullptr) slow_down(*only_);
+    for (const Assembly& x : assemblies_) slow_down(x);
   }
 
  private:
-  [[nodiscard]] const std::vector<RangeCost>& ranges(std::int32_t chunk) const { return chunks_[static_cast<std::size_t>(chunk)]; }
+  [[nodiscard]] const std::vector<RangeCost>& ranges(std::int32_t chunk) const {
+    return chunks_[static_cast<std::size_t>(chunk)];
+  }
   [[nodiscard]] PricedChunk& priced(std::int32_t chunk) { return priced_[static_cast<std::size_t>(chunk)]; }
-  [[nodiscard]] std::int32_t stage_of(std::int32_t chunk) const { return place_of_chunk(structure_.schedule, chunk).stage; }
+  [[nodiscard]] std::int32_t stage_of(std::int32_t chunk) const { return priced_[static_cast<std::size_t>(chunk)].stage; }
   [[nodiscard]] std::int32_t kind_of(std::int32_t layer) const { return c_.model->layers[static_cast<std::size_t>(layer)]; }
   [[nodiscard]] PhaseTime& optimizer(std::int32_t stage) { return out_.works[structure_.optimizer(stage)].time; }
 
+  void slow_down(const Assembly& x) {
+    out_.compute_slowdown = std::max(out_.compute_slowdown, x.groups.slowdown.compute);
+    out_.communication_slowdown = std::max(out_.communication_slowdown, x.groups.slowdown.communication);
+  }
+
   const Assembly& under(const RangeCost& range) {
+    if (only_ != nullptr) return *only_;
     for (const Assembly& x : assemblies_)
       if (&x.s == range.strategy) return x;
     assemblies_.push_back(assembly_of(c_, *range.strategy, structure_.schedule.stages, *range.layers, edges_));
@@ -91,17 +128,22 @@ class Pricer {
   void price_chunk(std::int32_t i) {
     PricedChunk& chunk = priced(i);
     const bool copy = holds_copy(structure_.table_chunks, i);
+    chunk.shares.clear();
+    chunk.like = i;
     if (const std::int32_t twin = twin_of(i); twin != i && !copy && program_ == nullptr) {
-      chunk = priced(twin);
+      const PricedChunk& same = priced(twin);
+      chunk.total = same.total;
+      chunk.reduce_ns = same.reduce_ns;
+      chunk.gather_ns = same.gather_ns;
+      chunk.like = twin;
     } else {
-      chunk.shares.clear();
       sum_layers(i, copy, chunk);
       const double buckets = structure_.buckets[static_cast<std::size_t>(i)];
       chunk.reduce_ns = structure_.reduce_gradients ? step_end_ns(chunk.shares, buckets, structure_.grad_reduce(i), true) : 0;
       chunk.gather_ns = structure_.gather_parameters ? step_end_ns(chunk.shares, buckets, structure_.param_gather(i), false) : 0;
     }
     fill_transfer(i, chunk);
-    hold(stage_of(i), chunk.shares);
+    hold(stage_of(i), priced(chunk.like).shares);
   }
 
   /// An earlier chunk of the same layers in as many buckets.
@@ -285,6 +327,10 @@ class Pricer {
   /// Elements of the largest layer whose states are sharded from `zero` on, anywhere in the plan.
   [[nodiscard]] std::int64_t largest_layer(std::int32_t zero) const {
     std::int64_t most = 0;
+    if (only_ != nullptr) {
+      for (const LayerCost& l : only_->layers) most = std::max(most, l.dense_parameters + l.expert_parameters);
+      return most;
+    }
     for (const auto& chunk : chunks_)
       for (const RangeCost& range : chunk) {
         if (range.strategy->zero < zero) continue;
@@ -352,8 +398,8 @@ class Pricer {
     const ChunkTotal& t = chunk.total;
     out_.works[structure_.forward(i)] = {t.forward, {t.saved_bytes, t.forward_transient_bytes, 0}};
     if (splits_backward(structure_.schedule.kind)) {
-      out_.works[structure_.backward(i)] = {
-          t.backward_input, {0, t.backward_transient_bytes, t.saved_after_input_bytes - t.saved_bytes}};
+      out_.works[structure_.backward(i)] = {t.backward_input,
+                                            {0, t.backward_transient_bytes, t.saved_after_input_bytes - t.saved_bytes}};
       out_.works[structure_.backward_weight(i)] = {t.backward_weight, {0, 0, -t.saved_after_input_bytes}};
     } else {
       out_.works[structure_.backward(i)] = {t.backward, {0, t.backward_transient_bytes, -t.saved_bytes}};
@@ -371,28 +417,31 @@ class Pricer {
   const ProgramStructure& structure_;
   const ChunkRanges& chunks_;
   const SplitTable* split_;
+  const Assembly* only_;
   const ChunkEdges edges_;
+  std::vector<PricedChunk>& priced_;
+  std::vector<Shares>& held_;
   Costs& out_;
   Program* program_;
   std::deque<Assembly> assemblies_;  // a deque: their addresses stay
-  std::vector<PricedChunk> priced_;
-  std::vector<Shares> held_;
   std::int64_t largest_message_ = 0, largest_scattered_ = -1, largest_gathered_ = -1;
 };
 
 }  // namespace
 
-void price(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, const SplitTable* split, Costs& out,
-           ChunkEdges edges, Program* program) {
-  Pricer(c, structure, chunks, split, edges, out, program).run();
+void price(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out, Program* program) {
+  PriceScratch scratch;
+  Pricer(c, structure, chunks, nullptr, nullptr, ChunkEdges::exposed, scratch.state(), out, program).run();
 }
 
 void price(const CostContext& c, const ProgramStructure& structure, const Strategy& s, const SplitTable& split,
-           const std::vector<LayerCost>& layers, ChunkRanges& ranges, Costs& out, ChunkEdges edges) {
+           const std::vector<LayerCost>& layers, PriceScratch& scratch, Costs& out, ChunkEdges edges) {
+  ChunkRanges& ranges = scratch.state().ranges;
   ranges.resize(static_cast<std::size_t>(split.chunks()));
   for (std::int32_t i = 0; i < split.chunks(); ++i)
     ranges[static_cast<std::size_t>(i)].assign(1, {split.first(i), split.last(i), &s, &layers});
-  price(c, structure, ranges, &split, out, edges);
+  const Assembly only = assembly_of(c, s, structure.schedule.stages, layers, edges);
+  Pricer(c, structure, ranges, &split, &only, edges, scratch.state(), out, nullptr).run();
 }
 
 void price(const CostContext& c, const ProgramStructure& structure, const std::vector<std::vector<LayerRange>>& chunks,
@@ -413,7 +462,7 @@ void price(const CostContext& c, const ProgramStructure& structure, const std::v
       ranges.back().push_back({r.first, r.last, known.first, &known.second});
     }
   }
-  price(c, structure, ranges, nullptr, out, ChunkEdges::exposed, program);
+  price(c, structure, ranges, out, program);
 }
 
 Costs price(const CostContext& c, const Plan& plan, Program& program) {

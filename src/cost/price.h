@@ -21,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "cost/chunk_sum.h"
@@ -42,15 +43,28 @@ struct RangeCost {
 /// Ranges of each pipeline chunk, in the order of layers.
 using ChunkRanges = std::vector<std::vector<RangeCost>>;
 
-/// Fills `out` (reusing its memory). `split`: of a plan of one strategy, its split: costs of equal chunks are found once; else null.
-/// `program`: of the same structure, with its ranges and strategies (lower of a plan); receives the bytes that collectives and transfers
-/// move; may be null.
-void price(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, const SplitTable* split, Costs& out,
-           ChunkEdges edges = ChunkEdges::exposed, Program* program = nullptr);
+/// Memory that one thread reuses from call to call.
+class PriceScratch {
+ public:
+  PriceScratch();
+  ~PriceScratch();
+  PriceScratch(PriceScratch&&) noexcept;
+  PriceScratch& operator=(PriceScratch&&) noexcept;
+  struct State;
+  [[nodiscard]] State& state() { return *state_; }
 
-/// The same of one strategy for all layers; `ranges` is scratch memory.
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/// Fills `out` (reusing its memory). `program`: of the same structure, with its ranges and strategies (lower of a plan); receives the
+/// bytes that collectives and transfers move; may be null.
+void price(const CostContext& c, const ProgramStructure& structure, const ChunkRanges& chunks, Costs& out,
+           Program* program = nullptr);
+
+/// The same of one strategy for all layers: costs of equal chunks are found once.
 void price(const CostContext& c, const ProgramStructure& structure, const Strategy& s, const SplitTable& split,
-           const std::vector<LayerCost>& layers, ChunkRanges& ranges, Costs& out, ChunkEdges edges = ChunkEdges::exposed);
+           const std::vector<LayerCost>& layers, PriceScratch& scratch, Costs& out, ChunkEdges edges = ChunkEdges::exposed);
 
 /// The same of ranges of each pipeline chunk whose layers are not priced yet; `samples` of a micro-batch in all replicas.
 void price(const CostContext& c, const ProgramStructure& structure, const std::vector<std::vector<LayerRange>>& chunks,

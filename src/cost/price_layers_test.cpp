@@ -11,8 +11,8 @@
 #include "cost/layer_share.h"
 #include "cost/test_problem.h"
 #include "plan/engine.h"
-#include "plan/structure.h"
 #include "plan/rules.h"
+#include "plan/structure.h"
 
 namespace espalier::cost {
 namespace {
@@ -42,7 +42,7 @@ struct Layered {
     for (const auto& ranges : chunks) layers.push_back(ranges.back().last - ranges.front().first + 1);
     structure_of(*c.model, all, schedule, layers, structure);
     Costs priced;
-    price(c, structure, chunks, nullptr, priced);
+    price(c, structure, chunks, priced);
     timing = cost_test::rows_of(priced, structure);
   }
 };
@@ -208,10 +208,10 @@ TEST(PriceLayers, EqualsThePriceOfOneStrategy) {
       std::vector<LayerCost> costs;
       ProgramStructure structure;
       Costs timing;
-      ChunkRanges ranges_of_one;
+      PriceScratch scratch;
       layer_costs(c, s, schedule.stages, schedule.micro_batch, costs);
       structure_for(p.model, s, schedule, split, structure);
-      price(c, structure, s, split, costs, ranges_of_one, timing);
+      price(c, structure, s, split, costs, scratch, timing);
       Layered x;
       x.schedule = schedule;
       for (std::int32_t i = 0; i < split.chunks(); ++i)

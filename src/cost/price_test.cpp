@@ -32,8 +32,8 @@ Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster,
   layer_costs(context, s, schedule.stages, schedule.micro_batch, x.costs);
   structure_for(x.model, s, schedule, split, x.structure);
   Costs priced;
-  ChunkRanges ranges;
-  price(context, x.structure, s, split, x.costs, ranges, priced);
+  PriceScratch scratch;
+  price(context, x.structure, s, split, x.costs, scratch, priced);
   x.timing = rows_of(priced, x.structure);
   return x;
 }
@@ -257,10 +257,10 @@ Costs timing_of(const Problem& p, const Model& model, const SplitTable& split) {
   std::vector<LayerCost> costs;
   ProgramStructure structure;
   Costs out;
-  ChunkRanges ranges;
+  PriceScratch scratch;
   layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
   structure_for(model, p.strategy, p.schedule, split, structure);
-  price(context, structure, p.strategy, split, costs, ranges, out);
+  price(context, structure, p.strategy, split, costs, scratch, out);
   return out;
 }
 

@@ -43,8 +43,8 @@ Timed timed(const Model& model, const std::vector<std::int32_t>& first, const St
   layer_costs(context, s, schedule.stages, 1, x.costs);
   structure_for(model, s, schedule, split, x.structure);
   Costs costs;
-  ChunkRanges ranges;
-  price(context, x.structure, s, split, x.costs, ranges, costs);
+  PriceScratch scratch;
+  price(context, x.structure, s, split, x.costs, scratch, costs);
   x.timing = cost_test::rows_of(costs, x.structure);
   return x;
 }

@@ -43,7 +43,8 @@ SplitTable split_for(const Model& model, const Training& training, const EngineM
   return {model, split_layers(model, training.sequence, engine.split, chunks)};
 }
 
-void structure_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split, ProgramStructure& out) {
+void structure_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split,
+                   ProgramStructure& out) {
   structure_of(model, s, schedule, split.layer_counts(), out);
 }
 

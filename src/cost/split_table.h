@@ -46,6 +46,7 @@ SplitTable split_of(const Model& model, const Plan& plan);
 SplitTable split_for(const Model& model, const Training& training, const EngineModel& engine, std::int32_t chunks);
 
 /// The structure of a configuration without building a Plan; equals structure_of(make_uniform_plan(…)).
-void structure_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split, ProgramStructure& out);
+void structure_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split,
+                   ProgramStructure& out);
 
 }  // namespace espalier::cost

@@ -24,7 +24,7 @@ Strategy spread(std::int32_t dp, std::int32_t tp, std::int32_t zero = 0) {
 }
 
 ProgramStructure facts(const Model& model, const std::vector<Strategy>& strategies, const Schedule& schedule,
-               const std::vector<std::int32_t>& layers) {
+                       const std::vector<std::int32_t>& layers) {
   std::vector<const Strategy*> all;
   for (const Strategy& s : strategies) all.push_back(&s);
   ProgramStructure out;

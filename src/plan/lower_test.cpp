@@ -111,7 +111,7 @@ TEST(Lower, EveryProgramIsValid) {
   for (const std::int32_t p : {1, 2, 3, 4, 7, 8}) {
     for (std::int32_t m = 1; m <= 16; ++m) {
       std::vector<ProgramStructure> all = {make(ScheduleKind::gpipe, p, 1, m, 3), make(ScheduleKind::one_f_one_b, p, 1, m, 3),
-                                   make(ScheduleKind::zb_h1, p, 1, m, 3), make(ScheduleKind::zb_v, p, 2, m, 3)};
+                                           make(ScheduleKind::zb_h1, p, 1, m, 3), make(ScheduleKind::zb_v, p, 2, m, 3)};
       for (std::int32_t v = 1; v <= 4; ++v) all.push_back(make(ScheduleKind::interleaved, p, v, m, 2));
       for (ProgramStructure& low : all) {
         for (int bits = 0; bits < 16; ++bits) {

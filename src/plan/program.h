@@ -82,7 +82,7 @@ struct WorkRange {
 struct Work {
   InstructionKind phase = InstructionKind::forward;
   std::int32_t stage = 0;
-  std::int32_t chunk = 0;                        ///< of an optimizer the first chunk of its stage
+  std::int32_t chunk = 0;                         ///< of an optimizer the first chunk of its stage
   std::int32_t ranges_begin = 0, ranges_end = 0;  ///< into Program::ranges; empty for an optimizer and before a plan is known
   bool operator==(const Work&) const = default;
 };
@@ -91,10 +91,10 @@ struct Work {
 struct CollectivePart {
   CollectiveKind kind = CollectiveKind::all_reduce;
   GroupKind group = GroupKind::data_shard;
-  std::int32_t strategy = 0;    ///< index into Program::strategies: the layout in which the group lies
-  double bytes = 0;             ///< of the whole (gathered) tensor on one rank, S of cost/collective.h
-  double message_bytes = 0;     ///< the engine sends messages of this size one after the other; 0: one message
-  double share = 1;             ///< of chunks whose ranges reduce apart: all buckets take the mean of what the ranges' own buckets take
+  std::int32_t strategy = 0;  ///< index into Program::strategies: the layout in which the group lies
+  double bytes = 0;           ///< of the whole (gathered) tensor on one rank, S of cost/collective.h
+  double message_bytes = 0;   ///< the engine sends messages of this size one after the other; 0: one message
+  double share = 1;  ///< of chunks whose ranges reduce apart: all buckets take the mean of what the ranges' own buckets take
   std::int32_t element_bytes = 0;
   bool operator==(const CollectivePart&) const = default;
 };
@@ -102,16 +102,16 @@ struct CollectivePart {
 /// Communication at the end or the beginning of a step. All buckets of a chunk move the same number of bytes.
 struct Collective {
   InstructionKind kind = InstructionKind::grad_reduce;
-  std::int32_t stage = 0, chunk = 0;  ///< of a tied_reduce those of the first copy
+  std::int32_t stage = 0, chunk = 0;            ///< of a tied_reduce those of the first copy
   std::int32_t parts_begin = 0, parts_end = 0;  ///< into Program::parts, one after the other; empty before costs are known
   bool operator==(const Collective&) const = default;
 };
 
 /// An activation or its gradient between two pipeline chunks.
 struct Transfer {
-  std::int32_t chunk = 0;      ///< the chunk that the activation enters; its gradient leaves it
+  std::int32_t chunk = 0;  ///< the chunk that the activation enters; its gradient leaves it
   bool gradient = false;
-  std::int64_t bytes = 0;      ///< that one rank sends; 0 between chunks of one stage
+  std::int64_t bytes = 0;                 ///< that one rank sends; 0 between chunks of one stage
   std::int32_t sender = 0, receiver = 0;  ///< indices into Program::ranges: the layouts at both ends
   bool operator==(const Transfer&) const = default;
 };
@@ -129,8 +129,8 @@ struct RankClass {
   std::int32_t device_kind = 0;      ///< index of the node group in the cluster
   std::int32_t pipeline = 0;
   std::int32_t stage = 0;
-  ProcessGroupId data;            ///< where its grad_reduces and param_gathers meet
-  ProcessGroupId table_copies;    ///< where its tied_reduce meets; names nothing where there is none
+  ProcessGroupId data;              ///< where its grad_reduces and param_gathers meet
+  ProcessGroupId table_copies;      ///< where its tied_reduce meets; names nothing where there is none
   std::int32_t begin = 0, end = 0;  ///< its instructions: [begin, end)
   [[nodiscard]] std::int64_t device() const { return devices.empty() ? stage : devices.front().first; }
   [[nodiscard]] std::int64_t represents() const;

@@ -38,5 +38,4 @@ std::vector<Step> zb_v_order(const Schedule& schedule, std::int32_t stage);
 /// The order of schedule.kind.
 std::vector<Step> compute_order(const Schedule& schedule, std::int32_t stage);
 
-
 }  // namespace espalier::plan

@@ -21,7 +21,7 @@ bool reduces_gradients(bool experts, const Strategy& s) {
 }
 
 void structure_of(const Model& model, const Strategy& s, const Schedule& schedule, const std::vector<std::int32_t>& layers,
-                    ProgramStructure& out) {
+                  ProgramStructure& out) {
   out.schedule = schedule;
   out.reduce_gradients = reduces_gradients(has_experts(model), s);
   out.overlap_reduce = out.reduce_gradients && s.overlap.grad_reduce;
@@ -36,7 +36,7 @@ void structure_of(const Model& model, const Strategy& s, const Schedule& schedul
 }
 
 void structure_of(const Model& model, const std::vector<const Strategy*>& strategies, const Schedule& schedule,
-                    const std::vector<std::int32_t>& layers, ProgramStructure& out) {
+                  const std::vector<std::int32_t>& layers, ProgramStructure& out) {
   structure_of(model, *strategies.front(), schedule, layers, out);
   bool reduce = out.reduce_gradients, gather = out.gather_parameters;
   Overlap on = strategies.front()->overlap;

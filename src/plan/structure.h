@@ -96,8 +96,8 @@ bool reduces_gradients(bool experts, const Strategy& s);
 inline bool gathers_parameters(const Strategy& s) { return s.zero == 1 || s.zero == 2; }
 
 /// The structure of one strategy for all layers. `layers[c]` = layers of pipeline chunk c. Reuses the memory of `out`.
-void structure_of(const Model& model, const Strategy& strategy, const Schedule& schedule,
-                  const std::vector<std::int32_t>& layers, ProgramStructure& out);
+void structure_of(const Model& model, const Strategy& strategy, const Schedule& schedule, const std::vector<std::int32_t>& layers,
+                  ProgramStructure& out);
 
 /// The same of a plan whose layers have strategies of their own: a collective is there when any strategy needs it.
 void structure_of(const Model& model, const std::vector<const Strategy*>& strategies, const Schedule& schedule,

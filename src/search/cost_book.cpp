@@ -25,7 +25,7 @@ void CostBook::prepare(std::int32_t stages) {
 void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
   const cost::SplitTable& split = book.split(c.schedule);
   cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
-  cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.ranges, w.costs);
+  cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.scratch, w.costs);
 }
 
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w) {
@@ -65,7 +65,7 @@ std::int64_t bound_without_data_stream(const CostBook& book, const Configuration
   const cost::SplitTable& split = book.split(c.schedule);
   cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
   w.structure.reduce_gradients = w.structure.overlap_reduce = w.structure.gather_parameters = w.structure.overlap_gather = false;
-  cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.ranges, w.costs, cost::ChunkEdges::free);
+  cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.scratch, w.costs, cost::ChunkEdges::free);
   return cost::iteration_lower_bound_ns(w.costs, w.structure);
 }
 

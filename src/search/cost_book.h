@@ -35,7 +35,7 @@ class CostBook {
 /// Reusable memory of one thread.
 struct Workspace {
   std::vector<cost::LayerCost> layers;
-  cost::ChunkRanges ranges;  ///< scratch
+  cost::PriceScratch scratch;
   cost::Costs costs;
   ProgramStructure structure;
 };

@@ -76,10 +76,10 @@ std::vector<std::int64_t> GroupJudge::excess_bytes(const ProgramStructure& struc
   if (!exact) fullest = tools_.evaluator.peak_bytes(structure, costs, tools_.worker);
   std::vector<std::int64_t> excess;
   for (std::int32_t i = 0; i < s.stages; ++i) {
-    const std::int64_t peak = exact
-                                  ? cost::peak_bytes(costs.stages[static_cast<std::size_t>(i)].memory.total(),
-                                                     cost::activations_lower_bound_bytes(costs, structure, i), costs.allocator_reserve)
-                                  : fullest;
+    const std::int64_t peak =
+        exact ? cost::peak_bytes(costs.stages[static_cast<std::size_t>(i)].memory.total(),
+                                 cost::activations_lower_bound_bytes(costs, structure, i), costs.allocator_reserve)
+              : fullest;
     const double reserve = 1.0 + costs.allocator_reserve;
     excess.push_back(peak <= limit ? 0 : static_cast<std::int64_t>(static_cast<double>(peak - limit) / reserve) + 2);
   }

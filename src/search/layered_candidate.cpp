@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/structure.h"
 #include "plan/rules.h"
+#include "plan/structure.h"
 
 namespace espalier::search {
 namespace {

@@ -39,7 +39,8 @@ class DataBusy {
 };
 
 /// A compute instruction that took `took`: what its work says, and the slow-down beyond it.
-void add_busy(const Instruction& instruction, const cost::Costs& costs, std::int32_t stage, std::int64_t took, Attribution& result) {
+void add_busy(const Instruction& instruction, const cost::Costs& costs, std::int32_t stage, std::int64_t took,
+              Attribution& result) {
   Breakdown& b = result.breakdown;
   cost::PhaseTime phase = costs.works[instruction.work()].time;
   if (instruction.buckets > 1) phase = cost::part_of(phase, instruction.bucket, instruction.buckets);

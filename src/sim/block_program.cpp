@@ -127,7 +127,8 @@ class BlockProgram {
     if (!simulated) return simulated.error();
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& at = program.instructions[i];
-      const std::string& name = items_[begin + static_cast<std::size_t>(at.stream == Stream::data ? at.id : at.id / structure.phases())].name;
+      const std::string& name =
+          items_[begin + static_cast<std::size_t>(at.stream == Stream::data ? at.id : at.id / structure.phases())].name;
       const auto& span = simulated->spans[i];
       all.spans.push_back({at.kind == InstructionKind::ring_shift ? name + " shift" : name, at.stream,
                            all.duration_ns + span.start_ns, all.duration_ns + span.end_ns});

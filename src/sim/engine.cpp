@@ -116,7 +116,8 @@ bool Engine::meet(Rank& rank, std::int64_t& start) {
   const Instruction& here = at(rank.head[kData]);
   const ProcessGroupId id = here.kind == InstructionKind::tied_reduce ? rank.table_group : rank.data_group;
   const std::vector<std::int32_t>& members = program_->groups.at(id).members;
-  const std::uint64_t key = (static_cast<std::uint64_t>(id.value) << 40U) | (static_cast<std::uint64_t>(here.id) << 8U) | here.bucket;
+  const std::uint64_t key =
+      (static_cast<std::uint64_t>(id.value) << 40U) | (static_cast<std::uint64_t>(here.id) << 8U) | here.bucket;
   Meeting& meeting = meetings_[key];
   if (!rank.arrived) {
     rank.arrived = true;

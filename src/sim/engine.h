@@ -34,7 +34,7 @@ class Durations {
 
  private:
   [[nodiscard]] std::int64_t of_bucket(const Instruction& instruction) const;
-  std::vector<std::int64_t> table_;             // works, collectives, transfers
+  std::vector<std::int64_t> table_;            // works, collectives, transfers
   std::array<std::size_t, kStreams> first_{};  // of each stream in the table
   const cost::Costs* costs_ = nullptr;
 };

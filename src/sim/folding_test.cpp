@@ -30,7 +30,8 @@ TEST(Folding, ChangesNothing) {
     RC_ASSERT(!validate(folded));
     RC_ASSERT(!validate(whole));
     Simulator simulator;
-    const Result<Simulation> a = simulator.run(folded, costs_of(c.timing, folded.structure)), b = simulator.run(whole, costs_of(c.timing, whole.structure));
+    const Result<Simulation> a = simulator.run(folded, costs_of(c.timing, folded.structure)),
+                             b = simulator.run(whole, costs_of(c.timing, whole.structure));
     RC_ASSERT(a.ok() && b.ok());
     // Unfolded, the exchange of a shared table meets its partners; a folded one starts when its own stage is ready.
     const bool exchanges = !folded.structure.table_chunks.empty();

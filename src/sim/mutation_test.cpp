@@ -57,7 +57,8 @@ TEST(Mutation, WhatIsAcceptedRuns) {
     RC_CLASSIFY(status && status->found == "it never starts", "deadlock");
     Simulator simulator;
     if (!status) RC_ASSERT(simulator.iteration_ns(program, costs_of(c.timing, program.structure)) >= 0);
-    if (status && status->found == "it never starts") RC_ASSERT(simulator.iteration_ns(program, costs_of(c.timing, program.structure)) == -1);
+    if (status && status->found == "it never starts")
+      RC_ASSERT(simulator.iteration_ns(program, costs_of(c.timing, program.structure)) == -1);
   }));
 }
 

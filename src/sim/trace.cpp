@@ -167,7 +167,9 @@ void Writer::names(std::string& out, std::size_t rank) const {
 void Writer::slice_name(std::string& out, const Instruction& x) const {
   switch (x.kind) {
     case Kind::send:
-    case Kind::recv: out += program_.carries_gradient(x) ? "ncclDevKernel_SendRecv gradient" : "ncclDevKernel_SendRecv activation"; break;
+    case Kind::recv:
+      out += program_.carries_gradient(x) ? "ncclDevKernel_SendRecv gradient" : "ncclDevKernel_SendRecv activation";
+      break;
     case Kind::grad_reduce:
       out += plan_.strategy().zero >= 1 ? "ncclDevKernel_ReduceScatter gradients" : "ncclDevKernel_AllReduce gradients";
       break;

@@ -23,7 +23,8 @@ bool backward_first(Case& c) {
       if (now.stream != Stream::compute) continue;
       const bool backward = now.kind == Kind::backward || now.kind == Kind::backward_input;
       if (forward >= 0 && backward && at(c.program, forward).microbatch == now.microbatch &&
-          c.program.chunk_of(at(c.program, forward)) == c.program.chunk_of(now) && now.buckets == 1 && at(c.program, forward).buckets == 1) {
+          c.program.chunk_of(at(c.program, forward)) == c.program.chunk_of(now) && now.buckets == 1 &&
+          at(c.program, forward).buckets == 1) {
         swap_work(c.program, forward, i);
         return true;
       }
@@ -170,7 +171,8 @@ std::vector<Mutation> program_mutations() {
        [](Case& c) { return drop_wait(c, Kind::forward, Kind::param_gather); }},
       {"the tied gradient is not exchanged", "tied-gradient", erase_first(Kind::tied_reduce)},
       {"ranks of a data group call collectives in different orders", "collective-order", collectives_disagree},
-      {"a rank represents too few devices", "program-shape", [](Case& c) { return --c.program.ranks.front().devices.front().count, true; }},
+      {"a rank represents too few devices", "program-shape",
+       [](Case& c) { return --c.program.ranks.front().devices.front().count, true; }},
       {"a pass runs on the wrong stream", "program-shape",
        [](Case& c) { return at(c.program, index_of(c.program, Kind::forward)).stream = Stream::data, true; }},
       {"an instruction names a work that does not exist", "program-shape",

@@ -99,7 +99,8 @@ TEST(BoundHolds, GrowsWithEveryDuration) {
       if (t.send_backward_ns > 0 && random.one_in(4)) t.send_backward_ns += random.between(0, more);
     }
     for (cost_test::StageRow& t : y.timing.stages) t.optimizer_ns += random.between(0, any_scale(random));
-    if (cost::iteration_lower_bound_ns(costs_of(x.timing, x.structure), x.structure) > cost::iteration_lower_bound_ns(costs_of(y.timing, y.structure), y.structure))
+    if (cost::iteration_lower_bound_ns(costs_of(x.timing, x.structure), x.structure) >
+        cost::iteration_lower_bound_ns(costs_of(y.timing, y.structure), y.structure))
       worst.add(x, "shrank");
   }
   EXPECT_EQ(worst.count, 0) << worst.text;

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "check/check.h"
-#include "cost/by_chunk.h"
 #include "cost/bound.h"
+#include "cost/by_chunk.h"
 #include "planner/claims.h"
 #include "random_layered.h"
 #include "sim/simulator.h"
@@ -203,8 +203,7 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
       reduced[stage] += chunk.grad_reduce_ns * t.structure.buckets[c];
       if (forward > chunk.forward.duration_ns()) broken += "forward ";
       if (backward > whole) broken += "backward ";
-      if (static_cast<double>(forward + backward) + moved >
-          static_cast<double>(chunk.forward.duration_ns() + whole))
+      if (static_cast<double>(forward + backward) + moved > static_cast<double>(chunk.forward.duration_ns() + whole))
         broken += "redistribution " + std::to_string(forward) + "+" + std::to_string(backward) + "+" + std::to_string(moved) +
                   " > " + std::to_string(chunk.forward.duration_ns()) + "+" + std::to_string(whole) + " ";
       if (saved != chunk.saved_bytes) broken += "saved " + std::to_string(saved) + " " + std::to_string(chunk.saved_bytes) + " ";

@@ -10,9 +10,9 @@
 #include <map>
 
 #include "espalier/planner.h"
-#include "plan/structure.h"
 #include "plan/rules.h"
 #include "plan/shared_table.h"
+#include "plan/structure.h"
 #include "random_problem.h"
 #include "search/layered_candidate.h"
 #include "search/layerwise.h"

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "cost/price.h"
-#include "plan/structure.h"
 #include "plan/program.h"
 #include "plan/shared_table.h"
+#include "plan/structure.h"
 #include "random.h"
 #include "search/layered_candidate.h"
 #include "search/search.h"

@@ -111,8 +111,7 @@ inline std::string describe(const TimedProgram& x) {
            std::to_string(t.backward_transient_bytes) + "\n";
   }
   for (const cost_test::StageRow& t : x.timing.stages)
-    out += "  stage: optimizer " + std::to_string(t.optimizer_ns) + " fixed " +
-           std::to_string(t.memory.total()) + "\n";
+    out += "  stage: optimizer " + std::to_string(t.optimizer_ns) + " fixed " + std::to_string(t.memory.total()) + "\n";
   return out;
 }
 
