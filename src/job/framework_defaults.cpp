@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/shipped.h"
 #include "data/framework_defaults_yaml.h"
 
 namespace espalier::job {
@@ -158,11 +158,8 @@ Result<RunDefaults> read_run_defaults(std::string_view yaml, const std::string& 
 }
 
 const RunDefaults& run_defaults() {
-  static const RunDefaults defaults = [] {
-    auto read = read_run_defaults(embedded::framework_defaults_yaml, "framework_defaults.yaml");
-    if (!read) base::check_failed(read.error().message().c_str(), __FILE__, __LINE__);
-    return std::move(read).value();
-  }();
+  static const RunDefaults defaults = base::shipped(
+      read_run_defaults(embedded::framework_defaults_yaml, "framework_defaults.yaml"), "data/framework_defaults.yaml");
   return defaults;
 }
 
