@@ -36,6 +36,9 @@ std::string joined(const Words& words, std::string_view separator = ", ") {
   return out;
 }
 
+/// ASCII letters made small; everything else as it is.
+std::string lower(std::string_view text);
+
 std::string seconds(std::int64_t nanoseconds);  ///< "5.120 s", "812.4 ms", "93.1 us"
 std::string gib(std::int64_t bytes);            ///< "66.3 GiB"
 std::string fixed(double value, int decimals);  ///< "40.61"

@@ -14,6 +14,7 @@ TEST(Format, PiecesAndWords) {
   EXPECT_EQ(joined(std::vector<std::string>{"a", "b", "c"}), "a, b, c");
   EXPECT_EQ(joined(std::vector<const char*>{"a", "b"}, " or "), "a or b");
   EXPECT_EQ(joined(std::vector<std::string>{}), "");
+  EXPECT_EQ(lower("H100 SXM5"), "h100 sxm5");
 }
 
 // 120 s and more lose their milliseconds; 1.5·10^9 ns are 1.500 s; 2^30 · 1.5 bytes are 1.5 GiB.
