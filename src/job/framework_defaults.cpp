@@ -2,7 +2,6 @@
 #include "job/framework_defaults.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/document.h"
 #include "base/format.h"
