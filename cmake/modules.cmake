@@ -120,6 +120,7 @@ espalier_module(lab IN lab DEPENDS base cluster plan cost planner runs calibrate
 target_include_directories(espalier_lab PUBLIC ${PROJECT_SOURCE_DIR})
 espalier_module(reference IN tests/reference DEPENDS base solve galvatron ONCE)
 target_include_directories(espalier_reference PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+set_target_properties(espalier_reference PROPERTIES EXCLUDE_FROM_ALL ON)
 
 # Programs for developers, not installed.
 foreach(tool accuracy calibrate_devices calibrate_fabrics)

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/statistics.h"
 #include "calibrate/least_squares.h"
 #include "cluster/calibration.h"
 #include "cost/operator_cost.h"
@@ -74,8 +75,8 @@ OperatorResidual residual_of(const Problem& problem, const std::vector<double>& 
     all.push_back(std::abs(errors[i]));
     if (problem.samples[i].training) training.push_back(std::abs(errors[i]));
   }
-  out.median = calibrate::quantile(all, 0.5), out.p90 = calibrate::quantile(all, 0.9);
-  out.training_median = calibrate::quantile(training, 0.5), out.training_p90 = calibrate::quantile(training, 0.9);
+  out.median = base::quantile(all, 0.5), out.p90 = base::quantile(all, 0.9);
+  out.training_median = base::quantile(training, 0.5), out.training_p90 = base::quantile(training, 0.9);
   return out;
 }
 

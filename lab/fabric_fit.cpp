@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/check.h"
+#include "base/statistics.h"
 #include "calibrate/least_squares.h"
 #include "cost/collective.h"
 
@@ -20,8 +21,8 @@ Residuals judge(const std::vector<double>& logs, const std::vector<char>& held) 
   std::vector<double> fitted, out;
   for (std::size_t i = 0; i < logs.size(); ++i) (held[i] ? out : fitted).push_back(std::abs(std::exp(logs[i]) - 1));
   r.rows = static_cast<std::int64_t>(fitted.size()), r.held_rows = static_cast<std::int64_t>(out.size());
-  r.median = calibrate::quantile(fitted, 0.5), r.p90 = calibrate::quantile(fitted, 0.9);
-  r.held_median = calibrate::quantile(out, 0.5), r.held_p90 = calibrate::quantile(out, 0.9);
+  r.median = base::quantile(fitted, 0.5), r.p90 = base::quantile(fitted, 0.9);
+  r.held_median = base::quantile(out, 0.5), r.held_p90 = base::quantile(out, 0.9);
   return r;
 }
 

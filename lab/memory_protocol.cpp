@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "base/statistics.h"
 #include "calibrate/least_squares.h"
 #include "lab/protocol.h"
 
@@ -25,7 +26,7 @@ double reserve_of(const calibrate::Corpus& corpus, double prior, const std::func
     if (has_reserve(r) && wanted(r)) ratios.push_back(static_cast<double>(*r.result.measured_bytes) / tensors(r) - 1);
   if (ratios.empty()) return prior;
   const double n = static_cast<double>(ratios.size());
-  return std::clamp((n * calibrate::quantile(ratios, 0.5) + kPriorRuns * prior) / (n + kPriorRuns), 0.0, 0.5);
+  return std::clamp((n * base::quantile(ratios, 0.5) + kPriorRuns * prior) / (n + kPriorRuns), 0.0, 0.5);
 }
 
 }  // namespace

@@ -7,16 +7,37 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace espalier::base {
 
-/// Pieces joined into one string.
+inline void append(std::string& out, std::string_view piece) { out += piece; }
+template <class Integer, std::enable_if_t<std::is_integral_v<Integer>, int> = 0>
+void append(std::string& out, Integer piece) {
+  out += std::to_string(piece);
+}
+
+/// Pieces, texts and integers, as one string: "tp ", 6, " does not divide ", 32 -> "tp 6 does not divide 32".
 template <class... Pieces>
 std::string cat(const Pieces&... pieces) {
   std::string out;
-  (out.append(pieces), ...);
+  (append(out, pieces), ...);
   return out;
 }
+
+/// "a, b, c"
+template <class Words>
+std::string joined(const Words& words, std::string_view separator = ", ") {
+  std::string out;
+  for (const auto& word : words) {
+    if (!out.empty()) out += separator;
+    out += word;
+  }
+  return out;
+}
+
+/// ASCII letters made small; everything else as it is.
+std::string lower(std::string_view text);
 
 std::string seconds(std::int64_t nanoseconds);  ///< "5.120 s", "812.4 ms", "93.1 us"
 std::string gib(std::int64_t bytes);            ///< "66.3 GiB"

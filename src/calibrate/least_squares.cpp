@@ -232,13 +232,4 @@ FitResult least_squares(const std::vector<FitParameter>& parameters, std::size_t
   return result;
 }
 
-double quantile(std::vector<double> values, double q) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double at = q * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  if (below + 1 >= values.size()) return values.back();
-  return values[below] + (at - static_cast<double>(below)) * (values[below + 1] - values[below]);
-}
-
 }  // namespace espalier::calibrate

@@ -56,7 +56,4 @@ FitResult least_squares(const std::vector<FitParameter>& parameters, std::size_t
 /// Solves A x = b for a symmetric positive definite A (row-major, n × n); false when it is not. A is overwritten.
 bool solve_cholesky(std::vector<double>& a, std::vector<double>& b);
 
-/// Order statistics as every report of this project states them: linear between ranks; 0 for an empty list.
-double quantile(std::vector<double> values, double q);
-
 }  // namespace espalier::calibrate

@@ -81,12 +81,5 @@ TEST(LeastSquares, SameAnswerWhateverTheThreads) {
   EXPECT_EQ(least_squares(p, 40, f).values, least_squares(p, 40, f, many).values);
 }
 
-TEST(LeastSquares, Quantiles) {
-  EXPECT_EQ(quantile({}, 0.5), 0);
-  EXPECT_EQ(quantile({3, 1, 2}, 0.5), 2);
-  EXPECT_EQ(quantile({1, 2}, 0.5), 1.5);
-  EXPECT_NEAR(quantile({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 0.9), 9, 1e-12);
-}
-
 }  // namespace
 }  // namespace espalier::calibrate

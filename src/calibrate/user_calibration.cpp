@@ -47,15 +47,10 @@ Result<std::string> resolve_device(const std::string& name) {
     if (!name.empty() && d.name.rfind(name, 0) == 0) begin.push_back(d.name);
   }
   if (begin.size() == 1) return begin.front();
-  const auto joined = [](const std::vector<std::string>& words) {
-    std::string out;
-    for (const std::string& w : words) out += cat(out.empty() ? "" : ", ", w);
-    return out;
-  };
   const auto close = base::did_you_mean(name, all);
   return Error{ErrorKind::usage, "--base",
-               begin.empty() ? cat("\"", name, "\"") : cat("\"", name, "\", which may be any of ", joined(begin)),
-               begin.empty() ? cat("a device of the catalogue: ", joined(all)) : "one of them",
+               begin.empty() ? cat("\"", name, "\"") : cat("\"", name, "\", which may be any of ", base::joined(begin)),
+               begin.empty() ? cat("a device of the catalogue: ", base::joined(all)) : "one of them",
                close ? cat("did you mean ", *close, "?") : "choose one of these names"};
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/format.h"
+#include "base/statistics.h"
 #include "calibrate/least_squares.h"
 #include "cost/collective.h"
 #include "cost/placement.h"
@@ -195,7 +196,7 @@ std::vector<std::size_t> all_of(const Problem& problem) {
   return which;
 }
 
-double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+double median(std::vector<double> values) { return base::quantile(std::move(values), 0.5); }
 
 /// Held-out log ratios: each point by the fit of the folds it is not in.
 std::vector<double> held_out(const Problem& problem, const std::vector<std::size_t>& which) {

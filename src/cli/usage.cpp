@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "plan/dimension.h"
 
 namespace espalier::cli {
@@ -38,12 +39,6 @@ Place place_of(CLI::App& app, const std::vector<std::string>& words) {
   return place;
 }
 
-std::string listed(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 std::string help_of(const Place& place) { return "espalier " + place.path + (place.path.empty() ? "" : " ") + "--help"; }
 
 /// What messages begin with, behind the program's name.
@@ -63,11 +58,11 @@ Error unknown_command(const Place& place, const std::vector<std::string>& words)
   const auto given = std::find_if(words.begin() + static_cast<std::ptrdiff_t>(place.next), words.end(),
                                   [](const std::string& w) { return !w.starts_with("-"); });
   if (given == words.end())
-    return Error{ErrorKind::usage, where, "no command", "one of " + listed(names), "see " + help_of(place)};
+    return Error{ErrorKind::usage, where, "no command", "one of " + base::joined(names), "see " + help_of(place)};
   const auto close = base::did_you_mean(*given, names);
   std::string hint = close ? "did you mean \"" + typed(place) + " " + *close + "\"?" : "see " + help_of(place);
   if (!close && place.path.empty() && is_file(*given)) hint = "did you mean \"espalier plan " + *given + "\"?";
-  return Error{ErrorKind::usage, where, "the unknown command \"" + *given + "\"", "one of " + listed(names), hint};
+  return Error{ErrorKind::usage, where, "the unknown command \"" + *given + "\"", "one of " + base::joined(names), hint};
 }
 
 std::vector<std::string> flags_of(const CLI::App& command) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/shipped.h"
 #include "cluster/calibration.h"
 #include "cluster/device_reader.h"
 #include "cluster/fabric_calibration.h"
@@ -134,15 +134,13 @@ Result<Catalogue> read_catalogue(std::string_view text, const std::string& where
 const Catalogue& catalogue() {
   // Read-only after construction: a constant that happens to be written as text.
   static const Catalogue embedded = [] {
-    auto read = read_catalogue(embedded::devices_yaml, "data/devices.yaml");
-    if (!read.ok()) base::check_failed(read.error().message().c_str(), "data/devices.yaml", 0);
-    Catalogue c = std::move(read).value();
-    const auto fabrics = read_fabric_calibration(embedded::fabric_calibration_yaml, "data/calibration/fabrics.yaml");
-    if (!fabrics.ok()) base::check_failed(fabrics.error().message().c_str(), "data/calibration/fabrics.yaml", 0);
-    apply(*fabrics, c);
-    const auto calibrations = read_device_calibration(embedded::device_calibration_yaml, "data/calibration/devices.yaml");
-    if (!calibrations.ok()) base::check_failed(calibrations.error().message().c_str(), "data/calibration/devices.yaml", 0);
-    for (const DeviceCalibration& calibration : *calibrations)
+    constexpr const char *kDevices = "data/devices.yaml", *kFabrics = "data/calibration/fabrics.yaml",
+                         *kCalibrations = "data/calibration/devices.yaml";
+    Catalogue c = base::shipped(read_catalogue(embedded::devices_yaml, kDevices), kDevices);
+    apply(base::shipped(read_fabric_calibration(embedded::fabric_calibration_yaml, kFabrics), kFabrics), c);
+    const auto calibrations =
+        base::shipped(read_device_calibration(embedded::device_calibration_yaml, kCalibrations), kCalibrations);
+    for (const DeviceCalibration& calibration : calibrations)
       for (DeviceKind& device : c.devices)
         if (device.name == calibration.device) apply(calibration, device);
     return c;

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/document_kind.h"
+#include "base/format.h"
 #include "cluster/catalogue.h"
 #include "cluster/device_reader.h"
 #include "cluster/network.h"
@@ -29,12 +30,6 @@ std::vector<std::string> device_names() {
   return names;
 }
 
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 constexpr std::size_t kLongestName = 80;
 
 /// By edit distance, or the names that begin with what was written ("h100", "NVIDIA A100").
@@ -44,7 +39,7 @@ std::string nearest_device(std::string_view name) {
   std::vector<std::string> begins;
   for (const std::string& candidate : names)
     if (!wanted.empty() && bare_name(candidate).starts_with(wanted)) begins.push_back(candidate);
-  if (!begins.empty()) return "did you mean " + join(begins) + "?";
+  if (!begins.empty()) return "did you mean " + base::joined(begins) + "?";
   if (auto close = base::did_you_mean(name, names)) return "did you mean " + *close + "?";
   return "a device that is not in the catalogue can be described: device: {name, peak_tflops, memory, memory_bandwidth}";
 }
@@ -52,7 +47,7 @@ std::string nearest_device(std::string_view name) {
 const DeviceKind* catalogued(base::Reader& reader, std::string_view key, const std::string& name) {
   const DeviceKind* found = device_called(name);
   if (found == nullptr)
-    reader.fail(key, "\"" + name + "\"", "a device of the catalogue: " + join(device_names()), nearest_device(name));
+    reader.fail(key, "\"" + name + "\"", "a device of the catalogue: " + base::joined(device_names()), nearest_device(name));
   return found;
 }
 
@@ -116,7 +111,8 @@ const FabricTemplate* named_fabric(base::Reader& reader, std::string_view key, c
   std::vector<std::string> names;
   for (const FabricTemplate& fabric : catalogue().fabrics) names.push_back(fabric.name);
   const auto close = base::did_you_mean(name, names);
-  reader.fail(key, "\"" + name + "\"", "a fabric of the catalogue: " + join(names), close ? "did you mean " + *close + "?" : "");
+  reader.fail(key, "\"" + name + "\"", "a fabric of the catalogue: " + base::joined(names),
+              close ? "did you mean " + *close + "?" : "");
   return nullptr;
 }
 

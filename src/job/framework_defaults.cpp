@@ -2,10 +2,10 @@
 #include "job/framework_defaults.h"
 
 #include <algorithm>
-#include <cctype>
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/format.h"
+#include "base/shipped.h"
 #include "data/framework_defaults_yaml.h"
 
 namespace espalier::job {
@@ -15,18 +15,12 @@ using base::Node;
 using base::NodeKind;
 using base::Reader;
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
 std::vector<std::string> read_words(Reader& r, std::string_view key) {
   std::vector<std::string> out;
   const Node* node = r.find(key);
   if (!node || node->kind == NodeKind::null) return out;
   if (node->kind != NodeKind::sequence) r.fail(key, std::string(to_string(node->kind)), "a list of words");
-  for (const Node& item : node->items) out.push_back(lower(item.text));
+  for (const Node& item : node->items) out.push_back(base::lower(item.text));
   return out;
 }
 
@@ -137,7 +131,7 @@ FrameworkDefault read_framework(Reader& r) {
 }  // namespace
 
 bool mentions(std::string_view text, const std::vector<std::string>& words) {
-  const std::string low = lower(text);
+  const std::string low = base::lower(text);
   return std::any_of(words.begin(), words.end(), [&](const std::string& w) { return low.find(w) != std::string::npos; });
 }
 
@@ -158,11 +152,8 @@ Result<RunDefaults> read_run_defaults(std::string_view yaml, const std::string& 
 }
 
 const RunDefaults& run_defaults() {
-  static const RunDefaults defaults = [] {
-    auto read = read_run_defaults(embedded::framework_defaults_yaml, "framework_defaults.yaml");
-    if (!read) base::check_failed(read.error().message().c_str(), __FILE__, __LINE__);
-    return std::move(read).value();
-  }();
+  static const RunDefaults defaults = base::shipped(
+      read_run_defaults(embedded::framework_defaults_yaml, "framework_defaults.yaml"), "data/framework_defaults.yaml");
   return defaults;
 }
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path (job_files.h).
+// Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path (job/inputs.h).
 #include <filesystem>
 #include <initializer_list>
 
 #include "base/document.h"
 #include "base/document_kind.h"
-#include "cluster/cluster_reader.h"
 #include "espalier/job.h"
 #include "job/calibration_file.h"
-#include "job/files.h"
+#include "job/inputs.h"
 #include "job/overrides.h"
 #include "job/space.h"
 #include "job/space_values.h"
@@ -32,96 +31,6 @@ constexpr const char* kNonGoals = "take it out; docs/non-goals.md says why";
 const char* absence_of(std::string_view key) {
   if (key.find("offload") != std::string_view::npos) return "no offloading";
   return key.starts_with("pack") ? "no packed sequences" : "training of all weights";
-}
-
-/// Model or cluster as found: a sub-mapping of the job, or a file of its own.
-struct Input {
-  base::Document document;  ///< root = the mapping
-  std::string text;         ///< the file's bytes, when it is an untouched file (positions in messages stay true)
-  std::string name;         ///< for people: folder or file name; empty: part of the job
-};
-
-std::string readable_name(const fs::path& path) {
-  if (path.filename() == "config.json" && path.has_parent_path()) return path.parent_path().filename().string();
-  return path.stem().string();
-}
-
-/// Overrides below `key`, applied to the file that `key` names.
-Status apply_below(Node& root, const std::string& key, const std::vector<Override>& overrides) {
-  for (const Override& change : overrides) {
-    if (change.path.size() < 2 || change.path.front() != key) continue;
-    if (Status error = apply_override(root, change, 1)) return error;
-  }
-  return std::nullopt;
-}
-
-bool touches(const std::string& key, const std::vector<Override>& overrides) {
-  for (const Override& change : overrides) {
-    if (change.path.size() > 1 && change.path.front() == key) return true;
-  }
-  return false;
-}
-
-Result<Input> open_file_input(const std::string& path, const std::string& key, const std::vector<Override>& overrides) {
-  auto text = base::read_file(path);
-  if (!text) return text.error();
-  const bool json = fs::path(path).extension() == ".json";
-  auto document = json ? base::read_json(*text, path) : base::read_yaml(*text, path);
-  if (!document) return document.error();
-  Input input{std::move(document).value(), {}, readable_name(path)};
-  if (!touches(key, overrides)) input.text = std::move(text).value();
-  if (Status error = apply_below(input.document.root, key, overrides)) return *error;
-  return input;
-}
-
-Result<Input> open_input(base::Reader& job, const std::string& key, const std::string& base_directory,
-                         const std::vector<Override>& overrides) {
-  const Node* node = job.find(key);
-  const std::string& file = job.document().where;
-  if (!node || node->kind == NodeKind::null) {
-    return Error{ErrorKind::bad_input, job.where(job.node(), key), "no \"" + key + "\"", "a path or a mapping",
-                 "docs/file-formats.md shows a job file"};
-  }
-  if (node->kind == NodeKind::mapping) return Input{base::Document{file, *node}, {}, {}};
-  if (node->kind != NodeKind::string) {
-    return Error{ErrorKind::bad_input, job.where(*node, key), std::string(to_string(node->kind)), "a path or a mapping",
-                 "docs/file-formats.md shows a job file"};
-  }
-  auto path = find_input_file(node->text, key, base_directory, job.where(*node, key));
-  if (!path) return path.error();
-  return open_file_input(*path, key, overrides);
-}
-
-Result<Model> read_model_input(const Input& input, const std::string& source) {
-  const std::string where = input.name.empty() ? input.document.where + " ($.model)" : input.document.where;
-  auto model = load_model(input.text.empty() ? source : input.text, where);
-  if (model) model->name = input.name.empty() ? model->family : input.name;
-  return model;
-}
-
-Result<Cluster> read_cluster_input(const Input& input) {
-  base::ErrorSink sink;
-  // Inline: the reader's path starts at $.cluster; in a file of its own at $.
-  base::Reader reader(input.document, input.document.root, input.name.empty() ? "$.cluster" : "$", sink);
-  Cluster cluster = read_cluster(reader);
-  if (!sink.ok()) return *sink.first();
-  if (cluster.name.empty()) cluster.name = input.name;
-  return cluster;
-}
-
-/// The input as canonical JSON. A segment that was chosen here is written into it, so that the plan means the same cluster for ever.
-std::string cluster_source_of(const Input& input, const Cluster& cluster) {
-  const NodeGroup& group = cluster.groups.front();
-  if (!cluster.homogeneous() || group.segment == 0 || group.segment >= group.nodes || input.document.root.find("segment"))
-    return base::to_json(input.document.root);
-  Node root = input.document.root;
-  Node segment;
-  segment.kind = NodeKind::integer;
-  segment.integer = group.segment;
-  segment.real = static_cast<double>(group.segment);
-  segment.text = std::to_string(group.segment);
-  root.members.emplace_back("segment", std::move(segment));
-  return base::to_json(root);
 }
 
 /// Techniques that exist elsewhere and would change the answer if they were silently ignored.
@@ -237,18 +146,6 @@ Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& jo
   return calibration;
 }
 
-/// What the user should know of an accepted job: parts of the model that are not planned, and a sequence beyond what it was made for.
-std::vector<std::string> notes_of(const Job& job) {
-  std::vector<std::string> out;
-  for (const std::string& part : unplanned_parts(job.model)) out.push_back("model: " + part);
-  if (job.model.context_length > 0 && job.training.sequence.main > job.model.context_length) {
-    out.push_back("training.sequence_length " + std::to_string(job.training.sequence.main) +
-                  " is beyond the model's max_position_embeddings " + std::to_string(job.model.context_length) +
-                  ": it is planned as asked, but the published weights have not seen such positions");
-  }
-  return out;
-}
-
 /// What follows the JSON path `path` where `where` speaks of it or of something below it: "" or ".zero". Nothing where it does not.
 std::optional<std::string> below_path(const std::string& where, const std::string& path) {
   const std::size_t at = where.find("($" + path);
@@ -360,46 +257,6 @@ Result<Job> load_job_file(const std::string& path, const std::vector<std::string
   auto text = base::read_file(path);
   if (!text) return text.error();
   return load_job(*text, path, fs::path(path).parent_path().string(), overrides);
-}
-
-Result<Job> job_of_plan(const Plan& plan) {
-  const auto refuse = [](const std::string& path, const std::string& found, const std::string& expected) {
-    return Error{ErrorKind::bad_input, "plan: " + path, found, expected, "plan again from the job file"};
-  };
-  if (plan.model_source.empty() || plan.cluster_source.empty()) {
-    return refuse("$.model.source", "no embedded inputs", "the model and cluster the plan was made for");
-  }
-  if (base::content_hash(plan.model_source) != plan.model_hash) {
-    return refuse("$.model.hash", plan.model_hash, base::content_hash(plan.model_source) + ", the hash of the embedded model");
-  }
-  if (base::content_hash(plan.cluster_source) != plan.cluster_hash) {
-    return refuse("$.cluster.hash", plan.cluster_hash,
-                  base::content_hash(plan.cluster_source) + ", the hash of the embedded cluster");
-  }
-  auto model = load_model(plan.model_source, "plan: $.model.source");
-  if (!model) return model.error();
-  auto cluster = load_cluster(plan.cluster_source, "plan: $.cluster.source");
-  if (!cluster) return cluster.error();
-  if (!find_engine(plan.engine)) return refuse("$.engine", "\"" + plan.engine + "\"", "a known engine");
-  Job job;
-  job.model = std::move(model).value();
-  job.model.name = plan.model_name;
-  job.cluster = std::move(cluster).value();
-  job.cluster.name = plan.cluster_name;
-  job.training = plan.training;
-  job.engine = plan.engine;
-  job.model_source = plan.model_source;
-  job.cluster_source = plan.cluster_source;
-  job.notes = notes_of(job);
-  if (plan.calibration_source.empty()) return job;
-  if (base::content_hash(plan.calibration_source) != plan.calibration_hash) {
-    return refuse("$.calibration.hash", plan.calibration_hash,
-                  base::content_hash(plan.calibration_source) + ", the hash of the embedded calibration");
-  }
-  auto calibration = read_calibration(plan.calibration_source, "plan: $.calibration.source", plan.calibration_name);
-  if (!calibration) return calibration.error();
-  if (Status error = use_calibration(job, std::move(*calibration))) return *error;
-  return job;
 }
 
 }  // namespace espalier

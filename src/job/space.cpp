@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/space.h"
 
+#include "base/format.h"
+
 #include <algorithm>
 #include <charconv>
 
@@ -19,12 +21,6 @@ std::vector<std::string> dimension_names() {
 std::vector<std::string> value_names(Dimension dimension) {
   std::vector<std::string> out;
   for (std::int64_t v = 0; v < enum_size(dimension); ++v) out.push_back(value_text(dimension, v));
-  return out;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out.append(out.empty() ? "" : ", ").append(w);
   return out;
 }
 
@@ -68,7 +64,7 @@ std::optional<std::int64_t> read_value(base::Reader& reader, Dimension dimension
   const auto it = std::find(names.begin(), names.end(), node.text);
   if (node.kind == base::NodeKind::string && it != names.end()) return it - names.begin();
   const auto close = base::did_you_mean(node.text, names);
-  reader.fail(key, written(node), names.front() == "off" ? "true or false" : "one of " + joined(names),
+  reader.fail(key, written(node), names.front() == "off" ? "true or false" : "one of " + base::joined(names),
               close ? "did you mean \"" + *close + "\"?" : "");
   return std::nullopt;
 }
@@ -79,7 +75,7 @@ bool known_dimensions_only(base::Reader& part) {
   for (const auto& [key, node] : part.node().members) {
     if (parse_dimension(key)) continue;
     const auto close = base::did_you_mean(key, dimension_names());
-    part.fail(key, "the unknown dimension \"" + key + "\"", "one of " + joined(dimension_names()),
+    part.fail(key, "the unknown dimension \"" + key + "\"", "one of " + base::joined(dimension_names()),
               close ? "did you mean \"" + *close + "\"?" : "");
     return false;
   }
@@ -160,7 +156,8 @@ SearchSpace read_search_space(base::Reader& reader) {
   static const std::vector<std::string> kKinds = {"uniform", "layerwise", "spatial_temporal", "full"};
   if (std::find(kKinds.begin(), kKinds.end(), space.kind) == kKinds.end()) {
     const auto close = base::did_you_mean(space.kind, kKinds);
-    reader.fail("space", "\"" + space.kind + "\"", "one of " + joined(kKinds), close ? "did you mean \"" + *close + "\"?" : "");
+    reader.fail("space", "\"" + space.kind + "\"", "one of " + base::joined(kKinds),
+                close ? "did you mean \"" + *close + "\"?" : "");
   }
   base::Reader allow = reader.child("allow", false), forbid = reader.child("forbid", false);
   base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);

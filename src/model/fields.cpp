@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "base/format.h"
 #include "base/text.h"
 
 namespace espalier::model {
@@ -94,12 +95,6 @@ constexpr std::array kHarmless = std::to_array<std::string_view>({
     "use_return_dict",
 });
 
-std::string join(Names names) {
-  std::string text;
-  for (const auto name : names) text += (text.empty() ? "" : " or ") + std::string(name);
-  return text;
-}
-
 }  // namespace
 
 std::string_view Fields::pick(Names names) const {
@@ -116,7 +111,7 @@ std::string_view Fields::pick(Names names) const {
 std::int64_t Fields::integer(Names names, std::int64_t high, std::int64_t low) {
   const auto key = pick(names);
   if (!reader_->has(key)) {
-    reader_->fail(key, reader_->find(key) != nullptr ? "null" : "no value", "an integer under " + join(names),
+    reader_->fail(key, reader_->find(key) != nullptr ? "null" : "no value", "an integer under " + base::joined(names, " or "),
                   "sizes are not guessed; give the model's original config.json");
     return low;
   }

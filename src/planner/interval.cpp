@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/interval.h"
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/shipped.h"
 #include "data/intervals_yaml.h"
 
 namespace espalier::planner {
@@ -30,12 +30,8 @@ Result<IntervalTable> read_intervals(std::string_view yaml, const std::string& w
 
 const IntervalTable& shipped_intervals() {
   // Read-only after construction: a constant that happens to be written as text.
-  static const IntervalTable table = [] {
-    const std::string where = "data/calibration/intervals.yaml";
-    auto read = read_intervals(embedded::intervals_yaml, where);
-    if (!read) base::check_failed(read.error().message().c_str(), where.c_str(), 0);
-    return std::move(read).value();
-  }();
+  static const IntervalTable table = base::shipped(read_intervals(embedded::intervals_yaml, "data/calibration/intervals.yaml"),
+                                                   "data/calibration/intervals.yaml");
   return table;
 }
 

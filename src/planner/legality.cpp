@@ -4,19 +4,21 @@
 #include <algorithm>
 
 #include "base/document.h"
-#include "plan/rules.h"
 #include "search/pruning.h"
 
 namespace espalier {
+
+std::string named_rules(const std::vector<RuleViolation>& broken) {
+  std::string out;
+  for (const RuleViolation& v : broken) out += (out.empty() ? "" : "; ") + v.rule + ": " + v.text;
+  return out;
+}
 
 Status illegal(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
   auto broken = violations(job.model, job.cluster, job.training, strategy, schedule, engine.split);
   if (broken.empty()) broken = engine_violations(engine, job.model, job.cluster, job.training, strategy, schedule);
   if (broken.empty()) return std::nullopt;
-  // The hint of a rule is about that rule alone: what it names may break another one.
-  std::string found;
-  for (const auto& v : broken) found += (found.empty() ? "" : "; ") + v.rule + ": " + v.text;
-  return Error{ErrorKind::usage, "strategy", found,
+  return Error{ErrorKind::usage, "strategy", named_rules(broken),
                "a configuration that keeps every rule of the space and of engine " + engine.name,
                "espalier plan searches the configurations that keep them"};
 }

@@ -3,12 +3,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "espalier/planner.h"
 #include "plan/engine.h"
+#include "plan/rules.h"
 
 namespace espalier {
 
+/// "RULE: what it says; RULE: …", without the hints: the hint of a rule is about that rule alone, and what it names may break another one.
+std::string named_rules(const std::vector<RuleViolation>& broken);
 /// Every rule of the space and of the engine that the configuration breaks, as one Error; nothing when legal.
 Status illegal(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
 /// A plan file must be for this job: same world, same layers.

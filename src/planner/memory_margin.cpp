@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/memory_margin.h"
 
-#include "base/check.h"
 #include "base/document.h"
+#include "base/shipped.h"
 #include "data/memory_errors_yaml.h"
 
 namespace espalier::planner {
@@ -30,12 +30,8 @@ Result<MemoryErrorTable> read_memory_errors(std::string_view yaml, const std::st
 
 const MemoryErrorTable& shipped_memory_errors() {
   // Read-only after construction: a constant that happens to be written as text.
-  static const MemoryErrorTable table = [] {
-    const std::string where = "data/calibration/memory.yaml";
-    auto read = read_memory_errors(embedded::memory_errors_yaml, where);
-    if (!read) base::check_failed(read.error().message().c_str(), where.c_str(), 0);
-    return std::move(read).value();
-  }();
+  static const MemoryErrorTable table = base::shipped(
+      read_memory_errors(embedded::memory_errors_yaml, "data/calibration/memory.yaml"), "data/calibration/memory.yaml");
   return table;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product in one call: what plan, estimate and simulate promise each other.
 #include "espalier/planner.h"
-#include "data/source_dir.h"
 #include "plan/rules.h"
 
 #include <gmock/gmock.h>
@@ -11,20 +10,14 @@
 #include <numeric>
 
 #include "planner/memory_margin.h"
+#include "planner/test_jobs.h"
 
 namespace espalier {
 namespace {
 
-using testing::HasSubstr;
-
-Job job(const std::string& model, const std::string& cluster, const std::string& training, const std::string& more = "") {
-  const std::string root = ESPALIER_SOURCE_DIR;
-  auto loaded = load_job(
-      "model: " + root + "/models/" + model + "/config.json\ncluster: " + cluster + "\ntraining: " + training + "\n" + more,
-      "test", ".", {});
-  EXPECT_TRUE(loaded.ok()) << (loaded ? "" : loaded.error().message());
-  return loaded ? *loaded : Job{};
-}
+using planner::testing::job;
+using planner::testing::planned;
+using ::testing::HasSubstr;
 
 /// Jobs that differ in family, fabric, engine and restrictions, each planned in milliseconds.
 std::vector<Job> jobs() {
@@ -42,12 +35,6 @@ std::vector<Job> jobs() {
           "engine: megatron-core\nsearch: {limits: {pp: 4}}\n"),
       job("swin-tiny", "{nodes: 1, devices_per_node: 4, device: l4}", "{global_batch: 64}"),
   };
-}
-
-PlannerResult planned(const Job& job, const PlannerOptions& options = {}) {
-  auto result = plan(job, options);
-  EXPECT_TRUE(result.ok()) << (result ? "" : result.error().message());
-  return result ? *result : PlannerResult{};
 }
 
 TEST(Plan, SmallestExample) {
@@ -234,77 +221,6 @@ TEST(Plan, ALimitReturnsTheBestSoFar) {
     EXPECT_EQ(part.search.reason, "node limit");
     EXPECT_GE(part.search.gap, 0.0);
   }
-}
-
-/// Memory so short that some layers must save it, and some need not.
-PlannerResult layerwise_answer() {
-  return planned(job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090, memory_limit: 6GiB}",
-                     "{sequence_length: 1024, global_batch: 32}",
-                     "search: {space: layerwise, limits: {pp: 2}, allow: {schedule: [1f1b]}}\n"));
-}
-
-TEST(Layerwise, TheBestUniformPlanStandsBesideTheAnswer) {
-  const PlannerResult r = layerwise_answer();
-  ASSERT_FALSE(r.plan.uniform()) << r.plan.label();
-  ASSERT_TRUE(r.search.layerwise.has_value());
-  const auto uniform = std::find_if(r.alternatives.begin(), r.alternatives.end(),
-                                    [](const Alternative& a) { return a.label == "best uniform plan"; });
-  ASSERT_NE(uniform, r.alternatives.end());
-  EXPECT_TRUE(uniform->baseline && uniform->fits);
-  EXPECT_EQ(uniform->iteration_ns, r.search.layerwise->uniform_ns);
-  EXPECT_GT(uniform->iteration_ns, r.prediction.iteration_ns);
-  ASSERT_TRUE(uniform->plan.has_value());
-  EXPECT_TRUE(uniform->plan->uniform());
-  EXPECT_THAT(uniform->lost_to, HasSubstr("+"));
-  for (auto it = uniform + 1; it != r.alternatives.end(); ++it) {  // runners-up: others
-    EXPECT_FALSE(it->baseline);
-    EXPECT_NE(it->label, uniform->plan->label());
-  }
-}
-
-// GPT-2 and Llama 3.2 1B share the table of embedding and head: one parameter cannot lie as TP 2 and as ZeRO-3 at once, and the cheaper of
-// the two was what a plan paid. A document that says so is refused, whatever the stages.
-TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
-  const std::vector<Job> tied = {
-      job("gpt2", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 1024, global_batch: 32}",
-          "search: {space: layerwise, memory_margin: 0}\n"),
-      job("llama-3.2-1b", "{nodes: 1, devices_per_node: 4, device: rtx-4090}", "{sequence_length: 4096, global_batch: 8}",
-          "search: {space: layerwise, memory_margin: 0}\n")};
-  for (const Job& j : tied) {
-    const PlannerResult r = planned(j);
-    ASSERT_FALSE(r.plan.uniform()) << r.plan.label();
-    EXPECT_TRUE(plan_violations(j.model, r.plan).empty()) << r.plan.label();
-    Plan other = r.plan;
-    LayerRange& last = other.stages.back().chunks.back().ranges.back();
-    LayerRange head = last;
-    head.first = head.last, --last.last;
-    head.strategy.zero = head.strategy.zero == 3 ? 1 : 3;
-    head.strategy.shard = static_cast<std::int32_t>(head.strategy.data_ranks());
-    if (last.last < last.first) other.stages.back().chunks.back().ranges.pop_back();
-    other.stages.back().chunks.back().ranges.push_back(head);
-    const auto refused = simulate(j, other);
-    ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.error().kind, ErrorKind::bad_input);
-    EXPECT_THAT(refused.error().found, HasSubstr("tied-table"));
-  }
-}
-
-TEST(Layerwise, BriefSaysWhatEachLayerDoesAndWhatItGains) {
-  const PlannerResult r = layerwise_answer();
-  const std::string text = r.brief();
-  EXPECT_EQ(text.substr(0, text.find('\n')), r.plan.label());
-  for (const char* part :
-       {"less time than the best uniform plan", "strategies × layers", "embedding ", "head ", "layer-wise plan"}) {
-    EXPECT_THAT(text, HasSubstr(part));
-  }
-}
-
-TEST(Layerwise, ReasonsCompareWithTheBestUniformPlan) {
-  const PlannerResult r = layerwise_answer();
-  const auto names = [](const std::string& s) { return s.find("in the best uniform plan") != std::string::npos; };
-  EXPECT_TRUE(std::any_of(r.reasons.begin(), r.reasons.end(), names)) << r.brief();
-  const auto faster = [](const std::string& s) { return s.find("faster than the best uniform plan") != std::string::npos; };
-  EXPECT_TRUE(std::any_of(r.reasons.begin(), r.reasons.end(), faster)) << r.brief();
 }
 
 TEST(Plan, RefusesAnUnknownPruningRule) {

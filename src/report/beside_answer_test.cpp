@@ -5,38 +5,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "data/source_dir.h"
 #include "plan/dimensions_used.h"
 #include "planner/batch_hint.h"
 #include "planner/recipes.h"
 #include "planner/runs_on.h"
+#include "planner/test_jobs.h"
 #include "report/result_json.h"
 
 namespace espalier::report {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
-Job job(const std::string& model, const std::string& cluster, const std::string& training, const std::string& more = "") {
-  const std::string root = ESPALIER_SOURCE_DIR;
-  auto loaded = load_job(
-      "model: " + root + "/models/" + model + "/config.json\ncluster: " + cluster + "\ntraining: " + training + "\n" + more,
-      "test", ".", {});
-  EXPECT_TRUE(loaded.ok()) << (loaded ? "" : loaded.error().message());
-  return loaded ? *loaded : Job{};
-}
+using planner::testing::job;
+using planner::testing::planned;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 const char* const kEight = "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}";
 
 Job tiny(const std::string& more = "") {
   return job("tiny-llama-test", kEight, "{sequence_length: 512, global_batch: 16}", more);
-}
-
-PlannerResult planned(const Job& job, const PlannerOptions& options = {}) {
-  auto result = plan(job, options);
-  EXPECT_TRUE(result.ok()) << (result ? "" : result.error().message());
-  return result ? *result : PlannerResult{};
 }
 
 // The simplest plan is never faster than the fastest, within reach of it, and uses no more dimensions.

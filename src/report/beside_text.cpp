@@ -16,17 +16,11 @@ std::string signed_percent(double fraction) { return cat(fraction >= 0 ? "+" : "
 
 std::string dimensions_text(std::int32_t n) { return cat(std::to_string(n), n == 1 ? " dimension" : " dimensions"); }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += cat(out.empty() ? "" : ", ", word);
-  return out;
-}
-
 }  // namespace
 
 std::string runs_on_text(const PlannerResult& r) {
   if (!r.runs_on) return "";
-  if (!r.runs_on->empty()) return joined(*r.runs_on);
+  if (!r.runs_on->empty()) return base::joined(*r.runs_on);
   if (!r.runnable) return "none";
   const EngineAnswer& e = *r.runnable;
   return cat("none; ", e.engine, " would run ", e.label, ": ", seconds(e.iteration_ns), " (", signed_percent(e.loss), ")");

@@ -66,15 +66,7 @@ std::string inspect_run_json(const runs::RunRecord& record, const runs::Mapping&
   w.key("cluster").raw(run.job.cluster_source);
   w.key("memory_rank").value(run.memory_rank);
   w.key("memory_kind").value(run.memory_kind);
-  w.key("defaults").begin_array();
-  for (const runs::UsedDefault& d : run.defaults) {
-    w.compact_next().begin_object();
-    w.key("field").value(d.field);
-    w.key("value").value(d.value);
-    w.key("source").value(d.source);
-    w.end_object();
-  }
-  w.end_array();
+  write_defaults(w, run.defaults);
   w.end_object();
   return w.text();
 }

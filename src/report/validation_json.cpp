@@ -10,21 +10,10 @@ namespace {
 
 using base::JsonWriter;
 
-void write_time(JsonWriter& w, const runs::ErrorSummary& s) {
-  w.key("time").compact_next().begin_object();
+void write_errors(JsonWriter& w, std::string_view key, const runs::ErrorSummary& s, bool with_accuracy) {
+  w.key(key).compact_next().begin_object();
   w.key("n").value(s.n);
-  w.key("mean_accuracy").value(s.mean_accuracy);
-  w.key("median_accuracy").value(s.median_accuracy);
-  w.key("mape").value(s.mape);
-  w.key("median_ape").value(s.median_ape);
-  w.key("p90_ape").value(s.p90_ape);
-  w.key("bias").value(s.bias);
-  w.end_object();
-}
-
-void write_memory(JsonWriter& w, const runs::ErrorSummary& s) {
-  w.key("memory").compact_next().begin_object();
-  w.key("n").value(s.n);
+  if (with_accuracy) w.key("mean_accuracy").value(s.mean_accuracy).key("median_accuracy").value(s.median_accuracy);
   w.key("mape").value(s.mape);
   w.key("median_ape").value(s.median_ape);
   w.key("p90_ape").value(s.p90_ape);
@@ -33,8 +22,8 @@ void write_memory(JsonWriter& w, const runs::ErrorSummary& s) {
 }
 
 void write_summary(JsonWriter& w, const runs::ValidationSummary& s) {
-  write_time(w, s.time);
-  write_memory(w, s.memory);
+  write_errors(w, "time", s.time, true);
+  write_errors(w, "memory", s.memory, false);
   w.key("feasibility").compact_next().begin_object();
   w.key("n").value(s.feasibility.n());
   w.key("true_fit").value(s.feasibility.true_fit);
@@ -73,19 +62,23 @@ void write_result(JsonWriter& w, const runs::RunResult& r) {
   }
   w.key("calibration").value(r.calibration);
   w.key("in_calibration").value(r.in_calibration);
+  write_defaults(w, r.defaults);
+  w.end_object();
+}
+
+}  // namespace
+
+void write_defaults(JsonWriter& w, const std::vector<runs::UsedDefault>& defaults) {
   w.key("defaults").begin_array();
-  for (const runs::UsedDefault& d : r.defaults) {
-    w.begin_object();
+  for (const runs::UsedDefault& d : defaults) {
+    w.compact_next().begin_object();
     w.key("field").value(d.field);
     w.key("value").value(d.value);
     w.key("source").value(d.source);
     w.end_object();
   }
   w.end_array();
-  w.end_object();
 }
-
-}  // namespace
 
 std::string to_json(const runs::Validation& v) {
   JsonWriter w;

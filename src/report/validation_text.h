@@ -4,11 +4,15 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
+#include "base/document.h"
 #include "runs/validate.h"
 
 namespace espalier::report {
 
+/// The key "defaults" of a validation and of a mapped run: what the record did not hold.
+void write_defaults(base::JsonWriter& w, const std::vector<runs::UsedDefault>& defaults);
 /// schema espalier.validation/1
 std::string to_json(const runs::Validation& validation);
 /// `worst`: how many of the largest time errors to list.

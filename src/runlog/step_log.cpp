@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/statistics.h"
 #include "runlog/lines.h"
 
 namespace espalier::runlog {
@@ -119,12 +120,6 @@ Error no_steps(const std::string& where, const StepLog& log) {
                "a step line that cannot be read, and none that can", "a number, step and time", hint};
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
-}
-
 /// Value at a share of the way from the smallest to the largest.
 double quartile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
@@ -197,11 +192,11 @@ StepSummary summarize(const StepLog& log, std::int64_t warm_up) {
     if (s.tokens_per_s_per_device) rates.push_back(*s.tokens_per_s_per_device);
     if (s.tflops_per_device) flops.push_back(*s.tflops_per_device);
   }
-  if (!seconds.empty()) out.seconds = median(seconds);
-  if (!rates.empty()) out.tokens_per_s_per_device = median(rates);
-  if (!flops.empty()) out.tflops_per_device = median(flops);
+  if (!seconds.empty()) out.seconds = base::median(seconds);
+  if (!rates.empty()) out.tokens_per_s_per_device = base::median(rates);
+  if (!flops.empty()) out.tflops_per_device = base::median(flops);
   const std::vector<double>& timed = seconds.empty() ? rates : seconds;
-  if (!timed.empty()) out.spread = 0.5 * (quartile(timed, 0.75) - quartile(timed, 0.25)) / median(timed);
+  if (!timed.empty()) out.spread = 0.5 * (quartile(timed, 0.75) - quartile(timed, 0.25)) / base::median(timed);
   return out;
 }
 

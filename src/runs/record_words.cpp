@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runs/record_words.h"
+#include "base/format.h"
 
 #include <algorithm>
 #include <array>
@@ -13,12 +14,6 @@ namespace {
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 bool alnum(char c) { return digit(c) || letter(c); }
-
-std::string lower(std::string_view s) {
-  std::string out(s);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
@@ -63,7 +58,7 @@ double gbits_of_unit(std::string_view unit) {
   std::string_view rest = unit.substr(1);
   const bool binary = !rest.empty() && rest.front() == 'i';
   if (binary) rest.remove_prefix(1);
-  const std::string small = lower(rest);
+  const std::string small = base::lower(rest);
   const bool bytes = contains(small, "yte") || (!rest.empty() && rest.front() == 'B' && !contains(small, "bit"));
   const bool bits = !bytes && !small.empty() && small.front() == 'b';
   if (!bytes && !bits) return timed ? -1 : 0;
@@ -132,7 +127,7 @@ std::vector<Rate> rates_of(std::string_view s, std::string& unknown) {
     const double gbits = gbits_of_unit(unit);
     if (gbits < 0 && unknown.empty()) unknown = std::string(s.substr(i, unit_begin + unit.size() - i));
     if (gbits > 0 && value > 0) {
-      const std::string rest = lower(s.substr(skip_spaces(s, unit_begin + unit.size()), 48));
+      const std::string rest = base::lower(s.substr(skip_spaces(s, unit_begin + unit.size()), 48));
       const auto before = count_before(s, i);
       out.push_back({value * gbits, before ? before : count_after(s, unit_begin + unit.size()),
                      follows(rest, {"gpu", "device", "accelerator", "card", "chip"}),
@@ -145,7 +140,7 @@ std::vector<Rate> rates_of(std::string_view s, std::string& unknown) {
 
 /// "4 links", "8 NICs", "2 ports".
 std::optional<std::int64_t> count_of_links(std::string_view s) {
-  const std::string small = lower(s);
+  const std::string small = base::lower(s);
   for (std::size_t i = 0; i < small.size(); ++i) {
     if (!digit(small[i]) || (i > 0 && (alnum(small[i - 1]) || small[i - 1] == '.'))) continue;
     std::int64_t count = 0;
@@ -177,7 +172,7 @@ std::optional<Rate> rate_of_generation(std::string_view words) {
                                                                                      {"edr", 100},
                                                                                      {"fdr", 56},
                                                                                      {"qdr", 32}}};
-  const std::string small = lower(words);
+  const std::string small = base::lower(words);
   for (const auto& [name, gbits] : kGenerations) {
     const std::size_t at = small.find(name);
     if (at == std::string::npos || (at > 0 && letter(small[at - 1]) && small[at - 1] != 'x')) continue;
@@ -221,7 +216,7 @@ NetworkReading read_network_words(std::string_view words, std::int64_t devices_p
   if (rates.empty() && generation) rates.push_back(*generation);
   if (rates.empty()) {
     // A commodity network without its rate is not the usual network of a training node.
-    const std::string small = lower(s);
+    const std::string small = base::lower(s);
     const bool fast =
         contains(small, "roce") || contains(small, "rdma") || contains(small, "infiniband") || contains(small, "efa");
     if (!fast && (contains(small, "ethernet") || contains(small, "tcp"))) out.unknown = std::string(words);
@@ -270,7 +265,7 @@ std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
       {"fillanddrain", ScheduleKind::gpipe},
   }};
   std::string name;
-  for (const char c : lower(words))
+  for (const char c : base::lower(words))
     if (c != ' ' && c != '-' && c != '_' && c != '(' && c != ')') name += c;
   for (const auto& [known, kind] : kNames)
     if (known == name) return kind;
@@ -295,7 +290,7 @@ PrecisionReading read_precision_words(std::string_view words) {
                                                                                     {"float32", Precision::fp32}}};
   // The order of the table is that of the rates: "bf16+fp8(hybrid)" multiplies in fp8, "bf16 (fp32 grad accumulation)" in bf16.
   PrecisionReading out;
-  const std::string small = lower(words);
+  const std::string small = base::lower(words);
   std::size_t best = kFormats.size();
   for (std::size_t i = 0; i < small.size();) {
     std::size_t end = i;
@@ -327,7 +322,7 @@ std::string_view to_string(MemoryKind kind) {
 }
 
 std::optional<MemoryKind> read_memory_words(std::string_view words) {
-  const std::string small = lower(words);
+  const std::string small = base::lower(words);
   if (small == to_string(MemoryKind::device)) return MemoryKind::device;
   for (const std::string_view word : {"nvidia-smi", "nvidia smi", "nvml", "rocm-smi"})
     if (contains(small, word)) return MemoryKind::device;
@@ -342,7 +337,7 @@ bool recomputes_attention_alone(std::string_view words) {
   static constexpr std::string_view kSelective = "selective";
   static constexpr std::array<std::string_view, 13> kHarmless{
       "per", "op", "ops", "sac", "core", "attn", "attention", "core_attn", "operator", "operators", "matmul", "every", "other"};
-  const std::string small = lower(words);
+  const std::string small = base::lower(words);
   if (small.substr(0, kSelective.size()) != kSelective) return false;
   std::string word;
   for (const char c : small.substr(kSelective.size()) + " ") {
@@ -360,7 +355,7 @@ bool recomputes_attention_alone(std::string_view words) {
 // ---- remarks -------------------------------------------------------------------------------------------------------------------
 
 bool says(std::string_view text, const std::vector<std::string>& words) {
-  const std::string small = lower(text);
+  const std::string small = base::lower(text);
   const auto taken_back = [&](std::size_t at, std::size_t end) {
     const std::string_view before = std::string_view(small).substr(at > 12 ? at - 12 : 0, std::min<std::size_t>(at, 12));
     const std::string_view after = std::string_view(small).substr(end, 10);
@@ -381,7 +376,7 @@ bool says(std::string_view text, const std::vector<std::string>& words) {
 }
 
 bool names_device(std::string_view text, std::string_view word) {
-  const std::string small = lower(text);
+  const std::string small = base::lower(text);
   for (std::size_t at = small.find(word); at != std::string::npos; at = small.find(word, at + 1)) {
     const bool counted = at > 1 && small[at - 1] == 'x' && digit(small[at - 2]);
     const bool begins = at == 0 || !alnum(small[at - 1]) || counted;

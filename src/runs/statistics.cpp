@@ -4,17 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/statistics.h"
+
 namespace espalier::runs {
-namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-}  // namespace
-
 ErrorSummary summarize(const std::vector<double>& errors) {
   ErrorSummary s;
   s.n = static_cast<std::int64_t>(errors.size());
@@ -31,7 +23,7 @@ ErrorSummary summarize(const std::vector<double>& errors) {
   s.mape /= n;
   s.mean_accuracy /= n;
   std::sort(ape.begin(), ape.end());
-  s.median_ape = median(ape);
+  s.median_ape = base::median(ape);
   s.median_accuracy = std::max(0.0, 1 - s.median_ape);
   s.p90_ape = ape[(9 * ape.size() + 9) / 10 - 1];
   return s;
@@ -80,7 +72,7 @@ std::vector<Pair> once_each(const RepeatedRuns& runs) {
       predicted.push_back(p.predicted);
       measured.push_back(p.measured);
     }
-    out.push_back({median(std::move(predicted)), median(std::move(measured))});
+    out.push_back({base::median(std::move(predicted)), base::median(std::move(measured))});
   }
   return out;
 }

@@ -56,9 +56,7 @@ std::string group_of(const RunRecord& r) {
 }
 
 void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunResult& out) {
-  std::string status = r.status;
-  std::transform(status.begin(), status.end(), status.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string status = base::lower(r.status);
   const bool ran = status.empty() || status == "ok";
   out.memory_kind = run.memory_kind;
   out.static_bytes = p.memory.parameters + p.memory.gradients + p.memory.optimizer;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/inputs.h"
+
+#include <filesystem>
+
+#include "cluster/cluster_reader.h"
+#include "job/files.h"
+
+namespace espalier::job {
+namespace {
+
+namespace fs = std::filesystem;
+using base::Node;
+using base::NodeKind;
+
+std::string readable_name(const fs::path& path) {
+  if (path.filename() == "config.json" && path.has_parent_path()) return path.parent_path().filename().string();
+  return path.stem().string();
+}
+
+/// Overrides below `key`, applied to the file that `key` names.
+Status apply_below(Node& root, const std::string& key, const std::vector<Override>& overrides) {
+  for (const Override& change : overrides) {
+    if (change.path.size() < 2 || change.path.front() != key) continue;
+    if (Status error = apply_override(root, change, 1)) return error;
+  }
+  return std::nullopt;
+}
+
+bool touches(const std::string& key, const std::vector<Override>& overrides) {
+  for (const Override& change : overrides) {
+    if (change.path.size() > 1 && change.path.front() == key) return true;
+  }
+  return false;
+}
+
+Result<Input> open_file_input(const std::string& path, const std::string& key, const std::vector<Override>& overrides) {
+  auto text = base::read_file(path);
+  if (!text) return text.error();
+  const bool json = fs::path(path).extension() == ".json";
+  auto document = json ? base::read_json(*text, path) : base::read_yaml(*text, path);
+  if (!document) return document.error();
+  Input input{std::move(document).value(), {}, readable_name(path)};
+  if (!touches(key, overrides)) input.text = std::move(text).value();
+  if (Status error = apply_below(input.document.root, key, overrides)) return *error;
+  return input;
+}
+
+}  // namespace
+
+Result<Input> open_input(base::Reader& job, const std::string& key, const std::string& base_directory,
+                         const std::vector<Override>& overrides) {
+  const Node* node = job.find(key);
+  const std::string& file = job.document().where;
+  if (!node || node->kind == NodeKind::null) {
+    return Error{ErrorKind::bad_input, job.where(job.node(), key), "no \"" + key + "\"", "a path or a mapping",
+                 "docs/file-formats.md shows a job file"};
+  }
+  if (node->kind == NodeKind::mapping) return Input{base::Document{file, *node}, {}, {}};
+  if (node->kind != NodeKind::string) {
+    return Error{ErrorKind::bad_input, job.where(*node, key), std::string(to_string(node->kind)), "a path or a mapping",
+                 "docs/file-formats.md shows a job file"};
+  }
+  auto path = find_input_file(node->text, key, base_directory, job.where(*node, key));
+  if (!path) return path.error();
+  return open_file_input(*path, key, overrides);
+}
+
+Result<Model> read_model_input(const Input& input, const std::string& source) {
+  const std::string where = input.name.empty() ? input.document.where + " ($.model)" : input.document.where;
+  auto model = load_model(input.text.empty() ? source : input.text, where);
+  if (model) model->name = input.name.empty() ? model->family : input.name;
+  return model;
+}
+
+Result<Cluster> read_cluster_input(const Input& input) {
+  base::ErrorSink sink;
+  // Inline: the reader's path starts at $.cluster; in a file of its own at $.
+  base::Reader reader(input.document, input.document.root, input.name.empty() ? "$.cluster" : "$", sink);
+  Cluster cluster = read_cluster(reader);
+  if (!sink.ok()) return *sink.first();
+  if (cluster.name.empty()) cluster.name = input.name;
+  return cluster;
+}
+
+std::string cluster_source_of(const Input& input, const Cluster& cluster) {
+  const NodeGroup& group = cluster.groups.front();
+  if (!cluster.homogeneous() || group.segment == 0 || group.segment >= group.nodes || input.document.root.find("segment"))
+    return base::to_json(input.document.root);
+  Node root = input.document.root;
+  Node segment;
+  segment.kind = NodeKind::integer;
+  segment.integer = group.segment;
+  segment.real = static_cast<double>(group.segment);
+  segment.text = std::to_string(group.segment);
+  root.members.emplace_back("segment", std::move(segment));
+  return base::to_json(root);
+}
+
+std::vector<std::string> notes_of(const Job& job) {
+  std::vector<std::string> out;
+  for (const std::string& part : unplanned_parts(job.model)) out.push_back("model: " + part);
+  if (job.model.context_length > 0 && job.training.sequence.main > job.model.context_length) {
+    out.push_back("training.sequence_length " + std::to_string(job.training.sequence.main) +
+                  " is beyond the model's max_position_embeddings " + std::to_string(job.model.context_length) +
+                  ": it is planned as asked, but the published weights have not seen such positions");
+  }
+  return out;
+}
+
+}  // namespace espalier::job
