@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/simulated_evaluator.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 
 namespace espalier {
@@ -17,9 +15,7 @@ const Program& SimulatedEvaluator::program_of(const Lowering& lowering, Worker& 
 }
 
 std::int64_t SimulatedEvaluator::peak_bytes(const Lowering& lowering, const cost::PlanTiming& timing, int worker) {
-  Worker& w = workers_[static_cast<std::size_t>(worker)];
-  w.simulator.peak_bytes(program_of(lowering, w), timing, w.peaks);
-  return *std::max_element(w.peaks.begin(), w.peaks.end());
+  return workers_[static_cast<std::size_t>(worker)].memory.fullest_bytes(timing, lowering.schedule);
 }
 
 std::int64_t SimulatedEvaluator::iteration_ns(const Lowering& lowering, const cost::PlanTiming& timing, int worker) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge that planner/ hands to the search: lowers a candidate and simulates it. One simulator a worker; the program of the last
-// structure is kept, since neighbouring candidates share it.
+// The judge that planner/ hands to the search. Memory comes from the passes that the schedule holds, without a program (cost/peak_memory.h);
+// for its time a candidate is lowered and simulated. One simulator a worker; the program of the last structure is kept, since neighbouring
+// candidates share it.
 #pragma once
 
 #include <vector>
 
+#include "cost/peak_memory.h"
 #include "plan/program.h"
 #include "search/evaluator.h"
 #include "sim/simulator.h"
@@ -23,7 +25,7 @@ class SimulatedEvaluator final : public search::Evaluator {
     Lowering lowering;
     Program program;
     bool filled = false;
-    std::vector<std::int64_t> peaks;
+    cost::PeakMemory memory;
   };
   const Program& program_of(const Lowering& lowering, Worker& w);
   std::vector<Worker> workers_;
