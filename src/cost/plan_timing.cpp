@@ -29,19 +29,8 @@ ChunkSum fill_chunk(const Assembly& x, const SplitTable& split, std::int32_t chu
   TensorSync sync;
   for (const SplitTable::Run& run : split.runs(chunk))
     sync += x.layers[static_cast<std::size_t>(run.kind)].tensor_sync.times(run.layers);
-  const Recompute& r = x.s.recompute;
-  std::int64_t again = r.layers;
-  for (const SplitTable::Run& run : split.runs(chunk)) {
-    const bool block = x.c.model->kinds[static_cast<std::size_t>(run.kind)].role == LayerRole::block;
-    if (!block || r.kind != RecomputeKind::full) {
-      sum.add(x, run.kind, run.layers, block ? r.kind : RecomputeKind::none);
-      continue;
-    }
-    const std::int64_t full = std::min<std::int64_t>(again, run.layers);
-    if (full > 0) sum.add(x, run.kind, full, RecomputeKind::full);
-    if (full < run.layers) sum.add(x, run.kind, run.layers - full, RecomputeKind::none);
-    again -= full;
-  }
+  each_run(*x.c.model, split.runs(chunk), x.s.recompute,
+           [&](std::int32_t kind, std::int64_t n, RecomputeKind how) { sum.add(x, kind, n, how); });
   sum.finish(x, split.runs(chunk).front().kind);
   t.gradient_sync_ns += ns(tensor_sync_s(x, sync));
   return sum;

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/parallel.h"
+#include "cost/chunk_bytes.h"
 #include "search/cost_book.h"
 #include "search/search.h"
 
@@ -100,7 +101,7 @@ class Search {
       if (interrupted()) return;
       Workspace& w = work_[static_cast<std::size_t>(worker)];
       const Configuration& c = nodes[i].choice;
-      cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+      price_layers(book_, c, w);
       nodes[i].bound_ns = rank(c, layer_group_bound_ns(book_, c, w));
       fits[i] = layer_group_least_bytes(book_, c, w) <= book_.memory_limit();
     });
@@ -156,7 +157,7 @@ class Search {
       for (const auto& [b, ns] : known->schedules) visit(b, ns);
       return;
     }
-    cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+    price_layers(book_, c, w);
     space_.schedule_group(c, [&](const Configuration& b) {
       ++e.bounded;
       visit(b, schedule_group_bound_ns(book_, b, w));
@@ -221,7 +222,7 @@ class Search {
       space_.overlap_group(s, [&](const Configuration& o) { last = o; });  // it has every flag it may have
       if (!last) return;
       const Configuration& c = *last;
-      cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+      price_layers(book_, c, w);
       const RecomputeTable table = recompute_table(c, w);
       const std::vector<char> fits = fitting(table, static_bytes_of(c.strategy, w));
       const auto first = std::find(fits.begin(), fits.end(), 1);
@@ -262,7 +263,7 @@ class Search {
       e.floor_ns = options_.preference ? 0 : node.bound_ns;
       return e;
     }
-    cost::layer_costs(book_.context(), b.strategy, b.schedule.stages, b.schedule.micro_batch, w.layers);
+    price_layers(book_, b, w);
     const RecomputeTable table = recompute_table(b, w);
     const std::vector<char> best_case = fitting(table, least_static_bytes(b, w));
     if (std::find(best_case.begin(), best_case.end(), 1) == best_case.end()) {
@@ -294,7 +295,10 @@ class Search {
     RecomputeTable t;
     t.stages = b.schedule.stages;
     space_.recompute_group(b, [&](const Configuration& r) {
-      assemble(book_, r, w);
+      if (t.choices.empty())
+        assemble(book_, r, w);
+      else
+        cost::refill_bytes(*book_.context().model, book_.split(b.schedule), w.layers, r.strategy.recompute, w.timing);
       if (r.strategy.recompute.kind != RecomputeKind::full) t.first_full = t.choices.size() + 1;
       t.choices.push_back(r.strategy.recompute);
       for (std::int32_t i = 0; i < t.stages; ++i)
@@ -453,7 +457,7 @@ class Search {
 
   Verdict verdict(const Configuration& c, int worker) {
     Workspace& w = work_[static_cast<std::size_t>(worker)];
-    cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+    price_layers(book_, c, w);
     assemble(book_, c, w);
     Verdict v;
     v.judged = true;

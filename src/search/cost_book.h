@@ -8,6 +8,7 @@
 
 #include "cost/bound.h"
 #include "cost/plan_timing.h"
+#include "search/layer_prices.h"
 #include "search/search.h"
 
 namespace espalier::search {
@@ -34,10 +35,14 @@ class CostBook {
 
 /// Reusable memory of one thread.
 struct Workspace {
+  LayerPrices prices;
   std::vector<cost::LayerCost> layers;
   cost::PlanTiming timing;
   Lowering lowering;
 };
+
+/// Fills w.layers with the layer costs of a configuration.
+void price_layers(const CostBook& book, const Configuration& c, Workspace& w);
 
 /// Timing of a configuration whose layer costs are in `w.layers`; fills w.timing and w.lowering.
 void assemble(const CostBook& book, const Configuration& c, Workspace& w);
