@@ -17,11 +17,7 @@ constexpr std::size_t kGroup = 16;          // leaves simulated side by side
 constexpr std::size_t kProbes = 64;         // schedule nodes probed for a first incumbent
 constexpr std::size_t kKept = 4096;         // simulated candidates remembered
 
-struct LayerNode {
-  Configuration choice;
-  std::int64_t bound_ns = 0;
-  double leaves = 0;
-};
+using LayerNode = KnownBounds::LayerChoice;
 
 struct Leaf {
   Configuration configuration;
@@ -31,6 +27,8 @@ struct Leaf {
 bool before(std::int64_t bound_a, const Configuration& a, std::int64_t bound_b, const Configuration& b) {
   return bound_a != bound_b ? bound_a < bound_b : canonical_less(a, b);
 }
+
+bool by_bound(const Leaf& a, const Leaf& b) { return before(a.bound_ns, a.configuration, b.bound_ns, b.configuration); }
 
 /// What expanding one node brought.
 struct Expansion {
@@ -55,6 +53,7 @@ class Search {
   }
 
   Outcome run() {
+    const std::int64_t lowered_before = evaluator_.lowered();
     seed();
     std::vector<LayerNode> nodes = layer_nodes();
     layers_ = static_cast<std::int64_t>(nodes.size());
@@ -69,6 +68,7 @@ class Search {
       next = end;
     }
     finish(nodes, next);
+    out_.lowered = evaluator_.lowered() - lowered_before;
     return std::move(out_);
   }
 
@@ -80,8 +80,30 @@ class Search {
   [[nodiscard]] bool exceeds(std::int64_t bound) const { return bound > best_rank_; }
   [[nodiscard]] bool beaten(Pruning rule, std::int64_t bound) const { return out_.pruning.enabled(rule) && exceeds(bound); }
 
-  /// All choices of the layer group that may fit, by bound.
+  /// All choices of the layer group that may fit; those that may beat the incumbent come first, by bound.
   std::vector<LayerNode> layer_nodes() {
+    std::vector<LayerNode> alive = options_.known != nullptr && options_.known->choices ? known_layers() : enumerated_layers();
+    // The incumbent only gets better: what exceeds it now is never looked at, in whatever order.
+    const auto open =
+        std::partition(alive.begin(), alive.end(), [&](const LayerNode& n) { return !beaten(Pruning::layer_bound, n.bound_ns); });
+    std::sort(alive.begin(), open,
+              [](const LayerNode& a, const LayerNode& b) { return before(a.bound_ns, a.choice, b.bound_ns, b.choice); });
+    return alive;
+  }
+
+  /// The choices that an earlier search of the problem left open, ranked anew.
+  std::vector<LayerNode> known_layers() {
+    std::vector<LayerNode> alive;
+    for (const LayerNode& known : *options_.known->choices) {
+      const LayerNode node{known.choice, rank(known.choice, known.bound_ns), space_.leaves(known.choice)};
+      if (exceeds(node.bound_ns)) continue;
+      alive.push_back(node);
+      book_.prepare(node.choice.schedule.stages);
+    }
+    return alive;
+  }
+
+  std::vector<LayerNode> enumerated_layers() {
     std::vector<LayerNode> nodes;
     std::set<std::int32_t> stages;
     space_.layer_group([&](const Configuration& c) {
@@ -113,8 +135,6 @@ class Search {
       else
         out_.pruning.count(Pruning::layer_memory, nodes[i].leaves);
     }
-    std::sort(alive.begin(), alive.end(),
-              [](const LayerNode& a, const LayerNode& b) { return before(a.bound_ns, a.choice, b.bound_ns, b.choice); });
     return alive;
   }
 
@@ -195,42 +215,49 @@ class Search {
       out_.pruning.add(r.removed);
       out_.bounded += r.bounded;
     }
-    std::sort(all.begin(), all.end(),
-              [](const Leaf& a, const Leaf& b) { return before(a.bound_ns, a.configuration, b.bound_ns, b.configuration); });
+    std::sort(all.begin(), all.end(), by_bound);
     return all;
   }
 
-  /// A good incumbent before anything is enumerated: of the most promising schedules one likely configuration each. Counted nowhere.
+  /// A good incumbent before anything is enumerated: of the most promising schedules the likely configurations, simulated in the order of
+  /// their bounds until those exceed the best. Counted nowhere.
   void probe(const std::vector<Leaf>& schedules) {
     const std::size_t n = std::min(kProbes, schedules.size());
-    std::vector<std::vector<Candidate>> found(n);
+    std::vector<std::vector<Leaf>> found(n);
     base::parallel_for(n, threads(), 1, [&](std::size_t i, int worker) {
-      if (!interrupted()) found[i] = likely(schedules[i].configuration, worker);
+      if (!interrupted()) found[i] = likely(schedules[i].configuration, work_[static_cast<std::size_t>(worker)]);
     });
-    for (const auto& candidates : found)
-      for (const Candidate& c : candidates) improve(c);
+    std::vector<Leaf> all;
+    for (const auto& leaves : found) all.insert(all.end(), leaves.begin(), leaves.end());
+    std::sort(all.begin(), all.end(), by_bound);
+    for (std::size_t i = 0; i < all.size() && !exceeds(all[i].bound_ns) && !interrupted(); i += kGroup) {
+      std::vector<Verdict> verdicts(std::min(all.size() - i, kGroup));
+      base::parallel_for(verdicts.size(), threads(), 1,
+                         [&](std::size_t k, int worker) { verdicts[k] = verdict(all[i + k].configuration, worker); });
+      for (std::size_t k = 0; k < verdicts.size(); ++k)
+        if (verdicts[k].fits) improve({all[i + k].configuration, verdicts[k].iteration_ns, verdicts[k].peak_bytes});
+    }
   }
 
-  /// For ZeRO 0 (one replica), 1 and 3 over all replicas, everything overlapped: the least recomputation that fits, simulated.
-  std::vector<Candidate> likely(const Configuration& b, int worker) {
-    std::vector<Candidate> out;
-    Workspace& w = work_[static_cast<std::size_t>(worker)];
+  /// For ZeRO 0 (one replica), 1 and 3 over all replicas, everything overlapped: the least recomputation that may fit.
+  std::vector<Leaf> likely(const Configuration& b, Workspace& w) const {
+    std::vector<Leaf> out;
+    price_layers(book_, b, w);
+    const RecomputeTable table = recompute_table(b, w);
     space_.shard_group(b, [&](const Configuration& s) {
       if (s.strategy.zero == 2 || (s.strategy.zero == 0 && s.strategy.data_ranks() > 1)) return;
       if (s.strategy.zero > 0 && s.strategy.shard != s.strategy.data_ranks()) return;
       std::optional<Configuration> last;
       space_.overlap_group(s, [&](const Configuration& o) { last = o; });  // it has every flag it may have
       if (!last) return;
-      const Configuration& c = *last;
-      price_layers(book_, c, w);
-      const RecomputeTable table = recompute_table(c, w);
-      const std::vector<char> fits = fitting(table, static_bytes_of(c.strategy, w));
+      const std::vector<char> fits = fitting(table, static_bytes_of(s.strategy, w));
       const auto first = std::find(fits.begin(), fits.end(), 1);
       if (first == fits.end()) return;
-      Configuration choice = c;
-      choice.strategy.recompute = table.choices[static_cast<std::size_t>(first - fits.begin())];
-      const Verdict v = verdict(choice, worker);
-      if (v.fits) out.push_back({choice, v.iteration_ns, v.peak_bytes});
+      Leaf leaf{*last, 0};
+      leaf.configuration.strategy.recompute = table.choices[static_cast<std::size_t>(first - fits.begin())];
+      assemble(book_, leaf.configuration, w);
+      leaf.bound_ns = rank(leaf.configuration, cost::iteration_lower_bound_ns(w.timing, w.lowering));
+      out.push_back(std::move(leaf));
     });
     return out;
   }
@@ -516,8 +543,17 @@ class Search {
       }
   }
 
+  /// What a search that allows (1 + keep_within) times the answer has to look at.
+  void keep_layers(const std::vector<LayerNode>& nodes) {
+    if (options_.keep_within <= 0 || options_.preference || !out_.complete || !out_.best) return;
+    out_.known.choices.emplace();
+    for (const LayerNode& n : nodes)
+      if (worth_keeping(n.bound_ns)) out_.known.choices->push_back(n);
+  }
+
   void finish(const std::vector<LayerNode>& nodes, std::size_t next) {
     raise_known_bounds();
+    keep_layers(nodes);
     if (out_.complete) {
       for (std::size_t i = next; i < nodes.size(); ++i) out_.pruning.count(Pruning::layer_bound, nodes[i].leaves);
       if (out_.best) out_.lower_bound_ns = out_.best->iteration_ns;
