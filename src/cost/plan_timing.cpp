@@ -64,6 +64,11 @@ std::int64_t largest_layer(const std::vector<LayerCost>& layers) {
   return largest;
 }
 
+/// Stages of equal elements have equal static bytes and updates.
+bool same_elements(const StageTiming& a, const StageTiming& b) {
+  return a.dense_parameters == b.dense_parameters && a.expert_parameters == b.expert_parameters;
+}
+
 /// `message` and `largest`: message_bytes and largest_layer, the same for all stages.
 StaticMemory stage_memory(const CostContext& c, const StatePolicy& states, const Strategy& s, const StageTiming& stage,
                           std::int64_t message, std::int64_t largest) {
@@ -145,6 +150,10 @@ void plan_timing(const CostContext& c, const Strategy& s, const Schedule& schedu
   const std::int64_t message = message_bytes(out), largest = largest_layer(layers), exchange = ns(table_exchange_s(x, lowering));
   for (std::int32_t i = 0; i < p; ++i) {
     StageTiming& stage = out.stages[static_cast<std::size_t>(i)];
+    if (i > 0 && i < p - 1 && same_elements(stage, out.stages[static_cast<std::size_t>(i - 1)])) {
+      stage = out.stages[static_cast<std::size_t>(i - 1)];
+      continue;
+    }
     const ParameterElements e{stage.dense_parameters, stage.expert_parameters};
     stage.reduced_elements = reduced_elements(e, s);
     stage.memory = stage_memory(c, x.states, s, stage, message, largest);

@@ -3,7 +3,6 @@
 #include <set>
 
 #include "base/parallel.h"
-#include "cost/chunk_bytes.h"
 #include "search/cost_book.h"
 #include "search/search.h"
 
@@ -242,15 +241,15 @@ class Search {
   /// For ZeRO 0 (one replica), 1 and 3 over all replicas, everything overlapped: the least recomputation that may fit.
   std::vector<Leaf> likely(const Configuration& b, Workspace& w) const {
     std::vector<Leaf> out;
+    const MemoryTable& table = w.tables.of(book_, space_, b, w);
     price_layers(book_, b, w);
-    const RecomputeTable table = recompute_table(b, w);
     space_.shard_group(b, [&](const Configuration& s) {
       if (s.strategy.zero == 2 || (s.strategy.zero == 0 && s.strategy.data_ranks() > 1)) return;
       if (s.strategy.zero > 0 && s.strategy.shard != s.strategy.data_ranks()) return;
       std::optional<Configuration> last;
       space_.overlap_group(s, [&](const Configuration& o) { last = o; });  // it has every flag it may have
       if (!last) return;
-      const std::vector<char> fits = fitting(table, static_bytes_of(s.strategy, w));
+      const std::vector<char> fits = fitting_choices(table, s.strategy, w);
       const auto first = std::find(fits.begin(), fits.end(), 1);
       if (first == fits.end()) return;
       Leaf leaf{*last, 0};
@@ -290,13 +289,14 @@ class Search {
       e.floor_ns = options_.preference ? 0 : node.bound_ns;
       return e;
     }
-    price_layers(book_, b, w);
-    const RecomputeTable table = recompute_table(b, w);
-    const std::vector<char> best_case = fitting(table, least_static_bytes(b, w));
+    const MemoryTable& table = w.tables.of(book_, space_, b, w);
+    const bool bounded = out_.pruning.enabled(Pruning::memory);
+    const std::vector<char> best_case = bounded ? table.best_case : std::vector<char>(table.choices.size(), 1);
     if (std::find(best_case.begin(), best_case.end(), 1) == best_case.end()) {
       e.removed.count(Pruning::memory, leaves_below(b));
       return e;
     }
+    price_layers(book_, b, w);
     const auto bound = [&](const Configuration& c) { return schedule_group_bound_ns(book_, c, w); };
     if (out_.pruning.enabled(Pruning::schedule_bound) && all_slower(b, table, best_case, bound, e)) {
       e.removed.count(Pruning::schedule_bound, leaves_below(b));
@@ -309,86 +309,16 @@ class Search {
   /// Configurations below a schedule choice.
   [[nodiscard]] double leaves_below(const Configuration& b) const { return space_.leaves_of_schedule(b); }
 
-  /// The recomputation choices below a schedule choice, with the least activations of each stage under each.
-  struct RecomputeTable {
-    std::vector<Recompute> choices;         ///< none, selective, full 1, 2, …
-    std::vector<std::int64_t> activations;  ///< choice-major, by stage
-    std::size_t first_full = 0;
-    std::int32_t stages = 1;
-    bool falling = true;  ///< no stage holds more activations with more layers of full recomputation
-  };
-
-  RecomputeTable recompute_table(const Configuration& b, Workspace& w) const {
-    RecomputeTable t;
-    t.stages = b.schedule.stages;
-    space_.recompute_group(b, [&](const Configuration& r) {
-      if (t.choices.empty())
-        assemble(book_, r, w);
-      else
-        cost::refill_bytes(*book_.context().model, book_.split(b.schedule), w.layers, r.strategy.recompute, w.timing);
-      if (r.strategy.recompute.kind != RecomputeKind::full) t.first_full = t.choices.size() + 1;
-      t.choices.push_back(r.strategy.recompute);
-      for (std::int32_t i = 0; i < t.stages; ++i)
-        t.activations.push_back(cost::activations_lower_bound_bytes(w.timing, b.schedule, i));
-    });
-    const auto stages = static_cast<std::size_t>(t.stages);
-    for (std::size_t i = (t.first_full + 1) * stages; i < t.activations.size(); ++i)
-      t.falling = t.falling && t.activations[i] <= t.activations[i - stages];
-    return t;
-  }
-
-  /// Static bytes of each stage under the sharding of `c`. w.timing belongs to the same schedule (any recomputation).
-  [[nodiscard]] std::vector<std::int64_t> static_bytes_of(const Strategy& s, const Workspace& w) const {
-    std::vector<std::int64_t> bytes;
-    cost::static_bytes(book_.context(), s, w.layers, w.timing, bytes);
-    return bytes;
-  }
-
-  /// The least of each stage over all shardings: over all ranks, of the best ZeRO stage. Not always the last one: where a stage holds
-  /// few layers, the buffers of gathered layers outweigh what is sharded.
-  [[nodiscard]] std::vector<std::int64_t> least_static_bytes(const Configuration& c, const Workspace& w) const {
-    Strategy s = c.strategy;
-    if (s.data_ranks() == 1) return static_bytes_of(s, w);
-    s.zero = 1, s.shard = static_cast<std::int32_t>(s.data_ranks());
-    std::vector<std::int64_t> least = static_bytes_of(s, w);
-    for (s.zero = 2; s.zero <= 3; ++s.zero) {
-      const std::vector<std::int64_t> other = static_bytes_of(s, w);
-      for (std::size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], other[i]);
-    }
-    return least;
-  }
-
-  /// Which choices may fit beside these static bytes. As a rule more recomputed layers need less memory, so that the full ones that
-  /// fit are a suffix.
-  [[nodiscard]] std::vector<char> fitting(const RecomputeTable& t, const std::vector<std::int64_t>& fixed) const {
-    std::vector<char> fits(t.choices.size(), 1);
-    if (!out_.pruning.enabled(Pruning::memory)) return fits;
-    const auto may_fit = [&](std::size_t choice) {
-      for (std::size_t i = 0; i < fixed.size(); ++i)
-        if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i], book_.context().engine->allocator_reserve) >
-            book_.memory_limit())
-          return false;
-      return true;
-    };
-    for (std::size_t i = 0; i < (t.falling ? t.first_full : fits.size()); ++i) fits[i] = may_fit(i);
-    if (!t.falling) return fits;
-    std::size_t low = t.first_full, high = t.choices.size();  // the first full choice that fits lies in [low, high]
-    while (low < high) {
-      const std::size_t middle = low + (high - low) / 2;
-      if (may_fit(middle))
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    std::fill(fits.begin() + static_cast<std::ptrdiff_t>(t.first_full), fits.begin() + static_cast<std::ptrdiff_t>(low), 0);
-    return fits;
+  /// Which recomputation choices may fit under the sharding of `s`; all of them without the rule.
+  [[nodiscard]] std::vector<char> fitting_choices(const MemoryTable& t, const Strategy& s, const Workspace& w) const {
+    if (!out_.pruning.enabled(Pruning::memory)) return std::vector<char>(t.choices.size(), 1);
+    return fitting(book_, t, s, w);
   }
 
   /// Whether everything below a node is slower than the incumbent: its bound with each recomputation that may be the cheapest, which is
   /// none where it fits, else selective or the fewest full layers.
   template <class Bound>
-  bool all_slower(Configuration c, const RecomputeTable& t, const std::vector<char>& fits, const Bound& bound,
-                  Expansion& e) const {
+  bool all_slower(Configuration c, const MemoryTable& t, const std::vector<char>& fits, const Bound& bound, Expansion& e) const {
     if (best_rank_ == INT64_MAX) return false;
     bool full_seen = false;
     std::int64_t least = INT64_MAX;
@@ -407,8 +337,8 @@ class Search {
     return true;
   }
 
-  void expand_shard(const Configuration& s, const RecomputeTable& t, Workspace& w, Expansion& e) const {
-    const std::vector<char> fits = fitting(t, static_bytes_of(s.strategy, w));
+  void expand_shard(const Configuration& s, const MemoryTable& t, Workspace& w, Expansion& e) const {
+    const std::vector<char> fits = fitting_choices(t, s.strategy, w);
     const auto feasible = static_cast<double>(std::count(fits.begin(), fits.end(), 1));
     double overlaps = 0;
     space_.overlap_group(s, [&](const Configuration&) { ++overlaps; });
@@ -423,7 +353,7 @@ class Search {
   }
 
   /// The recomputation ladder of one choice of everything else.
-  void expand_overlap(const Configuration& o, const RecomputeTable& t, const std::vector<char>& fits, Workspace& w,
+  void expand_overlap(const Configuration& o, const MemoryTable& t, const std::vector<char>& fits, Workspace& w,
                       Expansion& e) const {
     const bool ladder = out_.pruning.enabled(Pruning::recompute_ladder);
     bool ladder_broken = false, nothing_cheaper = false;

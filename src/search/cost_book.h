@@ -9,6 +9,7 @@
 #include "cost/bound.h"
 #include "cost/plan_timing.h"
 #include "search/layer_prices.h"
+#include "search/memory_table.h"
 #include "search/search.h"
 
 namespace espalier::search {
@@ -36,6 +37,7 @@ class CostBook {
 /// Reusable memory of one thread.
 struct Workspace {
   LayerPrices prices;
+  MemoryTables tables;
   std::vector<cost::LayerCost> layers;
   cost::PlanTiming timing;
   Lowering lowering;
