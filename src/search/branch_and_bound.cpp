@@ -152,6 +152,10 @@ class Search {
     for (const Configuration& c : options_.seeds) {
       if (!space_.contains(c)) continue;
       book_.prepare(c.schedule.stages);
+      Workspace& w = work_.front();
+      price_layers(book_, c, w);
+      assemble(book_, c, w);
+      if (exceeds(rank(c, cost::iteration_lower_bound_ns(w.timing, w.lowering)))) continue;
       const Verdict v = verdict(c, 0);
       if (v.fits) improve({c, v.iteration_ns, v.peak_bytes});
     }
@@ -177,10 +181,24 @@ class Search {
       return;
     }
     price_layers(book_, c, w);
-    space_.schedule_group(c, [&](const Configuration& b) {
+    Configuration b = c;
+    for (const Space::ScheduleChoice& choice : space_.schedules(c)) {
+      b.schedule.kind = choice.kind;
+      b.schedule.virtual_stages = choice.virtual_stages;
       ++e.bounded;
       visit(b, schedule_group_bound_ns(book_, b, w));
-    });
+    }
+  }
+
+  /// Every ZeRO stage and shard group below a schedule choice, with the overlaps it may have.
+  template <class Visit>
+  void each_shard(const Configuration& b, const Visit& visit) const {
+    Configuration s = b;
+    for (const Space::ShardChoice& choice : space_.shards(b)) {
+      s.strategy.zero = choice.zero;
+      s.strategy.shard = choice.shard;
+      visit(s, choice.overlaps);
+    }
   }
 
   [[nodiscard]] bool worth_keeping(std::int64_t ns) const {
@@ -243,16 +261,15 @@ class Search {
     std::vector<Leaf> out;
     const MemoryTable& table = w.tables.of(book_, space_, b, w);
     price_layers(book_, b, w);
-    space_.shard_group(b, [&](const Configuration& s) {
+    each_shard(b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) {
       if (s.strategy.zero == 2 || (s.strategy.zero == 0 && s.strategy.data_ranks() > 1)) return;
       if (s.strategy.zero > 0 && s.strategy.shard != s.strategy.data_ranks()) return;
-      std::optional<Configuration> last;
-      space_.overlap_group(s, [&](const Configuration& o) { last = o; });  // it has every flag it may have
-      if (!last) return;
+      if (overlaps.empty()) return;
       const std::vector<char> fits = fitting_choices(table, s.strategy, w);
       const auto first = std::find(fits.begin(), fits.end(), 1);
       if (first == fits.end()) return;
-      Leaf leaf{*last, 0};
+      Leaf leaf{s, 0};
+      leaf.configuration.strategy.overlap = overlaps.back();  // it has every flag it may have
       leaf.configuration.strategy.recompute = table.choices[static_cast<std::size_t>(first - fits.begin())];
       assemble(book_, leaf.configuration, w);
       leaf.bound_ns = rank(leaf.configuration, cost::iteration_lower_bound_ns(w.timing, w.lowering));
@@ -302,7 +319,7 @@ class Search {
       e.removed.count(Pruning::schedule_bound, leaves_below(b));
       return e;
     }
-    space_.shard_group(b, [&](const Configuration& s) { expand_shard(s, table, w, e); });
+    each_shard(b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) { expand_shard(s, overlaps, table, w, e); });
     return e;
   }
 
@@ -337,19 +354,23 @@ class Search {
     return true;
   }
 
-  void expand_shard(const Configuration& s, const MemoryTable& t, Workspace& w, Expansion& e) const {
+  void expand_shard(const Configuration& s, const std::vector<Overlap>& overlaps, const MemoryTable& t, Workspace& w,
+                    Expansion& e) const {
     const std::vector<char> fits = fitting_choices(t, s.strategy, w);
     const auto feasible = static_cast<double>(std::count(fits.begin(), fits.end(), 1));
-    double overlaps = 0;
-    space_.overlap_group(s, [&](const Configuration&) { ++overlaps; });
-    e.removed.count(Pruning::memory, overlaps * (static_cast<double>(fits.size()) - feasible));
+    const auto each = static_cast<double>(overlaps.size());
+    e.removed.count(Pruning::memory, each * (static_cast<double>(fits.size()) - feasible));
     if (feasible == 0) return;
     const auto bound = [&](const Configuration& c) { return shard_group_bound_ns(book_, c, w); };
     if (out_.pruning.enabled(Pruning::shard_bound) && all_slower(s, t, fits, bound, e)) {
-      e.removed.count(Pruning::shard_bound, overlaps * feasible);
+      e.removed.count(Pruning::shard_bound, each * feasible);
       return;
     }
-    space_.overlap_group(s, [&](const Configuration& o) { expand_overlap(o, t, fits, w, e); });
+    Configuration o = s;
+    for (const Overlap& overlap : overlaps) {
+      o.strategy.overlap = overlap;
+      expand_overlap(o, t, fits, w, e);
+    }
   }
 
   /// The recomputation ladder of one choice of everything else.
