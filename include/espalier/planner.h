@@ -156,7 +156,8 @@ struct SearchSummary {
   double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
   std::int64_t bounded = 0;                                            ///< nodes whose bound was computed
-  std::int64_t simulated = 0;            ///< configurations of the uniform space, each once: space_size = simulated + Σ pruned
+  std::int64_t simulated = 0;  ///< configurations of the uniform space, each once: space_size = simulated + Σ pruned
+  std::int64_t lowered = 0;    ///< programs lowered and timed for them; equal timings once, good starts of the search included
   std::map<std::string, double> pruned;  ///< configurations removed, by rule
   bool optimal = false;                  ///< certificate: no configuration of the space is faster
   std::int64_t lower_bound_ns = 0;

@@ -269,7 +269,7 @@ class Search {
       const auto first = std::find(fits.begin(), fits.end(), 1);
       if (first == fits.end()) return;
       Leaf leaf{s, 0};
-      leaf.configuration.strategy.overlap = overlaps.back();  // it has every flag it may have
+      take_overlap(overlaps.back(), leaf.configuration.strategy);  // it has every flag it may have
       leaf.configuration.strategy.recompute = table.choices[static_cast<std::size_t>(first - fits.begin())];
       assemble(book_, leaf.configuration, w);
       leaf.bound_ns = rank(leaf.configuration, cost::iteration_lower_bound_ns(w.timing, w.lowering));
@@ -368,7 +368,7 @@ class Search {
     }
     Configuration o = s;
     for (const Overlap& overlap : overlaps) {
-      o.strategy.overlap = overlap;
+      take_overlap(overlap, o.strategy);
       expand_overlap(o, t, fits, w, e);
     }
   }

@@ -221,7 +221,10 @@ Space::Shards Space::shards_below(const Configuration& b) const {
   Shards out;
   shard_group(b, [&](const Configuration& s) {
     ShardChoice choice{s.strategy.zero, s.strategy.shard, {}};
-    overlap_group(s, [&](const Configuration& o) { choice.overlaps.push_back(o.strategy.overlap); });
+    overlap_group(s, [&](const Configuration& o) {
+      choice.overlaps.push_back(o.strategy.overlap);
+      choice.overlaps.back().tp = false;
+    });
     out.leaves += static_cast<double>(choice.overlaps.size());
     out.choices.push_back(std::move(choice));
   });

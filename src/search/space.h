@@ -39,6 +39,13 @@ inline bool canonical_less(const Configuration& a, const Configuration& b) {
   return canonical_compare(a.strategy, a.schedule, b.strategy, b.schedule) < 0;
 }
 
+/// Takes the choice of an overlap group; overlap.tp stays as the layer group has it.
+inline void take_overlap(const Overlap& choice, Strategy& s) {
+  const bool tp = s.overlap.tp;
+  s.overlap = choice;
+  s.overlap.tp = tp;
+}
+
 /// Operator partitions of one (tp, samples of a micro-batch in the tensor group); see partition_choices.h.
 struct PartitionOffer {
   std::vector<std::string> texts;            ///< Strategy::partition
@@ -87,7 +94,7 @@ class Space {
   };
   struct ShardChoice {
     std::int32_t zero = 0, shard = 1;
-    std::vector<Overlap> overlaps;
+    std::vector<Overlap> overlaps;  ///< overlap.tp belongs to the layer group and is not set here
   };
   [[nodiscard]] const std::vector<ScheduleChoice>& schedules(const Configuration& layer_choice) const;
   [[nodiscard]] const std::vector<ShardChoice>& shards(const Configuration& schedule_choice) const;
