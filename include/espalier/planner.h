@@ -156,8 +156,7 @@ struct SearchSummary {
   double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
   std::int64_t bounded = 0;                                            ///< nodes whose bound was computed
-  std::int64_t simulated = 0;  ///< configurations of the uniform space, each once: space_size = simulated + Σ pruned
-  std::int64_t lowered = 0;    ///< programs lowered and timed for them; equal timings once, good starts of the search included
+  std::int64_t simulated = 0;            ///< configurations of the uniform space, each once: space_size = simulated + Σ pruned
   std::map<std::string, double> pruned;  ///< configurations removed, by rule
   bool optimal = false;                  ///< certificate: no configuration of the space is faster
   std::int64_t lower_bound_ns = 0;
@@ -171,6 +170,7 @@ struct SearchSummary {
   SearchRequest asked = {};
   /// How layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none.
   std::string split = {};
+  std::int64_t lowered = 0;  ///< programs timed for `simulated`; equal timings once, good starts of the search included
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.
