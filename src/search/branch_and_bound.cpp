@@ -14,7 +14,9 @@ constexpr std::size_t kLayerBatch = 256;    // layer nodes whose schedules are b
 constexpr std::size_t kScheduleBatch = 32;  // schedule nodes whose leaves are collected together
 constexpr std::size_t kGroup = 16;          // leaves simulated side by side
 constexpr std::size_t kProbes = 64;         // schedule nodes probed for a first incumbent
-constexpr std::size_t kKept = 4096;         // simulated candidates remembered
+constexpr std::size_t kProbeGroup =
+    4;  // of their likely configurations simulated side by side; the first ones make the rest needless
+constexpr std::size_t kKept = 4096;  // simulated candidates remembered
 
 using LayerNode = KnownBounds::LayerChoice;
 
@@ -247,8 +249,8 @@ class Search {
     std::vector<Leaf> all;
     for (const auto& leaves : found) all.insert(all.end(), leaves.begin(), leaves.end());
     std::sort(all.begin(), all.end(), by_bound);
-    for (std::size_t i = 0; i < all.size() && !exceeds(all[i].bound_ns) && !interrupted(); i += kGroup) {
-      std::vector<Verdict> verdicts(std::min(all.size() - i, kGroup));
+    for (std::size_t i = 0; i < all.size() && !exceeds(all[i].bound_ns) && !interrupted(); i += kProbeGroup) {
+      std::vector<Verdict> verdicts(std::min(all.size() - i, kProbeGroup));
       base::parallel_for(verdicts.size(), threads(), 1,
                          [&](std::size_t k, int worker) { verdicts[k] = verdict(all[i + k].configuration, worker); });
       for (std::size_t k = 0; k < verdicts.size(); ++k)
