@@ -144,6 +144,7 @@ struct SearchSummary {
   SearchRequest asked = {};
   /// How layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none.
   std::string split = {};
+  std::int64_t lowered = 0;  ///< programs timed for `simulated`; equal timings once, good starts of the search included
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.

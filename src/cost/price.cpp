@@ -342,7 +342,20 @@ class Pricer {
     return most;
   }
 
+  /// Stages between the first and the last that hold as much as the one before cost as much.
+  [[nodiscard]] bool like_before(std::int32_t i) const {
+    if (i == 0 || i == structure_.schedule.stages - 1) return false;
+    const Shares &a = held_[static_cast<std::size_t>(i)], &b = held_[static_cast<std::size_t>(i) - 1];
+    if (a.size() != 1 || b.size() != 1 || a.front().under != b.front().under) return false;
+    return a.front().elements.dense == b.front().elements.dense && a.front().elements.expert == b.front().elements.expert;
+  }
+
   void price_stage(std::int32_t i) {
+    if (like_before(i)) {
+      out_.stages[static_cast<std::size_t>(i)] = out_.stages[static_cast<std::size_t>(i) - 1];
+      optimizer(i) = optimizer(i - 1);
+      return;
+    }
     StageCost& stage = out_.stages[static_cast<std::size_t>(i)];
     const StatePolicy states = states_of(*c_.engine, c_.training);
     double bytes = 0;
@@ -396,14 +409,11 @@ class Pricer {
   void write_chunk(std::int32_t i) {
     const PricedChunk& chunk = priced(i);
     const ChunkTotal& t = chunk.total;
-    out_.works[structure_.forward(i)] = {t.forward, {t.saved_bytes, t.forward_transient_bytes, 0}};
-    if (splits_backward(structure_.schedule.kind)) {
-      out_.works[structure_.backward(i)] = {t.backward_input,
-                                            {0, t.backward_transient_bytes, t.saved_after_input_bytes - t.saved_bytes}};
-      out_.works[structure_.backward_weight(i)] = {t.backward_weight, {0, 0, -t.saved_after_input_bytes}};
-    } else {
-      out_.works[structure_.backward(i)] = {t.backward, {0, t.backward_transient_bytes, -t.saved_bytes}};
-    }
+    const bool apart = splits_backward(structure_.schedule.kind);
+    out_.works[structure_.forward(i)].time = t.forward;
+    out_.works[structure_.backward(i)].time = apart ? t.backward_input : t.backward;
+    if (apart) out_.works[structure_.backward_weight(i)].time = t.backward_weight;
+    out_.set_bytes(structure_, i, t.bytes);
     if (structure_.reduce_gradients) out_.collectives[structure_.grad_reduce(i)] = chunk.reduce_ns;
     if (structure_.gather_parameters) out_.collectives[structure_.param_gather(i)] = chunk.gather_ns;
     if (i == 0) return;

@@ -44,6 +44,7 @@ SearchSummary summary_of(const search::Outcome& found) {
   s.by_dimension = found.by_dimension;
   s.bounded = found.bounded;
   s.simulated = found.simulations;
+  s.lowered = found.lowered;
   s.pruned = found.pruning.counters();
   s.optimal = found.complete;
   s.lower_bound_ns = found.lower_bound_ns;

@@ -105,6 +105,7 @@ LayerwiseSummary read_layerwise(Reader r) {
   s.outer = r.optional_int("outer", 0, kBig, 0);
   s.solved = r.optional_int("solved", 0, kBig, 0);
   s.simulated = r.optional_int("simulated", 0, kBig, 0);
+  s.lowered = r.optional_int("lowered", 0, kBig, 0);
   Reader refinement = r.child("refinement", false);
   s.refinement_tried = refinement.optional_int("tried", 0, kBig, 0);
   s.refinement_left = refinement.optional_int("left", 0, kBig, 0);
@@ -192,6 +193,7 @@ SearchSummary read_search(Reader r) {
   }
   s.bounded = r.optional_int("bounded", 0, kBig, 0);
   s.simulated = r.optional_int("simulated", 0, kBig, 0);
+  s.lowered = r.optional_int("lowered", 0, kBig, 0);
   read_counts(r.child("pruned", false), s.pruned);
   s.memory_margin = r.optional_real("memory_margin", 0, 1, 0);
   s.memory_margin_basis = r.optional_string("memory_margin_basis", "");

@@ -73,6 +73,7 @@ struct Outcome {
   double space_size = 0;
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;
   std::int64_t bounded = 0, simulations = 0;
+  std::int64_t lowered = 0;  ///< programs timed, seeds and probes included; equal timings, and what an earlier search timed, once
   PruningState pruning;
   bool complete = true;  ///< false: limit or interruption
   bool interrupted = false;
