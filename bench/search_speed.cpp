@@ -91,7 +91,7 @@ void measure_cost(const std::string& name, const Job& job) {
       layers += since(start);
       const auto middle = Clock::now();
       assemble(book, c, w);
-      checksum += cost::iteration_lower_bound_ns(w.timing, w.lowering) + peak_bound_bytes(w);
+      checksum += cost::iteration_lower_bound_ns(w.costs, w.structure) + peak_bound_bytes(w);
       rest += since(middle);
     }
     layers_s = std::min(layers_s, layers), rest_s = std::min(rest_s, rest);

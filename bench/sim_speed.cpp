@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions per second of the simulation on one core: the clock alone (the search's inner loop), a whole run with breakdown
-// and memory, and lowering. One JSON object a line; the best of several repetitions, as other work on the machine only slows down.
+// and memory, and structure. One JSON object a line; the best of several repetitions, as other work on the machine only slows down.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,27 +16,25 @@ using namespace espalier;
 
 struct Case {
   std::string name;
-  Lowering lowering;
+  ProgramStructure structure;
   double slowdown;
 };
 
-Lowering make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, int pieces) {
-  Lowering low;
+ProgramStructure make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, int buckets) {
+  ProgramStructure low;
   low.schedule = {kind, p, v, m, 1};
-  low.pieces.assign(static_cast<std::size_t>(p * v), static_cast<std::uint8_t>(pieces));
+  low.buckets.assign(static_cast<std::size_t>(p * v), static_cast<std::uint8_t>(buckets));
   low.reduce_gradients = low.gather_parameters = true;
-  low.overlap_reduce = low.overlap_gather = pieces > 1;
+  low.overlap_reduce = low.overlap_gather = buckets > 1;
   low.overlap_p2p = true;
   return low;
 }
 
 /// Uneven chunks, so that no two stages act alike.
-cost::PlanTiming timing_of(const Schedule& s, double slowdown) {
-  cost::PlanTiming timing;
-  timing.stages.resize(static_cast<std::size_t>(s.stages));
-  timing.chunks.resize(static_cast<std::size_t>(s.stages * s.virtual_stages));
+cost::Costs costs_for(const ProgramStructure& structure, double slowdown) {
+  cost_test::ByChunk timing = cost_test::empty_rows(structure.schedule);
   std::int64_t seed = 1;
-  for (cost::ChunkTiming& chunk : timing.chunks) {
+  for (cost_test::ChunkRow& chunk : timing.chunks) {
     seed = seed * 48271 % 2147483647;
     const std::int64_t length = 1'000'000 + seed % 50'000;
     chunk.forward.compute_ns = length;
@@ -44,10 +42,11 @@ cost::PlanTiming timing_of(const Schedule& s, double slowdown) {
     chunk.backward_input.compute_ns = chunk.backward_weight.compute_ns = length;
     chunk.send_forward_ns = chunk.send_backward_ns = 20'000;
     chunk.grad_reduce_ns = chunk.param_gather_ns = 150'000;
-    chunk.saved_bytes = 1'000'000, chunk.saved_after_input_bytes = 500'000;
+    chunk.saved_bytes = 1'000'000;
+    chunk.saved_after_input_bytes = 500'000;
   }
   timing.compute_slowdown = timing.communication_slowdown = slowdown;
-  return timing;
+  return cost_test::costs_of(timing, structure);
 }
 
 /// Best seconds of one call.
@@ -63,21 +62,21 @@ double best_seconds(const F& call) {
 }
 
 void measure(const Case& c) {
-  const Program program = lower(c.lowering);
-  const cost::PlanTiming timing = timing_of(c.lowering.schedule, c.slowdown);
+  const Program program = lower(c.structure);
+  const cost::Costs costs = costs_for(c.structure, c.slowdown);
   const auto n = static_cast<double>(program.instructions.size());
   sim::Simulator simulator;
   std::int64_t iteration = 0;
   std::vector<std::int64_t> peaks;
-  const double clock = best_seconds([&] { iteration = simulator.iteration_ns(program, timing); });
-  const double memory = best_seconds([&] { simulator.peak_bytes(program, timing, peaks); });
-  const double run = best_seconds([&] { iteration = simulator.run(program, timing).value().iteration_ns; });
-  const double lowering = best_seconds([&] { lower(c.lowering); });
+  const double clock = best_seconds([&] { iteration = simulator.iteration_ns(program, costs); });
+  const double memory = best_seconds([&] { simulator.peak_bytes(program, costs, peaks); });
+  const double run = best_seconds([&] { iteration = simulator.run(program, costs).value().iteration_ns; });
+  const double structure = best_seconds([&] { lower(c.structure); });
   std::printf(
       "{\"bench\": \"sim\", \"case\": \"%s\", \"instructions\": %.0f, \"iteration_ns\": %lld, "
       "\"clock_instructions_per_s\": %.3e, \"memory_instructions_per_s\": %.3e, \"run_instructions_per_s\": %.3e, "
       "\"lower_instructions_per_s\": %.3e}\n",
-      c.name.c_str(), n, static_cast<long long>(iteration), n / clock, n / memory, n / run, n / lowering);
+      c.name.c_str(), n, static_cast<long long>(iteration), n / clock, n / memory, n / run, n / structure);
 }
 
 }  // namespace
@@ -85,8 +84,8 @@ void measure(const Case& c) {
 int main() {
   const std::vector<Case> cases = {
       {"1f1b p64 m256", make(ScheduleKind::one_f_one_b, 64, 1, 256, 1), 1.0},
-      {"1f1b p64 m256, 16 pieces, slow-down 1.2", make(ScheduleKind::one_f_one_b, 64, 1, 256, 16), 1.2},
-      {"1f1b p8 m8, 16 pieces, slow-down 1.2", make(ScheduleKind::one_f_one_b, 8, 1, 8, 16), 1.2},
+      {"1f1b p64 m256, 16 buckets, slow-down 1.2", make(ScheduleKind::one_f_one_b, 64, 1, 256, 16), 1.2},
+      {"1f1b p8 m8, 16 buckets, slow-down 1.2", make(ScheduleKind::one_f_one_b, 8, 1, 8, 16), 1.2},
       {"interleaved p16 v4 m256", make(ScheduleKind::interleaved, 16, 4, 256, 1), 1.0},
       {"zb-h1 p64 m256", make(ScheduleKind::zb_h1, 64, 1, 256, 1), 1.0},
       {"zb-v p32 m256", make(ScheduleKind::zb_v, 32, 2, 256, 1), 1.0},

@@ -37,7 +37,7 @@ struct Report {
   [[nodiscard]] bool ok() const;
 };
 
-/// `program` is the plan's own lowering; `claims` may be null (structure only).
+/// `program` is the plan's own structure; `claims` may be null (structure only).
 Report check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims);
 
 }  // namespace espalier::check

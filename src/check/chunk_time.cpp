@@ -33,11 +33,11 @@ class PlanClock {
         data_(view, view.engine.coefficients.data_communication, end),
         bytes_(bytes_of(view)) {}
 
-  PlanTime run(const std::vector<std::int32_t>& pieces) {
+  PlanTime run(const std::vector<std::int32_t>& buckets) {
     PlanTime time;
     const std::vector<std::int64_t> messages = boundary_bytes_per_chunk(view_);
     for (std::size_t c = 0; c < view_.chunks.size(); ++c) {
-      time.chunks.push_back(chunk(c, pieces[c]));
+      time.chunks.push_back(chunk(c, buckets[c]));
       if (c > 0) time.chunks.back().message = message(c, static_cast<double>(messages[c]));
     }
     for (std::int32_t i = 0; i < view_.stages; ++i) time.stages.push_back({update(i), shared_table()});
@@ -157,7 +157,7 @@ class PlanClock {
     return 2 * tensor_.gather(all, whole) + 2 * tensor_.exchange(all, whole);
   }
 
-  ChunkTime chunk(std::size_t c, std::int32_t pieces) {
+  ChunkTime chunk(std::size_t c, std::int32_t buckets) {
     const Chunk& chunk = view_.chunks[c];
     ChunkTime sum;
     const LayerRange* before = c > 0 ? &view_.chunks[c - 1].ranges.back() : nullptr;
@@ -174,7 +174,7 @@ class PlanClock {
     sum.backward += pass;
     sum.backward_input += pass;
     if (most()) add_edges(chunk.ranges.front(), sum);
-    add_collectives(c, pieces, sum);
+    add_collectives(c, buckets, sum);
     return sum;
   }
 
@@ -188,15 +188,15 @@ class PlanClock {
     sum.backward += scattering(s, dense, expert);
   }
 
-  /// One piece of what the chunk reduces and gathers once a step. Ranges of several strategies reduce one after the other.
-  void add_collectives(std::size_t c, std::int32_t pieces, ChunkTime& sum) {
-    const double cut = pieces;
+  /// One bucket of what the chunk reduces and gathers once a step. Ranges of several strategies reduce one after the other.
+  void add_collectives(std::size_t c, std::int32_t buckets, ChunkTime& sum) {
+    const double cut = buckets;
     for (const auto& [s, e] : elements_of_chunk(c)) {
       const bool reduces =
           (s.zero < 2 && (s.data_ranks() > 1 || s.expert_data_ranks() > 1)) || (s.zero >= 2 && s.shard < s.data_ranks());
       const bool gathers = s.zero == 1 || s.zero == 2;
       const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-      // Latency counts once a piece (most, or one strategy), or once in all of them together (least).
+      // Latency counts once a bucket (most, or one strategy), or once in all of them together (least).
       const double at_once = most() || view_.plan->uniform() ? 1 : cut;
       if (reduces)
         sum.reduction += reduction(s, at_once * dense * bytes_.reduce / cut, at_once * expert * bytes_.reduce / cut) / at_once;
@@ -305,8 +305,8 @@ class PlanClock {
 
 }  // namespace
 
-PlanTime plan_time(const View& view, const std::vector<std::int32_t>& pieces, End end) {
-  return PlanClock(view, end).run(pieces);
+PlanTime plan_time(const View& view, const std::vector<std::int32_t>& buckets, End end) {
+  return PlanClock(view, end).run(buckets);
 }
 
 }  // namespace espalier::check

@@ -14,7 +14,7 @@ namespace espalier::check {
 struct ChunkTime {
   double forward = 0, backward = 0, backward_input = 0, backward_weight = 0;
   double message = 0;                ///< into this chunk, or its gradient back
-  double reduction = 0, gather = 0;  ///< one of `pieces` pieces
+  double reduction = 0, gather = 0;  ///< one of `buckets` buckets
   std::int32_t layers = 0;
 };
 
@@ -27,7 +27,7 @@ struct PlanTime {
   std::vector<StageTime> stages;
 };
 
-/// `pieces`: into how many the gradients and parameters of each pipeline chunk are cut.
-PlanTime plan_time(const View& view, const std::vector<std::int32_t>& pieces, End end);
+/// `buckets`: into how many the gradients and parameters of each pipeline chunk are cut.
+PlanTime plan_time(const View& view, const std::vector<std::int32_t>& buckets, End end);
 
 }  // namespace espalier::check

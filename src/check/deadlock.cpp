@@ -17,7 +17,7 @@ namespace {
 
 bool meets(InstructionKind kind) { return kind == InstructionKind::grad_reduce || kind == InstructionKind::param_gather; }
 
-std::vector<std::int32_t> collectives_of(const Program& program, const RankProgram& rank, bool tied) {
+std::vector<std::int32_t> collectives_of(const Program& program, const RankClass& rank, bool tied) {
   std::vector<std::int32_t> result;
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {
     const InstructionKind kind = program.instructions[static_cast<std::size_t>(i)].kind;
@@ -34,8 +34,7 @@ bool join(const Program& program, const std::vector<std::vector<std::int32_t>>& 
     for (std::size_t n = 0; n < std::min(list.size(), lists.front().size()); ++n) {
       const Instruction& a = program.instructions[static_cast<std::size_t>(lists.front()[n])];
       const Instruction& b = program.instructions[static_cast<std::size_t>(list[n])];
-      const bool one_chunk = a.chunk == b.chunk || a.kind == InstructionKind::tied_reduce;  // embedding meets head
-      equal = equal && a.kind == b.kind && one_chunk && a.piece == b.piece && a.pieces == b.pieces;
+      equal = equal && a.kind == b.kind && a.id == b.id && a.bucket == b.bucket && a.buckets == b.buckets;
       node[static_cast<std::size_t>(list[n])] = lists.front()[n];
     }
   }
@@ -44,12 +43,12 @@ bool join(const Program& program, const std::vector<std::vector<std::int32_t>>& 
 
 Finding join_collectives(const View& view, const Program& program, std::vector<std::int32_t>& node) {
   Verdict verdict("collective-order");
-  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::vector<std::int32_t>>> groups;  // by stage and data group
+  std::map<std::pair<std::int32_t, ProcessGroupId>, std::vector<std::vector<std::int32_t>>> groups;  // by stage and data group
   const std::vector<std::int32_t> holders = table_holders(view);
   std::vector<std::vector<std::vector<std::int32_t>>> exchanges(
       holders.size());  // of each stage that holds the table, rank by rank
-  for (const RankProgram& rank : program.ranks) {
-    groups[{rank.stage, rank.group}].push_back(collectives_of(program, rank, false));
+  for (const RankClass& rank : program.ranks) {
+    groups[{rank.stage, rank.data}].push_back(collectives_of(program, rank, false));
     for (std::size_t h = 0; h < holders.size(); ++h)
       if (rank.stage == holders[h]) exchanges[h].push_back(collectives_of(program, rank, true));
   }
@@ -76,7 +75,7 @@ std::vector<Finding> check_deadlock(const View& view, const Program& program) {
   Finding order = join_collectives(view, program, node);
 
   Graph graph(size);
-  for (const RankProgram& rank : program.ranks) {
+  for (const RankClass& rank : program.ranks) {
     std::array<std::int32_t, kStreams> last;
     last.fill(-1);
     for (std::int32_t i = rank.begin; i < rank.end; ++i) {
@@ -97,7 +96,7 @@ std::vector<Finding> check_deadlock(const View& view, const Program& program) {
   for (std::size_t i = 0; i < size; ++i) {
     verdict.require(ran[static_cast<std::size_t>(node[i])], [&] {
       const Instruction& stuck = program.instructions[i];
-      return say(to_string(stuck.kind), " of chunk ", stuck.chunk, ", micro-batch ", stuck.microbatch, " (#", i,
+      return say(to_string(stuck.kind), " of chunk ", program.chunk_of(stuck), ", micro-batch ", stuck.microbatch, " (#", i,
                  ") can never start");
     });
   }

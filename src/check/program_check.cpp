@@ -17,11 +17,28 @@ bool is_p2p(Kind kind) { return kind == Kind::send || kind == Kind::recv; }
 
 std::string name_of(const Program& program, std::int32_t index) {
   const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-  return say(to_string(i.kind), i.gradient ? " gradient" : "", " of chunk ", i.chunk, ", micro-batch ", i.microbatch, " (#",
-             index, ")");
+  return say(to_string(i.kind), program.carries_gradient(i) ? " gradient" : "", " of chunk ", program.chunk_of(i),
+             ", micro-batch ", i.microbatch, " (#", index, ")");
 }
 
 // ---- shape ----------------------------------------------------------------------------------------------------------------
+
+std::int64_t represented_by(const RankClass& rank) {
+  std::int64_t sum = 0;
+  for (const DeviceRange& range : rank.devices) sum = saturating_sum(sum, range.count);
+  return sum;
+}
+
+/// Whether the ends of every range of the rank's devices are devices of its stage.
+bool devices_of_stage(const View& view, const RankClass& rank, std::int64_t devices) {
+  const auto inside = [&](std::int64_t device) {
+    return device >= 0 && device < devices && stage_of_device(view.strategy, view.stages, device) == rank.stage;
+  };
+  return !rank.devices.empty() && std::all_of(rank.devices.begin(), rank.devices.end(), [&](const DeviceRange& range) {
+    const std::int64_t last = saturating_sum(range.first, saturating_multiply(range.count - 1, range.stride));
+    return range.count >= 1 && inside(range.first) && inside(last);
+  });
+}
 
 void require_ranks(const View& view, const Program& program, Verdict& verdict) {
   const auto size = static_cast<std::int64_t>(program.instructions.size());
@@ -29,7 +46,7 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
   const std::int64_t devices = device_count(*view.cluster);
   std::int64_t next = 0;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
-    const RankProgram& rank = program.ranks[r];
+    const RankClass& rank = program.ranks[r];
     verdict.require(rank.begin == next && rank.end >= rank.begin && rank.end <= size, [&] {
       return say("rank ", r, " holds instructions ", rank.begin, "…", rank.end, ", expected to begin at ", next);
     });
@@ -37,12 +54,12 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
     const bool stage_ok = verdict.require(rank.stage >= 0 && rank.stage < view.stages,
                                           [&] { return say("rank ", r, " is of stage ", rank.stage, " of ", view.stages); });
     if (!stage_ok) continue;
-    verdict.require(rank.represents >= 1, [&] { return say("rank ", r, " represents ", rank.represents, " devices"); });
+    verdict.require(represented_by(rank) >= 1, [&] { return say("rank ", r, " represents ", represented_by(rank), " devices"); });
     std::int64_t& sum = represented[static_cast<std::size_t>(rank.stage)];
-    sum = saturating_sum(sum, std::max<std::int64_t>(rank.represents, 0));
-    verdict.require(
-        rank.device >= 0 && rank.device < devices && stage_of_device(view.strategy, view.stages, rank.device) == rank.stage,
-        [&] { return say("rank ", r, " of stage ", rank.stage, " is device ", rank.device, ", which is not of that stage"); });
+    sum = saturating_sum(sum, std::max<std::int64_t>(represented_by(rank), 0));
+    verdict.require(devices_of_stage(view, rank, devices), [&] {
+      return say("rank ", r, " of stage ", rank.stage, " is device ", rank.device(), ", or has one that is not of that stage");
+    });
   }
   verdict.require(next == size, [&] { return say(size - next, " instructions belong to no rank"); });
   for (std::size_t i = 0; i < represented.size(); ++i) {
@@ -52,33 +69,61 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
   }
 }
 
+/// Works, collectives and transfers are those of the plan's chunks and stages.
+void require_tables(const View& view, const Program& program, Verdict& verdict) {
+  const auto chunks = static_cast<std::int32_t>(view.chunks.size());
+  const auto chunk_of_stage = [&](std::int32_t chunk, std::int32_t stage) {
+    return chunk >= 0 && chunk < chunks && view.stage_of[static_cast<std::size_t>(chunk)] == stage;
+  };
+  for (const Work& w : program.works)
+    verdict.require((is_pass(w.phase) || w.phase == Kind::optimizer) && chunk_of_stage(w.chunk, w.stage),
+                    [&] { return say("a work of chunk ", w.chunk, " of stage ", w.stage, " that the plan has not"); });
+  for (const Collective& c : program.collectives) {
+    const bool known = c.kind == Kind::grad_reduce || c.kind == Kind::param_gather || c.kind == Kind::tied_reduce;
+    verdict.require(known && chunk_of_stage(c.chunk, c.stage),
+                    [&] { return say("a collective of chunk ", c.chunk, " of stage ", c.stage, " that the plan has not"); });
+  }
+  for (const Transfer& t : program.transfers)
+    verdict.require(t.chunk > 0 && t.chunk < chunks, [&] { return say("a transfer into chunk ", t.chunk, " of ", chunks); });
+}
+
+/// Whether an instruction names something of its kind.
+bool names_its_kind(const Program& program, const Instruction& i) {
+  const auto inside = [&](std::size_t size) { return i.id >= 0 && static_cast<std::size_t>(i.id) < size; };
+  if (is_p2p(i.kind)) return i.stream == (i.kind == Kind::send ? Stream::send : Stream::recv) && inside(program.transfers.size());
+  if (is_pass(i.kind) || i.kind == Kind::optimizer)
+    return i.stream == Stream::compute && inside(program.works.size()) && program.works[i.work()].phase == i.kind;
+  return i.stream == Stream::data && inside(program.collectives.size()) && program.collectives[i.collective()].kind == i.kind;
+}
+
 bool fields_in_range(const View& view, const Program& program, const Instruction& i) {
-  if (i.kind > Kind::optimizer || static_cast<int>(i.stream) >= kStreams || i.pieces < 1 || i.piece >= i.pieces) return false;
-  const bool of_chunk = i.kind != Kind::optimizer && i.kind != Kind::tied_reduce;
-  if (of_chunk && (i.chunk < 0 || static_cast<std::size_t>(i.chunk) >= view.chunks.size())) return false;
+  if (i.kind > Kind::optimizer || static_cast<int>(i.stream) >= kStreams || i.buckets < 1 || i.bucket >= i.buckets) return false;
+  if (!names_its_kind(program, i)) return false;
   const bool of_microbatch = is_pass(i.kind) || is_p2p(i.kind);
   if (i.microbatch >= view.microbatches || i.microbatch < (of_microbatch ? 0 : -1)) return false;
-  if ((is_pass(i.kind) || i.kind == Kind::optimizer) && i.stream != Stream::compute) return false;
   if (!is_p2p(i.kind)) return true;
   return i.peer >= 0 && static_cast<std::size_t>(i.peer) < program.ranks.size();
 }
 
 Finding check_shape(const View& view, const Program& program) {
   Verdict verdict("program-shape");
-  verdict.require(program.schedule == view.plan->schedule, [] { return say("the program was lowered from another schedule"); });
+  verdict.require(program.structure.schedule == view.plan->schedule,
+                  [] { return say("the program was lowered from another schedule"); });
   const bool countable = program.instructions.size() < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
   if (!verdict.require(countable, [] { return say("too many instructions"); })) return verdict.finding("");
   require_ranks(view, program, verdict);
+  require_tables(view, program, verdict);
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
-    verdict.require(fields_in_range(view, program, program.instructions[i]),
-                    [&] { return say("instruction #", i, " has a field out of range or runs on the wrong stream"); });
+    verdict.require(fields_in_range(view, program, program.instructions[i]), [&] {
+      return say("instruction #", i, " has a field out of range, runs on the wrong stream or names nothing of its kind");
+    });
   }
   return verdict.finding(say(program.ranks.size(), " ranks, ", program.instructions.size(), " instructions"));
 }
 
 Finding check_waits(const Program& program) {
   Verdict verdict("waits");
-  for (const RankProgram& rank : program.ranks) {
+  for (const RankClass& rank : program.ranks) {
     for (std::int32_t i = rank.begin; i < rank.end; ++i) {
       const Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
       for (const std::int32_t wait : {instruction.wait0, instruction.wait1}) {
@@ -92,15 +137,15 @@ Finding check_waits(const Program& program) {
 
 // ---- tables ---------------------------------------------------------------------------------------------------------------
 
-void add_piece(Pass& pass, const Program& program, std::int32_t index, Verdict& verdict) {
+void add_bucket(Pass& pass, const Program& program, std::int32_t index, Verdict& verdict) {
   const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-  if (pass.pieces == 0) {
-    pass.pieces = i.pieces;
+  if (pass.buckets == 0) {
+    pass.buckets = i.buckets;
     pass.first = index;
   }
-  verdict.require(pass.pieces == i.pieces && pass.done == i.piece, [&] {
-    return say(name_of(program, index), " is piece ", int{i.piece}, " of ", int{i.pieces}, ", expected piece ", pass.done, " of ",
-               pass.pieces, pass.complete() ? " (done twice)" : "");
+  verdict.require(pass.buckets == i.buckets && pass.done == i.bucket, [&] {
+    return say(name_of(program, index), " is bucket ", int{i.bucket}, " of ", int{i.buckets}, ", expected bucket ", pass.done,
+               " of ", pass.buckets, pass.complete() ? " (done twice)" : "");
   });
   ++pass.done;
   pass.last = index;
@@ -125,7 +170,7 @@ struct TableBuilder {
   Verdict transfers{"send-recv"};
 
   /// The work of (chunk, micro-batch) if the chunk is of `stage`; null otherwise.
-  Work* find(RankTable& table, std::int32_t stage, std::int32_t chunk, std::int32_t microbatch) const {
+  ChunkPasses* find(RankTable& table, std::int32_t stage, std::int32_t chunk, std::int32_t microbatch) const {
     if (chunk < 0 || static_cast<std::size_t>(chunk) >= view.stage_of.size()) return nullptr;
     if (view.stage_of[static_cast<std::size_t>(chunk)] != stage) return nullptr;
     return &table.work[local_chunk(view, chunk) * static_cast<std::size_t>(view.microbatches) +
@@ -134,21 +179,23 @@ struct TableBuilder {
 
   void add_pass(RankTable& table, std::int32_t stage, std::int32_t index) {
     const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-    Work* entry = find(table, stage, i.chunk, i.microbatch);
+    ChunkPasses* entry = find(table, stage, program.chunk_of(i), i.microbatch);
     if (!work.require(entry != nullptr, [&] { return say(name_of(program, index), " on stage ", stage); })) return;
-    if (i.kind == Kind::forward) add_piece(entry->forward, program, index, work);
-    if (i.kind == Kind::backward || i.kind == Kind::backward_input) add_piece(entry->input, program, index, work);
-    if (i.kind == Kind::backward || i.kind == Kind::backward_weight) add_piece(entry->weight, program, index, work);
+    if (i.kind == Kind::forward) add_bucket(entry->forward, program, index, work);
+    if (i.kind == Kind::backward || i.kind == Kind::backward_input) add_bucket(entry->input, program, index, work);
+    if (i.kind == Kind::backward || i.kind == Kind::backward_weight) add_bucket(entry->weight, program, index, work);
   }
 
   /// Activations enter a chunk (recv) and leave its predecessor (send); gradients go the other way.
   void add_p2p(RankTable& table, std::int32_t stage, std::int32_t index) {
     const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-    const bool at_chunk = (i.kind == Kind::recv) != i.gradient;  // else at the chunk before
-    Work* entry = find(table, stage, at_chunk ? i.chunk : i.chunk - 1, i.microbatch);
+    const std::int32_t chunk = program.chunk_of(i);
+    const bool gradient = program.carries_gradient(i);
+    const bool at_chunk = (i.kind == Kind::recv) != gradient;  // else at the chunk before
+    ChunkPasses* entry = find(table, stage, at_chunk ? chunk : chunk - 1, i.microbatch);
     if (!transfers.require(entry != nullptr, [&] { return say(name_of(program, index), " on stage ", stage); })) return;
-    std::int32_t& slot = i.kind == Kind::recv ? (i.gradient ? entry->recv_gradient : entry->recv_activation)
-                                              : (i.gradient ? entry->send_gradient : entry->send_activation);
+    std::int32_t& slot = i.kind == Kind::recv ? (gradient ? entry->recv_gradient : entry->recv_activation)
+                                              : (gradient ? entry->send_gradient : entry->send_activation);
     add_transfer(slot, program, index, transfers);
   }
 
@@ -157,12 +204,13 @@ struct TableBuilder {
     if (i.kind == Kind::tied_reduce) table.tied.push_back(index);
     if (i.kind == Kind::optimizer) table.optimizers.push_back(index);
     if (i.kind != Kind::grad_reduce && i.kind != Kind::param_gather) return;
-    const bool here = view.stage_of[static_cast<std::size_t>(i.chunk)] == stage;
+    const std::int32_t chunk = program.chunk_of(i);
+    const bool here = view.stage_of[static_cast<std::size_t>(chunk)] == stage;
     if (!work.require(here, [&] { return say(name_of(program, index), " on stage ", stage); })) return;
-    (i.kind == Kind::grad_reduce ? table.reduces : table.gathers)[local_chunk(view, i.chunk)].push_back(index);
+    (i.kind == Kind::grad_reduce ? table.reduces : table.gathers)[local_chunk(view, chunk)].push_back(index);
   }
 
-  RankTable build(const RankProgram& rank) {
+  RankTable build(const RankClass& rank) {
     const auto v = static_cast<std::size_t>(view.plan->schedule.virtual_stages);
     RankTable table;
     table.reduces.resize(v);
@@ -184,7 +232,7 @@ struct TableBuilder {
     return table;
   }
 
-  void require_complete(const Work& entry, std::size_t n, std::int32_t stage) {
+  void require_complete(const ChunkPasses& entry, std::size_t n, std::int32_t stage) {
     const auto m = static_cast<std::size_t>(view.microbatches);
     const auto missing = [&](const char* what) {
       return say("stage ", stage, ", its chunk ", n / m, ", micro-batch ", n % m, ": no complete ", what);
@@ -197,7 +245,7 @@ struct TableBuilder {
 
 void fill_ended(const Program& program, ProgramTables& tables) {
   tables.ended.resize(program.instructions.size());
-  for (const RankProgram& rank : program.ranks) {
+  for (const RankClass& rank : program.ranks) {
     std::array<std::int32_t, kStreams> last;  // of each stream so far
     last.fill(-1);
     for (std::int32_t i = rank.begin; i < rank.end; ++i) {
@@ -226,11 +274,10 @@ void require_matched(const Program& program, std::int32_t rank, std::int32_t ind
   if (!verdict.require(inside, [&] { return say(name_of(program, index), " has no counterpart"); })) return;
   const Instruction& theirs = all[static_cast<std::size_t>(mine.match)];
   const Kind expected = mine.kind == Kind::send ? Kind::recv : Kind::send;
-  verdict.require(theirs.kind == expected && theirs.match == index && theirs.gradient == mine.gradient &&
-                      theirs.chunk == mine.chunk && theirs.microbatch == mine.microbatch && theirs.pieces == mine.pieces &&
-                      theirs.piece == mine.piece,
+  verdict.require(theirs.kind == expected && theirs.match == index && theirs.id == mine.id &&
+                      theirs.microbatch == mine.microbatch && theirs.buckets == mine.buckets && theirs.bucket == mine.bucket,
                   [&] { return say(name_of(program, index), " is matched with ", name_of(program, mine.match)); });
-  const RankProgram& peer = program.ranks[static_cast<std::size_t>(mine.peer)];
+  const RankClass& peer = program.ranks[static_cast<std::size_t>(mine.peer)];
   verdict.require(mine.match >= peer.begin && mine.match < peer.end && theirs.peer == rank, [&] {
     return say(name_of(program, index), " names rank ", mine.peer, ", its counterpart is of another rank or names rank ",
                theirs.peer);
@@ -241,13 +288,13 @@ void require_transfers(const View& view, const Program& program, const ProgramTa
   const auto last_chunk = static_cast<std::int32_t>(view.chunks.size()) - 1;
   const auto m = static_cast<std::size_t>(view.microbatches);
   for (std::size_t r = 0; r < tables.ranks.size(); ++r) {
-    const RankProgram& rank = program.ranks[r];
+    const RankClass& rank = program.ranks[r];
     for (std::int32_t i = rank.begin; i < rank.end; ++i) {
       if (is_p2p(program.instructions[static_cast<std::size_t>(i)].kind))
         require_matched(program, static_cast<std::int32_t>(r), i, verdict);
     }
     for (std::size_t n = 0; n < tables.ranks[r].work.size(); ++n) {
-      const Work& work = tables.ranks[r].work[n];
+      const ChunkPasses& work = tables.ranks[r].work[n];
       const std::int32_t chunk = chunk_of_stage(view.plan->schedule, rank.stage, static_cast<std::int32_t>(n / m));
       const bool before = chunk > 0 && view.stage_of[static_cast<std::size_t>(chunk - 1)] != rank.stage;
       const bool after = chunk < last_chunk && view.stage_of[static_cast<std::size_t>(chunk + 1)] != rank.stage;
@@ -261,7 +308,7 @@ void require_transfers(const View& view, const Program& program, const ProgramTa
 }
 
 /// What one chunk needs from itself and its transfers for one micro-batch.
-void require_own_order(const Program& program, const ProgramTables& tables, const Work& work, Verdict& verdict) {
+void require_own_order(const Program& program, const ProgramTables& tables, const ChunkPasses& work, Verdict& verdict) {
   const auto need = [&](std::int32_t before, std::int32_t after) {
     if (before < 0 || after < 0) return;  // another finding
     verdict.require(tables.precedes(program, before, after),
@@ -282,11 +329,11 @@ Finding check_order(const View& view, const Program& program, const ProgramTable
     const RankTable& table = tables.ranks[r];
     const std::int32_t stage = program.ranks[r].stage;
     for (std::size_t n = 0; n < table.work.size(); ++n) {
-      const Work& work = table.work[n];
+      const ChunkPasses& work = table.work[n];
       require_own_order(program, tables, work, verdict);
       const std::int32_t chunk = chunk_of_stage(view.plan->schedule, stage, static_cast<std::int32_t>(n / m));
       if (chunk == 0 || view.stage_of[static_cast<std::size_t>(chunk - 1)] != stage) continue;
-      const Work& before = table.work[local_chunk(view, chunk - 1) * m + n % m];  // handed over inside the rank
+      const ChunkPasses& before = table.work[local_chunk(view, chunk - 1) * m + n % m];  // handed over inside the rank
       const auto later = [](std::int32_t a, std::int32_t b) { return a < 0 || b < 0 || a < b; };
       verdict.require(later(before.forward.last, work.forward.first) && later(work.input.last, before.input.first), [&] {
         return say("chunk ", chunk, " and the one before, on one rank, run in the wrong order (micro-batch ", n % m, ")");
@@ -306,7 +353,7 @@ ProgramCheck check_program(const View& view, const Program& program) {
   if (!result.findings.back().ok) return result;
   TableBuilder builder{view, program};
   ProgramTables tables;
-  for (const RankProgram& rank : program.ranks) tables.ranks.push_back(builder.build(rank));
+  for (const RankClass& rank : program.ranks) tables.ranks.push_back(builder.build(rank));
   fill_ended(program, tables);
   const bool complete = builder.work.ok();
   result.findings.push_back(

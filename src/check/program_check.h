@@ -4,7 +4,7 @@
 //   program-shape       ranks tile the instruction array and the stages; fields in range; passes and optimizer on `compute`
 //   waits               both waits of every instruction point to earlier instructions of the same rank
 //   program-work        each rank: every chunk of its stage × every micro-batch: one forward; one backward, or one
-//                       backward_input and one backward_weight; pieces complete and in order; nothing else
+//                       backward_input and one backward_weight; buckets complete and in order; nothing else
 //   send-recv           every send has its recv, mutually, with equal fields; one each way per boundary and micro-batch
 //   program-order       forward waits for its activation, backward for its forward and its gradient, weight gradients for input
 //                       gradients, sends for what they send

@@ -15,12 +15,12 @@ namespace espalier::check {
 /// One pass (forward, input gradient or weight gradient) of one chunk and micro-batch; absolute indices.
 struct Pass {
   std::int32_t first = -1, last = -1;
-  std::int32_t done = 0, pieces = 0;  ///< pieces seen in order, of how many
-  [[nodiscard]] bool complete() const { return pieces > 0 && done == pieces; }
+  std::int32_t done = 0, buckets = 0;  ///< buckets seen in order, of how many
+  [[nodiscard]] bool complete() const { return buckets > 0 && done == buckets; }
 };
 
 /// All that one chunk does with one micro-batch on one rank.
-struct Work {
+struct ChunkPasses {
   Pass forward, input, weight;                              ///< a combined `backward` counts as input and as weight
   std::int32_t recv_activation = -1, send_activation = -1;  ///< entering this chunk; leaving it to the next chunk
   std::int32_t recv_gradient = -1, send_gradient = -1;      ///< coming back from the next chunk; leaving to the one before
@@ -28,7 +28,7 @@ struct Work {
 
 /// What one rank does. `work[k·m + b]`: k-th chunk of the rank's stage, micro-batch b.
 struct RankTable {
-  std::vector<Work> work;
+  std::vector<ChunkPasses> work;
   std::vector<std::vector<std::int32_t>> reduces, gathers;  ///< per local chunk, in order
   std::vector<std::int32_t> tied, optimizers;
 };

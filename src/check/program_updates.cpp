@@ -9,9 +9,9 @@
 namespace espalier::check {
 namespace {
 
-/// Whether piece a/A and piece b/B of the same chunk share a part of it.
+/// Whether bucket a/A and bucket b/B of the same chunk share a part of it.
 bool overlaps(const Instruction& x, const Instruction& y) {
-  const int a = x.piece, total_a = x.pieces, b = y.piece, total_b = y.pieces;
+  const int a = x.bucket, total_a = x.buckets, b = y.bucket, total_b = y.buckets;
   return a * total_b < (b + 1) * total_a && b * total_a < (a + 1) * total_b;
 }
 
@@ -19,7 +19,7 @@ bool overlaps(const Instruction& x, const Instruction& y) {
 bool complete_once(const Program& program, const std::vector<std::int32_t>& indices) {
   for (std::size_t n = 0; n < indices.size(); ++n) {
     const Instruction& i = program.instructions[static_cast<std::size_t>(indices[n])];
-    if (i.pieces != indices.size() || i.piece != n) return false;
+    if (i.buckets != indices.size() || i.bucket != n) return false;
   }
   return !indices.empty();
 }
@@ -30,7 +30,7 @@ struct Rank {
   const ProgramTables& tables;
   std::size_t index;
   [[nodiscard]] const RankTable& table() const { return tables.ranks[index]; }
-  [[nodiscard]] const RankProgram& rank() const { return program.ranks[index]; }
+  [[nodiscard]] const RankClass& rank() const { return program.ranks[index]; }
   [[nodiscard]] const Instruction& at(std::int32_t i) const { return program.instructions[static_cast<std::size_t>(i)]; }
   [[nodiscard]] bool precedes(std::int32_t before, std::int32_t after) const { return tables.precedes(program, before, after); }
   [[nodiscard]] std::int32_t chunk(std::size_t k) const {
@@ -45,7 +45,7 @@ bool must_reduce(const View& view) {
   const std::vector<Strategy> all = strategies_of(view);
   return std::any_of(all.begin(), all.end(), [&](const Strategy& s) {
     if (s.zero >= 2) return s.shard < s.data_ranks();
-    return s.data_ranks() > 1 || (has_experts(*view.model) && s.expert_data_ranks() > 1);
+    return s.data_ranks() > 1 || (check::has_experts(*view.model) && s.expert_data_ranks() > 1);
   });
 }
 bool must_gather(const View& view) {
@@ -66,7 +66,8 @@ void require_reduction(const Rank& r, std::size_t k, Verdict& verdict) {
   }
   for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
     const Instruction& pass = r.at(i);
-    if (pass.chunk != r.chunk(k) || (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight))
+    if (r.program.chunk_of(pass) != r.chunk(k) ||
+        (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight))
       continue;
     for (const std::int32_t reduce : reduces) {
       verdict.require(!overlaps(pass, r.at(reduce)) || r.precedes(i, reduce), [&] {
@@ -93,8 +94,8 @@ void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
     for (const std::int32_t optimizer : r.table().optimizers) after_update = after_update && r.precedes(optimizer, gather);
     bool before_use = true;
     for (std::int32_t i = r.rank().begin; i < r.rank().end && !after_update; ++i) {
-      const bool uses =
-          r.at(i).kind == InstructionKind::forward && r.at(i).chunk == r.chunk(k) && overlaps(r.at(i), r.at(gather));
+      const bool uses = r.at(i).kind == InstructionKind::forward && r.program.chunk_of(r.at(i)) == r.chunk(k) &&
+                        overlaps(r.at(i), r.at(gather));
       before_use = before_use && (!uses || r.precedes(gather, i));
     }
     verdict.require(after_update || before_use, [&] { return say(chunk(), " are used before gather #", gather, " has ended"); });
@@ -113,7 +114,7 @@ void require_tied(const Rank& r, const std::vector<std::int32_t>& holders, Verdi
     for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
       const Instruction& pass = r.at(i);
       const bool adds = pass.kind == InstructionKind::backward || pass.kind == InstructionKind::backward_weight;
-      if (!adds || !uses_table(r.view, static_cast<std::size_t>(pass.chunk))) continue;
+      if (!adds || !uses_table(r.view, static_cast<std::size_t>(r.program.chunk_of(pass)))) continue;
       verdict.require(r.precedes(i, exchange), [&] {
         return say("stage ", stage, " exchanges the tied gradient before the backward of micro-batch ", pass.microbatch);
       });

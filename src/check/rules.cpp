@@ -119,7 +119,7 @@ Finding check_experts(const View& view) {
   const Strategy& s = view.strategy;
   const std::int64_t grid = saturating_multiply(s.ep, s.etp);
   const std::int64_t ranks = std::int64_t{s.tp} * s.cp * s.dp;
-  if (!has_experts(*view.model)) {
+  if (!check::has_experts(*view.model)) {
     verdict.require(grid == 1, [&] { return say("ep ", s.ep, ", etp ", s.etp, " for a model without experts"); });
     return verdict.finding("no experts");
   }
@@ -168,7 +168,7 @@ Finding check_recompute(const View& view) {
 Finding check_overlap(const View& view) {
   Verdict verdict("overlap");
   const Strategy& s = view.strategy;
-  const bool reduces = s.data_ranks() > 1 || (s.expert_data_ranks() > 1 && has_experts(*view.model));
+  const bool reduces = s.data_ranks() > 1 || (s.expert_data_ranks() > 1 && check::has_experts(*view.model));
   verdict.require(!s.overlap.grad_reduce || reduces, [] { return say("gradient overlap with one data rank"); });
   verdict.require(!s.overlap.p2p || view.stages > 1, [] { return say("p2p overlap with one stage"); });
   verdict.require(!s.overlap.tp || (s.tp > 1 && s.sp == SequenceParallel::megatron),

@@ -13,13 +13,13 @@ namespace espalier::check {
 namespace {
 
 /// Pieces of each chunk, as the program cuts its gradients or parameters.
-std::vector<std::int32_t> pieces_of(const View& view, const Program& program) {
-  std::vector<std::int32_t> pieces(view.chunks.size(), 1);
+std::vector<std::int32_t> buckets_of(const View& view, const Program& program) {
+  std::vector<std::int32_t> buckets(view.chunks.size(), 1);
   for (const Instruction& i : program.instructions) {
     const bool collective = i.kind == InstructionKind::grad_reduce || i.kind == InstructionKind::param_gather;
-    if (collective) pieces[static_cast<std::size_t>(i.chunk)] = std::max<std::int32_t>(1, i.pieces);
+    if (collective) buckets[static_cast<std::size_t>(program.chunk_of(i))] = std::max<std::int32_t>(1, i.buckets);
   }
-  return pieces;
+  return buckets;
 }
 
 /// Whole nanoseconds of one instruction.
@@ -36,12 +36,13 @@ class Rounding {
   End end_;
 };
 
-std::int64_t duration_of(const Instruction& i, std::int32_t stage, const PlanTime& time, const Rounding& round) {
-  const double parts = std::max<double>(1, i.pieces);
+std::int64_t duration_of(const Program& program, const Instruction& i, std::int32_t stage, const PlanTime& time,
+                         const Rounding& round) {
+  const double parts = std::max<double>(1, i.buckets);
   const StageTime& held = time.stages[static_cast<std::size_t>(stage)];
   if (i.kind == InstructionKind::optimizer) return round(held.update, 0);
   if (i.kind == InstructionKind::tied_reduce) return round(held.shared_table, 0);
-  const ChunkTime& chunk = time.chunks[static_cast<std::size_t>(i.chunk)];
+  const ChunkTime& chunk = time.chunks[static_cast<std::size_t>(program.chunk_of(i))];
   switch (i.kind) {
     case InstructionKind::forward: return round(chunk.forward, chunk.layers, parts);
     case InstructionKind::backward: return round(chunk.backward, chunk.layers, parts);
@@ -60,16 +61,16 @@ Stream stream_of(const Instruction& i, End end) {
 }
 
 std::int64_t longest_path_ns(const View& view, const Program& program, End end) {
-  const PlanTime time = plan_time(view, pieces_of(view, program), end);
+  const PlanTime time = plan_time(view, buckets_of(view, program), end);
   const Rounding round(end);
   Graph graph(program.instructions.size());
   std::vector<std::int64_t> durations(program.instructions.size(), 0);
-  for (const RankProgram& rank : program.ranks) {
+  for (const RankClass& rank : program.ranks) {
     std::array<std::int32_t, kStreams> last;
     last.fill(-1);
     for (std::int32_t n = rank.begin; n < rank.end; ++n) {
       const Instruction& i = program.instructions[static_cast<std::size_t>(n)];
-      durations[static_cast<std::size_t>(n)] = duration_of(i, rank.stage, time, round);
+      durations[static_cast<std::size_t>(n)] = duration_of(program, i, rank.stage, time, round);
       std::int32_t& stream = last[static_cast<std::size_t>(stream_of(i, end))];
       const std::int32_t sent = i.kind == InstructionKind::recv ? i.match : -1;
       for (const std::int32_t before : {stream, i.wait0, i.wait1, sent}) {

@@ -112,7 +112,7 @@ Finding check_strategies(const Plan& plan, const Model& model) {
       return say("layers ", range.first, "…", range.last, " (stage ", i, "): ", samples, " samples over dp ", s.dp);
     });
     // A switch that is on holds wherever there is something to overlap; gradients of experts alone may be named or not.
-    const bool experts_alone = s.data_ranks() == 1 && s.expert_data_ranks() > 1 && has_experts(model);
+    const bool experts_alone = s.data_ranks() == 1 && s.expert_data_ranks() > 1 && check::has_experts(model);
     const bool reduces_alike = experts_alone || s.overlap.grad_reduce == (on.grad_reduce && s.data_ranks() > 1);
     const bool alike = reduces_alike && s.overlap.param_gather == (on.param_gather && s.zero > 0) && s.overlap.p2p == on.p2p &&
                        s.overlap.tp == (on.tp && s.sp == SequenceParallel::megatron);

@@ -9,83 +9,91 @@ namespace {
 
 using i64 = std::int64_t;
 
-bool zero_bubble(ScheduleKind k) { return k == ScheduleKind::zb_h1 || k == ScheduleKind::zb_v; }
-
-i64 forward(const ChunkTiming& t) { return t.forward.duration_ns(); }
-/// The part of the backward that the previous chunk waits for.
-i64 backward(const ChunkTiming& t, bool split) { return split ? t.backward_input.duration_ns() : t.backward.duration_ns(); }
+/// Times of chunks by name.
+struct View {
+  const Costs& costs;
+  const ProgramStructure& s;
+  [[nodiscard]] i64 forward(std::int32_t c) const { return costs.works[s.forward(c)].time.duration_ns(); }
+  /// The part of the backward that the previous chunk waits for.
+  [[nodiscard]] i64 backward(std::int32_t c) const { return costs.works[s.backward(c)].time.duration_ns(); }
+  [[nodiscard]] i64 weight(std::int32_t c) const { return costs.works[s.backward_weight(c)].time.duration_ns(); }
+  [[nodiscard]] i64 down(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, false)] : 0; }
+  [[nodiscard]] i64 up(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, true)] : 0; }
+  [[nodiscard]] i64 reduce(std::int32_t c) const { return costs.collectives[s.grad_reduce(c)]; }
+  [[nodiscard]] i64 gather(std::int32_t c) const { return costs.collectives[s.param_gather(c)]; }
+  [[nodiscard]] i64 optimizer(std::int32_t stage) const { return costs.works[s.optimizer(stage)].time.duration_ns(); }
+  [[nodiscard]] i64 buckets(std::int32_t c) const { return s.buckets[static_cast<std::size_t>(c)]; }
+};
 
 /// What a stage's end adds after its last computation.
-i64 tail(const PlanTiming& timing, const Lowering& l, std::int32_t stage, std::int32_t lowest) {
-  const auto& s = timing.stages[static_cast<std::size_t>(stage)];
-  const auto chunk = [&](std::int32_t k) { return static_cast<std::size_t>(pipeline_chunk(l.schedule, stage, k)); };
-  i64 t = s.optimizer_ns;
-  for (const std::int32_t c : l.table_chunks)
-    if (place_of_chunk(l.schedule, c).stage == stage) t += s.tied_reduce_ns;
-  if (l.reduce_gradients && l.overlap_reduce) t += timing.chunks[static_cast<std::size_t>(lowest)].grad_reduce_ns;
-  for (std::int32_t k = 0; k < l.schedule.virtual_stages; ++k) {
-    const auto& c = timing.chunks[chunk(k)];
-    if (l.reduce_gradients && !l.overlap_reduce) t += c.grad_reduce_ns * l.pieces[chunk(k)];
-    if (l.gather_parameters && !l.overlap_gather) t += c.param_gather_ns * l.pieces[chunk(k)];
+i64 tail(const View& x, std::int32_t stage, std::int32_t lowest) {
+  const ProgramStructure& s = x.s;
+  i64 t = x.optimizer(stage);
+  for (const std::int32_t c : s.table_chunks)
+    if (place_of_chunk(s.schedule, c).stage == stage) t += x.costs.collectives[s.tied_reduce()];
+  if (s.reduce_gradients && s.overlap_reduce) t += x.reduce(lowest);
+  for (std::int32_t k = 0; k < s.schedule.virtual_stages; ++k) {
+    const std::int32_t c = pipeline_chunk(s.schedule, stage, k);
+    if (s.reduce_gradients && !s.overlap_reduce) t += x.reduce(c) * x.buckets(c);
+    if (s.gather_parameters && !s.overlap_gather) t += x.gather(c) * x.buckets(c);
   }
   return t;
 }
 
 /// Sends that a stage waits for between two computations; the longest one may be the last and wait for nobody.
-i64 blocking_sends(const PlanTiming& timing, const Schedule& s, std::int32_t stage) {
+i64 blocking_sends(const View& x, std::int32_t stage) {
+  const Schedule& s = x.s.schedule;
   i64 all = 0, longest = 0;
   for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
-    const auto c = static_cast<std::size_t>(pipeline_chunk(s, stage, k));
-    const i64 down = c + 1 < timing.chunks.size() ? timing.chunks[c + 1].send_forward_ns : 0;
-    const i64 up = timing.chunks[c].send_backward_ns;
-    all += down + up, longest = std::max({longest, down, up});
+    const std::int32_t c = pipeline_chunk(s, stage, k);
+    const i64 down = c + 1 < x.s.chunks() ? x.down(c + 1) : 0;
+    const i64 up = x.up(c);
+    all += down + up;
+    longest = std::max({longest, down, up});
   }
   return all * s.microbatches - longest;
 }
 
 }  // namespace
 
-i64 iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& l) {
-  const Schedule& s = l.schedule;
-  const bool split = zero_bubble(s.kind);
+i64 iteration_lower_bound_ns(const Costs& costs, const ProgramStructure& structure) {
+  const Schedule& s = structure.schedule;
+  const View x{costs, structure};
+  const bool split = splits_backward(s.kind);
   const i64 m = s.microbatches;
-  const auto chunks = static_cast<std::int32_t>(timing.chunks.size());
+  const std::int32_t chunks = structure.chunks();
   i64 round_trip = 0;  // of chunk a … last, updated as a grows
-  for (std::int32_t c = 0; c < chunks; ++c) {
-    const auto& t = timing.chunks[static_cast<std::size_t>(c)];
-    round_trip += forward(t) + backward(t, split) + (c > 0 ? t.send_forward_ns + t.send_backward_ns : 0);
-  }
-  const i64 first_gather = l.overlap_gather ? timing.chunks.front().param_gather_ns : 0;
-  const i64 first_tail = tail(timing, l, 0, 0);
-  const i64 first_weight = split ? timing.chunks.front().backward_weight.duration_ns() : 0;
+  for (std::int32_t c = 0; c < chunks; ++c) round_trip += x.forward(c) + x.backward(c) + x.down(c) + x.up(c);
+  const i64 first_gather = structure.overlap_gather ? x.gather(0) : 0;
+  const i64 first_tail = tail(x, 0, 0);
+  const i64 first_weight = split ? x.weight(0) : 0;
   i64 best = 0, pre = first_gather, post = 0;
-  for (std::int32_t i = 0; i < s.stages; ++i) {
-    const auto& a = timing.chunks[static_cast<std::size_t>(i)];  // smallest chunk of stage i is chunk i in every placement
+  for (std::int32_t i = 0; i < s.stages; ++i) {  // the smallest chunk of stage i is chunk i in every placement
     i64 work = 0, input_work = 0;
     for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
-      const auto& t = timing.chunks[static_cast<std::size_t>(pipeline_chunk(s, i, k))];
-      input_work += forward(t) + backward(t, split);
-      work += split ? t.backward_weight.duration_ns() : 0;
+      const std::int32_t c = pipeline_chunk(s, i, k);
+      input_work += x.forward(c) + x.backward(c);
+      work += split ? x.weight(c) : 0;
     }
-    work = (work + input_work) * m, input_work *= m;
-    const i64 wait = l.overlap_p2p || s.stages == 1 ? 0 : blocking_sends(timing, s, i);
-    best = std::max(best, pre + work + wait + tail(timing, l, i, i));
+    work = (work + input_work) * m;
+    input_work *= m;
+    const i64 wait = structure.overlap_p2p || s.stages == 1 ? 0 : blocking_sends(x, i);
+    best = std::max(best, pre + work + wait + tail(x, i, i));
     best = std::max(best, pre + input_work + (split ? 0 : wait) + post + first_weight + first_tail);
-    if (l.overlap_reduce && !split) {
-      const i64 pieces = l.pieces[static_cast<std::size_t>(i)];
-      // At most what part_of(…, 0, pieces) gives, whose three components are rounded down apart; grows with the whole.
-      const i64 first_piece = std::max<i64>(0, (a.backward.duration_ns() - 3 * (pieces - 1)) / pieces);
-      best = std::max(best, pre + work - backward(a, false) + first_piece + a.grad_reduce_ns * pieces +
-                                timing.stages[static_cast<std::size_t>(i)].optimizer_ns);
+    if (structure.overlap_reduce && !split) {
+      // At most what part_of(…, 0, buckets) gives, whose three components are rounded down apart; grows with the whole.
+      const i64 buckets = x.buckets(i);
+      const i64 first_bucket = std::max<i64>(0, (x.backward(i) - 3 * (buckets - 1)) / buckets);
+      best = std::max(best, pre + work - x.backward(i) + first_bucket + x.reduce(i) * buckets + x.optimizer(i));
     }
     if (s.virtual_stages == 1) {
       const i64 in_flight = std::max<i64>(1, max_in_flight(s, i));
       best = std::max(best, pre + ((m - 1) / in_flight + 1) * round_trip + post + first_weight + first_tail);
     }
-    const auto& next = timing.chunks[static_cast<std::size_t>(std::min(i + 1, chunks - 1))];
-    round_trip -= forward(a) + backward(a, split) + next.send_forward_ns + next.send_backward_ns;
-    pre += forward(a) + next.send_forward_ns;
-    post += backward(a, split) + next.send_backward_ns;
+    const std::int32_t next = std::min(i + 1, chunks - 1);
+    round_trip -= x.forward(i) + x.backward(i) + x.down(next) + x.up(next);
+    pre += x.forward(i) + x.down(next);
+    post += x.backward(i) + x.up(next);
   }
   return best;
 }
@@ -94,38 +102,42 @@ namespace {
 
 /// Interleaved 1F1B: what the stage holds when its warm-up ends, before any backward. Passes go round the chunks in groups of p
 /// micro-batches: chunk k has ⌊N/(p·v)⌋·p passes and its part of the rest, N = passes in flight.
-i64 interleaved_warmup_bytes(const PlanTiming& timing, const Schedule& s, std::int32_t stage) {
+i64 interleaved_warmup_bytes(const Costs& costs, const ProgramStructure& structure, std::int32_t stage) {
+  const Schedule& s = structure.schedule;
   const i64 group = s.stages, round = group * s.virtual_stages, passes = max_in_flight(s, stage);
   i64 bytes = 0, rest = passes % round;
   for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
     const i64 held = passes / round * group + std::min(rest, group);
     rest -= std::min(rest, group);
-    bytes += held * timing.chunks[static_cast<std::size_t>(pipeline_chunk(s, stage, k))].saved_bytes;
+    bytes += held * costs.saved_bytes(structure, pipeline_chunk(s, stage, k));
   }
   return bytes;
 }
 
 }  // namespace
 
-i64 activations_lower_bound_bytes(const PlanTiming& timing, const Schedule& s, std::int32_t stage) {
+i64 activations_lower_bound_bytes(const Costs& costs, const ProgramStructure& structure, std::int32_t stage) {
+  const Schedule& s = structure.schedule;
   i64 smallest = 0, most = 0, forward_peak = 0, backward_peak = 0;
   for (std::int32_t k = 0; k < s.virtual_stages; ++k) {
-    const auto& c = timing.chunks[static_cast<std::size_t>(pipeline_chunk(s, stage, k))];
-    smallest = k == 0 ? c.saved_bytes : std::min(smallest, c.saved_bytes);
-    most = std::max(most, c.saved_bytes);
-    forward_peak = std::max(forward_peak, c.saved_bytes + c.forward_transient_bytes);
-    backward_peak = std::max(backward_peak, c.saved_bytes + c.backward_transient_bytes);
+    const std::int32_t c = pipeline_chunk(s, stage, k);
+    const i64 saved = costs.saved_bytes(structure, c);
+    smallest = k == 0 ? saved : std::min(smallest, saved);
+    most = std::max(most, saved);
+    forward_peak = std::max(forward_peak, saved + costs.works[structure.forward(c)].memory.during);
+    backward_peak = std::max(backward_peak, saved + costs.works[structure.backward(c)].memory.during);
   }
   // One pass alone reaches its own transient peak. With one chunk a stage the peak is exact: all in flight, plus a transient.
   const i64 alone = std::max(forward_peak, backward_peak);
   if (s.virtual_stages == 1) {
     const i64 held = std::max<i64>(1, max_in_flight(s, stage));
     // Zero-bubble: of those, p − i still wait for their input gradient.
-    const i64 whole = zero_bubble(s.kind) ? std::min<i64>(held, s.stages - stage) : held;
-    return (whole - 1) * smallest + (held - whole) * timing.chunks[static_cast<std::size_t>(stage)].saved_after_input_bytes +
-           alone;
+    const bool split = splits_backward(s.kind);
+    const i64 whole = split ? std::min<i64>(held, s.stages - stage) : held;
+    const i64 after_input = split ? -costs.works[structure.backward_weight(stage)].memory.after : 0;
+    return (whole - 1) * smallest + (held - whole) * after_input + alone;
   }
-  return std::max(alone, s.kind == ScheduleKind::interleaved ? interleaved_warmup_bytes(timing, s, stage) : most);
+  return std::max(alone, s.kind == ScheduleKind::interleaved ? interleaved_warmup_bytes(costs, structure, stage) : most);
 }
 
 i64 peak_bytes(i64 static_bytes, i64 activations, double allocator_reserve) {

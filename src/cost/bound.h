@@ -9,7 +9,7 @@
 //   wait_i = blocking sends between two computations of the stage, when p2p is not overlapped
 //   tail_i = reduction not hidden (last bucket, or all buckets), tied reduction, optimizer, gather not hidden
 //   (1) pre_i + work + wait_i + tail_i      (2) pre_i + work + wait_i + post_i + tail_first
-//   (3) the data stream: pre_i + work − B_a + its first piece + all buckets of chunk a + optimizer
+//   (3) the data stream: pre_i + work − B_a + its first bucket + all buckets of chunk a + optimizer
 //   (4) at most f micro-batches are in flight, so every f-th forward waits for a round trip R_i = Σ_{c≥a}(F + B + 2s):
 //       pre_i + (⌊(m−1)/f⌋ + 1)·R_i + post_i + tail_first                                    (one chunk a stage)
 // Each holds for any program with these dependencies, so the largest is a bound. Durations that are themselves lower bounds
@@ -18,16 +18,16 @@
 
 #include <cstdint>
 
-#include "cost/timing.h"
+#include "cost/costs.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
 
-std::int64_t iteration_lower_bound_ns(const PlanTiming& timing, const Lowering& lowering);
+std::int64_t iteration_lower_bound_ns(const Costs& costs, const ProgramStructure& structure);
 
 /// Lower bound on the activations of `stage` at the peak the simulator's replay finds: those in flight at a moment that the
 /// schedule is known to reach.
-std::int64_t activations_lower_bound_bytes(const PlanTiming& timing, const Schedule& schedule, std::int32_t stage);
+std::int64_t activations_lower_bound_bytes(const Costs& costs, const ProgramStructure& structure, std::int32_t stage);
 /// Peak of given static bytes and activations, allocator reserve included.
 std::int64_t peak_bytes(std::int64_t static_bytes, std::int64_t activations, double allocator_reserve);
 

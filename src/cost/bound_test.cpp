@@ -5,29 +5,31 @@
 
 #include <gtest/gtest.h>
 
+#include "cost/by_chunk.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
 namespace {
 
 struct Pipeline {
-  Lowering lowering;
-  PlanTiming timing;
-  [[nodiscard]] std::int64_t bound() const { return iteration_lower_bound_ns(timing, lowering); }
+  ProgramStructure structure;
+  cost_test::ByChunk timing;
+  [[nodiscard]] std::int64_t bound() const { return iteration_lower_bound_ns(costs_of(timing, structure), structure); }
 };
 
 /// Every chunk F = 10, B = 20 (I = 12, W = 8); messages 1 each way between stages; optimizer 5; p2p overlapped.
 Pipeline pipeline(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m) {
   Pipeline x;
-  x.lowering.schedule = {kind, p, v, m, 1};
-  x.lowering.pieces.assign(static_cast<std::size_t>(p * v), 1);
-  x.lowering.overlap_p2p = true;
-  x.timing.stages.resize(static_cast<std::size_t>(p)), x.timing.chunks.resize(static_cast<std::size_t>(p * v));
-  for (StageTiming& s : x.timing.stages) s.optimizer_ns = 5;
+  x.structure.schedule = {kind, p, v, m, 1};
+  x.structure.buckets.assign(static_cast<std::size_t>(p * v), 1);
+  x.structure.overlap_p2p = true;
+  x.timing = cost_test::empty_rows(x.structure.schedule);
+  for (cost_test::StageRow& s : x.timing.stages) s.optimizer_ns = 5;
   for (std::int32_t c = 0; c < p * v; ++c) {
-    ChunkTiming& t = x.timing.chunks[static_cast<std::size_t>(c)];
+    cost_test::ChunkRow& t = x.timing.chunks[static_cast<std::size_t>(c)];
     t.forward.compute_ns = 10, t.backward.compute_ns = 20, t.backward_input.compute_ns = 12, t.backward_weight.compute_ns = 8;
-    const bool moves = c > 0 && place_of_chunk(x.lowering.schedule, c).stage != place_of_chunk(x.lowering.schedule, c - 1).stage;
+    const bool moves =
+        c > 0 && place_of_chunk(x.structure.schedule, c).stage != place_of_chunk(x.structure.schedule, c - 1).stage;
     t.send_forward_ns = t.send_backward_ns = moves ? 1 : 0;
     t.saved_bytes = t.saved_after_input_bytes = 100;
   }
@@ -53,7 +55,7 @@ TEST(Bound, FewInFlightWaitForRoundTrips) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 2, 1, 4);
   x.timing.chunks[1].send_forward_ns = x.timing.chunks[1].send_backward_ns = 100;
   EXPECT_EQ(x.bound(), 2 * 260 + 5);
-  x.lowering.schedule.kind = ScheduleKind::gpipe;
+  x.structure.schedule.kind = ScheduleKind::gpipe;
   EXPECT_EQ(x.bound(), 110 + 120 + 120 + 5);
 }
 
@@ -61,33 +63,34 @@ TEST(Bound, FewInFlightWaitForRoundTrips) {
 // of the way up already.
 TEST(Bound, BlockingSends) {
   Pipeline x = pipeline(ScheduleKind::gpipe, 2, 1, 4);
-  x.lowering.overlap_p2p = false;
+  x.structure.overlap_p2p = false;
   EXPECT_EQ(x.bound(), 11 + 120 + 3 + 21 + 5);
 }
 
-// Reduction after the backward pass: 4 pieces of 7 each, then the optimizer.
+// Reduction after the backward pass: 4 buckets of 7 each, then the optimizer.
 TEST(Bound, ReductionInTheOpen) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
-  x.lowering.reduce_gradients = true, x.lowering.pieces = {4}, x.timing.chunks[0].grad_reduce_ns = 7;
+  x.structure.reduce_gradients = true, x.structure.buckets = {4}, x.timing.chunks[0].grad_reduce_ns = 7;
   EXPECT_EQ(x.bound(), 30 + 4 * 7 + 5);
 }
 
-// Beside it: only the last piece is left, 30 + 7 + 5; unless the data stream is the longer one, from the first piece of the backward on:
-// 10 + (20 − 3·3)/4 + 4·40 + 5: the three parts of a piece may each be rounded down by up to 3/4.
+// Beside it: only the last bucket is left, 30 + 7 + 5; unless the data stream is the longer one, from the first bucket of the backward on:
+// 10 + (20 − 3·3)/4 + 4·40 + 5: the three parts of a bucket may each be rounded down by up to 3/4.
 TEST(Bound, ReductionBesideTheBackward) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
-  x.lowering.reduce_gradients = x.lowering.overlap_reduce = true, x.lowering.pieces = {4}, x.timing.chunks[0].grad_reduce_ns = 5;
+  x.structure.reduce_gradients = x.structure.overlap_reduce = true, x.structure.buckets = {4},
+  x.timing.chunks[0].grad_reduce_ns = 5;
   EXPECT_EQ(x.bound(), 30 + 5 + 5);
   x.timing.chunks[0].grad_reduce_ns = 40;
   EXPECT_EQ(x.bound(), 10 + 2 + 4 * 40 + 5);
 }
 
-// ZeRO-1: parameters gathered after the optimizer, 3 pieces of 6; or before, when only the first piece is waited for.
+// ZeRO-1: parameters gathered after the optimizer, 3 buckets of 6; or before, when only the first bucket is waited for.
 TEST(Bound, GatherAfterOrBefore) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
-  x.lowering.gather_parameters = true, x.lowering.pieces = {3}, x.timing.chunks[0].param_gather_ns = 6;
+  x.structure.gather_parameters = true, x.structure.buckets = {3}, x.timing.chunks[0].param_gather_ns = 6;
   EXPECT_EQ(x.bound(), 30 + 5 + 18);
-  x.lowering.overlap_gather = true;
+  x.structure.overlap_gather = true;
   EXPECT_EQ(x.bound(), 6 + 30 + 5);
 }
 
@@ -98,14 +101,14 @@ TEST(Bound, ZeroBubbleCountsWeightGradientsAsWork) { EXPECT_EQ(pipeline(Schedule
 // Tied embeddings are reduced on the first and the last stage before the optimizer.
 TEST(Bound, TiedReduction) {
   Pipeline x = pipeline(ScheduleKind::gpipe, 2, 1, 4);
-  x.lowering.table_chunks = {0, 1};
-  for (StageTiming& s : x.timing.stages) s.tied_reduce_ns = 50;
+  x.structure.table_chunks = {0, 1};
+  x.timing.tied_reduce_ns = 50;
   EXPECT_EQ(x.bound(), 11 + 120 + 21 + 50 + 5);
 }
 
 std::int64_t held(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, std::int32_t stage) {
   const Pipeline x = pipeline(kind, p, v, m);
-  return activations_lower_bound_bytes(x.timing, x.lowering.schedule, stage) / 100;
+  return activations_lower_bound_bytes(costs_of(x.timing, x.structure), x.structure, stage) / 100;
 }
 
 // 1F1B min(m, p − i), GPipe m, ZB-H1 min(m, p).
@@ -126,7 +129,7 @@ TEST(Activations, ChunkPassesInFlight) {
 TEST(Activations, TransientsComeOnTop) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 2, 1, 4);
   x.timing.chunks[0].backward_transient_bytes = 30, x.timing.chunks[0].forward_transient_bytes = 20;
-  EXPECT_EQ(activations_lower_bound_bytes(x.timing, x.lowering.schedule, 0), 230);
+  EXPECT_EQ(activations_lower_bound_bytes(costs_of(x.timing, x.structure), x.structure, 0), 230);
 }
 
 // 1000 static + 500, 10 % reserve.

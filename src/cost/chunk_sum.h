@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plan_timing and layered_timing share: what a strategy costs everywhere (Assembly), and layers summed into a chunk (ChunkSum).
-// Internal to cost/.
+// What a strategy costs everywhere (Assembly), and layers summed into a chunk (ChunkSum). Internal to cost/: price.h and layer_share.h are made
+// of it.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +9,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "cost/costs.h"
 #include "cost/layer_cost.h"
-#include "cost/plan_timing.h"
+#include "cost/split_table.h"
 #include "cost/state_memory.h"
-#include "cost/timing.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
-
-inline constexpr std::size_t kMaxKinds = 64;
 
 inline std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 
@@ -39,6 +37,13 @@ struct DataGroups {
   Slowdown slowdown;  ///< of compute beside their collectives: of the shard or the replica group, whichever moves more
 };
 
+/// The edges of a chunk's ZeRO communication: its first gather and its last reduction. A bound over all overlap choices leaves them
+/// out: with both overlaps on and free edges no layer takes longer than with any of them off, since pair(c, w) − w ≤ c and grows by
+/// at most the growth of c.
+enum class ChunkEdges : std::uint8_t { exposed, free };
+
+inline constexpr int kPassLaunches = 4;
+
 /// What one strategy costs everywhere: its layers, its data-parallel groups, its ZeRO communication.
 struct Assembly {
   const CostContext& c;
@@ -58,12 +63,28 @@ inline std::int64_t pass_ns(const CostContext& c) {
   return ns(kPassLaunches * c.rates.launch + c.engine->coefficients.micro_batch_s / 2);
 }
 
+/// A pipeline chunk, summed over its layers.
+struct ChunkTotal {
+  PhaseTime forward;
+  PhaseTime backward;        ///< input and weight gradients, recomputation included
+  PhaseTime backward_input;  ///< zero-bubble split; backward_input + backward_weight ≈ backward
+  PhaseTime backward_weight;
+  std::int64_t gradient_sync_ns =
+      0;  ///< once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions)
+  std::int64_t dense_parameters = 0;  ///< elements of the chunk on a rank, before ZeRO
+  std::int64_t expert_parameters = 0;
+  std::int64_t saved_bytes = 0;               ///< kept from forward to backward for one micro-batch
+  std::int64_t saved_after_input_bytes = 0;   ///< still kept between backward_input and backward_weight
+  std::int64_t forward_transient_bytes = 0;   ///< extra peak inside the forward
+  std::int64_t backward_transient_bytes = 0;  ///< extra peak inside the backward (gradients in flight, recomputed activations)
+};
+
 /// Sums layers into a chunk, in the order of the forward pass. Memory: while a layer runs, forward or backward, what the layers
 /// before it and itself keep is there, and its own transients; what later layers keep is not there yet, or no longer:
 /// peak = max_i (Σ_{k≤i} saved_k + transient_i)   (Galvatron-BMW, §5.2).
 class ChunkSum {
  public:
-  explicit ChunkSum(ChunkTiming& t) : t_(t) { t = ChunkTiming{}; }
+  explicit ChunkSum(ChunkTotal& t) : t_(t) { t = ChunkTotal{}; }
 
   /// `n` consecutive layers of kind k; `how` they are recomputed (blocks only).
   void add(const Assembly& x, std::int32_t k, std::int64_t n, RecomputeKind how) {
@@ -113,44 +134,78 @@ class ChunkSum {
   [[nodiscard]] std::int64_t peak_bytes() const { return std::max(forward_peak_, backward_peak_); }
 
  private:
-  ChunkTiming& t_;
+  ChunkTotal& t_;
   std::int64_t forward_peak_ = 0, backward_peak_ = 0;
 };
 
 /// ZeRO communication of a copy of the token table, beside the layer of cost `user` that uses it. `x`: under the strategy of the embedding.
 ZeroTime table_zero_time(const Assembly& x, const LayerCost& user, std::int64_t elements, ChunkEdges edges);
 
+/// A message of a collective at the end or the beginning of a step, as it is emitted: to be added up, or to be written into a program.
+struct Message {
+  CollectiveKind kind;
+  GroupKind group;
+  const Group& placed;
+  double bytes;
+  double message_bytes;  ///< the engine sends messages of this size; 0: one
+};
+
+/// Seconds of a message over the levels of data-parallel collectives.
+double message_s(const CostContext& c, const Message& message);
+
+/// Emits the messages of one bucket of the step-end communication of `dense` and `expert` elements that is cut into `buckets`.
+/// Reduction: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over the replicas with ZeRO 1; the
+/// replicas' part alone when the shard group reduces per micro-batch (ZeRO ≥ 2).
+template <class Emit>
+void each_reduction(const Assembly& x, double dense, double expert, double buckets, const Emit& emit) {
+  const auto one = [&](const Group& shard, const Group& replica, GroupKind shard_kind, GroupKind replica_kind, double bytes) {
+    if (bytes <= 0) return;
+    if (!x.groups.sharded) {
+      emit(Message{CollectiveKind::all_reduce, shard_kind, shard, bytes,
+                   x.s.overlap.grad_reduce ? x.c.engine->reduce_bucket_bytes : 0.0});
+      return;
+    }
+    if (x.s.zero == 1)
+      emit(Message{x.c.engine->zero1_all_reduces ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter, shard_kind, shard,
+                   bytes, 0});
+    emit(Message{CollectiveKind::all_reduce, replica_kind, replica, bytes / static_cast<double>(shard.size), 0});
+  };
+  one(x.groups.shard, x.groups.replica, GroupKind::data_shard, GroupKind::data_replica, dense * x.states.reduce / buckets);
+  one(x.groups.expert_shard, x.groups.expert_replica, GroupKind::expert_shard, GroupKind::expert_replica,
+      expert * x.states.reduce / buckets);
+}
+
+/// The same of the gather of parameters.
+template <class Emit>
+void each_gather(const Assembly& x, double dense, double expert, double buckets, const Emit& emit) {
+  const double dense_bytes = dense * x.states.gather / buckets, expert_bytes = expert * x.states.gather / buckets;
+  if (dense_bytes > 0) emit(Message{CollectiveKind::all_gather, GroupKind::data_shard, x.groups.shard, dense_bytes, 0});
+  if (expert_bytes > 0)
+    emit(Message{CollectiveKind::all_gather, GroupKind::expert_shard, x.groups.expert_shard, expert_bytes, 0});
+}
+
+/// Seconds of one bucket of either.
+double reduce_bucket_s(const Assembly& x, double dense, double expert, double buckets);
+double gather_bucket_s(const Assembly& x, double dense, double expert, double buckets);
+
 /// Seconds of one exchange of the table's gradient between the stages that hold a copy: two of them send each other what they have, both
 /// ways at once; three all-reduce it over the slowest link among them. 0 for one.
-double table_exchange_s(const Assembly& x, const Lowering& lowering);
+double table_exchange_s(const Assembly& x, const ProgramStructure& structure);
+/// Bytes that a rank puts into it.
+double table_exchange_bytes(const Assembly& x);
 
 /// Seconds of what a tensor group sums once a step for the layers of a chunk, as one message a group (TensorSync).
 double tensor_sync_s(const Assembly& x, const TensorSync& sync);
 
-/// One piece of the step-end communication of `dense` and `expert` elements that is cut into `pieces`.
-double reduce_piece_s(const Assembly& x, double dense, double expert, double pieces);
-double gather_piece_s(const Assembly& x, double dense, double expert, double pieces);
-
-/// The message that enters chunk i from another stage, as the last layer before it (of `kind`, under `sender`) leaves it.
-void fill_message(const Assembly& sender, std::int32_t kind, const Schedule& schedule, std::int32_t i, PlanTiming& out);
+/// Nanoseconds of the message that enters chunk i from another stage, as the last layer before it (of `kind`, under `sender`) leaves it;
+/// its gradient takes as long on the way back. 0 from the same stage.
+std::int64_t transfer_ns(const Assembly& sender, std::int32_t kind, const Schedule& schedule, std::int32_t i);
 
 /// Bytes that the update of `e` moves, and the time of an update that moves `bytes`.
 double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s);
 double optimizer_s(const CostContext& c, double bytes);
-/// The end of the step of a stage whose update moves `bytes`, with its parts that are not the update; communication is added by
-/// expose_reduction and add_gradient_sync.
-void fill_optimizer(const CostContext& c, double bytes, StageTiming& stage);
-
-/// Of a reduction beside the backward pass `exposed_share` is waited for at the end of the step, before the update; and where output and
-/// embedding share a table (of `table_elements` on a rank), its part: that gradient is complete with the last operator of the backward
-/// pass only.
-void expose_reduction(const CostContext& c, std::int64_t table_elements, const Lowering& lowering, PlanTiming& out);
-
-/// Reductions inside tensor groups, after the backward passes of a stage and before its update.
-void add_gradient_sync(const Lowering& lowering, PlanTiming& out);
-
-/// Largest message that enters any chunk: one receive and one send of it are in flight.
-std::int64_t message_bytes(const PlanTiming& timing);
+/// The end of the step of a stage whose update moves `bytes`, without communication; `step_host_ns` of its compute is the host's work.
+PhaseTime optimizer_time(const CostContext& c, double bytes, std::int64_t& step_host_ns);
 
 /// Logit gradients that wait on the last stage for their weight gradient; `layers` under the strategy of the head.
 std::int64_t deferred_bytes(const CostContext& c, const Schedule& schedule, const std::vector<LayerCost>& layers);

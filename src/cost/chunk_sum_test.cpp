@@ -52,12 +52,12 @@ class Replay {
 };
 
 /// The chunk as ChunkSum has it.
-ChunkTiming summed(const std::vector<LayerCost>& kinds, const std::vector<Step>& steps) {
+ChunkTotal summed(const std::vector<LayerCost>& kinds, const std::vector<Step>& steps) {
   static const Model model = model_of(mlp());
   static const CostContext context(model, round_cluster(1), tokens(1000), plain_engine("generic"));
   const Strategy s;
   const Assembly x = assembly_of(context, s, 1, kinds, ChunkEdges::exposed);
-  ChunkTiming t;
+  ChunkTotal t;
   ChunkSum sum(t);
   for (std::size_t i = 0; i < steps.size();) {  // run by run, as a uniform plan adds them
     std::size_t end = i + 1;
@@ -76,7 +76,7 @@ TEST(ChunkMemory, SmallestExample) {
   std::vector<LayerCost> kinds(2);
   kinds[0].saved = {10, 10, 10}, kinds[0].transient = {1, 1};
   kinds[1].saved = {3, 3, 3}, kinds[1].transient = {1, 20};
-  const ChunkTiming t = summed(kinds, {{0}, {1}}), other = summed(kinds, {{1}, {0}});
+  const ChunkTotal t = summed(kinds, {{0}, {1}}), other = summed(kinds, {{1}, {0}});
   EXPECT_EQ(t.saved_bytes, 13);
   EXPECT_EQ(t.saved_bytes + t.backward_transient_bytes, 33);
   EXPECT_EQ(other.saved_bytes + other.backward_transient_bytes, 23);
@@ -88,7 +88,7 @@ TEST(ChunkMemory, SmallestExample) {
 TEST(ChunkMemory, Recomputation) {
   std::vector<LayerCost> kinds(1);
   kinds[0].saved = {10, 6, 2}, kinds[0].transient = {0, 1};
-  const ChunkTiming t = summed(kinds, {{0, RecomputeKind::full}, {0, RecomputeKind::full}});
+  const ChunkTotal t = summed(kinds, {{0, RecomputeKind::full}, {0, RecomputeKind::full}});
   EXPECT_EQ(t.saved_bytes, 4);
   EXPECT_EQ(t.saved_bytes + t.backward_transient_bytes, 13);
 }
@@ -112,7 +112,7 @@ TEST(ChunkMemory, EqualsReplayOfLayers) {
     const std::vector<LayerCost> kinds = any_kinds(engine);
     std::vector<Step> steps(1 + engine() % 8);
     for (Step& s : steps) s = {static_cast<std::int32_t>(engine() % kinds.size()), static_cast<RecomputeKind>(engine() % 3)};
-    const ChunkTiming t = summed(kinds, steps);
+    const ChunkTotal t = summed(kinds, steps);
     const auto in_flight = static_cast<std::int64_t>(1 + engine() % 4);
     const std::int64_t microbatches = in_flight + static_cast<std::int64_t>(engine() % 3);
     Replay replay(kinds, steps);

@@ -4,7 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "cost/plan_timing.h"
+#include "cost/by_chunk.h"
+#include "cost/price.h"
 #include "cost/state_memory.h"
 #include "cost/test_problem.h"
 
@@ -26,18 +27,19 @@ Strategy tp(std::int32_t degree, SequenceParallel sp = SequenceParallel::none) {
   return s;
 }
 
-PlanTiming timed(const LayerKind& kind, int layers, const Strategy& s, Cluster cluster) {
+cost_test::ByChunk timed(const LayerKind& kind, int layers, const Strategy& s, Cluster cluster) {
   const Model model = model_of(kind, layers);
   const EngineModel& engine = plain_engine("generic");
   const CostContext context(model, cluster, tokens(1000), engine);
   const SplitTable split = split_for(model, tokens(1000), engine, 1);
   std::vector<LayerCost> costs;
-  Lowering lowering;
-  PlanTiming timing;
+  ProgramStructure structure;
+  Costs timing;
+  PriceScratch scratch;
   layer_costs(context, s, 1, 1, costs);
-  lowering_for(model, s, {}, split, lowering);
-  plan_timing(context, s, {}, split, costs, lowering, timing);
-  return timing;
+  structure_for(model, s, {}, split, structure);
+  price(context, structure, s, split, costs, scratch, timing);
+  return cost_test::rows_of(timing, structure);
 }
 
 // 2 key/value heads on 4 ranks: a rank has one query head (16 outputs) and a whole key/value head (16 + 16), 48 · 64 elements, not a
@@ -75,9 +77,9 @@ TEST(KeyValue, TimeAndActivationsAreThoseOfAWholeHead) {
 
 // Once a step: 32 · 64 elements of 4 bytes on the wire among 2 ranks, 2 · 8192 / 2 bytes at 1 GB/s, of each of three layers.
 TEST(KeyValue, GradientsOfOneHeadAreSummedOnceAStep) {
-  const PlanTiming x = timed(grouped(2), 3, tp(4), round_cluster(4));
-  EXPECT_EQ(x.chunks[0].gradient_sync_ns, 3 * 8192);
-  EXPECT_EQ(timed(grouped(4), 3, tp(4), round_cluster(4)).chunks[0].gradient_sync_ns, 0);
+  const cost_test::ByChunk x = timed(grouped(2), 3, tp(4), round_cluster(4));
+  EXPECT_EQ(x.stages[0].optimizer_exposed_ns, 3 * 8192);
+  EXPECT_EQ(timed(grouped(4), 3, tp(4), round_cluster(4)).stages[0].optimizer_exposed_ns, 0);
   // 3072 + 1024 elements a layer at 34 bytes an element of the update, 1 TB/s
   EXPECT_EQ(x.stages[0].optimizer_ns, std::llround(34.0 * 3 * 4096 / 1000.0) + 3 * 8192);
 }
@@ -96,9 +98,9 @@ LayerKind normed() {
 // linear. (64 + 64) · 4 bytes among two ranks, 512 ns a layer. Without it every rank has all tokens; under Ulysses data-parallel
 // reduction includes the group.
 TEST(TensorSync, WeightsThatSeeAPartOfTheSequence) {
-  EXPECT_EQ(timed(normed(), 3, tp(2, SequenceParallel::megatron), round_cluster(2)).chunks[0].gradient_sync_ns, 3 * 512);
-  EXPECT_EQ(timed(normed(), 3, tp(2), round_cluster(2)).chunks[0].gradient_sync_ns, 0);
-  EXPECT_EQ(timed(normed(), 3, tp(2, SequenceParallel::ulysses), round_cluster(2)).chunks[0].gradient_sync_ns, 0);
+  EXPECT_EQ(timed(normed(), 3, tp(2, SequenceParallel::megatron), round_cluster(2)).stages[0].optimizer_exposed_ns, 3 * 512);
+  EXPECT_EQ(timed(normed(), 3, tp(2), round_cluster(2)).stages[0].optimizer_exposed_ns, 0);
+  EXPECT_EQ(timed(normed(), 3, tp(2, SequenceParallel::ulysses), round_cluster(2)).stages[0].optimizer_exposed_ns, 0);
 }
 
 // One message a chunk: with 1 µs a hop three layers take 2 · 512 ns more than one.
@@ -106,9 +108,9 @@ TEST(TensorSync, OneMessageAChunk) {
   Cluster far = round_cluster(2);
   far.groups[0].intra[0].latency = Seconds(1e-6);
   const Strategy s = tp(2, SequenceParallel::megatron);
-  const std::int64_t one = timed(normed(), 1, s, far).chunks[0].gradient_sync_ns;
+  const std::int64_t one = timed(normed(), 1, s, far).stages[0].optimizer_exposed_ns;
   EXPECT_GT(one, 512 + 1000);
-  EXPECT_EQ(timed(normed(), 3, s, far).chunks[0].gradient_sync_ns, one + 2 * 512);
+  EXPECT_EQ(timed(normed(), 3, s, far).stages[0].optimizer_exposed_ns, one + 2 * 512);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cost/key_value.h"
 #include "cost/partitioned_block.h"
 #include "cost/state_memory.h"
+#include "plan/structure.h"
 
 namespace espalier::cost {
 namespace {
@@ -438,6 +439,7 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
       world(cluster.devices()),
       node_levels(static_cast<int>(cluster.groups.front().intra.size())),
       partitions(std::make_shared<PartitionMemo>()) {
+  experts = has_experts(m);
   efficiency = cluster.groups.front().device.efficiency;
   memory_bandwidth = cluster.groups.front().device.memory_bandwidth.count();
   for (double* rate :

@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "cost/activation_memory.h"
+#include "cost/costs.h"
 #include "cost/operator_cost.h"
 #include "cost/overlap.h"
 #include "cost/placement.h"
 #include "cost/state_memory.h"
-#include "cost/timing.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
@@ -59,6 +59,7 @@ struct CostContext {
   Training training;
   const EngineModel* engine = nullptr;
   std::int64_t world = 1;
+  bool experts = false;                       ///< the model has some
   int node_levels = 0;                        ///< levels of the fabric inside a node
   std::shared_ptr<PartitionMemo> partitions;  ///< blocks priced under operator partitions (partitioned_block.h); shared by copies
   std::int64_t encoder_hidden = 0;

@@ -3,10 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "cost/layered_timing.h"
-#include "cost/plan_timing.h"
+#include "cost/by_chunk.h"
+#include "cost/layer_share.h"
+#include "cost/price.h"
 #include "cost/test_problem.h"
-#include "plan/lowering_facts.h"
+#include "plan/structure.h"
 
 namespace espalier::cost {
 namespace {
@@ -144,11 +145,12 @@ TEST(PartitionedBlock, GradientSyncIsPartOfTheStepEnd) {
     layer_costs(p.context, s, 1, 1, layers);
     const SplitTable split(p.model, {0});
     const Schedule schedule{ScheduleKind::one_f_one_b, 1, 1, 1, 1};
-    Lowering lowering;
-    lowering_for(p.model, s, schedule, split, lowering);
-    PlanTiming timing;
-    plan_timing(p.context, s, schedule, split, layers, lowering, timing);
-    return std::pair(timing.stages[0].optimizer_ns, layers[0].gradient_sync_ns);
+    ProgramStructure structure;
+    structure_for(p.model, s, schedule, split, structure);
+    Costs costs;
+    PriceScratch scratch;
+    price(p.context, structure, s, split, layers, scratch, costs);
+    return std::pair(cost_test::rows_of(costs, structure).stages[0].optimizer_ns, layers[0].gradient_sync_ns);
   };
   const auto [with, sync] = optimizer_ns("norm M; up M; down M; add M");
   const auto [without, none] = optimizer_ns("norm R; up M; down M; add R");

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "cost/layered_timing.h"
-#include "cost/plan_timing.h"
+#include "cost/by_chunk.h"
+#include "cost/price.h"
 #include "cost/state_memory.h"
 #include "cost/test_problem.h"
 
@@ -26,8 +26,8 @@ constexpr std::int64_t kTable = 128 * 32;
 
 struct Timed {
   std::vector<LayerCost> costs;
-  PlanTiming timing;
-  Lowering lowering;
+  cost_test::ByChunk timing;
+  ProgramStructure structure;
 };
 
 /// On 1F1B stages of the layers given by their first ones, a device each times tp · dp.
@@ -41,8 +41,11 @@ Timed timed(const Model& model, const std::vector<std::int32_t>& first, const St
   const SplitTable split(model, first);
   Timed x;
   layer_costs(context, s, schedule.stages, 1, x.costs);
-  lowering_for(model, s, schedule, split, x.lowering);
-  plan_timing(context, s, schedule, split, x.costs, x.lowering, x.timing);
+  structure_for(model, s, schedule, split, x.structure);
+  Costs costs;
+  PriceScratch scratch;
+  price(context, x.structure, s, split, x.costs, scratch, costs);
+  x.timing = cost_test::rows_of(costs, x.structure);
   return x;
 }
 
@@ -62,12 +65,12 @@ TEST(SharedTableCost, ThreeStagesHoldTheTableOfT5) {
   EXPECT_EQ(x.timing.stages[0].dense_parameters, own(model, x, 0, 2));
   EXPECT_EQ(x.timing.stages[1].dense_parameters, own(model, x, 2, 4) + kTable);
   EXPECT_EQ(x.timing.stages[2].dense_parameters, own(model, x, 4, 6) + kTable);
-  for (const StageTiming& s : x.timing.stages) {
+  for (const cost_test::StageRow& s : x.timing.stages) {
     EXPECT_EQ(s.memory.parameters, 2 * s.dense_parameters);
     EXPECT_EQ(s.memory.gradients, 4 * s.dense_parameters);
     EXPECT_EQ(s.memory.optimizer, 12 * s.dense_parameters);
-    EXPECT_EQ(s.tied_reduce_ns, std::llround(4.0 * kTable * 4 / 3));
   }
+  EXPECT_EQ(x.timing.tied_reduce_ns, std::llround(4.0 * kTable * 4 / 3));
 }
 
 // An untied head has a table of its own; encoder and decoder still share theirs, which two ranks send each other.
@@ -76,7 +79,7 @@ TEST(SharedTableCost, UntiedHeadsLeaveTwoCopies) {
   const Timed x = timed(model, {0, 2, 4});
   EXPECT_EQ(x.timing.stages[1].dense_parameters, own(model, x, 2, 4) + kTable);
   EXPECT_EQ(x.timing.stages[2].dense_parameters, own(model, x, 4, 6));
-  EXPECT_EQ(x.timing.stages[0].tied_reduce_ns, 4 * kTable);
+  EXPECT_EQ(x.timing.tied_reduce_ns, 4 * kTable);
 }
 
 // One copy a stage: decoder and head together; and none where all are together.
@@ -84,10 +87,10 @@ TEST(SharedTableCost, OneCopyAStage) {
   const Model model = t5(true);
   const Timed two = timed(model, {0, 3});
   EXPECT_EQ(two.timing.stages[1].dense_parameters, own(model, two, 3, 6) + kTable);
-  EXPECT_EQ(two.timing.stages[1].tied_reduce_ns, 4 * kTable);
+  EXPECT_EQ(two.timing.tied_reduce_ns, 4 * kTable);
   const Timed one = timed(model, {0});
   EXPECT_EQ(one.timing.stages[0].dense_parameters, own(model, one, 0, 6));
-  EXPECT_EQ(one.timing.stages[0].tied_reduce_ns, 0);
+  EXPECT_EQ(one.timing.tied_reduce_ns, 0);
 }
 
 // Under ZeRO-3 the copy is gathered for the layer that uses it, forward and backward, and its gradient scattered with every micro-batch:
@@ -104,8 +107,8 @@ TEST(SharedTableCost, ShardedCopiesAreGatheredWithEveryMicroBatch) {
     return x.timing.chunks[c].forward.exposed_ns + x.timing.chunks[c].backward.exposed_ns -
            y.timing.chunks[c].forward.exposed_ns - y.timing.chunks[c].backward.exposed_ns;
   };
-  EXPECT_EQ(more(2), (2 + 2 + 4) * x.timing.chunks[2].dense_parameters / 2);
-  EXPECT_EQ(x.timing.chunks[2].dense_parameters, own(model, x, 4, 6) + kTable);
+  EXPECT_EQ(more(2), (2 + 2 + 4) * x.timing.stages[2].dense_parameters / 2);
+  EXPECT_EQ(x.timing.stages[2].dense_parameters, own(model, x, 4, 6) + kTable);
 }
 
 // Written as a layer-wise plan whose layers are all alike, the same nanoseconds and bytes.
@@ -118,10 +121,9 @@ TEST(SharedTableCost, LayerWisePlansAgree) {
     Training training;
     training.sequence.encoder = 100, training.sequence.decoder = 100, training.global_batch = 8;
     const CostContext context(model, round_cluster(6), training, plain_engine("generic"));
-    PlanTiming layered;
-    layered_timing(context, uniform.lowering.schedule, {{{0, 0, s}, {1, 1, s}}, {{2, 3, s}}, {{4, 5, s}}}, 2, uniform.lowering,
-                   layered);
-    EXPECT_EQ(layered, uniform.timing) << zero;
+    Costs layered;
+    price(context, uniform.structure, {{{0, 0, s}, {1, 1, s}}, {{2, 3, s}}, {{4, 5, s}}}, 2, layered);
+    EXPECT_EQ(cost_test::rows_of(layered, uniform.structure), uniform.timing) << zero;
   }
 }
 
@@ -134,8 +136,10 @@ TEST(SharedTableCost, CopiesAreTheEmbeddings) {
   Strategy sharded, plain;
   sharded.dp = plain.dp = 2, sharded.zero = 1, sharded.shard = 2;
   const Timed uniform = timed(model, {0, 3}, plain);
-  PlanTiming x;
-  layered_timing(context, uniform.lowering.schedule, {{{0, 0, sharded}, {1, 2, plain}}, {{3, 5, plain}}}, 2, uniform.lowering, x);
+  ProgramStructure structure;
+  structure_of(model, {&sharded, &plain, &plain}, uniform.structure.schedule, {3, 3}, structure);
+  Costs x;
+  price(context, structure, {{{0, 0, sharded}, {1, 2, plain}}, {{3, 5, plain}}}, 2, x);
   EXPECT_EQ(x.stages[1].memory.optimizer, 12 * (uniform.timing.stages[1].dense_parameters - kTable) + 12 * kTable / 2);
 }
 

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "cost/timing.h"
+#include "cost/costs.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
 #include "plan/engine.h"

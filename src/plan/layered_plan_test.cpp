@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "espalier/plan.h"
-#include "plan/lowering_facts.h"
+#include "plan/structure.h"
 #include "plan/test_problem.h"
 
 namespace espalier {
@@ -23,12 +23,12 @@ Strategy spread(std::int32_t dp, std::int32_t tp, std::int32_t zero = 0) {
   return s;
 }
 
-Lowering facts(const Model& model, const std::vector<Strategy>& strategies, const Schedule& schedule,
-               const std::vector<std::int32_t>& layers) {
+ProgramStructure facts(const Model& model, const std::vector<Strategy>& strategies, const Schedule& schedule,
+                       const std::vector<std::int32_t>& layers) {
   std::vector<const Strategy*> all;
   for (const Strategy& s : strategies) all.push_back(&s);
-  Lowering out;
-  lowering_facts(model, all, schedule, layers, out);
+  ProgramStructure out;
+  structure_of(model, all, schedule, layers, out);
   return out;
 }
 
@@ -37,13 +37,13 @@ TEST(LayeredLowering, SmallestExample) {
   const Model model = decoder({});
   Schedule two;
   two.stages = 2, two.microbatches = 4;
-  const Lowering split = facts(model, {spread(1, 4)}, two, {5, 5});
+  const ProgramStructure split = facts(model, {spread(1, 4)}, two, {5, 5});
   EXPECT_FALSE(split.reduce_gradients || split.gather_parameters);
-  const Lowering mixed = facts(model, {spread(1, 4), spread(2, 2, 2), spread(4, 1)}, two, {5, 5});
+  const ProgramStructure mixed = facts(model, {spread(1, 4), spread(2, 2, 2), spread(4, 1)}, two, {5, 5});
   EXPECT_TRUE(mixed.reduce_gradients);   // of dp 4; ZeRO-2 reduces with every micro-batch
   EXPECT_TRUE(mixed.gather_parameters);  // of ZeRO-2
   EXPECT_FALSE(mixed.overlap_reduce || mixed.overlap_gather || mixed.overlap_p2p || !mixed.table_chunks.empty());
-  EXPECT_EQ(mixed.pieces, (std::vector<std::uint8_t>{1, 1}));
+  EXPECT_EQ(mixed.buckets, (std::vector<std::uint8_t>{1, 1}));
 }
 
 // A switch counts where the collective is; then chunks are cut, all of them.
@@ -53,18 +53,18 @@ TEST(LayeredLowering, Overlap) {
   two.stages = 2, two.microbatches = 4;
   Strategy reduced = spread(4, 1);
   reduced.overlap.grad_reduce = true;
-  const Lowering some = facts(model, {spread(1, 4), reduced}, two, {3, 40});
+  const ProgramStructure some = facts(model, {spread(1, 4), reduced}, two, {3, 40});
   EXPECT_TRUE(some.overlap_reduce);
   EXPECT_FALSE(some.overlap_gather);
-  EXPECT_EQ(some.pieces, (std::vector<std::uint8_t>{3, kMaxPieces}));
+  EXPECT_EQ(some.buckets, (std::vector<std::uint8_t>{3, kMaxBuckets}));
   Strategy scattered = spread(4, 1, 3);  // reduces and gathers with every micro-batch
   scattered.overlap = {true, true, true, false};
   Strategy split = spread(1, 4);
   split.overlap.p2p = true;
-  const Lowering none = facts(model, {split, scattered}, two, {3, 3});
+  const ProgramStructure none = facts(model, {split, scattered}, two, {3, 3});
   EXPECT_FALSE(none.reduce_gradients || none.overlap_reduce || none.gather_parameters || none.overlap_gather);
   EXPECT_TRUE(none.overlap_p2p);
-  EXPECT_EQ(none.pieces, (std::vector<std::uint8_t>{1, 1}));
+  EXPECT_EQ(none.buckets, (std::vector<std::uint8_t>{1, 1}));
   // HSDP: replicas of the shards reduce once a step
   scattered.shard = 2;
   EXPECT_TRUE(facts(model, {split, scattered}, two, {3, 3}).overlap_reduce);
@@ -80,8 +80,8 @@ TEST(LayeredLowering, OrderMakesNoDifference) {
   all[2].shard = 1 + (all[2].data_ranks() > 1);
   for (Strategy& s : all) s.overlap = {s.data_ranks() > 1, s.zero > 0, true, false};
   for (std::size_t a = 0; a < all.size(); ++a) {
-    Lowering one;
-    lowering_facts(model, all[a], two, {5, 5}, one);
+    ProgramStructure one;
+    structure_of(model, all[a], two, {5, 5}, one);
     EXPECT_TRUE(facts(model, {all[a], all[a], all[a]}, two, {5, 5}) == one);
     EXPECT_EQ(one.table_chunks, (std::vector<std::int32_t>{0, 1}));
     for (std::size_t b = 0; b < all.size(); ++b)

@@ -7,7 +7,6 @@
 #include <array>
 
 #include "base/check.h"
-#include "plan/lowering_facts.h"
 #include "plan/program.h"
 #include "plan/schedule.h"
 
@@ -26,9 +25,7 @@ class Transfers {
   /// Notes one end and, if the other is known, joins them.
   void note(std::vector<Instruction>& instructions, std::int32_t index) {
     Instruction& here = instructions[static_cast<std::size_t>(index)];
-    const std::size_t slot =
-        (static_cast<std::size_t>(here.chunk) * microbatches_ + static_cast<std::size_t>(here.microbatch)) * 2 +
-        (here.gradient ? 1 : 0);
+    const std::size_t slot = static_cast<std::size_t>(here.id) * microbatches_ + static_cast<std::size_t>(here.microbatch);
     auto& ends = ends_[slot];
     ends[here.kind == Kind::send ? 0 : 1] = index;
     if (ends[0] < 0 || ends[1] < 0) return;
@@ -44,18 +41,18 @@ class Transfers {
 /// Writes the list of one stage.
 class RankWriter {
  public:
-  RankWriter(const Lowering& lowering, std::int32_t stage, Program& program, Transfers& transfers)
-      : low_(lowering), schedule_(lowering.schedule), stage_(stage), program_(program), transfers_(transfers) {}
+  RankWriter(const ProgramStructure& structure, std::int32_t stage, Program& program, Transfers& transfers)
+      : structure_(structure), schedule_(structure.schedule), stage_(stage), program_(program), transfers_(transfers) {}
 
   void write();
 
  private:
-  std::int32_t add(Kind kind, Stream stream, std::int32_t chunk, std::int32_t microbatch, std::int32_t wait0,
+  std::int32_t add(Kind kind, Stream stream, std::int32_t id, std::int32_t microbatch, std::int32_t wait0,
                    std::int32_t wait1 = -1);
-  std::int32_t add_compute(Kind kind, std::int32_t chunk, std::int32_t microbatch, std::int32_t wait);
+  std::int32_t add_compute(Kind kind, std::int32_t place, std::int32_t microbatch, std::int32_t wait);
   std::int32_t add_transfer(Kind kind, bool gradient, std::int32_t boundary, std::int32_t microbatch, std::int32_t peer,
                             std::int32_t wait);
-  void set_piece(std::int32_t index, std::int32_t piece, std::int32_t pieces);
+  void set_bucket(std::int32_t index, std::int32_t bucket, std::int32_t buckets);
   void forward(const plan::Step& step);
   void backward(const plan::Step& step);
   void gather_chunk(std::int32_t local_chunk, std::int32_t wait);
@@ -63,8 +60,8 @@ class RankWriter {
   void end_of_step();
 
   [[nodiscard]] std::int32_t chunk_of(std::int32_t local_chunk) const { return pipeline_chunk(schedule_, stage_, local_chunk); }
-  [[nodiscard]] std::int32_t chunks() const { return schedule_.stages * schedule_.virtual_stages; }
-  [[nodiscard]] std::int32_t pieces_of(std::int32_t chunk) const { return low_.pieces[static_cast<std::size_t>(chunk)]; }
+  [[nodiscard]] std::int32_t chunks() const { return structure_.chunks(); }
+  [[nodiscard]] std::int32_t buckets_of(std::int32_t chunk) const { return structure_.buckets[static_cast<std::size_t>(chunk)]; }
   /// The rank on the other side of the boundary before `boundary`, seen from here; −1 if there is none or it is this rank.
   [[nodiscard]] std::int32_t peer(std::int32_t boundary, std::int32_t other_chunk) const {
     if (boundary <= 0 || boundary >= chunks()) return -1;
@@ -72,23 +69,23 @@ class RankWriter {
     return rank == stage_ ? -1 : rank;
   }
 
-  const Lowering& low_;
+  const ProgramStructure& structure_;
   const Schedule& schedule_;
   const std::int32_t stage_;
   Program& program_;
   Transfers& transfers_;
   std::vector<std::int32_t> forwards_done_, backwards_left_;  // per local chunk
-  std::vector<std::int32_t> first_gather_;                    // per local chunk: its param_gather of piece 0
+  std::vector<std::int32_t> first_gather_;                    // per local chunk: its param_gather of bucket 0
   std::int32_t last_compute_ = -1, last_data_ = -1;
   std::int32_t blocking_send_ = -1;  // without overlap_p2p: the send the next compute instruction waits for
 };
 
-std::int32_t RankWriter::add(Kind kind, Stream stream, std::int32_t chunk, std::int32_t microbatch, std::int32_t wait0,
+std::int32_t RankWriter::add(Kind kind, Stream stream, std::int32_t id, std::int32_t microbatch, std::int32_t wait0,
                              std::int32_t wait1) {
   Instruction instruction;
   instruction.kind = kind;
   instruction.stream = stream;
-  instruction.chunk = static_cast<std::int16_t>(chunk);
+  instruction.id = id;
   instruction.microbatch = microbatch;
   instruction.wait0 = wait0;
   instruction.wait1 = wait1;
@@ -99,35 +96,35 @@ std::int32_t RankWriter::add(Kind kind, Stream stream, std::int32_t chunk, std::
   return index;
 }
 
-std::int32_t RankWriter::add_compute(Kind kind, std::int32_t chunk, std::int32_t microbatch, std::int32_t wait) {
+std::int32_t RankWriter::add_compute(Kind kind, std::int32_t place, std::int32_t microbatch, std::int32_t wait) {
   const std::int32_t send = blocking_send_;
   blocking_send_ = -1;
-  return add(kind, Stream::compute, chunk, microbatch, wait, send);
+  return add(kind, Stream::compute, structure_.work(kind, place).value, microbatch, wait, send);
 }
 
 std::int32_t RankWriter::add_transfer(Kind kind, bool gradient, std::int32_t boundary, std::int32_t microbatch, std::int32_t peer,
                                       std::int32_t wait) {
-  const std::int32_t index = add(kind, kind == Kind::send ? Stream::send : Stream::recv, boundary, microbatch, wait);
+  const std::int32_t id = structure_.transfer(boundary, gradient).value;
+  const std::int32_t index = add(kind, kind == Kind::send ? Stream::send : Stream::recv, id, microbatch, wait);
   Instruction& instruction = program_.instructions[static_cast<std::size_t>(index)];
-  instruction.gradient = gradient;
   instruction.peer = peer;
   transfers_.note(program_.instructions, index);
-  if (kind == Kind::send && !low_.overlap_p2p) blocking_send_ = index;
+  if (kind == Kind::send && !structure_.overlap_p2p) blocking_send_ = index;
   return index;
 }
 
-void RankWriter::set_piece(std::int32_t index, std::int32_t piece, std::int32_t pieces) {
+void RankWriter::set_bucket(std::int32_t index, std::int32_t bucket, std::int32_t buckets) {
   Instruction& instruction = program_.instructions[static_cast<std::size_t>(index)];
-  instruction.piece = static_cast<std::uint8_t>(piece);
-  instruction.pieces = static_cast<std::uint8_t>(pieces);
+  instruction.bucket = static_cast<std::uint8_t>(bucket);
+  instruction.buckets = static_cast<std::uint8_t>(buckets);
 }
 
 void RankWriter::forward(const plan::Step& step) {
   const std::int32_t chunk = chunk_of(step.local_chunk), j = step.microbatch;
   const auto local = static_cast<std::size_t>(step.local_chunk);
-  const bool gathers = low_.gather_parameters && low_.overlap_gather && forwards_done_[local] == 0;
+  const bool gathers = structure_.gather_parameters && structure_.overlap_gather && forwards_done_[local] == 0;
   ++forwards_done_[local];
-  const std::int32_t pieces = gathers ? pieces_of(chunk) : 1;
+  const std::int32_t buckets = gathers ? buckets_of(chunk) : 1;
   std::int32_t wait = -1;
   if (const std::int32_t from = peer(chunk, chunk - 1); from >= 0) {
     // An instruction has two waits; where the first forward of a chunk would need three, the receive takes over the gather's.
@@ -136,9 +133,9 @@ void RankWriter::forward(const plan::Step& step) {
     wait = first_gather_[local];
   }
   std::int32_t last = -1;
-  for (std::int32_t piece = 0; piece < pieces; ++piece) {
-    last = add_compute(Kind::forward, chunk, j, piece == 0 ? wait : first_gather_[local] + piece);
-    set_piece(last, piece, pieces);
+  for (std::int32_t bucket = 0; bucket < buckets; ++bucket) {
+    last = add_compute(Kind::forward, chunk, j, bucket == 0 ? wait : first_gather_[local] + bucket);
+    set_bucket(last, bucket, buckets);
   }
   if (const std::int32_t to = peer(chunk + 1, chunk + 1); to >= 0) add_transfer(Kind::send, false, chunk + 1, j, to, last);
 }
@@ -151,43 +148,44 @@ void RankWriter::backward(const plan::Step& step) {
       wait = add_transfer(Kind::recv, true, chunk + 1, j, from, -1);
   }
   const bool completes = step.kind != Kind::backward_input && --backwards_left_[static_cast<std::size_t>(step.local_chunk)] == 0;
-  const bool reduces = completes && low_.reduce_gradients && low_.overlap_reduce;
-  const std::int32_t pieces = reduces ? pieces_of(chunk) : 1;
+  const bool reduces = completes && structure_.reduce_gradients && structure_.overlap_reduce;
+  const std::int32_t buckets = reduces ? buckets_of(chunk) : 1;
   std::int32_t last = -1;
-  for (std::int32_t piece = 0; piece < pieces; ++piece) {
-    last = add_compute(step.kind, chunk, j, piece == 0 ? wait : -1);
-    set_piece(last, piece, pieces);
-    if (reduces) set_piece(add(Kind::grad_reduce, Stream::data, chunk, -1, last), piece, pieces);
+  for (std::int32_t bucket = 0; bucket < buckets; ++bucket) {
+    last = add_compute(step.kind, chunk, j, bucket == 0 ? wait : -1);
+    set_bucket(last, bucket, buckets);
+    if (reduces) set_bucket(add(Kind::grad_reduce, Stream::data, structure_.grad_reduce(chunk).value, -1, last), bucket, buckets);
   }
   if (step.kind == Kind::backward_weight) return;
   if (const std::int32_t to = peer(chunk, chunk - 1); to >= 0) add_transfer(Kind::send, true, chunk, j, to, last);
 }
 
 void RankWriter::gather_chunk(std::int32_t local_chunk, std::int32_t wait) {
-  const std::int32_t chunk = chunk_of(local_chunk), pieces = pieces_of(chunk);
-  for (std::int32_t piece = 0; piece < pieces; ++piece) {
-    const std::int32_t index = add(Kind::param_gather, Stream::data, chunk, -1, wait);
-    set_piece(index, piece, pieces);
-    if (piece == 0) first_gather_[static_cast<std::size_t>(local_chunk)] = index;
+  const std::int32_t chunk = chunk_of(local_chunk), buckets = buckets_of(chunk);
+  for (std::int32_t bucket = 0; bucket < buckets; ++bucket) {
+    const std::int32_t index = add(Kind::param_gather, Stream::data, structure_.param_gather(chunk).value, -1, wait);
+    set_bucket(index, bucket, buckets);
+    if (bucket == 0) first_gather_[static_cast<std::size_t>(local_chunk)] = index;
   }
 }
 
 void RankWriter::reduce_chunk(std::int32_t local_chunk, std::int32_t wait) {
-  const std::int32_t chunk = chunk_of(local_chunk), pieces = pieces_of(chunk);
-  for (std::int32_t piece = 0; piece < pieces; ++piece)
-    set_piece(add(Kind::grad_reduce, Stream::data, chunk, -1, wait), piece, pieces);
+  const std::int32_t chunk = chunk_of(local_chunk), buckets = buckets_of(chunk);
+  for (std::int32_t bucket = 0; bucket < buckets; ++bucket)
+    set_bucket(add(Kind::grad_reduce, Stream::data, structure_.grad_reduce(chunk).value, -1, wait), bucket, buckets);
 }
 
 void RankWriter::end_of_step() {
   const std::int32_t v = schedule_.virtual_stages;
   const std::int32_t last_backward = last_compute_;
-  if (low_.reduce_gradients && !low_.overlap_reduce) {
+  if (structure_.reduce_gradients && !structure_.overlap_reduce) {
     for (std::int32_t k = v - 1; k >= 0; --k) reduce_chunk(k, last_backward);  // last chunk first, as its gradients are first
   }
-  for (const std::int32_t chunk : low_.table_chunks)
-    if (place_of_chunk(schedule_, chunk).stage == stage_) add(Kind::tied_reduce, Stream::data, chunk, -1, last_backward);
-  const std::int32_t optimizer = add_compute(Kind::optimizer, chunk_of(0), -1, last_data_);
-  if (low_.gather_parameters && !low_.overlap_gather) {
+  for (const std::int32_t chunk : structure_.table_chunks)
+    if (place_of_chunk(schedule_, chunk).stage == stage_)
+      add(Kind::tied_reduce, Stream::data, structure_.tied_reduce().value, -1, last_backward);
+  const std::int32_t optimizer = add_compute(Kind::optimizer, stage_, -1, last_data_);
+  if (structure_.gather_parameters && !structure_.overlap_gather) {
     for (std::int32_t k = 0; k < v; ++k) gather_chunk(k, optimizer);
   }
 }
@@ -197,10 +195,10 @@ void RankWriter::write() {
   forwards_done_.assign(v, 0);
   backwards_left_.assign(v, schedule_.microbatches);
   first_gather_.assign(v, -1);
-  RankProgram rank;
-  rank.device = rank.stage = rank.group = stage_;
+  RankClass rank;
+  rank.stage = stage_;
   rank.begin = static_cast<std::int32_t>(program_.instructions.size());
-  if (low_.gather_parameters && low_.overlap_gather) {
+  if (structure_.gather_parameters && structure_.overlap_gather) {
     for (std::int32_t k = 0; k < schedule_.virtual_stages; ++k) gather_chunk(k, -1);
   }
   for (const plan::Step& step : plan::compute_order(schedule_, stage_)) {
@@ -211,112 +209,58 @@ void RankWriter::write() {
   program_.ranks.push_back(rank);
 }
 
-/// Devices of a stage in rank order.
-std::vector<std::int64_t> devices_of(const Stage& stage) {
-  std::vector<std::int64_t> devices;
-  for (const DeviceRange& range : stage.devices) {
-    for (std::int64_t k = 0; k < range.count; ++k) devices.push_back(range.first + k * range.stride);
+/// Works, collectives and transfers of a structure, without layers and bytes.
+void fill_tables(Program& program) {
+  const ProgramStructure& s = program.structure;
+  const auto stage_of = [&](std::int32_t chunk) { return place_of_chunk(s.schedule, chunk).stage; };
+  for (std::int32_t c = 0; c < s.chunks(); ++c) {
+    program.works.add({Kind::forward, stage_of(c), c});
+    program.works.add({splits_backward(s.schedule.kind) ? Kind::backward_input : Kind::backward, stage_of(c), c});
+    if (splits_backward(s.schedule.kind)) program.works.add({Kind::backward_weight, stage_of(c), c});
   }
-  return devices;
+  for (std::int32_t i = 0; i < s.schedule.stages; ++i) program.works.add({Kind::optimizer, i, pipeline_chunk(s.schedule, i, 0)});
+  for (std::int32_t c = 0; s.reduce_gradients && c < s.chunks(); ++c)
+    program.collectives.add({Kind::grad_reduce, stage_of(c), c});
+  for (std::int32_t c = 0; s.gather_parameters && c < s.chunks(); ++c)
+    program.collectives.add({Kind::param_gather, stage_of(c), c});
+  if (!s.table_chunks.empty())
+    program.collectives.add({Kind::tied_reduce, stage_of(s.table_chunks.front()), s.table_chunks.front()});
+  for (std::int32_t c = 1; c < s.chunks(); ++c) {
+    program.transfers.add({c, false});
+    program.transfers.add({c, true});
+  }
+  ESPALIER_CHECK(program.works.size() == static_cast<std::size_t>(s.works()));
+  ESPALIER_CHECK(program.collectives.size() == static_cast<std::size_t>(s.collectives()));
+  ESPALIER_CHECK(program.transfers.size() == static_cast<std::size_t>(s.transfers()));
 }
 
-/// Weight shard that device `local` of a stage holds: devices with equal shards meet in data collectives.
-/// Where layers of one plan differ in it, all devices of a stage meet.
-std::int64_t weight_shard(const Plan& plan, std::int64_t local) {
-  if (!plan.uniform()) return 0;
-  return local % plan.strategy().weight_tp();  // tp is the innermost dimension of every rank order; Ulysses replicates over it
-}
-
-/// Shifts the list of a folded rank to where its copy for one device begins.
-void copy_list(const Program& folded, const RankProgram& source, std::int64_t local, std::int64_t devices,
-               const std::vector<std::int32_t>& begins, Program& program) {
-  const auto begin_of = [&](std::int32_t stage) { return begins[static_cast<std::size_t>(stage * devices + local)]; };
-  const std::int32_t shift = begin_of(source.stage) - source.begin;
-  for (std::int32_t i = source.begin; i < source.end; ++i) {
-    Instruction instruction = folded.instructions[static_cast<std::size_t>(i)];
-    if (instruction.wait0 >= 0) instruction.wait0 += shift;
-    if (instruction.wait1 >= 0) instruction.wait1 += shift;
-    if (instruction.peer >= 0) {
-      const RankProgram& peer = folded.ranks[static_cast<std::size_t>(instruction.peer)];
-      instruction.match += begin_of(peer.stage) - peer.begin;
-      instruction.peer = static_cast<std::int32_t>(peer.stage * devices + local);
-    }
-    program.instructions.push_back(instruction);
-  }
-}
-
-Program unfold(const Program& folded, const Plan& plan) {
-  const auto devices = static_cast<std::int64_t>(devices_of(plan.stages.front()).size());
-  const Strategy& strategy = plan.strategy();
-  Program program;
-  program.schedule = folded.schedule;
-  program.folded = false;
-  std::vector<std::int32_t> begins;
-  std::int32_t next = 0;
-  for (const RankProgram& source : folded.ranks) {
-    for (std::int64_t local = 0; local < devices; ++local) {
-      begins.push_back(next);
-      next += source.end - source.begin;
-    }
-  }
-  program.instructions.reserve(static_cast<std::size_t>(next));
-  for (const RankProgram& source : folded.ranks) {
-    const std::vector<std::int64_t> ids = devices_of(plan.stages[static_cast<std::size_t>(source.stage)]);
-    ESPALIER_CHECK(static_cast<std::int64_t>(ids.size()) == devices);  // a rank's neighbour has the same position in its stage
-    for (std::int64_t local = 0; local < devices; ++local) {
-      RankProgram rank = source;
-      rank.device = ids[static_cast<std::size_t>(local)];
-      rank.group = static_cast<std::int32_t>(source.stage * strategy.weight_tp() + weight_shard(plan, local));
-      rank.begin = static_cast<std::int32_t>(program.instructions.size());
-      copy_list(folded, source, local, devices, begins, program);
-      rank.end = static_cast<std::int32_t>(program.instructions.size());
-      program.ranks.push_back(rank);
-    }
-  }
-  return program;
+/// Ranks of a folded program meet nobody but those they stand for; the stages that hold a copy of the table are one group.
+void fill_groups(Program& program) {
+  for (RankClass& rank : program.ranks) rank.data = program.groups.add({GroupKind::data_shard, {rank.stage}});
+  if (program.structure.table_chunks.empty()) return;
+  ProcessGroup copies{GroupKind::table_copies, {}};
+  for (const std::int32_t c : program.structure.table_chunks)
+    copies.members.push_back(place_of_chunk(program.structure.schedule, c).stage);
+  std::sort(copies.members.begin(), copies.members.end());
+  const ProcessGroupId id = program.groups.add(copies);
+  for (const std::int32_t r : program.groups[id].members) program.ranks[static_cast<std::size_t>(r)].table_copies = id;
 }
 
 }  // namespace
 
-Lowering lowering_of(const Plan& plan, const Model& model) {
-  const Schedule& schedule = plan.schedule;
-  std::vector<std::int32_t> layers;
-  for (std::int32_t c = 0; c < schedule.stages * schedule.virtual_stages; ++c) {
-    const ChunkPlace place = place_of_chunk(schedule, c);
-    const Chunk& chunk = plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
-    layers.push_back(chunk.last() - chunk.first() + 1);
-  }
-  std::vector<const Strategy*> strategies;
-  for (const Stage& stage : plan.stages)
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges) strategies.push_back(&range.strategy);
-  Lowering lowering;
-  lowering_facts(model, strategies, schedule, layers, lowering);
-  return lowering;
-}
-
-Program lower(const Lowering& lowering) {
-  const Schedule& schedule = lowering.schedule;
+Program lower(const ProgramStructure& structure) {
+  const Schedule& schedule = structure.schedule;
   const auto chunks = static_cast<std::size_t>(schedule.stages) * static_cast<std::size_t>(schedule.virtual_stages);
-  ESPALIER_CHECK(lowering.pieces.size() == chunks);
-  for (const std::uint8_t pieces : lowering.pieces) ESPALIER_CHECK(pieces >= 1 && pieces <= kMaxPieces);
+  ESPALIER_CHECK(structure.buckets.size() == chunks);
+  for (const std::uint8_t buckets : structure.buckets) ESPALIER_CHECK(buckets >= 1 && buckets <= kMaxBuckets);
   Program program;
-  program.schedule = schedule;
-  // Forward, backward (in two halves) and four transfers a micro-batch and chunk; pieces and their collectives once a chunk.
+  program.structure = structure;
+  // Forward, backward (in two halves) and four transfers a micro-batch and chunk; buckets and their collectives once a chunk.
   program.instructions.reserve(chunks * (7 * static_cast<std::size_t>(schedule.microbatches) + 8));
   Transfers transfers(schedule);
-  for (std::int32_t stage = 0; stage < schedule.stages; ++stage) RankWriter(lowering, stage, program, transfers).write();
-  return program;
-}
-
-Program lower(const Plan& plan, const Model& model, bool fold) {
-  Program program = lower(lowering_of(plan, model));
-  if (!fold) return unfold(program, plan);
-  for (RankProgram& rank : program.ranks) {
-    const std::vector<std::int64_t> devices = devices_of(plan.stages[static_cast<std::size_t>(rank.stage)]);
-    rank.device = devices.front();
-    rank.represents = static_cast<std::int64_t>(devices.size());
-  }
+  for (std::int32_t stage = 0; stage < schedule.stages; ++stage) RankWriter(structure, stage, program, transfers).write();
+  fill_tables(program);
+  fill_groups(program);
   return program;
 }
 

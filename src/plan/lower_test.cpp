@@ -12,25 +12,25 @@ namespace {
 
 using Kind = InstructionKind;
 
-Lowering make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, int pieces = 1) {
-  Lowering low;
+ProgramStructure make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, int buckets = 1) {
+  ProgramStructure low;
   low.schedule = {kind, p, v, m, 1};
-  low.pieces.assign(static_cast<std::size_t>(p * v), static_cast<std::uint8_t>(pieces));
+  low.buckets.assign(static_cast<std::size_t>(p * v), static_cast<std::uint8_t>(buckets));
   low.overlap_p2p = true;
   return low;
 }
 
 /// "F0 send0→1 …": kinds, with the relative indices of the waits in brackets.
 std::string text(const Program& program, std::int32_t rank) {
-  const RankProgram& r = program.ranks[static_cast<std::size_t>(rank)];
+  const RankClass& r = program.ranks[static_cast<std::size_t>(rank)];
   std::string result;
   for (std::int32_t i = r.begin; i < r.end; ++i) {
     const Instruction& x = program.instructions[static_cast<std::size_t>(i)];
     if (!result.empty()) result += ' ';
     result += std::string(to_string(x.kind));
-    if (x.gradient) result += "_grad";
+    if (program.carries_gradient(x)) result += "_grad";
     if (x.microbatch >= 0) result += std::to_string(x.microbatch);
-    if (x.pieces > 1) result.append(".").append(std::to_string(x.piece));
+    if (x.buckets > 1) result.append(".").append(std::to_string(x.bucket));
     if (x.wait0 < 0 && x.wait1 < 0) continue;
     result.append("[").append(x.wait0 < 0 ? "" : std::to_string(x.wait0 - r.begin));
     if (x.wait1 >= 0) result.append(",").append(std::to_string(x.wait1 - r.begin));
@@ -52,7 +52,7 @@ TEST(Lower, TwoStagesOneMicrobatch) {
 }
 
 TEST(Lower, BlockingSendsHoldTheNextComputation) {
-  Lowering low = make(ScheduleKind::one_f_one_b, 2, 1, 2);
+  ProgramStructure low = make(ScheduleKind::one_f_one_b, 2, 1, 2);
   low.overlap_p2p = false;
   const Program program = lower(low);
   EXPECT_EQ(text(program, 0),
@@ -61,7 +61,7 @@ TEST(Lower, BlockingSendsHoldTheNextComputation) {
 
 // The last backward is cut in two; each half is reduced as soon as it is there. The tied embedding follows.
 TEST(Lower, OverlappedReductionFollowsThePieces) {
-  Lowering low = make(ScheduleKind::one_f_one_b, 2, 1, 2, 2);
+  ProgramStructure low = make(ScheduleKind::one_f_one_b, 2, 1, 2, 2);
   low.reduce_gradients = low.overlap_reduce = true;
   low.table_chunks = {0, 1};
   EXPECT_EQ(
@@ -72,22 +72,22 @@ TEST(Lower, OverlappedReductionFollowsThePieces) {
 
 // Zero-bubble: gradients are complete after the last weight gradient, which is what is cut.
 TEST(Lower, ZeroBubbleReducesAfterTheWeightGradient) {
-  Lowering low = make(ScheduleKind::zb_h1, 1, 1, 1, 2);
+  ProgramStructure low = make(ScheduleKind::zb_h1, 1, 1, 1, 2);
   low.reduce_gradients = low.overlap_reduce = true;
   EXPECT_EQ(text(lower(low), 0),
             "forward0 backward_input0 backward_weight0.0 grad_reduce.0[2] backward_weight0.1 grad_reduce.1[4] optimizer[5]");
 }
 
 TEST(Lower, WithoutOverlapCollectivesStandAtTheEnd) {
-  Lowering low = make(ScheduleKind::one_f_one_b, 1, 1, 1, 2);
+  ProgramStructure low = make(ScheduleKind::one_f_one_b, 1, 1, 1, 2);
   low.reduce_gradients = low.gather_parameters = true;
   EXPECT_EQ(text(lower(low), 0),
             "forward0 backward0 grad_reduce.0[1] grad_reduce.1[1] optimizer[3] param_gather.0[4] param_gather.1[4]");
 }
 
-// Gathers first; the first forward is cut, its pieces wait for them; on later stages the receive waits for the first gather.
+// Gathers first; the first forward is cut, its buckets wait for them; on later stages the receive waits for the first gather.
 TEST(Lower, OverlappedGatherFeedsTheFirstForward) {
-  Lowering low = make(ScheduleKind::one_f_one_b, 2, 1, 1, 2);
+  ProgramStructure low = make(ScheduleKind::one_f_one_b, 2, 1, 1, 2);
   low.gather_parameters = low.overlap_gather = true;
   EXPECT_EQ(text(lower(low), 0),
             "param_gather.0 param_gather.1 forward0.0[0] forward0.1[1] send0[3] recv_grad0 backward0[5] optimizer[1]");
@@ -97,7 +97,7 @@ TEST(Lower, OverlappedGatherFeedsTheFirstForward) {
 
 // p = 2: stage 1 runs chunks 1 and 2, neighbours; stage 0 runs chunks 0 and 3.
 TEST(Lower, TheTurnOfTheVNeedsNoTransfer) {
-  const Lowering low = make(ScheduleKind::zb_v, 2, 2, 1);
+  const ProgramStructure low = make(ScheduleKind::zb_v, 2, 2, 1);
   const Program program = lower(low);
   EXPECT_EQ(text(program, 0),
             "forward0 send0[0] recv0 forward0[2] backward_input0 send_grad0[4] backward_weight0 recv_grad0 backward_input0[7] "
@@ -110,10 +110,10 @@ TEST(Lower, TheTurnOfTheVNeedsNoTransfer) {
 TEST(Lower, EveryProgramIsValid) {
   for (const std::int32_t p : {1, 2, 3, 4, 7, 8}) {
     for (std::int32_t m = 1; m <= 16; ++m) {
-      std::vector<Lowering> all = {make(ScheduleKind::gpipe, p, 1, m, 3), make(ScheduleKind::one_f_one_b, p, 1, m, 3),
-                                   make(ScheduleKind::zb_h1, p, 1, m, 3), make(ScheduleKind::zb_v, p, 2, m, 3)};
+      std::vector<ProgramStructure> all = {make(ScheduleKind::gpipe, p, 1, m, 3), make(ScheduleKind::one_f_one_b, p, 1, m, 3),
+                                           make(ScheduleKind::zb_h1, p, 1, m, 3), make(ScheduleKind::zb_v, p, 2, m, 3)};
       for (std::int32_t v = 1; v <= 4; ++v) all.push_back(make(ScheduleKind::interleaved, p, v, m, 2));
-      for (Lowering& low : all) {
+      for (ProgramStructure& low : all) {
         for (int bits = 0; bits < 16; ++bits) {
           low.reduce_gradients = low.gather_parameters = (bits & 1) != 0;
           low.table_chunks.clear();
@@ -151,7 +151,7 @@ TEST(Validate, RejectsAForwardWait) {
 
 TEST(Validate, RejectsAForeignChunk) {
   Program program = small();
-  program.instructions[0].chunk = 1;
+  program.instructions[0].id = program.structure.forward(1).value;
   ASSERT_TRUE(validate(program));
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "base/check.h"
@@ -29,6 +31,35 @@ std::string_view to_string(InstructionKind k) {
   return "?";
 }
 
+std::string_view to_string(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce: return "all-reduce";
+    case CollectiveKind::all_gather: return "all-gather";
+    case CollectiveKind::reduce_scatter: return "reduce-scatter";
+    case CollectiveKind::all_to_all: return "all-to-all";
+    case CollectiveKind::ring_shift: return "ring shift";
+    case CollectiveKind::point_to_point: return "point-to-point";
+    case CollectiveKind::resharding: return "resharding";
+  }
+  return "?";
+}
+
+std::string_view to_string(GroupKind kind) {
+  switch (kind) {
+    case GroupKind::tensor: return "tensor";
+    case GroupKind::context: return "context";
+    case GroupKind::expert: return "expert";
+    case GroupKind::expert_tensor: return "expert-tensor";
+    case GroupKind::data_shard: return "data";
+    case GroupKind::data_replica: return "data-replica";
+    case GroupKind::expert_shard: return "expert-data";
+    case GroupKind::expert_replica: return "expert-data-replica";
+    case GroupKind::table_copies: return "table-copies";
+    case GroupKind::operators: return "operators";
+  }
+  return "?";
+}
+
 std::string_view to_string(Stream s) {
   switch (s) {
     case Stream::compute: return "compute";
@@ -37,6 +68,31 @@ std::string_view to_string(Stream s) {
     case Stream::recv: return "recv";
   }
   return "?";
+}
+
+std::int64_t RankClass::represents() const {
+  std::int64_t count = 0;
+  for (const DeviceRange& range : devices) count += range.count;
+  return std::max<std::int64_t>(1, count);
+}
+
+std::int32_t Program::chunk_of(const Instruction& i) const {
+  switch (i.stream) {
+    case Stream::compute: return works.at(i.work()).chunk;
+    case Stream::data: return collectives.at(i.collective()).chunk;
+    default: return transfers.at(i.transfer()).chunk;
+  }
+}
+
+bool Program::carries_gradient(const Instruction& i) const {
+  return (i.stream == Stream::send || i.stream == Stream::recv) && transfers.at(i.transfer()).gradient;
+}
+
+LayerSpan bucket_layers(std::int32_t first, std::int32_t last, bool forward, std::int32_t bucket, std::int32_t buckets) {
+  ESPALIER_CHECK(first <= last && buckets >= 1 && bucket >= 0 && bucket < buckets);
+  const std::int32_t layers = last - first + 1;
+  const std::int32_t from = layers * bucket / buckets, to = layers * (bucket + 1) / buckets;
+  return forward ? LayerSpan{first + from, first + to - 1} : LayerSpan{last - to + 1, last - from};
 }
 
 namespace {
@@ -55,13 +111,20 @@ Stream stream_of(Kind kind) {
 }
 
 bool is_transfer(Kind kind) { return kind == Kind::send || kind == Kind::recv; }
-/// Data collectives that meet over the rank's group.
-bool meets(Kind kind) { return kind == Kind::grad_reduce || kind == Kind::param_gather; }
+
+/// Entries of the table into which instructions of a stream point.
+std::int32_t table_size(const Program& program, Stream stream) {
+  const std::size_t size = stream == Stream::compute ? program.works.size()
+                           : stream == Stream::data  ? program.collectives.size()
+                                                     : program.transfers.size();
+  return static_cast<std::int32_t>(size);
+}
 
 std::string describe(const Program& program, std::int32_t index) {
   const Instruction& instruction = program.instructions[static_cast<std::size_t>(index)];
   std::string text(to_string(instruction.kind));
-  text += " of chunk " + std::to_string(instruction.chunk);
+  if (table_size(program, instruction.stream) > instruction.id && instruction.id >= 0)
+    text += " of chunk " + std::to_string(program.chunk_of(instruction));
   if (instruction.microbatch >= 0) text += ", micro-batch " + std::to_string(instruction.microbatch);
   return text;
 }
@@ -73,11 +136,11 @@ Error broken(const Program& program, std::int32_t rank, std::int32_t index, std:
       std::move(found), std::move(expected), ""};
 }
 
-/// The rank lists tile the instruction array; groups are numbered below the number of ranks.
+/// The rank lists tile the instruction array; groups are those of the program.
 Status check_layout(const Program& program) {
   std::int32_t next = 0;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
-    const RankProgram& rank = program.ranks[r];
+    const RankClass& rank = program.ranks[r];
     const auto wrong = [&](std::string found, std::string expected) {
       return Error{ErrorKind::check_failed, "program: rank " + std::to_string(r), std::move(found), std::move(expected), ""};
     };
@@ -85,12 +148,11 @@ Status check_layout(const Program& program) {
       return wrong("instructions [" + std::to_string(rank.begin) + ", " + std::to_string(rank.end) + ")",
                    "a list that begins at " + std::to_string(next));
     }
-    if (rank.stage < 0 || rank.stage >= program.schedule.stages) {
-      return wrong("stage " + std::to_string(rank.stage), "a stage below " + std::to_string(program.schedule.stages));
+    if (rank.stage < 0 || rank.stage >= program.schedule().stages) {
+      return wrong("stage " + std::to_string(rank.stage), "a stage below " + std::to_string(program.schedule().stages));
     }
-    if (rank.group < 0 || static_cast<std::size_t>(rank.group) >= program.ranks.size()) {
-      return wrong("group " + std::to_string(rank.group), "a group below " + std::to_string(program.ranks.size()));
-    }
+    if (!rank.data.valid() || rank.data.index() >= program.groups.size())
+      return wrong("group " + std::to_string(rank.data.value), "a group below " + std::to_string(program.groups.size()));
     next = rank.end;
   }
   if (static_cast<std::size_t>(next) == program.instructions.size()) return std::nullopt;
@@ -103,31 +165,46 @@ Status check_match(const Program& program, std::int32_t r, std::int32_t i) {
   if (here.peer < 0 || static_cast<std::size_t>(here.peer) >= program.ranks.size() || here.peer == r) {
     return broken(program, r, i, "peer " + std::to_string(here.peer), "another rank");
   }
-  const RankProgram& peer = program.ranks[static_cast<std::size_t>(here.peer)];
+  const RankClass& peer = program.ranks[static_cast<std::size_t>(here.peer)];
   if (here.match < peer.begin || here.match >= peer.end)
     return broken(program, r, i, "no match", "a match on rank " + std::to_string(here.peer));
   const Instruction& other = program.instructions[static_cast<std::size_t>(here.match)];
   const Kind opposite = here.kind == Kind::send ? Kind::recv : Kind::send;
-  if (other.kind != opposite || other.match != i || other.peer != r || other.chunk != here.chunk ||
-      other.gradient != here.gradient || other.microbatch != here.microbatch) {
+  if (other.kind != opposite || other.match != i || other.peer != r || other.id != here.id ||
+      other.microbatch != here.microbatch) {
     return broken(program, r, i, "match " + describe(program, here.match), "the other end of the same transfer");
   }
   return std::nullopt;
 }
 
+/// Whether an instruction of `stage` may name what it names: works and collectives of its own chunks, and the exchange of the table.
+bool belongs(const Program& program, const Instruction& i, std::int32_t stage) {
+  if (i.stream == Stream::compute) return program.works[i.work()].stage == stage;
+  const Collective& collective = program.collectives[i.collective()];
+  if (collective.kind != Kind::tied_reduce) return collective.stage == stage;
+  const auto& copies = program.structure.table_chunks;
+  return std::any_of(copies.begin(), copies.end(),
+                     [&](std::int32_t c) { return place_of_chunk(program.schedule(), c).stage == stage; });
+}
+Kind kind_of(const Program& program, const Instruction& i) {
+  return i.stream == Stream::compute ? program.works[i.work()].phase : program.collectives[i.collective()].kind;
+}
+
 Status check_instruction(const Program& program, std::int32_t r, std::int32_t i) {
   const Instruction& here = program.instructions[static_cast<std::size_t>(i)];
-  const RankProgram& rank = program.ranks[static_cast<std::size_t>(r)];
+  const RankClass& rank = program.ranks[static_cast<std::size_t>(r)];
   if (here.stream != stream_of(here.kind))
     return broken(program, r, i, "stream " + std::string(to_string(here.stream)), std::string(to_string(stream_of(here.kind))));
-  const std::int32_t chunks = program.schedule.stages * program.schedule.virtual_stages;
-  if (here.chunk < 0 || here.chunk >= chunks)
-    return broken(program, r, i, "chunk " + std::to_string(here.chunk), "a chunk below " + std::to_string(chunks));
-  if (!is_transfer(here.kind) && place_of_chunk(program.schedule, here.chunk).stage != rank.stage) {
+  const std::int32_t size = table_size(program, here.stream);
+  if (here.id < 0 || here.id >= size)
+    return broken(program, r, i, "id " + std::to_string(here.id), "an id below " + std::to_string(size));
+  if (!is_transfer(here.kind) && !belongs(program, here, rank.stage))
     return broken(program, r, i, "a chunk of another stage", "a chunk of stage " + std::to_string(rank.stage));
-  }
-  if (here.piece >= here.pieces)
-    return broken(program, r, i, "piece " + std::to_string(here.piece), "a piece below " + std::to_string(here.pieces));
+  if (!is_transfer(here.kind) && kind_of(program, here) != here.kind)
+    return broken(program, r, i, "an id of a " + std::string(to_string(kind_of(program, here))),
+                  "one of a " + std::string(to_string(here.kind)));
+  if (here.bucket >= here.buckets)
+    return broken(program, r, i, "bucket " + std::to_string(here.bucket), "a bucket below " + std::to_string(here.buckets));
   for (const std::int32_t wait : {here.wait0, here.wait1}) {
     if (wait != -1 && (wait < rank.begin || wait >= i))
       return broken(program, r, i, "a wait for " + std::to_string(wait), "an earlier instruction of the rank");
@@ -139,33 +216,39 @@ Status check_instruction(const Program& program, std::int32_t r, std::int32_t i)
   return is_transfer(here.kind) ? check_match(program, r, i) : std::nullopt;
 }
 
-bool same_collective(const Instruction& a, const Instruction& b) {
-  return a.kind == b.kind && a.chunk == b.chunk && a.piece == b.piece && a.pieces == b.pieces;
+/// Collectives by group, in the order of a rank's calls.
+using Calls = std::map<ProcessGroupId, std::vector<std::int32_t>>;
+
+Calls calls_of(const Program& program, const RankClass& rank) {
+  Calls calls;
+  for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+    const Instruction& here = program.instructions[static_cast<std::size_t>(i)];
+    if (here.stream == Stream::data) calls[program.group_of(rank, here)].push_back(i);
+  }
+  return calls;
 }
 
-/// The ranks of a data group call the same collectives in the same order.
+bool same_collective(const Instruction& a, const Instruction& b) {
+  return a.kind == b.kind && a.id == b.id && a.bucket == b.bucket && a.buckets == b.buckets;
+}
+
+/// The ranks of a group call the same collectives in the same order.
 Status check_groups(const Program& program) {
-  std::vector<std::vector<std::int32_t>> called(program.ranks.size());  // by group
-  std::vector<bool> seen(program.ranks.size(), false);
+  std::map<ProcessGroupId, std::vector<std::int32_t>> called;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
-    const RankProgram& rank = program.ranks[r];
-    std::vector<std::int32_t>& expected = called[static_cast<std::size_t>(rank.group)];
-    const bool first = !seen[static_cast<std::size_t>(rank.group)];
-    seen[static_cast<std::size_t>(rank.group)] = true;
-    std::size_t n = 0;
-    for (std::int32_t i = rank.begin; i < rank.end; ++i) {
-      const Instruction& here = program.instructions[static_cast<std::size_t>(i)];
-      if (!meets(here.kind)) continue;
-      if (first) expected.push_back(i);
-      if (n == expected.size() || !same_collective(here, program.instructions[static_cast<std::size_t>(expected[n])])) {
-        return broken(program, static_cast<std::int32_t>(r), i, "a collective that its data group does not call here",
-                      "the same collectives in the same order");
+    for (const auto& [group, calls] : calls_of(program, program.ranks[r])) {
+      if (!group.valid() || group.index() >= program.groups.size())
+        return broken(program, static_cast<std::int32_t>(r), calls.front(), "a collective of no group", "a group of the program");
+      const auto [at, first] = called.try_emplace(group, calls);
+      for (std::size_t n = 0; n < std::max(calls.size(), at->second.size()); ++n) {
+        const auto instruction = [&](const std::vector<std::int32_t>& list) {
+          return program.instructions[static_cast<std::size_t>(list[n])];
+        };
+        if (n < calls.size() && n < at->second.size() && same_collective(instruction(calls), instruction(at->second))) continue;
+        return broken(program, static_cast<std::int32_t>(r), calls[std::min(n, calls.size() - 1)],
+                      "a collective that its group does not call here", "the same collectives in the same order");
       }
-      ++n;
     }
-    if (n == expected.size()) continue;
-    return Error{ErrorKind::check_failed, "program: rank " + std::to_string(r), std::to_string(n) + " data collectives",
-                 std::to_string(expected.size()) + " like the others of its data group", ""};
   }
   return std::nullopt;
 }
@@ -174,11 +257,6 @@ Status check_groups(const Program& program) {
 class Walk {
  public:
   explicit Walk(const Program& program) : program_(program), ranks_(program.ranks.size()) {
-    std::int32_t groups = 0;
-    for (const RankProgram& rank : program.ranks) groups = std::max(groups, rank.group + 1);
-    members_.assign(static_cast<std::size_t>(groups), 0);
-    arrivals_.assign(static_cast<std::size_t>(groups), 0);
-    for (const RankProgram& rank : program.ranks) ++members_[static_cast<std::size_t>(rank.group)];
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       ranks_[r].head.fill(program.ranks[r].begin - 1);
       for (std::size_t s = 0; s < kStreams; ++s) move_on(r, s);
@@ -201,8 +279,7 @@ class Walk {
  private:
   struct Rank {
     std::array<std::int32_t, kStreams> head{};  // next instruction of each stream
-    std::int64_t meetings = 0;                  // data collectives done
-    bool arrived = false;                       // at the next one
+    bool arrived = false;                       // at the meeting of its next collective
   };
 
   [[nodiscard]] const Instruction& at(std::int32_t i) const { return program_.instructions[static_cast<std::size_t>(i)]; }
@@ -220,17 +297,16 @@ class Walk {
     const Instruction& here = at(i);
     if (!done(r, here.wait0) || !done(r, here.wait1)) return false;
     if (here.kind == Kind::recv) return done(static_cast<std::size_t>(here.peer), here.match);
-    if (program_.folded || !meets(here.kind)) return true;
-    const auto group = static_cast<std::size_t>(program_.ranks[r].group);
+    if (program_.folded || here.stream != Stream::data) return true;
+    const ProcessGroupId group = program_.group_of(program_.ranks[r], here);
+    std::int64_t& arrivals = arrivals_[{group, here.id, here.bucket}];
     Rank& rank = ranks_[r];
     if (!rank.arrived) {
       rank.arrived = true;
-      ++arrivals_[group];
+      ++arrivals;
     }
-    // No member is more than one arrival ahead, so this many arrivals mean that all are here.
-    if (arrivals_[group] < members_[group] * (rank.meetings + 1)) return false;
+    if (arrivals < static_cast<std::int64_t>(program_.groups.at(group).members.size())) return false;
     rank.arrived = false;
-    ++rank.meetings;
     return true;
   }
   bool advance(std::size_t r) {
@@ -249,7 +325,7 @@ class Walk {
 
   const Program& program_;
   std::vector<Rank> ranks_;
-  std::vector<std::int64_t> members_, arrivals_;  // per group
+  std::map<std::tuple<ProcessGroupId, std::int32_t, int>, std::int64_t> arrivals_;  // ranks at a meeting
 };
 
 }  // namespace

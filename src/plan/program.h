@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Program: a plan lowered to one instruction list per rank. The simulator times it; the runtime runs it.
+// The Program: a plan lowered to one instruction list per rank, with all that the instructions stand for. The simulator times it; the
+// runtime runs it; the check reads it. What a machine takes for it lies beside it, in columns by id (cost/costs.h).
 //
 // Each rank has in-order streams. An instruction starts when its stream is free, when the two instructions it waits for (on the
-// same rank) have ended, and, for `recv`, when the matching `send` of the peer has ended. Semantics:
+// same rank) have ended, and, for `recv`, when the matching `send` of the peer has ended. It names what it does by `id`:
 //
-//   forward / backward / backward_input / backward_weight   one chunk, one micro-batch, or one `piece` of it, on `compute`.
+//   forward / backward / backward_input / backward_weight   a Work: one chunk, one micro-batch, or one `bucket` of it, on `compute`.
 //        backward = input and weight gradients together; zero-bubble schedules split them into backward_input and _weight.
-//        The collectives of TP, CP, EP and ZeRO-2/3 inside a chunk belong to the chunk's body and are part of its time.
-//   send / recv          boundary activation (gradient = false) or its gradient (gradient = true) of `microbatch` entering
-//                        pipeline chunk `chunk` (activation) or leaving it backwards (gradient of the input of chunk `chunk`).
-//                        A sender's and a receiver's fields are equal; peer is the other rank.
-//   grad_reduce          gradients of `piece` of `chunk`: all-reduce or reduce-scatter over the data group, on `data`
-//   param_gather         parameters of `piece` of `chunk`: all-gather over the shard group, on `data`
-//   tied_reduce          gradient of the shared token table, between the stages that hold a copy, on `data`
-//   optimizer            the update of all parameters of the rank, on `compute`
+//        The collectives of TP, CP, EP and ZeRO-2/3 inside a chunk are steps of the Work and part of its time.
+//   optimizer            a Work: the update of all parameters of the rank, on `compute`
+//   send / recv          a Transfer: the activation of `microbatch` that enters pipeline chunk `chunk`, or (gradient) the gradient of
+//                        that activation going back. Both ends name the same Transfer; peer is the other rank.
+//   grad_reduce          a Collective: gradients of a `bucket` of a chunk, all-reduce or reduce-scatter over the data group, on `data`
+//   param_gather         a Collective: parameters of a `bucket` of a chunk, all-gather over the shard group, on `data`
+//   tied_reduce          a Collective: gradient of the shared token table, between the stages that hold a copy, on `data`
 //
 // Lowering (src/plan/lower.cpp) writes a list in the order of issue: a recv right before the compute that needs it, a send or a
 // collective right after what it waits for. Every list has one order of compute steps, its schedule's (src/plan/schedule.h); and
-//   wait0 of forward / backward        its recv; of the further pieces of a first forward, their param_gather
+//   wait0 of forward / backward        its recv; of the further buckets of a first forward, their param_gather
 //   wait1 of compute                   without overlap_p2p, the last send before it: sends block the next computation
-//   wait0 of send, grad_reduce         the last piece, or the piece, whose result they carry
+//   wait0 of send, grad_reduce         the last bucket, or the bucket, whose result they carry
 //   overlap_reduce                     the backward (zero-bubble: backward_weight) of a chunk's last micro-batch is cut into
-//                                      pieces, each followed by its grad_reduce; otherwise all grad_reduces come at the end
-//   overlap_gather                     param_gathers come first, and a chunk's first forward is cut into pieces
-//                                      that wait for them (the recv before piece 0 waits for the gather of piece 0, as there are
+//                                      buckets, each followed by its grad_reduce; otherwise all grad_reduces come at the end
+//   overlap_gather                     param_gathers come first, and a chunk's first forward is cut into buckets
+//                                      that wait for them (the recv before bucket 0 waits for the gather of bucket 0, as there are
 //                                      two waits only); otherwise they follow the optimizer
 //   tied_reduce                        on the stages of `table_chunks`, after the grad_reduces
 //   optimizer                          waits for the last collective
 // Neighbouring chunks on one rank (p = 1, the turn of zb-v) need no transfer.
 //
 // Folding: in a uniform plan the ranks of a stage do the same at the same time, so one representative per stage suffices
-// (`RankClass`); with fold = false every device has a rank and `group` names its data group for the rendezvous.
+// (`RankClass`); with fold = false every device has a rank, and collectives meet by their process groups.
 // Layout: instructions of all ranks lie in one array, rank after rank; indices into it are absolute.
 #pragma once
 
@@ -38,78 +38,139 @@
 #include <string>
 #include <vector>
 
+#include "base/id.h"
 #include "espalier/plan.h"
+#include "plan/steps.h"
+#include "plan/structure.h"
 
 namespace espalier {
 
-enum class InstructionKind : std::uint8_t {
-  forward,
-  backward,
-  backward_input,
-  backward_weight,
-  send,
-  recv,
-  grad_reduce,
-  param_gather,
-  tied_reduce,
-  optimizer,
-  ring_shift,       ///< programs of a partitioned block alone (sim/block_program.h), on `data`
-  block_collective  ///< the same
-};
+using ProcessGroupId = base::Id<struct ProcessGroupTag>;
+
 enum class Stream : std::uint8_t { compute, data, send, recv };  // `data`: data-parallel collectives
 inline constexpr int kStreams = 4;
-std::string_view to_string(InstructionKind k);
 std::string_view to_string(Stream s);
 
-/// 32 bytes; a plan of 10⁵ instructions stays in the second-level cache.
+/// 28 bytes; a plan of 10⁵ instructions stays in the second-level cache.
 struct Instruction {
   InstructionKind kind = InstructionKind::forward;
   Stream stream = Stream::compute;
-  bool gradient = false;         ///< send/recv: carries a gradient
-  std::uint8_t pieces = 1;       ///< the chunk is cut into this many pieces here (gradient or parameter buckets)
-  std::uint8_t piece = 0;        ///< which one, in order of execution
-  std::int16_t chunk = 0;        ///< pipeline chunk 0 … p·v−1
+  std::uint8_t buckets = 1;      ///< the chunk is cut into this many buckets of gradients or parameters here
+  std::uint8_t bucket = 0;       ///< which one, in order of execution
+  std::int32_t id = -1;          ///< of the Work, Collective or Transfer, as its stream says
   std::int32_t microbatch = -1;  ///< −1: not of one micro-batch
   std::int32_t peer = -1;        ///< send/recv: other rank (index into Program::ranks)
   std::int32_t match = -1;       ///< recv: absolute index of the matching send; send: of the matching recv
   std::int32_t wait0 = -1;       ///< absolute indices of earlier instructions of the same rank
   std::int32_t wait1 = -1;
+  [[nodiscard]] WorkId work() const { return WorkId(id); }
+  [[nodiscard]] CollectiveId collective() const { return CollectiveId(id); }
+  [[nodiscard]] TransferId transfer() const { return TransferId(id); }
 };
 
-struct RankProgram {
-  std::int64_t device = 0;      ///< the device this rank is, or represents
-  std::int64_t represents = 1;  ///< devices folded into it
+/// Consecutive layers of a chunk under one strategy.
+struct WorkRange {
+  std::int32_t first = 0, last = 0;    ///< layers of the model, both included
+  std::int32_t strategy = 0;           ///< index into Program::strategies
+  std::int64_t samples = 0;            ///< of a micro-batch on one rank
+  std::int32_t recomputed_blocks = 0;  ///< the first blocks of the range, whose forward is repeated in the backward
+  bool operator==(const WorkRange&) const = default;
+};
+
+/// What a compute instruction does: a phase of all layers of a chunk, or the update of a stage. A bucket of it covers the layers of
+/// bucket_layers().
+struct Work {
+  InstructionKind phase = InstructionKind::forward;
   std::int32_t stage = 0;
-  std::int32_t group = 0;           ///< not folded: ranks with equal group meet in data collectives; numbered through all stages
+  std::int32_t chunk = 0;                         ///< of an optimizer the first chunk of its stage
+  std::int32_t ranges_begin = 0, ranges_end = 0;  ///< into Program::ranges; empty for an optimizer and before a plan is known
+  bool operator==(const Work&) const = default;
+};
+
+/// A message of a collective, for one bucket, per rank.
+struct CollectivePart {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  GroupKind group = GroupKind::data_shard;
+  std::int32_t strategy = 0;  ///< index into Program::strategies: the layout in which the group lies
+  double bytes = 0;           ///< of the whole (gathered) tensor on one rank, S of cost/collective.h
+  double message_bytes = 0;   ///< the engine sends messages of this size one after the other; 0: one message
+  double share = 1;  ///< of chunks whose ranges reduce apart: all buckets take the mean of what the ranges' own buckets take
+  std::int32_t element_bytes = 0;
+  bool operator==(const CollectivePart&) const = default;
+};
+
+/// Communication at the end or the beginning of a step. All buckets of a chunk move the same number of bytes.
+struct Collective {
+  InstructionKind kind = InstructionKind::grad_reduce;
+  std::int32_t stage = 0, chunk = 0;            ///< of a tied_reduce those of the first copy
+  std::int32_t parts_begin = 0, parts_end = 0;  ///< into Program::parts, one after the other; empty before costs are known
+  bool operator==(const Collective&) const = default;
+};
+
+/// An activation or its gradient between two pipeline chunks.
+struct Transfer {
+  std::int32_t chunk = 0;  ///< the chunk that the activation enters; its gradient leaves it
+  bool gradient = false;
+  std::int64_t bytes = 0;                 ///< that one rank sends; 0 between chunks of one stage
+  std::int32_t sender = 0, receiver = 0;  ///< indices into Program::ranges: the layouts at both ends
+  bool operator==(const Transfer&) const = default;
+};
+
+/// Ranks that meet in collectives of a kind. In a folded program a group stands for all that lie like it.
+struct ProcessGroup {
+  GroupKind kind = GroupKind::data_shard;
+  std::vector<std::int32_t> members;  ///< indices into Program::ranks
+  bool operator==(const ProcessGroup&) const = default;
+};
+
+/// Devices of one kind that do the same at the same time: written once.
+struct RankClass {
+  std::vector<DeviceRange> devices;  ///< all of them, in rank order; empty before a plan is known
+  std::int32_t device_kind = 0;      ///< index of the node group in the cluster
+  std::int32_t pipeline = 0;
+  std::int32_t stage = 0;
+  ProcessGroupId data;              ///< where its grad_reduces and param_gathers meet
+  ProcessGroupId table_copies;      ///< where its tied_reduce meets; names nothing where there is none
   std::int32_t begin = 0, end = 0;  ///< its instructions: [begin, end)
+  [[nodiscard]] std::int64_t device() const { return devices.empty() ? stage : devices.front().first; }
+  [[nodiscard]] std::int64_t represents() const;
 };
 
 struct Program {
-  Schedule schedule;
-  std::vector<RankProgram> ranks;
+  ProgramStructure structure;
+  std::vector<RankClass> ranks;
   std::vector<Instruction> instructions;
   bool folded = true;
+  base::IndexedVector<WorkId, Work> works;
+  base::IndexedVector<CollectiveId, Collective> collectives;
+  base::IndexedVector<TransferId, Transfer> transfers;
+  base::IndexedVector<ProcessGroupId, ProcessGroup> groups;
+  std::vector<WorkRange> ranges;  ///< chunk after chunk
+  std::vector<Strategy> strategies;
+  std::vector<CollectivePart> parts;
+
+  [[nodiscard]] const Schedule& schedule() const { return structure.schedule; }
+  /// The pipeline chunk of an instruction; of a transfer the one that the activation enters.
+  [[nodiscard]] std::int32_t chunk_of(const Instruction& i) const;
+  /// Whether a transfer carries a gradient; false for all others.
+  [[nodiscard]] bool carries_gradient(const Instruction& i) const;
+  /// The group in which a collective of `rank` meets others.
+  [[nodiscard]] ProcessGroupId group_of(const RankClass& rank, const Instruction& i) const {
+    return i.kind == InstructionKind::tied_reduce ? rank.table_copies : rank.data;
+  }
 };
 
-/// What lowering needs to know beyond the schedule; derived from the plan by `lowering_of`.
-struct Lowering {
-  Schedule schedule;
-  std::vector<std::uint8_t> pieces;  ///< per pipeline chunk: buckets of its gradients/parameters (≥ 1)
-  bool reduce_gradients = false;     ///< grad_reduce at the end (data_ranks > 1, and not per micro-batch)
-  bool overlap_reduce = false;
-  bool gather_parameters = false;  ///< param_gather once a step (ZeRO 1, 2)
-  bool overlap_gather = false;     ///< at the beginning, beside the first forward; otherwise after the optimizer
-  bool overlap_p2p = false;
-  /// Chunks that hold a copy of a token table that several stages use, one a stage (plan/shared_table.h); empty: nothing to exchange.
-  std::vector<std::int32_t> table_chunks;
-  bool operator==(const Lowering&) const = default;
+/// The layers of bucket k of n of a chunk [first, last]: forward from the first layer on, backward from the last one back.
+struct LayerSpan {
+  std::int32_t first = 0, last = -1;  ///< empty: last < first
+  bool operator==(const LayerSpan&) const = default;
 };
-inline constexpr int kMaxPieces = 32;  ///< buckets a chunk, at most
+LayerSpan bucket_layers(std::int32_t first, std::int32_t last, bool forward, std::int32_t bucket, std::int32_t buckets);
 
-Lowering lowering_of(const Plan& plan, const Model& model);
-/// One representative rank a stage.
-Program lower(const Lowering& lowering);
-/// `fold` = false: one rank per device (tests, runtime); the plan gives the devices. Rank = stage · devices a stage + position.
+/// One representative rank a stage; the tables of works, collectives and transfers without layers and bytes.
+Program lower(const ProgramStructure& structure);
+/// `fold` = false: one rank per device (tests, runtime); the plan gives devices, ranges and groups. Rank = stage · devices a stage +
+/// position. Bytes are filled in where costs are known (cost/price.h).
 Program lower(const Plan& plan, const Model& model, bool fold);
 
 /// Micro-batches (GPipe, 1F1B, zero-bubble) or chunk passes (interleaved) in flight on a stage at most: GPipe m, 1F1B

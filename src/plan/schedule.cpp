@@ -37,8 +37,6 @@ std::int32_t max_in_flight(const Schedule& schedule, std::int32_t stage) {
 
 namespace plan {
 
-bool splits_backward(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
-
 std::vector<Step> compute_order(const Schedule& schedule, std::int32_t stage) {
   ESPALIER_CHECK(schedule.stages >= 1 && schedule.microbatches >= 1 && schedule.virtual_stages >= 1);
   ESPALIER_CHECK(stage >= 0 && stage < schedule.stages);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipeline schedules: in which order the compute steps of a stage run. No communication, no pieces, no times: lower.cpp adds
+// Pipeline schedules: in which order the compute steps of a stage run. No communication, no buckets, no times: lower.cpp adds
 // the first two, the simulator the last.
 //
 // One family a file (schedule_<family>.cpp), each with its source and the idle time it reaches. Symbols: p stages, i the stage
@@ -37,8 +37,5 @@ std::vector<Step> zb_v_order(const Schedule& schedule, std::int32_t stage);
 
 /// The order of schedule.kind.
 std::vector<Step> compute_order(const Schedule& schedule, std::int32_t stage);
-
-/// Backward passes are split into input and weight gradient.
-bool splits_backward(ScheduleKind kind);
 
 }  // namespace espalier::plan

@@ -52,7 +52,7 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
         if (!most) return;
         assemble(book, *most, w);
         if (search::peak_bound_bytes(w) >= best.peak_bytes) return;
-        const std::int64_t peak = evaluator.peak_bytes(w.lowering, w.timing, 0);
+        const std::int64_t peak = evaluator.peak_bytes(w.structure, w.costs, 0);
         if (peak < best.peak_bytes) best = {*most, peak};
       });
     });

@@ -366,7 +366,7 @@ Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* tr
   Timed timed;
   auto result = describe(job, *prepared->engine, plan, trace != nullptr, &timed);
   if (!result) return result;
-  if (trace != nullptr) *trace = sim::write_trace(plan, timed.program, timed.timing, timed.simulation);
+  if (trace != nullptr) *trace = sim::write_trace(plan, timed.program, timed.costs, timed.simulation);
   result->reasons = reasons_of(job, *result);
   result->total_s = since(start);
   return result;

@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "base/document.h"
-#include "cost/layered_timing.h"
 #include "cost/partitioned_block.h"
+#include "cost/price.h"
 #include "cost/state_memory.h"
 #include "job/calibration_file.h"
-#include "plan/lowering_facts.h"
 #include "plan/operator_partition.h"
 #include "plan/rules.h"
+#include "plan/structure.h"
 #include "planner/claims.h"
 #include "planner/estimate.h"
 #include "planner/interval.h"
@@ -35,7 +35,7 @@ void fill_memory(const Timed& timed, Prediction& p) {
     if (timed.simulation.ranks[i].memory.bytes > timed.simulation.ranks[fullest].memory.bytes) fullest = i;
   }
   const auto& peak = timed.simulation.ranks[fullest].memory;
-  const auto& fixed = timed.timing.stages[fullest].memory;
+  const auto& fixed = timed.costs.stages[fullest].memory;
   p.peak_memory_bytes = peak.bytes;
   p.memory = {fixed.parameters,
               fixed.gradients,
@@ -50,7 +50,7 @@ Bottleneck bottleneck_of(const Timed& timed) {
   Bottleneck out;
   const auto whole = static_cast<double>(std::max<std::int64_t>(1, timed.simulation.iteration_ns));
   std::int64_t least_idle = INT64_MAX;
-  out.busy_per_stage.assign(timed.timing.stages.size(), 0.0);
+  out.busy_per_stage.assign(timed.costs.stages.size(), 0.0);
   for (std::size_t i = 0; i < timed.simulation.ranks.size(); ++i) {
     const std::int32_t stage = timed.program.ranks[i].stage;
     const Breakdown& b = timed.simulation.ranks[i].breakdown;
@@ -162,10 +162,10 @@ Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& p
       for (const LayerRange& range : chunk.ranges)
         if (auto broken = partition_fault_of(context, plan, range.strategy)) return *broken;
   Timed timed;
-  cost::timing_of_plan(context, plan, lowering_of(plan, job.model), timed.timing);
   timed.program = lower(plan, job.model, true);
+  timed.costs = cost::price(context, plan, timed.program);
   sim::Simulator simulator;
-  auto simulation = simulator.run(timed.program, timed.timing, {spans});
+  auto simulation = simulator.run(timed.program, timed.costs, {spans});
   if (!simulation) return simulation.error();
   timed.simulation = std::move(*simulation);
   return timed;
@@ -235,13 +235,14 @@ Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   const StatePolicy states = cost::states_of(**engine, job.training);
   check::Claims claims;
   claims.iteration_ns = timed->simulation.iteration_ns;
-  for (const auto& stage : timed->timing.stages) {
+  for (const auto& stage : timed->costs.stages) {
     claims.static_bytes_per_stage.push_back(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer);
     claims.gradient_bytes_per_stage.push_back(states.reduce * stage.reduced_elements);
   }
-  for (const auto& chunk : timed->timing.chunks) {
-    claims.saved_bytes_per_chunk.push_back(chunk.saved_bytes);
-    claims.boundary_bytes_per_chunk.push_back(chunk.boundary_bytes);
+  const ProgramStructure& structure = timed->program.structure;
+  for (std::int32_t c = 0; c < structure.chunks(); ++c) {
+    claims.saved_bytes_per_chunk.push_back(timed->costs.saved_bytes(structure, c));
+    claims.boundary_bytes_per_chunk.push_back(c > 0 ? timed->program.transfers[structure.transfer(c, false)].bytes : 0);
   }
   for (const auto& rank : timed->simulation.ranks) claims.peak_bytes_per_stage.push_back(rank.memory.bytes);
   claims.memory_limit_bytes = job.cluster.usable_memory().count();

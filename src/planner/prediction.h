@@ -2,7 +2,7 @@
 // From a plan to its prediction: cost → lower → simulate, the path that `plan`, `estimate` and `simulate` share.
 #pragma once
 
-#include "cost/plan_timing.h"
+#include "cost/costs.h"
 #include "espalier/planner.h"
 #include "plan/engine.h"
 #include "plan/program.h"
@@ -12,7 +12,7 @@ namespace espalier {
 /// Everything known about one plan.
 struct Timed {
   Program program;
-  cost::PlanTiming timing;
+  cost::Costs costs;
   Simulation simulation;
 };
 

@@ -7,24 +7,24 @@
 
 namespace espalier {
 
-const Program& SimulatedEvaluator::program_of(const Lowering& lowering, Worker& w) {
-  if (!w.filled || !(w.lowering == lowering)) {
-    w.program = lower(lowering);
-    w.lowering = lowering;
+const Program& SimulatedEvaluator::program_of(const ProgramStructure& structure, Worker& w) {
+  if (!w.filled || !(w.structure == structure)) {
+    w.program = lower(structure);
+    w.structure = structure;
     w.filled = true;
   }
   return w.program;
 }
 
-std::int64_t SimulatedEvaluator::peak_bytes(const Lowering& lowering, const cost::PlanTiming& timing, int worker) {
+std::int64_t SimulatedEvaluator::peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) {
   Worker& w = workers_[static_cast<std::size_t>(worker)];
-  w.simulator.peak_bytes(program_of(lowering, w), timing, w.peaks);
+  w.simulator.peak_bytes(program_of(structure, w), costs, w.peaks);
   return *std::max_element(w.peaks.begin(), w.peaks.end());
 }
 
-std::int64_t SimulatedEvaluator::iteration_ns(const Lowering& lowering, const cost::PlanTiming& timing, int worker) {
+std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) {
   Worker& w = workers_[static_cast<std::size_t>(worker)];
-  const std::int64_t ns = w.simulator.iteration_ns(program_of(lowering, w), timing);
+  const std::int64_t ns = w.simulator.iteration_ns(program_of(structure, w), costs);
   ESPALIER_CHECK(ns >= 0);  // lowered programs cannot deadlock
   return ns;
 }

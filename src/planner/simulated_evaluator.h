@@ -14,18 +14,18 @@ namespace espalier {
 class SimulatedEvaluator final : public search::Evaluator {
  public:
   explicit SimulatedEvaluator(int workers) : workers_(static_cast<std::size_t>(workers)) {}
-  std::int64_t peak_bytes(const Lowering& lowering, const cost::PlanTiming& timing, int worker) override;
-  std::int64_t iteration_ns(const Lowering& lowering, const cost::PlanTiming& timing, int worker) override;
+  std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
+  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
 
  private:
   struct Worker {
     sim::Simulator simulator;
-    Lowering lowering;
+    ProgramStructure structure;
     Program program;
     bool filled = false;
     std::vector<std::int64_t> peaks;
   };
-  const Program& program_of(const Lowering& lowering, Worker& w);
+  const Program& program_of(const ProgramStructure& structure, Worker& w);
   std::vector<Worker> workers_;
 };
 

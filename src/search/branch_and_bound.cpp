@@ -298,7 +298,7 @@ class Search {
       if (r.strategy.recompute.kind != RecomputeKind::full) t.first_full = t.choices.size() + 1;
       t.choices.push_back(r.strategy.recompute);
       for (std::int32_t i = 0; i < t.stages; ++i)
-        t.activations.push_back(cost::activations_lower_bound_bytes(w.timing, b.schedule, i));
+        t.activations.push_back(cost::activations_lower_bound_bytes(w.costs, w.structure, i));
     });
     const auto stages = static_cast<std::size_t>(t.stages);
     for (std::size_t i = (t.first_full + 1) * stages; i < t.activations.size(); ++i)
@@ -306,10 +306,10 @@ class Search {
     return t;
   }
 
-  /// Static bytes of each stage under the sharding of `c`. w.timing belongs to the same schedule (any recomputation).
+  /// Static bytes of each stage under the sharding of `c`. w.costs belongs to the same schedule (any recomputation).
   [[nodiscard]] std::vector<std::int64_t> static_bytes_of(const Strategy& s, const Workspace& w) const {
     std::vector<std::int64_t> bytes;
-    cost::static_bytes(book_.context(), s, w.layers, w.timing, bytes);
+    cost::static_bytes(book_.context(), s, w.layers, w.costs, bytes);
     return bytes;
   }
 
@@ -406,7 +406,7 @@ class Search {
       Leaf leaf{o, 0};
       leaf.configuration.strategy.recompute = t.choices[i];
       assemble(book_, leaf.configuration, w);
-      const std::int64_t ns = cost::iteration_lower_bound_ns(w.timing, w.lowering);
+      const std::int64_t ns = cost::iteration_lower_bound_ns(w.costs, w.structure);
       e.floor_ns = std::min(e.floor_ns, ns);
       leaf.bound_ns = rank(leaf.configuration, ns);
       ++e.bounded;
@@ -457,9 +457,9 @@ class Search {
     assemble(book_, c, w);
     Verdict v;
     v.judged = true;
-    v.peak_bytes = evaluator_.peak_bytes(w.lowering, w.timing, worker);
+    v.peak_bytes = evaluator_.peak_bytes(w.structure, w.costs, worker);
     v.fits = v.peak_bytes <= book_.memory_limit();
-    if (v.fits) v.iteration_ns = evaluator_.iteration_ns(w.lowering, w.timing, worker);
+    if (v.fits) v.iteration_ns = evaluator_.iteration_ns(w.structure, w.costs, worker);
     return v;
   }
 

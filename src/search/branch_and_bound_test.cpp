@@ -19,24 +19,24 @@ namespace {
 /// Time and memory are their lower bounds: what a simulator would say if nothing ever waited.
 class Ideal : public Evaluator {
  public:
-  std::int64_t peak_bytes(const Lowering& lowering, const cost::PlanTiming& timing, int) override {
+  std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int) override {
     std::int64_t most = 0;
-    for (std::int32_t i = 0; i < lowering.schedule.stages; ++i) {
-      const std::int64_t activations = cost::activations_lower_bound_bytes(timing, lowering.schedule, i);
-      most = std::max(most, cost::peak_bytes(timing.stages[static_cast<std::size_t>(i)].memory.total(), activations,
-                                             timing.allocator_reserve));
+    for (std::int32_t i = 0; i < structure.schedule.stages; ++i) {
+      const std::int64_t activations = cost::activations_lower_bound_bytes(costs, structure, i);
+      most = std::max(
+          most, cost::peak_bytes(costs.stages[static_cast<std::size_t>(i)].memory.total(), activations, costs.allocator_reserve));
     }
     return most;
   }
-  std::int64_t iteration_ns(const Lowering& lowering, const cost::PlanTiming& timing, int) override {
-    return cost::iteration_lower_bound_ns(timing, lowering);
+  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int) override {
+    return cost::iteration_lower_bound_ns(costs, structure);
   }
 };
 
 /// All configurations take equally long.
 class Indifferent : public Ideal {
  public:
-  std::int64_t iteration_ns(const Lowering&, const cost::PlanTiming&, int) override { return 1'000'000'000'000; }
+  std::int64_t iteration_ns(const ProgramStructure&, const cost::Costs&, int) override { return 1'000'000'000'000; }
 };
 
 struct Job {
@@ -182,8 +182,8 @@ TEST(BranchAndBound, InterruptionAndProgress) {
 // An evaluator that always says a little more than the bound, differently for each configuration: the answer is its minimum.
 class Uneven : public Ideal {
  public:
-  std::int64_t iteration_ns(const Lowering& lowering, const cost::PlanTiming& timing, int worker) override {
-    const std::int64_t bound = Ideal::iteration_ns(lowering, timing, worker);
+  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) override {
+    const std::int64_t bound = Ideal::iteration_ns(structure, costs, worker);
     return bound + bound * 7919 % 1013 * 100;
   }
 };

@@ -24,8 +24,8 @@ void CostBook::prepare(std::int32_t stages) {
 
 void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
   const cost::SplitTable& split = book.split(c.schedule);
-  cost::lowering_for(*book.context().model, c.strategy, c.schedule, split, w.lowering);
-  cost::plan_timing(book.context(), c.strategy, c.schedule, split, w.layers, w.lowering, w.timing);
+  cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
+  cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.scratch, w.costs);
 }
 
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w) {
@@ -63,10 +63,10 @@ namespace {
 /// Bound of `c` with its data-parallel communication at the end of the step for free.
 std::int64_t bound_without_data_stream(const CostBook& book, const Configuration& c, Workspace& w) {
   const cost::SplitTable& split = book.split(c.schedule);
-  cost::lowering_for(*book.context().model, c.strategy, c.schedule, split, w.lowering);
-  w.lowering.reduce_gradients = w.lowering.overlap_reduce = w.lowering.gather_parameters = w.lowering.overlap_gather = false;
-  cost::plan_timing(book.context(), c.strategy, c.schedule, split, w.layers, w.lowering, w.timing, cost::ChunkEdges::free);
-  return cost::iteration_lower_bound_ns(w.timing, w.lowering);
+  cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
+  w.structure.reduce_gradients = w.structure.overlap_reduce = w.structure.gather_parameters = w.structure.overlap_gather = false;
+  cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.scratch, w.costs, cost::ChunkEdges::free);
+  return cost::iteration_lower_bound_ns(w.costs, w.structure);
 }
 
 }  // namespace
@@ -88,10 +88,10 @@ std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, 
 
 std::int64_t peak_bound_bytes(const Workspace& w) {
   std::int64_t most = 0;
-  for (std::int32_t i = 0; i < w.lowering.schedule.stages; ++i) {
-    const std::int64_t activations = cost::activations_lower_bound_bytes(w.timing, w.lowering.schedule, i);
-    most = std::max(most, cost::peak_bytes(w.timing.stages[static_cast<std::size_t>(i)].memory.total(), activations,
-                                           w.timing.allocator_reserve));
+  for (std::int32_t i = 0; i < w.structure.schedule.stages; ++i) {
+    const std::int64_t activations = cost::activations_lower_bound_bytes(w.costs, w.structure, i);
+    most = std::max(most, cost::peak_bytes(w.costs.stages[static_cast<std::size_t>(i)].memory.total(), activations,
+                                           w.costs.allocator_reserve));
   }
   return most;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cost/bound.h"
-#include "cost/plan_timing.h"
+#include "cost/price.h"
 #include "search/search.h"
 
 namespace espalier::search {
@@ -35,21 +35,22 @@ class CostBook {
 /// Reusable memory of one thread.
 struct Workspace {
   std::vector<cost::LayerCost> layers;
-  cost::PlanTiming timing;
-  Lowering lowering;
+  cost::PriceScratch scratch;
+  cost::Costs costs;
+  ProgramStructure structure;
 };
 
-/// Timing of a configuration whose layer costs are in `w.layers`; fills w.timing and w.lowering.
+/// Timing of a configuration whose layer costs are in `w.layers`; fills w.costs and w.structure.
 void assemble(const CostBook& book, const Configuration& c, Workspace& w);
 
 /// Cheapest time of one micro-batch through all layers, and the least memory of a stage, of a layer-group choice. `w.layers` filled.
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w);
 std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& c, const Workspace& w);
-/// Bound of everything below a schedule choice. Overwrites w.timing and w.lowering.
+/// Bound of everything below a schedule choice. Overwrites w.costs and w.structure.
 std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
 /// Bound of everything below a choice of ZeRO stage and shard group, for the recomputation in `c`: both overlaps on, chunk edges free.
 std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
-/// Peak bound over all stages of w.timing.
+/// Peak bound over all stages of w.costs.
 std::int64_t peak_bound_bytes(const Workspace& w);
 
 }  // namespace espalier::search

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cost/timing.h"
+#include "cost/costs.h"
 #include "plan/program.h"
 
 namespace espalier::search {
@@ -18,9 +18,9 @@ class Evaluator {
  public:
   virtual ~Evaluator() = default;
   /// Memory alone; cheaper than evaluate.
-  virtual std::int64_t peak_bytes(const Lowering& lowering, const cost::PlanTiming& timing, int worker) = 0;
+  virtual std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) = 0;
   /// The iteration alone. `worker` < workers() names a thread's own scratch.
-  virtual std::int64_t iteration_ns(const Lowering& lowering, const cost::PlanTiming& timing, int worker) = 0;
+  virtual std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) = 0;
 };
 
 }  // namespace espalier::search

@@ -27,12 +27,12 @@ Outcome exhaustive(const Problem& problem, Evaluator& evaluator, const Options& 
     book.prepare(c.schedule.stages);
     cost::layer_costs(book.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
     assemble(book, c, w);
-    const std::int64_t peak = evaluator.peak_bytes(w.lowering, w.timing, 0);
+    const std::int64_t peak = evaluator.peak_bytes(w.structure, w.costs, 0);
     if (peak > book.memory_limit()) {
       out.pruning.count(Pruning::memory, 1);
       return;
     }
-    const Candidate found{c, evaluator.iteration_ns(w.lowering, w.timing, 0), peak};
+    const Candidate found{c, evaluator.iteration_ns(w.structure, w.costs, 0), peak};
     ++out.simulations;
     out.simulated.push_back(found);
     const bool better = !out.best || found.iteration_ns < out.best->iteration_ns ||

@@ -37,8 +37,8 @@ std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assi
   const GroupTools& t = tools_;
   const Model& model = *t.problem.model;
   std::vector<std::int64_t> excess(static_cast<std::size_t>(t.group.stages), 0);
-  Lowering lowering;
-  cost::PlanTiming timing;
+  ProgramStructure structure;
+  cost::Costs costs;
   last_ = std::numeric_limits<double>::infinity();
   for (const Overlap& overlap : overlaps) {
     if (over()) return excess;
@@ -46,15 +46,15 @@ std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assi
     c.options = a.options;
     c.configuration = layered_configuration(model, t.table, schedule, t.group.samples, a.first, a.options, overlap);
     if (!layered_fault(model, t.space, c.configuration).empty()) continue;
-    assemble(t.book.context(), c.configuration, t.group.samples, lowering, timing);
-    const std::vector<std::int64_t> now = excess_bytes(lowering, timing);
+    assemble(t.book.context(), c.configuration, t.group.samples, structure, costs);
+    const std::vector<std::int64_t> now = excess_bytes(structure, costs);
     if (*std::max_element(now.begin(), now.end()) > 0) {
       excess = now;
       continue;
     }
-    c.peak_bytes = t.evaluator.peak_bytes(lowering, timing, t.worker);
+    c.peak_bytes = t.evaluator.peak_bytes(structure, costs, t.worker);
     if (c.peak_bytes > t.book.memory_limit()) continue;
-    c.iteration_ns = t.evaluator.iteration_ns(lowering, timing, t.worker);
+    c.iteration_ns = t.evaluator.iteration_ns(structure, costs, t.worker);
     result_.simulated.push_back(print_of(model, c.configuration));
     const auto ns = static_cast<double>(c.iteration_ns);
     if (ns < last_) {
@@ -68,19 +68,19 @@ std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assi
   return excess;
 }
 
-std::vector<std::int64_t> GroupJudge::excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing) {
+std::vector<std::int64_t> GroupJudge::excess_bytes(const ProgramStructure& structure, const cost::Costs& costs) {
   const std::int64_t limit = tools_.book.memory_limit();
-  const Schedule& s = lowering.schedule;
+  const Schedule& s = structure.schedule;
   const bool exact = s.kind == ScheduleKind::one_f_one_b;  // the bound of activations is the peak
   std::int64_t fullest = 0;
-  if (!exact) fullest = tools_.evaluator.peak_bytes(lowering, timing, tools_.worker);
+  if (!exact) fullest = tools_.evaluator.peak_bytes(structure, costs, tools_.worker);
   std::vector<std::int64_t> excess;
   for (std::int32_t i = 0; i < s.stages; ++i) {
-    const std::int64_t peak = exact
-                                  ? cost::peak_bytes(timing.stages[static_cast<std::size_t>(i)].memory.total(),
-                                                     cost::activations_lower_bound_bytes(timing, s, i), timing.allocator_reserve)
-                                  : fullest;
-    const double reserve = 1.0 + timing.allocator_reserve;
+    const std::int64_t peak =
+        exact ? cost::peak_bytes(costs.stages[static_cast<std::size_t>(i)].memory.total(),
+                                 cost::activations_lower_bound_bytes(costs, structure, i), costs.allocator_reserve)
+              : fullest;
+    const double reserve = 1.0 + costs.allocator_reserve;
     excess.push_back(peak <= limit ? 0 : static_cast<std::int64_t>(static_cast<double>(peak - limit) / reserve) + 2);
   }
   return excess;

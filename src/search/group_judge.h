@@ -62,7 +62,7 @@ class GroupJudge {
   [[nodiscard]] GroupResult& result() { return result_; }
 
  private:
-  std::vector<std::int64_t> excess_bytes(const Lowering& lowering, const cost::PlanTiming& timing);
+  std::vector<std::int64_t> excess_bytes(const ProgramStructure& structure, const cost::Costs& costs);
 
   GroupTools tools_;
   const Patience& patience_;

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "cost/layered_timing.h"
+#include "cost/layer_share.h"
 #include "cost/redistribution.h"
 #include "plan/shared_table.h"
 #include "search/cost_book.h"

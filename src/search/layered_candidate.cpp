@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/lowering_facts.h"
 #include "plan/rules.h"
+#include "plan/structure.h"
 
 namespace espalier::search {
 namespace {
@@ -123,16 +123,16 @@ std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable
   return out;
 }
 
-void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, Lowering& lowering,
-              cost::PlanTiming& timing) {
+void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, ProgramStructure& structure,
+              cost::Costs& costs) {
   std::vector<const Strategy*> strategies;
   std::vector<std::int32_t> layers;
   for (const auto& ranges : c.chunks) {
     layers.push_back(ranges.back().last - ranges.front().first + 1);
     for (const LayerRange& r : ranges) strategies.push_back(&r.strategy);
   }
-  lowering_facts(*context.model, strategies, c.schedule, layers, lowering);
-  cost::layered_timing(context, c.schedule, c.chunks, samples, lowering, timing);
+  structure_of(*context.model, strategies, c.schedule, layers, structure);
+  cost::price(context, structure, c.chunks, samples, costs);
 }
 
 bool canonical_less(const LayeredConfiguration& a, const LayeredConfiguration& b) {

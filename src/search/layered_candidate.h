@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the options of the layer-wise search to a plan that can be timed: ranges of equal strategies, and their PlanTiming.
+// From the options of the layer-wise search to a plan that can be timed: ranges of equal strategies, and their costs.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,9 @@ LayeredConfiguration layered_configuration(const Model& model, Schedule schedule
 std::optional<LayeredCandidate> as_layered(const Model& model, const OptionTable& table, const Configuration& c,
                                            const cost::SplitTable& split);
 
-/// Its lowering and timing.
-void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, Lowering& lowering,
-              cost::PlanTiming& timing);
+/// Its structure and costs.
+void assemble(const cost::CostContext& context, const LayeredConfiguration& c, std::int64_t samples, ProgramStructure& structure,
+              cost::Costs& costs);
 
 /// Order of canonical text.
 bool canonical_less(const LayeredConfiguration& a, const LayeredConfiguration& b);

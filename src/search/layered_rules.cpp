@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/layered_rules.h"
 
-#include "plan/lowering_facts.h"
 #include "plan/shared_table.h"
+#include "plan/structure.h"
 #include "search/layered_candidate.h"
 
 namespace espalier::search {

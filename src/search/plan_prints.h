@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cost/plan_timing.h"
+#include "cost/split_table.h"
 #include "search/layerwise.h"
 
 namespace espalier::search {

@@ -30,23 +30,24 @@ namespace espalier::sim {
 namespace {
 
 TEST(Simulator, TheInnerLoopDoesNotAllocate) {
-  Lowering low = testing::lowering(ScheduleKind::interleaved, 4, 2, 16, 4);
+  ProgramStructure low = testing::structure(ScheduleKind::interleaved, 4, 2, 16, 4);
   low.reduce_gradients = low.overlap_reduce = low.gather_parameters = low.overlap_gather = true;
-  const Program program = lower(low), smaller = lower(testing::lowering(ScheduleKind::one_f_one_b, 3, 1, 5));
-  cost::PlanTiming timing = testing::uniform(low.schedule, 100, 100, 100);
-  for (cost::ChunkTiming& chunk : timing.chunks) chunk.grad_reduce_ns = chunk.param_gather_ns = 50;
+  const Program program = lower(low), smaller = lower(testing::structure(ScheduleKind::one_f_one_b, 3, 1, 5));
+  cost_test::ByChunk timing = testing::uniform(low.schedule, 100, 100, 100);
+  for (cost_test::ChunkRow& chunk : timing.chunks) chunk.grad_reduce_ns = chunk.param_gather_ns = 50;
   timing.compute_slowdown = timing.communication_slowdown = 1.3;
-  const cost::PlanTiming small_timing = testing::uniform(smaller.schedule, 1, 1, 1);
+  const cost::Costs costs = costs_of(timing, low);
+  const cost::Costs small_costs = costs_of(testing::uniform(smaller.schedule(), 1, 1, 1), smaller.structure);
   Simulator simulator;
   std::vector<std::int64_t> peaks;
-  simulator.iteration_ns(program, timing);
-  simulator.peak_bytes(program, timing, peaks);
+  simulator.iteration_ns(program, costs);
+  simulator.peak_bytes(program, costs, peaks);
   const long before = allocations;
   ASSERT_GT(before, 0);
   for (int k = 0; k < 3; ++k) {
-    simulator.iteration_ns(smaller, small_timing);
-    simulator.iteration_ns(program, timing);
-    simulator.peak_bytes(program, timing, peaks);
+    simulator.iteration_ns(smaller, small_costs);
+    simulator.iteration_ns(program, costs);
+    simulator.peak_bytes(program, costs, peaks);
   }
   EXPECT_EQ(allocations - before, 0);
 }

@@ -11,7 +11,7 @@ namespace {
 /// The busy intervals of a rank's data stream, walked from left to right.
 class DataBusy {
  public:
-  DataBusy(const Program& program, const RankProgram& rank, const std::vector<std::int64_t>& starts,
+  DataBusy(const Program& program, const RankClass& rank, const std::vector<std::int64_t>& starts,
            const std::vector<std::int64_t>& ends)
       : program_(program), starts_(starts), ends_(ends), end_(rank.end), next_(next_from(rank.begin)) {}
 
@@ -38,21 +38,15 @@ class DataBusy {
   std::int32_t end_, next_;
 };
 
-/// A compute instruction that took `took`: what its phase says, and the slow-down beyond it.
-void add_busy(const Instruction& instruction, const cost::PlanTiming& timing, std::int32_t stage, std::int64_t took,
+/// A compute instruction that took `took`: what its work says, and the slow-down beyond it.
+void add_busy(const Instruction& instruction, const cost::Costs& costs, std::int32_t stage, std::int64_t took,
               Attribution& result) {
   Breakdown& b = result.breakdown;
-  if (instruction.kind == InstructionKind::optimizer) {
-    const cost::StageTiming& end = timing.stages[static_cast<std::size_t>(stage)];
-    b.exposed_communication_ns += end.optimizer_exposed_ns + took - end.optimizer_ns;
-    b.other_ns += end.optimizer_launch_ns;
-    b.step_host_ns += end.step_host_ns;
-    b.optimizer_ns += end.optimizer_ns - end.optimizer_exposed_ns - end.optimizer_launch_ns;
-    return;
-  }
-  cost::PhaseTime phase = phase_of(instruction, timing);
-  if (instruction.pieces > 1) phase = cost::part_of(phase, instruction.piece, instruction.pieces);
-  b.compute_ns += phase.compute_ns;
+  cost::PhaseTime phase = costs.works[instruction.work()].time;
+  if (instruction.buckets > 1) phase = cost::part_of(phase, instruction.bucket, instruction.buckets);
+  const bool update = instruction.kind == InstructionKind::optimizer;
+  (update ? b.optimizer_ns : b.compute_ns) += phase.compute_ns;
+  if (update) b.step_host_ns += costs.stages[static_cast<std::size_t>(stage)].step_host_ns;
   b.other_ns += phase.other_ns;
   b.exposed_communication_ns += phase.exposed_ns + took - phase.duration_ns();
   result.hidden_ns += phase.hidden_ns;
@@ -60,7 +54,7 @@ void add_busy(const Instruction& instruction, const cost::PlanTiming& timing, st
 
 }  // namespace
 
-Attribution attribute(const Program& program, const RankProgram& rank, const cost::PlanTiming& timing, std::int64_t iteration_ns,
+Attribution attribute(const Program& program, const RankClass& rank, const cost::Costs& costs, std::int64_t iteration_ns,
                       const std::vector<std::int64_t>& starts, const std::vector<std::int64_t>& ends) {
   Attribution result;
   DataBusy data(program, rank, starts, ends);
@@ -79,7 +73,7 @@ Attribution attribute(const Program& program, const RankProgram& rank, const cos
     if (instruction.stream == Stream::data) data_total += end - start;
     if (instruction.stream != Stream::compute) continue;
     idle_until(start);
-    add_busy(instruction, timing, rank.stage, end - start, result);
+    add_busy(instruction, costs, rank.stage, end - start, result);
     now = end;
   }
   idle_until(iteration_ns);

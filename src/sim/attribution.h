@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cost/timing.h"
+#include "cost/costs.h"
 #include "espalier/simulate.h"
 #include "plan/program.h"
 
@@ -17,7 +17,7 @@ struct Attribution {
 };
 
 /// `starts` and `ends` by absolute instruction index.
-Attribution attribute(const Program& program, const RankProgram& rank, const cost::PlanTiming& timing, std::int64_t iteration_ns,
+Attribution attribute(const Program& program, const RankClass& rank, const cost::Costs& costs, std::int64_t iteration_ns,
                       const std::vector<std::int64_t>& starts, const std::vector<std::int64_t>& ends);
 
 }  // namespace espalier::sim

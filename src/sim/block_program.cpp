@@ -89,38 +89,46 @@ class BlockProgram {
   }
 
   Status run_segment(std::size_t begin, std::size_t end, cost::Slowdown slowdown, BlockTimeline& all) const {
+    ProgramStructure structure;
+    structure.schedule.virtual_stages = static_cast<std::int32_t>(end - begin);
+    structure.buckets.assign(end - begin, 1);
+    structure.reduce_gradients = true;  // each item may communicate once
     Program program;
-    cost::PlanTiming timing;
-    const std::size_t chunks = end - begin;
-    program.schedule.virtual_stages = static_cast<std::int32_t>(chunks);
-    timing.chunks.resize(chunks), timing.stages.resize(1);
-    timing.compute_slowdown = slowdown.compute, timing.communication_slowdown = slowdown.communication;
+    program.structure = structure;
+    cost::Costs costs;
+    costs.reset(structure);
+    costs.compute_slowdown = slowdown.compute;
+    costs.communication_slowdown = slowdown.communication;
     std::int32_t compute = -1, data = -1;
-    const auto issue = [&](InstructionKind kind, std::size_t chunk, std::int32_t wait) {
+    const auto issue = [&](InstructionKind kind, std::int32_t chunk, std::int32_t wait) {
       Instruction i;
-      i.kind = kind, i.stream = kind == InstructionKind::forward ? Stream::compute : Stream::data;
-      i.chunk = static_cast<std::int16_t>(chunk), i.wait0 = wait;
+      i.kind = kind;
+      i.stream = kind == InstructionKind::forward ? Stream::compute : Stream::data;
+      i.id = kind == InstructionKind::forward ? structure.forward(chunk).value : structure.grad_reduce(chunk).value;
+      i.wait0 = wait;
       program.instructions.push_back(i);
       return static_cast<std::int32_t>(program.instructions.size()) - 1;
     };
     for (std::size_t i = begin; i < end; ++i) {
       const Item& item = items_[i];
-      cost::ChunkTiming& t = timing.chunks[i - begin];
-      t.forward.compute_ns = item.compute_ns, t.block_communication_ns = item.ring_ns + item.communication_ns;
+      const auto chunk = static_cast<std::int32_t>(i - begin);
+      costs.works[structure.forward(chunk)].time.compute_ns = item.compute_ns;
+      costs.collectives[structure.grad_reduce(chunk)] = item.ring_ns + item.communication_ns;
       const std::int32_t before = data;  // the shift that was issued with the step before
-      if (item.ring_ns > 0) data = issue(InstructionKind::ring_shift, i - begin, compute);
-      if (item.communication_ns > 0) data = issue(InstructionKind::block_collective, i - begin, compute);
-      if (item.communication_ns == 0) compute = issue(InstructionKind::forward, i - begin, before);
+      if (item.ring_ns > 0) data = issue(InstructionKind::ring_shift, chunk, compute);
+      if (item.communication_ns > 0) data = issue(InstructionKind::block_collective, chunk, compute);
+      if (item.communication_ns == 0) compute = issue(InstructionKind::forward, chunk, before);
     }
-    RankProgram rank;
+    RankClass rank;
     rank.end = static_cast<std::int32_t>(program.instructions.size());
     program.ranks.push_back(rank);
     Simulator simulator;
-    auto simulated = simulator.run(program, timing, {true});
+    auto simulated = simulator.run(program, costs, {true});
     if (!simulated) return simulated.error();
     for (std::size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& at = program.instructions[i];
-      const std::string& name = items_[begin + static_cast<std::size_t>(at.chunk)].name;
+      const std::string& name =
+          items_[begin + static_cast<std::size_t>(at.stream == Stream::data ? at.id : at.id / structure.phases())].name;
       const auto& span = simulated->spans[i];
       all.spans.push_back({at.kind == InstructionKind::ring_shift ? name + " shift" : name, at.stream,
                            all.duration_ns + span.start_ns, all.duration_ns + span.end_ns});

@@ -19,44 +19,21 @@ std::int64_t floor_ns(double t) { return static_cast<std::int64_t>(t); }  // t â
 
 }  // namespace
 
-const cost::PhaseTime& phase_of(const Instruction& instruction, const cost::PlanTiming& timing) {
-  const cost::ChunkTiming& chunk = timing.chunks[static_cast<std::size_t>(instruction.chunk)];
-  switch (instruction.kind) {
-    case InstructionKind::forward: return chunk.forward;
-    case InstructionKind::backward: return chunk.backward;
-    case InstructionKind::backward_input: return chunk.backward_input;
-    default: return chunk.backward_weight;
-  }
+void Durations::fill(const Program& program, const cost::Costs& costs) {
+  ESPALIER_CHECK(costs.fits(program.structure));
+  costs_ = &costs;
+  const std::size_t works = costs.works.size(), collectives = costs.collectives.size();
+  first_[kCompute] = 0;
+  first_[kData] = works;
+  first_[kSend] = first_[kRecv] = works + collectives;
+  table_.clear();
+  for (const cost::WorkCost& work : costs.works) table_.push_back(work.time.duration_ns());
+  table_.insert(table_.end(), costs.collectives.begin(), costs.collectives.end());
+  table_.insert(table_.end(), costs.transfers.begin(), costs.transfers.end());
 }
 
-void Durations::fill(const Program& program, const cost::PlanTiming& timing) {
-  const auto p = static_cast<std::size_t>(program.schedule.stages), v = static_cast<std::size_t>(program.schedule.virtual_stages);
-  ESPALIER_CHECK(timing.chunks.size() == p * v && timing.stages.size() == p);
-  timing_ = &timing;
-  stride_ = p * v;
-  table_.resize(kKinds * stride_);
-  const auto row = [&](InstructionKind kind) { return table_.data() + static_cast<std::size_t>(kind) * stride_; };
-  for (std::size_t c = 0; c < stride_; ++c) {
-    const cost::ChunkTiming& chunk = timing.chunks[c];
-    row(InstructionKind::forward)[c] = chunk.forward.duration_ns();
-    row(InstructionKind::backward)[c] = chunk.backward.duration_ns();
-    row(InstructionKind::backward_input)[c] = chunk.backward_input.duration_ns();
-    row(InstructionKind::backward_weight)[c] = chunk.backward_weight.duration_ns();
-    row(InstructionKind::send)[c] = chunk.send_forward_ns;
-    row(InstructionKind::recv)[c] = 0;
-    row(InstructionKind::grad_reduce)[c] = chunk.grad_reduce_ns;
-    row(InstructionKind::param_gather)[c] = chunk.param_gather_ns;
-    row(InstructionKind::ring_shift)[c] = row(InstructionKind::block_collective)[c] = chunk.block_communication_ns;
-    table_[(static_cast<std::size_t>(InstructionKind::send) + kGradientSend) * stride_ + c] = chunk.send_backward_ns;
-  }
-  for (std::size_t i = 0; i < p; ++i) {
-    row(InstructionKind::tied_reduce)[i] = timing.stages[i].tied_reduce_ns;
-    row(InstructionKind::optimizer)[i] = timing.stages[i].optimizer_ns;
-  }
-}
-
-std::int64_t Durations::of_piece(const Instruction& instruction) const {
-  return cost::part_of(phase_of(instruction, *timing_), instruction.piece, instruction.pieces).duration_ns();
+std::int64_t Durations::of_bucket(const Instruction& instruction) const {
+  return cost::part_of(costs_->works[instruction.work()].time, instruction.bucket, instruction.buckets).duration_ns();
 }
 
 // bookkeeping
@@ -68,21 +45,21 @@ void Engine::prepare(const Program& program) {
   ready_.clear();
   ready_.reserve(ranks_.size());
   ends_.resize(program.instructions.size());
-  groups_.assign(folded_ ? 0 : ranks_.size(), Group{});
+  program_ = &program;
+  meetings_.clear();
   for (std::size_t r = ranks_.size(); r-- > 0;) {
-    const RankProgram& source = program.ranks[r];
+    const RankClass& source = program.ranks[r];
     Rank& rank = ranks_[r];
     rank = Rank{};
-    rank.begin = source.begin, rank.end = source.end, rank.stage = source.stage, rank.group = source.group;
+    rank.begin = source.begin;
+    rank.end = source.end;
+    rank.data_group = source.data;
+    rank.table_group = source.table_copies;
     for (std::size_t s = 0; s < kStreams; ++s) {
       std::int32_t& head = rank.head[s];
       for (head = rank.begin; head < rank.end && at(head).stream != static_cast<Stream>(s);) ++head;
     }
     find_gate(rank);
-    if (!folded_) {
-      ESPALIER_CHECK(source.group >= 0 && static_cast<std::size_t>(source.group) < groups_.size());
-      ++groups_[static_cast<std::size_t>(source.group)].members;
-    }
     wake(rank);
   }
 }
@@ -133,23 +110,29 @@ std::int64_t Engine::data_ready(const Rank& rank) const {
   return serial_ ? std::max(ready, rank.free[kCompute]) : ready;
 }
 
-/// The members of a data group start together: raises `start` to the latest. False: not all are here yet.
+/// The members of a process group start together: raises `start` to the latest. False: not all are here yet.
 bool Engine::meet(Rank& rank, std::int64_t& start) {
-  if (folded_ || at(rank.head[kData]).kind == InstructionKind::tied_reduce) return true;
-  Group& group = groups_[static_cast<std::size_t>(rank.group)];
-  Meeting& meeting = group.meetings[static_cast<std::size_t>(rank.meetings & 1)];
+  if (folded_) return true;
+  const Instruction& here = at(rank.head[kData]);
+  const ProcessGroupId id = here.kind == InstructionKind::tied_reduce ? rank.table_group : rank.data_group;
+  const std::vector<std::int32_t>& members = program_->groups.at(id).members;
+  const std::uint64_t key =
+      (static_cast<std::uint64_t>(id.value) << 40U) | (static_cast<std::uint64_t>(here.id) << 8U) | here.bucket;
+  Meeting& meeting = meetings_[key];
   if (!rank.arrived) {
     rank.arrived = true;
-    if (meeting.number != rank.meetings) meeting = {rank.meetings, 0, 0};
     meeting.ready = std::max(meeting.ready, start);
-    if (++meeting.arrived == group.members) {
-      for (Rank& other : ranks_) {
-        if (other.group == rank.group && other.at_meeting) other.at_meeting = false, wake(other);
+    if (++meeting.arrived == static_cast<std::int32_t>(members.size())) {
+      for (const std::int32_t r : members) {
+        Rank& other = ranks_[static_cast<std::size_t>(r)];
+        if (!other.at_meeting) continue;
+        other.at_meeting = false;
+        wake(other);
       }
     }
   }
   start = std::max(start, meeting.ready);
-  rank.at_meeting = meeting.arrived < group.members;
+  rank.at_meeting = meeting.arrived < static_cast<std::int32_t>(members.size());
   return !rank.at_meeting;
 }
 
@@ -157,11 +140,10 @@ template <bool kRecord>
 void Engine::start_data(Rank& rank, std::int64_t start) {
   const std::int32_t d = rank.head[kData];
   if constexpr (kRecord) starts_[static_cast<std::size_t>(d)] = start;
-  const bool meets = !folded_ && at(d).kind != InstructionKind::tied_reduce;
-  if (meets) ++rank.meetings, rank.arrived = false;
+  rank.arrived = false;
   rank.data_gate = -1;
   rank.pair.clock = start;
-  rank.pair.data_left = static_cast<double>(durations_.of(at(d), rank.stage));
+  rank.pair.data_left = static_cast<double>(durations_.of(at(d)));
   rank.pair.data_running = true;
 }
 
@@ -227,7 +209,7 @@ template <bool kRecord>
 bool Engine::compute_beside_data(Rank& rank, std::int32_t i, std::int64_t start) {
   if (!run_data<kRecord>(rank, start, rank.end)) return false;
   Pair& pair = rank.pair;
-  const std::int64_t duration = durations_.of(at(i), rank.stage);
+  const std::int64_t duration = durations_.of(at(i));
   if (serial_) {
     if (pair.data_running) {  // it started before: it ends first
       start = pair.clock + floor_ns(pair.data_left);
@@ -274,7 +256,7 @@ void Engine::send(Rank& rank) {
     if (!known(rank, here.wait0) || !known(rank, here.wait1)) return;
     const std::int64_t start = std::max({rank.free[kSend], end_of(here.wait0), end_of(here.wait1)});
     if constexpr (kRecord) starts_[static_cast<std::size_t>(i)] = start;
-    finish(rank, i, Stream::send, start + durations_.of(here, rank.stage));
+    finish(rank, i, Stream::send, start + durations_.of(here));
     Rank& peer = ranks_[static_cast<std::size_t>(here.peer)];
     if (peer.awaited_send == i) peer.awaited_send = -1, wake(peer);
   }
@@ -312,7 +294,7 @@ bool Engine::compute(Rank& rank) {
   if (!await<kRecord>(rank, i, start)) return false;
   if (rank.data_gate < i) return compute_beside_data<kRecord>(rank, i, start);
   if constexpr (kRecord) starts_[static_cast<std::size_t>(i)] = start;
-  finish(rank, i, Stream::compute, start + durations_.of(at(i), rank.stage));
+  finish(rank, i, Stream::compute, start + durations_.of(at(i)));
   return true;
 }
 
@@ -354,10 +336,10 @@ bool Engine::work() {
   return true;
 }
 
-bool Engine::run(const Program& program, const cost::PlanTiming& timing, bool record) {
-  durations_.fill(program, timing);
-  compute_slowdown_ = timing.compute_slowdown;
-  communication_slowdown_ = timing.communication_slowdown;
+bool Engine::run(const Program& program, const cost::Costs& costs, bool record) {
+  durations_.fill(program, costs);
+  compute_slowdown_ = costs.compute_slowdown;
+  communication_slowdown_ = costs.communication_slowdown;
   ESPALIER_CHECK(compute_slowdown_ >= 1.0 && communication_slowdown_ >= 1.0);
   serial_ = 1.0 / compute_slowdown_ + 1.0 / communication_slowdown_ < 1.0;
   if (record) starts_.resize(program.instructions.size());

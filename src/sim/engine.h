@@ -8,48 +8,41 @@
 // (1/κ_c + 1/κ_w ≥ 1). With stronger factors they run one after the other: what has started ends first, and compute goes before
 // data when both could start.
 //
-// A rank that needs a transfer its peer has not timed yet, or members of its data group, is laid aside and woken by them. In a
-// folded program a compute stream waits only for what earlier compute made possible, so a rank laid aside for ever is a deadlock
+// A rank that needs a transfer its peer has not timed yet, or members of the process group of its collective, is laid aside and woken by
+// them. Unfolded, every collective meets by its group, the exchange of a shared table too. In a folded program a compute stream waits only for what earlier compute made possible, so a rank laid aside for ever is a deadlock
 // of the program. Unfolded programs are exact too when the members of a data group act alike, which uniform plans guarantee.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
-#include "cost/timing.h"
+#include "cost/costs.h"
 #include "plan/program.h"
 
 namespace espalier::sim {
 
-/// Stand-alone durations, looked up by kind and chunk (or stage). Refilled for every call, memory reused.
+/// Stand-alone durations by id. Refilled for every call, memory reused.
 class Durations {
  public:
-  void fill(const Program& program, const cost::PlanTiming& timing);
-  [[nodiscard]] std::int64_t of(const Instruction& instruction, std::int32_t stage) const {
-    if (instruction.pieces > 1 && instruction.stream == Stream::compute) return of_piece(instruction);
-    const std::size_t kind = static_cast<std::size_t>(instruction.kind) + (instruction.gradient ? kGradientSend : 0);
-    const bool of_stage = instruction.kind == InstructionKind::tied_reduce || instruction.kind == InstructionKind::optimizer;
-    const std::int32_t place = of_stage ? stage : instruction.chunk;
-    return table_[kind * stride_ + static_cast<std::size_t>(place)];
+  void fill(const Program& program, const cost::Costs& costs);
+  [[nodiscard]] std::int64_t of(const Instruction& instruction) const {
+    if (instruction.buckets > 1 && instruction.stream == Stream::compute) return of_bucket(instruction);
+    return table_[first_[static_cast<std::size_t>(instruction.stream)] + static_cast<std::size_t>(instruction.id)];
   }
 
  private:
-  [[nodiscard]] std::int64_t of_piece(const Instruction& instruction) const;
-  static constexpr std::size_t kKinds = 13;        // instruction kinds, and sends of gradients
-  static constexpr std::size_t kGradientSend = 8;  // added to `send`
-  std::vector<std::int64_t> table_;
-  std::size_t stride_ = 0;
-  const cost::PlanTiming* timing_ = nullptr;
+  [[nodiscard]] std::int64_t of_bucket(const Instruction& instruction) const;
+  std::vector<std::int64_t> table_;            // works, collectives, transfers
+  std::array<std::size_t, kStreams> first_{};  // of each stream in the table
+  const cost::Costs* costs_ = nullptr;
 };
-
-/// The phase that a compute instruction other than the optimizer runs, whole.
-const cost::PhaseTime& phase_of(const Instruction& instruction, const cost::PlanTiming& timing);
 
 class Engine {
  public:
   /// Times the whole program. False on deadlock. `starts` are filled only when `record`.
-  bool run(const Program& program, const cost::PlanTiming& timing, bool record);
+  bool run(const Program& program, const cost::Costs& costs, bool record);
 
   [[nodiscard]] std::int64_t iteration_ns() const { return iteration_; }
   [[nodiscard]] std::int64_t rank_end(std::size_t rank) const { return ranks_[rank].end_time; }
@@ -68,24 +61,20 @@ class Engine {
   struct Rank {
     std::array<std::int32_t, kStreams> head{};  ///< next instruction of each stream
     std::array<std::int64_t, kStreams> free{};  ///< end of the last one
-    std::int32_t begin = 0, end = 0, stage = 0, group = 0;
+    std::int32_t begin = 0, end = 0;
+    ProcessGroupId data_group, table_group;
     std::int32_t data_gate = 0;  ///< the data head cannot start before this instruction has ended; −1: it may or does run
     std::int32_t awaited_send = -1;
-    std::int32_t meetings = 0;  ///< data collectives started
-    bool arrived = false;       ///< at the next meeting
-    bool at_meeting = false;    ///< laid aside for it
+    bool arrived = false;     ///< at the meeting of its next collective
+    bool at_meeting = false;  ///< laid aside for it
     bool queued = false;
     Pair pair;
     std::int64_t end_time = 0;
   };
-  /// A data group: two meetings are open at most.
+  /// The members of a process group at one collective.
   struct Meeting {
-    std::int32_t number = -1, arrived = 0;
+    std::int32_t arrived = 0;
     std::int64_t ready = 0;
-  };
-  struct Group {
-    std::int32_t members = 0;
-    std::array<Meeting, 2> meetings;
   };
 
   void prepare(const Program& program);
@@ -131,7 +120,8 @@ class Engine {
   double compute_slowdown_ = 1, communication_slowdown_ = 1;
   bool serial_ = false, folded_ = true;
   std::vector<Rank> ranks_;
-  std::vector<Group> groups_;
+  std::unordered_map<std::uint64_t, Meeting> meetings_;  // unfolded: by group, collective and bucket
+  const Program* program_ = nullptr;
   std::vector<std::int32_t> ready_;  // stack of ranks to advance
   std::vector<std::int64_t> starts_, ends_;
   std::int64_t iteration_ = 0;

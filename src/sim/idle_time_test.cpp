@@ -13,7 +13,7 @@
 namespace espalier::sim {
 namespace {
 
-using testing::lowering;
+using testing::structure;
 using testing::uniform;
 
 constexpr std::array<std::int32_t, 6> kStages = {1, 2, 3, 4, 7, 8};
@@ -26,10 +26,10 @@ constexpr std::array<Times, 4> kTimes = {{{12, 12, 12}, {24, 36, 12}, {12, 24, 1
 
 /// Idle time of each stage in [0, iteration); checks that it is bubble and nothing else, and the same on every stage.
 std::int64_t idle(const Schedule& s, const Times& t) {
-  const Lowering low = lowering(s.kind, s.stages, s.virtual_stages, s.microbatches);
+  const ProgramStructure low = structure(s.kind, s.stages, s.virtual_stages, s.microbatches);
   const std::int64_t v = s.virtual_stages;
   Simulator simulator;
-  const Result<Simulation> result = simulator.run(lower(low), uniform(s, t.F / v, t.B / v, t.W / v));
+  const Result<Simulation> result = simulator.run(lower(low), costs_of(uniform(s, t.F / v, t.B / v, t.W / v), low));
   EXPECT_TRUE(result.ok());
   const std::int64_t busy = s.microbatches * (t.F + t.B + t.W);
   for (const RankOutcome& rank : result->ranks) {
@@ -86,12 +86,12 @@ TEST(IdleTime, ZbVHasNoneBetweenFirstAndLastStep) {
   constexpr std::int64_t unit = 5;
   for (const std::int32_t p : kStages) {
     for (std::int32_t m = 2 * p; m <= 2 * p + 8; ++m) {
-      const Lowering low = lowering(ScheduleKind::zb_v, p, 2, m);
+      const ProgramStructure low = structure(ScheduleKind::zb_v, p, 2, m);
       const Program program = lower(low);
       Simulator simulator;
-      const Result<Simulation> result = simulator.run(program, uniform(low.schedule, unit, unit, unit), {true});
+      const Result<Simulation> result = simulator.run(program, costs_of(uniform(low.schedule, unit, unit, unit), low), {true});
       ASSERT_TRUE(result.ok());
-      for (const RankProgram& rank : program.ranks) {
+      for (const RankClass& rank : program.ranks) {
         std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
         for (std::int32_t i = rank.begin; i < rank.end; ++i) {
           if (program.instructions[static_cast<std::size_t>(i)].stream != Stream::compute) continue;

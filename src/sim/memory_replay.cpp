@@ -5,26 +5,21 @@
 
 namespace espalier::sim {
 
-MemoryStep memory_step(const Instruction& instruction, const cost::PlanTiming& timing) {
-  if (instruction.stream != Stream::compute || instruction.kind == InstructionKind::optimizer) return {};
-  const cost::ChunkTiming& chunk = timing.chunks[static_cast<std::size_t>(instruction.chunk)];
-  const bool first = instruction.piece == 0, last = instruction.piece + 1 == instruction.pieces;
-  switch (instruction.kind) {
-    case InstructionKind::forward: return {first ? chunk.saved_bytes : 0, chunk.forward_transient_bytes, 0};
-    case InstructionKind::backward: return {0, chunk.backward_transient_bytes, last ? -chunk.saved_bytes : 0};
-    case InstructionKind::backward_input:
-      return {0, chunk.backward_transient_bytes, last ? chunk.saved_after_input_bytes - chunk.saved_bytes : 0};
-    default: return {0, 0, last ? -chunk.saved_after_input_bytes : 0};
-  }
+cost::MemoryStep memory_step(const Instruction& instruction, const cost::Costs& costs) {
+  if (instruction.stream != Stream::compute) return {};
+  cost::MemoryStep step = costs.works[instruction.work()].memory;
+  if (instruction.bucket > 0) step.before = 0;
+  if (instruction.bucket + 1 < instruction.buckets) step.after = 0;
+  return step;
 }
 
-MemoryPeak replay_memory(const Program& program, const RankProgram& rank, const cost::PlanTiming& timing) {
+MemoryPeak replay_memory(const Program& program, const RankClass& rank, const cost::Costs& costs) {
   MemoryPeak peak;
   std::int64_t held = 0;
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {
     const Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
     if (instruction.stream != Stream::compute) continue;
-    const MemoryStep step = memory_step(instruction, timing);
+    const cost::MemoryStep step = memory_step(instruction, costs);
     held += step.before;
     if (peak.instruction < 0 || held + step.during > peak.activations) {
       peak.activations = held + step.during;
@@ -32,8 +27,8 @@ MemoryPeak replay_memory(const Program& program, const RankProgram& rank, const 
     }
     held += step.after;
   }
-  const std::int64_t tensors = peak.activations + timing.stages[static_cast<std::size_t>(rank.stage)].memory.total();
-  peak.bytes = static_cast<std::int64_t>(std::floor(static_cast<double>(tensors) * (1.0 + timing.allocator_reserve)));
+  const std::int64_t tensors = peak.activations + costs.stages[static_cast<std::size_t>(rank.stage)].memory.total();
+  peak.bytes = static_cast<std::int64_t>(std::floor(static_cast<double>(tensors) * (1.0 + costs.allocator_reserve)));
   peak.reserve = peak.bytes - tensors;
   return peak;
 }

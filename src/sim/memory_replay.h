@@ -5,25 +5,22 @@
 //   backward         backward_transient while it runs; − saved when it ends
 //   backward_input   backward_transient while it runs; − (saved − saved_after_input) when it ends
 //   backward_weight  − saved_after_input when it ends
-// A chunk cut into pieces saves with its first piece and frees with its last. Static bytes are there throughout; the peak counts
+// A chunk cut into buckets saves with its first bucket and frees with its last. Static bytes are there throughout; the peak counts
 // tensors, and the allocator reserve is added at the end: peak = ⌊tensors · (1 + reserve)⌋.
 #pragma once
 
 #include <cstdint>
 
-#include "cost/timing.h"
+#include "cost/costs.h"
 #include "espalier/simulate.h"
 #include "plan/program.h"
 
 namespace espalier::sim {
 
 /// Peak of one rank; `at_ns` is left 0.
-MemoryPeak replay_memory(const Program& program, const RankProgram& rank, const cost::PlanTiming& timing);
+MemoryPeak replay_memory(const Program& program, const RankClass& rank, const cost::Costs& costs);
 
-/// What instruction i changes: tensors held from its start on, needed only while it runs, and freed at its end.
-struct MemoryStep {
-  std::int64_t before = 0, during = 0, after = 0;
-};
-MemoryStep memory_step(const Instruction& instruction, const cost::PlanTiming& timing);
+/// What a compute instruction changes; a bucket of a chunk its part.
+cost::MemoryStep memory_step(const Instruction& instruction, const cost::Costs& costs);
 
 }  // namespace espalier::sim

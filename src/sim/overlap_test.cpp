@@ -15,7 +15,7 @@ namespace {
 /// One rank: a forward of 0 ns, then a collective of `c` ns beside a backward of `w` ns. Both start at 0.
 struct PairOf {
   PairOf(std::int64_t c, std::int64_t w, cost::Slowdown k) {
-    Lowering low = testing::lowering(ScheduleKind::one_f_one_b, 1, 1, 1, 1);
+    ProgramStructure low = testing::structure(ScheduleKind::one_f_one_b, 1, 1, 1, 1);
     low.reduce_gradients = true;
     program = lower(low);  // forward, backward, grad_reduce[backward], optimizer[grad_reduce]
     program.instructions[2].wait0 = 0;
@@ -23,10 +23,10 @@ struct PairOf {
     timing.chunks[0].grad_reduce_ns = c;
     timing.communication_slowdown = k.communication;
     timing.compute_slowdown = k.compute;
-    result = Simulator().run(program, timing, {true}).value();
+    result = Simulator().run(program, costs_of(timing, program.structure), {true}).value();
   }
   Program program;
-  cost::PlanTiming timing;
+  cost_test::ByChunk timing;
   Simulation result;
 };
 
@@ -75,19 +75,19 @@ TEST(Overlap, BetweenMaximumAndSum) {
 // turn, and never shorter than compute alone.
 TEST(Overlap, WholeProgramsStayBetweenTheBounds) {
   EXPECT_TRUE(rc::check("bounds of a rank with gathers and reductions", [] {
-    Lowering low = testing::lowering(ScheduleKind::one_f_one_b, 1, 1, *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 9));
+    ProgramStructure low = testing::structure(ScheduleKind::one_f_one_b, 1, 1, *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 9));
     low.reduce_gradients = low.gather_parameters = true;
     low.overlap_reduce = low.overlap_gather = true;
-    cost::PlanTiming timing = testing::uniform(low.schedule, *rc::gen::inRange(0, 1000), *rc::gen::inRange(0, 1000), 0);
+    cost_test::ByChunk timing = testing::uniform(low.schedule, *rc::gen::inRange(0, 1000), *rc::gen::inRange(0, 1000), 0);
     timing.chunks[0].grad_reduce_ns = *rc::gen::inRange(0, 300);
     timing.chunks[0].param_gather_ns = *rc::gen::inRange(0, 300);
     timing.communication_slowdown = *rc::gen::inRange(100, 200) / 100.0;
     timing.compute_slowdown = *rc::gen::inRange(100, 200) / 100.0;
-    const cost::ChunkTiming& chunk = timing.chunks[0];
+    const cost_test::ChunkRow& chunk = timing.chunks[0];
     const std::int64_t compute = low.schedule.microbatches * (chunk.forward.compute_ns + chunk.backward.compute_ns);
-    const std::int64_t data = low.pieces[0] * (chunk.grad_reduce_ns + chunk.param_gather_ns);
+    const std::int64_t data = low.buckets[0] * (chunk.grad_reduce_ns + chunk.param_gather_ns);
     Simulator simulator;
-    const std::int64_t time = simulator.iteration_ns(lower(low), timing);
+    const std::int64_t time = simulator.iteration_ns(lower(low), costs_of(timing, low));
     RC_ASSERT(time >= std::max(compute, data));
     RC_ASSERT(time <= compute + data);
   }));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random plans and timings for property tests: every schedule, up to 4 stages and 12 devices a stage, random collectives, pieces,
+// Random plans and timings for property tests: every schedule, up to 4 stages and 12 devices a stage, random collectives, buckets,
 // overlap, slow-down, memory.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace espalier::sim::testing {
 struct Case {
   Plan plan;
   Model model;
-  cost::PlanTiming timing;
+  cost_test::ByChunk timing;
 };
 
 inline std::int64_t up_to(std::int64_t limit) { return *rc::gen::inRange<std::int64_t>(0, limit + 1); }
@@ -42,7 +42,7 @@ inline Strategy any_strategy() {
   return s;
 }
 
-/// A plan with the fields that lowering reads: devices stage after stage, a few layers a chunk.
+/// A plan with the fields that structure reads: devices stage after stage, a few layers a chunk.
 inline Plan any_plan() {
   Plan plan;
   plan.schedule = any_schedule();
@@ -66,7 +66,7 @@ inline Case any_case() {
   c.model.vocabulary = 1;
   const Schedule& s = c.plan.schedule;
   c.timing = uniform(s, 0, 0, 0);
-  for (cost::ChunkTiming& chunk : c.timing.chunks) {
+  for (cost_test::ChunkRow& chunk : c.timing.chunks) {
     chunk.forward = any_phase(), chunk.backward = any_phase();
     chunk.backward_input = any_phase(), chunk.backward_weight = any_phase();
     chunk.send_forward_ns = up_to(50), chunk.send_backward_ns = up_to(50);
@@ -75,9 +75,11 @@ inline Case any_case() {
     chunk.saved_bytes = chunk.saved_after_input_bytes + up_to(500);
     chunk.forward_transient_bytes = up_to(50), chunk.backward_transient_bytes = up_to(50);
   }
-  for (cost::StageTiming& stage : c.timing.stages) {
-    stage.optimizer_ns = up_to(100), stage.tied_reduce_ns = up_to(100), stage.memory.parameters = up_to(5000);
+  for (cost_test::StageRow& stage : c.timing.stages) {
+    stage.optimizer_ns = up_to(100);
+    stage.memory.parameters = up_to(5000);
   }
+  c.timing.tied_reduce_ns = up_to(100);
   c.timing.compute_slowdown = 1.0 + static_cast<double>(up_to(300)) / 100.0;
   c.timing.communication_slowdown = 1.0 + static_cast<double>(up_to(300)) / 100.0;
   if (*rc::gen::arbitrary<bool>()) c.timing.compute_slowdown = c.timing.communication_slowdown = 1.0;

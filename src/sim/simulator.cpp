@@ -15,18 +15,17 @@ struct Simulator::Scratch {
 
 namespace {
 
-Error mismatch(const Program& program, const cost::PlanTiming& timing) {
-  return Error{
-      ErrorKind::internal, "simulator",
-      "timing of " + std::to_string(timing.chunks.size()) + " chunks and " + std::to_string(timing.stages.size()) + " stages",
-      std::to_string(program.schedule.stages * program.schedule.virtual_stages) + " chunks and " +
-          std::to_string(program.schedule.stages) + " stages",
-      ""};
-}
-
-bool matches(const Program& program, const cost::PlanTiming& timing) {
-  const auto p = static_cast<std::size_t>(program.schedule.stages), v = static_cast<std::size_t>(program.schedule.virtual_stages);
-  return timing.stages.size() == p && timing.chunks.size() == p * v;
+Error mismatch(const Program& program, const cost::Costs& costs) {
+  const auto text = [](std::size_t works, std::size_t collectives, std::size_t transfers, std::size_t stages) {
+    return std::to_string(works) + " works, " + std::to_string(collectives) + " collectives, " + std::to_string(transfers) +
+           " transfers, " + std::to_string(stages) + " stages";
+  };
+  const ProgramStructure& s = program.structure;
+  return Error{ErrorKind::internal, "simulator",
+               "costs of " + text(costs.works.size(), costs.collectives.size(), costs.transfers.size(), costs.stages.size()),
+               text(static_cast<std::size_t>(s.works()), static_cast<std::size_t>(s.collectives()),
+                    static_cast<std::size_t>(s.transfers()), static_cast<std::size_t>(s.schedule.stages)),
+               ""};
 }
 
 /// Names the first blocked instruction of up to eight ranks.
@@ -41,22 +40,22 @@ Error deadlock(const Program& program, const Engine& engine) {
     const Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
     if (!found.empty()) found += "; ";
     found += "rank " + std::to_string(r) + " at " + std::to_string(i) + " (" + std::string(to_string(instruction.kind)) +
-             " of chunk " + std::to_string(instruction.chunk);
+             " of chunk " + std::to_string(program.chunk_of(instruction));
     if (instruction.microbatch >= 0) found += ", micro-batch " + std::to_string(instruction.microbatch);
     found += ")";
   }
   return Error{ErrorKind::internal, "simulator", "deadlock: " + found, "an order in which everything ends", ""};
 }
 
-RankOutcome outcome_of(const Program& program, const cost::PlanTiming& timing, const Engine& engine, std::size_t r) {
-  const RankProgram& rank = program.ranks[r];
+RankOutcome outcome_of(const Program& program, const cost::Costs& costs, const Engine& engine, std::size_t r) {
+  const RankClass& rank = program.ranks[r];
   RankOutcome outcome;
   outcome.end_ns = engine.rank_end(r);
-  const Attribution attribution = attribute(program, rank, timing, engine.iteration_ns(), engine.starts(), engine.ends());
+  const Attribution attribution = attribute(program, rank, costs, engine.iteration_ns(), engine.starts(), engine.ends());
   outcome.breakdown = attribution.breakdown;
   outcome.hidden_communication_ns = attribution.hidden_ns;
   ESPALIER_CHECK(outcome.breakdown.total_ns() == engine.iteration_ns());
-  outcome.memory = replay_memory(program, rank, timing);
+  outcome.memory = replay_memory(program, rank, costs);
   if (outcome.memory.instruction >= 0)
     outcome.memory.at_ns = engine.starts()[static_cast<std::size_t>(outcome.memory.instruction)];
   return outcome;
@@ -69,14 +68,14 @@ Simulator::~Simulator() = default;
 Simulator::Simulator(Simulator&&) noexcept = default;
 Simulator& Simulator::operator=(Simulator&&) noexcept = default;
 
-Result<Simulation> Simulator::run(const Program& program, const cost::PlanTiming& timing, const SimulationOptions& options) {
-  if (!matches(program, timing)) return mismatch(program, timing);
+Result<Simulation> Simulator::run(const Program& program, const cost::Costs& costs, const SimulationOptions& options) {
+  if (!costs.fits(program.structure)) return mismatch(program, costs);
   Engine& engine = scratch_->engine;
-  if (!engine.run(program, timing, true)) return deadlock(program, engine);
+  if (!engine.run(program, costs, true)) return deadlock(program, engine);
   Simulation simulation;
   simulation.iteration_ns = engine.iteration_ns();
   simulation.ranks.reserve(program.ranks.size());
-  for (std::size_t r = 0; r < program.ranks.size(); ++r) simulation.ranks.push_back(outcome_of(program, timing, engine, r));
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) simulation.ranks.push_back(outcome_of(program, costs, engine, r));
   while (simulation.ranks[static_cast<std::size_t>(simulation.last_rank)].end_ns != simulation.iteration_ns)
     ++simulation.last_rank;
   if (!options.record_spans) return simulation;
@@ -86,15 +85,15 @@ Result<Simulation> Simulator::run(const Program& program, const cost::PlanTiming
   return simulation;
 }
 
-std::int64_t Simulator::iteration_ns(const Program& program, const cost::PlanTiming& timing) {
-  ESPALIER_CHECK(matches(program, timing));
-  return scratch_->engine.run(program, timing, false) ? scratch_->engine.iteration_ns() : -1;
+std::int64_t Simulator::iteration_ns(const Program& program, const cost::Costs& costs) {
+  ESPALIER_CHECK(costs.fits(program.structure));
+  return scratch_->engine.run(program, costs, false) ? scratch_->engine.iteration_ns() : -1;
 }
 
-void Simulator::peak_bytes(const Program& program, const cost::PlanTiming& timing, std::vector<std::int64_t>& peaks) {
-  ESPALIER_CHECK(matches(program, timing));
+void Simulator::peak_bytes(const Program& program, const cost::Costs& costs, std::vector<std::int64_t>& peaks) {
+  ESPALIER_CHECK(costs.fits(program.structure));
   peaks.resize(program.ranks.size());
-  for (std::size_t r = 0; r < program.ranks.size(); ++r) peaks[r] = replay_memory(program, program.ranks[r], timing).bytes;
+  for (std::size_t r = 0; r < program.ranks.size(); ++r) peaks[r] = replay_memory(program, program.ranks[r], costs).bytes;
 }
 
 }  // namespace espalier::sim

@@ -3,7 +3,7 @@
 //
 // Every rank is a logical process with four in-order streams (compute, data, send, recv). An instruction starts at the latest of:
 // its stream free, its two waits ended, (recv) the matching send ended, (data collective, unfolded program) all members of
-// the group ready. Durations come from PlanTiming. While `compute` and `data` of one rank run together they slow each other
+// the group ready. Durations come from Costs. While `compute` and `data` of one rank run together they slow each other
 // down: compute advances at rate 1/κ_w, the collective at 1/κ_c (processor sharing; κ from the device). With constant κ the
 // overlapped pair of stand-alone lengths w and c takes
 //     w·κ_w + (c − w·κ_w/κ_c)   if c·κ_c ≥ w·κ_w,    c·κ_c + (w − c·κ_c/κ_w)   otherwise            (Galvatron, §2.5)
@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "cost/timing.h"
+#include "cost/costs.h"
 #include "espalier/result.h"
 #include "espalier/simulate.h"
 #include "plan/program.h"
@@ -37,12 +37,12 @@ class Simulator {
   Simulator(Simulator&&) noexcept;
   Simulator& operator=(Simulator&&) noexcept;
 
-  /// Error (kind internal) on deadlock. timing.chunks/stages must match program.schedule.
-  Result<Simulation> run(const Program& program, const cost::PlanTiming& timing, const SimulationOptions& options = {});
+  /// Error (kind internal) on deadlock. the costs must be those of the program's structure.
+  Result<Simulation> run(const Program& program, const cost::Costs& costs, const SimulationOptions& options = {});
   /// The iteration time alone, nothing else computed: the inner loop of the search. −1 on deadlock.
-  std::int64_t iteration_ns(const Program& program, const cost::PlanTiming& timing);
+  std::int64_t iteration_ns(const Program& program, const cost::Costs& costs);
   /// Peak memory of every stage alone (no times needed). Written to `peaks` (size = ranks).
-  void peak_bytes(const Program& program, const cost::PlanTiming& timing, std::vector<std::int64_t>& peaks);
+  void peak_bytes(const Program& program, const cost::Costs& costs, std::vector<std::int64_t>& peaks);
 
  private:
   struct Scratch;

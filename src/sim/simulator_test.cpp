@@ -8,14 +8,14 @@
 namespace espalier::sim {
 namespace {
 
-using testing::lowering;
+using testing::structure;
 using testing::uniform;
 
-Simulation simulate(const Program& program, const cost::PlanTiming& timing) {
+Simulation simulate(const Program& program, const cost_test::ByChunk& timing) {
   Simulator simulator;
-  Result<Simulation> result = simulator.run(program, timing, {true});
+  Result<Simulation> result = simulator.run(program, costs_of(timing, program.structure), {true});
   EXPECT_TRUE(result.ok()) << result.error().message();
-  EXPECT_EQ(simulator.iteration_ns(program, timing), result->iteration_ns);
+  EXPECT_EQ(simulator.iteration_ns(program, costs_of(timing, program.structure)), result->iteration_ns);
   for (const RankOutcome& rank : result->ranks) EXPECT_EQ(rank.breakdown.total_ns(), result->iteration_ns);
   return result.value();
 }
@@ -25,7 +25,7 @@ Simulation simulate(const Program& program, const cost::PlanTiming& timing) {
 //   stage 1  ..F0F0B0B0B0F1F1B1B1B1..
 // F0 reaches stage 1 at 2; B0 ends there at 7, F1 at 9, B1 at 12. Stage 0: B0 [7,10), B1 [12,15).
 TEST(Simulator, TwoStagesByHand) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 2, 1, 2);
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 2);
   const Simulation s = simulate(lower(low), uniform(low.schedule, 2, 2, 1));
   EXPECT_EQ(s.iteration_ns, 15);
   EXPECT_EQ(s.last_rank, 0);
@@ -36,8 +36,8 @@ TEST(Simulator, TwoStagesByHand) {
 
 // A send of 4 ns delays the other side by 4: F0 at stage 1 from 6. With sends that block, stage 0 starts F1 at 6, not at 2.
 TEST(Simulator, SendsTakeTimeAndMayBlock) {
-  Lowering low = lowering(ScheduleKind::one_f_one_b, 2, 1, 2);
-  cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
+  ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 2);
+  cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
   timing.chunks[1].send_forward_ns = 4;
   Program program = lower(low);
   Simulation s = simulate(program, timing);
@@ -52,9 +52,9 @@ TEST(Simulator, SendsTakeTimeAndMayBlock) {
 
 // One stage: F [0,2), B [2,5), then the reduction of 4 ns that nothing hides, then the update of 1 ns.
 TEST(Simulator, ReductionAfterComputeIsExposed) {
-  Lowering low = lowering(ScheduleKind::one_f_one_b, 1, 1, 1);
+  ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1);
   low.reduce_gradients = true;
-  cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
+  cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
   timing.chunks[0].grad_reduce_ns = 4;
   timing.stages[0].optimizer_ns = 1;
   const Simulation s = simulate(lower(low), timing);
@@ -65,9 +65,9 @@ TEST(Simulator, ReductionAfterComputeIsExposed) {
 // An end of step of 10 ns: 3 wait for a reduction, 2 launch kernels, 4 are host work, so that the update is 1. Host work stays under
 // `optimizer`, named beside it.
 TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 1, 1, 1);
-  cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
-  cost::StageTiming& end = timing.stages[0];
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1);
+  cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
+  cost_test::StageRow& end = timing.stages[0];
   end.optimizer_ns = 10, end.optimizer_exposed_ns = 3, end.optimizer_launch_ns = 2, end.step_host_ns = 4;
   const Simulation s = simulate(lower(low), timing);
   Breakdown expected{5, 3, 0, 5, 2};
@@ -76,12 +76,12 @@ TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
   EXPECT_EQ(s.iteration_ns, 15);
 }
 
-// Backward of 8 in two pieces of 4; the reduction of the first piece (3 ns) hides under the second piece: [2+4, 9). The reduction
+// Backward of 8 in two buckets of 4; the reduction of the first bucket (3 ns) hides under the second bucket: [2+4, 9). The reduction
 // of the second starts with the end of compute, 10, and is exposed.
 TEST(Simulator, ReductionBesideComputeIsHidden) {
-  Lowering low = lowering(ScheduleKind::one_f_one_b, 1, 1, 1, 2);
+  ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1, 2);
   low.reduce_gradients = low.overlap_reduce = true;
-  cost::PlanTiming timing = uniform(low.schedule, 2, 4, 4);
+  cost_test::ByChunk timing = uniform(low.schedule, 2, 4, 4);
   timing.chunks[0].grad_reduce_ns = 3;
   const Simulation s = simulate(lower(low), timing);
   EXPECT_EQ(s.iteration_ns, 13);
@@ -91,8 +91,8 @@ TEST(Simulator, ReductionBesideComputeIsHidden) {
 
 // The parts of a phase: compute 5, exposed 2, other 1; hidden 4 is reported apart.
 TEST(Simulator, PhasesAreAttributedByTheirParts) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 1, 1, 2);
-  cost::PlanTiming timing = uniform(low.schedule, 0, 0, 0);
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 2);
+  cost_test::ByChunk timing = uniform(low.schedule, 0, 0, 0);
   timing.chunks[0].forward = {5, 2, 1, 4};
   const Simulation s = simulate(lower(low), timing);
   EXPECT_EQ(s.ranks[0].breakdown, (Breakdown{10, 4, 0, 0, 2}));
@@ -102,11 +102,11 @@ TEST(Simulator, PhasesAreAttributedByTheirParts) {
 // 1F1B on two stages: stage 0 holds two micro-batches. Static 1000, saved 100, backward transient 7 → 1207 tensors at the first
 // backward; reserve 10 % of that, rounded down: 120.
 TEST(Simulator, MemoryPeakAndItsMoment) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 2, 1, 3);
-  cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 3);
+  cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
   timing.allocator_reserve = 0.1;
-  for (cost::StageTiming& stage : timing.stages) stage.memory.parameters = 1000;
-  for (cost::ChunkTiming& chunk : timing.chunks)
+  for (cost_test::StageRow& stage : timing.stages) stage.memory.parameters = 1000;
+  for (cost_test::ChunkRow& chunk : timing.chunks)
     chunk.saved_bytes = 100, chunk.forward_transient_bytes = 3, chunk.backward_transient_bytes = 7;
   const Program program = lower(low);
   const Simulation s = simulate(program, timing);
@@ -118,22 +118,22 @@ TEST(Simulator, MemoryPeakAndItsMoment) {
   EXPECT_EQ(s.ranks[1].memory.activations, 107);
   Simulator simulator;
   std::vector<std::int64_t> peaks;
-  simulator.peak_bytes(program, timing, peaks);
+  simulator.peak_bytes(program, costs_of(timing, program.structure), peaks);
   EXPECT_EQ(peaks, (std::vector<std::int64_t>{s.ranks[0].memory.bytes, s.ranks[1].memory.bytes}));
 }
 
 // Zero-bubble: after the input gradient 40 of 100 bytes stay until the weight gradient. ZB-H1 on stage 1 of 2, m = 2:
 // F0 100, B0 → 40, F1 140, B1 80 (peak 140 + transient 7), W0, W1.
 TEST(Simulator, SplitBackwardFreesInTwoSteps) {
-  const Lowering low = lowering(ScheduleKind::zb_h1, 2, 1, 2);
-  cost::PlanTiming timing = uniform(low.schedule, 2, 2, 1);
-  for (cost::ChunkTiming& chunk : timing.chunks)
+  const ProgramStructure low = structure(ScheduleKind::zb_h1, 2, 1, 2);
+  cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
+  for (cost_test::ChunkRow& chunk : timing.chunks)
     chunk.saved_bytes = 100, chunk.saved_after_input_bytes = 40, chunk.backward_transient_bytes = 7;
   EXPECT_EQ(simulate(lower(low), timing).ranks[1].memory.activations, 147);
 }
 
 TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 2, 1, 1);
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 1);
   Program program = lower(low);
   // rank 0: forward, send, recv_grad, backward, optimizer. Let the recv come before the forward, and the forward wait for it.
   std::swap(program.instructions[1], program.instructions[2]);
@@ -145,9 +145,9 @@ TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
   program.instructions[3].wait0 = 0;
   ASSERT_TRUE(validate(program));
   Simulator simulator;
-  const cost::PlanTiming timing = uniform(low.schedule, 1, 1, 1);
-  EXPECT_EQ(simulator.iteration_ns(program, timing), -1);
-  const Result<Simulation> result = simulator.run(program, timing);
+  const cost_test::ByChunk timing = uniform(low.schedule, 1, 1, 1);
+  EXPECT_EQ(simulator.iteration_ns(program, costs_of(timing, program.structure)), -1);
+  const Result<Simulation> result = simulator.run(program, costs_of(timing, program.structure));
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().kind, ErrorKind::internal);
   EXPECT_EQ(result.error().found,
@@ -155,11 +155,10 @@ TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
 }
 
 TEST(Simulator, WrongTimingIsAnError) {
-  const Lowering low = lowering(ScheduleKind::one_f_one_b, 2, 1, 1);
-  cost::PlanTiming timing = uniform(low.schedule, 1, 1, 1);
-  timing.chunks.pop_back();
+  const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 1);
+  cost_test::ByChunk timing = uniform(low.schedule, 1, 1, 1);
   Simulator simulator;
-  EXPECT_FALSE(simulator.run(lower(low), timing).ok());
+  EXPECT_FALSE(simulator.run(lower(structure(ScheduleKind::zb_h1, 2, 1, 1)), costs_of(timing, low)).ok());
 }
 
 }  // namespace

@@ -4,31 +4,29 @@
 
 #include <cstdint>
 
-#include "cost/timing.h"
+#include "cost/by_chunk.h"
 #include "plan/program.h"
 
 namespace espalier::sim::testing {
 
-inline Lowering lowering(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, int pieces = 1) {
-  Lowering low;
+inline ProgramStructure structure(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m, int buckets = 1) {
+  ProgramStructure low;
   low.schedule = {kind, p, v, m, 1};
-  low.pieces.assign(static_cast<std::size_t>(p * v), static_cast<std::uint8_t>(pieces));
+  low.buckets.assign(static_cast<std::size_t>(p * v), static_cast<std::uint8_t>(buckets));
   low.overlap_p2p = true;
   return low;
 }
 
 /// Every chunk takes F, B, W nanoseconds of pure compute; no communication, no memory.
-inline cost::PlanTiming uniform(const Schedule& s, std::int64_t F, std::int64_t B, std::int64_t W) {
-  cost::PlanTiming timing;
-  timing.stages.resize(static_cast<std::size_t>(s.stages));
-  timing.chunks.resize(static_cast<std::size_t>(s.stages * s.virtual_stages));
-  for (cost::ChunkTiming& chunk : timing.chunks) {
+inline cost_test::ByChunk uniform(const Schedule& s, std::int64_t F, std::int64_t B, std::int64_t W) {
+  cost_test::ByChunk rows = cost_test::empty_rows(s);
+  for (cost_test::ChunkRow& chunk : rows.chunks) {
     chunk.forward.compute_ns = F;
     chunk.backward.compute_ns = B + W;
     chunk.backward_input.compute_ns = B;
     chunk.backward_weight.compute_ns = W;
   }
-  return timing;
+  return rows;
 }
 
 }  // namespace espalier::sim::testing

@@ -68,8 +68,8 @@ std::string_view letter(Kind kind) {
 
 class Writer {
  public:
-  Writer(const Plan& plan, const Program& program, const cost::PlanTiming& timing, const Simulation& simulation)
-      : plan_(plan), program_(program), timing_(timing), simulation_(simulation), held_(program.ranks.size(), 0) {}
+  Writer(const Plan& plan, const Program& program, const cost::Costs& costs, const Simulation& simulation)
+      : plan_(plan), program_(program), costs_(costs), simulation_(simulation), held_(program.ranks.size(), 0) {}
 
   /// The ranks that are shown: the first of each stage.
   [[nodiscard]] std::vector<std::size_t> shown() const;
@@ -85,26 +85,33 @@ class Writer {
   void name_track(std::string& out, std::size_t rank, std::int64_t tid, std::string_view kind, std::string_view name) const;
   void slice(std::string& out, std::size_t rank, std::int32_t i) const;
   void slice_name(std::string& out, const Instruction& x) const;
-  void compute_arguments(std::string& out, const RankProgram& rank, const Instruction& x) const;
-  void transfer_arguments(std::string& out, const RankProgram& rank, const Instruction& x) const;
+  void compute_arguments(std::string& out, const RankClass& rank, const Instruction& x) const;
+  void transfer_arguments(std::string& out, const RankClass& rank, const Instruction& x) const;
   void collective_arguments(std::string& out, const Instruction& x) const;
   void flow(std::string& out, std::size_t rank, std::int32_t i) const;
   void memory(std::string& out, std::size_t rank, std::int64_t at, std::int64_t activations) const;
 
+  /// The chunk of the rank's own that an instruction concerns: of the exchange of a shared table, the one with the copy.
+  [[nodiscard]] std::int32_t chunk_of(const RankClass& rank, const Instruction& x) const {
+    if (x.kind != Kind::tied_reduce) return program_.chunk_of(x);
+    for (const std::int32_t copy : program_.structure.table_chunks)
+      if (place_of_chunk(program_.schedule(), copy).stage == rank.stage) return copy;
+    return program_.chunk_of(x);
+  }
   [[nodiscard]] const Instruction& at(std::int32_t i) const { return program_.instructions[static_cast<std::size_t>(i)]; }
   [[nodiscard]] const Span& span(std::int32_t i) const { return simulation_.spans[static_cast<std::size_t>(i)]; }
   static std::int64_t track(Stream stream) { return static_cast<std::int64_t>(stream) + 1; }
 
   const Plan& plan_;
   const Program& program_;
-  const cost::PlanTiming& timing_;
+  const cost::Costs& costs_;
   const Simulation& simulation_;
   std::vector<std::int64_t> held_;  // activations after the last instruction, by rank
 };
 
 std::vector<std::size_t> Writer::shown() const {
   std::vector<std::size_t> ranks;
-  std::vector<bool> seen(static_cast<std::size_t>(program_.schedule.stages), false);
+  std::vector<bool> seen(static_cast<std::size_t>(program_.schedule().stages), false);
   for (std::size_t r = 0; r < program_.ranks.size(); ++r) {
     const auto stage = static_cast<std::size_t>(program_.ranks[r].stage);
     if (!seen[stage]) ranks.push_back(r);
@@ -115,9 +122,9 @@ std::vector<std::size_t> Writer::shown() const {
 
 void Writer::head(std::string& out) const {
   std::int64_t world = 0;
-  for (const RankProgram& rank : program_.ranks) world += rank.represents;
+  for (const RankClass& rank : program_.ranks) world += rank.represents();
   out += "{\"schemaVersion\":1,\"displayTimeUnit\":\"ms\",\"distributedInfo\":{\"backend\":\"nccl\"";
-  field(out, "rank", program_.ranks.front().device);
+  field(out, "rank", program_.ranks.front().device());
   field(out, "world_size", world);
   out += "},\"traceEvents\":[";
 }
@@ -125,7 +132,7 @@ void Writer::head(std::string& out) const {
 void Writer::begin_event(std::string& out, std::string_view phase, std::size_t rank, std::int64_t tid) const {
   if (out.back() != '[') out += ',';
   out.append("\n{\"ph\":\"").append(phase).append("\"");
-  field(out, "pid", program_.ranks[rank].device);
+  field(out, "pid", program_.ranks[rank].device());
   field(out, "tid", tid);
 }
 
@@ -139,9 +146,9 @@ void Writer::name_track(std::string& out, std::size_t rank, std::int64_t tid, st
 }
 
 void Writer::names(std::string& out, std::size_t rank) const {
-  const RankProgram& r = program_.ranks[rank];
-  std::string name = "rank " + std::to_string(r.device) + " · stage " + std::to_string(r.stage);
-  if (r.represents > 1) name += " · stands for " + std::to_string(r.represents) + " devices";
+  const RankClass& r = program_.ranks[rank];
+  std::string name = "rank " + std::to_string(r.device()) + " · stage " + std::to_string(r.stage);
+  if (r.represents() > 1) name += " · stands for " + std::to_string(r.represents()) + " devices";
   name_track(out, rank, 0, "process_name", name);
   begin_event(out, "M", rank, 0);
   out += ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":";
@@ -160,7 +167,9 @@ void Writer::names(std::string& out, std::size_t rank) const {
 void Writer::slice_name(std::string& out, const Instruction& x) const {
   switch (x.kind) {
     case Kind::send:
-    case Kind::recv: out += x.gradient ? "ncclDevKernel_SendRecv gradient" : "ncclDevKernel_SendRecv activation"; break;
+    case Kind::recv:
+      out += program_.carries_gradient(x) ? "ncclDevKernel_SendRecv gradient" : "ncclDevKernel_SendRecv activation";
+      break;
     case Kind::grad_reduce:
       out += plan_.strategy().zero >= 1 ? "ncclDevKernel_ReduceScatter gradients" : "ncclDevKernel_AllReduce gradients";
       break;
@@ -170,22 +179,22 @@ void Writer::slice_name(std::string& out, const Instruction& x) const {
     default: out += letter(x.kind);
   }
   out += " c";
-  put(out, x.chunk);
+  put(out, program_.chunk_of(x));
   if (x.microbatch >= 0) {
     out += " mb";
     put(out, x.microbatch);
   }
-  if (x.pieces > 1) {
+  if (x.buckets > 1) {
     out += " part ";
-    put(out, x.piece + 1);
+    put(out, x.bucket + 1);
     out += '/';
-    put(out, x.pieces);
+    put(out, x.buckets);
   }
 }
 
-void Writer::compute_arguments(std::string& out, const RankProgram& rank, const Instruction& x) const {
+void Writer::compute_arguments(std::string& out, const RankClass& rank, const Instruction& x) const {
   if (x.kind == Kind::optimizer) return;
-  const ChunkPlace place = place_of_chunk(program_.schedule, x.chunk);
+  const ChunkPlace place = place_of_chunk(program_.schedule(), program_.chunk_of(x));
   const Chunk& layers = plan_.stages[static_cast<std::size_t>(rank.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
   out += ",\"layers\":\"";
   put(out, layers.first());
@@ -194,15 +203,15 @@ void Writer::compute_arguments(std::string& out, const RankProgram& rank, const 
   out += '"';
 }
 
-void Writer::transfer_arguments(std::string& out, const RankProgram& rank, const Instruction& x) const {
-  const std::int64_t peer = program_.ranks[static_cast<std::size_t>(x.peer)].device;
+void Writer::transfer_arguments(std::string& out, const RankClass& rank, const Instruction& x) const {
+  const std::int64_t peer = program_.ranks[static_cast<std::size_t>(x.peer)].device();
   field(out, "Collective name", to_string(x.kind));
   field(out, "Group size", 2);
   field(out, "Process Group Name", "pp");
   out += ",\"Process Group Ranks\":\"[";
-  put(out, std::min(rank.device, peer));
+  put(out, std::min(rank.device(), peer));
   out += ", ";
-  put(out, std::max(rank.device, peer));
+  put(out, std::max(rank.device(), peer));
   out += "]\"";
   field(out, x.kind == Kind::send ? "Dst Rank" : "Src Rank", peer);
 }
@@ -225,18 +234,18 @@ void Writer::collective_arguments(std::string& out, const Instruction& x) const 
 
 void Writer::slice(std::string& out, std::size_t rank, std::int32_t i) const {
   const Instruction& x = at(i);
-  const RankProgram& r = program_.ranks[rank];
+  const RankClass& r = program_.ranks[rank];
   begin_event(out, "X", rank, track(x.stream));
   field_us(out, "ts", span(i).start_ns);
   field_us(out, "dur", span(i).end_ns - span(i).start_ns);
   out += ",\"cat\":\"kernel\",\"name\":\"";
   slice_name(out, x);
   out += "\",\"args\":{\"device\":";
-  put(out, r.device);
+  put(out, r.device());
   field(out, "stream", track(x.stream));
   field(out, "correlation", i);
   field(out, "stage", r.stage);
-  field(out, "chunk", x.chunk);
+  field(out, "chunk", chunk_of(r, x));
   if (x.microbatch >= 0) field(out, "microbatch", x.microbatch);
   if (x.stream == Stream::compute) compute_arguments(out, r, x);
   if (x.stream == Stream::data) collective_arguments(out, x);
@@ -252,7 +261,7 @@ void Writer::flow(std::string& out, std::size_t rank, std::int32_t i) const {
   field(out, "id", starts ? i : x.match);
   if (!starts) field(out, "bp", "e");
   field(out, "cat", "p2p");
-  field(out, "name", x.gradient ? "gradient" : "activation");
+  field(out, "name", program_.carries_gradient(x) ? "gradient" : "activation");
   out += '}';
 }
 
@@ -260,7 +269,7 @@ void Writer::memory(std::string& out, std::size_t rank, std::int64_t time, std::
   begin_event(out, "C", rank, 0);
   field_us(out, "ts", time);
   out += ",\"name\":\"memory (bytes)\",\"args\":{\"static\":";
-  put(out, timing_.stages[static_cast<std::size_t>(program_.ranks[rank].stage)].memory.total());
+  put(out, costs_.stages[static_cast<std::size_t>(program_.ranks[rank].stage)].memory.total());
   field(out, "activations", activations);
   out += "}}";
 }
@@ -270,7 +279,7 @@ void Writer::instruction(std::string& out, std::size_t rank, std::int32_t i) {
   slice(out, rank, i);
   if (x.kind == Kind::send || x.kind == Kind::recv) flow(out, rank, i);
   if (x.stream != Stream::compute) return;
-  const MemoryStep step = memory_step(x, timing_);
+  const cost::MemoryStep step = memory_step(x, costs_);
   std::int64_t& held = held_[rank];
   if (i == program_.ranks[rank].begin || step.before != 0 || step.during != 0) {
     memory(out, rank, span(i).start_ns, held + step.before + step.during);
@@ -284,14 +293,14 @@ void Writer::left_out(std::string& out, std::int32_t microbatches) const {
   field_us(out, "ts", 0);
   field(out, "s", "g");
   field(out, "name",
-        "micro-batches " + std::to_string(microbatches) + " to " + std::to_string(program_.schedule.microbatches - 1) +
+        "micro-batches " + std::to_string(microbatches) + " to " + std::to_string(program_.schedule().microbatches - 1) +
             " are left out: the trace would be too large");
   out += '}';
 }
 
 /// Bytes by micro-batch: index 0 what is always there, 1 + j the events of micro-batch j.
 std::vector<std::size_t> sizes(Writer& writer, const Program& program, const std::vector<std::size_t>& ranks) {
-  std::vector<std::size_t> bytes(1 + static_cast<std::size_t>(program.schedule.microbatches), 0);
+  std::vector<std::size_t> bytes(1 + static_cast<std::size_t>(program.schedule().microbatches), 0);
   std::string text;
   for (const std::size_t r : ranks) {
     text = "[";
@@ -319,14 +328,14 @@ std::int32_t shown_microbatches(const std::vector<std::size_t>& bytes, std::size
 
 }  // namespace
 
-std::string write_trace(const Plan& plan, const Program& program, const cost::PlanTiming& timing, const Simulation& simulation,
+std::string write_trace(const Plan& plan, const Program& program, const cost::Costs& costs, const Simulation& simulation,
                         const TraceOptions& options) {
   ESPALIER_CHECK(simulation.spans.size() == program.instructions.size());
-  Writer writer(plan, program, timing, simulation);
+  Writer writer(plan, program, costs, simulation);
   const std::vector<std::size_t> ranks = writer.shown();
   const std::vector<std::size_t> bytes = sizes(writer, program, ranks);
   const std::int32_t microbatches = shown_microbatches(bytes, options.max_bytes);
-  const bool all = microbatches == program.schedule.microbatches;
+  const bool all = microbatches == program.schedule().microbatches;
   std::string out, skipped;
   out.reserve(std::min(options.max_bytes, std::accumulate(bytes.begin(), bytes.end(), std::size_t{8192})));
   writer.head(out);
@@ -342,7 +351,7 @@ std::string write_trace(const Plan& plan, const Program& program, const cost::Pl
   out += "\n],\"espalier\":{\"plan\":";
   put_quoted(out, plan.label());
   field(out, "iteration_ns", simulation.iteration_ns);
-  field(out, "microbatches", program.schedule.microbatches);
+  field(out, "microbatches", program.schedule().microbatches);
   field(out, "microbatches_shown", microbatches);
   out += "}}\n";
   return out;

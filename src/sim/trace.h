@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/timing.h"
+#include "cost/costs.h"
 #include "espalier/plan.h"
 #include "espalier/result.h"
 #include "espalier/simulate.h"
@@ -20,7 +20,7 @@ struct TraceOptions {
   std::size_t max_bytes = 200u << 20;
 };
 /// `simulation` must have spans.
-std::string write_trace(const Plan& plan, const Program& program, const cost::PlanTiming& timing, const Simulation& simulation,
+std::string write_trace(const Plan& plan, const Program& program, const cost::Costs& costs, const Simulation& simulation,
                         const TraceOptions& options = {});
 /// gzip with a fixed header (mtime 0), so that equal input gives equal bytes.
 std::string gzip(const std::string& text);

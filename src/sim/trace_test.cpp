@@ -21,12 +21,12 @@ using nlohmann::json;
 /// Interleaved: 4 stages, 2 chunks each, 8 micro-batches, collectives beside compute, slow-down.
 struct Traced {
   explicit Traced(std::int32_t microbatches = 8) {
-    Lowering low = testing::lowering(ScheduleKind::interleaved, 4, 2, microbatches, 3);
+    ProgramStructure low = testing::structure(ScheduleKind::interleaved, 4, 2, microbatches, 3);
     low.reduce_gradients = low.overlap_reduce = low.gather_parameters = low.overlap_gather = true;
     low.table_chunks = {0, 7};
     program = lower(low);
-    timing = testing::uniform(low.schedule, 1001, 1500, 507);
-    for (cost::ChunkTiming& chunk : timing.chunks) {
+    cost_test::ByChunk timing = testing::uniform(low.schedule, 1001, 1500, 507);
+    for (cost_test::ChunkRow& chunk : timing.chunks) {
       chunk.send_forward_ns = chunk.send_backward_ns = 123;
       chunk.grad_reduce_ns = chunk.param_gather_ns = 400;
       chunk.saved_bytes = 1000, chunk.forward_transient_bytes = 10, chunk.backward_transient_bytes = 20;
@@ -35,11 +35,12 @@ struct Traced {
     plan.schedule = low.schedule;
     for (std::int32_t i = 0; i < 4; ++i)
       plan.stages.push_back({{{i, 1, 1}}, {Chunk{{{2 * i, 2 * i, {}}}}, Chunk{{{2 * i + 1, 2 * i + 1, {}}}}}, 1.0});
-    simulation = Simulator().run(program, timing, {true}).value();
+    costs = costs_of(timing, low);
+    simulation = Simulator().run(program, costs, {true}).value();
   }
   Plan plan;
   Program program;
-  cost::PlanTiming timing;
+  cost::Costs costs;
   Simulation simulation;
 };
 
@@ -55,7 +56,7 @@ std::vector<json> events_of(const json& trace, const std::string& phase) {
 
 TEST(Trace, SlicesAreTheSpans) {
   const Traced t;
-  const json trace = json::parse(write_trace(t.plan, t.program, t.timing, t.simulation));
+  const json trace = json::parse(write_trace(t.plan, t.program, t.costs, t.simulation));
   std::size_t slices = 0;
   for (const json& event : events_of(trace, "X")) {
     if (event["cat"] == "user_annotation") continue;
@@ -71,7 +72,7 @@ TEST(Trace, SlicesAreTheSpans) {
 
 TEST(Trace, TracksNest) {
   const Traced t;
-  const json trace = json::parse(write_trace(t.plan, t.program, t.timing, t.simulation));
+  const json trace = json::parse(write_trace(t.plan, t.program, t.costs, t.simulation));
   std::map<std::pair<int, int>, std::vector<std::pair<std::int64_t, std::int64_t>>> tracks;
   for (const json& event : events_of(trace, "X")) {
     tracks[{event["pid"], event["tid"]}].emplace_back(ns(event["ts"]), ns(event["ts"]) + ns(event["dur"]));
@@ -85,7 +86,7 @@ TEST(Trace, TracksNest) {
 
 TEST(Trace, FlowsGoFromSendToRecv) {
   const Traced t;
-  const json trace = json::parse(write_trace(t.plan, t.program, t.timing, t.simulation));
+  const json trace = json::parse(write_trace(t.plan, t.program, t.costs, t.simulation));
   std::map<int, json> starts;
   for (const json& event : events_of(trace, "s")) EXPECT_TRUE(starts.emplace(event["id"].get<int>(), event).second);
   const std::vector<json> ends = events_of(trace, "f");
@@ -108,7 +109,7 @@ TEST(Trace, FlowsGoFromSendToRecv) {
 
 TEST(Trace, MemoryCounterReachesThePeakAndReturns) {
   const Traced t;
-  const json trace = json::parse(write_trace(t.plan, t.program, t.timing, t.simulation));
+  const json trace = json::parse(write_trace(t.plan, t.program, t.costs, t.simulation));
   std::map<int, std::int64_t> peak, last;
   for (const json& event : events_of(trace, "C")) {
     const auto activations = event["args"]["activations"].get<std::int64_t>();
@@ -123,8 +124,8 @@ TEST(Trace, MemoryCounterReachesThePeakAndReturns) {
 
 TEST(Trace, TooLargeTracesLeaveOutTheLastMicrobatchesAndSaySo) {
   const Traced t(16);
-  const std::string whole = write_trace(t.plan, t.program, t.timing, t.simulation);
-  const std::string cut = write_trace(t.plan, t.program, t.timing, t.simulation, {whole.size() / 2});
+  const std::string whole = write_trace(t.plan, t.program, t.costs, t.simulation);
+  const std::string cut = write_trace(t.plan, t.program, t.costs, t.simulation, {whole.size() / 2});
   EXPECT_LE(cut.size(), whole.size() / 2);
   EXPECT_GE(cut.size(), whole.size() / 4);
   const json trace = json::parse(cut);
@@ -147,8 +148,9 @@ TEST(Trace, UnfoldedProgramsShowOneRankAStage) {
   for (std::int32_t i = 0; i < 4; ++i)
     t.plan.stages.push_back({{{2 * i, 2, 1}}, {Chunk{{{0, 0, strategy}}}, Chunk{{{1, 1, strategy}}}}, 1.0});
   t.program = lower(t.plan, Model{}, false);
-  t.simulation = Simulator().run(t.program, t.timing, {true}).value();
-  const json trace = json::parse(write_trace(t.plan, t.program, t.timing, t.simulation));
+  t.costs = costs_of(testing::uniform(t.program.schedule(), 1001, 1500, 507), t.program.structure);
+  t.simulation = Simulator().run(t.program, t.costs, {true}).value();
+  const json trace = json::parse(write_trace(t.plan, t.program, t.costs, t.simulation));
   std::map<int, int> ranks;
   for (const json& event : events_of(trace, "X")) ++ranks[event["pid"].get<int>()];
   EXPECT_EQ(ranks.size(), 4u);

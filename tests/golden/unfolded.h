@@ -16,7 +16,7 @@ inline Result<std::int64_t> unfolded_ns(const Job& job, const Plan& plan) {
   if (!engine) return engine.error();
   const auto timed = time_plan(job, **engine, plan, false);
   if (!timed) return timed.error();
-  const auto simulation = sim::Simulator().run(lower(plan, job.model, false), timed->timing);
+  const auto simulation = sim::Simulator().run(lower(plan, job.model, false), timed->costs);
   if (!simulation) return simulation.error();
   return simulation->iteration_ns;
 }

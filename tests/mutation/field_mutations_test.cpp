@@ -23,16 +23,15 @@ TEST(Mutation, EveryFieldOfPassesAndTransfersMatters) {
     const std::int64_t field = upto(transfer ? 7 : 4);
     const std::int64_t value = upto(2) == 0 ? upto(12) - 1 : upto(std::int64_t{1} << 31) - (std::int64_t{1} << 30);
     if (field == 0) i.kind = static_cast<Kind>(value & 15);
-    if (field == 1) i.chunk = static_cast<std::int16_t>(value);
+    if (field == 1) i.id = static_cast<std::int32_t>(value);
     if (field == 2) i.microbatch = static_cast<std::int32_t>(value);
-    if (field == 3) i.piece = static_cast<std::uint8_t>(value);
+    if (field == 3) i.bucket = static_cast<std::uint8_t>(value);
     if (field == 4) i.peer = static_cast<std::int32_t>(value);
     if (field == 5) i.match = static_cast<std::int32_t>(value);
-    if (field == 6) i.gradient = !i.gradient;
+    if (field == 6) i.id ^= 1;  // of a transfer, the other direction
     const Instruction after = i;
-    const bool same = before.kind == after.kind && before.chunk == after.chunk && before.microbatch == after.microbatch &&
-                      before.piece == after.piece && before.peer == after.peer && before.match == after.match &&
-                      before.gradient == after.gradient;
+    const bool same = before.kind == after.kind && before.id == after.id && before.microbatch == after.microbatch &&
+                      before.bucket == after.bucket && before.peer == after.peer && before.match == after.match;
     EXPECT_EQ(c.check().ok(), same) << "field " << field << " of #" << index << " := " << value << "\n" << broken(c.check());
   }
 }

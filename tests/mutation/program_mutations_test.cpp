@@ -16,14 +16,15 @@ bool tag_of_send(Case& c, const std::function<void(Instruction&)>& change) {
 
 /// Swaps a micro-batch's forward with its backward where they are neighbours on the compute stream of the last stage.
 bool backward_first(Case& c) {
-  for (const RankProgram& rank : c.program.ranks) {
+  for (const RankClass& rank : c.program.ranks) {
     std::int32_t forward = -1;
     for (std::int32_t i = rank.begin; i < rank.end; ++i) {
       const Instruction& now = at(c.program, i);
       if (now.stream != Stream::compute) continue;
       const bool backward = now.kind == Kind::backward || now.kind == Kind::backward_input;
       if (forward >= 0 && backward && at(c.program, forward).microbatch == now.microbatch &&
-          at(c.program, forward).chunk == now.chunk && now.pieces == 1 && at(c.program, forward).pieces == 1) {
+          c.program.chunk_of(at(c.program, forward)) == c.program.chunk_of(now) && now.buckets == 1 &&
+          at(c.program, forward).buckets == 1) {
         swap_work(c.program, forward, i);
         return true;
       }
@@ -35,9 +36,9 @@ bool backward_first(Case& c) {
 
 /// The first receive of a gradient on stage 0 moves before everything the rank does: the rank waits for what only it can start.
 bool receive_too_early(Case& c) {
-  const RankProgram& rank = c.program.ranks.front();
+  const RankClass& rank = c.program.ranks.front();
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {
-    if (at(c.program, i).kind != Kind::recv || !at(c.program, i).gradient) continue;
+    if (at(c.program, i).kind != Kind::recv || !c.program.carries_gradient(at(c.program, i))) continue;
     for (std::int32_t f = rank.begin; f < i; ++f) {
       if (at(c.program, f).kind != Kind::forward) continue;
       // forward f now waits for the gradient that needs f: put the receive on f's stream, before it
@@ -74,7 +75,7 @@ bool optimizer_early(Case& c) {
 bool reduce_early(Case& c) {
   const std::int32_t reduce = index_of(c.program, Kind::grad_reduce);
   const std::int32_t first = index_of(c.program, [](const Instruction& i) {
-    return (i.kind == Kind::backward || i.kind == Kind::backward_weight) && i.pieces == 1;
+    return (i.kind == Kind::backward || i.kind == Kind::backward_weight) && i.buckets == 1;
   });
   if (reduce < 0 || first < 0 || first > reduce) return false;
   Instruction& instruction = at(c.program, reduce);
@@ -91,13 +92,13 @@ bool wait_elsewhere(Case& c) {
 
 bool collectives_disagree(Case& c) {
   c.program = lower(c.plan, c.model, false);
-  const RankProgram& rank = c.program.ranks.front();
+  const RankClass& rank = c.program.ranks.front();
   std::vector<std::int32_t> reduces;
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {
     if (at(c.program, i).kind == Kind::grad_reduce) reduces.push_back(i);
   }
   const auto other = std::find_if(reduces.begin(), reduces.end(),
-                                  [&](std::int32_t i) { return at(c.program, i).chunk != at(c.program, reduces.front()).chunk; });
+                                  [&](std::int32_t i) { return at(c.program, i).id != at(c.program, reduces.front()).id; });
   if (other == reduces.end()) return false;
   swap_work(c.program, reduces.front(), *other);
   return true;
@@ -127,13 +128,13 @@ std::vector<Mutation> program_mutations() {
       {"a weight gradient is missing", "program-work", erase_first(Kind::backward_weight)},
       {"an input gradient is missing", "program-work", erase_first(Kind::backward_input)},
       {"a forward is done twice", "program-work", duplicate(Kind::forward)},
-      {"a piece is missing", "program-work",
+      {"a bucket is missing", "program-work",
        [](Case& c) {
          const std::int32_t index =
-             index_of(c.program, [](const Instruction& i) { return i.pieces > 1 && i.piece == 1 && i.kind == Kind::backward; });
+             index_of(c.program, [](const Instruction& i) { return i.buckets > 1 && i.bucket == 1 && i.kind == Kind::backward; });
          return index < 0 ? false : (erase(c.program, index), true);
        }},
-      {"a micro-batch too few", "program-shape", [](Case& c) { return --c.program.schedule.microbatches, true; }},
+      {"a micro-batch too few", "program-shape", [](Case& c) { return --c.program.structure.schedule.microbatches, true; }},
       {"a send is missing", "send-recv", erase_first(Kind::send)},
       {"a receive is missing", "send-recv", erase_first(Kind::recv)},
       {"a send has another micro-batch than its receive", "send-recv",
@@ -142,7 +143,7 @@ std::vector<Mutation> program_mutations() {
                 tag_of_send(c, [](Instruction& i) { i.microbatch = i.microbatch == 0 ? 1 : 0; });
        }},
       {"a send is a gradient, its receive is not", "send-recv",
-       [](Case& c) { return tag_of_send(c, [](Instruction& i) { i.gradient = !i.gradient; }); }},
+       [](Case& c) { return tag_of_send(c, [](Instruction& i) { i.id ^= 1; }); }},
       {"a send names the wrong rank", "send-recv",
        [](Case& c) {
          return tag_of_send(
@@ -170,11 +171,16 @@ std::vector<Mutation> program_mutations() {
        [](Case& c) { return drop_wait(c, Kind::forward, Kind::param_gather); }},
       {"the tied gradient is not exchanged", "tied-gradient", erase_first(Kind::tied_reduce)},
       {"ranks of a data group call collectives in different orders", "collective-order", collectives_disagree},
-      {"a rank represents too few devices", "program-shape", [](Case& c) { return --c.program.ranks.front().represents, true; }},
+      {"a rank represents too few devices", "program-shape",
+       [](Case& c) { return --c.program.ranks.front().devices.front().count, true; }},
       {"a pass runs on the wrong stream", "program-shape",
        [](Case& c) { return at(c.program, index_of(c.program, Kind::forward)).stream = Stream::data, true; }},
-      {"an instruction names a chunk that does not exist", "program-shape",
-       [](Case& c) { return at(c.program, index_of(c.program, Kind::forward)).chunk = 999, true; }},
+      {"an instruction names a work that does not exist", "program-shape",
+       [](Case& c) { return at(c.program, index_of(c.program, Kind::forward)).id = 9999, true; }},
+      {"a forward names the work of a backward", "program-shape",
+       [](Case& c) { return ++at(c.program, index_of(c.program, Kind::forward)).id, true; }},
+      {"a work belongs to another stage", "program-shape",
+       [](Case& c) { return c.program.ranks.size() > 1 && (++c.program.works[WorkId(0)].stage, true); }},
   };
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "check/test_problem.h"
-#include "cost/layered_timing.h"
+#include "cost/price.h"
 #include "planner/claims.h"
 #include "sim/simulator.h"
 
@@ -44,10 +44,10 @@ inline std::vector<std::int64_t> simulated_figures(const Case& c) {
   const EngineModel* engine = find_engine(c.plan.engine);
   if (engine == nullptr) return {};
   const cost::CostContext context(c.model, c.cluster, c.plan.training, *engine);
-  cost::PlanTiming timing;
-  cost::timing_of_plan(context, c.plan, lowering_of(c.plan, c.model), timing);
+  Program whole = lower(c.plan, c.model, true);
+  const cost::Costs costs = cost::price(context, c.plan, whole);
   sim::Simulator simulator;
-  const auto simulation = simulator.run(c.program, timing, {false});
+  const auto simulation = simulator.run(c.program, costs, {false});
   if (!simulation) return {};
   std::vector<std::int64_t> figures = {simulation->iteration_ns};
   for (const RankOutcome& rank : simulation->ranks) figures.push_back(rank.memory.bytes);

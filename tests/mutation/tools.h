@@ -47,7 +47,7 @@ inline void erase(Program& program, std::int32_t index) {
     shift(i.wait0);
     shift(i.wait1);
   }
-  for (RankProgram& rank : program.ranks) {
+  for (RankClass& rank : program.ranks) {
     if (rank.begin > index) --rank.begin;
     if (rank.end > index) --rank.end;
   }
@@ -66,10 +66,10 @@ inline Break erase_first(Kind kind) {
 inline void swap_work(Program& program, std::int32_t a, std::int32_t b) {
   Instruction &x = at(program, a), &y = at(program, b);
   std::swap(x.kind, y.kind);
-  std::swap(x.chunk, y.chunk);
+  std::swap(x.id, y.id);
   std::swap(x.microbatch, y.microbatch);
-  std::swap(x.piece, y.piece);
-  std::swap(x.pieces, y.pieces);
+  std::swap(x.bucket, y.bucket);
+  std::swap(x.buckets, y.buckets);
 }
 
 /// Removes the waits of the first `kind` that waits for a `before`.

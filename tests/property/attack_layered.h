@@ -191,9 +191,9 @@ class LayeredAttack {
   /// Of the configuration that was last found legal. 0: does not fit.
   std::int64_t judge(const Layers& x) {
     ++tally_.tried;
-    search::assemble(context_, configuration_, samples_, lowering_, timing_);
-    if (evaluator_.peak_bytes(lowering_, timing_, 0) > problem_.cluster->usable_memory().count()) return 0;
-    const std::int64_t ns = evaluator_.iteration_ns(lowering_, timing_, 0);
+    search::assemble(context_, configuration_, samples_, structure_, costs_);
+    if (evaluator_.peak_bytes(structure_, costs_, 0) > problem_.cluster->usable_memory().count()) return 0;
+    const std::int64_t ns = evaluator_.iteration_ns(structure_, costs_, 0);
     ++tally_.fit;
     if (tally_.best_ns == 0 || ns < tally_.best_ns) {
       tally_.best_ns = ns;
@@ -237,8 +237,8 @@ class LayeredAttack {
   std::int64_t samples_;
   std::vector<Strategy> pool_;
   search::LayeredConfiguration configuration_;
-  Lowering lowering_;
-  cost::PlanTiming timing_;
+  ProgramStructure structure_;
+  cost::Costs costs_;
   AttackTally tally_;
   std::int64_t singles_tried_ = 0, single_changes_ = 0;
   double best_single_ = 0;

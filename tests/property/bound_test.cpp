@@ -18,12 +18,14 @@ const int kPrograms = cases(40'000, 1'000'000);
 // One stage, one micro-batch, F = 10, B = 20, optimizer 5: nothing overlaps, so the bound is the time, 35 ns.
 TEST(BoundHolds, SmallestExample) {
   TimedProgram x;
-  x.lowering.pieces = {1};
-  x.timing.chunks.resize(1), x.timing.stages.resize(1);
-  x.timing.chunks[0].forward.compute_ns = 10, x.timing.chunks[0].backward.compute_ns = 20, x.timing.stages[0].optimizer_ns = 5;
+  x.structure.buckets = {1};
+  x.timing = cost_test::empty_rows(x.structure.schedule);
+  x.timing.chunks[0].forward.compute_ns = 10;
+  x.timing.chunks[0].backward.compute_ns = 20;
+  x.timing.stages[0].optimizer_ns = 5;
   sim::Simulator simulator;
-  EXPECT_EQ(simulator.iteration_ns(lower(x.lowering), x.timing), 35);
-  EXPECT_EQ(cost::iteration_lower_bound_ns(x.timing, x.lowering), 35);
+  EXPECT_EQ(simulator.iteration_ns(lower(x.structure), costs_of(x.timing, x.structure)), 35);
+  EXPECT_EQ(cost::iteration_lower_bound_ns(costs_of(x.timing, x.structure), x.structure), 35);
 }
 
 /// The smallest program that breaks a property, for a message that a person can follow.
@@ -32,7 +34,7 @@ struct Counterexample {
   std::size_t size = SIZE_MAX;
   std::string text;
   void add(const TimedProgram& x, const std::string& what) {
-    const std::size_t its = x.timing.chunks.size() * 100 + static_cast<std::size_t>(x.lowering.schedule.microbatches);
+    const std::size_t its = x.timing.chunks.size() * 100 + static_cast<std::size_t>(x.structure.schedule.microbatches);
     ++count;
     if (its < size) size = its, text = what + "\n" + describe(x);
   }
@@ -45,8 +47,8 @@ TEST(BoundHolds, TimeOfRandomPrograms) {
   int tight = 0;
   for (int i = 0; i < kPrograms; ++i) {
     const TimedProgram x = any_program(random);
-    const std::int64_t time = simulator.iteration_ns(lower(x.lowering), x.timing);
-    const std::int64_t bound = cost::iteration_lower_bound_ns(x.timing, x.lowering);
+    const std::int64_t time = simulator.iteration_ns(lower(x.structure), costs_of(x.timing, x.structure));
+    const std::int64_t bound = cost::iteration_lower_bound_ns(costs_of(x.timing, x.structure), x.structure);
     ASSERT_GE(time, 0) << describe(x);
     tight += bound == time;
     if (bound > time) worst.add(x, "bound " + std::to_string(bound) + " > time " + std::to_string(time));
@@ -63,10 +65,11 @@ TEST(BoundHolds, MemoryOfRandomPrograms) {
   std::vector<std::int64_t> peaks;
   for (int i = 0; i < kPrograms; ++i) {
     const TimedProgram x = any_program(random);
-    const Schedule& s = x.lowering.schedule;
-    simulator.peak_bytes(lower(x.lowering), x.timing, peaks);
+    const Schedule& s = x.structure.schedule;
+    const cost::Costs costs = costs_of(x.timing, x.structure);
+    simulator.peak_bytes(lower(x.structure), costs, peaks);
     for (std::int32_t stage = 0; stage < s.stages; ++stage) {
-      const std::int64_t held = cost::activations_lower_bound_bytes(x.timing, s, stage);
+      const std::int64_t held = cost::activations_lower_bound_bytes(costs, x.structure, stage);
       const std::int64_t fixed = x.timing.stages[static_cast<std::size_t>(stage)].memory.total();
       const std::int64_t bound = cost::peak_bytes(fixed, held, x.timing.allocator_reserve),
                          peak = peaks[static_cast<std::size_t>(stage)];
@@ -86,7 +89,7 @@ TEST(BoundHolds, GrowsWithEveryDuration) {
   for (int i = 0; i < kPrograms / 4; ++i) {
     const TimedProgram x = any_program(random);
     TimedProgram y = x;
-    for (cost::ChunkTiming& t : y.timing.chunks) {
+    for (cost_test::ChunkRow& t : y.timing.chunks) {
       const std::int64_t more = any_scale(random);
       for (cost::PhaseTime* phase : {&t.forward, &t.backward, &t.backward_input, &t.backward_weight})
         if (random.one_in(4)) phase->exposed_ns += random.between(0, more);
@@ -95,8 +98,9 @@ TEST(BoundHolds, GrowsWithEveryDuration) {
       if (t.send_forward_ns > 0 && random.one_in(4)) t.send_forward_ns += random.between(0, more);
       if (t.send_backward_ns > 0 && random.one_in(4)) t.send_backward_ns += random.between(0, more);
     }
-    for (cost::StageTiming& t : y.timing.stages) t.optimizer_ns += random.between(0, any_scale(random));
-    if (cost::iteration_lower_bound_ns(x.timing, x.lowering) > cost::iteration_lower_bound_ns(y.timing, y.lowering))
+    for (cost_test::StageRow& t : y.timing.stages) t.optimizer_ns += random.between(0, any_scale(random));
+    if (cost::iteration_lower_bound_ns(costs_of(x.timing, x.structure), x.structure) >
+        cost::iteration_lower_bound_ns(costs_of(y.timing, y.structure), y.structure))
       worst.add(x, "shrank");
   }
   EXPECT_EQ(worst.count, 0) << worst.text;

@@ -59,9 +59,9 @@ class Walk {
   void leaf(const Configuration& c) {
     ++configurations_;
     assemble(book_, c, w_);
-    const std::int64_t time = evaluator_.iteration_ns(w_.lowering, w_.timing, 0),
-                       peak = evaluator_.peak_bytes(w_.lowering, w_.timing, 0);
-    const std::int64_t bound = cost::iteration_lower_bound_ns(w_.timing, w_.lowering);
+    const std::int64_t time = evaluator_.iteration_ns(w_.structure, w_.costs, 0),
+                       peak = evaluator_.peak_bytes(w_.structure, w_.costs, 0);
+    const std::int64_t bound = cost::iteration_lower_bound_ns(w_.costs, w_.structure);
     const std::string where = name(c) + "\n" + describe(problem_);
     EXPECT_LE(bound, time) << where;
     EXPECT_LE(layer_ns_, time) << "layer group, " << where;

@@ -9,6 +9,7 @@
 
 #include "check/check.h"
 #include "cost/bound.h"
+#include "cost/by_chunk.h"
 #include "planner/claims.h"
 #include "random_layered.h"
 #include "sim/simulator.h"
@@ -20,16 +21,18 @@ const int kProblems = cases(150, 3000);
 constexpr int kPlans = 20;
 
 struct TimedLayers {
-  Lowering lowering;
+  ProgramStructure structure;
   Program program;
-  cost::PlanTiming timing;
+  cost::Costs costs;
+  cost_test::ByChunk timing;
 };
 
 TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
   TimedLayers t;
-  t.lowering = lowering_of(plan, *context.model);
-  t.program = lower(t.lowering);
-  cost::timing_of_plan(context, plan, t.lowering, t.timing);
+  t.structure = structure_of(plan, *context.model);
+  t.program = lower(plan, *context.model, true);
+  t.costs = cost::price(context, plan, t.program);
+  t.timing = cost_test::rows_of(t.costs, t.structure);
   return t;
 }
 
@@ -148,7 +151,7 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
   each_layered_plan(1, kProblems, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
     const cost::CostContext context(p.model, p.cluster, p.training, *p.engine);
     const TimedLayers t = timed(context, x.document);
-    const std::int64_t time = simulator.iteration_ns(t.program, t.timing);
+    const std::int64_t time = simulator.iteration_ns(t.program, t.costs);
     const Bounds b = bounds_of(context, x.document, shares_of(context, p, x));
     // Stages of several chunks reduce one while others still compute: there only all of the work is a bound. The way up of
     // zero-bubble schedules is shorter.
@@ -161,7 +164,7 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
       closest[k] = std::max(closest[k], values[k] / static_cast<double>(time));
     }
     ++plans, pipelines += x.document.schedule.stages > 1, mixed += !x.document.uniform();
-    const Lowering& l = t.lowering;
+    const ProgramStructure& l = t.structure;
     overlaps.insert(l.overlap_reduce + 2 * l.overlap_gather + 4 * l.overlap_p2p);
     return true;
   });
@@ -188,23 +191,26 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
       const auto stage = static_cast<std::size_t>(place_of_chunk(x.document.schedule, static_cast<std::int32_t>(c)).stage);
       for (std::int32_t l = chunks[c].first; l <= chunks[c].second; ++l) {
         const cost::LayerShare& s = shares.layers[static_cast<std::size_t>(l)];
-        forward += s.forward_ns, backward += s.backward_ns, saved += s.saved_bytes;
+        forward += s.forward_ns;
+        backward += splits_backward(x.document.schedule.kind) ? s.split_backward_ns : s.backward_ns;
+        saved += s.saved_bytes;
         if (l > chunks[c].first) moved += shares.transition[static_cast<std::size_t>(l)];
         reduce[stage] += s.reduce_ns;
       }
-      const cost::ChunkTiming& chunk = t.timing.chunks[c];
-      reduced[stage] += chunk.grad_reduce_ns * t.lowering.pieces[c];
+      const cost_test::ChunkRow& chunk = t.timing.chunks[c];
+      const std::int64_t whole =  // joint, or its two halves
+          chunk.backward.duration_ns() + chunk.backward_input.duration_ns() + chunk.backward_weight.duration_ns();
+      reduced[stage] += chunk.grad_reduce_ns * t.structure.buckets[c];
       if (forward > chunk.forward.duration_ns()) broken += "forward ";
-      if (backward > chunk.backward.duration_ns()) broken += "backward ";
-      if (static_cast<double>(forward + backward) + moved >
-          static_cast<double>(chunk.forward.duration_ns() + chunk.backward.duration_ns()))
+      if (backward > whole) broken += "backward ";
+      if (static_cast<double>(forward + backward) + moved > static_cast<double>(chunk.forward.duration_ns() + whole))
         broken += "redistribution " + std::to_string(forward) + "+" + std::to_string(backward) + "+" + std::to_string(moved) +
-                  " > " + std::to_string(chunk.forward.duration_ns()) + "+" + std::to_string(chunk.backward.duration_ns()) + " ";
+                  " > " + std::to_string(chunk.forward.duration_ns()) + "+" + std::to_string(whole) + " ";
       if (saved != chunk.saved_bytes) broken += "saved " + std::to_string(saved) + " " + std::to_string(chunk.saved_bytes) + " ";
     }
     const std::vector<StageSum> sums = stage_sums(context, x.document, shares);
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      const cost::StageTiming& stage = t.timing.stages[i];
+      const cost_test::StageRow& stage = t.timing.stages[i];
       const double end = static_cast<double>(reduce[i]) + sums[i].update + cost::update_constant_s(context) * 1e9;
       if (std::floor(end) > static_cast<double>(reduced[i] + stage.optimizer_ns)) broken += "end of step ";
       const std::int64_t states = stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer;
@@ -274,14 +280,14 @@ std::vector<LayerMemory> layer_memory(const cost::CostContext& context, const Pl
 }
 
 /// Fullest moment of a rank: its passes in the order of the program, each a layer at a time.
-std::int64_t replayed(const TimedLayers& t, const RankProgram& rank, const Plan& plan, const std::vector<LayerMemory>& layers) {
+std::int64_t replayed(const TimedLayers& t, const RankClass& rank, const Plan& plan, const std::vector<LayerMemory>& layers) {
   const auto chunks = chunks_of(plan);
   std::int64_t held = 0, peak = 0;
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {
     const Instruction& pass = t.program.instructions[static_cast<std::size_t>(i)];
     const bool forward = pass.kind == InstructionKind::forward, backward = pass.kind == InstructionKind::backward;
-    if ((!forward && !backward) || (forward ? pass.piece > 0 : pass.piece + 1 < pass.pieces)) continue;
-    const auto [first, last] = chunks[static_cast<std::size_t>(pass.chunk)];
+    if ((!forward && !backward) || (forward ? pass.bucket > 0 : pass.bucket + 1 < pass.buckets)) continue;
+    const auto [first, last] = chunks[static_cast<std::size_t>(t.program.chunk_of(pass))];
     for (std::int32_t n = 0; n <= last - first; ++n) {
       const LayerMemory& x = layers[static_cast<std::size_t>(forward ? first + n : last - n)];
       held += forward ? x.kept : 0;
@@ -301,7 +307,7 @@ TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
     const cost::CostContext context(p.model, p.cluster, p.training, *p.engine);
     const TimedLayers t = timed(context, x.document);
     const Schedule& schedule = x.document.schedule;
-    simulator.peak_bytes(t.program, t.timing, peaks);
+    simulator.peak_bytes(t.program, t.costs, peaks);
     const std::vector<LayerMemory> layers = layer_memory(context, x.document);
     const std::vector<StageSum> sums = stage_sums(context, x.document, shares_of(context, p, x));
     for (std::size_t i = 0; i < peaks.size(); ++i) {

@@ -10,9 +10,9 @@
 #include <map>
 
 #include "espalier/planner.h"
-#include "plan/lowering_facts.h"
 #include "plan/rules.h"
 #include "plan/shared_table.h"
+#include "plan/structure.h"
 #include "random_problem.h"
 #include "search/layered_candidate.h"
 #include "search/layerwise.h"
@@ -115,10 +115,10 @@ class Enumeration {
         c.chunks.back().push_back({l, l, (*strategies_)[choice_[static_cast<std::size_t>(l)]]});
     }
     c.schedule.micro_batch = static_cast<std::int32_t>(samples_ / c.chunks[0][0].strategy.dp);
-    search::assemble(book_.context(), c, samples_, lowering_, timing_);
+    search::assemble(book_.context(), c, samples_, structure_, costs_);
     ++plans_;
-    if (evaluator_.peak_bytes(lowering_, timing_, 0) > p_.cluster.usable_memory().count()) return;
-    const std::int64_t ns = evaluator_.iteration_ns(lowering_, timing_, 0);
+    if (evaluator_.peak_bytes(structure_, costs_, 0) > p_.cluster.usable_memory().count()) return;
+    const std::int64_t ns = evaluator_.iteration_ns(structure_, costs_, 0);
     if (best_ == 0 || ns < best_) best_ = ns;
   }
 
@@ -130,8 +130,8 @@ class Enumeration {
   const std::vector<Strategy>* strategies_ = nullptr;
   std::vector<std::int32_t> firsts_;
   std::vector<std::size_t> choice_;
-  Lowering lowering_;
-  cost::PlanTiming timing_;
+  ProgramStructure structure_;
+  cost::Costs costs_;
 };
 
 /// Strategies of each (pp, samples) of a space, everything overlapped; full recomputation as of one layer.

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "cost/layered_timing.h"
-#include "plan/lowering_facts.h"
+#include "cost/price.h"
 #include "plan/program.h"
 #include "plan/shared_table.h"
+#include "plan/structure.h"
 #include "random.h"
 #include "search/layered_candidate.h"
 #include "search/search.h"

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timings and lowerings made of random numbers, unrelated to any model: what a bound must hold for, since nothing but the
-// dependencies of a program may be assumed. The contract of PlanTiming is kept: no message between chunks of one stage, tied
+// dependencies of a program may be assumed. The contract of Costs is kept: no message between chunks of one stage, tied
 // reduction only where the ends of the pipeline lie on two stages.
 #pragma once
 
 #include <algorithm>
 #include <string>
 
-#include "cost/timing.h"
+#include "cost/by_chunk.h"
 #include "plan/program.h"
 #include "random.h"
 
 namespace espalier::property {
 
 struct TimedProgram {
-  Lowering lowering;
-  cost::PlanTiming timing;
+  ProgramStructure structure;
+  cost_test::ByChunk timing;
 };
 
 inline Schedule any_schedule(Random& random) {
@@ -39,7 +39,7 @@ inline cost::PhaseTime any_phase(Random& random, std::int64_t scale) {
           random.one_in(2) ? random.between(0, scale / 8) : 0, random.between(0, scale)};
 }
 
-inline void fill_chunks(Random& random, const Lowering& low, cost::PlanTiming& timing) {
+inline void fill_chunks(Random& random, const ProgramStructure& low, cost_test::ByChunk& timing) {
   const Schedule& s = low.schedule;
   const std::int64_t forward = any_scale(random), backward = any_scale(random), weight = any_scale(random),
                      message = any_scale(random);
@@ -47,7 +47,7 @@ inline void fill_chunks(Random& random, const Lowering& low, cost::PlanTiming& t
                      transient = any_scale(random);
   const bool equal = random.one_in(3);  // equal chunks: bounds are tight there
   for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c) {
-    cost::ChunkTiming& t = timing.chunks[static_cast<std::size_t>(c)];
+    cost_test::ChunkRow& t = timing.chunks[static_cast<std::size_t>(c)];
     if (equal && c > 0) {
       t = timing.chunks[0];
     } else {
@@ -65,7 +65,7 @@ inline void fill_chunks(Random& random, const Lowering& low, cost::PlanTiming& t
 
 inline TimedProgram any_program(Random& random) {
   TimedProgram x;
-  Lowering& low = x.lowering;
+  ProgramStructure& low = x.structure;
   low.schedule = any_schedule(random);
   const Schedule& s = low.schedule;
   low.reduce_gradients = random.one_in(2), low.overlap_reduce = low.reduce_gradients && random.one_in(2);
@@ -74,17 +74,16 @@ inline TimedProgram any_program(Random& random) {
   if (s.stages > 1 && s.kind != ScheduleKind::zb_v && random.one_in(3)) low.table_chunks = {0, s.stages * s.virtual_stages - 1};
   const bool cut = low.overlap_reduce || low.overlap_gather;
   for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c)
-    low.pieces.push_back(static_cast<std::uint8_t>(cut ? random.between(1, random.one_in(4) ? kMaxPieces : 4) : 1));
-  cost::PlanTiming& timing = x.timing;
-  timing.chunks.resize(low.pieces.size());
-  timing.stages.resize(static_cast<std::size_t>(s.stages));
+    low.buckets.push_back(static_cast<std::uint8_t>(cut ? random.between(1, random.one_in(4) ? kMaxBuckets : 4) : 1));
+  cost_test::ByChunk& timing = x.timing;
+  timing = cost_test::empty_rows(s);
   fill_chunks(random, low, timing);
   const std::int64_t optimizer = any_scale(random), tied = any_scale(random), fixed = any_scale(random);
-  for (cost::StageTiming& stage : timing.stages) {
-    stage.optimizer_ns = random.between(0, optimizer),
-    stage.tied_reduce_ns = !low.table_chunks.empty() ? random.between(0, tied) : 0;
+  for (cost_test::StageRow& stage : timing.stages) {
+    stage.optimizer_ns = random.between(0, optimizer);
     stage.memory.parameters = random.between(0, fixed);
   }
+  timing.tied_reduce_ns = !low.table_chunks.empty() ? random.between(0, tied) : 0;
   if (random.one_in(2)) {
     timing.compute_slowdown = 1.0 + static_cast<double>(random.below(200)) / 100.0;
     timing.communication_slowdown = 1.0 + static_cast<double>(random.below(200)) / 100.0;
@@ -94,26 +93,25 @@ inline TimedProgram any_program(Random& random) {
 }
 
 inline std::string describe(const TimedProgram& x) {
-  const Schedule& s = x.lowering.schedule;
+  const Schedule& s = x.structure.schedule;
   std::string out = std::string(to_string(s.kind)) + " p" + std::to_string(s.stages) + " v" + std::to_string(s.virtual_stages) +
-                    " m" + std::to_string(s.microbatches) + (x.lowering.reduce_gradients ? " reduce" : "") +
-                    (x.lowering.overlap_reduce ? "(beside)" : "") + (x.lowering.gather_parameters ? " gather" : "") +
-                    (x.lowering.overlap_gather ? "(beside)" : "") + (x.lowering.overlap_p2p ? " p2p" : "") +
-                    (!x.lowering.table_chunks.empty() ? " tied" : "") + " kw " + std::to_string(x.timing.compute_slowdown) +
+                    " m" + std::to_string(s.microbatches) + (x.structure.reduce_gradients ? " reduce" : "") +
+                    (x.structure.overlap_reduce ? "(beside)" : "") + (x.structure.gather_parameters ? " gather" : "") +
+                    (x.structure.overlap_gather ? "(beside)" : "") + (x.structure.overlap_p2p ? " p2p" : "") +
+                    (!x.structure.table_chunks.empty() ? " tied" : "") + " kw " + std::to_string(x.timing.compute_slowdown) +
                     " kc " + std::to_string(x.timing.communication_slowdown) + "\n";
   for (std::size_t c = 0; c < x.timing.chunks.size(); ++c) {
-    const cost::ChunkTiming& t = x.timing.chunks[c];
+    const cost_test::ChunkRow& t = x.timing.chunks[c];
     out += "  chunk " + std::to_string(c) + ": F " + std::to_string(t.forward.duration_ns()) + " B " +
            std::to_string(t.backward.duration_ns()) + " I " + std::to_string(t.backward_input.duration_ns()) + " W " +
            std::to_string(t.backward_weight.duration_ns()) + " down " + std::to_string(t.send_forward_ns) + " up " +
            std::to_string(t.send_backward_ns) + " reduce " + std::to_string(t.grad_reduce_ns) + " gather " +
-           std::to_string(t.param_gather_ns) + " pieces " + std::to_string(x.lowering.pieces[c]) + " saved " +
+           std::to_string(t.param_gather_ns) + " buckets " + std::to_string(x.structure.buckets[c]) + " saved " +
            std::to_string(t.saved_bytes) + " transients " + std::to_string(t.forward_transient_bytes) + " " +
            std::to_string(t.backward_transient_bytes) + "\n";
   }
-  for (const cost::StageTiming& t : x.timing.stages)
-    out += "  stage: optimizer " + std::to_string(t.optimizer_ns) + " tied " + std::to_string(t.tied_reduce_ns) + " fixed " +
-           std::to_string(t.memory.total()) + "\n";
+  for (const cost_test::StageRow& t : x.timing.stages)
+    out += "  stage: optimizer " + std::to_string(t.optimizer_ns) + " fixed " + std::to_string(t.memory.total()) + "\n";
   return out;
 }
 

@@ -1,42 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// PlanTiming of a plan whose layers have strategies of their own. Where all strategies are equal it is plan_timing's, to the
-// nanosecond.
-//
-// A chunk is the sum of its ranges, each under its own strategy, plus the redistribution of the activation wherever two
-// neighbouring layers spread it differently (redistribution.h), also where a chunk takes over from another stage: the message
-// travels as the sender holds it, and the receiver redistributes. Step-end communication: strategies that differ only in
-// recomputation reduce together; each group of layers is cut into its share of the chunk's pieces, and all pieces of a chunk take
-// the mean.
+// What one layer adds to its chunk and stage whatever its neighbours are: the parts from which a search over layers sums.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "cost/layer_cost.h"
-#include "cost/timing.h"
 #include "espalier/plan.h"
-#include "plan/program.h"
 
 namespace espalier::cost {
 
-/// Layers first … last under one strategy, with what every kind of layer costs under it (layer_costs). The pointers outlive the
-/// call.
-struct RangeCost {
-  std::int32_t first = 0, last = 0;
-  const Strategy* strategy = nullptr;
-  const std::vector<LayerCost>* layers = nullptr;
-};
-/// Ranges of each pipeline chunk, in the order of layers.
-using ChunkRanges = std::vector<std::vector<RangeCost>>;
-
-void layered_timing(const CostContext& c, const Schedule& schedule, const ChunkRanges& chunks, const Lowering& lowering,
-                    PlanTiming& out);
-/// The same of ranges of each pipeline chunk that are not priced yet; `samples` of a micro-batch in all replicas.
-void layered_timing(const CostContext& c, const Schedule& schedule, const std::vector<std::vector<LayerRange>>& chunks,
-                    std::int64_t samples, const Lowering& lowering, PlanTiming& out);
-
 /// What one layer adds to its chunk and stage whatever its neighbours are: the parts from which a search over layers sums. Sums
-/// of these are never above what layered_timing finds: left out are the gather and reduction at the edges of a chunk,
+/// of these are never above what price finds: left out are the gather and reduction at the edges of a chunk,
 /// redistribution, messages, buffers, what is there once a stage, and what rounding may take (a few ns, less than a shard of
 /// elements).
 struct LayerShare {
@@ -61,8 +36,5 @@ double update_s(const CostContext& c, double bytes);
 /// What is constant: of an update, and of a micro-batch that passes a chunk down and up.
 double update_constant_s(const CostContext& c);
 double pass_constant_s(const CostContext& c);
-
-/// The timing of any plan as it stands.
-void timing_of_plan(const CostContext& c, const Plan& plan, const Lowering& lowering, PlanTiming& out);
 
 }  // namespace espalier::cost

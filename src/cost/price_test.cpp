@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // From layers to chunks and stages, by hand on round numbers (test_problem.h); and that its short cuts change nothing.
-#include "cost/plan_timing.h"
+#include "cost/price.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "cost/by_chunk.h"
 #include "cost/state_memory.h"
 #include "cost/test_problem.h"
 #include "plan/generators.h"
@@ -18,8 +19,8 @@ using namespace cost_test;
 /// The timing of `layers` MLP blocks (test_problem.h): forward 65,536 ns, backward 131,072 ns, 32,768 parameters each.
 struct Timed {
   Model model;
-  PlanTiming timing;
-  Lowering lowering;
+  ByChunk timing;
+  ProgramStructure structure;
   std::vector<LayerCost> costs;
 };
 
@@ -29,19 +30,22 @@ Timed timed(int layers, const Strategy& s, Schedule schedule, Cluster cluster,
   const CostContext context(x.model, cluster, tokens(1000, 8), engine);
   const SplitTable split = split_for(x.model, tokens(1000, 8), engine, schedule.stages * schedule.virtual_stages);
   layer_costs(context, s, schedule.stages, schedule.micro_batch, x.costs);
-  lowering_for(x.model, s, schedule, split, x.lowering);
-  plan_timing(context, s, schedule, split, x.costs, x.lowering, x.timing);
+  structure_for(x.model, s, schedule, split, x.structure);
+  Costs priced;
+  PriceScratch scratch;
+  price(context, x.structure, s, split, x.costs, scratch, priced);
+  x.timing = rows_of(priced, x.structure);
   return x;
 }
 
 constexpr std::int64_t kForward = 65536, kBackward = 131072, kElements = 32768;
 
-TEST(PlanTiming, SmallestExample) {
+TEST(Price, SmallestExample) {
   const Timed x = timed(3, {}, {}, round_cluster(1));
   ASSERT_EQ(x.timing.chunks.size(), 1U);
   EXPECT_EQ(x.timing.chunks[0].forward.duration_ns(), 3 * kForward);
   EXPECT_EQ(x.timing.chunks[0].backward.duration_ns(), 3 * kBackward);
-  EXPECT_EQ(x.timing.chunks[0].dense_parameters, 3 * kElements);
+  EXPECT_EQ(x.timing.stages[0].dense_parameters, 3 * kElements);
   EXPECT_EQ(x.timing.chunks[0].saved_bytes, 3 * x.costs[0].saved.none);
   // 18 bytes an element: parameter 2, gradient 4, master 4, moments 8
   EXPECT_EQ(x.timing.stages[0].memory.parameters, 2 * 3 * kElements);
@@ -52,13 +56,13 @@ TEST(PlanTiming, SmallestExample) {
 }
 
 // Two stages of three and two layers; the message is 1000 tokens · 64 features · 2 bytes at 1 GB/s.
-TEST(PlanTiming, Pipeline) {
+TEST(Price, Pipeline) {
   Schedule two;
   two.stages = 2, two.microbatches = 8;
   const Timed x = timed(5, {}, two, round_cluster(2));
   EXPECT_EQ(x.timing.chunks[0].forward.duration_ns() + x.timing.chunks[1].forward.duration_ns(), 5 * kForward);
   EXPECT_EQ(x.timing.chunks[0].send_forward_ns, 0);
-  EXPECT_EQ(x.timing.chunks[1].boundary_bytes, 128000);
+  EXPECT_EQ(x.timing.message_bytes, 128000);
   EXPECT_EQ(x.timing.chunks[1].send_forward_ns, 128000);
   EXPECT_EQ(x.timing.chunks[1].send_backward_ns, 128000);
   // a stage receives one message while it sends another
@@ -67,7 +71,7 @@ TEST(PlanTiming, Pipeline) {
 
 // Full recomputation of two of three blocks runs their forward again and keeps their inputs only. One block at a time is whole again: when
 // the second is, the third has freed what it kept, which is as much; with all three there is no such room.
-TEST(PlanTiming, FullRecomputation) {
+TEST(Price, FullRecomputation) {
   Strategy s;
   s.recompute = {RecomputeKind::full, 2};
   const Timed x = timed(3, s, {}, round_cluster(1)), none = timed(3, {}, {}, round_cluster(1));
@@ -82,16 +86,16 @@ TEST(PlanTiming, FullRecomputation) {
 }
 
 // Two data ranks, gradients in fp32: an all-reduce of 4 · 98,304 bytes takes 2 · half of that in ns.
-TEST(PlanTiming, GradientReduction) {
+TEST(Price, GradientReduction) {
   Strategy s;
   s.dp = 2;
   const Timed x = timed(3, s, {}, round_cluster(2));
-  EXPECT_TRUE(x.lowering.reduce_gradients);
+  EXPECT_TRUE(x.structure.reduce_gradients);
   EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements);
 }
 
 // ZeRO-1: reduce-scatter (half as long), and a gather of the bf16 parameters; half of the optimizer state and of its update.
-TEST(PlanTiming, ZeroOne) {
+TEST(Price, ZeroOne) {
   Strategy s;
   s.dp = 2, s.zero = 1, s.shard = 2;
   const Timed x = timed(3, s, {}, round_cluster(2)), whole = timed(3, {}, {}, round_cluster(1));
@@ -102,7 +106,7 @@ TEST(PlanTiming, ZeroOne) {
 }
 
 // The whole is all-reduced where the engine does not scatter: twice as long.
-TEST(PlanTiming, ZeroOneByAllReduce) {
+TEST(Price, ZeroOneByAllReduce) {
   EngineModel engine = plain_engine("generic");
   engine.zero1_all_reduces = true;
   Strategy s;
@@ -111,7 +115,7 @@ TEST(PlanTiming, ZeroOneByAllReduce) {
 }
 
 // A quarter of the three overlapped buckets is waited for before the update.
-TEST(PlanTiming, ExposedShareOfOverlappedReduction) {
+TEST(Price, ExposedShareOfOverlappedReduction) {
   EngineModel engine = plain_engine("generic");
   Strategy s;
   s.dp = 2, s.overlap.grad_reduce = true;
@@ -125,7 +129,7 @@ TEST(PlanTiming, ExposedShareOfOverlappedReduction) {
 }
 
 // 2 ms of host work once a step, which is not the update: the update stays what it was.
-TEST(PlanTiming, HostWorkOfTheStepIsKeptApart) {
+TEST(Price, HostWorkOfTheStepIsKeptApart) {
   EngineModel engine = plain_engine("generic");
   const Timed none = timed(3, {}, {}, round_cluster(1), engine);
   engine.coefficients.step_s = 0.002;
@@ -136,7 +140,7 @@ TEST(PlanTiming, HostWorkOfTheStepIsKeptApart) {
 }
 
 // Whole gradients are clipped and zeroed on every rank: 16 bytes an element; the update then reads them once, 30 bytes of the half.
-TEST(PlanTiming, PassesOverWholeGradients) {
+TEST(Price, PassesOverWholeGradients) {
   EngineModel engine = plain_engine("generic");
   engine.whole_gradient_bytes = 16;
   Strategy s;
@@ -146,7 +150,7 @@ TEST(PlanTiming, PassesOverWholeGradients) {
 }
 
 // Messages that the host at both ends accompanies: 30 calls of 1 µs.
-TEST(PlanTiming, MessagesWithShapesFirst) {
+TEST(Price, MessagesWithShapesFirst) {
   EngineModel engine = plain_engine("generic");
   engine.message_host_calls = 30;
   Schedule two;
@@ -158,7 +162,7 @@ TEST(PlanTiming, MessagesWithShapesFirst) {
 
 // Pairs of tensor-parallel ranks, a link of a tenth of the speed between them: 128,000 bytes as a whole, or half of them and a gather inside
 // the pair.
-TEST(PlanTiming, ScatteredMessages) {
+TEST(Price, ScatteredMessages) {
   EngineModel engine = plain_engine("generic");
   Strategy s;
   s.tp = 2;
@@ -175,11 +179,11 @@ TEST(PlanTiming, ScatteredMessages) {
 }
 
 // ZeRO-3 in the open: each layer gathers 32,768 ns of bf16 parameters in forward and backward and scatters 65,536 ns of gradients.
-TEST(PlanTiming, ZeroThree) {
+TEST(Price, ZeroThree) {
   Strategy s;
   s.dp = 2, s.zero = 3, s.shard = 2;
   const Timed x = timed(3, s, {}, round_cluster(2));
-  EXPECT_FALSE(x.lowering.reduce_gradients);
+  EXPECT_FALSE(x.structure.reduce_gradients);
   EXPECT_EQ(x.timing.chunks[0].forward.exposed_ns, 3 * kElements);
   EXPECT_EQ(x.timing.chunks[0].backward.exposed_ns, 3 * (kElements + 2 * kElements));
   // sharded states, and buffers: two gathered layers and one whole gradient
@@ -189,7 +193,7 @@ TEST(PlanTiming, ZeroThree) {
 
 // Overlapped, κ = 1: gathers hide behind the 65,536 ns of forward, gather and scatter (98,304 ns) behind the 131,072 ns of backward; the first
 // gather and the last scatter of the chunk stay in the open.
-TEST(PlanTiming, ZeroThreeOverlapped) {
+TEST(Price, ZeroThreeOverlapped) {
   Strategy s;
   s.dp = 2, s.zero = 3, s.shard = 2, s.overlap.grad_reduce = s.overlap.param_gather = true;
   const Timed x = timed(3, s, {}, round_cluster(2));
@@ -200,7 +204,7 @@ TEST(PlanTiming, ZeroThreeOverlapped) {
 
 // A slower fabric, 4 ns a byte: gather and scatter of a layer, 3 · 131,072 ns, beside 131,072 ns of backward; recomputation adds 65,536 ns
 // to hide behind.
-TEST(PlanTiming, ZeroThreeHidesBehindRecomputation) {
+TEST(Price, ZeroThreeHidesBehindRecomputation) {
   Strategy s;
   s.dp = 2, s.zero = 3, s.shard = 2, s.overlap.grad_reduce = s.overlap.param_gather = true;
   Cluster slow = round_cluster(2);
@@ -211,7 +215,7 @@ TEST(PlanTiming, ZeroThreeHidesBehindRecomputation) {
   EXPECT_EQ(exposed(), without - 2 * 2 * kElements);
 }
 
-TEST(PlanTiming, PartsOfAPhaseAddUp) {
+TEST(Price, PartsOfAPhaseAddUp) {
   const PhaseTime whole{1000, 77, 13, 5};
   PhaseTime sum;
   for (int i = 0; i < 7; ++i) sum += part_of(whole, i, 7);
@@ -248,14 +252,15 @@ Problem any_problem() {
   RC_DISCARD("no legal configuration among these");
 }
 
-PlanTiming timing_of(const Problem& p, const Model& model, const SplitTable& split) {
+Costs timing_of(const Problem& p, const Model& model, const SplitTable& split) {
   const CostContext context(model, p.cluster, p.training, plain_engine("generic"));
   std::vector<LayerCost> costs;
-  Lowering lowering;
-  PlanTiming out;
+  ProgramStructure structure;
+  Costs out;
+  PriceScratch scratch;
   layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
-  lowering_for(model, p.strategy, p.schedule, split, lowering);
-  plan_timing(context, p.strategy, p.schedule, split, costs, lowering, out);
+  structure_for(model, p.strategy, p.schedule, split, structure);
+  price(context, structure, p.strategy, split, costs, scratch, out);
   return out;
 }
 
@@ -270,7 +275,7 @@ Model apart(const Model& model) {
   return out;
 }
 
-TEST(PlanTiming, TwinsAndUniformBlocksChangeNothing) {
+TEST(Price, TwinsAndUniformBlocksChangeNothing) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();
     const std::int32_t chunks = p.schedule.stages * p.schedule.virtual_stages;
@@ -283,21 +288,21 @@ TEST(PlanTiming, TwinsAndUniformBlocksChangeNothing) {
   }));
 }
 
-TEST(PlanTiming, LoweringEqualsThatOfThePlan) {
+TEST(Price, StructureEqualsThatOfThePlan) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();
     const EngineModel& engine = plain_engine("generic");
     const Plan plan = make_uniform_plan(p.model, p.cluster, p.training, "generic", p.strategy, p.schedule, engine.split);
     const SplitTable split = split_for(p.model, p.training, engine, p.schedule.stages * p.schedule.virtual_stages);
-    Lowering lowering;
-    lowering_for(p.model, p.strategy, p.schedule, split, lowering);
-    RC_ASSERT(lowering == lowering_of(plan, p.model));
+    ProgramStructure structure;
+    structure_for(p.model, p.strategy, p.schedule, split, structure);
+    RC_ASSERT(structure == structure_of(plan, p.model));
     RC_ASSERT(split_of(p.model, plan).layer_counts() == split.layer_counts());
   }));
 }
 
 // static_bytes answers for another sharding without a new timing.
-TEST(PlanTiming, StaticBytesOfAnotherSharding) {
+TEST(Price, StaticBytesOfAnotherSharding) {
   EXPECT_TRUE(rc::check([] {
     Problem p = any_problem();
     const SplitTable split =
@@ -305,10 +310,10 @@ TEST(PlanTiming, StaticBytesOfAnotherSharding) {
     const CostContext context(p.model, p.cluster, p.training, plain_engine("generic"));
     std::vector<LayerCost> costs;
     layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
-    const PlanTiming first = timing_of(p, p.model, split);
+    const Costs first = timing_of(p, p.model, split);
     if (p.strategy.data_ranks() > 1)
       p.strategy.zero = *rc::gen::inRange(1, 4), p.strategy.shard = static_cast<std::int32_t>(p.strategy.data_ranks());
-    const PlanTiming second = timing_of(p, p.model, split);
+    const Costs second = timing_of(p, p.model, split);
     std::vector<std::int64_t> bytes;
     static_bytes(context, p.strategy, costs, first, bytes);
     for (std::size_t i = 0; i < bytes.size(); ++i) RC_ASSERT(bytes[i] == second.stages[i].memory.total());
@@ -316,14 +321,14 @@ TEST(PlanTiming, StaticBytesOfAnotherSharding) {
 }
 
 // All parameters are somewhere: over chunks, elements of a rank times the ranks that split them (padding aside: 96 rows divide).
-TEST(PlanTiming, EveryParameterIsHeldOnce) {
+TEST(Price, EveryParameterIsHeldOnce) {
   EXPECT_TRUE(rc::check([] {
     const Problem p = any_problem();
     const SplitTable split =
         split_for(p.model, p.training, plain_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
-    const PlanTiming timing = timing_of(p, p.model, split);
+    const Costs timing = timing_of(p, p.model, split);
     std::int64_t dense = 0, expert = 0, expected_expert = 0;
-    for (const StageTiming& s : timing.stages) dense += s.dense_parameters, expert += s.expert_parameters;
+    for (const StageCost& s : timing.stages) dense += s.dense_parameters, expert += s.expert_parameters;
     for (std::size_t i = 0; i < p.model.layers.size(); ++i)
       for (const Operator& op : p.model.layer(i).operators)
         if (op.kind == OperatorKind::expert_linear) expected_expert += op.parameters;

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers with strategies of their own: by hand on round numbers, and equal to plan_timing where all are alike.
-#include "cost/layered_timing.h"
+// Layers with strategies of their own: by hand on round numbers, and equal to one strategy for all where all are alike.
+#include "cost/price.h"
 
 #include <gtest/gtest.h>
 
 #include <deque>
 #include <random>
 
-#include "cost/plan_timing.h"
+#include "cost/by_chunk.h"
+#include "cost/layer_share.h"
 #include "cost/test_problem.h"
 #include "plan/engine.h"
-#include "plan/lowering_facts.h"
 #include "plan/rules.h"
+#include "plan/structure.h"
 
 namespace espalier::cost {
 namespace {
@@ -24,8 +25,8 @@ struct Layered {
   std::deque<Strategy> strategies;
   std::deque<std::vector<LayerCost>> costs;
   ChunkRanges chunks;
-  PlanTiming timing;
-  Lowering lowering;
+  cost_test::ByChunk timing;
+  ProgramStructure structure;
 
   void add(const CostContext& c, std::size_t chunk, std::int32_t first, std::int32_t last, const Strategy& s,
            std::int64_t samples) {
@@ -39,8 +40,10 @@ struct Layered {
     std::vector<std::int32_t> layers;
     for (const Strategy& s : strategies) all.push_back(&s);
     for (const auto& ranges : chunks) layers.push_back(ranges.back().last - ranges.front().first + 1);
-    lowering_facts(*c.model, all, schedule, layers, lowering);
-    layered_timing(c, schedule, chunks, lowering, timing);
+    structure_of(*c.model, all, schedule, layers, structure);
+    Costs priced;
+    price(c, structure, chunks, priced);
+    timing = cost_test::rows_of(priced, structure);
   }
 };
 
@@ -49,7 +52,7 @@ constexpr std::int64_t kForward = 65536, kBackward = 131072, kElements = 32768;
 // Two blocks on two devices, two samples a micro-batch: the first data-parallel (a sample each), the second split over both (half
 // of the work of both samples). The second fetches the other sample, 128,000 bytes; its all-reduce of 256,000 bytes takes as many
 // ns; no more moves on the way back, where every device has the whole gradient.
-TEST(LayeredTiming, SmallestExample) {
+TEST(PriceLayers, SmallestExample) {
   const Model model = model_of(mlp(), 2);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));
   Strategy data, tensor;
@@ -57,15 +60,15 @@ TEST(LayeredTiming, SmallestExample) {
   Layered x;
   x.add(c, 0, 0, 0, data, 2), x.add(c, 0, 1, 1, tensor, 2);
   x.time(c);
-  const ChunkTiming& t = x.timing.chunks[0];
+  const cost_test::ChunkRow& t = x.timing.chunks[0];
   EXPECT_EQ(t.forward.compute_ns, 2 * kForward);
   EXPECT_EQ(t.forward.exposed_ns, 128000 + 256000);
   EXPECT_EQ(t.backward.compute_ns, 2 * kBackward);
   EXPECT_EQ(t.backward.exposed_ns, x.costs[1][0].backward.exposed_ns);
   // only the first block's gradients are reduced: 4 · 32,768 bytes over two
-  EXPECT_TRUE(x.lowering.reduce_gradients);
+  EXPECT_TRUE(x.structure.reduce_gradients);
   EXPECT_EQ(t.grad_reduce_ns, 4 * kElements);
-  const StageTiming& stage = x.timing.stages[0];
+  const cost_test::StageRow& stage = x.timing.stages[0];
   EXPECT_EQ(stage.dense_parameters, kElements + kElements / 2);
   EXPECT_EQ(stage.reduced_elements, kElements);
   EXPECT_EQ(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer, 18 * (kElements + kElements / 2));
@@ -75,7 +78,7 @@ TEST(LayeredTiming, SmallestExample) {
 
 // Three blocks, ZeRO-1 for the first, ZeRO-3 for the second, none for the third. The first gathers once a step; the second with
 // every micro-batch, 32,768 ns down and up, and scatters 65,536 ns; the third reduces whole, twice as long as a scatter.
-TEST(LayeredTiming, MixedSharding) {
+TEST(PriceLayers, MixedSharding) {
   const Model model = model_of(mlp(), 3);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));
   Strategy none, one, three;
@@ -83,7 +86,7 @@ TEST(LayeredTiming, MixedSharding) {
   Layered x;
   x.add(c, 0, 0, 0, one, 2), x.add(c, 0, 1, 1, three, 2), x.add(c, 0, 2, 2, none, 2);
   x.time(c);
-  const ChunkTiming& t = x.timing.chunks[0];
+  const cost_test::ChunkRow& t = x.timing.chunks[0];
   EXPECT_EQ(t.forward.exposed_ns, kElements);
   EXPECT_EQ(t.backward.exposed_ns, 3 * kElements);
   EXPECT_EQ(t.grad_reduce_ns, 2 * kElements + 4 * kElements);
@@ -96,7 +99,7 @@ TEST(LayeredTiming, MixedSharding) {
 }
 
 // Two stages. The message travels as the sender holds it, a sample, 128,000 bytes; the receiver fetches the other sample.
-TEST(LayeredTiming, StagesThatSpreadDifferently) {
+TEST(PriceLayers, StagesThatSpreadDifferently) {
   const Model model = model_of(mlp(), 2);
   const CostContext c(model, round_cluster(4), tokens(1000, 8), plain_engine("generic"));
   Strategy data, tensor;
@@ -105,7 +108,7 @@ TEST(LayeredTiming, StagesThatSpreadDifferently) {
   x.schedule.stages = 2, x.schedule.microbatches = 4;
   x.add(c, 0, 0, 0, data, 2), x.add(c, 1, 1, 1, tensor, 2);
   x.time(c);
-  EXPECT_EQ(x.timing.chunks[1].boundary_bytes, 128000);
+  EXPECT_EQ(x.timing.message_bytes, 128000);
   EXPECT_EQ(x.timing.chunks[1].send_forward_ns, 128000);
   EXPECT_EQ(x.timing.chunks[1].forward.exposed_ns, 128000 + 256000);
   EXPECT_EQ(x.timing.stages[0].reduced_elements, kElements);
@@ -186,7 +189,7 @@ void cut(std::mt19937& engine, const CostContext& c, const Strategy& s, std::siz
   }
 }
 
-TEST(LayeredTiming, EqualsPlanTimingOfEqualStrategies) {
+TEST(PriceLayers, EqualsThePriceOfOneStrategy) {
   std::mt19937 engine(23);
   int compared = 0, ranges = 0;
   std::array<int, 5> schedules{};
@@ -203,19 +206,20 @@ TEST(LayeredTiming, EqualsPlanTimingOfEqualStrategies) {
       const CostContext c(p.model, p.cluster, p.training, *p.engine);
       const SplitTable split = split_for(p.model, p.training, *p.engine, schedule.stages * schedule.virtual_stages);
       std::vector<LayerCost> costs;
-      Lowering lowering;
-      PlanTiming timing;
+      ProgramStructure structure;
+      Costs timing;
+      PriceScratch scratch;
       layer_costs(c, s, schedule.stages, schedule.micro_batch, costs);
-      lowering_for(p.model, s, schedule, split, lowering);
-      plan_timing(c, s, schedule, split, costs, lowering, timing);
+      structure_for(p.model, s, schedule, split, structure);
+      price(c, structure, s, split, costs, scratch, timing);
       Layered x;
       x.schedule = schedule;
       for (std::int32_t i = 0; i < split.chunks(); ++i)
         cut(engine, c, s, static_cast<std::size_t>(i), split.first(i), split.last(i), std::int64_t{schedule.micro_batch} * s.dp,
             x);
       x.time(c);
-      ASSERT_TRUE(x.lowering == lowering) << canonical_text(s, schedule);
-      ASSERT_TRUE(x.timing == timing) << p.engine->name << " " << canonical_text(s, schedule);
+      ASSERT_TRUE(x.structure == structure) << canonical_text(s, schedule);
+      ASSERT_TRUE(x.timing == cost_test::rows_of(timing, structure)) << p.engine->name << " " << canonical_text(s, schedule);
       ++compared, ranges += static_cast<int>(x.strategies.size()) - split.chunks();
       ++schedules[static_cast<std::size_t>(schedule.kind)], ++zeros[static_cast<std::size_t>(s.zero)];
     }
@@ -226,8 +230,8 @@ TEST(LayeredTiming, EqualsPlanTimingOfEqualStrategies) {
   for (const int seen : zeros) EXPECT_GT(seen, 50);
 }
 
-// The plan as a document gives the same: uniform by plan_timing, in ranges by layered_timing.
-TEST(LayeredTiming, OfADocument) {
+// The plan as a document gives the same: in ranges as its chunks say.
+TEST(PriceLayers, OfADocument) {
   const Model model = model_of(mlp(), 6);
   const Training training = tokens(1000, 8);
   const Cluster cluster = round_cluster(4);
@@ -239,14 +243,14 @@ TEST(LayeredTiming, OfADocument) {
   Plan plan = make_uniform_plan(model, cluster, training, "generic", data, schedule, SplitPolicy::balanced);
   plan.stages[0].chunks[0].ranges = {{0, 1, data}, {2, 2, tensor}};
   plan.stages[1].chunks[0].ranges = {{3, 5, tensor}};
-  PlanTiming timing;
-  timing_of_plan(c, plan, lowering_of(plan, model), timing);
+  Program program = lower(plan, model, true);
+  const Costs priced = price(c, plan, program);
   Layered x;
   x.schedule = schedule;
   x.add(c, 0, 0, 1, data, 2), x.add(c, 0, 2, 2, tensor, 2), x.add(c, 1, 3, 5, tensor, 2);
   x.time(c);
-  EXPECT_TRUE(timing == x.timing);
-  EXPECT_TRUE(lowering_of(plan, model) == x.lowering);
+  EXPECT_TRUE(cost_test::rows_of(priced, program.structure) == x.timing);
+  EXPECT_TRUE(structure_of(plan, model) == x.structure);
 }
 
 // ---- shares of layers --------------------------------------------------------------------------------------------------------

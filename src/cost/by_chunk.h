@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Test helper: the columns of Costs as one row a chunk and one a stage, to be written and read by name.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/costs.h"
+
+namespace espalier::cost_test {
+
+struct ChunkRow {
+  cost::PhaseTime forward, backward, backward_input, backward_weight;
+  std::int64_t send_forward_ns = 0, send_backward_ns = 0;  ///< of the activation entering the chunk, and of its gradient
+  std::int64_t grad_reduce_ns = 0, param_gather_ns = 0;    ///< of one bucket
+  std::int64_t saved_bytes = 0, saved_after_input_bytes = 0, forward_transient_bytes = 0, backward_transient_bytes = 0;
+  bool operator==(const ChunkRow&) const = default;
+};
+
+struct StageRow {
+  std::int64_t optimizer_ns = 0;  ///< with what the end of the step waits for
+  std::int64_t optimizer_exposed_ns = 0, optimizer_launch_ns = 0;
+  std::int64_t step_host_ns = 0, dense_parameters = 0, expert_parameters = 0, reduced_elements = 0;
+  cost::StaticMemory memory;
+  bool operator==(const StageRow&) const = default;
+};
+
+struct ByChunk {
+  std::vector<ChunkRow> chunks;
+  std::vector<StageRow> stages;
+  std::int64_t tied_reduce_ns = 0;
+  double compute_slowdown = 1.0, communication_slowdown = 1.0, allocator_reserve = 0.0;
+  std::int64_t message_bytes = 0;
+  bool operator==(const ByChunk&) const = default;
+};
+
+inline ByChunk empty_rows(const Schedule& s) {
+  ByChunk out;
+  out.chunks.resize(static_cast<std::size_t>(s.stages) * static_cast<std::size_t>(s.virtual_stages));
+  out.stages.resize(static_cast<std::size_t>(s.stages));
+  return out;
+}
+
+/// Only what the structure has is kept: the halves of a backward where it is split, the whole where it is not.
+inline cost::Costs costs_of(const ByChunk& rows, const ProgramStructure& s) {
+  cost::Costs out;
+  out.reset(s);
+  for (std::int32_t c = 0; c < s.chunks(); ++c) {
+    const ChunkRow& row = rows.chunks[static_cast<std::size_t>(c)];
+    const std::int64_t saved = row.saved_bytes, after = row.saved_after_input_bytes;
+    out.works[s.forward(c)] = {row.forward, {saved, row.forward_transient_bytes, 0}};
+    if (splits_backward(s.schedule.kind)) {
+      out.works[s.backward(c)] = {row.backward_input, {0, row.backward_transient_bytes, after - saved}};
+      out.works[s.backward_weight(c)] = {row.backward_weight, {0, 0, -after}};
+    } else {
+      out.works[s.backward(c)] = {row.backward, {0, row.backward_transient_bytes, -saved}};
+    }
+    if (s.reduce_gradients) out.collectives[s.grad_reduce(c)] = row.grad_reduce_ns;
+    if (s.gather_parameters) out.collectives[s.param_gather(c)] = row.param_gather_ns;
+    if (c == 0) continue;
+    out.transfers[s.transfer(c, false)] = row.send_forward_ns;
+    out.transfers[s.transfer(c, true)] = row.send_backward_ns;
+  }
+  if (!s.table_chunks.empty()) out.collectives[s.tied_reduce()] = rows.tied_reduce_ns;
+  for (std::int32_t i = 0; i < s.schedule.stages; ++i) {
+    const StageRow& row = rows.stages[static_cast<std::size_t>(i)];
+    cost::PhaseTime& optimizer = out.works[s.optimizer(i)].time;
+    optimizer.exposed_ns = row.optimizer_exposed_ns;
+    optimizer.other_ns = row.optimizer_launch_ns;
+    optimizer.compute_ns = row.optimizer_ns - row.optimizer_exposed_ns - row.optimizer_launch_ns;
+    out.stages[static_cast<std::size_t>(i)] = {row.memory, row.dense_parameters, row.expert_parameters, row.reduced_elements,
+                                               row.step_host_ns};
+  }
+  out.compute_slowdown = rows.compute_slowdown;
+  out.communication_slowdown = rows.communication_slowdown;
+  out.allocator_reserve = rows.allocator_reserve;
+  out.message_bytes = rows.message_bytes;
+  return out;
+}
+
+inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
+  ByChunk out = empty_rows(s.schedule);
+  for (std::int32_t c = 0; c < s.chunks(); ++c) {
+    ChunkRow& row = out.chunks[static_cast<std::size_t>(c)];
+    const cost::WorkCost &forward = costs.works[s.forward(c)], &backward = costs.works[s.backward(c)];
+    row.forward = forward.time;
+    row.saved_bytes = forward.memory.before;
+    row.forward_transient_bytes = forward.memory.during;
+    row.backward_transient_bytes = backward.memory.during;
+    row.saved_after_input_bytes = row.saved_bytes;
+    if (splits_backward(s.schedule.kind)) {
+      row.backward_input = backward.time;
+      row.backward_weight = costs.works[s.backward_weight(c)].time;
+      row.saved_after_input_bytes = -costs.works[s.backward_weight(c)].memory.after;
+    } else {
+      row.backward = backward.time;
+    }
+    if (s.reduce_gradients) row.grad_reduce_ns = costs.collectives[s.grad_reduce(c)];
+    if (s.gather_parameters) row.param_gather_ns = costs.collectives[s.param_gather(c)];
+    if (c == 0) continue;
+    row.send_forward_ns = costs.transfers[s.transfer(c, false)];
+    row.send_backward_ns = costs.transfers[s.transfer(c, true)];
+  }
+  if (!s.table_chunks.empty()) out.tied_reduce_ns = costs.collectives[s.tied_reduce()];
+  for (std::int32_t i = 0; i < s.schedule.stages; ++i) {
+    const cost::StageCost& stage = costs.stages[static_cast<std::size_t>(i)];
+    const cost::PhaseTime& optimizer = costs.works[s.optimizer(i)].time;
+    out.stages[static_cast<std::size_t>(i)] = {
+        optimizer.duration_ns(), optimizer.exposed_ns,    optimizer.other_ns,     stage.step_host_ns,
+        stage.dense_parameters,  stage.expert_parameters, stage.reduced_elements, stage.memory};
+  }
+  out.compute_slowdown = costs.compute_slowdown;
+  out.communication_slowdown = costs.communication_slowdown;
+  out.allocator_reserve = costs.allocator_reserve;
+  out.message_bytes = costs.message_bytes;
+  return out;
+}
+
+}  // namespace espalier::cost_test

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/costs.h"
+
+namespace espalier::cost {
+
+PhaseTime part_of(const PhaseTime& whole, int bucket, int buckets) {
+  const auto cut = [&](std::int64_t v) { return v * (bucket + 1) / buckets - v * bucket / buckets; };
+  return {cut(whole.compute_ns), cut(whole.exposed_ns), cut(whole.other_ns), cut(whole.hidden_ns)};
+}
+
+void Costs::reset(const ProgramStructure& s) {
+  works.assign(static_cast<std::size_t>(s.works()), WorkCost{});
+  collectives.assign(static_cast<std::size_t>(s.collectives()), 0);
+  transfers.assign(static_cast<std::size_t>(s.transfers()), 0);
+  stages.assign(static_cast<std::size_t>(s.schedule.stages), StageCost{});
+  compute_slowdown = communication_slowdown = 1.0;
+  allocator_reserve = 0.0;
+  message_bytes = 0;
+}
+
+bool Costs::fits(const ProgramStructure& s) const {
+  return works.size() == static_cast<std::size_t>(s.works()) && collectives.size() == static_cast<std::size_t>(s.collectives()) &&
+         transfers.size() == static_cast<std::size_t>(s.transfers()) &&
+         stages.size() == static_cast<std::size_t>(s.schedule.stages);
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/layer_share.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cost/chunk_sum.h"
+#include "plan/structure.h"
+
+namespace espalier::cost {
+namespace {
+
+/// Without what a stage may share with other layers of the same shard: a sum of layers never exceeds their stage.
+ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
+  if (s.zero == 0) return e;
+  const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
+  return {e.dense - e.dense % s.shard, e.expert - e.expert % expert_shard};
+}
+
+}  // namespace
+
+void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
+                  std::vector<LayerShare>& out) {
+  const Assembly x = assembly_of(c, s, stages, layers, ChunkEdges::free);
+  const bool reduces = reduces_gradients(c.experts, s), gathers = gathers_parameters(s);
+  out.resize(layers.size());
+  for (std::size_t k = 0; k < layers.size(); ++k) {
+    const LayerCost& l = layers[k];
+    const bool block = c.model->kinds[k].role == LayerRole::block;
+    ChunkTotal t;
+    ChunkSum sum(t);
+    sum.add(x, static_cast<std::int32_t>(k), 1, block ? s.recompute.kind : RecomputeKind::none);
+    const ParameterElements e{l.dense_parameters, l.expert_parameters};
+    LayerShare& share = out[k];
+    share = LayerShare{};
+    share.forward_ns = t.forward.duration_ns(), share.backward_ns = t.backward.duration_ns();
+    share.split_backward_ns = t.backward_input.duration_ns() + t.backward_weight.duration_ns();
+    // Of a thousand such layers at once: without latency, which buckets share.
+    constexpr double kMany = 1024;
+    const double dense = kMany * static_cast<double>(e.dense), expert = kMany * static_cast<double>(e.expert);
+    const double reduce = reduces ? reduce_bucket_s(x, dense, expert, 1) / kMany : 0.0;
+    const double gather = gathers ? gather_bucket_s(x, dense, expert, 1) / kMany : 0.0;
+    const Slowdown& slow = x.groups.slowdown;
+    const double lost =
+        1 / slow.compute + 1 / slow.communication < 1 ? 1.0 : std::min(1.0, slow.communication * (1 - 1 / slow.compute));
+    // Less what rounding takes from a bucket, of which there are no more than layers.
+    const auto less = [](double seconds, double rounding) {
+      return static_cast<std::int64_t>(std::max(0.0, seconds * 1e9 - rounding));
+    };
+    // Of the sums inside tensor groups, one message a chunk, the bytes alone count.
+    constexpr std::int64_t kEndless = std::int64_t{1} << 20;
+    const double summed = tensor_sync_s(x, l.tensor_sync.times(kEndless)) / static_cast<double>(kEndless);
+    const std::int64_t sync = l.gradient_sync_ns + less(summed, 0.5);
+    share.reduce_ns = less(reduce, 0.5) + sync;
+    const double late = c.engine->coefficients.exposed_share;  // of an overlapped reduction, waited for
+    share.hidden_ns = less(lost * (1 - late) * reduce + late * reduce, 1.0) + sync;
+    share.gather_ns = less(lost * gather, 1.0);
+    share.update_bytes = update_bytes(c, x.states, e, s);
+    share.state_bytes = state_memory(whole_shards(e, s), x.states, s).total();
+    share.saved_bytes = t.saved_bytes;
+    share.transient_bytes = sum.peak_bytes() - t.saved_bytes;
+    share.boundary_bytes = l.boundary_bytes;
+  }
+}
+
+double update_s(const CostContext& c, double bytes) { return bytes / c.rates.memory; }
+
+double update_constant_s(const CostContext& c) { return optimizer_s(c, 0.0); }
+
+double pass_constant_s(const CostContext& c) { return 2 * static_cast<double>(pass_ns(c)) * 1e-9; }
+
+}  // namespace espalier::cost

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/split_table.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "plan/split.h"
+
+namespace espalier::cost {
+
+SplitTable::SplitTable(const Model& model, const std::vector<std::int32_t>& first)
+    : first_(first), layers_(static_cast<std::int32_t>(model.layers.size())) {
+  ESPALIER_CHECK(model.kinds.size() <= kMaxKinds && !first.empty() && first.front() == 0);
+  for (std::int32_t c = 0; c < chunks(); ++c) {
+    runs_.emplace_back();
+    for (std::int32_t i = this->first(c); i <= last(c); ++i) {
+      const std::int32_t kind = model.layers[static_cast<std::size_t>(i)];
+      if (runs_.back().empty() || runs_.back().back().kind != kind) runs_.back().push_back({kind, 0});
+      ++runs_.back().back().layers;
+    }
+    layer_counts_.push_back(last(c) - this->first(c) + 1);
+    std::int32_t twin = 0;
+    const auto same = [&](std::int32_t other) {
+      return layer_counts_[static_cast<std::size_t>(other)] == layer_counts_.back() &&
+             std::equal(model.layers.begin() + this->first(c), model.layers.begin() + last(c) + 1,
+                        model.layers.begin() + this->first(other));
+    };
+    while (twin < c && (twins_[static_cast<std::size_t>(twin)] != twin || !same(twin))) ++twin;
+    twins_.push_back(twin);
+  }
+}
+
+SplitTable split_of(const Model& model, const Plan& plan) {
+  std::vector<std::int32_t> first(static_cast<std::size_t>(plan.schedule.stages) * plan.schedule.virtual_stages);
+  for (std::int32_t i = 0; i < plan.schedule.stages; ++i)
+    for (std::int32_t k = 0; k < plan.schedule.virtual_stages; ++k)
+      first[static_cast<std::size_t>(pipeline_chunk(plan.schedule, i, k))] =
+          plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].first();
+  return {model, first};
+}
+
+SplitTable split_for(const Model& model, const Training& training, const EngineModel& engine, std::int32_t chunks) {
+  return {model, split_layers(model, training.sequence, engine.split, chunks)};
+}
+
+void structure_for(const Model& model, const Strategy& s, const Schedule& schedule, const SplitTable& split,
+                   ProgramStructure& out) {
+  structure_of(model, s, schedule, split.layer_counts(), out);
+}
+
+}  // namespace espalier::cost
