@@ -75,6 +75,7 @@ function(espalier_module_options target once)
 endfunction()
 
 espalier_module(base LIBRARIES yaml-cpp $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+espalier_module(solve DEPENDS base)
 espalier_module(runlog DEPENDS base ONCE)
 espalier_module(model DEPENDS base ONCE)
 espalier_module(cluster DEPENDS base ONCE)
@@ -86,7 +87,7 @@ espalier_module(check DEPENDS base model cluster profile plan ONCE)
 espalier_module(search DEPENDS base model cluster partition plan cost LIBRARIES Threads::Threads DEVELOPMENT decision_tree)
 espalier_module(galvatron DEPENDS base model cluster plan search ONCE
                 DEVELOPMENT v1_cost v1_planner v1_problem v1_profile)
-espalier_module(sim DEPENDS base model cluster partition plan cost LIBRARIES ZLIB::ZLIB)
+espalier_module(sim DEPENDS base solve model cluster partition plan cost LIBRARIES ZLIB::ZLIB)
 espalier_module(planner DEPENDS base model cluster partition profile plan cost check search sim LIBRARIES Threads::Threads)
 espalier_module(calibrate DEPENDS base runlog model cluster profile plan cost sim planner LIBRARIES Threads::Threads ONCE
                 DEVELOPMENT device_fit fabric_fit framework_fit interval_fit memory_protocol operator_tables protocol)

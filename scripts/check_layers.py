@@ -20,6 +20,7 @@ import tempfile
 # The table of docs/architecture.md, "Layers and what each may include".
 ALLOWED = {
     "base": [],
+    "solve": ["base"],
     "runlog": ["base"],
     "model": ["base"],
     "cluster": ["base"],
@@ -30,7 +31,7 @@ ALLOWED = {
     "check": ["base", "model", "cluster", "profile", "plan"],
     "search": ["base", "model", "cluster", "partition", "plan", "cost"],
     "galvatron": ["base", "model", "cluster", "plan", "search"],
-    "sim": ["base", "model", "cluster", "partition", "plan", "cost"],
+    "sim": ["base", "solve", "model", "cluster", "partition", "plan", "cost"],
     "planner": ["base", "model", "cluster", "partition", "profile", "plan", "cost", "check", "search", "sim"],
     "calibrate": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
     "report": ["base", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
