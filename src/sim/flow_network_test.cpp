@@ -74,8 +74,8 @@ TEST(FlowNetwork, ASlowTransferKeepsItsCap) {
   EXPECT_EQ(run(network), (Ends{{800, 1}, {800, 2}, {4000, 0}}));
 }
 
-// 1003 bytes in 1000 ns on one byte/ns: the closed form had 1003 ns, its cap is what it is. Durations are rounded to ns, so that 1000.4
-// bytes a microsecond must not be held; 3 ns more than the clock's grain are.
+// One byte/ns, and a duration that was rounded down: 1001 bytes in 1000 ns pass unhindered (1001 / 1001 ≤ 1). 1003 bytes are more than
+// rounding explains: they take 1003 ns.
 TEST(FlowNetwork, RoundingIsNotContention) {
   FlowNetwork network({kByteANanosecond});
   network.start(0, transfer(1000, 1001, {0}));
