@@ -93,7 +93,10 @@ std::vector<double> our_ends(const Platform& platform) {
   return ends;
 }
 
-/// Hosts, links and routes of one platform. Its own pair of hosts and its own fast link with the latency for each route.
+std::string label(const std::string& platform, std::size_t message) { return platform + "message" + std::to_string(message); }
+
+/// Hosts, links and routes of one platform. Each message has its own pair of hosts and a link of its own in front of the others, with
+/// the latency and with its cap as bandwidth: SimGrid 3.32 ignores set_rate() of messages between hosts.
 void add_platform(sg4::NetZone& zone, const Platform& platform, const std::string& name) {
   std::vector<sg4::Link*> links;
   for (std::size_t l = 0; l < platform.capacities.size(); ++l) {
@@ -102,15 +105,16 @@ void add_platform(sg4::NetZone& zone, const Platform& platform, const std::strin
     link->seal();
     links.push_back(link);
   }
-  for (std::size_t r = 0; r < platform.routes.size(); ++r) {
-    const std::string label = name + "route" + std::to_string(r);
-    sg4::Host* from = zone.create_host(label + "from", 1e9);
-    sg4::Host* to = zone.create_host(label + "to", 1e9);
-    sg4::Link* own = zone.create_link(label, 1e15);
+  for (std::size_t m = 0; m < platform.messages.size(); ++m) {
+    const Message& message = platform.messages[m];
+    sg4::Host* from = zone.create_host(label(name, m) + "from", 1e9);
+    sg4::Host* to = zone.create_host(label(name, m) + "to", 1e9);
+    sg4::Link* own = zone.create_link(label(name, m), message.rate);
     own->set_latency(platform.latency_s);
     own->seal();
     std::vector<sg4::LinkInRoute> way{sg4::LinkInRoute(own)};
-    for (const std::int32_t link : platform.routes[r]) way.emplace_back(links[static_cast<std::size_t>(link)]);
+    for (const std::int32_t link : platform.routes[static_cast<std::size_t>(message.route)])
+      way.emplace_back(links[static_cast<std::size_t>(link)]);
     zone.add_route(from->get_netpoint(), to->get_netpoint(), nullptr, nullptr, way, false);
   }
 }
@@ -119,17 +123,12 @@ void add_messages(const Platform& platform, const std::string& name, std::vector
   ends.assign(platform.messages.size(), -1.0);
   for (std::size_t m = 0; m < platform.messages.size(); ++m) {
     const Message message = platform.messages[m];
-    const std::string label = name + "route" + std::to_string(message.route);
-    sg4::Host* from = sg4::Host::by_name(label + "from");
-    sg4::Host* to = sg4::Host::by_name(label + "to");
+    sg4::Host* from = sg4::Host::by_name(label(name, m) + "from");
+    sg4::Host* to = sg4::Host::by_name(label(name, m) + "to");
     double* end = &ends[m];
-    sg4::Actor::create(name + "message" + std::to_string(m), from, [message, from, to, end] {
+    sg4::Actor::create(label(name, m), from, [message, from, to, end] {
       sg4::this_actor::sleep_until(static_cast<double>(message.start_ns) * 1e-9);
-      sg4::CommPtr transfer = sg4::Comm::sendto_init();
-      transfer->set_rate(message.rate);  // before it has all it needs to start, which it then does
-      transfer->set_payload_size(static_cast<std::uint64_t>(message.bytes));
-      transfer->set_source(from)->set_destination(to);
-      transfer->wait();
+      sg4::Comm::sendto(from, to, static_cast<std::uint64_t>(message.bytes));
       *end = sg4::Engine::get_clock();
     });
   }
