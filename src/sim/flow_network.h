@@ -10,10 +10,12 @@
 //     left       work of a flow in ns at its cap: d(left)/dt = −x_f / cap_f; it ends at the first whole ns at which nothing is left
 //     capacity   c_l(t) = nominal · factor(t), piecewise constant
 //
-// A link is contended while the caps on it sum up to more than its capacity; other links never hold anybody back, so that only
-// flows joined by contended links are solved again when one of them begins or ends, or when a capacity changes. Durations are rounded
-// to whole ns, so a cap may exceed what the link gives by a part of 1/(D − F): for the question of contention a flow counts with
-// bytes / (D − F + 1).
+// A link is contended while the caps on it sum up to more than its capacity; other links never hold anybody back. When a flow begins or
+// ends, or a capacity changes, only flows that contended links join to this event can get a new rate, and only those that do are
+// solved: first the flows on the links that changed, beside all others as they are; then with them the flows that the answer leaves neither
+// at their cap nor on a full link on which nobody is faster; until there is none. That is the condition of max-min fairness, flow by
+// flow, and only one set of rates fulfils it. Durations are rounded to whole ns, so a cap may exceed what the link gives by a part of
+// 1/(D − F): for the question of contention a flow counts with bytes / (D − F + 1).
 //
 // A flow may go over many links at once, with weights: a ring whose hops advance together is one flow over all its hops. Rates
 // are compared as they are, so a byte of a flow should be a byte on the links that it is likely to share.
@@ -61,7 +63,8 @@ struct LinkUtilisation {
 struct FlowCounters {
   std::int64_t flow_events = 0;   ///< flows that began or ended
   std::int64_t solves = 0;        ///< times at which rates were found anew
-  std::int64_t flows_solved = 0;  ///< flows in them
+  std::int64_t rounds = 0;        ///< problems solved for them
+  std::int64_t flows_solved = 0;  ///< flows in those
 };
 
 class FlowNetwork {
@@ -90,6 +93,7 @@ class FlowNetwork {
   [[nodiscard]] const FlowCounters& counters() const { return counters_; }
 
  private:
+  static constexpr LinkId kNoLink = -1;
   struct Use {
     LinkId link;
     std::int32_t place;  ///< in the link's list
@@ -103,7 +107,9 @@ class FlowNetwork {
     double rate = 0.0;      ///< bytes/ns
     double left = 0.0;      ///< ns at the cap that were left at `since`
     std::int64_t since = 0;
-    std::int64_t solved = 0;  ///< number of the last solution that this flow is in
+    double next = 0.0;            ///< rate in the solution that is being sought
+    std::int64_t solved = 0;      ///< number of the last solution that this flow is in
+    LinkId bottleneck = kNoLink;  ///< where it was last found to be held: looked at first
     std::vector<Use> uses;
   };
   struct OnLink {
@@ -117,10 +123,10 @@ class FlowNetwork {
     double bytes = 0.0;                    ///< of flows that ended
     double highest_share = 0.0;
     std::int64_t busy = 0, busy_since = 0;
-    std::int64_t solved = 0;
-    std::int32_t number = 0;  ///< in the problem being solved
-    bool changed = false;     ///< in changed_
-    bool touched = false;     ///< in touched_
+    std::int64_t round = 0;  ///< the last one in which it was met
+    std::int32_t met = 0;    ///< its place in met_ then
+    bool changed = false;    ///< in changed_
+    bool touched = false;    ///< in touched_
     std::vector<OnLink> flows;
     [[nodiscard]] bool contended() const { return demand > limit; }
   };
@@ -137,6 +143,19 @@ class FlowNetwork {
     std::int64_t count;
     double factor;
     bool operator>(const CapacityChange& other) const { return at != other.at ? at > other.at : order > other.order; }
+  };
+
+  struct Load {
+    double sum = 0.0;      ///< bytes/ns
+    double fastest = 0.0;  ///< rate of a flow
+  };
+  /// A contended link on the way of a flow that is being solved.
+  struct MetLink {
+    LinkId link = 0;
+    std::int32_t users = 0;   ///< uses by flows being solved
+    std::int32_t number = 0;  ///< in the problem, if there are several
+    double left = 0.0;        ///< capacity that the other flows leave over
+    Load load;                ///< with the rates found
   };
 
   static EventHeap::Handle flow_handle(std::int32_t slot) { return 2 * slot; }
@@ -161,9 +180,22 @@ class FlowNetwork {
   void schedule_end(std::int32_t slot);
   void mark_changed(LinkId id);
   void touch(LinkId id);
-  void collect(LinkId id);
-  void solve_changed();
   void settle();
+
+  // flow_sharing.cpp: max-min shares
+  void solve_changed();
+  void collect(LinkId id);
+  void collect_component();
+  void meet_links();
+  void solve_met();
+  bool collect_unheld();
+  void collect_faster(const FlowState& than);
+  [[nodiscard]] double rate_of(const FlowState& state) const {
+    return state.solved == counters_.solves ? state.next : state.rate;
+  }
+  [[nodiscard]] Load load_on(const LinkState& on) const;
+  [[nodiscard]] bool holds(LinkId id, double rate) const;
+  bool held(FlowState& state, double rate);
 
   std::int64_t now_ = 0;
   std::int64_t active_ = 0;
@@ -176,9 +208,11 @@ class FlowNetwork {
   std::priority_queue<CapacityChange, std::vector<CapacityChange>, std::greater<>> capacity_changes_;
   std::int64_t capacity_changes_made_ = 0;
 
-  std::vector<LinkId> changed_;  ///< links whose flows need new rates
-  std::vector<LinkId> touched_;  ///< links whose load is not yet in highest_share
-  std::vector<std::int32_t> component_;
+  std::vector<LinkId> changed_;        ///< links whose flows need new rates
+  std::vector<LinkId> touched_;        ///< links whose load is not yet in highest_share
+  std::vector<std::int32_t> solving_;  ///< flows
+  std::vector<std::int32_t> joining_;  ///< flows that need new rates too
+  std::vector<MetLink> met_;
   solve::MaxMinProblem problem_;
   solve::MaxMinSolver solver_;
   FlowCounters counters_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rates of the flow-level network: demand on links, the flows that an event touches, and when they end.
+// Flows of the flow-level network: on and off their links, what they have moved, and when they end.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -44,6 +44,7 @@ void FlowNetwork::begin_flow(std::int32_t slot) {
   state.rate = 0.0;
   state.left = static_cast<double>(state.work);
   state.since = now_;
+  state.bottleneck = kNoLink;
   bool contended = false;
   for (std::size_t u = 0; u < state.uses.size(); ++u) {
     Use& use = state.uses[u];
@@ -105,44 +106,6 @@ void FlowNetwork::schedule_end(std::int32_t slot) {
     events_.set(flow_handle(slot), now_ + static_cast<std::int64_t>(std::ceil(takes - kRounding)));
   else
     events_.erase(flow_handle(slot));
-}
-
-/// Flows on the link that are not yet in the problem.
-void FlowNetwork::collect(LinkId id) {
-  for (const OnLink& entry : link(id).flows) {
-    FlowState& state = flow(entry.flow);
-    if (state.solved == counters_.solves) continue;
-    state.solved = counters_.solves;
-    component_.push_back(entry.flow);
-  }
-}
-
-/// New rates for all flows that contended links join to a link that changed.
-void FlowNetwork::solve_changed() {
-  ++counters_.solves;
-  problem_.clear();
-  component_.clear();
-  for (const LinkId id : changed_) {
-    link(id).changed = false;
-    collect(id);
-  }
-  changed_.clear();
-  for (std::size_t i = 0; i < component_.size(); ++i) {
-    problem_.add_flow(flow(component_[i]).cap);
-    for (const Use& use : flow(component_[i]).uses) {
-      LinkState& on = link(use.link);
-      if (!on.contended()) continue;
-      if (on.solved != counters_.solves) {
-        on.solved = counters_.solves;
-        on.number = problem_.add_link(on.capacity);
-        collect(use.link);
-      }
-      problem_.add_use(on.number, use.weight);
-    }
-  }
-  counters_.flows_solved += static_cast<std::int64_t>(component_.size());
-  const std::vector<double>& rates = solver_.solve(problem_);
-  for (std::size_t i = 0; i < component_.size(); ++i) set_rate(component_[i], rates[i]);
 }
 
 /// Rates for this moment, after all events that happen at it.

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Max-min shares after an event: the flows on links that changed are solved beside all others as they are, then together with whoever
+// that leaves unheld, until every flow is held (flow_network.h).
+#include <algorithm>
+#include <cmath>
+
+#include "sim/flow_network.h"
+
+namespace espalier::sim {
+namespace {
+
+/// Relative difference of rates and loads that is rounding.
+constexpr double kEqual = 1e-11;
+/// Rates that differ by less keep their event.
+constexpr double kUnchanged = 1e-13;
+/// Rounds after which all flows joined by contended links are solved together: chains of them are cheaper at once than one by one.
+constexpr int kRoundsOneByOne = 6;
+
+}  // namespace
+
+/// All flows on the link.
+void FlowNetwork::collect(LinkId id) {
+  for (const OnLink& entry : link(id).flows) {
+    FlowState& state = flow(entry.flow);
+    if (state.solved == counters_.solves) continue;
+    state.solved = counters_.solves;
+    solving_.push_back(entry.flow);
+  }
+}
+
+void FlowNetwork::collect_component() {
+  for (std::size_t i = 0; i < solving_.size(); ++i)
+    for (std::size_t u = 0; u < flow(solving_[i]).uses.size(); ++u) {
+      const LinkId id = flow(solving_[i]).uses[u].link;
+      if (link(id).contended()) collect(id);
+    }
+}
+
+/// The contended links of the flows being solved, and what others leave over of them.
+void FlowNetwork::meet_links() {
+  ++counters_.rounds;
+  met_.clear();
+  for (const std::int32_t slot : solving_)
+    for (const Use& use : flow(slot).uses) {
+      LinkState& on = link(use.link);
+      if (!on.contended()) continue;
+      if (on.round != counters_.rounds) {
+        on.round = counters_.rounds;
+        on.met = static_cast<std::int32_t>(met_.size());
+        met_.push_back({use.link, 0, 0, on.capacity, {}});
+      }
+      ++met_[static_cast<std::size_t>(on.met)].users;
+    }
+  for (MetLink& met : met_) {
+    const LinkState& on = link(met.link);
+    if (static_cast<std::size_t>(met.users) == on.flows.size()) continue;
+    for (const OnLink& entry : on.flows) {
+      const FlowState& other = flow(entry.flow);
+      if (other.solved == counters_.solves) continue;
+      met.left -= other.uses[static_cast<std::size_t>(entry.use)].weight * other.rate;
+    }
+    met.left = std::max(0.0, met.left);
+  }
+}
+
+/// Rates of the flows being solved. A link that only one of them uses is a cap of that flow.
+void FlowNetwork::solve_met() {
+  problem_.clear();
+  for (MetLink& met : met_)
+    if (met.users > 1) met.number = problem_.add_link(met.left);
+  for (const std::int32_t slot : solving_) {
+    const FlowState& state = flow(slot);
+    double cap = state.cap;
+    for (const Use& use : state.uses) {
+      const LinkState& on = link(use.link);
+      if (!on.contended()) continue;
+      const MetLink& met = met_[static_cast<std::size_t>(on.met)];
+      if (met.users == 1) cap = std::min(cap, met.left / use.weight);
+    }
+    problem_.add_flow(cap);
+    for (const Use& use : state.uses) {
+      const LinkState& on = link(use.link);
+      if (!on.contended()) continue;
+      const MetLink& met = met_[static_cast<std::size_t>(on.met)];
+      if (met.users > 1) problem_.add_use(met.number, use.weight);
+    }
+  }
+  counters_.flows_solved += static_cast<std::int64_t>(solving_.size());
+  const std::vector<double>& rates = solver_.solve(problem_);
+  for (std::size_t i = 0; i < solving_.size(); ++i) flow(solving_[i]).next = rates[i];
+  for (MetLink& met : met_) met.load = load_on(link(met.link));
+}
+
+FlowNetwork::Load FlowNetwork::load_on(const LinkState& on) const {
+  Load load;
+  for (const OnLink& entry : on.flows) {
+    const FlowState& state = flows_[static_cast<std::size_t>(entry.flow)];
+    const double rate = rate_of(state);
+    load.sum += state.uses[static_cast<std::size_t>(entry.use)].weight * rate;
+    load.fastest = std::max(load.fastest, rate);
+  }
+  return load;
+}
+
+/// Whether the link is full and nobody on it is faster.
+bool FlowNetwork::holds(LinkId id, double rate) const {
+  const LinkState& on = links_[static_cast<std::size_t>(id)];
+  const Load load = on.round == counters_.rounds ? met_[static_cast<std::size_t>(on.met)].load : load_on(on);
+  return load.sum >= on.capacity * (1.0 - kEqual) && rate >= load.fastest * (1.0 - kEqual);
+}
+
+/// The condition of max-min fairness for one flow.
+bool FlowNetwork::held(FlowState& state, double rate) {
+  if (rate >= state.cap * (1.0 - kEqual)) return true;
+  if (state.bottleneck != kNoLink && holds(state.bottleneck, rate)) return true;
+  for (const Use& use : state.uses) {
+    if (!link(use.link).contended() || !holds(use.link, rate)) continue;
+    state.bottleneck = use.link;
+    return true;
+  }
+  return false;
+}
+
+/// Whoever is faster on a full link of this flow has to give way.
+void FlowNetwork::collect_faster(const FlowState& than) {
+  for (const Use& use : than.uses) {
+    const LinkState& on = link(use.link);
+    if (!on.contended() || met_[static_cast<std::size_t>(on.met)].load.sum < on.capacity * (1.0 - kEqual)) continue;
+    for (const OnLink& entry : on.flows) {
+      const FlowState& other = flow(entry.flow);
+      if (other.solved != counters_.solves && other.rate > than.next * (1.0 + kEqual)) joining_.push_back(entry.flow);
+    }
+  }
+}
+
+/// Adds the flows without which the rates found are not max-min fair; false if they are.
+bool FlowNetwork::collect_unheld() {
+  joining_.clear();
+  for (const std::int32_t slot : solving_)
+    if (!held(flow(slot), flow(slot).next)) collect_faster(flow(slot));
+  for (const MetLink& met : met_) {
+    const LinkState& on = link(met.link);
+    if (static_cast<std::size_t>(met.users) == on.flows.size()) continue;
+    const bool full = met.load.sum >= on.capacity * (1.0 - kEqual);
+    for (const OnLink& entry : on.flows) {
+      FlowState& other = flow(entry.flow);
+      if (other.solved == counters_.solves) continue;
+      if (full && other.rate >= met.load.fastest * (1.0 - kEqual)) continue;
+      if (!held(other, other.rate)) joining_.push_back(entry.flow);
+    }
+  }
+  const std::size_t before = solving_.size();
+  for (const std::int32_t slot : joining_) {
+    if (flow(slot).solved == counters_.solves) continue;
+    flow(slot).solved = counters_.solves;
+    solving_.push_back(slot);
+  }
+  return solving_.size() > before;
+}
+
+/// New rates for whoever needs one after the changes so far.
+void FlowNetwork::solve_changed() {
+  ++counters_.solves;
+  solving_.clear();
+  for (const LinkId id : changed_) {
+    link(id).changed = false;
+    collect(id);
+  }
+  changed_.clear();
+  if (solving_.empty()) return;
+  int round = 0;
+  do {
+    if (round++ == kRoundsOneByOne) collect_component();
+    meet_links();
+    solve_met();
+  } while (collect_unheld());
+  for (const std::int32_t slot : solving_) {
+    const FlowState& state = flow(slot);
+    const bool moved = std::abs(state.next - state.rate) > kUnchanged * state.rate;
+    if (moved || state.next == state.cap) set_rate(slot, state.next);
+  }
+}
+
+}  // namespace espalier::sim
