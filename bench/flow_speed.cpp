@@ -2,6 +2,7 @@
 // Flow events per second of the flow-level network on one core: 64 nodes of 8 H100 with a NIC each, 4 pipeline stages of 16 replicas.
 // Data-parallel rings of 16 nodes (one a stage and rail) run beside pipeline messages between the stages, and every activity starts again
 // a while after it ended. One JSON object a line: a ring as one flow over its 32 ports, and as 16 flows of a hop each.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -68,35 +69,32 @@ std::vector<Repeated> traffic(const cluster::Topology& topology, bool one_flow) 
   return all;
 }
 
-void measure(const cluster::Topology& topology, bool one_flow) {
-  const std::vector<Repeated> all = traffic(topology, one_flow);
-  sim::FlowNetwork network = sim::flow_network(topology);
-  std::mt19937_64 random(1);
-  std::vector<std::size_t> kind;  // by activity id
-  const auto begin = std::chrono::steady_clock::now();
-  const auto start = [&](std::size_t k, std::int64_t earliest) {
-    const auto more = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(all[k].pause));
-    network.start(earliest + all[k].pause + more, all[k].activity);
-    kind.push_back(k);
-  };
-  for (std::size_t k = 0; k < all.size(); ++k) start(k, 0);
-  std::vector<sim::FinishedActivity> finished;
-  std::int64_t activities = 0;
+struct Measured {
+  double seconds = 0.0;
   while (network.counters().flow_events < kEvents) {
     finished.clear();
     network.advance(*network.next_event(), finished);
     for (const sim::FinishedActivity& one : finished) start(kind[static_cast<std::size_t>(one.id)], one.at_ns);
-    activities += static_cast<std::int64_t>(finished.size());
+    measured.activities += static_cast<std::int64_t>(finished.size());
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const sim::FlowCounters& counters = network.counters();
+  measured.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  measured.simulated_s = static_cast<double>(network.now()) * 1e-9;
+  measured.counters = network.counters();
+  return measured;
+}
+
+/// The best of three, as other work on the machine only slows down.
+void report(const cluster::Topology& topology, bool one_flow) {
+  Measured best = measure(topology, one_flow);
+  for (int again = 0; again < 2; ++again) best.seconds = std::min(best.seconds, measure(topology, one_flow).seconds);
+  const sim::FlowCounters& counters = best.counters;
   std::printf(
       "{\"bench\": \"flow\", \"rings\": \"%s\", \"flow_events\": %lld, \"seconds\": %.3f, \"events_per_second\": %.0f, "
-      "\"activities\": %lld, \"solves\": %lld, \"flows_per_solve\": %.1f, \"simulated_s\": %.3f}\n",
-      one_flow ? "one flow" : "a flow each hop", static_cast<long long>(counters.flow_events), seconds,
-      static_cast<double>(counters.flow_events) / seconds, static_cast<long long>(activities),
-      static_cast<long long>(counters.solves), static_cast<double>(counters.flows_solved) / static_cast<double>(counters.rounds),
-      static_cast<double>(network.now()) * 1e-9);
+      "\"activities\": %lld, \"solves\": %lld, \"rounds\": %lld, \"flows_per_round\": %.1f, \"simulated_s\": %.3f}\n",
+      one_flow ? "one flow" : "a flow each hop", static_cast<long long>(counters.flow_events), best.seconds,
+      static_cast<double>(counters.flow_events) / best.seconds, static_cast<long long>(best.activities),
+      static_cast<long long>(counters.solves), static_cast<long long>(counters.rounds),
+      static_cast<double>(counters.flows_solved) / static_cast<double>(counters.rounds), best.simulated_s);
 }
 
 }  // namespace
@@ -108,7 +106,7 @@ int main() {
     return 1;
   }
   const cluster::Topology topology = cluster::nested_topology(*cluster);
-  measure(topology, true);
-  measure(topology, false);
+  report(topology, true);
+  report(topology, false);
   return 0;
 }

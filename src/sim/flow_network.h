@@ -116,18 +116,19 @@ class FlowNetwork {
     std::int32_t flow, use;
   };
   struct LinkState {
-    double nominal = 0.0, capacity = 0.0;  ///< bytes/ns
-    std::int64_t limit = 0;                ///< bytes/s, a hair above the capacity
-    std::int64_t demand = 0;               ///< bytes/s: caps of its flows together
-    double used = 0.0;                     ///< bytes/ns
-    double bytes = 0.0;                    ///< of flows that ended
+    double capacity = 0.0;      ///< bytes/ns
+    std::int64_t limit = 0;     ///< bytes/s, a hair above the capacity
+    std::int64_t demand = 0;    ///< bytes/s: caps of its flows together
+    std::int64_t round = 0;     ///< the last one in which it was met
+    std::int32_t met = 0;       ///< its place in met_ then
+    bool changed = false;       ///< in changed_
+    bool touched = false;       ///< in touched_
+    std::vector<OnLink> flows;  // what an event reads of a link ends here: one cache line
+    double used = 0.0;          ///< bytes/ns
+    double nominal = 0.0;       ///< bytes/ns
+    double bytes = 0.0;         ///< of flows that ended
     double highest_share = 0.0;
     std::int64_t busy = 0, busy_since = 0;
-    std::int64_t round = 0;  ///< the last one in which it was met
-    std::int32_t met = 0;    ///< its place in met_ then
-    bool changed = false;    ///< in changed_
-    bool touched = false;    ///< in touched_
-    std::vector<OnLink> flows;
     [[nodiscard]] bool contended() const { return demand > limit; }
   };
   struct ActivityState {
@@ -152,10 +153,17 @@ class FlowNetwork {
   /// A contended link on the way of a flow that is being solved.
   struct MetLink {
     LinkId link = 0;
-    std::int32_t users = 0;   ///< uses by flows being solved
-    std::int32_t number = 0;  ///< in the problem, if there are several
-    double left = 0.0;        ///< capacity that the other flows leave over
-    Load load;                ///< with the rates found
+    std::int32_t users = 0;      ///< uses by flows being solved
+    std::int32_t number = 0;     ///< in the problem, if there are several
+    double capacity = 0.0;       ///< bytes/ns
+    double left = 0.0;           ///< what the other flows leave over of it
+    double slowest_other = 0.0;  ///< infinite where there is no other
+    Load others, load;           ///< of the other flows; of all, with the rates found
+    [[nodiscard]] bool full() const;
+  };
+  struct MetUse {
+    std::int32_t met;
+    double weight;
   };
 
   static EventHeap::Handle flow_handle(std::int32_t slot) { return 2 * slot; }
@@ -189,7 +197,7 @@ class FlowNetwork {
   void meet_links();
   void solve_met();
   bool collect_unheld();
-  void collect_faster(const FlowState& than);
+  void collect_faster(std::size_t place);
   [[nodiscard]] double rate_of(const FlowState& state) const {
     return state.solved == counters_.solves ? state.next : state.rate;
   }
@@ -213,6 +221,8 @@ class FlowNetwork {
   std::vector<std::int32_t> solving_;  ///< flows
   std::vector<std::int32_t> joining_;  ///< flows that need new rates too
   std::vector<MetLink> met_;
+  std::vector<MetUse> met_uses_;            ///< of the flows being solved, one after the other
+  std::vector<std::size_t> first_met_use_;  ///< by place in solving_, one more at the end
   solve::MaxMinProblem problem_;
   solve::MaxMinSolver solver_;
   FlowCounters counters_;

@@ -3,7 +3,9 @@
 // that leaves unheld, until every flow is held (flow_network.h).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "base/check.h"
 #include "sim/flow_network.h"
 
 namespace espalier::sim {
@@ -36,30 +38,40 @@ void FlowNetwork::collect_component() {
     }
 }
 
+bool FlowNetwork::MetLink::full() const { return load.sum >= capacity * (1.0 - kEqual); }
+
 /// The contended links of the flows being solved, and what others leave over of them.
 void FlowNetwork::meet_links() {
   ++counters_.rounds;
   met_.clear();
-  for (const std::int32_t slot : solving_)
+  met_uses_.clear();
+  first_met_use_.clear();
+  for (const std::int32_t slot : solving_) {
+    first_met_use_.push_back(met_uses_.size());
     for (const Use& use : flow(slot).uses) {
       LinkState& on = link(use.link);
       if (!on.contended()) continue;
       if (on.round != counters_.rounds) {
         on.round = counters_.rounds;
         on.met = static_cast<std::int32_t>(met_.size());
-        met_.push_back({use.link, 0, 0, on.capacity, {}});
+        met_.push_back({use.link, 0, 0, on.capacity, on.capacity, std::numeric_limits<double>::infinity(), {}, {}});
       }
       ++met_[static_cast<std::size_t>(on.met)].users;
+      met_uses_.push_back({on.met, use.weight});
     }
+  }
+  first_met_use_.push_back(met_uses_.size());
   for (MetLink& met : met_) {
     const LinkState& on = link(met.link);
     if (static_cast<std::size_t>(met.users) == on.flows.size()) continue;
     for (const OnLink& entry : on.flows) {
       const FlowState& other = flow(entry.flow);
       if (other.solved == counters_.solves) continue;
-      met.left -= other.uses[static_cast<std::size_t>(entry.use)].weight * other.rate;
+      met.others.sum += other.uses[static_cast<std::size_t>(entry.use)].weight * other.rate;
+      met.others.fastest = std::max(met.others.fastest, other.rate);
+      met.slowest_other = std::min(met.slowest_other, other.rate);
     }
-    met.left = std::max(0.0, met.left);
+    met.left = std::max(0.0, met.capacity - met.others.sum);
   }
 }
 
@@ -68,36 +80,39 @@ void FlowNetwork::solve_met() {
   problem_.clear();
   for (MetLink& met : met_)
     if (met.users > 1) met.number = problem_.add_link(met.left);
-  for (const std::int32_t slot : solving_) {
-    const FlowState& state = flow(slot);
-    double cap = state.cap;
-    for (const Use& use : state.uses) {
-      const LinkState& on = link(use.link);
-      if (!on.contended()) continue;
-      const MetLink& met = met_[static_cast<std::size_t>(on.met)];
-      if (met.users == 1) cap = std::min(cap, met.left / use.weight);
+  for (std::size_t i = 0; i < solving_.size(); ++i) {
+    const std::size_t begin = first_met_use_[i], end = first_met_use_[i + 1];
+    double cap = flow(solving_[i]).cap;
+    for (std::size_t u = begin; u < end; ++u) {
+      const MetLink& met = met_[static_cast<std::size_t>(met_uses_[u].met)];
+      if (met.users == 1) cap = std::min(cap, met.left / met_uses_[u].weight);
     }
     problem_.add_flow(cap);
-    for (const Use& use : state.uses) {
-      const LinkState& on = link(use.link);
-      if (!on.contended()) continue;
-      const MetLink& met = met_[static_cast<std::size_t>(on.met)];
-      if (met.users > 1) problem_.add_use(met.number, use.weight);
+    for (std::size_t u = begin; u < end; ++u) {
+      const MetLink& met = met_[static_cast<std::size_t>(met_uses_[u].met)];
+      if (met.users > 1) problem_.add_use(met.number, met_uses_[u].weight);
     }
   }
   counters_.flows_solved += static_cast<std::int64_t>(solving_.size());
   const std::vector<double>& rates = solver_.solve(problem_);
-  for (std::size_t i = 0; i < solving_.size(); ++i) flow(solving_[i]).next = rates[i];
-  for (MetLink& met : met_) met.load = load_on(link(met.link));
+  for (MetLink& met : met_) met.load = met.others;
+  for (std::size_t i = 0; i < solving_.size(); ++i) {
+    flow(solving_[i]).next = rates[i];
+    for (std::size_t u = first_met_use_[i]; u < first_met_use_[i + 1]; ++u) {
+      Load& load = met_[static_cast<std::size_t>(met_uses_[u].met)].load;
+      load.sum += met_uses_[u].weight * rates[i];
+      load.fastest = std::max(load.fastest, rates[i]);
+    }
+  }
 }
 
+/// Of a link that no flow being solved uses.
 FlowNetwork::Load FlowNetwork::load_on(const LinkState& on) const {
   Load load;
   for (const OnLink& entry : on.flows) {
     const FlowState& state = flows_[static_cast<std::size_t>(entry.flow)];
-    const double rate = rate_of(state);
-    load.sum += state.uses[static_cast<std::size_t>(entry.use)].weight * rate;
-    load.fastest = std::max(load.fastest, rate);
+    load.sum += state.uses[static_cast<std::size_t>(entry.use)].weight * state.rate;
+    load.fastest = std::max(load.fastest, state.rate);
   }
   return load;
 }
@@ -122,13 +137,14 @@ bool FlowNetwork::held(FlowState& state, double rate) {
 }
 
 /// Whoever is faster on a full link of this flow has to give way.
-void FlowNetwork::collect_faster(const FlowState& than) {
-  for (const Use& use : than.uses) {
-    const LinkState& on = link(use.link);
-    if (!on.contended() || met_[static_cast<std::size_t>(on.met)].load.sum < on.capacity * (1.0 - kEqual)) continue;
-    for (const OnLink& entry : on.flows) {
+void FlowNetwork::collect_faster(std::size_t place) {
+  const double rate = flow(solving_[place]).next;
+  for (std::size_t u = first_met_use_[place]; u < first_met_use_[place + 1]; ++u) {
+    const MetLink& met = met_[static_cast<std::size_t>(met_uses_[u].met)];
+    if (!met.full()) continue;
+    for (const OnLink& entry : link(met.link).flows) {
       const FlowState& other = flow(entry.flow);
-      if (other.solved != counters_.solves && other.rate > than.next * (1.0 + kEqual)) joining_.push_back(entry.flow);
+      if (other.solved != counters_.solves && other.rate > rate * (1.0 + kEqual)) joining_.push_back(entry.flow);
     }
   }
 }
@@ -136,16 +152,15 @@ void FlowNetwork::collect_faster(const FlowState& than) {
 /// Adds the flows without which the rates found are not max-min fair; false if they are.
 bool FlowNetwork::collect_unheld() {
   joining_.clear();
-  for (const std::int32_t slot : solving_)
-    if (!held(flow(slot), flow(slot).next)) collect_faster(flow(slot));
+  for (std::size_t i = 0; i < solving_.size(); ++i)
+    if (!held(flow(solving_[i]), flow(solving_[i]).next)) collect_faster(i);
   for (const MetLink& met : met_) {
-    const LinkState& on = link(met.link);
-    if (static_cast<std::size_t>(met.users) == on.flows.size()) continue;
-    const bool full = met.load.sum >= on.capacity * (1.0 - kEqual);
-    for (const OnLink& entry : on.flows) {
+    const double least = met.load.fastest * (1.0 - kEqual);  // who is as fast on a full link is held there
+    if (static_cast<std::size_t>(met.users) == link(met.link).flows.size()) continue;
+    if (met.full() && met.slowest_other >= least) continue;
+    for (const OnLink& entry : link(met.link).flows) {
       FlowState& other = flow(entry.flow);
-      if (other.solved == counters_.solves) continue;
-      if (full && other.rate >= met.load.fastest * (1.0 - kEqual)) continue;
+      if (other.solved == counters_.solves || (met.full() && other.rate >= least)) continue;
       if (!held(other, other.rate)) joining_.push_back(entry.flow);
     }
   }
@@ -176,6 +191,7 @@ void FlowNetwork::solve_changed() {
   } while (collect_unheld());
   for (const std::int32_t slot : solving_) {
     const FlowState& state = flow(slot);
+    ESPALIER_CHECK(state.next >= 0.0 && state.next <= state.cap);
     const bool moved = std::abs(state.next - state.rate) > kUnchanged * state.rate;
     if (moved || state.next == state.cap) set_rate(slot, state.next);
   }

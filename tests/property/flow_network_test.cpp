@@ -296,5 +296,33 @@ TEST(FlowNetworkProperty, EqualsASimulationThatSolvesEverythingAtEachEvent) {
   RecordProperty("worst_ns", std::to_string(worst));
 }
 
+// Flows over neighbouring links, so that one event can move rates along the whole chain.
+TEST(FlowNetworkProperty, ChangesTravelAlongAChain) {
+  Random random(16);
+  std::int64_t most_rounds = 0;
+  for (int i = 0; i < cases(10, 100); ++i) {
+    const std::int64_t links = random.between(30, 60);
+    const std::vector<double> capacities = random_capacities(random, links);
+    std::vector<Started> plan;
+    for (std::int64_t l = 0; l + 1 < links; ++l) {
+      const double narrowest = std::min(capacities[static_cast<std::size_t>(l)], capacities[static_cast<std::size_t>(l + 1)]);
+      Started one{random.below(100'000), {}};
+      one.activity.duration_ns = random.between(500'000, 2'000'000);
+      const auto bytes = static_cast<std::int64_t>(narrowest * 1e-9 * static_cast<double>(one.activity.duration_ns));
+      one.activity.flows = {{{{static_cast<std::int32_t>(l), 1.0}, {static_cast<std::int32_t>(l + 1), 1.0}}, bytes}};
+      plan.push_back(one);
+    }
+    std::stable_sort(plan.begin(), plan.end(), [](const Started& a, const Started& b) { return a.at < b.at; });
+    FlowNetwork network(capacities);
+    const std::vector<std::int64_t> ends = ends_of(network, plan);
+    const std::vector<double> expected = slow_ends(capacities, plan);
+    for (std::size_t a = 0; a < plan.size(); ++a)
+      ASSERT_NEAR(static_cast<double>(ends[a]), expected[a], 200.0) << "set " << i << ", activity " << a;
+    most_rounds = std::max(most_rounds, network.counters().rounds - network.counters().solves);
+  }
+  EXPECT_GT(most_rounds, 0);
+  RecordProperty("most_further_rounds", std::to_string(most_rounds));
+}
+
 }  // namespace
 }  // namespace espalier::property
