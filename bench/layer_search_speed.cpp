@@ -11,12 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "search/decision_tree.h"
-#include "search/layer_search.h"
+#include "reference/decision_tree.h"
+#include "solve/layer_search.h"
 
 namespace {
 
-using namespace espalier::search;
+using namespace espalier::reference;
+using namespace espalier::solve;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kNode = 8, kBatch = 512;

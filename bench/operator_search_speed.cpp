@@ -18,7 +18,7 @@ double since(std::clock_t start) { return 1e3 * static_cast<double>(std::clock()
 
 struct Measured {
   double space_ms = 1e9, search_ms = 1e9;
-  search::OperatorAnswer answer;
+  solve::OperatorAnswer answer;
 };
 
 /// Paper, table 2: milliseconds on one thread for OPT.
@@ -32,10 +32,10 @@ double published_ms(int bits) {
   }
 }
 
-std::int64_t least_footprint(const search::OperatorProblem& problem) {
+std::int64_t least_footprint(const solve::OperatorProblem& problem) {
   std::int64_t memory = 0, transient = 0;
   for (const auto& options : problem.nodes) {
-    std::int64_t least = search::kNoCapacity, least_transient = search::kNoCapacity;
+    std::int64_t least = solve::kNoCapacity, least_transient = solve::kNoCapacity;
     for (const auto& o : options) least = std::min(least, o.memory), least_transient = std::min(least_transient, o.transient);
     memory += least, transient = std::max(transient, least_transient);
   }
@@ -51,7 +51,7 @@ bool measure(const char* name, const Model& model, int bits, std::int64_t budget
   Training training;
   training.sequence.main = 2048, training.global_batch = 8, training.precision = Precision::fp16;
   const cost::CostContext context(model, *cluster, training, *find_engine("megatron-lm-2021"));
-  std::int64_t capacity = search::kNoCapacity;
+  std::int64_t capacity = solve::kNoCapacity;
   for (const char* mode : {"free", "capped"}) {
     Measured best;
     const int rounds = bits <= 5 ? 5 : 1;
@@ -60,9 +60,9 @@ bool measure(const char* name, const Model& model, int bits, std::int64_t budget
       const auto space = search::BlockSpace::make(context, model.layer(1), 8, bits, {}, {});
       if (!space) return std::fprintf(stderr, "%s\n", space.error().message().c_str()), false;
       const double built = since(start);
-      search::OperatorRequest request;
+      solve::OperatorRequest request;
       request.capacity = capacity, request.budget = budget;
-      auto answer = search::best_operators((*space)->problem(), request);
+      auto answer = solve::best_operators((*space)->problem(), request);
       const double all = since(start);
       if (all < best.space_ms + best.search_ms) best = {built, all - built, std::move(answer)};
       if (round + 1 < rounds || best.answer.plans.empty()) continue;
@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
     const auto model = load_model_file(root + "/models/" + name + "/config.json");
     if (!model) return std::fprintf(stderr, "%s\n", model.error().message().c_str()), 1;
     for (int bits = 2; bits <= most_bits; ++bits)
-      if (bits != 7 && !measure(name, *model, bits, bits > 5 ? 40'000'000 : search::kNoCapacity)) return 1;
+      if (bits != 7 && !measure(name, *model, bits, bits > 5 ? 40'000'000 : solve::kNoCapacity)) return 1;
   }
   return 0;
 }

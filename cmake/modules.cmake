@@ -38,33 +38,25 @@ endfunction()
 include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
 espalier_precompiled(espalier_precompiled_standard)
 
-# espalier_module(name DEPENDS modules… LIBRARIES libraries… DEVELOPMENT files… [ONCE]): src/<name>/*.cpp as a library.
-# DEVELOPMENT: files that tests, benchmarks and tools/ need and the product does not; they are espalier_<name>_development, so that who only
-# plans does not compile them. ONCE: what runs once a command, not once a candidate; optimising it further takes a third of its compile
-# time and gains nothing.
+# espalier_module(name DEPENDS modules… LIBRARIES libraries… [IN folder] [ONCE]): src/<name>/*.cpp, or those of another folder, as a
+# library. ONCE: what runs once a command, not once a candidate; optimising it further takes a third of its compile time and gains nothing.
 function(espalier_module name)
-  cmake_parse_arguments(ARG "ONCE" "" "DEPENDS;LIBRARIES;DEVELOPMENT" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  cmake_parse_arguments(ARG "ONCE" "IN" "DEPENDS;LIBRARIES" ${ARGN})
+  if(NOT ARG_IN)
+    set(ARG_IN src/${name})
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${ARG_IN}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "_test\\.cpp$|/main\\.cpp$")
   if(NOT sources)
     message(STATUS "module ${name}: no sources yet")
     file(WRITE ${PROJECT_BINARY_DIR}/generated/empty_${name}.cpp "")
     set(sources ${PROJECT_BINARY_DIR}/generated/empty_${name}.cpp)
   endif()
-  list(TRANSFORM ARG_DEVELOPMENT PREPEND ${PROJECT_SOURCE_DIR}/src/${name}/)
-  list(TRANSFORM ARG_DEVELOPMENT APPEND .cpp)
-  if(ARG_DEVELOPMENT)
-    list(REMOVE_ITEM sources ${ARG_DEVELOPMENT})
-  endif()
   list(TRANSFORM ARG_DEPENDS PREPEND espalier_)
   add_library(espalier_${name} STATIC ${sources})
+  set_target_properties(espalier_${name} PROPERTIES ESPALIER_FOLDER ${ARG_IN})
   target_link_libraries(espalier_${name} PUBLIC espalier_options ${ARG_DEPENDS} PRIVATE ${ARG_LIBRARIES})
   espalier_module_options(espalier_${name} "${ARG_ONCE}")
-  if(ARG_DEVELOPMENT)
-    add_library(espalier_${name}_development STATIC ${ARG_DEVELOPMENT})
-    target_link_libraries(espalier_${name}_development PUBLIC espalier_${name} PRIVATE ${ARG_LIBRARIES})
-    espalier_module_options(espalier_${name}_development "${ARG_ONCE}")
-  endif()
 endfunction()
 
 function(espalier_module_options target once)
@@ -84,15 +76,15 @@ espalier_module(profile DEPENDS base model cluster)
 espalier_module(plan DEPENDS base model cluster partition)
 espalier_module(cost DEPENDS base model cluster partition profile plan)
 espalier_module(check DEPENDS base model cluster profile plan ONCE)
-espalier_module(search DEPENDS base model cluster partition plan cost LIBRARIES Threads::Threads DEVELOPMENT decision_tree)
-espalier_module(galvatron DEPENDS base model cluster plan search ONCE
-                DEVELOPMENT v1_cost v1_planner v1_problem v1_profile)
+espalier_module(search DEPENDS base solve model cluster partition plan cost LIBRARIES Threads::Threads)
+espalier_module(galvatron DEPENDS base solve model cluster plan ONCE)
 espalier_module(sim DEPENDS base solve model cluster partition plan cost LIBRARIES ZLIB::ZLIB)
-espalier_module(planner DEPENDS base model cluster partition profile plan cost check search sim LIBRARIES Threads::Threads)
-espalier_module(calibrate DEPENDS base runlog model cluster profile plan cost sim planner LIBRARIES Threads::Threads ONCE
-                DEVELOPMENT device_fit fabric_fit framework_fit interval_fit memory_protocol operator_tables protocol)
-espalier_module(report DEPENDS base model cluster plan cost sim planner ONCE)
-espalier_module(cli DEPENDS calibrate galvatron planner report LIBRARIES $<BUILD_INTERFACE:CLI11::CLI11> ONCE)
+espalier_module(job DEPENDS base model cluster profile plan ONCE)
+espalier_module(planner DEPENDS base model cluster partition profile plan cost check search sim job LIBRARIES Threads::Threads)
+espalier_module(runs DEPENDS base model cluster profile plan job planner LIBRARIES Threads::Threads ONCE)
+espalier_module(calibrate DEPENDS base runlog model cluster profile plan cost job planner runs LIBRARIES Threads::Threads ONCE)
+espalier_module(report DEPENDS base model cluster plan cost sim check job planner runs calibrate ONCE)
+espalier_module(cli DEPENDS calibrate galvatron planner runs report LIBRARIES $<BUILD_INTERFACE:CLI11::CLI11> ONCE)
 if(EXISTS ${PROJECT_SOURCE_DIR}/data/devices.yaml)
   espalier_embed(espalier_cluster data/devices.yaml devices_yaml)
 endif()
@@ -101,8 +93,8 @@ espalier_embed(espalier_cluster data/calibration/devices.yaml device_calibration
 espalier_embed(espalier_plan data/calibration/frameworks.yaml framework_calibration_yaml)
 espalier_embed(espalier_planner data/calibration/intervals.yaml intervals_yaml)
 espalier_embed(espalier_planner data/calibration/memory.yaml memory_errors_yaml)
-espalier_embed(espalier_planner data/framework_defaults.yaml framework_defaults_yaml)
-# Results say which build made them: its version, and a hash of the figures that ship with it (src/planner/made_by.h).
+espalier_embed(espalier_job data/framework_defaults.yaml framework_defaults_yaml)
+# Results say which build made them: its version, and a hash of the figures that ship with it (src/planner/made_by.cpp).
 set(espalier_shipped_figures "")
 foreach(figures devices.yaml framework_defaults.yaml calibration/devices.yaml calibration/fabrics.yaml calibration/frameworks.yaml calibration/intervals.yaml)
   file(SHA256 ${PROJECT_SOURCE_DIR}/data/${figures} figures_hash)
@@ -121,10 +113,18 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/src/cli/main.cpp)
   target_link_libraries(espalier_binary PRIVATE espalier_cli)
 endif()
 
-# Programs for developers, not installed: fits of what ships, and the judgement of them (docs/accuracy.md).
+# What tests, benchmarks and tools/ need and the product does not: outside src/, not installed, not compiled by who only plans.
+#   lab        our own fits: coefficients of devices, fabrics and frameworks that ship, and the judgement of them (docs/accuracy.md)
+#   reference  what others' planners do, restated, to compare with: Galvatron version 1, decision trees
+espalier_module(lab IN lab DEPENDS base cluster plan cost planner runs calibrate LIBRARIES Threads::Threads ONCE)
+target_include_directories(espalier_lab PUBLIC ${PROJECT_SOURCE_DIR})
+espalier_module(reference IN tests/reference DEPENDS base solve galvatron ONCE)
+target_include_directories(espalier_reference PUBLIC ${PROJECT_SOURCE_DIR}/tests)
+
+# Programs for developers, not installed.
 foreach(tool accuracy calibrate_devices calibrate_fabrics)
   string(REPLACE "_" "-" program espalier-${tool})
   add_executable(espalier_${tool} tools/${tool}.cpp)
   set_target_properties(espalier_${tool} PROPERTIES OUTPUT_NAME ${program} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
-  target_link_libraries(espalier_${tool} PRIVATE espalier_calibrate_development)
+  target_link_libraries(espalier_${tool} PRIVATE espalier_lab)
 endforeach()

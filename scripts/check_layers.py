@@ -29,13 +29,16 @@ ALLOWED = {
     "plan": ["base", "model", "cluster", "partition"],
     "cost": ["base", "model", "cluster", "partition", "profile", "plan"],
     "check": ["base", "model", "cluster", "profile", "plan"],
-    "search": ["base", "model", "cluster", "partition", "plan", "cost"],
-    "galvatron": ["base", "model", "cluster", "plan", "search"],
+    "search": ["base", "solve", "model", "cluster", "partition", "plan", "cost"],
+    "galvatron": ["base", "solve", "model", "cluster", "plan"],
     "sim": ["base", "solve", "model", "cluster", "partition", "plan", "cost"],
-    "planner": ["base", "model", "cluster", "partition", "profile", "plan", "cost", "check", "search", "sim"],
-    "calibrate": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
-    "report": ["base", "model", "cluster", "profile", "plan", "cost", "sim", "planner"],
-    "cli": ["base", "runlog", "model", "cluster", "profile", "plan", "galvatron", "planner", "calibrate", "report"],
+    "job": ["base", "model", "cluster", "profile", "plan"],
+    "planner": ["base", "model", "cluster", "partition", "profile", "plan", "cost", "check", "search", "sim", "job"],
+    "runs": ["base", "model", "cluster", "profile", "plan", "job", "planner"],
+    "calibrate": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "job", "planner", "runs"],
+    "report": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "check", "job", "planner", "runs", "calibrate"],
+    "cli": ["base", "runlog", "model", "cluster", "profile", "plan", "galvatron", "job", "planner", "runs", "calibrate", "report"],
+    "lab": ["base", "model", "cluster", "profile", "plan", "cost", "job", "planner", "runs", "calibrate"],
 }
 
 # Which module a public header belongs to. simulate.h holds plain results and is open to cost and everything above it.
@@ -48,10 +51,11 @@ PUBLIC = {
     "plan.h": "plan",
     "search_space.h": "plan",
     "simulate.h": "sim",
+    "job.h": "job",
     "planner.h": "planner",
     "report.h": "report",
 }
-SIMULATE_USERS = {"cost", "search", "sim", "planner", "report", "cli"}
+SIMULATE_USERS = {"cost", "search", "sim", "planner", "runs", "calibrate", "report", "cli"}
 
 # Library headers: which modules may include them; only in .cpp files.
 THIRD_PARTY = {
@@ -117,7 +121,7 @@ def check_tree(root):
             continue
         offences += [f"{path.relative_to(root)}:{n}: {rule}: \"{target}\": {why}"
                      for n, target, rule, why in check_file(path, path.name, module)]
-    for directory in sorted((root / "src").iterdir()):
+    for directory in sorted((root / "src").iterdir()) + sorted(root.glob("lab")):
         if not directory.is_dir():
             continue
         for path in sorted(directory.rglob("*")):
@@ -140,6 +144,8 @@ def check_table():
         assert ready, f"cycle among {sorted(set(ALLOWED) - done)}"
         done |= ready
     assert not set(ALLOWED["check"]) & {"cost", "search", "sim"}
+    assert ALLOWED["solve"] == ["base"]
+    assert all("lab" not in below for below in ALLOWED.values())
     assert "sim" not in ALLOWED["search"] and "search" not in ALLOWED["sim"]
     assert set(PUBLIC.values()) <= set(ALLOWED)
 
@@ -164,6 +170,15 @@ SELF_TEST = [
     ("src/cost/b.cpp", '#include "timing.h"\n', 1),
     ("src/planner/a.cpp", '#include "search/a.h"\n#include "sim/a.h"\n#include "check/a.h"\n', 0),
     ("src/planner/b.cpp", '#include "report/a.h"\n', 1),
+    ("src/job/a.cpp", '#include "plan/a.h"\n#include "espalier/job.h"\n', 0),
+    ("src/job/b.cpp", '#include "espalier/planner.h"\n#include "search/a.h"\n', 2),
+    ("src/runs/a.cpp", '#include "planner/a.h"\n#include "job/a.h"\n', 0),
+    ("src/solve/a.cpp", '#include "base/check.h"\n#include "solve/a.h"\n', 0),
+    ("src/solve/b.cpp", '#include "plan/a.h"\n#include "espalier/plan.h"\n', 2),
+    ("lab/a.cpp", '#include "lab/a.h"\n#include "calibrate/a.h"\n', 0),
+    ("lab/b.cpp", '#include "report/a.h"\n', 1),
+    ("src/calibrate/a.cpp", '#include "lab/a.h"\n', 1),
+    ("src/runs/b.cpp", '#include "report/a.h"\n', 1),
     ("src/cli/a.cpp", '#include <CLI/CLI.hpp>\n#include <iostream>\n#include "espalier/planner.h"\n', 0),
     ("src/cli/b.cpp", '#include "search/a.h"\n', 1),
     ("src/elsewhere/a.cpp", "", 1),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier-accuracy RUNS.jsonl …: fits framework coefficients and judges them under both protocols (src/calibrate/protocol.h).
+// espalier-accuracy RUNS.jsonl …: fits framework coefficients and judges them under both protocols (lab/protocol.h).
 //   --json FILE   every row with its predictions      --write DIR   frameworks.yaml and intervals.yaml of data/calibration
 //   --untrusted NAME  step times of sources that begin with NAME teach no other source
 //   --merge NAME  sources that begin with NAME count as one      --source-only: skip the grouped folds
@@ -16,33 +16,34 @@
 
 #include "base/document.h"
 #include "base/parallel.h"
-#include "calibrate/protocol.h"
-#include "planner/validate_statistics.h"
+#include "lab/protocol.h"
+#include "runs/statistics.h"
 
 namespace {
 
 using namespace espalier;
-using namespace espalier::calibrate;
+using namespace espalier::lab;
 
 struct Arguments {
   std::vector<std::string> files;
-  SourceNotes notes;
+  calibrate::SourceNotes notes;
   std::string json, write;
   bool grouped = true;
 };
 
 struct Judgement {
-  planner::ErrorSummary error;
-  planner::RankingSummary ranking;
+  runs::ErrorSummary error;
+  runs::RankingSummary ranking;
   double coverage = 0;
 };
 
-Judgement judge(const Corpus& corpus, const std::vector<Judged>& judged, const std::function<bool(const Row&)>& wanted) {
+Judgement judge(const calibrate::Corpus& corpus, const std::vector<Judged>& judged,
+                const std::function<bool(const calibrate::Row&)>& wanted) {
   std::vector<double> errors;
-  std::map<std::string, std::vector<planner::Pair>> groups;
+  std::map<std::string, std::vector<runs::Pair>> groups;
   int covered = 0;
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-    const Row& r = corpus.rows[i];
+    const calibrate::Row& r = corpus.rows[i];
     if (!r.timed() || !wanted(r)) continue;
     const double t = *r.result.measured_s;
     errors.push_back((judged[i].predicted_s - t) / t);
@@ -50,10 +51,10 @@ Judgement judge(const Corpus& corpus, const std::vector<Judged>& judged, const s
     covered += judged[i].low_s <= t && t <= judged[i].high_s;
   }
   Judgement j;
-  j.error = planner::summarize(errors);
-  std::vector<std::vector<planner::Pair>> lists;
+  j.error = runs::summarize(errors);
+  std::vector<std::vector<runs::Pair>> lists;
   for (auto& [name, pairs] : groups) lists.push_back(std::move(pairs));
-  j.ranking = planner::rank(lists);
+  j.ranking = runs::rank(lists);
   j.coverage = errors.empty() ? 0 : covered / static_cast<double>(errors.size());
   return j;
 }
@@ -65,10 +66,10 @@ void print_line(const std::string& name, const char* protocol, const Judgement& 
               100 * j.ranking.mean_top1_regret, 100 * j.coverage);
 }
 
-void print_tables(const Corpus& corpus, const Protocols& p, bool grouped) {
+void print_tables(const calibrate::Corpus& corpus, const Protocols& p, bool grouped) {
   std::printf("%-52s %-4s %5s  %8s  %7s  %8s  %8s  %s\n", "source", "", "n", "accuracy", "median", "p90", "bias",
               "groups tau regret coverage");
-  const auto lines = [&](const std::string& name, const std::function<bool(const Row&)>& wanted) {
+  const auto lines = [&](const std::string& name, const std::function<bool(const calibrate::Row&)>& wanted) {
     const Judgement shipped = judge(corpus, p.shipped, wanted);
     if (shipped.error.n == 0) return;
     print_line(name, "fit", shipped);
@@ -76,11 +77,12 @@ void print_tables(const Corpus& corpus, const Protocols& p, bool grouped) {
     if (grouped) print_line(name, "G", judge(corpus, p.grouped, wanted));
   };
   for (const std::string& family : corpus.families) {
-    lines(family, [&](const Row& r) { return r.family == family; });
-    if (std::any_of(corpus.rows.begin(), corpus.rows.end(), [&](const Row& r) { return r.family == family && r.devices > 128; }))
-      lines("  up to 128 GPUs", [&](const Row& r) { return r.family == family && r.devices <= 128; });
+    lines(family, [&](const calibrate::Row& r) { return r.family == family; });
+    if (std::any_of(corpus.rows.begin(), corpus.rows.end(),
+                    [&](const calibrate::Row& r) { return r.family == family && r.devices > 128; }))
+      lines("  up to 128 GPUs", [&](const calibrate::Row& r) { return r.family == family && r.devices <= 128; });
   }
-  lines("all", [](const Row&) { return true; });
+  lines("all", [](const calibrate::Row&) { return true; });
   for (const auto& [engine, fit] : p.fits) {
     std::printf("%-20s %lld rows (%.0f), %d fitted:", engine.c_str(), static_cast<long long>(fit.rows), fit.effective_rows,
                 fit.fitted_scalars());
@@ -92,14 +94,14 @@ void print_tables(const Corpus& corpus, const Protocols& p, bool grouped) {
   }
 }
 
-std::string framework_yaml(const Corpus& corpus, const Protocols& p) {
+std::string framework_yaml(const calibrate::Corpus& corpus, const Protocols& p) {
   std::string out =
       "# What was fitted of each framework; fields, units and equations: src/plan/engine.h (FrameworkCoefficients), "
       "docs/accuracy.md.\n"
       "# Written by `./dev fit`; an engine that is not listed has the pooled ones.\n"
       "schema: espalier.framework-calibration/1\nsources:\n";
   std::set<std::string> sources;
-  for (const Row& r : corpus.rows)
+  for (const calibrate::Row& r : corpus.rows)
     if (r.timed() && r.trusted) sources.insert(r.result.source);
   for (const std::string& source : sources) out += "  - {name: \"" + source + "\"}\n";
   out += "frameworks:\n";
@@ -133,10 +135,10 @@ std::string intervals_yaml(const Protocols& p) {
   return out;
 }
 
-void write_json(const std::string& path, const Corpus& corpus, const Protocols& p) {
+void write_json(const std::string& path, const calibrate::Corpus& corpus, const Protocols& p) {
   std::ofstream out(path);
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
-    const Row& r = corpus.rows[i];
+    const calibrate::Row& r = corpus.rows[i];
     base::JsonWriter w;
     w.compact_next().begin_object();
     w.key("id").value(r.result.id).key("source").value(r.result.source).key("family").value(r.family);
@@ -162,7 +164,7 @@ void write_json(const std::string& path, const Corpus& corpus, const Protocols& 
     w.end_object();
     out << w.text() << "\n";
   }
-  for (const SkippedRun& s : corpus.skipped) {
+  for (const runs::SkippedRun& s : corpus.skipped) {
     base::JsonWriter w;
     w.compact_next()
         .begin_object()
@@ -198,9 +200,9 @@ int main(int argc, char** argv) {
     else
       a.files.push_back(word);
   }
-  std::vector<RunRecord> records;
+  std::vector<runs::RunRecord> records;
   for (const std::string& file : a.files) {
-    auto read = read_run_records_file(file);
+    auto read = runs::read_run_records_file(file);
     if (!read) return std::cerr << read.error().message() << "\n", 3;
     if (!read->unreadable.empty()) return std::cerr << read->unreadable.front().message() << "\n", 3;
     records.insert(records.end(), std::make_move_iterator(read->records.begin()), std::make_move_iterator(read->records.end()));
@@ -208,7 +210,7 @@ int main(int argc, char** argv) {
   ProtocolOptions options;
   options.fit.threads = base::hardware_threads();
   options.grouped = a.grouped;
-  const Corpus corpus = make_corpus(records, a.notes, options.fit.threads);
+  const calibrate::Corpus corpus = calibrate::make_corpus(records, a.notes, options.fit.threads);
   const Protocols p = run_protocols(corpus, options);
   print_tables(corpus, p, a.grouped);
   if (!a.json.empty()) write_json(a.json, corpus, p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier-calibrate-devices: fits operator coefficients of devices on published operator times and writes
-// data/calibration/devices.yaml (src/calibrate/device_fit.h).
+// data/calibration/devices.yaml (lab/device_fit.h).
 //   --data DIR   directory of the tables (default: data/operators, thinned copies; with the full tables their other rows are held out)
 //   --out FILE   what to write (default: data/calibration/devices.yaml)      --thin DIR   writes the thinned tables to DIR instead
 #include <algorithm>
@@ -10,10 +10,10 @@
 #include <set>
 #include <string>
 
-#include "calibrate/device_fit.h"
+#include "lab/device_fit.h"
 
 using namespace espalier;
-using namespace espalier::calibrate;
+using namespace espalier::lab;
 
 namespace {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier-calibrate-fabrics DATA: fits data/calibration/fabrics.yaml from data/operators (src/calibrate/fabric_fit.h) and prints it.
+// espalier-calibrate-fabrics DATA: fits data/calibration/fabrics.yaml from data/operators (lab/fabric_fit.h) and prints it.
 #include <iostream>
 #include <string>
 
 #include "base/document.h"
-#include "calibrate/fabric_fit.h"
+#include "lab/fabric_fit.h"
 
 int main(int argc, char** argv) {
   using namespace espalier;
@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   if (!text) return std::cerr << text.error().message() << '\n', 1;
   const auto before = cluster::read_fabric_calibration(*text, file);
   if (!before) return std::cerr << before.error().message() << '\n', 1;
-  const auto fitted = calibrate::calibrate_fabrics(data + "/operators", *before);
+  const auto fitted = lab::calibrate_fabrics(data + "/operators", *before);
   if (!fitted) return std::cerr << fitted.error().message() << '\n', 1;
   std::cout << *fitted;
   return 0;

@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "base/document.h"
-#include "galvatron/v1_planner.h"
+#include "reference/v1_planner.h"
 
 namespace {
 
 using namespace espalier;
-using namespace espalier::galvatron;
+using namespace espalier::reference;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kRepetitions = 9;

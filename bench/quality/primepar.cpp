@@ -85,7 +85,7 @@ Result<std::unique_ptr<Setting>> setting(const std::string& root, Machine machin
 }
 
 struct Baseline {
-  search::OperatorPlan plan;
+  solve::OperatorPlan plan;
   int data_bits = -1;
 };
 
@@ -130,11 +130,11 @@ bool compare(const std::string& root, Machine machine, const Published& publishe
   const Baseline inside = best_megatron(**space, bits, 2);
   if (megatron.data_bits < 0 || inside.data_bits < 0)
     return std::fprintf(stderr, "%s: no Megatron plan\n", published.model), false;
-  search::OperatorRequest request;
-  const auto fastest = search::best_operators((*space)->problem(), request);
-  const auto spatial = search::best_operators((*flat)->problem(), request);
+  solve::OperatorRequest request;
+  const auto fastest = solve::best_operators((*space)->problem(), request);
+  const auto spatial = solve::best_operators((*flat)->problem(), request);
   request.capacity = megatron.plan.footprint();
-  const auto within = search::best_operators((*space)->problem(), request);
+  const auto within = solve::best_operators((*space)->problem(), request);
   for (const auto* answer : {&fastest, &spatial, &within})
     if (!answer->certified || answer->plans.empty() || answer->plans[0].time > megatron.plan.time)
       return std::fprintf(stderr, "%s on %d: not certified or slower than Megatron\n", published.model, 1 << bits), false;
@@ -160,7 +160,7 @@ bool compare(const std::string& root, Machine machine, const Published& publishe
   return true;
 }
 
-void print_operators(const search::BlockSpace& space, const search::OperatorPlan& plan, const char* name) {
+void print_operators(const search::BlockSpace& space, const solve::OperatorPlan& plan, const char* name) {
   const cost::BlockCost cost = space.cost_of(plan);
   for (int n = 1; n < space.nodes(); ++n) {
     const std::string& op = space.operation(n).shape.name;
@@ -193,7 +193,7 @@ bool explain_mlp(const std::string& root) {
   const auto megatron = (*space)->megatron(1);
   if (!megatron) return false;
   print_operators(**space, *megatron, "Megatron d=2");
-  search::OperatorPlan published = *megatron;
+  solve::OperatorPlan published = *megatron;
   const auto set = [&](const char* op, const char* text) {
     for (int n = 1; n < (*space)->nodes(); ++n)
       if ((*space)->operation(n).shape.name == op)

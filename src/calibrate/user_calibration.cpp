@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "base/document.h"
-#include "planner/brief_text.h"
+#include "base/format.h"
 
 namespace espalier::calibrate {
 namespace {
 
-using text::cat;
+using base::cat;
 
 std::string cluster_text(const Cluster& cluster) {
   return cluster.homogeneous() ? cluster.groups.front().device.name

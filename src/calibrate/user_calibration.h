@@ -37,10 +37,5 @@ Result<UserCalibration> calibrate_user(UserInputs inputs);
 
 /// The file, schema espalier.calibration/1.
 std::string to_yaml(const UserCalibration& calibration);
-/// schema espalier.calibrate/1, for scripts.
-std::string to_json(const UserCalibration& calibration);
-/// For people.
-std::string to_text(const UserCalibration& calibration,
-                    std::size_t width = 0);  ///< no line longer than `width`; 0: as wide as it is
 
 }  // namespace espalier::calibrate

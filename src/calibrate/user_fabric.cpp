@@ -5,17 +5,17 @@
 #include <cmath>
 #include <span>
 
+#include "base/format.h"
 #include "calibrate/least_squares.h"
 #include "cost/collective.h"
 #include "cost/placement.h"
-#include "planner/brief_text.h"
 
 namespace espalier::calibrate {
 namespace {
 
+using base::cat;
 using runlog::CollectiveTest;
 using runlog::NcclTable;
-using text::cat;
 
 constexpr double kNoise = 0.10;
 constexpr double kSmallWeight = 0.25, kRowsOfTable = 8;
@@ -296,7 +296,7 @@ Result<UserFabric> fit_user_fabric(const Cluster& cluster, const std::vector<Ncc
     if (!any) continue;
     if (solved[k * fields().size()] >= 0.999)
       out.warnings.push_back(cat(
-          levels[k].name, ": more bandwidth was measured than the level has (", text::fixed(levels[k].bandwidth.count() / 1e9, 1),
+          levels[k].name, ": more bandwidth was measured than the level has (", base::fixed(levels[k].bandwidth.count() / 1e9, 1),
           " GB/s a device): in_network_reduction, or a larger bandwidth in the cluster file, would describe it"));
     out.levels.push_back(std::move(fit));
   }

@@ -15,7 +15,7 @@
 
 #include "espalier/cluster.h"
 #include "espalier/result.h"
-#include "planner/calibration_file.h"
+#include "job/calibration_file.h"
 #include "runlog/nccl_tests.h"
 
 namespace espalier::calibrate {

@@ -6,15 +6,15 @@
 #include <map>
 #include <span>
 
+#include "base/format.h"
 #include "calibrate/least_squares.h"
-#include "planner/brief_text.h"
-#include "planner/calibration_file.h"
+#include "job/calibration_file.h"
 #include "planner/interval.h"
 
 namespace espalier::calibrate {
 namespace {
 
-using text::cat;
+using base::cat;
 
 constexpr double kNoise = 0.04;      // what a step time still misses by when the coefficients are right
 constexpr double kHuber = 2.0;       // in units of the noise
@@ -195,7 +195,7 @@ void cross_validate(const std::vector<UserRow>& rows, const std::vector<int>& fo
       if (fold[i] == f) out.runs[i].held_out_s = predicted_s(rows[i].row, c);
   }
   for (const RunFit& r : out.runs) errors.push_back(r.held_out_s / r.measured_s - 1);
-  out.held_out = planner::summarize(errors);
+  out.held_out = runs::summarize(errors);
 }
 
 void set_interval(const Data& data, const std::string& engine, const std::string& device, UserFit& out) {
@@ -206,8 +206,8 @@ void set_interval(const Data& data, const std::string& engine, const std::string
     out.interval_basis = cat("as shipped (", shipped.basis, "): nothing was held out");
     return;
   }
-  out.interval_basis = cat(out.cross_validation, ", pooled with ", text::fixed(kPriorRuns, 0), " runs of a spread of ",
-                           text::percent(kPriorSpread));
+  out.interval_basis = cat(out.cross_validation, ", pooled with ", base::fixed(kPriorRuns, 0), " runs of a spread of ",
+                           base::percent(kPriorSpread));
   double squares = kPriorRuns * kPriorSpread * kPriorSpread, n = kPriorRuns;
   for (std::size_t i = 0; i < out.runs.size(); ++i) {
     if (out.runs[i].held_out_s <= 0) continue;
@@ -260,7 +260,7 @@ void warn(UserFit& out) {
   for (const RunFit& r : out.runs) {
     const double ratio = r.fitted_s / r.measured_s;
     if (ratio > 0.75 && ratio < 1.33) continue;
-    if (++off <= 5) names += cat(names.empty() ? "" : ", ", r.id, " (× ", text::fixed(ratio, 2), ")");
+    if (++off <= 5) names += cat(names.empty() ? "" : ", ", r.id, " (× ", base::fixed(ratio, 2), ")");
   }
   if (off > 5) names += ", …";
   if (off > 0)
@@ -299,8 +299,8 @@ UserFit fit_user(const std::vector<UserRow>& rows, const std::vector<double>& be
     out.devices_low = i == 0 ? row.devices : std::min(out.devices_low, row.devices);
     out.devices_high = std::max(out.devices_high, row.devices);
   }
-  out.before = planner::summarize(before_errors);
-  out.fitted = planner::summarize(fitted_errors);
+  out.before = runs::summarize(before_errors);
+  out.fitted = runs::summarize(fitted_errors);
   cross_validate(rows, fold, configurations, shipped, which, threads, out);
   set_interval(all, engine, rows.empty() ? "" : rows.front().row.device, out);
   warn(out);

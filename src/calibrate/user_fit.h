@@ -21,7 +21,7 @@
 
 #include "calibrate/user_runs.h"
 #include "plan/coefficients.h"
-#include "planner/validate_statistics.h"
+#include "runs/statistics.h"
 
 namespace espalier::calibrate {
 
@@ -49,7 +49,7 @@ struct UserFit {
   std::vector<RunFit> runs;
   std::int64_t configurations = 0;
   std::string cross_validation;  ///< what was held out, in words; begins with "none" where nothing was
-  planner::ErrorSummary before, held_out, fitted;
+  runs::ErrorSummary before, held_out, fitted;
   double level = 0.8, low = 1, high = 1;  ///< interval, factors of the prediction
   std::string interval_basis;             ///< what the interval rests on, in words
   std::int64_t devices_low = 0, devices_high = 0;

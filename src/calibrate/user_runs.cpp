@@ -6,14 +6,14 @@
 #include <map>
 
 #include "base/document.h"
-#include "planner/brief_text.h"
+#include "base/format.h"
 #include "planner/estimate.h"
 #include "runlog/step_log.h"
 
 namespace espalier::calibrate {
 namespace {
 
-using text::cat;
+using base::cat;
 
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
@@ -60,12 +60,12 @@ Error no_match(const std::string& file, std::string found, std::string expected,
 }  // namespace
 
 Status add_records(std::string_view jsonl, const std::string& file, const UserTarget& target, int threads, UserRuns& out) {
-  const auto read = read_run_records(jsonl, file);
+  const auto read = runs::read_run_records(jsonl, file);
   if (!read) return read.error();
   if (read->records.empty() && !read->unreadable.empty()) return read->unreadable.front();
   for (const Error& line : read->unreadable) out.skipped.push_back({line.where, "", "line cannot be read", line.found});
   Corpus corpus = make_corpus(read->records, {}, threads);
-  for (SkippedRun& skipped : corpus.skipped) out.skipped.push_back(std::move(skipped));
+  for (runs::SkippedRun& skipped : corpus.skipped) out.skipped.push_back(std::move(skipped));
   for (Row& row : corpus.rows) {
     if (!row.timed()) {
       out.skipped.push_back({row.result.id, row.result.source, "no step time", ""});
@@ -108,12 +108,12 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
   out.rows.push_back({row_of(file, measured, strategy, schedule, seconds), log->resolution, s.steps});
   out.inputs.push_back({file_name(file), base::content_hash(bytes), cat(runlog::to_string(log->format), " log")});
   out.notes.push_back(cat(file_name(file), ": ", runlog::to_string(log->format), ", median of ", std::to_string(s.steps),
-                          " lines, ", std::to_string(s.warm_up), " left out as warm-up, half spread ", text::percent(s.spread)));
+                          " lines, ", std::to_string(s.warm_up), " left out as warm-up, half spread ", base::percent(s.spread)));
   if (log->damaged > 0)
     out.notes.push_back(cat(file_name(file), ": ", std::to_string(log->damaged), " damaged lines, the first at line ",
                             std::to_string(log->first_damaged_line)));
   if (log->resolution > 0.002)
-    out.notes.push_back(cat(file_name(file), ": times are printed with three digits, within ", text::percent(log->resolution)));
+    out.notes.push_back(cat(file_name(file), ": times are printed with three digits, within ", base::percent(log->resolution)));
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include "calibrate/user_calibration.h"
 #include "cli/command.h"
 #include "cli/configuration_flags.h"
+#include "report/calibration_text.h"
 #include "report/output_files.h"
 
 namespace espalier::cli {
@@ -133,10 +134,10 @@ int run_calibrate(Context& context, CalibrateFlags flags) {
     result->file = flags.out;
   }
   if (context.json) {
-    print_json(context, calibrate::to_json(*result));
+    print_json(context, report::to_json(*result));
     return kOk;
   }
-  print_answer(context, calibrate::to_text(*result, context.width()));
+  print_answer(context, report::to_text(*result, context.width()));
   if (!flags.out.empty()) context.out << "wrote " << flags.out << "\n";
   return kOk;
 }

@@ -4,14 +4,15 @@
 #include <set>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "cli/command.h"
 #include "plan/engine.h"
 #include "plan/program.h"
-#include "planner/brief_text.h"
 #include "planner/claims.h"
-#include "planner/reasons.h"
-#include "planner/result_check.h"
+#include "planner/legality.h"
 #include "planner/runs_on.h"
+#include "report/brief_text.h"
+#include "report/result_check.h"
 
 namespace espalier::cli {
 namespace {
@@ -80,10 +81,10 @@ std::string report_json(const std::string& path, const check::Report& report) {
 }
 
 std::string report_text(const Plan& plan, const check::Report& report) {
-  std::string out = text::cat(plan.label(), report.ok() ? ": every check holds\n" : ": CHECKS FAILED\n");
+  std::string out = base::cat(plan.label(), report.ok() ? ": every check holds\n" : ": CHECKS FAILED\n");
   std::vector<std::vector<std::string>> rows;
   for (const check::Finding& f : report.findings) rows.push_back({f.ok ? "ok" : "FAILED", f.name, f.text});
-  return out + text::table(rows, {1, 2});
+  return out + report::table(rows, {1, 2});
 }
 
 const EngineModel* engine_by_name(const std::string& name, Status& error) {
@@ -93,7 +94,7 @@ const EngineModel* engine_by_name(const std::string& name, Status& error) {
   std::string list;
   for (const std::string& n : names) list.append(list.empty() ? "" : ", ").append(n);
   const std::string close = base::suggestion(name, names);
-  error = Error{ErrorKind::usage, "--engine", text::cat("\"", name, "\""), text::cat("one of ", list),
+  error = Error{ErrorKind::usage, "--engine", base::cat("\"", name, "\""), base::cat("one of ", list),
                 close.empty() ? "choose one of these words" : close};
   return nullptr;
 }
@@ -109,12 +110,12 @@ void append(check::Report& report, std::vector<check::Finding> findings) {
 
 /// What a result says beside its plan. The figures of another build are not compared.
 void check_figures(Context& context, const CheckFlags& flags, const Job& job, const LoadedPlan& loaded, check::Report& report) {
-  append(report, check_result(loaded.text, job, *loaded.result));
+  append(report, report::check_result(loaded.text, job, *loaded.result));
   const bool ours = loaded.result->made_by == this_build();
   if (!flags.search || !ours) return;
   PlannerOptions how;
   how.interrupted = context.surroundings.interrupted;
-  append(report, check_search(loaded.text, job, *loaded.result, how));
+  append(report, report::check_search(loaded.text, job, *loaded.result, how));
 }
 
 int run_check(Context& context, const CheckFlags& flags) {
@@ -136,7 +137,7 @@ int run_check(Context& context, const CheckFlags& flags) {
   } else {
     if (engine == nullptr) engine = find_engine(plan.engine);
     report = check_against_claims(*job, plan);
-    report.findings.insert(report.findings.begin(), check_summaries(*job, plan));
+    report.findings.insert(report.findings.begin(), report::check_summaries(*job, plan));
     if (engine != nullptr) add_engine_findings(*engine, *job, plan, report);
     if (loaded->result) check_figures(context, flags, *job, *loaded, report);
   }

@@ -23,7 +23,7 @@ struct Ran {
   std::string out, err;
 };
 
-/// Lines as long as they are: how they fit a terminal is tested in planner/text_layout_test.cpp and on every example.
+/// Lines as long as they are: how they fit a terminal is tested in report/text_layout_test.cpp and on every example.
 Surroundings unlimited() {
   Surroundings surroundings;
   surroundings.width = 0;

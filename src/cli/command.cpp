@@ -5,9 +5,9 @@
 
 #include "base/document.h"
 #include "base/document_kind.h"
-#include "planner/result_json.h"
-#include "planner/text_layout.h"
 #include "report/output_files.h"
+#include "report/result_json.h"
+#include "report/text_layout.h"
 
 namespace espalier::cli {
 namespace {
@@ -91,7 +91,7 @@ Result<std::string> read_input(Context& context, const std::string& path) {
 }
 
 void print_answer(const Context& context, const std::string& unlaid) {
-  const std::string text = text::lay_out(unlaid, context.width());
+  const std::string text = report::lay_out(unlaid, context.width());
   const std::size_t end = text.find('\n');
   if (!context.surroundings.color || end == std::string::npos) {
     context.out << text;
@@ -195,7 +195,7 @@ Result<LoadedPlan> load_plan_file(Context& context, const std::string& given) {
   const base::Node* schema = document->root.find("schema");
   LoadedPlan loaded;
   if (schema && schema->text == "espalier.result/1") {
-    auto result = result_from_json(*text, path);
+    auto result = report::result_from_json(*text, path);
     if (!result) return result.error();
     loaded.plan = result->plan;
     loaded.result = std::make_unique<PlannerResult>(std::move(result).value());

@@ -5,11 +5,11 @@
 #include <sstream>
 
 #include "base/document.h"
+#include "job/configuration.h"
+#include "job/engine_defaults.h"
+#include "job/space.h"
 #include "plan/dimension.h"
 #include "plan/engine.h"
-#include "planner/engine_defaults.h"
-#include "planner/job_configuration.h"
-#include "planner/job_space.h"
 
 namespace espalier::cli {
 namespace {
@@ -23,9 +23,9 @@ Error unknown_value(const std::string& flag, const std::string& value, const std
 
 /// The ordinal of an enum's value by name; the sink keeps the first bad one.
 std::int64_t value_of(const std::string& flag, const std::string& dimension, const std::string& text, Status& error) {
-  if (const auto value = planner::value_of_name(dimension, text)) return *value;
+  if (const auto value = job::value_of_name(dimension, text)) return *value;
   std::vector<std::string> words;
-  for (std::int64_t v = 0; v < enum_size(*parse_dimension(dimension)); ++v) words.push_back(planner::value_name(dimension, v));
+  for (std::int64_t v = 0; v < enum_size(*parse_dimension(dimension)); ++v) words.push_back(job::value_name(dimension, v));
   if (!error) error = unknown_value(flag, text, words);
   return 0;
 }
@@ -59,14 +59,14 @@ std::int32_t default_virtual_stages(ScheduleKind kind) {
 }
 
 /// dp, shard and micro-batches; then what depends on them: ZeRO needs several data ranks, overlaps something to overlap.
-void complete(const ConfigurationFlags& f, const Job& job, const planner::EngineDefaults& defaults, Configuration& c) {
+void complete(const ConfigurationFlags& f, const Job& job, const job::EngineDefaults& defaults, Configuration& c) {
   Configuration plain = c;
-  planner::complete_configuration(job, plain.strategy, plain.schedule);
+  job::complete_configuration(job, plain.strategy, plain.schedule);
   if (f.zero < 0 && plain.strategy.data_ranks() > 1) c.strategy.zero = defaults.zero;
-  planner::complete_configuration(job, c.strategy, c.schedule);
+  job::complete_configuration(job, c.strategy, c.schedule);
   const EngineModel* engine = find_engine(job.engine);
   if (f.overlap.empty() && engine != nullptr)
-    c.strategy.overlap = planner::usable_overlap(defaults.overlap, *engine, job, c.strategy, c.schedule);
+    c.strategy.overlap = job::usable_overlap(defaults.overlap, *engine, job, c.strategy, c.schedule);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ void complete(const ConfigurationFlags& f, const Job& job, const planner::Engine
 std::string configuration_defaults_help() {
   std::string out = "unset: degrees and micro-batch 1, schedule 1f1b, dp what is left of the devices; by engine:";
   for (const EngineModel& engine : engine_catalogue()) {
-    const std::string text = planner::to_string(planner::engine_defaults(engine.name));
+    const std::string text = job::to_string(job::engine_defaults(engine.name));
     if (text != "none") out.append("\n  ").append(engine.name).append(": ").append(text);
   }
   return out + "\n  any other: zero 0, sp, recompute and overlap none";
@@ -84,7 +84,7 @@ Result<Configuration> read_configuration(const ConfigurationFlags& f, const Job&
   Status error;
   Configuration c;
   c.strategy.tp = f.tp;
-  const planner::EngineDefaults defaults = planner::engine_defaults(job.engine);
+  const job::EngineDefaults defaults = job::engine_defaults(job.engine);
   c.strategy.sp = f.sp.empty() ? (f.tp > 1 ? defaults.sp : SequenceParallel::none)
                                : static_cast<SequenceParallel>(value_of("sp", "sp", f.sp, error));
   c.strategy.cp = f.cp;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One configuration as flags: --tp 8 --pp 4 … What no flag says is 1 or 1F1B, and for ZeRO, sequence parallelism, recomputation and overlap
-// what the engine does by itself (planner/engine_defaults.h); dp follows.
+// what the engine does by itself (job/engine_defaults.h); dp follows.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #include "cli/configuration_flags.h"
 #include "cli/legal_flags.h"
 #include "plan/engine.h"
-#include "planner/reasons.h"
+#include "planner/legality.h"
 
 namespace espalier::cli {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "base/document.h"
 #include "cli/command.h"
-#include "planner/result_json.h"
 #include "report/explain.h"
+#include "report/result_json.h"
 
 namespace espalier::cli {
 namespace {
@@ -16,7 +16,7 @@ std::unique_ptr<PlannerResult> result_beside(const std::string& path, const Plan
   const auto beside = std::filesystem::path(path).parent_path() / "result.json";
   const auto text = base::read_file(beside.string());
   if (!text) return nullptr;
-  auto result = result_from_json(*text, beside.string());
+  auto result = report::result_from_json(*text, beside.string());
   if (!result || !(result->plan == plan)) return nullptr;
   return std::make_unique<PlannerResult>(std::move(result).value());
 }

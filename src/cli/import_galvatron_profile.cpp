@@ -5,9 +5,10 @@
 #include <filesystem>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "cli/import_command.h"
 #include "galvatron/profiled_planner.h"
-#include "planner/brief_text.h"
+#include "report/brief_text.h"
 #include "report/output_files.h"
 
 namespace espalier::cli {
@@ -60,10 +61,10 @@ struct Answer {
   Result<PlannerResult> simulated;
 };
 
-std::string seconds_text(double seconds) { return text::seconds(static_cast<std::int64_t>(std::min(seconds * 1e9, 9e18))); }
+std::string seconds_text(double seconds) { return base::seconds(static_cast<std::int64_t>(std::min(seconds * 1e9, 9e18))); }
 
 std::string counted(std::int64_t n, const std::string& noun) {
-  return text::grouped(n) + " " + noun + (n == 1 ? "" : noun.back() == 'h' ? "es" : "s");
+  return base::grouped(n) + " " + noun + (n == 1 ? "" : noun.back() == 'h' ? "es" : "s");
 }
 
 std::string stages_text(const galvatron::ProfiledPlan& plan) {
@@ -73,30 +74,30 @@ std::string stages_text(const galvatron::ProfiledPlan& plan) {
     rows.push_back({std::to_string(i), std::to_string(stage.layers), seconds_text(stage.seconds.steady),
                     seconds_text(stage.seconds.sync), std::to_string(stage.memory_mb) + " MB"});
   }
-  return text::table(rows);
+  return report::table(rows);
 }
 
 std::string answer_text(const Answer& answer) {
   const galvatron::ProfiledPlan& plan = answer.plan;
   const auto& d = plan.document;
-  std::string out = text::cat("Galvatron strategy: ", galvatron::strategies_text(plan), "\n");
-  out += text::cat("  batch ", std::to_string(d.global_batch), " in ", counted(d.chunks, "micro-batch"), ", ",
+  std::string out = base::cat("Galvatron strategy: ", galvatron::strategies_text(plan), "\n");
+  out += base::cat("  batch ", std::to_string(d.global_batch), " in ", counted(d.chunks, "micro-batch"), ", ",
                    counted(d.pp, "stage"), ", default ", galvatron::to_string(d.default_type), "; embedding and head: group ",
                    std::to_string(d.vocab_tp), d.vocab_ulysses ? " (Ulysses)" : "", d.vocab_zero3 ? ", ZeRO-3\n" : "\n");
   out += "\nBy Galvatron's costs (its profile files, its formulas; not simulated by Espalier)\n";
-  out += text::cat("  iteration     ", seconds_text(plan.seconds), "   ",
-                   text::fixed(static_cast<double>(d.global_batch) / plan.seconds, 2), " samples/s\n");
+  out += base::cat("  iteration     ", seconds_text(plan.seconds), "   ",
+                   base::fixed(static_cast<double>(d.global_batch) / plan.seconds, 2), " samples/s\n");
   if (d.pp > 1)
-    out += text::cat("                ", seconds_text(plan.main_seconds), " as Galvatron's main branch scores a pipeline\n");
-  out += text::cat("  memory        at most ", std::to_string(plan.usable_mb), " MB of a device\n");
-  out += text::cat("  searched      ", text::grouped(plan.choices),
-                   " choices of stages, micro-batches, tensor groups, embedding and head; ", text::grouped(plan.solved),
+    out += base::cat("                ", seconds_text(plan.main_seconds), " as Galvatron's main branch scores a pipeline\n");
+  out += base::cat("  memory        at most ", std::to_string(plan.usable_mb), " MB of a device\n");
+  out += base::cat("  searched      ", base::grouped(plan.choices),
+                   " choices of stages, micro-batches, tensor groups, embedding and head; ", base::grouped(plan.solved),
                    " solved, the rest by bound\n");
   out += stages_text(plan) + "\nBy Espalier's own model (the job's device and engine)\n";
-  if (!answer.simulated) return out + text::cat("  not simulated: ", answer.simulated.error().message(), "\n");
+  if (!answer.simulated) return out + base::cat("  not simulated: ", answer.simulated.error().message(), "\n");
   const Prediction& p = answer.simulated->prediction;
-  out += text::cat("  iteration     ", text::seconds(p.iteration_ns), "\n  memory        ", text::gib(p.peak_memory_bytes),
-                   " of ", text::gib(p.memory_limit_bytes), p.fits ? "\n" : ": does not fit\n");
+  out += base::cat("  iteration     ", base::seconds(p.iteration_ns), "\n  memory        ", base::gib(p.peak_memory_bytes),
+                   " of ", base::gib(p.memory_limit_bytes), p.fits ? "\n" : ": does not fit\n");
   return out;
 }
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include "cli/command.h"
-#include "planner/run_record.h"
-#include "planner/validate_map.h"
 #include "report/inspect.h"
 #include "report/validation_text.h"
+#include "runs/mapping.h"
+#include "runs/run_record.h"
 
 namespace espalier::cli {
 namespace {
@@ -38,11 +38,11 @@ int inspect_cluster(Context& context, const std::string& path) {
 
 /// One record in full: the one called `id`, or the first.
 int inspect_run(Context& context, const std::string& path, const std::string& id) {
-  const auto records = read_run_records_file(path);
+  const auto records = runs::read_run_records_file(path);
   if (!records) return fail(context, records.error());
-  for (const RunRecord& record : records->records) {
+  for (const runs::RunRecord& record : records->records) {
     if (!id.empty() && record.id != id) continue;
-    const planner::Mapping mapping = planner::map_run(record, planner::run_defaults());
+    const runs::Mapping mapping = runs::map_run(record, job::run_defaults());
     if (context.json)
       print_json(context, report::inspect_run_json(record, mapping));
     else

@@ -7,7 +7,7 @@
 #include "plan/dimension.h"
 #include "plan/engine.h"
 #include "plan/rules.h"
-#include "planner/reasons.h"
+#include "planner/legality.h"
 
 namespace espalier::cli {
 namespace {

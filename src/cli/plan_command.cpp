@@ -5,9 +5,10 @@
 #include <optional>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "cli/command.h"
 #include "plan/engine.h"
-#include "planner/brief_text.h"
+#include "report/brief_text.h"
 #include "report/output_files.h"
 
 namespace espalier::cli {
@@ -132,11 +133,11 @@ std::string sweep_table(const std::string& path, const std::vector<SweepPoint>& 
       continue;
     }
     const Prediction& p = point.result->prediction;
-    rows.push_back({point.value, text::seconds(p.iteration_ns), text::count(p.tokens_per_s_per_device), text::percent(p.mfu),
-                    text::gib(p.peak_memory_bytes), p.days > 0 ? text::fixed(p.days, 1) : "–",
-                    p.device_hours > 0 ? text::count(p.device_hours) : "–", point.result->plan.label()});
+    rows.push_back({point.value, base::seconds(p.iteration_ns), base::count(p.tokens_per_s_per_device), base::percent(p.mfu),
+                    base::gib(p.peak_memory_bytes), p.days > 0 ? base::fixed(p.days, 1) : "–",
+                    p.device_hours > 0 ? base::count(p.device_hours) : "–", point.result->plan.label()});
   }
-  return text::table(rows, {7}, "");
+  return report::table(rows, {7}, "");
 }
 
 std::string sweep_json(const std::string& path, const std::vector<SweepPoint>& points) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier simulate PLAN.json: the plan as it stands, simulated again; its timeline with --trace.
 #include "cli/command.h"
-#include "planner/calibration_file.h"
+#include "job/calibration_file.h"
 #include "report/output_files.h"
 
 namespace espalier::cli {

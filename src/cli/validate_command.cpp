@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier validate RUNS.jsonl …: predict measured runs and print the error, per source and in all.
 #include "cli/command.h"
-#include "planner/calibration_file.h"
+#include "job/calibration_file.h"
 #include "planner/estimate.h"
-#include "planner/validate.h"
 #include "report/validation_text.h"
+#include "runs/validate.h"
 
 namespace espalier::cli {
 namespace {
 
 /// Predictions with a calibration where it is made for the run's device and engine, without where it is not.
-PredictFunction predict_by(const std::shared_ptr<const Calibration>& calibration) {
+runs::PredictFunction predict_by(const std::shared_ptr<const Calibration>& calibration) {
   if (!calibration) return predict;
   return [calibration](const Job& job, const Strategy& strategy, const Schedule& schedule) -> Result<Prediction> {
     if (!mismatch(*calibration, job).empty()) return predict(job, strategy, schedule);
@@ -21,27 +21,27 @@ PredictFunction predict_by(const std::shared_ptr<const Calibration>& calibration
 }
 
 int run_validate(Context& context, const std::vector<std::string>& paths, const std::string& calibration_path,
-                 const ValidationOptions& flags) {
+                 const runs::ValidationOptions& flags) {
   std::shared_ptr<const Calibration> calibration;
   if (!calibration_path.empty()) {
     auto read = read_calibration_file(calibration_path);
     if (!read) return fail(context, read.error());
     calibration = std::move(*read);
   }
-  RunFile all;
+  runs::RunFile all;
   for (const std::string& path : paths) {
-    auto read = read_run_records_file(path);
+    auto read = runs::read_run_records_file(path);
     if (!read) return fail(context, read.error());
     all.records.insert(all.records.end(), std::make_move_iterator(read->records.begin()),
                        std::make_move_iterator(read->records.end()));
     all.unreadable.insert(all.unreadable.end(), read->unreadable.begin(), read->unreadable.end());
   }
   if (all.records.empty()) return fail(context, all.unreadable.front());
-  ValidationOptions options = flags;
+  runs::ValidationOptions options = flags;
   options.interrupted = context.surroundings.interrupted;
-  const Validation validation = validate_runs(all, predict_by(calibration), options);
+  const runs::Validation validation = runs::validate_runs(all, predict_by(calibration), options);
   if (context.json)
-    print_json(context, to_json(validation));
+    print_json(context, report::to_json(validation));
   else
     print_answer(context, report::validation_text(validation, context.verbose > 0 ? 20 : 0, context.width()));
   return context.interrupted() ? kInterrupted : kOk;
@@ -53,7 +53,7 @@ void add_validate_command(Command& app, Context& context) {
   Command* command = app.add_subcommand("validate", "predict measured runs and print the error, per source and in all");
   auto paths = std::make_shared<std::vector<std::string>>();
   auto calibration = std::make_shared<std::string>();
-  auto options = std::make_shared<ValidationOptions>();
+  auto options = std::make_shared<runs::ValidationOptions>();
   command->add_option("runs", *paths, "measured runs, one JSON object per line")->required()->type_name("RUNS.jsonl …");
   command->add_option("--threads", options->threads, "threads; never changes the answer (0: all)")
       ->range(0, 4096)

@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "search/layer_search.h"
-#include "search/stage_balance.h"
+#include "solve/layer_search.h"
+#include "solve/stage_balance.h"
 
 namespace espalier::galvatron {
 namespace {
@@ -166,26 +166,26 @@ class StageSolver {
   }
 
   /// Nothing: nothing fits, or m·steady + sync is not below `upper_bound`, which never grows between calls.
-  const std::optional<search::LayerSolution>& solve(std::int32_t stage, std::int64_t capacity, std::int32_t first,
-                                                    std::int32_t end, double upper_bound) {
+  const std::optional<solve::LayerSolution>& solve(std::int32_t stage, std::int64_t capacity, std::int32_t first,
+                                                   std::int32_t end, double upper_bound) {
     const auto& run = run_[static_cast<std::size_t>(first)];
     if (end <= run.second) end -= first - run.first, first = run.first;
     const auto [found, added] = solved_.try_emplace({stage, capacity, first, end});
     if (added && capacity > 0) {
-      const search::LayerObjective objective{static_cast<double>(outer_.pipeline.chunks), 1};
-      found->second = search::best_layers(problem(stage, first, end), objective, capacity, upper_bound);
+      const solve::LayerObjective objective{static_cast<double>(outer_.pipeline.chunks), 1};
+      found->second = solve::best_layers(problem(stage, first, end), objective, capacity, upper_bound);
     }
     return found->second;
   }
 
  private:
-  const std::vector<std::vector<search::LayerOption>>& options(std::int32_t stage) {
+  const std::vector<std::vector<solve::LayerOption>>& options(std::int32_t stage) {
     auto& out = options_[stage];
     if (!out.empty()) return out;
     for (std::size_t t = 0; t < model_.types.size(); ++t) {
       auto& row = out.emplace_back();
       for (std::size_t k = 0; k < outer_.strategies.size(); ++k) {
-        search::LayerOption option;
+        solve::LayerOption option;
         option.steady = outer_.seconds[t][k].steady, option.sync = outer_.seconds[t][k].sync;
         option.states = whole_mb(layer_memory_mb(model_, model_.types[t], outer_.strategies[k], outer_.pipeline, stage));
         option.layout = static_cast<std::int32_t>(k);
@@ -195,8 +195,8 @@ class StageSolver {
     return out;
   }
 
-  search::LayerProblem problem(std::int32_t stage, std::int32_t first, std::int32_t end) {
-    search::LayerProblem out;
+  solve::LayerProblem problem(std::int32_t stage, std::int32_t first, std::int32_t end) {
+    solve::LayerProblem out;
     out.layers.assign(model_.layers.begin() + first, model_.layers.begin() + end);
     out.options = options(stage);
     out.transition = outer_.transition;
@@ -206,8 +206,8 @@ class StageSolver {
   const ProfiledModel& model_;
   const Outer& outer_;
   std::vector<std::pair<std::int32_t, std::int32_t>> run_;  ///< [layer] first and end of the equal layers around it
-  std::map<std::int32_t, std::vector<std::vector<search::LayerOption>>> options_;
-  std::map<std::array<std::int64_t, 4>, std::optional<search::LayerSolution>> solved_;
+  std::map<std::int32_t, std::vector<std::vector<solve::LayerOption>>> options_;
+  std::map<std::array<std::int64_t, 4>, std::optional<solve::LayerSolution>> solved_;
 };
 
 std::int64_t left_mb(const Choice& choice, std::int32_t stage, std::int64_t usable) {
@@ -215,30 +215,30 @@ std::int64_t left_mb(const Choice& choice, std::int32_t stage, std::int64_t usab
 }
 
 /// The least T of the choice below `upper_bound`.
-std::optional<search::Partition> divided(const ProfiledModel& model, const Outer& outer, const Choice& choice,
-                                         StageSolver& solver, std::int64_t usable, double upper_bound) {
-  search::BalanceProblem balance;
+std::optional<solve::Partition> divided(const ProfiledModel& model, const Outer& outer, const Choice& choice, StageSolver& solver,
+                                        std::int64_t usable, double upper_bound) {
+  solve::BalanceProblem balance;
   balance.layers = static_cast<std::int32_t>(model.layers.size());
   balance.stages = outer.pipeline.pp;
   balance.microbatches = static_cast<std::int32_t>(outer.pipeline.chunks);
   balance.message.assign(static_cast<std::size_t>(outer.pipeline.pp - 1), 0.0);
-  balance.time = search::PipelineTime::published;
+  balance.time = solve::PipelineTime::published;
   balance.layer_floor = outer.layer_floor;
-  const search::StageOracle oracle = [&](std::int32_t stage, std::int32_t first, std::int32_t end) {
-    std::optional<search::StageValue> value;
+  const solve::StageOracle oracle = [&](std::int32_t stage, std::int32_t first, std::int32_t end) {
+    std::optional<solve::StageValue> value;
     const auto& solution = solver.solve(stage, left_mb(choice, stage, usable), first, end, upper_bound);
     const ProfiledSeconds& other = choice.other[static_cast<std::size_t>(stage)];
-    if (solution) value = search::StageValue{solution->steady + other.steady, solution->sync + other.sync, solution->peak};
+    if (solution) value = solve::StageValue{solution->steady + other.steady, solution->sync + other.sync, solution->peak};
     return value;
   };
-  return search::best_partition(balance, oracle, upper_bound);
+  return solve::best_partition(balance, oracle, upper_bound);
 }
 
 // ---- the answer ------------------------------------------------------------------------------------------------------------
 
 struct Best {
   const Choice* choice = nullptr;
-  search::Partition partition;
+  solve::Partition partition;
 };
 
 DocumentLayer document_layer(const ProfiledStrategy& s, const ProfiledOptions& options) {

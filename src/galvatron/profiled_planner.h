@@ -6,7 +6,7 @@
 //               head a group, its kind, ZeRO-3 or the default; every contiguous division of the layers over the stages
 //   objective   T = Σ s_i + (m − 1)·max s_i + max sync_i     (Galvatron-BMW); for one stage m·s + sync
 // One stage: the optimum. Several: each stage takes the strategies with the least m·s + sync that fit
-// (search/layer_search.h), and the division is the best one for those (search/stage_balance.h). Galvatron itself divides evenly
+// (solve/layer_search.h), and the division is the best one for those (solve/stage_balance.h). Galvatron itself divides evenly
 // and scores by a formula that reads the first and the last stage only, which a free division would exploit: `main_seconds`
 // reports it.
 #pragma once

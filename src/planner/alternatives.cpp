@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "planner/brief_text.h"
+#include "base/format.h"
 #include "planner/prediction.h"
 #include "planner/time_parts.h"
 
@@ -36,7 +36,7 @@ constexpr double kWorthNaming = 0.1;  // of the sum of all differences of parts
 
 /// "+0.213 s"; below 10 ms "+870.0 us".
 std::string signed_seconds(std::int64_t ns) {
-  if (std::abs(ns) < 10'000'000) return (ns < 0 ? "-" : "+") + text::seconds(std::abs(ns));
+  if (std::abs(ns) < 10'000'000) return (ns < 0 ? "-" : "+") + base::seconds(std::abs(ns));
   char text[48];
   std::snprintf(text, sizeof text, "%+.3f s", static_cast<double>(ns) * 1e-9);
   return text;
@@ -47,12 +47,12 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
   a.label = std::move(label), a.baseline = baseline, a.fits = p.fits;
   a.iteration_ns = p.iteration_ns, a.peak_memory_bytes = p.peak_memory_bytes;
   if (!p.fits) {
-    a.lost_to = "needs " + text::gib(p.peak_memory_bytes) + " of " + text::gib(p.memory_limit_bytes);
+    a.lost_to = "needs " + base::gib(p.peak_memory_bytes) + " of " + base::gib(p.memory_limit_bytes);
   } else {
     const std::int64_t later = p.iteration_ns - answer.prediction.iteration_ns;
     a.lost_to = later == 0 ? "equal" : differences(p, answer.prediction);
     if (!p.fits_with_margin && answer.prediction.fits_with_margin)
-      a.lost_to = text::cat("needs ", text::gib(p.peak_memory_bytes), ", more than the margin leaves; ", a.lost_to);
+      a.lost_to = base::cat("needs ", base::gib(p.peak_memory_bytes), ", more than the margin leaves; ", a.lost_to);
   }
   if (plan.uniform()) a.configuration = {plan.strategy(), plan.schedule};
   a.plan = std::move(plan);
@@ -94,7 +94,7 @@ std::string differences(const Prediction& other, const Prediction& best) {
   std::string out;
   for (const auto& [name, ns] : parts) {
     const bool counts = static_cast<double>(std::abs(ns)) >= kWorthNaming * static_cast<double>(moved);
-    if (counts) out += text::cat(out.empty() ? "" : ", ", name, " ", signed_seconds(ns));
+    if (counts) out += base::cat(out.empty() ? "" : ", ", name, " ", signed_seconds(ns));
   }
   return out.empty() ? signed_seconds(other.iteration_ns - best.iteration_ns) : out;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/calibration_file.h"
+#include "job/calibration_file.h"
+#include "planner/own_confidence.h"
 
 #include <gtest/gtest.h>
 

@@ -5,16 +5,16 @@
 #include <optional>
 
 #include "base/check.h"
+#include "job/pins.h"
+#include "job/space.h"
+#include "job/space_values.h"
 #include "plan/rules.h"
-#include "planner/job_space.h"
-#include "planner/pins.h"
-#include "planner/space_values.h"
 #include "search/space.h"
 
 namespace espalier {
 namespace {
 
-using planner::Pin;
+using job::Pin;
 
 bool any_legal(const Job& job, const EngineModel& engine, const SearchSpace& restriction) {
   search::Space space(job.model, job.cluster, job.training, engine, restriction);
@@ -62,12 +62,12 @@ const EngineModel& engine_under(const std::vector<Pin>& pins, const EngineModel&
 }
 
 bool any_legal(const Job& job, const EngineModel& engine, const std::vector<Pin>& pins) {
-  return any_legal(job, engine_under(pins, engine), planner::space_of(pins, job));
+  return any_legal(job, engine_under(pins, engine), job::space_of(pins, job));
 }
 
 /// Pins that exclude everything, none of which can be spared for that; empty when the rules do so without any pin.
 std::vector<Pin> conflicting(const Job& job, const EngineModel& engine) {
-  std::vector<Pin> pins = planner::pins_of(job, engine);
+  std::vector<Pin> pins = job::pins_of(job, engine);
   for (std::size_t i = 0; i < pins.size();) {
     auto fewer = without(pins, i);
     if (any_legal(job, engine, fewer))
@@ -130,7 +130,7 @@ void use_limits(search::Configuration& c, const Job& job, const std::vector<Pin>
   for (const Pin& pin : pins) {
     const Dimension d = *parse_dimension(pin.dimension);
     if (d != Dimension::tp && d != Dimension::cp && d != Dimension::pp && d != Dimension::dp) continue;
-    for (const std::int64_t v : planner::possible_values(d, job)) {
+    for (const std::int64_t v : job::possible_values(d, job)) {
       const std::int64_t others = ranks_of(c) / get(d, c.strategy, c.schedule);
       if (job.search.admits(pin.dimension, v) && others * v <= facts.devices) set(d, v, c.strategy, c.schedule);
     }
@@ -140,7 +140,7 @@ void use_limits(search::Configuration& c, const Job& job, const std::vector<Pin>
 /// The value nearest to `from` that the job admits for the dimension; nullopt: it admits none of those that are possible here.
 std::optional<std::int64_t> admitted_value(const Job& job, Dimension d, std::int64_t from) {
   std::optional<std::int64_t> best;
-  for (const std::int64_t v : planner::possible_values(d, job)) {
+  for (const std::int64_t v : job::possible_values(d, job)) {
     if (job.search.admits(std::string(to_string(d)), v) && (!best || std::abs(v - from) < std::abs(*best - from))) best = v;
   }
   return best;
@@ -159,7 +159,7 @@ std::string broken_rule(const Job& job, const EngineModel& engine, const std::ve
   std::string none;
   for (std::size_t i = 0; i < pins.size(); ++i) {
     const std::vector<Pin> others = without(pins, i);
-    auto c = first_legal(job, engine_under(others, engine), planner::space_of(others, job));
+    auto c = first_legal(job, engine_under(others, engine), job::space_of(others, job));
     if (!c) continue;
     if (pins[i].kind != Pin::Kind::engine) {
       const Dimension d = *parse_dimension(pins[i].dimension);
@@ -201,13 +201,13 @@ std::string changed_pin(const Job& job, const EngineModel& engine, const Pin& pi
   const std::int64_t now = pin.kind == Pin::Kind::allow    ? space.allow.at(pin.dimension).front()
                            : pin.kind == Pin::Kind::forbid ? space.forbid.at(pin.dimension).front()
                                                            : space.limits.at(pin.dimension);
-  for (const std::int64_t v : nearest_first(planner::possible_values(d, job), now)) {
+  for (const std::int64_t v : nearest_first(job::possible_values(d, job), now)) {
     space = job.search;
     if (pin.kind == Pin::Kind::allow) space.allow[pin.dimension] = {v};
     if (pin.kind == Pin::Kind::limit) space.limits[pin.dimension] = v;
     if (pin.kind == Pin::Kind::forbid && std::erase(space.forbid[pin.dimension], v) == 0) continue;
     if (job.search.admits(pin.dimension, v) || !any_legal(job, engine, space)) continue;
-    const std::string value = planner::value_name(pin.dimension, v);
+    const std::string value = job::value_name(pin.dimension, v);
     if (pin.kind == Pin::Kind::forbid) return "search.forbid." + pin.dimension + " without " + value;
     return std::string("search.") +
            (pin.kind == Pin::Kind::limit ? "limits."
@@ -219,7 +219,7 @@ std::string changed_pin(const Job& job, const EngineModel& engine, const Pin& pi
   if (pin.kind == Pin::Kind::allow) space.allow.erase(pin.dimension);
   if (pin.kind == Pin::Kind::forbid) space.forbid.erase(pin.dimension);
   if (pin.kind == Pin::Kind::limit) space.limits.erase(pin.dimension);
-  return any_legal(job, engine, space) ? "no " + planner::text_of(pin, job, engine) : "";
+  return any_legal(job, engine, space) ? "no " + job::text_of(pin, job, engine) : "";
 }
 
 /// "engine: megatron-core or nemo": engines that can run what the job asks for.
@@ -296,7 +296,7 @@ std::string hint_of(const std::vector<std::string>& changes) {
 std::string listed_pins(const std::vector<Pin>& pins, const Job& job, const EngineModel& engine) {
   std::string out;
   for (std::size_t i = 0; i < pins.size(); ++i) {
-    out += (i == 0 ? "" : i + 1 == pins.size() ? " and " : ", ") + planner::text_of(pins[i], job, engine);
+    out += (i == 0 ? "" : i + 1 == pins.size() ? " and " : ", ") + job::text_of(pins[i], job, engine);
   }
   return out;
 }

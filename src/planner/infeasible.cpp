@@ -5,11 +5,11 @@
 #include <cmath>
 #include <optional>
 
+#include "base/format.h"
+#include "job/pins.h"
 #include "plan/rules.h"
-#include "planner/brief_text.h"
 #include "planner/excluded.h"
 #include "planner/memory_margin.h"
-#include "planner/pins.h"
 #include "planner/simulated_evaluator.h"
 #include "search/cost_book.h"
 
@@ -64,7 +64,7 @@ std::optional<Leanest> leanest(const Job& job, const EngineModel& engine, const 
 /// GiB, or MiB where a tenth of a GiB would hide the difference.
 std::string size_text(std::int64_t bytes) {
   constexpr std::int64_t kMiB = 1 << 20;
-  return bytes >= 10 * 1024 * kMiB ? text::gib(bytes) : std::to_string((bytes + kMiB / 2) / kMiB) + " MiB";
+  return bytes >= 10 * 1024 * kMiB ? base::gib(bytes) : std::to_string((bytes + kMiB / 2) / kMiB) + " MiB";
 }
 
 std::string label_of(const Job& job, const EngineModel& engine, const search::Configuration& c) {
@@ -74,8 +74,8 @@ std::string label_of(const Job& job, const EngineModel& engine, const search::Co
 /// "without search.fix.zero: 0, TP1 … would fit (20.1 GiB)": each pin that alone stands in the way, else all of them together.
 std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine, std::int64_t limit, Watch& watch) {
   constexpr std::size_t kMost = 8;  // each costs a search for the leanest configuration
-  std::vector<planner::Pin> pins = planner::pins_of(job, engine);
-  std::erase_if(pins, [](const planner::Pin& p) { return p.kind == planner::Pin::Kind::engine; });
+  std::vector<job::Pin> pins = job::pins_of(job, engine);
+  std::erase_if(pins, [](const job::Pin& p) { return p.kind == job::Pin::Kind::engine; });
   std::vector<std::string> out;
   const auto try_space = [&](const SearchSpace& space, const std::string& what) {
     const auto lean = leanest(job, engine, space, watch);
@@ -84,9 +84,9 @@ std::vector<std::string> by_fewer_pins(const Job& job, const EngineModel& engine
                   size_text(lean->peak_bytes) + ")");
   };
   for (std::size_t i = 0; i < pins.size() && pins.size() <= kMost; ++i) {
-    std::vector<planner::Pin> others = pins;
+    std::vector<job::Pin> others = pins;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
-    try_space(planner::space_of(others, job), planner::text_of(pins[i], job, engine));
+    try_space(job::space_of(others, job), job::text_of(pins[i], job, engine));
   }
   if (out.empty() && !pins.empty()) try_space({}, "the search restrictions");
   return out;
@@ -182,7 +182,7 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   const auto lean = leanest(job, engine, job.search, watch);
   std::vector<std::string> changes;
   if (lean && lean->peak_bytes <= whole)
-    changes.push_back("search.memory_margin: 0 would fit (now " + text::percent(memory_margin_of(job).share) + " of " +
+    changes.push_back("search.memory_margin: 0 would fit (now " + base::percent(memory_margin_of(job).share) + " of " +
                       size_text(whole) + " are kept free for the error of the memory model)");
   for (std::string& change : by_fewer_pins(job, engine, limit, watch)) changes.push_back(std::move(change));
   if (lean && job.cluster.memory_limit) changes.push_back(by_more_memory(job, lean->peak_bytes));
@@ -191,13 +191,13 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   if (lean && !job.cluster.memory_limit) changes.push_back(by_more_memory(job, lean->peak_bytes));
   std::string hint;
   for (const auto& change : changes) hint += (hint.empty() ? "" : "; or ") + change;
-  std::string what = "none of " + text::count(found.space_size) + " configurations fits";
+  std::string what = "none of " + base::count(found.space_size) + " configurations fits";
   if (lean)
     what +=
         "; the leanest, " + label_of(job, engine, lean->configuration) + ", needs " + size_text(lean->peak_bytes) + " a device";
   std::string expected = "at most " + size_text(limit) + " a device";
   if (const double margin = memory_margin_of(job).share; margin > 0)
-    expected += " (" + size_text(whole) + " less " + text::percent(margin) + " for the error of the memory model)";
+    expected += " (" + size_text(whole) + " less " + base::percent(margin) + " for the error of the memory model)";
   return Error{ErrorKind::infeasible, "memory", what, expected, hint};
 }
 

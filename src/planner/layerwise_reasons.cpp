@@ -4,20 +4,20 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/format.h"
 #include "planner/alternatives.h"
-#include "planner/brief_layers.h"
-#include "planner/brief_text.h"
+#include "planner/plan_layers.h"
 
 namespace espalier {
 namespace {
 
-using text::cat;
-using text::percent;
-using text::seconds;
+using base::cat;
+using base::percent;
+using base::seconds;
 
 using Property = bool (*)(const Strategy&);
 
-std::int32_t blocks_of(const Plan& plan) { return text::last_layer_of(plan) - 1; }
+std::int32_t blocks_of(const Plan& plan) { return last_layer_of(plan) - 1; }
 
 /// Blocks of one stage that have a property.
 std::int32_t blocks_with(const Stage& stage, std::int32_t last_layer, Property has) {
@@ -32,7 +32,7 @@ std::int32_t blocks_with(const Stage& stage, std::int32_t last_layer, Property h
 
 std::vector<std::int32_t> blocks_by_stage(const Plan& plan, Property has) {
   std::vector<std::int32_t> out;
-  for (const Stage& stage : plan.stages) out.push_back(blocks_with(stage, text::last_layer_of(plan), has));
+  for (const Stage& stage : plan.stages) out.push_back(blocks_with(stage, last_layer_of(plan), has));
   return out;
 }
 
@@ -83,7 +83,7 @@ void partition_sentence(const PlannerResult& r, std::vector<std::string>& out) {
   const auto even = std::find_if(rows.begin(), rows.end(), [](const StageBalance& b) { return b.name == "even"; });
   if (even == rows.end() || r.prediction.iteration_ns <= 0) return;
   const std::string stages =
-      r.plan.stages.size() <= 16 ? cat("The stages hold ", text::layers_by_stage(r.plan), " layers") : "The stages are uneven";
+      r.plan.stages.size() <= 16 ? cat("The stages hold ", layers_by_stage(r.plan), " layers") : "The stages are uneven";
   if (even->iteration_ns == 0) {
     out.push_back(stages + ": an even split does not fit.");
   } else if (even->iteration_ns > r.prediction.iteration_ns) {

@@ -13,11 +13,6 @@ namespace espalier {
 /// Of every partition of the plan, once: the operators of the first block under it, forward and backward of one micro-batch.
 std::vector<OperatorReport> operator_reports(const Job& job, const EngineModel& engine, const Plan& plan);
 
-/// "attn.qkv K,P2": what a device does: "each device 1/2 of the outputs …".
-std::string partition_meaning(const OperatorReport& report);
-
-/// Table of the answer; empty without partitions.
-std::string operator_section(const PlannerResult& result);
 /// Why partitions are there, in one sentence each.
 std::vector<std::string> partition_sentences(const PlannerResult& result);
 

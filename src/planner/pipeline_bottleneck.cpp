@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "planner/brief_text.h"
+#include "base/format.h"
 
 namespace espalier {
 namespace {
 
-using text::cat;
-using text::percent;
+using base::cat;
+using base::percent;
 
 constexpr double kAlike = 0.05;   // stages whose busy shares differ by less are said to be alike
 constexpr double kNamed = 0.005;  // parts below this share of the step are not named
@@ -47,7 +47,7 @@ std::string pipeline_bottleneck(const Prediction& p) {
   out += cat("; ", std::to_string(alike), " of ", std::to_string(b.busy_per_stage.size()),
              alike == 1 ? " stages is busy within 5 % of that" : " stages are busy within 5 % of that");
   if (p.hidden_communication_ns > 0)
-    out += cat("; ", text::seconds(p.hidden_communication_ns), " of communication runs under compute");
+    out += cat("; ", base::seconds(p.hidden_communication_ns), " of communication runs under compute");
   return out + ".";
 }
 

@@ -12,6 +12,7 @@
 #include "planner/beside_answer.h"
 #include "planner/claims.h"
 #include "planner/infeasible.h"
+#include "planner/legality.h"
 #include "planner/memory_margin.h"
 #include "planner/partition_report.h"
 #include "planner/prediction.h"

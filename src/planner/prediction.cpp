@@ -7,14 +7,15 @@
 #include "cost/layered_timing.h"
 #include "cost/partitioned_block.h"
 #include "cost/state_memory.h"
+#include "job/calibration_file.h"
 #include "plan/lowering_facts.h"
 #include "plan/operator_partition.h"
 #include "plan/rules.h"
-#include "planner/calibration_file.h"
 #include "planner/claims.h"
 #include "planner/estimate.h"
 #include "planner/interval.h"
 #include "planner/memory_margin.h"
+#include "planner/own_confidence.h"
 #include "sim/simulator.h"
 
 namespace espalier {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <span>
 
-#include "planner/brief_text.h"
+#include "base/format.h"
 
 namespace espalier {
 namespace {
@@ -80,7 +80,7 @@ Baseline family_of(const Recipe& r, const RuleFacts& facts) {
   Baseline out{r.label, {}, ""};
   const std::int64_t devices = std::int64_t{r.tp} * r.pp;
   if (facts.devices % devices != 0) {
-    out.refusal = text::cat("needs a multiple of ", std::to_string(devices), " devices");
+    out.refusal = base::cat("needs a multiple of ", std::to_string(devices), " devices");
     return out;
   }
   for (const std::int32_t vpp : {r.vpp, 1}) {

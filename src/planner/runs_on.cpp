@@ -3,9 +3,10 @@
 
 #include <set>
 
+#include "base/format.h"
 #include "base/parallel.h"
-#include "planner/brief_text.h"
 #include "planner/memory_margin.h"
+#include "planner/plan_layers.h"
 #include "planner/prediction.h"
 #include "planner/simulated_evaluator.h"
 #include "search/search.h"
@@ -35,7 +36,7 @@ Job for_engine(const Job& job, const EngineModel& engine) {
 
 /// Whether every chunk holds the same number of blocks. The rule PP-EVEN asks whether it could; this plan may not.
 bool even_chunks(const Plan& plan) {
-  const std::int32_t last = text::last_layer_of(plan);
+  const std::int32_t last = last_layer_of(plan);
   std::set<std::int32_t> blocks;
   for (const Stage& stage : plan.stages)
     for (const Chunk& chunk : stage.chunks)
@@ -47,7 +48,7 @@ std::string why_none(const search::Outcome& found) {
   if (found.interrupted) return "the search was stopped before it found one";
   if (!found.complete) return "node limit";
   if (found.space_size == 0) return "its rules and the job's search part leave no configuration";
-  return text::cat("none of ", text::count(found.space_size), " configurations fits");
+  return base::cat("none of ", base::count(found.space_size), " configurations fits");
 }
 
 }  // namespace

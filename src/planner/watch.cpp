@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/watch.h"
 
-#include "planner/brief_text.h"
+#include "base/format.h"
 
 namespace espalier {
 namespace {
@@ -56,11 +56,11 @@ void Watch::tell() {
 
 std::string text_of(const search::Standing& s, double seconds) {
   std::string out = std::string(s.phase) + ": ";
-  if (s.total > 0) out += text::grouped(s.done) + " of " + text::grouped(s.total) + " ";
+  if (s.total > 0) out += base::grouped(s.done) + " of " + base::grouped(s.total) + " ";
   out += s.unit;
-  if (s.best_ns > 0) out += ", best " + text::seconds(s.best_ns);
-  if (s.bound_ns > 0) out += ", nothing below " + text::seconds(s.bound_ns);
-  return out + ", " + text::grouped(static_cast<std::int64_t>(seconds)) + " s";
+  if (s.best_ns > 0) out += ", best " + base::seconds(s.best_ns);
+  if (s.bound_ns > 0) out += ", nothing below " + base::seconds(s.bound_ns);
+  return out + ", " + base::grouped(static_cast<std::int64_t>(seconds)) + " s";
 }
 
 }  // namespace espalier

@@ -3,15 +3,17 @@
 
 #include <algorithm>
 
+#include "base/format.h"
 #include "plan/engine.h"
-#include "planner/brief_text.h"
+#include "planner/plan_layers.h"
+#include "report/brief_text.h"
 
 namespace espalier::report {
 namespace {
 
-using text::cat;
-using text::gib;
-using text::percent;
+using base::cat;
+using base::gib;
+using base::percent;
 
 std::string number(std::int64_t n) { return std::to_string(n); }
 
@@ -32,7 +34,7 @@ Facts facts_of(const PlannerResult& r) {
   f.c = r.plan.schedule;
   const Prediction& p = r.prediction;
   f.room = static_cast<std::int64_t>(static_cast<double>(p.memory_limit_bytes) * (1 - p.memory_margin)) - p.peak_memory_bytes;
-  f.blocks = text::last_layer_of(r.plan) - 1;
+  f.blocks = last_layer_of(r.plan) - 1;
   if (const EngineModel* engine = find_engine(r.plan.engine))
     f.interleaves = std::count(engine->schedules.begin(), engine->schedules.end(), ScheduleKind::interleaved) > 0;
   if (!p.bottleneck.busy_per_stage.empty()) {

@@ -4,15 +4,20 @@
 #include <functional>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "plan/dimension.h"
-#include "planner/brief_layers.h"
-#include "planner/brief_text.h"
-#include "planner/text_layout.h"
+#include "report/brief_layers.h"
+#include "report/brief_text.h"
+#include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
 
-using namespace text;
+using base::cat;
+using base::count;
+using base::gib;
+using base::percent;
+using base::seconds;
 
 using Cell = std::function<std::string(const PlannerResult&)>;
 

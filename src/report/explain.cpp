@@ -4,20 +4,27 @@
 #include <algorithm>
 
 #include "base/document.h"
-#include "planner/beside_text.h"
-#include "planner/brief_layers.h"
-#include "planner/brief_text.h"
-#include "planner/job_space.h"
-#include "planner/partition_report.h"
+#include "base/format.h"
+#include "job/space.h"
 #include "planner/pipeline_bottleneck.h"
-#include "planner/text_layout.h"
 #include "planner/time_parts.h"
 #include "report/advice.h"
+#include "report/beside_text.h"
+#include "report/brief_layers.h"
+#include "report/brief_text.h"
+#include "report/operator_text.h"
+#include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
 
-using namespace text;
+using base::cat;
+using base::count;
+using base::gib;
+using base::grouped;
+using base::pad_right;
+using base::percent;
+using base::seconds;
 
 std::string memory_sentence(const PlannerResult& r) {
   const Prediction& p = r.prediction;
@@ -95,7 +102,7 @@ std::string dimension_section(const SearchSummary& s) {
   for (const auto& [dimension, counts] : s.by_dimension) {
     std::string row;
     for (const auto& [value, n] : counts) {
-      row.append(row.empty() ? "" : "   ").append(cat(planner::value_name(dimension, value), ": ", count(n)));
+      row.append(row.empty() ? "" : "   ").append(cat(job::value_name(dimension, value), ": ", count(n)));
     }
     out += cat("  ", pad_right(dimension, 18), wrap(row, 100, std::string(20, ' ')), "\n");
   }

@@ -3,14 +3,21 @@
 #include <vector>
 
 #include "base/document.h"
-#include "planner/brief_text.h"
-#include "planner/text_layout.h"
+#include "base/format.h"
+#include "report/brief_text.h"
 #include "report/inspect.h"
+#include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
 
-using namespace text;
+using base::cat;
+using base::count;
+using base::fixed;
+using base::gib;
+using base::grouped;
+using base::pad_right;
+using base::percent;
 
 std::string gbps(BytesPerSecond rate) { return cat(fixed(rate.count() / 1e9, 1), " GB/s"); }
 std::string micro(Seconds s) { return cat(fixed(s.count() * 1e6, 1), " us"); }

@@ -2,14 +2,17 @@
 #include <vector>
 
 #include "base/document.h"
-#include "planner/brief_text.h"
-#include "planner/text_layout.h"
+#include "base/format.h"
+#include "report/brief_text.h"
 #include "report/inspect.h"
+#include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
 
-using namespace text;
+using base::cat;
+using base::grouped;
+using base::short_count;
 
 std::string_view name_of(OperatorKind kind) {
   switch (kind) {

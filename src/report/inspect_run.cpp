@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/document.h"
-#include "planner/brief_text.h"
-#include "planner/text_layout.h"
+#include "base/format.h"
+#include "report/brief_text.h"
+#include "report/text_layout.h"
 #include "report/validation_text.h"
 
 namespace espalier::report {
 namespace {
 
-using namespace text;
+using base::cat;
+using base::grouped;
+using base::pad_right;
+using base::short_count;
 
-std::string label_of(const planner::MappedRun& run) {
+std::string label_of(const runs::MappedRun& run) {
   Plan named;
   named.schedule = run.schedule;
   named.stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}, 1.0}};
   return named.label();
 }
 
-std::string job_text(const planner::MappedRun& run) {
+std::string job_text(const runs::MappedRun& run) {
   const Job& job = run.job;
   const NodeGroup& group = job.cluster.groups.front();
   std::string out = cat("  model      ", job.model.name, ", ", short_count(static_cast<double>(parameter_count(job.model))), " (",
@@ -29,33 +33,33 @@ std::string job_text(const planner::MappedRun& run) {
 
 }  // namespace
 
-std::string inspect_run(const RunRecord& record, const planner::Mapping& mapping, std::size_t width) {
+std::string inspect_run(const runs::RunRecord& record, const runs::Mapping& mapping, std::size_t width) {
   std::string out = cat(record.id, " (", record.source, ", ", record.framework, ")\n");
-  if (const auto* skip = std::get_if<planner::Skip>(&mapping)) {
+  if (const auto* skip = std::get_if<runs::Skip>(&mapping)) {
     out += cat("  not predicted: ", skip->reason, skip->detail.empty() ? "" : cat(" (", skip->detail, ")"), "\n");
     return lay_out(out, width);
   }
-  const auto& run = std::get<planner::MappedRun>(mapping);
+  const auto& run = std::get<runs::MappedRun>(mapping);
   out += job_text(run);
-  for (const planner::UsedDefault& d : run.defaults) {
+  for (const runs::UsedDefault& d : run.defaults) {
     out += cat("  ", pad_right(d.field, 22), d.value, "  (default) ", wrap(d.source, 90, std::string(24, ' ')), "\n");
   }
   return lay_out(out, width);
 }
 
-std::string inspect_run_json(const RunRecord& record, const planner::Mapping& mapping) {
+std::string inspect_run_json(const runs::RunRecord& record, const runs::Mapping& mapping) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.run-mapping/1");
   w.key("id").value(record.id);
   w.key("source").value(record.source);
-  if (const auto* skip = std::get_if<planner::Skip>(&mapping)) {
+  if (const auto* skip = std::get_if<runs::Skip>(&mapping)) {
     w.key("skipped").value(skip->reason);
     w.key("detail").value(skip->detail);
     w.end_object();
     return w.text();
   }
-  const auto& run = std::get<planner::MappedRun>(mapping);
+  const auto& run = std::get<runs::MappedRun>(mapping);
   w.key("engine").value(run.job.engine);
   w.key("label").value(label_of(run));
   w.key("parameters").value(parameter_count(run.job.model));
@@ -63,7 +67,7 @@ std::string inspect_run_json(const RunRecord& record, const planner::Mapping& ma
   w.key("memory_rank").value(run.memory_rank);
   w.key("memory_kind").value(run.memory_kind);
   w.key("defaults").begin_array();
-  for (const planner::UsedDefault& d : run.defaults) {
+  for (const runs::UsedDefault& d : run.defaults) {
     w.compact_next().begin_object();
     w.key("field").value(d.field);
     w.key("value").value(d.value);

@@ -4,7 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "planner/brief_text.h"
+#include "base/format.h"
+#include "report/brief_text.h"
 #include "sim/trace.h"
 
 namespace espalier::report {
@@ -13,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 Error cannot_write(const std::string& path, const std::string& why) {
-  return Error{ErrorKind::usage, path, text::cat("cannot write: ", why), "a writable place",
+  return Error{ErrorKind::usage, path, base::cat("cannot write: ", why), "a writable place",
                "name another file or folder, or make room there"};
 }
 

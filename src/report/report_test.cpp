@@ -98,9 +98,9 @@ TEST(OutputFiles, AppearWholeOrNotAtAll) {
 }
 
 TEST(ValidationText, ListsReasonsAndWorstErrors) {
-  Validation v;
+  runs::Validation v;
   v.skipped = {{"tp missing", 3}, {"seq missing", 5}};
-  RunResult r;
+  runs::RunResult r;
   r.id = "run-7";
   r.predicted_s = 1.5;
   r.measured_s = 1.0;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "plan/program.h"
-#include "search/shadow_price.h"
+#include "solve/shadow_price.h"
 
 namespace espalier::search {
 namespace {
@@ -39,7 +39,7 @@ GroupProgram::Key GroupProgram::key_of(std::int32_t stage, std::int32_t first, s
   return key;
 }
 
-LayerProblem GroupProgram::program_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const {
+solve::LayerProblem GroupProgram::program_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const {
   const std::vector<std::int32_t> kinds(model_.layers.begin() + first, model_.layers.begin() + end);
   return table_.program(kinds, in_flight(stage), mode.lambda, zero_bubble(), table_layout_);
 }
@@ -48,22 +48,22 @@ const GroupProgram::Solved& GroupProgram::stage(std::int32_t stage, std::int32_t
   const auto [at, fresh] = solved_.try_emplace(key_of(stage, first, end, mode));
   if (fresh) {
     const std::int64_t room = capacity_ - margins_[static_cast<std::size_t>(stage)];
-    auto found = best_layers(coarse(program_of(stage, first, end, mode), objective(mode)), objective(mode), room,
-                             std::numeric_limits<double>::infinity());
+    auto found = solve::best_layers(coarse(program_of(stage, first, end, mode), objective(mode)), objective(mode), room,
+                                    std::numeric_limits<double>::infinity());
     at->second.fits = found.has_value();
     if (found) at->second.solution = std::move(*found);
   }
   return at->second;
 }
 
-LayerProblem coarse(LayerProblem p, const LayerObjective& objective) {
+solve::LayerProblem coarse(solve::LayerProblem p, const solve::LayerObjective& objective) {
   double least = std::numeric_limits<double>::infinity();
   for (const auto& options : p.options)
-    for (const LayerOption& o : options) least = std::min(least, o.steady > 0 ? o.steady : least);
+    for (const solve::LayerOption& o : options) least = std::min(least, o.steady > 0 ? o.steady : least);
   if (!std::isfinite(least)) return p;
   const double unit = kCoarse * least, once = unit * objective.steady_weight;
   for (auto& options : p.options) {
-    for (LayerOption& o : options) {
+    for (solve::LayerOption& o : options) {
       if (std::isfinite(o.steady)) o.steady = std::round(o.steady / unit) * unit;
       o.sync = std::round(o.sync / once) * once;
     }
@@ -73,7 +73,7 @@ LayerProblem coarse(LayerProblem p, const LayerObjective& objective) {
   return p;
 }
 
-LayerObjective GroupProgram::objective(const Mode& mode) const {
+solve::LayerObjective GroupProgram::objective(const Mode& mode) const {
   return {schedule_.microbatches - 1 + mode.lambda, mode.steady ? 0.0 : 1.0, kTolerance};
 }
 
@@ -90,41 +90,41 @@ double GroupProgram::forward_floor_ns(std::int32_t layer) const {
   return table_.least_forward(model_.layers[static_cast<std::size_t>(layer)]);
 }
 
-BalanceProblem GroupProgram::balance(const Mode& mode) const {
-  BalanceProblem b;
+solve::BalanceProblem GroupProgram::balance(const Mode& mode) const {
+  solve::BalanceProblem b;
   b.layers = static_cast<std::int32_t>(model_.layers.size());
   b.stages = schedule_.stages, b.microbatches = schedule_.microbatches;
   for (std::int32_t l = 0; l < b.layers; ++l) b.layer_floor.push_back(mode.way ? floor_ns(l) : forward_floor_ns(l));
   return b;
 }
 
-StageValue GroupProgram::value_of(const Mode& mode, std::int32_t first, std::int32_t end, double steady, double all,
-                                  std::int64_t peak) const {
-  const LayerObjective o = objective(mode);
-  if (mode.way) return StageValue{steady, std::max(0.0, all - o.steady_weight * steady), peak};
+solve::StageValue GroupProgram::value_of(const Mode& mode, std::int32_t first, std::int32_t end, double steady, double all,
+                                         std::int64_t peak) const {
+  const solve::LayerObjective o = objective(mode);
+  if (mode.way) return solve::StageValue{steady, std::max(0.0, all - o.steady_weight * steady), peak};
   // The way down alone, which no choice shortens.
   double down = 0;
   for (std::int32_t l = first; l < end; ++l) down += forward_floor_ns(l);
-  return StageValue{down, std::max(0.0, all - schedule_.microbatches * down), peak};
+  return solve::StageValue{down, std::max(0.0, all - schedule_.microbatches * down), peak};
 }
 
-StageOracle GroupProgram::bounds(const Mode& mode) {
-  return [this, mode](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
+solve::StageOracle GroupProgram::bounds(const Mode& mode) {
+  return [this, mode](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<solve::StageValue> {
     const auto [at, fresh] = bounds_.try_emplace(key_of(i, first, end, mode), 0.0);
     if (fresh)
-      at->second =
-          layers_lower_bound(program_of(i, first, end, mode), objective(mode), capacity_ - margins_[static_cast<std::size_t>(i)]);
+      at->second = solve::layers_lower_bound(program_of(i, first, end, mode), objective(mode),
+                                             capacity_ - margins_[static_cast<std::size_t>(i)]);
     if (!std::isfinite(at->second)) return std::nullopt;
     // Of the mode that minds steady time alone the bound is m times it; of the other ones the way is an estimate.
     return value_of(mode, first, end, at->second / objective(mode).steady_weight, at->second, 0);
   };
 }
 
-StageOracle GroupProgram::oracle(const Mode& mode) {
-  return [this, mode](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
+solve::StageOracle GroupProgram::oracle(const Mode& mode) {
+  return [this, mode](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<solve::StageValue> {
     const Solved& s = stage(i, first, end, mode);
     if (!s.fits) return std::nullopt;
-    const LayerObjective o = objective(mode);
+    const solve::LayerObjective o = objective(mode);
     const double all = o.steady_weight * s.solution.steady + o.sync_weight * s.solution.sync;
     return value_of(mode, first, end, s.solution.steady, all, s.solution.peak);
   };
@@ -148,16 +148,16 @@ Assignment GroupProgram::assignment(const std::vector<std::int32_t>& first, cons
 
 std::int32_t GroupProgram::best_table(const std::vector<std::int32_t>& first, const Mode& mode, double least_price) const {
   const auto stages = static_cast<std::int32_t>(first.size()), layers = static_cast<std::int32_t>(model_.layers.size());
-  const LayerObjective o = objective(mode);
+  const solve::LayerObjective o = objective(mode);
   const auto price = [&](std::int32_t stage) {
     const std::int32_t end = stage + 1 < stages ? first[static_cast<std::size_t>(stage) + 1] : layers;
-    const LayerProblem p = program_of(stage, first[static_cast<std::size_t>(stage)], end, mode);
-    return std::max(least_price, shadow_price(p, o, capacity_ - margins_[static_cast<std::size_t>(stage)]));
+    const solve::LayerProblem p = program_of(stage, first[static_cast<std::size_t>(stage)], end, mode);
+    return std::max(least_price, solve::shadow_price(p, o, capacity_ - margins_[static_cast<std::size_t>(stage)]));
   };
   const auto costs = [&](std::int32_t layer, std::int32_t stage, double at) {
-    const LayerProblem p = program_of(stage, layer, layer + 1, mode);
+    const solve::LayerProblem p = program_of(stage, layer, layer + 1, mode);
     std::vector<double> all;
-    for (const LayerOption& x : p.options[static_cast<std::size_t>(p.layers.front())])
+    for (const solve::LayerOption& x : p.options[static_cast<std::size_t>(p.layers.front())])
       all.push_back(priced_at(x, o, at, p.in_flight));
     return all;
   };

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "search/layer_options.h"
-#include "search/stage_balance.h"
+#include "solve/stage_balance.h"
 
 namespace espalier::search {
 
@@ -47,7 +47,7 @@ struct Assignment {
 
 /// The same program with costs rounded to a hundredth of the least time of a layer: many choices tie, and the search for plans is
 /// fast; what it finds is timed exactly afterwards.
-LayerProblem coarse(LayerProblem p, const LayerObjective& objective);
+solve::LayerProblem coarse(solve::LayerProblem p, const solve::LayerObjective& objective);
 
 class GroupProgram {
  public:
@@ -55,22 +55,22 @@ class GroupProgram {
 
   struct Solved {
     bool fits = false;
-    LayerSolution solution;
+    solve::LayerSolution solution;
   };
   /// The best choice for layers [first, end) on a stage with its micro-batches in flight.
   const Solved& stage(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode);
-  [[nodiscard]] LayerObjective objective(const Mode& mode) const;
+  [[nodiscard]] solve::LayerObjective objective(const Mode& mode) const;
   /// What every stage adds whatever its layers.
   [[nodiscard]] double constant_ns(const Mode& mode) const;
   /// The same of so many passes.
   [[nodiscard]] double constant_ns(double passes) const { return update_ns_ + passes * pass_ns_; }
 
   /// The partition problem: the way to a stage and its work, or the largest objective of a stage.
-  [[nodiscard]] BalanceProblem balance(const Mode& mode) const;
-  /// Lower bounds of what stages can do, from convex hulls (layers_lower_bound): cheap. Peaks are 0. Refers to this object.
-  StageOracle bounds(const Mode& mode);
+  [[nodiscard]] solve::BalanceProblem balance(const Mode& mode) const;
+  /// Lower bounds of what stages can do, from convex hulls (solve::layers_lower_bound): cheap. Peaks are 0. Refers to this object.
+  solve::StageOracle bounds(const Mode& mode);
   /// What stages can do, peaks included: a program of the layers each. Refers to this object.
-  StageOracle oracle(const Mode& mode);
+  solve::StageOracle oracle(const Mode& mode);
   /// The strategies of every layer under a partition; empty if a stage does not fit.
   Assignment assignment(const std::vector<std::int32_t>& first, const Mode& mode);
 
@@ -107,9 +107,9 @@ class GroupProgram {
   /// What a stage's program depends on.
   [[nodiscard]] Key key_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const;
   [[nodiscard]] std::int32_t in_flight(std::int32_t stage) const;
-  [[nodiscard]] LayerProblem program_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const;
-  [[nodiscard]] StageValue value_of(const Mode& mode, std::int32_t first, std::int32_t end, double steady, double all,
-                                    std::int64_t peak) const;
+  [[nodiscard]] solve::LayerProblem program_of(std::int32_t stage, std::int32_t first, std::int32_t end, const Mode& mode) const;
+  [[nodiscard]] solve::StageValue value_of(const Mode& mode, std::int32_t first, std::int32_t end, double steady, double all,
+                                           std::int64_t peak) const;
 
   std::map<Key, Solved> solved_;
   std::map<Key, double> bounds_;

@@ -21,7 +21,7 @@ constexpr std::int64_t kMoves = 4;      // plans tried a boundary
 constexpr double kPrecious = 1e6;       // nanoseconds a byte: the leanest is the best
 
 /// Neighbours of another chunk hand over by a message, which a bound leaves out.
-LayerProblem without_transitions(LayerProblem p) {
+solve::LayerProblem without_transitions(solve::LayerProblem p) {
   for (auto& row : p.transition) std::fill(row.begin(), row.end(), 0.0);
   return p;
 }
@@ -78,8 +78,9 @@ double GroupSolver::solve_plain(ScheduleKind kind) {
 }
 
 /// The oracle until the judge has had enough; then nothing fits, and the caller must not believe it.
-StageOracle GroupSolver::watched(StageOracle oracle) {
-  return [this, oracle = std::move(oracle)](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
+solve::StageOracle GroupSolver::watched(solve::StageOracle oracle) {
+  return [this, oracle = std::move(oracle)](std::int32_t i, std::int32_t first,
+                                            std::int32_t end) -> std::optional<solve::StageValue> {
     return judge_.over() ? std::nullopt : oracle(i, first, end);
   };
 }
@@ -95,7 +96,7 @@ double GroupSolver::solve_plain(GroupProgram& program, ScheduleKind kind, const 
   const std::int32_t stages = tools().group.stages;
   const bool tied = tools().table.tied();
   const auto least = [&] {
-    return best_partition(program.balance(mode), watched(program.bounds(mode)), judge_.best_ns() - constant);
+    return solve::best_partition(program.balance(mode), watched(program.bounds(mode)), judge_.best_ns() - constant);
   };
   if (tied) {
     const auto relaxed = least();
@@ -196,21 +197,21 @@ double GroupSolver::bound_by_stage_memory(const GroupProgram& program, const Sch
     const std::int32_t light = std::max(1, s.stages * quarter / 4), heavy = s.stages - light;
     if (heavy < 1 || light == before || held[static_cast<std::size_t>(light)] == held.front()) continue;
     before = light;
-    const LayerProblem all = without_transitions(without_transients(table.program(
+    const solve::LayerProblem all = without_transitions(without_transients(table.program(
         tools().problem.model->layers, held[static_cast<std::size_t>(light)], kTotal.lambda, two_parts, kAnyTable)));
     for (const double more : {1.05, 1.15, 1.3, 1.6}) {
       const double x = more / s.stages, y = (1 - light * x) / heavy;
       if (y <= 0) continue;
-      LayerProblem mixed = all;
+      solve::LayerProblem mixed = all;
       for (auto& options : mixed.options) {
         double fastest = kNever;
-        for (LayerOption& o : options) {
+        for (solve::LayerOption& o : options) {
           fastest = std::min(fastest, x * (m * o.steady + o.sync));
           o.steady = y * (m * o.steady + o.sync);
         }
         if (std::isfinite(fastest)) options.push_back({fastest, 0, 0, 0, 0, options.front().layout});
       }
-      bound = std::max(bound, layers_lower_bound(mixed, {1, 0}, program.capacity() * heavy) + constant);
+      bound = std::max(bound, solve::layers_lower_bound(mixed, {1, 0}, program.capacity() * heavy) + constant);
     }
   }
   return bound;
@@ -220,17 +221,17 @@ double GroupSolver::bound_by_stage_memory(const GroupProgram& program, const Sch
 double GroupSolver::bound_of_every_split(const GroupProgram& program, const Schedule& s, const ChunkOrders& orders) const {
   const bool two_parts = zero_bubble(s.kind);
   const OptionTable& table = tools().table;
-  const LayerProblem all = without_transitions(
+  const solve::LayerProblem all = without_transitions(
       without_transients(table.program(tools().problem.model->layers, orders.least_held(), kTotal.lambda, two_parts, kAnyTable)));
   const double m = s.microbatches, p = s.stages;
   const std::int64_t capacity = program.capacity() * s.stages;
-  double bound = layers_lower_bound(all, {m / p, 1 / p}, capacity) + program.constant_ns(m);
+  double bound = solve::layers_lower_bound(all, {m / p, 1 / p}, capacity) + program.constant_ns(m);
   bound = std::max(bound, bound_by_stage_memory(program, s, orders));
   // One stage computes the slowest layer.
   for (const std::int32_t kind : std::set<std::int32_t>(all.layers.begin(), all.layers.end())) {
-    LayerProblem one = all;
+    solve::LayerProblem one = all;
     one.layers = {kind};
-    bound = std::max(bound, layers_lower_bound(one, {m, 1}, program.capacity()) + program.constant_ns(m));
+    bound = std::max(bound, solve::layers_lower_bound(one, {m, 1}, program.capacity()) + program.constant_ns(m));
   }
   if (!std::isfinite(bound)) return bound * kRounding;
   const double constant = program.constant_ns(std::max(0.0, m - static_cast<double>(orders.most_skipped())));
@@ -239,11 +240,11 @@ double GroupSolver::bound_of_every_split(const GroupProgram& program, const Sche
     const std::vector<ChunkOrders::Coefficients> coefficients = orders.coefficients(ends);
     double tail = 1;
     for (const ChunkOrders::Coefficients& c : coefficients) tail = std::min(tail, c.tail);
-    LayerProblem weighed = all;
+    solve::LayerProblem weighed = all;
     for (std::size_t k = 0; k < weighed.options.size(); ++k)
-      for (LayerOption& o : weighed.options[k])
+      for (solve::LayerOption& o : weighed.options[k])
         if (std::isfinite(o.steady)) o.steady *= least_coefficient(coefficients, table.forward_share(k, two_parts));
-    bound = std::max(bound, layers_lower_bound(weighed, {1, tail}, capacity) + constant);
+    bound = std::max(bound, solve::layers_lower_bound(weighed, {1, tail}, capacity) + constant);
   }
   return bound * kRounding;
 }

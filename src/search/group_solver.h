@@ -38,7 +38,7 @@ class GroupSolver {
   [[nodiscard]] GroupProgram program_of(ScheduleKind kind) const;
   double solve_plain(ScheduleKind kind);
   double solve_plain(GroupProgram& program, ScheduleKind kind, const Mode& mode);
-  [[nodiscard]] StageOracle watched(StageOracle oracle);
+  [[nodiscard]] solve::StageOracle watched(solve::StageOracle oracle);
   void solve_chunked(ScheduleKind kind);
   void solve_chunked(VirtualProgram stages);
   void balance(const Schedule& schedule, const Assignment& a);

@@ -205,9 +205,9 @@ std::optional<std::int32_t> OptionTable::find(Strategy s, RecomputeKind kind) co
   return std::nullopt;
 }
 
-LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda, bool zero_bubble,
-                                  std::int32_t table) const {
-  LayerProblem p;
+solve::LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
+                                         bool zero_bubble, std::int32_t table) const {
+  solve::LayerProblem p;
   p.layers = kinds;
   p.transition = transition_;
   p.in_flight = in_flight;
@@ -216,7 +216,7 @@ LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds, std::i
     auto& options = p.options[static_cast<std::size_t>(kind)];
     if (!options.empty()) continue;
     for (const PricedOption& o : kinds_[static_cast<std::size_t>(kind)]) {
-      LayerOption x;
+      solve::LayerOption x;
       x.steady = static_cast<double>(o.share.forward_ns + (zero_bubble ? o.share.split_backward_ns : o.share.backward_ns));
       if (zero_bubble && strategy(o.strategy).zero > 1) x.steady = std::numeric_limits<double>::infinity();
       if (table != kAnyTable && o.table != kAnyTable && o.table != table) x.steady = std::numeric_limits<double>::infinity();

@@ -15,8 +15,8 @@
 #include "cost/redistribution.h"
 #include "plan/shared_table.h"
 #include "search/cost_book.h"
-#include "search/layer_search.h"
 #include "search/space.h"
+#include "solve/layer_search.h"
 
 namespace espalier::search {
 
@@ -56,8 +56,8 @@ class OptionTable {
   /// The program of consecutive layers (by kind), in nanoseconds: steady time; update, λ of what hidden step-end communication costs
   /// and (1 − λ) of the reductions as `sync`.
   /// `zero_bubble`: backward in two parts, ZeRO ≤ 1. `table`: the layout of a shared table, of those in `tables`.
-  [[nodiscard]] LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
-                                     bool zero_bubble, std::int32_t table) const;
+  [[nodiscard]] solve::LayerProblem program(const std::vector<std::int32_t>& kinds, std::int32_t in_flight, double lambda,
+                                            bool zero_bubble, std::int32_t table) const;
   /// Of the forward and backward time of a kind the share of its forward pass, under any option: also of those that are not left.
   struct ForwardShare {
     double least = 1, most = 0;

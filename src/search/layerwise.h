@@ -33,7 +33,7 @@
 
 #include "search/evaluator.h"
 #include "search/search.h"
-#include "search/stage_balance.h"
+#include "solve/stage_balance.h"
 
 namespace espalier::search {
 

@@ -58,7 +58,7 @@ Status BlockSpace::add_options(const PartitionRules& rules, const PartitionWeigh
     options.reserve(sequences.size());
     for (const PartitionSequence& sequence : sequences) {
       const cost::PartitionCost c = costs_.cost(node, sequence);
-      OperatorOption option;
+      solve::OperatorOption option;
       option.time = nanoseconds(weights.steady * c.steady() + weights.sync * c.gradient_sync);
       option.memory =
           weights.copies * (std::llround(static_cast<double>(c.parameters) * weights.state_bytes) + weights.in_flight * c.saved);
@@ -85,7 +85,7 @@ Status BlockSpace::add_options(const PartitionRules& rules, const PartitionWeigh
 /// What may enter is what may leave.
 void BlockSpace::add_entering() {
   std::set<std::int32_t> outs;
-  for (const OperatorOption& option : problem_.nodes.back()) outs.insert(option.out);
+  for (const solve::OperatorOption& option : problem_.nodes.back()) outs.insert(option.out);
   for (const std::int32_t out : outs) problem_.nodes.front().push_back({0, 0, 0, out, out, out});
 }
 
@@ -140,7 +140,7 @@ std::int64_t BlockSpace::at(std::int32_t edge, std::int32_t out, std::int32_t in
   return cost;
 }
 
-cost::BlockCost BlockSpace::cost_of(const OperatorPlan& plan) const {
+cost::BlockCost BlockSpace::cost_of(const solve::OperatorPlan& plan) const {
   std::vector<PartitionSequence> sequences;
   for (int n = 1; n < nodes(); ++n) sequences.push_back(sequence(n, plan.options[static_cast<std::size_t>(n)]));
   return cost::block_cost(costs_, layouts_, graph_, sequences);
@@ -153,7 +153,7 @@ std::optional<std::int32_t> BlockSpace::option_of(int node, const PartitionSeque
   return static_cast<std::int32_t>(found - all.begin());
 }
 
-std::optional<OperatorPlan> BlockSpace::megatron(int data_bits) const {
+std::optional<solve::OperatorPlan> BlockSpace::megatron(int data_bits) const {
   std::vector<std::int32_t> options(graph_.operators.size(), 0);
   for (int n = 1; n < nodes(); ++n) {
     const Operator& op = *operation(n).op;
@@ -172,12 +172,13 @@ std::optional<OperatorPlan> BlockSpace::megatron(int data_bits) const {
   }
   const std::int32_t leaves = problem_.nodes.back()[static_cast<std::size_t>(options.back())].out;
   const auto& entering = problem_.nodes.front();
-  const auto enters = std::find_if(entering.begin(), entering.end(), [&](const OperatorOption& o) { return o.out == leaves; });
+  const auto enters =
+      std::find_if(entering.begin(), entering.end(), [&](const solve::OperatorOption& o) { return o.out == leaves; });
   options.front() = static_cast<std::int32_t>(enters - entering.begin());
-  return evaluate_operators(problem_, options);
+  return solve::evaluate_operators(problem_, options);
 }
 
-std::string BlockSpace::text(const OperatorPlan& plan) const {
+std::string BlockSpace::text(const solve::OperatorPlan& plan) const {
   std::vector<OperatorPartition> named;
   for (int n = 1; n < nodes(); ++n)
     named.push_back({operation(n).shape.name, sequence(n, plan.options[static_cast<std::size_t>(n)])});

@@ -20,7 +20,7 @@
 
 #include "cost/partitioned_block.h"
 #include "espalier/result.h"
-#include "search/operator_search.h"
+#include "solve/operator_search.h"
 
 namespace espalier::search {
 
@@ -36,14 +36,14 @@ struct PartitionWeights {
   std::int32_t in_flight = 1;  ///< micro-batches whose activations are kept
 };
 
-class BlockSpace final : public EdgeCosts {
+class BlockSpace final : public solve::EdgeCosts {
  public:
   /// `samples`: micro-batch over all 2^bits devices. Error: a layer or fabric that has no such space. The context must outlive
   /// it.
   static Result<std::unique_ptr<BlockSpace>> make(const cost::CostContext& context, const LayerKind& kind, std::int64_t samples,
                                                   int bits, const PartitionRules& rules, const PartitionWeights& weights);
 
-  [[nodiscard]] const OperatorProblem& problem() const { return problem_; }
+  [[nodiscard]] const solve::OperatorProblem& problem() const { return problem_; }
   [[nodiscard]] std::int64_t at(std::int32_t edge, std::int32_t out, std::int32_t in) const override;
 
   [[nodiscard]] int nodes() const { return static_cast<int>(problem_.nodes.size()); }
@@ -54,13 +54,13 @@ class BlockSpace final : public EdgeCosts {
   [[nodiscard]] const partition::PartitionSequence& sequence(int node, std::int32_t option) const {
     return sequences_[static_cast<std::size_t>(node)][static_cast<std::size_t>(option)];
   }
-  [[nodiscard]] cost::BlockCost cost_of(const OperatorPlan& plan) const;
+  [[nodiscard]] cost::BlockCost cost_of(const solve::OperatorPlan& plan) const;
   /// Megatron with 2^data_bits replicas; nothing if it is no point of this space (batch or heads too few).
-  [[nodiscard]] std::optional<OperatorPlan> megatron(int data_bits) const;
+  [[nodiscard]] std::optional<solve::OperatorPlan> megatron(int data_bits) const;
   /// The option with this sequence.
   [[nodiscard]] std::optional<std::int32_t> option_of(int node, const partition::PartitionSequence& sequence) const;
   /// Strategy::partition (plan/operator_partition.h): "attn.norm R,R; attn.qkv K,P2; …".
-  [[nodiscard]] std::string text(const OperatorPlan& plan) const;
+  [[nodiscard]] std::string text(const solve::OperatorPlan& plan) const;
 
  private:
   /// Where the consumer reads each tensor of an edge, and where it leaves each gradient.
@@ -86,7 +86,7 @@ class BlockSpace final : public EdgeCosts {
   std::vector<std::vector<partition::PartitionSequence>> sequences_;
   std::vector<std::int32_t> edge_classes_;  ///< by edge
   std::vector<EdgeClass> classes_;
-  OperatorProblem problem_;
+  solve::OperatorProblem problem_;
 };
 
 }  // namespace espalier::search

@@ -55,7 +55,7 @@ TEST(OperatorSpace, GraphIsThatOfThePaper) {
                                                      "attn.core.values", "attn.out", "attn.residual", "mlp.norm", "mlp.up",
                                                      "mlp.activation", "mlp.down", "mlp.residual"}));
   std::vector<std::pair<int, int>> longer;
-  for (const OperatorEdge& edge : block->problem().edges)
+  for (const solve::OperatorEdge& edge : block->problem().edges)
     if (edge.is_long()) longer.emplace_back(edge.from, edge.to);
   EXPECT_EQ(longer, (std::vector<std::pair<int, int>>{{2, 5}, {0, 7}, {7, 12}}));
   const auto llama = scene("llama-2-7b", 1, 8, "generic");
@@ -65,16 +65,16 @@ TEST(OperatorSpace, GraphIsThatOfThePaper) {
 }
 
 /// Every combination of options against the search, at nine capacities from the smallest footprint to the largest.
-void expect_search_equals_trying_all(const OperatorProblem& problem) {
-  std::vector<OperatorPlan> all;
+void expect_search_equals_trying_all(const solve::OperatorProblem& problem) {
+  std::vector<solve::OperatorPlan> all;
   std::vector<std::int32_t> options(problem.nodes.size(), 0);
   std::function<void(std::size_t)> choose = [&](std::size_t node) {
     if (node == options.size()) {
-      const auto entering = std::find_if(problem.nodes[0].begin(), problem.nodes[0].end(), [&](const OperatorOption& o) {
+      const auto entering = std::find_if(problem.nodes[0].begin(), problem.nodes[0].end(), [&](const solve::OperatorOption& o) {
         return o.out == problem.nodes.back()[static_cast<std::size_t>(options.back())].out;
       });
       options[0] = static_cast<std::int32_t>(entering - problem.nodes[0].begin());
-      all.push_back(evaluate_operators(problem, options));
+      all.push_back(solve::evaluate_operators(problem, options));
       all.back().options.clear();
       return;
     }
@@ -82,15 +82,15 @@ void expect_search_equals_trying_all(const OperatorProblem& problem) {
   };
   choose(1);
   ASSERT_GT(all.size(), 1000u);
-  std::int64_t least = kNoCapacity, most = 0;
-  for (const OperatorPlan& plan : all) least = std::min(least, plan.footprint()), most = std::max(most, plan.footprint());
+  std::int64_t least = solve::kNoCapacity, most = 0;
+  for (const solve::OperatorPlan& plan : all) least = std::min(least, plan.footprint()), most = std::max(most, plan.footprint());
   for (int part = 0; part <= 8; ++part) {
-    OperatorRequest request;
+    solve::OperatorRequest request;
     request.capacity = least + (most - least) * part / 8;
-    std::int64_t best = kNoCapacity;
-    for (const OperatorPlan& plan : all)
+    std::int64_t best = solve::kNoCapacity;
+    for (const solve::OperatorPlan& plan : all)
       if (plan.footprint() <= request.capacity) best = std::min(best, plan.time);
-    const OperatorAnswer answer = best_operators(problem, request);
+    const solve::OperatorAnswer answer = solve::best_operators(problem, request);
     ASSERT_TRUE(answer.certified && !answer.plans.empty());
     EXPECT_EQ(answer.plans[0].time, best) << part;
     EXPECT_LE(answer.plans[0].footprint(), request.capacity);
@@ -124,7 +124,7 @@ TEST(OperatorSpace, NeverWorseThanMegatron) {
     for (int bits = 1; bits <= 3; ++bits) {
       const auto s = scene(name, bits, 8, bits == 2 ? "generic" : "megatron-lm-2021");
       const auto block = space(*s, bits);
-      const auto best = best_operators(block->problem(), {});
+      const auto best = solve::best_operators(block->problem(), {});
       ASSERT_TRUE(best.certified);
       int points = 0;
       for (int d = 0; d <= bits; ++d) {
@@ -132,9 +132,9 @@ TEST(OperatorSpace, NeverWorseThanMegatron) {
         if (!megatron) continue;
         ++points;
         EXPECT_LE(best.plans[0].time, megatron->time) << name;
-        OperatorRequest request;
+        solve::OperatorRequest request;
         request.capacity = megatron->footprint();
-        const auto within = best_operators(block->problem(), request);
+        const auto within = solve::best_operators(block->problem(), request);
         ASSERT_TRUE(within.certified && !within.plans.empty());
         EXPECT_LE(within.plans[0].time, megatron->time) << name;
         EXPECT_LE(within.plans[0].footprint(), megatron->footprint());
@@ -176,7 +176,7 @@ TEST(OperatorSpace, RulesLeaveOut) {
   EXPECT_TRUE(uses(*whole, batch) && uses(*whole, primitive));
   EXPECT_TRUE(!uses(*inner, batch) && uses(*inner, primitive));
   EXPECT_TRUE(uses(*flat, batch) && !uses(*flat, primitive));
-  const auto best = [](const BlockSpace& space) { return best_operators(space.problem(), {}).plans.at(0).time; };
+  const auto best = [](const BlockSpace& space) { return solve::best_operators(space.problem(), {}).plans.at(0).time; };
   EXPECT_LE(best(*whole), best(*inner));
   EXPECT_LE(best(*whole), best(*flat));
 }
@@ -187,7 +187,7 @@ TEST(OperatorSpace, CostsAddUp) {
   PartitionWeights weights;
   weights.state_bytes = 12, weights.copies = 4, weights.in_flight = 2;
   const auto block = space(*s, 3, {}, weights);
-  for (const OperatorPlan& plan : operator_frontier(block->problem(), {}, 6)) {
+  for (const solve::OperatorPlan& plan : solve::operator_frontier(block->problem(), {}, 6)) {
     const cost::BlockCost cost = block->cost_of(plan);
     const auto busy = [](const cost::PhaseTime& t) { return t.compute_ns + t.exposed_ns; };
     EXPECT_NEAR(static_cast<double>(plan.time),

@@ -95,10 +95,10 @@ class Chooser {
       if (kinds[k].role != LayerRole::block) continue;
       const auto space = space_of(p, k, 0.0);
       if (!space) return;  // no such partitions
-      OperatorRequest request;
+      solve::OperatorRequest request;
       request.budget = kBudget;
       request.stop = options_.interrupted;
-      const OperatorAnswer answer = best_operators((*space)->problem(), request);
+      const solve::OperatorAnswer answer = solve::best_operators((*space)->problem(), request);
       // Every node and edge is rounded by itself, here and in the cost of a block.
       const auto rounding =
           static_cast<std::int64_t>(2 * (*space)->problem().nodes.size() + 2 * (*space)->problem().edges.size());
@@ -162,16 +162,16 @@ class Chooser {
     for (const Configuration& c : p.bases) least = std::min<std::int64_t>(least, c.schedule.microbatches);
     const auto space = space_of(p, common_, 1.0 / static_cast<double>(std::max<std::int64_t>(1, least)));
     if (!space) return;
-    OperatorRequest request;
+    solve::OperatorRequest request;
     request.best = options_.best, request.budget = kBudget;
     request.stop = options_.interrupted;
     ++p.offer.solved;
-    std::vector<OperatorPlan> plans = best_operators((*space)->problem(), request).plans;
+    std::vector<solve::OperatorPlan> plans = solve::best_operators((*space)->problem(), request).plans;
     request.best = 1, request.budget = kFrontierBudget;
-    for (OperatorPlan& plan : operator_frontier((*space)->problem(), request, options_.frontier))
+    for (solve::OperatorPlan& plan : solve::operator_frontier((*space)->problem(), request, options_.frontier))
       plans.push_back(std::move(plan));
     if (const auto megatron = (*space)->megatron(0)) plans.push_back(*megatron);
-    for (const OperatorPlan& plan : plans) {
+    for (const solve::OperatorPlan& plan : plans) {
       std::string text = (*space)->text(plan);
       auto& texts = p.offer.texts;
       if (std::find(texts.begin(), texts.end(), text) != texts.end()) continue;

@@ -7,7 +7,7 @@
 
 #include "plan/split.h"
 #include "search/group_program.h"
-#include "search/stage_balance.h"
+#include "solve/stage_balance.h"
 
 namespace espalier::search {
 namespace {
@@ -22,28 +22,30 @@ class StageReport {
         judge_(tools, std::numeric_limits<double>::infinity(), patience),
         program_(*tools.problem.model, tools.book, tools.table, tools.group, ScheduleKind::one_f_one_b),
         problem_(program_.balance(kModes[0])),
-        oracle_(memoised(problem_, [this](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
-          return judge_.over() ? std::nullopt : plain_(i, first, end);
-        })) {}
+        oracle_(solve::memoised(problem_,
+                                [this](std::int32_t i, std::int32_t first, std::int32_t end) -> std::optional<solve::StageValue> {
+                                  return judge_.over() ? std::nullopt : plain_(i, first, end);
+                                })) {}
   StageReport(const StageReport&) = delete;
   StageReport& operator=(const StageReport&) = delete;
 
   BalanceReport run(const LayeredCandidate& answer) {
     program_.hold_table(tools_.table.table_of(answer.options.front()));
-    add("even",
-        [&] { return evaluate_partition(problem_, oracle_, even_blocks_split(*tools_.problem.model, tools_.group.stages)); });
-    add("time-balanced", [&] { return time_balanced(problem_, oracle_); });
-    add("memory-balanced", [&] { return memory_balanced(problem_, oracle_); });
-    add("bi-objective", [&] { return bi_objective(problem_, oracle_).best; });
-    add("exact", [&] { return best_partition(problem_, oracle_); });
+    add("even", [&] {
+      return solve::evaluate_partition(problem_, oracle_, even_blocks_split(*tools_.problem.model, tools_.group.stages));
+    });
+    add("time-balanced", [&] { return solve::time_balanced(problem_, oracle_); });
+    add("memory-balanced", [&] { return solve::memory_balanced(problem_, oracle_); });
+    add("bi-objective", [&] { return solve::bi_objective(problem_, oracle_).best; });
+    add("exact", [&] { return solve::best_partition(problem_, oracle_); });
     std::vector<std::int32_t> first;
     for (const auto& ranges : answer.configuration.chunks) first.push_back(ranges.front().first);
     if (answer.configuration.schedule.kind == ScheduleKind::one_f_one_b) {
-      add("answer", [&] { return evaluate_partition(problem_, oracle_, first); });
+      add("answer", [&] { return solve::evaluate_partition(problem_, oracle_, first); });
       if (!report_.rows.empty() && report_.rows.back().name == "answer") report_.rows.back().iteration_ns = answer.iteration_ns;
     }
     if (const auto better = polished(); !better.empty() && better != first)
-      add("polished", [&] { return evaluate_partition(problem_, oracle_, better); });
+      add("polished", [&] { return solve::evaluate_partition(problem_, oracle_, better); });
     return std::move(report_);
   }
   [[nodiscard]] GroupResult& looked() { return judge_.result(); }
@@ -53,7 +55,7 @@ class StageReport {
   template <class Find>
   void add(const char* name, const Find& find) {
     if (judge_.over()) return;
-    const std::optional<Partition> p = find();
+    const std::optional<solve::Partition> p = find();
     if (!p || judge_.over()) return;
     const std::int64_t ns = simulated(p->first);
     if (!judge_.over()) report_.rows.push_back({name, p->first, p->alpha_t, p->alpha_m, ns});
@@ -111,9 +113,9 @@ class StageReport {
   const GroupTools& tools_;
   GroupJudge judge_;
   GroupProgram program_;
-  BalanceProblem problem_;
-  StageOracle plain_ = program_.oracle(kModes[0]);
-  StageOracle oracle_;
+  solve::BalanceProblem problem_;
+  solve::StageOracle plain_ = program_.oracle(kModes[0]);
+  solve::StageOracle oracle_;
   BalanceReport report_;
 };
 

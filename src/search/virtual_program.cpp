@@ -6,7 +6,7 @@
 #include "plan/program.h"
 #include "plan/split.h"
 #include "search/search.h"
-#include "search/shadow_price.h"
+#include "solve/shadow_price.h"
 
 namespace espalier::search {
 namespace {
@@ -14,15 +14,16 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// Both memories must fit: that of the passes held together, and that of one pass while it runs.
-double least(const LayerProblem& held, const LayerProblem& alone, const LayerObjective& objective, std::int64_t capacity) {
-  return std::max(layers_lower_bound(held, objective, capacity), layers_lower_bound(alone, objective, capacity));
+double least(const solve::LayerProblem& held, const solve::LayerProblem& alone, const solve::LayerObjective& objective,
+             std::int64_t capacity) {
+  return std::max(solve::layers_lower_bound(held, objective, capacity), solve::layers_lower_bound(alone, objective, capacity));
 }
 
 }  // namespace
 
-LayerProblem without_transients(LayerProblem p) {
+solve::LayerProblem without_transients(solve::LayerProblem p) {
   for (auto& options : p.options)
-    for (LayerOption& o : options) o.transient = 0;
+    for (solve::LayerOption& o : options) o.transient = 0;
   return p;
 }
 
@@ -51,7 +52,7 @@ std::int32_t VirtualProgram::table_for(std::int32_t stage) const {
   return program_.uses_table(mine.front(), mine.back() + 1) ? held_table_ : kAnyTable;
 }
 
-LayerProblem VirtualProgram::layers_of(std::int32_t stage, std::int32_t passes) const {
+solve::LayerProblem VirtualProgram::layers_of(std::int32_t stage, std::int32_t passes) const {
   std::vector<std::int32_t> kinds;
   for (const std::int32_t l : layers_[static_cast<std::size_t>(stage)])
     kinds.push_back(model_.layers[static_cast<std::size_t>(l)]);
@@ -61,7 +62,8 @@ LayerProblem VirtualProgram::layers_of(std::int32_t stage, std::int32_t passes) 
 const VirtualProgram::Least& VirtualProgram::least_of(std::int32_t stage) {
   const auto [at, fresh] = least_.try_emplace({stage, table_for(stage)});
   if (fresh) {
-    const LayerProblem held = without_transients(layers_of(stage, orders_.held_together(stage))), alone = layers_of(stage, 1);
+    const solve::LayerProblem held = without_transients(layers_of(stage, orders_.held_together(stage))),
+                              alone = layers_of(stage, 1);
     const double m = schedule_.microbatches;
     at->second.all = least(held, alone, {m, 1.0}, program_.capacity());
     if (!zero_bubble()) at->second.steady = least(held, alone, {m, 0.0}, program_.capacity());
@@ -83,26 +85,26 @@ double VirtualProgram::bound() {
   return bound;
 }
 
-const std::optional<LayerSolution>& VirtualProgram::solution_of(std::int32_t stage, std::int64_t margin) {
+const std::optional<solve::LayerSolution>& VirtualProgram::solution_of(std::int32_t stage, std::int64_t margin) {
   const auto [at, fresh] = solutions_.try_emplace({stage, table_for(stage)});
   if (fresh || at->second.first != margin) {
-    const LayerObjective objective = program_.objective(kTotal);
-    at->second = {margin, best_layers(coarse(layers_of(stage, passes_of(stage)), objective), objective,
-                                      program_.capacity() - margin, kNever)};
+    const solve::LayerObjective objective = program_.objective(kTotal);
+    at->second = {margin, solve::best_layers(coarse(layers_of(stage, passes_of(stage)), objective), objective,
+                                             program_.capacity() - margin, kNever)};
   }
   return at->second.second;
 }
 
 std::int32_t VirtualProgram::best_table(double least_price) const {
-  const LayerObjective objective = program_.objective(kTotal);
+  const solve::LayerObjective objective = program_.objective(kTotal);
   const auto costs = [&](std::int32_t layer) {
     std::int32_t stage = 0;
     while (layers_[static_cast<std::size_t>(stage)].front() != layer && layers_[static_cast<std::size_t>(stage)].back() != layer)
       ++stage;
-    const LayerProblem p = layers_of(stage, passes_of(stage));
-    const double price = std::max(least_price, shadow_price(p, objective, program_.capacity()));
+    const solve::LayerProblem p = layers_of(stage, passes_of(stage));
+    const double price = std::max(least_price, solve::shadow_price(p, objective, program_.capacity()));
     std::vector<double> all;
-    for (const LayerOption& o : p.options[static_cast<std::size_t>(model_.layers[static_cast<std::size_t>(layer)])])
+    for (const solve::LayerOption& o : p.options[static_cast<std::size_t>(model_.layers[static_cast<std::size_t>(layer)])])
       all.push_back(priced_at(o, objective, price, p.in_flight));
     return all;
   };
@@ -119,7 +121,7 @@ Assignment VirtualProgram::assignment(std::int64_t margin) {
   a.first = first_;
   a.options.assign(model_.layers.size(), 0);
   for (std::int32_t i = 0; i < schedule_.stages; ++i) {
-    const std::optional<LayerSolution>& found = solution_of(i, margin);
+    const std::optional<solve::LayerSolution>& found = solution_of(i, margin);
     if (!found) return {};
     const std::vector<std::int32_t>& mine = layers_[static_cast<std::size_t>(i)];
     for (std::size_t l = 0; l < mine.size(); ++l) {

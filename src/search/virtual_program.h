@@ -17,7 +17,7 @@ namespace espalier::search {
 
 inline constexpr Mode kTotal = {};  ///< all work of a stage
 /// What is held when all chunks hold their passes, whatever runs then: a bound of what a stage needs.
-LayerProblem without_transients(LayerProblem p);
+solve::LayerProblem without_transients(solve::LayerProblem p);
 
 class VirtualProgram {
  public:
@@ -44,9 +44,9 @@ class VirtualProgram {
   };
   [[nodiscard]] std::int32_t table_for(std::int32_t stage) const;
   [[nodiscard]] std::int32_t passes_of(std::int32_t stage) const;
-  [[nodiscard]] LayerProblem layers_of(std::int32_t stage, std::int32_t passes) const;
+  [[nodiscard]] solve::LayerProblem layers_of(std::int32_t stage, std::int32_t passes) const;
   const Least& least_of(std::int32_t stage);
-  const std::optional<LayerSolution>& solution_of(std::int32_t stage, std::int64_t margin);
+  const std::optional<solve::LayerSolution>& solution_of(std::int32_t stage, std::int64_t margin);
   [[nodiscard]] bool zero_bubble() const { return schedule_.kind == ScheduleKind::zb_h1 || schedule_.kind == ScheduleKind::zb_v; }
 
   const Model& model_;
@@ -58,7 +58,7 @@ class VirtualProgram {
   std::vector<std::int32_t> first_;                               ///< first layer of each pipeline chunk
   std::vector<std::vector<std::int32_t>> layers_;                 ///< of each stage, in order
   std::map<std::pair<std::int32_t, std::int32_t>, Least> least_;  ///< by (stage, table)
-  std::map<std::pair<std::int32_t, std::int32_t>, std::pair<std::int64_t, std::optional<LayerSolution>>>
+  std::map<std::pair<std::int32_t, std::int32_t>, std::pair<std::int64_t, std::optional<solve::LayerSolution>>>
       solutions_;  ///< with margin
 };
 

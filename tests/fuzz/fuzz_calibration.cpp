@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // read_calibration on any bytes; what it accepts reads back from the canonical text that plans embed.
 #include "fuzz_expect.h"
-#include "planner/calibration_file.h"
+#include "job/calibration_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;

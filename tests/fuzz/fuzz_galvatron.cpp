@@ -6,8 +6,8 @@
 #include "galvatron/plan_conversion.h"
 #include "galvatron/profile_files.h"
 #include "galvatron/strategy_document.h"
-#include "galvatron/v1_profile.h"
 #include "plan/test_problem.h"
+#include "reference/v1_profile.h"
 
 namespace {
 
@@ -39,6 +39,7 @@ void convert(const espalier::galvatron::StrategyDocument& document) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;
   using namespace espalier::galvatron;
+  using namespace espalier::reference;
   const std::string_view text = fuzz::text_of(data, size);
   expect_read(read_computation_profile(text, "computation.json"));
   expect_read(read_memory_profile(text, "memory.json"));

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // read_run_records on any bytes (JSON lines), and the mapping of what was read to a configuration.
 #include "fuzz_expect.h"
-#include "planner/validate_map.h"
+#include "runs/mapping.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;
-  const auto records = read_run_records(fuzz::text_of(data, size), "runs.jsonl");
+  const auto records = runs::read_run_records(fuzz::text_of(data, size), "runs.jsonl");
   if (!records.ok()) {
     fuzz::expect_helpful(records.error());
     return 0;
   }
   for (const Error& line : records->unreadable) fuzz::expect_helpful(line);
   // What was read is mapped, or skipped with a reason: the words of the record are as hostile as its bytes.
-  for (RunRecord record : records->records) {
+  for (runs::RunRecord record : records->records) {
     record.model.config.clear();  // names a file
-    const planner::Mapping mapping = planner::map_run(record, planner::run_defaults());
-    const auto* skip = std::get_if<planner::Skip>(&mapping);
+    const runs::Mapping mapping = runs::map_run(record, job::run_defaults());
+    const auto* skip = std::get_if<runs::Skip>(&mapping);
     fuzz::expect(skip == nullptr || !skip->reason.empty(), "a skipped record says why");
   }
   return 0;

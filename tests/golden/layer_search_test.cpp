@@ -7,12 +7,12 @@
 
 #include "base/document.h"
 #include "golden.h"
-#include "search/layer_search.h"
+#include "solve/layer_search.h"
 
 namespace espalier {
 namespace {
 
-using search::LayerProblem;
+using solve::LayerProblem;
 
 /// Strategies keep nothing and need nothing while they run: all memory is states, in MB. Each is a layout of its own.
 LayerProblem problem_of(const base::Node& row) {
@@ -23,7 +23,7 @@ LayerProblem problem_of(const base::Node& row) {
   for (std::size_t type = 0; type < time.size(); ++type) {
     problem.options.emplace_back();
     for (std::size_t s = 0; s < time[type].items.size(); ++s) {
-      search::LayerOption option;
+      solve::LayerOption option;
       option.steady = time[type].items[s].real, option.states = memory[type].items[s].integer;
       option.layout = static_cast<std::int32_t>(s);
       problem.options.back().push_back(option);
@@ -45,8 +45,8 @@ TEST(Golden, LayerSearchEqualsGalvatron) {
     const base::Node& row = document->root;
     const LayerProblem problem = problem_of(row);
     const std::int64_t capacity = row.find("capacity")->integer;
-    const auto found = search::best_layers(problem, {}, capacity, std::numeric_limits<double>::infinity());
-    const double bound = search::layers_lower_bound(problem, {}, capacity);
+    const auto found = solve::best_layers(problem, {}, capacity, std::numeric_limits<double>::infinity());
+    const double bound = solve::layers_lower_bound(problem, {}, capacity);
     const base::Node& best = *row.find("best");
     SCOPED_TRACE(line.substr(0, 60));
     if (best.kind == base::NodeKind::null) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/document.h"
-#include "planner/result_check.h"
+#include "report/result_check.h"
 
 namespace espalier::mutation {
 

@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "cases.h"
-#include "planner/job_space.h"
-#include "planner/result_json.h"
+#include "job/space.h"
+#include "report/result_json.h"
 #include "result_suite.h"
 
 namespace espalier::mutation {
@@ -18,7 +18,7 @@ ResultCase answer(const std::string& name, Job job, const std::string& search) {
   EXPECT_TRUE(document.ok());
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(*document, sink);
-  job.search = planner::read_search_space(reader);
+  job.search = job::read_search_space(reader);
   EXPECT_TRUE(sink.ok()) << sink.first()->message();
   PlannerOptions how;
   how.threads = 1;
@@ -68,12 +68,12 @@ Node* value_at(Node& root, const std::string& path) {
 }
 
 std::vector<check::Finding> findings_of(const ResultCase& c, const std::string& text) {
-  const auto read = result_from_json(text, c.name);
+  const auto read = report::result_from_json(text, c.name);
   if (!read) return {{"reader", false, read.error().message()}};
   const auto job = job_of_plan(read->plan);
   if (!job) return {{"reader", false, job.error().message()}};
-  std::vector<check::Finding> all = check_result(text, *job, *read);
-  all.push_back(check_summaries(*job, read->plan));
+  std::vector<check::Finding> all = report::check_result(text, *job, *read);
+  all.push_back(report::check_summaries(*job, read->plan));
   return all;
 }
 
@@ -109,11 +109,11 @@ TEST(ResultMutation, TruthfulDocumentsPass) {
 TEST(ResultMutation, ASearchFoundAgainIsTheSame) {
   for (const ResultCase& c : result_cases()) {
     if (c.name != "tied" && c.name != "layer-wise") continue;
-    const auto read = result_from_json(c.text, c.name);
+    const auto read = report::result_from_json(c.text, c.name);
     ASSERT_TRUE(read.ok());
     PlannerOptions how;
     how.threads = 2;
-    for (const check::Finding& f : check_search(c.text, *job_of_plan(read->plan), *read, how))
+    for (const check::Finding& f : report::check_search(c.text, *job_of_plan(read->plan), *read, how))
       EXPECT_TRUE(f.ok) << f.name << ": " << f.text;
   }
 }

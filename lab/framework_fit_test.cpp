@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/framework_fit.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lab/interval_fit.h"
+#include "lab/protocol.h"
+
+namespace espalier::lab {
+namespace {
+
+std::string record(int id, const std::string& source, int hidden, int micro_batch, double seconds) {
+  const auto n = [](auto v) { return std::to_string(v); };
+  return R"({"id":")" + source + n(id) + R"(","source":")" + source + R"(","model":{"name":"GPT-)" + n(hidden) +
+         R"(","layers":24,"hidden":)" + n(hidden) +
+         R"(,"heads":16,"vocab":51200},"seq":2048,"gpu":{"type":"A100","mem_gb":80,"count":8,)" +
+         R"("per_node":8},"tp":2,"pp":1,"dp":4,"sp":false,"recompute":"none","microbatch":)" + n(micro_batch) +
+         R"(,"global_batch":64,"precision":"fp16","framework":"Megatron-LM","status":"ok","measured":{"iteration_s":)" +
+         n(seconds) + "}}\n";
+}
+
+/// Runs of one source whose truth is the model itself with other coefficients.
+calibrate::Corpus synthetic(const std::string& source, const FrameworkCoefficients& truth) {
+  std::string lines;
+  int id = 0;
+  for (int hidden : {1024, 2048, 4096})
+    for (int micro_batch : {1, 2, 4}) lines += record(id++, source, hidden, micro_batch, 1.0);
+  calibrate::Corpus corpus = calibrate::make_corpus(*runs::read_all_run_records(lines, "test"), calibrate::SourceNotes{}, 1);
+  for (calibrate::Row& r : corpus.rows) r.result.measured_s = calibrate::predicted_s(r, truth);
+  return corpus;
+}
+
+TEST(FrameworkFit, RecoversWhatTheDataDetermine) {
+  FrameworkCoefficients truth = base_prior().center;
+  truth.compute = 1.15;
+  const calibrate::Corpus corpus = synthetic("synthetic", truth);
+  ASSERT_EQ(corpus.rows.size(), 9u);
+  std::vector<const calibrate::Row*> rows;
+  for (const calibrate::Row& r : corpus.rows) rows.push_back(&r);
+  const FrameworkFit fit = fit_framework(rows, base_prior(), {});
+  for (const calibrate::Row* r : rows)
+    EXPECT_NEAR(calibrate::predicted_s(*r, fit.value) / *r->result.measured_s, 1.0, 0.03) << r->result.label;
+}
+
+TEST(FrameworkFit, NoRowsIsThePrior) {
+  const FrameworkFit fit = fit_framework({}, base_prior(), {});
+  EXPECT_EQ(fit.value, base_prior().center);
+  EXPECT_EQ(fit.fitted_scalars(), 0);
+}
+
+TEST(Protocol, ASourceLeftOutIsPredictedWithoutItsRows) {
+  FrameworkCoefficients truth = base_prior().center;
+  truth.compute = 1.3;
+  const calibrate::Corpus corpus = synthetic("only", truth);
+  const Protocols p = run_protocols(corpus, {});
+  ASSERT_EQ(p.left_out.size(), 1u);  // nothing else was measured: S has the priors, G has learnt from the other folds
+  EXPECT_EQ(p.left_out.begin()->second.begin()->second, base_prior().center);
+  double source_out = 0, grouped = 0;
+  for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
+    const double t = *corpus.rows[i].result.measured_s;
+    EXPECT_LT(p.source_out[i].predicted_s, t);
+    source_out += std::abs(p.source_out[i].predicted_s / t - 1), grouped += std::abs(p.grouped[i].predicted_s / t - 1);
+  }
+  EXPECT_LT(grouped, 0.6 * source_out);
+}
+
+TEST(Protocol, RepeatsOfOneConfigurationShareTheWeightOfOne) {
+  const std::string line = record(1, "a", 1024, 1, 1.0);
+  const calibrate::Corpus corpus = calibrate::make_corpus(
+      *runs::read_all_run_records(line + line + record(2, "a", 1024, 2, 1.0), "test"), calibrate::SourceNotes{}, 1);
+  ASSERT_EQ(corpus.rows.size(), 3u);
+  EXPECT_DOUBLE_EQ(corpus.rows[0].weight, 0.5);
+  EXPECT_DOUBLE_EQ(corpus.rows[1].weight, 0.5);
+  EXPECT_DOUBLE_EQ(corpus.rows[2].weight, 1.0);
+}
+
+TEST(Intervals, QuantilesByHand) {
+  // weights 1, 1, 2: half of the weight is reached at the second value, nine tenths at the third
+  EXPECT_DOUBLE_EQ(weighted_quantile({{3, 2}, {1, 1}, {2, 1}}, 0.5), 2);
+  EXPECT_DOUBLE_EQ(weighted_quantile({{3, 2}, {1, 1}, {2, 1}}, 0.9), 3);
+  EXPECT_DOUBLE_EQ(weighted_quantile({}, 0.9), 0);
+}
+
+TEST(Intervals, UnknownPairsFallBackAndSaySo) {
+  std::vector<Residual> residuals;
+  for (int i = 0; i < 100; ++i) residuals.push_back({0.002 * (i - 50), 1.0, "s", "nanotron", "h100-sxm-80gb"});
+  const auto table = fit_intervals(residuals, residuals, {});
+  const auto own = planner::interval_for(table, "nanotron", "h100-sxm-80gb");
+  EXPECT_EQ(own.basis, "calibrated: h100-sxm-80gb, nanotron, 100 runs");
+  EXPECT_NEAR(own.low, std::exp(-0.082), 0.01);
+  EXPECT_NEAR(own.high, std::exp(0.08), 0.01);
+  const auto elsewhere = planner::interval_for(table, "nanotron", "l4");
+  EXPECT_EQ(elsewhere.basis.rfind("uncalibrated", 0), 0u);
+  EXPECT_LT(elsewhere.low, own.low);  // wider where no run reaches
+  EXPECT_EQ(planner::interval_for({}, "generic", "l4").basis, "uncalibrated: priors of l4, engine generic");
+}
+
+}  // namespace
+}  // namespace espalier::lab

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/protocol.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace espalier::lab {
+namespace {
+
+using Rows = std::vector<const calibrate::Row*>;
+using Fits = std::map<std::string, FrameworkFit>;
+
+std::map<std::string, Rows> by_engine(const calibrate::Corpus& corpus, const std::string& without) {
+  std::map<std::string, Rows> out;
+  for (const calibrate::Row& row : corpus.rows)
+    if (row.timed() && row.trusted && row.family != without) out[row.result.engine].push_back(&row);
+  return out;
+}
+
+Fits fit_each(const std::map<std::string, Rows>& rows, const Prior& prior, const ProtocolOptions& options, const Fits* known) {
+  Fits fits;
+  for (const auto& [engine, list] : rows) {
+    if (known) {  // nothing was left out of this engine: the fit on all rows holds
+      const auto it = known->find(engine);
+      if (it != known->end() && it->second.rows == static_cast<std::int64_t>(list.size())) {
+        fits.emplace(engine, it->second);
+        continue;
+      }
+    }
+    fits.emplace(engine, fit_framework(list, prior, options.fit));
+  }
+  return fits;
+}
+
+/// Coefficients of every engine when `without` is unknown: fitted where other sources have the engine, else the pooled prior.
+struct Knowledge {
+  Fits first, fits;  ///< from the base prior, then from the pooled one
+  Prior pooled;
+};
+Knowledge learn(const calibrate::Corpus& corpus, const std::string& without, const ProtocolOptions& options,
+                const Knowledge* all) {
+  Knowledge k;
+  const auto rows = by_engine(corpus, without);
+  k.first = fit_each(rows, base_prior(), options, all ? &all->first : nullptr);
+  k.pooled = pool(k.first, base_prior());
+  std::map<std::string, Rows> wanted;
+  for (const auto& [engine, list] : rows) {
+    const bool needed = std::any_of(corpus.rows.begin(), corpus.rows.end(), [&, name = engine](const calibrate::Row& r) {
+      return r.result.engine == name && (without.empty() || r.family == without);
+    });
+    if (needed) wanted.emplace(engine, list);
+  }
+  k.fits = fit_each(wanted, k.pooled, options, nullptr);
+  return k;
+}
+
+FrameworkCoefficients coefficients_for(const Knowledge& k, const std::string& engine) {
+  const auto it = k.fits.find(engine);
+  return it == k.fits.end() ? k.pooled.center : it->second.value;
+}
+
+/// Fold of each group: largest first to the emptiest fold, names decide ties.
+std::map<std::string, int> folds_of(const Rows& rows, int folds) {
+  std::map<std::string, std::size_t> size;
+  for (const calibrate::Row* r : rows) ++size[r->group];
+  std::vector<std::pair<std::string, std::size_t>> order(size.begin(), size.end());
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::size_t> filled(static_cast<std::size_t>(folds), 0);
+  std::map<std::string, int> out;
+  for (const auto& [group, n] : order) {
+    const auto emptiest = std::min_element(filled.begin(), filled.end());
+    *emptiest += n;
+    out[group] = static_cast<int>(emptiest - filled.begin());
+  }
+  return out;
+}
+
+void predict_rows(const calibrate::Corpus& corpus, const Rows& rows, const FrameworkCoefficients& c, int threads,
+                  std::vector<Judged>& out) {
+  const std::vector<double> t = calibrate::predicted_s(rows, c, threads);
+  for (std::size_t i = 0; i < rows.size(); ++i) out[static_cast<std::size_t>(rows[i] - corpus.rows.data())].predicted_s = t[i];
+}
+
+std::map<std::string, Rows> family_rows(const calibrate::Corpus& corpus, const std::string& family) {
+  std::map<std::string, Rows> out;
+  for (const calibrate::Row& row : corpus.rows)
+    if (row.timed() && row.family == family) out[row.result.engine].push_back(&row);
+  return out;
+}
+
+void judge_grouped(const calibrate::Corpus& corpus, const std::string& family, const Knowledge& known,
+                   const ProtocolOptions& options, std::vector<Judged>& out) {
+  const auto engines = family_rows(corpus, family);
+  Rows all;
+  for (const auto& [engine, rows] : engines) all.insert(all.end(), rows.begin(), rows.end());
+  const auto fold = folds_of(all, options.folds);
+  for (const auto& [engine, rows] : engines) {
+    Prior prior = base_prior();
+    prior.center = coefficients_for(known, engine);
+    for (int f = 0; f < options.folds; ++f) {
+      Rows train, test;
+      for (const calibrate::Row* r : rows) (fold.at(r->group) == f ? test : train).push_back(r);
+      if (test.empty()) continue;
+      const FrameworkFit fit = fit_framework(train, prior, options.fit);
+      predict_rows(corpus, test, fit.value, options.fit.threads, out);
+      for (const calibrate::Row* r : test) out[static_cast<std::size_t>(r - corpus.rows.data())].fold = f;
+    }
+  }
+}
+
+double log_ratio(const calibrate::Row& row, const Judged& j) { return std::log(*row.result.measured_s / j.predicted_s); }
+
+/// Of all families but one.
+std::vector<Residual> residuals_without(const calibrate::Corpus& corpus, const std::vector<Judged>& judged,
+                                        const std::string& without) {
+  std::vector<Residual> out;
+  for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
+    const calibrate::Row& r = corpus.rows[i];
+    if (r.timed() && r.trusted && r.family != without)
+      out.push_back({log_ratio(r, judged[i]), r.weight, r.family, r.result.engine, r.device});
+  }
+  return out;
+}
+
+void source_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& options, std::vector<Judged>& judged) {
+  for (const std::string& family : corpus.families) {
+    const std::vector<Residual> others = residuals_without(corpus, judged, family);
+    const planner::IntervalTable table = fit_intervals(others, others, options.interval);
+    for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
+      const calibrate::Row& r = corpus.rows[i];
+      if (!r.timed() || r.family != family) continue;
+      const planner::Interval interval = planner::interval_for(table, r.result.engine, r.device);
+      judged[i].low_s = judged[i].predicted_s * interval.low, judged[i].high_s = judged[i].predicted_s * interval.high;
+    }
+  }
+}
+
+void grouped_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& options, const std::vector<Judged>& source_out,
+                       std::vector<Judged>& judged) {
+  const double tail = (1 - options.interval.level) / 2;
+  for (const std::string& family : corpus.families) {
+    std::vector<std::pair<double, double>> prior;
+    const std::vector<Residual> others = residuals_without(corpus, source_out, family);
+    double total = 0;
+    for (const Residual& r : others) total += r.weight;
+    for (const Residual& r : others) prior.emplace_back(r.log_ratio, r.weight * options.prior_rows / total);
+    for (int f = 0; f < options.folds; ++f) {
+      auto known = prior;
+      for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
+        const calibrate::Row& r = corpus.rows[i];
+        if (r.timed() && r.family == family && judged[i].fold != f) known.emplace_back(log_ratio(r, judged[i]), r.weight);
+      }
+      const double low = std::exp(weighted_quantile(known, tail)), high = std::exp(weighted_quantile(known, 1 - tail));
+      for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
+        if (corpus.rows[i].family != family || judged[i].fold != f) continue;
+        judged[i].low_s = judged[i].predicted_s * low, judged[i].high_s = judged[i].predicted_s * high;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Protocols run_protocols(const calibrate::Corpus& corpus, const ProtocolOptions& options) {
+  Protocols p;
+  p.shipped.resize(corpus.rows.size()), p.source_out.resize(corpus.rows.size()), p.grouped.resize(corpus.rows.size());
+  const Knowledge all = learn(corpus, "", options, nullptr);
+  p.fits = all.fits, p.pooled = all.pooled;
+  for (const std::string& family : corpus.families) {
+    const auto engines = family_rows(corpus, family);
+    if (engines.empty()) continue;
+    const Knowledge others = learn(corpus, family, options, &all);
+    for (const auto& [engine, rows] : engines) {
+      predict_rows(corpus, rows, coefficients_for(all, engine), options.fit.threads, p.shipped);
+      predict_rows(corpus, rows, coefficients_for(others, engine), options.fit.threads, p.source_out);
+      p.left_out[family][engine] = coefficients_for(others, engine);
+    }
+    if (options.grouped) judge_grouped(corpus, family, others, options, p.grouped);
+  }
+  judge_memory(corpus, p);
+  source_intervals(corpus, options, p.source_out);
+  p.intervals = fit_intervals(residuals_without(corpus, options.grouped ? p.grouped : p.source_out, ""),
+                              residuals_without(corpus, p.source_out, ""), options.interval);
+  if (options.grouped) grouped_intervals(corpus, options, p.source_out, p.grouped);
+  return p;
+}
+
+}  // namespace espalier::lab

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two ways of judging predictions by runs that the coefficients have not seen.
+//
+//   S  the whole source left out: coefficients of its engines from the other sources, or the pooled prior where no other source has that
+//      engine. What a user of a new cluster gets.
+//   G  grouped folds inside the source: groups = (model, GPU count) dealt to `folds` folds in the order of their names, largest group
+//      first to the emptiest fold; each fold is predicted with coefficients fitted on the others, the prior being what S gave. What
+//      a user gets after `espalier calibrate` on some runs.
+//
+// Memory: where an allocator's reserved memory was measured, one scalar of the engine is fitted, the reserve r: peak = (1 + r)·tensors,
+// median of measured/tensors − 1. S takes it from other sources with the engine, else the pooled median, shrunk to the prior 6 % with the weight
+// of 10 runs; G from the other folds, shrunk to S's. Where allocated bytes were measured nothing is fitted: both are the model's.
+//
+// Intervals: a row's 80 % interval is quantiles of log(measured/predicted) of other rows: under S those of the other sources, mixed as
+// interval_fit.h says; under G those of the other folds of its source, together with all of S's as `prior_rows` rows.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lab/framework_fit.h"
+#include "lab/interval_fit.h"
+
+namespace espalier::lab {
+
+struct Judged {
+  double predicted_s = 0, low_s = 0, high_s = 0;
+  int fold = -1;
+};
+
+struct Protocols {
+  std::vector<Judged> shipped, source_out, grouped;  ///< by row of the corpus; rows that are not timed keep zeros
+  std::map<std::string, FrameworkFit> fits;          ///< by engine, on all rows: what ships
+  Prior pooled;
+  std::vector<double> source_out_bytes, grouped_bytes;  ///< by row; 0 where no memory was measured
+  planner::IntervalTable intervals;                     ///< from the residuals of S on all rows: what ships
+  std::map<std::string, std::map<std::string, FrameworkCoefficients>> left_out;  ///< family -> engine -> coefficients of S
+};
+
+struct ProtocolOptions {
+  FrameworkFitOptions fit;
+  int folds = 5;
+  IntervalOptions interval;
+  double prior_rows = 10;
+  bool grouped = true;  ///< G takes most of the time
+};
+
+/// Fills source_out_bytes and grouped_bytes; needs the folds.
+void judge_memory(const calibrate::Corpus& corpus, Protocols& p);
+
+Protocols run_protocols(const calibrate::Corpus& corpus, const ProtocolOptions& options);
+
+}  // namespace espalier::lab

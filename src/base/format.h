@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers for people, and pieces of text joined: the one way in which Espalier writes a time, a size, a share and a count in messages,
+// answers and reports. Documents that programs read are written by base/document.h, exactly and without units.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace espalier::base {
+
+/// Pieces joined into one string.
+template <class... Pieces>
+std::string cat(const Pieces&... pieces) {
+  std::string out;
+  (out.append(pieces), ...);
+  return out;
+}
+
+std::string seconds(std::int64_t nanoseconds);  ///< "5.120 s", "812.4 ms", "93.1 us"
+std::string gib(std::int64_t bytes);            ///< "66.3 GiB"
+std::string fixed(double value, int decimals);  ///< "40.61"
+std::string percent(double fraction);           ///< "40.6 %"
+std::string grouped(std::int64_t value);        ///< "8,030,261,248"
+std::string count(double value);                ///< grouped below 2^53, else "1.2e+20"
+std::string short_count(double value);          ///< "8.03B", "124.4M"
+std::string six_digits(double value);           ///< "0.123457": six significant digits, for files and scripts
+
+std::size_t display_width(std::string_view utf8);  ///< code points
+std::string pad_right(std::string_view s, std::size_t width);
+std::string pad_left(std::string_view s, std::size_t width);
+
+}  // namespace espalier::base

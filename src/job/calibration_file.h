@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A user's own calibration: what `espalier calibrate` writes, and what a job, a plan and `validate` accept (schema
+// espalier.calibration/1, docs/file-formats.md). It replaces the coefficients of one engine on one device, and those of fabric levels
+// (src/cluster/fabric_calibration.h), by name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cluster/fabric_calibration.h"
+#include "espalier/job.h"
+#include "plan/engine.h"
+
+namespace espalier {
+
+/// A fabric level as measured. Levels are matched by name and by the side of the node's edge they lie on.
+struct CalibratedLevel {
+  std::string name;
+  bool inside_node = true;
+  std::vector<std::pair<const cluster::FabricField*, double>> values;  ///< in the field's unit
+};
+
+struct Calibration {
+  std::string name;            ///< file name without extension
+  std::string source, hash;    ///< canonical JSON and its content hash, copied into plans
+  std::string device, engine;  ///< catalogue names; engine empty: no coefficients, fabric alone
+  FrameworkCoefficients coefficients;
+  std::vector<CalibratedLevel> fabric;
+  std::int64_t runs = 0;         ///< measured runs it was fitted to
+  std::string cross_validation;  ///< what was held out, in words; empty or "none…": nothing, as far as the file says
+  double error_before = 0, error_after = 0;  ///< median of |predicted/measured − 1|; after: on what was held out, 0 without
+  std::vector<std::string> warnings;         ///< coefficients far from what ships
+  double level = 0.8, low = 1, high = 1;     ///< interval, as factors of the prediction (planner/own_confidence.h)
+  std::int64_t devices_low = 0, devices_high = 0;  ///< devices of the smallest and the largest run
+};
+
+/// YAML or JSON text. Unknown keys, values outside their physical range and another schema are errors with their place.
+/// `name`: what the calibration is called; empty: the file name of `where` without extension.
+Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view text, const std::string& where,
+                                                            const std::string& name = "");
+Result<std::shared_ptr<const Calibration>> read_calibration_file(const std::string& path);
+
+/// Writes the values over the levels that are named.
+void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels);
+
+/// Why the calibration is not for this job (another device or engine); empty: it is.
+std::string mismatch(const Calibration& calibration, const Job& job);
+/// Sets engine_model, fabric figures and `calibration` of the job. bad_input when it is made for something else.
+Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration);
+
+/// A sentence for a coefficient that lies three prior sigmas or more from what ships: the prior holds such a machine for next to
+/// impossible, so that the runs measured something else, or are wrong. Empty: it lies nearer.
+std::string far_from_shipped(std::string_view name, double widths, double value, double shipped);
+
+}  // namespace espalier

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/engine_defaults.h"
+
+#include <array>
+
+#include "job/framework_defaults.h"
+#include "job/space.h"
+#include "plan/engine.h"
+
+namespace espalier::job {
+namespace {
+
+/// The entry of the engine that holds without further words in a record.
+const FrameworkDefault* entry_of(const std::string& engine) {
+  for (const FrameworkDefault& f : run_defaults().frameworks)
+    if (f.engine == engine && f.with.empty()) return &f;
+  return nullptr;
+}
+
+/// The ordinal of a named value; what is no value of the dimension ("if needed") leaves the plainest.
+std::int64_t value_of(const FrameworkDefault& f, const char* key, const char* dimension) {
+  const auto it = f.defaults.find(key);
+  if (it == f.defaults.end()) return 0;
+  return value_of_name(dimension, it->second.value).value_or(0);
+}
+
+constexpr std::array<std::pair<const char*, bool Overlap::*>, 4> kOverlaps = {{
+    {"grad", &Overlap::grad_reduce},
+    {"param", &Overlap::param_gather},
+    {"p2p", &Overlap::p2p},
+    {"tp", &Overlap::tp},
+}};
+
+}  // namespace
+
+EngineDefaults engine_defaults(const std::string& engine) {
+  EngineDefaults out;
+  const FrameworkDefault* f = entry_of(engine);
+  if (f == nullptr) return out;
+  out.zero = static_cast<std::int32_t>(value_of(*f, "zero_stage", "zero"));
+  out.sp = static_cast<SequenceParallel>(value_of(*f, "sp", "sp"));
+  out.recompute = static_cast<RecomputeKind>(value_of(*f, "recompute", "recompute"));
+  out.overlap = f->overlap;
+  return out;
+}
+
+std::string to_string(const EngineDefaults& d) {
+  std::string out;
+  const auto add = [&](const std::string& part) { out.append(out.empty() ? "" : ", ").append(part); };
+  if (d.zero > 0) add("zero " + std::to_string(d.zero));
+  if (d.sp != SequenceParallel::none) add("sp " + std::string(espalier::to_string(d.sp)) + " with tp");
+  if (d.recompute != RecomputeKind::none) add("recompute " + std::string(espalier::to_string(d.recompute)));
+  std::string overlaps;
+  for (const auto& [name, flag] : kOverlaps)
+    if (d.overlap.*flag) overlaps.append(overlaps.empty() ? "" : ",").append(name);
+  if (!overlaps.empty()) add("overlap " + overlaps);
+  return out.empty() ? "none" : out;
+}
+
+Overlap usable_overlap(const Overlap& wanted, const EngineModel& engine, const Job& job, const Strategy& strategy,
+                       const Schedule& schedule) {
+  Strategy s = strategy;
+  s.overlap = {};
+  for (const auto& [name, flag] : kOverlaps) {
+    if (!(wanted.*flag)) continue;
+    Strategy with = s;
+    with.overlap.*flag = true;
+    const auto rules_broken = [&](const Strategy& x) {
+      return violations(job.model, job.cluster, job.training, x, schedule, engine.split).size() +
+             engine_violations(engine, job.model, job.cluster, job.training, x, schedule).size();
+    };
+    if (rules_broken(with) <= rules_broken(s)) s = with;
+  }
+  return s.overlap;
+}
+
+}  // namespace espalier::job

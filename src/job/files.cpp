@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/files.h"
+
+#include <filesystem>
+#include <vector>
+
+#include "base/document.h"
+
+namespace espalier::job {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where a path is looked for, in this order.
+std::vector<fs::path> search_folders(const std::string& path, const std::string& base_directory) {
+  if (fs::path(path).is_absolute()) return {fs::path(path).root_path()};
+  std::vector<fs::path> out;
+  std::error_code ignored;
+  fs::path folder = fs::absolute(base_directory.empty() ? "." : base_directory, ignored).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  while (true) {
+    out.push_back(folder);
+    if (fs::exists(folder / ".git", ignored) || folder == folder.parent_path()) break;
+    folder = folder.parent_path();
+  }
+  out.emplace_back(".");
+  return out;
+}
+
+std::vector<fs::path> candidate_paths(const std::string& path, const std::string& base_directory) {
+  std::vector<fs::path> out;
+  for (const fs::path& folder : search_folders(path, base_directory)) out.push_back(folder / path);
+  return out;
+}
+
+/// The end of a hint: "; did you mean models/llama-3-8b/config.json?".
+std::string nearby_file(const std::string& path, const std::string& base_directory) {
+  for (const fs::path& folder : search_folders(path, base_directory)) {
+    if (const std::string similar = base::similar_path(folder.string(), path); !similar.empty())
+      return "; did you mean " + similar + "?";
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<std::string> find_input_file(const std::string& path, const std::string& key, const std::string& base_directory,
+                                    const std::string& where) {
+  std::error_code ignored;
+  bool folder = false;
+  for (const fs::path& candidate : candidate_paths(path, base_directory)) {
+    if (fs::is_regular_file(candidate, ignored)) return candidate.lexically_normal().string();
+    if (!fs::is_directory(candidate, ignored)) continue;
+    if (const fs::path inside = candidate / "config.json"; key == "model" && fs::is_regular_file(inside, ignored))
+      return inside.lexically_normal().string();
+    folder = true;
+  }
+  if (folder)
+    return Error{ErrorKind::bad_input, where, "the folder \"" + path + "\"" + (key == "model" ? " without config.json" : ""),
+                 key == "model" ? "a Hugging Face config.json, or the folder that holds it" : "a file, or the values themselves",
+                 "give the file's own name"};
+  return Error{
+      ErrorKind::bad_input, where, "no file \"" + path + "\"", "a path or the values themselves",
+      "paths are relative to the job file, the folders above it up to the repository's root, then the working directory" +
+          nearby_file(path, base_directory)};
+}
+
+}  // namespace espalier::job

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+// Job files: model, cluster, training, engine, search (docs/file-formats.md), each input inline or a path (job_files.h).
+#include <filesystem>
+#include <initializer_list>
+
+#include "base/document.h"
+#include "base/document_kind.h"
+#include "cluster/cluster_reader.h"
+#include "espalier/job.h"
+#include "job/calibration_file.h"
+#include "job/files.h"
+#include "job/overrides.h"
+#include "job/space.h"
+#include "job/space_values.h"
+#include "job/words.h"
+#include "plan/engine.h"
+
+namespace espalier {
+namespace {
+
+using namespace job;
+
+namespace fs = std::filesystem;
+using base::Node;
+using base::NodeKind;
+
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 31;  // sequence length: beyond any plausible one, products stay in 64 bits
+constexpr std::int64_t kMaxSamples = std::int64_t{1} << 31;  // global batch
+constexpr const char* kNonGoals = "take it out; docs/non-goals.md says why";
+
+/// What is expected in place of a technique that is not planned.
+const char* absence_of(std::string_view key) {
+  if (key.find("offload") != std::string_view::npos) return "no offloading";
+  return key.starts_with("pack") ? "no packed sequences" : "training of all weights";
+}
+
+/// Model or cluster as found: a sub-mapping of the job, or a file of its own.
+struct Input {
+  base::Document document;  ///< root = the mapping
+  std::string text;         ///< the file's bytes, when it is an untouched file (positions in messages stay true)
+  std::string name;         ///< for people: folder or file name; empty: part of the job
+};
+
+std::string readable_name(const fs::path& path) {
+  if (path.filename() == "config.json" && path.has_parent_path()) return path.parent_path().filename().string();
+  return path.stem().string();
+}
+
+/// Overrides below `key`, applied to the file that `key` names.
+Status apply_below(Node& root, const std::string& key, const std::vector<Override>& overrides) {
+  for (const Override& change : overrides) {
+    if (change.path.size() < 2 || change.path.front() != key) continue;
+    if (Status error = apply_override(root, change, 1)) return error;
+  }
+  return std::nullopt;
+}
+
+bool touches(const std::string& key, const std::vector<Override>& overrides) {
+  for (const Override& change : overrides) {
+    if (change.path.size() > 1 && change.path.front() == key) return true;
+  }
+  return false;
+}
+
+Result<Input> open_file_input(const std::string& path, const std::string& key, const std::vector<Override>& overrides) {
+  auto text = base::read_file(path);
+  if (!text) return text.error();
+  const bool json = fs::path(path).extension() == ".json";
+  auto document = json ? base::read_json(*text, path) : base::read_yaml(*text, path);
+  if (!document) return document.error();
+  Input input{std::move(document).value(), {}, readable_name(path)};
+  if (!touches(key, overrides)) input.text = std::move(text).value();
+  if (Status error = apply_below(input.document.root, key, overrides)) return *error;
+  return input;
+}
+
+Result<Input> open_input(base::Reader& job, const std::string& key, const std::string& base_directory,
+                         const std::vector<Override>& overrides) {
+  const Node* node = job.find(key);
+  const std::string& file = job.document().where;
+  if (!node || node->kind == NodeKind::null) {
+    return Error{ErrorKind::bad_input, job.where(job.node(), key), "no \"" + key + "\"", "a path or a mapping",
+                 "docs/file-formats.md shows a job file"};
+  }
+  if (node->kind == NodeKind::mapping) return Input{base::Document{file, *node}, {}, {}};
+  if (node->kind != NodeKind::string) {
+    return Error{ErrorKind::bad_input, job.where(*node, key), std::string(to_string(node->kind)), "a path or a mapping",
+                 "docs/file-formats.md shows a job file"};
+  }
+  auto path = find_input_file(node->text, key, base_directory, job.where(*node, key));
+  if (!path) return path.error();
+  return open_file_input(*path, key, overrides);
+}
+
+Result<Model> read_model_input(const Input& input, const std::string& source) {
+  const std::string where = input.name.empty() ? input.document.where + " ($.model)" : input.document.where;
+  auto model = load_model(input.text.empty() ? source : input.text, where);
+  if (model) model->name = input.name.empty() ? model->family : input.name;
+  return model;
+}
+
+Result<Cluster> read_cluster_input(const Input& input) {
+  base::ErrorSink sink;
+  // Inline: the reader's path starts at $.cluster; in a file of its own at $.
+  base::Reader reader(input.document, input.document.root, input.name.empty() ? "$.cluster" : "$", sink);
+  Cluster cluster = read_cluster(reader);
+  if (!sink.ok()) return *sink.first();
+  if (cluster.name.empty()) cluster.name = input.name;
+  return cluster;
+}
+
+/// The input as canonical JSON. A segment that was chosen here is written into it, so that the plan means the same cluster for ever.
+std::string cluster_source_of(const Input& input, const Cluster& cluster) {
+  const NodeGroup& group = cluster.groups.front();
+  if (!cluster.homogeneous() || group.segment == 0 || group.segment >= group.nodes || input.document.root.find("segment"))
+    return base::to_json(input.document.root);
+  Node root = input.document.root;
+  Node segment;
+  segment.kind = NodeKind::integer;
+  segment.integer = group.segment;
+  segment.real = static_cast<double>(group.segment);
+  segment.text = std::to_string(group.segment);
+  root.members.emplace_back("segment", std::move(segment));
+  return base::to_json(root);
+}
+
+/// Techniques that exist elsewhere and would change the answer if they were silently ignored.
+void refuse_unsupported(base::Reader& reader) {
+  for (const char* key : {"offload", "cpu_offload", "offload_optimizer", "offload_param", "lora", "peft", "packing", "packed"}) {
+    if (!reader.node().find(key)) continue;
+    const Node* node = reader.find(key);  // known from here on, but not listed among what was expected when absent
+    if (node->kind == NodeKind::null || (node->kind == NodeKind::boolean && !node->boolean)) continue;
+    reader.fail(key, "\"" + std::string(key) + "\", which is not planned", absence_of(key), kNonGoals);
+  }
+}
+
+bool has_stream(const Model& model, TokenStream stream) {
+  for (const LayerKind& kind : model.kinds) {
+    if (kind.stream == stream) return true;
+  }
+  return false;
+}
+
+std::string plural_hint(const Model& model) { return model.family + " takes one sequence: sequence_length: 2048"; }
+
+Sequence read_sequence(base::Reader& training, const Model& model) {
+  Sequence sequence;
+  const char* const key = "sequence_length";
+  const Node* node = training.find(key);
+  const bool given = node && node->kind != NodeKind::null;
+  if (model.vision) {
+    if (given)
+      training.fail(key, "a sequence length", "none for a vision model",
+                    "take training.sequence_length out; the model's image size sets it");
+    return sequence;
+  }
+  if (has_stream(model, TokenStream::encoder)) {
+    if (!given || node->kind != NodeKind::mapping) {
+      training.fail(key, given ? "one length" : "no sequence_length", "{encoder: …, decoder: …}",
+                    model.family + " has two sequences: sequence_length: {encoder: 512, decoder: 128}");
+      return sequence;
+    }
+    base::Reader both = training.child(key, true);
+    sequence.encoder = both.required_int("encoder", 1, kMaxTokens);
+    sequence.decoder = both.required_int("decoder", 1, kMaxTokens);
+    both.finish();
+    return sequence;
+  }
+  if (given && node->kind == NodeKind::mapping) {
+    training.fail(key, "two lengths", "a number", plural_hint(model));
+    return sequence;
+  }
+  sequence.main = training.required_int(key, 1, kMaxTokens);
+  if (model.max_positions > 0 && sequence.main > model.max_positions) {
+    training.fail(key, std::to_string(sequence.main), "at most " + std::to_string(model.max_positions),
+                  "the model learns that many positions; to train with more: --set model." +
+                      std::string(model.family == "gpt2" ? "n_positions" : "max_position_embeddings") + "=" +
+                      std::to_string(sequence.main));
+  }
+  return sequence;
+}
+
+Training read_training(base::Reader& reader, const Model& model) {
+  Training training;
+  refuse_unsupported(reader);
+  training.sequence = read_sequence(reader, model);
+  training.global_batch = reader.required_int("global_batch", 1, kMaxSamples);
+  training.precision = read_precision(reader);
+  training.optimizer = read_optimizer(reader);
+  training.moe_imbalance = reader.optional_real("moe_imbalance", 1.0, 1e6, 1.0);
+  training.tokens = reader.optional_real("tokens", 0, 1e18, 0);
+  reader.finish();
+  return training;
+}
+
+void check_precision(base::Reader& training, const Cluster& cluster, Precision precision) {
+  for (const NodeGroup& group : cluster.groups) {
+    const auto supports = [&](Precision p) { return group.device.peak_of(p).count() > 0; };
+    if (supports(precision)) continue;
+    std::string supported, instead;
+    for (int i = 0; i < kPrecisions; ++i) {
+      const auto p = static_cast<Precision>(i);
+      if (!supports(p)) continue;
+      supported.append(supported.empty() ? "" : ", ").append(to_string(p));
+      if (instead.empty() || p == Precision::fp16 || p == Precision::bf16) instead = to_string(p);
+    }
+    training.fail("precision", std::string(to_string(precision)) + (training.has("precision") ? "" : " (the default)"),
+                  "one of " + supported,
+                  group.device.name + " does not support " + std::string(to_string(precision)) +
+                      "; training.precision: " + instead + " would do");
+  }
+}
+
+std::string read_engine(base::Reader& job) {
+  std::string engine = job.optional_string("engine", "generic");
+  if (find_engine(engine)) return engine;
+  std::vector<std::string> names;
+  std::string list;
+  for (const EngineModel& e : engine_catalogue()) {
+    names.push_back(e.name);
+    list.append(list.empty() ? "" : ", ").append(e.name);
+  }
+  const std::string close = base::suggestion(engine, names);
+  job.fail("engine", "\"" + engine + "\"", "one of " + list, close.empty() ? "choose one of these words" : close);
+  return engine;
+}
+
+/// `calibration: FILE` or the values themselves; null when the job has none.
+Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& job, const std::string& base_directory,
+                                                                const std::vector<Override>& overrides) {
+  if (!job.has("calibration")) return std::shared_ptr<const Calibration>();
+  const auto input = open_input(job, "calibration", base_directory, overrides);
+  if (!input) return input.error();
+  const std::string& text = input->text;
+  auto calibration = read_calibration(text.empty() ? base::to_json(input->document.root) : text, input->document.where,
+                                      input->name.empty() ? "of the job" : input->name);
+  return calibration;
+}
+
+/// What the user should know of an accepted job: parts of the model that are not planned, and a sequence beyond what it was made for.
+std::vector<std::string> notes_of(const Job& job) {
+  std::vector<std::string> out;
+  for (const std::string& part : unplanned_parts(job.model)) out.push_back("model: " + part);
+  if (job.model.context_length > 0 && job.training.sequence.main > job.model.context_length) {
+    out.push_back("training.sequence_length " + std::to_string(job.training.sequence.main) +
+                  " is beyond the model's max_position_embeddings " + std::to_string(job.model.context_length) +
+                  ": it is planned as asked, but the published weights have not seen such positions");
+  }
+  return out;
+}
+
+/// What follows the JSON path `path` where `where` speaks of it or of something below it: "" or ".zero". Nothing where it does not.
+std::optional<std::string> below_path(const std::string& where, const std::string& path) {
+  const std::size_t at = where.find("($" + path);
+  if (at == std::string::npos) return std::nullopt;
+  const std::size_t next = at + 2 + path.size();  // the string ends with ")" at the latest
+  if (where[next] != ')' && where[next] != '.') return std::nullopt;
+  return where.substr(next, where.rfind(')') - next);
+}
+
+/// A message about a value that came from the command line should say so, not point into the file. The last override of a path is the
+/// one that counts.
+Error blame_override(Error error, const std::vector<Override>& overrides) {
+  for (auto it = overrides.rbegin(); it != overrides.rend(); ++it) {
+    const Override& change = *it;
+    std::string whole, below;  // $.cluster.nodes in the job; $.nodes in the cluster's own file
+    for (std::size_t i = 0; i < change.path.size(); ++i) {
+      whole.append(".").append(change.path[i]);
+      if (i > 0) below.append(".").append(change.path[i]);
+    }
+    auto rest = below_path(error.where, whole);
+    if (!rest && !below.empty()) rest = below_path(error.where, below);
+    if (!rest) continue;
+    error.where = "--set " + change.text + (rest->empty() ? "" : " ($" + whole + *rest + ")");
+    break;
+  }
+  return error;
+}
+
+/// A file of another kind, given by mistake: a plan or another answer of ours, a model's config.json, a cluster.
+Status another_document(const base::Reader& reader) {
+  const std::string kind = base::document_kind(reader.node());
+  if (kind.empty() || kind == "a job file") return std::nullopt;
+  return base::wrong_kind(kind, reader.document().where, "a job file");
+}
+
+Result<Job> read_job(base::Document& document, const std::string& base_directory, const std::vector<Override>& overrides) {
+  base::ErrorSink sink;
+  base::Reader reader = base::Reader::root(document, sink);
+  if (!sink.ok()) return *sink.first();
+  if (Status other = another_document(reader)) return *other;
+  refuse_unsupported(reader);
+
+  Job job;
+  auto model_input = open_input(reader, "model", base_directory, overrides);
+  if (!model_input) return model_input.error();
+  job.model_source = base::to_json(model_input->document.root);
+  auto model = read_model_input(*model_input, job.model_source);
+  if (!model) return model.error();
+  job.model = std::move(model).value();
+
+  auto cluster_input = open_input(reader, "cluster", base_directory, overrides);
+  if (!cluster_input) return cluster_input.error();
+  auto cluster = read_cluster_input(*cluster_input);
+  if (!cluster) return cluster.error();
+  job.cluster = std::move(cluster).value();
+  job.cluster_source = cluster_source_of(*cluster_input, job.cluster);
+
+  base::Reader training = reader.child("training", true);
+  job.training = read_training(training, job.model);
+  auto calibration = read_calibration_key(reader, base_directory, overrides);
+  if (!calibration) return calibration.error();
+  job.engine = read_engine(reader);
+  if (*calibration && !reader.has("engine") && !(*calibration)->engine.empty()) job.engine = (*calibration)->engine;
+  base::Reader search = reader.child("search", false);
+  job.search = read_search_space(search);
+  reader.finish();
+  if (sink.ok()) check_precision(training, job.cluster, job.training.precision);
+  if (sink.ok()) check_space_values(search, job);
+  if (!sink.ok()) return *sink.first();
+  if (*calibration) {
+    if (Status error = use_calibration(job, std::move(*calibration))) return *error;
+  }
+  job.notes = notes_of(job);
+  return job;
+}
+
+Result<std::vector<Override>> parse_overrides(const std::vector<std::string>& texts) {
+  std::vector<Override> out;
+  for (const std::string& text : texts) {
+    auto change = parse_override(text);
+    if (!change) return change.error();
+    out.push_back(std::move(change).value());
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Job> load_job(std::string_view text, const std::string& where, const std::string& base_directory,
+                     const std::vector<std::string>& overrides) {
+  auto document = base::read_yaml(text, where);
+  if (!document) return document.error();
+  auto changes = parse_overrides(overrides);
+  if (!changes) return changes.error();
+  for (const Override& change : *changes) {
+    // model.x and cluster.x reach into the file when the job names one: done when that file is open.
+    const Node* input = change.path.size() > 1 ? document->root.find(change.path.front()) : nullptr;
+    const bool elsewhere =
+        input && input->kind == NodeKind::string && (change.path.front() == "model" || change.path.front() == "cluster");
+    if (elsewhere) continue;
+    if (Status error = apply_override(document->root, change)) return *error;
+  }
+  auto job = read_job(*document, base_directory, *changes);
+  if (!job) return blame_override(job.error(), *changes);
+  return job;
+}
+
+Result<Job> load_job_file(const std::string& path, const std::vector<std::string>& overrides) {
+  auto text = base::read_file(path);
+  if (!text) return text.error();
+  return load_job(*text, path, fs::path(path).parent_path().string(), overrides);
+}
+
+Result<Job> job_of_plan(const Plan& plan) {
+  const auto refuse = [](const std::string& path, const std::string& found, const std::string& expected) {
+    return Error{ErrorKind::bad_input, "plan: " + path, found, expected, "plan again from the job file"};
+  };
+  if (plan.model_source.empty() || plan.cluster_source.empty()) {
+    return refuse("$.model.source", "no embedded inputs", "the model and cluster the plan was made for");
+  }
+  if (base::content_hash(plan.model_source) != plan.model_hash) {
+    return refuse("$.model.hash", plan.model_hash, base::content_hash(plan.model_source) + ", the hash of the embedded model");
+  }
+  if (base::content_hash(plan.cluster_source) != plan.cluster_hash) {
+    return refuse("$.cluster.hash", plan.cluster_hash,
+                  base::content_hash(plan.cluster_source) + ", the hash of the embedded cluster");
+  }
+  auto model = load_model(plan.model_source, "plan: $.model.source");
+  if (!model) return model.error();
+  auto cluster = load_cluster(plan.cluster_source, "plan: $.cluster.source");
+  if (!cluster) return cluster.error();
+  if (!find_engine(plan.engine)) return refuse("$.engine", "\"" + plan.engine + "\"", "a known engine");
+  Job job;
+  job.model = std::move(model).value();
+  job.model.name = plan.model_name;
+  job.cluster = std::move(cluster).value();
+  job.cluster.name = plan.cluster_name;
+  job.training = plan.training;
+  job.engine = plan.engine;
+  job.model_source = plan.model_source;
+  job.cluster_source = plan.cluster_source;
+  job.notes = notes_of(job);
+  if (plan.calibration_source.empty()) return job;
+  if (base::content_hash(plan.calibration_source) != plan.calibration_hash) {
+    return refuse("$.calibration.hash", plan.calibration_hash,
+                  base::content_hash(plan.calibration_source) + ", the hash of the embedded calibration");
+  }
+  auto calibration = read_calibration(plan.calibration_source, "plan: $.calibration.source", plan.calibration_name);
+  if (!calibration) return calibration.error();
+  if (Status error = use_calibration(job, std::move(*calibration))) return *error;
+  return job;
+}
+
+}  // namespace espalier

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/space.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace espalier::job {
+namespace {
+
+constexpr std::int64_t kLargestValue = std::int64_t{1} << 40;
+
+std::vector<std::string> dimension_names() {
+  std::vector<std::string> out;
+  for (int i = 0; i < kDimensions; ++i) out.emplace_back(to_string(static_cast<Dimension>(i)));
+  return out;
+}
+
+/// Names of an enum's values by ordinal; empty for a dimension that counts.
+std::vector<std::string> value_names(Dimension dimension) {
+  std::vector<std::string> out;
+  for (std::int64_t v = 0; v < enum_size(dimension); ++v) out.push_back(value_text(dimension, v));
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& w : words) out.append(out.empty() ? "" : ", ").append(w);
+  return out;
+}
+
+std::string written(const base::Node& node) {
+  if (node.kind == base::NodeKind::string) return "\"" + node.text + "\"";
+  return base::to_json(node);
+}
+
+/// Smallest and largest value of a dimension that counts, on any cluster and for any model.
+std::pair<std::int64_t, std::int64_t> range_of(Dimension dimension) {
+  switch (dimension) {
+    case Dimension::zero: return {0, 3};
+    case Dimension::recompute_layers: return {0, kLargestValue};
+    default: return {1, kLargestValue};
+  }
+}
+
+std::string range_text(Dimension dimension) {
+  const auto [low, high] = range_of(dimension);
+  if (high < kLargestValue) return "a whole number from " + std::to_string(low) + " to " + std::to_string(high);
+  return "a whole number ≥ " + std::to_string(low);
+}
+
+/// One value of a dimension; an error is recorded and nothing returned when it has none such.
+std::optional<std::int64_t> read_value(base::Reader& reader, Dimension dimension, const base::Node& node) {
+  const std::string key(to_string(dimension));
+  const std::vector<std::string> names = value_names(dimension);
+  if (names.empty()) {
+    const auto [low, high] = range_of(dimension);
+    if (node.kind == base::NodeKind::integer && node.integer >= low && node.integer <= high) return node.integer;
+    const bool quoted = node.kind == base::NodeKind::string && !node.text.empty() &&
+                        node.text.find_first_not_of("0123456789") == std::string::npos;
+    reader.fail(key, written(node), range_text(dimension),
+                quoted                                 ? "remove the quotes"
+                : node.kind != base::NodeKind::integer ? "write a whole number"
+                : node.integer < low                   ? "choose a larger number"
+                                                       : "choose a smaller number");
+    return std::nullopt;
+  }
+  if (names.front() == "off" && node.kind == base::NodeKind::boolean) return node.boolean ? 1 : 0;
+  const auto it = std::find(names.begin(), names.end(), node.text);
+  if (node.kind == base::NodeKind::string && it != names.end()) return it - names.begin();
+  const auto close = base::did_you_mean(node.text, names);
+  reader.fail(key, written(node), names.front() == "off" ? "true or false" : "one of " + joined(names),
+              close ? "did you mean \"" + *close + "\"?" : "");
+  return std::nullopt;
+}
+
+/// Every member name must be a dimension: unknown ones are reported by hand, because the reader's own "did you mean" knows only
+/// the names that somebody asked for.
+bool known_dimensions_only(base::Reader& part) {
+  for (const auto& [key, node] : part.node().members) {
+    if (parse_dimension(key)) continue;
+    const auto close = base::did_you_mean(key, dimension_names());
+    part.fail(key, "the unknown dimension \"" + key + "\"", "one of " + joined(dimension_names()),
+              close ? "did you mean \"" + *close + "\"?" : "");
+    return false;
+  }
+  return true;
+}
+
+/// `fix`, `allow`, `forbid`: dimension -> value or list of values.
+std::map<std::string, std::vector<std::int64_t>> read_values(base::Reader& part, bool lists) {
+  std::map<std::string, std::vector<std::int64_t>> out;
+  if (!known_dimensions_only(part)) return out;
+  for (const std::string& key : dimension_names()) {
+    const Dimension dimension = *parse_dimension(key);
+    const base::Node* node = part.find(key);
+    if (!node || node->kind == base::NodeKind::null) continue;
+    std::vector<std::int64_t>& values = out[key];
+    if (node->kind != base::NodeKind::sequence) {
+      if (const auto v = read_value(part, dimension, *node)) values.push_back(*v);
+      continue;
+    }
+    if (!lists) part.fail(key, "a list", "one value", "use `allow` for several");
+    if (node->items.empty()) part.fail(key, "an empty list", "at least one value");
+    for (const base::Node& item : node->items) {
+      if (const auto v = read_value(part, dimension, item)) values.push_back(*v);
+    }
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+  }
+  part.finish();
+  return out;
+}
+
+std::map<std::string, std::int64_t> read_limits(base::Reader& part) {
+  std::map<std::string, std::int64_t> out;
+  if (!known_dimensions_only(part)) return out;
+  for (const auto& [key, node] : part.node().members) {
+    if (enum_size(*parse_dimension(key)) > 0) {
+      part.fail(key, "a limit on \"" + key + "\"", "a dimension that counts", "use `allow` or `forbid` for named values");
+    } else if (part.has(key)) {
+      out[key] = part.required_int(key, range_of(*parse_dimension(key)).first, INT64_MAX);
+    }
+  }
+  part.finish();
+  return out;
+}
+
+/// fix is a list of one value; saying the same dimension under allow as well is a contradiction waiting to happen.
+void merge_fix(base::Reader& fix_part, std::map<std::string, std::vector<std::int64_t>>&& fix, SearchSpace& space) {
+  for (auto& [key, values] : fix) {
+    if (space.allow.count(key))
+      fix_part.fail(key, "\"" + key + "\" under both fix and allow", "one of them",
+                    "fix says one value, allow several: take one of the two out");
+    space.allow[key] = std::move(values);
+    space.fixed.insert(key);
+  }
+}
+
+}  // namespace
+
+std::string value_name(std::string_view name, std::int64_t value) {
+  const auto dimension = parse_dimension(name);
+  return dimension ? value_text(*dimension, value) : std::to_string(value);
+}
+
+std::optional<std::int64_t> value_of_name(std::string_view name, std::string_view text) {
+  const auto dimension = parse_dimension(name);
+  const std::vector<std::string> names = dimension ? value_names(*dimension) : std::vector<std::string>{};
+  const auto it = std::find(names.begin(), names.end(), text);
+  if (it != names.end()) return it - names.begin();
+  std::int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (!names.empty() || code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+SearchSpace read_search_space(base::Reader& reader) {
+  SearchSpace space;
+  space.kind = reader.optional_string("space", "uniform");
+  static const std::vector<std::string> kKinds = {"uniform", "layerwise", "spatial_temporal", "full"};
+  if (std::find(kKinds.begin(), kKinds.end(), space.kind) == kKinds.end()) {
+    const auto close = base::did_you_mean(space.kind, kKinds);
+    reader.fail("space", "\"" + space.kind + "\"", "one of " + joined(kKinds), close ? "did you mean \"" + *close + "\"?" : "");
+  }
+  base::Reader allow = reader.child("allow", false), forbid = reader.child("forbid", false);
+  base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);
+  space.allow = read_values(allow, true);
+  space.forbid = read_values(forbid, true);
+  merge_fix(fix, read_values(fix, false), space);
+  space.limits = read_limits(limits);
+  if (reader.has("memory_margin")) space.memory_margin = reader.optional_real("memory_margin", 0.0, 0.9, 0.0);
+  reader.finish();
+  return space;
+}
+
+}  // namespace espalier::job
+
+namespace espalier {
+
+bool SearchSpace::admits(const std::string& dimension, std::int64_t value) const {
+  const auto contains = [&](const std::vector<std::int64_t>& values) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+  };
+  if (const auto it = allow.find(dimension); it != allow.end() && !contains(it->second)) return false;
+  if (const auto it = forbid.find(dimension); it != forbid.end() && contains(it->second)) return false;
+  const auto limit = limits.find(dimension);
+  return limit == limits.end() || value <= limit->second;
+}
+
+}  // namespace espalier

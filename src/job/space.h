@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `search:` part of a job file, and how a dimension's values are written there.
+//
+// A value is an integer (tp: 8), the name of an enum (sp: megatron) or, for overlap_*, true or false; SearchSpace keeps ordinals.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/document.h"
+#include "espalier/job.h"
+#include "plan/dimension.h"
+
+namespace espalier::job {
+
+/// "8", "megatron", "on": how a value of the dimension called `name` is written; plain digits for an unknown name.
+std::string value_name(std::string_view name, std::int64_t value);
+/// The value that value_name writes so; nullopt when there is none.
+std::optional<std::int64_t> value_of_name(std::string_view name, std::string_view text);
+
+/// Reads `{space, fix, allow, forbid, limits}`; errors go to the reader's sink.
+SearchSpace read_search_space(base::Reader& reader);
+
+}  // namespace espalier::job

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words of a job file that users bring from elsewhere, for the one that this project writes.
+//
+// Case, '-', '_', '.', spaces and a leading "torch." do not count. An optimizer belongs to "adam" when its states are those of Adam,
+// two moments in fp32, which all that is predicted of an optimizer follows from: AdamW and the fused kernels are Adam here. Optimizers
+// with other states (8-bit moments, Adafactor's factors, Lion's one moment) are not: they would be predicted wrongly.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/document.h"
+#include "espalier/cluster.h"
+
+namespace espalier::job {
+
+std::optional<Precision> precision_of_word(std::string_view word);
+/// "adam" or "sgd".
+std::optional<std::string> optimizer_of_word(std::string_view word);
+
+/// `precision` and `optimizer` of a training; absent: bf16 and adam. Errors go to the reader's sink.
+Precision read_precision(base::Reader& training);
+std::string read_optimizer(base::Reader& training);
+
+}  // namespace espalier::job

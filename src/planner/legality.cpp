@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/legality.h"
+
+#include <algorithm>
+
+#include "base/document.h"
+#include "plan/rules.h"
+#include "search/pruning.h"
+
+namespace espalier {
+
+Status illegal(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
+  auto broken = violations(job.model, job.cluster, job.training, strategy, schedule, engine.split);
+  if (broken.empty()) broken = engine_violations(engine, job.model, job.cluster, job.training, strategy, schedule);
+  if (broken.empty()) return std::nullopt;
+  // The hint of a rule is about that rule alone: what it names may break another one.
+  std::string found;
+  for (const auto& v : broken) found += (found.empty() ? "" : "; ") + v.rule + ": " + v.text;
+  return Error{ErrorKind::usage, "strategy", found,
+               "a configuration that keeps every rule of the space and of engine " + engine.name,
+               "espalier plan searches the configurations that keep them"};
+}
+
+namespace {
+
+/// The rules of the space and of the engine for one range of a plan, as if all layers were like it.
+Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, std::int64_t devices) {
+  Strategy s = range.strategy;
+  if (std::int64_t{s.tp} * s.cp * s.dp * plan.schedule.stages != devices)
+    return Error{ErrorKind::bad_input, "", "tp·cp·dp·pp that is not the number of devices", std::to_string(devices),
+                 "plan again from the job file"};
+  Schedule schedule = plan.schedule;
+  if (!plan.uniform()) {
+    schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
+    if (s.recompute.kind == RecomputeKind::full) {
+      if (s.recompute.layers < 1 || s.recompute.layers > range.last - range.first + 1)
+        return Error{ErrorKind::bad_input, "", "full recomputation of " + std::to_string(s.recompute.layers) + " layers",
+                     "1 to the number of layers of the range", ""};
+      s.recompute.layers = 1;  // the rule counts the blocks of the fullest chunk of an even split
+    }
+  }
+  return illegal(job, *find_engine(job.engine), s, schedule);
+}
+
+}  // namespace
+
+Status layerwise_engine(const EngineModel& engine) {
+  if (engine.family == EngineFamily::generic) return std::nullopt;
+  return Error{ErrorKind::bad_input, "engine", "\"" + engine.name + "\"", "generic",
+               "this engine runs one strategy for all layers: plan it with search.space: uniform"};
+}
+
+Status layerwise_dimensions(const SearchSpace& space) {
+  const std::string name = "recompute_layers";
+  if (space.allow.count(name) == 0 && space.forbid.count(name) == 0 && space.limits.count(name) == 0) return std::nullopt;
+  return Error{ErrorKind::bad_input, "search", "a restriction of recompute_layers in search.space: " + space.kind,
+               "restrictions of recompute alone", "in this space every block is recomputed or not by itself"};
+}
+
+Status plan_fits_job(const Job& job, const Plan& plan) {
+  std::int64_t devices = 0;
+  std::int32_t last_layer = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const DeviceRange& range : stage.devices) devices += range.count;
+    for (const Chunk& chunk : stage.chunks) last_layer = std::max(last_layer, chunk.last());
+  }
+  if (devices != job.cluster.devices())
+    return Error{ErrorKind::bad_input, "plan: $.stages", std::to_string(devices) + " devices",
+                 std::to_string(job.cluster.devices()) + " devices, as the plan's cluster has", "plan again from the job file"};
+  if (last_layer + 1 != static_cast<std::int32_t>(job.model.layers.size()))
+    return Error{ErrorKind::bad_input, "plan: $.stages", "layers up to " + std::to_string(last_layer),
+                 std::to_string(job.model.layers.size()) + " layers, as the plan's model has", "plan again from the job file"};
+  if (!plan.uniform())
+    if (auto refused = layerwise_engine(*find_engine(job.engine))) return refused;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    std::size_t position = 0;
+    for (const Chunk& chunk : plan.stages[i].chunks)
+      for (const LayerRange& range : chunk.ranges) {
+        Status broken = illegal_range(job, plan, range, devices);
+        if (!broken) {
+          ++position;
+          continue;
+        }
+        broken->kind = ErrorKind::bad_input;
+        broken->hint = "plan again from the job file";
+        broken->where = "plan: $.stages[" + std::to_string(i) + "].layers[" + std::to_string(position) + "].strategy";
+        return broken;
+      }
+  }
+  return std::nullopt;
+}
+
+Error unknown_pruning_rule(const std::string& name) {
+  std::vector<std::string> known;
+  std::string list;
+  for (const auto& rule : search::pruning_rules()) {
+    known.emplace_back(rule.name);
+    list += (list.empty() ? "" : ", ") + known.back();
+  }
+  const std::string near = base::suggestion(name, known);
+  return Error{ErrorKind::usage, "--no-rule", "\"" + name + "\"", "one of " + list,
+               near.empty() ? "choose one of these names" : near};
+}
+
+}  // namespace espalier

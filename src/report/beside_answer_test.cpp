@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands beside the answer: the simplest plan, engines that run it, published recipes, the batch that divides better.
+#include "planner/beside_answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/source_dir.h"
+#include "plan/dimensions_used.h"
+#include "planner/batch_hint.h"
+#include "planner/recipes.h"
+#include "planner/runs_on.h"
+#include "report/result_json.h"
+
+namespace espalier::report {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Job job(const std::string& model, const std::string& cluster, const std::string& training, const std::string& more = "") {
+  const std::string root = ESPALIER_SOURCE_DIR;
+  auto loaded = load_job(
+      "model: " + root + "/models/" + model + "/config.json\ncluster: " + cluster + "\ntraining: " + training + "\n" + more,
+      "test", ".", {});
+  EXPECT_TRUE(loaded.ok()) << (loaded ? "" : loaded.error().message());
+  return loaded ? *loaded : Job{};
+}
+
+const char* const kEight = "{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}";
+
+Job tiny(const std::string& more = "") {
+  return job("tiny-llama-test", kEight, "{sequence_length: 512, global_batch: 16}", more);
+}
+
+PlannerResult planned(const Job& job, const PlannerOptions& options = {}) {
+  auto result = plan(job, options);
+  EXPECT_TRUE(result.ok()) << (result ? "" : result.error().message());
+  return result ? *result : PlannerResult{};
+}
+
+// The simplest plan is never faster than the fastest, within reach of it, and uses no more dimensions.
+TEST(SimplestPlan, StandsBesideEveryAnswer) {
+  for (const double within : {0.0, 0.01, 0.5}) {
+    PlannerOptions options;
+    options.simple_within = within;
+    const PlannerResult r = planned(tiny(), options);
+    ASSERT_TRUE(r.simplest.has_value());
+    EXPECT_TRUE(r.simplest->certified);
+    EXPECT_GE(r.simplest->iteration_ns, r.prediction.iteration_ns);
+    EXPECT_LE(static_cast<double>(r.simplest->iteration_ns), static_cast<double>(r.prediction.iteration_ns) * (1 + within) + 1);
+    EXPECT_LE(r.simplest->dimensions, dimensions_used(r.plan));
+    EXPECT_THAT(to_json(r), HasSubstr("\"simplest\": {\"label\": "));
+    EXPECT_THAT(r.brief(), HasSubstr("simplest"));
+  }
+}
+
+// Any plan within reach: plain data parallelism, which fits, uses no dimension at all.
+TEST(SimplestPlan, IsTheAnswerWhereItIsAskedFor) {
+  PlannerOptions options;
+  options.simple = true;
+  options.simple_within = 10;
+  const PlannerResult r = planned(tiny(), options);
+  EXPECT_EQ(dimensions_used(r.plan), 0) << r.plan.label();
+  EXPECT_EQ(r.plan.strategy().dp, 8);
+  EXPECT_EQ(r.prediction.iteration_ns, r.simplest->iteration_ns);
+  EXPECT_FALSE(r.search.optimal);
+  EXPECT_EQ(r.search.reason, "gap");
+  const PlannerResult fastest = planned(tiny());
+  EXPECT_EQ(r.search.lower_bound_ns, fastest.prediction.iteration_ns);
+  ASSERT_FALSE(r.alternatives.empty());
+  EXPECT_EQ(r.alternatives.front().label, "fastest plan");
+  EXPECT_EQ(r.alternatives.front().iteration_ns, fastest.prediction.iteration_ns);
+}
+
+TEST(RunsOn, EnginesWithoutRulesAreUnknown) {
+  EXPECT_FALSE(has_rules(*find_engine("generic")));
+  EXPECT_FALSE(has_rules(*find_engine("jax")));
+  EXPECT_TRUE(has_rules(*find_engine("megatron-core")));
+  const Job one = tiny("search: {limits: {pp: 2, vpp: 2}}\n");
+  PlannerOptions options;
+  options.engines = true;
+  const PlannerResult r = planned(one, options);
+  for (const EngineAnswer& e : r.engines) EXPECT_EQ(e.status == "unknown", !has_rules(*find_engine(e.engine))) << e.engine;
+  EXPECT_EQ(r.engines.size() + 1, engine_catalogue().size());
+}
+
+// Megatron-Core has no ZB-V; torchtitan has.
+TEST(RunsOn, ThisVeryPlan) {
+  const Job eight = job("llama-3-8b", kEight, "{sequence_length: 8192, global_batch: 64}");
+  Strategy s;
+  s.dp = 4;
+  Schedule c;
+  c.kind = ScheduleKind::zb_v, c.stages = 2, c.virtual_stages = 2, c.micro_batch = 1, c.microbatches = 16;
+  const auto made = estimate(eight, s, c);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  EXPECT_FALSE(accepts(*find_engine("megatron-core"), eight, made->plan));
+  EXPECT_TRUE(accepts(*find_engine("torchtitan"), eight, made->plan));
+  const std::vector<std::string> all = engines_that_run(eight, made->plan);
+  EXPECT_THAT(all, testing::Contains("torchtitan"));
+  EXPECT_THAT(all, testing::Not(testing::Contains("megatron-core")));
+  EXPECT_THAT(all, testing::Not(testing::Contains("jax")));
+}
+
+// Under generic the answer names who runs it, or what the nearest engine would do: the plan that planning for that engine finds.
+TEST(RunsOn, IsAlwaysSaidUnderGeneric) {
+  for (const std::string schedule : {"1f1b", "zb-h1"}) {
+    const Job one = tiny("search: {fix: {pp: 2, schedule: " + schedule + ", overlap_grad: true}, allow: {zero: [0, 1]}}\n");
+    const PlannerResult r = planned(one);
+    ASSERT_TRUE(r.runs_on.has_value());
+    EXPECT_THAT(r.brief(), HasSubstr("runs on"));
+    EXPECT_THAT(to_json(r), HasSubstr("\"runs_on\": ["));
+    if (schedule == "1f1b") continue;
+    EXPECT_TRUE(r.runs_on->empty());       // ZB-H1 is in no engine with rules
+    EXPECT_FALSE(r.runnable.has_value());  // and is what the job pins
+  }
+  const PlannerResult free = planned(tiny());
+  if (free.runs_on->empty()) {
+    ASSERT_TRUE(free.runnable.has_value());
+    Job own = tiny("engine: " + free.runnable->engine + "\n");
+    EXPECT_EQ(planned(own).prediction.iteration_ns, free.runnable->iteration_ns);
+  }
+}
+
+std::vector<std::string> labels_of(const Job& job) {
+  std::vector<std::string> out;
+  for (const Baseline& b : recipes(job, rule_facts(job.model, job.cluster, job.training))) out.push_back(b.label);
+  return out;
+}
+
+// By size: 8B is nearest to 7.5B and 8B, 70B to 76B and 70B. 405B is nearest to 530B (ln 530/406 = 0.266 < ln 406/310 = 0.269), but its groups of
+// 8 · 35 do not divide 512 devices, those of 310B, 8 · 16, do.
+TEST(Recipes, NearestSize) {
+  const char* const large = "{nodes: 64, devices_per_node: 8, device: h100-sxm-80gb}";
+  const char* const batch = "{sequence_length: 4096, global_batch: 512}";
+  EXPECT_THAT(labels_of(job("llama-3-8b", kEight, batch)),
+              ElementsAre("Megatron-LM recipe (GPT 7.5B)", "torchtitan recipe (Llama 3 8B)"));
+  EXPECT_THAT(labels_of(job("llama-3-70b", large, batch)),
+              ElementsAre("Megatron-LM recipe (GPT 76B)", "torchtitan recipe (Llama 3 70B)"));
+  EXPECT_THAT(labels_of(job("llama-3.1-405b", large, batch)),
+              ElementsAre("Megatron-LM recipe (GPT 310B)", "torchtitan recipe (Llama 3 405B)"));
+  EXPECT_THAT(labels_of(job("deepseek-v3", large, batch)), ElementsAre("DeepSeek-V3 recipe"));
+  EXPECT_TRUE(labels_of(job("swin-tiny", kEight, "{global_batch: 64}")).empty());
+}
+
+// Llama 3 70B on 64 devices: TP 8, PP 4, so DP 2 with ZeRO 1; torchtitan: TP 8 with FSDP over the other 8.
+TEST(Recipes, DegreesAreThePublishedOnes) {
+  const Job big =
+      job("llama-3-70b", "{nodes: 8, devices_per_node: 8, device: h100-sxm-80gb}", "{sequence_length: 8192, global_batch: 512}");
+  const auto all = recipes(big, rule_facts(big.model, big.cluster, big.training));
+  ASSERT_EQ(all.size(), 2u);
+  ASSERT_FALSE(all[0].family.empty()) << all[0].refusal;
+  const search::Configuration& m = all[0].family.front();
+  EXPECT_EQ(std::make_tuple(m.strategy.tp, m.schedule.stages, m.strategy.dp, m.strategy.zero), std::make_tuple(8, 4, 2, 1));
+  EXPECT_EQ(m.strategy.sp, SequenceParallel::megatron);
+  ASSERT_FALSE(all[1].family.empty()) << all[1].refusal;
+  const search::Configuration& t = all[1].family.front();
+  EXPECT_EQ(std::make_tuple(t.strategy.tp, t.schedule.stages, t.strategy.dp, t.strategy.zero, t.strategy.shard),
+            std::make_tuple(8, 1, 8, 3, 8));
+  EXPECT_EQ(t.strategy.recompute.kind, RecomputeKind::full);
+}
+
+// 8 devices, 12 samples: 8 does not divide 12, so 16 is asked; 16 samples divide by all of 2, 4, 8.
+TEST(BatchHint, BatchesToTry) {
+  EXPECT_THAT(batches_to_try(8, 12), ElementsAre(16));
+  EXPECT_TRUE(batches_to_try(8, 16).empty());
+  EXPECT_THAT(batches_to_try(8, 5), ElementsAre(6, 8));  // next multiples of 2, and of 4 and 8
+  EXPECT_TRUE(batches_to_try(8, 1).empty() || batches_to_try(8, 1).front() == 2);
+}
+
+// Sixty samples on eight GPUs: eight replicas do not divide them, so that GPUs must split samples or layers. With 64 every GPU takes eight.
+TEST(BatchHint, NamesTheNextBatchThatDivides) {
+  const std::string fixed = "search: {fix: {pp: 1, cp: 1}}\n";
+  const auto gpt = [&](int batch) {
+    return planned(job("gpt2", kEight, "{sequence_length: 1024, global_batch: " + std::to_string(batch) + "}", fixed));
+  };
+  const PlannerResult odd = gpt(60), even = gpt(64);
+  ASSERT_TRUE(odd.batch_hint.has_value());
+  EXPECT_EQ(odd.batch_hint->global_batch, 64);
+  EXPECT_EQ(odd.batch_hint->iteration_ns, even.prediction.iteration_ns);
+  EXPECT_FALSE(even.batch_hint.has_value());
+  // today's plan for 64 samples: its end of step once, the rest in proportion
+  const auto whole = static_cast<double>(odd.prediction.iteration_ns);
+  const auto end = static_cast<double>(odd.prediction.breakdown.optimizer_ns);
+  const double today = end + (whole - end) * 64 / 60;
+  EXPECT_NEAR(odd.batch_hint->gain, 1 - static_cast<double>(even.prediction.iteration_ns) / today, 1e-9);
+  EXPECT_GT(odd.batch_hint->gain, 0.01);
+  EXPECT_THAT(odd.brief(), HasSubstr("The divisors of global batch 60 cost time"));
+}
+
+TEST(BesideAnswer, SurvivesJson) {
+  PlannerOptions options;
+  options.engines = true;
+  const PlannerResult r = planned(tiny(), options);
+  const auto again = result_from_json(to_json(r), "test");
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_EQ(again->runs_on, r.runs_on);
+  EXPECT_EQ(again->simplest->label, r.simplest->label);
+  EXPECT_EQ(again->simplest->dimensions, r.simplest->dimensions);
+  EXPECT_EQ(again->simplest->certified, r.simplest->certified);
+  ASSERT_EQ(again->engines.size(), r.engines.size());
+  for (std::size_t i = 0; i < r.engines.size(); ++i) {
+    EXPECT_EQ(again->engines[i].status, r.engines[i].status);
+    EXPECT_EQ(again->engines[i].iteration_ns, r.engines[i].iteration_ns);
+  }
+  EXPECT_EQ(again->prediction.bottleneck.busy_per_stage, r.prediction.bottleneck.busy_per_stage);
+  EXPECT_EQ(again->prediction.bottleneck.breakdown, r.prediction.bottleneck.breakdown);
+  EXPECT_EQ(again->prediction.fits_with_margin, r.prediction.fits_with_margin);
+  EXPECT_EQ(again->search.memory_margin, r.search.memory_margin);
+}
+
+}  // namespace
+}  // namespace espalier::report

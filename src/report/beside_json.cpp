@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/beside_json.h"
+
+#include <cmath>
+
+namespace espalier::report {
+namespace {
+
+using base::JsonWriter;
+using base::Reader;
+
+constexpr std::int64_t kBig = std::int64_t{1} << 62;
+
+std::int64_t read_ns(Reader& r, std::string_view key) { return std::llround(r.optional_real(key, -1e9, 1e9, 0) * 1e9); }
+
+void write_engine(JsonWriter& w, const EngineAnswer& e) {
+  w.compact_next().begin_object();
+  w.key("engine").value(e.engine);
+  w.key("status").value(e.status);
+  if (!e.label.empty()) {
+    w.key("label").value(e.label);
+    w.key("iteration_s").seconds(e.iteration_ns);
+    w.key("peak_memory_bytes").value(e.peak_memory_bytes);
+    w.key("loss").value(e.loss);
+  }
+  if (!e.why.empty()) w.key("why").value(e.why);
+  w.end_object();
+}
+
+EngineAnswer read_engine(Reader& r) {
+  EngineAnswer e;
+  e.engine = r.required_string("engine");
+  e.status = r.optional_string("status", "");
+  e.label = r.optional_string("label", "");
+  e.iteration_ns = read_ns(r, "iteration_s");
+  e.peak_memory_bytes = r.optional_int("peak_memory_bytes", 0, kBig, 0);
+  e.loss = r.optional_real("loss", -1, 1e9, 0);
+  e.why = r.optional_string("why", "");
+  r.finish();
+  return e;
+}
+
+void write_simplest(JsonWriter& w, const Simplest& s) {
+  w.key("simplest").compact_next().begin_object();
+  w.key("label").value(s.label);
+  w.key("iteration_s").seconds(s.iteration_ns);
+  w.key("loss").value(s.loss);
+  w.key("dimensions").value(s.dimensions);
+  w.key("within").value(s.within);
+  w.key("certified").value(s.certified);
+  w.key("simulated").value(s.simulated);
+  w.end_object();
+}
+
+Simplest read_simplest(Reader r) {
+  Simplest s;
+  s.label = r.optional_string("label", "");
+  s.iteration_ns = read_ns(r, "iteration_s");
+  s.loss = r.optional_real("loss", -1, 1e9, 0);
+  s.dimensions = static_cast<std::int32_t>(r.optional_int("dimensions", 0, 100, 0));
+  s.within = r.optional_real("within", 0, 1e9, 0);
+  s.certified = r.optional_bool("certified", false);
+  s.simulated = r.optional_int("simulated", 0, kBig, 0);
+  r.finish();
+  return s;
+}
+
+void write_batch_hint(JsonWriter& w, const BatchHint& h) {
+  w.key("batch_hint").compact_next().begin_object();
+  w.key("global_batch").value(h.global_batch);
+  w.key("label").value(h.label);
+  w.key("iteration_s").seconds(h.iteration_ns);
+  w.key("gain").value(h.gain);
+  w.end_object();
+}
+
+BatchHint read_batch_hint(Reader r) {
+  BatchHint h;
+  h.global_batch = r.optional_int("global_batch", 1, kBig, 1);
+  h.label = r.optional_string("label", "");
+  h.iteration_ns = read_ns(r, "iteration_s");
+  h.gain = r.optional_real("gain", -1, 1, 0);
+  r.finish();
+  return h;
+}
+
+std::vector<std::string> read_names(Reader& r, std::string_view key) {
+  std::vector<std::string> out;
+  const base::Node* node = r.find(key);
+  if (node == nullptr) return out;
+  for (const base::Node& item : node->items) {
+    if (item.kind != base::NodeKind::string) r.fail(key, std::string(to_string(item.kind)), "a list of strings");
+    out.push_back(item.text);
+  }
+  return out;
+}
+
+}  // namespace
+
+void write_beside(JsonWriter& w, const PlannerResult& result) {
+  if (result.runs_on) {
+    w.key("runs_on").compact_next().begin_array();
+    for (const std::string& engine : *result.runs_on) w.value(engine);
+    w.end_array();
+  }
+  if (result.runnable) {
+    w.key("runnable");
+    write_engine(w, *result.runnable);
+  }
+  if (!result.engines.empty()) {
+    w.key("engines").begin_array();
+    for (const EngineAnswer& e : result.engines) write_engine(w, e);
+    w.end_array();
+  }
+  if (result.simplest) write_simplest(w, *result.simplest);
+  if (result.batch_hint) write_batch_hint(w, *result.batch_hint);
+}
+
+void read_beside(Reader& r, PlannerResult& result) {
+  if (r.has("runs_on")) result.runs_on = read_names(r, "runs_on");
+  if (r.has("runnable")) {
+    Reader runnable = r.child("runnable", true);
+    result.runnable = read_engine(runnable);
+  }
+  r.each("engines", false, [&](Reader& e) { result.engines.push_back(read_engine(e)); });
+  if (r.has("simplest")) result.simplest = read_simplest(r.child("simplest", true));
+  if (r.has("batch_hint")) result.batch_hint = read_batch_hint(r.child("batch_hint", true));
+}
+
+}  // namespace espalier::report

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands beside the plan, as keys of espalier.result/1: runs_on, runnable, engines, simplest, batch_hint; absent where not asked.
+#pragma once
+
+#include "base/document.h"
+#include "espalier/planner.h"
+
+namespace espalier::report {
+
+void write_beside(base::JsonWriter& w, const PlannerResult& result);
+void read_beside(base::Reader& r, PlannerResult& result);
+
+}  // namespace espalier::report

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/beside_text.h"
+
+#include "base/format.h"
+#include "report/brief_text.h"
+
+namespace espalier::report {
+namespace {
+
+using base::cat;
+using base::gib;
+using base::percent;
+using base::seconds;
+
+std::string signed_percent(double fraction) { return cat(fraction >= 0 ? "+" : "", percent(fraction)); }
+
+std::string dimensions_text(std::int32_t n) { return cat(std::to_string(n), n == 1 ? " dimension" : " dimensions"); }
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += cat(out.empty() ? "" : ", ", word);
+  return out;
+}
+
+}  // namespace
+
+std::string runs_on_text(const PlannerResult& r) {
+  if (!r.runs_on) return "";
+  if (!r.runs_on->empty()) return joined(*r.runs_on);
+  if (!r.runnable) return "none";
+  const EngineAnswer& e = *r.runnable;
+  return cat("none; ", e.engine, " would run ", e.label, ": ", seconds(e.iteration_ns), " (", signed_percent(e.loss), ")");
+}
+
+std::string simplest_text(const PlannerResult& r) {
+  if (!r.simplest) return "";
+  const Simplest& s = *r.simplest;
+  const std::string claim = cat(s.certified ? "" : "not proven, ", "within ", percent(s.within));
+  if (s.label == r.plan.label() && s.iteration_ns == r.prediction.iteration_ns)  // a result read from a file has no plan of it
+    return cat("this plan: ", dimensions_text(s.dimensions), ", ",
+               s.loss > 0 ? cat(signed_percent(s.loss), " to the fastest") : "none simpler", " (", claim, ")");
+  return cat(s.label, ": ", dimensions_text(s.dimensions), ", ", seconds(s.iteration_ns), " (", signed_percent(s.loss), "; ",
+             claim, "; --simple takes it)");
+}
+
+std::string margin_text(const PlannerResult& r) {
+  const Prediction& p = r.prediction;
+  if (r.search.memory_margin <= 0) return "";
+  return cat(percent(r.search.memory_margin), " of ", gib(p.memory_limit_bytes), " stay free (", r.search.memory_margin_basis,
+             "); search.memory_margin changes it");
+}
+
+std::string engine_section(const PlannerResult& r) {
+  if (r.engines.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"engine", "runs this plan", "its best plan", "iteration", "against", "why not"}};
+  for (const EngineAnswer& e : r.engines) {
+    const bool timed = e.iteration_ns > 0;
+    rows.push_back({e.engine,
+                    e.status == "runs"      ? "yes"
+                    : e.status == "unknown" ? "unknown"
+                                            : "no",
+                    timed ? e.label : "–", timed ? seconds(e.iteration_ns) : "–", timed ? signed_percent(e.loss) : "–", e.why});
+  }
+  return cat("\nEngines\n", table(rows, {1, 2, 5}));
+}
+
+}  // namespace espalier::report

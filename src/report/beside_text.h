@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lines of the terminal answer that speak of what stands beside the plan: engines, the simplest plan, the memory margin, the batch.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "espalier/planner.h"
+
+namespace espalier::report {
+
+/// "megatron-core, nemo", or "none; megatron-core: TP2 … 6.301 s (+2.3 %)". Empty where it was not asked.
+std::string runs_on_text(const PlannerResult& r);
+/// "TP1 … : 1 dimension, 6.201 s (+0.7 %)", or that the answer is the simplest itself. Empty where it was not asked.
+std::string simplest_text(const PlannerResult& r);
+/// "16.2 % of 78.1 GiB stay free: 80 % error of the memory model: …". Empty without a margin.
+std::string margin_text(const PlannerResult& r);
+/// The table of `--engines`; empty without it.
+std::string engine_section(const PlannerResult& r);
+
+}  // namespace espalier::report

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// The terminal answer: what to run, how fast it will be, whether it fits, how sure that is, and what was beaten.
+#include <string>
+#include <vector>
+
+#include "base/format.h"
+#include "espalier/planner.h"
+#include "planner/time_parts.h"
+#include "report/beside_text.h"
+#include "report/brief_layers.h"
+#include "report/brief_text.h"
+#include "report/operator_text.h"
+#include "report/text_layout.h"
+
+namespace espalier::report {
+namespace {
+
+using base::cat;
+using base::count;
+using base::fixed;
+using base::gib;
+using base::grouped;
+using base::pad_left;
+using base::pad_right;
+using base::percent;
+using base::seconds;
+using base::short_count;
+
+constexpr int kBarWidth = 34;  // with its label and figures a line of 80 columns
+
+std::int64_t device_count(const Plan& plan) {
+  std::int64_t n = 0;
+  for (const Stage& stage : plan.stages) {
+    for (const DeviceRange& range : stage.devices) n += range.count;
+  }
+  return n;
+}
+
+std::string sequence_text(const Sequence& s) {
+  if (s.encoder > 0) return cat("sequence ", grouped(s.encoder), " + ", grouped(s.decoder));
+  return s.main > 0 ? cat("sequence ", grouped(s.main)) : "images";
+}
+
+std::string job_line(const Plan& plan) {
+  const Training& t = plan.training;
+  return plan.model_name + " on " +
+         (plan.cluster_summary.empty() ? std::to_string(device_count(plan)) + " devices" : plan.cluster_summary) + " · " +
+         std::string(to_string(t.precision)) + " · " + sequence_text(t.sequence) + " · global batch " + grouped(t.global_batch) +
+         " · engine " + plan.engine;
+}
+
+/// Simulated and pruned configurations of the uniform space.
+std::string work_text(const SearchSummary& s) {
+  std::string work = cat(" (", grouped(s.simulated), " simulated");
+  for (const auto& [rule, n] : s.pruned) work += cat(", ", count(n), " by ", rule);
+  return work + ")";
+}
+
+/// "at most 2.1 %", or that what is left does not show.
+std::string at_most(double gap) { return gap > 0 && gap < 0.0005 ? "less than 0.1 %" : cat("at most ", percent(gap)); }
+
+/// What no search looked at, and how far the answer was refined.
+std::string not_searched(const SearchSummary& s) {
+  std::string out;
+  if (!s.split.empty() && !s.layerwise) out += "; the split of layers over stages is " + s.split;
+  if (!s.layerwise || s.layerwise->refinement_tried == 0 || s.asked.simple) return out;
+  const LayerwiseSummary& l = *s.layerwise;
+  if (l.refinement_left > 0) return cat(out, "; ", grouped(l.refinement_left), " changes of single layers were left untried");
+  return cat(out, "; no single change of a layer or boundary makes it faster (", grouped(l.refinement_tried), " tried)");
+}
+
+/// What the certificate leaves out for the error of the memory model.
+std::string margin_of(const SearchSummary& s) {
+  return s.memory_margin > 0 ? cat(" that leaves ", percent(s.memory_margin), " of the memory free") : std::string();
+}
+
+/// What nothing is faster than: the answer, or with --simple the fastest plan beside it.
+std::string than_what(const SearchSummary& s) { return s.asked.simple ? " than the fastest plan found" : ""; }
+
+std::string layerwise_certificate(const SearchSummary& s) {
+  const std::string uniform = cat("none of the ", count(s.space_size), " uniform ones is", margin_of(s), work_text(s));
+  const std::string gap = cat(at_most(s.gap), " from the best layer-wise plan (none is below ", seconds(s.lower_bound_ns), ")");
+  if (s.optimal) return cat("optimal: no layer-wise plan is faster, and ", uniform);
+  if (s.reason == "gap")
+    return cat(gap, "; of the ", count(s.space_size), " uniform ones", margin_of(s), " none is faster", than_what(s),
+               work_text(s));
+  return cat("not proven (", s.reason, "): ", gap, work_text(s));
+}
+
+/// Of partitions of operators, offered or not.
+std::string partition_certificate(const SearchSummary& s) {
+  const std::string gap =
+      cat(at_most(s.gap), " from the best plan with any partition of operators (none is below ", seconds(s.lower_bound_ns), ")");
+  const std::string flat = cat("; of the ", count(s.space_size), " uniform ones with those offered", margin_of(s),
+                               " none is faster", than_what(s), work_text(s));
+  if (s.optimal) return cat("optimal, whatever the partition of operators", flat);
+  return s.reason == "gap" ? cat(gap, flat) : cat("not proven (", s.reason, "): ", gap, work_text(s));
+}
+
+std::string certificate(const SearchSummary& s) {
+  if (s.reason.empty()) return "none: one given configuration, not searched for";
+  if (s.partitions) return partition_certificate(s);
+  if (s.layerwise) return layerwise_certificate(s);
+  const std::string space = count(s.space_size) + " configurations";
+  const std::string margin = margin_of(s);
+  if (s.optimal)
+    return cat("optimal: none of the ", space, " is faster", margin, work_text(s), "; overlap_tp is off unless the job names it");
+  if (s.reason == "gap") return cat(at_most(s.gap), " from the fastest of ", space, margin, work_text(s));
+  if (s.lower_bound_ns == 0)
+    return cat("not proven (", s.reason, "): nothing is known of the plans that were not looked at", work_text(s));
+  return cat("not proven (", s.reason, "): ", at_most(s.gap), " from the best of ", space, work_text(s));
+}
+
+/// "1: 58.4M · 2: 659M …": how many configurations each pipeline degree has.
+std::string by_stages(const SearchSummary& s) {
+  const auto found = s.by_dimension.find("pp");
+  if (found == s.by_dimension.end()) return "";
+  std::string out;
+  for (const auto& [pp, n] : found->second) out += cat(out.empty() ? "" : " · ", std::to_string(pp), ": ", short_count(n));
+  return out;
+}
+
+std::string confidence_text(const Confidence& c) {
+  if (c.high_s <= 0) return c.basis;
+  return seconds(static_cast<std::int64_t>(c.low_s * 1e9)) + " – " + seconds(static_cast<std::int64_t>(c.high_s * 1e9)) +
+         " with " + percent(c.level) + " · " + c.basis;
+}
+
+std::string line(const char* name, const std::string& value) { return cat("  ", pad_right(name, 14), value, "\n"); }
+
+std::string headline(const PlannerResult& r) {
+  const Prediction& p = r.prediction;
+  const bool tokens = r.plan.training.sequence.main > 0 || r.plan.training.sequence.encoder > 0;
+  std::string out = r.plan.label() + "\n";
+  out += line("iteration", seconds(p.iteration_ns) + "   " + count(p.tokens_per_s_per_device) +
+                               (tokens ? " tokens/s/GPU" : " samples/s/GPU") + "   MFU " + percent(p.mfu) + " of " +
+                               fixed(p.mfu_peak_tflops, 0) + " TFLOP/s (" + fixed(p.model_tflops_per_device, 1) +
+                               " model TFLOP/s/GPU)");
+  out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" +
+                            (p.fits ? "" : "   DOES NOT FIT"));
+  out += line("certificate", wrap(certificate(r.search) + not_searched(r.search), 100, std::string(16, ' ')));
+  if (r.search.layerwise) out += line("layer-wise", layerwise_gain(*r.search.layerwise, p.iteration_ns));
+  if (const std::string stages = by_stages(r.search); !stages.empty())
+    out += line("space by pp", wrap(stages, 100, std::string(16, ' ')));
+  out += line("confidence", confidence_text(p.confidence));
+  if (const std::string engines = runs_on_text(r); !engines.empty())
+    out += line("runs on", wrap(engines, 100, std::string(16, ' ')));
+  if (const std::string simplest = simplest_text(r); !simplest.empty())
+    out += line("simplest", wrap(simplest, 100, std::string(16, ' ')));
+  if (const std::string margin = margin_text(r); !margin.empty())
+    out += line("memory margin", wrap(margin, 100, std::string(16, ' ')));
+  if (p.days > 0) out += line("whole run", fixed(p.days, 1) + " days, " + count(p.device_hours) + " GPU-hours");
+  return out;
+}
+
+/// The parts of the busiest stage, as bars; where another stage finishes last, its shares beside them.
+std::string time_section(const Prediction& p) {
+  const double whole = p.iteration_ns > 0 ? static_cast<double>(p.iteration_ns) : 1.0;
+  const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
+  const bool two = pipeline && p.bottleneck.stage != p.last_stage;
+  const std::vector<TimePart> parts = time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown), last = time_parts(p.breakdown);
+  std::string out = "\nWhere the time goes";
+  if (pipeline)
+    out += cat(" (stage ", std::to_string(p.bottleneck.stage), ", the busiest",
+               two ? cat("; in brackets stage ", std::to_string(p.last_stage), ", which finishes last)") : "; it finishes last)");
+  out += "\n";
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double share = static_cast<double>(parts[i].ns) / whole;
+    const std::string blocks = bar(share, kBarWidth);
+    const std::string beside = two ? cat("  (", pad_left(percent(static_cast<double>(last[i].ns) / whole), 6), ")") : "";
+    out += cat("  ", pad_right(parts[i].name, 22), pad_left(percent(share), 8), pad_left(seconds(parts[i].ns), 12), beside,
+               blocks.empty() ? "" : cat("  ", blocks), "\n");
+  }
+  if (p.hidden_communication_ns > 0)
+    out += cat("  ", seconds(p.hidden_communication_ns), " of communication is hidden under compute\n");
+  return out;
+}
+
+std::string memory_section(const Prediction& p) {
+  const MemoryBreakdown& m = p.memory;
+  return cat("\nMemory of the fullest rank\n  parameters ", gib(m.parameters), " · gradients ", gib(m.gradients), " · optimizer ",
+             gib(m.optimizer), " · activations ", gib(m.activations), " · buffers ", gib(m.communication_buffers),
+             " · framework ", gib(m.framework), "\n");
+}
+
+std::string stage_section(const PlannerResult& r) {
+  if (!r.plan.uniform())
+    return cat(r.plan.stages.size() < 2 ? "\nLayers\n" : "\nPipeline\n",
+               layer_table(r.plan, r.prediction.peak_memory_bytes_per_stage));
+  if (r.plan.stages.size() < 2) return "";
+  std::vector<std::vector<std::string>> rows{{"stages", "layers of each", "peak"}};
+  for (const StageRun& run : stage_runs(r.plan, r.prediction.peak_memory_bytes_per_stage)) {
+    const std::string name =
+        run.first == run.last ? std::to_string(run.first) : std::to_string(run.first) + "–" + std::to_string(run.last);
+    rows.push_back({name, run.layers, gib(run.peak_bytes)});
+  }
+  return cat("\nPipeline\n", table(rows, {1}));
+}
+
+std::string balance_section(const PlannerResult& r) {
+  if (!r.search.layerwise || r.search.layerwise->balance.empty()) return "";
+  return cat("\nStage balance\n", balance_table(*r.search.layerwise, r.plan));
+}
+
+std::string alternative_section(const PlannerResult& r) {
+  if (r.alternatives.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"baselines and runners-up", "iteration", "against", "memory", "what it loses"}};
+  for (const Alternative& a : r.alternatives) {
+    const bool timed = a.iteration_ns > 0 && r.prediction.iteration_ns > 0;
+    const double slower = timed ? static_cast<double>(a.iteration_ns) / static_cast<double>(r.prediction.iteration_ns) - 1 : 0;
+    std::string name = a.label;
+    if (a.baseline && a.plan) name += ": " + a.plan->label();
+    rows.push_back({name, timed ? seconds(a.iteration_ns) : "–", timed ? cat(slower >= 0 ? "+" : "", percent(slower)) : "–",
+                    a.peak_memory_bytes > 0 ? gib(a.peak_memory_bytes) + (a.fits ? "" : " !") : "–", a.lost_to});
+  }
+  return cat("\n", table(rows, {4}));
+}
+
+std::string reason_section(const PlannerResult& r) {
+  if (r.reasons.empty()) return "";
+  std::string out = "\nWhy\n";
+  for (const std::string& reason : r.reasons) out += cat("  - ", wrap(reason, 110, "    "), "\n");
+  return out;
+}
+
+}  // namespace
+}  // namespace espalier::report
+
+namespace espalier {
+
+using namespace report;
+
+std::string PlannerResult::brief(std::size_t width) const {
+  const std::string text = headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) +
+                           memory_section(prediction) + stage_section(*this) + balance_section(*this) + operator_section(*this) +
+                           alternative_section(*this) + engine_section(*this) + reason_section(*this);
+  return lay_out(text, width);
+}
+
+}  // namespace espalier

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans whose operators are partitioned one by one: searched, priced, simulated, checked, written and read.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "check/check.h"
+#include "data/source_dir.h"
+#include "espalier/planner.h"
+#include "planner/claims.h"
+#include "planner/prediction.h"
+#include "report/result_json.h"
+
+namespace espalier::report {
+namespace {
+
+using testing::HasSubstr;
+
+/// Six wide blocks on eight nodes of four devices with a slow network: tensor parallelism has to leave the node.
+Job job(const std::string& space, const std::string& more = "") {
+  const std::string root = ESPALIER_SOURCE_DIR;
+  auto loaded = load_job("model: " + root +
+                             "/examples/models/opt-175b-6-blocks.json\n"
+                             "cluster: {nodes: 8, devices_per_node: 4, device: v100-sxm-32gb, "
+                             "inter_node: {bandwidth: 100Gb/s, nics_per_node: 1}}\n"
+                             "training: {sequence_length: 2048, global_batch: 8, precision: fp16}\n"
+                             "search: {space: " +
+                             space + ", fix: {pp: 1" + more + "}}\n",
+                         "test", ".", {});
+  EXPECT_TRUE(loaded.ok()) << (loaded ? "" : loaded.error().message());
+  return loaded ? *loaded : Job{};
+}
+
+PlannerResult planned(const Job& job) {
+  auto result = plan(job, {});
+  EXPECT_TRUE(result.ok()) << (result ? "" : result.error().message());
+  return result ? *result : PlannerResult{};
+}
+
+class Partitioned : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { full() = planned(job("full")); }
+  static PlannerResult& full() {
+    static PlannerResult result;
+    return result;
+  }
+};
+
+TEST_F(Partitioned, FullBeatsEveryOtherSpace) {
+  const std::int64_t uniform = planned(job("uniform")).prediction.iteration_ns;
+  const std::int64_t layerwise = planned(job("layerwise")).prediction.iteration_ns;
+  const std::int64_t spatial_temporal = planned(job("spatial_temporal")).prediction.iteration_ns;
+  const std::int64_t all = full().prediction.iteration_ns;
+  EXPECT_LE(layerwise, uniform);
+  EXPECT_LT(spatial_temporal, uniform);
+  EXPECT_LE(all, spatial_temporal);
+  EXPECT_LT(all, layerwise);
+}
+
+TEST_F(Partitioned, CertificateNamesTheGap) {
+  const SearchSummary& s = full().search;
+  EXPECT_EQ(s.space, "full");
+  ASSERT_TRUE(s.partitions.has_value());
+  EXPECT_GT(s.partitions->offered, 0);
+  EXPECT_TRUE(s.partitions->certified);
+  EXPECT_GT(s.partitions->without_ns, full().prediction.iteration_ns);
+  EXPECT_LE(s.lower_bound_ns, s.partitions->lower_bound_ns);
+  EXPECT_LE(s.lower_bound_ns, full().prediction.iteration_ns);
+  EXPECT_EQ(s.reason, s.optimal ? "optimal" : "gap");
+}
+
+TEST_F(Partitioned, TheAnswerSaysWhatEachOperatorDoes) {
+  ASSERT_EQ(full().operators.size(), 10U);
+  EXPECT_EQ(full().operators[1].name, "attn.qkv");
+  EXPECT_GT(full().operators[1].compute_ns, 0);
+  const std::string brief = full().brief();
+  EXPECT_THAT(brief, HasSubstr("Operators of a block over"));
+  EXPECT_THAT(brief, HasSubstr("× faster than the best plan without operator partitions"));
+  EXPECT_THAT(brief, HasSubstr("attn.qkv"));
+}
+
+TEST_F(Partitioned, WrittenReadAndSimulatedAgain) {
+  PlannerResult answer = full();
+  answer.alternatives.clear();  // their labels are for readers alone
+  const std::string text = to_json(answer, false);
+  const auto back = result_from_json(text, "result.json");
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  EXPECT_EQ(back->plan, full().plan);
+  EXPECT_EQ(to_json(*back, false), text);
+  const auto again = simulate(job("full"), back->plan, nullptr);
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_EQ(again->prediction.iteration_ns, full().prediction.iteration_ns);
+  const auto timeline = block_timeline(job("full"), back->plan);
+  ASSERT_TRUE(timeline.ok());
+  EXPECT_THAT(*timeline, HasSubstr("traceEvents"));
+}
+
+TEST_F(Partitioned, TheCheckerCountsAgain) {
+  const Job one = job("full");
+  const auto claims = claims_of(one, full().plan);
+  ASSERT_TRUE(claims.ok());
+  const auto check = [&](const Plan& p, const check::Claims& c) {
+    return check::check_plan(p, one.model, one.cluster, lower(p, one.model, true), &c);
+  };
+  EXPECT_TRUE(check(full().plan, *claims).ok());
+  check::Claims less = *claims;
+  for (std::int64_t& bytes : less.static_bytes_per_stage) bytes -= 16;
+  EXPECT_FALSE(check(full().plan, less).ok());
+  less = *claims;
+  for (std::int64_t& bytes : less.saved_bytes_per_chunk) bytes = bytes * 9 / 10;
+  EXPECT_FALSE(check(full().plan, less).ok());
+  Plan other = full().plan;
+  for (Stage& stage : other.stages)
+    for (Chunk& chunk : stage.chunks)
+      for (LayerRange& range : chunk.ranges) {
+        std::string& text = range.strategy.partition;
+        if (text.empty()) continue;
+        text.replace(text.find("attn.core H"), 11, "attn.core L");
+      }
+  EXPECT_FALSE(check(other, *claims).ok());
+  EXPECT_FALSE(simulate(one, other, nullptr).ok());
+}
+
+/// A pipeline of partitioned stages: messages are tiles.
+TEST(PartitionedPipeline, IsTimedAndChecked) {
+  const std::string root = ESPALIER_SOURCE_DIR;
+  auto loaded =
+      load_job("model: " + root +
+                   "/models/tiny-llama-test/config.json\ncluster: {nodes: 2, devices_per_node: 4, device: h100-sxm-80gb}\n"
+                   "training: {sequence_length: 512, global_batch: 8}\n",
+               "test", ".", {});
+  ASSERT_TRUE(loaded.ok());
+  Strategy s;
+  s.tp = 4;
+  s.partition =
+      "attn.norm M,M; attn.qkv K,K; attn.core H,H; attn.out P2; attn.residual M,M; mlp.norm M,M; mlp.gate_up P2; mlp.activation "
+      "N,N; "
+      "mlp.down N,N; mlp.residual M,M";
+  const Schedule schedule{ScheduleKind::one_f_one_b, 2, 1, 8, 1};
+  const auto result = estimate(*loaded, s, schedule);
+  ASSERT_TRUE(result.ok()) << result.error().message();
+  const auto claims = claims_of(*loaded, result->plan);
+  ASSERT_TRUE(claims.ok());
+  const auto report =
+      check::check_plan(result->plan, loaded->model, loaded->cluster, lower(result->plan, loaded->model, true), &*claims);
+  for (const auto& finding : report.findings) EXPECT_TRUE(finding.ok) << finding.name << ": " << finding.text;
+  s.partition.replace(s.partition.find("mlp.norm M,M"), 12, "mlp.norm K,K");
+  EXPECT_FALSE(estimate(*loaded, s, schedule).ok());
+}
+
+}  // namespace
+}  // namespace espalier::report

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/result_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/document.h"
+#include "check/verdict.h"
+#include "job/calibration_file.h"
+#include "planner/estimate.h"
+#include "planner/prediction.h"
+
+namespace espalier::report {
+namespace {
+
+using base::Node;
+using base::NodeKind;
+using check::Finding;
+
+/// Findings by name in the order in which they were first named; the first fault of each is told, and how many more there are.
+class Findings {
+ public:
+  void expect(const std::string& name, bool ok, const std::string& fault) {
+    const auto [at, fresh] = index_.try_emplace(name, all_.size());
+    if (fresh) all_.push_back({name, true, ""});
+    if (ok) return;
+    Finding& finding = all_[at->second];
+    if (finding.ok) finding.text = fault;
+    finding.ok = false;
+    ++faults_[name];
+  }
+  [[nodiscard]] std::vector<Finding> take(const std::string& summary) {
+    for (Finding& f : all_) {
+      if (f.ok) f.text = summary;
+      if (const int more = faults_[f.name] - 1; !f.ok && more > 0) f.text += check::say(" (and ", more, " more)");
+    }
+    return std::move(all_);
+  }
+
+ private:
+  std::vector<Finding> all_;
+  std::map<std::string, std::size_t> index_;
+  std::map<std::string, int> faults_;
+};
+
+std::string written(const Node* node) { return node == nullptr ? "nothing" : base::to_json(*node).substr(0, 120); }
+
+bool equal_leaves(const Node& a, const Node& b) {
+  const auto number = [](const Node& n) { return n.kind == NodeKind::integer || n.kind == NodeKind::real; };
+  if (a.kind == NodeKind::integer && b.kind == NodeKind::integer) return a.integer == b.integer;
+  if (number(a) && number(b)) return a.real == b.real;
+  return a.kind == b.kind && a.boolean == b.boolean && a.text == b.text;
+}
+
+/// Calls fault(path, claimed, derived) for every leaf in which the trees differ; nullptr: missing there.
+template <class Fault>
+void compare(const std::string& path, const Node* claimed, const Node* derived, const Fault& fault) {
+  if (claimed == nullptr || derived == nullptr) {
+    if (claimed != derived) fault(path, claimed, derived);
+    return;
+  }
+  if (claimed->kind == NodeKind::mapping && derived->kind == NodeKind::mapping) {
+    for (const auto& [key, value] : derived->members) compare(path + "." + key, claimed->find(key), &value, fault);
+    for (const auto& [key, value] : claimed->members)
+      if (derived->find(key) == nullptr) fault(path + "." + key, &value, nullptr);
+    return;
+  }
+  if (claimed->kind == NodeKind::sequence && derived->kind == NodeKind::sequence) {
+    const std::size_t most = std::max(claimed->items.size(), derived->items.size());
+    for (std::size_t i = 0; i < most; ++i)
+      compare(check::say(path, "[", i, "]"), i < claimed->items.size() ? &claimed->items[i] : nullptr,
+              i < derived->items.size() ? &derived->items[i] : nullptr, fault);
+    return;
+  }
+  if (!equal_leaves(*claimed, *derived)) fault(path, claimed, derived);
+}
+
+/// The finding that speaks of a key of `prediction`.
+std::string prediction_finding(const std::string& key) {
+  static const std::map<std::string, std::string> kNames = {
+      {"iteration_s", "iteration"},
+      {"breakdown_s", "breakdown"},
+      {"hidden_communication_s", "breakdown"},
+      {"peak_memory_bytes", "peak"},
+      {"peak_memory_bytes_per_stage", "peak"},
+      {"memory_breakdown_bytes", "memory-breakdown"},
+      {"memory_limit_bytes", "limit"},
+      {"fits", "limit"},
+      {"tokens_per_s_per_gpu", "throughput"},
+      {"model_tflops_per_gpu", "throughput"},
+      {"mfu", "throughput"},
+      {"mfu_peak_tflops", "throughput"},
+      {"days", "throughput"},
+      {"gpu_hours", "throughput"},
+      {"confidence", "confidence"},
+  };
+  const auto at = kNames.find(key);
+  return at == kNames.end() ? "prediction" : at->second;
+}
+
+/// Every part of the prediction against that of a simulation.
+void compare_prediction(const Node& claimed, const Node& derived, Findings& findings) {
+  const Node* said = claimed.find("prediction");
+  const Node* found = derived.find("prediction");
+  const auto part = [&](const std::string& key) {
+    const std::string name = prediction_finding(key);
+    findings.expect(name, true, "");
+    compare("prediction." + key, said == nullptr ? nullptr : said->find(key), found->find(key),
+            [&](const std::string& path, const Node* a, const Node* b) {
+              findings.expect(name, false, check::say(path, ": claimed ", written(a), ", simulated ", written(b)));
+            });
+  };
+  for (const auto& [key, value] : found->members) part(key);
+  for (const auto& [key, value] : said->members)
+    if (found->find(key) == nullptr) part(key);
+  const auto differs = [&](const std::string& path, const Node* a, const Node* b) {
+    findings.expect("operators", false, check::say(path, ": claimed ", written(a), ", derived ", written(b)));
+  };
+  compare("operators", claimed.find("operators"), derived.find("operators"), differs);
+  compare("engine", claimed.find("engine"), derived.find("engine"), [&](const std::string& path, const Node* a, const Node* b) {
+    findings.expect("prediction", false, check::say(path, ": claimed ", written(a), ", the plan says ", written(b)));
+  });
+}
+
+void check_certificate(const PlannerResult& r, Findings& findings) {
+  const SearchSummary& s = r.search;
+  const std::int64_t time = r.prediction.iteration_ns;
+  const auto expect = [&](bool ok, const std::string& fault) { findings.expect("certificate", ok, fault); };
+  expect(s.lower_bound_ns >= 0 && s.lower_bound_ns <= time,
+         check::say("lower_bound_s of ", s.lower_bound_ns, " ns exceeds the plan's ", time, " ns"));
+  const double gap = time > 0 ? static_cast<double>(time - s.lower_bound_ns) / static_cast<double>(time) : 0;
+  expect(std::abs(gap - s.gap) <= 1e-12, check::say("gap ", s.gap, ", of the bound and the time ", gap));
+  expect(s.optimal == (s.reason == "optimal"),
+         check::say("optimal is ", s.optimal ? "true" : "false", ", the reason \"", s.reason, "\""));
+  expect(!s.optimal || s.lower_bound_ns == time, "optimal, with a gap left");
+  if (s.layerwise)
+    expect(s.asked.simple || s.layerwise->uniform_ns == 0 || s.layerwise->uniform_ns >= time,
+           "the best uniform plan is faster than the answer");
+  for (const Alternative& a : r.alternatives)
+    expect(!s.optimal || a.baseline || !a.fits || a.iteration_ns >= time, check::say("optimal, and ", a.label, " is faster"));
+}
+
+void check_counters(const SearchSummary& s, Findings& findings) {
+  const auto expect = [&](bool ok, const std::string& fault) { findings.expect("counters", ok, fault); };
+  const double slack = s.space_size < 0x1p53 ? 0 : 1e-9 * s.space_size;
+  const auto equal = [&](double a, double b) { return std::abs(a - b) <= slack; };
+  const bool uniform = s.space == "uniform", ended = s.reason == "optimal" || s.reason == "gap";
+  expect(!ended || !s.by_dimension.empty(), "no configurations by dimension");
+  for (const auto& [dimension, counts] : s.by_dimension) {
+    double sum = 0;
+    for (const auto& [value, count] : counts) sum += count;
+    expect(equal(sum, s.space_size),
+           check::say("the values of ", dimension, " count ", sum, " configurations, the space ", s.space_size));
+  }
+  double pruned = 0;
+  for (const auto& [rule, count] : s.pruned) pruned += count;
+  const double seen = pruned + static_cast<double>(s.simulated);
+  expect(pruned <= s.space_size + slack, check::say("the rules removed ", pruned, " of ", s.space_size, " configurations"));
+  expect(!ended || seen >= s.space_size - slack, check::say("pruned and simulated configurations are ", seen, " of ",
+                                                            s.space_size, ", and the search says that it ended"));
+  expect(!uniform || seen <= s.space_size + slack,
+         check::say("pruned and simulated configurations are ", seen, ", more than the space's ", s.space_size));
+  expect(s.bounded >= 0 && s.simulated >= (ended ? 1 : 0), check::say(s.simulated, " configurations simulated"));
+}
+
+void check_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& r, Findings& findings) {
+  findings.expect("alternatives", true, "");
+  for (const Alternative& a : r.alternatives) {
+    const auto expect = [&](bool ok, const std::string& fault) {
+      findings.expect("alternatives", ok, check::say(a.label, ": ", fault));
+    };
+    if (!a.configuration) {
+      expect(a.iteration_ns == 0 && !a.fits, "a time without a configuration that has it");
+      continue;
+    }
+    const auto p = predict_with(job, engine, a.configuration->first, a.configuration->second);
+    if (!p) {
+      expect(false, p.error().message());
+      continue;
+    }
+    expect(p->iteration_ns == a.iteration_ns, check::say("claimed ", a.iteration_ns, " ns, simulated ", p->iteration_ns));
+    expect(p->peak_memory_bytes == a.peak_memory_bytes,
+           check::say("claimed a peak of ", a.peak_memory_bytes, " bytes, simulated ", p->peak_memory_bytes));
+    expect(p->fits == a.fits, check::say("claimed to ", a.fits ? "" : "not ", "fit"));
+  }
+}
+
+std::string name_of(const MadeBy& m) {
+  if (m.version.empty()) return "a build that it does not name";
+  return check::say("espalier ", m.version, " (figures ", m.calibration, ")");
+}
+
+Result<Node> tree_of(std::string_view json, const std::string& where) {
+  auto document = base::read_json(json, where);
+  if (!document) return document.error();
+  return std::move(document->root);
+}
+
+/// Whole documents but for wall-clock values, by their first key.
+void compare_documents(const Node& claimed, const Node& derived, Findings& findings) {
+  for (const auto& [key, value] : derived.members) {
+    if (key == "timing" || key == "made_by") continue;
+    const std::string name = "search-again: " + key;
+    findings.expect(name, true, "");
+    compare(key, claimed.find(key), &value, [&](const std::string& path, const Node* a, const Node* b) {
+      findings.expect(name, false, check::say(path, ": claimed ", written(a), ", found again ", written(b)));
+    });
+  }
+}
+
+}  // namespace
+
+std::vector<Finding> check_result(std::string_view text, const Job& job, const PlannerResult& claimed) {
+  Findings findings;
+  const bool same = claimed.made_by == this_build();
+  findings.expect(
+      "made-by", same,
+      check::say("made by ", name_of(claimed.made_by), ", this is ", name_of(this_build()), "; its figures are not compared"));
+  if (!same) return findings.take("");
+  const auto engine = engine_of(job);
+  if (!engine) return {{"prediction", false, engine.error().message()}};
+  // The margin is the job's to choose and no figure: a search says what was asked, an estimate what it was told.
+  const bool searched = !claimed.search.reason.empty();
+  Job with_margin = job;
+  if (searched)
+    with_margin.search.memory_margin = claimed.search.asked.space.memory_margin;
+  else
+    with_margin.search.memory_margin = claimed.prediction.memory_margin;
+  const auto again = simulate(with_margin, claimed.plan);
+  if (!again) return {{"prediction", false, again.error().message()}};
+  const auto said = tree_of(text, "result"), found = tree_of(to_json(*again, false), "simulation");
+  if (!said || !found) return {{"prediction", false, (said ? found : said).error().message()}};
+  compare_prediction(*said, *found, findings);
+  check_alternatives(job, **engine, claimed, findings);
+  if (said->find("search") != nullptr) {
+    check_certificate(claimed, findings);
+    check_counters(claimed.search, findings);
+  }
+  return findings.take("as simulated again");
+}
+
+std::vector<Finding> check_search(std::string_view text, Job job, const PlannerResult& claimed, PlannerOptions how) {
+  const SearchRequest& asked = claimed.search.asked;
+  if (claimed.search.reason.empty()) return {{"search-again", false, "the result comes from no search"}};
+  if (claimed.search.reason == "interrupted" || claimed.search.reason == "time limit")
+    return {{"search-again", true, "the search was stopped by the clock: it cannot be repeated"}};
+  job.search = asked.space;
+  how.node_limit = asked.node_limit;
+  how.disabled_rules = asked.disabled_rules;
+  how.exhaustive = asked.exhaustive;
+  how.alternatives = asked.alternatives;
+  how.simple = asked.simple;
+  how.engines = asked.engines;
+  how.simple_within = asked.simple_within;
+  const auto again = plan(job, how);
+  if (!again) return {{"search-again", false, again.error().message()}};
+  const auto said = tree_of(text, "result"), found = tree_of(to_json(*again, false), "search");
+  if (!said || !found) return {{"search-again", false, (said ? found : said).error().message()}};
+  Findings findings;
+  compare_documents(*said, *found, findings);
+  return findings.take("as searched again");
+}
+
+Finding check_summaries(const Job& job, const Plan& plan) {
+  const Plan derived = make_uniform_plan(job.model, job.cluster, job.training, plan.engine, {}, {}, SplitPolicy::balanced);
+  Findings findings;
+  const auto expect = [&](const char* what, const std::string& claimed, const std::string& found) {
+    findings.expect("summaries", claimed == found,
+                    check::say(what, ": the plan says \"", claimed, "\", its inputs \"", found, "\""));
+  };
+  expect("model summary", plan.model_summary, derived.model_summary);
+  expect("cluster summary", plan.cluster_summary, derived.cluster_summary);
+  expect("model hash", plan.model_hash, base::content_hash(plan.model_source));
+  expect("cluster hash", plan.cluster_hash, base::content_hash(plan.cluster_source));
+  if (!plan.calibration_source.empty())
+    expect("calibration hash", plan.calibration_hash, base::content_hash(plan.calibration_source));
+  return findings.take("as the embedded inputs say").front();
+}
+
+}  // namespace espalier::report

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/document.h"
+#include "base/format.h"
+#include "report/brief_layers.h"
+#include "report/brief_text.h"
+#include "report/result_json.h"
+#include "report/text_layout.h"
+
+namespace espalier::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Job small_job() {
+  auto job = load_job(R"(
+model: {model_type: gpt2, n_layer: 4, n_embd: 64, n_head: 4, n_positions: 128, vocab_size: 256}
+cluster: {nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}
+training: {sequence_length: 128, global_batch: 64, tokens: 1e9}
+)",
+                      "job.yaml", ".", {});
+  EXPECT_TRUE(job) << job.error().message();
+  return std::move(job).value();
+}
+
+/// A planned toy problem: real values in every field.
+const PlannerResult& planned() {
+  static const PlannerResult result = [] {
+    PlannerOptions options;
+    options.threads = 1;
+    auto r = plan(small_job(), options);
+    EXPECT_TRUE(r) << r.error().message();
+    return std::move(r).value();
+  }();
+  return result;
+}
+
+TEST(ResultJson, HasTheKeysOfTheContractInOrder) {
+  const auto document = base::read_json(to_json(planned()), "result");
+  ASSERT_TRUE(document);
+  std::vector<std::string> keys, figures;
+  for (const auto& [key, node] : document->root.members) keys.push_back(key);
+  EXPECT_THAT(keys, testing::ElementsAre("schema", "made_by", "engine", "plan", "prediction", "search", "runs_on", "runnable",
+                                         "simplest", "alternatives", "reasons", "timing"));
+  for (const auto& [key, node] : document->root.find("prediction")->members) figures.push_back(key);
+  EXPECT_THAT(figures, testing::ElementsAre("iteration_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu", "mfu",
+                                            "mfu_peak_tflops", "breakdown_s", "last_stage", "step_host_s",
+                                            "hidden_communication_s", "bottleneck", "peak_memory_bytes",
+                                            "peak_memory_bytes_per_stage", "memory_breakdown_bytes", "memory_limit_bytes", "fits",
+                                            "memory_margin", "fits_with_margin", "confidence", "days", "gpu_hours"));
+}
+
+TEST(ResultJson, SecondsHaveNineDigitsAndTheBreakdownSumsToTheNanosecond) {
+  const auto document = base::read_json(to_json(planned()), "result");
+  ASSERT_TRUE(document);
+  const auto ns = [](const std::string& text) {
+    EXPECT_EQ(text.size() - text.find('.') - 1, 9u) << text;
+    std::string digits = text;
+    digits.erase(digits.find('.'), 1);
+    return std::stoll(digits);
+  };
+  const base::Node* p = document->root.find("prediction");
+  std::int64_t sum = 0;
+  for (const auto& [key, node] : p->find("breakdown_s")->members) sum += ns(node.text);
+  EXPECT_EQ(sum, ns(p->find("iteration_s")->text));
+  EXPECT_EQ(sum, planned().prediction.iteration_ns);
+}
+
+TEST(ResultJson, OnlyTimingHoldsWallClock) {
+  PlannerResult slow = planned();
+  slow.total_s = 12;
+  slow.search_s = 11;
+  slow.threads = 7;
+  EXPECT_EQ(to_json(slow, false), to_json(planned(), false));
+  EXPECT_NE(to_json(slow), to_json(planned()));
+}
+
+TEST(ResultJson, RoundTrip) {
+  const std::string text = to_json(planned(), false);
+  const auto back = result_from_json(text, "result.json");
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_EQ(to_json(*back, false).size() > 100, true);
+  EXPECT_EQ(back->plan, planned().plan);
+  EXPECT_EQ(back->prediction.iteration_ns, planned().prediction.iteration_ns);
+  EXPECT_EQ(back->prediction.breakdown, planned().prediction.breakdown);
+  EXPECT_EQ(back->search.by_dimension, planned().search.by_dimension);
+  EXPECT_EQ(back->search.pruned, planned().search.pruned);
+  EXPECT_EQ(back->alternatives.size(), planned().alternatives.size());
+  EXPECT_EQ(back->reasons, planned().reasons);
+}
+
+TEST(ResultJson, RoundTripOfALayerwiseSearch) {
+  PlannerResult r = planned();
+  r.search.space = "layerwise", r.search.reason = "gap", r.search.gap = 0.25;
+  r.search.layerwise =
+      LayerwiseSummary{2'000'000'000, 30, 10, 5, 3, {{"even", {0, 3}, 0.4, 0.5, 0}, {"exact", {0, 2}, 0.5, 0.4, 7}}};
+  const auto back = result_from_json(to_json(r, false), "result.json");
+  ASSERT_TRUE(back) << back.error().message();
+  ASSERT_TRUE(back->search.layerwise.has_value());
+  EXPECT_EQ(back->search.space, "layerwise");
+  EXPECT_EQ(back->search.layerwise->uniform_ns, 2'000'000'000);
+  ASSERT_EQ(back->search.layerwise->balance.size(), 2U);
+  EXPECT_EQ(back->search.layerwise->balance[1].first, (std::vector<std::int32_t>{0, 2}));
+  EXPECT_EQ(back->search.layerwise->balance[1].iteration_ns, 7);
+  EXPECT_FALSE(planned().search.layerwise.has_value());
+}
+
+TEST(ResultJson, DamagedResultsAreRefused) {
+  const std::string text = to_json(planned(), false);
+  EXPECT_FALSE(result_from_json(text.substr(0, text.size() / 2), "r"));
+  EXPECT_FALSE(result_from_json("{}", "r"));
+  EXPECT_FALSE(result_from_json(R"({"schema": "espalier.result/2"})", "r"));
+  std::string renamed = text;
+  renamed.replace(renamed.find("\"mfu\""), 5, "\"mfv\"");
+  const auto back = result_from_json(renamed, "r");
+  ASSERT_FALSE(back);
+  EXPECT_THAT(back.error().message(), HasSubstr("mfv"));
+}
+
+TEST(ResultJson, ThreeCommandsGiveOneNanosecond) {
+  const Job job = small_job();
+  const auto estimated = estimate(job, planned().plan.strategy(), planned().plan.schedule);
+  ASSERT_TRUE(estimated) << estimated.error().message();
+  const auto simulated = simulate(job, planned().plan);
+  ASSERT_TRUE(simulated) << simulated.error().message();
+  EXPECT_EQ(estimated->prediction.iteration_ns, planned().prediction.iteration_ns);
+  EXPECT_EQ(simulated->prediction.iteration_ns, planned().prediction.iteration_ns);
+}
+
+TEST(ResultJson, AJobComesBackFromItsPlan) {
+  const Job job = small_job();
+  const auto back = job_of_plan(planned().plan);
+  ASSERT_TRUE(back) << back.error().message();
+  EXPECT_EQ(back->model, job.model);
+  EXPECT_EQ(back->cluster.groups, job.cluster.groups);
+  EXPECT_EQ(back->training, job.training);
+  Plan edited = planned().plan;
+  edited.model_source.replace(edited.model_source.find("64"), 2, "96");
+  EXPECT_FALSE(job_of_plan(edited));
+  edited.model_source.clear();
+  EXPECT_FALSE(job_of_plan(edited));
+}
+
+TEST(Brief, SaysWhatAnEngineerAsksFirst) {
+  const std::string text = planned().brief();
+  EXPECT_EQ(text.substr(0, text.find('\n')), planned().plan.label());
+  for (const char* part :
+       {"iteration", "tokens/s/GPU", "MFU", "memory", "certificate", "optimal", "uncalibrated", "compute", "days"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("nan")));
+}
+
+TEST(BriefText, WritesNumbersAsPeopleDo) {
+  EXPECT_EQ(base::seconds(5'120'000'000), "5.120 s");
+  EXPECT_EQ(base::seconds(812'400'000), "812.4 ms");
+  EXPECT_EQ(base::seconds(93'100), "93.1 us");
+  EXPECT_EQ(base::seconds(0), "0 s");
+  EXPECT_EQ(base::grouped(8'030'261'248), "8,030,261,248");
+  EXPECT_EQ(base::grouped(-1234), "-1,234");
+  EXPECT_EQ(base::grouped(999), "999");
+  EXPECT_EQ(base::short_count(8.030261248e9), "8.03B");
+  EXPECT_EQ(base::short_count(124'439'808), "124.4M");
+  EXPECT_EQ(base::percent(0.4061), "40.6 %");
+  EXPECT_EQ(base::gib(std::int64_t{3} << 29), "1.5 GiB");
+  EXPECT_EQ(base::count(1e20), "1e+20");
+  EXPECT_EQ(bar(0.5, 4), "██");
+  EXPECT_EQ(bar(0.01, 4), "█");
+  EXPECT_EQ(bar(0.001, 4), "");
+  EXPECT_EQ(lay_out(wrap("aa bb cc", 5, "  "), 0), "aa bb\n  cc");
+}
+
+TEST(BriefText, TableAlignsByCodePoints) {
+  EXPECT_EQ(lay_out(table({{"a", "n", "why"}, {"é–", "10", "x"}}, {2}, ""), 0), "a    n  why\né–  10  x\n");
+}
+
+/// Embedding, 10 blocks and head on 4 stages of 3; dp 2 but for the last block, which has tp 2.
+Plan twelve_layers() {
+  Plan plan;
+  Strategy two;
+  two.dp = 2;
+  for (std::int32_t i = 0; i < 4; ++i) plan.stages.push_back({{}, {Chunk{{{3 * i, 3 * i + 2, two}}}}, 1.0});
+  auto& ranges = plan.stages[3].chunks[0].ranges;
+  Strategy split;
+  split.tp = 2;
+  ranges = {{9, 9, two}, {10, 10, split}, {11, 11, two}};
+  return plan;
+}
+
+TEST(BriefLayers, EqualStagesAreOneRow) {
+  EXPECT_EQ(lay_out(layer_table(twelve_layers(), {4LL << 30, 3LL << 30, 2LL << 30, 1LL << 30}), 0),
+            "  stage  layers          peak  strategies × layers\n"
+            "  0      0–2          4.0 GiB  embedding DP2, DP2 ×2\n"
+            "  1–2    3–8, 3 each  3.0 GiB  DP2 ×3\n"
+            "  3      9–11         1.0 GiB  DP2 ×1, TP2 ×1, head DP2\n");
+}
+
+TEST(BriefLayers, ChunksAreSetApartAndLinesBrokenBetweenRuns) {
+  Plan plan = twelve_layers();
+  plan.stages[0].chunks.push_back(plan.stages[3].chunks[0]);
+  EXPECT_EQ(strategies_of(plan.stages[0], 11, 80), "embedding DP2, DP2 ×2 | DP2 ×1, TP2 ×1, head DP2");
+  EXPECT_EQ(strategies_of(plan.stages[0], 11, 22), "embedding DP2, DP2 ×2 |\nDP2 ×1, TP2 ×1,\nhead DP2");
+}
+
+TEST(BriefLayers, BalanceAgainstTheExactPartition) {
+  const LayerwiseSummary s{0,
+                           0,
+                           0,
+                           0,
+                           0,
+                           {{"even", {0, 3, 6, 9}, 0.7, 0.6, 0},
+                            {"exact", {0, 4, 7, 9}, 0.75, 0.5, 2'000'000'000},
+                            {"polished", {0, 4, 6, 9}, 0.75, 0.5, 1'900'000'000}}};
+  const std::string table = lay_out(balance_table(s, twelve_layers()), 0);
+  EXPECT_THAT(table, testing::ContainsRegex("even +3.3.3.3 +0.700 +0.600 +does not fit +–"));
+  EXPECT_THAT(table, testing::ContainsRegex("exact +4.3.2.3 +0.750 +0.500 +2.000 s +.0.0 %"));
+  EXPECT_THAT(table, testing::ContainsRegex("polished +4.2.3.3 +0.750 +0.500 +1.900 s +-5.0 %"));
+}
+
+TEST(BriefLayers, CertificatesOfBothSpaces) {
+  PlannerResult r = planned();
+  r.search.layerwise = LayerwiseSummary{r.prediction.iteration_ns, 0, 0, 0, 0, {}};
+  EXPECT_THAT(r.brief(), HasSubstr("optimal: no layer-wise plan is faster, and none of the"));
+  r.search.optimal = false, r.search.reason = "gap", r.search.gap = 0.125;
+  EXPECT_THAT(r.brief(), HasSubstr("at most 12.5 % from the best layer-wise plan (none is below"));
+  r.search.reason = "node limit";
+  EXPECT_THAT(r.brief(), HasSubstr("not proven (node limit): at most 12.5 % from the best layer-wise plan"));
+  EXPECT_THAT(r.brief(), Not(HasSubstr("Stage balance")));
+}
+
+TEST(BriefLayers, GainInWords) {
+  LayerwiseSummary s;
+  EXPECT_THAT(layerwise_gain(s, 5), HasSubstr("no uniform plan fits"));
+  s.uniform_ns = 2'000'000'000;
+  EXPECT_EQ(layerwise_gain(s, 1'500'000'000), "25.0 % less time than the best uniform plan (2.000 s)");
+  EXPECT_THAT(layerwise_gain(s, 2'000'000'000), HasSubstr("nothing gained"));
+}
+
+TEST(BriefText, EqualStagesAreOneLine) {
+  Plan plan;  // 12 layers: embedding, 10 blocks, head on 4 stages 3+3+3+3
+  for (std::int32_t i = 0; i < 4; ++i) plan.stages.push_back({{}, {Chunk{{{3 * i, 3 * i + 2, {}}}}}, 1.0});
+  const auto runs = stage_runs(plan, {40, 30, 20, 10});
+  ASSERT_EQ(runs.size(), 3u);
+  EXPECT_EQ(runs[0].layers, "embedding + 2 blocks");
+  EXPECT_EQ(runs[1].layers, "3 blocks");
+  EXPECT_EQ(runs[1].last, 2);
+  EXPECT_EQ(runs[1].peak_bytes, 30);
+  EXPECT_EQ(runs[2].layers, "2 blocks + head");
+}
+
+}  // namespace
+}  // namespace espalier::report

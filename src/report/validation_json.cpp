@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The validation document, schema espalier.validation/1.
+#include <cmath>
+
+#include "base/document.h"
+#include "report/validation_text.h"
+
+namespace espalier::report {
+namespace {
+
+using base::JsonWriter;
+
+void write_time(JsonWriter& w, const runs::ErrorSummary& s) {
+  w.key("time").compact_next().begin_object();
+  w.key("n").value(s.n);
+  w.key("mean_accuracy").value(s.mean_accuracy);
+  w.key("median_accuracy").value(s.median_accuracy);
+  w.key("mape").value(s.mape);
+  w.key("median_ape").value(s.median_ape);
+  w.key("p90_ape").value(s.p90_ape);
+  w.key("bias").value(s.bias);
+  w.end_object();
+}
+
+void write_memory(JsonWriter& w, const runs::ErrorSummary& s) {
+  w.key("memory").compact_next().begin_object();
+  w.key("n").value(s.n);
+  w.key("mape").value(s.mape);
+  w.key("median_ape").value(s.median_ape);
+  w.key("p90_ape").value(s.p90_ape);
+  w.key("bias").value(s.bias);
+  w.end_object();
+}
+
+void write_summary(JsonWriter& w, const runs::ValidationSummary& s) {
+  write_time(w, s.time);
+  write_memory(w, s.memory);
+  w.key("feasibility").compact_next().begin_object();
+  w.key("n").value(s.feasibility.n());
+  w.key("true_fit").value(s.feasibility.true_fit);
+  w.key("false_fit").value(s.feasibility.false_fit);
+  w.key("true_oom").value(s.feasibility.true_oom);
+  w.key("false_oom").value(s.feasibility.false_oom);
+  w.key("accuracy").value(s.feasibility.accuracy());
+  w.end_object();
+  w.key("ranking").compact_next().begin_object();
+  w.key("groups").value(s.ranking.groups);
+  w.key("kendall_tau").value(s.ranking.kendall_tau);
+  w.key("mean_top1_regret").value(s.ranking.mean_top1_regret);
+  w.key("max_top1_regret").value(s.ranking.max_top1_regret);
+  w.end_object();
+}
+
+void write_result(JsonWriter& w, const runs::RunResult& r) {
+  w.compact_next().begin_object();
+  w.key("id").value(r.id);
+  w.key("source").value(r.source);
+  w.key("label").value(r.label);
+  w.key("engine").value(r.engine);
+  w.key("predicted_s").seconds(std::llround(*r.predicted_s * 1e9));
+  if (r.measured_s) {
+    w.key("measured_s").value(*r.measured_s);
+    w.key("error").value(r.time_error());
+  }
+  if (r.measured_bytes) {
+    w.key("predicted_peak_bytes").value(*r.predicted_bytes);
+    w.key("measured_peak_bytes").value(*r.measured_bytes);
+    w.key("memory_error").value(r.memory_error());
+  }
+  if (r.measured_fits) {
+    w.key("predicted_fits").value(*r.predicted_fits);
+    w.key("measured_fits").value(*r.measured_fits);
+  }
+  w.key("calibration").value(r.calibration);
+  w.key("in_calibration").value(r.in_calibration);
+  w.key("defaults").begin_array();
+  for (const runs::UsedDefault& d : r.defaults) {
+    w.begin_object();
+    w.key("field").value(d.field);
+    w.key("value").value(d.value);
+    w.key("source").value(d.source);
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+}
+
+}  // namespace
+
+std::string to_json(const runs::Validation& v) {
+  JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.validation/1");
+  w.key("records").value(v.all.records);
+  w.key("evaluated").value(v.all.evaluated);
+  w.key("skipped").begin_object();
+  for (const auto& [reason, n] : v.skipped) w.key(reason).value(n);
+  w.end_object();
+  write_summary(w, v.all);
+  w.key("by_source").begin_object();
+  for (const auto& [source, s] : v.by_source) {
+    w.key(source).begin_object();
+    w.key("records").value(s.records);
+    w.key("evaluated").value(s.evaluated);
+    write_summary(w, s);
+    w.end_object();
+  }
+  w.end_object();
+  w.key("results").begin_array();
+  for (const runs::RunResult& r : v.results) write_result(w, r);
+  w.end_array();
+  w.key("skipped_records").begin_array();
+  for (const runs::SkippedRun& s : v.skipped_runs) {
+    w.compact_next().begin_object();
+    w.key("id").value(s.id);
+    w.key("reason").value(s.reason);
+    w.key("detail").value(s.detail);
+    w.end_object();
+  }
+  w.end_array();
+  w.key("unreadable").begin_array();
+  for (const Error& e : v.unreadable) {
+    w.compact_next().begin_object();
+    w.key("where").value(e.where);
+    w.key("found").value(e.found);
+    w.key("expected").value(e.expected);
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return w.text();
+}
+
+}  // namespace espalier::report

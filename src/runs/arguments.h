@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Megatron-LM command lines (`extra.args` of a record): what they say about the architecture and the configuration. A flag that is
+// absent has the default of megatron/training/arguments.py, so that nothing about such a record is a guess.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "espalier/model.h"
+#include "plan/engine.h"
+#include "runs/run_record.h"
+
+namespace espalier::runs {
+
+struct MegatronArguments {
+  DecoderShape flags;  ///< gated, norms, biases, tied, positions, dropout, head_dim
+  bool distributed_optimizer = false;
+  bool overlap_grad = false, overlap_param = false;
+  bool unfused_attention = false;        ///< --attention-backend unfused or local: scores are kept
+  std::int64_t optimizer_instances = 1;  ///< groups of ranks that shard the optimizer each for itself
+  std::optional<std::int64_t> recompute_layers, vocabulary, expert_tp;
+  std::string unsupported;  ///< a flag whose effect the space does not have; empty: none
+};
+
+/// nullopt when the record has no Megatron command line.
+std::optional<MegatronArguments> megatron_arguments(const RunRecord& record);
+
+/// What the command line changes about an engine's memory: attention whose scores are kept, the padding of the vocabulary, bytes of
+/// gradients and optimizer states, GEMM workspaces.
+void apply_memory_flags(const RunRecord& record, EngineModel& engine);
+
+}  // namespace espalier::runs

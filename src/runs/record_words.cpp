@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runs/record_words.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
+namespace espalier::runs {
+namespace {
+
+bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+bool alnum(char c) { return digit(c) || letter(c); }
+
+std::string lower(std::string_view s) {
+  std::string out(s);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
+
+/// The multiplication sign as an x.
+std::string plain(std::string_view words) {
+  constexpr std::string_view kTimes = "\xC3\x97";
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool sign = words.substr(i, kTimes.size()) == kTimes;
+    out += sign ? 'x' : words[i];
+    if (sign) ++i;
+  }
+  return out;
+}
+
+// ---- networks ------------------------------------------------------------------------------------------------------------------
+
+/// A figure with its unit, as it stands in the text.
+struct Rate {
+  double gbits = 0;
+  std::optional<std::int64_t> count;  ///< "8x" before it
+  bool per_device = false, per_node = false;
+};
+
+/// Gb/s of "Gb/s", "Gbps", "Gbit/s", "GB/s", "GiB/s", "GbE", "G"; 0: not a rate (a size, a power); negative: a rate of unknown unit.
+double gbits_of_unit(std::string_view unit) {
+  const std::size_t slash = unit.find('/');
+  const bool timed = slash != std::string_view::npos || contains(unit, "ps") || contains(unit, "PS");
+  if (unit == "G" || unit == "g" || unit == "GbE" || unit == "gbe" || unit == "GE") return 1;
+  const auto factor = [&]() -> double {
+    switch (unit.empty() ? ' ' : unit.front()) {
+      case 'G':
+      case 'g': return 1;
+      case 'T':
+      case 't': return 1000;
+      case 'M':
+      case 'm': return 1e-3;
+      default: return 0;
+    }
+  }();
+  if (factor == 0) return 0;
+  std::string_view rest = unit.substr(1);
+  const bool binary = !rest.empty() && rest.front() == 'i';
+  if (binary) rest.remove_prefix(1);
+  const std::string small = lower(rest);
+  const bool bytes = contains(small, "yte") || (!rest.empty() && rest.front() == 'B' && !contains(small, "bit"));
+  const bool bits = !bytes && !small.empty() && small.front() == 'b';
+  if (!bytes && !bits) return timed ? -1 : 0;
+  if (!timed && !(bits && (small == "b" || small == "bit" || small == "bits"))) return bytes ? 0 : -1;
+  const double decimal = binary ? 1.073741824 * factor : factor;
+  return bytes ? 8 * decimal : decimal;
+}
+
+std::size_t skip_spaces(std::string_view s, std::size_t at) {
+  while (at < s.size() && s[at] == ' ') ++at;
+  return at;
+}
+
+/// "8x", "8 x", "8*" that ends where the figure begins.
+std::optional<std::int64_t> count_before(std::string_view s, std::size_t begin) {
+  while (begin > 0 && s[begin - 1] == ' ') --begin;
+  if (begin == 0 || (s[begin - 1] != 'x' && s[begin - 1] != 'X' && s[begin - 1] != '*')) return std::nullopt;
+  std::size_t to = begin - 1;
+  while (to > 0 && s[to - 1] == ' ') --to;
+  std::size_t from = to;
+  while (from > 0 && digit(s[from - 1])) --from;
+  std::int64_t count = 0;
+  if (from == to || std::from_chars(s.data() + from, s.data() + to, count).ec != std::errc{}) return std::nullopt;
+  return count;
+}
+
+/// "x8", "x 8" behind the unit.
+std::optional<std::int64_t> count_after(std::string_view s, std::size_t at) {
+  at = skip_spaces(s, at);
+  if (at >= s.size() || (s[at] != 'x' && s[at] != 'X' && s[at] != '*')) return std::nullopt;
+  at = skip_spaces(s, at + 1);
+  std::int64_t count = 0;
+  const auto [end, code] = std::from_chars(s.data() + at, s.data() + s.size(), count);
+  const bool whole = code == std::errc{} && (end == s.data() + s.size() || !alnum(*end));
+  return whole ? std::optional(count) : std::nullopt;
+}
+
+/// "per GPU", "/GPU", "InfiniBand a device", "per node": said of the figure behind which `rest` begins, before the next one.
+bool follows(std::string_view rest, const std::vector<std::string_view>& things) {
+  rest = rest.substr(0, rest.find_first_of("0123456789,;"));
+  for (std::size_t at = 0; at < rest.size(); ++at) {
+    if (at > 0 && rest[at] != '/' && rest[at - 1] != ' ' && rest[at - 1] != '(') continue;
+    for (const std::string_view before : {"per ", "per-", "a ", "each ", "/", "/ "})
+      for (const std::string_view thing : things)
+        if (rest.substr(at, before.size()) == before && rest.substr(at + before.size(), thing.size()) == thing) return true;
+  }
+  return false;
+}
+
+/// All figures with a unit of a rate; `unknown` is the first whose unit is not known.
+std::vector<Rate> rates_of(std::string_view s, std::string& unknown) {
+  std::vector<Rate> out;
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    if (!digit(s[i]) || (i > 0 && (s[i - 1] == '.' || (alnum(s[i - 1]) && s[i - 1] != 'x' && s[i - 1] != 'X')))) continue;
+    double value = 0;
+    const auto [end, code] = std::from_chars(s.data() + i, s.data() + s.size(), value);
+    if (code != std::errc{}) continue;
+    const std::size_t after = static_cast<std::size_t>(end - s.data());
+    const std::size_t unit_begin = skip_spaces(s, after);
+    std::size_t unit_end = unit_begin;
+    while (unit_end < s.size() && (letter(s[unit_end]) || s[unit_end] == '/')) ++unit_end;
+    std::string_view unit = s.substr(unit_begin, unit_end - unit_begin);
+    const std::size_t slash = unit.find('/');  // "Gb/s/GPU": the unit ends before the second slash
+    if (slash != std::string_view::npos && unit.find('/', slash + 1) != std::string_view::npos)
+      unit = unit.substr(0, unit.find('/', slash + 1));
+    const double gbits = gbits_of_unit(unit);
+    if (gbits < 0 && unknown.empty()) unknown = std::string(s.substr(i, unit_begin + unit.size() - i));
+    if (gbits > 0 && value > 0) {
+      const std::string rest = lower(s.substr(skip_spaces(s, unit_begin + unit.size()), 48));
+      const auto before = count_before(s, i);
+      out.push_back({value * gbits, before ? before : count_after(s, unit_begin + unit.size()),
+                     follows(rest, {"gpu", "device", "accelerator", "card", "chip"}),
+                     follows(rest, {"node", "server", "host", "machine"})});
+    }
+    i = std::max(i, after - 1);
+  }
+  return out;
+}
+
+/// "4 links", "8 NICs", "2 ports".
+std::optional<std::int64_t> count_of_links(std::string_view s) {
+  const std::string small = lower(s);
+  for (std::size_t i = 0; i < small.size(); ++i) {
+    if (!digit(small[i]) || (i > 0 && (alnum(small[i - 1]) || small[i - 1] == '.'))) continue;
+    std::int64_t count = 0;
+    const auto [end, code] = std::from_chars(small.data() + i, small.data() + small.size(), count);
+    if (code != std::errc{}) continue;
+    const std::string_view rest =
+        std::string_view(small).substr(skip_spaces(small, static_cast<std::size_t>(end - small.data())));
+    for (const std::string_view word : {"link", "nic", "port", "hca", "rail", "adapter"})
+      if (rest.substr(0, word.size()) == word) return count;
+    i = static_cast<std::size_t>(end - small.data()) - 1;
+  }
+  return std::nullopt;
+}
+
+/// Generations whose name stands for a rate of a port (InfiniBand Trade Association roadmap, 4x ports; Intel OPA 100; HPE Slingshot).
+std::optional<Rate> rate_of_generation(std::string_view words) {
+  static constexpr std::array<std::pair<std::string_view, double>, 15> kGenerations{{{"omni-path", 100},
+                                                                                     {"omnipath", 100},
+                                                                                     {"opa100", 100},
+                                                                                     {"slingshot-10", 100},
+                                                                                     {"slingshot", 200},
+                                                                                     {"hdr100", 100},
+                                                                                     {"ndr200", 200},
+                                                                                     {"xdr", 800},
+                                                                                     {"ndr400", 400},
+                                                                                     {"ndr", 400},
+                                                                                     {"hdr200", 200},
+                                                                                     {"hdr", 200},
+                                                                                     {"edr", 100},
+                                                                                     {"fdr", 56},
+                                                                                     {"qdr", 32}}};
+  const std::string small = lower(words);
+  for (const auto& [name, gbits] : kGenerations) {
+    const std::size_t at = small.find(name);
+    if (at == std::string::npos || (at > 0 && letter(small[at - 1]) && small[at - 1] != 'x')) continue;
+    const std::size_t end = at + name.size();
+    if (end < small.size() && alnum(small[end])) continue;
+    return Rate{gbits, count_before(small, at), false, false};
+  }
+  return std::nullopt;
+}
+
+/// The NICs of a node that a figure speaks of. `generation`: the kind of port that the words name.
+NetworkWords network_of(const Rate& r, std::optional<std::int64_t> links, std::int64_t devices_per_node,
+                        const std::optional<Rate>& generation) {
+  if (r.per_device) return {r.count.value_or(1) * devices_per_node, r.gbits};
+  if (r.count) return {r.count, r.gbits};
+  if (links && *links > 0) return {links, r.per_node ? r.gbits / static_cast<double>(*links) : r.gbits};
+  // The rate of one port: how many there are stands before its name, or nowhere.
+  if (!r.per_node && generation && r.gbits == generation->gbits) return {generation->count, r.gbits};
+  return {1, r.gbits};
+}
+
+double total_gbits(const NetworkWords& n) { return static_cast<double>(n.nics.value_or(1)) * n.gbits; }
+
+/// Two figures of one text: the same total, the rate of one NIC said twice, or one NIC's rate and what a node has.
+bool same_network(const NetworkWords& a, const NetworkWords& b) {
+  return total_gbits(a) == total_gbits(b) || a.gbits == b.gbits || a.gbits == total_gbits(b) || b.gbits == total_gbits(a);
+}
+
+bool plausible(const NetworkWords& n) {
+  return n.gbits > 0 && n.gbits <= 1e6 && n.nics.value_or(1) >= 1 && n.nics.value_or(1) <= 1024;
+}
+
+}  // namespace
+
+NetworkReading read_network_words(std::string_view words, std::int64_t devices_per_node) {
+  NetworkReading out;
+  const std::string s = plain(words);
+  std::vector<Rate> rates = rates_of(s, out.unknown);
+  if (!out.unknown.empty()) return out;
+  const std::optional<Rate> generation = rate_of_generation(s);
+  if (rates.empty() && generation) rates.push_back(*generation);
+  if (rates.empty()) {
+    // A commodity network without its rate is not the usual network of a training node.
+    const std::string small = lower(s);
+    const bool fast =
+        contains(small, "roce") || contains(small, "rdma") || contains(small, "infiniband") || contains(small, "efa");
+    if (!fast && (contains(small, "ethernet") || contains(small, "tcp"))) out.unknown = std::string(words);
+    return out;
+  }
+  const std::optional<std::int64_t> links = count_of_links(s);
+  for (const Rate& r : rates) {
+    const NetworkWords n = network_of(r, links, devices_per_node, generation);
+    const bool agrees = !out.network || same_network(n, *out.network);
+    if (!plausible(n) || !agrees) return {std::nullopt, std::string(words)};  // two networks: which joins the nodes is not said
+    if (!out.network || n.nics.value_or(1) > out.network->nics.value_or(1)) out.network = n;
+  }
+  return out;
+}
+
+// ---- schedules -----------------------------------------------------------------------------------------------------------------
+
+std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
+  // Sources: Narayanan et al. 2021 (1F1B, interleaved); Qi et al. 2024 and its code (1F1B-I, ZB-1p = ZB-H1, ZB-V); Huang et al. 2019
+  // (GPipe); class names of torch.distributed.pipelining; Paddle's F-then-B.
+  static constexpr std::array<std::pair<std::string_view, ScheduleKind>, 25> kNames{{
+      {"1f1b", ScheduleKind::one_f_one_b},
+      {"plain1f1b", ScheduleKind::one_f_one_b},
+      {"1f1bflush", ScheduleKind::one_f_one_b},
+      {"pipedreamflush", ScheduleKind::one_f_one_b},
+      {"noninterleaved1f1b", ScheduleKind::one_f_one_b},
+      {"1f1bnoninterleaved", ScheduleKind::one_f_one_b},
+      {"schedule1f1b", ScheduleKind::one_f_one_b},
+      {"interleaved", ScheduleKind::interleaved},
+      {"interleaved1f1b", ScheduleKind::interleaved},
+      {"1f1binterleaved", ScheduleKind::interleaved},
+      {"scheduleinterleaved1f1b", ScheduleKind::interleaved},
+      {"1f1bi", ScheduleKind::interleaved},
+      {"zbh1", ScheduleKind::zb_h1},
+      {"zb1p", ScheduleKind::zb_h1},
+      {"zerobubbleh1", ScheduleKind::zb_h1},
+      {"zbv", ScheduleKind::zb_v},
+      {"zerobubblev", ScheduleKind::zb_v},
+      {"zbvzerobubble", ScheduleKind::zb_v},
+      {"schedulezbvzerobubble", ScheduleKind::zb_v},
+      {"gpipe", ScheduleKind::gpipe},
+      {"schedulegpipe", ScheduleKind::gpipe},
+      {"afab", ScheduleKind::gpipe},
+      {"allforwardallbackward", ScheduleKind::gpipe},
+      {"fthenb", ScheduleKind::gpipe},
+      {"fillanddrain", ScheduleKind::gpipe},
+  }};
+  std::string name;
+  for (const char c : lower(words))
+    if (c != ' ' && c != '-' && c != '_' && c != '(' && c != ')') name += c;
+  for (const auto& [known, kind] : kNames)
+    if (known == name) return kind;
+  return std::nullopt;
+}
+
+// ---- number formats ------------------------------------------------------------------------------------------------------------
+
+PrecisionReading read_precision_words(std::string_view words) {
+  static constexpr std::array<std::pair<std::string_view, Precision>, 13> kFormats{{{"fp8", Precision::fp8},
+                                                                                    {"float8", Precision::fp8},
+                                                                                    {"mxfp8", Precision::fp8},
+                                                                                    {"e4m3", Precision::fp8},
+                                                                                    {"e5m2", Precision::fp8},
+                                                                                    {"bf16", Precision::bf16},
+                                                                                    {"bfloat16", Precision::bf16},
+                                                                                    {"fp16", Precision::fp16},
+                                                                                    {"float16", Precision::fp16},
+                                                                                    {"half", Precision::fp16},
+                                                                                    {"tf32", Precision::tf32},
+                                                                                    {"fp32", Precision::fp32},
+                                                                                    {"float32", Precision::fp32}}};
+  // The order of the table is that of the rates: "bf16+fp8(hybrid)" multiplies in fp8, "bf16 (fp32 grad accumulation)" in bf16.
+  PrecisionReading out;
+  const std::string small = lower(words);
+  std::size_t best = kFormats.size();
+  for (std::size_t i = 0; i < small.size();) {
+    std::size_t end = i;
+    while (end < small.size() && alnum(small[end])) ++end;
+    const std::string_view token = std::string_view(small).substr(i, end - i);
+    const auto known = std::find_if(kFormats.begin(), kFormats.end(), [&](const auto& f) { return f.first == token; });
+    if (known != kFormats.end()) best = std::min(best, static_cast<std::size_t>(known - kFormats.begin()));
+    // "nvfp4", "int8", "mxfp6", "fp4": a name of a format that is none of the table.
+    const bool numbered = !token.empty() && digit(token.back());
+    const bool format =
+        contains(token, "fp") || contains(token, "float") || token.substr(0, 3) == "int" || token.substr(0, 2) == "nf";
+    if (known == kFormats.end() && numbered && format && out.unknown.empty()) out.unknown = std::string(token);
+    i = end + 1;
+  }
+  if (best < kFormats.size()) out.precision = kFormats[best].second;
+  if (!out.precision && out.unknown.empty()) out.unknown = std::string(words);
+  return out;
+}
+
+// ---- memory --------------------------------------------------------------------------------------------------------------------
+
+std::string_view to_string(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::allocated: return "allocated";
+    case MemoryKind::reserved: return "reserved";
+    case MemoryKind::device: break;
+  }
+  return "device";
+}
+
+std::optional<MemoryKind> read_memory_words(std::string_view words) {
+  const std::string small = lower(words);
+  if (small == to_string(MemoryKind::device)) return MemoryKind::device;
+  for (const std::string_view word : {"nvidia-smi", "nvidia smi", "nvml", "rocm-smi"})
+    if (contains(small, word)) return MemoryKind::device;
+  if (contains(small, "reserved")) return MemoryKind::reserved;
+  if (contains(small, "alloc")) return MemoryKind::allocated;
+  return std::nullopt;
+}
+
+// ---- recomputation -------------------------------------------------------------------------------------------------------------
+
+bool recomputes_attention_alone(std::string_view words) {
+  static constexpr std::string_view kSelective = "selective";
+  static constexpr std::array<std::string_view, 13> kHarmless{
+      "per", "op", "ops", "sac", "core", "attn", "attention", "core_attn", "operator", "operators", "matmul", "every", "other"};
+  const std::string small = lower(words);
+  if (small.substr(0, kSelective.size()) != kSelective) return false;
+  std::string word;
+  for (const char c : small.substr(kSelective.size()) + " ") {
+    if (alnum(c) || c == '_') {
+      word += c;
+      continue;
+    }
+    const bool number = !word.empty() && std::all_of(word.begin(), word.end(), digit);
+    if (!word.empty() && !number && std::find(kHarmless.begin(), kHarmless.end(), word) == kHarmless.end()) return false;
+    word.clear();
+  }
+  return true;
+}
+
+// ---- remarks -------------------------------------------------------------------------------------------------------------------
+
+bool says(std::string_view text, const std::vector<std::string>& words) {
+  const std::string small = lower(text);
+  const auto taken_back = [&](std::size_t at, std::size_t end) {
+    const std::string_view before = std::string_view(small).substr(at > 12 ? at - 12 : 0, std::min<std::size_t>(at, 12));
+    const std::string_view after = std::string_view(small).substr(end, 10);
+    for (const std::string_view no : {"no ", "not ", "non-", "without ", "w/o ", "not using ", "no-"}) {
+      const std::size_t length = no.size();
+      if (before.size() >= length && before.substr(before.size() - length) == no &&
+          (before.size() == length || !letter(before[before.size() - length - 1])))
+        return true;
+    }
+    for (const std::string_view off : {" off", "=off", ": off", "=false", ": false", "=0", " disabled", ": no"})
+      if (after.substr(0, off.size()) == off) return true;
+    return false;
+  };
+  for (const std::string& word : words)
+    for (std::size_t at = small.find(word); at != std::string::npos; at = small.find(word, at + 1))
+      if (!taken_back(at, at + word.size())) return true;
+  return false;
+}
+
+bool names_device(std::string_view text, std::string_view word) {
+  const std::string small = lower(text);
+  for (std::size_t at = small.find(word); at != std::string::npos; at = small.find(word, at + 1)) {
+    const bool counted = at > 1 && small[at - 1] == 'x' && digit(small[at - 2]);
+    const bool begins = at == 0 || !alnum(small[at - 1]) || counted;
+    const std::string_view rest = std::string_view(small).substr(at + word.size());
+    const bool ends = rest.empty() || !alnum(rest.front()) || rest.substr(0, 3) == "sxm" || rest.substr(0, 4) == "pcie";
+    if (begins && ends) return true;
+  }
+  return false;
+}
+
+}  // namespace espalier::runs

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runs/run_record.h"
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+
+#include "base/document.h"
+#include "base/text.h"
+
+namespace espalier::runs {
+namespace {
+
+using base::Node;
+using base::NodeKind;
+
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
+constexpr std::size_t kMaxRecords = 1'000'000;
+constexpr base::Limits kLineLimits{std::size_t{4} << 20, 32, 100'000, std::size_t{1} << 20};
+constexpr double kMaxNumber = 1e18;
+
+/// Typed look-ups in one record. The first wrong type is kept as an error.
+class Fields {
+ public:
+  Fields(const Node& node, std::string path, RunRecord& record, Status& error, const std::string& where)
+      : node_(node), path_(std::move(path)), record_(record), error_(error), where_(where) {}
+
+  [[nodiscard]] Fields child(const char* key) const {
+    static const Node kNone;
+    const Node* node = find(key);
+    if (node && node->kind != NodeKind::mapping) {
+      fail(*node, key, "a mapping");
+      node = nullptr;
+    }
+    return {node ? *node : kNone, path_ + "." + key, record_, error_, where_};
+  }
+
+  [[nodiscard]] std::optional<double> real(const char* key) const {
+    const Node* node = find(key);
+    if (!node || set_apart(*node, key)) return std::nullopt;
+    const std::optional<double> value = number_of(*node);
+    if (value && std::isfinite(*value) && std::fabs(*value) <= kMaxNumber && *value >= 0) return value;
+    fail(*node, key, "a number ≥ 0");
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<std::int64_t> count(const char* key) const {
+    const Node* node = find(key);
+    const std::optional<double> value = real(key);
+    if (!value) return std::nullopt;
+    if (*value == std::floor(*value)) return static_cast<std::int64_t>(*value);
+    fail(*node, key, "a whole number");
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::optional<bool> flag(const char* key) const {
+    const Node* node = find(key);
+    if (!node || set_apart(*node, key)) return std::nullopt;
+    if (node->kind == NodeKind::boolean) return node->boolean;
+    if (node->kind == NodeKind::integer && (node->integer == 0 || node->integer == 1)) return node->integer == 1;
+    fail(*node, key, "true or false");
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::string word(const char* key) const {
+    const Node* node = find(key);
+    if (!node || set_apart(*node, key)) return "";
+    if (node->kind == NodeKind::boolean) return node->boolean ? "true" : "false";
+    if (node->kind == NodeKind::mapping) fail(*node, key, "text");
+    return node->text;
+  }
+
+  /// nullptr when absent or null.
+  [[nodiscard]] const Node* find(const char* key) const {
+    const Node* node = node_.find(key);
+    return node && node->kind != NodeKind::null ? node : nullptr;
+  }
+
+ private:
+  /// One value per stage, or two sequences: no error, but no uniform configuration either.
+  [[nodiscard]] bool set_apart(const Node& node, const char* key) const {
+    const bool several = node.kind == NodeKind::sequence || (node.kind == NodeKind::mapping && std::string_view(key) == "seq");
+    if (several && record_.irregular.empty()) record_.irregular = key;
+    return several;
+  }
+
+  static std::optional<double> number_of(const Node& node) {
+    if (node.kind == NodeKind::integer || node.kind == NodeKind::real) {
+      return node.kind == NodeKind::integer ? static_cast<double>(node.integer) : node.real;
+    }
+    double value = 0;
+    if (node.kind != NodeKind::string) return std::nullopt;
+    const auto [end, code] = std::from_chars(node.text.data(), node.text.data() + node.text.size(), value);
+    if (code != std::errc{} || end != node.text.data() + node.text.size()) return std::nullopt;
+    return value;
+  }
+
+  void fail(const Node& node, const char* key, std::string expected) const {
+    if (error_) return;
+    const std::string place =
+        where_ + ":" + std::to_string(record_.line) + ":" + std::to_string(node.column) + " (" + path_ + "." + key + ")";
+    const bool shown = node.kind != NodeKind::mapping && node.kind != NodeKind::sequence && node.text.size() < 80;
+    error_ = Error{ErrorKind::bad_input, place, shown ? base::to_json(node) : std::string(to_string(node.kind)),
+                   std::move(expected), "unknown values are written as null"};
+  }
+
+  const Node& node_;
+  std::string path_;
+  RunRecord& record_;
+  Status& error_;
+  const std::string& where_;
+};
+
+void read_model(const Fields& f, RunModel& m) {
+  m.name = f.word("name");
+  m.layers = f.count("layers");
+  m.hidden = f.count("hidden");
+  m.ffn = f.count("ffn");
+  m.heads = f.count("heads");
+  m.kv_heads = f.count("kv_heads");
+  m.vocab = f.count("vocab");
+  m.experts = f.count("experts");
+  m.topk = f.count("topk");
+  m.head_dim = f.count("head_dim");
+  m.params = f.real("params");
+  m.config = f.word("config");
+}
+
+/// Paths of a runs file are relative to its folder.
+std::string beside(const std::string& where, const std::string& path) {
+  const std::filesystem::path p(path);
+  return path.empty() || p.is_absolute() ? path : (std::filesystem::path(where).parent_path() / p).lexically_normal().string();
+}
+
+void read_configuration(const Fields& f, RunRecord& r) {
+  r.seq = f.count("seq");
+  r.tp = f.count("tp");
+  r.pp = f.count("pp");
+  r.dp = f.count("dp");
+  r.cp = f.count("cp");
+  r.ep = f.count("ep");
+  r.etp = f.count("etp");
+  r.vpp = f.count("vpp");
+  if (const Node* sp = f.find("sp"); sp && sp->kind == NodeKind::string)
+    r.sp_kind = sp->text;
+  else
+    r.sp = f.flag("sp");
+  r.zero_stage = f.count("zero_stage");
+  r.fsdp = f.flag("fsdp");
+  r.recompute = f.word("recompute");
+  r.microbatch = f.count("microbatch");
+  r.global_batch = f.count("global_batch");
+  r.precision = f.word("precision");
+  r.schedule = f.word("schedule");
+  r.framework = f.word("framework");
+  r.status = f.word("status");
+  r.table = f.word("table");
+  r.notes = f.word("notes");
+}
+
+void read_measured(const Fields& f, RunMeasurement& m) {
+  m.iteration_s = f.real("iteration_s");
+  m.tokens_per_s_per_gpu = f.real("tokens_per_s_per_gpu");
+  m.peak_mem_gb = f.real("peak_mem_gb");
+  m.memory_rank = f.word("memory_rank");
+  m.memory_kind = f.word("memory_kind");
+}
+
+/// `extra` is free-form: what is there in the expected type is taken, anything else is nobody's business.
+void read_extra(const Node* extra, RunRecord& r) {
+  if (!extra || extra->kind != NodeKind::mapping) return;
+  if (const Node* bytes = extra->find("peak_mem_bytes"); bytes && bytes->kind == NodeKind::integer && bytes->integer > 0) {
+    r.measured.peak_mem_bytes = bytes->integer;
+  }
+  for (const char* key : {"zero1_size", "fsdp_size"}) {
+    if (const Node* size = extra->find(key); size && size->kind == NodeKind::integer && size->integer > 0)
+      r.shard = size->integer;
+  }
+  for (const char* key : {"compile", "torch_compile"}) {
+    if (const Node* flag = extra->find(key); flag && flag->kind == NodeKind::boolean) r.compiled = flag->boolean;
+  }
+  if (const Node* share = extra->find("recompute_op_fraction");
+      share && (share->kind == NodeKind::real || share->kind == NodeKind::integer) && share->real >= 0 && share->real <= 1)
+    r.recomputed_share = share->real;
+  for (const char* key : {"mem_kind", "peak_mem_kind", "memory_kind"}) {
+    const Node* kind = extra->find(key);
+    if (kind && kind->kind == NodeKind::string && r.measured.memory_kind.empty()) r.measured.memory_kind = kind->text;
+  }
+  if (const Node* unit = extra->find("mem_unit"); unit && unit->kind == NodeKind::string) r.measured.memory_unit = unit->text;
+  if (const Node* flag = extra->find("act_cpu_offload"); flag && flag->kind == NodeKind::boolean) r.offloaded = flag->boolean;
+  if (const Node* recipe = extra->find("recipe"); recipe && recipe->kind == NodeKind::mapping) {
+    const Node* layers = recipe->find("cpu_offloading_num_layers");
+    if (layers && layers->kind == NodeKind::integer && layers->integer > 0) r.offloaded = true;
+  }
+  if (const Node* name = extra->find("tokenizer"); name && name->kind == NodeKind::string) r.tokenizer = name->text;
+  const Node* arguments = extra->find("args");
+  if (!arguments || arguments->kind != NodeKind::mapping) return;
+  for (const auto& [name, value] : arguments->members) {
+    if (value.kind == NodeKind::boolean)
+      r.arguments[name] = value.boolean ? "true" : "false";
+    else if (value.kind != NodeKind::mapping && value.kind != NodeKind::sequence)
+      r.arguments[name] = value.text;
+  }
+}
+
+Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::string& where) {
+  RunRecord r;
+  r.line = line;
+  Status error;
+  const Fields f(root, "$", r, error, where);
+  r.id = f.word("id");
+  if (r.id.empty()) r.id = "line " + std::to_string(line);
+  r.source = f.word("source");
+  read_model(f.child("model"), r.model);
+  r.model.config = beside(where, r.model.config);
+  const Fields gpu = f.child("gpu");
+  r.gpu = {gpu.word("type"), gpu.real("mem_gb"), gpu.count("count"), gpu.count("per_node")};
+  const Fields links = f.child("interconnect");
+  r.intra = links.word("intra");
+  r.inter = links.word("inter");
+  read_configuration(f, r);
+  read_measured(f.child("measured"), r.measured);
+  read_extra(root.find("extra"), r);
+  if (error) return *error;
+  return r;
+}
+
+/// A syntax error of a line, with the line of the file instead of the first one.
+Error placed(Error error, std::int64_t number, const std::string& where) {
+  const std::string first = where + ":1:";
+  if (error.where.compare(0, first.size(), first) == 0)
+    error.where = where + ":" + std::to_string(number) + ":" + error.where.substr(first.size());
+  return error;
+}
+
+/// A line without any JSON object: most often of a table.
+Error not_json(std::string_view line, const std::string& place) {
+  constexpr std::size_t kShown = 40;
+  while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+  const std::string shown = base::quoted(line.substr(0, kShown)) + (line.size() > kShown ? " …" : "");
+  const std::string table = line.find(',') == std::string_view::npos ? "" : "a CSV table is not read; ";
+  return Error{ErrorKind::bad_input, place, "text that is not JSON (" + shown + ")", "one JSON object per line (JSONL)",
+               table + "docs/file-formats.md, \"Measured runs\", shows a record"};
+}
+
+/// One line of the file, which is not blank.
+Result<RunRecord> read_line(std::string_view line, std::int64_t number, const std::string& where) {
+  const std::string place = where + ":" + std::to_string(number) + ":1";
+  if (line.size() > kLineLimits.max_bytes)
+    return Error{ErrorKind::bad_input, place, std::to_string(line.size()) + " bytes in one line", "at most 4 MiB a line",
+                 "one record a line"};
+  const auto document = base::read_json(line, where, kLineLimits);
+  if (!document && line.find('{') == std::string_view::npos) return not_json(line, place);
+  if (!document) return placed(document.error(), number, where);
+  if (document->root.kind != NodeKind::mapping)
+    return Error{ErrorKind::bad_input, place, std::string(to_string(document->root.kind)), "a JSON object", "one record a line"};
+  return read_record(document->root, number, where);
+}
+
+}  // namespace
+
+Result<RunFile> read_run_records(std::string_view jsonl, const std::string& where) {
+  RunFile file;
+  for (std::int64_t number = 1; !jsonl.empty(); ++number) {
+    const std::size_t end = jsonl.find('\n');
+    const std::string_view line = jsonl.substr(0, end);
+    jsonl.remove_prefix(end == std::string_view::npos ? jsonl.size() : end + 1);
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (file.records.size() + file.unreadable.size() == kMaxRecords)
+      return Error{ErrorKind::bad_input, where + ":" + std::to_string(number) + ":1",
+                   "more than " + std::to_string(kMaxRecords) + " records", "fewer", "split the file"};
+    auto record = read_line(line, number, where);
+    if (record)
+      file.records.push_back(std::move(record).value());
+    else
+      file.unreadable.push_back(record.error());
+  }
+  return file;
+}
+
+Result<RunFile> read_run_records_file(const std::string& path) {
+  auto text = base::read_file(path, kMaxFileBytes);
+  if (!text) return text.error();
+  auto file = read_run_records(*text, path);
+  if (file && file->records.empty() && file->unreadable.empty())
+    return Error{ErrorKind::bad_input, path + ":1:1", "no records", "one JSON object per line",
+                 "docs/file-formats.md, \"Measured runs\""};
+  return file;
+}
+
+Result<std::vector<RunRecord>> read_all_run_records(std::string_view jsonl, const std::string& where) {
+  auto file = read_run_records(jsonl, where);
+  if (!file) return file.error();
+  if (!file->unreadable.empty()) return file->unreadable.front();
+  return std::move(file->records);
+}
+
+}  // namespace espalier::runs

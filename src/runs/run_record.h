@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// One measured training run, as `validate` reads it: a JSON object a line (docs/file-formats.md, "Measured runs").
+//
+// The format is shared with others: unknown keys are ignored and any field may be null. Known fields must have their type: a
+// number may be written as text ("8") and a flag as 0 or 1, but a word where a number belongs makes its line unreadable. Numbers
+// that one configuration cannot have (a list per stage) set `irregular`.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/result.h"
+
+namespace espalier::runs {
+
+struct RunModel {
+  std::string name;
+  std::optional<std::int64_t> layers, hidden, ffn, heads, kv_heads, vocab, experts, topk, head_dim;
+  std::optional<double> params;
+  std::string config;  ///< a config.json that describes the model, relative to the folder of the runs file; its path
+};
+
+struct RunDevices {
+  std::string type;
+  std::optional<double> mem_gb;
+  std::optional<std::int64_t> count, per_node;
+};
+
+struct RunMeasurement {
+  std::optional<double> iteration_s, tokens_per_s_per_gpu, peak_mem_gb;
+  std::optional<std::int64_t> peak_mem_bytes;  ///< exact, where the source has it (extra.peak_mem_bytes)
+  std::string memory_rank;                     ///< "fullest", "first", "last" or empty
+  std::string memory_kind;  ///< how the peak was taken, in words (memory_kind, extra.mem_kind, extra.peak_mem_kind)
+  std::string memory_unit;  ///< "GB", "GiB" or empty (extra.mem_unit)
+};
+
+struct RunRecord {
+  std::int64_t line = 0;
+  std::string id, source;
+  RunModel model;
+  std::optional<std::int64_t> seq;
+  RunDevices gpu;
+  std::string intra, inter;  ///< interconnect in words
+  std::optional<std::int64_t> tp, pp, dp, cp, ep, etp, vpp, zero_stage, microbatch, global_batch;
+  std::optional<std::int64_t> shard;  ///< ranks of the ZeRO shard group (extra.zero1_size, extra.fsdp_size), when positive
+  std::optional<bool> sp, fsdp;
+  std::string sp_kind;  ///< sp as a word: "megatron", "ulysses"
+  std::string recompute, precision, schedule, framework, status, tokenizer;
+  std::string table, notes;      ///< heading and remarks of the source, read for what is trained (LoRA)
+  std::optional<bool> compiled;  ///< extra.compile, extra.torch_compile
+  std::optional<double>
+      recomputed_share;    ///< extra.recompute_op_fraction: operators that are computed again, when not all or none
+  bool offloaded = false;  ///< extra.act_cpu_offload, extra.recipe.cpu_offloading_num_layers
+  RunMeasurement measured;
+  std::map<std::string, std::string> arguments;  ///< extra.args: the framework's own command line, flags as "true"
+  std::string irregular;                         ///< a field that holds one value per stage or several sequences
+};
+
+/// A JSONL text as read. A line that is no record costs that line only: what is wrong with it stands in `unreadable`, with its place.
+struct RunFile {
+  std::vector<RunRecord> records;
+  std::vector<Error> unreadable;
+};
+
+/// Blank lines are skipped. An error only for a text that is too long to be judged line by line.
+Result<RunFile> read_run_records(std::string_view jsonl, const std::string& where);
+/// An error also for a file without any line.
+Result<RunFile> read_run_records_file(const std::string& path);
+/// All records of a text that must be whole: its first unreadable line is the error.
+Result<std::vector<RunRecord>> read_all_run_records(std::string_view jsonl, const std::string& where);
+
+}  // namespace espalier::runs

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/partition_search.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace espalier::solve {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Totals this near are equal: sums of the same values in another order. Less than 1 for integers below 2^46.
+constexpr double kRounding = 64 * std::numeric_limits<double>::epsilon();
+
+std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+/// What some consecutive stages make of their layers: of a suffix a label, of a prefix what lies before it.
+struct Label {
+  double sum = 0, top = 0, tail = 0;
+};
+
+/// The arithmetic of one goal: joins, totals, floors.
+class Arithmetic {
+ public:
+  Arithmetic(const BalanceProblem& problem, const PartitionTask& task)
+      : goal_(task.goal),
+        micro_(problem.microbatches),
+        task_(task),
+        message_(at(problem.stages), 0),
+        floor_(at(problem.layers) + 1, 0) {
+    for (std::size_t i = 0; i < problem.message.size() && i + 1 < at(problem.stages); ++i) message_[i] = problem.message[i];
+    before_.push_back(0);
+    for (const double message : message_) before_.push_back(before_.back() + message);
+    for (std::size_t l = 0; l < problem.layer_floor.size(); ++l) floor_[l + 1] = floor_[l] + problem.layer_floor[l];
+  }
+
+  /// A: never falls with more layers. Infinite: does not fit.
+  [[nodiscard]] double cost(const StageValue* v) const {
+    if (v == nullptr || v->steady > task_.steady_cap || v->peak > task_.peak_cap) return kInfinity;
+    if (goal_ == PartitionGoal::steady) return v->steady;
+    if (goal_ == PartitionGoal::peak) return static_cast<double>(v->peak);
+    return micro_ * v->steady + v->tail;
+  }
+  /// Least A of layers that nobody asked about.
+  [[nodiscard]] double least_cost(std::int32_t first, std::int32_t end) const {
+    if (goal_ == PartitionGoal::peak) return 0;
+    return goal_ == PartitionGoal::steady ? floor(first, end) : micro_ * floor(first, end);
+  }
+
+  /// Nothing after the last stage.
+  [[nodiscard]] Label nothing() const { return {0, goal_ == PartitionGoal::bound ? -kInfinity : 0, 0}; }
+  /// Stage i of steady time s, tail t and cost a, before the stages of a label.
+  [[nodiscard]] Label join(std::int32_t i, double s, double t, double a, const Label& label) const {
+    if (goal_ == PartitionGoal::bound) return {0, std::max(a, s + message_[at(i)] + label.top), 0};
+    if (goal_ == PartitionGoal::published) return {label.sum + s, std::max(label.top, s), std::max(label.tail, t)};
+    return {0, std::max(a, label.top), 0};
+  }
+  /// A prefix and stage i after it.
+  [[nodiscard]] Label extend(const Label& prefix, std::int32_t i, double s, double t, double a) const {
+    if (goal_ == PartitionGoal::bound) return {prefix.sum + s + message_[at(i)], std::max(prefix.top, prefix.sum + a), 0};
+    return join(i, s, t, a, prefix);
+  }
+  /// The value of all stages: those before and those of the label.
+  [[nodiscard]] double total(const Label& prefix, const Label& label) const {
+    if (goal_ == PartitionGoal::bound) return std::max(prefix.top, prefix.sum + label.top);
+    if (goal_ == PartitionGoal::published) {
+      return prefix.sum + label.sum + (micro_ - 1) * std::max(prefix.top, label.top) + std::max(prefix.tail, label.tail);
+    }
+    return std::max(prefix.top, label.top);
+  }
+
+  /// No stages 0 … i−1 on layers [0, f) are better than this.
+  [[nodiscard]] Label least_prefix(std::int32_t i, std::int32_t f) const {
+    if (goal_ == PartitionGoal::bound) return {before_[at(i)] + floor(0, f), 0, 0};
+    if (goal_ == PartitionGoal::published) return {floor(0, f), i == 0 ? 0 : floor(0, f) / i, 0};
+    return {};
+  }
+  /// A label that is no worse than any join of stage i on [f, e), whose cost is at least `a`, with this label.
+  [[nodiscard]] Label least_join(std::int32_t i, std::int32_t f, std::int32_t e, double a, const Label& label) const {
+    return join(i, floor(f, e), 0, a, label);
+  }
+  /// No total of a partition with stage i on [f, e), whose cost is at least `a`, after `prefix` and before `label` is below this.
+  [[nodiscard]] double least_total(const Label& prefix, const Label& least, double a, const Label& label) const {
+    const double value = total(prefix, least);
+    // Published: Σ s + (m − 1)·max s + max t ≥ (sums of the others) + m·s_i + t_i.
+    return goal_ == PartitionGoal::published ? std::max(value, prefix.sum + label.sum + a) : value;
+  }
+  /// No partition with a stage i of cost `a` is below this; never falls with `a`.
+  [[nodiscard]] bool hopeless(std::int32_t i, double a) const {
+    if (!(a < kInfinity)) return true;
+    if (goal_ == PartitionGoal::bound) return before_[at(i)] + a > task_.limit;
+    // Published: T ≥ F + A − s_i with F the floor of all layers, and s_i ≤ A/m.
+    if (goal_ == PartitionGoal::published) return a * (micro_ - 1) > (task_.limit - floor_.back()) * micro_ || a > task_.limit;
+    return a > task_.limit;
+  }
+  [[nodiscard]] bool beyond(double total) const { return total > task_.limit || !(total < kInfinity); }
+
+  /// Whether no stages before can make b better than a.
+  [[nodiscard]] bool as_good(const Label& a, const Label& b) const {
+    if (goal_ != PartitionGoal::published) return a.top <= b.top;
+    return a.sum - b.sum + (micro_ - 1) * std::max(0.0, a.top - b.top) + std::max(0.0, a.tail - b.tail) <= 0;
+  }
+
+ private:
+  [[nodiscard]] double floor(std::int32_t first, std::int32_t end) const { return floor_[at(end)] - floor_[at(first)]; }
+
+  PartitionGoal goal_;
+  double micro_;
+  PartitionTask task_;
+  std::vector<double> message_, before_;  ///< of each boundary; Σ before stage i
+  std::vector<double> floor_;             ///< prefix sums of layer_floor
+};
+
+class Search {
+ public:
+  Search(const BalanceProblem& problem, StageMemo& memo, const PartitionTask& task)
+      : layers_(problem.layers), stages_(problem.stages), memo_(memo), math_(problem, task) {}
+
+  std::vector<std::int32_t> run() {
+    if (stages_ > layers_ || !find_latest_starts()) return {};
+    labels_.assign(at(stages_) + 1, std::vector<std::vector<Label>>(at(layers_) + 1));
+    labels_[at(stages_)][at(layers_)].push_back(math_.nothing());
+    for (std::int32_t i = stages_ - 1; i >= 0; --i) fill_stage(i);
+    return labels_[0][0].empty() ? std::vector<std::int32_t>{} : smallest_best();
+  }
+
+ private:
+  [[nodiscard]] double ask(std::int32_t i, std::int32_t f, std::int32_t e) { return math_.cost(memo_.ask(i, f, e)); }
+  /// Last end of stage i that leaves a layer to each stage after it.
+  [[nodiscard]] std::int32_t last_end(std::int32_t i) const { return layers_ - (stages_ - 1 - i); }
+  [[nodiscard]] bool possible(std::int32_t i, std::int32_t f, std::int32_t e) {
+    return !math_.hopeless(i, math_.least_cost(f, e)) && !math_.hopeless(i, ask(i, f, e));
+  }
+
+  /// latest_[i]: no partition within the limit starts stage i later; the stages before would hold too much. False: no partition.
+  bool find_latest_starts() {
+    latest_.assign(at(stages_) + 1, 0);
+    for (std::int32_t i = 0; i < stages_; ++i) {
+      std::int32_t f = latest_[at(i)];
+      while (f >= i && !possible(i, f, f + 1)) --f;  // a layer that does not fit alone: the stage ends before it
+      if (f < i) return false;
+      latest_[at(i + 1)] = farthest_end(i, f);
+    }
+    return latest_.back() == layers_;
+  }
+  /// Largest possible end from f, which at least f + 1 is. Gallops, then bisects.
+  std::int32_t farthest_end(std::int32_t i, std::int32_t f) {
+    std::int32_t low = f + 1, high = last_end(i) + 1, step = 1;
+    while (low + step < high) {
+      if (!possible(i, f, low + step)) {
+        high = low + step;
+        break;
+      }
+      low += step;
+      step *= 2;
+    }
+    while (high - low > 1) {
+      const std::int32_t middle = low + (high - low) / 2;
+      (possible(i, f, middle) ? low : high) = middle;
+    }
+    return low;
+  }
+
+  /// Labels of stage i for all its first layers, the last first: floors of the cost carry over to earlier ones.
+  void fill_stage(std::int32_t i) {
+    floor_.assign(at(layers_) + 1, 0);
+    for (std::int32_t f = latest_[at(i)]; f >= i; --f) {
+      const std::int32_t last = std::min(last_end(i), latest_[at(i + 1)]);
+      for (std::int32_t e = f + 1; e <= last; ++e) {
+        double& a = floor_[at(e)];
+        a = std::max(a, math_.least_cost(f, e));
+        if (e > f + 1) a = std::max(a, floor_[at(e - 1)]);
+        if (memo_.known(i, f, e)) a = std::max(a, ask(i, f, e));
+      }
+      fill_labels(i, f, last);
+    }
+  }
+
+  /// Asks for the ends in the order of the total they could give, and keeps the labels that count.
+  void fill_labels(std::int32_t i, std::int32_t f, std::int32_t last) {
+    std::vector<Label>& set = labels_[at(i)][at(f)];
+    promise_.assign(at(layers_) + 1, kInfinity);
+    for (std::int32_t e = f + 1; e <= last; ++e) promise_[at(e)] = promise(i, f, e, set);
+    while (true) {
+      const auto best = std::min_element(promise_.begin(), promise_.end());
+      if (!(*best < kInfinity)) return;
+      const auto e = static_cast<std::int32_t>(best - promise_.begin());
+      const double now = promise(i, f, e, set);  // floors and labels have moved on
+      if (now > *best) {
+        *best = now;
+        continue;
+      }
+      *best = kInfinity;
+      const StageValue* v = memo_.ask(i, f, e);
+      const double a = math_.cost(v);
+      for (std::int32_t later = e; later <= last && floor_[at(later)] < a; ++later) floor_[at(later)] = a;
+      if (a < kInfinity) add_labels(i, f, *v, a, labels_[at(i + 1)][at(e)], set);
+    }
+  }
+  void add_labels(std::int32_t i, std::int32_t f, const StageValue& v, double a, const std::vector<Label>& next,
+                  std::vector<Label>& set) {
+    const Label prefix = math_.least_prefix(i, f);
+    for (const Label& after : next) {
+      const Label label = math_.join(i, v.steady, v.tail, a, after);
+      if (math_.beyond(math_.least_total(prefix, label, a, after)) || needless(label, set)) continue;
+      // Only a label of no larger sum is as good as another.
+      const auto place =
+          std::lower_bound(set.begin(), set.end(), label.sum, [](const Label& l, double sum) { return l.sum < sum; });
+      const auto worse = [&](const Label& old) { return math_.as_good(label, old); };
+      const auto position = place - set.begin();
+      set.erase(std::remove_if(place, set.end(), worse), set.end());
+      set.insert(set.begin() + position, label);
+    }
+  }
+  /// `set` rises in sum.
+  [[nodiscard]] bool needless(const Label& label, const std::vector<Label>& set) const {
+    for (const Label& other : set) {
+      if (other.sum > label.sum) return false;
+      if (math_.as_good(other, label)) return true;
+    }
+    return false;
+  }
+  /// The least total that stage i on [f, e) could give; infinite if it can give no label that counts.
+  [[nodiscard]] double promise(std::int32_t i, std::int32_t f, std::int32_t e, const std::vector<Label>& set) const {
+    double least = kInfinity;
+    const double a = floor_[at(e)];
+    if (!(a < kInfinity)) return least;
+    const Label prefix = math_.least_prefix(i, f);
+    bool counts = false;
+    for (const Label& after : labels_[at(i + 1)][at(e)]) {
+      const Label label = math_.least_join(i, f, e, a, after);
+      const double total = math_.least_total(prefix, label, a, after);
+      if (math_.beyond(total)) continue;
+      least = std::min(least, total);
+      counts = counts || !needless(label, set);
+    }
+    return counts ? least : kInfinity;
+  }
+
+  /// From the first stage on, the smallest end that still reaches the best total; where rounding lets none, the nearest one.
+  std::vector<std::int32_t> smallest_best() {
+    Label prefix;
+    double best = kInfinity;
+    for (const Label& label : labels_[0][0]) best = std::min(best, math_.total(prefix, label));
+    std::vector<std::int32_t> firsts;
+    for (std::int32_t i = 0, f = 0; i < stages_; ++i) {
+      firsts.push_back(f);
+      std::int32_t end = smallest_end(i, f, prefix, best + best * kRounding);
+      if (end == 0) end = smallest_end(i, f, prefix, kInfinity);
+      ESPALIER_CHECK(end != 0);
+      const StageValue* v = memo_.ask(i, f, end);
+      prefix = math_.extend(prefix, i, v->steady, v->tail, math_.cost(v));
+      f = end;
+    }
+    return firsts;
+  }
+  /// First end with a total of at most `enough`, or the end with the least total if that is infinite; 0: none.
+  std::int32_t smallest_end(std::int32_t i, std::int32_t f, const Label& prefix, double enough) {
+    double nearest = enough;
+    std::int32_t found = 0;
+    for (std::int32_t e = f + 1; e <= last_end(i); ++e) {
+      const std::vector<Label>& next = labels_[at(i + 1)][at(e)];
+      double possible = kInfinity;
+      const double floor = math_.least_cost(f, e);
+      for (const Label& after : next) {
+        possible = std::min(possible, math_.least_total(prefix, math_.least_join(i, f, e, floor, after), floor, after));
+      }
+      if (next.empty() || possible > nearest) continue;
+      const StageValue* v = memo_.ask(i, f, e);
+      const double a = math_.cost(v);
+      if (!(a < kInfinity)) continue;
+      const Label extended = math_.extend(prefix, i, v->steady, v->tail, a);
+      double total = kInfinity;
+      for (const Label& after : next) total = std::min(total, math_.total(extended, after));
+      if (total <= enough && enough < kInfinity) return e;
+      if (total < nearest) nearest = total, found = e;
+    }
+    return found;
+  }
+
+  std::int32_t layers_, stages_;
+  StageMemo& memo_;
+  Arithmetic math_;
+  std::vector<std::int32_t> latest_;
+  std::vector<std::vector<std::vector<Label>>> labels_;  ///< [stage][first layer]
+  std::vector<double> floor_;                            ///< [end] of the stage at work: its cost from the first layer at work
+  std::vector<double> promise_;                          ///< [end] see promise(); infinite once asked
+};
+
+}  // namespace
+
+std::vector<std::int32_t> search_partition(const BalanceProblem& problem, StageMemo& memo, const PartitionTask& task) {
+  return Search(problem, memo, task).run();
+}
+
+}  // namespace espalier::solve

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers of a stage oracle, each asked once; what contains an interval that did not fit does not fit and is not asked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "solve/stage_balance.h"
+
+namespace espalier::solve {
+
+class StageMemo {
+ public:
+  /// The oracle must outlive the memo.
+  StageMemo(std::int32_t stages, std::int32_t layers, const StageOracle& oracle);
+  /// Null: does not fit. Valid as long as the memo.
+  const StageValue* ask(std::int32_t stage, std::int32_t first, std::int32_t end);
+  /// Whether `ask` would answer without a call.
+  [[nodiscard]] bool known(std::int32_t stage, std::int32_t first, std::int32_t end) const;
+
+ private:
+  enum class State : std::uint8_t { unknown, fits, fails };
+  struct Entry {
+    StageValue value;
+    State state = State::unknown;
+  };
+  [[nodiscard]] std::size_t row(std::int32_t stage, std::int32_t first) const;
+
+  std::int32_t layers_;
+  const StageOracle& oracle_;
+  std::vector<std::vector<Entry>> rows_;  ///< [stage, first][end − first − 1], made when first asked
+  std::vector<std::int32_t> fails_from_;  ///< [stage, first] least end of an interval that starts there or later and failed
+};
+
+}  // namespace espalier::solve

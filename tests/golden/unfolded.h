@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The iteration of a uniform plan with one process a device in place of one a stage. The public face has no such simulation, so that this
+// is the one place of the answer files that reads what lies behind it.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/program.h"
+#include "planner/prediction.h"
+#include "sim/simulator.h"
+
+namespace espalier::golden {
+
+inline Result<std::int64_t> unfolded_ns(const Job& job, const Plan& plan) {
+  const auto engine = engine_of(job);
+  if (!engine) return engine.error();
+  const auto timed = time_plan(job, **engine, plan, false);
+  if (!timed) return timed.error();
+  const auto simulation = sim::Simulator().run(lower(plan, job.model, false), timed->timing);
+  if (!simulation) return simulation.error();
+  return simulation->iteration_ns;
+}
+
+}  // namespace espalier::golden
