@@ -50,6 +50,14 @@ LinkId Topology::link_at(std::int32_t range, std::int64_t index) const {
   return ranges_[static_cast<std::size_t>(range)].first + static_cast<LinkId>(index);
 }
 
+std::int64_t Topology::network_domain(std::int64_t device) const {
+  const Run& run = run_of(device);
+  if (run.site_step == 1) return device;
+  if (!run.through_network) return run.first;
+  const std::int64_t below = run.levels[static_cast<std::size_t>(run.media.back().lowest)].below;
+  return run.first + (device - run.first) / below * below;
+}
+
 /// From the device up to the switch that joins the domains of `level`.
 void Topology::leave(const Run& run, std::int64_t device, std::size_t level, std::vector<LinkId>& links) const {
   const Medium& medium = run.media[static_cast<std::size_t>(run.levels[level].medium)];

@@ -43,6 +43,9 @@ class Topology {
   /// "rank:17 rails out", "rank:16-17 rails out" (a NIC that two devices share), "rank:3-rank:5", or a listed link's "a-b".
   [[nodiscard]] std::string link_name(LinkId link) const;
 
+  /// The first device of the domain in which `device` talks without the network between nodes: of its node, or of its NVLink domain. A
+  /// listed device is alone in it.
+  [[nodiscard]] std::int64_t network_domain(std::int64_t device) const;
   /// Appends the links from device `a` to device `b`, in order; nothing for a = b.
   void route(std::int64_t a, std::int64_t b, std::vector<LinkId>& links) const;
   [[nodiscard]] std::vector<LinkId> route(std::int64_t a, std::int64_t b) const;

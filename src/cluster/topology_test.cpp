@@ -61,6 +61,20 @@ TEST(Topology, TwoNodesWithANicForEachDevice) {
   EXPECT_DOUBLE_EQ(route_latency(topology, 1, 6), 2e-6);
 }
 
+TEST(Topology, ANetworkDomainIsWhatTheNetworkJoins) {
+  const Topology nodes = nested_topology(
+      cluster_of(2, 4, {level("NVSwitch", FabricKind::nvswitch, 4, 100)}, {level("rails", FabricKind::rail_optimized, 8, 10)}));
+  EXPECT_EQ(nodes.network_domain(3), 0);
+  EXPECT_EQ(nodes.network_domain(6), 4);
+  const Topology racks = nested_topology(
+      cluster_of(8, 2, {level("tray", FabricKind::nvl72, 2, 100)},
+                 {level("NVL72", FabricKind::nvl72, 8, 100), level("rails", FabricKind::rail_optimized, 16, 10)}));
+  EXPECT_EQ(racks.network_domain(7), 0);
+  EXPECT_EQ(racks.network_domain(9), 8);
+  const Topology alone = nested_topology(cluster_of(1, 4, {level("NVSwitch", FabricKind::nvswitch, 4, 100)}, {}));
+  EXPECT_EQ(alone.network_domain(3), 0);
+}
+
 // Four devices, two NICs of 20 GB/s: 10 GB/s each when all talk, 20 alone. One port of 20·0.8 for two devices.
 TEST(Topology, NicsThatDevicesShareAreOnePort) {
   const Topology topology = nested_topology(

@@ -16,6 +16,7 @@
 #include "cluster/topology_builders.h"
 #include "cost/collective.h"
 #include "random.h"
+#include "sim/collective_flow.h"
 #include "sim/topology_network.h"
 
 namespace espalier::property {
@@ -98,6 +99,53 @@ TEST(FlowNetworkProperty, EqualsTheClosedFormWhereEveryDeviceTalksToOne) {
     const std::vector<std::int64_t> ends = ends_of(network, plan);
     for (std::size_t a = 0; a < plan.size(); ++a) ASSERT_EQ(ends[a], plan[a].at + plan[a].activity.duration_ns) << "set " << i;
   }
+}
+
+/// Members of a random run of equal strides, rising.
+std::vector<std::int64_t> random_group(Random& random, std::int64_t devices, std::int64_t& stride) {
+  stride = std::int64_t{1} << random.between(0, 4);
+  std::vector<std::int64_t> members;
+  std::int64_t size = std::int64_t{2} << random.between(0, 5);
+  while (size > 1 && size * stride > devices) size /= 2;
+  const std::int64_t blocks = std::max<std::int64_t>(1, devices / (size * stride));
+  const std::int64_t first = random.below(blocks) * size * stride + random.below(stride);
+  for (std::int64_t i = 0; i < size && first + i * stride < devices; ++i) members.push_back(first + i * stride);
+  return members;
+}
+
+// A collective alone takes what the closed form says, wherever its group lies: no link on its way has too little for it.
+TEST(FlowNetworkProperty, EqualsTheClosedFormForACollectiveAlone) {
+  Random random(17);
+  std::int64_t crossing = 0;
+  for (int i = 0; i < cases(400, 5000); ++i) {
+    const Cluster cluster = random_cluster(random);
+    const std::vector<FabricLevel> levels = cluster.levels();
+    const cluster::Topology topology = cluster::nested_topology(cluster);
+    std::int64_t stride = 1;
+    const std::vector<std::int64_t> members = random_group(random, cluster.devices(), stride);
+    const auto size = static_cast<std::int64_t>(members.size());
+    if (size < 2) continue;
+    const cost::Group group = cost::place_group(levels, size, stride);
+    const double bytes = static_cast<double>(random.between(1, std::int64_t{1} << random.between(10, 30)));
+    const bool exchange = random.one_in(2);
+    Started one{0, {}};
+    const auto duration = [&](double moved) {
+      const double seconds = exchange ? cost::all_to_all_s(levels, group, moved) : cost::all_gather_s(levels, group, moved);
+      return round_ns(Seconds(seconds)).count();
+    };
+    one.activity.duration_ns = duration(bytes);
+    one.activity.fixed_ns = duration(0.0);
+    const double passed_on = bytes * static_cast<double>(size - 1) / static_cast<double>(size);
+    one.activity.flows = {exchange ? sim::exchange_flow(topology, members, bytes) : sim::ring_flow(topology, members, passed_on)};
+    crossing += topology.network_domain(members.front()) != topology.network_domain(members.back());
+    FlowNetwork network = sim::flow_network(topology);
+    const std::vector<std::int64_t> ends = ends_of(network, {one});
+    ASSERT_EQ(ends[0], one.activity.duration_ns)
+        << "set " << i << ", " << size << " ranks at stride " << stride << (exchange ? ", all-to-all on " : ", all-gather on ")
+        << cluster.groups.front().nodes << " x " << cluster.groups.front().devices_per_node << " "
+        << cluster.groups.front().device.name;
+  }
+  EXPECT_GT(crossing, cases(100, 1000));
 }
 
 /// Activities over random links; `shared`: any links, else each has links of its own.
