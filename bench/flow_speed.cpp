@@ -71,6 +71,25 @@ std::vector<Repeated> traffic(const cluster::Topology& topology, bool one_flow) 
 
 struct Measured {
   double seconds = 0.0;
+  std::int64_t activities = 0;
+  double simulated_s = 0.0;
+  sim::FlowCounters counters;
+};
+
+Measured measure(const cluster::Topology& topology, bool one_flow) {
+  Measured measured;
+  const std::vector<Repeated> all = traffic(topology, one_flow);
+  sim::FlowNetwork network = sim::flow_network(topology);
+  std::mt19937_64 random(1);
+  std::vector<std::size_t> kind;  // by activity id
+  const auto begin = std::chrono::steady_clock::now();
+  const auto start = [&](std::size_t k, std::int64_t earliest) {
+    const auto more = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(all[k].pause));
+    network.start(earliest + all[k].pause + more, all[k].activity);
+    kind.push_back(k);
+  };
+  for (std::size_t k = 0; k < all.size(); ++k) start(k, 0);
+  std::vector<sim::FinishedActivity> finished;
   while (network.counters().flow_events < kEvents) {
     finished.clear();
     network.advance(*network.next_event(), finished);
