@@ -32,7 +32,7 @@ ALLOWED = {
     "check": ["base", "model", "cluster", "profile", "plan"],
     "search": ["base", "solve", "model", "cluster", "partition", "plan", "cost"],
     "galvatron": ["base", "solve", "model", "cluster", "plan"],
-    "sim": ["base", "model", "cluster", "partition", "plan", "cost"],
+    "sim": ["base", "solve", "model", "cluster", "partition", "plan", "cost"],
     "job": ["base", "model", "cluster", "profile", "plan"],
     "planner": ["base", "model", "cluster", "partition", "profile", "plan", "cost", "check", "search", "sim", "job"],
     "runs": ["base", "model", "cluster", "profile", "plan", "job", "planner"],

@@ -15,7 +15,7 @@ inline constexpr std::int64_t kMaxNodes = 1'000'000;
 inline constexpr std::int64_t kMaxDevices = 10'000'000;
 inline constexpr std::int64_t kMaxDevicesPerNode = 1024;
 inline constexpr std::size_t kMaxGroups = 256;
-inline constexpr std::size_t kMaxFabricLevels = 6;  ///< intra and inter together, as topology.h and the cost model expect
+inline constexpr std::size_t kMaxFabricLevels = 6;  ///< intra and inter together, as the cost model expects
 
 }  // namespace espalier::cluster
 

@@ -1,67 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting group members per domain; the cases are derived in topology.h.
 #include "cluster/topology.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/check.h"
 
 namespace espalier::cluster {
 namespace {
 
-constexpr std::int64_t kMaxBlocksCounted = 256;
-
-/// Smallest count in a touched domain over the groups of the block that begins `begin` devices into a domain of `span`.
-/// The offset j of a group only matters at its ends: the first domain holds fewest members for the last j before the border, the
-/// last domain for the first j after it; the domains between hold ⌊span/stride⌋ or one more.
-std::int64_t fewest_in_block(std::int64_t begin, std::int64_t stride, std::int64_t size, std::int64_t span) {
-  const std::int64_t extent = stride * size;
-  if (begin + extent <= span) return size;
-  // Some offset puts a member on the last device of the first domain, or one on the first device of a later one.
-  if (begin + stride > span) return 1;
-  std::int64_t fewest = (span - begin) / stride;
-  const std::int64_t last = (begin + (size - 1) * stride) % span;
-  fewest = std::min(fewest, last + stride > span ? 1 : last / stride + 1);
-  if (begin + extent > 2 * span) fewest = std::min(fewest, std::max<std::int64_t>(1, span / stride));
-  return fewest;
-}
-
-std::int64_t members_in_domain(std::int64_t stride, std::int64_t size, std::int64_t span, std::int64_t devices) {
-  const std::int64_t extent = stride * size;
-  if (span % extent == 0) return size;
-  if (extent % span == 0) return std::max<std::int64_t>(1, span / stride);
-  const std::int64_t step = std::gcd(extent, span);
-  const std::int64_t blocks = devices / extent;
-  if (blocks >= span / step || blocks > kMaxBlocksCounted) return std::max<std::int64_t>(1, step / stride);
-  std::int64_t fewest = size;
-  for (std::int64_t b = 0; b < blocks && fewest > 1; ++b)
-    fewest = std::min(fewest, fewest_in_block(b * extent % span, stride, size, span));
-  return fewest;
+std::string ranks(std::int64_t first, std::int64_t last) {
+  std::string text = "rank:" + std::to_string(first);
+  if (last > first) text += "-" + std::to_string(last);
+  return text;
 }
 
 }  // namespace
 
-GroupShape group_shape(const std::vector<FabricLevel>& levels, std::int64_t stride, std::int64_t size, std::int64_t devices) {
-  ESPALIER_CHECK(stride >= 1 && size >= 1 && stride <= devices / size);
-  ESPALIER_CHECK(levels.size() <= static_cast<std::size_t>(kMaxLevels));
-  GroupShape shape;
-  shape.size = size;
-  shape.levels = static_cast<int>(levels.size());
-  std::int64_t below = 1;
-  for (std::size_t k = 0; k < levels.size(); ++k) {
-    const bool outermost = k + 1 == levels.size();
-    below = outermost ? size : std::max(below, members_in_domain(stride, size, levels[k].span, devices));
-    shape.members_per_level[k] = below;
-  }
-  return shape;
+const LinkRange& Topology::range_of(LinkId link) const {
+  ESPALIER_CHECK(link >= 0 && link < links_);
+  const auto after =
+      std::upper_bound(ranges_.begin(), ranges_.end(), link, [](LinkId id, const LinkRange& range) { return id < range.first; });
+  return *(after - 1);
 }
 
-int level_of_pair(const std::vector<FabricLevel>& levels, std::int64_t a, std::int64_t b) {
-  if (a == b) return -1;
-  for (std::size_t k = 0; k < levels.size(); ++k)
-    if (a / levels[k].span == b / levels[k].span) return static_cast<int>(k);
-  return static_cast<int>(levels.size()) - 1;
+std::string Topology::link_name(LinkId link) const {
+  const LinkRange& range = range_of(link);
+  const std::int64_t index = link - range.first;
+  if (range.names == LinkRange::Names::single) return range.name;
+  if (range.names == LinkRange::Names::devices) {
+    const std::int64_t first = range.first_device + index * range.devices;
+    return ranks(first, std::min(first + range.devices - 1, range.last_device)) + " " + range.name;
+  }
+  const std::int64_t pairs = range.devices * (range.devices - 1);
+  const std::int64_t base = range.first_device + index / pairs * range.devices;
+  const std::int64_t from = index % pairs / (range.devices - 1);
+  const std::int64_t other = index % pairs % (range.devices - 1);
+  return ranks(base + from, base + from) + "-" + ranks(base + other + (other >= from), base + other + (other >= from));
+}
+
+const Topology::Run& Topology::run_of(std::int64_t device) const {
+  ESPALIER_CHECK(device >= 0 && device < devices_);
+  if (runs_.size() == 1) return runs_.front();
+  const auto after =
+      std::upper_bound(runs_.begin(), runs_.end(), device, [](std::int64_t id, const Run& run) { return id < run.first; });
+  return *(after - 1);
+}
+
+LinkId Topology::link_at(std::int32_t range, std::int64_t index) const {
+  return ranges_[static_cast<std::size_t>(range)].first + static_cast<LinkId>(index);
+}
+
+std::int64_t Topology::network_domain(std::int64_t device) const {
+  const Run& run = run_of(device);
+  if (run.site_step == 1) return device;
+  if (!run.through_network) return run.first;
+  const std::int64_t below = run.levels[static_cast<std::size_t>(run.media.back().lowest)].below;
+  return run.first + (device - run.first) / below * below;
+}
+
+/// From the device up to the switch that joins the domains of `level`.
+void Topology::leave(const Run& run, std::int64_t device, std::size_t level, std::vector<LinkId>& links) const {
+  const Medium& medium = run.media[static_cast<std::size_t>(run.levels[level].medium)];
+  const std::int64_t place = device - run.first;
+  links.push_back(link_at(medium.out, place / medium.share));
+  for (auto k = static_cast<std::size_t>(medium.lowest); k <= level; ++k)
+    if (run.levels[k].trunk != kNone) links.push_back(link_at(run.levels[k].trunk, place / run.levels[k].below));
+}
+
+/// The way of leave() backwards, over the links of the opposite direction.
+void Topology::enter(const Run& run, std::int64_t device, std::size_t level, std::vector<LinkId>& links) const {
+  const Medium& medium = run.media[static_cast<std::size_t>(run.levels[level].medium)];
+  const std::int64_t place = device - run.first;
+  for (std::size_t k = level + 1; k-- > static_cast<std::size_t>(medium.lowest);)
+    if (run.levels[k].trunk != kNone) links.push_back(link_at(run.levels[k].trunk + 1, place / run.levels[k].below));
+  links.push_back(link_at(medium.out + 1, place / medium.share));
+}
+
+void Topology::between_sites(std::int64_t from, std::int64_t to, std::vector<LinkId>& links) const {
+  while (from != to) {
+    const LinkId link = next_link_[static_cast<std::size_t>(from * sites_ + to)];
+    ESPALIER_CHECK(link >= 0);  // builders refuse sites that do not reach each other
+    links.push_back(link);
+    from = link_goes_[static_cast<std::size_t>(link)];
+  }
+}
+
+void Topology::route(std::int64_t a, std::int64_t b, std::vector<LinkId>& links) const {
+  const Run& from = run_of(a);
+  const Run& to = run_of(b);
+  if (a == b) return;
+  if (&from == &to && from.site_step == 0) {
+    const std::int64_t i = a - from.first, j = b - from.first;
+    std::size_t level = 0;
+    while (level < from.levels.size() && i / from.levels[level].span != j / from.levels[level].span) ++level;
+    ESPALIER_CHECK(level < from.levels.size());
+    const Level& joined = from.levels[level];
+    leave(from, a, level, links);
+    if (joined.pairs != kNone) {
+      const std::int64_t span = joined.span, x = i % span, y = j % span;
+      links.push_back(link_at(joined.pairs, i / span * span * (span - 1) + x * (span - 1) + y - (y > x)));
+    }
+    enter(from, b, level, links);
+    return;
+  }
+  if (from.through_network) leave(from, a, from.levels.size() - 1, links);
+  between_sites(from.site + (a - from.first) * from.site_step, to.site + (b - to.first) * to.site_step, links);
+  if (to.through_network) enter(to, b, to.levels.size() - 1, links);
+}
+
+std::vector<LinkId> Topology::route(std::int64_t a, std::int64_t b) const {
+  std::vector<LinkId> links;
+  route(a, b, links);
+  return links;
+}
+
+double route_bandwidth(const Topology& topology, std::int64_t a, std::int64_t b) {
+  const std::vector<LinkId> links = topology.route(a, b);
+  if (links.empty()) return 0.0;
+  double narrowest = topology.range_of(links.front()).capacity;
+  for (const LinkId link : links) narrowest = std::min(narrowest, topology.range_of(link).capacity);
+  return narrowest;
+}
+
+double route_latency(const Topology& topology, std::int64_t a, std::int64_t b) {
+  double sum = 0.0;
+  for (const LinkId link : topology.route(a, b)) sum += topology.range_of(link).latency_s;
+  return sum;
 }
 
 }  // namespace espalier::cluster

@@ -1,54 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a process group lies in the fabric: how many of its members share a domain of each level.
+// The network as devices and directed links: what a transfer from one device to another occupies.
 //
-// The devices 0 … N−1 are cut into blocks of E = stride·size consecutive devices; block b holds the groups {bE + j + i·stride},
-// j < stride, i < size. At a level of span S a group's members fall into some domains; `members_per_level` is the smallest number
-// of members in a domain that the group touches, over all groups: what reaches that domain must leave over so many devices.
-// With g = gcd(E, S):
-//     E | S                      size                           (every group inside one domain)
-//     S | E                      max(1, ⌊S/stride⌋)             (groups begin at domain borders)
-//     else, all phases occur     max(1, ⌊g/stride⌋)             (some group ends g devices into a domain)
-//     else (few blocks)          the minimum over the blocks, counted
-// Example: 2 nodes of 8, stride 1, size 3: blocks begin at 0, 3, 6, 9, 12; {6,7,8} has 2 and 1 members in the two nodes: 1.
-// No allocation: called for every candidate of a search.
+// A link has a capacity in bytes/s, a latency, and possibly a trace that says how both change over time. `route(a, b)` appends the links
+// from a to b in order. Links have ids 0 … L−1 and come in ranges of equal ones, so that a cluster of any size is a short list.
+//
+// A device belongs to a run of equal nodes with nested levels (topology_builders.h says which links those make), where a route is
+// arithmetic on the two ids. Runs belong to sites; between sites a route follows a table made once. A link list or a matrix between
+// devices is the case in which each device is a site of its own.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "espalier/cluster.h"
 
 namespace espalier::cluster {
 
-inline constexpr int kMaxLevels = 6;
+using LinkId = std::int32_t;
 
-struct GroupShape {
-  std::int64_t size = 1;
-  int levels = 0;
-  /// Innermost first, not decreasing, the last is `size`.
-  std::array<std::int64_t, kMaxLevels> members_per_level{};
-  bool operator==(const GroupShape&) const = default;
+/// Equal links with consecutive ids.
+struct LinkRange {
+  enum class Names : std::uint8_t { single, devices, pairs };
+  Names names = Names::single;
+  std::string name;  ///< of a single link; else what the name of each link ends in ("rails out")
+  LinkId first = 0;  ///< id of the first link
+  std::int64_t count = 1;
+  double capacity = 0.0;  ///< bytes/s of each link
+  double latency_s = 0.0;
+  std::vector<LinkChange> trace;  ///< factors over time; empty: constant
+  std::int64_t first_device = 0;  ///< devices: link i serves devices first_device + i·devices … + devices − 1
+  std::int64_t devices = 1;       ///< devices: of each link; pairs: of one domain
+  std::int64_t last_device = 0;   ///< of the run that the links serve
 };
 
-/// `devices`: N. Needs stride·size ≤ N.
-GroupShape group_shape(const std::vector<FabricLevel>& levels, std::int64_t stride, std::int64_t size, std::int64_t devices);
+class Topology {
+ public:
+  [[nodiscard]] std::int64_t devices() const { return devices_; }
+  [[nodiscard]] std::int64_t links() const { return links_; }
+  [[nodiscard]] const std::vector<LinkRange>& ranges() const { return ranges_; }
+  [[nodiscard]] const LinkRange& range_of(LinkId link) const;
+  /// "rank:17 rails out", "rank:16-17 rails out" (a NIC that two devices share), "rank:3-rank:5", or a listed link's "a-b".
+  [[nodiscard]] std::string link_name(LinkId link) const;
 
-/// Index of the lowest level whose domain holds both devices; −1 for a = b, the outermost level if none does.
-int level_of_pair(const std::vector<FabricLevel>& levels, std::int64_t a, std::int64_t b);
+  /// The first device of the domain in which `device` talks without the network between nodes: of its node, or of its NVLink domain. A
+  /// listed device is alone in it.
+  [[nodiscard]] std::int64_t network_domain(std::int64_t device) const;
+  /// Appends the links from device `a` to device `b`, in order; nothing for a = b.
+  void route(std::int64_t a, std::int64_t b, std::vector<LinkId>& links) const;
+  [[nodiscard]] std::vector<LinkId> route(std::int64_t a, std::int64_t b) const;
 
-/// Bytes/s per device and direction when `joined` members talk over a level (efficiency not applied): a mesh of direct links gives
-/// a small group only the links between its members.
-inline BytesPerSecond group_bandwidth(const FabricLevel& level, std::int64_t joined) {
-  if (level.per_peer.count() <= 0 || joined <= 1) return level.bandwidth;
-  const double links = level.per_peer.count() * static_cast<double>(joined - 1);
-  return BytesPerSecond(links < level.bandwidth.count() ? links : level.bandwidth.count());
-}
+ private:
+  friend class TopologyAssembly;
 
-/// Bytes/s of one pair of devices over a level; `alone`: nobody else talks.
-inline BytesPerSecond pair_bandwidth(const FabricLevel& level, bool alone) {
-  const BytesPerSecond most = alone ? level.bandwidth_alone : level.bandwidth;
-  return level.per_peer.count() > 0 && level.per_peer < most ? level.per_peer : most;
-}
+  static constexpr std::int32_t kNone = -1;
+  /// Levels that use the same ports of a device, innermost first (NVLink, PCIe, network).
+  struct Medium {
+    std::int32_t out = kNone;  ///< range of the ports; the next one holds the opposite direction
+    std::int64_t share = 1;    ///< consecutive devices behind one port
+    std::int32_t lowest = 0;   ///< level
+  };
+  struct Level {
+    std::int64_t span = 1;   ///< devices of a domain
+    std::int64_t below = 1;  ///< devices of a domain of the level below
+    std::int32_t medium = 0;
+    std::int32_t trunk = kNone;  ///< range: out of each domain below; the next one holds the opposite direction
+    std::int32_t pairs = kNone;  ///< range: one link for each ordered pair of devices of a domain
+  };
+  struct Run {
+    std::int64_t first = 0, count = 0;  ///< devices
+    std::vector<Level> levels;
+    std::vector<Medium> media;
+    bool through_network = false;  ///< what leaves for another run goes through the ports and trunks of the outermost medium
+    std::int64_t site = 0;         ///< of the first device
+    std::int64_t site_step = 0;    ///< 1 where each device is a site
+  };
+
+  [[nodiscard]] const Run& run_of(std::int64_t device) const;
+  [[nodiscard]] LinkId link_at(std::int32_t range, std::int64_t index) const;
+  void leave(const Run& run, std::int64_t device, std::size_t level, std::vector<LinkId>& links) const;
+  void enter(const Run& run, std::int64_t device, std::size_t level, std::vector<LinkId>& links) const;
+  void between_sites(std::int64_t from, std::int64_t to, std::vector<LinkId>& links) const;
+
+  std::int64_t devices_ = 0, links_ = 0;
+  std::vector<LinkRange> ranges_;
+  std::vector<Run> runs_;
+  std::int64_t sites_ = 0;
+  std::vector<LinkId> next_link_;        ///< sites² entries: the first link from one site to another; −1: none
+  std::vector<std::int64_t> link_goes_;  ///< site links are 0 … : where each one ends
+};
+
+/// Bytes/s of the narrowest link on the way from `a` to `b`, at nominal capacity; 0 where nothing is between them.
+double route_bandwidth(const Topology& topology, std::int64_t a, std::int64_t b);
+/// Sum of the latencies on the way, seconds.
+double route_latency(const Topology& topology, std::int64_t a, std::int64_t b);
 
 }  // namespace espalier::cluster

@@ -1,116 +1,324 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups placed by hand on small fabrics, and the closed forms against the counted definition.
+// Topologies: routes by hand, and the bandwidth that nested levels promise.
 #include "cluster/topology.h"
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
 
 #include <map>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "cluster/catalogue.h"
+#include "cluster/topology_builders.h"
 
 namespace espalier::cluster {
 namespace {
 
-FabricLevel level(std::int64_t span) {
-  FabricLevel l;
-  l.span = span;
-  return l;
+FabricLevel level(std::string name, FabricKind kind, std::int64_t span, double gb, double alone_gb = 0.0) {
+  FabricLevel made;
+  made.name = std::move(name);
+  made.kind = kind;
+  made.span = span;
+  made.bandwidth = GBps(gb);
+  made.bandwidth_alone = GBps(alone_gb > 0 ? alone_gb : gb);
+  made.latency = microseconds(2);
+  made.efficiency = 0.8;
+  return made;
 }
 
-std::vector<std::int64_t> members(const GroupShape& shape) {
-  return {shape.members_per_level.begin(), shape.members_per_level.begin() + shape.levels};
+Cluster cluster_of(std::int64_t nodes, std::int64_t devices_per_node, std::vector<FabricLevel> intra,
+                   std::vector<FabricLevel> inter) {
+  Cluster made;
+  NodeGroup group;
+  group.nodes = nodes;
+  group.devices_per_node = devices_per_node;
+  group.intra = std::move(intra);
+  made.groups.push_back(group);
+  made.inter = std::move(inter);
+  return made;
 }
 
-using Members = std::vector<std::int64_t>;
-
-// Two DGX H100, 16 devices. Neighbours: {0…7} lie in one node (8 members there), {0…15} fill both (8 in each, 16 in all).
-TEST(GroupShape, TwoNodesOfEight) {
-  const std::vector<FabricLevel> dgx = {level(8), level(16)};
-  EXPECT_EQ(members(group_shape(dgx, 1, 8, 16)), (Members{8, 8}));
-  EXPECT_EQ(members(group_shape(dgx, 1, 16, 16)), (Members{8, 16}));
-  EXPECT_EQ(members(group_shape(dgx, 1, 2, 16)), (Members{2, 2}));
-  // Stride 8: {0,8}, {1,9} …: one member in each node. Stride 4: {0,4,8,12}: two in each.
-  EXPECT_EQ(members(group_shape(dgx, 8, 2, 16)), (Members{1, 2}));
-  EXPECT_EQ(members(group_shape(dgx, 4, 4, 16)), (Members{2, 4}));
-  EXPECT_EQ(members(group_shape(dgx, 4, 2, 16)), (Members{2, 2}));
-  EXPECT_EQ(members(group_shape(dgx, 1, 1, 16)), (Members{1, 1}));
+std::vector<std::string> names(const Topology& topology, std::int64_t a, std::int64_t b) {
+  std::vector<std::string> found;
+  for (const LinkId link : topology.route(a, b)) found.push_back(topology.link_name(link));
+  return found;
 }
 
-// Sizes that do not divide a node. 3: {6,7,8} splits 2 + 1. 5: {5…9} splits 3 + 2, {10…14} lies inside: 2 at worst.
-// 6 on two nodes: {6…11} splits 2 + 4. 6 on one node: {0…5} alone.
-TEST(GroupShape, OddSizes) {
-  const std::vector<FabricLevel> dgx = {level(8), level(16)};
-  EXPECT_EQ(members(group_shape(dgx, 1, 3, 16)), (Members{1, 3}));
-  EXPECT_EQ(members(group_shape(dgx, 1, 5, 16)), (Members{2, 5}));
-  EXPECT_EQ(members(group_shape(dgx, 1, 6, 16)), (Members{2, 6}));
-  EXPECT_EQ(members(group_shape({level(8)}, 1, 6, 8)), (Members{6}));
-  // Five nodes: size 5 meets every phase; {15…19} splits 1 + 4.
-  EXPECT_EQ(members(group_shape({level(8), level(40)}, 1, 5, 40)), (Members{1, 5}));
+using Names = std::vector<std::string>;
+
+// Two nodes of four devices, a NIC each. 4·2 ports of NVLink, 4·2 NICs, a node: 32 links; 100 GB/s · 0.8 and 10 GB/s · 0.8.
+TEST(Topology, TwoNodesWithANicForEachDevice) {
+  const Topology topology = nested_topology(
+      cluster_of(2, 4, {level("NVSwitch", FabricKind::nvswitch, 4, 100)}, {level("rails", FabricKind::rail_optimized, 8, 10)}));
+  EXPECT_EQ(topology.devices(), 8);
+  EXPECT_EQ(topology.links(), 32);
+  EXPECT_EQ(names(topology, 1, 2), (Names{"rank:1 NVSwitch out", "rank:2 NVSwitch in"}));
+  EXPECT_EQ(names(topology, 1, 6), (Names{"rank:1 rails out", "rank:6 rails in"}));
+  EXPECT_TRUE(topology.route(3, 3).empty());
+  EXPECT_DOUBLE_EQ(route_bandwidth(topology, 1, 2), 80e9);
+  EXPECT_DOUBLE_EQ(route_bandwidth(topology, 1, 6), 8e9);
+  EXPECT_DOUBLE_EQ(route_latency(topology, 1, 6), 2e-6);
 }
 
-// Two racks of 72, trays of 4. 64 neighbours: {64…127} splits 8 + 56, 4 in every tray. Stride 4, 36 members: 1 in a tray, and
-// blocks of 144 begin at a rack's border: 18 in each rack.
-TEST(GroupShape, Nvl72) {
-  const std::vector<FabricLevel> racks = {level(4), level(72), level(144)};
-  EXPECT_EQ(members(group_shape(racks, 1, 72, 144)), (Members{4, 72, 72}));
-  EXPECT_EQ(members(group_shape(racks, 1, 64, 144)), (Members{4, 8, 64}));
-  EXPECT_EQ(members(group_shape(racks, 4, 36, 144)), (Members{1, 18, 36}));
-  EXPECT_EQ(members(group_shape(racks, 72, 2, 144)), (Members{1, 1, 2}));
+TEST(Topology, ANetworkDomainIsWhatTheNetworkJoins) {
+  const Topology nodes = nested_topology(
+      cluster_of(2, 4, {level("NVSwitch", FabricKind::nvswitch, 4, 100)}, {level("rails", FabricKind::rail_optimized, 8, 10)}));
+  EXPECT_EQ(nodes.network_domain(3), 0);
+  EXPECT_EQ(nodes.network_domain(6), 4);
+  const Topology racks = nested_topology(
+      cluster_of(8, 2, {level("tray", FabricKind::nvl72, 2, 100)},
+                 {level("NVL72", FabricKind::nvl72, 8, 100), level("rails", FabricKind::rail_optimized, 16, 10)}));
+  EXPECT_EQ(racks.network_domain(7), 0);
+  EXPECT_EQ(racks.network_domain(9), 8);
+  const Topology alone = nested_topology(cluster_of(1, 4, {level("NVSwitch", FabricKind::nvswitch, 4, 100)}, {}));
+  EXPECT_EQ(alone.network_domain(3), 0);
 }
 
-// Pods of 2 nodes of 8, 4 pods in all.
-TEST(GroupShape, Pods) {
-  const std::vector<FabricLevel> pods = {level(8), level(16), level(64)};
-  EXPECT_EQ(members(group_shape(pods, 8, 8, 64)), (Members{1, 2, 8}));
-  EXPECT_EQ(members(group_shape(pods, 1, 32, 64)), (Members{8, 16, 32}));
-  EXPECT_EQ(members(group_shape(pods, 2, 4, 64)), (Members{4, 4, 4}));
+// Four devices, two NICs of 20 GB/s: 10 GB/s each when all talk, 20 alone. One port of 20·0.8 for two devices.
+TEST(Topology, NicsThatDevicesShareAreOnePort) {
+  const Topology topology = nested_topology(
+      cluster_of(2, 4, {level("PCIe", FabricKind::pcie_tree, 4, 30)}, {level("fat tree", FabricKind::fat_tree, 8, 10, 20)}));
+  EXPECT_EQ(names(topology, 2, 5), (Names{"rank:2-3 fat tree out", "rank:4-5 fat tree in"}));
+  EXPECT_EQ(topology.route(2, 5), topology.route(3, 4));
+  EXPECT_DOUBLE_EQ(route_bandwidth(topology, 2, 5), 16e9);
 }
 
-TEST(LevelOfPair, LowestCommonDomain) {
-  const std::vector<FabricLevel> pods = {level(8), level(16), level(64)};
-  EXPECT_EQ(level_of_pair(pods, 3, 3), -1);
-  EXPECT_EQ(level_of_pair(pods, 0, 7), 0);
-  EXPECT_EQ(level_of_pair(pods, 7, 8), 1);
-  EXPECT_EQ(level_of_pair(pods, 15, 16), 2);
+// Three NICs of 20 GB/s for four devices: 15 GB/s each when all talk. 20/15 devices share no port; the node's trunk holds 4·15·0.8.
+TEST(Topology, NicsThatDoNotDivideTheNodeArePooled) {
+  const Topology topology = nested_topology(
+      cluster_of(2, 4, {level("PCIe", FabricKind::pcie_tree, 4, 30)}, {level("fat tree", FabricKind::fat_tree, 8, 15, 20)}));
+  EXPECT_EQ(names(topology, 0, 7),
+            (Names{"rank:0 fat tree out", "rank:0-3 fat tree trunk out", "rank:4-7 fat tree trunk in", "rank:7 fat tree in"}));
+  EXPECT_DOUBLE_EQ(topology.range_of(topology.route(0, 7)[0]).capacity, 16e9);
+  EXPECT_DOUBLE_EQ(topology.range_of(topology.route(0, 7)[1]).capacity, 48e9);
 }
 
-// Hybrid cube mesh: 2 devices share 33.3 GB/s, 4 share 3 · 33.3 = 99.9, 8 are capped at the six links, 150.
-TEST(GroupBandwidth, MeshGivesSmallGroupsFewLinks) {
-  FabricLevel mesh = level(8);
-  mesh.bandwidth = mesh.bandwidth_alone = GBps(150);
-  mesh.per_peer = GBps(33.3);
-  EXPECT_DOUBLE_EQ(group_bandwidth(mesh, 2).count(), 33.3e9);
-  EXPECT_DOUBLE_EQ(group_bandwidth(mesh, 4).count(), 99.9e9);
-  EXPECT_DOUBLE_EQ(group_bandwidth(mesh, 8).count(), 150e9);
-  EXPECT_DOUBLE_EQ(pair_bandwidth(mesh, true).count(), 33.3e9);
-  mesh.per_peer = {};
-  EXPECT_DOUBLE_EQ(group_bandwidth(mesh, 2).count(), 150e9);
+// Pods of two nodes of two devices; NICs of 10 GB/s, above the pods a quarter of it: 4·2.5·0.8 for a pod of four devices.
+TEST(Topology, OversubscribedPodsShareATrunk) {
+  const Topology topology =
+      nested_topology(cluster_of(4, 2, {level("NVSwitch", FabricKind::nvswitch, 2, 100)},
+                                 {level("pod", FabricKind::fat_tree, 4, 10), level("spine", FabricKind::fat_tree, 8, 2.5, 10)}));
+  EXPECT_EQ(names(topology, 0, 3), (Names{"rank:0 pod out", "rank:3 pod in"}));
+  EXPECT_EQ(names(topology, 1, 6),
+            (Names{"rank:1 pod out", "rank:0-3 spine trunk out", "rank:4-7 spine trunk in", "rank:6 pod in"}));
+  EXPECT_DOUBLE_EQ(topology.range_of(topology.route(1, 6)[1]).capacity, 8e9);
 }
 
-/// The definition, counted.
-std::int64_t counted(std::int64_t span, std::int64_t stride, std::int64_t size, std::int64_t devices) {
-  std::int64_t fewest = size;
-  for (std::int64_t block = 0; block + stride * size <= devices; block += stride * size) {
-    for (std::int64_t j = 0; j < stride; ++j) {
-      std::map<std::int64_t, std::int64_t> in_domain;
-      for (std::int64_t i = 0; i < size; ++i) ++in_domain[(block + j + i * stride) / span];
-      for (const auto& [domain, count] : in_domain) fewest = std::min(fewest, count);
+// Direct links of 50 GB/s between four devices whose ports move 100 GB/s.
+TEST(Topology, AMeshHasALinkForEachPair) {
+  FabricLevel mesh = level("mesh", FabricKind::nvlink_mesh, 4, 100);
+  mesh.per_peer = GBps(50);
+  const Topology topology = nested_topology(cluster_of(2, 4, {mesh}, {level("rails", FabricKind::rail_optimized, 8, 10)}));
+  EXPECT_EQ(names(topology, 7, 5), (Names{"rank:7 mesh out", "rank:7-rank:5", "rank:5 mesh in"}));
+  EXPECT_EQ(names(topology, 0, 3), (Names{"rank:0 mesh out", "rank:0-rank:3", "rank:3 mesh in"}));
+  EXPECT_DOUBLE_EQ(route_bandwidth(topology, 7, 5), 40e9);
+  EXPECT_NE(topology.route(0, 3)[1], topology.route(3, 0)[1]);
+}
+
+// A socket link of 30 GB/s is what two devices below a PCIe switch share; their own PCIe ports are on the way too.
+TEST(Topology, LevelsOfOneMediumShareThePort) {
+  const Topology topology = nested_topology(cluster_of(
+      1, 4, {level("PCIe switch", FabricKind::pcie_tree, 2, 30), level("socket", FabricKind::pcie_tree, 4, 15, 30)}, {}));
+  EXPECT_EQ(names(topology, 0, 3),
+            (Names{"rank:0 PCIe switch out", "rank:0-1 socket trunk out", "rank:2-3 socket trunk in", "rank:3 PCIe switch in"}));
+  EXPECT_DOUBLE_EQ(topology.range_of(topology.route(0, 3)[1]).capacity, 24e9);
+}
+
+// A higher level that is slower to cross: 2 µs at the ports, 6 µs more at the trunks, together the level's 8 µs.
+TEST(Topology, LatencyOfALevelIsThatOfTheRoute) {
+  FabricLevel spine = level("spine", FabricKind::fat_tree, 8, 10);
+  spine.latency = microseconds(8);
+  const Topology topology = nested_topology(
+      cluster_of(4, 2, {level("NVSwitch", FabricKind::nvswitch, 2, 100)}, {level("pod", FabricKind::fat_tree, 4, 10), spine}));
+  EXPECT_DOUBLE_EQ(route_latency(topology, 0, 2), 2e-6);
+  EXPECT_DOUBLE_EQ(route_latency(topology, 0, 7), 8e-6);
+}
+
+TEST(Topology, TracesBelongToTheLinksOfTheirLevel) {
+  FabricLevel rails = level("rails", FabricKind::rail_optimized, 4, 10);
+  rails.trace = {{Seconds(1), 0.5, 1.0}};
+  const Topology topology = nested_topology(cluster_of(2, 2, {level("NVSwitch", FabricKind::nvswitch, 2, 100)}, {rails}));
+  EXPECT_TRUE(topology.range_of(topology.route(0, 1)[0]).trace.empty());
+  EXPECT_EQ(topology.range_of(topology.route(0, 2)[0]).trace, rails.trace);
+}
+
+// What the closed form assumes: at level k every device moves β_k·η_k while all the others do the same.
+void expect_promised_bandwidth(const Cluster& cluster, const std::string& label) {
+  const Topology topology = nested_topology(cluster);
+  const std::vector<FabricLevel> levels = cluster.levels();
+  std::int64_t below = 1;
+  for (const FabricLevel& level : levels) {
+    const double per_device =
+        level.efficiency * (level.per_peer.count() > 0 ? std::min(level.bandwidth, level.per_peer) : level.bandwidth).count();
+    std::map<LinkId, double> load;
+    for (std::int64_t d = 0; d < topology.devices(); ++d) {
+      const std::int64_t domain = d / level.span * level.span;
+      const std::int64_t peer = domain + (d - domain + below) % level.span;
+      if (peer >= topology.devices() || peer / below == d / below) continue;
+      for (const LinkId link : topology.route(d, peer)) load[link] += per_device;
+      EXPECT_GE(route_bandwidth(topology, d, peer), per_device * (1 - 1e-9)) << label << ", " << level.name;
     }
+    for (const auto& [link, sum] : load)
+      EXPECT_LE(sum, topology.range_of(link).capacity * (1 + 1e-9)) << label << ", " << topology.link_name(link);
+    below = level.span;
   }
-  return fewest;
 }
 
-RC_GTEST_PROP(GroupShapeProperty, EqualsTheCountedMinimum, ()) {
-  const auto node = *rc::gen::inRange<std::int64_t>(1, 13);
-  const auto nodes_per_pod = *rc::gen::inRange<std::int64_t>(1, 7);
-  const auto pods = *rc::gen::inRange<std::int64_t>(1, 9);
-  const std::int64_t devices = node * nodes_per_pod * pods;
-  const auto stride = *rc::gen::inRange<std::int64_t>(1, devices + 1);
-  const auto size = *rc::gen::inRange<std::int64_t>(1, devices / stride + 1);
-  const std::vector<FabricLevel> levels = {level(node), level(node * nodes_per_pod), level(devices)};
-  const GroupShape shape = group_shape(levels, stride, size, devices);
-  RC_ASSERT(shape.members_per_level[0] == counted(node, stride, size, devices));
-  RC_ASSERT(shape.members_per_level[1] == counted(node * nodes_per_pod, stride, size, devices));
-  RC_ASSERT(shape.members_per_level[2] == size);
+TEST(Topology, EveryDeviceOfTheCatalogueHasTheBandwidthOfItsLevels) {
+  std::size_t pods_tried = 0;
+  for (const DeviceKind& device : device_catalogue()) {
+    const std::string text = "{nodes: 12, devices_per_node: 4, device: " + device.name + "}";
+    const Result<Cluster> cluster = load_cluster(text, "test");
+    if (cluster.ok()) expect_promised_bandwidth(*cluster, device.name);
+    const Result<Cluster> pods = load_cluster(
+        "{nodes: 8, device: " + device.name +
+            ", devices_per_node: 8, inter_node: {kind: fat_tree, nics_per_node: 4, bandwidth: 400Gb/s, latency: 5us, "
+            "oversubscription: 4, pod_nodes: 2}}",
+        "test");
+    if (pods.ok()) expect_promised_bandwidth(*pods, device.name + " in pods");
+    pods_tried += pods.ok() && pods->levels().size() >= 3;
+  }
+  EXPECT_GE(pods_tried, 10u);
+}
+
+// All 8 devices send over the level: what is shared is full, not more.
+TEST(Topology, SharedPortsAreFullWhenAllTalk) {
+  const Cluster cluster =
+      cluster_of(2, 4, {level("PCIe", FabricKind::pcie_tree, 4, 30)}, {level("fat tree", FabricKind::fat_tree, 8, 10, 20)});
+  const Topology topology = nested_topology(cluster);
+  std::map<LinkId, double> load;
+  for (std::int64_t d = 0; d < 8; ++d)
+    for (const LinkId link : topology.route(d, (d + 4) % 8)) load[link] += 8e9;
+  EXPECT_EQ(load.size(), 8u);
+  for (const auto& [link, sum] : load) EXPECT_DOUBLE_EQ(sum, topology.range_of(link).capacity);
+}
+
+TEST(Topology, GroupsOfAMixedClusterMeetAboveTheirNetworks) {
+  Cluster cluster;
+  NodeGroup fast;
+  fast.nodes = 2;
+  fast.devices_per_node = 2;
+  fast.intra = {level("NVSwitch", FabricKind::nvswitch, 2, 100)};
+  fast.inter = {level("rails", FabricKind::rail_optimized, 4, 20)};
+  NodeGroup slow;
+  slow.nodes = 1;
+  slow.devices_per_node = 3;
+  slow.intra = {level("PCIe", FabricKind::pcie_tree, 3, 10)};
+  cluster.groups = {fast, slow};
+  cluster.inter = {level("between", FabricKind::fat_tree, 7, 5)};
+  const Topology topology = nested_topology(cluster);
+  EXPECT_EQ(topology.devices(), 7);
+  EXPECT_EQ(names(topology, 0, 3), (Names{"rank:0 rails out", "rank:3 rails in"}));
+  EXPECT_EQ(names(topology, 4, 6), (Names{"rank:4 PCIe out", "rank:6 PCIe in"}));
+  EXPECT_EQ(names(topology, 1, 5), (Names{"rank:1 rails out", "rank:0-3 between trunk out", "rank:5 between in"}));
+  EXPECT_DOUBLE_EQ(topology.range_of(topology.route(1, 5)[1]).capacity, 4 * 5e9 * 0.8);
+}
+
+// A list of ranges and arithmetic on ids: no table has an entry for each device.
+TEST(Topology, ManyDevicesAreAShortList) {
+  const Result<Cluster> cluster = load_cluster("{nodes: 2048, devices_per_node: 8, device: h100-sxm-80gb}", "test");
+  ASSERT_TRUE(cluster.ok());
+  const Topology topology = nested_topology(*cluster);
+  EXPECT_EQ(topology.devices(), 16384);
+  EXPECT_EQ(topology.links(), 4 * 16384);
+  EXPECT_EQ(topology.ranges().size(), 4u);
+  std::vector<LinkId> links;
+  for (std::int64_t d = 1; d < 16384; ++d) topology.route(d - 1, d, links);
+  EXPECT_EQ(links.size(), 2u * 16383);
+}
+
+SiteGraph line() {
+  SiteGraph graph;
+  graph.names = {"a", "b", "c", "r"};
+  const auto join = [&](std::int64_t from, std::int64_t to, double gb, double us) {
+    graph.links.push_back({from, to, GBps(gb), microseconds(us), {}});
+  };
+  join(0, 3, 10, 1);
+  join(3, 1, 20, 1);
+  join(1, 3, 30, 1);
+  join(3, 0, 40, 1);
+  join(3, 2, 50, 1);
+  join(2, 3, 60, 1);
+  join(0, 2, 70, 5);  // direct, but slower than over r
+  return graph;
+}
+
+TEST(Topology, ListedLinksAreDirectedAndRoutesHaveTheLeastLatency) {
+  const Result<Topology> topology = listed_topology(line(), 3);
+  ASSERT_TRUE(topology.ok());
+  EXPECT_EQ(topology->devices(), 3);
+  EXPECT_EQ(names(*topology, 0, 1), (Names{"a-r", "r-b"}));
+  EXPECT_EQ(names(*topology, 1, 0), (Names{"b-r", "r-a"}));
+  EXPECT_EQ(names(*topology, 0, 2), (Names{"a-r", "r-c"}));
+  EXPECT_DOUBLE_EQ(route_bandwidth(*topology, 0, 1), 10e9);
+  EXPECT_DOUBLE_EQ(route_bandwidth(*topology, 1, 0), 30e9);
+  EXPECT_DOUBLE_EQ(route_latency(*topology, 0, 2), 2e-6);
+}
+
+TEST(Topology, ADirectLinkCanComeFirst) {
+  SiteGraph graph = line();
+  graph.direct_first = true;
+  const Result<Topology> topology = listed_topology(graph, 3);
+  ASSERT_TRUE(topology.ok());
+  EXPECT_EQ(names(*topology, 0, 2), (Names{"a-c"}));
+  EXPECT_EQ(names(*topology, 0, 1), (Names{"a-r", "r-b"}));
+}
+
+TEST(Topology, AMatrixIsDirected) {
+  SiteMatrix matrix;
+  matrix.names = {"a", "b"};
+  matrix.bandwidth = {GBps(0), GBps(1), GBps(2), GBps(0)};
+  matrix.latency = {Seconds(0), Seconds(0.01), Seconds(0.02), Seconds(0)};
+  const Result<Topology> topology = listed_topology(graph_of(matrix), 2);
+  ASSERT_TRUE(topology.ok());
+  EXPECT_EQ(names(*topology, 0, 1), (Names{"a-b"}));
+  EXPECT_DOUBLE_EQ(route_bandwidth(*topology, 0, 1), 1e9);
+  EXPECT_DOUBLE_EQ(route_bandwidth(*topology, 1, 0), 2e9);
+  EXPECT_DOUBLE_EQ(route_latency(*topology, 1, 0), 0.02);
+}
+
+TEST(Topology, GroupsJoinedByListedLinks) {
+  Cluster cluster = cluster_of(2, 2, {level("NVSwitch", FabricKind::nvswitch, 2, 100)}, {});
+  cluster.groups.front().inter = {level("rails", FabricKind::rail_optimized, 4, 20)};
+  cluster.groups.push_back(cluster.groups.front());
+  SiteGraph graph;
+  graph.names = {"east", "west"};
+  graph.links = {{0, 1, GBps(1), Seconds(0.03), {}}, {1, 0, GBps(2), Seconds(0.03), {}}};
+  const Result<Topology> topology = joined_topology(cluster, graph);
+  ASSERT_TRUE(topology.ok());
+  EXPECT_EQ(names(*topology, 1, 6), (Names{"rank:1 rails out", "east-west", "rank:6 rails in"}));
+  EXPECT_EQ(names(*topology, 6, 1), (Names{"rank:6 rails out", "west-east", "rank:1 rails in"}));
+  EXPECT_EQ(names(*topology, 4, 5), (Names{"rank:4 NVSwitch out", "rank:5 NVSwitch in"}));
+}
+
+TEST(Topology, WhatIsWrongWithAGraphIsSaid) {
+  SiteGraph graph = line();
+  graph.links.pop_back();
+  graph.links.erase(graph.links.begin() + 5);  // nothing leaves c any more
+  EXPECT_EQ(listed_topology(graph, 3).error().found, "no way from c to a");
+  graph = line();
+  graph.links[2].to = 1;
+  EXPECT_EQ(listed_topology(graph, 3).error().where, "links[2]");
+  graph = line();
+  graph.links[4].to = 9;
+  EXPECT_EQ(listed_topology(graph, 3).error().found, "3 to 9");
+  graph = line();
+  graph.links[0].bandwidth = BytesPerSecond(-1);
+  EXPECT_EQ(listed_topology(graph, 3).error().where, "links[0].bandwidth");
+  graph = line();
+  graph.links[0].latency = Seconds(-1);
+  EXPECT_EQ(listed_topology(graph, 3).error().where, "links[0].latency");
+  EXPECT_FALSE(listed_topology(line(), 5).ok());
+  graph.names.resize(kMaxSites + 1);
+  EXPECT_FALSE(listed_topology(graph, 3).ok());
+}
+
+TEST(Topology, DevicesAndLinksThatDoNotExistAreABug) {
+  const Topology topology = nested_topology(cluster_of(1, 2, {level("NVSwitch", FabricKind::nvswitch, 2, 100)}, {}));
+  EXPECT_THROW((void)topology.route(0, 2), base::InternalError);
+  EXPECT_THROW((void)topology.route(-1, 0), base::InternalError);
+  EXPECT_THROW((void)topology.range_of(4), base::InternalError);
 }
 
 }  // namespace

@@ -105,7 +105,6 @@ LayerwiseSummary read_layerwise(Reader r) {
   s.outer = r.optional_int("outer", 0, kBig, 0);
   s.solved = r.optional_int("solved", 0, kBig, 0);
   s.simulated = r.optional_int("simulated", 0, kBig, 0);
-  s.lowered = r.optional_int("lowered", 0, kBig, 0);
   Reader refinement = r.child("refinement", false);
   s.refinement_tried = refinement.optional_int("tried", 0, kBig, 0);
   s.refinement_left = refinement.optional_int("left", 0, kBig, 0);

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts a Topology together: site links first, then the links of each run of equal nodes. For the builders only.
+#pragma once
+
+#include "cluster/topology.h"
+#include "cluster/topology_builders.h"
+
+namespace espalier::cluster {
+
+class TopologyAssembly {
+ public:
+  /// Links between sites and the table of routes; the first `ends` sites must all reach each other. Before any run.
+  Status add_sites(const SiteGraph& graph, std::int64_t ends);
+  /// The next devices, all in sites: `count` of them, the first in `site`.
+  void add_single_devices(std::int64_t count, std::int64_t site);
+  /// The next `count` devices with nested levels. `joined`: the last level joins this run with others.
+  void add_run(std::int64_t count, std::vector<FabricLevel> levels, std::int64_t site, bool joined);
+  [[nodiscard]] Topology finish() &&;
+
+ private:
+  std::int32_t add_range(LinkRange range);
+  std::int32_t add_both_ways(LinkRange range, const std::string& name);
+  void add_medium(Topology::Run& run, const std::vector<FabricLevel>& levels, std::size_t lowest, std::size_t after);
+  void add_trunk(Topology::Run& run, const FabricLevel& level, std::size_t k, double capacity, double latency_s);
+  void add_pairs(Topology::Run& run, const FabricLevel& level, std::size_t k);
+
+  Topology made_;
+};
+
+}  // namespace espalier::cluster

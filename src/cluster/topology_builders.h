@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Topologies from what users state of a cluster: nested levels, a list of links, a matrix.
+//
+// Nested levels. The closed form (cost/collective.h) gives each device β_k·η_k at level k when all devices talk, and one device alone up to
+// alone_k·η_k. These links say the same:
+//   medium   consecutive levels over which a device has one port: NVLink (nvswitch, nvlink_mesh, nvl72), PCIe, network (rail_optimized,
+//            fat_tree, ethernet); any other kind is a medium of its own. Its lowest level is a, its levels are i ≥ a.
+//   ports    in and out of each device, max_i β_i·η_i. If alone_a = s·β_a with an integer s that divides the devices w_a of a domain below
+//            level a, then s consecutive devices share a port (a NIC, a PCIe uplink) of s·max_i β_i·η_i.
+//   trunks   in and out of each domain below level k, w_k·max_{i≥k} β_i·η_i, shared by its w_k devices: for levels k > a where that is less
+//            than its ports together (oversubscription), and for level a where alone_a > β_a without such an s. A level with a trace or a
+//            latency of its own has trunks too.
+//   pairs    one link for each ordered pair of devices where `per_peer` is stated and a domain has at most kMaxMesh devices: per_peer·η.
+// A message over level k leaves through its port and the trunks of levels a … k, and comes in through the same at the other end. Each of
+// those links carries at least β_k·η_k, so that a lone message, or a collective alone, sees what the closed form says. Latencies: α_a/2 at
+// either port, and what a higher level adds, halved, at its trunks. Traces become traces of the links of their level.
+//
+// Links between sites. A site is a device, a group of nodes or a router. Routes have the least latency, then the fewest links, then the
+// smallest ids. With `direct_first` (a matrix, where a figure already stands for the whole way) a direct link is always taken.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cluster/topology.h"
+#include "espalier/cluster.h"
+#include "espalier/result.h"
+
+namespace espalier::cluster {
+
+inline constexpr std::int64_t kMaxMesh = 64;
+inline constexpr std::size_t kMaxSites = 4096;  ///< the table of routes has the square of it
+
+/// One direction.
+struct SiteLink {
+  std::int64_t from = 0, to = 0;
+  BytesPerSecond bandwidth;
+  Seconds latency;
+  std::vector<LinkChange> trace;
+};
+
+struct SiteGraph {
+  std::vector<std::string> names;  ///< one a site
+  std::vector<SiteLink> links;
+  bool direct_first = false;
+};
+
+/// From each site (row) to each other; 0: no direct link. The diagonal does not count.
+struct SiteMatrix {
+  std::vector<std::string> names;
+  std::vector<BytesPerSecond> bandwidth;
+  std::vector<Seconds> latency;
+};
+
+/// Needs a matrix of names.size()² entries.
+SiteGraph graph_of(const SiteMatrix& matrix);
+
+/// The levels of the cluster; several groups are joined by the one level of Cluster::inter.
+Topology nested_topology(const Cluster& cluster);
+
+/// Sites 0 … `devices` − 1 are devices, those after them are routers.
+Result<Topology> listed_topology(const SiteGraph& graph, std::int64_t devices);
+
+/// Sites 0 … groups − 1 are the cluster's groups, with their own levels inside; Cluster::inter is replaced by the graph. What leaves a
+/// group goes through its network, if it has one.
+Result<Topology> joined_topology(const Cluster& cluster, const SiteGraph& graph);
+
+}  // namespace espalier::cluster
