@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "cost/layer_sums.h"
 #include "cost/state_memory.h"
 
 namespace espalier::cost {
@@ -42,8 +43,6 @@ struct PartitionCosts::Local {
 };
 
 namespace {
-
-constexpr int kCollectiveLaunches = 2;  ///< as in layer_cost.cpp
 
 std::uint64_t ring_key(const PartitionSequence& sequence) {
   std::uint64_t key = 1;
