@@ -70,62 +70,6 @@ double reduce_s(const CostContext& c, const DataGroups& g, const Strategy& s, do
   return t;
 }
 
-/// `exposed_share` of what could be hidden is not.
-void hide_into(PhaseTime& phase, double communication, double compute, Slowdown k, double exposed_share) {
-  const double least = pair_time(communication, compute, k) - compute;
-  const double extra = least + exposed_share * std::max(0.0, communication - least);
-  phase.exposed_ns += ns(extra);
-  phase.hidden_ns += ns(std::max(0.0, communication - extra));
-}
-
-ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
-                   ChunkEdges edges) {
-  ZeroTime z;
-  if (s.zero < 2) return z;
-  const double dense = static_cast<double>(l.dense_parameters), expert = static_cast<double>(l.expert_parameters);
-  const double gather = s.zero >= 3 ? gather_s(c, g, dense * states.gather, expert * states.gather) : 0.0;
-  double reduce = 0;
-  if (dense > 0) reduce += reduce_scatter_s(c.data_levels, g.shard, dense * states.reduce);
-  if (expert > 0) reduce += reduce_scatter_s(c.data_levels, g.expert_shard, expert * states.reduce);
-  // Experts may have more replicas than the shard group covers; with hybrid sharding they are reduced at the end of the step.
-  if (expert > 0 && s.shard == s.data_ranks())
-    reduce += all_reduce_s(c.data_levels, g.expert_replica, expert * states.reduce / static_cast<double>(g.expert_shard.size));
-  const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9,
-               backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
-  const double share = c.engine->coefficients.exposed_share;
-  if (s.overlap.param_gather) {
-    hide_into(z.forward, gather, forward, g.slowdown, share);
-  } else {
-    z.forward.exposed_ns += ns(gather), z.backward.exposed_ns += ns(gather);
-  }
-  double beside = s.overlap.param_gather ? gather : 0.0;
-  if (s.overlap.grad_reduce)
-    beside += reduce;
-  else
-    z.backward.exposed_ns += ns(reduce);
-  z.backward_again = z.backward;
-  hide_into(z.backward, beside, backward, g.slowdown, share);
-  if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, g.slowdown, share);
-  // Recomputation never makes a step shorter, not even by what rounds away.
-  z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
-  const double elements = dense + expert;
-  const std::int64_t gather_copy = s.zero >= 3 ? ns(elements * c.engine->gather_copy_bytes / c.rates.memory) : 0;
-  const std::int64_t reduce_copy =
-      s.zero >= 2 ? ns(elements * c.engine->reduce_copy_bytes * (states.reduce > 0) / c.rates.memory) : 0;
-  z.forward.compute_ns += gather_copy;
-  z.backward.compute_ns += gather_copy + reduce_copy, z.backward_again.compute_ns += gather_copy + reduce_copy;
-  if (edges == ChunkEdges::free) {
-    // A bound: what is rounded in one piece here may be rounded down in two pieces there.
-    z.forward.exposed_ns = std::max<std::int64_t>(0, z.forward.exposed_ns - 2);
-    z.backward.exposed_ns = std::max<std::int64_t>(0, z.backward.exposed_ns - 2);
-    z.backward_again.exposed_ns = std::max<std::int64_t>(0, z.backward_again.exposed_ns - 2);
-    return z;
-  }
-  z.gather_ns = s.overlap.param_gather ? ns(gather) : 0;
-  z.reduce_ns = s.overlap.grad_reduce ? ns(reduce) : 0;
-  return z;
-}
-
 }  // namespace
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,

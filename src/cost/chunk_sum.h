@@ -13,6 +13,7 @@
 #include "cost/plan_timing.h"
 #include "cost/state_memory.h"
 #include "cost/timing.h"
+#include "cost/zero_steps.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
@@ -24,20 +25,6 @@ inline std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 inline PhaseTime times(const PhaseTime& t, std::int64_t n) {
   return {t.compute_ns * n, t.exposed_ns * n, t.other_ns * n, t.hidden_ns * n};
 }
-
-/// ZeRO communication of one layer kind within a chunk, per micro-batch.
-struct ZeroTime {
-  PhaseTime forward, backward;
-  PhaseTime backward_again;  ///< where the block is recomputed: more compute to hide behind
-  std::int64_t gather_ns = 0, reduce_ns = 0;
-};
-
-/// The data-parallel groups of a configuration.
-struct DataGroups {
-  Group shard, replica, expert_shard, expert_replica;
-  bool sharded;
-  Slowdown slowdown;  ///< of compute beside their collectives: of the shard or the replica group, whichever moves more
-};
 
 /// What one strategy costs everywhere: its layers, its data-parallel groups, its ZeRO communication.
 struct Assembly {

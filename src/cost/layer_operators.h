@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each operator of a layer computes and moves under a strategy; the equations are layer_cost.h's. Every function adds to `sum`
-// (layer_sums.h) and says of each collective its kind, group and bytes, and what it runs beside. Internal to cost/.
+// (layer_sums.h) and says of each collective its kind, group and bytes, and what it runs beside.
+// What stands in one place of the search's innermost loop is inlined there by force: as templates the functions are shared symbols, which the
+// compiler would call instead (6 % more instructions a layer). Internal to cost/.
 #pragma once
 
 #include <algorithm>
@@ -60,7 +62,7 @@ struct Region {
 
 /// One all-reduce of the row linear's output, one of the column linear's input gradient.
 template <class Sum>
-void reduce_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
+[[gnu::always_inline]] inline void reduce_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
   const PricedTraffic reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
   sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
   sum.move(SumPhase::backward,
@@ -71,7 +73,7 @@ void reduce_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
 }
 
 template <class Sum>
-void close_region(Sum& sum, const Scene& x, const Region& r, double row_forward, double row_input, double bytes) {
+[[gnu::always_inline]] inline void close_region(Sum& sum, const Scene& x, const Region& r, double row_forward, double row_input, double bytes) {
   if (x.s.tp == 1 || x.ulysses) return;
   sum.record.region(r.first_column, r.last_column);
   if (!x.megatron_sp) {
@@ -136,7 +138,7 @@ void add_casts(Sum& sum, const Scene& x, double m, double n, double k) {
 }
 
 template <class Sum>
-void add_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op, Region& region) {
+[[gnu::always_inline]] inline void add_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op, Region& region) {
   const auto& d = x.c.rates;
   double m = x.split_tokens, n = static_cast<double>(op.out), k = static_cast<double>(op.in);
   if (op.cross) m *= static_cast<double>(x.g.cross_tokens) / static_cast<double>(std::max<std::int64_t>(1, x.g.tokens));
@@ -203,7 +205,7 @@ void exchange_heads(Sum& sum, const Scene& x, double bytes) {
 
 /// K and V (`bytes` of both) go round beside the attention to the keys that are there.
 template <class Sum>
-void shift_keys(Sum& sum, const Scene& x, double bytes, double forward, double backward) {
+[[gnu::always_inline]] inline void shift_keys(Sum& sum, const Scene& x, double bytes, double forward, double backward) {
   const double steps = x.s.cp - 1, under = steps / x.s.cp;
   const auto there = price<CollectiveKind::ring_shift, GroupKind::context>(x, bytes, x.s.cp - 1);
   const auto back = price<CollectiveKind::ring_shift, GroupKind::context>(x, 2 * bytes, x.s.cp - 1);
@@ -213,7 +215,7 @@ void shift_keys(Sum& sum, const Scene& x, double bytes, double forward, double b
 }
 
 template <class Sum>
-void add_attention(Sum& sum, const Scene& x, const Operator& op) {
+[[gnu::always_inline]] inline void add_attention(Sum& sum, const Scene& x, const Operator& op) {
   const auto& d = x.c.rates;
   const double tokens = static_cast<double>(x.g.tokens),
                kv_tokens = static_cast<double>(op.cross ? x.g.cross_tokens : x.g.tokens);
@@ -389,7 +391,7 @@ void add_cross_entropy(Sum& sum, const Scene& x, const Operator& op) {
 }
 
 template <class Sum>
-void add_operator(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op, Region& region) {
+[[gnu::always_inline]] inline void add_operator(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op, Region& region) {
   const bool split = op.split != TpSplit::none;
   const double tokens = split ? x.split_tokens : x.sequence_tokens, width = split ? x.width : 1.0;
   const double before = sum.forward;
@@ -423,7 +425,7 @@ void add_operator(Sum& sum, const Scene& x, const LayerKind& kind, const Operato
 }
 
 template <class Sum>
-void add_layer(Sum& sum, const Scene& x, const LayerKind& kind) {
+[[gnu::always_inline]] inline void add_layer(Sum& sum, const Scene& x, const LayerKind& kind) {
   Region region;
   std::int32_t index = 0;
   for (const Operator& op : kind.operators) {
@@ -462,7 +464,7 @@ inline bool waits_for_hosts(const CostContext& c, const Strategy& s, std::int32_
          pipeline_crosses(c.levels, s, stages, c.node_levels);
 }
 
-inline Scene scene_of(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
+[[gnu::always_inline]] inline Scene scene_of(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
                       const LayerKind& kind, bool crosses) {
   const LayerGeometry g = geometry_of(c, kind, s, micro_batch);
   const bool ulysses = s.sp == SequenceParallel::ulysses;

@@ -91,10 +91,18 @@ Redistribution redistribution(const ActivationLayout& from, const ActivationLayo
   return move;
 }
 
-double redistribution_s(const CostContext& c, const Redistribution& move, double bytes) {
-  if (move.fetched <= 0) return 0;
+Traffic redistribution_traffic(const Redistribution& move, double bytes) {
+  ESPALIER_CHECK(bytes >= 0);
+  Traffic traffic;
+  if (move.fetched <= 0) return traffic;
   const auto g = static_cast<double>(move.block);
-  return all_to_all_s(c.tensor_levels, place_group(c.levels, move.block, 1), bytes * move.fetched * g / (g - 1));
+  return {CollectiveKind::resharding, GroupKind::stage, bytes * move.fetched * g / (g - 1), 1};
+}
+
+double redistribution_s(const CostContext& c, const Redistribution& move, double bytes) {
+  const Traffic traffic = redistribution_traffic(move, bytes);
+  if (traffic.times == 0) return 0;
+  return all_to_all_s(c.tensor_levels, place_group(c.levels, move.block, 1), traffic.bytes);
 }
 
 }  // namespace espalier::cost

@@ -15,6 +15,7 @@
 
 #include "cost/layer_cost.h"
 #include "espalier/plan.h"
+#include "plan/steps.h"
 
 namespace espalier::cost {
 
@@ -39,6 +40,9 @@ struct Redistribution {
 };
 Redistribution redistribution(const ActivationLayout& from, const ActivationLayout& to);
 
+/// What the exchange of one direction moves: S of an all-to-all in blocks of g devices in which each receives what the device that fetches
+/// most fetches. times 0: every device holds what it needs. `bytes` of the whole activation of a micro-batch.
+Traffic redistribution_traffic(const Redistribution& move, double bytes);
 /// Seconds for one direction; `bytes` of the whole activation of a micro-batch.
 double redistribution_s(const CostContext& c, const Redistribution& move, double bytes);
 

@@ -39,16 +39,16 @@ enum class GroupKind : std::uint8_t {
   expert_replica,  ///< as data_replica, of experts
   table_copies,    ///< stages that hold a copy of a shared token table
   operators,       ///< devices over which the operators of a block are partitioned, or those of them that hold parts of one sum
-  stage            ///< blocks of consecutive devices of a stage, between two strategies
+  stage            ///< blocks of consecutive devices of a stage, between layers of two strategies
 };
 std::string_view to_string(GroupKind kind);
 
 struct Traffic {
   CollectiveKind kind = CollectiveKind::all_reduce;
   GroupKind group = GroupKind::tensor;
-  /// Of one message, as the equations of cost/collective.h define S: the whole (gathered) tensor on one rank; of an all-to-all what one rank
-  /// sends, its own share included; of a ring shift what one rank passes on; of a resharding what the rank that fetches most fetches. 0: no
-  /// traffic.
+  /// Of one message, as the equations of cost/collective.h define S: the whole (gathered) tensor on one rank; of an all-to-all and of
+  /// a resharding inside a stage what one rank sends, its own share included; of a ring shift what one rank passes on; of a resharding between
+  /// partitioned operators what the rank that fetches most fetches, at most. 0: no traffic.
   double bytes = 0;
   std::int32_t times = 0;  ///< messages, one after the other
   [[nodiscard]] double total() const { return bytes * times; }
