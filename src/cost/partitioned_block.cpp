@@ -184,6 +184,7 @@ LayerCost layer_cost_of(const BlockCost& block, const Strategy& s) {
   cost.dense_parameters = block.parameters;
   cost.boundary_bytes = block.boundary_bytes;
   cost.boundary_gather_ns = nanoseconds(block.boundary_gather);
+  cost.boundary_gather_bytes = block.boundary_gather_bytes;
   const std::int64_t sync = nanoseconds(block.gradient_sync);
   if (s.zero <= 1)
     cost.gradient_sync_ns = sync;

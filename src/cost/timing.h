@@ -41,7 +41,6 @@ struct ChunkTiming {
   std::int64_t boundary_bytes = 0;          ///< that message, per rank
   std::int64_t grad_reduce_ns = 0;          ///< one piece of the gradient reduction
   std::int64_t param_gather_ns = 0;         ///< one piece of the parameter all-gather
-  std::int64_t block_communication_ns = 0;  ///< of an item of a block program (sim/block_program.h)
   std::int64_t gradient_sync_ns =
       0;  ///< once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions)
   std::int64_t dense_parameters = 0;  ///< elements of the chunk on a rank, before ZeRO

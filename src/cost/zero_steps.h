@@ -16,19 +16,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "cost/data_groups.h"
 #include "cost/layer_cost.h"
 #include "cost/layer_sums.h"
 #include "cost/plan_timing.h"
 #include "cost/step_cost.h"
 
 namespace espalier::cost {
-
-/// The data-parallel groups of a configuration.
-struct DataGroups {
-  Group shard, replica, expert_shard, expert_replica;
-  bool sharded;
-  Slowdown slowdown;  ///< of compute beside their collectives: of the shard or the replica group, whichever moves more
-};
 
 /// ZeRO communication of one layer kind within a chunk, per micro-batch.
 struct ZeroTime {

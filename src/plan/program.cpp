@@ -23,8 +23,6 @@ std::string_view to_string(InstructionKind k) {
     case InstructionKind::param_gather: return "param_gather";
     case InstructionKind::tied_reduce: return "tied_reduce";
     case InstructionKind::optimizer: return "optimizer";
-    case InstructionKind::ring_shift: return "ring_shift";
-    case InstructionKind::block_collective: return "block_collective";
   }
   return "?";
 }

@@ -52,9 +52,7 @@ enum class InstructionKind : std::uint8_t {
   grad_reduce,
   param_gather,
   tied_reduce,
-  optimizer,
-  ring_shift,       ///< programs of a partitioned block alone (sim/block_program.h), on `data`
-  block_collective  ///< the same
+  optimizer
 };
 enum class Stream : std::uint8_t { compute, data, send, recv };  // `data`: data-parallel collectives
 inline constexpr int kStreams = 4;

@@ -46,7 +46,6 @@ void Durations::fill(const Program& program, const cost::PlanTiming& timing) {
     row(InstructionKind::recv)[c] = 0;
     row(InstructionKind::grad_reduce)[c] = chunk.grad_reduce_ns;
     row(InstructionKind::param_gather)[c] = chunk.param_gather_ns;
-    row(InstructionKind::ring_shift)[c] = row(InstructionKind::block_collective)[c] = chunk.block_communication_ns;
     table_[(static_cast<std::size_t>(InstructionKind::send) + kGradientSend) * stride_ + c] = chunk.send_backward_ns;
   }
   for (std::size_t i = 0; i < p; ++i) {
