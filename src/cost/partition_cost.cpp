@@ -175,12 +175,14 @@ void PartitionCosts::reduce(PartitionCost& cost, const Local& local) {
       cost.gradient_sync_bytes += sum;
       continue;
     }
-    PhaseSeconds& phase = product.phase == Phase::forward ? cost.forward : cost.backward_input;
+    // Gradients of keys and values are sums of the gradient phase, and gradients of activations.
+    const Phase which = product.phase == Phase::forward ? Phase::forward : Phase::backward;
+    PhaseSeconds& phase = which == Phase::forward ? cost.forward : cost.backward_input;
     const double bytes = elements * (output.role == TensorRole::statistic ? 4.0 : local.a);
     const double seconds = all_reduce_s(tensor_.levels(), group, bytes);
     phase.collective += seconds;
     phase.kernels += kCollectiveLaunches;
-    if (record_ != nullptr) record_->reductions.push_back({product.phase, bytes, seconds});
+    if (record_ != nullptr) record_->reductions.push_back({which, bytes, seconds});
   }
 }
 

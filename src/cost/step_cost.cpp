@@ -89,7 +89,7 @@ class Layout {
         alone(i++);
       }
     }
-    if (!spans_.empty()) finish();
+    finish();
     return std::move(spans_);
   }
 
@@ -163,13 +163,14 @@ class Layout {
     return {static_cast<std::int64_t>(slow_compute), 0, both, both};
   }
 
-  /// Sums in another order may end a nanosecond early.
+  /// Sums in another order may end a nanosecond early: what ends last ends with the phase.
   void finish() {
-    StepSpan& last = spans_.back();
-    if (last.traffic_end_ns > last.compute_end_ns)
-      last.traffic_end_ns = end_ns_;
-    else
-      last.compute_end_ns = end_ns_;
+    std::int64_t last = 0;
+    for (const StepSpan& span : spans_) last = std::max({last, span.compute_end_ns, span.traffic_end_ns});
+    for (StepSpan& span : spans_) {
+      if (span.compute_end_ns == last && span.compute_start_ns < last) span.compute_end_ns = end_ns_;
+      if (span.traffic_end_ns == last && span.traffic_start_ns < last) span.traffic_end_ns = end_ns_;
+    }
   }
 
   const PhaseSteps& phase_;

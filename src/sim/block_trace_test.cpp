@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sim/block_program.h"
+#include "sim/block_trace.h"
 
 #include <gtest/gtest.h>
 
-#include <random>
+#include <algorithm>
+#include <nlohmann/json.hpp>
 
-#include "partition/operators.h"
-#include "plan/operator_partition.h"
+#include "cost/partitioned_block.h"
 
 namespace espalier::sim {
 namespace {
@@ -39,82 +39,46 @@ const std::string kPrimitive =
     "attn.norm R,M,N; attn.qkv K,P2; attn.core H,H,H; attn.out N,P2; attn.residual R,M,N; mlp.norm R,M,N; mlp.up K,P2; "
     "mlp.activation N,M,N; mlp.down N,P2; mlp.residual R,M,N";
 
-TEST(BlockProgram, ShiftsRunBesideTheStepsThatIssueThem) {
-  const Model model = decoder(false);
-  const Cluster cluster = v100s(2);
-  const cost::CostContext context(model, cluster, training(), *find_engine("generic"));
-  const auto timeline = simulate_block(context, block_of(model), 8, 8, kPrimitive, BlockPhase::forward);
-  ASSERT_TRUE(timeline.ok()) << timeline.error().message();
-  const BlockSpan* shift = nullptr;
-  const BlockSpan* step = nullptr;
-  const BlockSpan* next = nullptr;
-  for (const BlockSpan& span : timeline->spans) {
-    if (span.name == "mlp.up forward 0 shift") shift = &span;
-    if (span.name == "mlp.up forward 0") step = &span;
-    if (span.name == "mlp.up forward 1") next = &span;
-  }
-  ASSERT_TRUE(shift != nullptr && step != nullptr && next != nullptr);
-  EXPECT_EQ(shift->start_ns, step->start_ns);
-  EXPECT_EQ(next->start_ns, std::max(shift->end_ns, step->end_ns));
-  EXPECT_LT(shift->end_ns, step->end_ns);  // inside the node the ring is hidden
+struct Block {
+  Model model = decoder(false);
+  Cluster cluster = v100s(2);
+  cost::CostContext context{model, cluster, training(), *find_engine("generic")};
+};
+
+TEST(BlockTrace, NamesEveryStepAndRunsShiftsBesideThem) {
+  const Block b;
+  const auto trace = block_trace(b.context, block_of(b.model), 8, 8, kPrimitive);
+  ASSERT_TRUE(trace.ok()) << trace.error().message();
+  const auto events = nlohmann::json::parse(*trace)["traceEvents"];
+  const auto find = [&](const char* name) {
+    const auto at = std::find_if(events.begin(), events.end(), [&](const auto& e) { return e["name"] == name; });
+    EXPECT_NE(at, events.end()) << name;
+    return at == events.end() ? events.front() : *at;
+  };
+  const auto step = find("mlp.up forward 0"), shift = find("mlp.up forward 0 shift"), next = find("mlp.up forward 1");
+  EXPECT_EQ(shift["ts"], step["ts"]);
+  EXPECT_LT(shift["dur"], step["dur"]);  // inside the node the ring is hidden
+  EXPECT_NEAR(next["ts"].get<double>(), step["ts"].get<double>() + step["dur"].get<double>(), 1e-6);
+  find("mlp.down gradient 1 shift");
+  find("attn.out all-reduce");
+  find("gradients from attn.norm");
 }
 
-/// Any legal sequence for every operator.
-std::string random_partition(const cost::BlockGraph& graph, int bits, std::mt19937& random) {
-  std::vector<OperatorPartition> all;
-  for (int n = 1; n < graph.nodes(); ++n) {
-    const auto& shape = graph.operators[static_cast<std::size_t>(n)].shape;
-    const auto space = partition::partition_space(shape, bits);
-    EXPECT_FALSE(space.empty());
-    std::vector<partition::PartitionSequence> primitive;
-    for (const auto& s : space)
-      if (std::any_of(s.begin(), s.end(), [](const auto& part) { return part.primitive(); })) primitive.push_back(s);
-    const auto& from = primitive.empty() || random() % 2 == 0 ? space : primitive;
-    all.push_back({shape.name, from[random() % from.size()]});
-  }
-  return to_string(all);
+// Forward and backward follow each other: the trace ends with both.
+TEST(BlockTrace, LastsAsLongAsTheBlock) {
+  const Block b;
+  const auto trace = block_trace(b.context, block_of(b.model), 8, 8, kPrimitive);
+  const auto block = cost::partitioned_block(b.context, block_of(b.model), 8, 8, kPrimitive);
+  ASSERT_TRUE(trace.ok() && block.ok());
+  double end_us = 0;
+  const auto events = nlohmann::json::parse(*trace)["traceEvents"];
+  for (const auto& e : events) end_us = std::max(end_us, e["ts"].get<double>() + e["dur"].get<double>());
+  EXPECT_NEAR(end_us * 1e3, static_cast<double>(block->forward.duration_ns() + block->backward.duration_ns()), 0.01);
 }
 
-TEST(BlockProgram, SimulatedPhasesAreThoseOfTheCostModelToTheNanosecond) {
-  std::mt19937 random(7);
-  int rings = 0;
-  for (const char* engine : {"generic", "megatron-lm-2021"}) {
-    for (const bool gated : {false, true}) {
-      const Model model = decoder(gated);
-      for (const int bits : {1, 2, 3, 4}) {
-        const Cluster cluster = v100s(bits > 2 ? 1 << (bits - 2) : 1);
-        const cost::CostContext context(model, cluster, training(), *find_engine(engine));
-        const auto graph = cost::block_graph(context, block_of(model), 8);
-        ASSERT_TRUE(graph.ok()) << graph.error().message();
-        for (int round = 0; round < 8; ++round) {
-          const std::string text = random_partition(*graph, bits, random);
-          const auto block = cost::partitioned_block(context, block_of(model), 8, 1 << bits, text);
-          ASSERT_TRUE(block.ok()) << block.error().message();
-          rings += block->ring_hidden > 0 ? 1 : 0;
-          const std::pair<BlockPhase, cost::PhaseTime> phases[] = {{BlockPhase::forward, block->forward},
-                                                                   {BlockPhase::backward, block->backward},
-                                                                   {BlockPhase::backward_input, block->backward_input},
-                                                                   {BlockPhase::backward_weight, block->backward_weight}};
-          for (const auto& [phase, analytic] : phases) {
-            const auto simulated = simulate_block(context, block_of(model), 8, 1 << bits, text, phase);
-            ASSERT_TRUE(simulated.ok()) << simulated.error().message();
-            EXPECT_EQ(simulated->duration_ns, analytic.duration_ns()) << text << " phase " << static_cast<int>(phase);
-          }
-        }
-      }
-    }
-  }
-  EXPECT_GT(rings, 20);
-}
-
-TEST(BlockProgram, TraceNamesEveryStep) {
-  const Model model = decoder(false);
-  const Cluster cluster = v100s(2);
-  const cost::CostContext context(model, cluster, training(), *find_engine("generic"));
-  const auto trace = block_trace(context, block_of(model), 8, 8, kPrimitive);
-  ASSERT_TRUE(trace.ok());
-  EXPECT_NE(trace->find("mlp.down gradient 1 shift"), std::string::npos);
-  EXPECT_FALSE(block_trace(context, block_of(model), 8, 8, "attn.norm R").ok());
+TEST(BlockTrace, RefusesAPartitionThatIsNotTheBlocks) {
+  const Block b;
+  EXPECT_FALSE(block_trace(b.context, block_of(b.model), 8, 8, "attn.norm R").ok());
 }
 
 }  // namespace

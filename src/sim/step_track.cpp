@@ -168,7 +168,7 @@ class StepTrack {
       field(out_, "group", to_string(span.traffic.group));
       field(out_, "bytes", std::llround(span.traffic.bytes));
       field(out_, "times", span.traffic.times);
-      field(out_, "beside", span.beside);
+      if (!span.beside.empty()) field(out_, "beside", span.beside);
     }
     out_ += "}}";
   }
