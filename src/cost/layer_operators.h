@@ -9,103 +9,11 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "cost/collective.h"
 #include "cost/key_value.h"
-#include "cost/layer_cost.h"
-#include "cost/layer_sums.h"
+#include "cost/layer_attention.h"
+#include "cost/tensor_region.h"
 
 namespace espalier::cost {
-
-/// Everything the operator functions need for one layer kind.
-struct Scene {
-  const CostContext& c;
-  const Strategy& s;
-  LayerGeometry g;
-  Group tp, cp, ep, etp;
-  Slowdown tp_slowdown, cp_slowdown;  // of compute beside communication of the group
-  bool ulysses, megatron_sp;
-  double a;             // bytes per element
-  double split_tokens;  // tokens of split operators
-  double sequence_tokens;
-  double width;  // divisor of split widths
-  bool pipeline_crosses_nodes;
-};
-
-/// The ranks of a group.
-template <GroupKind kind>
-const Group& ranks_of(const Scene& x) {
-  if constexpr (kind == GroupKind::tensor) return x.tp;
-  if constexpr (kind == GroupKind::context) return x.cp;
-  if constexpr (kind == GroupKind::expert) return x.ep;
-  if constexpr (kind == GroupKind::expert_tensor) return x.etp;
-}
-
-/// `times` messages of `bytes` (plan/steps.h), one after the other, in the open.
-template <CollectiveKind kind, GroupKind group>
-PricedTraffic price(const Scene& x, double bytes, std::int32_t times = 1) {
-  const auto& levels = x.c.tensor_levels;
-  const Group& ranks = ranks_of<group>(x);
-  double seconds = 0;
-  if constexpr (kind == CollectiveKind::all_reduce) seconds = all_reduce_s(levels, ranks, bytes);
-  if constexpr (kind == CollectiveKind::all_gather) seconds = all_gather_s(levels, ranks, bytes);
-  if constexpr (kind == CollectiveKind::reduce_scatter) seconds = reduce_scatter_s(levels, ranks, bytes);
-  if constexpr (kind == CollectiveKind::all_to_all) seconds = all_to_all_s(levels, ranks, bytes);
-  if constexpr (kind == CollectiveKind::ring_shift) seconds = ring_step_s(levels, ranks, bytes);
-  return {{kind, group, bytes, times}, times == 1 ? seconds : times * seconds};
-}
-
-/// A tensor-parallel region: from the first column linear to the row linear that closes it.
-struct Region {
-  double column_forward = 0, column_input = 0, column_weight = 0;
-  std::int32_t first_column = -1, last_column = -1;  // operators
-};
-
-/// One all-reduce of the row linear's output, one of the column linear's input gradient.
-template <class Sum>
-[[gnu::always_inline]] inline void reduce_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
-  const PricedTraffic reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
-  sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
-  sum.move(SumPhase::backward,
-           beside(reduce, r.column_weight, x.tp_slowdown, StepPart::weight_gradient, r.first_column, r.last_column));
-  sum.move(SumPhase::input, alone(reduce, Placement::after, StepPart::input_gradient, r.last_column));
-  sum.kernels(kCollectiveLaunches, kCollectiveLaunches);
-  sum.wait(x.tp.size, 1, 1);
-}
-
-template <class Sum>
-[[gnu::always_inline]] inline void close_region(Sum& sum, const Scene& x, const Region& r, double row_forward, double row_input, double bytes) {
-  if (x.s.tp == 1 || x.ulysses) return;
-  sum.record.region(r.first_column, r.last_column);
-  if (!x.megatron_sp) {
-    reduce_region(sum, x, r, bytes);
-    return;
-  }
-  using enum StepPart;
-  const PricedTraffic gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
-  const PricedTraffic scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
-  const auto columns = [&](const PricedTraffic& moved, double compute, StepPart part) {
-    return beside(moved, compute, x.tp_slowdown, part, r.first_column, r.last_column);
-  };
-  const auto row = [&](const PricedTraffic& moved, double compute, StepPart part) {
-    return beside(moved, compute, x.tp_slowdown, part, sum.op, sum.op);
-  };
-  const Lie again = columns(gather, r.column_input, input_gradient), reduce = columns(scatter, r.column_weight, weight_gradient);
-  if (x.s.overlap.tp) {
-    const Lie dy = row(gather, row_input, input_gradient);
-    sum.move(SumPhase::forward, columns(gather, r.column_forward, forward), row(scatter, row_forward, forward));
-    sum.move(SumPhase::backward, dy, again, reduce);
-    sum.move(SumPhase::input, dy, columns(scatter, r.column_input, input_gradient));
-  } else {
-    const Lie dy = alone(gather, Placement::before, input_gradient, sum.op);
-    sum.move(SumPhase::forward, alone(gather, Placement::before, forward, r.last_column),
-             alone(scatter, Placement::after, forward, sum.op));
-    sum.move(SumPhase::backward, dy, again, reduce);
-    sum.move(SumPhase::input, dy, alone(scatter, Placement::after, input_gradient, r.last_column));
-  }
-  sum.move(SumPhase::weight, columns(gather, r.column_weight, weight_gradient));
-  sum.kernels(2 * kCollectiveLaunches, 3 * kCollectiveLaunches);
-  sum.wait(x.tp.size, 2, 3);
-}
 
 /// Gradients of `parameters` weights on this rank: those the GEMM does not accumulate are read again and added in one pass.
 template <class Sum>
@@ -138,7 +46,8 @@ void add_casts(Sum& sum, const Scene& x, double m, double n, double k) {
 }
 
 template <class Sum>
-[[gnu::always_inline]] inline void add_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op, Region& region) {
+[[gnu::always_inline]] inline void add_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op,
+                                              Region& region) {
   const auto& d = x.c.rates;
   double m = x.split_tokens, n = static_cast<double>(op.out), k = static_cast<double>(op.in);
   if (op.cross) m *= static_cast<double>(x.g.cross_tokens) / static_cast<double>(std::max<std::int64_t>(1, x.g.tokens));
@@ -192,72 +101,6 @@ template <class Sum>
       sum.wait(x.tp.size, 0, 1);
     }
   }
-}
-
-/// q, k, v in and the output back: four all-to-alls of a quarter of `bytes` each, forward and backward.
-template <GroupKind group, class Sum>
-void exchange_heads(Sum& sum, const Scene& x, double bytes) {
-  const auto moved = price<CollectiveKind::all_to_all, group>(x, bytes / 4, 4);
-  sum.move(SumPhase::forward, alone(moved, Placement::before, StepPart::forward, sum.op));
-  sum.move_back(alone(moved, Placement::before, StepPart::input_gradient, sum.op));
-  sum.kernels(4, 4);
-}
-
-/// K and V (`bytes` of both) go round beside the attention to the keys that are there.
-template <class Sum>
-[[gnu::always_inline]] inline void shift_keys(Sum& sum, const Scene& x, double bytes, double forward, double backward) {
-  const double steps = x.s.cp - 1, under = steps / x.s.cp;
-  const auto there = price<CollectiveKind::ring_shift, GroupKind::context>(x, bytes, x.s.cp - 1);
-  const auto back = price<CollectiveKind::ring_shift, GroupKind::context>(x, 2 * bytes, x.s.cp - 1);
-  sum.move(SumPhase::forward, beside(there, forward * under, x.cp_slowdown, StepPart::forward, sum.op, sum.op));
-  sum.move_back(beside(back, backward * under, x.cp_slowdown, StepPart::input_gradient, sum.op, sum.op));
-  sum.kernels(kCollectiveLaunches * static_cast<int>(steps), kCollectiveLaunches * static_cast<int>(2 * steps));
-}
-
-template <class Sum>
-[[gnu::always_inline]] inline void add_attention(Sum& sum, const Scene& x, const Operator& op) {
-  const auto& d = x.c.rates;
-  const double tokens = static_cast<double>(x.g.tokens),
-               kv_tokens = static_cast<double>(op.cross ? x.g.cross_tokens : x.g.tokens);
-  const double all_keys = static_cast<double>(op.cross ? x.g.cross_keys : x.g.keys);
-  const double heads = static_cast<double>(op.heads) / x.s.tp,
-               kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / x.s.tp);
-  const double qk = op.qk_dim, v = op.v_dim;
-  const bool fused = x.c.engine->activations == ActivationPolicy::fused_attention;
-  double forward, backward;
-  if (fused) {
-    const double keys = mean_keys(all_keys, static_cast<double>(op.window), op.causal);
-    const double most_keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
-    const double bytes = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
-    // Ring: one kernel a step on 1/cp of the keys, and the partial results are merged in fp32 after each.
-    const double steps = x.s.cp_kind == ContextParallelKind::ring ? x.s.cp : 1;
-    const double merge = steps > 1 ? (steps - 1) * memory_bound_s(d, 12 * tokens * heads * v) : 0;
-    const AttentionShape shape{tokens * heads, keys / steps, most_keys / steps, qk + v, bytes / steps};
-    forward = steps * attention_forward_s(d, shape) + merge;
-    backward = steps * attention_backward_s(d, shape) + merge;
-    sum.compute(forward, backward, static_cast<int>(2 * steps - 1), static_cast<int>(4 * steps - 1));
-  } else {
-    const double keys = op.window > 0 ? std::min(static_cast<double>(op.window), all_keys) : all_keys;
-    const double scores = heads * tokens * keys, batch = heads * tokens / std::max(1.0, keys);
-    const double qk_s = batched_gemm_s(d, d.batched, batch, keys, keys, qk, x.a),
-                 av_s = batched_gemm_s(d, d.batched, batch, keys, v, keys, x.a);
-    // A fused causal softmax does not read the masked half; it writes all of it (Megatron-LM's scaled_upper_triang_masked_softmax).
-    const double read = op.causal ? 0.5 : 1.0;
-    const double soft = memory_bound_s(d, (read + 1) * x.a * scores),
-                 soft_back = memory_bound_s(d, (2 * read + 1) * x.a * scores);
-    const double drop = op.score_dropout ? memory_bound_s(d, (2 * x.a + 1) * scores) : 0;
-    forward = qk_s + av_s + soft + drop;
-    backward = 2 * (qk_s + av_s) + soft_back + drop;
-    // forward: two GEMMs, softmax, dropout, copy of the output; backward: four GEMMs, dropout, softmax, three copies
-    sum.compute(forward, backward, op.score_dropout ? 5 : 4, op.score_dropout ? 9 : 8);
-    sum.recomputed(forward);
-  }
-  // q, k, v and the output as one rank holds them.
-  const double held = x.a * (tokens * heads * (qk + v) + kv_tokens * kv_heads * (qk + v));
-  if (x.ulysses && x.s.tp > 1) exchange_heads<GroupKind::tensor>(sum, x, held);
-  if (x.s.cp > 1 && x.s.cp_kind == ContextParallelKind::all_to_all) exchange_heads<GroupKind::context>(sum, x, held);
-  if (x.s.cp > 1 && x.s.cp_kind == ContextParallelKind::ring)
-    shift_keys(sum, x, x.a * kv_tokens * kv_heads * (qk + v), forward, backward);
 }
 
 /// Token copies of the fullest rank, and what its experts see of them once expert tensor parallelism has gathered them.
@@ -327,14 +170,21 @@ void add_elementwise(Sum& sum, const Scene& x, const Operator& op, double tokens
   double forward = 0, backward = 0;
   switch (op.kind) {
     // Backward reads the input and the gradient and writes; without a fused kernel it reads both again for scale and shift.
-    case OperatorKind::norm: forward = 2 * x.a * in, backward = (eager ? 5 : 3) * x.a * in; break;
+    case OperatorKind::norm:
+      forward = 2 * x.a * in;
+      backward = (eager ? 5 : 3) * x.a * in;
+      break;
     case OperatorKind::activation:
-    case OperatorKind::expert_activation: forward = x.a * (in + out), backward = x.a * (2 * in + out); break;
+    case OperatorKind::expert_activation:
+      forward = x.a * (in + out);
+      backward = x.a * (2 * in + out);
+      break;
     case OperatorKind::residual: forward = backward = 3 * x.a * in; break;  // the gradients of both branches are added
     case OperatorKind::dropout:  // forward in the residual's kernel: the mask only; backward a kernel of its own
-      forward = in, backward = (2 * x.a + 1) * in;
+      forward = in;
+      backward = (2 * x.a + 1) * in;
       break;
-    default: forward = 2 * x.a * in, backward = 2 * x.a * in; break;
+    default: forward = backward = 2 * x.a * in; break;
   }
   // a norm reduces the gradients of its weight (and bias) and adds each to the accumulated one
   if (op.kind == OperatorKind::norm) sum.kernels_weight += op.parameters > op.in ? 3 : 2;
@@ -391,7 +241,8 @@ void add_cross_entropy(Sum& sum, const Scene& x, const Operator& op) {
 }
 
 template <class Sum>
-[[gnu::always_inline]] inline void add_operator(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op, Region& region) {
+[[gnu::always_inline]] inline void add_operator(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op,
+                                                Region& region) {
   const bool split = op.split != TpSplit::none;
   const double tokens = split ? x.split_tokens : x.sequence_tokens, width = split ? x.width : 1.0;
   const double before = sum.forward;
@@ -456,36 +307,6 @@ LayerWaits waits_of(const Sum& sum, const Scene& x) {
   waits.host_input = launch * sum.kernels_input + wait_input;
   waits.host_weight = launch * sum.kernels_weight;
   return waits;
-}
-
-/// Whether ranks of a tensor group wait for each other's hosts: the engine does, and neighbouring stages are on different nodes.
-inline bool waits_for_hosts(const CostContext& c, const Strategy& s, std::int32_t stages) {
-  return c.engine->coefficients.collective_wait_s > 0 && c.engine->message_host_calls > 0 &&
-         pipeline_crosses(c.levels, s, stages, c.node_levels);
-}
-
-[[gnu::always_inline]] inline Scene scene_of(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
-                      const LayerKind& kind, bool crosses) {
-  const LayerGeometry g = geometry_of(c, kind, s, micro_batch);
-  const bool ulysses = s.sp == SequenceParallel::ulysses;
-  const double tokens = static_cast<double>(g.tokens);
-  const Group tp = tp_group(c.levels, s), cp = cp_group(c.levels, s);
-  return {c,
-          s,
-          g,
-          tp,
-          cp,
-          ep_group(c.levels, s, stages),
-          place_group(c.levels, s.etp, 1),
-          c.slowdown(c.tensor_levels, tp),
-          c.slowdown(c.tensor_levels, cp),
-          ulysses,
-          s.sp == SequenceParallel::megatron,
-          static_cast<double>(c.element_bytes),
-          ulysses ? tokens / s.tp : tokens,
-          tokens / g.sequence_split,
-          static_cast<double>(s.weight_tp()),
-          crosses};
 }
 
 }  // namespace espalier::cost

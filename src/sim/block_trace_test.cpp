@@ -61,7 +61,6 @@ TEST(BlockTrace, NamesEveryStepAndRunsShiftsBesideThem) {
   EXPECT_NEAR(next["ts"].get<double>(), step["ts"].get<double>() + step["dur"].get<double>(), 1e-6);
   find("mlp.down gradient 1 shift");
   find("attn.out all-reduce");
-  find("gradients from attn.norm");
 }
 
 // Forward and backward follow each other: the trace ends with both.
