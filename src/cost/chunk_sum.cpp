@@ -44,6 +44,7 @@ Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stage
                      ChunkEdges edges) {
   Assembly x{
       c, s, layers, states_of(*c.engine, c.training), data_groups(c, s, stages), {}, static_cast<std::int32_t>(layers.size())};
+  if (s.zero < 2) return x;  // nothing inside chunks
   for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   return x;
 }
