@@ -36,11 +36,11 @@ struct ChunkTiming {
   PhaseTime backward;        ///< input and weight gradients, recomputation included
   PhaseTime backward_input;  ///< zero-bubble split; backward_input + backward_weight ≈ backward
   PhaseTime backward_weight;
-  std::int64_t send_forward_ns = 0;         ///< p2p of the activation entering this chunk (0 for chunk 0 or same rank)
-  std::int64_t send_backward_ns = 0;        ///< p2p of its gradient, going back
-  std::int64_t boundary_bytes = 0;          ///< that message, per rank
-  std::int64_t grad_reduce_ns = 0;          ///< one piece of the gradient reduction
-  std::int64_t param_gather_ns = 0;         ///< one piece of the parameter all-gather
+  std::int64_t send_forward_ns = 0;   ///< p2p of the activation entering this chunk (0 for chunk 0 or same rank)
+  std::int64_t send_backward_ns = 0;  ///< p2p of its gradient, going back
+  std::int64_t boundary_bytes = 0;    ///< that message, per rank
+  std::int64_t grad_reduce_ns = 0;    ///< one piece of the gradient reduction
+  std::int64_t param_gather_ns = 0;   ///< one piece of the parameter all-gather
   std::int64_t gradient_sync_ns =
       0;  ///< once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions)
   std::int64_t dense_parameters = 0;  ///< elements of the chunk on a rank, before ZeRO
