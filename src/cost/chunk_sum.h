@@ -14,6 +14,7 @@
 #include "cost/layer_cost.h"
 #include "cost/split_table.h"
 #include "cost/state_memory.h"
+#include "cost/zero_steps.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
@@ -23,25 +24,6 @@ inline std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 inline PhaseTime times(const PhaseTime& t, std::int64_t n) {
   return {t.compute_ns * n, t.exposed_ns * n, t.other_ns * n, t.hidden_ns * n};
 }
-
-/// ZeRO communication of one layer kind within a chunk, per micro-batch.
-struct ZeroTime {
-  PhaseTime forward, backward;
-  PhaseTime backward_again;  ///< where the block is recomputed: more compute to hide behind
-  std::int64_t gather_ns = 0, reduce_ns = 0;
-};
-
-/// The data-parallel groups of a configuration.
-struct DataGroups {
-  Group shard, replica, expert_shard, expert_replica;
-  bool sharded;
-  Slowdown slowdown;  ///< of compute beside their collectives: of the shard or the replica group, whichever moves more
-};
-
-/// The edges of a chunk's ZeRO communication: its first gather and its last reduction. A bound over all overlap choices leaves them
-/// out: with both overlaps on and free edges no layer takes longer than with any of them off, since pair(c, w) − w ≤ c and grows by
-/// at most the growth of c.
-enum class ChunkEdges : std::uint8_t { exposed, free };
 
 inline constexpr int kPassLaunches = 4;
 

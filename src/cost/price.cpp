@@ -197,19 +197,11 @@ class Pricer {
   }
 
   void redistribute(const RangeCost& before, const RangeCost& range, ChunkSum& sum) {
-    const ActivationLayout from = layout_of(*before.strategy), to = layout_of(*range.strategy);
-    if (from == to) return;
     const auto kind = static_cast<std::size_t>(kind_of(before.last));
-    const LayerCost& sender = (*before.layers)[kind];
-    const LayerCost& receiver = (*range.layers)[static_cast<std::size_t>(kind_of(range.first))];
-    double whole = static_cast<double>(sender.boundary_bytes) * from.dp * from.cp * from.sequence_parts;
-    if (!before.strategy->partition.empty()) {  // holds tiles of its own
-      const double samples = static_cast<double>(structure_.schedule.micro_batch) * chunks_.front().front().strategy->dp;
-      whole = samples * c_.element_bytes *
-              static_cast<double>(boundary_elements(c_.model->kinds[kind], c_.training.sequence, c_.encoder_hidden));
-    }
-    sum.redistribute(sender.boundary_gather_ns + ns(redistribution_s(c_, redistribution(from, to), whole)),
-                     receiver.boundary_gather_ns + ns(redistribution_s(c_, redistribution(to, from), whole)));
+    const std::int64_t samples = std::int64_t{structure_.schedule.micro_batch} * chunks_.front().front().strategy->dp;
+    const RangeMove move = range_move(c_, *before.strategy, *range.strategy, c_.model->kinds[kind], (*before.layers)[kind],
+                                      (*range.layers)[static_cast<std::size_t>(kind_of(range.first))], samples);
+    sum.redistribute(move.forward.total_ns(), move.backward.total_ns());
   }
 
   /// The copy of the token table that chunk i holds beside its layers, laid out as the embedding's strategy says.
