@@ -16,6 +16,7 @@ namespace espalier {
 namespace {
 
 constexpr std::size_t kSeeds = 64;
+constexpr std::size_t kSideBySide = 4;  // only the best plan is asked for: runners-up need not be simulated
 
 /// `good`: configurations to try first; those that do not belong to the engine's space are passed over.
 search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options,
@@ -26,6 +27,7 @@ search::Outcome search_with(const Job& job, const EngineModel& engine, const Pla
   how.node_limit = options.node_limit;
   how.interrupted = options.interrupted;
   for (std::size_t i = 0; i < std::min(good.size(), kSeeds); ++i) how.seeds.push_back(good[i].configuration);
+  how.side_by_side = kSideBySide;
   SimulatedEvaluator evaluator(how.threads);
   return search::branch_and_bound({&room.model, &room.cluster, room.training, &engine, room.search}, evaluator, how);
 }

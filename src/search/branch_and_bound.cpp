@@ -12,7 +12,6 @@ namespace {
 // Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
 constexpr std::size_t kLayerBatch = 256;    // layer nodes whose schedules are bounded together
 constexpr std::size_t kScheduleBatch = 32;  // schedule nodes whose leaves are collected together
-constexpr std::size_t kGroup = 16;          // leaves simulated side by side
 constexpr std::size_t kProbes = 64;         // schedule nodes probed for a first incumbent
 constexpr std::size_t kProbeGroup =
     4;  // of their likely configurations simulated side by side; the first ones make the rest needless
@@ -408,8 +407,8 @@ class Search {
 
   /// Simulates leaves in groups until their bounds exceed the incumbent.
   void simulate(const std::vector<Leaf>& leaves) {
-    for (std::size_t i = 0; i < leaves.size(); i += kGroup) {
-      std::size_t end = std::min(leaves.size(), i + kGroup);
+    for (std::size_t i = 0; i < leaves.size(); i += options_.side_by_side) {
+      std::size_t end = std::min(leaves.size(), i + options_.side_by_side);
       if (options_.node_limit > 0)
         end = std::min(end, i + static_cast<std::size_t>(std::max<std::int64_t>(1, options_.node_limit - out_.simulations)));
       if (out_.pruning.enabled(Pruning::bound) && exceeds(leaves[i].bound_ns)) {

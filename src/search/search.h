@@ -49,6 +49,8 @@ using Progress = std::function<void(const Standing&)>;
 struct Options {
   int threads = 1;
   std::int64_t node_limit = 0;  ///< simulated configurations; 0 = no limit
+  /// Leaves simulated before the incumbent is looked at again. It shapes what is simulated, not the answer: the same for any threads.
+  std::size_t side_by_side = 16;
   PruningState pruning;
   /// What to minimise in place of time; the outcome then counts only the part of the space that could still be preferred to the seeds, and
   /// has no lower bound.
