@@ -104,6 +104,8 @@ class ChunkSum {
 
   /// Saved and transient at the fullest moment, forward or backward.
   [[nodiscard]] std::int64_t peak_bytes() const { return bytes_.peak(); }
+  /// Of the layers so far.
+  [[nodiscard]] PassBytes bytes() const { return bytes_.bytes(); }
 
  private:
   ChunkTotal& t_;
