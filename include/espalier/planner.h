@@ -144,6 +144,7 @@ struct SearchSummary {
   SearchRequest asked = {};
   /// How layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none.
   std::string split = {};
+  std::int64_t lowered = 0;  ///< programs timed for `simulated`; equal timings once, good starts of the search included
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.
@@ -233,8 +234,11 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options);
 /// prediction.fits = false.
 Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const Schedule& schedule);
 
+/// What a timeline shows: the instructions of each rank, or the steps inside them too (operators and their collectives).
+enum class TimelineDetail : std::uint8_t { instructions, steps };
 /// A plan as it stands, re-simulated. With `trace`, the Chrome trace JSON is written there.
-Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace = nullptr);
+Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace = nullptr,
+                               TimelineDetail detail = TimelineDetail::instructions);
 /// One micro-batch forward and backward through the plan's first block with an operator partition, step by step on one device, as Chrome
 /// trace-event JSON. Error: the plan partitions no operators.
 Result<std::string> block_timeline(const Job& job, const Plan& plan);

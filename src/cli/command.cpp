@@ -159,6 +159,9 @@ void add_output_flags(Command& command, const std::shared_ptr<OutputFlags>& flag
 }
 
 Status outputs_refused(const OutputFlags& flags) {
+  if (flags.detail && flags.folder.empty() && flags.trace.empty())
+    return Error{ErrorKind::usage, "--detail", "no timeline to write", "--detail with --trace FILE or -o DIR",
+                 "the steps are tracks of the timeline"};
   std::error_code ignored;
   if (!flags.folder.empty() && std::filesystem::exists(flags.folder, ignored) &&
       !std::filesystem::is_directory(flags.folder, ignored))
@@ -171,7 +174,7 @@ Status outputs_refused(const OutputFlags& flags) {
 Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines) {
   if (flags.folder.empty() && flags.trace.empty()) return std::nullopt;
   std::string trace;
-  auto again = simulate(job, result.plan, &trace);
+  auto again = simulate(job, result.plan, &trace, flags.detail ? TimelineDetail::steps : TimelineDetail::instructions);
   if (!again) return again.error();
   if (!flags.folder.empty()) {
     auto written = report::write_answer(flags.folder, result, trace);

@@ -38,9 +38,7 @@ enum class InstructionKind : std::uint8_t {
   grad_reduce,
   param_gather,
   tied_reduce,
-  optimizer,
-  ring_shift,       ///< programs of a partitioned block alone (sim/block_program.h), on `data`
-  block_collective  ///< the same
+  optimizer
 };
 std::string_view to_string(InstructionKind k);
 

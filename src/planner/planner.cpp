@@ -23,7 +23,8 @@
 #include "search/layerwise.h"
 #include "search/partition_choices.h"
 #include "search/search.h"
-#include "sim/block_program.h"
+#include "sim/block_trace.h"
+#include "sim/step_track.h"
 #include "sim/trace.h"
 
 namespace espalier {
@@ -44,6 +45,7 @@ SearchSummary summary_of(const search::Outcome& found) {
   s.by_dimension = found.by_dimension;
   s.bounded = found.bounded;
   s.simulated = found.simulations;
+  s.lowered = found.lowered;
   s.pruned = found.pruning.counters();
   s.optimal = found.complete;
   s.lower_bound_ns = found.lower_bound_ns;
@@ -357,7 +359,7 @@ Result<std::string> block_timeline(const Job& job, const Plan& plan) {
                "leave --block out for this plan"};
 }
 
-Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace) {
+Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace, TimelineDetail detail) {
   const auto start = Clock::now();
   const auto prepared = prepare(job);
   if (!prepared) return prepared.error();
@@ -366,7 +368,13 @@ Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* tr
   Timed timed;
   auto result = describe(job, *prepared->engine, plan, trace != nullptr, &timed);
   if (!result) return result;
-  if (trace != nullptr) *trace = sim::write_trace(plan, timed.program, timed.costs, timed.simulation);
+  if (trace != nullptr) {
+    sim::TraceOptions options;
+    const cost::CostContext context(job.model, job.cluster, job.training, *prepared->engine);
+    if (detail == TimelineDetail::steps)
+      options.more_events = sim::step_events(context, plan, timed.program, timed.costs, timed.simulation);
+    *trace = sim::write_trace(plan, timed.program, timed.costs, timed.simulation, options);
+  }
   result->reasons = reasons_of(job, *result);
   result->total_s = since(start);
   return result;

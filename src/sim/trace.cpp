@@ -8,55 +8,17 @@
 #include "sim/trace.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <string_view>
 
 #include "base/check.h"
 #include "sim/memory_replay.h"
+#include "sim/trace_text.h"
 
 namespace espalier::sim {
 namespace {
 
 using Kind = InstructionKind;
-
-void put(std::string& out, std::int64_t value) {
-  char digits[24];
-  out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
-}
-
-/// Nanoseconds as microseconds with three decimals.
-void put_us(std::string& out, std::int64_t ns) {
-  put(out, ns / 1000);
-  const auto rest = static_cast<int>(ns % 1000);
-  out += '.';
-  out += static_cast<char>('0' + rest / 100);
-  out += static_cast<char>('0' + rest / 10 % 10);
-  out += static_cast<char>('0' + rest % 10);
-}
-
-void put_quoted(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) out += c;
-  }
-  out += '"';
-}
-
-/// `,"key":value`
-void field(std::string& out, std::string_view key, std::int64_t value) {
-  out.append(",\"").append(key).append("\":");
-  put(out, value);
-}
-void field(std::string& out, std::string_view key, std::string_view value) {
-  out.append(",\"").append(key).append("\":");
-  put_quoted(out, value);
-}
-void field_us(std::string& out, std::string_view key, std::int64_t ns) {
-  out.append(",\"").append(key).append("\":");
-  put_us(out, ns);
-}
 
 std::string_view letter(Kind kind) {
   switch (kind) {
@@ -348,6 +310,7 @@ std::string write_trace(const Plan& plan, const Program& program, const cost::Co
     }
   }
   if (!all) writer.left_out(out, microbatches);
+  out += options.more_events;
   out += "\n],\"espalier\":{\"plan\":";
   put_quoted(out, plan.label());
   field(out, "iteration_ns", simulation.iteration_ns);

@@ -18,6 +18,7 @@ namespace espalier::sim {
 
 struct TraceOptions {
   std::size_t max_bytes = 200u << 20;
+  std::string more_events = {};  ///< put after the events of the program, each behind a comma (step_track.h)
 };
 /// `simulation` must have spans.
 std::string write_trace(const Plan& plan, const Program& program, const cost::Costs& costs, const Simulation& simulation,
