@@ -184,7 +184,7 @@ SIMPLEST = open_object({"label": TEXT, "iteration_s": SECONDS, "loss": {"type": 
 
 # What was searched for: check --search does it again.
 ASKED = open_object({"space": one_of(*SPACES), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
-                     "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
+                     "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
 
 RESULT = open_object({
     "schema": {"const": "espalier.result/1"},
@@ -195,9 +195,12 @@ RESULT = open_object({
     "search": open_object({
         "space": one_of(*SPACES), "space_size": COUNT, "by_dimension": mapping(mapping(COUNT)), "bounded": WHOLE, "simulated": WHOLE, "lowered": WHOLE,
         "pruned": mapping(COUNT), "optimal": YES_NO, "lower_bound_s": SECONDS, "gap": {"type": "number"},
-        "reason": one_of("optimal", "gap", "node limit", "time limit", "interrupted", "infeasible"),
+        "reason": one_of("optimal", "gap", "node limit", "time limit", "interrupted", "phase left out", "infeasible"),
         "asked": ASKED, "memory_margin": COUNT, "memory_margin_basis": TEXT, "split": TEXT,
         "layerwise": LAYERWISE, "partitions": PARTITIONS,
+        "phases": array(open_object({"name": TEXT, "left_out": YES_NO, "complete": YES_NO, "lower_bound_s": SECONDS, "bounded": WHOLE, "lowered": WHOLE,
+                                     "simulated": WHOLE}, ("name", "complete", "lower_bound_s", "bounded", "lowered", "simulated")),
+                        description="of the search, in order: what each did"),
     }, ("space_size", "simulated", "pruned", "optimal", "lower_bound_s", "gap", "reason")),
     "runs_on": array(TEXT, description="engines whose rules accept this very plan"),
     "runnable": ENGINE_ANSWER, "engines": array(ENGINE_ANSWER), "simplest": SIMPLEST,
@@ -208,7 +211,7 @@ RESULT = open_object({
     "reasons": array(TEXT),
     "notes": array(TEXT, description="what the job says that was not planned"),
     "operators": array(open_object({"first_layer": WHOLE, "devices": POSITIVE, "name": TEXT, "partition": TEXT}, ("name", "partition"))),
-    "timing": open_object({"total_s": SECONDS, "search_s": SECONDS, "threads": POSITIVE}, description="wall-clock values, the only ones"),
+    "timing": open_object({"phases": mapping(SECONDS), "total_s": SECONDS, "search_s": SECONDS, "threads": POSITIVE}, description="wall-clock values, the only ones"),
 }, ("schema", "engine", "plan", "prediction", "alternatives", "reasons"))
 
 ERROR = open_object({

@@ -89,6 +89,7 @@ struct SearchRequest {
   std::vector<std::string> disabled_rules;
   bool exhaustive = false;
   int alternatives = 5;
+  std::vector<std::string> left_out_phases = {};
   bool simple = false;  ///< the simplest plan was the answer
   bool engines = false;
   double simple_within = 0.01;
@@ -126,6 +127,16 @@ struct PartitionSummary {
   std::int64_t lower_bound_ns = 0;  ///< for plans with any partition, offered or not
 };
 
+/// What one phase of the search did (docs/search.md).
+struct PhaseSummary {
+  std::string name;       ///< "uniform", "layer-wise", "operators", "operators by layer"
+  bool left_out = false;  ///< by name
+  bool complete = false;  ///< false: limit, interruption, or not begun
+  std::int64_t bounded = 0, lowered = 0, simulated = 0;
+  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; 0: not known
+  double seconds = 0;               ///< wall clock; printed only under "timing"
+};
+
 struct SearchSummary {
   double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
@@ -135,7 +146,7 @@ struct SearchSummary {
   bool optimal = false;                  ///< certificate: no configuration of the space is faster
   std::int64_t lower_bound_ns = 0;
   double gap = 0;
-  std::string reason;  ///< "optimal" | "gap" | "node limit" | "time limit" | "interrupted" | "infeasible"
+  std::string reason;  ///< "optimal" | "gap" | "node limit" | "time limit" | "interrupted" | "phase left out" | "infeasible"
   std::string space = "uniform";
   std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
   std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
@@ -145,6 +156,7 @@ struct SearchSummary {
   /// How layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none.
   std::string split = {};
   std::int64_t lowered = 0;  ///< programs timed for `simulated`; equal timings once, good starts of the search included
+  std::vector<PhaseSummary> phases = {};  ///< of the space, in order
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.
@@ -183,7 +195,9 @@ struct PlannerOptions {
   std::int64_t node_limit = 0;              ///< deterministic budget of simulated plans, of all phases together; 0 = none
   double time_limit_s = 0;                  ///< wall-clock seconds after which the best so far is the answer; 0 = none
   std::vector<std::string> disabled_rules;  ///< pruning rules switched off, by name
-  bool exhaustive = false;                  ///< reference: simulate every legal configuration that fits
+  /// Phases of the search left out, by name: "layer-wise", "operators", "operators by layer". The certificate then speaks of less.
+  std::vector<std::string> left_out_phases;
+  bool exhaustive = false;  ///< reference: simulate every legal configuration that fits
   int alternatives = 5;
   double simple_within = 0.01;        ///< how much slower than the fastest the simplest plan may be
   bool simple = false;                ///< the simplest plan is the answer

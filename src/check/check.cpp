@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "check/claims.h"
+#include "check/payload.h"
 #include "check/program_check.h"
 #include "check/rules.h"
 #include "check/structure.h"
@@ -32,7 +33,9 @@ Report check_plan(const Plan& plan, const Model& model, const Cluster& cluster, 
   append(report.findings, check_rules(view));
   if (!report.ok()) return report;
   ProgramCheck checked = check_program(view, program);
+  const bool tables = !checked.findings.empty() && checked.findings.front().ok;  // the program's shape
   append(report.findings, std::move(checked.findings));
+  if (tables) append(report.findings, check_payload(view, program));
   if (claims != nullptr) append(report.findings, check_claims(view, program, checked.readable, *claims));
   return report;
 }

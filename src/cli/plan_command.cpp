@@ -10,6 +10,8 @@
 #include "plan/engine.h"
 #include "report/brief_text.h"
 #include "report/output_files.h"
+#include "report/phase_text.h"
+#include "report/text_layout.h"
 
 namespace espalier::cli {
 namespace {
@@ -95,6 +97,7 @@ int run_plan(Context& context, const PlanFlags& flags) {
   std::vector<std::string> files;
   if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
   deliver(context, *result, files);
+  if (context.verbose > 0) context.err << report::lay_out(report::phases_text(result->search), context.width());
   const int code = exit_code_of(context, result->search);
   if (code != kOk) note(context, "stopped early (" + result->search.reason + "): this is the best so far, not proven optimal");
   return code;
@@ -219,6 +222,9 @@ void add_plan_command(Command& app, Context& context) {
       ->type_name("N");
   command->add_flag("--exhaustive", flags->options.exhaustive, "reference: simulate every legal configuration that fits");
   command->add_option("--no-rule", flags->options.disabled_rules, "switch a pruning rule off by name (repeatable)")
+      ->one_value_each()
+      ->type_name("NAME");
+  command->add_option("--no-phase", flags->options.left_out_phases, "leave a phase of the search out by name (repeatable)")
       ->one_value_each()
       ->type_name("NAME");
   command->add_option("--node-limit", flags->options.node_limit, "simulate at most so many configurations (0: no limit)")

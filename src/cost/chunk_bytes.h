@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cost/layer_cost.h"
 #include "cost/costs.h"
+#include "cost/layer_cost.h"
 #include "cost/split_table.h"
 #include "plan/held_passes.h"
 

@@ -7,9 +7,7 @@
 #include "cost/collective.h"
 
 namespace espalier::cost {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges) {

@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cost/overlap.h"
 #include "cost/costs.h"
+#include "cost/overlap.h"
 #include "plan/steps.h"
 
 namespace espalier::cost {

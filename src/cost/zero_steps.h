@@ -16,10 +16,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "cost/costs.h"
 #include "cost/data_groups.h"
 #include "cost/layer_cost.h"
 #include "cost/layer_sums.h"
-#include "cost/costs.h"
 #include "cost/step_cost.h"
 
 namespace espalier::cost {

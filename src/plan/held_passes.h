@@ -12,7 +12,7 @@
 // passes of any class than another moment of the same transient never decides: only the moments that no other one dominates are
 // kept, and a peak is the largest of a few dot products. A weight gradient has no transient and follows a moment that held no less.
 // It is what a replay of the lowered program finds (sim/memory_replay.h): sends and collectives hold nothing, and a chunk that is cut into
-// pieces saves with its first piece, frees with its last, and needs the same transient in each.
+// buckets saves with its first bucket, frees with its last, and needs the same transient in each.
 //
 // Two facts keep the tables small. With one chunk a stage there is one deciding moment, in closed form: GPipe m passes, 1F1B
 // w = min(m, p − i), ZB-H1 w whole ones and min(m − w, i) that wait. With more chunks the order repeats once the pipeline is full, and more

@@ -104,4 +104,12 @@ Error unknown_pruning_rule(const std::string& name) {
                near.empty() ? "choose one of these names" : near};
 }
 
+Error unknown_phase(const std::string& name, const std::vector<std::string>& known) {
+  std::string list;
+  for (std::size_t i = 1; i < known.size(); ++i) list += (i > 1 ? ", " : "") + known[i];
+  const std::string near = base::suggestion(name, known);
+  return Error{ErrorKind::usage, "--no-phase", "\"" + name + "\"", "one of " + list,
+               near.empty() ? "the first phase, " + known.front() + ", always runs" : near};
+}
+
 }  // namespace espalier

@@ -22,5 +22,7 @@ Status layerwise_engine(const EngineModel& engine);
 /// Refuses restrictions that mean nothing where every layer has a strategy of its own.
 Status layerwise_dimensions(const SearchSpace& space);
 Error unknown_pruning_rule(const std::string& name);
+/// A phase of the search that cannot be left out; `known`: all phases, the first of which cannot.
+Error unknown_phase(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace espalier

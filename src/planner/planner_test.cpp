@@ -223,6 +223,39 @@ TEST(Plan, ALimitReturnsTheBestSoFar) {
   }
 }
 
+// Leaving the layer-wise phase out leaves the uniform answer; the certificate says that it knows nothing of the rest of the space.
+TEST(Plan, APhaseCanBeLeftOut) {
+  Job gpt = jobs()[1];
+  const PlannerResult uniform = planned(gpt);
+  ASSERT_EQ(uniform.search.phases.size(), 1U);
+  EXPECT_EQ(uniform.search.phases[0].name, "uniform");
+  EXPECT_EQ(uniform.search.phases[0].simulated, uniform.search.simulated);
+  EXPECT_EQ(uniform.search.phases[0].lower_bound_ns, uniform.prediction.iteration_ns);
+  gpt.search.kind = "layerwise";
+  PlannerOptions options;
+  options.left_out_phases = {"layer-wise"};
+  const PlannerResult part = planned(gpt, options);
+  EXPECT_EQ(part.plan.label(), uniform.plan.label());
+  EXPECT_EQ(part.search.reason, "phase left out");
+  EXPECT_FALSE(part.search.optimal);
+  EXPECT_EQ(part.search.lower_bound_ns, 0);
+  ASSERT_EQ(part.search.phases.size(), 2U);
+  EXPECT_TRUE(part.search.phases[1].left_out);
+  EXPECT_FALSE(part.search.phases[1].complete);
+  EXPECT_EQ(part.search.phases[1].simulated, 0);
+}
+
+TEST(Plan, RefusesAnUnknownPhase) {
+  for (const char* name : {"layerwise", "uniform"}) {  // the first phase always runs
+    PlannerOptions options;
+    options.left_out_phases = {name};
+    const auto r = plan(jobs().front(), options);
+    ASSERT_FALSE(r.ok());
+    EXPECT_EQ(r.error().kind, ErrorKind::usage);
+    EXPECT_EQ(r.error().expected, "one of layer-wise, operators, operators by layer");
+  }
+}
+
 TEST(Plan, RefusesAnUnknownPruningRule) {
   PlannerOptions options;
   options.disabled_rules = {"layer-bond"};

@@ -140,6 +140,11 @@ Plan document_of(const Job& job, const EngineModel& engine, const Schedule& sche
   return plan;
 }
 
+Plan document_of(const Job& job, const EngineModel& engine, const search::PlanCandidate& best) {
+  if (best.chunks.empty()) return document_of(job, engine, best.strategy, best.schedule);
+  return document_of(job, engine, best.schedule, best.chunks);
+}
+
 namespace {
 
 /// Whether the model's blocks can be partitioned as a strategy says.

@@ -6,6 +6,7 @@
 #include "espalier/planner.h"
 #include "plan/engine.h"
 #include "plan/program.h"
+#include "search/phases.h"
 
 namespace espalier {
 
@@ -34,5 +35,7 @@ Plan document_of(const Job& job, const EngineModel& engine, const Strategy& stra
 /// The same of a layer-wise one: ranges of each pipeline chunk.
 Plan document_of(const Job& job, const EngineModel& engine, const Schedule& schedule,
                  const std::vector<std::vector<LayerRange>>& chunks);
+/// Of what a search found.
+Plan document_of(const Job& job, const EngineModel& engine, const search::PlanCandidate& best);
 
 }  // namespace espalier

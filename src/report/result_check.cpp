@@ -248,6 +248,7 @@ std::vector<Finding> check_search(std::string_view text, Job job, const PlannerR
   job.search = asked.space;
   how.node_limit = asked.node_limit;
   how.disabled_rules = asked.disabled_rules;
+  how.left_out_phases = asked.left_out_phases;
   how.exhaustive = asked.exhaustive;
   how.alternatives = asked.alternatives;
   how.simple = asked.simple;

@@ -165,6 +165,11 @@ void write_request(JsonWriter& w, const SearchRequest& asked) {
   }
   if (asked.space.memory_margin) w.key("memory_margin").value(*asked.space.memory_margin);
   if (asked.node_limit > 0) w.key("node_limit").value(asked.node_limit);
+  if (!asked.left_out_phases.empty()) {
+    w.key("left_out_phases").begin_array();
+    for (const std::string& phase : asked.left_out_phases) w.value(phase);
+    w.end_array();
+  }
   if (!asked.disabled_rules.empty()) {
     w.key("disabled_rules").begin_array();
     for (const std::string& rule : asked.disabled_rules) w.value(rule);
@@ -175,6 +180,22 @@ void write_request(JsonWriter& w, const SearchRequest& asked) {
   if (asked.engines) w.key("engines").value(true);
   if (asked.simple_within != SearchRequest{}.simple_within) w.key("simple_within").value(asked.simple_within);
   w.key("alternatives").value(asked.alternatives).end_object();
+}
+
+void write_phases(JsonWriter& w, const std::vector<PhaseSummary>& phases) {
+  w.key("phases").begin_array();
+  for (const PhaseSummary& p : phases) {
+    w.compact_next().begin_object();
+    w.key("name").value(p.name);
+    if (p.left_out) w.key("left_out").value(true);
+    w.key("complete").value(p.complete);
+    w.key("lower_bound_s").seconds(p.lower_bound_ns);
+    w.key("bounded").value(p.bounded);
+    w.key("lowered").value(p.lowered);
+    w.key("simulated").value(p.simulated);
+    w.end_object();
+  }
+  w.end_array();
 }
 
 void write_search(JsonWriter& w, const SearchSummary& s) {
@@ -209,6 +230,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("gap").value(s.gap);
   w.key("reason").value(s.reason);
   if (!s.split.empty()) w.key("split").value(s.split);
+  if (!s.phases.empty()) write_phases(w, s.phases);
   if (s.layerwise) write_layerwise(w, *s.layerwise);
   if (s.partitions) write_partitions(w, *s.partitions);
   w.end_object();
@@ -238,6 +260,11 @@ void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternati
 
 void write_timing(JsonWriter& w, const PlannerResult& result) {
   w.key("timing").compact_next().begin_object();
+  if (!result.search.phases.empty()) {
+    w.key("phases").begin_object();
+    for (const PhaseSummary& p : result.search.phases) w.key(p.name).seconds(to_ns(p.seconds));
+    w.end_object();
+  }
   w.key("total_s").seconds(to_ns(result.total_s));
   w.key("search_s").seconds(to_ns(result.search_s));
   w.key("threads").value(result.threads);

@@ -168,11 +168,25 @@ SearchRequest read_request(Reader r) {
   asked.exhaustive = r.optional_bool("exhaustive", false);
   asked.alternatives = static_cast<int>(r.optional_int("alternatives", 0, 1 << 20, 5));
   asked.disabled_rules = read_sentences(r, "disabled_rules");
+  asked.left_out_phases = read_sentences(r, "left_out_phases");
   asked.simple = r.optional_bool("simple", false);
   asked.engines = r.optional_bool("engines", false);
   asked.simple_within = r.optional_real("simple_within", 0, 10, asked.simple_within);
   asked.space = job::read_search_space(r);
   return asked;
+}
+
+PhaseSummary read_phase(Reader& r) {
+  PhaseSummary p;
+  p.name = r.required_string("name");
+  p.left_out = r.optional_bool("left_out", false);
+  p.complete = r.optional_bool("complete", false);
+  p.lower_bound_ns = read_ns(r, "lower_bound_s");
+  p.bounded = r.optional_int("bounded", 0, kBig, 0);
+  p.lowered = r.optional_int("lowered", 0, kBig, 0);
+  p.simulated = r.optional_int("simulated", 0, kBig, 0);
+  r.finish();
+  return p;
 }
 
 SearchSummary read_search(Reader r) {
@@ -202,6 +216,7 @@ SearchSummary read_search(Reader r) {
   s.reason = r.optional_string("reason", "");
   s.split = r.optional_string("split", "");
   s.space = r.optional_string("space", "uniform");
+  r.each("phases", false, [&s](Reader& row) { s.phases.push_back(read_phase(row)); });
   if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));
   if (r.has("partitions")) s.partitions = read_partitions(r.child("partitions", true));
   r.finish();

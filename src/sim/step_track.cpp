@@ -182,8 +182,8 @@ class StepTrack {
 
 }  // namespace
 
-std::string step_events(const cost::CostContext& context, const Plan& plan, const Program& program,
-                        const cost::Costs& costs, const Simulation& simulation) {
+std::string step_events(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
+                        const Simulation& simulation) {
   ESPALIER_CHECK(simulation.spans.size() == program.instructions.size());
   return StepTrack(context, plan, program, costs, simulation).write();
 }

@@ -12,8 +12,8 @@
 
 #include <string>
 
-#include "cost/layer_cost.h"
 #include "cost/costs.h"
+#include "cost/layer_cost.h"
 #include "espalier/plan.h"
 #include "espalier/simulate.h"
 #include "plan/program.h"
@@ -24,7 +24,7 @@ inline constexpr std::size_t kFewEvents = 20000;
 
 /// Events for TraceOptions::more_events. `costs` and `simulation` (with spans) must be those of the plan under `context`: the steps of every chunk
 /// are checked to add up to it, component by component.
-std::string step_events(const cost::CostContext& context, const Plan& plan, const Program& program,
-                        const cost::Costs& costs, const Simulation& simulation);
+std::string step_events(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
+                        const Simulation& simulation);
 
 }  // namespace espalier::sim

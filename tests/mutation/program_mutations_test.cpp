@@ -179,6 +179,16 @@ std::vector<Mutation> program_mutations() {
        [](Case& c) { return at(c.program, index_of(c.program, Kind::forward)).id = 9999, true; }},
       {"a forward names the work of a backward", "program-shape",
        [](Case& c) { return ++at(c.program, index_of(c.program, Kind::forward)).id, true; }},
+      {"a pass works on a layer too few", "program-layers", [](Case& c) { return --c.program.ranges.front().last, true; }},
+      {"a pass works on other samples", "program-layers", [](Case& c) { return ++c.program.ranges.back().samples, true; }},
+      {"a pass runs under another strategy", "program-layers", [](Case& c) { return ++c.program.strategies.front().zero, true; }},
+      {"a pass works on the layers of another chunk", "program-layers",
+       [](Case& c) {
+         Work& work = c.program.works[WorkId(0)];
+         return c.program.structure.chunks() > 1 && (++work.ranges_begin, ++work.ranges_end, true);
+       }},
+      {"a transfer moves a byte too many", "program-messages",
+       [](Case& c) { return !c.program.transfers.empty() && (++c.program.transfers[TransferId(0)].bytes, true); }},
       {"a work belongs to another stage", "program-shape",
        [](Case& c) { return c.program.ranks.size() > 1 && (++c.program.works[WorkId(0)].stage, true); }},
   };

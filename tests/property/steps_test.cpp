@@ -81,7 +81,8 @@ void expect_chunks(const cost::CostContext& context, const Plan& plan, std::map<
   const bool split = splits_backward(plan.schedule.kind);
   for (std::int32_t c = 0; c < structure.chunks(); ++c) {
     const auto time_of = [&](WorkId work) { return costs.works[work].time; };
-    std::vector<std::pair<cost::ChunkPhase, cost::PhaseTime>> phases = {{cost::ChunkPhase::forward, time_of(structure.forward(c))}};
+    std::vector<std::pair<cost::ChunkPhase, cost::PhaseTime>> phases = {
+        {cost::ChunkPhase::forward, time_of(structure.forward(c))}};
     phases.emplace_back(split ? cost::ChunkPhase::backward_input : cost::ChunkPhase::backward, time_of(structure.backward(c)));
     if (split) phases.emplace_back(cost::ChunkPhase::backward_weight, time_of(structure.backward_weight(c)));
     for (const auto& [phase, time] : phases) {

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/certificate.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "planner/memory_margin.h"
+
+namespace espalier {
+namespace {
+
+/// Counters of the uniform space.
+SearchSummary counters_of(const search::Outcome& found) {
+  SearchSummary s;
+  s.space_size = found.space_size;
+  s.by_dimension = found.by_dimension;
+  s.bounded = found.bounded;
+  s.simulated = found.simulations;
+  s.lowered = found.lowered;
+  s.pruned = found.pruning.counters();
+  return s;
+}
+
+void add_partitions(const search::Found& all, SearchSummary& s) {
+  PartitionSummary sum;
+  sum.without_ns = all.best_without_partitions_ns();
+  sum.solved = all.choices.solved;
+  sum.certified = all.choices.certified;
+  sum.groups = static_cast<std::int64_t>(all.choices.offers.size());
+  for (const auto& [key, offer] : all.choices.offers) sum.offered += static_cast<std::int64_t>(offer.texts.size());
+  sum.lower_bound_ns = all.both ? all.choices.layered_lower_bound_ns : all.choices.lower_bound_ns;
+  s.partitions = sum;
+}
+
+void add_layers(const search::Found& all, SearchSummary& s) {
+  const search::LayerwiseOutcome& last = *all.last();
+  LayerwiseSummary l;
+  l.uniform_ns = all.uniform.best ? all.uniform.best->iteration_ns : 0;
+  l.strategies = last.strategies;
+  l.kept = last.leaves;
+  l.outer = last.outer;
+  l.solved = last.solved;
+  l.simulated = last.simulations;
+  if (all.layered && &last != &*all.layered) l.simulated += all.layered->simulations;
+  // It speaks of the plan refined; where its gain is too small to show, the answer is another.
+  const bool refined_is_answer = !last.best || all.best_ns() == last.best->iteration_ns;
+  if (last.refinement && refined_is_answer) {
+    l.refinement_tried = last.refinement->tried;
+    l.refinement_left = last.refinement->left;
+  }
+  for (const auto& row : last.balance.rows)
+    l.balance.push_back({row.name, row.first, row.alpha_t, row.alpha_m, row.iteration_ns});
+  s.layerwise = std::move(l);
+}
+
+/// How the layers of uniform plans come to their stages, where there is a pipeline.
+std::string split_of(const search::Outcome& flat, const EngineModel& engine, bool layerwise) {
+  const auto pp = flat.by_dimension.find("pp");
+  if (pp == flat.by_dimension.end() || pp->second.empty() || pp->second.rbegin()->first < 2) return "";
+  const char* policy = engine.split == SplitPolicy::balanced      ? "balanced"
+                       : engine.split == SplitPolicy::even_blocks ? "even blocks"
+                                                                  : "cumulative";
+  const std::string uniform = std::string("by policy (") + policy + "), not searched";
+  return layerwise ? "searched; of uniform plans " + uniform : uniform;
+}
+
+void add_phases(const search::Found& all, SearchSummary& s) {
+  for (const search::PhaseReport& p : all.phases)
+    s.phases.push_back({p.name, p.left_out, p.complete, p.bounded, p.lowered, p.simulated, p.lower_bound_ns, p.seconds});
+}
+
+}  // namespace
+
+SearchSummary certificate_of(const Job& job, const EngineModel& engine, const search::Found& all, const Watch& watch) {
+  SearchSummary s = counters_of(all.flat());
+  s.space = job.search.kind;
+  const MemoryMargin margin = memory_margin_of(job);
+  s.memory_margin = margin.share;
+  s.memory_margin_basis = margin.basis;
+  s.split = split_of(all.flat(), engine, all.last() != nullptr);
+  if (all.last() != nullptr) add_layers(all, s);
+  if (all.partitioned) add_partitions(all, s);
+  add_phases(all, s);
+  const std::int64_t best = all.best_ns();
+  s.lower_bound_ns = all.lower_bound_ns();
+  s.gap = static_cast<double>(best - s.lower_bound_ns) / static_cast<double>(best);
+  s.optimal = s.lower_bound_ns == best && all.complete();
+  s.reason = s.optimal ? "optimal" : all.complete() ? "gap" : all.left_out() ? "phase left out" : "node limit";
+  if (all.interrupted()) s.reason = watch.reason();
+  return s;
+}
+
+SearchRequest request_of(const Job& job, const PlannerOptions& options) {
+  SearchRequest asked{job.search, options.node_limit, options.disabled_rules, options.exhaustive, options.alternatives};
+  asked.left_out_phases = options.left_out_phases;
+  asked.simple = options.simple;
+  asked.engines = options.engines;
+  asked.simple_within = options.simple_within;
+  return asked;
+}
+
+void restate(SearchSummary& s, std::int64_t iteration_ns) {
+  s.optimal = s.optimal && s.lower_bound_ns == iteration_ns;
+  s.gap = static_cast<double>(iteration_ns - s.lower_bound_ns) / static_cast<double>(iteration_ns);
+  if (s.reason == "optimal" && !s.optimal) s.reason = "gap";
+}
+
+}  // namespace espalier

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/search_options.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "planner/legality.h"
+
+namespace espalier {
+
+Result<search::PhaseOptions> search_options(const Job& job, const PlannerOptions& options, Watch& watch) {
+  search::PhaseOptions phases;
+  phases.space = job.search.kind;
+  phases.exhaustive = options.exhaustive;
+  phases.left_out.insert(options.left_out_phases.begin(), options.left_out_phases.end());
+  const std::vector<std::string> known = search::phase_names();
+  for (const std::string& name : phases.left_out)
+    if (std::find(known.begin() + 1, known.end(), name) == known.end()) return unknown_phase(name, known);
+  search::Options& how = phases.how;
+  how.threads = options.threads > 0 ? options.threads : base::hardware_threads();
+  how.node_limit = options.node_limit;
+  how.interrupted = [&watch] { return watch.stopped(); };
+  if (options.progress) how.progress = [&watch](const search::Standing& standing) { watch.stands(standing); };
+  how.keep_within = options.simple_within;
+  for (const std::string& rule : options.disabled_rules)
+    if (!how.pruning.disable(rule)) return unknown_pruning_rule(rule);
+  return phases;
+}
+
+}  // namespace espalier

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a user asks of a search, as the search takes it: threads, limits, rules and phases to leave out.
+#pragma once
+
+#include "espalier/planner.h"
+#include "planner/watch.h"
+#include "search/phases.h"
+
+namespace espalier {
+
+/// Error where a rule or a phase of that name does not exist. `watch` outlives the search.
+Result<search::PhaseOptions> search_options(const Job& job, const PlannerOptions& options, Watch& watch);
+
+}  // namespace espalier

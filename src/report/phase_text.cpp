@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/phase_text.h"
+
+#include <vector>
+
+#include "base/format.h"
+#include "report/brief_text.h"
+
+namespace espalier::report {
+namespace {
+
+using base::cat;
+using base::grouped;
+
+std::string state_of(const PhaseSummary& p) {
+  if (p.left_out) return "left out";
+  return p.complete ? "complete" : "not finished";
+}
+
+}  // namespace
+
+std::string phases_text(const SearchSummary& s) {
+  if (s.phases.empty()) return "";
+  std::vector<std::vector<std::string>> rows{{"phase", "", "bounded", "lowered", "simulated", "no plan below", "wall clock"}};
+  for (const PhaseSummary& p : s.phases) {
+    const std::string bound = p.lower_bound_ns > 0 ? base::seconds(p.lower_bound_ns) : std::string("unknown");
+    rows.push_back({p.name, state_of(p), grouped(p.bounded), grouped(p.lowered), grouped(p.simulated), bound,
+                    cat(base::fixed(p.seconds, 2), " s")});
+  }
+  return table(rows, {0, 1});
+}
+
+}  // namespace espalier::report

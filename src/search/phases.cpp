@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/phases.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "base/check.h"
+
+namespace espalier::search {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::int64_t time_of(const Outcome& found) { return found.best ? found.best->iteration_ns : 0; }
+std::int64_t time_of(const std::optional<LayerwiseOutcome>& found) {
+  return found && found->best ? found->best->iteration_ns : 0;
+}
+/// The faster one; 0 is none.
+std::int64_t faster(std::int64_t a, std::int64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+
+/// What phases hand on.
+struct State {
+  Problem problem;
+  Evaluator& evaluator;
+  const PhaseOptions& options;
+  Found& found;
+
+  /// How many plans a phase may still simulate; 0: no limit. A budget that is used up leaves a phase one plan.
+  [[nodiscard]] std::int64_t rest_after(std::int64_t simulated) const {
+    const std::int64_t limit = options.how.node_limit;
+    return limit > 0 ? std::max<std::int64_t>(1, limit - simulated) : 0;
+  }
+};
+
+/// Beyond the uniform answer `flat`. `before`: the layer-wise search of a smaller space, whose plans are not counted again.
+LayerwiseOutcome search_layers(State& s, const Outcome& flat, const LayerwiseOutcome* before) {
+  LayerwiseOptions layered;
+  layered.threads = s.options.how.threads;
+  layered.node_limit = s.rest_after(flat.simulations + (before != nullptr ? before->simulations : 0));
+  layered.interrupted = s.options.how.interrupted;
+  layered.progress = s.options.how.progress;
+  layered.uniform = flat.best;
+  layered.starts = flat.simulated;
+  layered.simulated = prints_of(s.problem, flat.simulated);
+  if (before != nullptr) layered.simulated.insert(before->prints.begin(), before->prints.end());
+  return layerwise(s.problem, s.evaluator, layered);
+}
+
+void report(const Outcome& found, PhaseReport& out) {
+  out.complete = found.complete;
+  out.bounded = found.bounded;
+  out.simulated = found.simulations;
+  out.best_ns = time_of(found);
+  out.lower_bound_ns = found.lower_bound_ns;
+}
+
+void report(const LayerwiseOutcome& found, PhaseReport& out) {
+  out.complete = found.complete;
+  out.bounded = found.solved;
+  out.simulated = found.simulations;
+  out.best_ns = found.best ? found.best->iteration_ns : 0;
+  out.lower_bound_ns = found.lower_bound_ns;
+}
+
+void run_uniform(State& s, PhaseReport& out) {
+  const Options& how = s.options.how;
+  s.found.uniform =
+      s.options.exhaustive ? exhaustive(s.problem, s.evaluator, how) : branch_and_bound(s.problem, s.evaluator, how);
+  report(s.found.uniform, out);
+}
+
+void run_layers(State& s, PhaseReport& out) {
+  s.found.layered = search_layers(s, s.found.uniform, nullptr);
+  report(*s.found.layered, out);
+}
+
+void run_operators(State& s, PhaseReport& out) {
+  const Found& before = s.found;
+  PartitionOptions partitions;
+  partitions.incumbent_ns = faster(time_of(before.uniform), time_of(before.layered));
+  partitions.threads = s.options.how.threads;
+  partitions.interrupted = s.options.how.interrupted;
+  partitions.progress = s.options.how.progress;
+  s.found.choices = partition_choices(s.problem, partitions);
+  s.problem.partitions = &s.found.choices;
+  Options how = s.options.how;
+  if (before.uniform.best) how.seeds.push_back(before.uniform.best->configuration);
+  how.node_limit = s.rest_after(before.uniform.simulations + (before.layered ? before.layered->simulations : 0));
+  s.found.partitioned = branch_and_bound(s.problem, s.evaluator, how);
+  report(*s.found.partitioned, out);
+  out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.lower_bound_ns);
+}
+
+void run_operators_by_layer(State& s, PhaseReport& out) {
+  s.found.both = search_layers(s, *s.found.partitioned, s.found.layered ? &*s.found.layered : nullptr);
+  report(*s.found.both, out);
+  out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.layered_lower_bound_ns);
+}
+
+bool never(const State&) { return false; }
+bool uniform_interrupted(const State& s) { return s.found.uniform.interrupted; }
+/// Layer-wise plans with partitions start from uniform ones with partitions.
+bool operators_unfinished(const State& s) { return !s.found.partitioned || s.found.partitioned->interrupted; }
+
+struct Phase {
+  const char* name;
+  std::array<bool, 4> spaces;  ///< uniform, layerwise, spatial_temporal, full
+  bool (*cut_short)(const State&);
+  void (*run)(State&, PhaseReport&);
+};
+
+constexpr std::array<Phase, 4> kPhases = {{
+    {"uniform", {true, true, true, true}, never, run_uniform},
+    {"layer-wise", {false, true, false, true}, uniform_interrupted, run_layers},
+    {"operators", {false, false, true, true}, uniform_interrupted, run_operators},
+    {"operators by layer", {false, false, false, true}, operators_unfinished, run_operators_by_layer},
+}};
+
+std::size_t space_index(const std::string& space) {
+  static constexpr std::array<const char*, 4> kSpaces = {"uniform", "layerwise", "spatial_temporal", "full"};
+  const auto at = std::find(kSpaces.begin(), kSpaces.end(), space);
+  ESPALIER_CHECK(at != kSpaces.end());
+  return static_cast<std::size_t>(at - kSpaces.begin());
+}
+
+}  // namespace
+
+std::vector<std::string> phase_names() {
+  std::vector<std::string> names;
+  for (const Phase& phase : kPhases) names.emplace_back(phase.name);
+  return names;
+}
+
+const LayeredCandidate* Found::faster_layered() const {
+  const LayeredCandidate* best = nullptr;
+  std::int64_t least = time_of(flat());
+  if (least > 0) least -= static_cast<std::int64_t>(static_cast<double>(least) * kWorthwhile);
+  for (const LayerwiseOutcome* found : {layered ? &*layered : nullptr, last()}) {
+    if (found == nullptr || !found->best || (least > 0 && found->best->iteration_ns >= least)) continue;
+    best = &*found->best;
+    least = best->iteration_ns;
+  }
+  return best;
+}
+
+std::optional<PlanCandidate> Found::best() const {
+  if (const LayeredCandidate* by_layer = faster_layered())
+    return PlanCandidate{by_layer->configuration.schedule, by_layer->configuration.chunks, {}, by_layer->iteration_ns};
+  if (!flat().best) return std::nullopt;
+  const Candidate& one = *flat().best;
+  return PlanCandidate{one.configuration.schedule, {}, one.configuration.strategy, one.iteration_ns};
+}
+
+std::int64_t Found::best_ns() const {
+  const LayeredCandidate* by_layer = faster_layered();
+  return by_layer != nullptr ? by_layer->iteration_ns : time_of(flat());
+}
+
+std::int64_t Found::best_without_partitions_ns() const { return faster(time_of(uniform), time_of(layered)); }
+
+std::int64_t Found::lower_bound_ns() const {
+  const std::int64_t best = best_ns();
+  std::int64_t bound = flat().complete ? best : std::min(best, flat().lower_bound_ns);
+  if (last() != nullptr) bound = std::min(bound, last()->lower_bound_ns);
+  if (partitioned) bound = std::min(bound, both ? choices.layered_lower_bound_ns : choices.lower_bound_ns);
+  // Nothing is known of plans that no phase came to.
+  return all_begun() ? bound : 0;
+}
+
+bool Found::all_begun() const {
+  return std::all_of(phases.begin(), phases.end(), [](const PhaseReport& p) { return p.begun; });
+}
+
+bool Found::complete() const { return flat().complete && (last() == nullptr || last()->complete) && all_begun(); }
+
+bool Found::interrupted() const { return flat().interrupted || (last() != nullptr && last()->interrupted); }
+
+bool Found::left_out() const {
+  return std::any_of(phases.begin(), phases.end(), [](const PhaseReport& p) { return p.left_out; });
+}
+
+Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& options) {
+  const std::size_t space = space_index(options.space);
+  Found found;
+  State state{problem, evaluator, options, found};
+  for (const Phase& phase : kPhases) {
+    if (!phase.spaces[space]) continue;
+    PhaseReport out;
+    out.name = phase.name;
+    out.left_out = options.left_out.contains(phase.name);
+    out.begun = !out.left_out && !phase.cut_short(state);
+    const std::int64_t lowered = evaluator.lowered();
+    const Clock::time_point start = Clock::now();
+    if (out.begun) phase.run(state, out);
+    out.lowered = evaluator.lowered() - lowered;
+    out.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    found.phases.push_back(std::move(out));
+  }
+  ESPALIER_CHECK(!found.phases.empty());
+  return found;
+}
+
+}  // namespace espalier::search

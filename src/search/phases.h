@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one search: a table of phases over one problem, one evaluator, one incumbent and one certificate.
+//
+//   uniform             one strategy for all layers (search.h): branch and bound, or every configuration
+//   layer-wise          every layer its own strategy, every stage its own layers (layerwise.h); starts from the uniform answer
+//   operators           uniform strategies whose operators may be partitioned one by one (partition_choices.h)
+//   operators by layer  layer-wise plans with such partitions
+//
+// A phase runs when the space of the job has its plans, the job did not leave it out by name, and no phase before it was interrupted. It
+// starts from what the phases before it found and simulates nothing that they simulated. The certificate is that of the phases together:
+// the least of their bounds, complete when each phase of the space is. What a phase did is reported under its name, also for the
+// terminal (-v) and for result.json.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "search/layerwise.h"
+#include "search/partition_choices.h"
+#include "search/search.h"
+
+namespace espalier::search {
+
+/// What one phase did.
+struct PhaseReport {
+  std::string name;
+  bool left_out = false;  ///< by name
+  bool begun = false;
+  bool complete = false;            ///< false: limit, interruption, or never begun
+  std::int64_t bounded = 0;         ///< nodes whose bound was computed; groups whose programs were solved
+  std::int64_t lowered = 0;         ///< programs timed
+  std::int64_t simulated = 0;       ///< plans that no phase before simulated
+  std::int64_t best_ns = 0;         ///< of the plans of this phase; 0: none fits, or none beats the incumbent
+  std::int64_t lower_bound_ns = 0;  ///< no plan of this phase takes less; 0: not known
+  double seconds = 0;               ///< wall clock
+};
+
+struct PhaseOptions {
+  Options how;
+  std::string space = "uniform";   ///< as the job's search.space: uniform, layerwise, spatial_temporal, full
+  bool exhaustive = false;         ///< the uniform phase simulates every configuration
+  std::set<std::string> left_out;  ///< phases that do not run, by name
+};
+
+/// A plan without names: ranges of layers with their strategies for each pipeline chunk. One range a chunk, all of one strategy, is a
+/// uniform plan.
+struct PlanCandidate {
+  Schedule schedule;
+  std::vector<std::vector<LayerRange>> chunks;  ///< empty: `strategy` for all layers, split by the engine
+  Strategy strategy;                            ///< of a uniform plan
+  std::int64_t iteration_ns = 0;
+};
+
+/// All that was searched.
+struct Found {
+  Outcome uniform;
+  std::optional<LayerwiseOutcome> layered;
+  PartitionChoices choices;              ///< of the operators phase
+  std::optional<Outcome> partitioned;    ///< uniform strategies, with and without partitions
+  std::optional<LayerwiseOutcome> both;  ///< layer-wise plans, with and without partitions
+  std::vector<PhaseReport> phases;       ///< of the space, in order
+
+  /// Of uniform strategies, in the space that the job asks for.
+  [[nodiscard]] const Outcome& flat() const { return partitioned ? *partitioned : uniform; }
+  /// The layer-wise search of that space; null: none.
+  [[nodiscard]] const LayerwiseOutcome* last() const { return both ? &*both : layered ? &*layered : nullptr; }
+  /// The fastest of all; of equally fast ones the first found. A layer-wise plan counts only where it is visibly faster than every uniform
+  /// one (kWorthwhile). Nothing fits: none.
+  [[nodiscard]] std::optional<PlanCandidate> best() const;
+  [[nodiscard]] std::int64_t best_ns() const;
+  /// The best plan without operator partitions; 0: none fits.
+  [[nodiscard]] std::int64_t best_without_partitions_ns() const;
+  /// No plan of the space takes less; 0: not known.
+  [[nodiscard]] std::int64_t lower_bound_ns() const;
+  [[nodiscard]] bool complete() const;
+  [[nodiscard]] bool interrupted() const;
+  [[nodiscard]] bool left_out() const;
+
+ private:
+  [[nodiscard]] const LayeredCandidate* faster_layered() const;
+  [[nodiscard]] bool all_begun() const;
+};
+
+/// A layer-wise plan has to gain so much to be worth its layers: what rounds to 0.0 % keeps the uniform plan.
+inline constexpr double kWorthwhile = 0.0005;
+
+/// The names of all phases, in order.
+std::vector<std::string> phase_names();
+
+Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& options);
+
+}  // namespace espalier::search
