@@ -7,9 +7,9 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/command.h"
+#include "espalier/documents.h"
 #include "plan/engine.h"
 #include "report/brief_text.h"
-#include "report/output_files.h"
 
 namespace espalier::cli {
 namespace {
@@ -74,7 +74,7 @@ int deliver_best_so_far(Context& context, const PlanFlags& flags, const PlannerR
   deliver(context, result, {});
   context.out << std::flush;
   if (!flags.output.folder.empty()) {
-    const auto written = report::write_answer(flags.output.folder, result, "");
+    const auto written = write_answer(flags.output.folder, result, "");
     if (!written) note(context, written.error().message());
   }
   note(context, result.search.optimal ? "interrupted: the timeline is left out"

@@ -5,18 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace espalier {
+#include "espalier/instruction.h"
 
-enum class CollectiveKind : std::uint8_t {
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  ring_shift,      ///< every member passes what it holds to its neighbour
-  point_to_point,  ///< one member to another, or both ways at once
-  resharding,      ///< every member fetches what another layout needs and it does not hold
-};
-std::string_view to_string(CollectiveKind kind);
+namespace espalier {
 
 /// Which ranks a collective joins, in words of the strategy under which it runs.
 enum class GroupKind : std::uint8_t {

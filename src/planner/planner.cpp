@@ -24,7 +24,7 @@
 #include "search/partition_choices.h"
 #include "search/search.h"
 #include "sim/block_program.h"
-#include "sim/trace.h"
+#include "sim/timeline.h"
 
 namespace espalier {
 namespace {
@@ -59,8 +59,8 @@ SearchSummary summary_of(const search::Outcome& found) {
 Status verify(const Job& job, const Plan& plan, const Timed& timed) {
   const auto claims = claims_of(job, plan);
   if (!claims) return claims.error();
-  const check::Report report = check::check_plan(plan, job.model, job.cluster, timed.program, &*claims);
-  for (const check::Finding& f : report.findings)
+  const CheckReport report = check::check_plan(plan, job.model, job.cluster, timed.program, &*claims);
+  for (const Finding& f : report.findings)
     if (!f.ok)
       return Error{ErrorKind::internal, "check", f.name + ": " + f.text, "a plan that the independent checker accepts",
                    "please report"};
@@ -271,6 +271,20 @@ void restate(SearchSummary& s, std::int64_t iteration_ns) {
   if (s.reason == "optimal" && !s.optimal) s.reason = "gap";
 }
 
+/// The plan as it stands; `keep`, if given, receives program, costs and all spans.
+Result<PlannerResult> simulated(const Job& job, const Plan& plan, Timed* keep) {
+  const auto start = Clock::now();
+  const auto prepared = prepare(job);
+  if (!prepared) return prepared.error();
+  if (auto broken = validate(plan)) return *broken;
+  if (auto broken = plan_fits_job(job, plan)) return *broken;
+  auto result = describe(job, *prepared->engine, plan, keep != nullptr, keep);
+  if (!result) return result;
+  result->reasons = reasons_of(job, *result);
+  result->total_s = since(start);
+  return result;
+}
+
 }  // namespace
 
 Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
@@ -357,19 +371,13 @@ Result<std::string> block_timeline(const Job& job, const Plan& plan) {
                "leave --block out for this plan"};
 }
 
-Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace) {
-  const auto start = Clock::now();
-  const auto prepared = prepare(job);
-  if (!prepared) return prepared.error();
-  if (auto broken = validate(plan)) return *broken;
-  if (auto broken = plan_fits_job(job, plan)) return *broken;
+Result<PlannerResult> simulate(const Job& job, const Plan& plan) { return simulated(job, plan, nullptr); }
+
+Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan) {
   Timed timed;
-  auto result = describe(job, *prepared->engine, plan, trace != nullptr, &timed);
-  if (!result) return result;
-  if (trace != nullptr) *trace = sim::write_trace(plan, timed.program, timed.costs, timed.simulation);
-  result->reasons = reasons_of(job, *result);
-  result->total_s = since(start);
-  return result;
+  auto result = simulated(job, plan, &timed);
+  if (!result) return result.error();
+  return SimulatedPlan{std::move(*result), sim::timeline_of(plan, timed.program, timed.costs, timed.simulation)};
 }
 
 }  // namespace espalier

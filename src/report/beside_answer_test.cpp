@@ -5,12 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "espalier/planner.h"
 #include "plan/dimensions_used.h"
 #include "planner/batch_hint.h"
 #include "planner/recipes.h"
 #include "planner/runs_on.h"
 #include "planner/test_jobs.h"
-#include "report/result_json.h"
 
 namespace espalier::report {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "espalier/planner.h"
 #include "report/brief_layers.h"
 #include "report/brief_text.h"
-#include "report/result_json.h"
 #include "report/text_layout.h"
 
 namespace espalier::report {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result document read back, schema espalier.result/1.
 #include "base/document.h"
+#include "espalier/planner.h"
 #include "job/space.h"
 #include "plan/plan_json.h"
 #include "report/beside_json.h"
-#include "report/result_json.h"
 
 namespace espalier::report {
 namespace {
@@ -222,8 +222,12 @@ Alternative read_alternative(Reader& r) {
 }
 
 }  // namespace
+}  // namespace espalier::report
+
+namespace espalier {
 
 Result<PlannerResult> result_from_json(std::string_view text, const std::string& where) {
+  using namespace report;
   auto document = base::read_json(text, where);
   if (!document) return document.error();
   base::ErrorSink sink;
@@ -252,4 +256,4 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   return result;
 }
 
-}  // namespace espalier::report
+}  // namespace espalier

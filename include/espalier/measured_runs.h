@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One measured training run, as `validate` reads it: a JSON object a line (docs/file-formats.md, "Measured runs").
+// Measured training runs, as `validate` and `calibrate` read them: one JSON object a line (docs/file-formats.md, "Measured runs").
 //
 // The format is shared with others: unknown keys are ignored and any field may be null. Known fields must have their type: a
 // number may be written as text ("8") and a flag as 0 or 1, but a word where a number belongs makes its line unreadable. Numbers
@@ -15,7 +15,7 @@
 
 #include "espalier/result.h"
 
-namespace espalier::runs {
+namespace espalier {
 
 struct RunModel {
   std::string name;
@@ -73,4 +73,4 @@ Result<RunFile> read_run_records_file(const std::string& path);
 /// All records of a text that must be whole: its first unreadable line is the error.
 Result<std::vector<RunRecord>> read_all_run_records(std::string_view jsonl, const std::string& where);
 
-}  // namespace espalier::runs
+}  // namespace espalier
