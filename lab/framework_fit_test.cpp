@@ -61,7 +61,8 @@ TEST(Protocol, ASourceLeftOutIsPredictedWithoutItsRows) {
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const double t = *corpus.rows[i].result.measured_s;
     EXPECT_LT(p.source_out[i].predicted_s, t);
-    source_out += std::abs(p.source_out[i].predicted_s / t - 1), grouped += std::abs(p.grouped[i].predicted_s / t - 1);
+    source_out += std::abs(p.source_out[i].predicted_s / t - 1);
+    grouped += std::abs(p.grouped[i].predicted_s / t - 1);
   }
   EXPECT_LT(grouped, 0.6 * source_out);
 }

@@ -78,7 +78,11 @@ TEST(RunsOn, ThisVeryPlan) {
   Strategy s;
   s.dp = 4;
   Schedule c;
-  c.kind = ScheduleKind::zb_v, c.stages = 2, c.virtual_stages = 2, c.micro_batch = 1, c.microbatches = 16;
+  c.kind = ScheduleKind::zb_v;
+  c.stages = 2;
+  c.virtual_stages = 2;
+  c.micro_batch = 1;
+  c.microbatches = 16;
   const auto made = estimate(eight, s, c);
   ASSERT_TRUE(made.ok()) << made.error().message();
   EXPECT_FALSE(accepts(*find_engine("megatron-core"), eight, made->plan));
