@@ -60,6 +60,7 @@ PUBLIC = {
     "findings.h": "check",
     "job.h": "job",
     "calibration.h": "job",
+    "configuration.h": "job",
     "planner.h": "planner",
     "engines.h": "planner",
     "exchange.h": "exchange",

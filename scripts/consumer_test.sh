@@ -13,6 +13,11 @@ cmake --install "$build" --prefix "$work/prefix" >/dev/null
 cmake -S "$root/tests/consumer" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
 cmake --build "$work/build"
 
+# Every public header stands alone: whoever includes it needs no other.
+alone='printf "#include <espalier/%s>\n" "$1" | "${CXX:-c++}" -std=c++20 -Wall -Wextra -fsyntax-only -I "$0" -x c++ - || exit 255'
+ls "$work/prefix/include/espalier" | xargs -P 2 -n 1 bash -c "$alone" "$work/prefix/include" ||
+  { echo "a public header does not stand alone" >&2; exit 1; }
+
 # Nothing in the package may point back into the source or build tree. A checkout in /espalier is no part of .../lib/cmake/espalier: the path
 # must begin where a path begins.
 if grep -rlP --include='*.cmake' "(?<![\w}/.-])(\Q$root\E|\Q$build\E)(/|[\s\"';>)]|\$)" "$work/prefix"; then

@@ -8,7 +8,7 @@
 #include "base/format.h"
 #include "cli/command.h"
 #include "espalier/documents.h"
-#include "plan/engine.h"
+#include "espalier/engines.h"
 #include "report/brief_text.h"
 
 namespace espalier::cli {
@@ -203,7 +203,7 @@ int run_sweep(Context& context, const PlanFlags& flags) {
 
 std::string engine_help() {
   std::string out = "engines:";
-  for (const EngineModel& engine : engine_catalogue()) out.append(" ").append(engine.name);
+  for (const std::string& name : engine_names()) out.append(" ").append(name);
   return out;
 }
 

@@ -182,7 +182,7 @@ void Mapper::map_training() {
 }
 
 void Mapper::finish() {
-  job::complete_configuration(run_.job, run_.strategy, run_.schedule);
+  complete_configuration(run_.job, run_.strategy, run_.schedule);
   run_.job.model_source = cat("{\"record\": \"", content_name(), "\"}");
   run_.job.cluster.name = r_.gpu.type;
   const auto broken = violations(run_.job.model, run_.job.cluster, run_.job.training, run_.strategy, run_.schedule,

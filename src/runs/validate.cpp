@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/format.h"
-#include "job/configuration.h"
+#include "espalier/configuration.h"
 #include "plan/coefficients.h"
 #include "plan/engine.h"
 #include "planner/estimate.h"
@@ -92,7 +92,7 @@ void recompute_if_needed(MappedRun& run, const PredictFunction& predict) {
   const auto without = predict(run.job, run.strategy, run.schedule);
   if (!without || without->fits) return;
   run.strategy.recompute = {RecomputeKind::full, 0};
-  job::complete_configuration(run.job, run.strategy, run.schedule);
+  complete_configuration(run.job, run.strategy, run.schedule);
   run.defaults.push_back({"recompute", "full", "the measured run does not fit without"});
 }
 

@@ -5,6 +5,7 @@
 #include <espalier/calibrate.h>
 #include <espalier/check.h>
 #include <espalier/compare.h>
+#include <espalier/configuration.h>
 #include <espalier/documents.h>
 #include <espalier/engines.h>
 #include <espalier/exchange.h>
@@ -66,10 +67,16 @@ espalier::PlannerResult plan_it(const espalier::Job& job) {
 
 void estimate_one(const espalier::Job& job, const espalier::PlannerResult& best) {
   // begin estimate
-  const espalier::Strategy& strategy = best.plan.strategy();  // or fill in one of your own
-  const auto estimate = value_or_exit(espalier::estimate(job, strategy, best.plan.schedule));
-  require(estimate.prediction.iteration_ns == best.prediction.iteration_ns, "plan and estimate say the same nanosecond");
+  espalier::Strategy strategy;
+  strategy.tp = 2;
+  strategy.dp = 0;  // 0: what follows from the job
+  espalier::Schedule schedule;
+  schedule.microbatches = 0;
+  espalier::complete_configuration(job, strategy, schedule);
+  const espalier::PlannerResult mine = value_or_exit(espalier::estimate(job, strategy, schedule));
+  std::cout << mine.plan.label() << ": " << mine.prediction.iteration_ns << " ns, fits: " << mine.prediction.fits << "\n";
   // end estimate
+  require(mine.prediction.iteration_ns >= best.prediction.iteration_ns, "nothing is faster than the best");
 }
 
 void simulate_it(const espalier::Job& job, const espalier::Plan& plan) {
