@@ -63,7 +63,7 @@ using RunMapping = std::variant<MappedRun, RunSkip>;
 /// The job and the configuration that a record is predicted with, or why it is not.
 RunMapping map_run(const RunRecord& record);
 
-/// Errors of one kind of prediction.
+/// Errors of one kind of prediction, over `n` runs; shares, so that 0.04 is 4 %. The equations stand above.
 struct ErrorSummary {
   std::int64_t n = 0;
   double mean_accuracy = 0, median_accuracy = 0, mape = 0, median_ape = 0, p90_ape = 0, bias = 0;

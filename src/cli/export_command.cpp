@@ -29,7 +29,7 @@ int run_export(Context& context, const Exporter& format, const std::string& path
 }  // namespace
 
 void add_export_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("export", "a plan in the format of another tool");
+  Command* command = app.add_subcommand("export", "a plan in another format");
   command->require_subcommand();
   for (const Exporter& format : exporters()) {
     Command* part = command->add_subcommand(format.name, format.writes);
