@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Seconds of a certified search on two threads, from one node to 16,384 devices, and microseconds of the analytic cost of one
 // configuration: its layer costs, its timing and its bounds of time and memory, all from nothing. One JSON object a line.
+// `--against BEFORE [--now BINARY]`: instead, four jobs planned by two `espalier` binaries in turn (against.h).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "against.h"
 #include "cost/bound.h"
 #include "espalier/planner.h"
 #include "planner/prediction.h"
@@ -40,12 +42,13 @@ bool measure_search(const std::string& name, const Job& job) {
     if (round + 1 < kRounds) continue;
     std::printf(
         "{\"bench\": \"search\", \"job\": \"%s\", \"devices\": %lld, \"threads\": %d, \"space_size\": %.0f, \"bounded\": %lld, "
-        "\"simulated\": %lld, \"optimal\": %s, \"iteration_s\": %.9f, \"search_s\": %.4f, \"total_s\": %.4f, \"cpu_s\": %.4f, "
+        "\"simulated\": %lld, \"lowered\": %lld, \"optimal\": %s, \"iteration_s\": %.9f, \"search_s\": %.4f, \"total_s\": %.4f, "
+        "\"cpu_s\": %.4f, "
         "\"plan\": \"%s\"}\n",
         name.c_str(), static_cast<long long>(job.cluster.devices()), kThreads, result->search.space_size,
         static_cast<long long>(result->search.bounded), static_cast<long long>(result->search.simulated),
-        result->search.optimal ? "true" : "false", static_cast<double>(result->prediction.iteration_ns) * 1e-9, search_s, total_s,
-        cpu_s, result->plan.label().c_str());
+        static_cast<long long>(result->search.lowered), result->search.optimal ? "true" : "false",
+        static_cast<double>(result->prediction.iteration_ns) * 1e-9, search_s, total_s, cpu_s, result->plan.label().c_str());
     for (const auto& [pp, n] : result->search.by_dimension.at("pp"))
       std::printf("{\"bench\": \"search\", \"job\": \"%s\", \"pp\": %lld, \"candidates\": %.0f}\n", name.c_str(),
                   static_cast<long long>(pp), n);
@@ -107,6 +110,7 @@ void measure_cost(const std::string& name, const Job& job) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (const int code = espalier::bench::compared(argc, argv); code >= 0) return code;
   std::vector<std::string> names = {"llama3-8b-on-8xh100", "llama3-70b-on-64xh100", "mixtral-8x7b-on-32xa100",
                                     "deepseek-v3-on-2048xh100", "llama3.1-405b-on-16384xh100"};
   if (argc > 1) names.assign(argv + 1, argv + argc);

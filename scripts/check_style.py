@@ -82,7 +82,6 @@ src/search/pruning_test.cpp
 src/search/space.cpp
 src/search/space_test.cpp
 src/search/virtual_program.cpp
-src/sim/block_program_test.cpp
 src/sim/engine.cpp
 src/sim/mutation_test.cpp
 src/sim/random_case.h

@@ -193,7 +193,7 @@ RESULT = open_object({
     "plan": PLAN,
     "prediction": PREDICTION,
     "search": open_object({
-        "space": one_of(*SPACES), "space_size": COUNT, "by_dimension": mapping(mapping(COUNT)), "bounded": WHOLE, "simulated": WHOLE,
+        "space": one_of(*SPACES), "space_size": COUNT, "by_dimension": mapping(mapping(COUNT)), "bounded": WHOLE, "simulated": WHOLE, "lowered": WHOLE,
         "pruned": mapping(COUNT), "optimal": YES_NO, "lower_bound_s": SECONDS, "gap": {"type": "number"},
         "reason": one_of("optimal", "gap", "node limit", "time limit", "interrupted", "infeasible"),
         "asked": ASKED, "memory_margin": COUNT, "memory_margin_basis": TEXT, "split": TEXT,

@@ -10,18 +10,16 @@ namespace espalier {
 
 /// What one instruction does.
 enum class InstructionKind : std::uint8_t {
-  forward,           ///< F: one chunk of layers, one micro-batch
-  backward,          ///< B: gradients of inputs and of weights together
-  backward_input,    ///< B of zero-bubble schedules: the gradient of the input alone
-  backward_weight,   ///< W of zero-bubble schedules: the gradient of the weights alone
-  send,              ///< an activation, or the gradient of one, to a neighbouring stage
-  recv,              ///< the other end of a send
-  grad_reduce,       ///< gradients of a chunk, or of a bucket of it, over the data ranks
-  param_gather,      ///< parameters of a chunk, or of a bucket of it, over the shard group
-  tied_reduce,       ///< the gradient of a token table of which several stages hold a copy
-  optimizer,         ///< the update of all parameters of a rank
-  ring_shift,        ///< timelines of a partitioned block alone: tiles travel round a ring
-  block_collective,  ///< timelines of a partitioned block alone: a reduction
+  forward,          ///< F: one chunk of layers, one micro-batch
+  backward,         ///< B: gradients of inputs and of weights together
+  backward_input,   ///< B of zero-bubble schedules: the gradient of the input alone
+  backward_weight,  ///< W of zero-bubble schedules: the gradient of the weights alone
+  send,             ///< an activation, or the gradient of one, to a neighbouring stage
+  recv,             ///< the other end of a send
+  grad_reduce,      ///< gradients of a chunk, or of a bucket of it, over the data ranks
+  param_gather,     ///< parameters of a chunk, or of a bucket of it, over the shard group
+  tied_reduce,      ///< the gradient of a token table of which several stages hold a copy
+  optimizer,        ///< the update of all parameters of a rank
 };
 /// "forward", "send", … as a timeline names it.
 std::string_view to_string(InstructionKind k);

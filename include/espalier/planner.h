@@ -147,6 +147,7 @@ struct SearchSummary {
   SearchRequest asked = {};
   /// How layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none.
   std::string split = {};
+  std::int64_t lowered = 0;  ///< programs timed for `simulated`; equal timings once, good starts of the search included
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.
@@ -244,8 +245,11 @@ struct SimulatedPlan {
   PlannerResult result;
   Timeline timeline;
 };
+/// What a timeline shows: the instructions of each rank, or the steps inside them too (operators and their collectives).
+enum class TimelineDetail : std::uint8_t { instructions, steps };
 /// As simulate(), and the timeline of the iteration; to_trace() writes it for trace viewers.
-Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan);
+Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan,
+                                             TimelineDetail detail = TimelineDetail::instructions);
 /// One micro-batch forward and backward through the plan's first block with an operator partition, step by step on one device, as Chrome
 /// trace-event JSON. Error: the plan partitions no operators.
 Result<std::string> block_timeline(const Job& job, const Plan& plan);

@@ -59,6 +59,8 @@ struct Timeline {
   std::int64_t iteration_ns = 0;  ///< the same nanosecond as Prediction::iteration_ns
   std::int32_t microbatches = 1;
   std::vector<TimelineRank> ranks;  ///< one class a stage, in the order of the pipeline
+  /// Where the steps inside instructions were asked for (TimelineDetail::steps): their tracks as trace events, each behind a comma.
+  std::string step_events;
   /// Devices of all classes together.
   [[nodiscard]] std::int64_t devices() const;
   bool operator==(const Timeline&) const = default;

@@ -17,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::Not;
 
 struct Ran {
   int code = 0;
@@ -152,6 +153,26 @@ TEST_F(Cli, ThreeCommandsAgreeToTheNanosecond) {
   ASSERT_TRUE(answer && again);
   EXPECT_EQ(member(answer->root, "prediction", "iteration_s")->text, member(again->root, "prediction", "iteration_s")->text);
   EXPECT_TRUE(base::read_json(read("t.json"), "trace"));
+}
+
+TEST_F(Cli, DetailAddsTheStepsInsideInstructionsToTheTimeline) {
+  const std::string plan = planned();
+  ASSERT_EQ(call({"simulate", plan, "--trace", file("plain.json")}).code, 0);
+  const Ran detailed = call({"simulate", plan, "--trace", file("steps.json"), "--detail"});
+  ASSERT_EQ(detailed.code, 0) << detailed.err;
+  const std::string plain = read("plain.json"), steps = read("steps.json");
+  EXPECT_TRUE(base::read_json(steps, "trace"));
+  EXPECT_THAT(plain, Not(HasSubstr("\"cat\":\"step\"")));
+  EXPECT_THAT(steps, HasSubstr("\"cat\":\"step\",\"name\":\"attn.qkv\""));
+  const std::size_t events = plain.find("\n],\"espalier\"");  // all that the plain timeline shows comes first
+  ASSERT_NE(events, std::string::npos);
+  EXPECT_EQ(steps.substr(0, events), plain.substr(0, events));
+}
+
+TEST_F(Cli, DetailNeedsATimeline) {
+  const Ran r = call({"simulate", planned(), "--detail"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.err, HasSubstr("--detail with --trace FILE or -o DIR"));
 }
 
 TEST_F(Cli, EstimateTakesAFlagForEveryField) {

@@ -156,6 +156,9 @@ void add_output_flags(Command& command, const std::shared_ptr<OutputFlags>& flag
 }
 
 Status outputs_refused(const OutputFlags& flags) {
+  if (flags.detail && flags.folder.empty() && flags.trace.empty())
+    return Error{ErrorKind::usage, "--detail", "no timeline to write", "--detail with --trace FILE or -o DIR",
+                 "the steps are tracks of the timeline"};
   std::error_code ignored;
   if (!flags.folder.empty() && std::filesystem::exists(flags.folder, ignored) &&
       !std::filesystem::is_directory(flags.folder, ignored))
@@ -167,7 +170,8 @@ Status outputs_refused(const OutputFlags& flags) {
 
 Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines) {
   if (flags.folder.empty() && flags.trace.empty()) return std::nullopt;
-  const auto again = simulate_with_timeline(job, result.plan);
+  const auto again =
+      simulate_with_timeline(job, result.plan, flags.detail ? TimelineDetail::steps : TimelineDetail::instructions);
   if (!again) return again.error();
   const std::string trace = to_trace(again->timeline);
   if (!flags.folder.empty()) {

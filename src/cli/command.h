@@ -71,6 +71,7 @@ void add_calibration_flag(Command& command, std::string& path);
 /// -o DIR and --trace FILE.
 struct OutputFlags {
   std::string folder, trace;
+  bool detail = false;  ///< --detail, where a command has it
 };
 void add_output_flags(Command& command, const std::shared_ptr<OutputFlags>& flags);
 /// What can be known beforehand to fail: better said before an hour of planning than after.

@@ -20,6 +20,7 @@ Result<Job> job_of(Plan& plan, const std::string& calibration) {
 
 int run_simulate(Context& context, const std::string& path, const std::string& calibration, const std::string& block,
                  const OutputFlags& output) {
+  if (Status error = outputs_refused(output)) return fail(context, *error);
   auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
   auto job = job_of(loaded->plan, calibration);
@@ -49,6 +50,8 @@ void add_simulate_command(Command& app, Context& context) {
   command->add_option("--block", *block, "write the timeline of one block with an operator partition here")->type_name("FILE");
   add_calibration_flag(*command, *calibration);
   add_output_flags(*command, output);
+  command->add_flag("--detail", output->detail,
+                    "show the steps inside instructions in the timeline: operators, their collectives, bytes, what runs beside");
   add_common_flags(*command, context);
   command->callback([&context, path, calibration, block, output] {
     context.exit_code = run_simulate(context, *path, *calibration, *block, *output);

@@ -9,108 +9,13 @@
 namespace espalier::cost {
 namespace {
 
-DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t stages) {
-  const std::int64_t shard = s.zero > 0 ? s.shard : s.data_ranks();
-  DataGroups g;
-  g.sharded = s.zero > 0;
-  g.shard = data_group(c.levels, s, stages, shard);
-  g.replica = replica_group(c.levels, s, stages);
-  if (s.zero == 0) g.replica = Group{};
-  const std::int64_t expert_ranks = s.expert_data_ranks();
-  g.expert_shard = expert_data_group(c.levels, s, stages);
-  g.expert_replica = Group{};
-  if (s.zero > 0) {
-    // Experts shard over the part of their replicas that the dense shard group covers; placed like the whole replica group.
-    const std::int64_t expert_shard = std::gcd(shard, expert_ranks);
-    g.expert_replica = g.expert_shard;
-    g.expert_shard.size = expert_shard;
-    g.expert_replica.size = expert_ranks / expert_shard;
-    for (int k = 0; k < g.expert_shard.levels; ++k) {
-      auto& inside = g.expert_shard.members[static_cast<std::size_t>(k)];
-      auto& outside = g.expert_replica.members[static_cast<std::size_t>(k)];
-      outside = std::max<std::int64_t>(1, inside / expert_shard);
-      inside = std::min(inside, expert_shard);
-    }
-  }
-  const Slowdown shard_slowdown = c.slowdown(c.data_levels, g.shard), replica_slowdown = c.slowdown(c.data_levels, g.replica);
-  if (s.overlap.grad_reduce && s.data_ranks() == 1) {  // experts alone are reduced
-    g.slowdown = c.slowdown(c.data_levels, g.expert_shard);
-    return g;
-  }
-  g.slowdown = g.shard.size > 1 && shard_slowdown.compute >= replica_slowdown.compute ? shard_slowdown : replica_slowdown;
-  return g;
-}
-
-/// Parameters of a layer, gathered for its use (ZeRO-3).
-double gather_s(const CostContext& c, const DataGroups& g, double dense_bytes, double expert_bytes) {
-  double t = 0;
-  if (dense_bytes > 0) t += all_gather_s(c.data_levels, g.shard, dense_bytes);
-  if (expert_bytes > 0) t += all_gather_s(c.data_levels, g.expert_shard, expert_bytes);
-  return t;
-}
-
-/// `exposed_share` of what could be hidden is not.
-void hide_into(PhaseTime& phase, double communication, double compute, Slowdown k, double exposed_share) {
-  const double least = pair_time(communication, compute, k) - compute;
-  const double extra = least + exposed_share * std::max(0.0, communication - least);
-  phase.exposed_ns += ns(extra);
-  phase.hidden_ns += ns(std::max(0.0, communication - extra));
-}
-
-ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
-                   ChunkEdges edges) {
-  ZeroTime z;
-  if (s.zero < 2) return z;
-  const double dense = static_cast<double>(l.dense_parameters), expert = static_cast<double>(l.expert_parameters);
-  const double gather = s.zero >= 3 ? gather_s(c, g, dense * states.gather, expert * states.gather) : 0.0;
-  double reduce = 0;
-  if (dense > 0) reduce += reduce_scatter_s(c.data_levels, g.shard, dense * states.reduce);
-  if (expert > 0) reduce += reduce_scatter_s(c.data_levels, g.expert_shard, expert * states.reduce);
-  // Experts may have more replicas than the shard group covers; with hybrid sharding they are reduced at the end of the step.
-  if (expert > 0 && s.shard == s.data_ranks())
-    reduce += all_reduce_s(c.data_levels, g.expert_replica, expert * states.reduce / static_cast<double>(g.expert_shard.size));
-  const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9,
-               backward = static_cast<double>(l.backward.duration_ns()) * 1e-9;
-  const double share = c.engine->coefficients.exposed_share;
-  if (s.overlap.param_gather) {
-    hide_into(z.forward, gather, forward, g.slowdown, share);
-  } else {
-    z.forward.exposed_ns += ns(gather), z.backward.exposed_ns += ns(gather);
-  }
-  double beside = s.overlap.param_gather ? gather : 0.0;
-  if (s.overlap.grad_reduce)
-    beside += reduce;
-  else
-    z.backward.exposed_ns += ns(reduce);
-  z.backward_again = z.backward;
-  hide_into(z.backward, beside, backward, g.slowdown, share);
-  if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, g.slowdown, share);
-  // Recomputation never makes a step shorter, not even by what rounds away.
-  z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
-  const double elements = dense + expert;
-  const std::int64_t gather_copy = s.zero >= 3 ? ns(elements * c.engine->gather_copy_bytes / c.rates.memory) : 0;
-  const std::int64_t reduce_copy =
-      s.zero >= 2 ? ns(elements * c.engine->reduce_copy_bytes * (states.reduce > 0) / c.rates.memory) : 0;
-  z.forward.compute_ns += gather_copy;
-  z.backward.compute_ns += gather_copy + reduce_copy, z.backward_again.compute_ns += gather_copy + reduce_copy;
-  if (edges == ChunkEdges::free) {
-    // A bound: what is rounded in one bucket here may be rounded down in two buckets there.
-    z.forward.exposed_ns = std::max<std::int64_t>(0, z.forward.exposed_ns - 2);
-    z.backward.exposed_ns = std::max<std::int64_t>(0, z.backward.exposed_ns - 2);
-    z.backward_again.exposed_ns = std::max<std::int64_t>(0, z.backward_again.exposed_ns - 2);
-    return z;
-  }
-  z.gather_ns = s.overlap.param_gather ? ns(gather) : 0;
-  z.reduce_ns = s.overlap.grad_reduce ? ns(reduce) : 0;
-  return z;
-}
-
 }  // namespace
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges) {
   Assembly x{
       c, s, layers, states_of(*c.engine, c.training), data_groups(c, s, stages), {}, static_cast<std::int32_t>(layers.size())};
+  if (s.zero < 2) return x;  // nothing inside chunks
   for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   return x;
 }

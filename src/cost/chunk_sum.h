@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "cost/chunk_bytes.h"
 #include "cost/costs.h"
 #include "cost/layer_cost.h"
 #include "cost/split_table.h"
 #include "cost/state_memory.h"
+#include "cost/zero_steps.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
@@ -22,25 +24,6 @@ inline std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 inline PhaseTime times(const PhaseTime& t, std::int64_t n) {
   return {t.compute_ns * n, t.exposed_ns * n, t.other_ns * n, t.hidden_ns * n};
 }
-
-/// ZeRO communication of one layer kind within a chunk, per micro-batch.
-struct ZeroTime {
-  PhaseTime forward, backward;
-  PhaseTime backward_again;  ///< where the block is recomputed: more compute to hide behind
-  std::int64_t gather_ns = 0, reduce_ns = 0;
-};
-
-/// The data-parallel groups of a configuration.
-struct DataGroups {
-  Group shard, replica, expert_shard, expert_replica;
-  bool sharded;
-  Slowdown slowdown;  ///< of compute beside their collectives: of the shard or the replica group, whichever moves more
-};
-
-/// The edges of a chunk's ZeRO communication: its first gather and its last reduction. A bound over all overlap choices leaves them
-/// out: with both overlaps on and free edges no layer takes longer than with any of them off, since pair(c, w) − w ≤ c and grows by
-/// at most the growth of c.
-enum class ChunkEdges : std::uint8_t { exposed, free };
 
 inline constexpr int kPassLaunches = 4;
 
@@ -69,19 +52,14 @@ struct ChunkTotal {
   PhaseTime backward;        ///< input and weight gradients, recomputation included
   PhaseTime backward_input;  ///< zero-bubble split; backward_input + backward_weight ≈ backward
   PhaseTime backward_weight;
-  std::int64_t gradient_sync_ns =
-      0;  ///< once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions)
+  /// Once a step, before the update: sums inside tensor groups (state_memory.h, operator partitions).
+  std::int64_t gradient_sync_ns = 0;
   std::int64_t dense_parameters = 0;  ///< elements of the chunk on a rank, before ZeRO
   std::int64_t expert_parameters = 0;
-  std::int64_t saved_bytes = 0;               ///< kept from forward to backward for one micro-batch
-  std::int64_t saved_after_input_bytes = 0;   ///< still kept between backward_input and backward_weight
-  std::int64_t forward_transient_bytes = 0;   ///< extra peak inside the forward
-  std::int64_t backward_transient_bytes = 0;  ///< extra peak inside the backward (gradients in flight, recomputed activations)
+  PassBytes bytes;  ///< of one micro-batch
 };
 
-/// Sums layers into a chunk, in the order of the forward pass. Memory: while a layer runs, forward or backward, what the layers
-/// before it and itself keep is there, and its own transients; what later layers keep is not there yet, or no longer:
-/// peak = max_i (Σ_{k≤i} saved_k + transient_i)   (Galvatron-BMW, §5.2).
+/// Sums layers into a chunk, in the order of the forward pass; memory as chunk_bytes.h counts it.
 class ChunkSum {
  public:
   explicit ChunkSum(ChunkTotal& t) : t_(t) { t = ChunkTotal{}; }
@@ -95,15 +73,11 @@ class ChunkSum {
     t_.backward += times(l.backward, n), t_.backward += times(again ? z.backward_again : z.backward, n);
     t_.backward_input += times(l.backward_input, n);
     t_.backward_weight += times(l.backward_weight, n);
-    std::int64_t saved = l.saved.none;
     if (how != RecomputeKind::none) {
       const PhaseTime& more = again ? l.forward : l.recompute_selective;
-      saved = again ? l.saved.full : l.saved.selective;
       t_.backward += times(more, n), t_.backward_input += times(more, n);
     }
-    t_.saved_bytes += saved * n;
-    forward_peak_ = std::max(forward_peak_, t_.saved_bytes + l.transient.forward);
-    backward_peak_ = std::max(backward_peak_, t_.saved_bytes + l.transient.backward + (l.saved.none - saved));
+    bytes_.add(l, n, how);
     t_.gradient_sync_ns += l.gradient_sync_ns * n;
     t_.dense_parameters += l.dense_parameters * n, t_.expert_parameters += l.expert_parameters * n;
   }
@@ -121,9 +95,7 @@ class ChunkSum {
   }
   /// `x`, `first`: strategy and kind of the first layer, whose gather nothing hides, and whose reduction comes last.
   void finish(const Assembly& x, std::int32_t first) {
-    t_.forward_transient_bytes = forward_peak_ - t_.saved_bytes, t_.backward_transient_bytes = backward_peak_ - t_.saved_bytes;
-    t_.saved_after_input_bytes =
-        t_.saved_bytes;  // weight gradients need inputs and output gradients: nothing is freed in between
+    t_.bytes = bytes_.bytes();
     t_.forward.exposed_ns += x.zero[static_cast<std::size_t>(first)].gather_ns;
     t_.backward.exposed_ns += x.zero[static_cast<std::size_t>(first)].reduce_ns;
     const std::int64_t pass = pass_ns(x.c);
@@ -131,11 +103,13 @@ class ChunkSum {
   }
 
   /// Saved and transient at the fullest moment, forward or backward.
-  [[nodiscard]] std::int64_t peak_bytes() const { return std::max(forward_peak_, backward_peak_); }
+  [[nodiscard]] std::int64_t peak_bytes() const { return bytes_.peak(); }
+  /// Of the layers so far.
+  [[nodiscard]] PassBytes bytes() const { return bytes_.bytes(); }
 
  private:
   ChunkTotal& t_;
-  std::int64_t forward_peak_ = 0, backward_peak_ = 0;
+  ChunkBytes bytes_;
 };
 
 /// ZeRO communication of a copy of the token table, beside the layer of cost `user` that uses it. `x`: under the strategy of the embedding.

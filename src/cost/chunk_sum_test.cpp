@@ -66,7 +66,7 @@ ChunkTotal summed(const std::vector<LayerCost>& kinds, const std::vector<Step>& 
     i = end;
   }
   sum.finish(x, steps.front().kind);
-  EXPECT_EQ(sum.peak_bytes(), t.saved_bytes + std::max(t.forward_transient_bytes, t.backward_transient_bytes));
+  EXPECT_EQ(sum.peak_bytes(), t.bytes.saved + std::max(t.bytes.forward_transient, t.bytes.backward_transient));
   return t;
 }
 
@@ -77,10 +77,10 @@ TEST(ChunkMemory, SmallestExample) {
   kinds[0].saved = {10, 10, 10}, kinds[0].transient = {1, 1};
   kinds[1].saved = {3, 3, 3}, kinds[1].transient = {1, 20};
   const ChunkTotal t = summed(kinds, {{0}, {1}}), other = summed(kinds, {{1}, {0}});
-  EXPECT_EQ(t.saved_bytes, 13);
-  EXPECT_EQ(t.saved_bytes + t.backward_transient_bytes, 33);
-  EXPECT_EQ(other.saved_bytes + other.backward_transient_bytes, 23);
-  EXPECT_EQ(t.saved_bytes + t.forward_transient_bytes, 14);
+  EXPECT_EQ(t.bytes.saved, 13);
+  EXPECT_EQ(t.bytes.saved + t.bytes.backward_transient, 33);
+  EXPECT_EQ(other.bytes.saved + other.bytes.backward_transient, 23);
+  EXPECT_EQ(t.bytes.saved + t.bytes.forward_transient, 14);
 }
 
 // Recomputed as a whole, a layer that keeps 2 of 10 has 8 more while it runs backward: 2 + 2 + 8 + 1 for the second, 2 + 8 + 1
@@ -89,8 +89,8 @@ TEST(ChunkMemory, Recomputation) {
   std::vector<LayerCost> kinds(1);
   kinds[0].saved = {10, 6, 2}, kinds[0].transient = {0, 1};
   const ChunkTotal t = summed(kinds, {{0, RecomputeKind::full}, {0, RecomputeKind::full}});
-  EXPECT_EQ(t.saved_bytes, 4);
-  EXPECT_EQ(t.saved_bytes + t.backward_transient_bytes, 13);
+  EXPECT_EQ(t.bytes.saved, 4);
+  EXPECT_EQ(t.bytes.saved + t.bytes.backward_transient, 13);
 }
 
 std::vector<LayerCost> any_kinds(std::mt19937& engine) {
@@ -120,8 +120,8 @@ TEST(ChunkMemory, EqualsReplayOfLayers) {
     for (std::int64_t i = in_flight; i <= microbatches; ++i) replay.forward(), replay.backward();
     for (std::int64_t i = 1; i < in_flight; ++i) replay.backward();
     ASSERT_EQ(replay.held(), 0);
-    const std::int64_t alone = t.saved_bytes + std::max(t.forward_transient_bytes, t.backward_transient_bytes);
-    ASSERT_EQ((in_flight - 1) * t.saved_bytes + alone, replay.peak()) << "trial " << trial;
+    const std::int64_t alone = t.bytes.saved + std::max(t.bytes.forward_transient, t.bytes.backward_transient);
+    ASSERT_EQ((in_flight - 1) * t.bytes.saved + alone, replay.peak()) << "trial " << trial;
   }
 }
 

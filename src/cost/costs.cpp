@@ -24,4 +24,17 @@ bool Costs::fits(const ProgramStructure& s) const {
          stages.size() == static_cast<std::size_t>(s.schedule.stages);
 }
 
+PassBytes Costs::bytes_of(const ProgramStructure& s, std::int32_t chunk) const {
+  const MemoryStep &forward = works[s.forward(chunk)].memory, &backward = works[s.backward(chunk)].memory;
+  const std::int64_t after = splits_backward(s.schedule.kind) ? -works[s.backward_weight(chunk)].memory.after : forward.before;
+  return {forward.before, after, forward.during, backward.during};
+}
+
+void Costs::set_bytes(const ProgramStructure& s, std::int32_t chunk, const PassBytes& bytes) {
+  works[s.forward(chunk)].memory = {bytes.saved, bytes.forward_transient, 0};
+  const bool split = splits_backward(s.schedule.kind);
+  works[s.backward(chunk)].memory = {0, bytes.backward_transient, split ? bytes.after_input - bytes.saved : -bytes.saved};
+  if (split) works[s.backward_weight(chunk)].memory = {0, 0, -bytes.after_input};
+}
+
 }  // namespace espalier::cost

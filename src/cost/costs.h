@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "plan/held_passes.h"
 #include "plan/structure.h"
 
 namespace espalier::cost {
@@ -82,6 +83,9 @@ struct Costs {
   void reset(const ProgramStructure& structure);
   /// Whether the columns belong to a structure.
   [[nodiscard]] bool fits(const ProgramStructure& structure) const;
+  /// What one micro-batch keeps in a chunk, as the memory steps of its works say.
+  [[nodiscard]] PassBytes bytes_of(const ProgramStructure& s, std::int32_t chunk) const;
+  void set_bytes(const ProgramStructure& s, std::int32_t chunk, const PassBytes& bytes);
   /// Bytes that one micro-batch keeps of a chunk from its forward to its backward.
   [[nodiscard]] std::int64_t saved_bytes(const ProgramStructure& s, std::int32_t chunk) const {
     return works[s.forward(chunk)].memory.before;

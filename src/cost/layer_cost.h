@@ -43,6 +43,7 @@ struct LayerCost {
   /// Of blocks whose operators are partitioned (partitioned_block.h); else 0.
   std::int64_t gradient_sync_ns = 0;    ///< once a step: gradients of weights that several devices of the group hold
   std::int64_t boundary_gather_ns = 0;  ///< to make what enters or leaves whole on every device of the group
+  double boundary_gather_bytes = 0;     ///< that a device lacks of it, at most
 };
 
 class PartitionMemo;

@@ -57,8 +57,8 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     share.gather_ns = less(lost * gather, 1.0);
     share.update_bytes = update_bytes(c, x.states, e, s);
     share.state_bytes = state_memory(whole_shards(e, s), x.states, s).total();
-    share.saved_bytes = t.saved_bytes;
-    share.transient_bytes = sum.peak_bytes() - t.saved_bytes;
+    share.saved_bytes = sum.bytes().saved;
+    share.transient_bytes = sum.peak_bytes() - sum.bytes().saved;
     share.boundary_bytes = l.boundary_bytes;
   }
 }

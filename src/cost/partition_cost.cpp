@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "cost/layer_sums.h"
 #include "cost/state_memory.h"
 
 namespace espalier::cost {
@@ -43,8 +45,6 @@ struct PartitionCosts::Local {
 
 namespace {
 
-constexpr int kCollectiveLaunches = 2;  ///< as in layer_cost.cpp
-
 std::uint64_t ring_key(const PartitionSequence& sequence) {
   std::uint64_t key = 1;
   for (const auto& part : sequence) key = key * 8 + static_cast<std::uint64_t>(part.k);
@@ -54,6 +54,11 @@ std::uint64_t ring_key(const PartitionSequence& sequence) {
 std::int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
 double seconds_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 double whole_ns(double seconds) { return seconds_of(ns_of(seconds)); }
+StepPart part_of(Phase phase) {
+  return phase == Phase::forward    ? StepPart::forward
+         : phase == Phase::backward ? StepPart::input_gradient
+                                    : StepPart::weight_gradient;
+}
 void round_phase(PhaseSeconds& p) { p.compute = whole_ns(p.compute), p.collective = whole_ns(p.collective); }
 
 bool contains(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
@@ -147,7 +152,7 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
       if (weight_gradient) phase.compute += memory_bound_s(context_->rates, 3 * tile), ++phase.kernels;  // added when it arrives
     }
     const std::int64_t compute = ns_of(step == 0 ? first : later), ring = bytes > 0 ? ns_of(tensor_.seconds(moved)) : 0;
-    if (record_ != nullptr) record_->push_back({which, compute, ring, 0, rings.slowdown});
+    if (record_ != nullptr) record_step(which, compute, ring, bytes, rings.slowdown);
     if (bytes <= 0) continue;
     most = std::max(most, bytes);
     const std::int64_t exposed = pair_ns(ring, compute, rings.slowdown) - compute;
@@ -165,13 +170,19 @@ void PartitionCosts::reduce(PartitionCost& cost, const Local& local) {
     const double elements = local.tile(product.output.tensor);
     const Group& group = groups_[indicator];
     if (output.role == TensorRole::parameter) {
-      cost.gradient_sync += all_reduce_s(data_.levels(), group, reduce_bytes * static_cast<double>(cost.parameters));
+      const double sum = reduce_bytes * static_cast<double>(cost.parameters);
+      cost.gradient_sync += all_reduce_s(data_.levels(), group, sum);
+      cost.gradient_sync_bytes += sum;
       continue;
     }
-    PhaseSeconds& phase = product.phase == Phase::forward ? cost.forward : cost.backward_input;
+    // Gradients of keys and values are sums of the gradient phase, and gradients of activations.
+    const Phase which = product.phase == Phase::forward ? Phase::forward : Phase::backward;
+    PhaseSeconds& phase = which == Phase::forward ? cost.forward : cost.backward_input;
     const double bytes = elements * (output.role == TensorRole::statistic ? 4.0 : local.a);
-    phase.collective += all_reduce_s(tensor_.levels(), group, bytes);
+    const double seconds = all_reduce_s(tensor_.levels(), group, bytes);
+    phase.collective += seconds;
     phase.kernels += kCollectiveLaunches;
+    if (record_ != nullptr) record_->reductions.push_back({which, bytes, seconds});
   }
 }
 
@@ -304,25 +315,57 @@ PartitionCost PartitionCosts::cost(const PartitionedOperator& node, const Partit
   return cost;
 }
 
-std::vector<PartitionStep> PartitionCosts::steps(const PartitionedOperator& node, const PartitionSequence& sequence) {
-  std::vector<PartitionStep> steps;
-  record_ = &steps;
+/// One step of P, with what the devices pass on meanwhile.
+void PartitionCosts::record_step(Phase which, std::int64_t compute_ns, std::int64_t ring_ns, double bytes, Slowdown slowdown) {
+  PhaseSteps& phase = record_->steps.of(which);
+  Step step;
+  step.part = part_of(which);
+  StepCost cost;
+  cost.compute_s = seconds_of(compute_ns);
+  cost.counted = Counted::each;
+  if (ring_ns > 0) {
+    step.traffic = {CollectiveKind::ring_shift, GroupKind::operators, bytes, 1};
+    step.placement = Placement::beside;
+    step.first = step.last = static_cast<std::int32_t>(phase.steps.size());
+    cost.communication_s = seconds_of(ring_ns);
+    cost.beside_s = cost.compute_s;
+    cost.slowdown = slowdown;
+  }
+  phase.add(std::move(step), cost);
+}
+
+/// What is left of a phase after the steps of P: its compute, then its all-reduces, which are rounded together.
+void PartitionCosts::record_rest(Phase which, const PhaseSeconds& phase) {
+  PhaseSteps& steps = record_->steps.of(which);
+  std::int64_t compute = ns_of(phase.compute);
+  for (const StepCost& known : steps.costs) compute -= ns_of(known.compute_s);
+  ESPALIER_CHECK(compute >= 0);
+  if (compute > 0) record_step(which, compute, 0, 0, {});
+  double seconds = 0;
+  std::int64_t before = 0;
+  for (const auto& reduction : record_->reductions) {
+    if (reduction.phase != which) continue;
+    seconds += reduction.seconds;
+    Step step;
+    step.part = part_of(which);
+    step.traffic = {CollectiveKind::all_reduce, GroupKind::operators, reduction.bytes, 1};
+    StepCost cost;
+    cost.communication_s = seconds_of(ns_of(seconds) - before);
+    cost.counted = Counted::each;
+    before = ns_of(seconds);
+    steps.add(std::move(step), cost);
+  }
+}
+
+OperatorSteps PartitionCosts::steps(const PartitionedOperator& node, const PartitionSequence& sequence) {
+  Record record;
+  record_ = &record;
   const PartitionCost whole = cost(node, sequence);
+  record_rest(Phase::forward, whole.forward);
+  record_rest(Phase::backward, whole.backward_input);
+  record_rest(Phase::gradient, whole.backward_weight);
   record_ = nullptr;
-  const auto close = [&](Phase which, const PhaseSeconds& phase) {
-    std::int64_t rest = ns_of(phase.compute);
-    for (const PartitionStep& step : steps)
-      if (step.phase == which) rest -= step.compute_ns;
-    if (const std::int64_t collective = ns_of(phase.collective); rest > 0 || collective > 0)
-      steps.push_back({which, rest, 0, collective, {}});
-  };
-  close(Phase::forward, whole.forward);
-  close(Phase::backward, whole.backward_input);
-  close(Phase::gradient, whole.backward_weight);
-  std::stable_sort(steps.begin(), steps.end(), [](const PartitionStep& a, const PartitionStep& b) {
-    return static_cast<int>(a.phase) < static_cast<int>(b.phase);
-  });
-  return steps;
+  return std::move(record.steps);
 }
 
 }  // namespace espalier::cost

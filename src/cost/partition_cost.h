@@ -3,8 +3,8 @@
 //
 //     time of a phase = Σ_t pair(ring_t, compute_t) + Σ all-reduces of the group indicators
 //
-// in whole nanoseconds: every step, ring and all-reduce is rounded by itself and pairs are overlap.h's pair_ns, so that a
-// program of the same steps (sim/block_program.h) takes exactly as long.
+// in whole nanoseconds: every step, ring and all-reduce is rounded by itself and pairs are overlap.h's pair_ns, so that the
+// steps (step_cost.h, counted `each`), run one after the other, take exactly as long.
 //
 // compute_t   the operator's equation of operator_cost.h on the tile of one step (2^k steps of smaller products for
 //             P_{2^k×2^k}; steps after the first read the sum they add to)
@@ -27,6 +27,7 @@
 
 #include "cost/layer_cost.h"
 #include "cost/partition_layouts.h"
+#include "cost/step_cost.h"
 #include "partition/communication.h"
 #include "partition/operators.h"
 
@@ -42,15 +43,6 @@ struct PartitionedOperator {
   OperatorPart part = OperatorPart::whole;
   std::vector<const Operator*> beside;  ///< element-wise operators that run on its tiles: rotary, dropout
   bool input_kept = false;              ///< the operator before keeps this input
-};
-
-/// One step of a phase, as a program runs it: rings of the step beside its compute, then what nothing hides.
-struct PartitionStep {
-  partition::Phase phase = partition::Phase::forward;
-  std::int64_t compute_ns = 0;
-  std::int64_t ring_ns = 0;        ///< starts with the compute; the next step waits for both
-  std::int64_t collective_ns = 0;  ///< after the compute
-  Slowdown slowdown;               ///< of ring and compute beside each other
 };
 
 /// Seconds, whole nanoseconds each.
@@ -71,9 +63,19 @@ struct PhaseSeconds {
 struct PartitionCost {
   PhaseSeconds forward, backward_input, backward_weight;
   double gradient_sync = 0;                                               ///< s, once a step
+  double gradient_sync_bytes = 0;                                         ///< that it reduces
   std::int64_t parameters = 0;                                            ///< elements
   std::int64_t saved = 0, forward_transient = 0, backward_transient = 0;  ///< bytes
   [[nodiscard]] double steady() const { return forward.total() + backward_input.total() + backward_weight.total(); }
+};
+
+/// The steps of one operator, each phase in the order in which it runs. Their op is −1 and their name empty: what they belong to is not known
+/// here.
+struct OperatorSteps {
+  PhaseSteps forward, backward_input, backward_weight;
+  [[nodiscard]] PhaseSteps& of(partition::Phase phase) {
+    return phase == partition::Phase::forward ? forward : phase == partition::Phase::backward ? backward_input : backward_weight;
+  }
 };
 
 /// Costs on 2^bits devices. Keeps what sequences share: not to be shared by threads.
@@ -85,8 +87,8 @@ class PartitionCosts {
   [[nodiscard]] const CostContext& context() const { return *context_; }
   /// The sequence must be legal for the operator, and of `bits` bits.
   PartitionCost cost(const PartitionedOperator& node, const partition::PartitionSequence& sequence);
-  /// The same step by step, phase after phase: Σ max-like pairs (pair_ns) and collectives are cost()'s phases to the nanosecond.
-  std::vector<PartitionStep> steps(const PartitionedOperator& node, const partition::PartitionSequence& sequence);
+  /// The same step by step: their sums (phase_time) are cost()'s phases to the nanosecond.
+  OperatorSteps steps(const PartitionedOperator& node, const partition::PartitionSequence& sequence);
 
  private:
   struct Ring {
@@ -104,6 +106,8 @@ class PartitionCosts {
   void run_steps(PhaseSeconds& phase, partition::Phase which, const Local& local, double first, double later,
                  std::int64_t& buffers);
   void reduce(PartitionCost& cost, const Local& local);
+  void record_step(partition::Phase which, std::int64_t compute_ns, std::int64_t ring_ns, double bytes, Slowdown slowdown);
+  void record_rest(partition::Phase which, const PhaseSeconds& phase);
   void linear(PartitionCost& cost, const Local& local);
   void attention(PartitionCost& cost, const Local& local);
   void unfused(PartitionCost& cost, const Local& local);
@@ -113,7 +117,16 @@ class PartitionCosts {
   PartitionFabric tensor_, data_;
   std::vector<Group> groups_;  ///< by indicator
   std::map<std::uint64_t, Rings> rings_;
-  std::vector<PartitionStep>* record_ = nullptr;  ///< of run_steps, while steps() asks
+  /// What run_steps and reduce emit, while steps() asks.
+  struct Record {
+    OperatorSteps steps;
+    struct Reduction {
+      partition::Phase phase;
+      double bytes, seconds;
+    };
+    std::vector<Reduction> reductions;
+  };
+  Record* record_ = nullptr;
 };
 
 }  // namespace espalier::cost

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "base/check.h"
+#include "cost/block_steps.h"
 #include "plan/operator_partition.h"
 
 namespace espalier::cost {
@@ -16,9 +18,15 @@ namespace {
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-/// Seconds that an edge costs forward and backward.
-std::pair<double, double> edge_seconds(const PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph,
-                                       const BlockEdge& edge, const std::vector<PartitionSequence>& sequences) {
+/// What the device that fetches most fetches, at most: the largest part of every level.
+double fetched_bytes(const Exchange& moved) { return std::accumulate(moved.largest.begin(), moved.largest.end(), 0.0); }
+
+/// What an edge moves forward and backward.
+struct Moved {
+  Exchange forward, backward;
+};
+Moved moved_over(const PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph, const BlockEdge& edge,
+                 const std::vector<PartitionSequence>& sequences) {
   const auto sequence = [&](std::int32_t node) -> const PartitionSequence& {
     // What enters is laid out as what leaves.
     return node == 0 ? sequences.back() : sequences[static_cast<std::size_t>(node) - 1];
@@ -27,16 +35,16 @@ std::pair<double, double> edge_seconds(const PartitionCosts& costs, BlockLayouts
       edge.from == 0 ? graph.operators.back() : graph.operators[static_cast<std::size_t>(edge.from)];
   const PartitionedOperator& to = graph.operators[static_cast<std::size_t>(edge.to)];
   const LayoutId out = layouts.of(from, sequence(edge.from), output_tensor(from.shape), false);
-  Exchange forward, backward;
+  Moved moved;
   for (const int tensor : edge.tensors) {
     const double bytes = costs.context().element_bytes *
                          static_cast<double>(partition::elements(to.shape.tensors[static_cast<std::size_t>(tensor)]));
     const LayoutId in = layouts.of(to, sequence(edge.to), tensor, false);
     const LayoutId gradient = layouts.of(to, sequence(edge.to), tensor, true);
-    if (in != out) forward.add(layouts.table().moved(out, in), bytes);
-    if (gradient != out) backward.add(layouts.table().moved(gradient, out), bytes);
+    if (in != out) moved.forward.add(layouts.table().moved(out, in), bytes);
+    if (gradient != out) moved.backward.add(layouts.table().moved(gradient, out), bytes);
   }
-  return {costs.fabric().seconds(forward), costs.fabric().seconds(backward)};
+  return moved;
 }
 
 void add_boundary(BlockCost& block, const PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph,
@@ -50,6 +58,7 @@ void add_boundary(BlockCost& block, const PartitionCosts& costs, BlockLayouts& l
     Exchange gather;
     gather.add(layouts.table().moved(leaves, whole), bytes);
     block.boundary_gather = costs.fabric().seconds(gather);
+    block.boundary_gather_bytes = fetched_bytes(gather);
   }
   block.boundary_bytes = std::llround(std::ldexp(bytes, -layouts.table().tile_bits(leaves)));
 }
@@ -97,8 +106,10 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
   }
   double moved_forward = 0, moved_backward = 0;
   for (const BlockEdge& edge : graph.edges) {
-    const auto [f, b] = edge_seconds(costs, layouts, graph, edge, sequences);
-    block.redistributions.push_back({nanoseconds(f), nanoseconds(b)});
+    const Moved moved = moved_over(costs, layouts, graph, edge, sequences);
+    const double f = costs.fabric().seconds(moved.forward), b = costs.fabric().seconds(moved.backward);
+    block.redistributions.push_back(
+        {nanoseconds(f), nanoseconds(b), fetched_bytes(moved.forward), fetched_bytes(moved.backward)});
     moved_forward += static_cast<double>(nanoseconds(f)) * 1e-9, moved_backward += static_cast<double>(nanoseconds(b)) * 1e-9;
   }
   const double launch = costs.context().rates.launch * costs.context().engine->eager_launches;
@@ -120,8 +131,10 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
   return block;
 }
 
-Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
-                                 const std::string& partition) {
+namespace {
+
+Result<PricedBlock> priced(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
+                           const std::string& partition, bool with_steps) {
   const int bits = std::bit_width(static_cast<std::uint32_t>(devices)) - 1;
   if (!PartitionFabric::supports(context.tensor_levels, bits) || !PartitionFabric::supports(context.data_levels, bits))
     return Error{ErrorKind::bad_input, "cluster", "nodes or levels that do not hold a power of two of devices",
@@ -134,15 +147,20 @@ Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& ki
   BlockLayouts layouts(costs.fabric());
   PricedBlock block{std::move(*graph), {}, {}};
   block.cost = block_cost(costs, layouts, block.graph, *sequences);
-  for (int n = 1; n < block.graph.nodes(); ++n)
-    block.steps.push_back(
-        costs.steps(block.graph.operators[static_cast<std::size_t>(n)], (*sequences)[static_cast<std::size_t>(n) - 1]));
+  if (with_steps) block.steps = block_steps(costs, block, kind, *sequences);
   return block;
+}
+
+}  // namespace
+
+Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
+                                 const std::string& partition) {
+  return priced(context, kind, samples, devices, partition, true);
 }
 
 Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
                                     const std::string& partition) {
-  auto block = priced_block(context, kind, samples, devices, partition);
+  auto block = priced(context, kind, samples, devices, partition, false);
   if (!block) return block.error();
   return std::move(block->cost);
 }
@@ -166,6 +184,7 @@ LayerCost layer_cost_of(const BlockCost& block, const Strategy& s) {
   cost.dense_parameters = block.parameters;
   cost.boundary_bytes = block.boundary_bytes;
   cost.boundary_gather_ns = nanoseconds(block.boundary_gather);
+  cost.boundary_gather_bytes = block.boundary_gather_bytes;
   const std::int64_t sync = nanoseconds(block.gradient_sync);
   if (s.zero <= 1)
     cost.gradient_sync_ns = sync;

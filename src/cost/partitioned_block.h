@@ -22,6 +22,7 @@
 
 #include "cost/block_graph.h"
 #include "cost/layer_cost.h"
+#include "cost/step_cost.h"
 #include "espalier/result.h"
 
 namespace espalier::cost {
@@ -30,6 +31,7 @@ struct BlockCost {
   PhaseTime forward, backward, backward_input, backward_weight;                  ///< redistributions are exposed
   double gradient_sync = 0;                                                      ///< s
   double boundary_gather = 0;                                                    ///< s
+  double boundary_gather_bytes = 0;                                              ///< that a device lacks, at most
   double collective = 0, ring_hidden = 0, ring_exposed = 0, redistribution = 0;  ///< s, of forward and backward together
   std::int64_t parameters = 0;                                                   ///< elements
   std::int64_t saved = 0, forward_transient = 0, backward_transient = 0;         ///< bytes of one block
@@ -38,6 +40,7 @@ struct BlockCost {
   /// By edge.
   struct Redistributed {
     std::int64_t forward_ns = 0, backward_ns = 0;
+    double forward_bytes = 0, backward_bytes = 0;  ///< that the device which fetches most fetches, at most
   };
   std::vector<Redistributed> redistributions;
 };
@@ -46,14 +49,17 @@ struct BlockCost {
 BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGraph& graph,
                      const std::vector<partition::PartitionSequence>& sequences);
 
-/// A block with what a program of it needs.
+/// A block with its steps: operators in their order, redistributions before the operator that reads the tensor, backward the other way round.
 struct PricedBlock {
   BlockGraph graph;
   BlockCost cost;
-  std::vector<std::vector<PartitionStep>> steps;  ///< of nodes 1 …
+  LayerSteps steps;
 };
 Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
                                  const std::string& partition);
+
+/// Adds the reductions of BlockCost::gradient_sync to the backward pass, where they run with every micro-batch (ZeRO 2 and 3).
+void add_gradient_reductions(const PricedBlock& block, LayerSteps& steps);
 
 /// The same from a strategy's partition text: names and bits must be the block's, sequences legal. `samples`: micro-batch of the group.
 Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,

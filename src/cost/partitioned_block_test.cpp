@@ -162,12 +162,10 @@ TEST(PartitionedBlock, StepsAddUpToThePhases) {
   const Problem p;
   const auto block = priced_block(p.context, p.model.kinds[0], 1, 4, "norm M,N; up P2; down P2; add M,N");
   ASSERT_TRUE(block.ok());
-  std::int64_t forward = 0;
-  for (const auto& steps : block->steps)
-    for (const PartitionStep& s : steps)
-      if (s.phase == partition::Phase::forward) forward += pair_ns(s.ring_ns, s.compute_ns, s.slowdown) + s.collective_ns;
-  for (const auto& moved : block->cost.redistributions) forward += moved.forward_ns;
-  EXPECT_EQ(forward + block->cost.forward.other_ns, block->cost.forward.duration_ns());
+  EXPECT_EQ(phase_time(block->steps.forward), block->cost.forward);
+  EXPECT_EQ(phase_time(block->steps.backward), block->cost.backward);
+  EXPECT_EQ(phase_time(block->steps.backward_input), block->cost.backward_input);
+  EXPECT_EQ(phase_time(block->steps.backward_weight), block->cost.backward_weight);
 }
 
 }  // namespace

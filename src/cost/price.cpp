@@ -197,19 +197,11 @@ class Pricer {
   }
 
   void redistribute(const RangeCost& before, const RangeCost& range, ChunkSum& sum) {
-    const ActivationLayout from = layout_of(*before.strategy), to = layout_of(*range.strategy);
-    if (from == to) return;
     const auto kind = static_cast<std::size_t>(kind_of(before.last));
-    const LayerCost& sender = (*before.layers)[kind];
-    const LayerCost& receiver = (*range.layers)[static_cast<std::size_t>(kind_of(range.first))];
-    double whole = static_cast<double>(sender.boundary_bytes) * from.dp * from.cp * from.sequence_parts;
-    if (!before.strategy->partition.empty()) {  // holds tiles of its own
-      const double samples = static_cast<double>(structure_.schedule.micro_batch) * chunks_.front().front().strategy->dp;
-      whole = samples * c_.element_bytes *
-              static_cast<double>(boundary_elements(c_.model->kinds[kind], c_.training.sequence, c_.encoder_hidden));
-    }
-    sum.redistribute(sender.boundary_gather_ns + ns(redistribution_s(c_, redistribution(from, to), whole)),
-                     receiver.boundary_gather_ns + ns(redistribution_s(c_, redistribution(to, from), whole)));
+    const std::int64_t samples = std::int64_t{structure_.schedule.micro_batch} * chunks_.front().front().strategy->dp;
+    const RangeMove move = range_move(c_, *before.strategy, *range.strategy, c_.model->kinds[kind], (*before.layers)[kind],
+                                      (*range.layers)[static_cast<std::size_t>(kind_of(range.first))], samples);
+    sum.redistribute(move.forward.total_ns(), move.backward.total_ns());
   }
 
   /// The copy of the token table that chunk i holds beside its layers, laid out as the embedding's strategy says.
@@ -342,7 +334,20 @@ class Pricer {
     return most;
   }
 
+  /// Stages between the first and the last that hold as much as the one before cost as much.
+  [[nodiscard]] bool like_before(std::int32_t i) const {
+    if (i == 0 || i == structure_.schedule.stages - 1) return false;
+    const Shares &a = held_[static_cast<std::size_t>(i)], &b = held_[static_cast<std::size_t>(i) - 1];
+    if (a.size() != 1 || b.size() != 1 || a.front().under != b.front().under) return false;
+    return a.front().elements.dense == b.front().elements.dense && a.front().elements.expert == b.front().elements.expert;
+  }
+
   void price_stage(std::int32_t i) {
+    if (like_before(i)) {
+      out_.stages[static_cast<std::size_t>(i)] = out_.stages[static_cast<std::size_t>(i) - 1];
+      optimizer(i) = optimizer(i - 1);
+      return;
+    }
     StageCost& stage = out_.stages[static_cast<std::size_t>(i)];
     const StatePolicy states = states_of(*c_.engine, c_.training);
     double bytes = 0;
@@ -396,14 +401,11 @@ class Pricer {
   void write_chunk(std::int32_t i) {
     const PricedChunk& chunk = priced(i);
     const ChunkTotal& t = chunk.total;
-    out_.works[structure_.forward(i)] = {t.forward, {t.saved_bytes, t.forward_transient_bytes, 0}};
-    if (splits_backward(structure_.schedule.kind)) {
-      out_.works[structure_.backward(i)] = {t.backward_input,
-                                            {0, t.backward_transient_bytes, t.saved_after_input_bytes - t.saved_bytes}};
-      out_.works[structure_.backward_weight(i)] = {t.backward_weight, {0, 0, -t.saved_after_input_bytes}};
-    } else {
-      out_.works[structure_.backward(i)] = {t.backward, {0, t.backward_transient_bytes, -t.saved_bytes}};
-    }
+    const bool apart = splits_backward(structure_.schedule.kind);
+    out_.works[structure_.forward(i)].time = t.forward;
+    out_.works[structure_.backward(i)].time = apart ? t.backward_input : t.backward;
+    if (apart) out_.works[structure_.backward_weight(i)].time = t.backward_weight;
+    out_.set_bytes(structure_, i, t.bytes);
     if (structure_.reduce_gradients) out_.collectives[structure_.grad_reduce(i)] = chunk.reduce_ns;
     if (structure_.gather_parameters) out_.collectives[structure_.param_gather(i)] = chunk.gather_ns;
     if (i == 0) return;

@@ -2,6 +2,7 @@
 #include "cost/redistribution.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -91,10 +92,41 @@ Redistribution redistribution(const ActivationLayout& from, const ActivationLayo
   return move;
 }
 
-double redistribution_s(const CostContext& c, const Redistribution& move, double bytes) {
-  if (move.fetched <= 0) return 0;
+Traffic redistribution_traffic(const Redistribution& move, double bytes) {
+  ESPALIER_CHECK(bytes >= 0);
+  Traffic traffic;
+  if (move.fetched <= 0) return traffic;
   const auto g = static_cast<double>(move.block);
-  return all_to_all_s(c.tensor_levels, place_group(c.levels, move.block, 1), bytes * move.fetched * g / (g - 1));
+  return {CollectiveKind::resharding, GroupKind::stage, bytes * move.fetched * g / (g - 1), 1};
+}
+
+double redistribution_s(const CostContext& c, const Redistribution& move, double bytes) {
+  const Traffic traffic = redistribution_traffic(move, bytes);
+  if (traffic.times == 0) return 0;
+  return all_to_all_s(c.tensor_levels, place_group(c.levels, move.block, 1), traffic.bytes);
+}
+
+RangeMove range_move(const CostContext& c, const Strategy& before, const Strategy& after, const LayerKind& kind,
+                     const LayerCost& sender, const LayerCost& receiver, std::int64_t samples) {
+  RangeMove out;
+  const ActivationLayout from = layout_of(before), to = layout_of(after);
+  if (from == to) return out;
+  double whole = static_cast<double>(sender.boundary_bytes) * from.dp * from.cp * from.sequence_parts;
+  if (!before.partition.empty())  // holds tiles of its own
+    whole = static_cast<double>(samples) * c.element_bytes *
+            static_cast<double>(boundary_elements(kind, c.training.sequence, c.encoder_hidden));
+  const auto way = [&](const LayerCost& partitioned, const Redistribution& move) {
+    RangeMove::Way out_way;
+    out_way.gather_ns = partitioned.boundary_gather_ns;
+    if (out_way.gather_ns > 0)
+      out_way.gather = {CollectiveKind::resharding, GroupKind::operators, partitioned.boundary_gather_bytes, 1};
+    out_way.traffic = redistribution_traffic(move, whole);
+    out_way.move_ns = std::llround(redistribution_s(c, move, whole) * 1e9);
+    return out_way;
+  };
+  out.forward = way(sender, redistribution(from, to));
+  out.backward = way(receiver, redistribution(to, from));
+  return out;
 }
 
 }  // namespace espalier::cost

@@ -15,6 +15,7 @@
 
 #include "cost/layer_cost.h"
 #include "espalier/plan.h"
+#include "plan/steps.h"
 
 namespace espalier::cost {
 
@@ -39,7 +40,26 @@ struct Redistribution {
 };
 Redistribution redistribution(const ActivationLayout& from, const ActivationLayout& to);
 
+/// What the exchange of one direction moves: S of an all-to-all in blocks of g devices in which each receives what the device that fetches
+/// most fetches. times 0: every device holds what it needs. `bytes` of the whole activation of a micro-batch.
+Traffic redistribution_traffic(const Redistribution& move, double bytes);
 /// Seconds for one direction; `bytes` of the whole activation of a micro-batch.
 double redistribution_s(const CostContext& c, const Redistribution& move, double bytes);
+
+/// What lies between the last layer of a range and the first of the next, forward (the activation) and backward (its gradient). A layout of
+/// partitioned operators is first made whole on every device of its group (LayerCost::boundary_gather_ns).
+struct RangeMove {
+  struct Way {
+    Traffic gather;  ///< of a partitioned block, whole; times 0: none
+    std::int64_t gather_ns = 0;
+    Traffic traffic;  ///< of the redistribution; times 0: none
+    std::int64_t move_ns = 0;
+    [[nodiscard]] std::int64_t total_ns() const { return gather_ns + move_ns; }
+  };
+  Way forward, backward;
+};
+/// `kind`: of the last layer before; `sender`, `receiver`: costs of the layers on either side; `samples` of a micro-batch in all replicas.
+RangeMove range_move(const CostContext& c, const Strategy& before, const Strategy& after, const LayerKind& kind,
+                     const LayerCost& sender, const LayerCost& receiver, std::int64_t samples);
 
 }  // namespace espalier::cost

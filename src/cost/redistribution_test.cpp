@@ -35,6 +35,14 @@ TEST(Redistribution, SmallestExample) {
   EXPECT_EQ(back.fetched, 0.0);
 }
 
+// The activation of two samples, 256,000 bytes: each device fetches 128,000 in a block of two. As an all-to-all: of 256,000 that a device sends
+// half stays.
+TEST(Redistribution, TrafficIsAnExchangeInBlocks) {
+  const Redistribution forward = between(spread(2, 1, 1), spread(1, 1, 2)), back = between(spread(1, 1, 2), spread(2, 1, 1));
+  EXPECT_EQ(redistribution_traffic(forward, 256000), (Traffic{CollectiveKind::resharding, GroupKind::stage, 256000, 1}));
+  EXPECT_EQ(redistribution_traffic(back, 256000).times, 0);
+}
+
 TEST(Redistribution, EqualLayoutsMoveNothing) {
   for (const Strategy& s : {spread(4, 1, 1), spread(2, 2, 2), spread(1, 1, 8, SequenceParallel::megatron)}) {
     EXPECT_EQ(between(s, s).fetched, 0.0);

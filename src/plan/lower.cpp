@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering: a schedule's compute steps become instruction lists with sends, receives, data-parallel collectives and waits.
+// ProgramStructure: a schedule's compute steps become instruction lists with sends, receives, data-parallel collectives and waits.
 //
 // One representative rank a stage is written first (RankWriter); the program of all devices copies each list once per device and
 // joins the devices with equal position in neighbouring stages.

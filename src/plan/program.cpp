@@ -25,37 +25,6 @@ std::string_view to_string(InstructionKind k) {
     case InstructionKind::param_gather: return "param_gather";
     case InstructionKind::tied_reduce: return "tied_reduce";
     case InstructionKind::optimizer: return "optimizer";
-    case InstructionKind::ring_shift: return "ring_shift";
-    case InstructionKind::block_collective: return "block_collective";
-  }
-  return "?";
-}
-
-std::string_view to_string(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce: return "all-reduce";
-    case CollectiveKind::all_gather: return "all-gather";
-    case CollectiveKind::reduce_scatter: return "reduce-scatter";
-    case CollectiveKind::all_to_all: return "all-to-all";
-    case CollectiveKind::ring_shift: return "ring shift";
-    case CollectiveKind::point_to_point: return "point-to-point";
-    case CollectiveKind::resharding: return "resharding";
-  }
-  return "?";
-}
-
-std::string_view to_string(GroupKind kind) {
-  switch (kind) {
-    case GroupKind::tensor: return "tensor";
-    case GroupKind::context: return "context";
-    case GroupKind::expert: return "expert";
-    case GroupKind::expert_tensor: return "expert-tensor";
-    case GroupKind::data_shard: return "data";
-    case GroupKind::data_replica: return "data-replica";
-    case GroupKind::expert_shard: return "expert-data";
-    case GroupKind::expert_replica: return "expert-data-replica";
-    case GroupKind::table_copies: return "table-copies";
-    case GroupKind::operators: return "operators";
   }
   return "?";
 }

@@ -15,7 +15,7 @@
 //   param_gather         a Collective: parameters of a `bucket` of a chunk, all-gather over the shard group, on `data`
 //   tied_reduce          a Collective: gradient of the shared token table, between the stages that hold a copy, on `data`
 //
-// Lowering (src/plan/lower.cpp) writes a list in the order of issue: a recv right before the compute that needs it, a send or a
+// ProgramStructure (src/plan/lower.cpp) writes a list in the order of issue: a recv right before the compute that needs it, a send or a
 // collective right after what it waits for. Every list has one order of compute steps, its schedule's (src/plan/schedule.h); and
 //   wait0 of forward / backward        its recv; of the further buckets of a first forward, their param_gather
 //   wait1 of compute                   without overlap_p2p, the last send before it: sends block the next computation

@@ -20,9 +20,10 @@ void add_engines(const AnswerContext& context, PlannerResult& result) {
   const Job& job = context.job;
   const std::int64_t answer_ns = result.prediction.iteration_ns;
   result.runs_on = engines_that_run(job, result.plan);
-  if (context.options.engines) result.engines = all_engines(job, result.plan, answer_ns, context.options);
+  const EngineQuestion question{job, answer_ns, context.options, context.uniform.simulated};
+  if (context.options.engines) result.engines = all_engines(question, result.plan);
   if (job.engine != "generic" || !result.runs_on->empty()) return;
-  result.runnable = context.options.engines ? first_usual(result.engines) : runnable_plan(job, answer_ns, context.options);
+  result.runnable = context.options.engines ? first_usual(result.engines) : runnable_plan(question);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@
 #include "search/layerwise.h"
 #include "search/partition_choices.h"
 #include "search/search.h"
-#include "sim/block_program.h"
+#include "sim/block_trace.h"
+#include "sim/step_track.h"
 #include "sim/timeline.h"
 
 namespace espalier {
@@ -44,6 +45,7 @@ SearchSummary summary_of(const search::Outcome& found) {
   s.by_dimension = found.by_dimension;
   s.bounded = found.bounded;
   s.simulated = found.simulations;
+  s.lowered = found.lowered;
   s.pruned = found.pruning.counters();
   s.optimal = found.complete;
   s.lower_bound_ns = found.lower_bound_ns;
@@ -373,11 +375,18 @@ Result<std::string> block_timeline(const Job& job, const Plan& plan) {
 
 Result<PlannerResult> simulate(const Job& job, const Plan& plan) { return simulated(job, plan, nullptr); }
 
-Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan) {
+Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan, TimelineDetail detail) {
   Timed timed;
   auto result = simulated(job, plan, &timed);
   if (!result) return result.error();
-  return SimulatedPlan{std::move(*result), sim::timeline_of(plan, timed.program, timed.costs, timed.simulation)};
+  SimulatedPlan out{std::move(*result), sim::timeline_of(plan, timed.program, timed.costs, timed.simulation)};
+  if (detail == TimelineDetail::steps) {
+    const auto engine = engine_of(job);
+    if (!engine) return engine.error();
+    const cost::CostContext context(job.model, job.cluster, job.training, **engine);
+    out.timeline.step_events = sim::step_events(context, plan, timed.program, timed.costs, timed.simulation);
+  }
+  return out;
 }
 
 }  // namespace espalier

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/runs_on.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/format.h"
@@ -14,12 +15,19 @@
 namespace espalier {
 namespace {
 
-search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options) {
+constexpr std::size_t kSeeds = 64;
+constexpr std::size_t kSideBySide = 4;  // only the best plan is asked for: runners-up need not be simulated
+
+/// `good`: configurations to try first; those that do not belong to the engine's space are passed over.
+search::Outcome search_with(const Job& job, const EngineModel& engine, const PlannerOptions& options,
+                            const std::vector<search::Candidate>& good) {
   const Job room = with_memory_room(job);
   search::Options how;
   how.threads = options.threads > 0 ? options.threads : base::hardware_threads();
   how.node_limit = options.node_limit;
   how.interrupted = options.interrupted;
+  for (std::size_t i = 0; i < std::min(good.size(), kSeeds); ++i) how.seeds.push_back(good[i].configuration);
+  how.side_by_side = kSideBySide;
   SimulatedEvaluator evaluator(how.threads);
   return search::branch_and_bound({&room.model, &room.cluster, room.training, &engine, room.search}, evaluator, how);
 }
@@ -68,11 +76,11 @@ std::vector<std::string> engines_that_run(const Job& job, const Plan& plan) {
   return out;
 }
 
-EngineAnswer engine_answer(const Job& job, const EngineModel& engine, std::int64_t answer_ns, const PlannerOptions& options) {
+EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine) {
   EngineAnswer out;
   out.engine = engine.name;
-  const Job own = for_engine(job, engine);
-  const search::Outcome found = search_with(own, engine, options);
+  const Job own = for_engine(q.job, engine);
+  const search::Outcome found = search_with(own, engine, q.options, q.good);
   if (!found.best) {
     out.status = "none";
     out.why = why_none(found);
@@ -83,21 +91,21 @@ EngineAnswer engine_answer(const Job& job, const EngineModel& engine, std::int64
   out.label = document_of(own, engine, c.strategy, c.schedule).label();
   out.iteration_ns = found.best->iteration_ns;
   out.peak_memory_bytes = found.best->peak_bytes;
-  out.loss = static_cast<double>(out.iteration_ns) / static_cast<double>(answer_ns) - 1;
+  out.loss = static_cast<double>(out.iteration_ns) / static_cast<double>(q.answer_ns) - 1;
   if (!found.complete)
     out.why = "not proven its best: " + std::string(found.interrupted ? "the search was stopped" : "node limit");
   return out;
 }
 
-std::optional<EngineAnswer> runnable_plan(const Job& job, std::int64_t answer_ns, const PlannerOptions& options) {
+std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q) {
   for (const std::string_view name : kUsualEngines) {
-    EngineAnswer answer = engine_answer(job, *find_engine(name), answer_ns, options);
+    EngineAnswer answer = engine_answer(q, *find_engine(name));
     if (!answer.label.empty()) return answer;
   }
   return std::nullopt;
 }
 
-std::vector<EngineAnswer> all_engines(const Job& job, const Plan& plan, std::int64_t answer_ns, const PlannerOptions& options) {
+std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan) {
   std::vector<EngineAnswer> out;
   for (const EngineModel& engine : engine_catalogue()) {
     if (engine.name == "generic") continue;
@@ -109,8 +117,8 @@ std::vector<EngineAnswer> all_engines(const Job& job, const Plan& plan, std::int
       out.push_back(std::move(unknown));
       continue;
     }
-    EngineAnswer answer = engine_answer(job, engine, answer_ns, options);
-    if (accepts(engine, job, plan)) answer.status = "runs";
+    EngineAnswer answer = engine_answer(q, engine);
+    if (accepts(engine, q.job, plan)) answer.status = "runs";
     out.push_back(std::move(answer));
   }
   return out;

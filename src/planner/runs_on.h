@@ -12,8 +12,18 @@
 #include "espalier/engines.h"
 #include "espalier/planner.h"
 #include "plan/engine.h"
+#include "search/search.h"
 
 namespace espalier {
+
+/// What an engine's own plan is compared with, and how it is searched.
+struct EngineQuestion {
+  const Job& job;
+  std::int64_t answer_ns = 0;
+  const PlannerOptions& options;
+  /// Good plans of the job under its own engine: those that an engine can run are tried first.
+  const std::vector<search::Candidate>& good;
+};
 
 /// Tried in this order where no engine runs the answer.
 inline constexpr std::string_view kUsualEngines[] = {"megatron-core", "torchtitan", "deepspeed"};
@@ -25,10 +35,10 @@ bool accepts(const EngineModel& engine, const Job& job, const Plan& plan);
 
 /// The best plan of the job under another engine: the certified search of uniform plans with that engine's rules, memory and coefficients,
 /// and its own default memory margin unless the job names one.
-EngineAnswer engine_answer(const Job& job, const EngineModel& engine, std::int64_t answer_ns, const PlannerOptions& options);
+EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine);
 /// Of the first of kUsualEngines that has a plan; nothing if none has.
-std::optional<EngineAnswer> runnable_plan(const Job& job, std::int64_t answer_ns, const PlannerOptions& options);
+std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q);
 /// Of every engine of the catalogue but generic.
-std::vector<EngineAnswer> all_engines(const Job& job, const Plan& plan, std::int64_t answer_ns, const PlannerOptions& options);
+std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan);
 
 }  // namespace espalier

@@ -6,27 +6,53 @@
 #include "base/check.h"
 
 namespace espalier {
+namespace {
+
+constexpr std::size_t kStructures = 8;              // programs kept by a worker
+constexpr std::size_t kKeptInstructions = 500'000;  // of all of them together; 32 bytes each
+
+}  // namespace
 
 const Program& SimulatedEvaluator::program_of(const ProgramStructure& structure, Worker& w) {
-  if (!w.filled || !(w.structure == structure)) {
-    w.program = lower(structure);
-    w.structure = structure;
-    w.filled = true;
+  const std::int64_t now = ++w.uses;
+  std::size_t kept = 0;
+  for (Structure& s : w.structures) {
+    kept += s.program.instructions.size();
+    if (!(s.structure == structure)) continue;
+    s.used = now;
+    return s.program;
   }
-  return w.program;
+  while (w.structures.size() >= kStructures || (kept > kKeptInstructions && !w.structures.empty())) {
+    const auto oldest = std::min_element(w.structures.begin(), w.structures.end(),
+                                         [](const Structure& a, const Structure& b) { return a.used < b.used; });
+    kept -= oldest->program.instructions.size();
+    w.structures.erase(oldest);
+  }
+  w.structures.push_back({structure, lower(structure), now});
+  return w.structures.back().program;
 }
 
 std::int64_t SimulatedEvaluator::peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) {
-  Worker& w = workers_[static_cast<std::size_t>(worker)];
-  w.simulator.peak_bytes(program_of(structure, w), costs, w.peaks);
-  return *std::max_element(w.peaks.begin(), w.peaks.end());
+  return workers_[static_cast<std::size_t>(worker)].memory.fullest_bytes(costs, structure);
 }
 
 std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) {
+  const TimingPrint print = print_of(structure, costs);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = times_.find(print); known != times_.end()) return known->second;
+  }
   Worker& w = workers_[static_cast<std::size_t>(worker)];
   const std::int64_t ns = w.simulator.iteration_ns(program_of(structure, w), costs);
   ESPALIER_CHECK(ns >= 0);  // lowered programs cannot deadlock
+  const std::lock_guard lock(mutex_);
+  times_.emplace(print, ns);
   return ns;
+}
+
+std::int64_t SimulatedEvaluator::lowered() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::int64_t>(times_.size());
 }
 
 }  // namespace espalier

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The judge that planner/ hands to the search: lowers a candidate and simulates it. One simulator a worker; the program of the last
-// structure is kept, since neighbouring candidates share it.
+// The judge that planner/ hands to the search. Memory comes from the passes that the schedule holds, without a program (cost/peak_memory.h).
+// For its time a candidate is lowered and simulated, unless one of equal timing was before (planner/timing_print.h). One simulator a worker;
+// the programs of a few structures are kept, since neighbouring candidates share them and differ in durations only.
 #pragma once
 
+#include <mutex>
+#include <unordered_map>
 #include <vector>
 
+#include "cost/peak_memory.h"
 #include "plan/program.h"
+#include "planner/timing_print.h"
 #include "search/evaluator.h"
 #include "sim/simulator.h"
 
@@ -16,17 +21,25 @@ class SimulatedEvaluator final : public search::Evaluator {
   explicit SimulatedEvaluator(int workers) : workers_(static_cast<std::size_t>(workers)) {}
   std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
   std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
+  [[nodiscard]] std::int64_t lowered() const override;
 
  private:
-  struct Worker {
-    sim::Simulator simulator;
+  struct Structure {
     ProgramStructure structure;
     Program program;
-    bool filled = false;
-    std::vector<std::int64_t> peaks;
+    std::int64_t used = 0;  ///< when last
   };
-  const Program& program_of(const ProgramStructure& structure, Worker& w);
+  struct Worker {
+    sim::Simulator simulator;
+    cost::PeakMemory memory;
+    std::vector<Structure> structures;
+    std::int64_t uses = 0;
+  };
+  static const Program& program_of(const ProgramStructure& structure, Worker& w);
+
   std::vector<Worker> workers_;
+  mutable std::mutex mutex_;  ///< guards times_
+  std::unordered_map<TimingPrint, std::int64_t, TimingPrintHash> times_;
 };
 
 }  // namespace espalier

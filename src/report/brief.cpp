@@ -52,6 +52,7 @@ std::string job_line(const Plan& plan) {
 /// Simulated and pruned configurations of the uniform space.
 std::string work_text(const SearchSummary& s) {
   std::string work = cat(" (", grouped(s.simulated), " simulated");
+  if (s.lowered > 0) work += cat(", ", grouped(s.lowered), " lowered");
   for (const auto& [rule, n] : s.pruned) work += cat(", ", count(n), " by ", rule);
   return work + ")";
 }

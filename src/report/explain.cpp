@@ -66,6 +66,7 @@ std::string pruning_section(const SearchSummary& s) {
   const double whole = std::max(s.space_size, 1.0);
   for (const auto& [rule, n] : s.pruned) rows.push_back({cat("removed by ", rule), count(n), percent(n / whole)});
   rows.push_back({"simulated", grouped(s.simulated), percent(static_cast<double>(s.simulated) / whole)});
+  if (s.lowered > 0) rows.push_back({"programs lowered", grouped(s.lowered), ""});
   rows.push_back({"all legal ones", count(s.space_size), percent(s.space_size / whole)});
   std::string out = cat("\nHow the ", s.layerwise ? "uniform " : "", "space was covered (", s.reason, ")\n", table(rows));
   out += cat("  best ≥ ", seconds(s.lower_bound_ns), " is proven; gap ", percent(s.gap), "\n");

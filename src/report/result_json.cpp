@@ -195,6 +195,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   w.end_object();
   w.key("bounded").value(s.bounded);
   w.key("simulated").value(s.simulated);
+  w.key("lowered").value(s.lowered);
   w.key("pruned").compact_next().begin_object();
   for (const auto& [rule, count] : s.pruned) {
     w.key(rule);

@@ -197,6 +197,7 @@ SearchSummary read_search(Reader r) {
   }
   s.bounded = r.optional_int("bounded", 0, kBig, 0);
   s.simulated = r.optional_int("simulated", 0, kBig, 0);
+  s.lowered = r.optional_int("lowered", 0, kBig, 0);
   read_counts(r.child("pruned", false), s.pruned);
   s.memory_margin = r.optional_real("memory_margin", 0, 1, 0);
   s.memory_margin_basis = r.optional_string("memory_margin_basis", "");

@@ -12,15 +12,12 @@ namespace {
 // Fixed sizes: they shape the order of work, so they must not depend on the number of threads.
 constexpr std::size_t kLayerBatch = 256;    // layer nodes whose schedules are bounded together
 constexpr std::size_t kScheduleBatch = 32;  // schedule nodes whose leaves are collected together
-constexpr std::size_t kGroup = 16;          // leaves simulated side by side
 constexpr std::size_t kProbes = 64;         // schedule nodes probed for a first incumbent
-constexpr std::size_t kKept = 4096;         // simulated candidates remembered
+constexpr std::size_t kProbeGroup =
+    4;  // of their likely configurations simulated side by side; the first ones make the rest needless
+constexpr std::size_t kKept = 4096;  // simulated candidates remembered
 
-struct LayerNode {
-  Configuration choice;
-  std::int64_t bound_ns = 0;
-  double leaves = 0;
-};
+using LayerNode = KnownBounds::LayerChoice;
 
 struct Leaf {
   Configuration configuration;
@@ -30,6 +27,8 @@ struct Leaf {
 bool before(std::int64_t bound_a, const Configuration& a, std::int64_t bound_b, const Configuration& b) {
   return bound_a != bound_b ? bound_a < bound_b : canonical_less(a, b);
 }
+
+bool by_bound(const Leaf& a, const Leaf& b) { return before(a.bound_ns, a.configuration, b.bound_ns, b.configuration); }
 
 /// What expanding one node brought.
 struct Expansion {
@@ -54,6 +53,7 @@ class Search {
   }
 
   Outcome run() {
+    const std::int64_t lowered_before = evaluator_.lowered();
     seed();
     std::vector<LayerNode> nodes = layer_nodes();
     layers_ = static_cast<std::int64_t>(nodes.size());
@@ -68,6 +68,7 @@ class Search {
       next = end;
     }
     finish(nodes, next);
+    out_.lowered = evaluator_.lowered() - lowered_before;
     return std::move(out_);
   }
 
@@ -79,8 +80,30 @@ class Search {
   [[nodiscard]] bool exceeds(std::int64_t bound) const { return bound > best_rank_; }
   [[nodiscard]] bool beaten(Pruning rule, std::int64_t bound) const { return out_.pruning.enabled(rule) && exceeds(bound); }
 
-  /// All choices of the layer group that may fit, by bound.
+  /// All choices of the layer group that may fit; those that may beat the incumbent come first, by bound.
   std::vector<LayerNode> layer_nodes() {
+    std::vector<LayerNode> alive = options_.known != nullptr && options_.known->choices ? known_layers() : enumerated_layers();
+    // The incumbent only gets better: what exceeds it now is never looked at, in whatever order.
+    const auto open =
+        std::partition(alive.begin(), alive.end(), [&](const LayerNode& n) { return !beaten(Pruning::layer_bound, n.bound_ns); });
+    std::sort(alive.begin(), open,
+              [](const LayerNode& a, const LayerNode& b) { return before(a.bound_ns, a.choice, b.bound_ns, b.choice); });
+    return alive;
+  }
+
+  /// The choices that an earlier search of the problem left open, ranked anew.
+  std::vector<LayerNode> known_layers() {
+    std::vector<LayerNode> alive;
+    for (const LayerNode& known : *options_.known->choices) {
+      const LayerNode node{known.choice, rank(known.choice, known.bound_ns), space_.leaves(known.choice)};
+      if (exceeds(node.bound_ns)) continue;
+      alive.push_back(node);
+      book_.prepare(node.choice.schedule.stages);
+    }
+    return alive;
+  }
+
+  std::vector<LayerNode> enumerated_layers() {
     std::vector<LayerNode> nodes;
     std::set<std::int32_t> stages;
     space_.layer_group([&](const Configuration& c) {
@@ -100,7 +123,7 @@ class Search {
       if (interrupted()) return;
       Workspace& w = work_[static_cast<std::size_t>(worker)];
       const Configuration& c = nodes[i].choice;
-      cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+      price_layers(book_, c, w);
       nodes[i].bound_ns = rank(c, layer_group_bound_ns(book_, c, w));
       fits[i] = layer_group_least_bytes(book_, c, w) <= book_.memory_limit();
     });
@@ -112,8 +135,6 @@ class Search {
       else
         out_.pruning.count(Pruning::layer_memory, nodes[i].leaves);
     }
-    std::sort(alive.begin(), alive.end(),
-              [](const LayerNode& a, const LayerNode& b) { return before(a.bound_ns, a.choice, b.bound_ns, b.choice); });
     return alive;
   }
 
@@ -132,6 +153,10 @@ class Search {
     for (const Configuration& c : options_.seeds) {
       if (!space_.contains(c)) continue;
       book_.prepare(c.schedule.stages);
+      Workspace& w = work_.front();
+      price_layers(book_, c, w);
+      assemble(book_, c, w);
+      if (exceeds(rank(c, cost::iteration_lower_bound_ns(w.costs, w.structure)))) continue;
       const Verdict v = verdict(c, 0);
       if (v.fits) improve({c, v.iteration_ns, v.peak_bytes});
     }
@@ -156,11 +181,25 @@ class Search {
       for (const auto& [b, ns] : known->schedules) visit(b, ns);
       return;
     }
-    cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
-    space_.schedule_group(c, [&](const Configuration& b) {
+    price_layers(book_, c, w);
+    Configuration b = c;
+    for (const Space::ScheduleChoice& choice : space_.schedules(c)) {
+      b.schedule.kind = choice.kind;
+      b.schedule.virtual_stages = choice.virtual_stages;
       ++e.bounded;
       visit(b, schedule_group_bound_ns(book_, b, w));
-    });
+    }
+  }
+
+  /// Every ZeRO stage and shard group below a schedule choice, with the overlaps it may have.
+  template <class Visit>
+  void each_shard(const Configuration& b, const Visit& visit) const {
+    Configuration s = b;
+    for (const Space::ShardChoice& choice : space_.shards(b)) {
+      s.strategy.zero = choice.zero;
+      s.strategy.shard = choice.shard;
+      visit(s, choice.overlaps);
+    }
   }
 
   [[nodiscard]] bool worth_keeping(std::int64_t ns) const {
@@ -194,42 +233,48 @@ class Search {
       out_.pruning.add(r.removed);
       out_.bounded += r.bounded;
     }
-    std::sort(all.begin(), all.end(),
-              [](const Leaf& a, const Leaf& b) { return before(a.bound_ns, a.configuration, b.bound_ns, b.configuration); });
+    std::sort(all.begin(), all.end(), by_bound);
     return all;
   }
 
-  /// A good incumbent before anything is enumerated: of the most promising schedules one likely configuration each. Counted nowhere.
+  /// A good incumbent before anything is enumerated: of the most promising schedules the likely configurations, simulated in the order of
+  /// their bounds until those exceed the best. Counted nowhere.
   void probe(const std::vector<Leaf>& schedules) {
     const std::size_t n = std::min(kProbes, schedules.size());
-    std::vector<std::vector<Candidate>> found(n);
+    std::vector<std::vector<Leaf>> found(n);
     base::parallel_for(n, threads(), 1, [&](std::size_t i, int worker) {
-      if (!interrupted()) found[i] = likely(schedules[i].configuration, worker);
+      if (!interrupted()) found[i] = likely(schedules[i].configuration, work_[static_cast<std::size_t>(worker)]);
     });
-    for (const auto& candidates : found)
-      for (const Candidate& c : candidates) improve(c);
+    std::vector<Leaf> all;
+    for (const auto& leaves : found) all.insert(all.end(), leaves.begin(), leaves.end());
+    std::sort(all.begin(), all.end(), by_bound);
+    for (std::size_t i = 0; i < all.size() && !exceeds(all[i].bound_ns) && !interrupted(); i += kProbeGroup) {
+      std::vector<Verdict> verdicts(std::min(all.size() - i, kProbeGroup));
+      base::parallel_for(verdicts.size(), threads(), 1,
+                         [&](std::size_t k, int worker) { verdicts[k] = verdict(all[i + k].configuration, worker); });
+      for (std::size_t k = 0; k < verdicts.size(); ++k)
+        if (verdicts[k].fits) improve({all[i + k].configuration, verdicts[k].iteration_ns, verdicts[k].peak_bytes});
+    }
   }
 
-  /// For ZeRO 0 (one replica), 1 and 3 over all replicas, everything overlapped: the least recomputation that fits, simulated.
-  std::vector<Candidate> likely(const Configuration& b, int worker) {
-    std::vector<Candidate> out;
-    Workspace& w = work_[static_cast<std::size_t>(worker)];
-    space_.shard_group(b, [&](const Configuration& s) {
+  /// For ZeRO 0 (one replica), 1 and 3 over all replicas, everything overlapped: the least recomputation that may fit.
+  std::vector<Leaf> likely(const Configuration& b, Workspace& w) const {
+    std::vector<Leaf> out;
+    const MemoryTable& table = w.tables.of(book_, space_, b, w);
+    price_layers(book_, b, w);
+    each_shard(b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) {
       if (s.strategy.zero == 2 || (s.strategy.zero == 0 && s.strategy.data_ranks() > 1)) return;
       if (s.strategy.zero > 0 && s.strategy.shard != s.strategy.data_ranks()) return;
-      std::optional<Configuration> last;
-      space_.overlap_group(s, [&](const Configuration& o) { last = o; });  // it has every flag it may have
-      if (!last) return;
-      const Configuration& c = *last;
-      cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
-      const RecomputeTable table = recompute_table(c, w);
-      const std::vector<char> fits = fitting(table, static_bytes_of(c.strategy, w));
+      if (overlaps.empty()) return;
+      const std::vector<char> fits = fitting_choices(table, s.strategy, w);
       const auto first = std::find(fits.begin(), fits.end(), 1);
       if (first == fits.end()) return;
-      Configuration choice = c;
-      choice.strategy.recompute = table.choices[static_cast<std::size_t>(first - fits.begin())];
-      const Verdict v = verdict(choice, worker);
-      if (v.fits) out.push_back({choice, v.iteration_ns, v.peak_bytes});
+      Leaf leaf{s, 0};
+      take_overlap(overlaps.back(), leaf.configuration.strategy);  // it has every flag it may have
+      leaf.configuration.strategy.recompute = table.choices[static_cast<std::size_t>(first - fits.begin())];
+      assemble(book_, leaf.configuration, w);
+      leaf.bound_ns = rank(leaf.configuration, cost::iteration_lower_bound_ns(w.costs, w.structure));
+      out.push_back(std::move(leaf));
     });
     return out;
   }
@@ -262,102 +307,36 @@ class Search {
       e.floor_ns = options_.preference ? 0 : node.bound_ns;
       return e;
     }
-    cost::layer_costs(book_.context(), b.strategy, b.schedule.stages, b.schedule.micro_batch, w.layers);
-    const RecomputeTable table = recompute_table(b, w);
-    const std::vector<char> best_case = fitting(table, least_static_bytes(b, w));
+    const MemoryTable& table = w.tables.of(book_, space_, b, w);
+    const bool bounded = out_.pruning.enabled(Pruning::memory);
+    const std::vector<char> best_case = bounded ? table.best_case : std::vector<char>(table.choices.size(), 1);
     if (std::find(best_case.begin(), best_case.end(), 1) == best_case.end()) {
       e.removed.count(Pruning::memory, leaves_below(b));
       return e;
     }
+    price_layers(book_, b, w);
     const auto bound = [&](const Configuration& c) { return schedule_group_bound_ns(book_, c, w); };
     if (out_.pruning.enabled(Pruning::schedule_bound) && all_slower(b, table, best_case, bound, e)) {
       e.removed.count(Pruning::schedule_bound, leaves_below(b));
       return e;
     }
-    space_.shard_group(b, [&](const Configuration& s) { expand_shard(s, table, w, e); });
+    each_shard(b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) { expand_shard(s, overlaps, table, w, e); });
     return e;
   }
 
   /// Configurations below a schedule choice.
   [[nodiscard]] double leaves_below(const Configuration& b) const { return space_.leaves_of_schedule(b); }
 
-  /// The recomputation choices below a schedule choice, with the least activations of each stage under each.
-  struct RecomputeTable {
-    std::vector<Recompute> choices;         ///< none, selective, full 1, 2, …
-    std::vector<std::int64_t> activations;  ///< choice-major, by stage
-    std::size_t first_full = 0;
-    std::int32_t stages = 1;
-    bool falling = true;  ///< no stage holds more activations with more layers of full recomputation
-  };
-
-  RecomputeTable recompute_table(const Configuration& b, Workspace& w) const {
-    RecomputeTable t;
-    t.stages = b.schedule.stages;
-    space_.recompute_group(b, [&](const Configuration& r) {
-      assemble(book_, r, w);
-      if (r.strategy.recompute.kind != RecomputeKind::full) t.first_full = t.choices.size() + 1;
-      t.choices.push_back(r.strategy.recompute);
-      for (std::int32_t i = 0; i < t.stages; ++i)
-        t.activations.push_back(cost::activations_lower_bound_bytes(w.costs, w.structure, i));
-    });
-    const auto stages = static_cast<std::size_t>(t.stages);
-    for (std::size_t i = (t.first_full + 1) * stages; i < t.activations.size(); ++i)
-      t.falling = t.falling && t.activations[i] <= t.activations[i - stages];
-    return t;
-  }
-
-  /// Static bytes of each stage under the sharding of `c`. w.costs belongs to the same schedule (any recomputation).
-  [[nodiscard]] std::vector<std::int64_t> static_bytes_of(const Strategy& s, const Workspace& w) const {
-    std::vector<std::int64_t> bytes;
-    cost::static_bytes(book_.context(), s, w.layers, w.costs, bytes);
-    return bytes;
-  }
-
-  /// The least of each stage over all shardings: over all ranks, of the best ZeRO stage. Not always the last one: where a stage holds
-  /// few layers, the buffers of gathered layers outweigh what is sharded.
-  [[nodiscard]] std::vector<std::int64_t> least_static_bytes(const Configuration& c, const Workspace& w) const {
-    Strategy s = c.strategy;
-    if (s.data_ranks() == 1) return static_bytes_of(s, w);
-    s.zero = 1, s.shard = static_cast<std::int32_t>(s.data_ranks());
-    std::vector<std::int64_t> least = static_bytes_of(s, w);
-    for (s.zero = 2; s.zero <= 3; ++s.zero) {
-      const std::vector<std::int64_t> other = static_bytes_of(s, w);
-      for (std::size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], other[i]);
-    }
-    return least;
-  }
-
-  /// Which choices may fit beside these static bytes. As a rule more recomputed layers need less memory, so that the full ones that
-  /// fit are a suffix.
-  [[nodiscard]] std::vector<char> fitting(const RecomputeTable& t, const std::vector<std::int64_t>& fixed) const {
-    std::vector<char> fits(t.choices.size(), 1);
-    if (!out_.pruning.enabled(Pruning::memory)) return fits;
-    const auto may_fit = [&](std::size_t choice) {
-      for (std::size_t i = 0; i < fixed.size(); ++i)
-        if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i], book_.context().engine->allocator_reserve) >
-            book_.memory_limit())
-          return false;
-      return true;
-    };
-    for (std::size_t i = 0; i < (t.falling ? t.first_full : fits.size()); ++i) fits[i] = may_fit(i);
-    if (!t.falling) return fits;
-    std::size_t low = t.first_full, high = t.choices.size();  // the first full choice that fits lies in [low, high]
-    while (low < high) {
-      const std::size_t middle = low + (high - low) / 2;
-      if (may_fit(middle))
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    std::fill(fits.begin() + static_cast<std::ptrdiff_t>(t.first_full), fits.begin() + static_cast<std::ptrdiff_t>(low), 0);
-    return fits;
+  /// Which recomputation choices may fit under the sharding of `s`; all of them without the rule.
+  [[nodiscard]] std::vector<char> fitting_choices(const MemoryTable& t, const Strategy& s, const Workspace& w) const {
+    if (!out_.pruning.enabled(Pruning::memory)) return std::vector<char>(t.choices.size(), 1);
+    return fitting(book_, t, s, w);
   }
 
   /// Whether everything below a node is slower than the incumbent: its bound with each recomputation that may be the cheapest, which is
   /// none where it fits, else selective or the fewest full layers.
   template <class Bound>
-  bool all_slower(Configuration c, const RecomputeTable& t, const std::vector<char>& fits, const Bound& bound,
-                  Expansion& e) const {
+  bool all_slower(Configuration c, const MemoryTable& t, const std::vector<char>& fits, const Bound& bound, Expansion& e) const {
     if (best_rank_ == INT64_MAX) return false;
     bool full_seen = false;
     std::int64_t least = INT64_MAX;
@@ -376,23 +355,27 @@ class Search {
     return true;
   }
 
-  void expand_shard(const Configuration& s, const RecomputeTable& t, Workspace& w, Expansion& e) const {
-    const std::vector<char> fits = fitting(t, static_bytes_of(s.strategy, w));
+  void expand_shard(const Configuration& s, const std::vector<Overlap>& overlaps, const MemoryTable& t, Workspace& w,
+                    Expansion& e) const {
+    const std::vector<char> fits = fitting_choices(t, s.strategy, w);
     const auto feasible = static_cast<double>(std::count(fits.begin(), fits.end(), 1));
-    double overlaps = 0;
-    space_.overlap_group(s, [&](const Configuration&) { ++overlaps; });
-    e.removed.count(Pruning::memory, overlaps * (static_cast<double>(fits.size()) - feasible));
+    const auto each = static_cast<double>(overlaps.size());
+    e.removed.count(Pruning::memory, each * (static_cast<double>(fits.size()) - feasible));
     if (feasible == 0) return;
     const auto bound = [&](const Configuration& c) { return shard_group_bound_ns(book_, c, w); };
     if (out_.pruning.enabled(Pruning::shard_bound) && all_slower(s, t, fits, bound, e)) {
-      e.removed.count(Pruning::shard_bound, overlaps * feasible);
+      e.removed.count(Pruning::shard_bound, each * feasible);
       return;
     }
-    space_.overlap_group(s, [&](const Configuration& o) { expand_overlap(o, t, fits, w, e); });
+    Configuration o = s;
+    for (const Overlap& overlap : overlaps) {
+      take_overlap(overlap, o.strategy);
+      expand_overlap(o, t, fits, w, e);
+    }
   }
 
   /// The recomputation ladder of one choice of everything else.
-  void expand_overlap(const Configuration& o, const RecomputeTable& t, const std::vector<char>& fits, Workspace& w,
+  void expand_overlap(const Configuration& o, const MemoryTable& t, const std::vector<char>& fits, Workspace& w,
                       Expansion& e) const {
     const bool ladder = out_.pruning.enabled(Pruning::recompute_ladder);
     bool ladder_broken = false, nothing_cheaper = false;
@@ -424,8 +407,8 @@ class Search {
 
   /// Simulates leaves in groups until their bounds exceed the incumbent.
   void simulate(const std::vector<Leaf>& leaves) {
-    for (std::size_t i = 0; i < leaves.size(); i += kGroup) {
-      std::size_t end = std::min(leaves.size(), i + kGroup);
+    for (std::size_t i = 0; i < leaves.size(); i += options_.side_by_side) {
+      std::size_t end = std::min(leaves.size(), i + options_.side_by_side);
       if (options_.node_limit > 0)
         end = std::min(end, i + static_cast<std::size_t>(std::max<std::int64_t>(1, options_.node_limit - out_.simulations)));
       if (out_.pruning.enabled(Pruning::bound) && exceeds(leaves[i].bound_ns)) {
@@ -453,7 +436,7 @@ class Search {
 
   Verdict verdict(const Configuration& c, int worker) {
     Workspace& w = work_[static_cast<std::size_t>(worker)];
-    cost::layer_costs(book_.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+    price_layers(book_, c, w);
     assemble(book_, c, w);
     Verdict v;
     v.judged = true;
@@ -512,8 +495,17 @@ class Search {
       }
   }
 
+  /// What a search that allows (1 + keep_within) times the answer has to look at.
+  void keep_layers(const std::vector<LayerNode>& nodes) {
+    if (options_.keep_within <= 0 || options_.preference || !out_.complete || !out_.best) return;
+    out_.known.choices.emplace();
+    for (const LayerNode& n : nodes)
+      if (worth_keeping(n.bound_ns)) out_.known.choices->push_back(n);
+  }
+
   void finish(const std::vector<LayerNode>& nodes, std::size_t next) {
     raise_known_bounds();
+    keep_layers(nodes);
     if (out_.complete) {
       for (std::size_t i = next; i < nodes.size(); ++i) out_.pruning.count(Pruning::layer_bound, nodes[i].leaves);
       if (out_.best) out_.lower_bound_ns = out_.best->iteration_ns;

@@ -22,6 +22,10 @@ void CostBook::prepare(std::int32_t stages) {
           cost::split_for(*context_.model, context_.training, *context_.engine, static_cast<std::int32_t>(chunks)));
 }
 
+void price_layers(const CostBook& book, const Configuration& c, Workspace& w) {
+  w.prices.price(book.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+}
+
 void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
   const cost::SplitTable& split = book.split(c.schedule);
   cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);

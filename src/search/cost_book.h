@@ -8,6 +8,8 @@
 
 #include "cost/bound.h"
 #include "cost/price.h"
+#include "search/layer_prices.h"
+#include "search/memory_table.h"
 #include "search/search.h"
 
 namespace espalier::search {
@@ -34,11 +36,16 @@ class CostBook {
 
 /// Reusable memory of one thread.
 struct Workspace {
+  LayerPrices prices;
+  MemoryTables tables;
   std::vector<cost::LayerCost> layers;
   cost::PriceScratch scratch;
   cost::Costs costs;
   ProgramStructure structure;
 };
+
+/// Fills w.layers with the layer costs of a configuration.
+void price_layers(const CostBook& book, const Configuration& c, Workspace& w);
 
 /// Timing of a configuration whose layer costs are in `w.layers`; fills w.costs and w.structure.
 void assemble(const CostBook& book, const Configuration& c, Workspace& w);

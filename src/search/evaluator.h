@@ -21,6 +21,8 @@ class Evaluator {
   virtual std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) = 0;
   /// The iteration alone. `worker` < workers() names a thread's own scratch.
   virtual std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) = 0;
+  /// How many programs were timed so far; fewer than candidates where some have equal timings.
+  [[nodiscard]] virtual std::int64_t lowered() const { return 0; }
 };
 
 }  // namespace espalier::search

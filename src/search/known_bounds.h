@@ -3,11 +3,13 @@
 // search of a large space is in these bounds, and they do not depend on what is minimised.
 //
 // A layer choice is listed if all its schedule choices were bounded; of these, the ones within (1 + within) of the incumbent of that time
-// are kept. What is not kept is slower than (1 + within) times the answer.
+// are kept. What is not kept is slower than (1 + within) times the answer. So are the layer choices themselves, which need not be enumerated
+// again.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,14 @@ struct KnownBounds {
     std::vector<std::pair<Configuration, std::int64_t>> schedules;  ///< with their bounds, nanoseconds
   };
   std::vector<Node> nodes;  ///< in canonical order once sorted
+
+  struct LayerChoice {
+    Configuration choice;
+    std::int64_t bound_ns = 0;
+    double leaves = 0;
+  };
+  /// Every layer choice that may fit and whose bound is within (1 + within) of the answer; only of a complete search.
+  std::optional<std::vector<LayerChoice>> choices;
 
   void sort() {
     std::sort(nodes.begin(), nodes.end(), [](const Node& a, const Node& b) { return canonical_less(a.layers, b.layers); });

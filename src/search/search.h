@@ -49,6 +49,8 @@ using Progress = std::function<void(const Standing&)>;
 struct Options {
   int threads = 1;
   std::int64_t node_limit = 0;  ///< simulated configurations; 0 = no limit
+  /// Leaves simulated before the incumbent is looked at again. It shapes what is simulated, not the answer: the same for any threads.
+  std::size_t side_by_side = 16;
   PruningState pruning;
   /// What to minimise in place of time; the outcome then counts only the part of the space that could still be preferred to the seeds, and
   /// has no lower bound.
@@ -73,6 +75,7 @@ struct Outcome {
   double space_size = 0;
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;
   std::int64_t bounded = 0, simulations = 0;
+  std::int64_t lowered = 0;  ///< programs timed, seeds and probes included; equal timings, and what an earlier search timed, once
   PruningState pruning;
   bool complete = true;  ///< false: limit or interruption
   bool interrupted = false;

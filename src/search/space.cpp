@@ -217,34 +217,58 @@ Space::Key Space::shard_key(const Configuration& c) const {
           reduces};
 }
 
+Space::Shards Space::shards_below(const Configuration& b) const {
+  Shards out;
+  shard_group(b, [&](const Configuration& s) {
+    ShardChoice choice{s.strategy.zero, s.strategy.shard, {}};
+    overlap_group(s, [&](const Configuration& o) {
+      choice.overlaps.push_back(o.strategy.overlap);
+      choice.overlaps.back().tp = false;
+    });
+    out.leaves += static_cast<double>(choice.overlaps.size());
+    out.choices.push_back(std::move(choice));
+  });
+  return out;
+}
+
 double Space::leaves(const Configuration& a) {
   const auto key = std::pair(shard_key(a), std::int64_t{a.schedule.microbatches});
-  if (const auto found = products_.find(key); found != products_.end()) return found->second;
-  double all = 0;
+  if (const auto found = products_.find(key); found != products_.end()) return found->second.leaves;
+  Schedules all;
   schedule_group(a, [&](const Configuration& b) {
+    all.choices.push_back({b.schedule.kind, b.schedule.virtual_stages});
     const Key shards = shard_key(b);
-    if (!shards_.contains(shards)) {
-      double n = 0;
-      shard_group(b, [&](const Configuration& s) { overlap_group(s, [&](const Configuration&) { ++n; }); });
-      shards_[shards] = n;
-    }
+    if (!shards_.contains(shards)) shards_[shards] = shards_below(b);
     const std::pair chunks(b.schedule.stages * b.schedule.virtual_stages, !b.strategy.partition.empty());
     if (!recomputes_.contains(chunks)) {
       double n = 0;
       recompute_group(b, [&](const Configuration&) { ++n; });
       recomputes_[chunks] = n;
     }
-    all += shards_[shards] * recomputes_[chunks];
+    all.leaves += shards_[shards].leaves * recomputes_[chunks];
   });
-  products_[key] = all;
-  return all;
+  const double leaves = all.leaves;
+  products_[key] = std::move(all);
+  return leaves;
 }
 
 double Space::leaves_of_schedule(const Configuration& b) const {
   const auto shards = shards_.find(shard_key(b));
   const auto recomputes = recomputes_.find({b.schedule.stages * b.schedule.virtual_stages, !b.strategy.partition.empty()});
   ESPALIER_CHECK(shards != shards_.end() && recomputes != recomputes_.end());
-  return shards->second * recomputes->second;
+  return shards->second.leaves * recomputes->second;
+}
+
+const std::vector<Space::ScheduleChoice>& Space::schedules(const Configuration& a) const {
+  const auto found = products_.find({shard_key(a), a.schedule.microbatches});
+  ESPALIER_CHECK(found != products_.end());
+  return found->second.choices;
+}
+
+const std::vector<Space::ShardChoice>& Space::shards(const Configuration& b) const {
+  const auto found = shards_.find(shard_key(b));
+  ESPALIER_CHECK(found != shards_.end());
+  return found->second.choices;
 }
 
 bool Space::contains(const Configuration& c) const {

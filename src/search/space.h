@@ -39,6 +39,13 @@ inline bool canonical_less(const Configuration& a, const Configuration& b) {
   return canonical_compare(a.strategy, a.schedule, b.strategy, b.schedule) < 0;
 }
 
+/// Takes the choice of an overlap group; overlap.tp stays as the layer group has it.
+inline void take_overlap(const Overlap& choice, Strategy& s) {
+  const bool tp = s.overlap.tp;
+  s.overlap = choice;
+  s.overlap.tp = tp;
+}
+
 /// Operator partitions of one (tp, samples of a micro-batch in the tensor group); see partition_choices.h.
 struct PartitionOffer {
   std::vector<std::string> texts;            ///< Strategy::partition
@@ -75,10 +82,22 @@ class Space {
   /// Every legal configuration, plainly.
   void for_each(const Visit& visit) const;
 
-  /// Legal configurations below a choice of the layer group. Remembers products: not thread-safe.
+  /// Legal configurations below a choice of the layer group. Remembers products and choices: not thread-safe.
   double leaves(const Configuration& layer_choice);
   /// Legal configurations below a choice of layer group and schedule; thread-safe once `leaves` has met the layer choice.
   [[nodiscard]] double leaves_of_schedule(const Configuration& schedule_choice) const;
+  /// The same choices as schedule_group's, and as shard_group's with those of overlap_group below each, remembered by what their legality
+  /// depends on; thread-safe once `leaves` has met the layer choice.
+  struct ScheduleChoice {
+    ScheduleKind kind = ScheduleKind::one_f_one_b;
+    std::int32_t virtual_stages = 1;
+  };
+  struct ShardChoice {
+    std::int32_t zero = 0, shard = 1;
+    std::vector<Overlap> overlaps;  ///< overlap.tp belongs to the layer group and is not set here
+  };
+  [[nodiscard]] const std::vector<ScheduleChoice>& schedules(const Configuration& layer_choice) const;
+  [[nodiscard]] const std::vector<ShardChoice>& shards(const Configuration& schedule_choice) const;
   /// Whether one configuration belongs to the space.
   [[nodiscard]] bool contains(const Configuration& c) const;
   [[nodiscard]] const RuleFacts& facts() const { return facts_; }
@@ -104,9 +123,18 @@ class Space {
   /// What the legality of the later groups may depend on.
   using Key = std::array<std::int64_t, 9>;
   [[nodiscard]] Key shard_key(const Configuration& schedule_choice) const;
-  std::map<Key, double> shards_;                                ///< legal (zero, shard, overlap) choices
+  struct Shards {
+    double leaves = 0;  ///< overlap choices of all of them
+    std::vector<ShardChoice> choices;
+  };
+  struct Schedules {
+    double leaves = 0;  ///< configurations below all of them
+    std::vector<ScheduleChoice> choices;
+  };
+  [[nodiscard]] Shards shards_below(const Configuration& schedule_choice) const;
+  std::map<Key, Shards> shards_;                                ///< legal (zero, shard, overlap) choices
   std::map<std::pair<std::int32_t, bool>, double> recomputes_;  ///< recomputation choices by chunks; with a partition
-  std::map<std::pair<Key, std::int64_t>, double> products_;
+  std::map<std::pair<Key, std::int64_t>, Schedules> products_;  ///< by what the legality of schedules depends on
 };
 
 }  // namespace espalier::search

@@ -8,54 +8,18 @@
 #include "espalier/timeline.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/trace_text.h"
+
 namespace espalier {
 namespace {
 
+using namespace sim;
 using Kind = InstructionKind;
-
-void put(std::string& out, std::int64_t value) {
-  char digits[24];
-  out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
-}
-
-/// Nanoseconds as microseconds with three decimals.
-void put_us(std::string& out, std::int64_t ns) {
-  put(out, ns / 1000);
-  const auto rest = static_cast<int>(ns % 1000);
-  out += '.';
-  out += static_cast<char>('0' + rest / 100);
-  out += static_cast<char>('0' + rest / 10 % 10);
-  out += static_cast<char>('0' + rest % 10);
-}
-
-void put_quoted(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) >= 0x20) out += c;
-  }
-  out += '"';
-}
-
-/// `,"key":value`
-void field(std::string& out, std::string_view key, std::int64_t value) {
-  out.append(",\"").append(key).append("\":");
-  put(out, value);
-}
-void field(std::string& out, std::string_view key, std::string_view value) {
-  out.append(",\"").append(key).append("\":");
-  put_quoted(out, value);
-}
-void field_us(std::string& out, std::string_view key, std::int64_t ns) {
-  out.append(",\"").append(key).append("\":");
-  put_us(out, ns);
-}
 
 std::string_view letter(Kind kind) {
   switch (kind) {
@@ -313,6 +277,7 @@ std::string to_trace(const Timeline& timeline, const TraceOptions& options) {
     }
   }
   if (microbatches < timeline.microbatches) writer.left_out(out, microbatches);
+  out += timeline.step_events;
   out += "\n],\"espalier\":{\"plan\":";
   put_quoted(out, timeline.label);
   field(out, "iteration_ns", timeline.iteration_ns);

@@ -4,7 +4,7 @@
 // Flow f has a cap u_f and uses link l with weight w_fl: while f moves one byte, l carries w_fl bytes (2 where a flow passes a link twice).
 // Link l has capacity c_l. A vector of rates x is max-min fair if
 //     Σ_f w_fl·x_f ≤ c_l  for every link,    x_f ≤ u_f  for every flow,
-// and no rate can be raised without lowering one that is no greater. Equivalently, every flow either runs at its cap or uses a saturated
+// and no rate can be raised without structure one that is no greater. Equivalently, every flow either runs at its cap or uses a saturated
 // link (Σ w·x = c) on which no flow is faster. There is exactly one such vector.
 //
 // Progressive filling raises all rates together from 0. A flow that reaches its cap stays there; when a link is full, its flows stay where

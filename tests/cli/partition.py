@@ -46,6 +46,11 @@ def main(folder):
     expect(ran.returncode == 0 and "Operators of a block over" in ran.stdout, f"simulate: {ran.stderr}")
     spans = json.loads(block.read_text())["traceEvents"]
     expect(any(s["name"].startswith("mlp.up forward") for s in spans), "steps in the block's timeline")
+    detail = folder / "detail.json"
+    ran = call("simulate", plan_file, "--trace", detail, "--detail")
+    expect(ran.returncode == 0, f"simulate --detail: {ran.stderr}")
+    moved = [e["args"] for e in json.loads(detail.read_text())["traceEvents"] if "collective" in e.get("args", {})]
+    expect(any(m["group"] == "operators" and m["collective"] == "ring_shift" and m["bytes"] > 0 for m in moved), "rings in the detail")
     expect("Operators of a block" in call("explain", folder / "threads1" / "result.json").stdout, "explain")
     for wrong in ("H,H,H,H", "K", "P3"):
         bent = json.loads(plan_file.read_text())

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two binaries side by side: machines differ by a factor, so that only times taken in turn on one of them compare. Each job is planned by
+// either binary on one thread, in turn; user seconds of the child process as the kernel counts them, the median of three, and their ratio.
+#pragma once
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace espalier::bench {
+
+constexpr int kTurns = 3;
+
+/// User seconds of `binary` with these arguments, its output thrown away; negative when it failed.
+inline double user_seconds(const std::string& binary, const std::vector<std::string>& arguments) {
+  std::vector<char*> argv{const_cast<char*>(binary.c_str())};
+  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0) return -1;
+  if (child == 0) {
+    if (std::freopen("/dev/null", "w", stdout) == nullptr || std::freopen("/dev/null", "w", stderr) == nullptr) _exit(127);
+    execv(binary.c_str(), argv.data());
+    _exit(127);
+  }
+  int status = 0;
+  rusage used{};
+  if (wait4(child, &status, 0, &used) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0) return -1;
+  return static_cast<double>(used.ru_utime.tv_sec) + 1e-6 * static_cast<double>(used.ru_utime.tv_usec);
+}
+
+struct Comparison {
+  std::string name;
+  std::vector<std::string> job;  ///< file and overrides, as `espalier plan` takes them
+};
+
+inline std::vector<Comparison> comparisons() {
+  const std::string large = "examples/llama3.1-405b-on-16384xh100.yaml";
+  return {{"llama3.1-405b-on-16384xh100", {large}},
+          {"llama3.1-405b-on-256xh100 (cluster.nodes=32)", {large, "--set", "cluster.nodes=32"}},
+          {"llama3-70b-on-64xh100", {"examples/llama3-70b-on-64xh100.yaml"}},
+          {"deepseek-v3-on-2048xh100", {"examples/deepseek-v3-on-2048xh100.yaml"}}};
+}
+
+inline double median(std::array<double, kTurns> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[kTurns / 2];
+}
+
+/// One JSON object a job; false when a run failed.
+inline bool compare(const std::string& before, const std::string& now, const Comparison& c) {
+  std::vector<std::string> arguments{"plan"};
+  arguments.insert(arguments.end(), c.job.begin(), c.job.end());
+  arguments.insert(arguments.end(), {"--threads", "1", "--quiet"});
+  std::array<double, kTurns> seconds_before{}, seconds_now{};
+  for (std::size_t turn = 0; turn < kTurns; ++turn) {
+    seconds_before[turn] = user_seconds(before, arguments);
+    seconds_now[turn] = user_seconds(now, arguments);
+    if (seconds_before[turn] >= 0 && seconds_now[turn] >= 0) continue;
+    std::fprintf(stderr, "%s: %s failed (run it in the repository root)\n", c.name.c_str(),
+                 (seconds_before[turn] < 0 ? before : now).c_str());
+    return false;
+  }
+  const double a = median(seconds_before), b = median(seconds_now);
+  std::printf(
+      "{\"bench\": \"search_against\", \"job\": \"%s\", \"before_user_s\": %.3f, \"now_user_s\": %.3f, \"ratio\": %.3f}\n",
+      c.name.c_str(), a, b, b / a);
+  std::fflush(stdout);
+  return true;
+}
+
+/// The product of the build that this program belongs to.
+inline std::string own_binary() {
+  std::error_code failed;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  return failed ? "build/espalier" : (self.parent_path().parent_path() / "espalier").string();
+}
+
+/// `--against BEFORE [--now BINARY]`; nothing of it: −1. Else an exit code.
+inline int compared(int argc, char** argv) {
+  std::string before, now = own_binary();
+  for (int i = 1; i + 1 < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--against") before = argv[i + 1];
+    if (flag == "--now") now = argv[i + 1];
+  }
+  if (before.empty()) return -1;
+  bool good = true;
+  for (const Comparison& c : comparisons()) good = compare(before, now, c) && good;
+  return good ? 0 : 1;
+}
+
+}  // namespace espalier::bench

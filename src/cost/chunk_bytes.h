@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one micro-batch keeps in a chunk, from its layers in the order of the forward pass.
+//
+// While a layer runs, forward or backward, what the layers before it and itself keep is there, and its own transients; what later layers
+// keep is not there yet, or no longer: peak = max_i (Σ_{k≤i} saved_k + transient_i)   (Galvatron-BMW, §5.2). A layer that is recomputed
+// holds in its backward what it would have saved without. Weight gradients need inputs and output gradients: nothing is freed between
+// the input gradient and the weight gradient.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "cost/layer_cost.h"
+#include "cost/costs.h"
+#include "cost/split_table.h"
+#include "plan/held_passes.h"
+
+namespace espalier::cost {
+
+class ChunkBytes {
+ public:
+  /// `n` consecutive layers of cost `l`; `how` they are recomputed.
+  void add(const LayerCost& l, std::int64_t n, RecomputeKind how) {
+    const std::int64_t saved = how == RecomputeKind::none        ? l.saved.none
+                               : how == RecomputeKind::selective ? l.saved.selective
+                                                                 : l.saved.full;
+    saved_ += saved * n;
+    forward_peak_ = std::max(forward_peak_, saved_ + l.transient.forward);
+    backward_peak_ = std::max(backward_peak_, saved_ + l.transient.backward + (l.saved.none - saved));
+  }
+  [[nodiscard]] PassBytes bytes() const { return {saved_, saved_, forward_peak_ - saved_, backward_peak_ - saved_}; }
+  /// Saved and transient at the fullest moment, forward or backward.
+  [[nodiscard]] std::int64_t peak() const { return std::max(forward_peak_, backward_peak_); }
+
+ private:
+  std::int64_t saved_ = 0, forward_peak_ = 0, backward_peak_ = 0;
+};
+
+/// The layers of a chunk of one strategy as (kind, consecutive layers, how they are recomputed): full recomputation takes the first
+/// `recompute.layers` blocks, all other kinds take every block.
+template <class Visit>
+void each_run(const Model& model, const std::vector<SplitTable::Run>& runs, const Recompute& recompute, const Visit& visit) {
+  std::int64_t again = recompute.layers;
+  for (const SplitTable::Run& run : runs) {
+    const bool block = model.kinds[static_cast<std::size_t>(run.kind)].role == LayerRole::block;
+    if (!block || recompute.kind != RecomputeKind::full) {
+      visit(run.kind, run.layers, block ? recompute.kind : RecomputeKind::none);
+      continue;
+    }
+    const std::int64_t full = std::min<std::int64_t>(again, run.layers);
+    if (full > 0) visit(run.kind, full, RecomputeKind::full);
+    if (full < run.layers) visit(run.kind, run.layers - full, RecomputeKind::none);
+    again -= full;
+  }
+}
+
+/// The bytes of every chunk under another recomputation than `costs` were made for; times stay as they are. `layers` and `split` are those
+/// that they were made of.
+void refill_bytes(const Model& model, const SplitTable& split, const std::vector<LayerCost>& layers, const Recompute& recompute,
+                  const ProgramStructure& structure, Costs& costs);
+
+}  // namespace espalier::cost

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/chunk_steps.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "cost/chunk_sum.h"
+#include "cost/layer_steps.h"
+#include "cost/redistribution.h"
+#include "cost/span_list.h"
+#include "plan/shared_table.h"
+
+namespace espalier::cost {
+namespace {
+
+/// A layer of a chunk, as a pass meets it.
+struct LayerHere {
+  std::int32_t layer = 0, kind = 0;
+  const LayerRange* range = nullptr;
+  RecomputeKind recompute = RecomputeKind::none;
+  bool leads = false;  ///< the first layer of its range
+};
+
+/// One pass. Appends spans, and adds up what ChunkSum (chunk_sum.h) adds up.
+class Pass {
+ public:
+  Pass(const CostContext& c, const PlanChunks& chunks, StepBook& book, std::int32_t chunk, ChunkPhase phase)
+      : c_(c), chunks_(chunks), book_(book), chunk_(chunk), phase_(phase) {}
+
+  ChunkSteps run() {
+    std::vector<LayerHere> layers = layers_here();
+    const LayerHere first = layers.front();
+    if (phase_ == ChunkPhase::forward) add_edge(first, "parameters");
+    if (phase_ != ChunkPhase::forward) std::reverse(layers.begin(), layers.end());
+    for (const LayerHere& at : layers) {
+      if (at.leads && phase_ == ChunkPhase::forward) add_move(at);
+      add_layer(at);
+      if (at.leads && phase_ != ChunkPhase::forward && phase_ != ChunkPhase::backward_weight) add_move(at);
+    }
+    if (phase_ == ChunkPhase::backward) add_edge(first, "gradients");
+    if (phase_ != ChunkPhase::backward_weight) add_pass();
+    return spans_.finish();
+  }
+
+ private:
+  [[nodiscard]] const std::vector<LayerRange>& ranges() const { return chunks_.ranges[static_cast<std::size_t>(chunk_)]; }
+  [[nodiscard]] bool zero_here() const { return phase_ == ChunkPhase::forward || phase_ == ChunkPhase::backward; }
+  /// Of ZeRO's traffic, what stands at the edge of a chunk.
+  [[nodiscard]] StepPart edge_part() const {
+    return phase_ == ChunkPhase::forward ? StepPart::forward : StepPart::weight_gradient;
+  }
+  [[nodiscard]] std::int32_t kind_of(std::int32_t layer) const { return c_.model->layers[static_cast<std::size_t>(layer)]; }
+
+  [[nodiscard]] std::vector<LayerHere> layers_here() const {
+    std::vector<LayerHere> out;
+    for (const LayerRange& range : ranges()) {
+      std::int32_t again = range.strategy.recompute.layers;
+      for (std::int32_t i = range.first; i <= range.last; ++i) {
+        LayerHere at{i, kind_of(i), &range, RecomputeKind::none, i == range.first};
+        if (c_.model->kinds[static_cast<std::size_t>(at.kind)].role == LayerRole::block)
+          at.recompute = range.strategy.recompute.kind;
+        if (at.recompute == RecomputeKind::full && again-- <= 0) at.recompute = RecomputeKind::none;
+        out.push_back(at);
+      }
+    }
+    return out;
+  }
+
+  [[nodiscard]] const PhaseSteps& steps_of(const LayerSteps& steps) const {
+    switch (phase_) {
+      case ChunkPhase::forward: return steps.forward;
+      case ChunkPhase::backward: return steps.backward;
+      case ChunkPhase::backward_input: return steps.backward_input;
+      case ChunkPhase::backward_weight: return steps.backward_weight;
+    }
+    return steps.forward;
+  }
+
+  void add_layer(const LayerHere& at) {
+    const Strategy& s = at.range->strategy;
+    const StepBook::Priced& priced = book_.priced(s);
+    const LayerSteps& steps = book_.steps(s, at.kind);
+    const LayerCost& cost = priced.layers[static_cast<std::size_t>(at.kind)];
+    const ZeroTime zero = zero_time(c_, priced.groups, s, states_of(*c_.engine, c_.training), cost, ChunkEdges::exposed);
+    ZeroSpans beside;
+    if (zero_here()) {
+      const bool again = at.recompute == RecomputeKind::full;
+      const PhaseTime& time = phase_ == ChunkPhase::forward ? zero.forward : again ? zero.backward_again : zero.backward;
+      beside = zero_spans(s, priced.groups, cost.dense_parameters, cost.expert_parameters, time);
+    }
+    spans_.begin_zero(at.layer, beside);
+    if (phase_ == ChunkPhase::backward || phase_ == ChunkPhase::backward_input) {
+      if (at.recompute == RecomputeKind::full) spans_.add_phase(at.layer, steps.forward, true);
+      if (at.recompute == RecomputeKind::selective) spans_.add_phase(at.layer, steps.recompute_selective, true);
+    }
+    spans_.add_phase(at.layer, steps_of(steps), false);
+    spans_.end_zero(at.layer, beside);
+    add_table(at, cost);
+  }
+
+  [[nodiscard]] ZeroSpans zero_spans(const Strategy& s, const DataGroups& groups, std::int64_t dense, std::int64_t expert,
+                                     const PhaseTime& time) const {
+    const ZeroTraffic traffic =
+        zero_traffic(c_, groups, s, states_of(*c_.engine, c_.training), static_cast<double>(dense), static_cast<double>(expert));
+    const ZeroSteps steps = zero_steps(s, traffic);
+    ZeroSpans out{phase_ == ChunkPhase::forward ? steps.forward : steps.backward, time, 0, 0};
+    if (!s.overlap.param_gather) out.before_ns = ns(traffic.gather_s());
+    if (!s.overlap.grad_reduce && phase_ == ChunkPhase::backward) out.after_ns = ns(traffic.reduce_s());
+    return out;
+  }
+
+  /// A copy of the token table that the chunk holds beside the layer that uses it.
+  void add_table(const LayerHere& at, const LayerCost& user) {
+    if (!zero_here() || !holds_copy(chunks_.table_chunks, chunk_)) return;
+    if (table_layer(*c_.model, ranges().front().first, ranges().back().last) != at.layer) return;
+    const Strategy& s = chunks_.ranges.front().front().strategy;
+    const DataGroups& groups = book_.priced(s).groups;
+    LayerCost table;
+    table.forward = user.forward;
+    table.backward = user.backward;
+    table.dense_parameters = table_elements(*c_.model, *c_.engine, s);
+    const ZeroTime zero = zero_time(c_, groups, s, states_of(*c_.engine, c_.training), table, ChunkEdges::exposed);
+    const bool forward = phase_ == ChunkPhase::forward;
+    const ZeroSpans spans = zero_spans(s, groups, table.dense_parameters, 0, forward ? zero.forward : zero.backward);
+    spans_.begin_zero(at.layer, spans);
+    spans_.end_zero(at.layer, spans);
+    if (at.layer == ranges().front().first)
+      spans_.add_edge(at.layer, "token table", forward ? zero.gather_ns : zero.reduce_ns, edge_part(), spans);
+  }
+
+  /// The first gather and the last reduction of a chunk, which nothing hides.
+  void add_edge(const LayerHere& first, const char* name) {
+    const Strategy& s = first.range->strategy;
+    const StepBook::Priced& priced = book_.priced(s);
+    const LayerCost& cost = priced.layers[static_cast<std::size_t>(first.kind)];
+    const ZeroTime zero = zero_time(c_, priced.groups, s, states_of(*c_.engine, c_.training), cost, ChunkEdges::exposed);
+    spans_.add_edge(first.layer, name, phase_ == ChunkPhase::forward ? zero.gather_ns : zero.reduce_ns, edge_part(),
+                    zero_spans(s, priced.groups, cost.dense_parameters, cost.expert_parameters, {}));
+  }
+
+  /// Between the layer before `at`, maybe of the chunk before, and `at`.
+  void add_move(const LayerHere& at) {
+    const LayerRange* before = nullptr;
+    if (at.range != &ranges().front())
+      before = at.range - 1;
+    else if (chunk_ > 0)
+      before = &chunks_.ranges[static_cast<std::size_t>(chunk_) - 1].back();
+    if (before == nullptr) return;
+    const auto kind = static_cast<std::size_t>(kind_of(before->last));
+    const LayerCost& sender = book_.priced(before->strategy).layers[kind];
+    const LayerCost& receiver = book_.priced(at.range->strategy).layers[static_cast<std::size_t>(at.kind)];
+    const RangeMove move =
+        range_move(c_, before->strategy, at.range->strategy, c_.model->kinds[kind], sender, receiver, chunks_.samples);
+    const bool forward = phase_ == ChunkPhase::forward;
+    spans_.add_move(at.layer, forward ? move.forward : move.backward, forward ? StepPart::forward : StepPart::input_gradient);
+  }
+
+  void add_pass() { spans_.add_wait(-1, "pass", pass_ns(c_)); }
+
+  const CostContext& c_;
+  const PlanChunks& chunks_;
+  StepBook& book_;
+  std::int32_t chunk_;
+  ChunkPhase phase_;
+  SpanList spans_;
+};
+
+}  // namespace
+
+PlanChunks chunks_of(const Plan& plan, const std::vector<std::int32_t>& table_chunks) {
+  PlanChunks out;
+  out.schedule = plan.schedule;
+  out.samples = plan.samples_per_microbatch();
+  out.table_chunks = table_chunks;
+  out.ranges.resize(static_cast<std::size_t>(plan.schedule.stages) * static_cast<std::size_t>(plan.schedule.virtual_stages));
+  for (std::int32_t i = 0; i < plan.schedule.stages; ++i)
+    for (std::int32_t k = 0; k < plan.schedule.virtual_stages; ++k)
+      out.ranges[static_cast<std::size_t>(pipeline_chunk(plan.schedule, i, k))] =
+          plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges;
+  return out;
+}
+
+const StepBook::Priced& StepBook::priced(const Strategy& s) {
+  const auto [at, fresh] = known_.try_emplace(s);
+  Priced& out = at->second;
+  if (!fresh) return out;
+  layer_costs(c_, at->first, chunks_.schedule.stages, static_cast<std::int32_t>(chunks_.samples / s.dp), out.layers);
+  out.groups = data_groups(c_, at->first, chunks_.schedule.stages);
+  return out;
+}
+
+const LayerSteps& StepBook::steps(const Strategy& s, std::int32_t kind) {
+  priced(s);
+  const auto [at, fresh] = known_.at(s).steps.try_emplace(kind);
+  if (fresh) at->second = layer_steps(c_, s, chunks_.schedule.stages, static_cast<std::int32_t>(chunks_.samples / s.dp), kind);
+  return at->second;
+}
+
+ChunkSteps StepBook::chunk(std::int32_t chunk, ChunkPhase phase) {
+  ESPALIER_CHECK(chunk >= 0 && chunk < static_cast<std::int32_t>(chunks_.ranges.size()));
+  return Pass(c_, chunks_, *this, chunk, phase).run();
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/data_groups.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace espalier::cost {
+
+DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t stages) {
+  const std::int64_t shard = s.zero > 0 ? s.shard : s.data_ranks();
+  DataGroups g;
+  g.sharded = s.zero > 0;
+  g.shard = data_group(c.levels, s, stages, shard);
+  g.replica = replica_group(c.levels, s, stages);
+  if (s.zero == 0) g.replica = Group{};
+  const std::int64_t expert_ranks = s.expert_data_ranks();
+  g.expert_shard = expert_data_group(c.levels, s, stages);
+  g.expert_replica = Group{};
+  if (s.zero > 0) {
+    // Experts shard over the part of their replicas that the dense shard group covers; placed like the whole replica group.
+    const std::int64_t expert_shard = std::gcd(shard, expert_ranks);
+    g.expert_replica = g.expert_shard;
+    g.expert_shard.size = expert_shard;
+    g.expert_replica.size = expert_ranks / expert_shard;
+    for (int k = 0; k < g.expert_shard.levels; ++k) {
+      auto& inside = g.expert_shard.members[static_cast<std::size_t>(k)];
+      auto& outside = g.expert_replica.members[static_cast<std::size_t>(k)];
+      outside = std::max<std::int64_t>(1, inside / expert_shard);
+      inside = std::min(inside, expert_shard);
+    }
+  }
+  const Slowdown shard_slowdown = c.slowdown(c.data_levels, g.shard), replica_slowdown = c.slowdown(c.data_levels, g.replica);
+  if (s.overlap.grad_reduce && s.data_ranks() == 1) {  // experts alone are reduced
+    g.slowdown = c.slowdown(c.data_levels, g.expert_shard);
+    return g;
+  }
+  g.slowdown = g.shard.size > 1 && shard_slowdown.compute >= replica_slowdown.compute ? shard_slowdown : replica_slowdown;
+  return g;
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each operator of a layer computes and moves under a strategy; the equations are layer_cost.h's. Every function adds to `sum`
+// (layer_sums.h) and says of each collective its kind, group and bytes, and what it runs beside.
+// What stands in one place of the search's innermost loop is inlined there by force: as templates the functions are shared symbols, which the
+// compiler would call instead (6 % more instructions a layer). Internal to cost/.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "cost/key_value.h"
+#include "cost/layer_attention.h"
+#include "cost/tensor_region.h"
+
+namespace espalier::cost {
+
+/// Gradients of `parameters` weights on this rank: those the GEMM does not accumulate are read again and added in one pass.
+template <class Sum>
+void accumulate(Sum& sum, const Scene& x, double parameters) {
+  if (x.c.engine->fused_gradient_accumulation) return;
+  sum.weight(memory_bound_s(x.c.rates, parameters * (x.c.element_bytes + 2.0 * x.c.engine->states.gradient)));
+}
+inline double accumulated_bytes(const Scene& x) {
+  return x.c.engine->fused_gradient_accumulation ? 2.0 * x.c.engine->states.gradient : 0.0;
+}
+
+/// Share of a block's matrix products that torchtitan's per-operator policy runs again: of wq, wk, wv, wo, w1, w3, w2 the second,
+/// fourth and sixth (torchtitan/distributed/activation_checkpoint.py counts products and keeps every other one): h² + h² + h·ffn of
+/// 4h² + 3h·ffn with ffn = 8/3 h.
+inline constexpr double kRecomputedProducts = 0.39;
+
+/// Low-rank adapters beside the frozen projection to query, key and value (the default targets of PEFT and NeMo): the two small products read its input and add to its output, both ways, and
+/// the gradients of the adapters read input and output gradient again. All memory-bound.
+template <class Sum>
+void add_adapters(Sum& sum, const Scene& x, double m, double n, double k) {
+  const double pass = memory_bound_s(x.c.rates, x.a * m * k) + memory_bound_s(x.c.rates, 2 * x.a * m * n);
+  sum.compute(pass, 2 * pass, 2, 4);
+}
+
+/// 8-bit matrix products: activations and output gradients are scaled, cast and transposed (2 bytes in, 1 + 1 out), one kernel each.
+/// The cast of the input runs inside the normalisation or activation before it (TransformerEngine LayerNormLinear), which reads it.
+template <class Sum>
+void add_casts(Sum& sum, const Scene& x, double m, double n, double k) {
+  sum.compute(memory_bound_s(x.c.rates, 2 * m * k), memory_bound_s(x.c.rates, 4 * m * n), 1, 1);
+}
+
+template <class Sum>
+[[gnu::always_inline]] inline void add_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op,
+                                              Region& region) {
+  const auto& d = x.c.rates;
+  double m = x.split_tokens, n = static_cast<double>(op.out), k = static_cast<double>(op.in);
+  if (op.cross) m *= static_cast<double>(x.g.cross_tokens) / static_cast<double>(std::max<std::int64_t>(1, x.g.tokens));
+  if (op.split == TpSplit::none) m = x.sequence_tokens;
+  if (op.split == TpSplit::vocab && x.g.padded_vocabulary > 0) n = static_cast<double>(x.g.padded_vocabulary);
+  if (op.split == TpSplit::column)
+    n = outputs_on_rank(kind, op, x.s.weight_tp());
+  else if (op.split == TpSplit::vocab || op.split == TpSplit::heads)
+    n /= x.width;
+  if (op.split == TpSplit::row) k /= x.width;
+  const bool eight_bit = x.c.operand_bytes < x.a && op.split != TpSplit::vocab;  // the output projection stays in 16 bits
+  const double a = eight_bit ? x.c.operand_bytes : x.a, rate = eight_bit ? d.gemm : d.gemm_wide;
+  const double forward = gemm_s(d, rate, m, n, k, a), input = gemm_s(d, rate, m, k, n, a);
+  const bool adapters = x.c.training.optimizer == "lora";
+  const double weight = adapters ? 0.0 : gemm_s(d, rate, n, k, m, a, accumulated_bytes(x) * n * k);
+  sum.compute(forward, input, 1, 1);
+  // its GEMM and the addition to the accumulated gradient; with a bias its reduction and its addition
+  if (!adapters) {
+    sum.weight(weight);
+    sum.kernels_weight += op.parameters > op.in * op.out ? 4 : 2;
+    accumulate(sum, x, n * k);
+  }
+  if (adapters && op.name.ends_with(".qkv")) add_adapters(sum, x, m, n, k);
+  if (eight_bit) add_casts(sum, x, m, n, k);
+  if (x.c.engine->selective_recomputes_linears && op.split != TpSplit::vocab) sum.recomputed(forward * kRecomputedProducts);
+  if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
+    region.column_forward += forward;
+    region.column_input += input;
+    region.column_weight += weight;
+    if (region.first_column < 0) region.first_column = sum.op;
+    region.last_column = sum.op;
+  }
+  const double boundary = x.a * x.split_tokens;
+  if (op.split == TpSplit::row) {
+    close_region(sum, x, region, forward, input, boundary * static_cast<double>(op.out));
+    region = Region{};
+  } else if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
+    // Output projection: gathers its input under SP, reduces the input gradient; its output stays split for the loss.
+    const double bytes = boundary * static_cast<double>(op.in);
+    if (x.megatron_sp) {
+      const auto gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
+      const auto scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
+      sum.move(SumPhase::forward, alone(gather, Placement::before, StepPart::forward, sum.op));
+      sum.move_back(alone(scatter, Placement::after, StepPart::input_gradient, sum.op));
+      sum.kernels(1, 1);
+      sum.wait(x.tp.size, 1, 1);
+    } else {
+      const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
+      sum.move_back(alone(reduce, Placement::after, StepPart::input_gradient, sum.op));
+      sum.kernels(0, 1);
+      sum.wait(x.tp.size, 0, 1);
+    }
+  }
+}
+
+/// Token copies of the fullest rank, and what its experts see of them once expert tensor parallelism has gathered them.
+inline double routed(const Scene& x, const Operator& op) { return x.sequence_tokens * op.top_k * x.g.imbalance; }
+inline double gathered(const Scene& x, const Operator& op) { return routed(x, op) * (x.g.sequence_split > 1 ? x.s.etp : 1); }
+
+/// Share of the token copies that a deduplicating dispatcher sends: of top_k copies on random experts as many as they reach distinct
+/// places among P nodes (or ranks of one node), P·(1 − (1 − 1/P)^top_k).
+inline double dispatched_share(const Scene& x, const Operator& op) {
+  if (!x.c.engine->deduplicates_dispatch || x.ep.size <= 1 || op.top_k <= 1) return 1.0;
+  const double inside = static_cast<double>(std::max<std::int64_t>(1, x.ep.members[0]));
+  const double places = static_cast<double>(x.ep.size) > inside ? static_cast<double>(x.ep.size) / inside : inside;
+  return places * (1.0 - std::pow(1.0 - 1.0 / places, op.top_k)) / op.top_k;
+}
+
+template <class Sum>
+void add_exchange(Sum& sum, const Scene& x, const Operator& op) {
+  const double bytes = x.a * routed(x, op) * static_cast<double>(op.in);
+  const double permute = memory_bound_s(x.c.rates, 2 * bytes);
+  sum.compute(permute, permute, 6, 5);  // counts to the host, indices, gather, probabilities
+  const bool dispatch = op.kind == OperatorKind::dispatch;
+  // The exchange lies between the permutation and the experts, on either side of them.
+  const Placement there = dispatch ? Placement::after : Placement::before, back = dispatch ? Placement::before : Placement::after;
+  const auto forward = [&](const PricedTraffic& moved) { return alone(moved, there, StepPart::forward, sum.op); };
+  const auto backward = [&](const PricedTraffic& moved) { return alone(moved, back, StepPart::input_gradient, sum.op); };
+  const auto exchange = price<CollectiveKind::all_to_all, GroupKind::expert>(x, bytes * dispatched_share(x, op));
+  if (x.s.etp > 1 && x.g.sequence_split > 1) {  // gather before the experts, scatter after; the same backwards
+    const auto gather = price<CollectiveKind::all_gather, GroupKind::expert_tensor>(x, bytes * x.s.etp);
+    const auto scatter = price<CollectiveKind::reduce_scatter, GroupKind::expert_tensor>(x, bytes * x.s.etp);
+    sum.move(SumPhase::forward, forward(exchange), forward(dispatch ? gather : scatter));
+    sum.move_back(backward(exchange), backward(dispatch ? scatter : gather));
+  } else if (x.s.etp > 1) {  // all ranks hold the tokens: partial sums are reduced after the experts, gradients before them
+    const auto reduce = price<CollectiveKind::all_reduce, GroupKind::expert_tensor>(x, bytes);
+    const PricedTraffic none;
+    sum.move(SumPhase::forward, forward(exchange), forward(dispatch ? none : reduce));
+    sum.move_back(backward(exchange), backward(dispatch ? reduce : none));
+  } else {
+    sum.move(SumPhase::forward, forward(exchange));
+    sum.move_back(backward(exchange));
+  }
+  const int collectives = kCollectiveLaunches * (1 + (x.s.etp > 1));
+  sum.kernels(collectives, collectives);
+}
+
+template <class Sum>
+void add_expert_linear(Sum& sum, const Scene& x, const Operator& op) {
+  const double local = static_cast<double>(op.experts) / x.s.ep;
+  const double m = gathered(x, op) / local;
+  double n = static_cast<double>(op.out), k = static_cast<double>(op.in);
+  (op.split == TpSplit::row ? k : n) /= x.s.etp;
+  const DeviceRates& d = x.c.rates;
+  const double forward = batched_gemm_s(d, d.grouped, local, m, n, k, x.a);
+  sum.compute(forward, forward, 1, 1);
+  if (x.c.training.optimizer == "lora") return;
+  sum.weight(batched_gemm_s(d, d.grouped, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k));
+  sum.kernels_weight += 1;
+  accumulate(sum, x, local * n * k);
+}
+
+/// Memory-bound operators: bytes per token and feature read and written, forward and backward.
+template <class Sum>
+void add_elementwise(Sum& sum, const Scene& x, const Operator& op, double tokens, double width) {
+  DeviceRates d = x.c.rates;
+  d.memory /= x.c.engine->coefficients.elementwise * x.c.engine->elementwise_traffic;
+  const double in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
+  const bool eager = x.c.engine->activations == ActivationPolicy::megatron_2022_unfused;
+  double forward = 0, backward = 0;
+  switch (op.kind) {
+    // Backward reads the input and the gradient and writes; without a fused kernel it reads both again for scale and shift.
+    case OperatorKind::norm:
+      forward = 2 * x.a * in;
+      backward = (eager ? 5 : 3) * x.a * in;
+      break;
+    case OperatorKind::activation:
+    case OperatorKind::expert_activation:
+      forward = x.a * (in + out);
+      backward = x.a * (2 * in + out);
+      break;
+    case OperatorKind::residual: forward = backward = 3 * x.a * in; break;  // the gradients of both branches are added
+    case OperatorKind::dropout:  // forward in the residual's kernel: the mask only; backward a kernel of its own
+      forward = in;
+      backward = (2 * x.a + 1) * in;
+      break;
+    default: forward = backward = 2 * x.a * in; break;
+  }
+  // a norm reduces the gradients of its weight (and bias) and adds each to the accumulated one
+  if (op.kind == OperatorKind::norm) sum.kernels_weight += op.parameters > op.in ? 3 : 2;
+  const bool fused_away = op.kind == OperatorKind::dropout;
+  const double f = fused_away ? tokens * forward / d.memory : memory_bound_s(d, tokens * forward);
+  sum.compute(f, memory_bound_s(d, tokens * backward), fused_away ? 0 : 1, 1);
+}
+
+template <class Sum>
+void add_embedding(Sum& sum, const Scene& x, const Operator& op) {
+  const auto& d = x.c.rates;
+  const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
+  sum.compute(memory_bound_s(d, 2 * bytes), 0, 4, 0);  // lookup, positions, sum, dropout
+  // The gradient is a dense table: it is cleared, the rows of the tokens are added (sorted, read and written), and all of it is added
+  // to the accumulated gradient, in every engine. Aceso's and Mist's operator times: 8 bytes an element of an fp16 table, 25 a token
+  // and feature.
+  if (x.c.training.optimizer != "lora") {  // else frozen
+    const double rows = x.g.padded_vocabulary > 0 && op.split == TpSplit::vocab
+                            ? static_cast<double>(x.g.padded_vocabulary) / x.width
+                            : static_cast<double>(op.parameters) / std::max(1.0, static_cast<double>(op.out));
+    const double table = rows * static_cast<double>(op.out) * (2 * x.a + 2.0 * x.c.engine->states.gradient);
+    sum.weight(memory_bound_s(d, table + 12.5 * bytes));
+    sum.kernels_weight += 4;  // sort, segments, sum, addition
+  }
+  if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
+  if (x.megatron_sp) {
+    const auto scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
+    const auto gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
+    sum.move(SumPhase::forward, alone(scatter, Placement::after, StepPart::forward, sum.op));
+    sum.move_back(alone(gather, Placement::before, StepPart::input_gradient, sum.op));
+    sum.kernels(1, 1);
+  } else {
+    const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
+    sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
+    sum.kernels(1, 0);
+  }
+}
+
+template <class Sum>
+void add_cross_entropy(Sum& sum, const Scene& x, const Operator& op) {
+  double width = static_cast<double>(op.in);
+  if (op.split == TpSplit::vocab && x.g.padded_vocabulary > 0) width = static_cast<double>(x.g.padded_vocabulary);
+  if (op.split == TpSplit::vocab) width /= x.width;
+  const double logits = x.split_tokens * width;
+  const EngineModel& e = *x.c.engine;
+  sum.compute(memory_bound_s(x.c.rates, e.loss_forward_bytes * logits), memory_bound_s(x.c.rates, e.loss_backward_bytes * logits),
+              6, 2);
+  if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
+    const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, 4.0 * x.split_tokens, 3);
+    sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
+    sum.kernels(3, 0);
+    sum.wait(x.tp.size, 3, 0);
+  }
+}
+
+template <class Sum>
+[[gnu::always_inline]] inline void add_operator(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op,
+                                                Region& region) {
+  const bool split = op.split != TpSplit::none;
+  const double tokens = split ? x.split_tokens : x.sequence_tokens, width = split ? x.width : 1.0;
+  const double before = sum.forward;
+  switch (op.kind) {
+    case OperatorKind::linear:
+    case OperatorKind::patch_embed: add_linear(sum, x, kind, op, region); return;
+    case OperatorKind::attention: add_attention(sum, x, op); return;
+    case OperatorKind::embedding: add_embedding(sum, x, op); return;
+    case OperatorKind::cross_entropy: add_cross_entropy(sum, x, op); return;
+    case OperatorKind::dispatch:
+    case OperatorKind::combine: add_exchange(sum, x, op); return;
+    case OperatorKind::expert_linear: add_expert_linear(sum, x, op); return;
+    case OperatorKind::expert_activation: add_elementwise(sum, x, op, gathered(x, op), x.s.etp); return;
+    case OperatorKind::router:
+      sum.compute(gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
+                  gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a), 14,
+                  10);  // top-k, masks, counts, loss
+      sum.weight(gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a));
+      sum.kernels_weight += 1;
+      return;
+    case OperatorKind::norm:
+    case OperatorKind::activation:
+      add_elementwise(sum, x, op, tokens, width);
+      if (x.c.engine->activations == ActivationPolicy::fused_attention) sum.recomputed(sum.forward - before);
+      return;
+    case OperatorKind::rotary:
+    case OperatorKind::dropout:
+    case OperatorKind::residual:
+    case OperatorKind::pool: add_elementwise(sum, x, op, tokens, width); return;
+  }
+}
+
+template <class Sum>
+[[gnu::always_inline]] inline void add_layer(Sum& sum, const Scene& x, const LayerKind& kind) {
+  Region region;
+  std::int32_t index = 0;
+  for (const Operator& op : kind.operators) {
+    sum.begin_operator(index++);
+    add_operator(sum, x, kind, op, region);
+  }
+}
+
+/// What a layer waits for beside its operators, s: fitted waits of ranks for each other, launches and host work.
+struct LayerWaits {
+  double network_forward = 0, network_back = 0;
+  double host_forward = 0, host_backward = 0, host_input = 0, host_weight = 0;
+};
+template <class Sum>
+LayerWaits waits_of(const Sum& sum, const Scene& x) {
+  const EngineModel& e = *x.c.engine;
+  const double launch = x.c.rates.launch * e.eager_launches;
+  const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;
+  const double wait_forward = wait * static_cast<double>(sum.waits_forward),
+               wait_input = wait * static_cast<double>(sum.waits_input);
+  LayerWaits waits;
+  if (crosses_nodes(x.tp, x.c.node_levels)) {
+    waits.network_forward = e.coefficients.network_wait_s * static_cast<double>(sum.waits_forward);
+    waits.network_back = e.coefficients.network_wait_s * static_cast<double>(sum.waits_input);
+  }
+  waits.host_forward = launch * sum.kernels_forward + wait_forward;
+  waits.host_backward = launch * (sum.kernels_input + sum.kernels_weight) + wait_input;
+  waits.host_input = launch * sum.kernels_input + wait_input;
+  waits.host_weight = launch * sum.kernels_weight;
+  return waits;
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the operators of one layer kind need to know of strategy, groups and local shapes, and the price of a collective among them.
+// Internal to cost/.
+#pragma once
+
+#include <cstdint>
+
+#include "cost/collective.h"
+#include "cost/layer_cost.h"
+#include "cost/layer_sums.h"
+
+namespace espalier::cost {
+
+/// Everything the operator functions need for one layer kind.
+struct Scene {
+  const CostContext& c;
+  const Strategy& s;
+  LayerGeometry g;
+  Group tp, cp, ep, etp;
+  Slowdown tp_slowdown, cp_slowdown;  // of compute beside communication of the group
+  bool ulysses, megatron_sp;
+  double a;             // bytes per element
+  double split_tokens;  // tokens of split operators
+  double sequence_tokens;
+  double width;  // divisor of split widths
+  bool pipeline_crosses_nodes;
+};
+
+/// The ranks of a group.
+template <GroupKind kind>
+const Group& ranks_of(const Scene& x) {
+  if constexpr (kind == GroupKind::tensor) return x.tp;
+  if constexpr (kind == GroupKind::context) return x.cp;
+  if constexpr (kind == GroupKind::expert) return x.ep;
+  if constexpr (kind == GroupKind::expert_tensor) return x.etp;
+}
+
+/// `times` messages of `bytes` (plan/steps.h), one after the other, in the open.
+template <CollectiveKind kind, GroupKind group>
+PricedTraffic price(const Scene& x, double bytes, std::int32_t times = 1) {
+  const auto& levels = x.c.tensor_levels;
+  const Group& ranks = ranks_of<group>(x);
+  double seconds = 0;
+  if constexpr (kind == CollectiveKind::all_reduce) seconds = all_reduce_s(levels, ranks, bytes);
+  if constexpr (kind == CollectiveKind::all_gather) seconds = all_gather_s(levels, ranks, bytes);
+  if constexpr (kind == CollectiveKind::reduce_scatter) seconds = reduce_scatter_s(levels, ranks, bytes);
+  if constexpr (kind == CollectiveKind::all_to_all) seconds = all_to_all_s(levels, ranks, bytes);
+  if constexpr (kind == CollectiveKind::ring_shift) seconds = ring_step_s(levels, ranks, bytes);
+  return {{kind, group, bytes, times}, times == 1 ? seconds : times * seconds};
+}
+
+/// Whether ranks of a tensor group wait for each other's hosts: the engine does, and neighbouring stages are on different nodes.
+inline bool waits_for_hosts(const CostContext& c, const Strategy& s, std::int32_t stages) {
+  return c.engine->coefficients.collective_wait_s > 0 && c.engine->message_host_calls > 0 &&
+         pipeline_crosses(c.levels, s, stages, c.node_levels);
+}
+
+[[gnu::always_inline]] inline Scene scene_of(const CostContext& c, const Strategy& s, std::int32_t stages,
+                                             std::int32_t micro_batch, const LayerKind& kind, bool crosses) {
+  const LayerGeometry g = geometry_of(c, kind, s, micro_batch);
+  const bool ulysses = s.sp == SequenceParallel::ulysses;
+  const double tokens = static_cast<double>(g.tokens);
+  const Group tp = tp_group(c.levels, s), cp = cp_group(c.levels, s);
+  return {c,
+          s,
+          g,
+          tp,
+          cp,
+          ep_group(c.levels, s, stages),
+          place_group(c.levels, s.etp, 1),
+          c.slowdown(c.tensor_levels, tp),
+          c.slowdown(c.tensor_levels, cp),
+          ulysses,
+          s.sp == SequenceParallel::megatron,
+          static_cast<double>(c.element_bytes),
+          ulysses ? tokens / s.tp : tokens,
+          tokens / g.sequence_split,
+          static_cast<double>(s.weight_tp()),
+          crosses};
+}
+
+}  // namespace espalier::cost

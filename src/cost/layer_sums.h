@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the operators of a layer (layer_operators.h) put what they cost. One code emits both: sums of seconds, as the search needs them
+// (Recorder = NoRecord, nothing is stored), and the same sums with the list of steps behind them (Recorder = StepRecord).
+// Sums run in the order in which operators emit, which is StepCost::term. Internal to cost/.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cost/overlap.h"
+#include "plan/steps.h"
+
+namespace espalier::cost {
+
+/// Host work of a collective in launches: the wrapper of torch.distributed, the kernel, events between its stream and that of compute.
+inline constexpr int kCollectiveLaunches = 2;
+
+/// The phases that are summed apart. A schedule runs `backward`, or `input` and `weight` in its place.
+enum class SumPhase : std::uint8_t { forward, backward, input, weight, selective };
+
+/// Traffic and its seconds, all messages, nothing beside it.
+struct PricedTraffic {
+  Traffic traffic;
+  double seconds = 0;
+};
+
+/// Traffic as it lies in a phase. `first_op` … `last_op`: operators whose compute of `part` it runs beside, before or after.
+struct Lie {
+  PricedTraffic moved;
+  double beside_s = 0;
+  Slowdown slowdown;
+  Placement placement = Placement::after;
+  StepPart part = StepPart::forward;
+  std::int32_t first_op = -1, last_op = -1;
+  double exposed = 0, hidden = 0;
+};
+
+inline Lie alone(const PricedTraffic& moved, Placement placement, StepPart part, std::int32_t op) {
+  return {moved, 0, {}, placement, part, op, op, moved.seconds, 0};
+}
+inline Lie beside(const PricedTraffic& moved, double compute_s, Slowdown k, StepPart part, std::int32_t first_op,
+                  std::int32_t last_op) {
+  const double extra = pair_time(moved.seconds, compute_s, k) - compute_s;
+  return {moved, compute_s, k, Placement::beside, part, first_op, last_op, extra, std::max(0.0, moved.seconds - extra)};
+}
+
+/// The recorder of the fast path: everything vanishes.
+struct NoRecord {
+  void begin_operator(std::int32_t /*op*/) {}
+  void compute(StepPart /*part*/, double /*seconds*/) {}
+  void begin_term() {}
+  void traffic(SumPhase /*phase*/, const Lie& /*lie*/) {}
+  void region(std::int32_t /*first_op*/, std::int32_t /*last_op*/) {}
+};
+
+/// Seconds of one layer, summed over its operators.
+template <class Recorder>
+struct Sums {
+  double forward = 0, input_gradient = 0, weight_gradient = 0, selective = 0;               // compute
+  double exposed_forward = 0, exposed_backward = 0, exposed_input = 0, exposed_weight = 0;  // joint backward | split backward
+  double hidden_forward = 0, hidden_backward = 0;
+  int kernels_forward = 0, kernels_input = 0, kernels_weight = 0;
+  std::int64_t waits_forward = 0, waits_input = 0;  // ranks of the group, summed over tensor-parallel collectives
+  std::int32_t op = -1;                             // that is added now
+  Recorder record;
+
+  void begin_operator(std::int32_t index) {
+    op = index;
+    record.begin_operator(index);
+  }
+  void compute(double f, double b, int kf, int kb) {
+    forward += f;
+    input_gradient += b;
+    kernels(kf, kb);
+    record.compute(StepPart::forward, f);
+    record.compute(StepPart::input_gradient, b);
+  }
+  void weight(double seconds) {
+    weight_gradient += seconds;
+    record.compute(StepPart::weight_gradient, seconds);
+  }
+  void recomputed(double seconds) {
+    selective += seconds;
+    record.compute(StepPart::recomputation, seconds);
+  }
+  void kernels(int f, int b) {
+    kernels_forward += f;
+    kernels_input += b;
+  }
+  void wait(std::int64_t ranks, int f, int b) {
+    waits_forward += ranks * f;
+    waits_input += ranks * b;
+  }
+
+  /// Traffic of a phase; what is given together is added up before it joins the sum.
+  template <class... Lies>
+  void move(SumPhase phase, const Lies&... lies) {
+    record.begin_term();
+    (record.traffic(phase, lies), ...);
+    const double exposed = (lies.exposed + ...);
+    const double hidden = (lies.hidden + ...);
+    switch (phase) {
+      case SumPhase::forward:
+        exposed_forward += exposed;
+        hidden_forward += hidden;
+        return;
+      case SumPhase::backward:
+        exposed_backward += exposed;
+        hidden_backward += hidden;
+        return;
+      case SumPhase::input: exposed_input += exposed; return;
+      case SumPhase::weight: exposed_weight += exposed; return;
+      case SumPhase::selective: return;
+    }
+  }
+  /// The same in the joint backward and in the input half of a split one.
+  template <class... Lies>
+  void move_back(const Lies&... lies) {
+    move(SumPhase::backward, lies...);
+    move(SumPhase::input, lies...);
+  }
+};
+
+}  // namespace espalier::cost

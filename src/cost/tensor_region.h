@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives of a tensor-parallel region, from its column linears to the row linear that closes it (equations: layer_cost.h, TP).
+// Internal to cost/.
+#pragma once
+
+#include <cstdint>
+
+#include "cost/layer_scene.h"
+
+namespace espalier::cost {
+
+/// A tensor-parallel region: from the first column linear to the row linear that closes it.
+struct Region {
+  double column_forward = 0, column_input = 0, column_weight = 0;
+  std::int32_t first_column = -1, last_column = -1;  // operators
+};
+
+/// One all-reduce of the row linear's output, one of the column linear's input gradient.
+template <class Sum>
+[[gnu::always_inline]] inline void reduce_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
+  const PricedTraffic reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
+  sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
+  sum.move(SumPhase::backward,
+           beside(reduce, r.column_weight, x.tp_slowdown, StepPart::weight_gradient, r.first_column, r.last_column));
+  sum.move(SumPhase::input, alone(reduce, Placement::after, StepPart::input_gradient, r.last_column));
+  sum.kernels(kCollectiveLaunches, kCollectiveLaunches);
+  sum.wait(x.tp.size, 1, 1);
+}
+
+template <class Sum>
+[[gnu::always_inline]] inline void close_region(Sum& sum, const Scene& x, const Region& r, double row_forward, double row_input,
+                                                double bytes) {
+  if (x.s.tp == 1 || x.ulysses) return;
+  sum.record.region(r.first_column, r.last_column);
+  if (!x.megatron_sp) {
+    reduce_region(sum, x, r, bytes);
+    return;
+  }
+  using enum StepPart;
+  const PricedTraffic gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
+  const PricedTraffic scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
+  const auto columns = [&](const PricedTraffic& moved, double compute, StepPart part) {
+    return beside(moved, compute, x.tp_slowdown, part, r.first_column, r.last_column);
+  };
+  const auto row = [&](const PricedTraffic& moved, double compute, StepPart part) {
+    return beside(moved, compute, x.tp_slowdown, part, sum.op, sum.op);
+  };
+  const Lie again = columns(gather, r.column_input, input_gradient), reduce = columns(scatter, r.column_weight, weight_gradient);
+  if (x.s.overlap.tp) {
+    const Lie dy = row(gather, row_input, input_gradient);
+    sum.move(SumPhase::forward, columns(gather, r.column_forward, forward), row(scatter, row_forward, forward));
+    sum.move(SumPhase::backward, dy, again, reduce);
+    sum.move(SumPhase::input, dy, columns(scatter, r.column_input, input_gradient));
+  } else {
+    const Lie dy = alone(gather, Placement::before, input_gradient, sum.op);
+    sum.move(SumPhase::forward, alone(gather, Placement::before, forward, r.last_column),
+             alone(scatter, Placement::after, forward, sum.op));
+    sum.move(SumPhase::backward, dy, again, reduce);
+    sum.move(SumPhase::input, dy, alone(scatter, Placement::after, input_gradient, r.last_column));
+  }
+  sum.move(SumPhase::weight, columns(gather, r.column_weight, weight_gradient));
+  sum.kernels(2 * kCollectiveLaunches, 3 * kCollectiveLaunches);
+  sum.wait(x.tp.size, 2, 3);
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// ZeRO inside a chunk: what one layer gathers and scatters with every micro-batch, and what that takes.
+//
+//   stage 3       all-gather of the layer's parameters, forward and backward
+//   stage 2, 3    reduce-scatter of its gradients in the backward pass; of experts with more replicas than the shard group covers an
+//                 all-reduce of the shard over these replicas as well
+//   overlap       gathers (param_gather) and reductions (grad_reduce) run beside the compute of the layer, of a backward pass all of them
+//                 together: hidden is what pair() of overlap.h hides less the engine's exposed_share; without overlap they are exposed
+//   edges         the first gather of a chunk and its last reduction are never hidden
+//   copies        in and out of the buffers of the collectives, at the memory's bandwidth
+// S of a gather = elements · bytes of a gathered element, of a reduction elements · bytes of a reduced one (state_memory.h).
+// Source: Rajbhandari et al. 2020 (ZeRO); PyTorch FSDP, Megatron-LM's distributed optimizer.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "cost/data_groups.h"
+#include "cost/layer_cost.h"
+#include "cost/layer_sums.h"
+#include "cost/costs.h"
+#include "cost/step_cost.h"
+
+namespace espalier::cost {
+
+/// The edges of a chunk's ZeRO communication: its first gather and its last reduction. A bound over all overlap choices leaves them
+/// out: with both overlaps on and free edges no layer takes longer than with any of them off, since pair(c, w) − w ≤ c and grows by
+/// at most the growth of c.
+enum class ChunkEdges : std::uint8_t { exposed, free };
+
+/// ZeRO communication of one layer kind within a chunk, per micro-batch.
+struct ZeroTime {
+  PhaseTime forward, backward;
+  PhaseTime backward_again;  ///< where the block is recomputed: more compute to hide behind
+  std::int64_t gather_ns = 0, reduce_ns = 0;
+};
+
+/// What a layer moves per micro-batch. Seconds of `gathers` and of `reductions` add up in their order.
+struct ZeroTraffic {
+  std::array<PricedTraffic, 2> gathers;     ///< dense weights, experts; times 0: none
+  std::array<PricedTraffic, 3> reductions;  ///< dense weights, experts, experts over the replicas of their shards
+  [[nodiscard]] double gather_s() const { return gathers[0].seconds + gathers[1].seconds; }
+  [[nodiscard]] double reduce_s() const { return reductions[0].seconds + reductions[1].seconds + reductions[2].seconds; }
+};
+
+/// Of a layer of `dense` and `expert` elements on this rank; empty below ZeRO 2.
+ZeroTraffic zero_traffic(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, double dense,
+                         double expert);
+
+/// What that takes beside a layer of cost `l`.
+ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
+                   ChunkEdges edges);
+
+/// The traffic as steps of the layer as a whole (op −1). Placement beside: while the layer's whole phase runs (first and last stay −1);
+/// before (gathers) or after (reductions): alone.
+struct ZeroSteps {
+  struct Timed {
+    Step step;
+    double seconds = 0;  ///< nothing beside it
+  };
+  std::vector<Timed> forward, backward;
+};
+ZeroSteps zero_steps(const Strategy& s, const ZeroTraffic& traffic);
+
+}  // namespace espalier::cost

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// ZeRO's traffic by hand on round devices: a byte a nanosecond on a link.
+#include "cost/zero_steps.h"
+
+#include <gtest/gtest.h>
+
+#include "cost/test_problem.h"
+
+namespace espalier::cost {
+namespace {
+
+using namespace cost_test;
+
+constexpr double kElements = 2 * 64 * 256;  // of cost_test::mlp()
+
+/// A generic engine on 4 round devices: 2 bytes a gathered parameter, 4 a reduced gradient.
+struct Problem {
+  explicit Problem(std::int32_t zero, bool overlap, std::int32_t shard = 4) {
+    s.dp = 4;
+    s.zero = zero;
+    s.shard = shard;
+    s.overlap.param_gather = s.overlap.grad_reduce = overlap;
+    layer_costs(context, s, 1, 1, layers);
+    states.reduce = 4;
+    states.gather = 2;
+  }
+  Strategy s;
+  Model model = model_of(mlp());
+  Cluster cluster = round_cluster(4);
+  CostContext context{model, cluster, tokens(1000, 4), plain_engine("generic")};
+  StatePolicy states = states_of(plain_engine("generic"), context.training);
+  std::vector<LayerCost> layers;
+  [[nodiscard]] ZeroTraffic traffic(double experts = 0) const {
+    return zero_traffic(context, data_groups(context, s, 1), s, states, kElements, experts);
+  }
+  [[nodiscard]] ZeroTime time() const {
+    return zero_time(context, data_groups(context, s, 1), s, states, layers[0], ChunkEdges::exposed);
+  }
+};
+
+// ZeRO 3 over 4 ranks: 32,768 weights of 2 bytes are gathered, 65,536 bytes of which ¾ come from others: 49,152 ns; their gradients of 4 bytes
+// are scattered, 131,072 bytes, 98,304 ns. Forward gathers, backward gathers and scatters.
+TEST(ZeroSteps, OfALayerByHand) {
+  const Problem p(3, false);
+  const ZeroTraffic traffic = p.traffic();
+  EXPECT_EQ(traffic.gathers[0].traffic, (Traffic{CollectiveKind::all_gather, GroupKind::data_shard, 65536, 1}));
+  EXPECT_EQ(traffic.reductions[0].traffic, (Traffic{CollectiveKind::reduce_scatter, GroupKind::data_shard, 131072, 1}));
+  EXPECT_NEAR(traffic.gather_s(), 49152e-9, 1e-15);
+  EXPECT_NEAR(traffic.reduce_s(), 98304e-9, 1e-15);
+  const ZeroSteps steps = zero_steps(p.s, traffic);
+  ASSERT_EQ(steps.forward.size(), 1u);
+  ASSERT_EQ(steps.backward.size(), 2u);
+  EXPECT_EQ(steps.forward[0].step.placement, Placement::before);
+  EXPECT_EQ(steps.backward[0].step.placement, Placement::before);
+  EXPECT_EQ(steps.backward[1].step.placement, Placement::after);
+  EXPECT_EQ(steps.backward[1].step.part, StepPart::weight_gradient);
+  double backward = 0;
+  for (const auto& timed : steps.backward) backward += timed.step.traffic.total();
+  EXPECT_EQ(backward, 65536 + 131072);
+}
+
+// In the open all of it shows: 49,152 forward, 49,152 + 98,304 backward.
+TEST(ZeroSteps, WithoutOverlapAllOfItIsExposed) {
+  const ZeroTime z = Problem(3, false).time();
+  EXPECT_EQ(z.forward.exposed_ns, 49152);
+  EXPECT_EQ(z.backward.exposed_ns, 49152 + 98304);
+  EXPECT_EQ(z.gather_ns, 0);
+}
+
+// Beside 65,536 ns of compute forward and 131,072 backward: the gather is hidden; of 147,456 ns backward 131,072 are. At the edges of a chunk the
+// first gather and the last reduction stand alone.
+TEST(ZeroSteps, BesideTheLayer) {
+  const Problem p(3, true);
+  const ZeroTime z = p.time();
+  EXPECT_EQ(z.forward.exposed_ns, 0);
+  EXPECT_EQ(z.forward.hidden_ns, 49152);
+  EXPECT_EQ(z.backward.exposed_ns, 147456 - 131072);
+  EXPECT_EQ(z.backward.hidden_ns, 131072);
+  EXPECT_EQ(z.gather_ns, 49152);
+  EXPECT_EQ(z.reduce_ns, 98304);
+  for (const auto& timed : zero_steps(p.s, p.traffic()).backward) EXPECT_EQ(timed.step.placement, Placement::beside);
+}
+
+TEST(ZeroSteps, StageTwoScattersOnlyAndStageOneNothing) {
+  const Problem two(2, false), one(1, false);
+  EXPECT_TRUE(zero_steps(two.s, two.traffic()).forward.empty());
+  EXPECT_EQ(zero_steps(two.s, two.traffic()).backward.size(), 1u);
+  EXPECT_TRUE(zero_steps(one.s, one.traffic()).backward.empty());
+}
+
+// 1,000 expert elements on a rank, held by 4 ranks, sharded with the dense weights over all of them: their own gather and scatter; nothing is left to
+// reduce over replicas of a shard. Over 2 of 4 ranks (hybrid) that is the end of the step's.
+TEST(ZeroSteps, ExpertsShardWithTheDenseWeights) {
+  const Problem whole(3, false), hybrid(3, false, 2);
+  const ZeroTraffic all = whole.traffic(1000);
+  EXPECT_EQ(all.gathers[1].traffic, (Traffic{CollectiveKind::all_gather, GroupKind::expert_shard, 2000, 1}));
+  EXPECT_EQ(all.reductions[1].traffic, (Traffic{CollectiveKind::reduce_scatter, GroupKind::expert_shard, 4000, 1}));
+  EXPECT_EQ(all.reductions[2].seconds, 0);
+  EXPECT_EQ(zero_steps(whole.s, all).backward.size(), 4u);
+  EXPECT_EQ(hybrid.traffic(1000).reductions[2].traffic.times, 0);
+}
+
+}  // namespace
+}  // namespace espalier::cost

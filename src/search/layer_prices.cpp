@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/layer_prices.h"
+
+#include <algorithm>
+
+namespace espalier::search {
+namespace {
+
+constexpr std::size_t kMost = 16'384;  // a few kilobytes each
+
+/// Whether the engine's tensor collectives wait for messages between nodes at all (coefficients of cost/layer_cost.cpp).
+bool messages_delay(const cost::CostContext& c) {
+  return c.engine->coefficients.collective_wait_s > 0 && c.engine->message_host_calls > 0;
+}
+
+}  // namespace
+
+std::size_t LayerPrices::Hash::operator()(const Key& key) const {
+  std::uint64_t value = 0xcbf29ce484222325ULL;
+  for (const std::int64_t word : key) {
+    value = (value ^ static_cast<std::uint64_t>(word)) * 0x100000001b3ULL;
+    value ^= value >> 29;
+  }
+  return value;
+}
+
+LayerPrices::Key LayerPrices::key_of(const cost::CostContext& c, const Strategy& s, std::int32_t stages,
+                                     std::int32_t micro_batch) {
+  Key key{s.tp,
+          static_cast<std::int64_t>(s.sp),
+          s.cp,
+          static_cast<std::int64_t>(s.cp_kind),
+          s.ep,
+          s.etp,
+          s.overlap.tp ? 1 : 0,
+          micro_batch,
+          messages_delay(c) && cost::pipeline_crosses(c.levels, s, stages, c.node_levels) ? 1 : 0};
+  const cost::Group cp = cost::cp_group(c.levels, s), ep = cost::ep_group(c.levels, s, stages);
+  std::copy(cp.members.begin(), cp.members.end(), key.begin() + 9);
+  std::copy(ep.members.begin(), ep.members.end(), key.begin() + 9 + cost::kMaxLevels);
+  return key;
+}
+
+void LayerPrices::price(const cost::CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
+                        std::vector<cost::LayerCost>& out) {
+  if (!s.partition.empty()) {
+    cost::layer_costs(c, s, stages, micro_batch, out);
+    return;
+  }
+  if (known_.size() >= kMost) known_.clear();
+  const auto [at, is_new] = known_.try_emplace(key_of(c, s, stages, micro_batch));
+  if (is_new) cost::layer_costs(c, s, stages, micro_batch, at->second);
+  out = at->second;
+}
+
+}  // namespace espalier::search

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/memory_table.h"
+
+#include <algorithm>
+
+#include "cost/bound.h"
+#include "cost/chunk_bytes.h"
+#include "cost/price.h"
+#include "search/cost_book.h"
+#include "search/space.h"
+
+namespace espalier::search {
+namespace {
+
+constexpr std::size_t kMost = 16'384;  // a kilobyte each
+
+/// Static bytes of each stage that may decide.
+std::vector<std::int64_t> static_bytes_of(const CostBook& book, const MemoryTable& t, const Strategy& s, const Workspace& w) {
+  std::vector<std::int64_t> bytes;
+  cost::static_bytes(book.context(), s, w.layers, t.parts, bytes);
+  return bytes;
+}
+
+/// The least of each stage over all shardings: over all ranks, of the best ZeRO stage. Not always the last one: where a stage holds
+/// few layers, the buffers of gathered layers outweigh what is sharded.
+std::vector<std::int64_t> least_static_bytes(const CostBook& book, const MemoryTable& t, Strategy s, const Workspace& w) {
+  if (s.data_ranks() == 1) return static_bytes_of(book, t, s, w);
+  s.zero = 1;
+  s.shard = static_cast<std::int32_t>(s.data_ranks());
+  std::vector<std::int64_t> least = static_bytes_of(book, t, s, w);
+  for (s.zero = 2; s.zero <= 3; ++s.zero) {
+    const std::vector<std::int64_t> other = static_bytes_of(book, t, s, w);
+    for (std::size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], other[i]);
+  }
+  return least;
+}
+
+std::vector<char> fitting_beside(const CostBook& book, const MemoryTable& t, const std::vector<std::int64_t>& fixed) {
+  std::vector<char> fits(t.choices.size(), 1);
+  const double reserve = book.context().engine->allocator_reserve;
+  const auto may_fit = [&](std::size_t choice) {
+    for (std::size_t i = 0; i < fixed.size(); ++i)
+      if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i], reserve) > book.memory_limit()) return false;
+    return true;
+  };
+  for (std::size_t i = 0; i < (t.falling ? t.first_full : fits.size()); ++i) fits[i] = may_fit(i);
+  if (!t.falling) return fits;
+  std::size_t low = t.first_full, high = t.choices.size();  // the first full choice that fits lies in [low, high]
+  while (low < high) {
+    const std::size_t middle = low + (high - low) / 2;
+    if (may_fit(middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  std::fill(fits.begin() + static_cast<std::ptrdiff_t>(t.first_full), fits.begin() + static_cast<std::ptrdiff_t>(low), 0);
+  return fits;
+}
+
+/// All stages, before those that never decide are left out.
+struct Whole {
+  std::vector<std::int64_t> activations;  ///< choice-major, by stage
+  std::size_t stages = 1;
+  const cost::Costs& costs;
+
+  /// Whether stage a needs no more than stage b, whatever is chosen.
+  [[nodiscard]] bool no_more(std::size_t a, std::size_t b) const {
+    const cost::StageCost &x = costs.stages[a], &y = costs.stages[b];
+    if (x.dense_parameters > y.dense_parameters || x.expert_parameters > y.expert_parameters) return false;
+    if (x.memory.framework > y.memory.framework) return false;
+    for (std::size_t c = 0; c < activations.size(); c += stages)
+      if (activations[c + a] > activations[c + b]) return false;
+    return true;
+  }
+  [[nodiscard]] std::vector<std::size_t> deciding() const {
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < stages; ++i) {
+      if (std::any_of(out.begin(), out.end(), [&](std::size_t kept) { return no_more(i, kept); })) continue;
+      std::erase_if(out, [&](std::size_t kept) { return no_more(kept, i); });
+      out.push_back(i);
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+MemoryTable memory_table(const CostBook& book, const Space& space, const Configuration& choice, Workspace& w) {
+  MemoryTable t;
+  Whole whole{{}, static_cast<std::size_t>(choice.schedule.stages), w.costs};
+  space.recompute_group(choice, [&](const Configuration& r) {
+    if (t.choices.empty())
+      assemble(book, r, w);
+    else
+      cost::refill_bytes(*book.context().model, book.split(choice.schedule), w.layers, r.strategy.recompute, w.structure, w.costs);
+    if (r.strategy.recompute.kind != RecomputeKind::full) t.first_full = t.choices.size() + 1;
+    t.choices.push_back(r.strategy.recompute);
+    for (std::int32_t i = 0; i < choice.schedule.stages; ++i)
+      whole.activations.push_back(cost::activations_lower_bound_bytes(w.costs, w.structure, i));
+  });
+  for (std::size_t i = (t.first_full + 1) * whole.stages; i < whole.activations.size(); ++i)
+    t.falling = t.falling && whole.activations[i] <= whole.activations[i - whole.stages];
+  const std::vector<std::size_t> stages = whole.deciding();
+  for (const std::size_t i : stages) t.parts.stages.push_back(w.costs.stages[i]);
+  for (std::size_t c = 0; c < whole.activations.size(); c += whole.stages)
+    for (const std::size_t i : stages) t.activations.push_back(whole.activations[c + i]);
+  t.parts.message_bytes = w.costs.message_bytes;
+  t.best_case = fitting_beside(book, t, least_static_bytes(book, t, choice.strategy, w));
+  return t;
+}
+
+std::vector<char> fitting(const CostBook& book, const MemoryTable& table, const Strategy& s, const Workspace& w) {
+  return fitting_beside(book, table, static_bytes_of(book, table, s, w));
+}
+
+std::size_t MemoryTables::Hash::operator()(const Key& key) const {
+  std::uint64_t value = 0xcbf29ce484222325ULL;
+  for (const std::int32_t word : key) {
+    value = (value ^ static_cast<std::uint32_t>(word)) * 0x100000001b3ULL;
+    value ^= value >> 29;
+  }
+  return value;
+}
+
+const MemoryTable& MemoryTables::of(const CostBook& book, const Space& space, const Configuration& choice, Workspace& w) {
+  const Strategy& s = choice.strategy;
+  const Schedule& c = choice.schedule;
+  if (!s.partition.empty()) {
+    price_layers(book, choice, w);
+    last_ = memory_table(book, space, choice, w);
+    return last_;
+  }
+  if (known_.size() >= kMost) known_.clear();
+  const Key key{s.tp,
+                static_cast<std::int32_t>(s.sp),
+                s.cp,
+                s.ep,
+                s.etp,
+                s.dp,
+                c.micro_batch,
+                c.microbatches,
+                static_cast<std::int32_t>(c.kind),
+                c.stages,
+                c.virtual_stages};
+  const auto [at, is_new] = known_.try_emplace(key);
+  if (is_new) {
+    price_layers(book, choice, w);
+    at->second = memory_table(book, space, choice, w);
+  }
+  return at->second;
+}
+
+}  // namespace espalier::search

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/block_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cost/partitioned_block.h"
+
+namespace espalier::sim {
+namespace {
+
+Cluster v100s(int nodes) {
+  auto cluster =
+      load_cluster("{nodes: " + std::to_string(nodes) +
+                       ", devices_per_node: 4, device: v100-sxm-32gb, inter_node: {bandwidth: 100Gb/s, nics_per_node: 1}}",
+                   "cluster");
+  EXPECT_TRUE(cluster.ok());
+  return *cluster;
+}
+
+Model decoder(bool gated) {
+  DecoderShape shape;
+  shape.layers = 2;
+  shape.hidden = 4096;
+  shape.ffn = 16384;
+  shape.heads = 32;
+  shape.kv_heads = gated ? 8 : 32;
+  shape.vocabulary = 50272;
+  shape.gated = gated;
+  shape.max_positions = 2048;
+  return make_decoder(shape, "test").value();
+}
+
+Training training() {
+  Training t;
+  t.sequence.main = 2048;
+  t.global_batch = 8;
+  t.precision = Precision::fp16;
+  return t;
+}
+
+const LayerKind& block_of(const Model& model) { return model.layer(1); }
+
+const std::string kPrimitive =
+    "attn.norm R,M,N; attn.qkv K,P2; attn.core H,H,H; attn.out N,P2; attn.residual R,M,N; mlp.norm R,M,N; mlp.up K,P2; "
+    "mlp.activation N,M,N; mlp.down N,P2; mlp.residual R,M,N";
+
+struct Block {
+  Model model = decoder(false);
+  Cluster cluster = v100s(2);
+  cost::CostContext context{model, cluster, training(), *find_engine("generic")};
+};
+
+TEST(BlockTrace, NamesEveryStepAndRunsShiftsBesideThem) {
+  const Block b;
+  const auto trace = block_trace(b.context, block_of(b.model), 8, 8, kPrimitive);
+  ASSERT_TRUE(trace.ok()) << trace.error().message();
+  const auto events = nlohmann::json::parse(*trace)["traceEvents"];
+  const auto find = [&](const char* name) {
+    const auto at = std::find_if(events.begin(), events.end(), [&](const auto& e) { return e["name"] == name; });
+    EXPECT_NE(at, events.end()) << name;
+    return at == events.end() ? events.front() : *at;
+  };
+  const auto step = find("mlp.up forward 0"), shift = find("mlp.up forward 0 shift"), next = find("mlp.up forward 1");
+  EXPECT_EQ(shift["ts"], step["ts"]);
+  EXPECT_LT(shift["dur"], step["dur"]);  // inside the node the ring is hidden
+  EXPECT_NEAR(next["ts"].get<double>(), step["ts"].get<double>() + step["dur"].get<double>(), 1e-6);
+  find("mlp.down gradient 1 shift");
+  find("attn.out all-reduce");
+}
+
+// Forward and backward follow each other: the trace ends with both.
+TEST(BlockTrace, LastsAsLongAsTheBlock) {
+  const Block b;
+  const auto trace = block_trace(b.context, block_of(b.model), 8, 8, kPrimitive);
+  const auto block = cost::partitioned_block(b.context, block_of(b.model), 8, 8, kPrimitive);
+  ASSERT_TRUE(trace.ok() && block.ok());
+  double end_us = 0;
+  const auto events = nlohmann::json::parse(*trace)["traceEvents"];
+  for (const auto& e : events) end_us = std::max(end_us, e["ts"].get<double>() + e["dur"].get<double>());
+  EXPECT_NEAR(end_us * 1e3, static_cast<double>(block->forward.duration_ns() + block->backward.duration_ns()), 0.01);
+}
+
+TEST(BlockTrace, RefusesAPartitionThatIsNotTheBlocks) {
+  const Block b;
+  EXPECT_FALSE(block_trace(b.context, block_of(b.model), 8, 8, "attn.norm R").ok());
+}
+
+}  // namespace
+}  // namespace espalier::sim
