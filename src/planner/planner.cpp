@@ -21,7 +21,7 @@
 #include "search/phases.h"
 #include "search/search.h"
 #include "sim/step_track.h"
-#include "sim/trace.h"
+#include "sim/timeline.h"
 
 namespace espalier {
 namespace {
@@ -56,6 +56,20 @@ Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan p
   result.prediction = prediction_of(job, engine, *timed);
   result.operators = operator_reports(job, engine, result.plan);
   if (keep != nullptr) *keep = std::move(*timed);
+  return result;
+}
+
+/// The plan as it stands; `keep`, if given, receives program, costs and all spans.
+Result<PlannerResult> simulated(const Job& job, const Plan& plan, Timed* keep) {
+  const auto start = Clock::now();
+  const auto prepared = prepare(job);
+  if (!prepared) return prepared.error();
+  if (auto broken = validate(plan)) return *broken;
+  if (auto broken = plan_fits_job(job, plan)) return *broken;
+  auto result = describe(job, *prepared->engine, plan, keep != nullptr, keep);
+  if (!result) return result;
+  result->reasons = reasons_of(job, *result);
+  result->total_s = since(start);
   return result;
 }
 
@@ -127,18 +141,16 @@ Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* tr
   if (auto broken = validate(plan)) return *broken;
   if (auto broken = plan_fits_job(job, plan)) return *broken;
   Timed timed;
-  auto result = describe(job, *prepared->engine, plan, trace != nullptr, &timed);
-  if (!result) return result;
-  if (trace != nullptr) {
-    sim::TraceOptions options;
-    const cost::CostContext context(job.model, job.cluster, job.training, *prepared->engine);
-    if (detail == TimelineDetail::steps)
-      options.more_events = sim::step_events(context, plan, timed.program, timed.costs, timed.simulation);
-    *trace = sim::write_trace(plan, timed.program, timed.costs, timed.simulation, options);
+  auto result = simulated(job, plan, &timed);
+  if (!result) return result.error();
+  SimulatedPlan out{std::move(*result), sim::timeline_of(plan, timed.program, timed.costs, timed.simulation)};
+  if (detail == TimelineDetail::steps) {
+    const auto engine = engine_of(job);
+    if (!engine) return engine.error();
+    const cost::CostContext context(job.model, job.cluster, job.training, **engine);
+    out.timeline.step_events = sim::step_events(context, plan, timed.program, timed.costs, timed.simulation);
   }
-  result->reasons = reasons_of(job, *result);
-  result->total_s = since(start);
-  return result;
+  return out;
 }
 
 }  // namespace espalier
