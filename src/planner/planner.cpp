@@ -134,12 +134,9 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
   return result;
 }
 
-Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace, TimelineDetail detail) {
-  const auto start = Clock::now();
-  const auto prepared = prepare(job);
-  if (!prepared) return prepared.error();
-  if (auto broken = validate(plan)) return *broken;
-  if (auto broken = plan_fits_job(job, plan)) return *broken;
+Result<PlannerResult> simulate(const Job& job, const Plan& plan) { return simulated(job, plan, nullptr); }
+
+Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan, TimelineDetail detail) {
   Timed timed;
   auto result = simulated(job, plan, &timed);
   if (!result) return result.error();
