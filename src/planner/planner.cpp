@@ -7,10 +7,10 @@
 #include "planner/alternatives.h"
 #include "planner/beside_answer.h"
 #include "planner/certificate.h"
+#include "planner/described.h"
 #include "planner/infeasible.h"
 #include "planner/legality.h"
 #include "planner/memory_margin.h"
-#include "planner/partition_report.h"
 #include "planner/prediction.h"
 #include "planner/reasons.h"
 #include "planner/search_options.h"
@@ -20,8 +20,6 @@
 #include "planner/watch.h"
 #include "search/phases.h"
 #include "search/search.h"
-#include "sim/step_track.h"
-#include "sim/timeline.h"
 
 namespace espalier {
 namespace {
@@ -29,49 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-struct Prepared {
-  const EngineModel* engine;
-  search::Problem problem;
-};
-
-Result<Prepared> prepare(const Job& job) {
-  const auto engine = engine_of(job);
-  if (!engine) return engine.error();
-  if (auto refused = plannable(job)) return *refused;
-  if (job.search.kind != "uniform")
-    if (auto refused = layerwise_engine(**engine)) return *refused;
-  if (job.search.kind == "layerwise" || job.search.kind == "full")
-    if (auto refused = layerwise_dimensions(job.search)) return *refused;
-  return Prepared{*engine, {&job.model, &job.cluster, job.training, *engine, job.search}};
-}
-
-Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan plan, bool spans, Timed* keep) {
-  auto timed = time_plan(job, engine, plan, spans);
-  if (!timed) return timed.error();
-  PlannerResult result;
-  result.plan = std::move(plan);
-  result.notes = job.notes;
-  stamp_calibration(job, result.plan);
-  result.prediction = prediction_of(job, engine, *timed);
-  result.operators = operator_reports(job, engine, result.plan);
-  if (keep != nullptr) *keep = std::move(*timed);
-  return result;
-}
-
-/// The plan as it stands; `keep`, if given, receives program, costs and all spans.
-Result<PlannerResult> simulated(const Job& job, const Plan& plan, Timed* keep) {
-  const auto start = Clock::now();
-  const auto prepared = prepare(job);
-  if (!prepared) return prepared.error();
-  if (auto broken = validate(plan)) return *broken;
-  if (auto broken = plan_fits_job(job, plan)) return *broken;
-  auto result = describe(job, *prepared->engine, plan, keep != nullptr, keep);
-  if (!result) return result;
-  result->reasons = reasons_of(job, *result);
-  result->total_s = since(start);
-  return result;
-}
 
 }  // namespace
 
@@ -132,22 +87,6 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
   result->reasons = reasons_of(job, *result);
   result->total_s = since(start);
   return result;
-}
-
-Result<PlannerResult> simulate(const Job& job, const Plan& plan) { return simulated(job, plan, nullptr); }
-
-Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan, TimelineDetail detail) {
-  Timed timed;
-  auto result = simulated(job, plan, &timed);
-  if (!result) return result.error();
-  SimulatedPlan out{std::move(*result), sim::timeline_of(plan, timed.program, timed.costs, timed.simulation)};
-  if (detail == TimelineDetail::steps) {
-    const auto engine = engine_of(job);
-    if (!engine) return engine.error();
-    const cost::CostContext context(job.model, job.cluster, job.training, **engine);
-    out.timeline.step_events = sim::step_events(context, plan, timed.program, timed.costs, timed.simulation);
-  }
-  return out;
 }
 
 }  // namespace espalier
