@@ -65,7 +65,6 @@ src/planner/bottleneck_test.cpp
 src/planner/layered_answer_test.cpp
 src/planner/layerwise_reasons_test.cpp
 src/planner/partition_report.cpp
-src/planner/planner.cpp
 src/planner/planner_test.cpp
 src/planner/prediction.cpp
 src/planner/watch_test.cpp
