@@ -43,7 +43,8 @@ DeviceKind isolated(const std::string& name) {
   DeviceKind device = *known;
   // Not what was fitted before: the same coefficients whatever the file held. Tables are isolated kernels: nothing is lost to training.
   for (const auto& field : cluster::efficiency_fields()) device.efficiency.*field.member = field.prior;
-  device.efficiency.sustained = 1.0, device.efficiency.kernel_floor = Seconds(3e-6);
+  device.efficiency.sustained = 1.0;
+  device.efficiency.kernel_floor = Seconds(3e-6);
   return device;
 }
 
@@ -75,8 +76,10 @@ OperatorResidual residual_of(const Problem& problem, const std::vector<double>& 
     all.push_back(std::abs(errors[i]));
     if (problem.samples[i].training) training.push_back(std::abs(errors[i]));
   }
-  out.median = base::quantile(all, 0.5), out.p90 = base::quantile(all, 0.9);
-  out.training_median = base::quantile(training, 0.5), out.training_p90 = base::quantile(training, 0.9);
+  out.median = base::quantile(all, 0.5);
+  out.p90 = base::quantile(all, 0.9);
+  out.training_median = base::quantile(training, 0.5);
+  out.training_p90 = base::quantile(training, 0.9);
   return out;
 }
 
@@ -90,7 +93,10 @@ void solve(const Problem& problem, DeviceKind& device, DeviceFit& fit) {
   calibrate::FitOptions options;
   options.huber = kHuber;
   for (const Sample& s : problem.samples)
-    if (s.kept) kept.push_back(&s), options.weight.push_back(s.training ? 1.0 : 0.1);
+    if (s.kept) {
+      kept.push_back(&s);
+      options.weight.push_back(s.training ? 1.0 : 0.1);
+    }
   const auto errors = [&](std::span<const double> x, const auto& samples, std::span<double> out) {
     DeviceKind trial = device;
     for (std::size_t j = 0; j < problem.shipped.size(); ++j) set(trial, problem.shipped[j], x[j]);
@@ -118,7 +124,8 @@ calibrate::FitParameter nuisance(const char* name, double start, double low, dou
 /// GEMMs of one precision. fp8 rows hold the scaling and casting of the input: two kernels over M·K elements.
 Problem gemm_problem(const OperatorTable& table, bool fp8) {
   Problem p;
-  p.table = table.name, p.what = fp8 ? "fp8 GEMM with its casts" : "bf16 GEMM";
+  p.table = table.name;
+  p.what = fp8 ? "fp8 GEMM with its casts" : "bf16 GEMM";
   p.precision = fp8 ? Precision::fp8 : Precision::bf16;
   if (fp8) {
     p.shipped = {"gemm_fp8"};
@@ -133,7 +140,8 @@ Problem gemm_problem(const OperatorTable& table, bool fp8) {
     if (std::fmod(m, 8) != 0) continue;  // numbers of tokens that training meets
     Sample s;
     s.seconds = table.number(i, "latency_ms") * 1e-3;
-    s.kept = row_hash(table.lines[i]) % step == 0, s.training = m >= 1024 && n >= 512 && k >= 512;
+    s.kept = row_hash(table.lines[i]) % step == 0;
+    s.training = m >= 1024 && n >= 512 && k >= 512;
     s.predict = [m, n, k, fp8](const cost::DeviceRates& d, std::span<const double> q) {
       if (!fp8) return cost::gemm_s(d, d.gemm, m, n, k, 2);
       return cost::gemm_s(d, d.gemm, m, n, k, 1) - d.floor + q[0] * 1e-6 + q[1] * m * k / d.memory;
@@ -146,7 +154,8 @@ Problem gemm_problem(const OperatorTable& table, bool fp8) {
 /// Causal forward attention without a window. The tables' program also writes the cache of keys and values: bytes of its own.
 Problem attention_problem(const OperatorTable& table) {
   Problem p;
-  p.table = table.name, p.what = "fused causal attention forward";
+  p.table = table.name;
+  p.what = "fused causal attention forward";
   p.shipped = {"attention_max", "attention_prologue", "attention_rows"};
   p.program = {nuisance("fixed_us", 12, 1, 60), nuisance("cache_bytes", 0.5, 0.001, 10)};
   const std::uint64_t step = thinning_of(table);
@@ -160,7 +169,8 @@ Problem attention_problem(const OperatorTable& table) {
     const cost::AttentionShape shape{rows, cost::mean_keys(sequence, 0, true), sequence, 2 * size, 4 * rows * size + kv_bytes};
     Sample s;
     s.seconds = table.number(i, "latency_ms") * 1e-3;
-    s.kept = row_hash(table.lines[i]) % step == 0, s.training = sequence >= 1024 && batch * heads >= 8;
+    s.kept = row_hash(table.lines[i]) % step == 0;
+    s.training = sequence >= 1024 && batch * heads >= 8;
     s.predict = [shape, kv_bytes](const cost::DeviceRates& d, std::span<const double> q) {
       return cost::attention_forward_s(d, shape) - d.floor + q[0] * 1e-6 + q[1] * kv_bytes / d.memory;
     };
@@ -173,7 +183,8 @@ Problem attention_problem(const OperatorTable& table) {
 /// Experts on one rank, tokens balanced: two grouped GEMMs (the first of gate and up), permutation of tokens before and after.
 Problem expert_problem(const OperatorTable& table) {
   Problem p;
-  p.table = table.name, p.what = "experts forward, balanced";
+  p.table = table.name;
+  p.what = "experts forward, balanced";
   p.shipped = {"gemm_grouped"};
   p.program = {nuisance("fixed_us", 30, 2, 300), nuisance("permute", 2.5, 0.2, 15)};
   const std::uint64_t step = thinning_of(table);
@@ -186,7 +197,8 @@ Problem expert_problem(const OperatorTable& table) {
                  each = copies / experts;
     Sample s;
     s.seconds = table.number(i, "latency_ms") * 1e-3;
-    s.kept = row_hash(table.lines[i]) % step == 0, s.training = each >= 128 && copies >= 4096;
+    s.kept = row_hash(table.lines[i]) % step == 0;
+    s.training = each >= 128 && copies >= 4096;
     s.predict = [=](const cost::DeviceRates& d, std::span<const double> q) {
       const double first = cost::batched_gemm_s(d, d.grouped, experts, each, 2 * width, hidden, 2);
       const double second = cost::batched_gemm_s(d, d.grouped, experts, each, hidden, width, 2);
@@ -233,14 +245,16 @@ std::vector<GptRow> gpt_rows(const OperatorTable& table, const std::string& hard
 
 Sample gpt_sample(const GptRow& row) {
   Sample s;
-  s.seconds = row.seconds, s.kept = row.kept;
+  s.seconds = row.seconds;
+  s.kept = row.kept;
   return s;
 }
 
 /// Column linears at any split, row linears whole (split ones hold an all-reduce). Profiled eagerly: 20 µs and more a call.
 Problem gpt_gemm_problem(const OperatorTable& table, const std::string& hardware, bool fit_rate) {
   Problem p;
-  p.table = table.name, p.what = "fp16 GEMM, " + hardware;
+  p.table = table.name;
+  p.what = "fp16 GEMM, " + hardware;
   p.precision = Precision::fp16;
   if (fit_rate) p.shipped = {"gemm_max"};
   p.program = {nuisance("fixed_us", 15, 1, 60)};
@@ -249,7 +263,10 @@ Problem gpt_gemm_problem(const OperatorTable& table, const std::string& hardware
     if (r.op == "enc-attention-qkv") n = 3 * r.hidden / r.tp;
     if (r.op == "enc-MLP-GEMM-1") n = 4 * r.hidden / r.tp;
     if (r.op == "enc-attention-dense" && r.tp == 1) n = r.hidden;
-    if (r.op == "enc-MLP-GEMM-2" && r.tp == 1) n = r.hidden, k = 4 * r.hidden;
+    if (r.op == "enc-MLP-GEMM-2" && r.tp == 1) {
+      n = r.hidden;
+      k = 4 * r.hidden;
+    }
     if (n == 0) continue;
     Sample s = gpt_sample(r);
     // the profile's operators add the bias in the same kernel or in one of their own: one pass over the result
@@ -263,8 +280,10 @@ Problem gpt_gemm_problem(const OperatorTable& table, const std::string& hardware
 
 Problem gpt_batched_problem(const OperatorTable& table, const std::string& hardware) {
   Problem p;
-  p.table = table.name, p.what = "products of unfused attention, " + hardware;
-  p.precision = Precision::fp16, p.shipped = {"gemm_batched"};
+  p.table = table.name;
+  p.what = "products of unfused attention, " + hardware;
+  p.precision = Precision::fp16;
+  p.shipped = {"gemm_batched"};
   p.program = {nuisance("fixed_us", 15, 1, 60)};
   for (const GptRow& r : gpt_rows(table, hardware)) {
     const bool scores = r.op == "enc-attention-score";
@@ -284,8 +303,10 @@ Problem gpt_batched_problem(const OperatorTable& table, const std::string& hardw
 /// its dropout 5, the activation 4 an element.
 Problem gpt_memory_problem(const OperatorTable& table, const std::string& hardware) {
   Problem p;
-  p.table = table.name, p.what = "softmax, dropout, activation, " + hardware;
-  p.precision = Precision::fp16, p.shipped = {"memory_max"};
+  p.table = table.name;
+  p.what = "softmax, dropout, activation, " + hardware;
+  p.precision = Precision::fp16;
+  p.shipped = {"memory_max"};
   p.program = {nuisance("fixed_us", 15, 1, 60)};
   for (const GptRow& r : gpt_rows(table, hardware)) {
     const double scores = r.heads / r.tp * r.tokens * r.sequence;
@@ -358,7 +379,8 @@ std::uint64_t thinning_of(const OperatorTable& table) {
 
 Result<DeviceFit> fit_device(const DeviceTables& tables, const std::string& directory, const std::vector<DeviceFit>& earlier) {
   DeviceFit fit;
-  fit.device = tables.device, fit.twin = tables.twin;
+  fit.device = tables.device;
+  fit.twin = tables.twin;
   DeviceKind device = isolated(tables.device);
   for (const DeviceFit& other : earlier)
     if (other.device == tables.twin)

@@ -20,9 +20,12 @@ Residuals judge(const std::vector<double>& logs, const std::vector<char>& held) 
   Residuals r;
   std::vector<double> fitted, out;
   for (std::size_t i = 0; i < logs.size(); ++i) (held[i] ? out : fitted).push_back(std::abs(std::exp(logs[i]) - 1));
-  r.rows = static_cast<std::int64_t>(fitted.size()), r.held_rows = static_cast<std::int64_t>(out.size());
-  r.median = base::quantile(fitted, 0.5), r.p90 = base::quantile(fitted, 0.9);
-  r.held_median = base::quantile(out, 0.5), r.held_p90 = base::quantile(out, 0.9);
+  r.rows = static_cast<std::int64_t>(fitted.size());
+  r.held_rows = static_cast<std::int64_t>(out.size());
+  r.median = base::quantile(fitted, 0.5);
+  r.p90 = base::quantile(fitted, 0.9);
+  r.held_median = base::quantile(out, 0.5);
+  r.held_p90 = base::quantile(out, 0.9);
   return r;
 }
 
@@ -259,7 +262,8 @@ Result<FabricFit> fit_source(const std::string& directory, const FabricSource& s
     names = {"efficiency", "ramp", "small_group"};
   }
   FabricFit f = fit_level(samples, node_levels(source.device), 0, names);
-  f.calibration.fabric = source.fabric, f.calibration.basis = source.basis;
+  f.calibration.fabric = source.fabric;
+  f.calibration.basis = source.basis;
   return f;
 }
 
@@ -300,7 +304,8 @@ Result<std::string> calibrate_fabrics(const std::string& directory, const cluste
   if (!v100) return v100.error();
   std::string out = head();
   std::vector<OverlapSample> overlaps;
-  add_overlap(*a100, 1555e9, overlaps), add_overlap(*v100, 900e9, overlaps);
+  add_overlap(*a100, 1555e9, overlaps);
+  add_overlap(*v100, 900e9, overlaps);
   const OverlapFit overlap = fit_overlap(overlaps);
   out +=
       "overlap:\n  basis: \"GEMM and all-gather at once, 11 placements on each of A100-40 and V100-16: Mist d69e530 "
@@ -313,7 +318,8 @@ Result<std::string> calibrate_fabrics(const std::string& directory, const cluste
   if (!network) return network.error();
   for (cluster::FabricCalibration c : before.networks) {
     cluster::FabricCalibration merged;
-    merged.basis = c.basis, merged.kind = c.kind;
+    merged.basis = c.basis;
+    merged.kind = c.kind;
     // A TCP network: what a hop takes there says nothing about others.
     for (const auto& v : network->calibration.values)
       if (c.kind == FabricKind::ethernet || v.first->name == "efficiency" || v.first->name == "congestion")

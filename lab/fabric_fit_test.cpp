@@ -13,14 +13,19 @@ namespace {
 
 std::vector<FabricLevel> one_level() {
   FabricLevel node;
-  node.kind = FabricKind::nvswitch, node.span = 8, node.bandwidth = node.bandwidth_alone = GBps(300);
+  node.kind = FabricKind::nvswitch;
+  node.span = 8;
+  node.bandwidth = node.bandwidth_alone = GBps(300);
   return {node};
 }
 
 // Times made with known coefficients: the fit finds them; the priors pull the weakest (small groups) by 3 %.
 TEST(FabricFit, RecoversWhatMadeTheTimes) {
   auto levels = one_level();
-  levels[0].efficiency = 0.8, levels[0].latency = microseconds(1.2), levels[0].start = microseconds(7), levels[0].ramp = 1.1,
+  levels[0].efficiency = 0.8;
+  levels[0].latency = microseconds(1.2);
+  levels[0].start = microseconds(7);
+  levels[0].ramp = 1.1;
   levels[0].small_group = 0.4;
   std::vector<CollectiveSample> samples;
   for (const auto op : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::all_to_all})

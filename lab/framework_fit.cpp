@@ -63,7 +63,8 @@ struct Task {
 /// Solves for the fields that are free; the others stay at the prior. Sigma and `fitted` of the free ones are filled.
 FrameworkFit solve(const Task& task, const std::array<bool, 16>& free) {
   FrameworkFit fit;
-  fit.value = task.prior.center, fit.sigma = task.prior.sigma;
+  fit.value = task.prior.center;
+  fit.sigma = task.prior.sigma;
   std::vector<calibrate::FitParameter> parameters;
   std::vector<std::size_t> field;
   for (std::size_t j = 0; j < fields(); ++j) {
@@ -110,18 +111,24 @@ std::array<bool, 16> best_determined(const FrameworkFit& fit, const Prior& prior
 FrameworkFit fit_framework(const std::vector<const calibrate::Row*>& rows, const Prior& prior,
                            const FrameworkFitOptions& options) {
   FrameworkFit fit;
-  fit.value = prior.center, fit.sigma = prior.sigma;
+  fit.value = prior.center;
+  fit.sigma = prior.sigma;
   fit.rows = static_cast<std::int64_t>(rows.size());
   if (rows.empty()) return fit;
   Task task{rows, prior, options, {}};
   task.solver.weight = weights_of(rows, options.most_rows);
-  task.solver.huber = 2.0, task.solver.far = 3.0, task.solver.iterations = 12, task.solver.tolerance = 1e-4;
+  task.solver.huber = 2.0;
+  task.solver.far = 3.0;
+  task.solver.iterations = 12;
+  task.solver.tolerance = 1e-4;
   std::array<bool, 16> free{};
   std::fill_n(free.begin(), fields(), true);
   const std::array<bool, 16> keep = best_determined(solve(task, free), prior, options.most_fitted);
   if (std::find(keep.begin(), keep.end(), true) != keep.end()) {
     const FrameworkFit solved = solve(task, keep);
-    fit.value = solved.value, fit.sigma = solved.sigma, fit.fitted = keep;
+    fit.value = solved.value;
+    fit.sigma = solved.sigma;
+    fit.fitted = keep;
   }
   for (double w : task.solver.weight) fit.effective_rows += w;
   return fit;
@@ -138,7 +145,8 @@ double robust_mean(const std::vector<std::array<double, 2>>& value_variance, dou
     for (const auto& [value, variance] : value_variance) {
       const double far = std::abs(value - mean) / std::sqrt(variance);
       const double w = std::min(1.0, kThreshold / std::max(far, 1e-12)) / variance;
-      sum += w * value, weight += w;
+      sum += w * value;
+      weight += w;
     }
     mean = sum / weight;
   }

@@ -27,7 +27,7 @@ calibrate::Corpus synthetic(const std::string& source, const FrameworkCoefficien
   int id = 0;
   for (int hidden : {1024, 2048, 4096})
     for (int micro_batch : {1, 2, 4}) lines += record(id++, source, hidden, micro_batch, 1.0);
-  calibrate::Corpus corpus = calibrate::make_corpus(*runs::read_all_run_records(lines, "test"), calibrate::SourceNotes{}, 1);
+  calibrate::Corpus corpus = calibrate::make_corpus(*read_all_run_records(lines, "test"), calibrate::SourceNotes{}, 1);
   for (calibrate::Row& r : corpus.rows) r.result.measured_s = calibrate::predicted_s(r, truth);
   return corpus;
 }
@@ -61,7 +61,8 @@ TEST(Protocol, ASourceLeftOutIsPredictedWithoutItsRows) {
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const double t = *corpus.rows[i].result.measured_s;
     EXPECT_LT(p.source_out[i].predicted_s, t);
-    source_out += std::abs(p.source_out[i].predicted_s / t - 1), grouped += std::abs(p.grouped[i].predicted_s / t - 1);
+    source_out += std::abs(p.source_out[i].predicted_s / t - 1);
+    grouped += std::abs(p.grouped[i].predicted_s / t - 1);
   }
   EXPECT_LT(grouped, 0.6 * source_out);
 }
@@ -69,7 +70,7 @@ TEST(Protocol, ASourceLeftOutIsPredictedWithoutItsRows) {
 TEST(Protocol, RepeatsOfOneConfigurationShareTheWeightOfOne) {
   const std::string line = record(1, "a", 1024, 1, 1.0);
   const calibrate::Corpus corpus = calibrate::make_corpus(
-      *runs::read_all_run_records(line + line + record(2, "a", 1024, 2, 1.0), "test"), calibrate::SourceNotes{}, 1);
+      *read_all_run_records(line + line + record(2, "a", 1024, 2, 1.0), "test"), calibrate::SourceNotes{}, 1);
   ASSERT_EQ(corpus.rows.size(), 3u);
   EXPECT_DOUBLE_EQ(corpus.rows[0].weight, 0.5);
   EXPECT_DOUBLE_EQ(corpus.rows[1].weight, 0.5);

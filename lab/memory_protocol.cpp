@@ -32,7 +32,8 @@ double reserve_of(const calibrate::Corpus& corpus, double prior, const std::func
 }  // namespace
 
 void judge_memory(const calibrate::Corpus& corpus, Protocols& p) {
-  p.source_out_bytes.assign(corpus.rows.size(), 0), p.grouped_bytes.assign(corpus.rows.size(), 0);
+  p.source_out_bytes.assign(corpus.rows.size(), 0);
+  p.grouped_bytes.assign(corpus.rows.size(), 0);
   for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
     const calibrate::Row& r = corpus.rows[i];
     if (!r.result.measured_bytes) continue;

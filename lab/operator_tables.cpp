@@ -50,7 +50,8 @@ Result<OperatorTable> parse_table(std::string_view text, const std::string& name
     } else if (table.header.empty()) {
       table.header = split(line);
     } else {
-      table.rows.push_back(split(line)), table.lines.emplace_back(line);
+      table.rows.push_back(split(line));
+      table.lines.emplace_back(line);
       if (table.rows.back().size() != table.header.size())
         return Error{ErrorKind::bad_input, name, std::string(line), std::to_string(table.header.size()) + " values", ""};
     }
@@ -72,10 +73,13 @@ std::uint64_t row_hash(std::string_view line) {
 
 OperatorTable thinned(const OperatorTable& table, std::uint64_t step) {
   OperatorTable out;
-  out.name = table.name, out.comments = table.comments, out.header = table.header;
+  out.name = table.name;
+  out.comments = table.comments;
+  out.header = table.header;
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     if (row_hash(table.lines[i]) % step != 0) continue;
-    out.rows.push_back(table.rows[i]), out.lines.push_back(table.lines[i]);
+    out.rows.push_back(table.rows[i]);
+    out.lines.push_back(table.lines[i]);
   }
   return out;
 }

@@ -130,7 +130,8 @@ void source_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& op
       const calibrate::Row& r = corpus.rows[i];
       if (!r.timed() || r.family != family) continue;
       const planner::Interval interval = planner::interval_for(table, r.result.engine, r.device);
-      judged[i].low_s = judged[i].predicted_s * interval.low, judged[i].high_s = judged[i].predicted_s * interval.high;
+      judged[i].low_s = judged[i].predicted_s * interval.low;
+      judged[i].high_s = judged[i].predicted_s * interval.high;
     }
   }
 }
@@ -153,7 +154,8 @@ void grouped_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& o
       const double low = std::exp(weighted_quantile(known, tail)), high = std::exp(weighted_quantile(known, 1 - tail));
       for (std::size_t i = 0; i < corpus.rows.size(); ++i) {
         if (corpus.rows[i].family != family || judged[i].fold != f) continue;
-        judged[i].low_s = judged[i].predicted_s * low, judged[i].high_s = judged[i].predicted_s * high;
+        judged[i].low_s = judged[i].predicted_s * low;
+        judged[i].high_s = judged[i].predicted_s * high;
       }
     }
   }
@@ -163,9 +165,12 @@ void grouped_intervals(const calibrate::Corpus& corpus, const ProtocolOptions& o
 
 Protocols run_protocols(const calibrate::Corpus& corpus, const ProtocolOptions& options) {
   Protocols p;
-  p.shipped.resize(corpus.rows.size()), p.source_out.resize(corpus.rows.size()), p.grouped.resize(corpus.rows.size());
+  p.shipped.resize(corpus.rows.size());
+  p.source_out.resize(corpus.rows.size());
+  p.grouped.resize(corpus.rows.size());
   const Knowledge all = learn(corpus, "", options, nullptr);
-  p.fits = all.fits, p.pooled = all.pooled;
+  p.fits = all.fits;
+  p.pooled = all.pooled;
   for (const std::string& family : corpus.families) {
     const auto engines = family_rows(corpus, family);
     if (engines.empty()) continue;

@@ -6,6 +6,7 @@
   worked example  docs/cost-model.md, scripts/worked_example.py    = the equations, computed anew; with a binary: what it predicts
   devices         tables of docs/devices.md                        = data/devices.yaml and what data/calibration puts over it
   plan output     README.md, what the first command prints (with a binary)
+  library         docs/library.md = the marked pieces of tests/consumer/main.cpp, which is built against the installed package and run
   commands        every `espalier COMMAND` that a page names is a subcommand of the binary, or a later one of docs/non-goals.md
 
 A generated block stands between <!-- begin NAME --> and <!-- end NAME -->. Links are checked by check_links.py.
@@ -18,6 +19,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 import worked_example
 
@@ -175,6 +177,14 @@ class Pages:
             else:
                 self.hold(page, name, wanted)
 
+    def library(self):
+        source = (self.root / "tests/consumer/main.cpp").read_text(encoding="utf-8")
+        pieces = re.findall(r"^ *// begin (\w+)\n(.*?)^ *// end \1\n", source, re.M | re.S)
+        if len(pieces) < 10:
+            self.bad.append(f"tests/consumer/main.cpp: only {len(pieces)} marked pieces")
+        for name, code in pieces:
+            self.hold("docs/library.md", f"library {name}", "```cpp\n" + textwrap.dedent(code).rstrip() + "\n```")
+
     def example(self, binary):
         example = worked_example.compute(self.root)
         self.hold("docs/cost-model.md", "worked example", worked_example.markdown(example))
@@ -227,6 +237,7 @@ def main():
     pages = Pages(arguments.root.resolve(), arguments.write)
     pages.tables("docs/search.md", rule_tables(pages.root))
     pages.tables("docs/devices.md", device_tables(pages.root))
+    pages.library()
     pages.example(binary)
     if binary:
         pages.plan_output(binary)

@@ -32,8 +32,8 @@ struct Arguments {
 };
 
 struct Judgement {
-  runs::ErrorSummary error;
-  runs::RankingSummary ranking;
+  ErrorSummary error;
+  RankingSummary ranking;
   double coverage = 0;
 };
 
@@ -164,7 +164,7 @@ void write_json(const std::string& path, const calibrate::Corpus& corpus, const 
     w.end_object();
     out << w.text() << "\n";
   }
-  for (const runs::SkippedRun& s : corpus.skipped) {
+  for (const SkippedRun& s : corpus.skipped) {
     base::JsonWriter w;
     w.compact_next()
         .begin_object()
@@ -200,9 +200,9 @@ int main(int argc, char** argv) {
     else
       a.files.push_back(word);
   }
-  std::vector<runs::RunRecord> records;
+  std::vector<RunRecord> records;
   for (const std::string& file : a.files) {
-    auto read = runs::read_run_records_file(file);
+    auto read = read_run_records_file(file);
     if (!read) return std::cerr << read.error().message() << "\n", 3;
     if (!read->unreadable.empty()) return std::cerr << read->unreadable.front().message() << "\n", 3;
     records.insert(records.end(), std::make_move_iterator(read->records.begin()), std::make_move_iterator(read->records.end()));

@@ -12,6 +12,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "espalier/job.h"
@@ -19,6 +21,7 @@
 #include "espalier/result.h"
 #include "espalier/search_space.h"
 #include "espalier/simulate.h"
+#include "espalier/timeline.h"
 
 namespace espalier {
 
@@ -248,16 +251,27 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options);
 /// prediction.fits = false.
 Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const Schedule& schedule);
 
+/// A plan as it stands, simulated again. `job` must be the plan's own (job_of_plan) or one with the same devices and layers.
+Result<PlannerResult> simulate(const Job& job, const Plan& plan);
+
+/// A simulated plan with every instruction of it: the figures, and where they come from.
+struct SimulatedPlan {
+  PlannerResult result;
+  Timeline timeline;
+};
 /// What a timeline shows: the instructions of each rank, or the steps inside them too (operators and their collectives).
 enum class TimelineDetail : std::uint8_t { instructions, steps };
-/// A plan as it stands, re-simulated. With `trace`, the Chrome trace JSON is written there.
-Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace = nullptr,
-                               TimelineDetail detail = TimelineDetail::instructions);
+/// As simulate(), and the timeline of the iteration; to_trace() writes it for trace viewers.
+Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan,
+                                             TimelineDetail detail = TimelineDetail::instructions);
 /// One micro-batch forward and backward through the plan's first block with an operator partition, step by step on one device, as Chrome
 /// trace-event JSON. Error: the plan partitions no operators.
 Result<std::string> block_timeline(const Job& job, const Plan& plan);
 
 /// schema espalier.result/1 (docs/file-formats.md). `timing` false leaves wall-clock values out.
 std::string to_json(const PlannerResult& result, bool timing = true);
+/// What to_json wrote, read back. Wall-clock values are not part of a result and come back as 0. Errors name the place: `where` is what
+/// messages call the text.
+Result<PlannerResult> result_from_json(std::string_view text, const std::string& where);
 
 }  // namespace espalier

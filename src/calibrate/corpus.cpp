@@ -46,19 +46,19 @@ EngineModel with_coefficients(const std::string& name, const FrameworkCoefficien
 
 }  // namespace
 
-Corpus make_corpus(const std::vector<runs::RunRecord>& records, const SourceNotes& notes, int threads) {
+Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& notes, int threads) {
   std::vector<std::optional<Row>> rows(records.size());
-  std::vector<runs::Skip> skips(records.size());
+  std::vector<RunSkip> skips(records.size());
   base::parallel_for(records.size(), threads, 16, [&](std::size_t i, int) {
-    const runs::RunRecord& r = records[i];
+    const RunRecord& r = records[i];
     auto outcome = runs::evaluate_run(r, predict);
-    if (auto* skip = std::get_if<runs::Skip>(&outcome)) {
+    if (auto* skip = std::get_if<RunSkip>(&outcome)) {
       skips[i] = std::move(*skip);
       return;
     }
     Row row;
-    row.result = std::move(std::get<runs::RunResult>(outcome));
-    row.run = std::move(std::get<runs::MappedRun>(runs::settled_run(r, predict)));
+    row.result = std::move(std::get<RunResult>(outcome));
+    row.run = std::move(std::get<MappedRun>(runs::settled_run(r, predict)));
     row.family = family_of(row.result.source, notes);
     row.trusted = prefix_among(notes.untrusted, row.result.source).empty();
     row.device = row.run.job.cluster.groups.front().device.name;

@@ -14,8 +14,8 @@ namespace espalier::calibrate {
 
 /// A record that can be predicted. `result` is the prediction with the coefficients that ship.
 struct Row {
-  runs::RunResult result;
-  runs::MappedRun run;
+  RunResult result;
+  MappedRun run;
   std::string family;  ///< what counts as one source in cross-validation: `source`, or the prefix that several sources share
   std::string device;  ///< catalogue name
   std::string group;   ///< (model, GPU count): what is left out together inside a source
@@ -27,7 +27,7 @@ struct Row {
 
 struct Corpus {
   std::vector<Row> rows;  ///< in the order of the records
-  std::vector<runs::SkippedRun> skipped;
+  std::vector<SkippedRun> skipped;
   std::vector<std::string> families;  ///< sorted
 };
 
@@ -36,7 +36,7 @@ struct SourceNotes {
   std::vector<std::string> merged;     ///< sources that are one family ("HF Ultra-Scale Playbook")
   std::vector<std::string> untrusted;  ///< step times not made to be representative (functional tests in continuous integration)
 };
-Corpus make_corpus(const std::vector<runs::RunRecord>& records, const SourceNotes& notes, int threads);
+Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& notes, int threads);
 
 /// Predicted seconds of a row under other coefficients of its engine.
 double predicted_s(const Row& row, const FrameworkCoefficients& coefficients);

@@ -22,7 +22,8 @@ class Problem {
     ESPALIER_CHECK(options.weight.empty() || options.weight.size() == rows);
     for (const FitParameter& p : parameters) {
       ESPALIER_CHECK(p.low < p.high && p.start >= p.low && p.start <= p.high && (!p.logarithmic || p.low > 0));
-      low_.push_back(inner(p, p.low)), high_.push_back(inner(p, p.high));
+      low_.push_back(inner(p, p.low));
+      high_.push_back(inner(p, p.high));
     }
   }
 
@@ -91,7 +92,8 @@ class Problem {
     base::parallel_for(size(), options_.threads, 1, [&](std::size_t j, int) {
       const double h = options_.difference * (parameters_[j].logarithmic ? 1.0 : high_[j] - low_[j]);
       std::vector<double> above = u, below = u;
-      above[j] = clamp(j, u[j] + h), below[j] = clamp(j, u[j] - h);
+      above[j] = clamp(j, u[j] + h);
+      below[j] = clamp(j, u[j] - h);
       columns[j] = residuals(above);
       const std::vector<double> other = residuals(below);
       const double width = above[j] - below[j];
@@ -142,7 +144,8 @@ std::vector<double> damped_step(const Problem& problem, const Normal& normal, co
     b[j] = -normal.gradient[j];
     if (!problem.pushed_out(j, u[j], normal.gradient[j])) continue;
     for (std::size_t k = 0; k < n; ++k) a[j * n + k] = a[k * n + j] = 0;
-    a[j * n + j] = 1, b[j] = 0;
+    a[j * n + j] = 1;
+    b[j] = 0;
   }
   if (!solve_cholesky(a, b)) return {};
   std::vector<double> next = u;
@@ -156,7 +159,10 @@ std::vector<double> standard_errors(const Problem& problem, const Normal& normal
                                     const std::vector<double>& r) {
   const std::size_t n = problem.size();
   double squares = 0, rows = 0;
-  for (std::size_t i = 0; i < r.size(); ++i) squares += problem.influence_squared(i, r[i]), rows += problem.weight(i);
+  for (std::size_t i = 0; i < r.size(); ++i) {
+    squares += problem.influence_squared(i, r[i]);
+    rows += problem.weight(i);
+  }
   const double variance = squares / std::max(1.0, rows - static_cast<double>(n));
   std::vector<double> out(n, 0.0);
   for (std::size_t j = 0; j < n; ++j) {
@@ -219,7 +225,10 @@ FitResult least_squares(const std::vector<FitParameter>& parameters, std::size_t
       const double cost = problem.cost(next, there);
       if (!(cost < result.cost)) continue;
       result.converged = result.cost - cost <= options.tolerance * result.cost;
-      u = next, r = there, result.cost = cost, moved = true;
+      u = next;
+      r = there;
+      result.cost = cost;
+      moved = true;
     }
     lambda = std::max(1e-12, lambda / 100);  // the loop has multiplied once more than it needed
     if (!moved) result.converged = true;

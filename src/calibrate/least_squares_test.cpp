@@ -36,7 +36,8 @@ TEST(LeastSquares, PriorAndDataMeetHalfWay) {
   // (x − 2)² + ((x − 0)/1)²: x = 1.
   const auto f = [](std::span<const double> p, std::span<double> r) { r[0] = p[0] - 2; };
   FitParameter x = plain("x", 0.5, -10, 10);
-  x.prior = 0, x.sigma = 1;
+  x.prior = 0;
+  x.sigma = 1;
   EXPECT_NEAR(least_squares({x}, 1, f).values[0], 1, 1e-6);
 }
 
@@ -49,7 +50,10 @@ TEST(LeastSquares, LogarithmicParameterIsFittedInItsOwnUnits) {
 
 TEST(LeastSquares, StopsAtABoundAndFitsTheRest) {
   // (a − 5)² + (a + b − 6)² with a ≤ 2: a = 2, b = 4.
-  const auto f = [](std::span<const double> p, std::span<double> r) { r[0] = p[0] - 5, r[1] = p[0] + p[1] - 6; };
+  const auto f = [](std::span<const double> p, std::span<double> r) {
+    r[0] = p[0] - 5;
+    r[1] = p[0] + p[1] - 6;
+  };
   const FitResult fit = least_squares({plain("a", 0, -2, 2), plain("b", 0, -10, 10)}, 2, f);
   EXPECT_DOUBLE_EQ(fit.values[0], 2);
   EXPECT_NEAR(fit.values[1], 4, 1e-6);

@@ -2,6 +2,7 @@
 #include "calibrate/user_calibration.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "base/document.h"
 #include "base/format.h"
@@ -79,3 +80,71 @@ Result<UserCalibration> calibrate_user(UserInputs inputs) {
 }
 
 }  // namespace espalier::calibrate
+
+namespace espalier {
+namespace {
+
+using namespace calibrate;
+
+Status read_steps(const CalibrationInputs& inputs, const UserTarget& target, UserRuns& out) {
+  for (const NamedText& records : inputs.records)
+    if (Status error = add_records(records.text, records.name, target, inputs.threads, out)) return error;
+  for (const MeasuredLog& m : inputs.logs)
+    if (Status error = add_log(m.log.text, m.log.name, m.job, m.strategy, m.schedule, m.warm_up, target, out)) return error;
+  return std::nullopt;
+}
+
+Status read_tables(const std::vector<NamedText>& texts, UserInputs& out) {
+  for (const NamedText& file : texts) {
+    const auto tables = runlog::read_nccl_tests(file.text, file.name);
+    if (!tables) return tables.error();
+    out.tables.insert(out.tables.end(), tables->begin(), tables->end());
+    out.runs.inputs.push_back(
+        {file.name.substr(file.name.find_last_of('/') + 1), base::content_hash(file.text), std::string(kTables)});
+  }
+  return std::nullopt;
+}
+
+/// The figures of a fit; what its tables need stays in `details`.
+CalibrationResult result_of(UserCalibration fitted) {
+  CalibrationResult out;
+  out.device = fitted.device;
+  out.engine = fitted.engine;
+  out.notes = fitted.runs.notes;
+  out.yaml = to_yaml(fitted);
+  if (fitted.fit) {
+    const UserFit& fit = *fitted.fit;
+    out.configurations = fit.configurations;
+    for (const ParameterFit& p : fit.parameters)
+      out.coefficients.push_back({p.name, p.meaning, p.prior, p.value, p.sigma, p.identified});
+    out.before = fit.before;
+    out.held_out = fit.held_out;
+    out.fitted = fit.fitted;
+    out.cross_validation = fit.cross_validation;
+    out.level = fit.level;
+    out.low = fit.low;
+    out.high = fit.high;
+  }
+  out.details = std::make_shared<const UserCalibration>(std::move(fitted));
+  return out;
+}
+
+}  // namespace
+
+Result<CalibrationResult> fit_calibration(const CalibrationInputs& inputs) {
+  const auto device = resolve_device(inputs.device);
+  if (!device) return device.error();
+  UserInputs user;
+  user.device = *device;
+  user.threads = inputs.threads > 0 ? inputs.threads : 2;
+  user.cluster = inputs.cluster;
+  if (Status error = read_steps(inputs, {*device, inputs.engine}, user.runs)) return *error;
+  if (Status error = read_tables(inputs.nccl_tests, user)) return *error;
+  if (user.runs.inputs.empty())
+    return Error{ErrorKind::usage, "calibrate", "nothing measured", "records, logs or nccl-tests output", ""};
+  auto fitted = calibrate_user(std::move(user));
+  if (!fitted) return fitted.error();
+  return result_of(std::move(*fitted));
+}
+
+}  // namespace espalier

@@ -11,6 +11,7 @@
 #include "calibrate/user_fabric.h"
 #include "calibrate/user_fit.h"
 #include "calibrate/user_runs.h"
+#include "espalier/calibrate.h"
 
 namespace espalier::calibrate {
 
@@ -19,7 +20,6 @@ struct UserCalibration {
   UserRuns runs;
   std::optional<UserFit> fit;
   std::optional<UserFabric> fabric;
-  std::string file;  ///< where the calibration was written; empty: nowhere
 };
 
 /// A name of the device catalogue, or the only one that begins with `name` ("h100-sxm").

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "espalier/configuration.h"
 #include "job/calibration_file.h"
-#include "job/configuration.h"
 #include "planner/estimate.h"
 #include "planner/interval.h"
 #include "planner/own_confidence.h"
@@ -41,7 +41,7 @@ Case case_of(int layers, int nodes, int batch, int tp, int micro_batch) {
   c.strategy.shard = 0;
   c.schedule.micro_batch = micro_batch;
   c.schedule.microbatches = 0;
-  job::complete_configuration(c.job, c.strategy, c.schedule);
+  complete_configuration(c.job, c.strategy, c.schedule);
   return c;
 }
 

@@ -225,10 +225,12 @@ void summarize_tables(const Problem& problem, const std::vector<NcclTable>& tabl
     fit.rows = static_cast<std::int64_t>(b.size());
     all_before.insert(all_before.end(), b.begin(), b.end());
     all_after.insert(all_after.end(), a.begin(), a.end());
-    fit.before = median(b), fit.held_out = median(a);
+    fit.before = median(b);
+    fit.held_out = median(a);
     out.tables.push_back(std::move(fit));
   }
-  out.before = median(all_before), out.held_out = median(all_after);
+  out.before = median(all_before);
+  out.held_out = median(all_after);
 }
 
 Status covers(const Cluster& cluster, const NcclTable& t) {

@@ -156,7 +156,10 @@ std::vector<std::size_t> identified(const Data& data, const std::vector<std::vec
     double most = 0;
     for (std::size_t k = 0; k < which.size(); ++k) {
       const double ratio = sigma[k] / fields()[which[k]].sigma;
-      if (ratio > most) most = ratio, worst = k;
+      if (ratio > most) {
+        most = ratio;
+        worst = k;
+      }
     }
     if (most <= kIdentified) break;
     which.erase(which.begin() + static_cast<std::ptrdiff_t>(worst));
@@ -212,11 +215,13 @@ void set_interval(const Data& data, const std::string& engine, const std::string
   for (std::size_t i = 0; i < out.runs.size(); ++i) {
     if (out.runs[i].held_out_s <= 0) continue;
     const double e = std::log(out.runs[i].measured_s / out.runs[i].held_out_s);
-    squares += data.weight[i] * e * e, n += data.weight[i];
+    squares += data.weight[i] * e * e;
+    n += data.weight[i];
   }
   const double t = kZ80 * (1 + (kZ80 * kZ80 + 1) / (4 * n));  // Student's t by its expansion in 1/n
   const double half = t * std::sqrt(squares / n);
-  out.low = std::exp(-half), out.high = std::exp(half);
+  out.low = std::exp(-half);
+  out.high = std::exp(half);
 }
 
 void describe_parameters(const Data& data, const FrameworkCoefficients& shipped, const std::vector<std::size_t>& which,

@@ -49,7 +49,7 @@ struct UserFit {
   std::vector<RunFit> runs;
   std::int64_t configurations = 0;
   std::string cross_validation;  ///< what was held out, in words; begins with "none" where nothing was
-  runs::ErrorSummary before, held_out, fitted;
+  ErrorSummary before, held_out, fitted;
   double level = 0.8, low = 1, high = 1;  ///< interval, factors of the prediction
   std::string interval_basis;             ///< what the interval rests on, in words
   std::int64_t devices_low = 0, devices_high = 0;

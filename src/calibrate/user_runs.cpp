@@ -60,12 +60,12 @@ Error no_match(const std::string& file, std::string found, std::string expected,
 }  // namespace
 
 Status add_records(std::string_view jsonl, const std::string& file, const UserTarget& target, int threads, UserRuns& out) {
-  const auto read = runs::read_run_records(jsonl, file);
+  const auto read = read_run_records(jsonl, file);
   if (!read) return read.error();
   if (read->records.empty() && !read->unreadable.empty()) return read->unreadable.front();
   for (const Error& line : read->unreadable) out.skipped.push_back({line.where, "", "line cannot be read", line.found});
   Corpus corpus = make_corpus(read->records, {}, threads);
-  for (runs::SkippedRun& skipped : corpus.skipped) out.skipped.push_back(std::move(skipped));
+  for (SkippedRun& skipped : corpus.skipped) out.skipped.push_back(std::move(skipped));
   for (Row& row : corpus.rows) {
     if (!row.timed()) {
       out.skipped.push_back({row.result.id, row.result.source, "no step time", ""});

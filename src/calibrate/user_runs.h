@@ -28,7 +28,7 @@ inline constexpr std::string_view kTables = "nccl-tests";
 
 struct UserRuns {
   std::vector<UserRow> rows;
-  std::vector<runs::SkippedRun> skipped;
+  std::vector<SkippedRun> skipped;
   std::vector<UserInput> inputs;
   std::vector<std::string> notes;  ///< sentences for the user
 };

@@ -13,7 +13,13 @@
 #include "check/structure.h"
 #include "check/view.h"
 
-namespace espalier::check {
+namespace espalier {
+
+bool CheckReport::ok() const {
+  return !findings.empty() && std::all_of(findings.begin(), findings.end(), [](const Finding& f) { return f.ok; });
+}
+
+namespace check {
 namespace {
 
 void append(std::vector<Finding>& all, std::vector<Finding> more) {
@@ -22,12 +28,9 @@ void append(std::vector<Finding>& all, std::vector<Finding> more) {
 
 }  // namespace
 
-bool Report::ok() const {
-  return !findings.empty() && std::all_of(findings.begin(), findings.end(), [](const Finding& f) { return f.ok; });
-}
-
-Report check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims) {
-  Report report{check_structure(plan, model, cluster)};
+CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
+                       const Claims* claims) {
+  CheckReport report{check_structure(plan, model, cluster)};
   if (!report.ok()) return report;
   const View view = make_view(plan, model, cluster);
   append(report.findings, check_rules(view));
@@ -40,4 +43,5 @@ Report check_plan(const Plan& plan, const Model& model, const Cluster& cluster, 
   return report;
 }
 
-}  // namespace espalier::check
+}  // namespace check
+}  // namespace espalier

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "espalier/cluster.h"
+#include "espalier/findings.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
 #include "plan/program.h"
@@ -26,18 +27,8 @@ struct Claims {
   std::int64_t memory_limit_bytes = 0;
 };
 
-struct Finding {
-  std::string name;  ///< e.g. "coverage", "devices-once", "static-memory", "deadlock", "time-lower-bound"
-  bool ok = false;
-  std::string text;  ///< what was found against what was derived
-};
-
-struct Report {
-  std::vector<Finding> findings;
-  [[nodiscard]] bool ok() const;
-};
-
 /// `program` is the plan's own structure; `claims` may be null (structure only).
-Report check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims);
+CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
+                       const Claims* claims);
 
 }  // namespace espalier::check

@@ -15,7 +15,7 @@ using namespace test;
 TEST(Check, AcceptsTwoStagesOfASmallModel) {
   // 2 blocks, embedding and head on 2 devices: stage 0 = embedding and a block, stage 1 = the rest; 4 micro-batches.
   const Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 4));
-  const Report report = c.check();
+  const CheckReport report = c.check();
   EXPECT_TRUE(report.ok()) << broken(report);
   for (const char* name : {"coverage", "devices-once", "degrees", "batch", "send-recv", "deadlock", "optimizer", "static-memory",
                            "saved-activations", "peak-memory", "time-bounds"}) {
@@ -23,7 +23,7 @@ TEST(Check, AcceptsTwoStagesOfASmallModel) {
   }
 }
 
-TEST(Check, AReportWithoutFindingsIsNotOk) { EXPECT_FALSE(Report{}.ok()); }
+TEST(Check, AReportWithoutFindingsIsNotOk) { EXPECT_FALSE(CheckReport{}.ok()); }
 
 struct Configuration {
   const char* name;
@@ -78,7 +78,7 @@ TEST(Check, AcceptsEverySchedule) {
     DecoderShape shape = gpt(6);
     shape.tied = tied;
     for (const Configuration& configuration : configurations()) {
-      const Report report = make_case(model_of(shape), configuration.strategy, configuration.schedule).check();
+      const CheckReport report = make_case(model_of(shape), configuration.strategy, configuration.schedule).check();
       EXPECT_TRUE(report.ok()) << configuration.name << "\n" << broken(report);
     }
   }
@@ -91,7 +91,7 @@ TEST(Check, AcceptsExperts) {
   Strategy s = with(2, 4);
   s.sp = SequenceParallel::megatron;
   s.ep = 4;
-  const Report report = make_case(model_of(shape), s, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 4)).check();
+  const CheckReport report = make_case(model_of(shape), s, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 4)).check();
   EXPECT_TRUE(report.ok()) << broken(report);
 }
 
@@ -102,7 +102,7 @@ TEST(Check, AcceptsOneRankPerDevice) {
   Case c = make_case(model_of(gpt(6)), s, schedule_of(ScheduleKind::one_f_one_b, 4, 1, 8));
   c.program = lower(c.plan, c.model, false);
   ASSERT_EQ(c.program.ranks.size(), 16u);
-  const Report report = c.check();
+  const CheckReport report = c.check();
   EXPECT_TRUE(report.ok()) << broken(report);
 }
 
@@ -127,7 +127,7 @@ TEST(Check, InFlightActivations) {
 
 TEST(Check, WithoutClaimsOnlyStructureIsChecked) {
   const Case c = make_case(model_of(gpt(2)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 4));
-  const Report report = check_plan(c.plan, c.model, c.cluster, c.program, nullptr);
+  const CheckReport report = check_plan(c.plan, c.model, c.cluster, c.program, nullptr);
   EXPECT_TRUE(report.ok());
   EXPECT_EQ(find(report, "static-memory"), nullptr);
 }

@@ -26,7 +26,10 @@ void cut_by(Cut& cut, std::string_view part) {
     std::int64_t q = 0;
     for (const char c : part.substr(1)) q = c >= '0' && c <= '9' && q < 1000 ? q * 10 + (c - '0') : 1000;
     cut.readable = cut.readable && (q == 2 || q == 4 || q == 8 || q == 16 || q == 32);
-    cut.m *= q, cut.n *= q, cut.k *= q, cut.ways *= q * q;
+    cut.m *= q;
+    cut.n *= q;
+    cut.k *= q;
+    cut.ways *= q * q;
     cut.letters += 'P';
     return;
   }

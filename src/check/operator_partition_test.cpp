@@ -16,7 +16,8 @@ constexpr const char* kMegatron =
 
 Strategy over(std::int32_t tp, std::string partition) {
   Strategy s;
-  s.tp = tp, s.partition = std::move(partition);
+  s.tp = tp;
+  s.partition = std::move(partition);
   return s;
 }
 

@@ -18,7 +18,7 @@ TEST(Rules, FourHeadsDoNotDivideOverEight) {
   Strategy s;
   s.tp = 8;
   const Case c = make_case(model_of(gpt(1)), s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
-  const Report report{check_rules(make_view(c.plan, c.model, c.cluster))};
+  const CheckReport report{check_rules(make_view(c.plan, c.model, c.cluster))};
   EXPECT_FALSE(find(report, "heads")->ok);
   EXPECT_EQ(find(report, "heads")->text, "4 heads of 'decoder' do not divide over 8 ranks");
 }
@@ -93,7 +93,7 @@ TEST(Rules, AgreeWithTheDefinitionOfTheSpace) {
     const Case c = random_case(dice);
     const std::vector<RuleViolation> defined =
         violations(c.model, c.cluster, c.plan.training, c.plan.strategy(), c.plan.schedule);
-    Report own{check_structure(c.plan, c.model, c.cluster)};
+    CheckReport own{check_structure(c.plan, c.model, c.cluster)};
     for (Finding& finding : check_rules(make_view(c.plan, c.model, c.cluster))) own.findings.push_back(std::move(finding));
     ASSERT_EQ(own.ok(), defined.empty()) << c.plan.label() << "\n"
                                          << broken(own)

@@ -101,7 +101,8 @@ TEST(SavedActivations, ExpertsByHand) {
   shape.top_k = 2;
   shape.dropout = false;
   Strategy s;
-  s.dp = 2, s.ep = 2;
+  s.dp = 2;
+  s.ep = 2;
   Problem two(shape, s, ActivationPolicy::fused_attention, 1, 1);
   two.plan.training.moe_imbalance = 1.5;
   EXPECT_EQ(two.block(RecomputeKind::none), 264 + 128 + 528 + 160 + 384 + 3 * 512 + 3 * 512 + 256);

@@ -169,7 +169,10 @@ std::vector<StageElements> elements_per_stage(const View& view) {
   std::vector<StageElements> stages;
   for (const StageHeld& stage : held_per_stage(view)) {
     StageElements sum;
-    for (const Held& h : stage) sum.dense += h.elements.dense, sum.expert += h.elements.expert;
+    for (const Held& h : stage) {
+      sum.dense += h.elements.dense;
+      sum.expert += h.elements.expert;
+    }
     stages.push_back(sum);
   }
   return stages;

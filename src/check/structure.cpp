@@ -104,7 +104,10 @@ Finding check_strategies(const Plan& plan, const Model& model) {
   Overlap on;
   each_range(plan, [&](std::size_t, const LayerRange& range) {
     const Overlap& o = range.strategy.overlap;
-    on.grad_reduce |= o.grad_reduce, on.param_gather |= o.param_gather, on.p2p |= o.p2p, on.tp |= o.tp;
+    on.grad_reduce |= o.grad_reduce;
+    on.param_gather |= o.param_gather;
+    on.p2p |= o.p2p;
+    on.tp |= o.tp;
   });
   each_range(plan, [&](std::size_t i, const LayerRange& range) {
     const Strategy& s = range.strategy;

@@ -62,7 +62,7 @@ struct Case {
   Program program;
   Claims claims;
 
-  [[nodiscard]] Report check() const { return check_plan(plan, model, cluster, program, &claims); }
+  [[nodiscard]] CheckReport check() const { return check_plan(plan, model, cluster, program, &claims); }
   void lower_again() { program = lower(plan, model, true); }
 };
 
@@ -112,14 +112,14 @@ inline Schedule schedule_of(ScheduleKind kind, std::int32_t stages, std::int32_t
   return {kind, stages, v, m, 1};
 }
 
-inline const Finding* find(const Report& report, const std::string& name) {
+inline const Finding* find(const CheckReport& report, const std::string& name) {
   for (const Finding& finding : report.findings) {
     if (finding.name == name) return &finding;
   }
   return nullptr;
 }
 
-inline std::string broken(const Report& report) {
+inline std::string broken(const CheckReport& report) {
   std::string text;
   for (const Finding& finding : report.findings) {
     if (!finding.ok) text += finding.name + ": " + finding.text + "\n";

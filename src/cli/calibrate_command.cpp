@@ -2,11 +2,12 @@
 // espalier calibrate --runs mine.jsonl --base h100-sxm [--nccl FILE …]: adapts a few coefficients to own measurements and says by
 // cross-validation what that is worth.
 #include "base/document.h"
-#include "calibrate/user_calibration.h"
+#include "base/format.h"
 #include "cli/command.h"
 #include "cli/configuration_flags.h"
-#include "report/calibration_text.h"
-#include "report/output_files.h"
+#include "espalier/calibrate.h"
+#include "espalier/documents.h"
+#include "espalier/engines.h"
 
 namespace espalier::cli {
 namespace {
@@ -44,7 +45,7 @@ Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& fla
     auto loaded = load_plan_file(context, path);
     if (!loaded) return loaded.error();
     Plan& plan = loaded->plan;
-    plan.calibration_name.clear(), plan.calibration_hash.clear(), plan.calibration_source.clear();  // from what ships
+    forget_calibration(plan);  // from what ships
     auto job = job_of_plan(plan);
     if (!job) return job.error();
     return LogConfiguration{std::move(*job), {plan.strategy(), plan.schedule}};
@@ -67,46 +68,35 @@ Error needs_config(const std::string& file, std::size_t logs, std::size_t config
                "one for all logs, or one for each in their order", "give --config once, or once a log"};
 }
 
-Status read_logs(Context& context, const CalibrateFlags& flags, const std::vector<std::pair<std::string, std::string>>& logs,
-                 const calibrate::UserTarget& target, calibrate::UserRuns& out) {
+Status add_logs(Context& context, const CalibrateFlags& flags, std::vector<NamedText> logs, CalibrationInputs& inputs) {
   if (logs.empty()) return std::nullopt;
   if (flags.configs.size() != 1 && flags.configs.size() != logs.size())
-    return needs_config(logs.front().first, logs.size(), flags.configs.size());
+    return needs_config(logs.front().name, logs.size(), flags.configs.size());
   for (std::size_t i = 0; i < logs.size(); ++i) {
-    const auto config = read_config(context, flags, flags.configs[flags.configs.size() == 1 ? 0 : i]);
+    auto config = read_config(context, flags, flags.configs[flags.configs.size() == 1 ? 0 : i]);
     if (!config) return config.error();
     note_all(context, config->job.notes);
     const auto& [strategy, schedule] = config->configuration;
-    if (Status error =
-            calibrate::add_log(logs[i].second, logs[i].first, config->job, strategy, schedule, flags.warm_up, target, out))
-      return error;
+    inputs.logs.push_back({std::move(logs[i]), std::move(config->job), strategy, schedule, flags.warm_up});
   }
   return std::nullopt;
 }
 
-Status read_runs(Context& context, const CalibrateFlags& flags, const calibrate::UserTarget& target, calibrate::UserRuns& out) {
-  std::vector<std::pair<std::string, std::string>> logs;
+Status read_runs(Context& context, const CalibrateFlags& flags, CalibrationInputs& inputs) {
+  std::vector<NamedText> logs;
   for (const std::string& path : flags.runs) {
     auto text = base::read_file(path, kMaxLogBytes);
     if (!text) return text.error();
-    if (!is_records(*text)) {
-      logs.emplace_back(path, std::move(*text));
-    } else if (Status error = calibrate::add_records(*text, path, target, flags.threads, out)) {
-      return error;
-    }
+    (is_records(*text) ? inputs.records : logs).push_back({path, std::move(*text)});
   }
-  return read_logs(context, flags, logs, target, out);
+  return add_logs(context, flags, std::move(logs), inputs);
 }
 
-Status read_tables(const CalibrateFlags& flags, calibrate::UserInputs& inputs) {
+Status read_tables(const CalibrateFlags& flags, CalibrationInputs& inputs) {
   for (const std::string& path : flags.nccl) {
     auto text = base::read_file(path, kMaxLogBytes);
     if (!text) return text.error();
-    auto tables = runlog::read_nccl_tests(*text, path);
-    if (!tables) return tables.error();
-    inputs.tables.insert(inputs.tables.end(), tables->begin(), tables->end());
-    inputs.runs.inputs.push_back(
-        {path.substr(path.find_last_of('/') + 1), base::content_hash(*text), std::string(calibrate::kTables)});
+    inputs.nccl_tests.push_back({path, std::move(*text)});
   }
   if (flags.cluster.empty()) return std::nullopt;
   auto cluster = load_cluster_file(flags.cluster);
@@ -115,37 +105,29 @@ Status read_tables(const CalibrateFlags& flags, calibrate::UserInputs& inputs) {
   return std::nullopt;
 }
 
-int run_calibrate(Context& context, CalibrateFlags flags) {
+int run_calibrate(Context& context, const CalibrateFlags& flags) {
   if (flags.runs.empty() && flags.nccl.empty())
     return fail(context, Error{ErrorKind::usage, "calibrate", "nothing measured", "--runs FILE, --nccl FILE or both",
                                "docs/tutorial.md shows a calibration"});
-  if (flags.threads == 0) flags.threads = 2;
-  const auto device = calibrate::resolve_device(flags.base);
-  if (!device) return fail(context, device.error());
-  calibrate::UserInputs inputs;
-  inputs.device = *device;
+  CalibrationInputs inputs;
+  inputs.device = flags.base;
+  inputs.engine = flags.engine;
   inputs.threads = flags.threads;
-  if (Status error = read_runs(context, flags, {*device, flags.engine}, inputs.runs)) return fail(context, *error);
+  if (Status error = read_runs(context, flags, inputs)) return fail(context, *error);
   if (Status error = read_tables(flags, inputs)) return fail(context, *error);
-  auto result = calibrate::calibrate_user(std::move(inputs));
+  auto result = fit_calibration(inputs);
   if (!result) return fail(context, result.error());
   if (!flags.out.empty()) {
-    if (Status error = report::write_file(flags.out, calibrate::to_yaml(*result))) return fail(context, *error);
+    if (Status error = write_file(flags.out, result->yaml)) return fail(context, *error);
     result->file = flags.out;
   }
   if (context.json) {
-    print_json(context, report::to_json(*result));
+    print_json(context, to_json(*result));
     return kOk;
   }
-  print_answer(context, report::to_text(*result, context.width()));
+  print_answer(context, to_text(*result, context.width()));
   if (!flags.out.empty()) context.out << "wrote " << flags.out << "\n";
   return kOk;
-}
-
-std::string engine_names() {
-  std::string out;
-  for (const EngineModel& engine : engine_catalogue()) out.append(out.empty() ? "" : ", ").append(engine.name);
-  return out;
 }
 
 }  // namespace
@@ -163,10 +145,8 @@ void add_calibrate_command(Command& app, Context& context) {
   command->add_option("--base", flags->base, "device of the catalogue; a beginning that fits one only will do")
       ->required()
       ->type_name("DEVICE");
-  std::vector<std::string> names;
-  for (const EngineModel& engine : engine_catalogue()) names.push_back(engine.name);
-  command->add_option("--engine", flags->engine, "predict all runs as this engine: " + engine_names())
-      ->one_of(names)
+  command->add_option("--engine", flags->engine, "predict all runs as this engine: " + base::joined(engine_names()))
+      ->one_of(engine_names())
       ->type_name("NAME");
   command->add_option("--cluster", flags->cluster, "where the nccl tables were measured (default: usual nodes of the device)")
       ->type_name("FILE");

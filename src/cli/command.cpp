@@ -4,10 +4,7 @@
 #include <filesystem>
 
 #include "base/document.h"
-#include "base/document_kind.h"
-#include "report/output_files.h"
-#include "report/result_json.h"
-#include "report/text_layout.h"
+#include "espalier/text.h"
 
 namespace espalier::cli {
 namespace {
@@ -91,7 +88,7 @@ Result<std::string> read_input(Context& context, const std::string& path) {
 }
 
 void print_answer(const Context& context, const std::string& unlaid) {
-  const std::string text = report::lay_out(unlaid, context.width());
+  const std::string text = lay_out(unlaid, context.width());
   const std::size_t end = text.find('\n');
   if (!context.surroundings.color || end == std::string::npos) {
     context.out << text;
@@ -173,16 +170,17 @@ Status outputs_refused(const OutputFlags& flags) {
 
 Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines) {
   if (flags.folder.empty() && flags.trace.empty()) return std::nullopt;
-  std::string trace;
-  auto again = simulate(job, result.plan, &trace, flags.detail ? TimelineDetail::steps : TimelineDetail::instructions);
+  const auto again =
+      simulate_with_timeline(job, result.plan, flags.detail ? TimelineDetail::steps : TimelineDetail::instructions);
   if (!again) return again.error();
+  const std::string trace = to_trace(again->timeline);
   if (!flags.folder.empty()) {
-    auto written = report::write_answer(flags.folder, result, trace);
+    auto written = write_answer(flags.folder, result, trace);
     if (!written) return written.error();
     lines.insert(lines.end(), written->begin(), written->end());
   }
   if (!flags.trace.empty()) {
-    if (Status error = report::write_trace_file(flags.trace, trace)) return error;
+    if (Status error = write_trace_file(flags.trace, trace)) return error;
     lines.push_back(flags.trace);
   }
   return std::nullopt;
@@ -191,24 +189,15 @@ Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResu
 Result<LoadedPlan> load_plan_file(Context& context, const std::string& given) {
   auto text = read_input(context, given);
   if (!text) return text.error();
-  const std::string path = input_name(given);
-  auto document = base::read_json(*text, path);
-  const std::string wanted = "a plan.json or result.json";
-  if (!document) return base::wrong_kind_of(*text, path, wanted, document.error());
-  const base::Node* schema = document->root.find("schema");
-  LoadedPlan loaded;
-  if (schema && schema->text == "espalier.result/1") {
-    auto result = report::result_from_json(*text, path);
-    if (!result) return result.error();
-    loaded.plan = result->plan;
-    loaded.result = std::make_unique<PlannerResult>(std::move(result).value());
-    loaded.text = std::move(text).value();
-    return loaded;
-  }
-  auto plan = plan_from_json(*text, path);
-  if (!plan) return base::wrong_kind_of(*text, path, wanted, plan.error());
-  loaded.plan = std::move(plan).value();
-  return loaded;
+  auto document = read_plan_document(*text, input_name(given));
+  if (!document) return document.error();
+  return LoadedPlan{std::move(*document), std::move(*text)};
+}
+
+void forget_calibration(Plan& plan) {
+  plan.calibration_name.clear();
+  plan.calibration_hash.clear();
+  plan.calibration_source.clear();
 }
 
 }  // namespace espalier::cli

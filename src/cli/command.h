@@ -11,11 +11,18 @@
 
 #include "cli/cli.h"
 #include "cli/flags.h"
+#include "espalier/documents.h"
 #include "espalier/planner.h"
 
 namespace espalier::cli {
 
-inline constexpr int kOk = 0, kInternal = 1, kUsage = 2, kInfeasible = 4, kCheckFailed = 5, kLimit = 6, kInterrupted = 130;
+inline constexpr int kOk = 0;
+inline constexpr int kInternal = 1;
+inline constexpr int kUsage = 2;
+inline constexpr int kInfeasible = 4;
+inline constexpr int kCheckFailed = 5;
+inline constexpr int kLimit = 6;
+inline constexpr int kInterrupted = 130;
 
 struct Context {
   std::ostream& out;
@@ -73,12 +80,13 @@ Status outputs_refused(const OutputFlags& flags);
 Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines);
 
 /// A plan from plan.json or from result.json (then with its result).
-struct LoadedPlan {
-  Plan plan;
-  std::unique_ptr<PlannerResult> result;
+struct LoadedPlan : PlanDocument {
   std::string text;  ///< of the file
 };
 Result<LoadedPlan> load_plan_file(Context& context, const std::string& path);
+
+/// The plan as if no calibration of a user's own had been in force.
+void forget_calibration(Plan& plan);
 
 /// A file's text, or that of stdin for "-".
 Result<std::string> read_input(Context& context, const std::string& path);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier compare A.json B.json …: plans side by side, each simulated now, so that all figures come from one version.
 #include "cli/command.h"
-#include "report/compare.h"
+#include "espalier/compare.h"
 
 namespace espalier::cli {
 namespace {
 
 int run_compare(Context& context, const std::vector<std::string>& paths) {
-  std::vector<report::Compared> plans;
+  std::vector<Compared> plans;
   for (const std::string& path : paths) {
     if (context.interrupted()) return kInterrupted;  // columns that are missing would be no comparison
     auto loaded = load_plan_file(context, path);
@@ -20,9 +20,9 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
     plans.push_back({path, std::move(result).value()});
   }
   if (context.json)
-    print_json(context, report::compare_json(plans));
+    print_json(context, compare_json(plans));
   else
-    print_answer(context, report::compare(plans, context.width()));
+    print_answer(context, compare(plans, context.width()));
   return kOk;
 }
 

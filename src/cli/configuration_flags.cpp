@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "base/document.h"
-#include "job/configuration.h"
+#include "espalier/configuration.h"
 #include "job/engine_defaults.h"
 #include "job/space.h"
 #include "plan/dimension.h"
@@ -61,9 +61,9 @@ std::int32_t default_virtual_stages(ScheduleKind kind) {
 /// dp, shard and micro-batches; then what depends on them: ZeRO needs several data ranks, overlaps something to overlap.
 void complete(const ConfigurationFlags& f, const Job& job, const job::EngineDefaults& defaults, Configuration& c) {
   Configuration plain = c;
-  job::complete_configuration(job, plain.strategy, plain.schedule);
+  complete_configuration(job, plain.strategy, plain.schedule);
   if (f.zero < 0 && plain.strategy.data_ranks() > 1) c.strategy.zero = defaults.zero;
-  job::complete_configuration(job, c.strategy, c.schedule);
+  complete_configuration(job, c.strategy, c.schedule);
   const EngineModel* engine = find_engine(job.engine);
   if (f.overlap.empty() && engine != nullptr)
     c.strategy.overlap = job::usable_overlap(defaults.overlap, *engine, job, c.strategy, c.schedule);

@@ -5,8 +5,7 @@
 
 #include "base/document.h"
 #include "cli/command.h"
-#include "report/explain.h"
-#include "report/result_json.h"
+#include "espalier/explain.h"
 
 namespace espalier::cli {
 namespace {
@@ -16,16 +15,15 @@ std::unique_ptr<PlannerResult> result_beside(const std::string& path, const Plan
   const auto beside = std::filesystem::path(path).parent_path() / "result.json";
   const auto text = base::read_file(beside.string());
   if (!text) return nullptr;
-  auto result = report::result_from_json(*text, beside.string());
+  auto result = result_from_json(*text, beside.string());
   if (!result || !(result->plan == plan)) return nullptr;
   return std::make_unique<PlannerResult>(std::move(result).value());
 }
 
 /// The plan simulated as it stands, with the search of its job's whole space beside it.
 Result<PlannerResult> searched_again(Context& context, const Plan& given, int threads) {
-  auto job = job_of_plan(given);
+  const auto job = job_to_explain(given);
   if (!job) return job.error();
-  if (!given.uniform()) job->search.kind = "layerwise";  // the space that the plan belongs to
   auto result = simulate(*job, given);
   if (!result) return result.error();
   note(context,
@@ -33,26 +31,7 @@ Result<PlannerResult> searched_again(Context& context, const Plan& given, int th
   PlannerOptions options;
   options.threads = threads;
   options.interrupted = context.surroundings.interrupted;
-  auto best = plan(*job, options);
-  if (!best) return result;  // the plan can still be explained by itself
-  result->search = best->search;
-  result->alternatives = best->alternatives;
-  result->simplest = best->simplest;
-  if (best->plan.stages == given.stages && best->plan.schedule == given.schedule) {
-    result->reasons = best->reasons;
-    result->runs_on = best->runs_on;
-    result->runnable = best->runnable;
-  } else {
-    Alternative better{best->plan.label(),
-                       false,
-                       true,
-                       best->prediction.iteration_ns,
-                       best->prediction.peak_memory_bytes,
-                       "nothing: the best of the whole space",
-                       best->plan};
-    result->alternatives.insert(result->alternatives.begin(), std::move(better));
-  }
-  return result;
+  return with_search(*job, std::move(*result), options);
 }
 
 int run_explain(Context& context, const std::string& path, int threads) {
@@ -69,9 +48,9 @@ int run_explain(Context& context, const std::string& path, int threads) {
   }
   note_all(context, loaded->result->notes);
   if (context.json)
-    print_json(context, report::explain_json(*loaded->result));
+    print_json(context, explain_json(*loaded->result));
   else
-    print_answer(context, report::explain(*loaded->result, context.width()));
+    print_answer(context, explain(*loaded->result, context.width()));
   return context.interrupted() ? kInterrupted : kOk;
 }
 

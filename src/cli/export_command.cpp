@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier export galvatron PLAN.json: the plan as Galvatron's strategy file; what the file cannot say is an error that names it.
+// espalier export FORMAT PLAN.json: the plan in each format of the registry; what a format cannot say is an error that names it.
 #include "cli/command.h"
-#include "galvatron/plan_conversion.h"
-#include "report/output_files.h"
+#include "espalier/exchange.h"
 
 namespace espalier::cli {
 namespace {
 
-int run_export(Context& context, const std::string& path, const std::string& out) {
+int run_export(Context& context, const Exporter& format, const std::string& path, const std::string& out) {
   const auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
-  const auto document = galvatron::document_of(loaded->plan);
-  if (!document) {
-    Error error = document.error();
+  const auto job = job_of_plan(loaded->plan);
+  if (!job) return fail(context, job.error());
+  const auto text = format.write(*job, loaded->plan);
+  if (!text) {
+    Error error = text.error();
     error.where = path + ": " + error.where;
     return fail(context, error);
   }
-  const std::string text = galvatron::to_json(*document);
   if (out.empty()) {
-    context.out << text;
+    context.out << *text;
     return kOk;
   }
-  if (Status error = report::write_file(out, text)) return fail(context, *error);
+  if (Status error = write_file(out, *text)) return fail(context, *error);
   note(context, "wrote " + out);
   return kOk;
 }
@@ -29,15 +29,17 @@ int run_export(Context& context, const std::string& path, const std::string& out
 }  // namespace
 
 void add_export_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("export", "a plan in the format of another tool");
+  Command* command = app.add_subcommand("export", "a plan in another format");
   command->require_subcommand();
-  Command* part = command->add_subcommand("galvatron", "Galvatron's strategy file (galvatron_config_*.json)");
-  auto path = std::make_shared<std::string>();
-  auto out = std::make_shared<std::string>();
-  part->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
-  part->add_option("-o,--out", *out, "write here instead of to stdout")->type_name("FILE");
-  add_common_flags(*part, context);
-  part->callback([&context, path, out] { context.exit_code = run_export(context, *path, *out); });
+  for (const Exporter& format : exporters()) {
+    Command* part = command->add_subcommand(format.name, format.writes);
+    auto path = std::make_shared<std::string>();
+    auto out = std::make_shared<std::string>();
+    part->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
+    part->add_option("-o,--out", *out, "write here instead of to stdout")->type_name("FILE");
+    add_common_flags(*part, context);
+    part->callback([&context, &format, path, out] { context.exit_code = run_export(context, format, *path, *out); });
+  }
 }
 
 }  // namespace espalier::cli

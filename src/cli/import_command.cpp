@@ -3,8 +3,7 @@
 #include "cli/import_command.h"
 
 #include "base/document.h"
-#include "base/document_kind.h"
-#include "planner/prediction.h"
+#include "espalier/exchange.h"
 
 namespace espalier::cli {
 namespace {
@@ -16,30 +15,18 @@ struct ImportFlags {
   bool without_sequence_parallel = false;
 };
 
-Result<galvatron::StrategyDocument> read_strategy(Context& context, const std::string& path) {
-  auto text = base::read_file(path);
-  if (!text) return text.error();
-  std::vector<std::string> unread;
-  auto document = galvatron::read_strategy_document(*text, path, &unread);
-  if (document) {
-    for (const std::string& key : unread) note(context, path + ": " + key + " is not read");
-    return document;
-  }
-  return base::wrong_kind_of(*text, path, "a strategy file of Galvatron", document.error());
-}
-
 int run_import(Context& context, const ImportFlags& flags) {
-  const auto document = read_strategy(context, flags.path);
-  if (!document) return fail(context, document.error());
+  auto text = base::read_file(flags.path);
+  if (!text) return fail(context, text.error());
   const auto job = load_job_of(context, flags.job);
   if (!job) return fail(context, job.error());
-  auto result =
-      simulate_document(*job, *document, flags.without_sequence_parallel ? SequenceParallel::none : SequenceParallel::megatron);
-  if (!result) {
-    Error error = result.error();
-    if (error.where.rfind("$.", 0) == 0) error.where = flags.path + ": " + error.where;
-    return fail(context, error);
-  }
+  ImportRequest request{&*job, {{"strategy", flags.path, std::move(*text)}}, {}};
+  if (flags.without_sequence_parallel) request.options["sequence-parallel"] = "no";
+  const auto imported = find_importer("galvatron")->read(request);
+  if (!imported) return fail(context, imported.error());
+  for (const std::string& sentence : imported->notes) note(context, sentence);
+  const auto result = simulate(*job, imported->plan);
+  if (!result) return fail(context, result.error());
   std::vector<std::string> files;
   if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
   return deliver(context, *result, files);
@@ -65,17 +52,6 @@ void add_import_job_flags(Command& command, JobFlags& flags) {
       ->type_name("PATH=VALUE")
       ->one_value_each();
   add_calibration_flag(command, flags.calibration);
-}
-
-Result<PlannerResult> simulate_document(const Job& job, const galvatron::StrategyDocument& document,
-                                        SequenceParallel tensor_groups) {
-  const auto engine = engine_of(job);
-  if (!engine) return engine.error();
-  auto plan = galvatron::plan_of(document, job.model, job.cluster, job.training, tensor_groups);
-  if (!plan) return plan.error();
-  plan->engine = (*engine)->name;
-  stamp_inputs(job, *plan);
-  return simulate(job, *plan);
 }
 
 void add_import_command(Command& app, Context& context) {

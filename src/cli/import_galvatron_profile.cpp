@@ -7,51 +7,39 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/import_command.h"
-#include "galvatron/profiled_planner.h"
+#include "exchange/galvatron.h"
 #include "report/brief_text.h"
-#include "report/output_files.h"
 
 namespace espalier::cli {
 namespace {
 
-constexpr std::int64_t kMiB = 1 << 20;
-
 struct ProfileFlags {
-  std::string computation, memory, all_reduce, p2p, overlap, sp;
-  std::string budget, default_type = "zero2", folder;
+  std::vector<std::pair<std::string, std::string>> files;  ///< role of the importer, path
+  std::map<std::string, std::string> options;
+  std::string default_type = "zero2";
+  std::string folder;
   bool reduce_at_end = false;
-  galvatron::ProfiledOptions options;
+  std::int32_t pp = 0;
+  std::int64_t chunks = 0;
   JobFlags job;
 };
 
 // ---- reading ---------------------------------------------------------------------------------------------------------------
 
-template <class T>
-Status read_into(const std::string& path, Result<T> (*read)(std::string_view, const std::string&), T& out) {
-  if (path.empty()) return std::nullopt;
-  auto text = base::read_file(path);
-  if (!text) return text.error();
-  auto value = read(*text, path);
-  if (!value) return value.error();
-  out = std::move(*value);
-  return std::nullopt;
-}
-
-Result<galvatron::ProfileFiles> read_files(const ProfileFlags& flags) {
-  galvatron::ProfileFiles files;
-  if (Status e = read_into(flags.computation, galvatron::read_computation_profile, files.computation)) return *e;
-  if (Status e = read_into(flags.memory, galvatron::read_memory_profile, files.memory)) return *e;
-  if (Status e = read_into(flags.all_reduce, galvatron::read_all_reduce_bandwidth, files.all_reduce)) return *e;
-  if (Status e = read_into(flags.p2p, galvatron::read_p2p_bandwidth, files.p2p)) return *e;
-  if (Status e = read_into(flags.overlap, galvatron::read_overlap_coefficient, files.overlap_slowdown)) return *e;
-  if (Status e = read_into(flags.sp, galvatron::read_collective_times, files.collectives)) return *e;
-  return files;
-}
-
-Result<std::int64_t> budget_of(const ProfileFlags& flags, const Job& job) {
-  if (flags.budget.empty()) return job.cluster.usable_memory().count();
-  if (const auto bytes = base::parse_bytes(flags.budget); bytes && *bytes > 0) return *bytes;
-  return Error{ErrorKind::usage, "--budget", "\"" + flags.budget + "\"", "a size with its unit", "Galvatron's 36 GB are 36GiB"};
+Result<ImportRequest> request_of(const ProfileFlags& flags) {
+  ImportRequest request;
+  request.options = flags.options;
+  request.options["default-dp"] = flags.default_type;
+  request.options["reduce-at-end"] = flags.reduce_at_end ? "yes" : "no";
+  request.options["pp"] = std::to_string(flags.pp);
+  request.options["chunks"] = std::to_string(flags.chunks);
+  for (const auto& [role, path] : flags.files) {
+    if (path.empty()) continue;
+    auto text = base::read_file(path);
+    if (!text) return text.error();
+    request.files.push_back({role, path, std::move(*text)});
+  }
+  return request;
 }
 
 // ---- answering -------------------------------------------------------------------------------------------------------------
@@ -141,27 +129,19 @@ Status write_files(const ProfileFlags& flags, const Job& job, const Answer& answ
   }
   const std::string path = (std::filesystem::path(flags.folder) / "galvatron_config.json").string();
   files.push_back(path);
-  return report::write_file(path, galvatron::to_json(answer.plan.document));
+  return write_file(path, galvatron::to_json(answer.plan.document));
 }
 
 int run_profile(Context& context, const ProfileFlags& flags) {
-  const auto files = read_files(flags);
-  if (!files) return fail(context, files.error());
+  auto request = request_of(flags);
+  if (!request) return fail(context, request.error());
   const auto job = load_job_of(context, flags.job);
   if (!job) return fail(context, job.error());
-  const auto budget = budget_of(flags, *job);
-  if (!budget) return fail(context, budget.error());
-  auto model = galvatron::profiled_model(*files, job->model, job->training, job->cluster.devices());
-  if (!model) return fail(context, model.error());
-  model->reduce_every_microbatch = !flags.reduce_at_end;
-  galvatron::ProfiledOptions options = flags.options;
-  options.memory_mb = *budget / kMiB;
-  options.default_type = flags.default_type == "ddp" ? galvatron::DataParallelType::ddp : galvatron::DataParallelType::zero2;
-  auto plan = galvatron::plan_profiled(*model, options);
-  if (!plan) return fail(context, plan.error());
-  const auto tensor_groups = model->sequence_parallel ? SequenceParallel::megatron : SequenceParallel::none;
-  auto simulated = simulate_document(*job, plan->document, tensor_groups);
-  const Answer answer{std::move(*plan), std::move(simulated)};
+  request->job = &*job;
+  auto imported = exchange::plan_by_profile(*request);
+  if (!imported) return fail(context, imported.error());
+  auto simulated = imported->plan ? simulate(*job, *imported->plan) : Result<PlannerResult>(imported->plan.error());
+  const Answer answer{std::move(imported->found), std::move(simulated)};
   std::vector<std::string> written;
   if (Status error = write_files(flags, *job, answer, written)) return fail(context, *error);
   if (context.json) {
@@ -178,24 +158,21 @@ int run_profile(Context& context, const ProfileFlags& flags) {
 void add_import_galvatron_profile(Command& command, Context& context) {
   Command* part = command.add_subcommand("galvatron-profile", "the best plan by Galvatron's costs over its profile files");
   auto flags = std::make_shared<ProfileFlags>();
-  const auto file = [part](const char* name, std::string& path, const char* what) {
-    return part->add_option(name, path, what)->type_name("FILE");
-  };
-  file("--computation", flags->computation, "computation_profiling_*.json")->required();
-  file("--memory", flags->memory, "memory_profiling_*.json")->required();
-  file("--allreduce", flags->all_reduce, "allreduce_bandwidth_*.json")->required();
-  file("--p2p", flags->p2p, "p2p_bandwidth_*.json; without it plans have one stage");
-  file("--overlap", flags->overlap, "overlap_coefficient.json (default: 1, no slow-down)");
-  file("--sp", flags->sp, "sp_time_*.json; without it times follow from the all-reduce bandwidth");
+  const std::vector<FileRole>& roles = find_importer("galvatron-profile")->files;
+  for (const FileRole& role : roles) flags->files.emplace_back(role.name, "");
+  for (std::size_t i = 0; i < roles.size(); ++i) {
+    auto option = part->add_option("--" + roles[i].name, flags->files[i].second, roles[i].what)->type_name("FILE");
+    if (roles[i].required) option->required();
+  }
   add_import_job_flags(*part, flags->job);
-  part->add_option("--budget", flags->budget, "memory of a device, 36GiB (default: what the job's devices offer)")
+  part->add_option("--budget", flags->options["budget"], "memory of a device, 36GiB (default: what the job's devices offer)")
       ->type_name("SIZE");
   part->add_option("--default-dp", flags->default_type, "type of layers without ZeRO-3")
       ->one_of({"ddp", "zero2"})
       ->show_default();
   part->add_flag("--reduce-at-end", flags->reduce_at_end, "gradients are reduced once a step (Galvatron's no_async_grad_reduce)");
-  part->add_option("--pp", flags->options.pp, "only so many stages")->positive();
-  part->add_option("--chunks", flags->options.chunks, "only so many micro-batches")->positive();
+  part->add_option("--pp", flags->pp, "only so many stages")->positive();
+  part->add_option("--chunks", flags->chunks, "only so many micro-batches")->positive();
   part->add_option("-o,--out", flags->folder, "write galvatron_config.json, plan.json and result.json into this folder")
       ->type_name("DIR");
   add_common_flags(*part, context);

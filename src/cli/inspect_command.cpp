@@ -4,49 +4,46 @@
 #include <filesystem>
 
 #include "cli/command.h"
-#include "report/inspect.h"
-#include "report/validation_text.h"
-#include "runs/mapping.h"
-#include "runs/run_record.h"
+#include "espalier/inspect.h"
 
 namespace espalier::cli {
 namespace {
 
-int inspect_model(Context& context, const std::string& path) {
+int run_inspect_model(Context& context, const std::string& path) {
   const auto text = path == "-" ? read_input(context, path) : Result<std::string>(std::string());
   if (!text) return fail(context, text.error());
   auto model = path == "-" ? load_model(*text, input_name(path)) : load_model_file(path);
   if (!model) return fail(context, model.error());
   if (context.json)
-    print_json(context, report::inspect_model_json(*model));
+    print_json(context, inspect_model_json(*model));
   else
-    print_answer(context, report::inspect_model(*model, context.width()));
+    print_answer(context, inspect_model(*model, context.width()));
   return kOk;
 }
 
-int inspect_cluster(Context& context, const std::string& path) {
+int run_inspect_cluster(Context& context, const std::string& path) {
   const auto text = path == "-" ? read_input(context, path) : Result<std::string>(std::string());
   if (!text) return fail(context, text.error());
   auto cluster = path == "-" ? load_cluster(*text, input_name(path)) : load_cluster_file(path);
   if (!cluster) return fail(context, cluster.error());
   if (context.json)
-    print_json(context, report::inspect_cluster_json(*cluster));
+    print_json(context, inspect_cluster_json(*cluster));
   else
-    print_answer(context, report::inspect_cluster(*cluster, context.width()));
+    print_answer(context, inspect_cluster(*cluster, context.width()));
   return kOk;
 }
 
 /// One record in full: the one called `id`, or the first.
-int inspect_run(Context& context, const std::string& path, const std::string& id) {
-  const auto records = runs::read_run_records_file(path);
+int run_inspect_run(Context& context, const std::string& path, const std::string& id) {
+  const auto records = read_run_records_file(path);
   if (!records) return fail(context, records.error());
-  for (const runs::RunRecord& record : records->records) {
+  for (const RunRecord& record : records->records) {
     if (!id.empty() && record.id != id) continue;
-    const runs::Mapping mapping = runs::map_run(record, job::run_defaults());
+    const RunMapping mapping = map_run(record);
     if (context.json)
-      print_json(context, report::inspect_run_json(record, mapping));
+      print_json(context, inspect_run_json(record, mapping));
     else
-      print_answer(context, report::inspect_run(record, mapping, context.width()));
+      print_answer(context, inspect_run(record, mapping, context.width()));
     return kOk;
   }
   if (!records->unreadable.empty()) return fail(context, records->unreadable.front());
@@ -71,15 +68,15 @@ void add_inspect_command(Command& app, Context& context) {
     add_common_flags(*part, context);
     part->callback([&context, path, inspect] { context.exit_code = inspect(context, *path); });
   };
-  add("model", "a Hugging Face config.json or its folder: layers, operators, parameters", inspect_model);
-  add("cluster", "a cluster file: devices, memory, fabric", inspect_cluster);
+  add("model", "a Hugging Face config.json or its folder: layers, operators, parameters", run_inspect_model);
+  add("cluster", "a cluster file: devices, memory, fabric", run_inspect_cluster);
   Command* run = command->add_subcommand("run", "a measured run: the job and configuration it is predicted with");
   auto path = std::make_shared<std::string>();
   auto id = std::make_shared<std::string>();
   run->add_option("file", *path, "measured runs, one JSON object per line")->required()->type_name("RUN.json");
   run->add_option("--id", *id, "which record (default: the first)");
   add_common_flags(*run, context);
-  run->callback([&context, path, id] { context.exit_code = inspect_run(context, *path, *id); });
+  run->callback([&context, path, id] { context.exit_code = run_inspect_run(context, *path, *id); });
 }
 
 }  // namespace espalier::cli

@@ -7,11 +7,11 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/command.h"
-#include "plan/engine.h"
+#include "espalier/documents.h"
+#include "espalier/engines.h"
+#include "espalier/text.h"
 #include "report/brief_text.h"
-#include "report/output_files.h"
 #include "report/phase_text.h"
-#include "report/text_layout.h"
 
 namespace espalier::cli {
 namespace {
@@ -76,7 +76,7 @@ int deliver_best_so_far(Context& context, const PlanFlags& flags, const PlannerR
   deliver(context, result, {});
   context.out << std::flush;
   if (!flags.output.folder.empty()) {
-    const auto written = report::write_answer(flags.output.folder, result, "");
+    const auto written = write_answer(flags.output.folder, result, "");
     if (!written) note(context, written.error().message());
   }
   note(context, result.search.optimal ? "interrupted: the timeline is left out"
@@ -97,7 +97,7 @@ int run_plan(Context& context, const PlanFlags& flags) {
   std::vector<std::string> files;
   if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
   deliver(context, *result, files);
-  if (context.verbose > 0) context.err << report::lay_out(report::phases_text(result->search), context.width());
+  if (context.verbose > 0) context.err << lay_out(report::phases_text(result->search), context.width());
   const int code = exit_code_of(context, result->search);
   if (code != kOk) note(context, "stopped early (" + result->search.reason + "): this is the best so far, not proven optimal");
   return code;
@@ -206,7 +206,7 @@ int run_sweep(Context& context, const PlanFlags& flags) {
 
 std::string engine_help() {
   std::string out = "engines:";
-  for (const EngineModel& engine : engine_catalogue()) out.append(" ").append(engine.name);
+  for (const std::string& name : engine_names()) out.append(" ").append(name);
   return out;
 }
 

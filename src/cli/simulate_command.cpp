@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier simulate PLAN.json: the plan as it stands, simulated again; its timeline with --trace.
 #include "cli/command.h"
-#include "job/calibration_file.h"
-#include "report/output_files.h"
+#include "espalier/calibration.h"
 
 namespace espalier::cli {
 namespace {
@@ -10,7 +9,7 @@ namespace {
 /// The plan's own job, with another calibration in the place of the plan's.
 Result<Job> job_of(Plan& plan, const std::string& calibration) {
   if (calibration.empty()) return job_of_plan(plan);
-  plan.calibration_name.clear(), plan.calibration_hash.clear(), plan.calibration_source.clear();
+  forget_calibration(plan);
   auto job = job_of_plan(plan);
   if (!job) return job;
   auto read = read_calibration_file(calibration);
@@ -33,7 +32,7 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
   if (!block.empty()) {
     const auto timeline = block_timeline(*job, loaded->plan);
     if (!timeline) return fail(context, timeline.error());
-    if (Status error = report::write_file(block, *timeline)) return fail(context, *error);
+    if (Status error = write_file(block, *timeline)) return fail(context, *error);
     files.push_back(block);
   }
   return deliver(context, *result, files);

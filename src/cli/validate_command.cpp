@@ -1,49 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier validate RUNS.jsonl …: predict measured runs and print the error, per source and in all.
 #include "cli/command.h"
-#include "job/calibration_file.h"
-#include "planner/estimate.h"
-#include "report/validation_text.h"
-#include "runs/validate.h"
+#include "espalier/validate.h"
 
 namespace espalier::cli {
 namespace {
 
-/// Predictions with a calibration where it is made for the run's device and engine, without where it is not.
-runs::PredictFunction predict_by(const std::shared_ptr<const Calibration>& calibration) {
-  if (!calibration) return predict;
-  return [calibration](const Job& job, const Strategy& strategy, const Schedule& schedule) -> Result<Prediction> {
-    if (!mismatch(*calibration, job).empty()) return predict(job, strategy, schedule);
-    Job calibrated = job;
-    if (Status error = use_calibration(calibrated, calibration)) return *error;
-    return predict(calibrated, strategy, schedule);
-  };
-}
-
 int run_validate(Context& context, const std::vector<std::string>& paths, const std::string& calibration_path,
-                 const runs::ValidationOptions& flags) {
-  std::shared_ptr<const Calibration> calibration;
+                 const ValidationOptions& flags) {
+  ValidationOptions options = flags;
+  options.interrupted = context.surroundings.interrupted;
   if (!calibration_path.empty()) {
     auto read = read_calibration_file(calibration_path);
     if (!read) return fail(context, read.error());
-    calibration = std::move(*read);
+    options.calibration = std::move(*read);
   }
-  runs::RunFile all;
+  RunFile all;
   for (const std::string& path : paths) {
-    auto read = runs::read_run_records_file(path);
+    auto read = read_run_records_file(path);
     if (!read) return fail(context, read.error());
     all.records.insert(all.records.end(), std::make_move_iterator(read->records.begin()),
                        std::make_move_iterator(read->records.end()));
     all.unreadable.insert(all.unreadable.end(), read->unreadable.begin(), read->unreadable.end());
   }
   if (all.records.empty()) return fail(context, all.unreadable.front());
-  runs::ValidationOptions options = flags;
-  options.interrupted = context.surroundings.interrupted;
-  const runs::Validation validation = runs::validate_runs(all, predict_by(calibration), options);
+  const Validation validation = validate_runs(all, options);
   if (context.json)
-    print_json(context, report::to_json(validation));
+    print_json(context, to_json(validation));
   else
-    print_answer(context, report::validation_text(validation, context.verbose > 0 ? 20 : 0, context.width()));
+    print_answer(context, to_text(validation, context.verbose > 0 ? 20 : 0, context.width()));
   return context.interrupted() ? kInterrupted : kOk;
 }
 
@@ -53,7 +38,7 @@ void add_validate_command(Command& app, Context& context) {
   Command* command = app.add_subcommand("validate", "predict measured runs and print the error, per source and in all");
   auto paths = std::make_shared<std::vector<std::string>>();
   auto calibration = std::make_shared<std::string>();
-  auto options = std::make_shared<runs::ValidationOptions>();
+  auto options = std::make_shared<ValidationOptions>();
   command->add_option("runs", *paths, "measured runs, one JSON object per line")->required()->type_name("RUNS.jsonl …");
   command->add_option("--threads", options->threads, "threads; never changes the answer (0: all)")
       ->range(0, 4096)

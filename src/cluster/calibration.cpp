@@ -66,7 +66,8 @@ Result<std::vector<DeviceCalibration>> read_device_calibration(std::string_view 
 void apply(const DeviceCalibration& calibration, DeviceKind& device) {
   for (const auto& [member, value] : calibration.values) device.efficiency.*member = value;
   if (calibration.kernel_floor_us) device.efficiency.kernel_floor = Seconds(*calibration.kernel_floor_us * 1e-6);
-  device.calibrated = true, device.calibration_range = calibration.range;
+  device.calibrated = true;
+  device.calibration_range = calibration.range;
   const auto same = [](const auto& source) { return source.first == "efficiency"; };
   const auto found = std::find_if(device.sources.begin(), device.sources.end(), same);
   if (found != device.sources.end()) found->second = calibration.basis + "; not fitted: " + found->second;

@@ -305,11 +305,18 @@ FabricLevel read_inter_group(base::Reader& reader, const std::vector<GroupDraft>
   base::Reader child = reader.child("inter_group", false);
   for (const GroupDraft& draft : drafts) {
     NetworkSpec network = draft.network;
-    if (given) network.nics = 1, network.kind = FabricKind::fat_tree, network.name = "inter-group";
+    if (given) {
+      network.nics = 1;
+      network.kind = FabricKind::fat_tree;
+      network.name = "inter-group";
+    }
     if (given) read_network(child, network, "nics_per_node");
     const double share = network.bandwidth.count() * static_cast<double>(network.nics) /
                          static_cast<double>(draft.group.devices_per_node) / network.oversubscription;
-    if (least == 0 || share < least) least = share, slowest = network;
+    if (least == 0 || share < least) {
+      least = share;
+      slowest = network;
+    }
   }
   if (given)
     child.finish();

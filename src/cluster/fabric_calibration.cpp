@@ -55,9 +55,11 @@ void set_all(const FabricCalibration& c, FabricLevel& level) {
 
 void set_network(const FabricCalibration& c, NetworkSpec& network) {
   FabricLevel level = network.shape;
-  level.efficiency = network.efficiency, level.latency = network.latency;
+  level.efficiency = network.efficiency;
+  level.latency = network.latency;
   set_all(c, level);
-  network.efficiency = level.efficiency, network.latency = level.latency;
+  network.efficiency = level.efficiency;
+  network.latency = level.latency;
   network.shape = level;
 }
 

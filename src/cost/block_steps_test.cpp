@@ -25,14 +25,22 @@ Cluster v100s(int nodes) {
 
 Model decoder(bool gated) {
   DecoderShape shape;
-  shape.layers = 2, shape.hidden = 4096, shape.ffn = 16384, shape.heads = 32, shape.kv_heads = gated ? 8 : 32;
-  shape.vocabulary = 50272, shape.gated = gated, shape.max_positions = 2048;
+  shape.layers = 2;
+  shape.hidden = 4096;
+  shape.ffn = 16384;
+  shape.heads = 32;
+  shape.kv_heads = gated ? 8 : 32;
+  shape.vocabulary = 50272;
+  shape.gated = gated;
+  shape.max_positions = 2048;
   return make_decoder(shape, "test").value();
 }
 
 Training training() {
   Training t;
-  t.sequence.main = 2048, t.global_batch = 8, t.precision = Precision::fp16;
+  t.sequence.main = 2048;
+  t.global_batch = 8;
+  t.precision = Precision::fp16;
   return t;
 }
 
@@ -49,8 +57,13 @@ const Step* find(const PhaseSteps& phase, const std::string& name, CollectiveKin
 TEST(BlockSteps, SmallestExample) {
   using namespace cost_test;
   Operator norm, add;
-  norm.kind = OperatorKind::norm, norm.name = "norm", norm.in = norm.out = 64, norm.parameters = 64;
-  add.kind = OperatorKind::residual, add.name = "add", add.in = add.out = 64;
+  norm.kind = OperatorKind::norm;
+  norm.name = "norm";
+  norm.in = norm.out = 64;
+  norm.parameters = 64;
+  add.kind = OperatorKind::residual;
+  add.name = "add";
+  add.in = add.out = 64;
   const LayerKind kind = block({norm, linear("up", 64, 256, TpSplit::column), linear("down", 256, 64, TpSplit::row), add}, 64);
   const Model model = model_of(kind);
   const Cluster cluster = round_cluster(2);
@@ -155,7 +168,9 @@ TEST(BlockSteps, OfALayerAddUpToItsCost) {
     const CostContext context(model, cluster, training(), *find_engine("generic"));
     const auto graph = block_graph(context, block_of(model), 8);
     Strategy s;
-    s.tp = 8, s.zero = round % 3, s.partition = random_partition(*graph, 3, random);
+    s.tp = 8;
+    s.zero = round % 3;
+    s.partition = random_partition(*graph, 3, random);
     std::vector<LayerCost> costs;
     layer_costs(context, s, 1, 8, costs);
     for (std::size_t k = 0; k < costs.size(); ++k) {

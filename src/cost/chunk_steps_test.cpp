@@ -63,7 +63,9 @@ TEST(ChunkSteps, RecomputedBlocksRunTheirForwardAgain) {
 // each layer's beside it; backward the last reduction alone (of 4 bytes: 65,536 ns).
 TEST(ChunkSteps, ZeroRunsBesideLayersAndAloneAtTheEdges) {
   Strategy s;
-  s.dp = 2, s.zero = 3, s.shard = 2;
+  s.dp = 2;
+  s.zero = 3;
+  s.shard = 2;
   s.overlap.param_gather = s.overlap.grad_reduce = true;
   Problem p({{0, 1, s}}, 2, 2);
   const ChunkSteps forward = p.pass(ChunkPhase::forward);
@@ -84,7 +86,8 @@ TEST(ChunkSteps, ZeroRunsBesideLayersAndAloneAtTheEdges) {
 // activation, between them; the gradient that it needs is there.
 TEST(ChunkSteps, RedistributesBetweenRanges) {
   Strategy data, tensor;
-  data.dp = 2, tensor.tp = 2;
+  data.dp = 2;
+  tensor.tp = 2;
   Problem p({{0, 0, data}, {1, 1, tensor}}, 2, 2);
   const ChunkSteps forward = p.pass(ChunkPhase::forward);
   EXPECT_EQ(names(forward, StepTrack::traffic), (Names{"1 redistribution", "1 down"}));

@@ -42,7 +42,8 @@ using Words = std::vector<std::string>;
 
 Strategy tp2(SequenceParallel sp) {
   Strategy s;
-  s.tp = 2, s.sp = sp;
+  s.tp = 2;
+  s.sp = sp;
   return s;
 }
 
@@ -97,7 +98,9 @@ TEST(LayerSteps, OverlappedTensorParallel) {
 // Two column linears take one gathered input: it is gathered once, beside both, though an operator stands between them.
 TEST(LayerSteps, ColumnLinearsOfARegionShareTheirInput) {
   Operator norm;
-  norm.kind = OperatorKind::norm, norm.name = "norm", norm.in = norm.out = 64;
+  norm.kind = OperatorKind::norm;
+  norm.name = "norm";
+  norm.in = norm.out = 64;
   Strategy s = tp2(SequenceParallel::megatron);
   s.overlap.tp = true;
   const LayerKind kind = block({linear("gate", 64, 256, TpSplit::column), norm, linear("up", 64, 256, TpSplit::column),
@@ -131,13 +134,26 @@ TEST(LayerSteps, Ulysses) {
 /// Routed experts between a dispatch and a combine.
 LayerKind experts() {
   Operator dispatch, combine, up, down;
-  dispatch.kind = OperatorKind::dispatch, dispatch.name = "dispatch", dispatch.in = 64;
-  combine.kind = OperatorKind::combine, combine.name = "combine", combine.in = 64;
+  dispatch.kind = OperatorKind::dispatch;
+  dispatch.name = "dispatch";
+  dispatch.in = 64;
+  combine.kind = OperatorKind::combine;
+  combine.name = "combine";
+  combine.in = 64;
   up.kind = down.kind = OperatorKind::expert_linear;
-  up.name = "moe.up", up.in = 64, up.out = 256, up.split = TpSplit::column;
-  down.name = "moe.down", down.in = 256, down.out = 64, down.split = TpSplit::row;
+  up.name = "moe.up";
+  up.in = 64;
+  up.out = 256;
+  up.split = TpSplit::column;
+  down.name = "moe.down";
+  down.in = 256;
+  down.out = 64;
+  down.split = TpSplit::row;
   std::vector<Operator> all = {dispatch, up, down, combine};
-  for (Operator& op : all) op.experts = 4, op.top_k = 2;
+  for (Operator& op : all) {
+    op.experts = 4;
+    op.top_k = 2;
+  }
   return block(all, 64);
 }
 
@@ -145,7 +161,8 @@ LayerKind experts() {
 // experts.
 TEST(LayerSteps, MixtureOfExperts) {
   Strategy s;
-  s.ep = 2, s.dp = 2;
+  s.ep = 2;
+  s.dp = 2;
   const LayerSteps steps = steps_of(experts(), s, round_cluster(2));
   EXPECT_EQ(words(steps.forward), (Words{"dispatch", "all_to_all expert 256000 after dispatch", "moe.up", "moe.down",
                                          "all_to_all expert 256000 before combine", "combine"}));
@@ -159,7 +176,10 @@ TEST(LayerSteps, MixtureOfExperts) {
 // Experts split over two ranks that hold the same tokens: partial sums of 256,000 bytes are reduced after them, gradients before them.
 TEST(LayerSteps, ExpertTensorParallel) {
   Strategy s;
-  s.tp = 2, s.etp = 2, s.ep = 2, s.dp = 2;
+  s.tp = 2;
+  s.etp = 2;
+  s.ep = 2;
+  s.dp = 2;
   const LayerSteps steps = steps_of(experts(), s, round_cluster(4));
   EXPECT_EQ(words(steps.forward).back(), "combine");
   EXPECT_EQ(words(steps.forward)[5], "all_reduce expert_tensor 256000 before combine");
@@ -170,7 +190,9 @@ TEST(LayerSteps, ExpertTensorParallel) {
 // A layer that recomputes its normalisation selectively runs it again before the backward pass.
 TEST(LayerSteps, SelectiveRecomputation) {
   Operator norm;
-  norm.kind = OperatorKind::norm, norm.name = "norm", norm.in = norm.out = 64;
+  norm.kind = OperatorKind::norm;
+  norm.name = "norm";
+  norm.in = norm.out = 64;
   const LayerSteps steps = steps_of(block({norm, linear("up", 64, 256, TpSplit::column)}, 64), {}, round_cluster(1));
   ASSERT_EQ(steps.recompute_selective.steps.size(), 1u);
   EXPECT_EQ(steps.recompute_selective.steps[0].name, "norm");

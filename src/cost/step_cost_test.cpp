@@ -27,12 +27,14 @@ Step traffic(Placement placement, std::int32_t first = -1, std::int32_t last = -
   Step s;
   s.traffic = {CollectiveKind::all_reduce, GroupKind::tensor, 100, 1};
   s.placement = placement;
-  s.first = first, s.last = last;
+  s.first = first;
+  s.last = last;
   return s;
 }
 StepCost moves(double us, double beside_us = 0, std::int32_t term = 0) {
   StepCost c;
-  c.communication_s = us * kUs, c.beside_s = beside_us * kUs;
+  c.communication_s = us * kUs;
+  c.beside_s = beside_us * kUs;
   c.term = term;
   return c;
 }

@@ -16,10 +16,13 @@ constexpr double kElements = 2 * 64 * 256;  // of cost_test::mlp()
 /// A generic engine on 4 round devices: 2 bytes a gathered parameter, 4 a reduced gradient.
 struct Problem {
   explicit Problem(std::int32_t zero, bool overlap, std::int32_t shard = 4) {
-    s.dp = 4, s.zero = zero, s.shard = shard;
+    s.dp = 4;
+    s.zero = zero;
+    s.shard = shard;
     s.overlap.param_gather = s.overlap.grad_reduce = overlap;
     layer_costs(context, s, 1, 1, layers);
-    states.reduce = 4, states.gather = 2;
+    states.reduce = 4;
+    states.gather = 2;
   }
   Strategy s;
   Model model = model_of(mlp());

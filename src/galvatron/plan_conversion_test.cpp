@@ -148,7 +148,11 @@ TEST(PlanConversion, WhatAPlanCannotSay) {
   expect_error(message([](StrategyDocument& d) { d.layers[1].tp_consecutive = false; }), "$.tp_consecutive_flags[1]");
   expect_error(message([](StrategyDocument& d) { d.layers[3].checkpoint = 2; }), "$.checkpoint[3]");
   expect_error(message([](StrategyDocument& d) { d.layers[2].tp = 3; }), "$.tp_sizes_enc[2]");
-  expect_error(message([](StrategyDocument& d) { d.layers.pop_back(), d.division = {2, 1}; }), "4, the blocks of the model");
+  expect_error(message([](StrategyDocument& d) {
+                 d.layers.pop_back();
+                 d.division = {2, 1};
+               }),
+               "4, the blocks of the model");
   expect_error(message([](StrategyDocument& d) { d.global_batch = 64; }), "$.global_bsz");
   expect_error(message([](StrategyDocument& d) { d.chunks = 5; }), "$.chunks");
   expect_error(message([](StrategyDocument& d) { d.chunks = 16; }), "samples of a micro-batch");
@@ -169,7 +173,11 @@ TEST(PlanConversion, WhatTheFileCannotSay) {
   expect_error(message([&](Plan& p) { block(p).recompute = {RecomputeKind::selective, 0}; }), "selective");
   expect_error(message([&](Plan& p) { block(p).order = RankOrder::tp_cp_pp_dp; }), "tp-cp-pp-dp");
   expect_error(message([&](Plan& p) { block(p).partition = "x"; }), "operator partition");
-  expect_error(message([&](Plan& p) { block(p).zero = 0, block(p).shard = 1; }), "beside zero 2");
+  expect_error(message([&](Plan& p) {
+                 block(p).zero = 0;
+                 block(p).shard = 1;
+               }),
+               "beside zero 2");
   expect_error(message([](Plan& p) { p.schedule.kind = ScheduleKind::zb_h1; }), "zb-h1");
   expect_error(message([](Plan& p) { std::swap(p.stages[0].devices, p.stages[1].devices); }), "$.stages[0].devices");
   expect_error(message([](Plan& p) { p.stages[1].chunks[0].ranges[1].strategy.sp = SequenceParallel::none; }),

@@ -161,9 +161,14 @@ class Conversion {
       s.recompute = {};
       if (out.empty() || s != spread || (block && blocks > 0 && again != recomputed)) {
         out.push_back({i, i, s});
-        spread = s, blocks = 0, recomputed = false;
+        spread = s;
+        blocks = 0;
+        recomputed = false;
       }
-      if (block) ++blocks, recomputed = again;
+      if (block) {
+        ++blocks;
+        recomputed = again;
+      }
       out.back().last = i;
       out.back().strategy.recompute = recomputed ? Recompute{RecomputeKind::full, blocks} : Recompute{};
     }

@@ -56,10 +56,17 @@ double all_reduce_ms_per_mb(const ProfiledModel& model, std::int64_t ranks, bool
 LinearTime fitted(const std::vector<std::pair<double, double>>& points) {
   if (points.size() == 1) return {points.front().second / points.front().first, 0};
   double x = 0, y = 0, xx = 0, xy = 0;
-  for (const auto& point : points) x += point.first, y += point.second;
+  for (const auto& point : points) {
+    x += point.first;
+    y += point.second;
+  }
   const double n = static_cast<double>(points.size());
-  x /= n, y /= n;
-  for (const auto& point : points) xx += (point.first - x) * (point.first - x), xy += (point.first - x) * (point.second - y);
+  x /= n;
+  y /= n;
+  for (const auto& point : points) {
+    xx += (point.first - x) * (point.first - x);
+    xy += (point.first - x) * (point.second - y);
+  }
   if (xx == 0) return {y / x, 0};
   return {xy / xx, y - xy / xx * x};
 }
@@ -177,7 +184,8 @@ Status check_bandwidths(const ProfiledModel& model) {
 Result<ProfiledModel> profiled_model(const ProfileFiles& files, const Model& model, const Training& training,
                                      std::int64_t devices) {
   ProfiledModel out;
-  out.devices = devices, out.batch = training.global_batch;
+  out.devices = devices;
+  out.batch = training.global_batch;
   if (devices < 1 || (devices & (devices - 1)) != 0 || devices > (1 << 20))
     return Error{ErrorKind::bad_input, "cluster", std::to_string(devices) + " devices", "a power of two",
                  "Galvatron's search halves the machine"};
@@ -194,12 +202,15 @@ Result<ProfiledModel> profiled_model(const ProfileFiles& files, const Model& mod
     auto last = other_of(memory.last_stage, "other_memory_pp_on_last", sequence);
     if (!first) return first.error();
     if (!last) return last.error();
-    out.first_stage = *first, out.last_stage = *last;
+    out.first_stage = *first;
+    out.last_stage = *last;
   }
   auto other = forward_time(files.computation, true, 0, sequence);
   if (!other) return other.error();
   out.other_forward = *other;
-  out.all_reduce = files.all_reduce, out.p2p = files.p2p, out.collectives = files.collectives;
+  out.all_reduce = files.all_reduce;
+  out.p2p = files.p2p;
+  out.collectives = files.collectives;
   out.overlap_slowdown = files.overlap_slowdown;
   if (Status error = check_bandwidths(out)) return *error;
   return out;

@@ -12,7 +12,8 @@ namespace {
 /// Four devices, batch 8, bf16. One sample hands on 1024·1024·2 bytes = 2 MB; forward is 2 ms a sample and 1 ms.
 ProfiledModel tiny() {
   ProfiledModel model;
-  model.devices = 4, model.batch = 8;
+  model.devices = 4;
+  model.batch = 8;
   model.types = {{{96, {{1, 40}, {2, 24}, {4, 16}}, 8}, {2, 1}, 1024, 1024}};
   model.layers = {0, 0, 0, 0};
   model.one_stage = {{{1, 800}, {2, 480}}, {{1, 20}, {2, 12}}};

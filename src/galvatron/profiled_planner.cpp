@@ -78,7 +78,8 @@ std::vector<ProfiledStrategy> strategies_of(const ProfiledModel& model, const Pi
 
 Outer outer_of(const ProfiledModel& model, const Pipeline& pipeline, std::int32_t tensor_limit, DataParallelType default_type) {
   Outer out;
-  out.pipeline = pipeline, out.tensor_limit = tensor_limit;
+  out.pipeline = pipeline;
+  out.tensor_limit = tensor_limit;
   out.strategies = strategies_of(model, pipeline, tensor_limit, default_type);
   std::vector<double> fastest;
   for (const ProfiledLayerType& type : model.types) {
@@ -169,7 +170,10 @@ class StageSolver {
   const std::optional<solve::LayerSolution>& solve(std::int32_t stage, std::int64_t capacity, std::int32_t first,
                                                    std::int32_t end, double upper_bound) {
     const auto& run = run_[static_cast<std::size_t>(first)];
-    if (end <= run.second) end -= first - run.first, first = run.first;
+    if (end <= run.second) {
+      end -= first - run.first;
+      first = run.first;
+    }
     const auto [found, added] = solved_.try_emplace({stage, capacity, first, end});
     if (added && capacity > 0) {
       const solve::LayerObjective objective{static_cast<double>(outer_.pipeline.chunks), 1};
@@ -186,7 +190,8 @@ class StageSolver {
       auto& row = out.emplace_back();
       for (std::size_t k = 0; k < outer_.strategies.size(); ++k) {
         solve::LayerOption option;
-        option.steady = outer_.seconds[t][k].steady, option.sync = outer_.seconds[t][k].sync;
+        option.steady = outer_.seconds[t][k].steady;
+        option.sync = outer_.seconds[t][k].sync;
         option.states = whole_mb(layer_memory_mb(model_, model_.types[t], outer_.strategies[k], outer_.pipeline, stage));
         option.layout = static_cast<std::int32_t>(k);
         row.push_back(option);
@@ -267,11 +272,14 @@ ProfiledPlan described(const ProfiledModel& model, const ProfiledOptions& option
     for (const std::int32_t option : solution->options) plan.layers.push_back(outer.strategies[static_cast<std::size_t>(option)]);
   }
   plan.main_seconds = main_pipeline_seconds(seconds, outer.pipeline.chunks);
-  d.pp = outer.pipeline.pp, d.chunks = outer.pipeline.chunks, d.global_batch = model.batch;
+  d.pp = outer.pipeline.pp;
+  d.chunks = outer.pipeline.chunks;
+  d.global_batch = model.batch;
   for (const ProfiledStrategy& s : plan.layers) d.layers.push_back(document_layer(s, options));
   d.default_type = options.default_type;
   d.one_f_one_b = true;
-  d.vocab_tp = best.choice->vocabulary.group, d.vocab_ulysses = best.choice->vocabulary.ulysses;
+  d.vocab_tp = best.choice->vocabulary.group;
+  d.vocab_ulysses = best.choice->vocabulary.ulysses;
   d.vocab_zero3 = best.choice->vocabulary.type == DataParallelType::zero3 && options.default_type != DataParallelType::zero3;
   return plan;
 }
@@ -325,7 +333,8 @@ Result<ProfiledPlan> plan_profiled(const ProfiledModel& model, const ProfiledOpt
   }
   if (!best) return nothing_fits(model, options, !choices.empty());
   ProfiledPlan plan = described(model, options, outers[best->choice->outer], *best);
-  plan.choices = static_cast<std::int64_t>(choices.size()), plan.solved = solved;
+  plan.choices = static_cast<std::int64_t>(choices.size());
+  plan.solved = solved;
   return plan;
 }
 

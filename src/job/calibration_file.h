@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cluster/fabric_calibration.h"
-#include "espalier/job.h"
+#include "espalier/calibration.h"
 #include "plan/engine.h"
 
 namespace espalier {
@@ -38,19 +38,8 @@ struct Calibration {
   std::int64_t devices_low = 0, devices_high = 0;  ///< devices of the smallest and the largest run
 };
 
-/// YAML or JSON text. Unknown keys, values outside their physical range and another schema are errors with their place.
-/// `name`: what the calibration is called; empty: the file name of `where` without extension.
-Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view text, const std::string& where,
-                                                            const std::string& name = "");
-Result<std::shared_ptr<const Calibration>> read_calibration_file(const std::string& path);
-
 /// Writes the values over the levels that are named.
 void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels);
-
-/// Why the calibration is not for this job (another device or engine); empty: it is.
-std::string mismatch(const Calibration& calibration, const Job& job);
-/// Sets engine_model, fabric figures and `calibration` of the job. bad_input when it is made for something else.
-Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration);
 
 /// A sentence for a coefficient that lies three prior sigmas or more from what ships: the prior holds such a machine for next to
 /// impossible, so that the runs measured something else, or are wrong. Empty: it lies nearer.

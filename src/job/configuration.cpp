@@ -6,7 +6,7 @@
 #include "plan/engine.h"
 #include "plan/split.h"
 
-namespace espalier::job {
+namespace espalier {
 namespace {
 
 std::int32_t clamped(std::int64_t value) { return static_cast<std::int32_t>(std::clamp<std::int64_t>(value, 1, 1 << 30)); }
@@ -39,6 +39,8 @@ void complete_configuration(const Job& job, Strategy& strategy, Schedule& schedu
   }
 }
 
+namespace job {
+
 std::string joined_violations(const std::vector<RuleViolation>& broken) {
   std::string out;
   for (const RuleViolation& v : broken) {
@@ -48,4 +50,5 @@ std::string joined_violations(const std::vector<RuleViolation>& broken) {
   return out;
 }
 
-}  // namespace espalier::job
+}  // namespace job
+}  // namespace espalier

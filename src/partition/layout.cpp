@@ -58,7 +58,8 @@ bool merge_halves(std::vector<Tile>& boxes, std::size_t axis) {
     if (box.bits[axis] > 0 && i + 1 < boxes.size() && parent(box) == parent(boxes[i + 1])) {
       box = parent(box);
       --box.bits[axis];
-      ++i, merged = true;
+      ++i;
+      merged = true;
     }
     boxes[kept++] = box;
   }

@@ -171,8 +171,10 @@ void expect_equal_to_brute_force(const Layout& held, const Layout& needed) {
 TEST(RedistributionProperty, EqualsBruteForceOnAllPairsOfEightDevices) {
   std::vector<Layout> outputs, inputs, slopes, wanted;
   for (const PartitionSequence& sequence : enumerate_sequences(3, "BMNK", true)) {
-    outputs.push_back(forward_held(linear(), sequence)), inputs.push_back(forward_needed(linear(), sequence, 0));
-    slopes.push_back(backward_held(linear(), sequence, 0)), wanted.push_back(backward_needed(linear(), sequence));
+    outputs.push_back(forward_held(linear(), sequence));
+    inputs.push_back(forward_needed(linear(), sequence, 0));
+    slopes.push_back(backward_held(linear(), sequence, 0));
+    wanted.push_back(backward_needed(linear(), sequence));
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     for (std::size_t j = 0; j < inputs.size(); ++j) {

@@ -124,7 +124,8 @@ OperatorShape norm_shape(std::string name, std::int64_t batch, std::int64_t posi
   std::vector<TensorUse> forward = {value(0), value(2)}, slope = {value(0), value(2), gradient(1)};
   if (weights > 0) {
     op.tensors.push_back({"W", TensorRole::parameter, {{'N', features}}, weights});
-    forward.push_back(value(3)), slope.push_back(value(3));
+    forward.push_back(value(3));
+    slope.push_back(value(3));
   }
   std::vector<TensorUse> with_sums = slope;
   with_sums.push_back(gradient(2));

@@ -100,8 +100,17 @@ TEST(OperatorShape, DescribesItself) {
 
 TEST(OperatorShape, OfAModelsOperators) {
   DecoderShape shape;
-  shape.layers = 2, shape.hidden = 64, shape.heads = 8, shape.kv_heads = 4, shape.ffn = 128, shape.gated = true;
-  shape.vocabulary = 512, shape.rotary = true, shape.learned_positions = false, shape.biases = false, shape.rms_norm = true,
+  shape.layers = 2;
+  shape.hidden = 64;
+  shape.heads = 8;
+  shape.kv_heads = 4;
+  shape.ffn = 128;
+  shape.gated = true;
+  shape.vocabulary = 512;
+  shape.rotary = true;
+  shape.learned_positions = false;
+  shape.biases = false;
+  shape.rms_norm = true;
   shape.qk_norm = true;
   const auto model = make_decoder(shape, "toy");
   ASSERT_TRUE(model.ok());
@@ -124,7 +133,8 @@ TEST(OperatorShape, OfAModelsOperators) {
   }
   EXPECT_GT(known, 10);
   Operator router;
-  router.kind = OperatorKind::router, router.name = "mlp.router";
+  router.kind = OperatorKind::router;
+  router.name = "mlp.router";
   EXPECT_EQ(shape_of(router, 1, 1).error().where, "operator mlp.router");
 }
 

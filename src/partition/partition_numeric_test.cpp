@@ -104,7 +104,10 @@ Spread redistribute(const Spread& held, const Tensor& tensor, const Layout& need
     for (std::size_t a = 0; a < sizes.size(); ++a) {
       const int down = own.bits[a] - want.bits[a];
       meet = meet && (down >= 0 ? own.index[a] >> down == want.index[a] : want.index[a] >> -down == own.index[a]);
-      if (down < 0) own.index[a] = want.index[a], own.bits[a] = want.bits[a];
+      if (down < 0) {
+        own.index[a] = want.index[a];
+        own.bits[a] = want.bits[a];
+      }
     }
     if (meet) copy(device, device, own);
   }
@@ -295,7 +298,9 @@ Dense random_problem() {
   std::mt19937 random(11);
   const auto numbers = [&](std::int64_t n) { return random_numbers(random, n); };
   Dense d;
-  d.x = numbers(kBatch * kPositions * kIn), d.w1 = numbers(kIn * kInner), d.w2 = numbers(kInner * kOut);
+  d.x = numbers(kBatch * kPositions * kIn);
+  d.w1 = numbers(kIn * kInner);
+  d.w2 = numbers(kInner * kOut);
   d.target = numbers(kBatch * kPositions * kOut);
   return d;
 }

@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "espalier/instruction.h"
 #include "espalier/plan.h"
 #include "plan/steps.h"
 #include "plan/structure.h"
@@ -46,10 +47,6 @@
 namespace espalier {
 
 using ProcessGroupId = base::Id<struct ProcessGroupTag>;
-
-enum class Stream : std::uint8_t { compute, data, send, recv };  // `data`: data-parallel collectives
-inline constexpr int kStreams = 4;
-std::string_view to_string(Stream s);
 
 /// 28 bytes; a plan of 10⁵ instructions stays in the second-level cache.
 struct Instruction {

@@ -14,18 +14,9 @@
 #include <string_view>
 #include <vector>
 
-namespace espalier {
+#include "espalier/instruction.h"
 
-enum class CollectiveKind : std::uint8_t {
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  ring_shift,      ///< every rank passes bytes to its neighbour in a ring
-  point_to_point,  ///< one rank sends to one other
-  resharding       ///< every rank fetches what it lacks of a tensor that is laid out anew
-};
-std::string_view to_string(CollectiveKind kind);
+namespace espalier {
 
 /// The ranks that take part, by what they are to each other.
 enum class GroupKind : std::uint8_t {

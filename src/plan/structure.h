@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "espalier/instruction.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
 
@@ -27,20 +28,6 @@ namespace espalier {
 using WorkId = base::Id<struct WorkTag>;
 using CollectiveId = base::Id<struct CollectiveTag>;
 using TransferId = base::Id<struct TransferTag>;
-
-enum class InstructionKind : std::uint8_t {
-  forward,
-  backward,
-  backward_input,
-  backward_weight,
-  send,
-  recv,
-  grad_reduce,
-  param_gather,
-  tied_reduce,
-  optimizer
-};
-std::string_view to_string(InstructionKind k);
 
 inline constexpr int kMaxBuckets = 32;  ///< of a chunk, at most
 

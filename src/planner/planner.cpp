@@ -7,10 +7,10 @@
 #include "planner/alternatives.h"
 #include "planner/beside_answer.h"
 #include "planner/certificate.h"
+#include "planner/described.h"
 #include "planner/infeasible.h"
 #include "planner/legality.h"
 #include "planner/memory_margin.h"
-#include "planner/partition_report.h"
 #include "planner/prediction.h"
 #include "planner/reasons.h"
 #include "planner/search_options.h"
@@ -20,8 +20,6 @@
 #include "planner/watch.h"
 #include "search/phases.h"
 #include "search/search.h"
-#include "sim/step_track.h"
-#include "sim/trace.h"
 
 namespace espalier {
 namespace {
@@ -29,35 +27,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-struct Prepared {
-  const EngineModel* engine;
-  search::Problem problem;
-};
-
-Result<Prepared> prepare(const Job& job) {
-  const auto engine = engine_of(job);
-  if (!engine) return engine.error();
-  if (auto refused = plannable(job)) return *refused;
-  if (job.search.kind != "uniform")
-    if (auto refused = layerwise_engine(**engine)) return *refused;
-  if (job.search.kind == "layerwise" || job.search.kind == "full")
-    if (auto refused = layerwise_dimensions(job.search)) return *refused;
-  return Prepared{*engine, {&job.model, &job.cluster, job.training, *engine, job.search}};
-}
-
-Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan plan, bool spans, Timed* keep) {
-  auto timed = time_plan(job, engine, plan, spans);
-  if (!timed) return timed.error();
-  PlannerResult result;
-  result.plan = std::move(plan);
-  result.notes = job.notes;
-  stamp_calibration(job, result.plan);
-  result.prediction = prediction_of(job, engine, *timed);
-  result.operators = operator_reports(job, engine, result.plan);
-  if (keep != nullptr) *keep = std::move(*timed);
-  return result;
-}
 
 }  // namespace
 
@@ -115,27 +84,6 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
   auto result = describe(job, engine, document_of(job, engine, strategy, schedule), false, nullptr);
   if (!result) return result;
   result->alternatives = alternatives_of(job, engine, *result, judge_baselines(job, engine), {}, 0);
-  result->reasons = reasons_of(job, *result);
-  result->total_s = since(start);
-  return result;
-}
-
-Result<PlannerResult> simulate(const Job& job, const Plan& plan, std::string* trace, TimelineDetail detail) {
-  const auto start = Clock::now();
-  const auto prepared = prepare(job);
-  if (!prepared) return prepared.error();
-  if (auto broken = validate(plan)) return *broken;
-  if (auto broken = plan_fits_job(job, plan)) return *broken;
-  Timed timed;
-  auto result = describe(job, *prepared->engine, plan, trace != nullptr, &timed);
-  if (!result) return result;
-  if (trace != nullptr) {
-    sim::TraceOptions options;
-    const cost::CostContext context(job.model, job.cluster, job.training, *prepared->engine);
-    if (detail == TimelineDetail::steps)
-      options.more_events = sim::step_events(context, plan, timed.program, timed.costs, timed.simulation);
-    *trace = sim::write_trace(plan, timed.program, timed.costs, timed.simulation, options);
-  }
   result->reasons = reasons_of(job, *result);
   result->total_s = since(start);
   return result;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/engines.h"
 #include "espalier/planner.h"
 #include "plan/engine.h"
 #include "search/search.h"
@@ -31,8 +32,6 @@ inline constexpr std::string_view kUsualEngines[] = {"megatron-core", "torchtita
 bool has_rules(const EngineModel& engine);
 /// Whether the engine's rules accept this very plan: every strategy of it, and one strategy for all layers. Requires has_rules.
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan);
-/// Engines with rules that accept the plan, in the order of the catalogue.
-std::vector<std::string> engines_that_run(const Job& job, const Plan& plan);
 
 /// The best plan of the job under another engine: the certified search of uniform plans with that engine's rules, memory and coefficients,
 /// and its own default memory margin unless the job names one.

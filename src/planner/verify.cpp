@@ -9,8 +9,8 @@ namespace espalier {
 Status verify(const Job& job, const Plan& plan, const Program& program) {
   const auto claims = claims_of(job, plan);
   if (!claims) return claims.error();
-  const check::Report report = check::check_plan(plan, job.model, job.cluster, program, &*claims);
-  for (const check::Finding& f : report.findings)
+  const CheckReport report = check::check_plan(plan, job.model, job.cluster, program, &*claims);
+  for (const Finding& f : report.findings)
     if (!f.ok)
       return Error{ErrorKind::internal, "check", f.name + ": " + f.text, "a plan that the independent checker accepts",
                    "please report"};

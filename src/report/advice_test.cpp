@@ -38,7 +38,8 @@ TEST(Advice, OneDeviceHasNothingToShare) {
 
 TEST(Advice, NoSmallerTensorGroupAtTp1) {
   Strategy s;
-  s.dp = 8, s.overlap.grad_reduce = true;
+  s.dp = 8;
+  s.overlap.grad_reduce = true;
   const std::string text = all_advice(result_of(s, {}, 8));
   EXPECT_THAT(text, Not(HasSubstr("TP")));
   EXPECT_THAT(text, HasSubstr("ZeRO 1 would share the update among 8 data ranks"));
@@ -49,7 +50,9 @@ TEST(Advice, NoSmallerTensorGroupAtTp1) {
 // Of several groups the largest is named, and halved.
 TEST(Advice, NamesTheGroupThatTalksMost) {
   Strategy s;
-  s.tp = 4, s.cp = 2, s.overlap.grad_reduce = true;
+  s.tp = 4;
+  s.cp = 2;
+  s.overlap.grad_reduce = true;
   const std::string text = all_advice(result_of(s, {}, 8));
   EXPECT_THAT(text, HasSubstr("TP 2 would send less"));
   EXPECT_THAT(text, Not(HasSubstr("CP 1")));
@@ -58,7 +61,9 @@ TEST(Advice, NamesTheGroupThatTalksMost) {
 // "or" is decided: an even micro-batch can be halved where micro-batches are few; one sample cannot.
 TEST(Advice, BubbleByItsFigures) {
   Schedule c;
-  c.stages = 4, c.microbatches = 6, c.micro_batch = 2;
+  c.stages = 4;
+  c.microbatches = 6;
+  c.micro_batch = 2;
   EXPECT_THAT(all_advice(result_of({}, c, 4)), HasSubstr("micro-batch 1 would give 12 micro-batches"));
   c.micro_batch = 1;
   EXPECT_THAT(all_advice(result_of({}, c, 4)), HasSubstr("a larger global batch fills them"));
@@ -69,7 +74,8 @@ TEST(Advice, BubbleByItsFigures) {
 TEST(Advice, NoUndecidedOr) {
   for (const std::int32_t tp : {1, 2, 8}) {
     Strategy s;
-    s.tp = tp, s.dp = 8 / tp;
+    s.tp = tp;
+    s.dp = 8 / tp;
     EXPECT_THAT(all_advice(result_of(s, {}, 8)), Not(HasSubstr(" or ")));
   }
 }

@@ -5,12 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "espalier/planner.h"
 #include "plan/dimensions_used.h"
 #include "planner/batch_hint.h"
 #include "planner/recipes.h"
 #include "planner/runs_on.h"
 #include "planner/test_jobs.h"
-#include "report/result_json.h"
 
 namespace espalier::report {
 namespace {
@@ -78,7 +78,11 @@ TEST(RunsOn, ThisVeryPlan) {
   Strategy s;
   s.dp = 4;
   Schedule c;
-  c.kind = ScheduleKind::zb_v, c.stages = 2, c.virtual_stages = 2, c.micro_batch = 1, c.microbatches = 16;
+  c.kind = ScheduleKind::zb_v;
+  c.stages = 2;
+  c.virtual_stages = 2;
+  c.micro_batch = 1;
+  c.microbatches = 16;
   const auto made = estimate(eight, s, c);
   ASSERT_TRUE(made.ok()) << made.error().message();
   EXPECT_FALSE(accepts(*find_engine("megatron-core"), eight, made->plan));

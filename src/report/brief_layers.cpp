@@ -49,7 +49,8 @@ std::vector<StageGroup> stage_groups(const Plan& plan, const std::vector<std::in
     std::string strategies = strategies_of(plan.stages[i], last, kStrategiesWidth);
     const std::int64_t peak = i < peaks.size() ? peaks[i] : 0;
     if (!groups.empty() && groups.back().strategies == strategies) {
-      groups.back().last = i, groups.back().peak_bytes = std::max(groups.back().peak_bytes, peak);
+      groups.back().last = i;
+      groups.back().peak_bytes = std::max(groups.back().peak_bytes, peak);
     } else {
       groups.push_back({i, i, std::move(strategies), peak});
     }

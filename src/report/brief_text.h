@@ -14,7 +14,7 @@ namespace espalier::report {
 std::string bar(double fraction, int width);  ///< "██████", at least one block when fraction > 0.005
 
 /// Rows of cells in aligned columns; the first row is the header. Column 0 is left-aligned, the others right-aligned unless
-/// named in `left`. The table is marked, not laid out yet: that is for lay_out (report/text_layout.h), where the width is known.
+/// named in `left`. The table is marked, not laid out yet: that is for lay_out (espalier/text.h), where the width is known.
 std::string table(const std::vector<std::vector<std::string>>& rows, const std::vector<std::size_t>& left = {},
                   std::string_view indent = "  ");
 

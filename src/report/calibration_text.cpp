@@ -25,7 +25,7 @@ double weight_of_data(const ParameterFit& p) { return std::max(0.0, 1 - p.sigma 
 
 // ---- for scripts -------------------------------------------------------------------------------------------------------------
 
-void write_summary(JsonWriter& w, std::string_view key, const runs::ErrorSummary& s) {
+void write_summary(JsonWriter& w, std::string_view key, const ErrorSummary& s) {
   w.key(key);
   if (s.n == 0) {
     w.null();
@@ -168,14 +168,14 @@ std::string fabric_tables(const UserFabric& fabric) {
 
 }  // namespace
 
-std::string to_json(const UserCalibration& c) {
+std::string to_json(const UserCalibration& c, const std::string& file) {
   JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.calibrate/1").key("device").value(c.device).key("engine").value(c.engine);
   if (c.fit) write_fit(w, *c.fit);
   if (c.fabric) write_fabric(w, *c.fabric);
   w.key("skipped").begin_array();
-  for (const runs::SkippedRun& s : c.runs.skipped)
+  for (const SkippedRun& s : c.runs.skipped)
     w.compact_next()
         .begin_object()
         .key("id")
@@ -192,7 +192,7 @@ std::string to_json(const UserCalibration& c) {
   for (const std::string& note : c.runs.notes) w.value(note);
   w.end_array().key("warnings").begin_array();
   for (const std::string& warning : warnings_of(c)) w.value(warning);
-  w.end_array().key("file").value(c.file).end_object();
+  w.end_array().key("file").value(file).end_object();
   return w.text();
 }
 
@@ -202,7 +202,7 @@ std::string to_text(const UserCalibration& c, std::size_t width) {
   if (c.fabric) out += fabric_tables(*c.fabric);
   if (c.fit) out += run_table(*c.fit);
   std::vector<std::string> lines = c.runs.notes;
-  for (const runs::SkippedRun& s : c.runs.skipped)
+  for (const SkippedRun& s : c.runs.skipped)
     lines.push_back(cat("skipped ", s.id, ": ", s.reason, s.detail.empty() ? "" : cat(" (", s.detail, ")")));
   for (const std::string& warning : warnings_of(c)) lines.push_back(cat("warning: ", warning));
   if (!lines.empty()) out += "\n";
@@ -211,3 +211,15 @@ std::string to_text(const UserCalibration& c, std::size_t width) {
 }
 
 }  // namespace espalier::report
+
+namespace espalier {
+
+std::string to_text(const CalibrationResult& calibration, std::size_t width) {
+  return calibration.details ? report::to_text(*calibration.details, width) : "";
+}
+
+std::string to_json(const CalibrationResult& calibration) {
+  return calibration.details ? report::to_json(*calibration.details, calibration.file) : "{}";
+}
+
+}  // namespace espalier

@@ -10,7 +10,8 @@
 namespace espalier::report {
 
 /// schema espalier.calibrate/1, for scripts.
-std::string to_json(const calibrate::UserCalibration& calibration);
+/// `file`: where the calibration was written; empty: nowhere.
+std::string to_json(const calibrate::UserCalibration& calibration, const std::string& file = "");
 /// For people.
 std::string to_text(const calibrate::UserCalibration& calibration,
                     std::size_t width = 0);  ///< no line longer than `width`; 0: as wide as it is

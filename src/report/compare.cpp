@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/compare.h"
+#include "espalier/compare.h"
 
 #include <functional>
 
 #include "base/document.h"
 #include "base/format.h"
+#include "espalier/text.h"
 #include "plan/dimension.h"
 #include "report/brief_layers.h"
 #include "report/brief_text.h"
-#include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
@@ -102,8 +102,12 @@ void add_memory_rows(std::vector<std::vector<std::string>>& rows, const std::vec
 }
 
 }  // namespace
+}  // namespace espalier::report
+
+namespace espalier {
 
 std::string compare(const std::vector<Compared>& plans, std::size_t width) {
+  using namespace report;
   if (plans.empty()) return "";
   std::string out;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -136,4 +140,4 @@ std::string compare_json(const std::vector<Compared>& plans) {
   return w.text();
 }
 
-}  // namespace espalier::report
+}  // namespace espalier

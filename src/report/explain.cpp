@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/explain.h"
+#include "espalier/explain.h"
 
 #include <algorithm>
 
 #include "base/document.h"
 #include "base/format.h"
+#include "espalier/text.h"
 #include "job/space.h"
 #include "planner/pipeline_bottleneck.h"
 #include "planner/time_parts.h"
@@ -13,7 +14,6 @@
 #include "report/brief_layers.h"
 #include "report/brief_text.h"
 #include "report/operator_text.h"
-#include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
@@ -118,8 +118,12 @@ std::string reason_section(const PlannerResult& r) {
 }
 
 }  // namespace
+}  // namespace espalier::report
+
+namespace espalier {
 
 std::vector<std::string> bottlenecks(const PlannerResult& result) {
+  using namespace report;
   std::vector<std::string> out;
   const Prediction& p = result.prediction;
   const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
@@ -136,11 +140,42 @@ std::vector<std::string> bottlenecks(const PlannerResult& result) {
 }
 
 std::string explain(const PlannerResult& result, std::size_t width) {
+  using namespace report;
   const std::string text = cat(
       result.plan.label(), ": ", seconds(result.prediction.iteration_ns), " an iteration\n\n", bottleneck_section(result),
       beside_section(result), layers_section(result), operator_section(result), engine_section(result), reason_section(result),
       layerwise_section(result), losers_section(result), pruning_section(result.search), dimension_section(result.search));
   return lay_out(text, width);
+}
+
+Result<Job> job_to_explain(const Plan& plan) {
+  auto job = job_of_plan(plan);
+  if (job && !plan.uniform()) job->search.kind = "layerwise";
+  return job;
+}
+
+PlannerResult with_search(const Job& job, PlannerResult simulated, const PlannerOptions& options) {
+  auto best = plan(job, options);
+  if (!best) return simulated;  // the plan can still be explained by itself
+  PlannerResult result = std::move(simulated);
+  result.search = best->search;
+  result.alternatives = best->alternatives;
+  result.simplest = best->simplest;
+  if (best->plan.stages == result.plan.stages && best->plan.schedule == result.plan.schedule) {
+    result.reasons = best->reasons;
+    result.runs_on = best->runs_on;
+    result.runnable = best->runnable;
+    return result;
+  }
+  Alternative better;
+  better.label = best->plan.label();
+  better.fits = true;
+  better.iteration_ns = best->prediction.iteration_ns;
+  better.peak_memory_bytes = best->prediction.peak_memory_bytes;
+  better.lost_to = "nothing: the best of the whole space";
+  better.plan = best->plan;
+  result.alternatives.insert(result.alternatives.begin(), std::move(better));
+  return result;
 }
 
 std::string explain_json(const PlannerResult& result) {
@@ -160,4 +195,4 @@ std::string explain_json(const PlannerResult& result) {
   return w.text();
 }
 
-}  // namespace espalier::report
+}  // namespace espalier

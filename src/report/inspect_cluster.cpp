@@ -4,9 +4,9 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "espalier/inspect.h"
+#include "espalier/text.h"
 #include "report/brief_text.h"
-#include "report/inspect.h"
-#include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
@@ -104,8 +104,12 @@ void write_group(base::JsonWriter& w, const Cluster& cluster, std::size_t index)
 }
 
 }  // namespace
+}  // namespace espalier::report
+
+namespace espalier {
 
 std::string inspect_cluster(const Cluster& cluster, std::size_t width) {
+  using namespace report;
   std::string out = cat(cluster.name.empty() ? "cluster" : cluster.name, ": ", grouped(cluster.devices()), " devices\n");
   if (cluster.memory_limit) out += cat("  memory limit ", gib(cluster.memory_limit->count()), " a device\n");
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) out += group_section(cluster, i);
@@ -119,6 +123,7 @@ std::string inspect_cluster(const Cluster& cluster, std::size_t width) {
 }
 
 std::string inspect_cluster_json(const Cluster& cluster) {
+  using namespace report;
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.cluster-summary/1");
@@ -138,4 +143,4 @@ std::string inspect_cluster_json(const Cluster& cluster) {
   return w.text();
 }
 
-}  // namespace espalier::report
+}  // namespace espalier

@@ -3,9 +3,9 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "espalier/inspect.h"
+#include "espalier/text.h"
 #include "report/brief_text.h"
-#include "report/inspect.h"
-#include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
@@ -135,8 +135,12 @@ void write_operator(base::JsonWriter& w, const Operator& op) {
 }
 
 }  // namespace
+}  // namespace espalier::report
+
+namespace espalier {
 
 std::string inspect_model(const Model& model, std::size_t width) {
+  using namespace report;
   const std::int64_t parameters = parameter_count(model), active = active_parameter_count(model);
   std::string out = cat(model.name, " (", model.family, ")\n");
   out += cat("  parameters   ", short_count(static_cast<double>(parameters)), " (", grouped(parameters), ")");
@@ -156,6 +160,7 @@ std::string inspect_model(const Model& model, std::size_t width) {
 }
 
 std::string inspect_model_json(const Model& model) {
+  using namespace report;
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.model/1");
@@ -196,4 +201,4 @@ std::string inspect_model_json(const Model& model) {
   return w.text();
 }
 
-}  // namespace espalier::report
+}  // namespace espalier

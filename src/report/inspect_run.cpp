@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/document.h"
 #include "base/format.h"
+#include "espalier/inspect.h"
+#include "espalier/text.h"
 #include "report/brief_text.h"
-#include "report/text_layout.h"
 #include "report/validation_text.h"
 
 namespace espalier::report {
@@ -13,14 +14,14 @@ using base::grouped;
 using base::pad_right;
 using base::short_count;
 
-std::string label_of(const runs::MappedRun& run) {
+std::string label_of(const MappedRun& run) {
   Plan named;
   named.schedule = run.schedule;
   named.stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}, 1.0}};
   return named.label();
 }
 
-std::string job_text(const runs::MappedRun& run) {
+std::string job_text(const MappedRun& run) {
   const Job& job = run.job;
   const NodeGroup& group = job.cluster.groups.front();
   std::string out = cat("  model      ", job.model.name, ", ", short_count(static_cast<double>(parameter_count(job.model))), " (",
@@ -32,34 +33,39 @@ std::string job_text(const runs::MappedRun& run) {
 }
 
 }  // namespace
+}  // namespace espalier::report
 
-std::string inspect_run(const runs::RunRecord& record, const runs::Mapping& mapping, std::size_t width) {
+namespace espalier {
+
+std::string inspect_run(const RunRecord& record, const RunMapping& mapping, std::size_t width) {
+  using namespace report;
   std::string out = cat(record.id, " (", record.source, ", ", record.framework, ")\n");
-  if (const auto* skip = std::get_if<runs::Skip>(&mapping)) {
+  if (const auto* skip = std::get_if<RunSkip>(&mapping)) {
     out += cat("  not predicted: ", skip->reason, skip->detail.empty() ? "" : cat(" (", skip->detail, ")"), "\n");
     return lay_out(out, width);
   }
-  const auto& run = std::get<runs::MappedRun>(mapping);
+  const auto& run = std::get<MappedRun>(mapping);
   out += job_text(run);
-  for (const runs::UsedDefault& d : run.defaults) {
+  for (const UsedDefault& d : run.defaults) {
     out += cat("  ", pad_right(d.field, 22), d.value, "  (default) ", wrap(d.source, 90, std::string(24, ' ')), "\n");
   }
   return lay_out(out, width);
 }
 
-std::string inspect_run_json(const runs::RunRecord& record, const runs::Mapping& mapping) {
+std::string inspect_run_json(const RunRecord& record, const RunMapping& mapping) {
+  using namespace report;
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.run-mapping/1");
   w.key("id").value(record.id);
   w.key("source").value(record.source);
-  if (const auto* skip = std::get_if<runs::Skip>(&mapping)) {
+  if (const auto* skip = std::get_if<RunSkip>(&mapping)) {
     w.key("skipped").value(skip->reason);
     w.key("detail").value(skip->detail);
     w.end_object();
     return w.text();
   }
-  const auto& run = std::get<runs::MappedRun>(mapping);
+  const auto& run = std::get<MappedRun>(mapping);
   w.key("engine").value(run.job.engine);
   w.key("label").value(label_of(run));
   w.key("parameters").value(parameter_count(run.job.model));
@@ -71,4 +77,4 @@ std::string inspect_run_json(const runs::RunRecord& record, const runs::Mapping&
   return w.text();
 }
 
-}  // namespace espalier::report
+}  // namespace espalier

@@ -10,7 +10,6 @@
 #include "espalier/planner.h"
 #include "planner/claims.h"
 #include "planner/prediction.h"
-#include "report/result_json.h"
 
 namespace espalier::report {
 namespace {
@@ -88,7 +87,7 @@ TEST_F(Partitioned, WrittenReadAndSimulatedAgain) {
   ASSERT_TRUE(back.ok()) << back.error().message();
   EXPECT_EQ(back->plan, full().plan);
   EXPECT_EQ(to_json(*back, false), text);
-  const auto again = simulate(job("full"), back->plan, nullptr);
+  const auto again = simulate(job("full"), back->plan);
   ASSERT_TRUE(again.ok()) << again.error().message();
   EXPECT_EQ(again->prediction.iteration_ns, full().prediction.iteration_ns);
   const auto timeline = block_timeline(job("full"), back->plan);
@@ -119,7 +118,7 @@ TEST_F(Partitioned, TheCheckerCountsAgain) {
         text.replace(text.find("attn.core H"), 11, "attn.core L");
       }
   EXPECT_FALSE(check(other, *claims).ok());
-  EXPECT_FALSE(simulate(one, other, nullptr).ok());
+  EXPECT_FALSE(simulate(one, other).ok());
 }
 
 /// A pipeline of partitioned stages: messages are tiles.

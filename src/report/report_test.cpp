@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "base/document.h"
-#include "report/compare.h"
-#include "report/explain.h"
-#include "report/output_files.h"
-#include "report/validation_text.h"
+#include "espalier/compare.h"
+#include "espalier/documents.h"
+#include "espalier/explain.h"
+#include "espalier/validate.h"
 
 namespace espalier::report {
 namespace {
@@ -98,14 +98,14 @@ TEST(OutputFiles, AppearWholeOrNotAtAll) {
 }
 
 TEST(ValidationText, ListsReasonsAndWorstErrors) {
-  runs::Validation v;
+  Validation v;
   v.skipped = {{"tp missing", 3}, {"seq missing", 5}};
-  runs::RunResult r;
+  RunResult r;
   r.id = "run-7";
   r.predicted_s = 1.5;
   r.measured_s = 1.0;
   v.results = {r};
-  const std::string text = validation_text(v, 5);
+  const std::string text = to_text(v, 5);
   EXPECT_LT(text.find("seq missing"), text.find("tp missing"));  // most frequent first
   EXPECT_THAT(text, HasSubstr("run-7"));
   EXPECT_THAT(text, HasSubstr("50.0 %"));

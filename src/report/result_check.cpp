@@ -16,7 +16,6 @@ namespace {
 
 using base::Node;
 using base::NodeKind;
-using check::Finding;
 
 /// Findings by name in the order in which they were first named; the first fault of each is told, and how many more there are.
 class Findings {

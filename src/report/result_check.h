@@ -23,13 +23,13 @@
 namespace espalier::report {
 
 /// `text`: of a result that result_from_json reads. `job`: of its plan.
-std::vector<check::Finding> check_result(std::string_view text, const Job& job, const PlannerResult& claimed);
+std::vector<Finding> check_result(std::string_view text, const Job& job, const PlannerResult& claimed);
 
 /// Searches for what the result says it was asked for, and compares the whole documents but for wall-clock values.
 /// Call only when check_result found no other build. `how`: threads, interruption and progress.
-std::vector<check::Finding> check_search(std::string_view text, Job job, const PlannerResult& claimed, PlannerOptions how);
+std::vector<Finding> check_search(std::string_view text, Job job, const PlannerResult& claimed, PlannerOptions how);
 
 /// Names, one-line summaries and hashes of a plan against its embedded inputs: finding "summaries".
-check::Finding check_summaries(const Job& job, const Plan& plan);
+Finding check_summaries(const Job& job, const Plan& plan);
 
 }  // namespace espalier::report

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result document, schema espalier.result/1: keys in the order of docs/file-formats.md, durations in seconds with nine digits,
 // sizes in bytes. Everything but the last object, `timing`, is equal byte for byte on every run.
-#include "report/result_json.h"
+#include "espalier/planner.h"
 
 #include <cmath>
 

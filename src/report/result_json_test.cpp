@@ -4,9 +4,9 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "espalier/planner.h"
 #include "report/brief_layers.h"
 #include "report/brief_text.h"
-#include "report/result_json.h"
 #include "report/text_layout.h"
 
 namespace espalier::report {
@@ -94,7 +94,9 @@ TEST(ResultJson, RoundTrip) {
 
 TEST(ResultJson, RoundTripOfALayerwiseSearch) {
   PlannerResult r = planned();
-  r.search.space = "layerwise", r.search.reason = "gap", r.search.gap = 0.25;
+  r.search.space = "layerwise";
+  r.search.reason = "gap";
+  r.search.gap = 0.25;
   r.search.layerwise =
       LayerwiseSummary{2'000'000'000, 30, 10, 5, 3, {{"even", {0, 3}, 0.4, 0.5, 0}, {"exact", {0, 2}, 0.5, 0.4, 7}}};
   const auto back = result_from_json(to_json(r, false), "result.json");
@@ -224,7 +226,9 @@ TEST(BriefLayers, CertificatesOfBothSpaces) {
   PlannerResult r = planned();
   r.search.layerwise = LayerwiseSummary{r.prediction.iteration_ns, 0, 0, 0, 0, {}};
   EXPECT_THAT(r.brief(), HasSubstr("optimal: no layer-wise plan is faster, and none of the"));
-  r.search.optimal = false, r.search.reason = "gap", r.search.gap = 0.125;
+  r.search.optimal = false;
+  r.search.reason = "gap";
+  r.search.gap = 0.125;
   EXPECT_THAT(r.brief(), HasSubstr("at most 12.5 % from the best layer-wise plan (none is below"));
   r.search.reason = "node limit";
   EXPECT_THAT(r.brief(), HasSubstr("not proven (node limit): at most 12.5 % from the best layer-wise plan"));

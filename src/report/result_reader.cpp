@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result document read back, schema espalier.result/1.
 #include "base/document.h"
+#include "espalier/planner.h"
 #include "job/space.h"
 #include "plan/plan_json.h"
 #include "report/beside_json.h"
-#include "report/result_json.h"
 
 namespace espalier::report {
 namespace {
@@ -114,7 +114,8 @@ LayerwiseSummary read_layerwise(Reader r) {
     b.name = row.required_string("partition");
     for (const std::int64_t layer : row.optional_int_list("first", 0, 1 << 16))
       b.first.push_back(static_cast<std::int32_t>(layer));
-    b.alpha_t = row.optional_real("alpha_t", 0, 1, 0), b.alpha_m = row.optional_real("alpha_m", 0, 1, 0);
+    b.alpha_t = row.optional_real("alpha_t", 0, 1, 0);
+    b.alpha_m = row.optional_real("alpha_m", 0, 1, 0);
     b.iteration_ns = read_ns(row, "iteration_s");
     row.finish();
     s.balance.push_back(std::move(b));
@@ -141,10 +142,14 @@ std::vector<OperatorReport> read_operators(Reader& root) {
     OperatorReport o;
     o.first_layer = static_cast<std::int32_t>(row.required_int("first_layer", 0, 1 << 16));
     o.devices = static_cast<std::int32_t>(row.required_int("devices", 1, 1 << 20));
-    o.name = row.required_string("name"), o.sequence = row.required_string("partition");
-    o.compute_ns = read_ns(row, "compute_s"), o.collective_ns = read_ns(row, "collective_s");
-    o.ring_hidden_ns = read_ns(row, "ring_hidden_s"), o.ring_exposed_ns = read_ns(row, "ring_exposed_s");
-    o.redistribution_ns = read_ns(row, "redistribution_s"), o.gradient_sync_ns = read_ns(row, "gradient_sync_s");
+    o.name = row.required_string("name");
+    o.sequence = row.required_string("partition");
+    o.compute_ns = read_ns(row, "compute_s");
+    o.collective_ns = read_ns(row, "collective_s");
+    o.ring_hidden_ns = read_ns(row, "ring_hidden_s");
+    o.ring_exposed_ns = read_ns(row, "ring_exposed_s");
+    o.redistribution_ns = read_ns(row, "redistribution_s");
+    o.gradient_sync_ns = read_ns(row, "gradient_sync_s");
     row.finish();
     all.push_back(std::move(o));
   });
@@ -238,8 +243,12 @@ Alternative read_alternative(Reader& r) {
 }
 
 }  // namespace
+}  // namespace espalier::report
+
+namespace espalier {
 
 Result<PlannerResult> result_from_json(std::string_view text, const std::string& where) {
+  using namespace report;
   auto document = base::read_json(text, where);
   if (!document) return document.error();
   base::ErrorSink sink;
@@ -268,4 +277,4 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   return result;
 }
 
-}  // namespace espalier::report
+}  // namespace espalier

@@ -79,8 +79,12 @@ std::string lay_out_line(std::string_view line, std::size_t width) {
 }
 
 }  // namespace
+}  // namespace espalier::report
+
+namespace espalier {
 
 std::string lay_out(std::string_view text, std::size_t width) {
+  using namespace report;
   std::string out;
   while (!text.empty()) {
     const std::size_t table = text.find(kTable), line = text.find('\n');
@@ -98,4 +102,4 @@ std::string lay_out(std::string_view text, std::size_t width) {
   return out;
 }
 
-}  // namespace espalier::report
+}  // namespace espalier

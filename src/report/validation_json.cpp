@@ -10,7 +10,7 @@ namespace {
 
 using base::JsonWriter;
 
-void write_errors(JsonWriter& w, std::string_view key, const runs::ErrorSummary& s, bool with_accuracy) {
+void write_errors(JsonWriter& w, std::string_view key, const ErrorSummary& s, bool with_accuracy) {
   w.key(key).compact_next().begin_object();
   w.key("n").value(s.n);
   if (with_accuracy) w.key("mean_accuracy").value(s.mean_accuracy).key("median_accuracy").value(s.median_accuracy);
@@ -21,7 +21,7 @@ void write_errors(JsonWriter& w, std::string_view key, const runs::ErrorSummary&
   w.end_object();
 }
 
-void write_summary(JsonWriter& w, const runs::ValidationSummary& s) {
+void write_summary(JsonWriter& w, const ValidationSummary& s) {
   write_errors(w, "time", s.time, true);
   write_errors(w, "memory", s.memory, false);
   w.key("feasibility").compact_next().begin_object();
@@ -40,7 +40,7 @@ void write_summary(JsonWriter& w, const runs::ValidationSummary& s) {
   w.end_object();
 }
 
-void write_result(JsonWriter& w, const runs::RunResult& r) {
+void write_result(JsonWriter& w, const RunResult& r) {
   w.compact_next().begin_object();
   w.key("id").value(r.id);
   w.key("source").value(r.source);
@@ -68,9 +68,9 @@ void write_result(JsonWriter& w, const runs::RunResult& r) {
 
 }  // namespace
 
-void write_defaults(JsonWriter& w, const std::vector<runs::UsedDefault>& defaults) {
+void write_defaults(JsonWriter& w, const std::vector<UsedDefault>& defaults) {
   w.key("defaults").begin_array();
-  for (const runs::UsedDefault& d : defaults) {
+  for (const UsedDefault& d : defaults) {
     w.compact_next().begin_object();
     w.key("field").value(d.field);
     w.key("value").value(d.value);
@@ -79,9 +79,13 @@ void write_defaults(JsonWriter& w, const std::vector<runs::UsedDefault>& default
   }
   w.end_array();
 }
+}  // namespace espalier::report
 
-std::string to_json(const runs::Validation& v) {
-  JsonWriter w;
+namespace espalier {
+
+std::string to_json(const Validation& v) {
+  using namespace report;
+  base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.validation/1");
   w.key("records").value(v.all.records);
@@ -100,10 +104,10 @@ std::string to_json(const runs::Validation& v) {
   }
   w.end_object();
   w.key("results").begin_array();
-  for (const runs::RunResult& r : v.results) write_result(w, r);
+  for (const RunResult& r : v.results) write_result(w, r);
   w.end_array();
   w.key("skipped_records").begin_array();
-  for (const runs::SkippedRun& s : v.skipped_runs) {
+  for (const SkippedRun& s : v.skipped_runs) {
     w.compact_next().begin_object();
     w.key("id").value(s.id);
     w.key("reason").value(s.reason);
@@ -124,4 +128,4 @@ std::string to_json(const runs::Validation& v) {
   return w.text();
 }
 
-}  // namespace espalier::report
+}  // namespace espalier

@@ -10,10 +10,7 @@
 namespace espalier::report {
 namespace {
 
-using runs::RunFile;
-using runs::RunRecord;
 using runs::validate_runs;
-using runs::ValidationOptions;
 using testing::HasSubstr;
 
 /// A llama-like run on two nodes with everything stated but for `layout`: tp, dp and what was measured.
@@ -40,10 +37,10 @@ Result<Prediction> fake(const Job&, const Strategy& strategy, const Schedule&) {
 }
 
 RunFile three_runs() {
-  auto records = runs::read_run_records(line(R"("tp": 2, "dp": 4, "measured": {"iteration_s": 2.0, "peak_mem_gb": 40})") +
-                                            line(R"("tp": 1, "dp": 8, "measured": {"iteration_s": 4.0})") +
-                                            line(R"("tp": null, "dp": 4, "measured": {"iteration_s": 4.0})"),
-                                        "t");
+  auto records = read_run_records(line(R"("tp": 2, "dp": 4, "measured": {"iteration_s": 2.0, "peak_mem_gb": 40})") +
+                                      line(R"("tp": 1, "dp": 8, "measured": {"iteration_s": 4.0})") +
+                                      line(R"("tp": null, "dp": 4, "measured": {"iteration_s": 4.0})"),
+                                  "t");
   EXPECT_TRUE(records) << records.error().message();
   return std::move(records).value();
 }

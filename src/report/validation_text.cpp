@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/validation_text.h"
+#include "espalier/validate.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/format.h"
+#include "espalier/text.h"
 #include "report/brief_text.h"
-#include "report/text_layout.h"
 
 namespace espalier::report {
 namespace {
@@ -19,7 +19,7 @@ using base::seconds;
 
 std::string figure(std::int64_t n, double value) { return n > 0 ? percent(value) : "–"; }
 
-std::vector<std::string> row(const std::string& name, const runs::ValidationSummary& s) {
+std::vector<std::string> row(const std::string& name, const ValidationSummary& s) {
   return {name,
           cat(grouped(s.evaluated), "/", grouped(s.records)),
           grouped(s.time.n),
@@ -35,7 +35,7 @@ std::vector<std::string> row(const std::string& name, const runs::ValidationSumm
           s.ranking.groups > 0 ? percent(s.ranking.mean_top1_regret) : "–"};
 }
 
-std::string skipped_section(const runs::Validation& v) {
+std::string skipped_section(const Validation& v) {
   if (v.skipped.empty()) return "";
   std::vector<std::pair<std::string, std::int64_t>> reasons(v.skipped.begin(), v.skipped.end());
   std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -45,7 +45,7 @@ std::string skipped_section(const runs::Validation& v) {
 }
 
 /// Lines that are no records: where, and what stands there.
-std::string unreadable_section(const runs::Validation& v) {
+std::string unreadable_section(const Validation& v) {
   constexpr std::size_t kShown = 10;
   std::string out;
   for (std::size_t i = 0; i < std::min(kShown, v.unreadable.size()); ++i) out += cat("  ", v.unreadable[i].message(), "\n");
@@ -54,18 +54,18 @@ std::string unreadable_section(const runs::Validation& v) {
   return out.empty() ? out : cat("\nlines that cannot be read\n", out);
 }
 
-std::string worst_section(const runs::Validation& v, std::size_t worst) {
-  std::vector<const runs::RunResult*> timed;
-  for (const runs::RunResult& r : v.results) {
+std::string worst_section(const Validation& v, std::size_t worst) {
+  std::vector<const RunResult*> timed;
+  for (const RunResult& r : v.results) {
     if (r.measured_s) timed.push_back(&r);
   }
-  std::stable_sort(timed.begin(), timed.end(), [](const runs::RunResult* a, const runs::RunResult* b) {
+  std::stable_sort(timed.begin(), timed.end(), [](const RunResult* a, const RunResult* b) {
     return std::fabs(a->time_error()) > std::fabs(b->time_error());
   });
   timed.resize(std::min(timed.size(), worst));
   if (timed.empty()) return "";
   std::vector<std::vector<std::string>> rows{{"largest errors", "predicted", "measured", "error", "configuration"}};
-  for (const runs::RunResult* r : timed) {
+  for (const RunResult* r : timed) {
     rows.push_back({r->id, seconds(std::llround(*r->predicted_s * 1e9)), seconds(std::llround(*r->measured_s * 1e9)),
                     percent(r->time_error()), r->label});
   }
@@ -73,8 +73,12 @@ std::string worst_section(const runs::Validation& v, std::size_t worst) {
 }
 
 }  // namespace
+}  // namespace espalier::report
 
-std::string validation_text(const runs::Validation& v, std::size_t worst, std::size_t width) {
+namespace espalier {
+
+std::string to_text(const Validation& v, std::size_t worst, std::size_t width) {
+  using namespace report;
   std::vector<std::vector<std::string>> rows{{"source", "predicted", "timed", "mean accuracy", "median", "p90 error", "bias",
                                               "memory", "mape", "bias", "fits right", "tau", "regret"}};
   for (const auto& [source, s] : v.by_source) rows.push_back(row(source, s));
@@ -82,4 +86,4 @@ std::string validation_text(const runs::Validation& v, std::size_t worst, std::s
   return lay_out(cat(table(rows, {}, ""), skipped_section(v), unreadable_section(v), worst_section(v, worst)), width);
 }
 
-}  // namespace espalier::report
+}  // namespace espalier

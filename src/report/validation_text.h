@@ -1,26 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The errors of predictions, and what was understood of one measured run, for people.
+// What a validation and an inspected run share as JSON.
 #pragma once
 
-#include <cstddef>
-#include <string>
 #include <vector>
 
 #include "base/document.h"
-#include "runs/validate.h"
+#include "espalier/validate.h"
 
 namespace espalier::report {
 
 /// The key "defaults" of a validation and of a mapped run: what the record did not hold.
-void write_defaults(base::JsonWriter& w, const std::vector<runs::UsedDefault>& defaults);
-/// schema espalier.validation/1
-std::string to_json(const runs::Validation& validation);
-/// `worst`: how many of the largest time errors to list.
-/// No line longer than `width` columns; 0: as wide as it is.
-std::string validation_text(const runs::Validation& validation, std::size_t worst, std::size_t width = 0);
-
-std::string inspect_run(const runs::RunRecord& record, const runs::Mapping& mapping, std::size_t width = 0);
-/// schema espalier.run-mapping/1
-std::string inspect_run_json(const runs::RunRecord& record, const runs::Mapping& mapping);
+void write_defaults(base::JsonWriter& w, const std::vector<UsedDefault>& defaults);
 
 }  // namespace espalier::report

@@ -84,7 +84,10 @@ Status place(Draft& draft) {
                "the number of ranks and nodes is read from the header");
   std::map<std::int64_t, std::map<std::string, std::int64_t>> groups;
   std::map<std::string, std::int64_t> per_node;
-  for (const Rank& r : draft.ranks) ++groups[r.group][r.host], ++per_node[r.host];
+  for (const Rank& r : draft.ranks) {
+    ++groups[r.group][r.host];
+    ++per_node[r.host];
+  }
   const auto& first = groups.begin()->second;
   const std::int64_t on_one = first.begin()->second;
   for (const auto& [id, hosts] : groups) {

@@ -185,7 +185,8 @@ StepSummary summarize(const StepLog& log, std::int64_t warm_up) {
   for (std::size_t i = first; i < log.steps.size(); ++i) {
     const LoggedStep& s = log.steps[i];
     if (s.global_batch != out.global_batch) {  // the batch was still growing
-      --out.steps, ++out.warm_up;
+      --out.steps;
+      ++out.warm_up;
       continue;
     }
     if (s.seconds) seconds.push_back(*s.seconds);

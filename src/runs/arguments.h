@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "espalier/measured_runs.h"
 #include "espalier/model.h"
 #include "plan/engine.h"
-#include "runs/run_record.h"
 
 namespace espalier::runs {
 

@@ -7,10 +7,10 @@
 #include <string>
 
 #include "base/document.h"
+#include "espalier/measured_runs.h"
 #include "job/framework_defaults.h"
 #include "runs/arguments.h"
 #include "runs/mapping.h"
-#include "runs/run_record.h"
 
 namespace espalier::runs {
 
@@ -20,7 +20,7 @@ class Mapper {
   Mapper(const RunRecord& record, const job::RunDefaults& defaults)
       : r_(record), all_(defaults), arguments_(megatron_arguments(record)) {}
 
-  Mapping map();
+  RunMapping map();
 
  private:
   void skip(std::string reason, std::string detail = "");
@@ -88,7 +88,7 @@ class Mapper {
   std::optional<MegatronArguments> arguments_;
   const job::FrameworkDefault* framework_ = nullptr;
   MappedRun run_;
-  std::optional<Skip> skip_;
+  std::optional<RunSkip> skip_;
 };
 
 }  // namespace espalier::runs

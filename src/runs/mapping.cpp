@@ -16,7 +16,7 @@ namespace espalier::runs {
 
 using base::cat;
 
-Mapping Mapper::map() {
+RunMapping Mapper::map() {
   check_status();
   choose_framework();
   if (!skip_) map_cluster();
@@ -32,7 +32,7 @@ Mapping Mapper::map() {
 }
 
 void Mapper::skip(std::string reason, std::string detail) {
-  if (!skip_) skip_ = Skip{std::move(reason), std::move(detail)};
+  if (!skip_) skip_ = RunSkip{std::move(reason), std::move(detail)};
 }
 
 void Mapper::used(const char* field, std::string value, std::string source) {
@@ -182,7 +182,7 @@ void Mapper::map_training() {
 }
 
 void Mapper::finish() {
-  job::complete_configuration(run_.job, run_.strategy, run_.schedule);
+  complete_configuration(run_.job, run_.strategy, run_.schedule);
   run_.job.model_source = cat("{\"record\": \"", content_name(), "\"}");
   run_.job.cluster.name = r_.gpu.type;
   const auto broken = violations(run_.job.model, run_.job.cluster, run_.job.training, run_.strategy, run_.schedule,
@@ -198,6 +198,6 @@ std::string Mapper::content_name() const {
   return out;
 }
 
-Mapping map_run(const RunRecord& record, const job::RunDefaults& defaults) { return Mapper(record, defaults).map(); }
+RunMapping map_run(const RunRecord& record, const job::RunDefaults& defaults) { return Mapper(record, defaults).map(); }
 
 }  // namespace espalier::runs

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "espalier/measured_runs.h"
 #include "job/framework_defaults.h"
-#include "runs/run_record.h"
 
 namespace espalier::runs {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runs/run_record.h"
+#include "espalier/measured_runs.h"
 
 #include <charconv>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "base/document.h"
 #include "base/text.h"
 
-namespace espalier::runs {
+namespace espalier {
 namespace {
 
 using base::Node;
@@ -295,4 +295,4 @@ Result<std::vector<RunRecord>> read_all_run_records(std::string_view jsonl, cons
   return std::move(file->records);
 }
 
-}  // namespace espalier::runs
+}  // namespace espalier

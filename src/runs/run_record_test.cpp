@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runs/run_record.h"
+#include "espalier/measured_runs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

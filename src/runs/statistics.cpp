@@ -6,7 +6,16 @@
 
 #include "base/statistics.h"
 
-namespace espalier::runs {
+namespace espalier {
+
+void FeasibilitySummary::add(bool predicted_fits, bool measured_fits) {
+  if (measured_fits)
+    ++(predicted_fits ? true_fit : false_oom);
+  else
+    ++(predicted_fits ? false_fit : true_oom);
+}
+
+namespace runs {
 ErrorSummary summarize(const std::vector<double>& errors) {
   ErrorSummary s;
   s.n = static_cast<std::int64_t>(errors.size());
@@ -27,13 +36,6 @@ ErrorSummary summarize(const std::vector<double>& errors) {
   s.median_accuracy = std::max(0.0, 1 - s.median_ape);
   s.p90_ape = ape[(9 * ape.size() + 9) / 10 - 1];
   return s;
-}
-
-void FeasibilitySummary::add(bool predicted_fits, bool measured_fits) {
-  if (measured_fits)
-    ++(predicted_fits ? true_fit : false_oom);
-  else
-    ++(predicted_fits ? false_fit : true_oom);
 }
 
 double kendall_tau(const std::vector<Pair>& pairs) {
@@ -94,4 +96,5 @@ RankingSummary rank(const std::vector<std::vector<Pair>>& groups) {
   return s;
 }
 
-}  // namespace espalier::runs
+}  // namespace runs
+}  // namespace espalier

@@ -9,17 +9,18 @@
 #include <thread>
 
 #include "base/format.h"
-#include "job/configuration.h"
+#include "espalier/configuration.h"
 #include "plan/coefficients.h"
 #include "plan/engine.h"
 #include "planner/estimate.h"
+#include "runs/statistics.h"
 
 namespace espalier::runs {
 namespace {
 
 using base::cat;
 
-using Outcome = std::variant<RunResult, Skip>;
+using Outcome = std::variant<RunResult, RunSkip>;
 
 constexpr const char* kUnreadable = "line cannot be read";
 
@@ -91,16 +92,16 @@ void recompute_if_needed(MappedRun& run, const PredictFunction& predict) {
   const auto without = predict(run.job, run.strategy, run.schedule);
   if (!without || without->fits) return;
   run.strategy.recompute = {RecomputeKind::full, 0};
-  job::complete_configuration(run.job, run.strategy, run.schedule);
+  complete_configuration(run.job, run.strategy, run.schedule);
   run.defaults.push_back({"recompute", "full", "the measured run does not fit without"});
 }
 
 Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
-  Mapping mapping = settled_run(record, predict);
-  if (auto* skip = std::get_if<Skip>(&mapping)) return std::move(*skip);
+  RunMapping mapping = settled_run(record, predict);
+  if (auto* skip = std::get_if<RunSkip>(&mapping)) return std::move(*skip);
   auto& run = std::get<MappedRun>(mapping);
   const auto prediction = predict(run.job, run.strategy, run.schedule);
-  if (!prediction) return Skip{"no prediction", prediction.error().message()};
+  if (!prediction) return RunSkip{"no prediction", prediction.error().message()};
   RunResult out;
   out.id = record.id;
   out.source = record.source.empty() ? "unknown" : record.source;
@@ -116,14 +117,14 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   out.predicted_s = static_cast<double>(prediction->iteration_ns) * 1e-9;
   out.defaults = std::move(run.defaults);
   compare(record, run, *prediction, out);
-  if (!out.measured_s && !out.measured_bytes && !out.measured_fits) return Skip{"nothing measured to compare with", ""};
+  if (!out.measured_s && !out.measured_bytes && !out.measured_fits) return RunSkip{"nothing measured to compare with", ""};
   return out;
 }
 
 /// Results in the order of the records, whatever thread made them.
 std::vector<Outcome> evaluate_all(const std::vector<RunRecord>& records, const PredictFunction& predict,
                                   const ValidationOptions& options) {
-  std::vector<Outcome> outcomes(records.size(), Skip{"interrupted", ""});
+  std::vector<Outcome> outcomes(records.size(), RunSkip{"interrupted", ""});
   std::atomic<std::size_t> next{0};
   std::exception_ptr failure;
   std::mutex failure_mutex;
@@ -172,12 +173,8 @@ ValidationSummary summary_of(const std::vector<const RunResult*>& results, std::
 
 }  // namespace
 
-double RunResult::memory_error() const {
-  return (static_cast<double>(*predicted_bytes) - static_cast<double>(*measured_bytes)) / static_cast<double>(*measured_bytes);
-}
-
-Mapping settled_run(const RunRecord& record, const PredictFunction& predict) {
-  Mapping mapping = map_run(record, job::run_defaults());
+RunMapping settled_run(const RunRecord& record, const PredictFunction& predict) {
+  RunMapping mapping = map_run(record, job::run_defaults());
   if (auto* run = std::get_if<MappedRun>(&mapping)) {
     if (run->recompute_what_does_not_fit) recompute_fewest(*run, predict);
     if (run->recompute_if_needed) recompute_if_needed(*run, predict);
@@ -185,7 +182,7 @@ Mapping settled_run(const RunRecord& record, const PredictFunction& predict) {
   return mapping;
 }
 
-std::variant<RunResult, Skip> evaluate_run(const RunRecord& record, const PredictFunction& predict) {
+std::variant<RunResult, RunSkip> evaluate_run(const RunRecord& record, const PredictFunction& predict) {
   return evaluate(record, predict);
 }
 
@@ -197,7 +194,7 @@ Validation validate_runs(const RunFile& file, const PredictFunction& predict, co
   for (std::size_t i = 0; i < records.size(); ++i) {
     const std::string source = records[i].source.empty() ? "unknown" : records[i].source;
     ++records_of[source];
-    if (auto* skip = std::get_if<Skip>(&outcomes[i])) {
+    if (auto* skip = std::get_if<RunSkip>(&outcomes[i])) {
       ++v.skipped[skip->reason];
       v.skipped_runs.push_back({records[i].id, source, skip->reason, skip->detail});
     } else {
@@ -218,3 +215,31 @@ Validation validate_runs(const RunFile& file, const PredictFunction& predict, co
 }
 
 }  // namespace espalier::runs
+
+namespace espalier {
+namespace {
+
+/// Predictions with a calibration where it is made for the run's device and engine, without where it is not.
+runs::PredictFunction predict_by(const std::shared_ptr<const Calibration>& calibration) {
+  if (!calibration) return predict;
+  return [calibration](const Job& job, const Strategy& strategy, const Schedule& schedule) -> Result<Prediction> {
+    if (!mismatch(*calibration, job).empty()) return predict(job, strategy, schedule);
+    Job calibrated = job;
+    if (Status error = use_calibration(calibrated, calibration)) return *error;
+    return predict(calibrated, strategy, schedule);
+  };
+}
+
+}  // namespace
+
+double RunResult::memory_error() const {
+  return (static_cast<double>(*predicted_bytes) - static_cast<double>(*measured_bytes)) / static_cast<double>(*measured_bytes);
+}
+
+RunMapping map_run(const RunRecord& record) { return runs::map_run(record, job::run_defaults()); }
+
+Validation validate_runs(const RunFile& file, const ValidationOptions& options) {
+  return runs::validate_runs(file, predict_by(options.calibration), options);
+}
+
+}  // namespace espalier

@@ -40,10 +40,10 @@ RunRecord record(const std::string& text) {
   EXPECT_TRUE(records) << records.error().message();
   return records ? records->front() : RunRecord{};
 }
-Mapping mapped(const std::string& text) { return map_run(record(text), job::run_defaults()); }
+RunMapping mapped(const std::string& text) { return map_run(record(text), job::run_defaults()); }
 std::string skipped(const std::string& text) {
   const auto mapping = mapped(text);
-  const auto* skip = std::get_if<Skip>(&mapping);
+  const auto* skip = std::get_if<RunSkip>(&mapping);
   return skip ? skip->reason : "mapped";
 }
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -55,7 +55,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 TEST(MapRun, AFullyStatedRunBecomesAJob) {
   const auto mapping = mapped(line());
   ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping))
-      << std::get<Skip>(mapping).reason << " " << std::get<Skip>(mapping).detail;
+      << std::get<RunSkip>(mapping).reason << " " << std::get<RunSkip>(mapping).detail;
   const auto& run = std::get<MappedRun>(mapping);
   EXPECT_EQ(run.job.engine, "nanotron");
   EXPECT_EQ(parameter_count(run.job.model) / 1'000'000, 1342);  // tied: the count decides against the architecture's default
@@ -76,7 +76,7 @@ TEST(MapRun, ShareOfRecomputedOperators) {
       replaced(replaced(line(R"(, "extra": {"recompute_op_fraction": 0.25})"), "\"nanotron\"", "\"Aceso\""),
                "\"zero_stage\": 1, \"recompute\": \"none\"", "\"zero_stage\": 0, \"recompute\": \"selective\"");
   const auto mapping = mapped(aceso);
-  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<Skip>(mapping).reason;
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<RunSkip>(mapping).reason;
   EXPECT_EQ(std::get<MappedRun>(mapping).strategy.recompute.kind, RecomputeKind::full);
   EXPECT_EQ(std::get<MappedRun>(mapping).strategy.recompute.layers, 2);
   EXPECT_EQ(skipped(replaced(aceso, "recompute_op_fraction", "something")), "recompute outside the uniform space");
@@ -141,7 +141,7 @@ TEST(MapRun, MegatronCommandLinesDecideWhatTheySay) {
   std::string one_line = with;
   std::erase(one_line, '\n');
   const auto mapping = mapped(one_line);
-  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<Skip>(mapping).reason;
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<RunSkip>(mapping).reason;
   const auto& run = std::get<MappedRun>(mapping);
   EXPECT_EQ(run.job.engine, "megatron-core");
   EXPECT_EQ(run.memory_rank, "last");
@@ -152,7 +152,7 @@ TEST(MapRun, MegatronCommandLinesDecideWhatTheySay) {
 /// The mapped run of a line, or a failure with the reason.
 MappedRun run_of(const std::string& text) {
   const auto mapping = mapped(text);
-  if (const auto* skip = std::get_if<Skip>(&mapping)) ADD_FAILURE() << skip->reason << " " << skip->detail;
+  if (const auto* skip = std::get_if<RunSkip>(&mapping)) ADD_FAILURE() << skip->reason << " " << skip->detail;
   return std::holds_alternative<MappedRun>(mapping) ? std::get<MappedRun>(mapping) : MappedRun{};
 }
 
@@ -300,10 +300,11 @@ TEST(MapRun, ModelsFromAConfigFile) {
     return map_run(records->front(), job::run_defaults());
   };
   const auto mapping = of(R"({"config": "tiny.json"})");
-  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<Skip>(mapping).reason << std::get<Skip>(mapping).detail;
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping))
+      << std::get<RunSkip>(mapping).reason << std::get<RunSkip>(mapping).detail;
   EXPECT_EQ(std::get<MappedRun>(mapping).job.model.blocks(), 16);
-  EXPECT_EQ(std::get<Skip>(of(R"({"config": "none.json"})")).reason, "model.config cannot be read");
-  EXPECT_EQ(std::get<Skip>(of(R"({"config": "tiny.json", "layers": 12})")).reason, "model.layers differ from model.config");
+  EXPECT_EQ(std::get<RunSkip>(of(R"({"config": "none.json"})")).reason, "model.config cannot be read");
+  EXPECT_EQ(std::get<RunSkip>(of(R"({"config": "tiny.json", "layers": 12})")).reason, "model.layers differ from model.config");
 }
 
 // nvidia-smi sees the allocator's segments and the context beside them; torch's own count sees tensors.

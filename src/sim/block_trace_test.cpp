@@ -22,14 +22,22 @@ Cluster v100s(int nodes) {
 
 Model decoder(bool gated) {
   DecoderShape shape;
-  shape.layers = 2, shape.hidden = 4096, shape.ffn = 16384, shape.heads = 32, shape.kv_heads = gated ? 8 : 32;
-  shape.vocabulary = 50272, shape.gated = gated, shape.max_positions = 2048;
+  shape.layers = 2;
+  shape.hidden = 4096;
+  shape.ffn = 16384;
+  shape.heads = 32;
+  shape.kv_heads = gated ? 8 : 32;
+  shape.vocabulary = 50272;
+  shape.gated = gated;
+  shape.max_positions = 2048;
   return make_decoder(shape, "test").value();
 }
 
 Training training() {
   Training t;
-  t.sequence.main = 2048, t.global_batch = 8, t.precision = Precision::fp16;
+  t.sequence.main = 2048;
+  t.global_batch = 8;
+  t.precision = Precision::fp16;
   return t;
 }
 

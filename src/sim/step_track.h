@@ -22,7 +22,7 @@ namespace espalier::sim {
 
 inline constexpr std::size_t kFewEvents = 20000;
 
-/// Events for TraceOptions::more_events. `costs` and `simulation` (with spans) must be those of the plan under `context`: the steps of every chunk
+/// Events for Timeline::step_events. `costs` and `simulation` (with spans) must be those of the plan under `context`: the steps of every chunk
 /// are checked to add up to it, component by component.
 std::string step_events(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
                         const Simulation& simulation);

@@ -10,7 +10,7 @@
 #include "cost/price.h"
 #include "plan/engine.h"
 #include "sim/simulator.h"
-#include "sim/trace.h"
+#include "sim/timeline.h"
 
 namespace espalier::sim {
 namespace {
@@ -21,17 +21,26 @@ using nlohmann::json;
 struct Traced {
   explicit Traced(std::int32_t microbatches, std::int64_t blocks = 4) {
     DecoderShape shape;
-    shape.layers = blocks, shape.hidden = 1024, shape.ffn = 4096, shape.heads = shape.kv_heads = 16, shape.vocabulary = 1000;
+    shape.layers = blocks;
+    shape.hidden = 1024;
+    shape.ffn = 4096;
+    shape.heads = shape.kv_heads = 16;
+    shape.vocabulary = 1000;
     shape.max_positions = 512;
     model = make_decoder(shape, "toy").value();
     cluster = load_cluster("{nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}", "cluster").value();
-    training.sequence.main = 512, training.global_batch = 2 * microbatches;
+    training.sequence.main = 512;
+    training.global_batch = 2 * microbatches;
     Strategy s;
-    s.tp = 2, s.dp = 2, s.sp = SequenceParallel::megatron;
+    s.tp = 2;
+    s.dp = 2;
+    s.sp = SequenceParallel::megatron;
     s.overlap.grad_reduce = true;
     Schedule schedule;
     schedule.kind = ScheduleKind::one_f_one_b;
-    schedule.stages = 2, schedule.microbatches = microbatches, schedule.micro_batch = 1;
+    schedule.stages = 2;
+    schedule.microbatches = microbatches;
+    schedule.micro_batch = 1;
     plan = make_uniform_plan(model, cluster, training, "generic", s, schedule, SplitPolicy::balanced);
     program = lower(plan, model, true);
     context = std::make_unique<cost::CostContext>(model, cluster, training, *find_engine("generic"));
@@ -39,9 +48,9 @@ struct Traced {
     simulation = Simulator().run(program, costs, {true}).value();
   }
   [[nodiscard]] json trace() const {
-    TraceOptions options;
-    options.more_events = step_events(*context, plan, program, costs, simulation);
-    return json::parse(write_trace(plan, program, costs, simulation, options));
+    Timeline timeline = timeline_of(plan, program, costs, simulation);
+    timeline.step_events = step_events(*context, plan, program, costs, simulation);
+    return json::parse(to_trace(timeline));
   }
   Model model;
   Cluster cluster;
@@ -115,7 +124,7 @@ TEST(StepTrack, ManyMicrobatchesShowTheFirst) {
 
 TEST(StepTrack, TheDefaultTimelineHasNoSteps) {
   const Traced t(2);
-  EXPECT_TRUE(steps_of(json::parse(write_trace(t.plan, t.program, t.costs, t.simulation))).empty());
+  EXPECT_TRUE(steps_of(json::parse(to_trace(timeline_of(t.plan, t.program, t.costs, t.simulation)))).empty());
 }
 
 TEST(StepTrack, CostsOfAnotherPlanAreABug) {

@@ -12,6 +12,7 @@
 
 #include "sim/simulator.h"
 #include "sim/testing.h"
+#include "sim/timeline.h"
 
 namespace espalier::sim {
 namespace {
@@ -38,6 +39,7 @@ struct Traced {
     costs = costs_of(timing, low);
     simulation = Simulator().run(program, costs, {true}).value();
   }
+  [[nodiscard]] Timeline timeline() const { return timeline_of(plan, program, costs, simulation); }
   Plan plan;
   Program program;
   cost::Costs costs;
@@ -54,9 +56,48 @@ std::vector<json> events_of(const json& trace, const std::string& phase) {
   return result;
 }
 
+// Stage 1 of 4 with two chunks each holds pipeline chunks 1 and 1 + 4 = 5; 8 micro-batches go through each of them.
+TEST(Timeline, SpansSayWhatRanWhenAndForWhom) {
+  const Traced t;
+  const Timeline timeline = t.timeline();
+  ASSERT_EQ(timeline.ranks.size(), 4u);
+  EXPECT_EQ(timeline.devices(), 4);
+  EXPECT_EQ(timeline.iteration_ns, t.simulation.iteration_ns);
+  EXPECT_EQ(timeline.microbatches, 8);
+  const TimelineRank& rank = timeline.ranks[1];
+  EXPECT_EQ(rank.device, 1);
+  EXPECT_EQ(rank.stage, 1);
+  std::int64_t forwards = 0;
+  for (const TimelineSpan& span : rank.spans) {
+    const Span& when = t.simulation.spans[static_cast<std::size_t>(span.instruction)];
+    EXPECT_EQ(span.start_ns, when.start_ns);
+    EXPECT_EQ(span.end_ns, when.end_ns);
+    if (span.kind == InstructionKind::forward) {
+      EXPECT_EQ(span.stream, Stream::compute);
+      EXPECT_TRUE(span.chunk == 1 || span.chunk == 5);
+      EXPECT_EQ(span.first_layer, span.chunk == 1 ? 2 : 3);  // as Traced gives them: stage i holds layers 2i and 2i + 1
+      forwards += span.bucket == 0 ? 1 : 0;
+    }
+    if (span.kind == InstructionKind::send) {
+      EXPECT_TRUE(span.peer == 0 || span.peer == 2);
+    }
+  }
+  EXPECT_EQ(forwards, 2 * 8);  // 2 chunks, 8 micro-batches
+}
+
+TEST(Timeline, MemoryReachesThePeakAndReturns) {
+  const Traced t;
+  for (const TimelineRank& rank : t.timeline().ranks) {
+    std::int64_t peak = 0;
+    for (const MemorySample& sample : rank.memory) peak = std::max(peak, sample.activation_bytes);
+    EXPECT_EQ(peak, t.simulation.ranks[static_cast<std::size_t>(rank.stage)].memory.activations);
+    EXPECT_EQ(rank.memory.back().activation_bytes, 0);
+  }
+}
+
 TEST(Trace, SlicesAreTheSpans) {
   const Traced t;
-  const json trace = json::parse(write_trace(t.plan, t.program, t.costs, t.simulation));
+  const json trace = json::parse(to_trace(t.timeline()));
   std::size_t slices = 0;
   for (const json& event : events_of(trace, "X")) {
     if (event["cat"] == "user_annotation") continue;
@@ -72,7 +113,7 @@ TEST(Trace, SlicesAreTheSpans) {
 
 TEST(Trace, TracksNest) {
   const Traced t;
-  const json trace = json::parse(write_trace(t.plan, t.program, t.costs, t.simulation));
+  const json trace = json::parse(to_trace(t.timeline()));
   std::map<std::pair<int, int>, std::vector<std::pair<std::int64_t, std::int64_t>>> tracks;
   for (const json& event : events_of(trace, "X")) {
     tracks[{event["pid"], event["tid"]}].emplace_back(ns(event["ts"]), ns(event["ts"]) + ns(event["dur"]));
@@ -86,7 +127,7 @@ TEST(Trace, TracksNest) {
 
 TEST(Trace, FlowsGoFromSendToRecv) {
   const Traced t;
-  const json trace = json::parse(write_trace(t.plan, t.program, t.costs, t.simulation));
+  const json trace = json::parse(to_trace(t.timeline()));
   std::map<int, json> starts;
   for (const json& event : events_of(trace, "s")) EXPECT_TRUE(starts.emplace(event["id"].get<int>(), event).second);
   const std::vector<json> ends = events_of(trace, "f");
@@ -109,7 +150,7 @@ TEST(Trace, FlowsGoFromSendToRecv) {
 
 TEST(Trace, MemoryCounterReachesThePeakAndReturns) {
   const Traced t;
-  const json trace = json::parse(write_trace(t.plan, t.program, t.costs, t.simulation));
+  const json trace = json::parse(to_trace(t.timeline()));
   std::map<int, std::int64_t> peak, last;
   for (const json& event : events_of(trace, "C")) {
     const auto activations = event["args"]["activations"].get<std::int64_t>();
@@ -124,8 +165,8 @@ TEST(Trace, MemoryCounterReachesThePeakAndReturns) {
 
 TEST(Trace, TooLargeTracesLeaveOutTheLastMicrobatchesAndSaySo) {
   const Traced t(16);
-  const std::string whole = write_trace(t.plan, t.program, t.costs, t.simulation);
-  const std::string cut = write_trace(t.plan, t.program, t.costs, t.simulation, {whole.size() / 2});
+  const std::string whole = to_trace(t.timeline());
+  const std::string cut = to_trace(t.timeline(), {whole.size() / 2});
   EXPECT_LE(cut.size(), whole.size() / 2);
   EXPECT_GE(cut.size(), whole.size() / 4);
   const json trace = json::parse(cut);
@@ -150,7 +191,7 @@ TEST(Trace, UnfoldedProgramsShowOneRankAStage) {
   t.program = lower(t.plan, Model{}, false);
   t.costs = costs_of(testing::uniform(t.program.schedule(), 1001, 1500, 507), t.program.structure);
   t.simulation = Simulator().run(t.program, t.costs, {true}).value();
-  const json trace = json::parse(write_trace(t.plan, t.program, t.costs, t.simulation));
+  const json trace = json::parse(to_trace(t.timeline()));
   std::map<int, int> ranks;
   for (const json& event : events_of(trace, "X")) ++ranks[event["pid"].get<int>()];
   EXPECT_EQ(ranks.size(), 4u);

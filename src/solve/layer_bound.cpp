@@ -97,7 +97,8 @@ Hulls hulls_of(const Chain& chain) {
   const auto last_type = static_cast<std::size_t>(chain.runs.back().type);
   const std::size_t last = layers.size();
   Hulls out;
-  out.sorted.resize(last + 1), out.least.resize(last + 1);
+  out.sorted.resize(last + 1);
+  out.least.resize(last + 1);
   for (std::size_t kind = 0; kind <= last; ++kind) {
     const std::int64_t n = kind == last ? 1 : layers[kind];
     const auto& items = chain.items[kind == last ? last_type : kind];
@@ -141,7 +142,8 @@ LeastValues least_values(const std::vector<Item>& items, std::size_t layouts, co
   for (const Item& item : items) {
     const double v = value_of(item);
     double& in = out.within[static_cast<std::size_t>(item.layout)];
-    out.any = std::min(out.any, v), in = std::min(in, v);
+    out.any = std::min(out.any, v);
+    in = std::min(in, v);
   }
   return out;
 }
@@ -221,7 +223,11 @@ Multipliers multipliers(const Chain& chain) {
   m.least_last = m.least_memory.back();
   m.least_memory.pop_back();
   m.slack -= hulls.memory;
-  if (!hulls.complete || m.slack < 0) return m.root = kInfinity, m.slack = -1, m;
+  if (!hulls.complete || m.slack < 0) {
+    m.root = kInfinity;
+    m.slack = -1;
+    return m;
+  }
 
   double cost = hulls.cost;
   std::int64_t left = m.slack;

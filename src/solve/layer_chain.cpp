@@ -25,8 +25,10 @@ Item make_item(const LayerOption& o, std::int32_t index, Criteria criteria, cons
     item.tail = criteria == Criteria::steady_and_sync ? o.sync : std::isinf(o.sync) ? o.sync : 0;
   }
   item.memory = o.states + in_flight * o.saved;
-  item.saved = o.saved, item.transient = o.transient;
-  item.layout = o.layout, item.option = index;
+  item.saved = o.saved;
+  item.transient = o.transient;
+  item.layout = o.layout;
+  item.option = index;
   return item;
 }
 

@@ -30,8 +30,10 @@ std::vector<std::int32_t> twins(const std::vector<Item>& items) {
 Completion::Completion(const Chain& chain, const Multipliers& multipliers, const Scope& scope, double tick)
     : chain_(chain), multipliers_(multipliers), scope_(scope), tick_(tick) {
   const std::size_t lambdas = multipliers.lambda.size();
-  any_.resize(chain.items.size()), within_.resize(chain.items.size());
-  without_best_.resize(chain.items.size()), best_.resize(chain.items.size());
+  any_.resize(chain.items.size());
+  within_.resize(chain.items.size());
+  without_best_.resize(chain.items.size());
+  best_.resize(chain.items.size());
   std::vector<double> total(lambdas, 0);
   for (std::size_t t = 0; t < chain.items.size(); ++t) tabulate(t);
   for (const Run& run : chain.runs) {
@@ -68,7 +70,9 @@ Completion::Completion(const Chain& chain, const Multipliers& multipliers, const
 
 void Completion::tabulate(std::size_t type) {
   const std::size_t lambdas = multipliers_.lambda.size();
-  any_[type].assign(lambdas, kInfinity), without_best_[type].assign(lambdas, kInfinity), best_[type].assign(lambdas, -1);
+  any_[type].assign(lambdas, kInfinity);
+  without_best_[type].assign(lambdas, kInfinity);
+  best_[type].assign(lambdas, -1);
   within_[type].assign(lambdas * chain_.layouts, kInfinity);
   const std::vector<Item>& items = chain_.items[type];
   twin_.push_back(twins(items));
@@ -81,7 +85,8 @@ void Completion::tabulate(std::size_t type) {
       within[k] = std::min(within[k], v);
       if (v < any_[type][k]) {
         without_best_[type][k] = any_[type][k];
-        any_[type][k] = v, best_[type][k] = twin;
+        any_[type][k] = v;
+        best_[type][k] = twin;
       } else if (twin != best_[type][k]) {
         without_best_[type][k] = std::min(without_best_[type][k], v);
       }

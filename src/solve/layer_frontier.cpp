@@ -26,9 +26,12 @@ Ceilings ceilings(const Chain& chain) {
     if (!std::isinf(t)) way = std::max(way, t);
   for (const Run& run : chain.runs) {
     double cost = 0, tail = 0;
-    for (const Item& item : chain.items[static_cast<std::size_t>(run.type)])
-      cost = std::max(cost, item.cost), tail = std::max(tail, item.tail);
-    out.cost += run.count * (cost + way), out.tail += run.count * tail;
+    for (const Item& item : chain.items[static_cast<std::size_t>(run.type)]) {
+      cost = std::max(cost, item.cost);
+      tail = std::max(tail, item.tail);
+    }
+    out.cost += run.count * (cost + way);
+    out.tail += run.count * tail;
   }
   return out;
 }

@@ -44,7 +44,10 @@ class LabelSearch {
     for (std::size_t placed = 0; placed < all; ++placed) {
       for (std::size_t chosen = 0; chosen < positions; ++chosen) {
         std::vector<Label> here = std::move(at[placed * positions + chosen]);
-        if (placed + 1 == all && chosen + 1 == positions) return drop_superfluous(here, steps_.distance, steps_.layouts), here;
+        if (placed + 1 == all && chosen + 1 == positions) {
+          drop_superfluous(here, steps_.distance, steps_.layouts);
+          return here;
+        }
         if (here.empty()) continue;
         drop_superfluous(here, steps_.distance, steps_.layouts);
         const std::size_t first = kept_.size();

@@ -35,7 +35,8 @@ Nested nested(std::mt19937& random) {
   n.small = n.large;
   for (auto& options : n.small.options)
     while (options.size() > 1 && below(2) == 0) options.erase(options.begin() + below(static_cast<int>(options.size())));
-  n.stages = 1 + below(std::min(3, layers)), n.microbatches = 1 + below(8);
+  n.stages = 1 + below(std::min(3, layers));
+  n.microbatches = 1 + below(8);
   n.large_capacity = 60 * layers / n.stages + below(60 * layers);
   n.small_capacity = n.large_capacity - (below(2) == 0 ? 0 : below(100));
   return n;
@@ -44,7 +45,9 @@ Nested nested(std::mt19937& random) {
 /// Least time of the pipeline over all partitions and strategies; infinite if none fits.
 double best_time(const LayerProblem& all, std::int64_t capacity, std::int32_t stages, std::int32_t microbatches) {
   BalanceProblem b;
-  b.layers = static_cast<std::int32_t>(all.layers.size()), b.stages = stages, b.microbatches = microbatches;
+  b.layers = static_cast<std::int32_t>(all.layers.size());
+  b.stages = stages;
+  b.microbatches = microbatches;
   const auto oracle = [&](std::int32_t stage, std::int32_t first, std::int32_t end) -> std::optional<StageValue> {
     LayerProblem p = all;
     p.layers.assign(all.layers.begin() + first, all.layers.begin() + end);
@@ -65,7 +68,8 @@ TEST(LayerSearch, MoreMemoryAndMoreChoicesAreNeverSlower) {
     const double large = best_time(n.large, n.large_capacity, n.stages, n.microbatches),
                  small = best_time(n.small, n.small_capacity, n.stages, n.microbatches);
     EXPECT_LE(large, small * (1 + 1e-12)) << "pair " << i;
-    fits += small < std::numeric_limits<double>::infinity() ? 1 : 0, faster += large < small ? 1 : 0;
+    fits += small < std::numeric_limits<double>::infinity() ? 1 : 0;
+    faster += large < small ? 1 : 0;
   }
   EXPECT_GT(fits, 250);    // of 500 pairs most have a plan in the small space
   EXPECT_GT(faster, 100);  // and often the larger one is better

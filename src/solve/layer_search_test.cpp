@@ -55,8 +55,10 @@ Choice evaluate(const LayerProblem& p, const std::vector<std::size_t>& options) 
       const auto& before = p.options[static_cast<std::size_t>(p.layers[l - 1])][options[l - 1]];
       out.steady += p.transition[static_cast<std::size_t>(before.layout)][static_cast<std::size_t>(o.layout)];
     }
-    out.steady += o.steady, out.sync += o.sync;
-    states += o.states, saved += o.saved;
+    out.steady += o.steady;
+    out.sync += o.sync;
+    states += o.states;
+    saved += o.saved;
     reach = std::max(reach, saved + o.transient);
   }
   out.peak = states + (p.in_flight - 1) * saved + reach;
@@ -108,9 +110,14 @@ class Generator {
  private:
   LayerOption option(double steady, double sync, int layouts) {
     LayerOption o;
-    o.steady = one_in(40) ? kInfinity : steady, o.sync = one_in(2) ? 0 : sync;
-    o.states = in(0, 12), o.saved = in(0, 8);
-    if (one_in(2)) o.transient = o.saved + in(0, 8), o.saved = in(0, 2);  // recomputation
+    o.steady = one_in(40) ? kInfinity : steady;
+    o.sync = one_in(2) ? 0 : sync;
+    o.states = in(0, 12);
+    o.saved = in(0, 8);
+    if (one_in(2)) {
+      o.transient = o.saved + in(0, 8);
+      o.saved = in(0, 2);
+    }  // recomputation
     o.layout = in(0, layouts - 1);
     return o;
   }

@@ -36,13 +36,15 @@ LayerSolution solution_of(const LayerProblem& problem, std::vector<std::int32_t>
     const LayerOption& o = problem.options[static_cast<std::size_t>(problem.layers[l])][static_cast<std::size_t>(options[l])];
     if (before != nullptr)
       solution.steady += problem.transition[static_cast<std::size_t>(before->layout)][static_cast<std::size_t>(o.layout)];
-    solution.steady += o.steady, solution.sync += o.sync;
+    solution.steady += o.steady;
+    solution.sync += o.sync;
     base += o.states + (problem.in_flight - 1) * o.saved;
     saved += o.saved;
     reach = std::max(reach, saved + o.transient);
     before = &o;
   }
-  solution.held = base + saved, solution.peak = base + reach;
+  solution.held = base + saved;
+  solution.peak = base + reach;
   solution.options = std::move(options);
   return solution;
 }

@@ -50,7 +50,10 @@ inline Label extended(const Steps& steps, const Label& label, const Step& step, 
   out.memory = label.memory + q * step.item.memory + (over > 0 ? over : 0);
   out.reach = label.reach + q * step.item.saved + (over > 0 ? over : 0);
   if (out.reach > steps.reach_cut) out.reach = steps.reach_cut;
-  out.layout = step.item.layout, out.after = after, out.option = step.item.option, out.copies = copies;
+  out.layout = step.item.layout;
+  out.after = after;
+  out.option = step.item.option;
+  out.copies = copies;
   return out;
 }
 

@@ -45,13 +45,20 @@ OperatorNode collapse(const std::vector<OperatorOption>& options, std::int32_t b
           return dominates(other.time, other.memory, other.transient, o.time, o.memory, o.transient, capped);
         });
     if (dominators >= best) continue;
-    node.options.push_back(o), node.original.push_back(i);
+    node.options.push_back(o);
+    node.original.push_back(i);
   }
   std::vector<std::int32_t> ins, outs;
-  for (const OperatorOption& o : node.options) ins.push_back(o.in), outs.push_back(o.out);
-  node.ins = distinct(ins), node.outs = distinct(outs);
-  for (const OperatorOption& o : node.options)
-    node.in_at.push_back(position(node.ins, o.in)), node.out_at.push_back(position(node.outs, o.out));
+  for (const OperatorOption& o : node.options) {
+    ins.push_back(o.in);
+    outs.push_back(o.out);
+  }
+  node.ins = distinct(ins);
+  node.outs = distinct(outs);
+  for (const OperatorOption& o : node.options) {
+    node.in_at.push_back(position(node.ins, o.in));
+    node.out_at.push_back(position(node.outs, o.out));
+  }
   return node;
 }
 
@@ -91,8 +98,10 @@ OperatorChain::OperatorChain(const OperatorProblem& problem, const OperatorReque
     first_entering_[static_cast<std::size_t>(first.out_at[p])] = static_cast<std::int32_t>(p);
   for (const OperatorNode& node : nodes_) {
     std::int64_t memory = kNoCapacity, transient = kNoCapacity;
-    for (const OperatorOption& o : node.options)
-      memory = std::min(memory, o.memory), transient = std::min(transient, o.transient);
+    for (const OperatorOption& o : node.options) {
+      memory = std::min(memory, o.memory);
+      transient = std::min(transient, o.transient);
+    }
     least_memory_.push_back(memory);
     least_transient_ = std::max(least_transient_, transient);
   }
@@ -149,7 +158,10 @@ std::vector<std::int32_t> OperatorChain::beam(double lambda, std::size_t width) 
           const double total =
               from[s].cost +
               static_cast<double>(cost(link(i - 1), previous.outs[static_cast<std::size_t>(from[s].layout)], n.ins[in]));
-          if (total < reach[in]) reach[in] = total, came_from.back()[in] = static_cast<std::int32_t>(s);
+          if (total < reach[in]) {
+            reach[in] = total;
+            came_from.back()[in] = static_cast<std::int32_t>(s);
+          }
         }
       for (std::size_t p = 0; p < own.size(); ++p) own[p] += reach[static_cast<std::size_t>(n.in_at[p])];
     }
@@ -200,7 +212,8 @@ bool OperatorChain::fits_with(const std::vector<std::int32_t>& plan, std::int64_
   std::int64_t memory = 0, transient = 0;
   for (std::int32_t i = 0; i <= last(); ++i) {
     const OperatorOption& o = node(i).options[static_cast<std::size_t>(plan[static_cast<std::size_t>(i)])];
-    memory += o.memory, transient = std::max(transient, o.transient);
+    memory += o.memory;
+    transient = std::max(transient, o.transient);
   }
   return memory + transient <= capacity;
 }
@@ -227,7 +240,11 @@ bool OperatorChain::improve(std::vector<std::int32_t>& plan, std::int32_t i, dou
     }
     if (capacity < kNoCapacity && !fits_with(plan, capacity)) continue;
     const double total = local_cost(plan, i, lambda);
-    if (total < least) least = total, best = plan[at], best_entered = plan.front();
+    if (total < least) {
+      least = total;
+      best = plan[at];
+      best_entered = plan.front();
+    }
   }
   plan[at] = best;
   if (joined) plan.front() = best_entered;
@@ -279,7 +296,10 @@ void OperatorChain::forward(Bounds& b, const std::vector<std::vector<double>>& o
       for (std::size_t p = 0; p < value.size(); ++p) value[p] += reach[static_cast<std::size_t>(n.in_at[p])];
     }
     for (double& v : value)
-      if (v > most) v = kInfinite, b.pruned = true;
+      if (v > most) {
+        v = kInfinite;
+        b.pruned = true;
+      }
     b.before.push_back(std::move(value));
   }
 }
@@ -322,9 +342,10 @@ void OperatorChain::backward(Bounds& b, const std::vector<std::vector<double>>& 
     }
     for (std::size_t p = 0; p < value.size(); ++p) {
       if (before[p] == kInfinite) continue;
-      if (before[p] + value[p] > b.limit)
-        before[p] = kInfinite, b.pruned = true;
-      else
+      if (before[p] + value[p] > b.limit) {
+        before[p] = kInfinite;
+        b.pruned = true;
+      } else
         ++b.kept;
     }
     b.after[static_cast<std::size_t>(i)] = std::move(value);

@@ -36,13 +36,18 @@ class IncumbentSearch {
     if (attempt(0.0)) return {best_, 0.0};
     double low = 0, high = first_lambda();
     int growths = 0;
-    while (!attempt(high) && growths < 20) low = high, high *= 8, ++growths;
+    while (!attempt(high) && growths < 20) {
+      low = high;
+      high *= 8;
+      ++growths;
+    }
     for (int i = 0; i < kBisections; ++i) {
       const double middle = low > 0 ? std::sqrt(low * high) : high / 8;
       (attempt(middle) ? high : low) = middle;
       if (low > 0 && high / low < 1.05) break;
     }
-    found.plan = best_, found.lambda = high;
+    found.plan = best_;
+    found.lambda = high;
     if (best_) found.lambda = better_lambda(high, static_cast<double>(best_->time));
     return found;
   }
@@ -71,7 +76,8 @@ class IncumbentSearch {
       for (int tries = 0; tries < 4 && best < most; ++tries) {
         const double other = chain_.dual(lambda * factor, capacity_, best, most);
         if (other <= best) break;
-        best = other, lambda *= factor;
+        best = other;
+        lambda *= factor;
       }
       if (best > before) break;
     }
@@ -101,9 +107,12 @@ struct Restricted {
 };
 Restricted restrict_transient(const OperatorProblem& problem, std::int64_t low, std::int64_t high) {
   Restricted out;
-  out.problem.edges = problem.edges, out.problem.costs = problem.costs, out.problem.closed = problem.closed;
+  out.problem.edges = problem.edges;
+  out.problem.costs = problem.costs;
+  out.problem.closed = problem.closed;
   for (const auto& options : problem.nodes) {
-    out.problem.nodes.emplace_back(), out.original.emplace_back();
+    out.problem.nodes.emplace_back();
+    out.original.emplace_back();
     for (std::size_t p = 0; p < options.size(); ++p) {
       if (options[p].transient > high) continue;
       out.problem.nodes.back().push_back(options[p]);
@@ -123,11 +132,13 @@ class OperatorSearch {
     const OperatorChain chain(problem_, request_);
     answer_.states = chain.states();
     if (chain.least_footprint() > request_.capacity) {
-      answer_.certified = true, answer_.lower_bound = kNoCapacity;
+      answer_.certified = true;
+      answer_.lower_bound = kNoCapacity;
       return answer_;
     }
     const Incumbent first = IncumbentSearch(chain, request_.capacity).run();
-    answer_.lambda = first.lambda, answer_.steps = chain.steps();
+    answer_.lambda = first.lambda;
+    answer_.steps = chain.steps();
     if (first.plan) answer_.plans = {*first.plan};
     list_transients(chain.least_transient());
     const double root = std::max(chain.root(first.lambda, request_.capacity), static_cast<double>(chain.least_time()));
@@ -183,16 +194,19 @@ class OperatorSearch {
     for (double limit = std::min(enough(), std::max(part.limit, bound + step));; step *= kWidening) {
       if (bound > enough()) return kInfinite;
       const Bounds bounds = chain.bounds(answer_.lambda, limit, request_.capacity);
-      answer_.steps = spent + chain.steps(), answer_.kept = bounds.kept;
+      answer_.steps = spent + chain.steps();
+      answer_.kept = bounds.kept;
       bound = std::max(bound, bounds.least);
       if (!bounds.complete) return bound;
       if (bounds.kept > kMostKept && part.end - part.begin > 1) {
         const std::size_t middle = (part.begin + part.end) / 2;
-        parts.push_back({middle, part.end, bound, limit}), parts.push_back({part.begin, middle, bound, limit});
+        parts.push_back({middle, part.end, bound, limit});
+        parts.push_back({part.begin, middle, bound, limit});
         return kInfinite;
       }
       OperatorTables tables(chain, bounds, request);
-      answer_.steps = spent + chain.steps(), answer_.labels += tables.labels();
+      answer_.steps = spent + chain.steps();
+      answer_.labels += tables.labels();
       if (!tables.complete()) return bound;
       const std::size_t below = take(tables.plans(), restricted, limit);
       if (below >= static_cast<std::size_t>(request_.best) || (!bounds.pruned && !tables.pruned()) || limit >= enough())
@@ -259,7 +273,8 @@ OperatorPlan evaluate_operators(const OperatorProblem& problem, const std::vecto
   };
   const auto last = static_cast<std::int32_t>(problem.nodes.size()) - 1;
   for (std::int32_t i = 0; i <= last; ++i) {
-    plan.time += option(i).time, plan.memory += option(i).memory;
+    plan.time += option(i).time;
+    plan.memory += option(i).memory;
     plan.transient = std::max(plan.transient, option(i).transient);
   }
   for (std::size_t e = 0; e < problem.edges.size(); ++e) {

@@ -85,7 +85,8 @@ void fill(RandomProblem& r, std::mt19937& random, bool block_shape) {
         return (e.first < from && from < e.second && e.second < to) || (from < e.first && e.first < to && to < e.second);
       });
       if (to == from + 1 || crosses) continue;
-      chosen.emplace_back(from, to), p.edges.push_back({from, to});
+      chosen.emplace_back(from, to);
+      p.edges.push_back({from, to});
     }
   }
   std::shuffle(p.edges.begin(), p.edges.end(), random);
@@ -136,7 +137,10 @@ TEST(OperatorSearch, EqualsTryingAll) {
     OperatorRequest request;
     if (round % 3 != 0 && !all.empty()) {
       std::int64_t least = kNoCapacity, most = 0;
-      for (const auto& v : all) least = std::min(least, v.second), most = std::max(most, v.second);
+      for (const auto& v : all) {
+        least = std::min(least, v.second);
+        most = std::max(most, v.second);
+      }
       request.capacity = std::uniform_int_distribution<std::int64_t>(least - 1, most)(random);
       ++capped;
     }

@@ -89,7 +89,9 @@ std::vector<OperatorTables::Cell> OperatorTables::by_layout(const Table& table, 
     }
     for (std::size_t l = 0; l < cell.labels.size(); ++l) {
       Label label = cell.labels[l];
-      label.left = table.ids[row][c][l], label.right = -1, label.option = -1;
+      label.left = table.ids[row][c][l];
+      label.right = -1;
+      label.option = -1;
       insert(cells[static_cast<std::size_t>(at)].labels, label);
     }
   }
@@ -118,10 +120,12 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
   for (std::size_t q = 0; q < n.options.size(); ++q) {
     if (reached[q] == kInfinite) continue;
     const auto in = static_cast<std::size_t>(n.in_at[q]);
-    with_input[in].push_back(static_cast<std::int32_t>(q)), onward[in] = std::min(onward[in], completion(q));
+    with_input[in].push_back(static_cast<std::int32_t>(q));
+    onward[in] = std::min(onward[in], completion(q));
   }
   Table out;
-  out.begin = a, out.end = j;
+  out.begin = a;
+  out.end = j;
   out.rows.resize(table.rows.size());
   const bool single = request_.best == 1 && request_.capacity >= kNoCapacity;
   const std::int64_t outside_before = memory_outside(a, j - 1), outside = memory_outside(a, j);
@@ -169,7 +173,9 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
         const OperatorOption& o = n.options[static_cast<std::size_t>(q)];
         Cell cell{q, {}};
         for (Label label : arrived) {
-          label.time += o.time, label.memory += o.memory, label.transient = std::max(label.transient, o.transient);
+          label.time += o.time;
+          label.memory += o.memory;
+          label.transient = std::max(label.transient, o.transient);
           label.option = q;
           if (hopeful(label, start + after[static_cast<std::size_t>(q)], outside)) insert(cell.labels, label);
         }
@@ -183,7 +189,8 @@ OperatorTables::Table OperatorTables::extend(const Table& table, bool root) {
 
 OperatorTables::Table OperatorTables::merge(const Table& left, const Table& right, bool root) {
   Table out;
-  out.begin = left.begin, out.end = right.end;
+  out.begin = left.begin;
+  out.end = right.end;
   out.rows.resize(left.rows.size());
   const auto& after = bounds_.after[static_cast<std::size_t>(right.end)];
   const std::int64_t outside = memory_outside(left.begin, right.end);
@@ -210,7 +217,10 @@ OperatorTables::Table OperatorTables::merge(const Table& left, const Table& righ
           }
         if (joined.empty()) continue;
         std::int32_t& at = slot[static_cast<std::size_t>(end.at)];
-        if (at < 0) at = static_cast<std::int32_t>(out.rows[row].size()), out.rows[row].push_back({end.at, {}});
+        if (at < 0) {
+          at = static_cast<std::int32_t>(out.rows[row].size());
+          out.rows[row].push_back({end.at, {}});
+        }
         for (const Label& label : joined) insert(out.rows[row][static_cast<std::size_t>(at)].labels, label);
       }
     }
@@ -310,7 +320,9 @@ std::vector<OperatorPlan> OperatorTables::plans() const {
   if (found.size() > static_cast<std::size_t>(request_.best)) found.resize(static_cast<std::size_t>(request_.best));
   for (const Found& f : found) {
     OperatorPlan plan;
-    plan.time = f.label->time, plan.memory = f.label->memory, plan.transient = f.label->transient;
+    plan.time = f.label->time;
+    plan.memory = f.label->memory;
+    plan.transient = f.label->transient;
     const auto& entering = chain_.node(0).out_at;
     std::vector<std::int32_t> options = {
         static_cast<std::int32_t>(std::find(entering.begin(), entering.end(), f.row) - entering.begin())};

@@ -273,7 +273,10 @@ class Search {
       double total = kInfinity;
       for (const Label& after : next) total = std::min(total, math_.total(extended, after));
       if (total <= enough && enough < kInfinity) return e;
-      if (total < nearest) nearest = total, found = e;
+      if (total < nearest) {
+        nearest = total;
+        found = e;
+      }
     }
     return found;
   }

@@ -21,7 +21,10 @@ TEST(StageBalance, SmallestExample) {
   //   1 | 1 2   max(4·1, 1 + 1 + 4·3) = 14        1 1 | 2   max(4·2, 2 + 1 + 4·2) = 11
   const std::vector<double> seconds{1, 1, 2};
   BalanceProblem problem;
-  problem.layers = 3, problem.stages = 2, problem.microbatches = 4, problem.message = {1};
+  problem.layers = 3;
+  problem.stages = 2;
+  problem.microbatches = 4;
+  problem.message = {1};
   const StageOracle oracle = [&](std::int32_t, std::int32_t first, std::int32_t end) {
     StageValue value;
     for (std::int32_t l = first; l < end; ++l) value.steady += seconds[static_cast<std::size_t>(l)];
@@ -40,7 +43,8 @@ TEST(StageBalance, SmallestExample) {
   EXPECT_FALSE(best_partition(problem, oracle, 11).has_value());       // nothing below
   problem.time = PipelineTime::published;                              // 4 + 3·2
   EXPECT_EQ(best_partition(problem, oracle)->time, 10);
-  problem.stages = 4, problem.message = {1, 1, 1};
+  problem.stages = 4;
+  problem.message = {1, 1, 1};
   EXPECT_FALSE(best_partition(problem, oracle).has_value());  // a stage without layers
 }
 
@@ -49,10 +53,14 @@ TEST(StageBalance, TheLoopWalksFromTheMemoryEndToTheTimeEnd) {
   // layers (peaks 4 and 4), p_t = 3 | 3 (6 and 3). The slowest stage of p_m gives one layer: 3 | 3 is no slower (3 ≤ 4) and
   // within 6. From there 2 | 4 has a stage of 4 > 3. So two were visited.
   BalanceProblem problem;
-  problem.layers = 6, problem.stages = 2, problem.microbatches = 8, problem.time = PipelineTime::published;
+  problem.layers = 6;
+  problem.stages = 2;
+  problem.microbatches = 8;
+  problem.time = PipelineTime::published;
   const StageOracle oracle = [](std::int32_t stage, std::int32_t first, std::int32_t end) {
     StageValue value;
-    value.steady = end - first, value.peak = (2 - stage) * (end - first);
+    value.steady = end - first;
+    value.peak = (2 - stage) * (end - first);
     return value;
   };
   EXPECT_EQ(memory_balanced(problem, oracle)->first, (Firsts{0, 2}));
@@ -85,7 +93,9 @@ Instance random_instance(std::mt19937& random, Monotone monotone) {
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
   Instance instance;
   BalanceProblem& problem = instance.problem;
-  problem.stages = 1 + below(5), problem.layers = 1 + below(10), problem.microbatches = 1 + below(12);
+  problem.stages = 1 + below(5);
+  problem.layers = 1 + below(10);
+  problem.microbatches = 1 + below(12);
   problem.time = below(2) == 0 ? PipelineTime::bound : PipelineTime::published;
   const int message = below(6), step = 1 + below(8), tail_step = 1 + below(20), peak_step = 2 + below(6);
   if (message > 0) problem.message.resize(Instance::at(problem.stages - 1));
@@ -114,7 +124,8 @@ Instance random_instance(std::mt19937& random, Monotone monotone) {
         for (std::size_t l = f; l < e; ++l) value.steady += least[l];
         if (monotone == Monotone::cost) {  // the same cost, otherwise divided: some of the steady time goes into the tail
           const double moved = below(static_cast<int>(v.steady) + 1);
-          value.steady -= moved, value.tail += problem.microbatches * moved;
+          value.steady -= moved;
+          value.tail += problem.microbatches * moved;
         }
         stage[f][e] = value;
       }
@@ -281,12 +292,16 @@ struct Transformer {
   }
   [[nodiscard]] std::vector<double> floor() const {
     std::vector<double> result(static_cast<std::size_t>(layers), 30'000);
-    result.front() += 5'000, result.back() += 40'000;
+    result.front() += 5'000;
+    result.back() += 40'000;
     return result;
   }
   [[nodiscard]] BalanceProblem problem(std::int32_t microbatches, PipelineTime time) const {
     BalanceProblem result;
-    result.layers = layers, result.stages = stages, result.microbatches = microbatches, result.time = time;
+    result.layers = layers;
+    result.stages = stages;
+    result.microbatches = microbatches;
+    result.time = time;
     result.message.assign(static_cast<std::size_t>(stages - 1), 2'000);
     return result;
   }
@@ -365,14 +380,19 @@ TEST(StageBalance, WithEqualSumsTheEndsAreTheBestBalanced) {
   std::mt19937 random(17);
   for (int n = 0; n < 200; ++n) {
     BalanceProblem problem;
-    problem.layers = 5 + static_cast<std::int32_t>(random() % 10), problem.stages = 2 + static_cast<std::int32_t>(random() % 4);
+    problem.layers = 5 + static_cast<std::int32_t>(random() % 10);
+    problem.stages = 2 + static_cast<std::int32_t>(random() % 4);
     problem.microbatches = 2 + static_cast<std::int32_t>(random() % 9);
     std::vector<std::int64_t> time, memory;
-    for (std::int32_t l = 0; l < problem.layers; ++l) time.push_back(1 + random() % 50), memory.push_back(1 + random() % 50);
+    for (std::int32_t l = 0; l < problem.layers; ++l) {
+      time.push_back(1 + random() % 50);
+      memory.push_back(1 + random() % 50);
+    }
     const StageOracle oracle = [&](std::int32_t, std::int32_t first, std::int32_t end) {
       StageValue value;
       for (auto l = static_cast<std::size_t>(first); l < static_cast<std::size_t>(end); ++l) {
-        value.steady += static_cast<double>(time[l]), value.peak += memory[l];
+        value.steady += static_cast<double>(time[l]);
+        value.peak += memory[l];
       }
       return value;
     };

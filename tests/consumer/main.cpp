@@ -1,16 +1,193 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest program that uses the installed library: GPT-2 has 124,439,808 parameters.
-#include <espalier/model.h>
+// Everything that the installed library does, once: a program of a user's own. docs/library.md shows it piece by piece.
+//
+// usage: consumer FOLDER     with the examples of the package: PREFIX/share/espalier
+#include <espalier/calibrate.h>
+#include <espalier/check.h>
+#include <espalier/compare.h>
+#include <espalier/configuration.h>
+#include <espalier/documents.h>
+#include <espalier/engines.h>
+#include <espalier/exchange.h>
+#include <espalier/explain.h>
+#include <espalier/inspect.h>
+#include <espalier/job.h>
+#include <espalier/planner.h>
+#include <espalier/validate.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <iostream>
+#include <sstream>
+#include <string>
 
-int main() {
-  const auto model = espalier::load_model(
-      R"({"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024, "n_embd": 768, "n_layer": 12, "n_head": 12})",
-      "inline");
-  if (!model) {
-    std::cerr << model.error().message() << "\n";
-    return 1;
+namespace {
+
+/// The value, or the end of the program with the message of the error: where, what was found, what was expected, a hint.
+template <class T>
+T value_or_exit(espalier::Result<T> result) {
+  if (result) return std::move(*result);
+  std::cerr << result.error().message() << "\n";
+  std::exit(1);
+}
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::cerr << "does not hold: " << what << "\n";
+  std::exit(1);
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+espalier::Job load(const std::string& folder) {
+  // begin load
+  const std::vector<std::string> overrides{"training.global_batch=32"};  // as --set of the command line
+  const espalier::Job job = value_or_exit(espalier::load_job_file(folder + "/examples/gpt2-on-4xrtx4090.yaml", overrides));
+  std::cout << espalier::parameter_count(job.model) << " parameters on " << job.cluster.devices() << " devices\n";
+  // end load
+  return job;
+}
+
+espalier::PlannerResult plan_it(const espalier::Job& job) {
+  // begin plan
+  espalier::PlannerOptions options;
+  options.threads = 2;  // never changes the answer
+  const espalier::PlannerResult best = value_or_exit(espalier::plan(job, options));
+  std::cout << best.brief(100);
+  require(best.search.optimal, "the search is finished: no configuration of the space is faster");
+  // end plan
+  return best;
+}
+
+void estimate_one(const espalier::Job& job, const espalier::PlannerResult& best) {
+  // begin estimate
+  espalier::Strategy strategy;
+  strategy.tp = 2;
+  strategy.dp = 0;  // 0: what follows from the job
+  espalier::Schedule schedule;
+  schedule.microbatches = 0;
+  espalier::complete_configuration(job, strategy, schedule);
+  const espalier::PlannerResult mine = value_or_exit(espalier::estimate(job, strategy, schedule));
+  std::cout << mine.plan.label() << ": " << mine.prediction.iteration_ns << " ns, fits: " << mine.prediction.fits << "\n";
+  // end estimate
+  require(mine.prediction.iteration_ns >= best.prediction.iteration_ns, "nothing is faster than the best");
+}
+
+void simulate_it(const espalier::Job& job, const espalier::Plan& plan) {
+  // begin simulate
+  const espalier::SimulatedPlan simulated = value_or_exit(espalier::simulate_with_timeline(job, plan));
+  for (const espalier::TimelineRank& rank : simulated.timeline.ranks) {
+    std::int64_t computing_ns = 0;
+    for (const espalier::TimelineSpan& span : rank.spans)
+      if (span.stream == espalier::Stream::compute) computing_ns += span.end_ns - span.start_ns;
+    std::int64_t peak = 0;
+    for (const espalier::MemorySample& sample : rank.memory) peak = std::max(peak, sample.activation_bytes);
+    std::cout << "stage " << rank.stage << ", " << rank.represents << " devices: " << computing_ns << " ns of compute, "
+              << rank.static_bytes + peak << " bytes of tensors at most\n";
   }
-  std::cout << espalier::parameter_count(*model) << "\n";
+  const std::string trace = espalier::to_trace(simulated.timeline);  // for Perfetto and chrome://tracing
+  // end simulate
+  require(trace.find("traceEvents") != std::string::npos, "a timeline is a trace");
+}
+
+void check_it(const espalier::Job& job, const espalier::PlannerResult& best) {
+  // begin check
+  const std::string json = espalier::to_json(best);
+  const espalier::PlannerResult claimed = value_or_exit(espalier::result_from_json(json, "result.json"));
+  const espalier::CheckReport report = value_or_exit(espalier::check_result(job, claimed, json));
+  for (const espalier::Finding& finding : report.findings)
+    if (!finding.ok) std::cout << finding.name << ": " << finding.text << "\n";
+  require(report.ok(), "an independent check agrees with every figure");
+  const espalier::CheckReport of_plan = value_or_exit(espalier::check_plan(job, best.plan));
+  // end check
+  require(of_plan.ok(), "the plan by itself holds, too");
+}
+
+void explain_and_compare(const espalier::Job& job, const espalier::PlannerResult& best) {
+  // begin explain
+  for (const std::string& sentence : espalier::bottlenecks(best)) std::cout << "- " << sentence << "\n";
+  std::cout << espalier::explain(best, 100);
+  // end explain
+  // begin compare
+  espalier::Strategy other = best.plan.strategy();
+  other.overlap = {};  // the same without communication beside compute
+  const auto slower = value_or_exit(espalier::estimate(job, other, best.plan.schedule));
+  std::cout << espalier::compare({{"the best", best}, {"no overlap", slower}}, 100);
+  // end compare
+}
+
+void inspect_inputs(const espalier::Job& job, const std::string& folder) {
+  // begin inspect
+  std::cout << espalier::inspect_model(job.model, 100) << espalier::inspect_cluster(job.cluster, 100);
+  const auto runs = value_or_exit(espalier::read_run_records_file(folder + "/examples/calibrate/runs.jsonl"));
+  const espalier::RunRecord& run = runs.records.front();
+  std::cout << espalier::inspect_run(run, espalier::map_run(run), 100);
+  // end inspect
+}
+
+void validate_and_calibrate(const std::string& folder) {
+  // begin validate
+  const auto runs = value_or_exit(espalier::read_run_records_file(folder + "/examples/calibrate/runs.jsonl"));
+  const espalier::Validation before = espalier::validate_runs(runs);
+  std::cout << espalier::to_text(before, 3, 100);
+  // end validate
+  // begin calibrate
+  espalier::CalibrationInputs inputs;
+  inputs.device = "h100-sxm";
+  inputs.records = {{"runs.jsonl", text_of(folder + "/examples/calibrate/runs.jsonl")}};
+  const espalier::CalibrationResult fitted = value_or_exit(espalier::fit_calibration(inputs));
+  std::cout << espalier::to_text(fitted, 100);
+  espalier::ValidationOptions options;
+  options.calibration = value_or_exit(espalier::read_calibration(fitted.yaml, "mine.yaml"));
+  const espalier::Validation after = espalier::validate_runs(runs, options);
+  // end calibrate
+  require(after.all.time.median_ape < before.all.time.median_ape, "a fit to runs predicts these runs better");
+}
+
+void list_engines(const espalier::Job& job, const espalier::Plan& plan) {
+  // begin engines
+  for (const espalier::EngineDescription& engine : espalier::engines())
+    std::cout << engine.name << ": " << (engine.known_rules ? std::to_string(engine.rules.size()) : "unknown") << " rules\n";
+  for (const std::string& name : espalier::engines_that_run(job, plan)) std::cout << name << " can run the plan\n";
+  // end engines
+  require(!espalier::engines().empty(), "there are engines");
+}
+
+void exchange_files(const espalier::Job& job, const espalier::Plan& plan) {
+  // begin exchange
+  for (const espalier::Exporter& format : espalier::exporters()) std::cout << format.name << ": " << format.writes << "\n";
+  const std::string text = value_or_exit(espalier::find_exporter("plan")->write(job, plan));
+  espalier::ImportRequest request;
+  request.job = &job;
+  request.files = {{"plan", "plan.json", text}};
+  const espalier::ImportedPlan back = value_or_exit(espalier::find_importer("plan")->read(request));
+  // end exchange
+  require(back.plan == plan, "a plan is what was written");
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count != 2) {
+    std::cerr << "usage: consumer PREFIX/share/espalier\n";
+    return 2;
+  }
+  const std::string folder = words[1];
+  const espalier::Job job = load(folder);
+  const espalier::PlannerResult best = plan_it(job);
+  estimate_one(job, best);
+  simulate_it(job, best.plan);
+  check_it(job, best);
+  explain_and_compare(job, best);
+  inspect_inputs(job, folder);
+  validate_and_calibrate(folder);
+  list_engines(job, best.plan);
+  exchange_files(job, best.plan);
+  std::cout << "every call answered\n";
 }

@@ -5,17 +5,17 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;
-  const auto records = runs::read_run_records(fuzz::text_of(data, size), "runs.jsonl");
+  const auto records = read_run_records(fuzz::text_of(data, size), "runs.jsonl");
   if (!records.ok()) {
     fuzz::expect_helpful(records.error());
     return 0;
   }
   for (const Error& line : records->unreadable) fuzz::expect_helpful(line);
   // What was read is mapped, or skipped with a reason: the words of the record are as hostile as its bytes.
-  for (runs::RunRecord record : records->records) {
+  for (RunRecord record : records->records) {
     record.model.config.clear();  // names a file
-    const runs::Mapping mapping = runs::map_run(record, job::run_defaults());
-    const auto* skip = std::get_if<runs::Skip>(&mapping);
+    const RunMapping mapping = runs::map_run(record, job::run_defaults());
+    const auto* skip = std::get_if<RunSkip>(&mapping);
     fuzz::expect(skip == nullptr || !skip->reason.empty(), "a skipped record says why");
   }
   return 0;

@@ -126,9 +126,10 @@ std::vector<Case> cases() {
 bool asks_unfolded(const Case& c) { return c.uniform && c.job.cluster.devices() <= 16; }
 
 std::string answer(const Case& c) {
-  std::string timeline;
-  const auto result = simulate(c.job, c.plan, &timeline);
-  if (!result) return "refused: " + result.error().message();
+  const auto simulated = simulate_with_timeline(c.job, c.plan);
+  if (!simulated) return "refused: " + simulated.error().message();
+  const PlannerResult* const result = &simulated->result;
+  const std::string timeline = to_trace(simulated->timeline);
   std::string out = golden::plan_words(result->plan) + " " + golden::prediction_words(result->prediction) +
                     " timeline=" + base::content_hash(timeline);
   if (const auto block = block_timeline(c.job, c.plan); block.ok()) out += " block=" + base::content_hash(*block);

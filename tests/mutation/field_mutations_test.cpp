@@ -62,7 +62,7 @@ TEST(Mutation, NonsenseIsRejectedWithoutHarm) {
     if (field == value) continue;
     field = value;
     for_all_strategies(c.plan, [&](Strategy& each) { each = s; });
-    const Report report = c.check();
+    const CheckReport report = c.check();
     EXPECT_FALSE(report.findings.empty());
     if (&field != &s.recompute.layers && &field != &s.zero) {
       EXPECT_FALSE(report.ok()) << c.plan.label();

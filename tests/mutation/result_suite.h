@@ -30,7 +30,7 @@ const std::vector<ResultCase>& result_cases();
 base::Node* value_at(base::Node& root, const std::string& path);
 
 /// Findings of the whole check of a document, reading included ("reader" when it cannot be read).
-std::vector<check::Finding> findings_of(const ResultCase& c, const std::string& text);
+std::vector<Finding> findings_of(const ResultCase& c, const std::string& text);
 
 /// Every mutation applies to some case; wherever it applies, its finding fails.
 void expect_rejected(const std::vector<ResultMutation>& mutations);

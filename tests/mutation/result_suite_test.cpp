@@ -4,8 +4,8 @@
 #include <charconv>
 
 #include "cases.h"
+#include "espalier/planner.h"
 #include "job/space.h"
-#include "report/result_json.h"
 #include "result_suite.h"
 
 namespace espalier::mutation {
@@ -67,12 +67,12 @@ Node* value_at(Node& root, const std::string& path) {
   return node;
 }
 
-std::vector<check::Finding> findings_of(const ResultCase& c, const std::string& text) {
-  const auto read = report::result_from_json(text, c.name);
+std::vector<Finding> findings_of(const ResultCase& c, const std::string& text) {
+  const auto read = result_from_json(text, c.name);
   if (!read) return {{"reader", false, read.error().message()}};
   const auto job = job_of_plan(read->plan);
   if (!job) return {{"reader", false, job.error().message()}};
-  std::vector<check::Finding> all = report::check_result(text, *job, *read);
+  std::vector<Finding> all = report::check_result(text, *job, *read);
   all.push_back(report::check_summaries(*job, read->plan));
   return all;
 }
@@ -86,8 +86,8 @@ void expect_rejected(const std::vector<ResultMutation>& mutations) {
       Node root = base::read_json(c.text, c.name)->root;
       if (!mutation.apply(root)) continue;
       ++applied;
-      const std::vector<check::Finding> findings = findings_of(c, base::to_json(root));
-      const bool named = std::any_of(findings.begin(), findings.end(), [&](const check::Finding& f) {
+      const std::vector<Finding> findings = findings_of(c, base::to_json(root));
+      const bool named = std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {
         return !f.ok && (f.name == mutation.finding || f.name == "reader") && !f.text.empty();
       });
       EXPECT_TRUE(named) << mutation.name << " in " << c.name << " passes '" << mutation.finding << "'";
@@ -102,18 +102,18 @@ void expect_rejected(const std::vector<ResultMutation>& mutations) {
 TEST(ResultMutation, TruthfulDocumentsPass) {
   for (const ResultCase& c : result_cases()) {
     ASSERT_FALSE(c.text.empty()) << c.name;
-    for (const check::Finding& f : findings_of(c, c.text)) EXPECT_TRUE(f.ok) << c.name << ": " << f.name << ": " << f.text;
+    for (const Finding& f : findings_of(c, c.text)) EXPECT_TRUE(f.ok) << c.name << ": " << f.name << ": " << f.text;
   }
 }
 
 TEST(ResultMutation, ASearchFoundAgainIsTheSame) {
   for (const ResultCase& c : result_cases()) {
     if (c.name != "tied" && c.name != "layer-wise") continue;
-    const auto read = report::result_from_json(c.text, c.name);
+    const auto read = result_from_json(c.text, c.name);
     ASSERT_TRUE(read.ok());
     PlannerOptions how;
     how.threads = 2;
-    for (const check::Finding& f : report::check_search(c.text, *job_of_plan(read->plan), *read, how))
+    for (const Finding& f : report::check_search(c.text, *job_of_plan(read->plan), *read, how))
       EXPECT_TRUE(f.ok) << f.name << ": " << f.text;
   }
 }

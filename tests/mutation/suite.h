@@ -55,7 +55,7 @@ inline std::vector<std::int64_t> simulated_figures(const Case& c) {
 }
 
 /// Claims untouched, the check content, and what is simulated is what was simulated before.
-inline bool harmless(const Case& before, const Case& after, const Report& report) {
+inline bool harmless(const Case& before, const Case& after, const CheckReport& report) {
   const bool same_claims = before.claims.iteration_ns == after.claims.iteration_ns &&
                            before.claims.peak_bytes_per_stage == after.claims.peak_bytes_per_stage;
   if (!report.ok() || !same_claims) return false;
@@ -72,7 +72,7 @@ inline void expect_rejected(const std::vector<Mutation>& mutations, const std::v
       Case broken_case = cases[n];
       if (!mutation.apply(broken_case)) continue;
       ++applied;
-      const Report report = broken_case.check();
+      const CheckReport report = broken_case.check();
       const Finding* finding = find(report, mutation.finding);
       if (finding != nullptr && !finding->ok) {
         EXPECT_FALSE(finding->text.empty());

@@ -29,9 +29,9 @@ Job job_of(const Model& model, const Cluster& cluster, const Training& training,
 std::string broken_figures(const Job& job, const Plan& plan) {
   const auto claims = claims_of(job, plan);
   if (!claims) return claims.error().message();
-  const check::Report report = check::check_plan(plan, job.model, job.cluster, lower(plan, job.model, true), &*claims);
+  const CheckReport report = check::check_plan(plan, job.model, job.cluster, lower(plan, job.model, true), &*claims);
   std::string broken;
-  for (const check::Finding& f : report.findings)
+  for (const Finding& f : report.findings)
     if (!f.ok) broken += f.name + ": " + f.text + "\n";
   return broken;
 }

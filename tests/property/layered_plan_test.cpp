@@ -352,8 +352,8 @@ TEST(LayeredPlan, TheCheckDerivesWhatThePlannerClaims) {
     const auto claims = claims_of(job, x.document);
     EXPECT_TRUE(claims.ok()) << describe(p, x);
     if (!claims) return false;
-    const check::Report report = check::check_plan(x.document, p.model, p.cluster, lower(x.document, p.model, true), &*claims);
-    for (const check::Finding& finding : report.findings)
+    const CheckReport report = check::check_plan(x.document, p.model, p.cluster, lower(x.document, p.model, true), &*claims);
+    for (const Finding& finding : report.findings)
       EXPECT_TRUE(finding.ok) << finding.name << ": " << finding.text << "\n" << describe(p, x);
     plans += x.document.uniform() ? 0 : 1;
     return !::testing::Test::HasFailure();

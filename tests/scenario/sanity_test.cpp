@@ -15,15 +15,15 @@
 namespace espalier {
 namespace {
 
-runs::Validation validate_file(const std::string& name) {
+Validation validate_file(const std::string& name) {
   const std::string path = std::string(ESPALIER_SOURCE_DIR) + "/tests/scenario/runs/" + name;
-  const auto records = runs::read_run_records_file(path);
+  const auto records = read_run_records_file(path);
   EXPECT_TRUE(records.ok()) << (records.ok() ? "" : records.error().message());
   return runs::validate_runs(*records, predict);
 }
 
 TEST(Sanity, KorthikantiTableFive) {
-  const runs::Validation v = validate_file("korthikanti_table5.jsonl");
+  const Validation v = validate_file("korthikanti_table5.jsonl");
   ASSERT_EQ(v.results.size(), 9u);
   double sum = 0;
   for (std::size_t i = 0; i < 8; ++i) {  // the eight rows of table 5
@@ -36,9 +36,9 @@ TEST(Sanity, KorthikantiTableFive) {
 }
 
 TEST(Sanity, MegatronGoldenMemory) {
-  const runs::Validation v = validate_file("megatron_golden_memory.jsonl");
+  const Validation v = validate_file("megatron_golden_memory.jsonl");
   ASSERT_GE(v.results.size(), 3u);
-  for (const runs::RunResult& r : v.results) {
+  for (const RunResult& r : v.results) {
     ASSERT_TRUE(r.predicted_bytes && r.measured_bytes) << r.id;
     EXPECT_LE(std::abs(r.memory_error()), 0.10) << r.id;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One measured training run, as `validate` reads it: a JSON object a line (docs/file-formats.md, "Measured runs").
+// Measured training runs, as `validate` and `calibrate` read them: one JSON object a line (docs/file-formats.md, "Measured runs").
 //
 // The format is shared with others: unknown keys are ignored and any field may be null. Known fields must have their type: a
 // number may be written as text ("8") and a flag as 0 or 1, but a word where a number belongs makes its line unreadable. Numbers
@@ -15,8 +15,9 @@
 
 #include "espalier/result.h"
 
-namespace espalier::runs {
+namespace espalier {
 
+/// What was trained, as far as the record says.
 struct RunModel {
   std::string name;
   std::optional<std::int64_t> layers, hidden, ffn, heads, kv_heads, vocab, experts, topk, head_dim;
@@ -24,12 +25,14 @@ struct RunModel {
   std::string config;  ///< a config.json that describes the model, relative to the folder of the runs file; its path
 };
 
+/// Where it was trained. `count` are all devices, `per_node` those of one machine; memory is in GB as the source writes it.
 struct RunDevices {
   std::string type;
   std::optional<double> mem_gb;
   std::optional<std::int64_t> count, per_node;
 };
 
+/// What was measured: seconds of one optimizer step, tokens a second and device, the peak of memory.
 struct RunMeasurement {
   std::optional<double> iteration_s, tokens_per_s_per_gpu, peak_mem_gb;
   std::optional<std::int64_t> peak_mem_bytes;  ///< exact, where the source has it (extra.peak_mem_bytes)
@@ -38,6 +41,7 @@ struct RunMeasurement {
   std::string memory_unit;  ///< "GB", "GiB" or empty (extra.mem_unit)
 };
 
+/// One record. What it does not hold is empty.
 struct RunRecord {
   std::int64_t line = 0;
   std::string id, source;
@@ -73,4 +77,4 @@ Result<RunFile> read_run_records_file(const std::string& path);
 /// All records of a text that must be whole: its first unreadable line is the error.
 Result<std::vector<RunRecord>> read_all_run_records(std::string_view jsonl, const std::string& where);
 
-}  // namespace espalier::runs
+}  // namespace espalier

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "report/output_files.h"
+#include "espalier/documents.h"
 
 #include <filesystem>
 #include <fstream>
 
+#include "base/document.h"
+#include "base/document_kind.h"
 #include "base/format.h"
-#include "report/brief_text.h"
 #include "sim/trace.h"
 
-namespace espalier::report {
+namespace espalier {
 namespace {
 
 namespace fs = std::filesystem;
@@ -62,4 +63,23 @@ Result<std::vector<std::string>> write_answer(const std::string& folder, const P
   return written;
 }
 
-}  // namespace espalier::report
+Result<PlanDocument> read_plan_document(std::string_view text, const std::string& where) {
+  const auto document = base::read_json(text, where);
+  const std::string wanted = "a plan.json or result.json";
+  if (!document) return base::wrong_kind_of(text, where, wanted, document.error());
+  const base::Node* schema = document->root.find("schema");
+  PlanDocument out;
+  if (schema != nullptr && schema->text == "espalier.result/1") {
+    auto result = result_from_json(text, where);
+    if (!result) return result.error();
+    out.plan = result->plan;
+    out.result = std::make_unique<PlannerResult>(std::move(*result));
+    return out;
+  }
+  auto plan = plan_from_json(text, where);
+  if (!plan) return base::wrong_kind_of(text, where, wanted, plan.error());
+  out.plan = std::move(*plan);
+  return out;
+}
+
+}  // namespace espalier

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registry of formats: what Espalier can read plans from and write plans to. A format is a row; to add one, add a row (src/exchange/).
+//
+//   for (const espalier::Exporter& e : espalier::exporters()) std::cout << e.name << ": " << e.writes << "\n";
+//   auto text = espalier::find_exporter("galvatron")->write(*job, plan);
+//
+// Nothing is approximated: what one side cannot say is an error that names it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "espalier/job.h"
+#include "espalier/plan.h"
+#include "espalier/result.h"
+
+namespace espalier {
+
+/// A file that an importer reads, by what it is for.
+struct FileRole {
+  std::string name;  ///< "strategy", "computation", …
+  std::string what;  ///< for people: "galvatron_config_*.json"
+  bool required = true;
+};
+
+/// A choice that the files leave open.
+struct FormatOption {
+  std::string name;
+  std::string what;   ///< for people: what it decides, and which values it takes
+  std::string value;  ///< where nothing is said
+};
+
+struct ImportFile {
+  std::string role;        ///< FileRole::name
+  std::string name, text;  ///< what messages call it, and its bytes
+};
+
+struct ImportRequest {
+  const Job* job = nullptr;  ///< model, cluster and training that the plan is for; an importer that needs none ignores it
+  std::vector<ImportFile> files;
+  std::map<std::string, std::string> options;  ///< by FormatOption::name
+};
+
+/// A plan with its inputs embedded, ready for simulate(), check_plan() and plan.json.
+struct ImportedPlan {
+  Plan plan;
+  std::vector<std::string> notes;  ///< sentences for the user: keys that nobody reads, and such
+};
+
+struct Importer {
+  std::string name;   ///< "plan", "galvatron", …
+  std::string reads;  ///< for people
+  bool needs_job = false;
+  std::vector<FileRole> files;
+  std::vector<FormatOption> options;
+  /// bad_input: a file is wrong, or says what a plan cannot; usage: a file or an option is missing, unknown or wrong.
+  Result<ImportedPlan> (*read)(const ImportRequest& request) = nullptr;
+};
+
+struct Exporter {
+  std::string name;       ///< "plan", "timeline", "galvatron"
+  std::string writes;     ///< for people
+  std::string file_name;  ///< what such a file is usually called
+  /// The bytes of the file. bad_input: the plan says what the format cannot. `job` is the plan's own.
+  Result<std::string> (*write)(const Job& job, const Plan& plan) = nullptr;
+};
+
+const std::vector<Importer>& importers();
+const std::vector<Exporter>& exporters();
+/// By name; nullptr when there is none.
+const Importer* find_importer(std::string_view name);
+const Exporter* find_exporter(std::string_view name);
+
+}  // namespace espalier

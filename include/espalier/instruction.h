@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words for what the ranks of a plan do. A plan is lowered to one instruction list per rank; timelines, programs and costs speak of
+// instructions with the words of this header.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace espalier {
+
+/// What one instruction does.
+enum class InstructionKind : std::uint8_t {
+  forward,          ///< F: one chunk of layers, one micro-batch
+  backward,         ///< B: gradients of inputs and of weights together
+  backward_input,   ///< B of zero-bubble schedules: the gradient of the input alone
+  backward_weight,  ///< W of zero-bubble schedules: the gradient of the weights alone
+  send,             ///< an activation, or the gradient of one, to a neighbouring stage
+  recv,             ///< the other end of a send
+  grad_reduce,      ///< gradients of a chunk, or of a bucket of it, over the data ranks
+  param_gather,     ///< parameters of a chunk, or of a bucket of it, over the shard group
+  tied_reduce,      ///< the gradient of a token table of which several stages hold a copy
+  optimizer,        ///< the update of all parameters of a rank
+};
+/// "forward", "send", … as a timeline names it.
+std::string_view to_string(InstructionKind k);
+
+/// The in-order queues of a rank. Instructions of one stream run one after the other; those of different streams run beside each other.
+enum class Stream : std::uint8_t {
+  compute,
+  data,  ///< collectives of data parallelism
+  send,
+  recv,
+};
+inline constexpr int kStreams = 4;
+std::string_view to_string(Stream s);
+
+/// What a collective does with the tensors of its members.
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  ring_shift,      ///< every member passes what it holds to its neighbour
+  point_to_point,  ///< one member to another, or both ways at once
+  resharding,      ///< every member fetches what another layout needs and it does not hold
+};
+std::string_view to_string(CollectiveKind kind);
+
+}  // namespace espalier

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows. Formats of ours stand here; those of another tool have a file of their own.
+#include "espalier/exchange.h"
+
+#include <algorithm>
+
+#include "espalier/planner.h"
+#include "exchange/galvatron.h"
+#include "exchange/request.h"
+
+namespace espalier {
+namespace {
+
+Importer plan_json();
+
+Result<ImportedPlan> read_plan(const ImportRequest& request) {
+  if (Status error = exchange::refused(plan_json(), request)) return *error;
+  const ImportFile& file = *exchange::file_of(request, "plan");
+  auto plan = plan_from_json(file.text, file.name);
+  if (!plan) return plan.error();
+  return ImportedPlan{std::move(*plan), {}};
+}
+
+Importer plan_json() {
+  return {"plan", "Espalier's own plan.json (espalier.plan/1)", false, {{"plan", "plan.json", true}}, {}, read_plan};
+}
+
+Result<std::string> write_plan(const Job&, const Plan& plan) { return to_json(plan) + "\n"; }
+
+Result<std::string> write_timeline(const Job& job, const Plan& plan) {
+  const auto simulated = simulate_with_timeline(job, plan);
+  if (!simulated) return simulated.error();
+  return to_trace(simulated->timeline);
+}
+
+template <class Row>
+const Row* row_called(const std::vector<Row>& rows, std::string_view name) {
+  const auto at = std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
+  return at == rows.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+const std::vector<Importer>& importers() {
+  static const std::vector<Importer> rows{plan_json(), exchange::galvatron_strategy(), exchange::galvatron_profile()};
+  return rows;
+}
+
+const std::vector<Exporter>& exporters() {
+  static const std::vector<Exporter> rows{
+      {"plan", "Espalier's own plan.json (espalier.plan/1)", "plan.json", write_plan},
+      {"timeline", "the simulated iteration as Chrome trace-event JSON", "timeline.json", write_timeline},
+      exchange::galvatron_export()};
+  return rows;
+}
+
+const Importer* find_importer(std::string_view name) { return row_called(importers(), name); }
+const Exporter* find_exporter(std::string_view name) { return row_called(exporters(), name); }
+
+}  // namespace espalier

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `plan`, `estimate` and `simulate` share: a job made ready, and a plan with its prediction.
+#pragma once
+
+#include "espalier/planner.h"
+#include "plan/engine.h"
+#include "planner/prediction.h"
+#include "search/search.h"
+
+namespace espalier {
+
+struct Prepared {
+  const EngineModel* engine;
+  search::Problem problem;
+};
+
+/// Refuses what cannot be planned. The job outlives the result.
+Result<Prepared> prepare(const Job& job);
+
+/// A plan with its prediction and the figures of its operators. `spans`: the simulation records when every instruction ran. `keep`, if
+/// given, receives program, costs and simulation.
+Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan plan, bool spans, Timed* keep);
+
+}  // namespace espalier

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "espalier/engines.h"
+
+#include "plan/engine.h"
+#include "planner/runs_on.h"
+
+namespace espalier {
+
+std::vector<EngineDescription> engines() {
+  std::vector<EngineDescription> out;
+  for (const EngineModel& engine : engine_catalogue())
+    out.push_back({engine.name, engine.note, engine_rule_catalogue(engine), has_rules(engine)});
+  return out;
+}
+
+std::vector<std::string> engine_names() {
+  std::vector<std::string> out;
+  for (const EngineModel& engine : engine_catalogue()) out.push_back(engine.name);
+  return out;
+}
+
+}  // namespace espalier

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan as it stands, simulated again.
+#include <chrono>
+#include <utility>
+
+#include "espalier/planner.h"
+#include "planner/described.h"
+#include "planner/legality.h"
+#include "planner/reasons.h"
+#include "sim/step_track.h"
+#include "sim/timeline.h"
+
+namespace espalier {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// The plan as it stands; `keep`, if given, receives program, costs and all spans.
+Result<PlannerResult> simulated(const Job& job, const Plan& plan, Timed* keep) {
+  const auto start = Clock::now();
+  const auto prepared = prepare(job);
+  if (!prepared) return prepared.error();
+  if (auto broken = validate(plan)) return *broken;
+  if (auto broken = plan_fits_job(job, plan)) return *broken;
+  auto result = describe(job, *prepared->engine, plan, keep != nullptr, keep);
+  if (!result) return result;
+  result->reasons = reasons_of(job, *result);
+  result->total_s = since(start);
+  return result;
+}
+
+}  // namespace
+
+Result<PlannerResult> simulate(const Job& job, const Plan& plan) { return simulated(job, plan, nullptr); }
+
+Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan, TimelineDetail detail) {
+  Timed timed;
+  auto result = simulated(job, plan, &timed);
+  if (!result) return result.error();
+  SimulatedPlan out{std::move(*result), sim::timeline_of(plan, timed.program, timed.costs, timed.simulation)};
+  if (detail == TimelineDetail::steps) {
+    const auto engine = engine_of(job);
+    if (!engine) return engine.error();
+    const cost::CostContext context(job.model, job.cluster, job.training, **engine);
+    out.timeline.step_events = sim::step_events(context, plan, timed.program, timed.costs, timed.simulation);
+  }
+  return out;
+}
+
+}  // namespace espalier

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// check_plan and check_result: the independent check, the summaries of the inputs, the rules of the engine, and the figures of a result.
+#include <set>
+
+#include "base/document.h"
+#include "base/format.h"
+#include "check/check.h"
+#include "espalier/check.h"
+#include "espalier/engines.h"
+#include "plan/engine.h"
+#include "plan/program.h"
+#include "planner/claims.h"
+#include "planner/legality.h"
+#include "planner/runs_on.h"
+#include "report/brief_text.h"
+#include "report/result_check.h"
+
+namespace espalier {
+namespace {
+
+/// What the planner says about the plan, re-derived by check/. Predictions that fail are a finding, not an abort.
+CheckReport check_against_claims(const Job& job, const Plan& plan) {
+  const auto claims = claims_of(job, plan);
+  const Program program = lower(plan, job.model, true);
+  CheckReport report = check::check_plan(plan, job.model, job.cluster, program, claims ? &*claims : nullptr);
+  if (!claims) report.findings.push_back({"claims", false, claims.error().message()});
+  return report;
+}
+
+/// The schedule as the rules of a uniform plan see it: a layer-wise plan's micro-batch is that of its first layers.
+Schedule schedule_of(const Plan& plan, const Strategy& s) {
+  Schedule schedule = plan.schedule;
+  if (!plan.uniform()) schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
+  return schedule;
+}
+
+/// Each distinct strategy against the engine's rules, as if all layers had it; and whether the engine runs several at all.
+void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& plan, CheckReport& report) {
+  const std::size_t before = report.findings.size();
+  const bool uniform = plan.uniform();
+  if (!uniform) {
+    if (const Status refused = layerwise_engine(engine))
+      report.findings.push_back({"layer-wise", false, engine.name + " runs one strategy for all layers"});
+  }
+  std::vector<Strategy> strategies{plan.strategy()};
+  if (!uniform) {
+    strategies.clear();
+    for (const StrategyCount& c : strategy_counts(plan)) strategies.push_back(c.strategy);
+  }
+  std::set<std::string> known;
+  for (const Strategy& s : strategies) {
+    const std::string whose = uniform ? "" : label(s) + ": ";
+    for (const RuleViolation& v : engine_violations(engine, job.model, job.cluster, job.training, s, schedule_of(plan, s))) {
+      const std::string sentence = v.hint.empty() ? v.text : v.text + "; " + v.hint;
+      if (known.insert(v.rule + sentence).second) report.findings.push_back({v.rule, false, whose + sentence});
+    }
+  }
+  if (report.findings.size() > before) return;
+  report.findings.push_back({"engine", true,
+                             has_rules(engine)
+                                 ? engine.name + " can run this plan"
+                                 : "unknown whether " + engine.name + " can run this plan: Espalier has no rules of it"});
+}
+
+/// The engine whose rules are asked for; null where the plan names one that is not known.
+Result<const EngineModel*> engine_for(const CheckOptions& options, const Plan& plan) {
+  if (options.engine.empty()) return find_engine(plan.engine);
+  if (const EngineModel* engine = find_engine(options.engine)) return engine;
+  const std::vector<std::string> names = engine_names();
+  const std::string close = base::suggestion(options.engine, names);
+  return Error{ErrorKind::usage, "--engine", base::cat("\"", options.engine, "\""), base::cat("one of ", base::joined(names)),
+               close.empty() ? "choose one of these words" : close};
+}
+
+void append(CheckReport& report, std::vector<Finding> findings) {
+  for (Finding& f : findings) report.findings.push_back(std::move(f));
+}
+
+}  // namespace
+
+Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOptions& options) {
+  const auto engine = engine_for(options, plan);
+  if (!engine) return engine.error();
+  CheckReport report;
+  if (Status broken = validate(plan)) {
+    report.findings.push_back({"structure", false, broken->message()});
+    return report;
+  }
+  report = check_against_claims(job, plan);
+  report.findings.insert(report.findings.begin(), report::check_summaries(job, plan));
+  if (*engine != nullptr) add_engine_findings(**engine, job, plan, report);
+  return report;
+}
+
+Result<CheckReport> check_result(const Job& job, const PlannerResult& claimed, std::string_view text,
+                                 const CheckOptions& options) {
+  auto report = check_plan(job, claimed.plan, options);
+  if (!report || validate(claimed.plan)) return report;
+  append(*report, report::check_result(text, job, claimed));
+  const bool ours = claimed.made_by == this_build();
+  if (options.search_again && ours) append(*report, report::check_search(text, job, claimed, options.how));
+  return report;
+}
+
+std::string to_json(const CheckReport& report, const std::string& name) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.check/1");
+  w.key("plan").value(name);
+  w.key("ok").value(report.ok());
+  w.key("findings").begin_array();
+  for (const Finding& f : report.findings) {
+    w.compact_next().begin_object();
+    w.key("name").value(f.name);
+    w.key("ok").value(f.ok);
+    w.key("text").value(f.text);
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return w.text();
+}
+
+std::string to_text(const CheckReport& report, const Plan& plan) {
+  std::string out = base::cat(plan.label(), report.ok() ? ": every check holds\n" : ": CHECKS FAILED\n");
+  std::vector<std::vector<std::string>> rows;
+  for (const Finding& f : report.findings) rows.push_back({f.ok ? "ok" : "FAILED", f.name, f.text});
+  return out + report::table(rows, {1, 2});
+}
+
+}  // namespace espalier

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/timeline.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
+#include "sim/memory_replay.h"
+
+namespace espalier {
+
+std::int64_t Timeline::devices() const {
+  return std::accumulate(ranks.begin(), ranks.end(), std::int64_t{0},
+                         [](std::int64_t sum, const TimelineRank& rank) { return sum + rank.represents; });
+}
+
+namespace sim {
+namespace {
+
+using Kind = InstructionKind;
+
+class Recorder {
+ public:
+  Recorder(const Plan& plan, const Program& program, const cost::Costs& costs, const Simulation& simulation)
+      : plan_(plan), program_(program), costs_(costs), simulation_(simulation) {
+    for (const Instruction& i : program.instructions) table_copies_ += i.kind == Kind::tied_reduce ? 1 : 0;
+  }
+  [[nodiscard]] TimelineRank rank(const RankClass& rank) const;
+
+ private:
+  [[nodiscard]] TimelineSpan span(const RankClass& rank, std::int32_t index) const;
+  void describe_compute(const RankClass& rank, const Instruction& x, TimelineSpan& span) const;
+  void describe_transfer(const Instruction& x, TimelineSpan& span) const;
+  void describe_collective(const Instruction& x, TimelineSpan& span) const;
+  [[nodiscard]] std::int64_t bytes_of(const Collective& collective) const;
+  [[nodiscard]] std::int32_t chunk_of(const RankClass& rank, const Instruction& x) const;
+
+  const Plan& plan_;
+  const Program& program_;
+  const cost::Costs& costs_;
+  const Simulation& simulation_;
+  std::int64_t table_copies_ = 0;
+};
+
+/// The chunk of the rank's own that an instruction concerns: of the exchange of a shared table, the one with the copy.
+std::int32_t Recorder::chunk_of(const RankClass& rank, const Instruction& x) const {
+  if (x.kind != Kind::tied_reduce) return program_.chunk_of(x);
+  for (const std::int32_t copy : program_.structure.table_chunks)
+    if (place_of_chunk(program_.schedule(), copy).stage == rank.stage) return copy;
+  return program_.chunk_of(x);
+}
+
+void Recorder::describe_compute(const RankClass& rank, const Instruction& x, TimelineSpan& span) const {
+  if (x.kind == Kind::optimizer) return;
+  const ChunkPlace place = place_of_chunk(program_.schedule(), program_.chunk_of(x));
+  const Chunk& layers = plan_.stages[static_cast<std::size_t>(rank.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+  span.first_layer = layers.first();
+  span.last_layer = layers.last();
+}
+
+void Recorder::describe_transfer(const Instruction& x, TimelineSpan& span) const {
+  span.gradient = program_.carries_gradient(x);
+  span.group_size = 2;
+  span.bytes = program_.transfers[x.transfer()].bytes;
+  span.peer = program_.ranks[static_cast<std::size_t>(x.peer)].device();
+  span.match = x.match;
+}
+
+/// The tensors of all its messages, which follow each other. Ranges of a chunk that reduce apart have a share each.
+std::int64_t Recorder::bytes_of(const Collective& collective) const {
+  double bytes = 0;
+  for (std::int32_t i = collective.parts_begin; i < collective.parts_end; ++i) {
+    const CollectivePart& part = program_.parts[static_cast<std::size_t>(i)];
+    bytes += part.bytes * part.share;
+  }
+  return std::llround(bytes);
+}
+
+void Recorder::describe_collective(const Instruction& x, TimelineSpan& span) const {
+  const Strategy& strategy = plan_.strategy();
+  span.bytes = bytes_of(program_.collectives[x.collective()]);
+  if (x.kind == Kind::tied_reduce) {
+    span.collective = CollectiveKind::all_reduce;
+    span.group_size = table_copies_;
+  } else if (x.kind == Kind::param_gather) {
+    span.collective = CollectiveKind::all_gather;
+    span.group_size = strategy.shard;
+  } else {
+    span.collective = strategy.zero >= 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+    span.group_size = strategy.data_ranks();
+  }
+}
+
+TimelineSpan Recorder::span(const RankClass& rank, std::int32_t index) const {
+  const Instruction& x = program_.instructions[static_cast<std::size_t>(index)];
+  const Span& when = simulation_.spans[static_cast<std::size_t>(index)];
+  TimelineSpan span;
+  span.instruction = index;
+  span.kind = x.kind;
+  span.stream = x.stream;
+  span.chunk = chunk_of(rank, x);
+  span.microbatch = x.microbatch;
+  span.bucket = x.bucket;
+  span.buckets = x.buckets;
+  span.start_ns = when.start_ns;
+  span.end_ns = when.end_ns;
+  if (x.stream == Stream::compute) describe_compute(rank, x, span);
+  if (x.stream == Stream::data) describe_collective(x, span);
+  if (x.stream == Stream::send || x.stream == Stream::recv) describe_transfer(x, span);
+  return span;
+}
+
+TimelineRank Recorder::rank(const RankClass& rank) const {
+  TimelineRank out;
+  out.device = rank.device();
+  out.represents = rank.represents();
+  out.stage = rank.stage;
+  out.static_bytes = costs_.stages[static_cast<std::size_t>(rank.stage)].memory.total();
+  out.spans.reserve(static_cast<std::size_t>(rank.end - rank.begin));
+  std::int64_t held = 0;
+  for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+    out.spans.push_back(span(rank, i));
+    const TimelineSpan& at = out.spans.back();
+    if (at.stream != Stream::compute) continue;
+    const cost::MemoryStep step = memory_step(program_.instructions[static_cast<std::size_t>(i)], costs_);
+    if (i == rank.begin || step.before != 0 || step.during != 0)
+      out.memory.push_back({i, at.start_ns, held + step.before + step.during});
+    held += step.before + step.after;
+    if (step.during != 0 || step.after != 0) out.memory.push_back({i, at.end_ns, held});
+  }
+  return out;
+}
+
+}  // namespace
+
+Timeline timeline_of(const Plan& plan, const Program& program, const cost::Costs& costs, const Simulation& simulation) {
+  ESPALIER_CHECK(simulation.spans.size() == program.instructions.size());
+  const Recorder recorder(plan, program, costs, simulation);
+  Timeline timeline;
+  timeline.label = plan.label();
+  timeline.iteration_ns = simulation.iteration_ns;
+  timeline.microbatches = program.schedule().microbatches;
+  for (const RankClass& rank : program.ranks) timeline.ranks.push_back(recorder.rank(rank));
+  return timeline;
+}
+
+}  // namespace sim
+}  // namespace espalier
