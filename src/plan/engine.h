@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines: what each framework can run (a restriction of the space, rules by name) and what it does with memory (policies).
+// Engines: what each framework can run (a restriction of the space, rules by name) and what it does with memory (policies). Data: every
+// figure is from data/engines.yaml (plan/engine_reader.h), where its source stands beside it.
 // The cost model reads the policies; the search reads the restrictions; `check --engine` reports broken rules.
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "espalier/plan.h"
+#include "plan/layer_freedom.h"
 #include "plan/rules.h"
 
 namespace espalier {
@@ -68,6 +70,8 @@ enum class EngineFamily : std::uint8_t {
   fsdp,                ///< "FSDP-": PyTorch fully_shard alone
   torchtitan,          ///< "TT-"
   nanotron,            ///< "NANO-"
+  galvatron,           ///< "GAL-": Galvatron's strategy file
+  espalier,            ///< "ESP-": our own runtime, without restrictions
 };
 
 /// What is fitted of a framework (data/calibration/frameworks.yaml, `./dev fit`); the defaults are the pooled priors. Each
@@ -87,22 +91,6 @@ struct FrameworkCoefficients {
   bool operator==(const FrameworkCoefficients&) const = default;
 };
 
-/// Host time around one kernel of an eager PyTorch module, in bare kernel launches: Python of the module, dispatcher, autograd node
-/// forward and backward, allocator. About 40 µs a kernel where a launch takes 4.5 µs: 0.7 to 0.9 ms for the forward of a GPT layer
-/// that the device is too fast for (Megatron-LM of 2021 to 2023 on A100 nodes).
-inline constexpr double kEagerHostLaunches = 9.0;
-/// The same under torch.compile: the kernels of a graph are launched one after the other without dispatcher, autograd or modules.
-inline constexpr double kCompiledHostLaunches = 3.0;
-/// The same around Transformer Engine's modules: their Python (quantizers, workspaces, autograd functions of many arguments) takes about twice
-/// as long for a layer (github.com/NVIDIA/TransformerEngine issue 2053: a Linear takes 2.7 times the host time of torch's).
-inline constexpr double kTransformerEngineHostLaunches = 18.0;
-
-/// Bytes of memory-bound operators against the operator table, which has one fused kernel for each of them. Eager: norms in fp32 with
-/// casts, rotation as four products, silu and product apart, bias and residual one by one. Compiled: residual additions and casts run
-/// inside the norm, the activation inside the product.
-inline constexpr double kEagerTraffic = 1.7;
-inline constexpr double kCompiledTraffic = 0.65;
-
 struct EngineModel {
   std::string name;  ///< "generic", "megatron-core", …
   ActivationPolicy activations = ActivationPolicy::fused_attention;
@@ -119,7 +107,8 @@ struct EngineModel {
   SplitPolicy split = SplitPolicy::balanced;
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
-  double host_launches = 1.0;  ///< host time per kernel in bare launches: 1 compiled, kEagerHostLaunches for PyTorch modules
+  double host_launches =
+      1.0;  ///< host time per kernel in bare launches: 1 where nothing lies between them, 9 for eager PyTorch modules
   /// Messages between stages that all tensor-parallel ranks hold are sent in tp parts and gathered by the receivers.
   bool scattered_messages = false;
   FrameworkCoefficients coefficients;  ///< fitted; see above
@@ -158,6 +147,9 @@ struct EngineModel {
   bool overlap_param_gather = true;
   bool overlap_p2p = true;
   bool overlap_tp = true;
+  bool operator_partitions = false;  ///< operators split in space and time (docs/partition.md)
+  LayerFreedom layers;               ///< in what layers and stages of one plan may differ
+  bool planned = false;              ///< its runtime is no part of this release: named by no `runs_on`
 };
 
 const std::vector<EngineModel>& engine_catalogue();

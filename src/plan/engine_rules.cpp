@@ -257,6 +257,8 @@ std::string_view prefix(EngineFamily family) {
     case EngineFamily::fsdp: return "FSDP-";
     case EngineFamily::torchtitan: return "TT-";
     case EngineFamily::nanotron: return "NANO-";
+    case EngineFamily::galvatron: return "GAL-";
+    case EngineFamily::espalier: return "ESP-";
   }
   return "";
 }
