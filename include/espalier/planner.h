@@ -144,6 +144,9 @@ struct SearchSummary {
   SearchRequest asked = {};
   /// How layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none.
   std::string split = {};
+  /// What the engine lets layers and stages of one plan differ in: "layers may differ in: zero, recompute; stages in: nothing"; empty: uniform
+  /// plans were asked for, or the engine restricts nothing.
+  std::string freedom = {};
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.

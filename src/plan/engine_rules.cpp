@@ -305,6 +305,13 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Mo
   return engine_violations(engine, rule_facts(model, cluster, training, chunks_of(schedule), engine.split), strategy, schedule);
 }
 
+std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan) {
+  std::vector<RuleViolation> out;
+  for (const std::string& fault : layer_faults(engine.layers, model, plan))
+    out.push_back({cat(prefix(engine.family), "LAYERS"), fault, ""});
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const EngineModel& engine) {
   std::vector<std::pair<std::string, std::string>> catalogue;
   for (const Mirror& mirror : kMirrors) {
@@ -314,6 +321,7 @@ std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const Eng
   for (const EngineRule& rule : kEngineRules) {
     if (rule.applies(engine)) catalogue.emplace_back(cat(prefix(engine.family), rule.name), rule.sentence);
   }
+  if (!is_unrestricted(engine.layers)) catalogue.emplace_back(cat(prefix(engine.family), "LAYERS"), to_string(engine.layers));
   return catalogue;
 }
 

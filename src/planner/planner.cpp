@@ -76,8 +76,6 @@ Result<Prepared> prepare(const Job& job) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
-  if (job.search.kind != "uniform")
-    if (auto refused = layerwise_engine(**engine)) return *refused;
   if (job.search.kind == "layerwise" || job.search.kind == "full")
     if (auto refused = layerwise_dimensions(job.search)) return *refused;
   return Prepared{*engine, {&job.model, &job.cluster, job.training, *engine, job.search}};
@@ -125,10 +123,10 @@ std::int64_t time_of(const std::optional<search::LayerwiseOutcome>& found) {
   return found && found->best ? found->best->iteration_ns : 0;
 }
 
-std::optional<Partitioned> search_partitions(const Job& job, search::Problem problem, SimulatedEvaluator& evaluator,
+std::optional<Partitioned> search_partitions(bool layers, search::Problem problem, SimulatedEvaluator& evaluator,
                                              const search::Outcome& uniform,
                                              const std::optional<search::LayerwiseOutcome>& layered, search::Options how) {
-  if ((job.search.kind != "spatial_temporal" && job.search.kind != "full") || uniform.interrupted) return std::nullopt;
+  if (uniform.interrupted) return std::nullopt;
   Partitioned out;
   search::PartitionOptions partitions;
   partitions.incumbent_ns = faster(time_of(uniform), time_of(layered)), partitions.threads = how.threads;
@@ -139,7 +137,7 @@ std::optional<Partitioned> search_partitions(const Job& job, search::Problem pro
   if (uniform.best) how.seeds.push_back(uniform.best->configuration);
   how.node_limit = rest_of(how, uniform.simulations + (layered ? layered->simulations : 0));
   out.flat = search::branch_and_bound(problem, evaluator, how);
-  if (job.search.kind != "full" || out.flat.interrupted) return out;
+  if (!layers || out.flat.interrupted) return out;
   out.layered = search_layers(problem, evaluator, out.flat, layered ? &*layered : nullptr, how);
   return out;
 }
@@ -155,6 +153,22 @@ void add_partitions(const Partitioned& p, std::int64_t without_ns, SearchSummary
 
 /// A layer-wise plan has to gain so much to be worth its layers: what rounds to 0.0 % keeps the uniform plan.
 constexpr double kWorthwhile = 0.0005;
+
+/// What is searched beyond uniform plans: of what the job asks for, what its engine can run.
+struct Phases {
+  bool layers = false, operators = false;
+};
+Phases phases_of(const Job& job, const EngineModel& engine) {
+  const std::string& kind = job.search.kind;
+  return {(kind == "layerwise" || kind == "full") && has_freedom(engine.layers),
+          (kind == "spatial_temporal" || kind == "full") && engine.operator_partitions};
+}
+
+/// What an engine with rules leaves of the space that the job asks for; empty: all of it, or uniform plans were asked for.
+std::string freedom_of(const Job& job, const EngineModel& engine) {
+  if (job.search.kind == "uniform" || is_unrestricted(engine.layers)) return "";
+  return to_string(engine.layers);
+}
 
 /// All that was searched, and the fastest of it.
 struct Searched {
@@ -179,11 +193,10 @@ struct Searched {
     }
     return best;
   }
-  /// Whether the last search of a space was begun.
-  [[nodiscard]] bool reached(const std::string& space) const {
-    if (space == "layerwise") return layered.has_value();
-    if (space == "spatial_temporal") return partitioned.has_value();
-    return space == "uniform" || (partitioned && partitioned->layered);
+  /// Whether the last search of the phases was begun.
+  [[nodiscard]] bool reached(const Phases& phases) const {
+    if (!phases.operators) return !phases.layers || layered.has_value();
+    return partitioned && (!phases.layers || partitioned->layered);
   }
   [[nodiscard]] std::int64_t best_ns() const { return faster_layered() ? faster_layered()->iteration_ns : time_of(flat()); }
 };
@@ -233,6 +246,7 @@ SearchSummary summary_of(const Job& job, const EngineModel& engine, const Search
   const search::Outcome& flat = all.flat();
   const search::LayerwiseOutcome* last = all.last();
   s.split = split_of(flat, engine, last != nullptr);
+  s.freedom = freedom_of(job, engine);
   bool complete = flat.complete, interrupted = flat.interrupted;
   const std::int64_t best = all.best_ns();
   s.lower_bound_ns = flat.complete ? best : std::min(best, flat.lower_bound_ns);
@@ -245,7 +259,7 @@ SearchSummary summary_of(const Job& job, const EngineModel& engine, const Search
     add_partitions(*all.partitioned, faster(time_of(all.uniform), time_of(all.layered)), s);
     s.lower_bound_ns = std::min(s.lower_bound_ns, s.partitions->lower_bound_ns);
   }
-  if (!all.reached(job.search.kind)) {  // nothing is known of plans that no search came to
+  if (!all.reached(phases_of(job, engine))) {  // nothing is known of plans that no search came to
     s.lower_bound_ns = 0;
     complete = false;
   }
@@ -295,9 +309,11 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   Searched all;
   all.uniform = options.exhaustive ? search::exhaustive(prepared->problem, evaluator, how)
                                    : search::branch_and_bound(prepared->problem, evaluator, how);
-  if ((job.search.kind == "layerwise" || job.search.kind == "full") && !all.uniform.interrupted)
+  const Phases phases = phases_of(job, engine);
+  if (phases.layers && !all.uniform.interrupted)
     all.layered = search_layers(prepared->problem, evaluator, all.uniform, nullptr, how);
-  all.partitioned = search_partitions(job, prepared->problem, evaluator, all.uniform, all.layered, how);
+  if (phases.operators)
+    all.partitioned = search_partitions(phases.layers, prepared->problem, evaluator, all.uniform, all.layered, how);
   if (all.best_ns() == 0) return infeasible(job, engine, all.flat(), watch);
   const Plan fastest = answer_of(job, engine, all);
   search::Problem flat = prepared->problem;

@@ -200,6 +200,7 @@ SearchSummary read_search(Reader r) {
   s.gap = r.optional_real("gap", 0, kLarge, 0);
   s.reason = r.optional_string("reason", "");
   s.split = r.optional_string("split", "");
+  s.freedom = r.optional_string("freedom", "");
   s.space = r.optional_string("space", "uniform");
   if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));
   if (r.has("partitions")) s.partitions = read_partitions(r.child("partitions", true));
