@@ -98,11 +98,11 @@ void close_region(Sums& sum, const Scene& x, const Region& r, double row_forward
 
 /// Gradients of `parameters` weights on this rank: those the GEMM does not accumulate are read again and added in one pass.
 void accumulate(Sums& sum, const Scene& x, double parameters) {
-  if (x.c.engine->fused_gradient_accumulation) return;
-  sum.weight_gradient += memory_bound_s(x.c.rates, parameters * (x.c.element_bytes + 2.0 * x.c.engine->states.gradient));
+  if (x.c.engine->kernels.fused_gradient_accumulation) return;
+  sum.weight_gradient += memory_bound_s(x.c.rates, parameters * (x.c.element_bytes + 2.0 * x.c.engine->memory.states.gradient));
 }
 double accumulated_bytes(const Scene& x) {
-  return x.c.engine->fused_gradient_accumulation ? 2.0 * x.c.engine->states.gradient : 0.0;
+  return x.c.engine->kernels.fused_gradient_accumulation ? 2.0 * x.c.engine->memory.states.gradient : 0.0;
 }
 
 /// Share of a block's matrix products that torchtitan's per-operator policy runs again: of wq, wk, wv, wo, w1, w3, w2 the second,
@@ -147,7 +147,8 @@ void add_linear(Sums& sum, const Scene& x, const LayerKind& kind, const Operator
   }
   if (adapters && op.name.ends_with(".qkv")) add_adapters(sum, x, m, n, k);
   if (eight_bit) add_casts(sum, x, m, n, k);
-  if (x.c.engine->selective_recomputes_linears && op.split != TpSplit::vocab) sum.selective += forward * kRecomputedProducts;
+  if (x.c.engine->kernels.selective_recomputes_linears && op.split != TpSplit::vocab)
+    sum.selective += forward * kRecomputedProducts;
   if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
     region.column_forward += forward, region.column_input += input, region.column_weight += weight;
   }
@@ -176,7 +177,7 @@ void add_attention(Sums& sum, const Scene& x, const Operator& op) {
   const double heads = static_cast<double>(op.heads) / x.s.tp,
                kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / x.s.tp);
   const double qk = op.qk_dim, v = op.v_dim;
-  const bool fused = x.c.engine->activations == ActivationPolicy::fused_attention;
+  const bool fused = x.c.engine->memory.activations == ActivationPolicy::fused_attention;
   double forward, backward;
   if (fused) {
     const double keys = mean_keys(all_keys, static_cast<double>(op.window), op.causal);
@@ -232,7 +233,7 @@ double gathered(const Scene& x, const Operator& op) { return routed(x, op) * (x.
 /// Share of the token copies that a deduplicating dispatcher sends: of top_k copies on random experts as many as they reach distinct
 /// places among P nodes (or ranks of one node), P·(1 − (1 − 1/P)^top_k).
 double dispatched_share(const Scene& x, const Operator& op) {
-  if (!x.c.engine->deduplicates_dispatch || x.ep.size <= 1 || op.top_k <= 1) return 1.0;
+  if (!x.c.engine->communication.deduplicates_dispatch || x.ep.size <= 1 || op.top_k <= 1) return 1.0;
   const double inside = static_cast<double>(std::max<std::int64_t>(1, x.ep.members[0]));
   const double places = static_cast<double>(x.ep.size) > inside ? static_cast<double>(x.ep.size) / inside : inside;
   return places * (1.0 - std::pow(1.0 - 1.0 / places, op.top_k)) / op.top_k;
@@ -271,9 +272,9 @@ void add_expert_linear(Sums& sum, const Scene& x, const Operator& op) {
 /// Memory-bound operators: bytes per token and feature read and written, forward and backward.
 void add_elementwise(Sums& sum, const Scene& x, const Operator& op, double tokens, double width) {
   DeviceRates d = x.c.rates;
-  d.memory /= x.c.engine->coefficients.elementwise * x.c.engine->elementwise_traffic;
+  d.memory /= x.c.engine->coefficients.elementwise * x.c.engine->kernels.elementwise_traffic;
   const double in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
-  const bool eager = x.c.engine->activations == ActivationPolicy::megatron_2022_unfused;
+  const bool eager = x.c.engine->memory.activations == ActivationPolicy::megatron_2022_unfused;
   double forward = 0, backward = 0;
   switch (op.kind) {
     // Backward reads the input and the gradient and writes; without a fused kernel it reads both again for scale and shift.
@@ -304,7 +305,7 @@ void add_embedding(Sums& sum, const Scene& x, const Operator& op) {
     const double rows = x.g.padded_vocabulary > 0 && op.split == TpSplit::vocab
                             ? static_cast<double>(x.g.padded_vocabulary) / x.width
                             : static_cast<double>(op.parameters) / std::max(1.0, static_cast<double>(op.out));
-    const double table = rows * static_cast<double>(op.out) * (2 * x.a + 2.0 * x.c.engine->states.gradient);
+    const double table = rows * static_cast<double>(op.out) * (2 * x.a + 2.0 * x.c.engine->memory.states.gradient);
     sum.weight_gradient += memory_bound_s(d, table + 12.5 * bytes), sum.kernels_weight += 4;  // sort, segments, sum, addition
   }
   if (op.split != TpSplit::vocab || x.s.tp == 1 || x.ulysses) return;
@@ -321,8 +322,8 @@ void add_cross_entropy(Sums& sum, const Scene& x, const Operator& op) {
   if (op.split == TpSplit::vocab) width /= x.width;
   const double logits = x.split_tokens * width;
   const EngineModel& e = *x.c.engine;
-  sum.compute(memory_bound_s(x.c.rates, e.loss_forward_bytes * logits), memory_bound_s(x.c.rates, e.loss_backward_bytes * logits),
-              6, 2);
+  sum.compute(memory_bound_s(x.c.rates, e.kernels.loss_forward_bytes * logits),
+              memory_bound_s(x.c.rates, e.kernels.loss_backward_bytes * logits), 6, 2);
   if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
     sum.communicate(3 * all_reduce_s(x.c.tensor_levels, x.tp, 4.0 * x.split_tokens), 0, 3, 0);
     sum.wait(x.tp.size, 3, 0);
@@ -354,7 +355,7 @@ void add_operator(Sums& sum, const Scene& x, const LayerKind& kind, const Operat
     case OperatorKind::norm:
     case OperatorKind::activation:
       add_elementwise(sum, x, op, tokens, width);
-      if (x.c.engine->activations == ActivationPolicy::fused_attention) sum.selective += sum.forward - before;
+      if (x.c.engine->memory.activations == ActivationPolicy::fused_attention) sum.selective += sum.forward - before;
       return;
     case OperatorKind::rotary:
     case OperatorKind::dropout:
@@ -377,7 +378,7 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   Region region;
   for (const Operator& op : kind.operators) add_operator(sum, x, kind, op, region);
   const EngineModel& e = *x.c.engine;
-  const double launch = x.c.rates.launch * e.eager_launches;
+  const double launch = x.c.rates.launch * e.kernels.eager_launches;
   const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;
   const double wait_forward = wait * static_cast<double>(sum.waits_forward),
                wait_input = wait * static_cast<double>(sum.waits_input);
@@ -394,8 +395,8 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   cost.backward_input = phase(sum.input_gradient, sum.exposed_input, 0, launch * sum.kernels_input + wait_input);
   cost.backward_weight = phase(sum.weight_gradient, sum.exposed_weight, 0, launch * sum.kernels_weight);
   cost.recompute_selective = phase(sum.selective, 0, 0, 0);
-  cost.saved = saved_activations(kind, x.g, x.c.engine->activations);
-  cost.transient = transient_activations(kind, x.g, x.c.engine->activations);
+  cost.saved = saved_activations(kind, x.g, x.c.engine->memory.activations);
+  cost.transient = transient_activations(kind, x.g, x.c.engine->memory.activations);
   return cost;
 }
 
@@ -445,10 +446,10 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
   for (double* rate :
        {&rates.gemm, &rates.gemm_wide, &rates.batched, &rates.grouped, &rates.attention, &rates.attention_backward})
     *rate /= e.coefficients.compute;
-  rates.launch *= e.host_launches * e.coefficients.launch;
-  const double kernel = attention_rate(e.attention_kernel, efficiency);
+  rates.launch *= e.kernels.host_launches * e.coefficients.launch;
+  const double kernel = attention_rate(e.kernels.attention_kernel, efficiency);
   rates.attention *= kernel, rates.attention_backward *= kernel;
-  workspace_bytes = workspace_bytes_of(e.workspace, cluster.groups.front().device);
+  workspace_bytes = workspace_bytes_of(e.memory.workspace, cluster.groups.front().device);
   element_bytes = t.precision == Precision::fp32 || t.precision == Precision::tf32 ? 4 : 2;
   operand_bytes = t.precision == Precision::fp8 ? 1 : element_bytes;
   for (std::size_t i = 0; i < m.layers.size(); ++i)
@@ -471,11 +472,11 @@ LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Str
   g.expert_split = s.etp;
   g.imbalance = std::min(c.training.moe_imbalance, static_cast<double>(s.ep));  // a rank cannot get more than all copies
   g.weight_split = s.weight_tp();
-  g.loss = c.engine->loss;
+  g.loss = c.engine->memory.loss;
   // of one sample [batch, sequence] and [sequence, batch] are the same
-  g.copies_attention_output = c.engine->copies_attention_output && micro_batch > 1;
-  g.eager_gate = c.engine->eager_gate;
-  g.keeps_gathered = c.engine->keeps_gathered;
+  g.copies_attention_output = c.engine->memory.copies_attention_output && micro_batch > 1;
+  g.eager_gate = c.engine->memory.eager_gate;
+  g.keeps_gathered = c.engine->memory.keeps_gathered;
   g.padded_vocabulary = padded_vocabulary(*c.model, *c.engine, s.weight_tp());
   return g;
 }
@@ -506,7 +507,7 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
                  std::vector<LayerCost>& out) {
   const auto& kinds = c.model->kinds;
   out.resize(kinds.size());
-  const bool crosses = c.engine->coefficients.collective_wait_s > 0 && c.engine->message_host_calls > 0 &&
+  const bool crosses = c.engine->coefficients.collective_wait_s > 0 && c.engine->communication.message_host_calls > 0 &&
                        pipeline_crosses(c.levels, s, stages, c.node_levels);
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const LayerGeometry g = geometry_of(c, kinds[i], s, micro_batch);

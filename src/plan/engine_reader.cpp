@@ -66,7 +66,7 @@ void read_count(Reader& r, std::string_view key, std::int32_t& out) {
 }
 void read_real(Reader& r, std::string_view key, double high, double& out) { out = r.optional_real(key, 0, high, out); }
 
-void read_runs(Reader& r, EngineModel& e) {
+void read_runs(Reader& r, EngineRuns& e) {
   read_list(r, "schedules", Dimension::schedule, e.schedules);
   read_list(r, "zero", Dimension::zero, e.zero);
   read_list(r, "orders", Dimension::order, e.orders);
@@ -116,7 +116,7 @@ void read_workspace(Reader r, WorkspacePolicy& w) {
   r.finish();
 }
 
-void read_memory(Reader& r, EngineModel& e) {
+void read_memory(Reader& r, EngineMemory& e) {
   read_word(r, "activations", {"megatron-2022-unfused", "fused-attention"}, e.activations);
   if (r.has("states")) read_states(r.child("states", true), e.states);
   if (r.has("loss")) read_loss(r.child("loss", true), e.loss);
@@ -128,7 +128,7 @@ void read_memory(Reader& r, EngineModel& e) {
   e.vocabulary_multiple = static_cast<std::int32_t>(r.optional_int("vocabulary_multiple", 1, kMany, e.vocabulary_multiple));
 }
 
-void read_kernels(Reader& r, EngineModel& e) {
+void read_kernels(Reader& r, EngineKernels& e) {
   read_word(r, "attention_kernel", {"vendor", "flash2", "flash1"}, e.attention_kernel);
   read_flag(r, "selective_recomputes_linears", e.selective_recomputes_linears);
   read_real(r, "host_launches", 1000, e.host_launches);
@@ -142,7 +142,7 @@ void read_kernels(Reader& r, EngineModel& e) {
   read_real(r, "reduce_copy_bytes", 1000, e.reduce_copy_bytes);
 }
 
-void read_communication(Reader& r, EngineModel& e) {
+void read_communication(Reader& r, EngineCommunication& e) {
   read_flag(r, "scattered_messages", e.scattered_messages);
   read_count(r, "message_host_calls", e.message_host_calls);
   read_real(r, "reduce_bucket_bytes", 1e12, e.reduce_bucket_bytes);
@@ -151,13 +151,14 @@ void read_communication(Reader& r, EngineModel& e) {
 }
 
 /// Statements of one part, each with its source; nothing is stated twice.
-void read_part(Reader& engine, std::string_view key, EngineModel& e, void (*read)(Reader&, EngineModel&)) {
+template <class Part>
+void read_part(Reader& engine, std::string_view key, Part& part, void (*read)(Reader&, Part&)) {
   std::set<std::string> stated;
   engine.each(key, false, [&](Reader& r) {
     (void)r.required_string("source");
     for (const auto& [name, value] : r.node().members)
       if (name != "source" && !stated.insert(name).second) r.fail(name, cat(name, " a second time"), "one statement a field");
-    read(r, e);
+    read(r, part);
     r.finish();
   });
 }
@@ -220,7 +221,7 @@ void read_freedom(Reader& r, EngineModel& e) {
     read_per_stage(r.child("per_stage", true), e.layers);
   }
   const bool layers = e.layers.differ_in != 0 || e.layers.partition;
-  if (layers && e.pipeline && !e.layers.any_stage)
+  if (layers && e.runs.pipeline && !e.layers.any_stage)
     r.fail("per_layer", "layers that may differ in a pipeline whose stages may not",
            "per_stage: {differ_in: [layers]}, or pipeline: false");
 }
@@ -252,13 +253,13 @@ EngineModel read_engine(Reader& r, const std::vector<EngineModel>& before) {
     read_word(split, "policy", {"balanced", "even-blocks", "cumulative"}, e.split);
     split.finish();
   }
-  read_part(r, "runs", e, read_runs);
-  read_part(r, "memory", e, read_memory);
-  read_part(r, "kernels", e, read_kernels);
-  read_part(r, "communication", e, read_communication);
+  read_part(r, "runs", e.runs, read_runs);
+  read_part(r, "memory", e.memory, read_memory);
+  read_part(r, "kernels", e.kernels, read_kernels);
+  read_part(r, "communication", e.communication, read_communication);
   read_freedom(r, e);
-  if (e.schedules.empty()) r.fail("runs", "no schedules", "at least one, like schedules: [1f1b]");
-  if (e.zero.empty()) r.fail("runs", "no ZeRO stages", "at least one, like zero: [0]");
+  if (e.runs.schedules.empty()) r.fail("runs", "no schedules", "at least one, like schedules: [1f1b]");
+  if (e.runs.zero.empty()) r.fail("runs", "no ZeRO stages", "at least one, like zero: [0]");
   r.finish();
   return e;
 }

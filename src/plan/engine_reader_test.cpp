@@ -34,15 +34,15 @@ TEST(EngineReader, SmallestExample) {
                                  "engines.yaml");
   ASSERT_TRUE(read.ok()) << read.error().message();
   const EngineModel &base = (*read)[0], &other = (*read)[1];
-  EXPECT_EQ(base.schedules, (std::vector{ScheduleKind::one_f_one_b, ScheduleKind::zb_v}));
-  EXPECT_EQ(base.zero, (std::vector<std::int32_t>{0, 1}));
-  EXPECT_FALSE(base.ulysses);
-  EXPECT_EQ(base.states.reduce, 2);
-  EXPECT_EQ(base.states.gradient, StatePolicy{}.gradient);
+  EXPECT_EQ(base.runs.schedules, (std::vector{ScheduleKind::one_f_one_b, ScheduleKind::zb_v}));
+  EXPECT_EQ(base.runs.zero, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_FALSE(base.runs.ulysses);
+  EXPECT_EQ(base.memory.states.reduce, 2);
+  EXPECT_EQ(base.memory.states.gradient, StatePolicy{}.gradient);
   EXPECT_EQ(to_string(base.layers), "layers may differ in: zero, recompute; stages in: layers");
   EXPECT_EQ(base.layers.zero_together, (std::vector<std::vector<std::int64_t>>{{0, 1}}));
-  EXPECT_EQ(other.states.reduce, 2);
-  EXPECT_EQ(other.host_launches, 9);
+  EXPECT_EQ(other.memory.states.reduce, 2);
+  EXPECT_EQ(other.kernels.host_launches, 9);
   EXPECT_EQ(to_string(other.layers), "layers may differ in: recompute; stages in: layers");
   EXPECT_TRUE(other.layers.zero_together.empty());
 }

@@ -161,7 +161,7 @@ struct Phases {
 Phases phases_of(const Job& job, const EngineModel& engine) {
   const std::string& kind = job.search.kind;
   return {(kind == "layerwise" || kind == "full") && has_freedom(engine.layers),
-          (kind == "spatial_temporal" || kind == "full") && engine.operator_partitions};
+          (kind == "spatial_temporal" || kind == "full") && engine.runs.operator_partitions};
 }
 
 /// What an engine with rules leaves of the space that the job asks for; empty: all of it, or uniform plans were asked for.

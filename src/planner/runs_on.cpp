@@ -66,7 +66,7 @@ std::string why_none(const search::Outcome& found) {
 bool has_rules(const EngineModel& engine) { return engine.family != EngineFamily::generic; }
 
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan) {
-  if (!engine.uneven_stages && !even_chunks(plan)) return false;
+  if (!engine.runs.uneven_stages && !even_chunks(plan)) return false;
   if (!engine_plan_violations(engine, job.model, plan).empty()) return false;
   for (const Stage& stage : plan.stages)
     for (const Chunk& chunk : stage.chunks)

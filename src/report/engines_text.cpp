@@ -16,17 +16,17 @@ std::string joined(const std::vector<std::string>& words) {
 
 std::vector<std::string> schedules_of(const EngineModel& e) {
   std::vector<std::string> out;
-  for (const ScheduleKind kind : e.schedules) out.emplace_back(to_string(kind));
+  for (const ScheduleKind kind : e.runs.schedules) out.emplace_back(to_string(kind));
   return out;
 }
 
 std::vector<std::string> without(const EngineModel& e) {
   std::vector<std::string> out;
-  if (!e.tensor_parallel) out.emplace_back("tp");
-  if (!e.ulysses) out.emplace_back("ulysses");
-  if (!e.context_parallel) out.emplace_back("cp");
-  if (!e.expert_parallel) out.emplace_back("ep");
-  if (!e.pipeline) out.emplace_back("pp");
+  if (!e.runs.tensor_parallel) out.emplace_back("tp");
+  if (!e.runs.ulysses) out.emplace_back("ulysses");
+  if (!e.runs.context_parallel) out.emplace_back("cp");
+  if (!e.runs.expert_parallel) out.emplace_back("ep");
+  if (!e.runs.pipeline) out.emplace_back("pp");
   return out;
 }
 
@@ -53,7 +53,7 @@ std::vector<std::vector<std::string>> engine_rows(const std::vector<EngineModel>
   std::vector<std::vector<std::string>> rows{{"engine", "schedules", "ZeRO", "without", "layers may differ in", "stages in"}};
   for (const EngineModel& e : engines) {
     std::vector<std::string> zero;
-    for (const std::int32_t z : e.zero) zero.push_back(std::to_string(z));
+    for (const std::int32_t z : e.runs.zero) zero.push_back(std::to_string(z));
     const std::string layers = is_unrestricted(e.layers) ? "everything" : joined(layers_of(e));
     rows.push_back({e.name, joined(schedules_of(e)), joined(zero), unknown(e) ? "not known" : joined(without(e)),
                     unknown(e) ? "not known" : layers, e.layers.any_stage ? "layers" : "–"});
@@ -76,7 +76,7 @@ std::string engines_json(const std::vector<EngineModel>& engines) {
     w.key("planned").value(e.planned);
     write_words(w, "schedules", schedules_of(e));
     w.key("zero").compact_next().begin_array();
-    for (const std::int32_t z : e.zero) w.value(z);
+    for (const std::int32_t z : e.runs.zero) w.value(z);
     w.end_array();
     write_words(w, "without", without(e));
     write_words(w, "layers_differ_in", layers_of(e));

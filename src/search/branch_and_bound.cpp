@@ -334,8 +334,8 @@ class Search {
     if (!out_.pruning.enabled(Pruning::memory)) return fits;
     const auto may_fit = [&](std::size_t choice) {
       for (std::size_t i = 0; i < fixed.size(); ++i)
-        if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i], book_.context().engine->allocator_reserve) >
-            book_.memory_limit())
+        if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i],
+                             book_.context().engine->memory.allocator_reserve) > book_.memory_limit())
           return false;
       return true;
     };
