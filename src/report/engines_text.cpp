@@ -61,7 +61,7 @@ std::vector<std::vector<std::string>> engine_rows(const std::vector<EngineModel>
   return rows;
 }
 
-std::string engines_text(const std::vector<EngineModel>& engines) { return table(engine_rows(engines)); }
+std::string engines_text(const std::vector<EngineModel>& engines) { return table(engine_rows(engines), {1, 2, 3, 4, 5}); }
 
 std::string engines_json(const std::vector<EngineModel>& engines) {
   base::JsonWriter w;
