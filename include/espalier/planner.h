@@ -160,6 +160,9 @@ struct SearchSummary {
   std::string split = {};
   std::int64_t lowered = 0;  ///< programs timed for `simulated`; equal timings once, good starts of the search included
   std::vector<PhaseSummary> phases = {};  ///< of the space, in order
+  /// What the engine lets layers and stages of one plan differ in: "layers may differ in: zero, recompute; stages in: nothing"; empty: uniform
+  /// plans were asked for, or the engine restricts nothing.
+  std::string freedom = {};
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.

@@ -104,6 +104,7 @@ void add_calibrate_command(Command& app, Context& context);
 void add_inspect_command(Command& app, Context& context);
 void add_import_command(Command& app, Context& context);
 void add_export_command(Command& app, Context& context);
+void add_engines_command(Command& app, Context& context);
 void add_version_command(Command& app, Context& context);
 
 }  // namespace espalier::cli

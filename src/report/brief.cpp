@@ -63,6 +63,7 @@ std::string at_most(double gap) { return gap > 0 && gap < 0.0005 ? "less than 0.
 /// What no search looked at, and how far the answer was refined.
 std::string not_searched(const SearchSummary& s) {
   std::string out;
+  if (!s.freedom.empty()) out += "; " + s.freedom;
   if (!s.split.empty() && !s.layerwise) out += "; the split of layers over stages is " + s.split;
   if (!s.layerwise || s.layerwise->refinement_tried == 0 || s.asked.simple) return out;
   const LayerwiseSummary& l = *s.layerwise;

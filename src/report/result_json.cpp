@@ -231,6 +231,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("reason").value(s.reason);
   if (!s.split.empty()) w.key("split").value(s.split);
   if (!s.phases.empty()) write_phases(w, s.phases);
+  if (!s.freedom.empty()) w.key("freedom").value(s.freedom);
   if (s.layerwise) write_layerwise(w, *s.layerwise);
   if (s.partitions) write_partitions(w, *s.partitions);
   w.end_object();

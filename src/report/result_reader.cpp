@@ -220,6 +220,7 @@ SearchSummary read_search(Reader r) {
   s.gap = r.optional_real("gap", 0, kLarge, 0);
   s.reason = r.optional_string("reason", "");
   s.split = r.optional_string("split", "");
+  s.freedom = r.optional_string("freedom", "");
   s.space = r.optional_string("space", "uniform");
   r.each("phases", false, [&s](Reader& row) { s.phases.push_back(read_phase(row)); });
   if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));

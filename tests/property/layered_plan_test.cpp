@@ -230,7 +230,7 @@ TEST(LayeredPlan, LeastForwardTimeOfEveryOption) {
     for (++seed; !LayeredMaker(seed).problem(p);) ++seed;
     const search::CostBook book(p.view());
     const search::Space space(p.model, p.cluster, p.training, *p.engine, p.space);
-    const search::OptionTable table(p.view(), space, book, p.bases);
+    const search::OptionTable table(p.view(), space, book, p.bases, {});
     std::vector<std::int64_t> least(p.model.kinds.size(), INT64_MAX);
     std::vector<cost::LayerShare> shares;
     for (std::size_t b = 0; b < p.bases.size(); ++b) {
