@@ -51,6 +51,20 @@ void FlowExecutor::prepare(const Program& program) {
   }
 }
 
+void FlowExecutor::leave_room_for_rounding() {
+  if (compute_slowdown_ == 1.0 && communication_slowdown_ == 1.0) return;
+  const auto shorten = [](std::map<std::int32_t, Pieces>& table) {
+    for (auto& [id, pieces] : table)
+      for (TrafficPiece& piece : pieces) {
+        piece.activity.duration_ns = std::max<std::int64_t>(0, piece.activity.duration_ns - 1);
+        piece.activity.fixed_ns = std::max<std::int64_t>(0, piece.activity.fixed_ns - 1);
+        if (piece.activity.duration_ns == 0) piece.activity.flows.clear();
+      }
+  };
+  for (std::map<std::int32_t, Pieces>& table : traffic_.collectives) shorten(table);
+  shorten(traffic_.works);
+}
+
 bool FlowExecutor::ended(std::int32_t i) const { return i < 0 || ends_[static_cast<std::size_t>(i)] >= 0; }
 
 bool FlowExecutor::waits_over(const Rank& rank, const Instruction& instruction) const {
@@ -271,6 +285,7 @@ bool FlowExecutor::run(const Program& program, const cost::Costs& costs, bool) {
   ESPALIER_CHECK(compute_slowdown_ >= 1.0 && communication_slowdown_ >= 1.0);
   serial_ = 1.0 / compute_slowdown_ + 1.0 / communication_slowdown_ < 1.0;
   prepare(program);
+  leave_room_for_rounding();
   std::vector<FinishedActivity> finished;
   for (;;) {
     settle();

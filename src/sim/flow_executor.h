@@ -8,6 +8,9 @@
 // sharing stretches delays by as much as it is late, traffic beside compute only by what is later than the end of that compute, and a
 // program whose pieces share nothing takes the closed form's time to the nanosecond.
 //
+// Where κ > 1, moments inside compute and data are real numbers that are rounded down: two of them can be a nanosecond nearer to each other
+// than the piece between them is long. Pieces there are activities of a nanosecond less.
+//
 // Moments are whole nanoseconds. At one moment everything that ends ends first, then compute, sends and receives start, and collectives
 // last (compute goes before data when both could start), again until nothing changes; then time moves on.
 #pragma once
@@ -67,6 +70,7 @@ class FlowExecutor final : public NetworkModel {
   using Timer = std::pair<std::int64_t, std::int32_t>;  ///< when, rank
 
   void prepare(const Program& program);
+  void leave_room_for_rounding();
   void settle();
   bool settle_rank(std::int32_t r);
   bool progress(std::int32_t r, Stream stream);
