@@ -32,7 +32,8 @@ struct GroupLayout {
 GroupLayout group_layout(GroupKind kind, const Strategy& s, std::int64_t devices);
 
 /// All groups of a kind, each in rank order. `devices` of a stage in rank order; their number is a multiple of size · stride.
-std::vector<std::vector<std::int64_t>> process_groups(GroupKind kind, const Strategy& s, const std::vector<std::int64_t>& devices);
+std::vector<std::vector<std::int64_t>> process_groups(GroupKind kind, const Strategy& s,
+                                                      const std::vector<std::int64_t>& devices);
 
 /// The devices of ranges, one by one.
 std::vector<std::int64_t> devices_of(const std::vector<DeviceRange>& ranges);

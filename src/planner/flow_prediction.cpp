@@ -15,7 +15,8 @@ namespace espalier {
 namespace {
 
 /// Links of one name together, those without traffic left out.
-std::vector<LinkUse> uses_of_links(const cluster::Topology& topology, const sim::FlowNetwork& network, std::int64_t iteration_ns) {
+std::vector<LinkUse> uses_of_links(const cluster::Topology& topology, const sim::FlowNetwork& network,
+                                   std::int64_t iteration_ns) {
   std::vector<LinkUse> uses;
   for (const cluster::LinkRange& range : topology.ranges()) {
     LinkUse use;

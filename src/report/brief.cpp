@@ -254,8 +254,9 @@ using namespace report;
 
 std::string PlannerResult::brief(std::size_t width) const {
   const std::string text = headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) +
-                           network_section(prediction) + memory_section(prediction) + stage_section(*this) + balance_section(*this) + operator_section(*this) +
-                           alternative_section(*this) + engine_section(*this) + reason_section(*this);
+                           network_section(prediction) + memory_section(prediction) + stage_section(*this) +
+                           balance_section(*this) + operator_section(*this) + alternative_section(*this) + engine_section(*this) +
+                           reason_section(*this);
   return lay_out(text, width);
 }
 

@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include <set>
-
 #include "sim/random_case.h"
 #include "sim/simulator.h"
 

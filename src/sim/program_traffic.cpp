@@ -56,7 +56,8 @@ class TrafficWriter {
   void write_transfer(std::size_t r, const Instruction& send) {
     LinkLoads loads;
     const Transfer& transfer = program_.transfers[send.transfer()];
-    add_messages(topology_, devices_[r], devices_[static_cast<std::size_t>(send.peer)], static_cast<double>(transfer.bytes), loads);
+    add_messages(topology_, devices_[r], devices_[static_cast<std::size_t>(send.peer)], static_cast<double>(transfer.bytes),
+                 loads);
     made_.transfers[send.id] = {piece_of(topology_, loads, 0, costs_.transfers[send.transfer()])};
   }
 
@@ -108,7 +109,8 @@ class TrafficWriter {
 
 }  // namespace
 
-TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads, std::int64_t offset_ns, std::int64_t duration_ns) {
+TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads, std::int64_t offset_ns,
+                      std::int64_t duration_ns) {
   TrafficPiece piece{offset_ns, offset_ns + duration_ns, {}};
   piece.activity.duration_ns = duration_ns;
   piece.activity.fixed_ns = duration_ns;

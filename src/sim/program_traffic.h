@@ -39,7 +39,8 @@ struct ProgramTraffic {
 /// Bytes by link of everything that moves together.
 using LinkLoads = std::map<cluster::LinkId, double>;
 /// A piece from `offset_ns` on that carries `loads` in `duration_ns` where nothing else is on its links.
-TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads, std::int64_t offset_ns, std::int64_t duration_ns);
+TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads, std::int64_t offset_ns,
+                      std::int64_t duration_ns);
 
 /// `program` folded, of a plan, priced (its parts are filled in). Devices of the program are devices of the topology.
 ProgramTraffic traffic_of(const cost::CostContext& context, const Program& program, const cost::Costs& costs,

@@ -28,7 +28,7 @@ namespace espalier::sim {
 class NetworkModel;
 
 struct SimulationOptions {
-  bool record_spans = false;  ///< keep start and end of every instruction
+  bool record_spans = false;        ///< keep start and end of every instruction
   NetworkModel* network = nullptr;  ///< who times the program; null: the closed form
 };
 
