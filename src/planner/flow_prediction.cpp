@@ -47,7 +47,7 @@ Result<NetworkPrediction> simulate_flow(const Job& job, const Plan& plan) {
   if (!timed) return timed.error();
   const cost::CostContext context(job.model, job.cluster, job.training, **engine);
   const cluster::Topology topology = cluster::nested_topology(job.cluster);
-  sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(context, timed->program, timed->costs, topology));
+  sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(context, plan, timed->program, timed->costs, topology));
   sim::SimulationOptions options;
   options.network = &flow;
   sim::Simulator simulator;

@@ -42,8 +42,9 @@ using LinkLoads = std::map<cluster::LinkId, double>;
 TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads, std::int64_t offset_ns,
                       std::int64_t duration_ns);
 
-/// `program` folded, of a plan, priced (its parts are filled in). Devices of the program are devices of the topology.
-ProgramTraffic traffic_of(const cost::CostContext& context, const Program& program, const cost::Costs& costs,
+/// `program` folded, of `plan`, priced (its parts are filled in). Devices of the program are devices of the topology.
+/// What runs inside works are the steps of their chunks (cost/chunk_steps.h), each its message or messages at once.
+ProgramTraffic traffic_of(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
                           const cluster::Topology& topology);
 
 }  // namespace espalier::sim
