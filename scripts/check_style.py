@@ -47,7 +47,6 @@ src/cost/state_memory.cpp
 src/cost/state_memory.h
 src/cost/test_problem.h
 src/plan/dimensions_used_test.cpp
-src/plan/engine.cpp
 src/plan/engine_test.cpp
 src/plan/layered_plan_test.cpp
 src/plan/operator_partition_test.cpp
@@ -65,7 +64,6 @@ src/planner/bottleneck_test.cpp
 src/planner/layered_answer_test.cpp
 src/planner/layerwise_reasons_test.cpp
 src/planner/partition_report.cpp
-src/planner/planner.cpp
 src/planner/planner_test.cpp
 src/planner/prediction.cpp
 src/planner/watch_test.cpp

@@ -40,10 +40,13 @@ TEST(LayeredPlans, EnginesSayInWhatLayersMayDiffer) {
   };
   Strategy zero0, zero2, zero3, again, tensor;
   zero0.dp = zero2.dp = zero3.dp = again.dp = 2;
-  zero2.zero = 2, zero3.zero = 3, again.zero = 3;
+  zero2.zero = 2;
+  zero3.zero = 3;
+  again.zero = 3;
   zero2.shard = zero3.shard = again.shard = 2;
   again.recompute = {RecomputeKind::full, 1};  // one of the two blocks
-  tensor.tp = 2, tensor.sp = SequenceParallel::megatron;
+  tensor.tp = 2;
+  tensor.sp = SequenceParallel::megatron;
   for (const char* engine : {"generic", "espalier"}) EXPECT_TRUE(finding(engine, tensor, zero0, zero0).ok) << engine;
   EXPECT_TRUE(finding("fsdp2", zero3, zero2, zero2).ok);
   EXPECT_TRUE(finding("fsdp2", again, zero2, zero2).ok);

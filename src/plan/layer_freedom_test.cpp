@@ -19,14 +19,17 @@ TEST(LayerFreedom, SmallestExample) {
   Strategy s, other;
   s.dp = other.dp = 4;
   EXPECT_TRUE(classes_of(freedom("fsdp2"), s).empty());
-  s.zero = 3, s.shard = 4;
+  s.zero = 3;
+  s.shard = 4;
   const auto classes = classes_of(freedom("fsdp2"), s);
   ASSERT_EQ(classes.size(), 1u);
   other = s;
   other.zero = 2;
   other.recompute = {RecomputeKind::full, 1};
   EXPECT_TRUE(admits(freedom("fsdp2"), classes[0], other, true));
-  other.tp = 2, other.dp = 2, other.shard = 2;
+  other.tp = 2;
+  other.dp = 2;
+  other.shard = 2;
   EXPECT_FALSE(admits(freedom("fsdp2"), classes[0], other, true));
 }
 
@@ -36,7 +39,8 @@ TEST(LayerFreedom, ValuesThatExcludeEachOther) {
   Strategy s;
   s.tp = s.dp = 2;
   s.sp = SequenceParallel::megatron;
-  s.zero = 3, s.shard = 2;
+  s.zero = 3;
+  s.shard = 2;
   EXPECT_EQ(classes_of(freedom("galvatron"), s).size(), 2u);
   s.sp = SequenceParallel::ulysses;
   EXPECT_EQ(classes_of(freedom("galvatron"), s).size(), 4u);
@@ -53,7 +57,10 @@ TEST(LayerFreedom, ClassesAreThePlansWithoutFaults) {
     for (const std::int32_t zero : {0, 2, 3})
       for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective}) {
         Strategy s;
-        s.tp = tp, s.dp = 4 / tp, s.zero = zero, s.shard = zero > 0 ? s.dp : 1;
+        s.tp = tp;
+        s.dp = 4 / tp;
+        s.zero = zero;
+        s.shard = zero > 0 ? s.dp : 1;
         s.sp = tp > 1 ? SequenceParallel::megatron : SequenceParallel::none;
         s.recompute.kind = kind;
         all.push_back(s);
