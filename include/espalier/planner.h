@@ -76,7 +76,7 @@ struct Prediction {
   double memory_margin = 0;       ///< share of the limit that `plan` leaves free for the error of the memory model
   bool fits_with_margin = false;  ///< against memory_limit_bytes · (1 − memory_margin)
   Confidence confidence;
-  double days = 0, device_hours = 0;  ///< with training.tokens
+  double days = 0, device_hours = 0;                        ///< with training.tokens
   std::optional<NetworkPrediction> network = std::nullopt;  ///< where the flow-level network was asked for
 };
 

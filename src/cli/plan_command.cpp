@@ -9,8 +9,8 @@
 #include "cli/command.h"
 #include "espalier/documents.h"
 #include "espalier/engines.h"
-#include "report/brief_text.h"
 #include "espalier/text.h"
+#include "report/brief_text.h"
 #include "report/phase_text.h"
 
 namespace espalier::cli {

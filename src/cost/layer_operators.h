@@ -72,7 +72,8 @@ template <class Sum>
   }
   if (adapters && op.name.ends_with(".qkv")) add_adapters(sum, x, m, n, k);
   if (eight_bit) add_casts(sum, x, m, n, k);
-  if (x.c.engine->kernels.selective_recomputes_linears && op.split != TpSplit::vocab) sum.recomputed(forward * kRecomputedProducts);
+  if (x.c.engine->kernels.selective_recomputes_linears && op.split != TpSplit::vocab)
+    sum.recomputed(forward * kRecomputedProducts);
   if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
     region.column_forward += forward;
     region.column_input += input;
@@ -230,8 +231,8 @@ void add_cross_entropy(Sum& sum, const Scene& x, const Operator& op) {
   if (op.split == TpSplit::vocab) width /= x.width;
   const double logits = x.split_tokens * width;
   const EngineModel& e = *x.c.engine;
-  sum.compute(memory_bound_s(x.c.rates, e.kernels.loss_forward_bytes * logits), memory_bound_s(x.c.rates, e.kernels.loss_backward_bytes * logits),
-              6, 2);
+  sum.compute(memory_bound_s(x.c.rates, e.kernels.loss_forward_bytes * logits),
+              memory_bound_s(x.c.rates, e.kernels.loss_backward_bytes * logits), 6, 2);
   if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
     const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, 4.0 * x.split_tokens, 3);
     sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));

@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 
+#include "base/check.h"
 #include "plan/schedule.h"
 #include "plan/shared_table.h"
 #include "plan/structure.h"
@@ -162,6 +163,7 @@ std::vector<LayerClass> classes_of(const LayerFreedom& freedom, const Strategy& 
 }
 
 bool admits(const LayerFreedom& freedom, const LayerClass& all, const Strategy& strategy, bool block) {
+  ESPALIER_CHECK(all.values.size() == kLayerDimensions.size());
   if (!freedom.partition && block && strategy.partition != all.partition) return false;
   for (std::size_t i = 0; i < kLayerDimensions.size(); ++i) {
     const D d = kLayerDimensions[i];

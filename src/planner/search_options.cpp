@@ -9,7 +9,8 @@
 
 namespace espalier {
 
-Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& engine, const PlannerOptions& options, Watch& watch) {
+Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& engine, const PlannerOptions& options,
+                                            Watch& watch) {
   search::PhaseOptions phases;
   phases.space = job.search.kind;
   phases.by_layer = has_freedom(engine.layers);

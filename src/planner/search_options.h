@@ -10,6 +10,7 @@
 namespace espalier {
 
 /// Error where a rule or a phase of that name does not exist. `watch` outlives the search.
-Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& engine, const PlannerOptions& options, Watch& watch);
+Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& engine, const PlannerOptions& options,
+                                            Watch& watch);
 
 }  // namespace espalier
