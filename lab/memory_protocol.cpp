@@ -16,7 +16,7 @@ constexpr double kPriorReserve = 0.06, kPriorRuns = 10;
 bool has_reserve(const calibrate::Row& r) { return r.result.measured_bytes && r.result.memory_kind != "allocated"; }
 
 double tensors(const calibrate::Row& r) {
-  return static_cast<double>(*r.result.predicted_bytes) / (1 + find_engine(r.result.engine)->allocator_reserve);
+  return static_cast<double>(*r.result.predicted_bytes) / (1 + find_engine(r.result.engine)->memory.allocator_reserve);
 }
 
 /// Median reserve of the rows that qualify, shrunk to `prior` with the weight of kPriorRuns.

@@ -47,7 +47,6 @@ src/cost/state_memory.cpp
 src/cost/state_memory.h
 src/cost/test_problem.h
 src/plan/dimensions_used_test.cpp
-src/plan/engine.cpp
 src/plan/engine_test.cpp
 src/plan/layered_plan_test.cpp
 src/plan/operator_partition_test.cpp

@@ -86,7 +86,7 @@ TRAINING = closed_object({
 
 SEARCH = closed_object({
     "space": one_of(*SPACES, default="uniform", description="uniform: one strategy for all layers; layerwise: one for each layer; "
-                    "spatial_temporal: uniform with partitions of operators; full: layerwise with them (the last three: engine generic alone)"),
+                    "spatial_temporal: uniform with partitions of operators; full: layerwise with them; each as far as the engine can vary it"),
     "fix": described(closed_object(DIMENSIONS), "dimension: value"),
     "allow": described(closed_object(VALUES), "dimension: value or list of values"),
     "forbid": described(closed_object(VALUES), "dimension: value or list of values"),
@@ -165,6 +165,10 @@ PREDICTION = open_object({
     "confidence": open_object({"iteration_s_low": SECONDS, "iteration_s_high": SECONDS, "level": {"type": "number", "minimum": 0, "maximum": 1},
                                "basis": TEXT}, ("iteration_s_low", "iteration_s_high", "level", "basis")),
     "days": COUNT, "gpu_hours": COUNT,
+    "network": open_object({"model": {"enum": ["flow"]}, "iteration_s": SECONDS, "closed_iteration_s": SECONDS, "breakdown_s": open_object({name: SECONDS for name in BREAKDOWN}, BREAKDOWN),
+                            "links": array(open_object({"link": TEXT, "links": WHOLE, "bytes": COUNT, "busy": COUNT, "highest_load": COUNT},
+                                                       ("link", "links", "bytes", "busy", "highest_load")))},
+                           ("model", "iteration_s", "closed_iteration_s", "links"), description="with --network flow"),
 }, ("iteration_s", "breakdown_s", "peak_memory_bytes", "memory_breakdown_bytes", "memory_limit_bytes", "fits", "confidence"))
 
 LAYERWISE = open_object({
@@ -196,7 +200,7 @@ RESULT = open_object({
         "space": one_of(*SPACES), "space_size": COUNT, "by_dimension": mapping(mapping(COUNT)), "bounded": WHOLE, "simulated": WHOLE, "lowered": WHOLE,
         "pruned": mapping(COUNT), "optimal": YES_NO, "lower_bound_s": SECONDS, "gap": {"type": "number"},
         "reason": one_of("optimal", "gap", "node limit", "time limit", "interrupted", "phase left out", "infeasible"),
-        "asked": ASKED, "memory_margin": COUNT, "memory_margin_basis": TEXT, "split": TEXT,
+        "asked": ASKED, "memory_margin": COUNT, "memory_margin_basis": TEXT, "split": TEXT, "freedom": TEXT,
         "layerwise": LAYERWISE, "partitions": PARTITIONS,
         "phases": array(open_object({"name": TEXT, "left_out": YES_NO, "complete": YES_NO, "lower_bound_s": SECONDS, "bounded": WHOLE, "lowered": WHOLE,
                                      "simulated": WHOLE}, ("name", "complete", "lower_bound_s", "bounded", "lowered", "simulated")),

@@ -43,6 +43,23 @@ struct Bottleneck {
   std::vector<double> busy_per_stage;  ///< of all
 };
 
+/// All links of one name of a cluster ("rails out": the NICs of all devices) during one iteration under the flow-level network.
+struct LinkUse {
+  std::string link;
+  std::int64_t links = 0;
+  double bytes = 0;         ///< carried by all of them
+  double busy = 0;          ///< of the busiest: share of the iteration with traffic on it
+  double highest_load = 0;  ///< of any: highest share of its capacity in use
+};
+
+/// The iteration once more, with everything in flight sharing the links of the cluster (docs/network.md).
+struct NetworkPrediction {
+  std::int64_t iteration_ns = 0;         ///< under the flow-level network
+  std::int64_t closed_iteration_ns = 0;  ///< of the closed form
+  Breakdown breakdown;                   ///< of the rank that finishes last
+  std::vector<LinkUse> links;            ///< in the order of the topology; those without traffic are left out
+};
+
 struct Prediction {
   std::int64_t iteration_ns = 0;
   double tokens_per_s_per_device = 0;  ///< samples per second for vision models
@@ -59,7 +76,8 @@ struct Prediction {
   double memory_margin = 0;       ///< share of the limit that `plan` leaves free for the error of the memory model
   bool fits_with_margin = false;  ///< against memory_limit_bytes · (1 − memory_margin)
   Confidence confidence;
-  double days = 0, device_hours = 0;  ///< with training.tokens
+  double days = 0, device_hours = 0;                        ///< with training.tokens
+  std::optional<NetworkPrediction> network = std::nullopt;  ///< where the flow-level network was asked for
 };
 
 /// The build that made a result: its version, and a hash of the figures that ship with it (devices, calibrations, intervals).
@@ -160,6 +178,9 @@ struct SearchSummary {
   std::string split = {};
   std::int64_t lowered = 0;  ///< programs timed for `simulated`; equal timings once, good starts of the search included
   std::vector<PhaseSummary> phases = {};  ///< of the space, in order
+  /// What the engine lets layers and stages of one plan differ in: "layers may differ in: zero, recompute; stages in: nothing"; empty: uniform
+  /// plans were asked for, or the engine restricts nothing.
+  std::string freedom = {};
 };
 
 /// The plan of fewest dimensions among those at most `within` slower than the fastest; what counts as a dimension: plan/dimensions_used.h.
@@ -264,6 +285,9 @@ enum class TimelineDetail : std::uint8_t { instructions, steps };
 /// As simulate(), and the timeline of the iteration; to_trace() writes it for trace viewers.
 Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan,
                                              TimelineDetail detail = TimelineDetail::instructions);
+/// The plan as it stands under the flow-level network. Error: more devices than kMostFlowDevices.
+inline constexpr std::int64_t kMostFlowDevices = 1024;
+Result<NetworkPrediction> simulate_flow(const Job& job, const Plan& plan);
 /// One micro-batch forward and backward through the plan's first block with an operator partition, step by step on one device, as Chrome
 /// trace-event JSON. Error: the plan partitions no operators.
 Result<std::string> block_timeline(const Job& job, const Plan& plan);

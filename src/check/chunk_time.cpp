@@ -76,11 +76,12 @@ class PlanClock {
     const auto one = [&](const Group& shard, const Group& replicas, double bytes) {
       if (bytes <= 0) return 0.0;
       if (!g.sharded) {
-        const double bucket = s.overlap.grad_reduce && most() ? view_.engine.reduce_bucket_bytes : 0;
+        const double bucket = s.overlap.grad_reduce && most() ? view_.engine.communication.reduce_bucket_bytes : 0;
         return bucket > 0 && bytes > bucket ? bytes / bucket * data_.reduce(shard, bucket) : data_.reduce(shard, bytes);
       }
       double time = data_.reduce(replicas, bytes / static_cast<double>(shard.size));
-      if (s.zero == 1) time += view_.engine.zero1_all_reduces ? data_.reduce(shard, bytes) : data_.gather(shard, bytes);
+      if (s.zero == 1)
+        time += view_.engine.communication.zero1_all_reduces ? data_.reduce(shard, bytes) : data_.gather(shard, bytes);
       return time;
     };
     return one(g.shard, g.replicas, dense) + one(g.expert_shard, g.expert_replicas, expert);
@@ -117,10 +118,10 @@ class PlanClock {
         (gather_beside ? 0 : gather) + (scatter_beside ? 0 : scatter) + hide(beside, t.backward + (again ? t.forward : 0));
     const double copies = (dense + expert) / kernels_.memory;
     if (s.zero >= 3) {
-      sum.forward += copies * view_.engine.gather_copy_bytes;
-      sum.backward += copies * view_.engine.gather_copy_bytes;
+      sum.forward += copies * view_.engine.kernels.gather_copy_bytes;
+      sum.backward += copies * view_.engine.kernels.gather_copy_bytes;
     }
-    sum.backward += bytes_.reduce > 0 ? copies * view_.engine.reduce_copy_bytes : 0;
+    sum.backward += bytes_.reduce > 0 ? copies * view_.engine.kernels.reduce_copy_bytes : 0;
   }
 
   void add_range(const LayerRange& range, ChunkTime& sum) {
@@ -232,10 +233,11 @@ class PlanClock {
     if (from == to) return 0;
     const View sender = view_of(view_, view_.chunks[c - 1].ranges.back().strategy);
     const Strategy& s = sender.strategy;
-    const bool scattered = view_.engine.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
+    const bool scattered =
+        view_.engine.communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
     double time = plain_.message(sender, from, to, scattered ? bytes / s.tp : bytes);
     if (scattered) time += tensor_.gather(tensor_.tensor(sender), bytes);
-    return time + view_.engine.message_host_calls * kernels_.launch;
+    return time + view_.engine.communication.message_host_calls * kernels_.launch;
   }
 
   /// Bytes that the update of `e` moves.
@@ -243,7 +245,7 @@ class PlanClock {
     const double shard = s.zero > 0 ? s.shard : 1;
     const auto expert_shard = static_cast<double>(s.zero > 0 ? std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()) : 1);
     const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
-    const double whole = view_.engine.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+    const double whole = view_.engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
     const double gradient = (whole > 0 ? 1.0 : 2.0) * bytes_.gradient;
     const double states = 2.0 * bytes_.master + 2.0 * bytes_.optimizer + (bytes_.master > 0 ? 1.0 : 2.0) * bytes_.parameter;
     return held * (gradient + states) + whole;

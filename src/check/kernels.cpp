@@ -17,8 +17,8 @@ Kernels::Kernels(const View& view) {
   batched = wide * e.gemm_batched;
   grouped = product * e.gemm_grouped;
   double kernel = 1;
-  if (engine.attention_kernel == AttentionKernel::flash2) kernel = e.attention_flash2;
-  if (engine.attention_kernel == AttentionKernel::flash1) kernel = 0.6 * e.attention_flash2;
+  if (engine.kernels.attention_kernel == AttentionKernel::flash2) kernel = e.attention_flash2;
+  if (engine.kernels.attention_kernel == AttentionKernel::flash1) kernel = 0.6 * e.attention_flash2;
   attention = half * e.attention_max * (1 + e.attention_softmax / 128) * kernel;
   attention_back = attention * e.attention_backward;
   softmax = e.attention_softmax;
@@ -26,9 +26,9 @@ Kernels::Kernels(const View& view) {
   rows = e.attention_rows;
   stream = device.memory_bandwidth.count() * e.gemm_memory;
   memory = device.memory_bandwidth.count() * e.memory_max;
-  elementwise = memory / (engine.coefficients.elementwise * engine.elementwise_traffic);
+  elementwise = memory / (engine.coefficients.elementwise * engine.kernels.elementwise_traffic);
   floor = e.kernel_floor.count();
-  launch = e.kernel_launch.count() * engine.host_launches * engine.coefficients.launch;
+  launch = e.kernel_launch.count() * engine.kernels.host_launches * engine.coefficients.launch;
   a = four ? 4 : 2;
   operand = fp8 ? 1 : a;
 }

@@ -38,7 +38,7 @@ class LayerClock {
     etp_ = fabric.group(view, s_.etp, 1);
     imbalance_ = std::min(view.plan->training.moe_imbalance, static_cast<double>(s_.ep));
     if (view.model->vocabulary > 0) {
-      const std::int64_t unit = std::int64_t{e_.vocabulary_multiple} * s_.weight_tp();
+      const std::int64_t unit = std::int64_t{e_.memory.vocabulary_multiple} * s_.weight_tp();
       vocabulary_ = static_cast<double>(ceil_div(view.model->vocabulary, unit) * unit);
     }
   }
@@ -47,7 +47,7 @@ class LayerClock {
     for (const Operator& op : kind_.operators) add(op);
     const double wait = end_ == End::most ? e_.coefficients.collective_wait_s : 0;
     const double network = end_ == End::most ? e_.coefficients.network_wait_s : 0;
-    const double launch = k_.launch * e_.eager_launches;
+    const double launch = k_.launch * e_.kernels.eager_launches;
     LayerTime t;
     t.forward =
         std::max(forward_ + exposed_forward_ + network * waits_forward_, launch * starts_forward_ + wait * waits_forward_);
@@ -102,12 +102,14 @@ class LayerClock {
     if (cheap && fused()) selective_ += forward_ - before;
   }
 
-  [[nodiscard]] bool fused() const { return e_.activations == ActivationPolicy::fused_attention; }
+  [[nodiscard]] bool fused() const { return e_.memory.activations == ActivationPolicy::fused_attention; }
   /// Weight gradients that the product does not add up itself: a pass of its own.
   [[nodiscard]] double accumulate(double parameters) const {
-    return e_.fused_gradient_accumulation ? 0 : k_.move(parameters * (k_.a + 2.0 * e_.states.gradient));
+    return e_.kernels.fused_gradient_accumulation ? 0 : k_.move(parameters * (k_.a + 2.0 * e_.memory.states.gradient));
   }
-  [[nodiscard]] double accumulated_bytes() const { return e_.fused_gradient_accumulation ? 2.0 * e_.states.gradient : 0; }
+  [[nodiscard]] double accumulated_bytes() const {
+    return e_.kernels.fused_gradient_accumulation ? 2.0 * e_.memory.states.gradient : 0;
+  }
 
   void add_linear(const Operator& op) {
     double m = op.split == TpSplit::none ? sequence_tokens_ : split_tokens_;
@@ -130,7 +132,7 @@ class LayerClock {
       compute(pass, 2 * pass, 2, 4);
     }
     if (eight_bit) compute(k_.move(2 * m * k), k_.move(4 * m * n), 1, 1);
-    if (e_.selective_recomputes_linears && !vocabulary) selective_ += 0.39 * forward;
+    if (e_.kernels.selective_recomputes_linears && !vocabulary) selective_ += 0.39 * forward;
     if (vocabulary || op.split == TpSplit::column) {
       column_forward_ += forward;
       column_input_ += input;
@@ -224,7 +226,7 @@ class LayerClock {
 
   /// Share of the copies that are sent where copies for one place travel once: P·(1 − (1 − 1/P)^top_k)/top_k of P places.
   [[nodiscard]] double sent_share(const Operator& op) const {
-    if (!e_.deduplicates_dispatch || ep_.size <= 1 || op.top_k <= 1) return 1;
+    if (!e_.communication.deduplicates_dispatch || ep_.size <= 1 || op.top_k <= 1) return 1;
     const auto inside = static_cast<double>(std::max<std::int64_t>(1, ep_.members.front()));
     const double places = static_cast<double>(ep_.size) > inside ? static_cast<double>(ep_.size) / inside : inside;
     const double share = places * (1 - std::pow(1 - 1 / places, op.top_k)) / op.top_k;
@@ -291,7 +293,7 @@ class LayerClock {
     if (!lora_) {  // the gradient: a dense table is cleared, the tokens' rows are added, all is added to the accumulated one
       const double columns = std::max(1.0, static_cast<double>(op.out));
       const double rows = vocabulary && vocabulary_ > 0 ? vocabulary_ / width_ : static_cast<double>(op.parameters) / columns;
-      weight_ += k_.move(rows * static_cast<double>(op.out) * (2 * k_.a + 2.0 * e_.states.gradient) + 12.5 * bytes);
+      weight_ += k_.move(rows * static_cast<double>(op.out) * (2 * k_.a + 2.0 * e_.memory.states.gradient) + 12.5 * bytes);
       starts_weight_ += 4;
     }
     if (!vocabulary || s_.tp == 1 || ulysses_) return;
@@ -307,7 +309,7 @@ class LayerClock {
     double features = vocabulary && vocabulary_ > 0 ? vocabulary_ : static_cast<double>(op.in);
     if (vocabulary) features /= width_;
     const double logits = split_tokens_ * features;
-    compute(k_.move(e_.loss_forward_bytes * logits), k_.move(e_.loss_backward_bytes * logits), 6, 2);
+    compute(k_.move(e_.kernels.loss_forward_bytes * logits), k_.move(e_.kernels.loss_backward_bytes * logits), 6, 2);
     if (!vocabulary || s_.tp == 1 || ulysses_) return;
     communicate(3 * fabric_.reduce(tp_, 4 * split_tokens_), 0, 3, 0);
     wait(3, 0);
@@ -355,7 +357,7 @@ LayerTime most_of_partitioned(const View& view, const Kernels& k, const Fabric& 
   double moved = 0;
   for (const Operator& op : kind.operators) {
     const double bytes = k.a * tokens * static_cast<double>(op.in + op.out) + 4.0 * static_cast<double>(op.parameters);
-    const double starts = 32 * (k.floor + k.launch * view.engine.eager_launches);  // of steps in time
+    const double starts = 32 * (k.floor + k.launch * view.engine.kernels.eager_launches);  // of steps in time
     moved += 2 * fabric.gather(group, bytes) + 32 * fabric.gather(group, 1) + starts;
   }
   t.forward += moved;

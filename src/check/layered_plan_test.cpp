@@ -2,6 +2,7 @@
 // A plan whose layers have strategies of their own, by hand.
 #include <gtest/gtest.h>
 
+#include "check/engine_layers.h"
 #include "check/test_problem.h"
 
 namespace espalier::check {
@@ -25,6 +26,40 @@ TEST(LayeredPlans, SmallestExample) {
   EXPECT_EQ(elements_per_stage(view)[0].dense, 2 * (split / 2 + whole) + embedding + head);
   EXPECT_EQ(static_bytes_per_stage(view)[0], 18 * (2 * (split / 2 + whole) + embedding + head));
   EXPECT_EQ(view_of(view, tensor).micro_batch, 2);
+}
+
+// The same two strategies under engines that say less: fully_shard has ZeRO 2 and 3 beside each other and recomputation by block; tensor
+// groups and ZeRO 0 (its DDP) beside ZeRO 3 are one choice a plan. Galvatron's file has all of that but not another head than embedding.
+TEST(LayeredPlans, EnginesSayInWhatLayersMayDiffer) {
+  const auto finding = [](const char* engine, const Strategy& blocks, const Strategy& ends, const Strategy& head) {
+    Case c = make_layered_case(model_of(gpt(2)), {{{0, 0, ends}, {1, 2, blocks}, {3, 3, head}}},
+                               schedule_of(ScheduleKind::one_f_one_b, 1, 1, 2));
+    c.plan.engine = engine;
+    View view = make_view(c.plan, c.model, c.cluster);
+    return check_engine_layers(view);
+  };
+  Strategy zero0, zero2, zero3, again, tensor;
+  zero0.dp = zero2.dp = zero3.dp = again.dp = 2;
+  zero2.zero = 2;
+  zero3.zero = 3;
+  again.zero = 3;
+  zero2.shard = zero3.shard = again.shard = 2;
+  again.recompute = {RecomputeKind::full, 1};  // one of the two blocks
+  tensor.tp = 2;
+  tensor.sp = SequenceParallel::megatron;
+  for (const char* engine : {"generic", "espalier"}) EXPECT_TRUE(finding(engine, tensor, zero0, zero0).ok) << engine;
+  EXPECT_TRUE(finding("fsdp2", zero3, zero2, zero2).ok);
+  EXPECT_TRUE(finding("fsdp2", again, zero2, zero2).ok);
+  EXPECT_FALSE(finding("fsdp2", zero3, zero0, zero0).ok);   // DDP and fully_shard
+  EXPECT_FALSE(finding("fsdp2", tensor, zero0, zero0).ok);  // tensor groups
+  EXPECT_FALSE(finding("fsdp1", zero3, zero2, zero2).ok);
+  EXPECT_TRUE(finding("fsdp1", again, zero3, zero3).ok);
+  EXPECT_FALSE(finding("torchtitan", again, zero3, zero3).ok);  // one mode of recomputation
+  EXPECT_FALSE(finding("megatron-core", tensor, zero0, zero0).ok);
+  EXPECT_TRUE(finding("galvatron", tensor, zero0, zero0).ok);
+  EXPECT_FALSE(finding("galvatron", tensor, zero0, zero3).ok);  // head unlike embedding
+  EXPECT_TRUE(finding("galvatron", again, zero0, zero0).ok);
+  EXPECT_FALSE(finding("galvatron", zero2, zero0, zero0).ok);  // two types beside ZeRO 3
 }
 
 }  // namespace

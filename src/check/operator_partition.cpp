@@ -97,7 +97,7 @@ bool goes_along(const Operator& op, const std::vector<Node>& before, bool last) 
 }
 
 std::vector<Node> nodes_of(const View& view, const LayerKind& kind) {
-  const bool fused = view.engine.activations == ActivationPolicy::fused_attention;
+  const bool fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
   std::vector<Node> nodes;
   std::vector<const Operator*> waiting;
   for (std::size_t i = 0; i < kind.operators.size(); ++i) {
@@ -162,7 +162,7 @@ class Tile {
     all_tokens_ = static_cast<double>(layer_tokens(kind, view.plan->training.sequence));
     samples_ = static_cast<double>(view.micro_batch) / static_cast<double>(cut.b);
     tokens_ = samples_ * all_tokens_ / static_cast<double>(cut.m);
-    fused_ = view.engine.activations == ActivationPolicy::fused_attention;
+    fused_ = view.engine.memory.activations == ActivationPolicy::fused_attention;
   }
 
   [[nodiscard]] std::int64_t parameters() const {
@@ -209,7 +209,7 @@ class Tile {
     const auto parts = static_cast<double>(cut_.n * cut_.h);
     const double in = tokens_ * static_cast<double>(op.in) / parts, out = tokens_ * static_cast<double>(op.out) / parts;
     if (op.kind == OperatorKind::norm) return a_ * in + (fused_ ? 4 * tokens_ : 0);
-    if (op.kind == OperatorKind::activation) return a_ * (in + (view_.engine.eager_gate && op.in == 2 * op.out ? out : 0));
+    if (op.kind == OperatorKind::activation) return a_ * (in + (view_.engine.memory.eager_gate && op.in == 2 * op.out ? out : 0));
     return op.kind == OperatorKind::dropout ? in : 0;
   }
 

@@ -39,7 +39,7 @@ std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& pro
                                             const std::vector<std::int64_t>& saved) {
   const std::vector<std::int64_t> buffers = buffer_bytes_per_stage(view);
   const std::vector<ChunkPeak> least = chunk_peaks(view, false), most = chunk_peaks(view, true);
-  const double reserve = 1.0 + view.engine.allocator_reserve;
+  const double reserve = 1.0 + view.engine.memory.allocator_reserve;
   std::vector<PeakBytes> result(fixed.size());
   for (const RankClass& rank : program.ranks) {
     const auto stage = static_cast<std::size_t>(rank.stage);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "check/arithmetic.h"
+#include "check/engine_layers.h"
 #include "check/operator_partition.h"
 #include "check/verdict.h"
 
@@ -265,6 +266,7 @@ std::vector<Finding> check_rules(const View& plan) {
   }
   findings.push_back(check_tied_table(plan));
   if (plan.plan->uniform()) return findings;
+  findings.push_back(check_engine_layers(plan));
   const Finding ranges = check_recomputed_ranges(plan);
   for (Finding& finding : findings)
     if (finding.name == ranges.name && finding.ok && !ranges.ok) finding = ranges;

@@ -17,6 +17,7 @@
 //                       its range where strategies differ by layer
 //   overlap             only what there is to overlap
 //   tied-table          embedding and head of a model with tied embeddings share tp, sp, cp, dp, zero and shard: they are one parameter
+//   engine-layers       layers and stages differ in what the plan's engine lets them differ in (check/engine_layers.h)
 //   pipeline            one stage is 1F1B; interleaved: p divides m; no order that is another's name
 #pragma once
 

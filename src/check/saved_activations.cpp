@@ -38,15 +38,15 @@ Layer layer_of(const View& view, const LayerKind& kind, RecomputeKind recompute)
   layer.etp = s.etp;
   layer.imbalance = std::min(training.moe_imbalance, static_cast<double>(s.ep));
   if (view.model->vocabulary > 0) {
-    const std::int64_t unit = std::int64_t{view.engine.vocabulary_multiple} * s.weight_tp();
+    const std::int64_t unit = std::int64_t{view.engine.memory.vocabulary_multiple} * s.weight_tp();
     const std::int64_t padded = ceil_div(view.model->vocabulary, unit) * unit;
     layer.padding = static_cast<double>(padded) / static_cast<double>(view.model->vocabulary);
   }
-  layer.output_copies = view.engine.copies_attention_output && view.micro_batch > 1 ? 2 : 1;
-  layer.loss = view.engine.loss.saved;
-  layer.eager_gate = view.engine.eager_gate;
-  layer.keeps_gathered = view.engine.keeps_gathered && s.weight_tp() > 1;
-  layer.fused = view.engine.activations == ActivationPolicy::fused_attention;
+  layer.output_copies = view.engine.memory.copies_attention_output && view.micro_batch > 1 ? 2 : 1;
+  layer.loss = view.engine.memory.loss.saved;
+  layer.eager_gate = view.engine.memory.eager_gate;
+  layer.keeps_gathered = view.engine.memory.keeps_gathered && s.weight_tp() > 1;
+  layer.fused = view.engine.memory.activations == ActivationPolicy::fused_attention;
   layer.selective = recompute == RecomputeKind::selective && kind.role == LayerRole::block;
   return layer;
 }

@@ -22,7 +22,7 @@
 //                 counted once); expert_activation and row linear a·in·R where gathered (R·etp copies of in/etp), else
 //                 a·in/etp·R
 //   combine       a·in·top_k per token of the sequence region
-//   cross_entropy engine.loss.saved·in (fp32 softmax: 4), the vocabulary padded as the engine pads it
+//   cross_entropy engine.memory.loss.saved·in (fp32 softmax: 4), the vocabulary padded as the engine pads it
 //   others        0: lookups keep indices only; residual, rotary and pool can do without
 // selective, fused: drops inputs of dense linears that directly follow a norm or an activation (and so what others read of
 // that tensor). full: a·hidden·T of the layer's input only; divided by q under fused-attention, whole under

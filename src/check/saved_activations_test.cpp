@@ -24,7 +24,7 @@ struct Problem {
     view.plan = &plan;
     view.model = &model;
     view.cluster = &cluster;
-    view.engine.activations = policy;
+    view.engine.memory.activations = policy;
     view.strategy = strategy;
     view.micro_batch = batch;
     view.samples = std::int64_t{batch} * strategy.dp;
@@ -114,7 +114,7 @@ TEST(SavedActivations, ExpertsByHand) {
 TEST(SavedActivations, HeadKeepsPaddedLogits) {
   // head: norm 132, logits read 128; fp32 softmax 4 · 1024 (1000 padded to a multiple of 128), one token.
   Problem p(gpt(1), {}, ActivationPolicy::fused_attention, 1, 1);
-  p.view.engine.vocabulary_multiple = 128;
+  p.view.engine.memory.vocabulary_multiple = 128;
   EXPECT_EQ(saved_bytes_of_layer(p.view, p.model.layer(2), RecomputeKind::full), 132 + 128 + 4 * 1024);
 }
 

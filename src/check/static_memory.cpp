@@ -13,7 +13,7 @@ namespace {
 /// Elements of a tensor of `elements` over the vocabulary, after padding and the split.
 std::int64_t vocabulary_share(std::int64_t elements, const View& view) {
   const std::int64_t vocabulary = view.model->vocabulary;
-  const std::int64_t unit = view.engine.vocabulary_multiple;
+  const std::int64_t unit = view.engine.memory.vocabulary_multiple;
   const std::int64_t rows = ceil_div(vocabulary, unit * view.strategy.weight_tp()) * unit;
   return elements / vocabulary * rows;
 }
@@ -72,7 +72,7 @@ StageElements elements_of_layer(const View& view, const LayerKind& kind) {
 }
 
 StatePolicy bytes_of(const View& view) {
-  StatePolicy bytes = view.engine.states;
+  StatePolicy bytes = view.engine.memory.states;
   const Precision precision = view.plan->training.precision;
   if (precision == Precision::fp32 || precision == Precision::tf32) {
     bytes.parameter = bytes.gradient = bytes.reduce = bytes.gather = 4;

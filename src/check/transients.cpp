@@ -36,11 +36,11 @@ Sizes sizes_of(const View& view, const LayerKind& kind) {
   x.split = s.tp;
   x.sequence = s.sp == SequenceParallel::none ? 1 : s.tp;
   x.weights_split = s.weight_tp() > 1;
-  x.unfused = view.engine.activations != ActivationPolicy::fused_attention;
+  x.unfused = view.engine.memory.activations != ActivationPolicy::fused_attention;
   x.etp = x.sequence > 1 ? s.etp : 1;
   x.imbalance = std::min(training.moe_imbalance, static_cast<double>(s.ep));
   if (view.model->vocabulary > 0) {
-    const std::int64_t unit = std::int64_t{view.engine.vocabulary_multiple} * s.weight_tp();
+    const std::int64_t unit = std::int64_t{view.engine.memory.vocabulary_multiple} * s.weight_tp();
     x.padding = static_cast<double>(ceil_div(view.model->vocabulary, unit) * unit) / static_cast<double>(view.model->vocabulary);
   }
   return x;
@@ -95,7 +95,7 @@ Both largest_set(const View& view, const LayerKind& kind, bool most_of_tiles) {
   const Sizes x = sizes_of(view, kind);
   Both most;
   for (const Operator& op : kind.operators) {
-    const Both one = working_set(x, op, view.engine.loss);
+    const Both one = working_set(x, op, view.engine.memory.loss);
     most.forward = std::max(most.forward, one.forward);
     most.backward = std::max(most.backward, one.backward);
   }
@@ -137,14 +137,14 @@ std::int64_t largest_layer(const View& view, std::int32_t zero) {
 
 std::int64_t workspace_bytes(const View& view) {
   constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
-  const WorkspacePolicy& w = view.engine.workspace;
+  const WorkspacePolicy& w = view.engine.memory.workspace;
   const bool hopper = view.cluster->groups.front().device.peak_of(Precision::fp8).count() > 0;
   const std::int64_t torch = hopper || w.deterministic ? 32 * kMebibyte : 65 * kMebibyte / 8;
   return w.cublas * torch + w.transformer_engine * (hopper ? 32 : 4) * kMebibyte;
 }
 
 std::int64_t deferred_logit_bytes(const View& view) {
-  const std::int64_t waiting = std::min<std::int64_t>(view.engine.loss.deferred, view.microbatches);
+  const std::int64_t waiting = std::min<std::int64_t>(view.engine.memory.loss.deferred, view.microbatches);
   if (waiting == 0 || view.stages == 1) return 0;
   const View head = view_of(view, view.chunks.back().ranges.back().strategy);
   const Both set = largest_set(head, view.model->layer(view.model->layers.size() - 1), false);

@@ -79,6 +79,13 @@ Status outputs_refused(const OutputFlags& flags);
 /// Writes what the flags ask for; `lines` gets one line a file. The trace comes from simulating the plan again.
 Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines);
 
+/// --network closed|flow.
+void add_network_flag(Command& command, std::string& network);
+/// What can be known beforehand to fail with `--network flow`.
+Status network_refused(const std::string& network, const Job& job);
+/// With `--network flow`: adds what the answer comes to where links are shared.
+Status add_network(const std::string& network, const Job& job, PlannerResult& result);
+
 /// A plan from plan.json or from result.json (then with its result).
 struct LoadedPlan : PlanDocument {
   std::string text;  ///< of the file
@@ -104,6 +111,7 @@ void add_calibrate_command(Command& app, Context& context);
 void add_inspect_command(Command& app, Context& context);
 void add_import_command(Command& app, Context& context);
 void add_export_command(Command& app, Context& context);
+void add_engines_command(Command& app, Context& context);
 void add_version_command(Command& app, Context& context);
 
 }  // namespace espalier::cli

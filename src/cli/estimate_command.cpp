@@ -19,7 +19,8 @@ Error with_flags_that_help(Error error, const ConfigurationFlags& flags, const J
   return error;
 }
 
-int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFlags& configuration, const OutputFlags& output) {
+int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFlags& configuration, const std::string& network,
+                 const OutputFlags& output) {
   if (Status refused = outputs_refused(output)) return fail(context, *refused);
   auto job = load_job_of(context, flags);
   if (!job) return fail(context, job.error());
@@ -27,6 +28,7 @@ int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFla
   if (!c) return fail(context, c.error());
   auto result = estimate(*job, c->strategy, c->schedule);
   if (!result) return fail(context, with_flags_that_help(result.error(), configuration, *job, *c));
+  if (Status error = add_network(network, *job, *result)) return fail(context, *error);
   std::vector<std::string> files;
   if (Status error = write_outputs(output, *job, *result, files)) return fail(context, *error);
   const int code = deliver(context, *result, files);
@@ -39,9 +41,11 @@ void add_estimate_command(Command& app, Context& context) {
   Command* command = app.add_subcommand("estimate", "predict one given configuration");
   auto job = std::make_shared<JobFlags>();
   auto configuration = std::make_shared<ConfigurationFlags>();
+  auto network = std::make_shared<std::string>();
   auto output = std::make_shared<OutputFlags>();
   add_job_flags(*command, job);
   add_configuration_flags(*command, *configuration);
+  add_network_flag(*command, *network);
   add_output_flags(*command, output);
   add_common_flags(*command, context);
   command->footer(configuration_defaults_help());
@@ -49,8 +53,8 @@ void add_estimate_command(Command& app, Context& context) {
   command->add_option("--threads", *threads, "accepted for symmetry with plan; one configuration needs one thread")
       ->range(0, 4096)
       ->type_name("N");
-  command->callback([&context, job, configuration, output, threads] {
-    context.exit_code = run_estimate(context, *job, *configuration, *output);
+  command->callback([&context, job, configuration, network, output, threads] {
+    context.exit_code = run_estimate(context, *job, *configuration, *network, *output);
   });
 }
 

@@ -21,6 +21,7 @@ struct PlanFlags {
   OutputFlags output;
   PlannerOptions options;
   std::string sweep;
+  std::string network = "closed";
   std::string simple;  ///< "1%" where --simple was given
 };
 
@@ -90,10 +91,12 @@ int run_plan(Context& context, const PlanFlags& flags) {
   if (!options) return fail(context, options.error());
   auto job = load_job_of(context, flags.job);
   if (!job) return fail(context, job.error());
+  if (Status refused = network_refused(flags.network, *job)) return fail(context, *refused);
   auto result = plan(*job, hooked(context, *options));
   clear_progress(context);
   if (!result) return fail(context, result.error());
   if (context.interrupted()) return deliver_best_so_far(context, flags, *result);
+  if (Status error = add_network(flags.network, *job, *result)) return fail(context, *error);
   std::vector<std::string> files;
   if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
   deliver(context, *result, files);
@@ -179,6 +182,8 @@ int run_sweep(Context& context, const PlanFlags& flags) {
     auto job = load_job_of(context, point);
     auto result = job ? plan(*job, hooked(context, *options)) : Result<PlannerResult>(job.error());
     clear_progress(context);
+    if (result)
+      if (Status error = add_network(flags.network, *job, *result)) return fail(context, *error);
     // A point where nothing fits, or whose value the job cannot have (tp 8 on 4 devices), is a finding of the sweep.
     // So is a point that a limit cuts short before any plan: the points before it stay.
     const ErrorKind kind = result ? ErrorKind::internal : result.error().kind;
@@ -217,6 +222,7 @@ void add_plan_command(Command& app, Context& context) {
   auto flags = std::make_shared<PlanFlags>();
   add_job_flags(*command, std::shared_ptr<JobFlags>(flags, &flags->job));
   add_output_flags(*command, std::shared_ptr<OutputFlags>(flags, &flags->output));
+  add_network_flag(*command, flags->network);
   command->add_option("--threads", flags->options.threads, "threads of the search; never changes the answer (0: all)")
       ->range(0, 4096)
       ->type_name("N");

@@ -19,7 +19,7 @@ Result<Job> job_of(Plan& plan, const std::string& calibration) {
 }
 
 int run_simulate(Context& context, const std::string& path, const std::string& calibration, const std::string& block,
-                 const OutputFlags& output) {
+                 const std::string& network, const OutputFlags& output) {
   if (Status error = outputs_refused(output)) return fail(context, *error);
   auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
@@ -27,6 +27,7 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
   if (!job) return fail(context, job.error());
   auto result = simulate(*job, loaded->plan);
   if (!result) return fail(context, result.error());
+  if (Status error = add_network(network, *job, *result)) return fail(context, *error);
   std::vector<std::string> files;
   if (Status error = write_outputs(output, *job, *result, files)) return fail(context, *error);
   if (!block.empty()) {
@@ -45,16 +46,18 @@ void add_simulate_command(Command& app, Context& context) {
   auto path = std::make_shared<std::string>();
   auto calibration = std::make_shared<std::string>();
   auto block = std::make_shared<std::string>();
+  auto network = std::make_shared<std::string>();
   auto output = std::make_shared<OutputFlags>();
   command->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
   command->add_option("--block", *block, "write the timeline of one block with an operator partition here")->type_name("FILE");
   add_calibration_flag(*command, *calibration);
+  add_network_flag(*command, *network);
   add_output_flags(*command, output);
   command->add_flag("--detail", output->detail,
                     "show the steps inside instructions in the timeline: operators, their collectives, bytes, what runs beside");
   add_common_flags(*command, context);
-  command->callback([&context, path, calibration, block, output] {
-    context.exit_code = run_simulate(context, *path, *calibration, *block, *output);
+  command->callback([&context, path, calibration, block, network, output] {
+    context.exit_code = run_simulate(context, *path, *calibration, *block, *network, *output);
   });
 }
 

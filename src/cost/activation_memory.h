@@ -12,11 +12,11 @@
 //     row         a·in            split    |   row          a·in   split; not after attention, which keeps its own output
 //   attention Q,K a(H·d_qk + KV·d_qk), V a·KV·d_v, split (KV at least tp: whole heads); softmax a·H·keys; with score dropout: mask 1·H·keys, output a·H·keys
 //                                          |   Q, K, V, output a(H·d_qk + KV·d_qk + KV·d_v + H·d_v) + 4·H (log-sum-exp), split
-//   activation    a·in            split    |   activation   a·in   split; with engine.eager_gate a·(in + out) of a gated one
+//   activation    a·in            split    |   activation   a·in   split; with engine.memory.eager_gate a·(in + out) of a gated one
 //   dropout       1·in (mask)     sequence |   the same
-//   cross-entropy                          |   engine.loss.saved·in (fp32 softmax: 4), split by vocabulary (both policies)
+//   cross-entropy                          |   engine.memory.loss.saved·in (fp32 softmax: 4), split by vocabulary (both policies)
 //   MoE           router input a·in (unless shared experts keep it), probabilities 4·experts; routed copies T·top_k·imbalance: dispatch a·in, expert inputs; combine a·in·T·top_k
-// With engine.copies_attention_output (fused) the output once more. With engine.keeps_gathered the input of a column linear is undivided under sequence parallelism.
+// With engine.memory.copies_attention_output (fused) the output once more. With engine.memory.keeps_gathered the input of a column linear is undivided under sequence parallelism.
 // selective: unfused drops the score tensors (softmax, mask, dropout output); fused drops what is cheap to compute again: outputs of
 // norms that feed linears, and of activations that feed linears. full: the layer's input only — unsplit under
 // megatron-2022-unfused, in the sequence region otherwise.
@@ -56,7 +56,7 @@ SavedBytes saved_activations(const LayerKind& kind, const LayerGeometry& g, Acti
 
 /// Largest working set of one operator beyond saved tensors: its output in the forward, the gradients of its input and output in
 /// the backward; of unfused attention also the scores before the softmax, and two gradients of them; of the loss what
-/// engine.loss says per logit.
+/// engine.memory.loss says per logit.
 struct TransientBytes {
   std::int64_t forward = 0, backward = 0;
 };

@@ -68,7 +68,7 @@ class GraphBuilder {
     auto& nodes = graph_.operators;
     const partition::AttentionSizes sizes{samples_, positions_, positions_, op.heads, op.kv_heads, op.qk_dim, op.v_dim};
     const auto source = static_cast<std::int32_t>(nodes.size()) - 1;
-    if (context_.engine->activations == ActivationPolicy::fused_attention) {
+    if (context_.engine->memory.activations == ActivationPolicy::fused_attention) {
       nodes.push_back({partition::fused_attention_shape(op.name, sizes), &op, OperatorPart::whole, {}, false});
       return add_edge(source, source + 1, {0, 1, 2});
     }

@@ -7,7 +7,6 @@
 #include "cost/collective.h"
 
 namespace espalier::cost {
-namespace {}  // namespace
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges) {
@@ -88,10 +87,11 @@ std::int64_t transfer_ns(const Assembly& sender, std::int32_t kind, const Schedu
   const CostContext& c = sender.c;
   const Strategy& s = sender.s;
   const int level = stage_link_level(c.levels, s, schedule.stages, before, here);
-  const double host = c.engine->message_host_calls * c.rates.launch;
+  const double host = c.engine->communication.message_host_calls * c.rates.launch;
   const double bytes = static_cast<double>(sender.layers[static_cast<std::size_t>(kind)].boundary_bytes);
   // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
-  const bool scattered = c.engine->scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
+  const bool scattered =
+      c.engine->communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
   const double gather = scattered ? all_gather_s(c.tensor_levels, tp_group(c.levels, s), bytes) : 0.0;
   return ns(point_to_point_s(c.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
 }
@@ -100,7 +100,7 @@ double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterE
   const double shard = s.zero > 0 ? static_cast<double>(s.shard) : 1.0;
   const double expert_shard = s.zero > 0 ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
-  const double whole = c.engine->whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+  const double whole = c.engine->kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
   const double gradient =
       (whole > 0 ? 1.0 : 2.0) * p.gradient;  // the update reads it, and so does the norm unless that is in `whole`
   const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
@@ -128,7 +128,7 @@ PhaseTime optimizer_time(const CostContext& c, double bytes, std::int64_t& step_
 }
 
 std::int64_t deferred_bytes(const CostContext& c, const Schedule& schedule, const std::vector<LayerCost>& layers) {
-  const std::int64_t waiting = std::min<std::int64_t>(c.engine->loss.deferred, schedule.microbatches);
+  const std::int64_t waiting = std::min<std::int64_t>(c.engine->memory.loss.deferred, schedule.microbatches);
   if (waiting == 0 || schedule.stages == 1) return 0;
   std::int64_t logits = 0;
   for (std::size_t k = 0; k < layers.size(); ++k)

@@ -136,12 +136,12 @@ void each_reduction(const Assembly& x, double dense, double expert, double bucke
     if (bytes <= 0) return;
     if (!x.groups.sharded) {
       emit(Message{CollectiveKind::all_reduce, shard_kind, shard, bytes,
-                   x.s.overlap.grad_reduce ? x.c.engine->reduce_bucket_bytes : 0.0});
+                   x.s.overlap.grad_reduce ? x.c.engine->communication.reduce_bucket_bytes : 0.0});
       return;
     }
     if (x.s.zero == 1)
-      emit(Message{x.c.engine->zero1_all_reduces ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter, shard_kind, shard,
-                   bytes, 0});
+      emit(Message{x.c.engine->communication.zero1_all_reduces ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter,
+                   shard_kind, shard, bytes, 0});
     emit(Message{CollectiveKind::all_reduce, replica_kind, replica, bytes / static_cast<double>(shard.size), 0});
   };
   one(x.groups.shard, x.groups.replica, GroupKind::data_shard, GroupKind::data_replica, dense * x.states.reduce / buckets);

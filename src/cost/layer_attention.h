@@ -39,7 +39,7 @@ template <class Sum>
   const double heads = static_cast<double>(op.heads) / x.s.tp,
                kv_heads = std::max(1.0, static_cast<double>(op.kv_heads) / x.s.tp);
   const double qk = op.qk_dim, v = op.v_dim;
-  const bool fused = x.c.engine->activations == ActivationPolicy::fused_attention;
+  const bool fused = x.c.engine->memory.activations == ActivationPolicy::fused_attention;
   double forward, backward;
   if (fused) {
     const double keys = mean_keys(all_keys, static_cast<double>(op.window), op.causal);

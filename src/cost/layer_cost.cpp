@@ -32,8 +32,8 @@ LayerCost cost_of(const Scene& x, const LayerKind& kind) {
   cost.backward_input = phase(sum.input_gradient, sum.exposed_input + waits.network_back, 0, waits.host_input);
   cost.backward_weight = phase(sum.weight_gradient, sum.exposed_weight, 0, waits.host_weight);
   cost.recompute_selective = phase(sum.selective, 0, 0, 0);
-  cost.saved = saved_activations(kind, x.g, x.c.engine->activations);
-  cost.transient = transient_activations(kind, x.g, x.c.engine->activations);
+  cost.saved = saved_activations(kind, x.g, x.c.engine->memory.activations);
+  cost.transient = transient_activations(kind, x.g, x.c.engine->memory.activations);
   return cost;
 }
 
@@ -83,10 +83,10 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
   for (double* rate :
        {&rates.gemm, &rates.gemm_wide, &rates.batched, &rates.grouped, &rates.attention, &rates.attention_backward})
     *rate /= e.coefficients.compute;
-  rates.launch *= e.host_launches * e.coefficients.launch;
-  const double kernel = attention_rate(e.attention_kernel, efficiency);
+  rates.launch *= e.kernels.host_launches * e.coefficients.launch;
+  const double kernel = attention_rate(e.kernels.attention_kernel, efficiency);
   rates.attention *= kernel, rates.attention_backward *= kernel;
-  workspace_bytes = workspace_bytes_of(e.workspace, cluster.groups.front().device);
+  workspace_bytes = workspace_bytes_of(e.memory.workspace, cluster.groups.front().device);
   element_bytes = t.precision == Precision::fp32 || t.precision == Precision::tf32 ? 4 : 2;
   operand_bytes = t.precision == Precision::fp8 ? 1 : element_bytes;
   for (std::size_t i = 0; i < m.layers.size(); ++i)
@@ -109,11 +109,11 @@ LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Str
   g.expert_split = s.etp;
   g.imbalance = std::min(c.training.moe_imbalance, static_cast<double>(s.ep));  // a rank cannot get more than all copies
   g.weight_split = s.weight_tp();
-  g.loss = c.engine->loss;
+  g.loss = c.engine->memory.loss;
   // of one sample [batch, sequence] and [sequence, batch] are the same
-  g.copies_attention_output = c.engine->copies_attention_output && micro_batch > 1;
-  g.eager_gate = c.engine->eager_gate;
-  g.keeps_gathered = c.engine->keeps_gathered;
+  g.copies_attention_output = c.engine->memory.copies_attention_output && micro_batch > 1;
+  g.eager_gate = c.engine->memory.eager_gate;
+  g.keeps_gathered = c.engine->memory.keeps_gathered;
   g.padded_vocabulary = padded_vocabulary(*c.model, *c.engine, s.weight_tp());
   return g;
 }

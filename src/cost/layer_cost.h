@@ -65,7 +65,7 @@ struct CostContext {
   std::shared_ptr<PartitionMemo> partitions;  ///< blocks priced under operator partitions (partitioned_block.h); shared by copies
   std::int64_t encoder_hidden = 0;
   std::int32_t element_bytes = 2;
-  std::int64_t workspace_bytes = 0;  ///< of the GEMM libraries: engine.workspace on this device
+  std::int64_t workspace_bytes = 0;  ///< of the GEMM libraries: engine.memory.workspace on this device
   std::int32_t operand_bytes = 2;    ///< of GEMM operands: 1 under fp8
 
   CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e);

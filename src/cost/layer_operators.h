@@ -18,11 +18,11 @@ namespace espalier::cost {
 /// Gradients of `parameters` weights on this rank: those the GEMM does not accumulate are read again and added in one pass.
 template <class Sum>
 void accumulate(Sum& sum, const Scene& x, double parameters) {
-  if (x.c.engine->fused_gradient_accumulation) return;
-  sum.weight(memory_bound_s(x.c.rates, parameters * (x.c.element_bytes + 2.0 * x.c.engine->states.gradient)));
+  if (x.c.engine->kernels.fused_gradient_accumulation) return;
+  sum.weight(memory_bound_s(x.c.rates, parameters * (x.c.element_bytes + 2.0 * x.c.engine->memory.states.gradient)));
 }
 inline double accumulated_bytes(const Scene& x) {
-  return x.c.engine->fused_gradient_accumulation ? 2.0 * x.c.engine->states.gradient : 0.0;
+  return x.c.engine->kernels.fused_gradient_accumulation ? 2.0 * x.c.engine->memory.states.gradient : 0.0;
 }
 
 /// Share of a block's matrix products that torchtitan's per-operator policy runs again: of wq, wk, wv, wo, w1, w3, w2 the second,
@@ -72,7 +72,8 @@ template <class Sum>
   }
   if (adapters && op.name.ends_with(".qkv")) add_adapters(sum, x, m, n, k);
   if (eight_bit) add_casts(sum, x, m, n, k);
-  if (x.c.engine->selective_recomputes_linears && op.split != TpSplit::vocab) sum.recomputed(forward * kRecomputedProducts);
+  if (x.c.engine->kernels.selective_recomputes_linears && op.split != TpSplit::vocab)
+    sum.recomputed(forward * kRecomputedProducts);
   if (op.split == TpSplit::column || op.split == TpSplit::vocab) {
     region.column_forward += forward;
     region.column_input += input;
@@ -110,7 +111,7 @@ inline double gathered(const Scene& x, const Operator& op) { return routed(x, op
 /// Share of the token copies that a deduplicating dispatcher sends: of top_k copies on random experts as many as they reach distinct
 /// places among P nodes (or ranks of one node), P·(1 − (1 − 1/P)^top_k).
 inline double dispatched_share(const Scene& x, const Operator& op) {
-  if (!x.c.engine->deduplicates_dispatch || x.ep.size <= 1 || op.top_k <= 1) return 1.0;
+  if (!x.c.engine->communication.deduplicates_dispatch || x.ep.size <= 1 || op.top_k <= 1) return 1.0;
   const double inside = static_cast<double>(std::max<std::int64_t>(1, x.ep.members[0]));
   const double places = static_cast<double>(x.ep.size) > inside ? static_cast<double>(x.ep.size) / inside : inside;
   return places * (1.0 - std::pow(1.0 - 1.0 / places, op.top_k)) / op.top_k;
@@ -164,9 +165,9 @@ void add_expert_linear(Sum& sum, const Scene& x, const Operator& op) {
 template <class Sum>
 void add_elementwise(Sum& sum, const Scene& x, const Operator& op, double tokens, double width) {
   DeviceRates d = x.c.rates;
-  d.memory /= x.c.engine->coefficients.elementwise * x.c.engine->elementwise_traffic;
+  d.memory /= x.c.engine->coefficients.elementwise * x.c.engine->kernels.elementwise_traffic;
   const double in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
-  const bool eager = x.c.engine->activations == ActivationPolicy::megatron_2022_unfused;
+  const bool eager = x.c.engine->memory.activations == ActivationPolicy::megatron_2022_unfused;
   double forward = 0, backward = 0;
   switch (op.kind) {
     // Backward reads the input and the gradient and writes; without a fused kernel it reads both again for scale and shift.
@@ -205,7 +206,7 @@ void add_embedding(Sum& sum, const Scene& x, const Operator& op) {
     const double rows = x.g.padded_vocabulary > 0 && op.split == TpSplit::vocab
                             ? static_cast<double>(x.g.padded_vocabulary) / x.width
                             : static_cast<double>(op.parameters) / std::max(1.0, static_cast<double>(op.out));
-    const double table = rows * static_cast<double>(op.out) * (2 * x.a + 2.0 * x.c.engine->states.gradient);
+    const double table = rows * static_cast<double>(op.out) * (2 * x.a + 2.0 * x.c.engine->memory.states.gradient);
     sum.weight(memory_bound_s(d, table + 12.5 * bytes));
     sum.kernels_weight += 4;  // sort, segments, sum, addition
   }
@@ -230,8 +231,8 @@ void add_cross_entropy(Sum& sum, const Scene& x, const Operator& op) {
   if (op.split == TpSplit::vocab) width /= x.width;
   const double logits = x.split_tokens * width;
   const EngineModel& e = *x.c.engine;
-  sum.compute(memory_bound_s(x.c.rates, e.loss_forward_bytes * logits), memory_bound_s(x.c.rates, e.loss_backward_bytes * logits),
-              6, 2);
+  sum.compute(memory_bound_s(x.c.rates, e.kernels.loss_forward_bytes * logits),
+              memory_bound_s(x.c.rates, e.kernels.loss_backward_bytes * logits), 6, 2);
   if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
     const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, 4.0 * x.split_tokens, 3);
     sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
@@ -266,7 +267,7 @@ template <class Sum>
     case OperatorKind::norm:
     case OperatorKind::activation:
       add_elementwise(sum, x, op, tokens, width);
-      if (x.c.engine->activations == ActivationPolicy::fused_attention) sum.recomputed(sum.forward - before);
+      if (x.c.engine->memory.activations == ActivationPolicy::fused_attention) sum.recomputed(sum.forward - before);
       return;
     case OperatorKind::rotary:
     case OperatorKind::dropout:
@@ -293,7 +294,7 @@ struct LayerWaits {
 template <class Sum>
 LayerWaits waits_of(const Sum& sum, const Scene& x) {
   const EngineModel& e = *x.c.engine;
-  const double launch = x.c.rates.launch * e.eager_launches;
+  const double launch = x.c.rates.launch * e.kernels.eager_launches;
   const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;
   const double wait_forward = wait * static_cast<double>(sum.waits_forward),
                wait_input = wait * static_cast<double>(sum.waits_input);

@@ -51,7 +51,7 @@ PricedTraffic price(const Scene& x, double bytes, std::int32_t times = 1) {
 
 /// Whether ranks of a tensor group wait for each other's hosts: the engine does, and neighbouring stages are on different nodes.
 inline bool waits_for_hosts(const CostContext& c, const Strategy& s, std::int32_t stages) {
-  return c.engine->coefficients.collective_wait_s > 0 && c.engine->message_host_calls > 0 &&
+  return c.engine->coefficients.collective_wait_s > 0 && c.engine->communication.message_host_calls > 0 &&
          pipeline_crosses(c.levels, s, stages, c.node_levels);
 }
 

@@ -191,9 +191,9 @@ void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
   const double m = local.tokens(), in = local.size('N');
   const double out = local.size('K') * static_cast<double>(local.node.shape.tensors[1].width);
   const auto& engine = *context_->engine;
-  const double gradient = engine.states.gradient;
+  const double gradient = engine.memory.states.gradient;
   // A step after the first adds to what is there: it reads the sum as well.
-  const double accumulated = engine.fused_gradient_accumulation ? 2 * gradient * in * out : 0;
+  const double accumulated = engine.kernels.fused_gradient_accumulation ? 2 * gradient * in * out : 0;
   std::int64_t forward_buffers = 0, backward_buffers = 0;
   run_steps(cost.forward, Phase::forward, local, gemm_s(d, d.gemm_wide, m, out, in, local.a),
             gemm_s(d, d.gemm_wide, m, out, in, local.a, local.a * m * out), forward_buffers);
@@ -201,7 +201,7 @@ void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
             gemm_s(d, d.gemm_wide, m, in, out, local.a, local.a * m * in), backward_buffers);
   run_steps(cost.backward_weight, Phase::gradient, local, gemm_s(d, d.gemm_wide, out, in, m, local.a, accumulated),
             gemm_s(d, d.gemm_wide, out, in, m, local.a, std::max(accumulated, local.a * in * out)), backward_buffers);
-  if (!engine.fused_gradient_accumulation)
+  if (!engine.kernels.fused_gradient_accumulation)
     cost.backward_weight.compute += memory_bound_s(d, in * out * (local.a + 2 * gradient)), ++cost.backward_weight.kernels;
   const std::int64_t bias = local.node.op->parameters - local.node.op->in * local.node.op->out;
   cost.parameters = static_cast<std::int64_t>(in * out) + (bias > 0 ? static_cast<std::int64_t>(out) : 0);
@@ -266,11 +266,11 @@ void PartitionCosts::unfused(PartitionCost& cost, const Local& local) {
 void PartitionCosts::elementwise(PartitionCost& cost, const Local& local, const Operator& op, bool beside) {
   DeviceRates d = context_->rates;
   const EngineModel& engine = *context_->engine;
-  d.memory /= engine.coefficients.elementwise * engine.elementwise_traffic;
+  d.memory /= engine.coefficients.elementwise * engine.kernels.elementwise_traffic;
   const double a = local.a, features = partition::slices(local.sequence, 'N') * partition::slices(local.sequence, 'H');
   const double in = local.tokens() * static_cast<double>(op.in) / features,
                out = local.tokens() * static_cast<double>(op.out) / features;
-  const bool eager = engine.activations == ActivationPolicy::megatron_2022_unfused;
+  const bool eager = engine.memory.activations == ActivationPolicy::megatron_2022_unfused;
   double forward = 2 * a * in, backward = 2 * a * in, saved = 0;
   switch (op.kind) {
     case OperatorKind::norm:
@@ -279,7 +279,7 @@ void PartitionCosts::elementwise(PartitionCost& cost, const Local& local, const 
       break;
     case OperatorKind::activation:
       forward = a * (in + out), backward = a * (2 * in + out),
-      saved = a * (in + (engine.eager_gate && op.in == 2 * op.out ? out : 0));
+      saved = a * (in + (engine.memory.eager_gate && op.in == 2 * op.out ? out : 0));
       break;
     case OperatorKind::residual: forward = backward = 3 * a * in; break;
     case OperatorKind::dropout: forward = in, backward = (2 * a + 1) * in, saved = in; break;

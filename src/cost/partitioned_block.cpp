@@ -112,7 +112,7 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
         {nanoseconds(f), nanoseconds(b), fetched_bytes(moved.forward), fetched_bytes(moved.backward)});
     moved_forward += static_cast<double>(nanoseconds(f)) * 1e-9, moved_backward += static_cast<double>(nanoseconds(b)) * 1e-9;
   }
-  const double launch = costs.context().rates.launch * costs.context().engine->eager_launches;
+  const double launch = costs.context().rates.launch * costs.context().engine->kernels.eager_launches;
   const auto phase = [&](const PhaseSeconds& p, double moved) {
     PhaseTime t;
     t.compute_ns = nanoseconds(p.compute), t.exposed_ns = nanoseconds(p.collective + p.ring_exposed + moved);

@@ -82,7 +82,7 @@ class Pricer {
     ESPALIER_CHECK(static_cast<std::int32_t>(chunks_.size()) == structure_.chunks());
     ESPALIER_CHECK(program_ == nullptr || program_->structure == structure_);
     out_.reset(structure_);
-    out_.allocator_reserve = c_.engine->allocator_reserve;
+    out_.allocator_reserve = c_.engine->memory.allocator_reserve;
     priced_.resize(chunks_.size());
     held_.resize(static_cast<std::size_t>(structure_.schedule.stages));
     for (Shares& shares : held_) shares.clear();

@@ -108,7 +108,7 @@ TEST(Price, ZeroOne) {
 // The whole is all-reduced where the engine does not scatter: twice as long.
 TEST(Price, ZeroOneByAllReduce) {
   EngineModel engine = plain_engine("generic");
-  engine.zero1_all_reduces = true;
+  engine.communication.zero1_all_reduces = true;
   Strategy s;
   s.dp = 2, s.zero = 1, s.shard = 2;
   EXPECT_EQ(timed(3, s, {}, round_cluster(2), engine).timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements);
@@ -142,7 +142,7 @@ TEST(Price, HostWorkOfTheStepIsKeptApart) {
 // Whole gradients are clipped and zeroed on every rank: 16 bytes an element; the update then reads them once, 30 bytes of the half.
 TEST(Price, PassesOverWholeGradients) {
   EngineModel engine = plain_engine("generic");
-  engine.whole_gradient_bytes = 16;
+  engine.kernels.whole_gradient_bytes = 16;
   Strategy s;
   s.dp = 2, s.zero = 1, s.shard = 2;
   EXPECT_EQ(timed(3, s, {}, round_cluster(2), engine).timing.stages[0].optimizer_ns,
@@ -152,7 +152,7 @@ TEST(Price, PassesOverWholeGradients) {
 // Messages that the host at both ends accompanies: 30 calls of 1 µs.
 TEST(Price, MessagesWithShapesFirst) {
   EngineModel engine = plain_engine("generic");
-  engine.message_host_calls = 30;
+  engine.communication.message_host_calls = 30;
   Schedule two;
   two.stages = 2, two.microbatches = 8;
   Cluster cluster = round_cluster(2);
@@ -174,7 +174,7 @@ TEST(Price, ScatteredMessages) {
   cluster.groups[0].intra[0].span = 2;
   cluster.groups[0].intra.push_back(outer);
   EXPECT_EQ(timed(5, s, two, cluster, engine).timing.chunks[1].send_forward_ns, 1280000);
-  engine.scattered_messages = true;
+  engine.communication.scattered_messages = true;
   EXPECT_EQ(timed(5, s, two, cluster, engine).timing.chunks[1].send_forward_ns, 640000 + 64000);
 }
 

@@ -15,7 +15,7 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 std::int64_t padded_vocabulary(const Model& model, const EngineModel& engine, std::int32_t weight_tp) {
   if (model.vocabulary == 0) return 0;
-  const std::int64_t multiple = std::int64_t{std::max(1, engine.vocabulary_multiple)} * weight_tp;
+  const std::int64_t multiple = std::int64_t{std::max(1, engine.memory.vocabulary_multiple)} * weight_tp;
   return ceil_div(model.vocabulary, multiple) * multiple;
 }
 
@@ -69,7 +69,7 @@ std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s) {
 }
 
 StatePolicy states_of(const EngineModel& engine, const Training& training) {
-  StatePolicy states = engine.states;
+  StatePolicy states = engine.memory.states;
   if (training.precision == Precision::fp32 || training.precision == Precision::tf32) {
     states.parameter = 4, states.gradient = 4, states.master = 0, states.reduce = 4, states.gather = 4;
   }

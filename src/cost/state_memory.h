@@ -2,7 +2,7 @@
 // Parameters, gradients, master weights and optimizer state of a rank.
 //
 // Elements of an operator on a rank: unsplit + ⌈(parameters − unsplit)/tp⌉; vocabulary tables are padded to a multiple of
-// engine.vocabulary_multiple·tp rows first; experts: ⌈parameters/(ep·etp)⌉. With Ulysses weights are replicated over tp. Of projections to
+// engine.memory.vocabulary_multiple·tp rows first; experts: ⌈parameters/(ep·etp)⌉. With Ulysses weights are replicated over tp. Of projections to
 // fewer key/value heads than tp a rank holds one head (key_value.h).
 // Bytes, D = dense elements, E = expert elements of a stage, s = ZeRO shard group, s_e = gcd(s, expert data ranks):
 //     parameters   p·(D/s + E/s_e if zero = 3 else D + E)          gradients  g·(sharded if zero ≥ 2)

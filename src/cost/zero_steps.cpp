@@ -29,9 +29,9 @@ void hide_into(PhaseTime& phase, double communication, double compute, Slowdown 
 
 /// Copies in and out of the buffers of the collectives.
 void add_copies(const CostContext& c, const Strategy& s, const StatePolicy& states, double elements, ZeroTime& z) {
-  const std::int64_t gathered = s.zero >= 3 ? ns(elements * c.engine->gather_copy_bytes / c.rates.memory) : 0;
+  const std::int64_t gathered = s.zero >= 3 ? ns(elements * c.engine->kernels.gather_copy_bytes / c.rates.memory) : 0;
   const std::int64_t reduced =
-      s.zero >= 2 ? ns(elements * c.engine->reduce_copy_bytes * (states.reduce > 0) / c.rates.memory) : 0;
+      s.zero >= 2 ? ns(elements * c.engine->kernels.reduce_copy_bytes * (states.reduce > 0) / c.rates.memory) : 0;
   z.forward.compute_ns += gathered;
   z.backward.compute_ns += gathered + reduced;
   z.backward_again.compute_ns += gathered + reduced;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Engines: what each framework can run (a restriction of the space, rules by name) and what it does with memory (policies).
+// Engines: what each framework can run (a restriction of the space, rules by name) and what it does with memory (policies). Data: every
+// figure is from data/engines.yaml (plan/engine_reader.h), where its source stands beside it.
 // The cost model reads the policies; the search reads the restrictions; `check --engine` reports broken rules.
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "espalier/plan.h"
+#include "plan/layer_freedom.h"
 #include "plan/rules.h"
 
 namespace espalier {
@@ -68,6 +70,8 @@ enum class EngineFamily : std::uint8_t {
   fsdp,                ///< "FSDP-": PyTorch fully_shard alone
   torchtitan,          ///< "TT-"
   nanotron,            ///< "NANO-"
+  galvatron,           ///< "GAL-": Galvatron's strategy file
+  espalier,            ///< "ESP-": our own runtime, without restrictions
 };
 
 /// What is fitted of a framework (data/calibration/frameworks.yaml, `./dev fit`); the defaults are the pooled priors. Each
@@ -87,77 +91,81 @@ struct FrameworkCoefficients {
   bool operator==(const FrameworkCoefficients&) const = default;
 };
 
-/// Host time around one kernel of an eager PyTorch module, in bare kernel launches: Python of the module, dispatcher, autograd node
-/// forward and backward, allocator. About 40 µs a kernel where a launch takes 4.5 µs: 0.7 to 0.9 ms for the forward of a GPT layer
-/// that the device is too fast for (Megatron-LM of 2021 to 2023 on A100 nodes).
-inline constexpr double kEagerHostLaunches = 9.0;
-/// The same under torch.compile: the kernels of a graph are launched one after the other without dispatcher, autograd or modules.
-inline constexpr double kCompiledHostLaunches = 3.0;
-/// The same around Transformer Engine's modules: their Python (quantizers, workspaces, autograd functions of many arguments) takes about twice
-/// as long for a layer (github.com/NVIDIA/TransformerEngine issue 2053: a Linear takes 2.7 times the host time of torch's).
-inline constexpr double kTransformerEngineHostLaunches = 18.0;
+/// What an engine can run: the restrictions that its rules (engine_rules.cpp) read.
+struct EngineRuns {
+  std::vector<ScheduleKind> schedules;
+  std::vector<std::int32_t> zero;  ///< stages
+  std::vector<RankOrder> orders = {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp};
+  std::vector<ContextParallelKind> cp_kinds = {ContextParallelKind::ring, ContextParallelKind::all_to_all};
+  bool ulysses = true, context_parallel = true, tensor_parallel = true, pipeline = true, expert_parallel = true;
+  bool hybrid_shard = true;          ///< shard < data_ranks
+  bool zero_with_pipeline = true;    ///< zero ≥ 2 together with pp > 1
+  bool uneven_stages = true;         ///< layer counts may differ between stages
+  bool selective_recompute = true;   ///< can recompute attention only
+  bool partial_recompute = true;     ///< can recompute some blocks of a chunk and not others
+  bool operator_partitions = false;  ///< operators split in space and time (docs/partition.md)
+  bool fused_bucket_overlap = true;  ///< can overlap gradient reduction
+  bool zero_grad_overlap = true;     ///< gradient reduction can overlap with ZeRO ≥ 1
+  bool overlap_param_gather = true;
+  bool overlap_p2p = true;
+  bool overlap_tp = true;
+};
 
-/// Bytes of memory-bound operators against the operator table, which has one fused kernel for each of them. Eager: norms in fp32 with
-/// casts, rotation as four products, silu and product apart, bias and residual one by one. Compiled: residual additions and casts run
-/// inside the norm, the activation inside the product.
-inline constexpr double kEagerTraffic = 1.7;
-inline constexpr double kCompiledTraffic = 0.65;
-
-struct EngineModel {
-  std::string name;  ///< "generic", "megatron-core", …
+/// What it keeps in memory.
+struct EngineMemory {
   ActivationPolicy activations = ActivationPolicy::fused_attention;
   StatePolicy states;
-  AttentionKernel attention_kernel = AttentionKernel::vendor;
-  /// Selective recomputation runs every second matrix product again (torchtitan's per-operator policy) beside norms and activations.
-  bool selective_recomputes_linears = false;
   LossPolicy loss;
   WorkspacePolicy workspace;
   /// FlashAttention-2 returns [batch, sequence, …]; where layers are [sequence, batch, …] the output projection keeps a copy of it.
   bool copies_attention_output = false;
   bool keeps_gathered = false;  ///< a column linear keeps its whole input, gathered over tp, under sequence parallelism too
   bool eager_gate = false;      ///< a gated MLP in separate kernels keeps the activated gate beside its inputs and their product
-  SplitPolicy split = SplitPolicy::balanced;
   double allocator_reserve = 0.06;       ///< fraction of the tensor peak lost to fragmentation and rounding (prior)
   std::int32_t vocabulary_multiple = 1;  ///< vocabulary padded to a multiple of this × tp (Megatron: 128)
-  double host_launches = 1.0;  ///< host time per kernel in bare launches: 1 compiled, kEagerHostLaunches for PyTorch modules
-  /// Messages between stages that all tensor-parallel ranks hold are sent in tp parts and gathered by the receivers.
-  bool scattered_messages = false;
-  FrameworkCoefficients coefficients;  ///< fitted; see above
-  // how it launches and communicates, read from its source (see `note`)
+};
+
+/// Which kernels it launches, and what they cost its host.
+struct EngineKernels {
+  AttentionKernel attention_kernel = AttentionKernel::vendor;
+  /// Selective recomputation runs every second matrix product again (torchtitan's per-operator policy) beside norms and activations.
+  bool selective_recomputes_linears = false;
+  /// Weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own.
+  bool fused_gradient_accumulation = true;
+  double host_launches = 1.0;   ///< host time per kernel in bare launches: 1 where nothing lies between them, 9 for eager PyTorch
   double eager_launches = 1.0;  ///< kernels of a layer relative to the operator table, where operators are split further
-  bool fused_gradient_accumulation =
-      true;  ///< weight gradients are added to the accumulated ones by the GEMM, not by a pass of their own
   double elementwise_traffic = 1.0;  ///< bytes of memory-bound operators, copies included, relative to the operator table
   double loss_forward_bytes = 14, loss_backward_bytes = 6;  ///< bytes per logit that the loss moves
-  std::int32_t message_host_calls =
-      0;                           ///< host calls at each end of a pipeline message that the stage waits for (shapes sent first)
-  double reduce_bucket_bytes = 0;  ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
-  double whole_gradient_bytes =
-      0;  ///< bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not
+  /// Bytes per element of the rank's whole gradient moved once a step (clipping, zeroing), ZeRO or not.
+  double whole_gradient_bytes = 0;
   /// ZeRO ≥ 2 beside its collectives, bytes a gathered parameter and a gradient: copies into and out of the buffers, casts, averaging.
   double gather_copy_bytes = 0, reduce_copy_bytes = 0;
+};
+
+/// How it communicates.
+struct EngineCommunication {
+  /// Messages between stages that all tensor-parallel ranks hold are sent in tp parts and gathered by the receivers.
+  bool scattered_messages = false;
+  /// Host calls at each end of a pipeline message that the stage waits for (shapes sent first).
+  std::int32_t message_host_calls = 0;
+  double reduce_bucket_bytes = 0;  ///< gradients on the wire per bucket when reduction overlaps; 0 = a layer
   /// Token copies for several experts of one node (or, inside a node, of one rank) are sent once (DeepEP, HybridEP).
   bool deduplicates_dispatch = false;
   bool zero1_all_reduces = false;  ///< ZeRO 1 all-reduces gradients instead of scattering them
-  bool zero_grad_overlap = true;   ///< gradient reduction can overlap with ZeRO ≥ 1
-  // restrictions
-  std::vector<ScheduleKind> schedules;
-  std::vector<std::int32_t> zero;  ///< stages it can run
-  bool hybrid_shard = true;        ///< shard < data_ranks
-  bool zero_with_pipeline = true;  ///< zero ≥ 2 together with pp > 1
-  bool ulysses = true, context_parallel = true, tensor_parallel = true, pipeline = true, expert_parallel = true;
-  bool uneven_stages = true;         ///< layer counts may differ between stages
-  bool fused_bucket_overlap = true;  ///< can overlap gradient reduction
-  std::string note;                  ///< where these come from
-  // more restrictions
+};
+
+struct EngineModel {
+  std::string name;  ///< "generic", "megatron-core", …
+  std::string note;  ///< what it is; figures have their sources in data/engines.yaml
   EngineFamily family = EngineFamily::generic;
-  std::vector<RankOrder> orders = {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp};
-  std::vector<ContextParallelKind> cp_kinds = {ContextParallelKind::ring, ContextParallelKind::all_to_all};
-  bool selective_recompute = true;  ///< can recompute attention only
-  bool partial_recompute = true;    ///< can recompute some blocks of a chunk and not others
-  bool overlap_param_gather = true;
-  bool overlap_p2p = true;
-  bool overlap_tp = true;
+  bool planned = false;  ///< its runtime is no part of this release: named by no `runs_on`
+  SplitPolicy split = SplitPolicy::balanced;
+  EngineRuns runs;
+  LayerFreedom layers;  ///< in what layers and stages of one plan may differ
+  EngineMemory memory;
+  EngineKernels kernels;
+  EngineCommunication communication;
+  FrameworkCoefficients coefficients;  ///< fitted; see above
 };
 
 const std::vector<EngineModel>& engine_catalogue();
@@ -169,6 +177,8 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Ru
                                              const Schedule& schedule);
 /// Whether the engine can run a configuration that is_legal(): the same rules without a sentence; allocation-free.
 bool engine_allows(const EngineModel& engine, const RuleFacts& facts, const Strategy& strategy, const Schedule& schedule);
+/// Of a whole plan of sound structure: what its layers and stages differ in and may not ("MEG-LAYERS"); a uniform plan breaks nothing.
+std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan);
 /// The names of this engine's rules with one sentence each.
 std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const EngineModel& engine);
 

@@ -30,10 +30,10 @@ std::int64_t chunks_of(C c) { return std::int64_t{c.stages} * c.virtual_stages; 
 
 // ---- from the fields of EngineModel ------------------------------------------------------------------------------------------
 
-bool schedule_kind(E e, F, S, C c) { return c.stages == 1 || contains(e.schedules, c.kind); }
+bool schedule_kind(E e, F, S, C c) { return c.stages == 1 || contains(e.runs.schedules, c.kind); }
 std::string schedule_kind_text(E e, F, S, C c) { return cat(e.name, " has no schedule ", to_string(c.kind)); }
 
-bool zero_stage(E e, F, S s, C) { return contains(e.zero, s.zero); }
+bool zero_stage(E e, F, S s, C) { return contains(e.runs.zero, s.zero); }
 std::string zero_stage_text(E e, F, S s, C) { return cat(e.name, " does not run zero ", s.zero); }
 
 bool hybrid_shard(E, F, S s, C) { return s.zero == 0 || s.shard == s.data_ranks(); }
@@ -50,7 +50,7 @@ bool no_ulysses(E, F, S s, C) { return s.sp != SequenceParallel::ulysses; }
 std::string no_ulysses_text(E e, F, S, C) { return cat(e.name, " has no sp ulysses"); }
 bool no_cp(E, F, S s, C) { return s.cp == 1; }
 std::string no_cp_text(E e, F, S s, C) { return cat(e.name, " has no context parallelism, cp is ", s.cp); }
-bool cp_kind(E e, F, S s, C) { return s.cp == 1 || contains(e.cp_kinds, s.cp_kind); }
+bool cp_kind(E e, F, S s, C) { return s.cp == 1 || contains(e.runs.cp_kinds, s.cp_kind); }
 std::string cp_kind_text(E e, F, S s, C) { return cat(e.name, " has no cp_kind ", to_string(s.cp_kind)); }
 bool no_pp(E, F, S, C c) { return c.stages == 1; }
 std::string no_pp_text(E e, F, S, C c) { return cat(e.name, " has no pipeline, pp is ", c.stages); }
@@ -88,7 +88,7 @@ std::string whole_recompute_text(E e, F f, S s, C c) {
 bool no_selective(E, F, S s, C) { return s.recompute.kind != RecomputeKind::selective; }
 std::string no_selective_text(E e, F, S, C) { return cat(e.name, " has no selective recomputation"); }
 
-bool rank_order(E e, F, S s, C) { return contains(e.orders, s.order); }
+bool rank_order(E e, F, S s, C) { return contains(e.runs.orders, s.order); }
 std::string rank_order_text(E e, F, S s, C) { return cat(e.name, " cannot place ranks in the order ", to_string(s.order)); }
 
 bool no_overlap_grad(E, F, S s, C) { return !s.overlap.grad_reduce; }
@@ -157,22 +157,22 @@ constexpr std::array kEngineRules = {
                schedule_kind_text},
     EngineRule{"ZERO", "the engine has the ZeRO stage", dimension_set(D::zero), D::zero, everyone, zero_stage, zero_stage_text},
     EngineRule{"HYBRID-SHARD", "ZeRO shards over all data ranks", dimension_set(D::zero, D::shard) | kDataRanks, D::shard,
-               [](E e) { return !e.hybrid_shard; }, hybrid_shard, hybrid_shard_text},
+               [](E e) { return !e.runs.hybrid_shard; }, hybrid_shard, hybrid_shard_text},
     EngineRule{"PP-ZERO", "ZeRO 2 and 3 not together with a pipeline", dimension_set(D::zero, D::pp), D::zero,
-               [](E e) { return !e.zero_with_pipeline; }, zero_pipeline, zero_pipeline_text},
-    EngineRule{"NO-TP", "no tensor parallelism", dimension_set(D::tp), D::tp, [](E e) { return !e.tensor_parallel; }, no_tp,
+               [](E e) { return !e.runs.zero_with_pipeline; }, zero_pipeline, zero_pipeline_text},
+    EngineRule{"NO-TP", "no tensor parallelism", dimension_set(D::tp), D::tp, [](E e) { return !e.runs.tensor_parallel; }, no_tp,
                no_tp_text},
-    EngineRule{"NO-ULYSSES", "no Ulysses sequence parallelism", dimension_set(D::sp), D::sp, [](E e) { return !e.ulysses; },
+    EngineRule{"NO-ULYSSES", "no Ulysses sequence parallelism", dimension_set(D::sp), D::sp, [](E e) { return !e.runs.ulysses; },
                no_ulysses, no_ulysses_text},
-    EngineRule{"NO-CP", "no context parallelism", dimension_set(D::cp), D::cp, [](E e) { return !e.context_parallel; }, no_cp,
-               no_cp_text},
+    EngineRule{"NO-CP", "no context parallelism", dimension_set(D::cp), D::cp, [](E e) { return !e.runs.context_parallel; },
+               no_cp, no_cp_text},
     EngineRule{"CP-KIND", "the engine has the kind of context parallelism", dimension_set(D::cp, D::cp_kind), D::cp_kind,
                everyone, cp_kind, cp_kind_text},
-    EngineRule{"NO-PP", "no pipeline", dimension_set(D::pp), D::pp, [](E e) { return !e.pipeline; }, no_pp, no_pp_text},
-    EngineRule{"NO-EP", "no expert parallelism", dimension_set(D::ep, D::etp), D::ep, [](E e) { return !e.expert_parallel; },
+    EngineRule{"NO-PP", "no pipeline", dimension_set(D::pp), D::pp, [](E e) { return !e.runs.pipeline; }, no_pp, no_pp_text},
+    EngineRule{"NO-EP", "no expert parallelism", dimension_set(D::ep, D::etp), D::ep, [](E e) { return !e.runs.expert_parallel; },
                no_ep, no_ep_text},
     EngineRule{"PP-EVEN", "every chunk has the same number of blocks", dimension_set(D::pp, D::vpp), D::pp,
-               [](E e) { return !e.uneven_stages; }, even_stages, even_stages_text},
+               [](E e) { return !e.runs.uneven_stages; }, even_stages, even_stages_text},
     EngineRule{"PP-BLOCKS", "every chunk has a block", dimension_set(D::pp, D::vpp), D::pp,
                [](E e) { return e.split == SplitPolicy::even_blocks; }, block_a_chunk, block_a_chunk_text},
     EngineRule{"RECOMP-LAYERS", "no more blocks are recomputed than a chunk has",
@@ -180,21 +180,21 @@ constexpr std::array kEngineRules = {
                [](E e) { return e.split == SplitPolicy::even_blocks; }, recompute_count, recompute_count_text},
     EngineRule{"RECOMP-ALL", "recomputation is for all blocks or none",
                dimension_set(D::recompute, D::recompute_layers, D::pp, D::vpp), D::recompute_layers,
-               [](E e) { return !e.partial_recompute; }, whole_recompute, whole_recompute_text},
+               [](E e) { return !e.runs.partial_recompute; }, whole_recompute, whole_recompute_text},
     EngineRule{"NO-SELECTIVE", "no selective recomputation", dimension_set(D::recompute), D::recompute,
-               [](E e) { return !e.selective_recompute; }, no_selective, no_selective_text},
+               [](E e) { return !e.runs.selective_recompute; }, no_selective, no_selective_text},
     EngineRule{"RANK-ORDER", "the engine can place ranks in this order", dimension_set(D::order), D::order, everyone, rank_order,
                rank_order_text},
     EngineRule{"OVERLAP-GRAD", "gradient reduction cannot overlap", dimension_set(D::overlap_grad), D::overlap_grad,
-               [](E e) { return !e.fused_bucket_overlap; }, no_overlap_grad, no_overlap_text},
+               [](E e) { return !e.runs.fused_bucket_overlap; }, no_overlap_grad, no_overlap_text},
     EngineRule{"OVERLAP-ZERO", "gradient reduction overlaps without ZeRO only", dimension_set(D::overlap_grad, D::zero),
-               D::overlap_grad, [](E e) { return !e.zero_grad_overlap; }, no_overlap_zero, no_overlap_zero_text},
+               D::overlap_grad, [](E e) { return !e.runs.zero_grad_overlap; }, no_overlap_zero, no_overlap_zero_text},
     EngineRule{"OVERLAP-PARAM", "parameter gathering cannot overlap", dimension_set(D::overlap_param), D::overlap_param,
-               [](E e) { return !e.overlap_param_gather; }, no_overlap_param, no_overlap_text},
+               [](E e) { return !e.runs.overlap_param_gather; }, no_overlap_param, no_overlap_text},
     EngineRule{"OVERLAP-P2P", "pipeline sends cannot overlap", dimension_set(D::overlap_p2p), D::overlap_p2p,
-               [](E e) { return !e.overlap_p2p; }, no_overlap_p2p, no_overlap_text},
+               [](E e) { return !e.runs.overlap_p2p; }, no_overlap_p2p, no_overlap_text},
     EngineRule{"OVERLAP-TP", "tensor-parallel collectives cannot overlap", dimension_set(D::overlap_tp), D::overlap_tp,
-               [](E e) { return !e.overlap_tp; }, no_overlap_tp, no_overlap_text},
+               [](E e) { return !e.runs.overlap_tp; }, no_overlap_tp, no_overlap_text},
     EngineRule{"EP", "EP with TP requires Megatron's sequence parallelism", dimension_set(D::ep, D::tp, D::sp), D::sp,
                is_megatron, meg_ep, meg_ep_text},
     EngineRule{"VPP", "interleaving needs PP > 1, or PP > 2 without overlapped p2p",
@@ -257,6 +257,8 @@ std::string_view prefix(EngineFamily family) {
     case EngineFamily::fsdp: return "FSDP-";
     case EngineFamily::torchtitan: return "TT-";
     case EngineFamily::nanotron: return "NANO-";
+    case EngineFamily::galvatron: return "GAL-";
+    case EngineFamily::espalier: return "ESP-";
   }
   return "";
 }
@@ -303,6 +305,13 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Mo
   return engine_violations(engine, rule_facts(model, cluster, training, chunks_of(schedule), engine.split), strategy, schedule);
 }
 
+std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan) {
+  std::vector<RuleViolation> out;
+  for (const std::string& fault : layer_faults(engine.layers, model, plan))
+    out.push_back({cat(prefix(engine.family), "LAYERS"), fault, ""});
+  return out;
+}
+
 std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const EngineModel& engine) {
   std::vector<std::pair<std::string, std::string>> catalogue;
   for (const Mirror& mirror : kMirrors) {
@@ -312,6 +321,7 @@ std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const Eng
   for (const EngineRule& rule : kEngineRules) {
     if (rule.applies(engine)) catalogue.emplace_back(cat(prefix(engine.family), rule.name), rule.sentence);
   }
+  if (!is_unrestricted(engine.layers)) catalogue.emplace_back(cat(prefix(engine.family), "LAYERS"), to_string(engine.layers));
   return catalogue;
 }
 

@@ -178,15 +178,15 @@ TEST(Engines, CatalogueIsComplete) {
     const EngineModel* engine = find_engine(name);
     ASSERT_NE(engine, nullptr) << name;
     EXPECT_FALSE(engine->note.empty());
-    EXPECT_FALSE(engine->schedules.empty());
-    EXPECT_FALSE(engine->zero.empty());
+    EXPECT_FALSE(engine->runs.schedules.empty());
+    EXPECT_FALSE(engine->runs.zero.empty());
     EXPECT_GE(engine_rule_catalogue(*engine).size(), engine->family == EngineFamily::generic ? 0u : 5u);
   }
   EXPECT_EQ(find_engine("colossal"), nullptr);
-  EXPECT_EQ(to_string(find_engine("megatron-lm-2021")->activations), "megatron-2022-unfused");
+  EXPECT_EQ(to_string(find_engine("megatron-lm-2021")->memory.activations), "megatron-2022-unfused");
   // Megatron: 18 bytes a parameter; DeepSpeed and FSDP2: 16.
   const auto bytes = [](const char* name) {
-    const StatePolicy& s = find_engine(name)->states;
+    const StatePolicy& s = find_engine(name)->memory.states;
     return s.parameter + s.gradient + s.master + s.optimizer;
   };
   EXPECT_EQ(bytes("megatron-core"), 18);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "plan/layer_freedom.h"
 #include "planner/memory_margin.h"
 
 namespace espalier {
@@ -65,6 +66,12 @@ std::string split_of(const search::Outcome& flat, const EngineModel& engine, boo
   return layerwise ? "searched; of uniform plans " + uniform : uniform;
 }
 
+/// What an engine with rules leaves of the space that the job asks for; empty: all of it, or uniform plans were asked for.
+std::string freedom_of(const Job& job, const EngineModel& engine) {
+  if (job.search.kind == "uniform" || is_unrestricted(engine.layers)) return "";
+  return to_string(engine.layers);
+}
+
 void add_phases(const search::Found& all, SearchSummary& s) {
   for (const search::PhaseReport& p : all.phases)
     s.phases.push_back({p.name, p.left_out, p.complete, p.bounded, p.lowered, p.simulated, p.lower_bound_ns, p.seconds});
@@ -79,6 +86,7 @@ SearchSummary certificate_of(const Job& job, const EngineModel& engine, const se
   s.memory_margin = margin.share;
   s.memory_margin_basis = margin.basis;
   s.split = split_of(all.flat(), engine, all.last() != nullptr);
+  s.freedom = freedom_of(job, engine);
   if (all.last() != nullptr) add_layers(all, s);
   if (all.partitioned) add_partitions(all, s);
   add_phases(all, s);

@@ -12,8 +12,6 @@ Result<Prepared> prepare(const Job& job) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
-  if (job.search.kind != "uniform")
-    if (auto refused = layerwise_engine(**engine)) return *refused;
   if (job.search.kind == "layerwise" || job.search.kind == "full")
     if (auto refused = layerwise_dimensions(job.search)) return *refused;
   return Prepared{*engine, {&job.model, &job.cluster, job.training, *engine, job.search}};

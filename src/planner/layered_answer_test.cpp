@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "plan/engine.h"
 #include "plan/rules.h"
 #include "planner/test_jobs.h"
 
@@ -171,6 +172,26 @@ TEST(Layerwise, ReasonsCompareWithTheBestUniformPlan) {
   EXPECT_TRUE(std::any_of(r.reasons.begin(), r.reasons.end(), names)) << r.brief();
   const auto faster = [](const std::string& s) { return s.find("faster than the best uniform plan") != std::string::npos; };
   EXPECT_TRUE(std::any_of(r.reasons.begin(), r.reasons.end(), faster)) << r.brief();
+}
+
+// Megatron-Core has one strategy for all layers and any number of them a stage (--pipeline-model-parallel-layout): the head of GPT-2 is
+// worth some five blocks, so that equal stages are not the best.
+TEST(LayeredAnswer, EnginesAreSearchedForWhatTheyCanVary) {
+  const std::string training = "{sequence_length: 1024, global_batch: 64}\nengine: ";
+  const char* pipeline = "{space: layerwise, fix: {pp: 4}, allow: {schedule: [1f1b]}}";
+  const PlannerResult megatron = planned("gpt2", "rtx-4090", 4, training + "megatron-core", pipeline);
+  EXPECT_EQ(megatron.search.freedom, "layers may differ in: nothing; stages in: layers");
+  EXPECT_LT(megatron.prediction.iteration_ns, megatron.search.layerwise->uniform_ns);
+  EXPECT_LE(megatron.search.lower_bound_ns, megatron.prediction.iteration_ns);
+  EXPECT_TRUE(engine_plan_violations(*find_engine("megatron-core"),
+                                     *load_model_file(ESPALIER_SOURCE_DIR "/models/gpt2/config.json"), megatron.plan)
+                  .empty());
+  EXPECT_THAT(megatron.brief(), HasSubstr("stages in: layers"));
+  // What cannot vary anything is planned uniformly, proven as such.
+  const PlannerResult deepspeed = planned("gpt2", "rtx-4090", 4, training + "deepspeed", "{space: full, limits: {pp: 2}}");
+  EXPECT_EQ(deepspeed.search.freedom, "layers may differ in: nothing; stages in: nothing");
+  EXPECT_TRUE(deepspeed.plan.uniform());
+  EXPECT_EQ(deepspeed.search.reason, "optimal");
 }
 
 }  // namespace

@@ -46,12 +46,6 @@ Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, 
 
 }  // namespace
 
-Status layerwise_engine(const EngineModel& engine) {
-  if (engine.family == EngineFamily::generic) return std::nullopt;
-  return Error{ErrorKind::bad_input, "engine", "\"" + engine.name + "\"", "generic",
-               "this engine runs one strategy for all layers: plan it with search.space: uniform"};
-}
-
 Status layerwise_dimensions(const SearchSpace& space) {
   const std::string name = "recompute_layers";
   if (space.allow.count(name) == 0 && space.forbid.count(name) == 0 && space.limits.count(name) == 0) return std::nullopt;
@@ -72,8 +66,10 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
   if (last_layer + 1 != static_cast<std::int32_t>(job.model.layers.size()))
     return Error{ErrorKind::bad_input, "plan: $.stages", "layers up to " + std::to_string(last_layer),
                  std::to_string(job.model.layers.size()) + " layers, as the plan's model has", "plan again from the job file"};
-  if (!plan.uniform())
-    if (auto refused = layerwise_engine(*find_engine(job.engine))) return refused;
+  const EngineModel& engine = *find_engine(job.engine);
+  if (const auto faults = engine_plan_violations(engine, job.model, plan); !faults.empty())
+    return Error{ErrorKind::bad_input, "plan: $.stages", named_rules(faults), "layers that engine " + engine.name + " can run",
+                 "plan again from the job file"};
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     std::size_t position = 0;
     for (const Chunk& chunk : plan.stages[i].chunks)

@@ -17,8 +17,6 @@ std::string named_rules(const std::vector<RuleViolation>& broken);
 Status illegal(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
 /// A plan file must be for this job: same world, same layers.
 Status plan_fits_job(const Job& job, const Plan& plan);
-/// Refuses engines that run one strategy for all layers.
-Status layerwise_engine(const EngineModel& engine);
 /// Refuses restrictions that mean nothing where every layer has a strategy of its own.
 Status layerwise_dimensions(const SearchSpace& space);
 Error unknown_pruning_rule(const std::string& name);

@@ -37,7 +37,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   if (!prepared) return prepared.error();
   const EngineModel& engine = *prepared->engine;
   Watch watch(options);
-  auto phases = search_options(job, options, watch);
+  auto phases = search_options(job, engine, options, watch);
   if (!phases) return phases.error();
   search::Options& how = phases->how;
   SimulatedEvaluator evaluator(how.threads);

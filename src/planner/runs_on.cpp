@@ -52,6 +52,16 @@ bool even_chunks(const Plan& plan) {
   return blocks.size() == 1;
 }
 
+/// Full recomputation counts blocks of a range, and the rules those of a chunk of a uniform plan; micro-batches of a layer follow its dp.
+bool accepts_range(const EngineModel& engine, const Job& job, const Plan& plan, Strategy s) {
+  Schedule schedule = plan.schedule;
+  if (!plan.uniform()) {
+    schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
+    if (s.recompute.kind == RecomputeKind::full) s.recompute.layers = 1;
+  }
+  return engine_violations(engine, job.model, job.cluster, job.training, s, schedule).empty();
+}
+
 std::string why_none(const search::Outcome& found) {
   if (found.interrupted) return "the search was stopped before it found one";
   if (!found.complete) return "node limit";
@@ -64,15 +74,19 @@ std::string why_none(const search::Outcome& found) {
 bool has_rules(const EngineModel& engine) { return engine.family != EngineFamily::generic; }
 
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan) {
-  if (!plan.uniform()) return false;  // engines with rules run one strategy for all layers
-  if (!engine.uneven_stages && !even_chunks(plan)) return false;
-  return engine_violations(engine, job.model, job.cluster, job.training, plan.strategy(), plan.schedule).empty();
+  if (!engine.runs.uneven_stages && !even_chunks(plan)) return false;
+  if (!engine_plan_violations(engine, job.model, plan).empty()) return false;
+  for (const Stage& stage : plan.stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        if (!accepts_range(engine, job, plan, range.strategy)) return false;
+  return true;
 }
 
 std::vector<std::string> engines_that_run(const Job& job, const Plan& plan) {
   std::vector<std::string> out;
   for (const EngineModel& engine : engine_catalogue())
-    if (has_rules(engine) && accepts(engine, job, plan)) out.push_back(engine.name);
+    if (has_rules(engine) && !engine.planned && accepts(engine, job, plan)) out.push_back(engine.name);
   return out;
 }
 
@@ -108,7 +122,7 @@ std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q) {
 std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan) {
   std::vector<EngineAnswer> out;
   for (const EngineModel& engine : engine_catalogue()) {
-    if (engine.name == "generic") continue;
+    if (engine.name == "generic" || engine.planned) continue;
     if (!has_rules(engine)) {
       EngineAnswer unknown;
       unknown.engine = engine.name;

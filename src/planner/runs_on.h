@@ -30,7 +30,7 @@ inline constexpr std::string_view kUsualEngines[] = {"megatron-core", "torchtita
 
 /// Whether Espalier knows what the engine cannot run.
 bool has_rules(const EngineModel& engine);
-/// Whether the engine's rules accept this very plan: every strategy of it, and one strategy for all layers. Requires has_rules.
+/// Whether the engine's rules accept this very plan: every strategy of it, and what its layers and stages differ in. Requires has_rules.
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan);
 
 /// The best plan of the job under another engine: the certified search of uniform plans with that engine's rules, memory and coefficients,

@@ -4,13 +4,17 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "plan/layer_freedom.h"
 #include "planner/legality.h"
 
 namespace espalier {
 
-Result<search::PhaseOptions> search_options(const Job& job, const PlannerOptions& options, Watch& watch) {
+Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& engine, const PlannerOptions& options,
+                                            Watch& watch) {
   search::PhaseOptions phases;
   phases.space = job.search.kind;
+  phases.by_layer = has_freedom(engine.layers);
+  phases.operators = engine.runs.operator_partitions;
   phases.exhaustive = options.exhaustive;
   phases.left_out.insert(options.left_out_phases.begin(), options.left_out_phases.end());
   const std::vector<std::string> known = search::phase_names();

@@ -3,12 +3,14 @@
 #pragma once
 
 #include "espalier/planner.h"
+#include "plan/engine.h"
 #include "planner/watch.h"
 #include "search/phases.h"
 
 namespace espalier {
 
 /// Error where a rule or a phase of that name does not exist. `watch` outlives the search.
-Result<search::PhaseOptions> search_options(const Job& job, const PlannerOptions& options, Watch& watch);
+Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& engine, const PlannerOptions& options,
+                                            Watch& watch);
 
 }  // namespace espalier

@@ -36,7 +36,7 @@ Facts facts_of(const PlannerResult& r) {
   f.room = static_cast<std::int64_t>(static_cast<double>(p.memory_limit_bytes) * (1 - p.memory_margin)) - p.peak_memory_bytes;
   f.blocks = last_layer_of(r.plan) - 1;
   if (const EngineModel* engine = find_engine(r.plan.engine))
-    f.interleaves = std::count(engine->schedules.begin(), engine->schedules.end(), ScheduleKind::interleaved) > 0;
+    f.interleaves = std::count(engine->runs.schedules.begin(), engine->runs.schedules.end(), ScheduleKind::interleaved) > 0;
   if (!p.bottleneck.busy_per_stage.empty()) {
     const auto [low, high] = std::minmax_element(p.bottleneck.busy_per_stage.begin(), p.bottleneck.busy_per_stage.end());
     f.emptiest = *low;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The terminal answer: what to run, how fast it will be, whether it fits, how sure that is, and what was beaten.
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -63,6 +65,7 @@ std::string at_most(double gap) { return gap > 0 && gap < 0.0005 ? "less than 0.
 /// What no search looked at, and how far the answer was refined.
 std::string not_searched(const SearchSummary& s) {
   std::string out;
+  if (!s.freedom.empty()) out += "; " + s.freedom;
   if (!s.split.empty() && !s.layerwise) out += "; the split of layers over stages is " + s.split;
   if (!s.layerwise || s.layerwise->refinement_tried == 0 || s.asked.simple) return out;
   const LayerwiseSummary& l = *s.layerwise;
@@ -177,6 +180,25 @@ std::string time_section(const Prediction& p) {
   return out;
 }
 
+/// What sharing of links makes of the time, and the busiest of them.
+std::string network_section(const Prediction& p) {
+  if (!p.network) return "";
+  const NetworkPrediction& n = *p.network;
+  const double closed = static_cast<double>(std::max<std::int64_t>(1, n.closed_iteration_ns));
+  const double more = static_cast<double>(n.iteration_ns) / closed - 1.0;
+  std::string out = cat("\nWith links shared by all that is in flight ", seconds(n.iteration_ns), ", ");
+  if (n.iteration_ns == n.closed_iteration_ns)
+    out += "the same as each alone\n";
+  else
+    out += cat(percent(std::abs(more)), more > 0 ? " slower" : " faster", " than each alone\n");
+  const auto busiest =
+      std::max_element(n.links.begin(), n.links.end(), [](const LinkUse& a, const LinkUse& b) { return a.busy < b.busy; });
+  if (busiest != n.links.end())
+    out += cat("  busiest links: ", busiest->link, ", ", percent(busiest->busy), " of the iteration, ",
+               percent(busiest->highest_load), " of the capacity at most\n");
+  return out;
+}
+
 std::string memory_section(const Prediction& p) {
   const MemoryBreakdown& m = p.memory;
   return cat("\nMemory of the fullest rank\n  parameters ", gib(m.parameters), " · gradients ", gib(m.gradients), " · optimizer ",
@@ -233,8 +255,9 @@ using namespace report;
 
 std::string PlannerResult::brief(std::size_t width) const {
   const std::string text = headline(*this) + "  " + job_line(plan) + "\n" + time_section(prediction) +
-                           memory_section(prediction) + stage_section(*this) + balance_section(*this) + operator_section(*this) +
-                           alternative_section(*this) + engine_section(*this) + reason_section(*this);
+                           network_section(prediction) + memory_section(prediction) + stage_section(*this) +
+                           balance_section(*this) + operator_section(*this) + alternative_section(*this) + engine_section(*this) +
+                           reason_section(*this);
   return lay_out(text, width);
 }
 

@@ -38,10 +38,8 @@ Schedule schedule_of(const Plan& plan, const Strategy& s) {
 void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& plan, CheckReport& report) {
   const std::size_t before = report.findings.size();
   const bool uniform = plan.uniform();
-  if (!uniform) {
-    if (const Status refused = layerwise_engine(engine))
-      report.findings.push_back({"layer-wise", false, engine.name + " runs one strategy for all layers"});
-  }
+  for (const RuleViolation& v : engine_plan_violations(engine, job.model, plan))
+    report.findings.push_back({v.rule, false, v.text});
   std::vector<Strategy> strategies{plan.strategy()};
   if (!uniform) {
     strategies.clear();

@@ -74,6 +74,22 @@ void write_memory(JsonWriter& w, const Prediction& p) {
   w.key("fits_with_margin").value(p.fits_with_margin);
 }
 
+void write_network(JsonWriter& w, const NetworkPrediction& n) {
+  w.key("network").begin_object();
+  w.key("model").value("flow");
+  w.key("iteration_s").seconds(n.iteration_ns);
+  w.key("closed_iteration_s").seconds(n.closed_iteration_ns);
+  write_parts(w, n.breakdown);
+  w.key("links").begin_array();
+  for (const LinkUse& use : n.links) {
+    w.compact_next().begin_object();
+    w.key("link").value(use.link).key("links").value(use.links).key("bytes").value(use.bytes);
+    w.key("busy").value(use.busy).key("highest_load").value(use.highest_load);
+    w.end_object();
+  }
+  w.end_array().end_object();
+}
+
 void write_prediction(JsonWriter& w, const Prediction& p) {
   w.key("prediction").begin_object();
   w.key("iteration_s").seconds(p.iteration_ns);
@@ -91,6 +107,7 @@ void write_prediction(JsonWriter& w, const Prediction& p) {
   w.end_object();
   if (p.days > 0) w.key("days").value(p.days);
   if (p.device_hours > 0) w.key("gpu_hours").value(p.device_hours);
+  if (p.network) write_network(w, *p.network);
   w.end_object();
 }
 
@@ -231,6 +248,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("reason").value(s.reason);
   if (!s.split.empty()) w.key("split").value(s.split);
   if (!s.phases.empty()) write_phases(w, s.phases);
+  if (!s.freedom.empty()) w.key("freedom").value(s.freedom);
   if (s.layerwise) write_layerwise(w, *s.layerwise);
   if (s.partitions) write_partitions(w, *s.partitions);
   w.end_object();

@@ -57,6 +57,26 @@ Bottleneck read_bottleneck(Reader r, const Breakdown& last) {
   return b;
 }
 
+NetworkPrediction read_network(Reader r) {
+  NetworkPrediction n;
+  r.optional_string("model", "flow");
+  n.iteration_ns = read_ns(r, "iteration_s");
+  n.closed_iteration_ns = read_ns(r, "closed_iteration_s");
+  n.breakdown = read_parts(r);
+  r.each("links", false, [&](Reader& each) {
+    LinkUse use;
+    use.link = each.required_string("link");
+    use.links = each.optional_int("links", 0, kBig, 0);
+    use.bytes = each.optional_real("bytes", 0, kLarge, 0);
+    use.busy = each.optional_real("busy", 0, kLarge, 0);
+    use.highest_load = each.optional_real("highest_load", 0, kLarge, 0);
+    each.finish();
+    n.links.push_back(use);
+  });
+  r.finish();
+  return n;
+}
+
 Prediction read_prediction(Reader r) {
   Prediction p;
   p.iteration_ns = read_ns(r, "iteration_s");
@@ -89,6 +109,7 @@ Prediction read_prediction(Reader r) {
   c.finish();
   p.days = r.optional_real("days", 0, kLarge, 0);
   p.device_hours = r.optional_real("gpu_hours", 0, kLarge, 0);
+  if (r.has("network")) p.network = read_network(r.child("network", true));
   r.finish();
   return p;
 }
@@ -220,6 +241,7 @@ SearchSummary read_search(Reader r) {
   s.gap = r.optional_real("gap", 0, kLarge, 0);
   s.reason = r.optional_string("reason", "");
   s.split = r.optional_string("split", "");
+  s.freedom = r.optional_string("freedom", "");
   s.space = r.optional_string("space", "uniform");
   r.each("phases", false, [&s](Reader& row) { s.phases.push_back(read_phase(row)); });
   if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));

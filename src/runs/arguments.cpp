@@ -101,35 +101,36 @@ void apply_memory_flags(const RunRecord& record, EngineModel& engine) {
   const std::string backend = text(a, "--attention-backend", "auto");
   // megatron/training/arguments.py: --transformer-impl transformer_engine unless given; Megatron's own layers (local) keep the scores.
   const bool local = text(a, "--transformer-impl", "transformer_engine") == "local" || backend == "local";
-  engine.activations =
+  engine.memory.activations =
       local || backend == "unfused" ? ActivationPolicy::megatron_2022_unfused : ActivationPolicy::fused_attention;
-  engine.workspace.transformer_engine = local ? 0 : given(a, "--moe-grouped-gemm") ? 5 : 1;
+  engine.memory.workspace.transformer_engine = local ? 0 : given(a, "--moe-grouped-gemm") ? 5 : 1;
   if (given(a, "--cross-entropy-loss-fusion")) {
     // native: compiled pieces hand on an fp32 copy and write the exponential beside it (megatron/core/fusions/fused_cross_entropy.py);
     // te: one kernel that turns the logits into their gradient in place
-    engine.loss = text(a, "--cross-entropy-fusion-impl", "native") == "te" ? LossPolicy{2, 0, 0, 0} : LossPolicy{4, 6, 2, 0};
+    engine.memory.loss =
+        text(a, "--cross-entropy-fusion-impl", "native") == "te" ? LossPolicy{2, 0, 0, 0} : LossPolicy{4, 6, 2, 0};
   }
   if (given(a, "--defer-embedding-wgrad-compute")) {
     const std::int64_t limit = number(a, "--wgrad-deferral-limit").value_or(0);
-    engine.loss.deferred = limit > 0 && limit < INT32_MAX ? static_cast<std::int32_t>(limit) : INT32_MAX;
+    engine.memory.loss.deferred = limit > 0 && limit < INT32_MAX ? static_cast<std::int32_t>(limit) : INT32_MAX;
   }
-  engine.workspace.deterministic = given(a, "--deterministic-mode");
+  engine.memory.workspace.deterministic = given(a, "--deterministic-mode");
   // Without a backend named, Transformer Engine takes cuDNN or FlashAttention-3 on Hopper and FlashAttention-2 elsewhere.
   const bool hopper = record.gpu.type.find("H100") != std::string::npos || record.gpu.type.find("H200") != std::string::npos;
-  engine.copies_attention_output = backend != "fused" && !hopper;
+  engine.memory.copies_attention_output = backend != "fused" && !hopper;
   if (const auto multiple = number(a, "--make-vocab-size-divisible-by"))
-    engine.vocabulary_multiple = static_cast<std::int32_t>(*multiple);
+    engine.memory.vocabulary_multiple = static_cast<std::int32_t>(*multiple);
   // fp16 gradients stay in fp16; bf16 ones are accumulated in fp32 unless told otherwise.
   if (given(a, "--grad-reduce-in-bf16") || (given(a, "--fp16") && !given(a, "--accumulate-allreduce-grads-in-fp32")))
-    engine.states.gradient = engine.states.reduce = 2;
+    engine.memory.states.gradient = engine.memory.states.reduce = 2;
   const auto bytes = [&](const char* flag, std::int32_t otherwise) {
     const std::string type = text(a, flag, "fp32");
     return type == "fp32" ? otherwise : type == "fp8" ? 1 : 2;
   };
   if (!given(a, "--use-precision-aware-optimizer")) return;
-  engine.states.master = bytes("--main-params-dtype", 4);
-  engine.states.optimizer = bytes("--exp-avg-dtype", 4) + bytes("--exp-avg-sq-dtype", 4);
-  if (text(a, "--main-grads-dtype", "fp32") == "bf16") engine.states.gradient = 2;
+  engine.memory.states.master = bytes("--main-params-dtype", 4);
+  engine.memory.states.optimizer = bytes("--exp-avg-dtype", 4) + bytes("--exp-avg-sq-dtype", 4);
+  if (text(a, "--main-grads-dtype", "fp32") == "bf16") engine.memory.states.gradient = 2;
 }
 
 }  // namespace espalier::runs

@@ -210,12 +210,12 @@ void Mapper::map_overlap() {
     wanted.grad_reduce = arguments_->overlap_grad;
     wanted.param_gather = arguments_->overlap_param;
   }
-  s.overlap.grad_reduce = wanted.grad_reduce && engine->fused_bucket_overlap &&
-                          replicates_weights(has_experts(run_.job.model), s) && (engine->zero_grad_overlap || s.zero == 0);
-  s.overlap.param_gather = wanted.param_gather && engine->overlap_param_gather && s.zero > 0;
+  s.overlap.grad_reduce = wanted.grad_reduce && engine->runs.fused_bucket_overlap &&
+                          replicates_weights(has_experts(run_.job.model), s) && (engine->runs.zero_grad_overlap || s.zero == 0);
+  s.overlap.param_gather = wanted.param_gather && engine->runs.overlap_param_gather && s.zero > 0;
   s.overlap.p2p =
-      wanted.p2p && engine->overlap_p2p && run_.schedule.kind == ScheduleKind::interleaved && run_.schedule.stages > 1;
-  s.overlap.tp = wanted.tp && engine->overlap_tp && s.sp == SequenceParallel::megatron;
+      wanted.p2p && engine->runs.overlap_p2p && run_.schedule.kind == ScheduleKind::interleaved && run_.schedule.stages > 1;
+  s.overlap.tp = wanted.tp && engine->runs.overlap_tp && s.sp == SequenceParallel::megatron;
   std::string names;
   if (s.overlap.grad_reduce) names += "grad ";
   if (s.overlap.param_gather) names += "param ";

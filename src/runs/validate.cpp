@@ -45,7 +45,7 @@ std::int64_t comparable_bytes(const MappedRun& run, const Prediction& p) {
   if (run.memory_kind == "device") return peak + run.job.cluster.groups.front().device.context_reserve.count();
   if (run.memory_kind != "allocated") return peak;
   const EngineModel* engine = find_engine(run.job.engine);  // torch counts tensors: without the allocator's reserve
-  return std::llround(static_cast<double>(peak) / (1 + (engine ? engine->allocator_reserve : 0)));
+  return std::llround(static_cast<double>(peak) / (1 + (engine ? engine->memory.allocator_reserve : 0)));
 }
 
 std::string group_of(const RunRecord& r) {

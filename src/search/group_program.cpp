@@ -22,7 +22,7 @@ GroupProgram::GroupProgram(const Model& model, const CostBook& book, const Optio
   const cost::CostContext& c = book.context();
   schedule_.kind = kind, schedule_.stages = group.stages, schedule_.microbatches = group.microbatches;
   update_ns_ = std::floor(cost::update_constant_s(c) * 1e9), pass_ns_ = std::floor(cost::pass_constant_s(c) * 1e9);
-  const double room = (static_cast<double>(book.memory_limit()) + 1) / (1.0 + c.engine->allocator_reserve);
+  const double room = (static_cast<double>(book.memory_limit()) + 1) / (1.0 + c.engine->memory.allocator_reserve);
   capacity_ = static_cast<std::int64_t>(room) - c.workspace_bytes;
 }
 

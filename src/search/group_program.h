@@ -15,11 +15,13 @@
 
 namespace espalier::search {
 
-/// The choices of the layer group with one (pp, samples).
+/// The choices of the layer group with one (pp, samples), and what the layers of a plan share under the engine: one class, whatever they
+/// have, where it restricts nothing.
 struct Group {
   std::int32_t stages = 1;
   std::int64_t samples = 1;
   std::int32_t microbatches = 1;
+  LayerClass shared;
   std::vector<Configuration> bases;
   double bound_ns = 0;
 };

@@ -41,7 +41,7 @@ bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind
 bool GroupSolver::admits(ScheduleKind kind) const {
   const auto& engine = *tools().problem.engine;
   return tools().problem.space.admits("schedule", static_cast<std::int64_t>(kind)) &&
-         std::find(engine.schedules.begin(), engine.schedules.end(), kind) != engine.schedules.end();
+         std::find(engine.runs.schedules.begin(), engine.runs.schedules.end(), kind) != engine.runs.schedules.end();
 }
 
 GroupProgram GroupSolver::program_of(ScheduleKind kind) const {

@@ -23,10 +23,12 @@ bool covers(const cost::LayerShare& a, const cost::LayerShare& b) {
 }  // namespace
 
 OptionTable::OptionTable(const Problem& problem, const Space& space, const CostBook& book,
-                         const std::vector<Configuration>& bases, const std::function<bool()>& stop)
+                         const std::vector<Configuration>& bases, const LayerClass& shared, const std::function<bool()>& stop)
     : context_(&book.context()),
+      shared_(shared),
+      every_strategy_(is_unrestricted(problem.engine->layers)),
       kinds_(problem.model->kinds.size()),
-      tied_(tied_table(*problem.model)),
+      tied_(tied_table(*problem.model) || problem.engine->layers.embedding_as_head),
       embedding_(problem.model->layers.front()),
       head_(problem.model->layers.back()) {
   // What a kind hands on in a micro-batch, over all ranks: the same whatever the strategy.
@@ -51,11 +53,20 @@ void OptionTable::price(const Problem& problem, const Space& space, const CostBo
   space.shard_group(base, [&](const Configuration& shard) {
     std::optional<Configuration> last;  // it has every overlap it may have
     space.overlap_group(shard, [&](const Configuration& c) { last = c; });
-    if (last) add(book, problem, *last, index);
+    if (last) add(book, problem, space, *last, index);
   });
 }
 
-void OptionTable::add(const CostBook& book, const Problem& problem, const Configuration& c, std::int32_t base) {
+/// Whether the engine lets a layer have the strategy, in a plan of this class.
+bool OptionTable::allowed(const Problem& problem, const Space& space, Configuration own, const Strategy& s, bool block) const {
+  if (every_strategy_) return true;
+  if (!admits(problem.engine->layers, shared_, s, block)) return false;
+  own.strategy = s;
+  return engine_allows(*problem.engine, space.facts(), own.strategy, own.schedule);
+}
+
+void OptionTable::add(const CostBook& book, const Problem& problem, const Space& space, const Configuration& c,
+                      std::int32_t base) {
   const cost::ActivationLayout layout = cost::layout_of(c.strategy);
   const auto at = std::find(layouts_.begin(), layouts_.end(), layout);
   const auto layout_index = static_cast<std::int32_t>(at - layouts_.begin());
@@ -69,6 +80,8 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Config
     if (kind == RecomputeKind::selective && !c.strategy.partition.empty()) continue;  // rule operator-partition
     Strategy s = c.strategy;
     s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+    if (!allowed(problem, space, c, s, false)) continue;
+    const bool for_blocks = allowed(problem, space, c, s, true);
     cost::layer_shares(book.context(), s, c.schedule.stages, costs_[static_cast<std::size_t>(base)], shares);
     const auto index = static_cast<std::int32_t>(strategies_.size());
     strategies_.push_back(s), base_.push_back(base);
@@ -76,6 +89,7 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Config
       ++priced_;
       if (kind != RecomputeKind::none && problem.model->kinds[k].role != LayerRole::block && problem.space.admits("recompute", 0))
         continue;  // only blocks are recomputed
+      if (!for_blocks && problem.model->kinds[k].role == LayerRole::block) continue;
       kinds_[k].push_back({index, layout_index, table_kind(k) ? table_index : kAnyTable, shares[k]});
     }
   }

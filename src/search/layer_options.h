@@ -32,10 +32,10 @@ inline constexpr std::int32_t kAnyTable = PricedOption::kAnyTable;
 
 class OptionTable {
  public:
-  /// `bases`: the choices of the layer group with this pp and these samples a micro-batch. `stop` is polled; once it is true the table is
-  /// of no use.
+  /// `bases`: the choices of the layer group with this pp and these samples a micro-batch; of their strategies those that the class
+  /// admits. `stop` is polled; once it is true the table is of no use.
   OptionTable(const Problem& problem, const Space& space, const CostBook& book, const std::vector<Configuration>& bases,
-              const std::function<bool()>& stop = {});
+              const LayerClass& shared, const std::function<bool()>& stop = {});
 
   [[nodiscard]] const Strategy& strategy(std::int32_t i) const { return strategies_[static_cast<std::size_t>(i)]; }
   [[nodiscard]] const std::vector<cost::LayerCost>& costs(std::int32_t i) const {
@@ -79,7 +79,8 @@ class OptionTable {
 
  private:
   void price(const Problem& problem, const Space& space, const CostBook& book, const Configuration& base);
-  void add(const CostBook& book, const Problem& problem, const Configuration& c, std::int32_t base);
+  void add(const CostBook& book, const Problem& problem, const Space& space, const Configuration& c, std::int32_t base);
+  [[nodiscard]] bool allowed(const Problem& problem, const Space& space, Configuration own, const Strategy& s, bool block) const;
   void reduce(const std::function<bool()>& stop);
   void fill_transitions(const CostBook& book, const std::vector<double>& whole_bytes, const std::function<bool()>& stop);
   void note_shares();
@@ -91,6 +92,8 @@ class OptionTable {
   void reduce_tables();
 
   const cost::CostContext* context_;
+  LayerClass shared_;
+  bool every_strategy_ = true;  ///< the engine restricts nothing
   std::vector<Strategy> strategies_;
   std::vector<std::int32_t> base_;  ///< of each strategy
   std::vector<std::vector<cost::LayerCost>> costs_;

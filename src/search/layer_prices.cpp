@@ -10,7 +10,7 @@ constexpr std::size_t kMost = 16'384;  // a few kilobytes each
 
 /// Whether the engine's tensor collectives wait for messages between nodes at all (coefficients of cost/layer_cost.cpp).
 bool messages_delay(const cost::CostContext& c) {
-  return c.engine->coefficients.collective_wait_s > 0 && c.engine->message_host_calls > 0;
+  return c.engine->coefficients.collective_wait_s > 0 && c.engine->communication.message_host_calls > 0;
 }
 
 }  // namespace

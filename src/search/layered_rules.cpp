@@ -70,7 +70,8 @@ std::string layered_fault(const Model& model, const Space& space, const LayeredC
       if (std::string fault = fault_of(model, space, r, c.schedule, samples); !fault.empty()) return fault;
     }
   }
-  return "";
+  const std::vector<std::string> engine = layer_faults(space.engine().layers, model, c.schedule, c.chunks);
+  return engine.empty() ? "" : engine.front();
 }
 
 }  // namespace espalier::search

@@ -6,6 +6,7 @@
 //   strategies  each legal and admitted by the job as a uniform strategy of the same pipeline, with the devices of a stage, the same samples
 //               a micro-batch, and pp outermost in the order of ranks; full recomputation counts blocks of its range
 //   overlap     one switch a kind for the whole plan
+//   engine      layers and stages differ in what the engine lets them differ in (plan/layer_freedom.h)
 //   table       embedding and head that share one have it in one layout (plan/shared_table.h)
 #pragma once
 

@@ -94,15 +94,18 @@ class LayerwiseSearch {
   }
 
   std::vector<Group> groups_by_bound() {
-    std::map<std::pair<std::int32_t, std::int64_t>, Group> all;
+    std::map<std::tuple<std::int32_t, std::int64_t, LayerClass>, Group> all;
     space_.layer_group([&](const Configuration& c) {
       if (c.strategy.order == RankOrder::tp_cp_pp_dp && c.schedule.stages > 1) return;  // its stages are others
       const std::int64_t samples = std::int64_t{c.schedule.micro_batch} * c.strategy.dp;
-      Group& g = all[{c.schedule.stages, samples}];
-      g.stages = c.schedule.stages;
-      g.samples = samples;
-      g.microbatches = c.schedule.microbatches;
-      g.bases.push_back(c);
+      for (const LayerClass& shared : classes_below(c)) {
+        Group& g = all[{c.schedule.stages, samples, shared}];
+        g.stages = c.schedule.stages;
+        g.samples = samples;
+        g.microbatches = c.schedule.microbatches;
+        g.shared = shared;
+        g.bases.push_back(c);
+      }
     });
     std::vector<Group> groups;
     for (auto& [key, g] : all) groups.push_back(std::move(g));
@@ -111,9 +114,26 @@ class LayerwiseSearch {
       if (!options_.interrupted || !options_.interrupted()) groups[i].bound_ns = work_bound(groups[i]);
     });
     std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-      return std::tuple(a.bound_ns, a.stages, a.samples) < std::tuple(b.bound_ns, b.stages, b.samples);
+      return std::tie(a.bound_ns, a.stages, a.samples, a.shared) < std::tie(b.bound_ns, b.stages, b.samples, b.shared);
     });
     return groups;
+  }
+
+  /// What plans may share whose layers have strategies of this choice: one class where the engine restricts nothing.
+  [[nodiscard]] std::set<LayerClass> classes_below(const Configuration& c) const {
+    const LayerFreedom& freedom = problem_.engine->layers;
+    if (is_unrestricted(freedom)) return {LayerClass{}};
+    std::set<LayerClass> out;
+    space_.shard_group(c, [&](const Configuration& shard) {
+      for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
+        if (!problem_.space.admits("recompute", static_cast<std::int64_t>(kind))) continue;
+        Strategy s = shard.strategy;
+        s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
+        if (!engine_allows(*problem_.engine, space_.facts(), s, shard.schedule)) continue;
+        for (LayerClass& shared : classes_of(freedom, s)) out.insert(std::move(shared));
+      }
+    });
+    return out;
   }
 
   /// max(W, m·W/p), W = Σ over layers of the least time of one micro-batch under any base: recomputation and ZeRO add to it.
@@ -132,7 +152,7 @@ class LayerwiseSearch {
   }
 
   GroupResult solve(const Group& group, int worker, const Patience& patience) {
-    const OptionTable table(problem_, space_, book_, group.bases, options_.interrupted);
+    const OptionTable table(problem_, space_, book_, group.bases, group.shared, options_.interrupted);
     if (options_.interrupted && options_.interrupted()) {
       GroupResult nothing;
       nothing.bound_ns = group.bound_ns;
@@ -171,21 +191,40 @@ class LayerwiseSearch {
   }
 
   /// The group that a plan belongs to; null if it is in none.
-  [[nodiscard]] const Group* group_of(const Schedule& s) const {
-    for (const Group& g : groups_)
-      if (g.stages == s.stages && g.microbatches == s.microbatches) return &g;
+  [[nodiscard]] const Group* group_of(const Schedule& s, const std::vector<Strategy>& blocks) const {
+    const LayerFreedom& freedom = problem_.engine->layers;
+    for (const Group& g : groups_) {
+      if (g.stages != s.stages || g.microbatches != s.microbatches) continue;
+      const auto fits = [&](const Strategy& own) { return admits(freedom, g.shared, own, true); };
+      if (is_unrestricted(freedom) || std::all_of(blocks.begin(), blocks.end(), fits)) return &g;
+    }
     return nullptr;
+  }
+  [[nodiscard]] const Group* group_of(const Candidate& c) const {
+    return group_of(c.configuration.schedule, {c.configuration.strategy});
+  }
+  [[nodiscard]] const Group* group_of(const LayeredCandidate& c) const {
+    std::vector<Strategy> blocks;
+    for (const auto& ranges : c.configuration.chunks)
+      for (const LayerRange& r : ranges)
+        if (has_block(r)) blocks.push_back(r.strategy);
+    return group_of(c.configuration.schedule, blocks);
+  }
+  [[nodiscard]] bool has_block(const LayerRange& r) const {
+    for (std::int32_t l = r.first; l <= r.last; ++l)
+      if (problem_.model->layer(static_cast<std::size_t>(l)).role == LayerRole::block) return true;
+    return false;
   }
 
   [[nodiscard]] OptionTable table_of(const Group& group) const {
-    return {problem_, space_, book_, group.bases, options_.interrupted};
+    return {problem_, space_, book_, group.bases, group.shared, options_.interrupted};
   }
 
   /// Stages of the answer beside those of other partitions, refined on the way.
   void look_at_stages() {
     const LayeredCandidate from = *out_.best;
     const Schedule s = from.configuration.schedule;
-    const Group* group = group_of(s);
+    const Group* group = group_of(from);
     if (group == nullptr || stop() || !options_.balance_report || s.stages == 1 || s.virtual_stages > 1) return;
     const OptionTable table = table_of(*group);
     if (stop()) return;
@@ -214,7 +253,7 @@ class LayerwiseSearch {
     for (const Candidate& c : options_.starts) {
       const Schedule& s = c.configuration.schedule;
       if (seen.size() >= kStarts || stop()) return;
-      const Group* group = group_of(s);
+      const Group* group = group_of(c);
       if (group == nullptr || s.virtual_stages > kMostChunks || !seen.insert({s.stages, s.microbatches, s.kind}).second) continue;
       const OptionTable table = table_of(*group);
       const std::optional<LayeredCandidate> start = layered(c, table);
@@ -229,6 +268,9 @@ class LayerwiseSearch {
     book_.prepare(c.configuration.schedule.stages);
     std::optional<LayeredCandidate> out =
         as_layered(*problem_.model, table, c.configuration, book_.split(c.configuration.schedule));
+    const bool foreign =
+        out && !is_unrestricted(problem_.engine->layers) && !layered_fault(*problem_.model, space_, out->configuration).empty();
+    if (foreign) return std::nullopt;  // some blocks of each chunk are recomputed, and layers may not differ in that
     if (out) {
       out->iteration_ns = c.iteration_ns;
       out->peak_bytes = c.peak_bytes;
@@ -240,7 +282,7 @@ class LayerwiseSearch {
   void refine_answer() {
     if (stop() || (!out_.best && !options_.uniform)) return;
     const Schedule s = out_.best ? out_.best->configuration.schedule : options_.uniform->configuration.schedule;
-    const Group* group = group_of(s);
+    const Group* group = out_.best ? group_of(*out_.best) : group_of(*options_.uniform);
     if (group == nullptr || s.virtual_stages > kMostChunks) return;
     const OptionTable table = table_of(*group);
     const std::optional<LayeredCandidate> start = out_.best ? out_.best : layered(*options_.uniform, table);

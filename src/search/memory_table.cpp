@@ -37,7 +37,7 @@ std::vector<std::int64_t> least_static_bytes(const CostBook& book, const MemoryT
 
 std::vector<char> fitting_beside(const CostBook& book, const MemoryTable& t, const std::vector<std::int64_t>& fixed) {
   std::vector<char> fits(t.choices.size(), 1);
-  const double reserve = book.context().engine->allocator_reserve;
+  const double reserve = book.context().engine->memory.allocator_reserve;
   const auto may_fit = [&](std::size_t choice) {
     for (std::size_t i = 0; i < fixed.size(); ++i)
       if (cost::peak_bytes(fixed[i], t.activations[choice * fixed.size() + i], reserve) > book.memory_limit()) return false;

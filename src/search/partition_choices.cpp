@@ -191,7 +191,7 @@ class Chooser {
 }  // namespace
 
 bool partitions_apply(const Problem& problem) {
-  if (problem.engine->family != EngineFamily::generic || problem.training.optimizer == "lora") return false;
+  if (!problem.engine->runs.operator_partitions || problem.training.optimizer == "lora") return false;
   if (problem.training.precision == Precision::fp8) return false;
   return std::any_of(problem.model->kinds.begin(), problem.model->kinds.end(),
                      [](const LayerKind& kind) { return kind.role == LayerRole::block; });

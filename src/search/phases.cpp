@@ -106,15 +106,16 @@ bool operators_unfinished(const State& s) { return !s.found.partitioned || s.fou
 struct Phase {
   const char* name;
   std::array<bool, 4> spaces;  ///< uniform, layerwise, spatial_temporal, full
+  bool by_layer, operators;    ///< what an engine must be able to run
   bool (*cut_short)(const State&);
   void (*run)(State&, PhaseReport&);
 };
 
 constexpr std::array<Phase, 4> kPhases = {{
-    {"uniform", {true, true, true, true}, never, run_uniform},
-    {"layer-wise", {false, true, false, true}, uniform_interrupted, run_layers},
-    {"operators", {false, false, true, true}, uniform_interrupted, run_operators},
-    {"operators by layer", {false, false, false, true}, operators_unfinished, run_operators_by_layer},
+    {"uniform", {true, true, true, true}, false, false, never, run_uniform},
+    {"layer-wise", {false, true, false, true}, true, false, uniform_interrupted, run_layers},
+    {"operators", {false, false, true, true}, false, true, uniform_interrupted, run_operators},
+    {"operators by layer", {false, false, false, true}, true, true, operators_unfinished, run_operators_by_layer},
 }};
 
 std::size_t space_index(const std::string& space) {
@@ -186,6 +187,7 @@ Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& o
   State state{problem, evaluator, options, found};
   for (const Phase& phase : kPhases) {
     if (!phase.spaces[space]) continue;
+    if ((phase.by_layer && !options.by_layer) || (phase.operators && !options.operators)) continue;
     PhaseReport out;
     out.name = phase.name;
     out.left_out = options.left_out.contains(phase.name);

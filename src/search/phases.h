@@ -40,8 +40,10 @@ struct PhaseReport {
 
 struct PhaseOptions {
   Options how;
-  std::string space = "uniform";   ///< as the job's search.space: uniform, layerwise, spatial_temporal, full
-  bool exhaustive = false;         ///< the uniform phase simulates every configuration
+  std::string space = "uniform";  ///< as the job's search.space: uniform, layerwise, spatial_temporal, full
+  bool by_layer = true;     ///< the engine lets layers or stages of one plan differ; else no layer-wise plan is in the space
+  bool operators = true;    ///< it partitions operators; else no plan with partitions is in the space
+  bool exhaustive = false;  ///< the uniform phase simulates every configuration
   std::set<std::string> left_out;  ///< phases that do not run, by name
 };
 

@@ -101,6 +101,7 @@ class Space {
   /// Whether one configuration belongs to the space.
   [[nodiscard]] bool contains(const Configuration& c) const;
   [[nodiscard]] const RuleFacts& facts() const { return facts_; }
+  [[nodiscard]] const EngineModel& engine() const { return *engine_; }
 
  private:
   struct Admitted {

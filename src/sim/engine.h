@@ -20,6 +20,7 @@
 
 #include "cost/costs.h"
 #include "plan/program.h"
+#include "sim/network_model.h"
 
 namespace espalier::sim {
 
@@ -39,17 +40,17 @@ class Durations {
   const cost::Costs* costs_ = nullptr;
 };
 
-class Engine {
+class Engine final : public NetworkModel {
  public:
   /// Times the whole program. False on deadlock. `starts` are filled only when `record`.
-  bool run(const Program& program, const cost::Costs& costs, bool record);
+  bool run(const Program& program, const cost::Costs& costs, bool record) override;
 
-  [[nodiscard]] std::int64_t iteration_ns() const { return iteration_; }
-  [[nodiscard]] std::int64_t rank_end(std::size_t rank) const { return ranks_[rank].end_time; }
-  [[nodiscard]] const std::vector<std::int64_t>& starts() const { return starts_; }
-  [[nodiscard]] const std::vector<std::int64_t>& ends() const { return ends_; }
+  [[nodiscard]] std::int64_t iteration_ns() const override { return iteration_; }
+  [[nodiscard]] std::int64_t rank_end(std::size_t rank) const override { return ranks_[rank].end_time; }
+  [[nodiscard]] const std::vector<std::int64_t>& starts() const override { return starts_; }
+  [[nodiscard]] const std::vector<std::int64_t>& ends() const override { return ends_; }
   /// After a deadlock: the first instruction of `rank` that never started, or −1.
-  [[nodiscard]] std::int32_t blocked(std::size_t rank) const;
+  [[nodiscard]] std::int32_t blocked(std::size_t rank) const override;
 
  private:
   /// Compute and data of one rank at work.

@@ -29,7 +29,7 @@ Error mismatch(const Program& program, const cost::Costs& costs) {
 }
 
 /// Names the first blocked instruction of up to eight ranks.
-Error deadlock(const Program& program, const Engine& engine) {
+Error deadlock(const Program& program, const NetworkModel& engine) {
   std::string found;
   int named = 0;
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
@@ -47,7 +47,7 @@ Error deadlock(const Program& program, const Engine& engine) {
   return Error{ErrorKind::internal, "simulator", "deadlock: " + found, "an order in which everything ends", ""};
 }
 
-RankOutcome outcome_of(const Program& program, const cost::Costs& costs, const Engine& engine, std::size_t r) {
+RankOutcome outcome_of(const Program& program, const cost::Costs& costs, const NetworkModel& engine, std::size_t r) {
   const RankClass& rank = program.ranks[r];
   RankOutcome outcome;
   outcome.end_ns = engine.rank_end(r);
@@ -70,7 +70,7 @@ Simulator& Simulator::operator=(Simulator&&) noexcept = default;
 
 Result<Simulation> Simulator::run(const Program& program, const cost::Costs& costs, const SimulationOptions& options) {
   if (!costs.fits(program.structure)) return mismatch(program, costs);
-  Engine& engine = scratch_->engine;
+  NetworkModel& engine = options.network != nullptr ? *options.network : scratch_->engine;
   if (!engine.run(program, costs, true)) return deadlock(program, engine);
   Simulation simulation;
   simulation.iteration_ns = engine.iteration_ns();

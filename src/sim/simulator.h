@@ -25,8 +25,11 @@
 
 namespace espalier::sim {
 
+class NetworkModel;
+
 struct SimulationOptions {
-  bool record_spans = false;  ///< keep start and end of every instruction
+  bool record_spans = false;        ///< keep start and end of every instruction
+  NetworkModel* network = nullptr;  ///< who times the program; null: the closed form
 };
 
 /// Reusable scratch memory: after the first call of a given size, `run` does not allocate. One per thread.

@@ -146,8 +146,6 @@ MISTAKES = [
     ('engine-short', 'the beginning of three engines', sets('engine=megatron'), 3, ['"megatron-core"', '"megatron-lm-2021"'],
      sets('engine=megatron-core')),
     ('space-misspelt', 'layer-wise', sets('search.space=layer-wise'), 3, ['did you mean "layerwise"?']),
-    ('space-engine', 'layer-wise plans of an engine that runs one strategy', sets('search.space=layerwise', 'engine=megatron-core'), 3,
-     ['megatron-core', 'one strategy for all layers', 'uniform'], sets('search.space=uniform', 'engine=megatron-core')),
     ('offload', 'a technique that is not planned', sets('training.cpu_offload=true'), 3, ['"cpu_offload"', 'no offloading', 'non-goals']),
     ('sequence-t5', 'one length for an encoder and a decoder', ['plan', 't5.yaml'], 3, ['two sequences', '{encoder: 512, decoder: 128}']),
     ('sequence-vit', 'a sequence for images', ['plan', 'vit.yaml'], 3, ['vision model', 'take training.sequence_length out']),

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/engine_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "base/document.h"
+#include "plan/text.h"
+
+namespace espalier {
+namespace {
+
+using base::Node;
+using base::NodeKind;
+using base::Reader;
+using plan_detail::cat;
+using Words = std::vector<std::string_view>;
+
+constexpr std::int32_t kMany = 1 << 20;
+
+/// The texts of a list; nothing, and an error, if the key holds something else.
+std::vector<std::string> texts(Reader& r, std::string_view key) {
+  std::vector<std::string> out;
+  const Node* node = r.find(key);
+  if (node == nullptr) return out;
+  if (node->kind != NodeKind::sequence) r.fail(key, "", "a list");
+  for (const Node& item : node->items) {
+    if (item.kind != NodeKind::string && item.kind != NodeKind::integer) r.fail(key, "", "a list of words or numbers");
+    out.push_back(item.text);
+  }
+  return out;
+}
+
+/// The value that is called so; an error, and 0, if there is none.
+std::int64_t value_named(Reader& r, std::string_view key, Dimension d, const std::string& word) {
+  const std::int64_t values = enum_size(d);
+  std::vector<std::string> known;
+  for (std::int64_t v = 0; v < (values > 0 ? values : 4); ++v) known.push_back(value_text(d, v));
+  const auto at = std::find(known.begin(), known.end(), word);
+  if (at != known.end()) return at - known.begin();
+  std::string list;
+  for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
+  r.fail(key, word, cat("one of ", list));
+  return 0;
+}
+
+template <class T>
+void read_list(Reader& r, std::string_view key, Dimension d, std::vector<T>& out) {
+  if (!r.has(key)) return;
+  out.clear();
+  for (const std::string& word : texts(r, key)) out.push_back(static_cast<T>(value_named(r, key, d, word)));
+}
+
+template <class T>
+void read_word(Reader& r, std::string_view key, const Words& words, T& out) {
+  out = static_cast<T>(r.optional_choice(key, words, static_cast<std::size_t>(out)));
+}
+
+void read_flag(Reader& r, std::string_view key, bool& out) { out = r.optional_bool(key, out); }
+void read_count(Reader& r, std::string_view key, std::int32_t& out) {
+  out = static_cast<std::int32_t>(r.optional_int(key, 0, kMany, out));
+}
+void read_real(Reader& r, std::string_view key, double high, double& out) { out = r.optional_real(key, 0, high, out); }
+
+void read_runs(Reader& r, EngineRuns& e) {
+  read_list(r, "schedules", Dimension::schedule, e.schedules);
+  read_list(r, "zero", Dimension::zero, e.zero);
+  read_list(r, "orders", Dimension::order, e.orders);
+  read_list(r, "cp_kinds", Dimension::cp_kind, e.cp_kinds);
+  for (const auto& [key, flag] :
+       std::initializer_list<std::pair<std::string_view, bool*>>{{"hybrid_shard", &e.hybrid_shard},
+                                                                 {"zero_with_pipeline", &e.zero_with_pipeline},
+                                                                 {"ulysses", &e.ulysses},
+                                                                 {"context_parallel", &e.context_parallel},
+                                                                 {"tensor_parallel", &e.tensor_parallel},
+                                                                 {"pipeline", &e.pipeline},
+                                                                 {"expert_parallel", &e.expert_parallel},
+                                                                 {"uneven_stages", &e.uneven_stages},
+                                                                 {"selective_recompute", &e.selective_recompute},
+                                                                 {"partial_recompute", &e.partial_recompute},
+                                                                 {"operator_partitions", &e.operator_partitions},
+                                                                 {"fused_bucket_overlap", &e.fused_bucket_overlap},
+                                                                 {"zero_grad_overlap", &e.zero_grad_overlap},
+                                                                 {"overlap_param_gather", &e.overlap_param_gather},
+                                                                 {"overlap_p2p", &e.overlap_p2p},
+                                                                 {"overlap_tp", &e.overlap_tp}})
+    read_flag(r, key, *flag);
+}
+
+void read_states(Reader r, StatePolicy& s) {
+  read_count(r, "parameter", s.parameter);
+  read_count(r, "gradient", s.gradient);
+  read_count(r, "master", s.master);
+  read_count(r, "optimizer", s.optimizer);
+  read_count(r, "reduce", s.reduce);
+  read_count(r, "gather", s.gather);
+  r.finish();
+}
+
+void read_loss(Reader r, LossPolicy& l) {
+  read_count(r, "saved", l.saved);
+  read_count(r, "forward", l.forward);
+  read_count(r, "backward", l.backward);
+  read_count(r, "deferred", l.deferred);
+  r.finish();
+}
+
+void read_workspace(Reader r, WorkspacePolicy& w) {
+  read_count(r, "cublas", w.cublas);
+  read_flag(r, "deterministic", w.deterministic);
+  read_count(r, "transformer_engine", w.transformer_engine);
+  r.finish();
+}
+
+void read_memory(Reader& r, EngineMemory& e) {
+  read_word(r, "activations", {"megatron-2022-unfused", "fused-attention"}, e.activations);
+  if (r.has("states")) read_states(r.child("states", true), e.states);
+  if (r.has("loss")) read_loss(r.child("loss", true), e.loss);
+  if (r.has("workspace")) read_workspace(r.child("workspace", true), e.workspace);
+  read_flag(r, "copies_attention_output", e.copies_attention_output);
+  read_flag(r, "keeps_gathered", e.keeps_gathered);
+  read_flag(r, "eager_gate", e.eager_gate);
+  read_real(r, "allocator_reserve", 1, e.allocator_reserve);
+  e.vocabulary_multiple = static_cast<std::int32_t>(r.optional_int("vocabulary_multiple", 1, kMany, e.vocabulary_multiple));
+}
+
+void read_kernels(Reader& r, EngineKernels& e) {
+  read_word(r, "attention_kernel", {"vendor", "flash2", "flash1"}, e.attention_kernel);
+  read_flag(r, "selective_recomputes_linears", e.selective_recomputes_linears);
+  read_real(r, "host_launches", 1000, e.host_launches);
+  read_real(r, "eager_launches", 1000, e.eager_launches);
+  read_flag(r, "fused_gradient_accumulation", e.fused_gradient_accumulation);
+  read_real(r, "elementwise_traffic", 100, e.elementwise_traffic);
+  read_real(r, "loss_forward_bytes", 1000, e.loss_forward_bytes);
+  read_real(r, "loss_backward_bytes", 1000, e.loss_backward_bytes);
+  read_real(r, "whole_gradient_bytes", 1000, e.whole_gradient_bytes);
+  read_real(r, "gather_copy_bytes", 1000, e.gather_copy_bytes);
+  read_real(r, "reduce_copy_bytes", 1000, e.reduce_copy_bytes);
+}
+
+void read_communication(Reader& r, EngineCommunication& e) {
+  read_flag(r, "scattered_messages", e.scattered_messages);
+  read_count(r, "message_host_calls", e.message_host_calls);
+  read_real(r, "reduce_bucket_bytes", 1e12, e.reduce_bucket_bytes);
+  read_flag(r, "deduplicates_dispatch", e.deduplicates_dispatch);
+  read_flag(r, "zero1_all_reduces", e.zero1_all_reduces);
+}
+
+/// Statements of one part, each with its source; nothing is stated twice.
+template <class Part>
+void read_part(Reader& engine, std::string_view key, Part& part, void (*read)(Reader&, Part&)) {
+  std::set<std::string> stated;
+  engine.each(key, false, [&](Reader& r) {
+    (void)r.required_string("source");
+    for (const auto& [name, value] : r.node().members)
+      if (name != "source" && !stated.insert(name).second) r.fail(name, cat(name, " a second time"), "one statement a field");
+    read(r, part);
+    r.finish();
+  });
+}
+
+std::vector<std::vector<std::int64_t>> read_sets(Reader& r, std::string_view key, Dimension d) {
+  std::vector<std::vector<std::int64_t>> out;
+  const Node* node = r.find(key);
+  if (node == nullptr) return out;
+  if (node->kind != NodeKind::sequence) r.fail(key, "", "a list of lists of values");
+  for (const Node& set : node->items) {
+    if (set.kind != NodeKind::sequence || set.items.empty()) r.fail(key, "", "a list of lists of values");
+    out.emplace_back();
+    for (const Node& item : set.items) out.back().push_back(value_named(r, key, d, item.text));
+  }
+  return out;
+}
+
+void read_per_layer(Reader r, LayerFreedom& f) {
+  (void)r.required_string("source");
+  const std::vector<Dimension> known = layer_dimensions();
+  for (const std::string& word : texts(r, "differ_in")) {
+    const auto d = parse_dimension(word);
+    if (word == "partition")
+      f.partition = true;
+    else if (d && std::find(known.begin(), known.end(), *d) != known.end())
+      f.differ_in |= bit(*d);
+    else
+      r.fail("differ_in", word,
+             "dimensions in which layers can differ: tp, sp, cp, cp_kind, ep, etp, zero, shard, order, recompute, partition");
+  }
+  Reader together = r.child("together", false);
+  f.zero_together = read_sets(together, "zero", Dimension::zero);
+  f.sp_together = read_sets(together, "sp", Dimension::sp);
+  together.finish();
+  read_flag(r, "embedding_as_head", f.embedding_as_head);
+  r.finish();
+}
+
+void read_per_stage(Reader r, LayerFreedom& f) {
+  (void)r.required_string("source");
+  for (const std::string& word : texts(r, "differ_in")) {
+    if (word != "layers") r.fail("differ_in", word, "layers");
+    f.any_stage = true;
+  }
+  read_flag(r, "blocks_everywhere", f.blocks_everywhere);
+  r.finish();
+}
+
+/// What an engine says of its layers and stages replaces what the engine that it is like says.
+void read_freedom(Reader& r, EngineModel& e) {
+  if (r.has("per_layer")) {
+    LayerFreedom own;
+    own.any_stage = e.layers.any_stage;
+    own.blocks_everywhere = e.layers.blocks_everywhere;
+    e.layers = std::move(own);
+    read_per_layer(r.child("per_layer", true), e.layers);
+  }
+  if (r.has("per_stage")) {
+    e.layers.any_stage = e.layers.blocks_everywhere = false;
+    read_per_stage(r.child("per_stage", true), e.layers);
+  }
+  const bool layers = e.layers.differ_in != 0 || e.layers.partition;
+  if (layers && e.runs.pipeline && !e.layers.any_stage)
+    r.fail("per_layer", "layers that may differ in a pipeline whose stages may not",
+           "per_stage: {differ_in: [layers]}, or pipeline: false");
+}
+
+EngineModel read_engine(Reader& r, const std::vector<EngineModel>& before) {
+  EngineModel e;
+  const std::string name = r.required_string("name");
+  const auto known = [&](const std::string& other) {
+    return std::find_if(before.begin(), before.end(), [&](const EngineModel& b) { return b.name == other; });
+  };
+  if (known(name) != before.end()) r.fail("name", cat(name, " a second time"), "one entry an engine");
+  if (r.has("like")) {
+    const std::string like = r.required_string("like");
+    if (known(like) == before.end())
+      r.fail("like", like, "the name of an earlier engine");
+    else
+      e = *known(like);
+    e.planned = false;
+  }
+  e.name = name;
+  e.note = r.required_string("note");
+  read_word(r, "family",
+            {"generic", "megatron", "megatron-deepspeed", "deepspeed", "fsdp", "torchtitan", "nanotron", "galvatron", "espalier"},
+            e.family);
+  read_flag(r, "planned", e.planned);
+  if (r.has("split")) {
+    Reader split = r.child("split", true);
+    (void)split.required_string("source");
+    read_word(split, "policy", {"balanced", "even-blocks", "cumulative"}, e.split);
+    split.finish();
+  }
+  read_part(r, "runs", e.runs, read_runs);
+  read_part(r, "memory", e.memory, read_memory);
+  read_part(r, "kernels", e.kernels, read_kernels);
+  read_part(r, "communication", e.communication, read_communication);
+  read_freedom(r, e);
+  if (e.runs.schedules.empty()) r.fail("runs", "no schedules", "at least one, like schedules: [1f1b]");
+  if (e.runs.zero.empty()) r.fail("runs", "no ZeRO stages", "at least one, like zero: [0]");
+  r.finish();
+  return e;
+}
+
+}  // namespace
+
+Result<std::vector<EngineModel>> read_engines(std::string_view yaml, const std::string& where) {
+  auto document = base::read_yaml(yaml, where);
+  if (!document) return document.error();
+  base::ErrorSink sink;
+  Reader root = Reader::root(*document, sink);
+  const std::string schema = root.required_string("schema");
+  if (schema != "espalier.engines/1") root.fail("schema", schema, "espalier.engines/1");
+  std::vector<EngineModel> out;
+  root.each("engines", true, [&](Reader& r) { out.push_back(read_engine(r, out)); });
+  root.finish();
+  if (!sink.ok()) return *sink.first();
+  return out;
+}
+
+}  // namespace espalier

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/engine_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace espalier {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string file(const std::string& entries) { return "schema: espalier.engines/1\nengines:\n" + entries; }
+
+std::string message(const std::string& entries) {
+  const auto read = read_engines(file(entries), "engines.yaml");
+  return read.ok() ? "read" : read.error().message();
+}
+
+const std::string kBase =
+    "  - name: base\n"
+    "    note: a note\n"
+    "    runs:\n"
+    "      - {source: paper, schedules: [1f1b, zb-v], zero: [0, 1], ulysses: false}\n"
+    "    memory:\n"
+    "      - {source: paper, states: {reduce: 2}}\n"
+    "    per_layer: {source: docs, differ_in: [recompute, zero], together: {zero: [[0, 1]]}}\n"
+    "    per_stage: {source: docs, differ_in: [layers]}\n";
+
+// What is not stated is the default; what a like engine states is stated for the other too, but for what layers may differ in.
+TEST(EngineReader, SmallestExample) {
+  const auto read = read_engines(file(kBase + "  - name: other\n    like: base\n    note: n\n"
+                                              "    kernels:\n      - {source: s, host_launches: 9}\n"
+                                              "    per_layer: {source: s, differ_in: [recompute]}\n"),
+                                 "engines.yaml");
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  const EngineModel &base = (*read)[0], &other = (*read)[1];
+  EXPECT_EQ(base.runs.schedules, (std::vector{ScheduleKind::one_f_one_b, ScheduleKind::zb_v}));
+  EXPECT_EQ(base.runs.zero, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_FALSE(base.runs.ulysses);
+  EXPECT_EQ(base.memory.states.reduce, 2);
+  EXPECT_EQ(base.memory.states.gradient, StatePolicy{}.gradient);
+  EXPECT_EQ(to_string(base.layers), "layers may differ in: zero, recompute; stages in: layers");
+  EXPECT_EQ(base.layers.zero_together, (std::vector<std::vector<std::int64_t>>{{0, 1}}));
+  EXPECT_EQ(other.memory.states.reduce, 2);
+  EXPECT_EQ(other.kernels.host_launches, 9);
+  EXPECT_EQ(to_string(other.layers), "layers may differ in: recompute; stages in: layers");
+  EXPECT_TRUE(other.layers.zero_together.empty());
+}
+
+TEST(EngineReader, RefusesWhatItCannotMean) {
+  const auto runs = [](const std::string& statement) {
+    return message("  - name: a\n    note: n\n    runs:\n      - " + statement + "\n");
+  };
+  EXPECT_EQ(runs("{source: s, schedules: [1f1b], zero: [0]}"), "read");
+  EXPECT_THAT(runs("{schedules: [1f1b], zero: [0]}"), HasSubstr("source"));  // no figure without its source
+  EXPECT_THAT(runs("{source: s, schedules: [1f2b], zero: [0]}"), HasSubstr("engines.yaml:6:"));
+  EXPECT_THAT(runs("{source: s, schedules: [1f1b], zero: [4]}"), HasSubstr("0, 1, 2, 3"));
+  EXPECT_THAT(runs("{source: s, schedules: [1f1b], zero: [0], ulises: false}"), HasSubstr("did you mean \"ulysses\""));
+  EXPECT_THAT(runs("{source: s, schedules: [1f1b], zero: [0]}\n      - {source: t, zero: [1]}"), HasSubstr("second time"));
+  EXPECT_THAT(runs("{source: s, zero: [0]}"), HasSubstr("no schedules"));
+  EXPECT_THAT(message(kBase + "  - name: base\n    like: base\n    note: n\n"), HasSubstr("second time"));
+  EXPECT_THAT(message(kBase + "  - name: b\n    like: later\n    note: n\n"), HasSubstr("an earlier engine"));
+  EXPECT_THAT(message(kBase + "  - name: b\n    like: base\n    note: n\n    per_layer: {source: s, differ_in: [pp]}\n"),
+              HasSubstr("dimensions in which layers can differ"));
+  EXPECT_THAT(message(kBase + "  - name: b\n    like: base\n    note: n\n    per_stage: {source: s, differ_in: []}\n"),
+              HasSubstr("whose stages may not"));  // the boundaries of a pipeline move with its layers
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/engines_text.h"
+
+#include "base/document.h"
+#include "base/format.h"
+#include "report/brief_text.h"
+
+namespace espalier::report {
+namespace {
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& w : words) out.append(out.empty() ? "" : ", ").append(w);
+  return out.empty() ? "–" : out;
+}
+
+std::vector<std::string> schedules_of(const EngineModel& e) {
+  std::vector<std::string> out;
+  for (const ScheduleKind kind : e.runs.schedules) out.emplace_back(to_string(kind));
+  return out;
+}
+
+std::vector<std::string> without(const EngineModel& e) {
+  std::vector<std::string> out;
+  if (!e.runs.tensor_parallel) out.emplace_back("tp");
+  if (!e.runs.ulysses) out.emplace_back("ulysses");
+  if (!e.runs.context_parallel) out.emplace_back("cp");
+  if (!e.runs.expert_parallel) out.emplace_back("ep");
+  if (!e.runs.pipeline) out.emplace_back("pp");
+  return out;
+}
+
+std::vector<std::string> layers_of(const EngineModel& e) {
+  std::vector<std::string> out;
+  for (const Dimension d : layer_dimensions())
+    if ((e.layers.differ_in & bit(d)) != 0) out.emplace_back(to_string(d));
+  if (e.layers.partition) out.emplace_back("partition");
+  return out;
+}
+
+/// Nothing is refused because nothing is known.
+bool unknown(const EngineModel& e) { return e.family == EngineFamily::generic && e.name != "generic"; }
+
+void write_words(base::JsonWriter& w, const char* key, const std::vector<std::string>& words) {
+  w.key(key).compact_next().begin_array();
+  for (const std::string& word : words) w.value(word);
+  w.end_array();
+}
+
+}  // namespace
+
+std::vector<std::vector<std::string>> engine_rows(const std::vector<EngineModel>& engines) {
+  std::vector<std::vector<std::string>> rows{{"engine", "schedules", "ZeRO", "without", "layers may differ in", "stages in"}};
+  for (const EngineModel& e : engines) {
+    std::vector<std::string> zero;
+    for (const std::int32_t z : e.runs.zero) zero.push_back(std::to_string(z));
+    const std::string layers = is_unrestricted(e.layers) ? "everything" : joined(layers_of(e));
+    rows.push_back({e.name, joined(schedules_of(e)), joined(zero), unknown(e) ? "not known" : joined(without(e)),
+                    unknown(e) ? "not known" : layers, e.layers.any_stage ? "layers" : "–"});
+  }
+  return rows;
+}
+
+std::string engines_text(const std::vector<EngineModel>& engines) { return table(engine_rows(engines), {1, 2, 3, 4, 5}); }
+
+std::string engines_json(const std::vector<EngineModel>& engines) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.engines/1");
+  w.key("engines").begin_array();
+  for (const EngineModel& e : engines) {
+    w.begin_object();
+    w.key("name").value(e.name);
+    w.key("note").value(e.note);
+    w.key("rules_known").value(!unknown(e));
+    w.key("planned").value(e.planned);
+    write_words(w, "schedules", schedules_of(e));
+    w.key("zero").compact_next().begin_array();
+    for (const std::int32_t z : e.runs.zero) w.value(z);
+    w.end_array();
+    write_words(w, "without", without(e));
+    write_words(w, "layers_differ_in", layers_of(e));
+    write_words(w, "stages_differ_in", e.layers.any_stage ? std::vector<std::string>{"layers"} : std::vector<std::string>{});
+    w.key("rules").begin_array();
+    for (const auto& [name, sentence] : engine_rule_catalogue(e))
+      w.compact_next().begin_object().key("name").value(name).key("sentence").value(sentence).end_object();
+    w.end_array();
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return w.text();
+}
+
+}  // namespace espalier::report

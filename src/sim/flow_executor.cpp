@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/flow_executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+
+namespace espalier::sim {
+namespace {
+
+std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
+
+/// What of a piece lies in [begin, end) of its instruction, with as large a part of its bytes, counted from `begin`. Without flows: nothing.
+TrafficPiece cut_piece(const TrafficPiece& piece, std::int64_t begin, std::int64_t end) {
+  const std::int64_t whole = piece.activity.duration_ns;
+  const std::int64_t from = std::max(piece.offset_ns, begin), until = std::min(piece.offset_ns + whole, end);
+  TrafficPiece cut{from - begin, std::min(piece.due_ns, end) - begin, {}};
+  if (until <= from) return cut;
+  if (until - from == whole) {
+    cut.activity = piece.activity;
+    return cut;
+  }
+  const double share = static_cast<double>(until - from) / static_cast<double>(whole);
+  const auto work = static_cast<double>(whole - piece.activity.fixed_ns);
+  cut.activity.duration_ns = until - from;
+  cut.activity.fixed_ns =
+      cut.activity.duration_ns - std::min(cut.activity.duration_ns, static_cast<std::int64_t>(std::ceil(work * share)));
+  cut.activity.flows = piece.activity.flows;
+  for (Flow& flow : cut.activity.flows) flow.bytes = static_cast<std::int64_t>(static_cast<double>(flow.bytes) * share);
+  return cut;
+}
+
+/// The pieces of bucket `bucket`, whose parts are as long as `part` says.
+template <class Part>
+Pieces cut_pieces(const Pieces& pieces, int bucket, const Part& part) {
+  std::int64_t begin = 0;
+  for (int k = 0; k < bucket; ++k) begin += part(k);
+  const std::int64_t end = begin + part(bucket);
+  Pieces cut;
+  for (const TrafficPiece& piece : pieces) {
+    TrafficPiece here = cut_piece(piece, begin, end);
+    if (!here.activity.flows.empty()) cut.push_back(std::move(here));
+  }
+  return cut;
+}
+
+}  // namespace
+
+FlowExecutor::FlowExecutor(FlowNetwork network, ProgramTraffic traffic)
+    : network_(std::move(network)), traffic_(std::move(traffic)) {}
+
+// ---- streams and waits ---------------------------------------------------------------------------------------------------------
+
+void FlowExecutor::prepare(const Program& program) {
+  ESPALIER_CHECK(program.folded && network_.now() == 0 && traffic_.collectives.size() == program.ranks.size());
+  program_ = &program;
+  starts_.assign(program.instructions.size(), 0);
+  ends_.assign(program.instructions.size(), -1);
+  ranks_.resize(program.ranks.size());
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    Rank& rank = ranks_[r];
+    rank.end = program.ranks[r].end;
+    for (int s = 0; s < kStreams; ++s) {
+      std::int32_t& head = rank.head[static_cast<std::size_t>(s)];
+      for (head = program.ranks[r].begin; head < rank.end && at(head).stream != static_cast<Stream>(s);) ++head;
+    }
+    make_stale(static_cast<std::int32_t>(r));
+  }
+}
+
+void FlowExecutor::leave_room_for_rounding() {
+  if (compute_slowdown_ == 1.0 && communication_slowdown_ == 1.0) return;
+  const auto shorten = [](std::map<std::int32_t, Pieces>& table) {
+    for (auto& [id, pieces] : table)
+      for (TrafficPiece& piece : pieces) {
+        piece.activity.duration_ns = std::max<std::int64_t>(0, piece.activity.duration_ns - 1);
+        piece.activity.fixed_ns = std::max<std::int64_t>(0, piece.activity.fixed_ns - 1);
+        if (piece.activity.duration_ns == 0) piece.activity.flows.clear();
+      }
+  };
+  for (std::map<std::int32_t, Pieces>& table : traffic_.collectives) shorten(table);
+  shorten(traffic_.works);
+}
+
+bool FlowExecutor::ended(std::int32_t i) const { return i < 0 || ends_[static_cast<std::size_t>(i)] >= 0; }
+
+bool FlowExecutor::waits_over(const Rank& rank, const Instruction& instruction) const {
+  if (!ended(instruction.wait0) || !ended(instruction.wait1)) return false;
+  if (!serial_) return true;
+  if (instruction.stream == Stream::data) return !rank.running[index_of(Stream::compute)].on();
+  return instruction.stream != Stream::compute || !rank.running[index_of(Stream::data)].on();
+}
+
+void FlowExecutor::make_stale(std::int32_t r) {
+  if (rank_at(r).stale) return;
+  rank_at(r).stale = true;
+  stale_.push_back(r);
+}
+
+void FlowExecutor::finish(std::int32_t r, Stream stream, std::int64_t end) {
+  Rank& rank = rank_at(r);
+  const std::size_t s = index_of(stream);
+  std::int32_t& head = rank.head[s];
+  ends_[static_cast<std::size_t>(head)] = end;
+  rank.free[s] = end;
+  iteration_ = std::max(iteration_, end);
+  if (stream == Stream::send) make_stale(at(head).peer);
+  do {
+    ++head;
+  } while (head < rank.end && at(head).stream != stream);
+}
+
+bool FlowExecutor::receive(std::int32_t r) {
+  Rank& rank = rank_at(r);
+  const std::int32_t i = rank.head[index_of(Stream::recv)];
+  if (i >= rank.end || !waits_over(rank, at(i)) || !ended(at(i).match)) return false;
+  // The span shows the transfer: from the send's start on, as far as the stream was free.
+  const auto end_of = [&](std::int32_t wait) { return wait < 0 ? std::int64_t{0} : ends_[static_cast<std::size_t>(wait)]; };
+  starts_[static_cast<std::size_t>(i)] = std::max({rank.free[index_of(Stream::recv)], end_of(at(i).wait0), end_of(at(i).wait1),
+                                                   starts_[static_cast<std::size_t>(at(i).match)]});
+  finish(r, Stream::recv, now_);
+  return true;
+}
+
+bool FlowExecutor::start_head(std::int32_t r, Stream stream) {
+  Rank& rank = rank_at(r);
+  const std::int32_t i = rank.head[index_of(stream)];
+  if (i >= rank.end || rank.running[index_of(stream)].on() || !waits_over(rank, at(i))) return false;
+  start(r, stream);
+  return true;
+}
+
+// ---- an instruction ------------------------------------------------------------------------------------------------------------
+
+const Pieces* FlowExecutor::pieces_of(std::int32_t r, const Instruction& instruction, Running& running) const {
+  const auto find = [&](const std::map<std::int32_t, Pieces>& table) -> const Pieces* {
+    const auto found = table.find(instruction.id);
+    return found == table.end() ? nullptr : &found->second;
+  };
+  if (instruction.stream == Stream::data) return find(traffic_.collectives[static_cast<std::size_t>(r)]);
+  if (instruction.stream == Stream::send) return find(traffic_.transfers);
+  const Pieces* whole = find(traffic_.works);
+  if (whole == nullptr || instruction.buckets <= 1) return whole;
+  Instruction bucket = instruction;
+  running.cut = cut_pieces(*whole, instruction.bucket, [&](int k) {
+    bucket.bucket = static_cast<std::uint8_t>(k);
+    return durations_.of(bucket);
+  });
+  return &running.cut;
+}
+
+void FlowExecutor::start(std::int32_t r, Stream stream) {
+  Rank& rank = rank_at(r);
+  if (stream == Stream::compute || stream == Stream::data) advance_pair(rank);
+  const std::int32_t i = rank.head[index_of(stream)];
+  Running& running = rank.running[index_of(stream)];
+  running.instruction = i;
+  running.clock = now_;
+  running.total = durations_.of(at(i));
+  running.left = static_cast<double>(running.total);
+  running.held_up = false;
+  running.next_piece = 0;
+  running.in_flight.clear();
+  running.pieces = pieces_of(r, at(i), running);
+  starts_[static_cast<std::size_t>(i)] = now_;
+}
+
+/// How many nanoseconds an instruction takes for one of its own.
+double FlowExecutor::slowness(const Rank& rank, Stream stream) const {
+  const bool both = rank.running[index_of(Stream::compute)].on() && rank.running[index_of(Stream::data)].on();
+  if (!both) return 1.0;
+  if (stream == Stream::compute) return compute_slowdown_;
+  return stream == Stream::data ? communication_slowdown_ : 1.0;
+}
+
+/// When the running instruction has `left` ns left.
+std::int64_t FlowExecutor::moment(const Rank& rank, Stream stream, double left) const {
+  const Running& running = rank.running[index_of(stream)];
+  const double until = std::max(0.0, running.left - left);
+  return running.clock + static_cast<std::int64_t>(until * slowness(rank, stream));
+}
+
+void FlowExecutor::advance(Rank& rank, Stream stream) const {
+  Running& running = rank.running[index_of(stream)];
+  if (!running.on()) return;
+  if (!running.held_up)
+    running.left = std::max(0.0, running.left - static_cast<double>(now_ - running.clock) / slowness(rank, stream));
+  running.clock = now_;
+}
+
+/// To be called before compute or data of a rank begins or ends.
+void FlowExecutor::advance_pair(Rank& rank) const {
+  advance(rank, Stream::compute);
+  advance(rank, Stream::data);
+}
+
+void FlowExecutor::start_pieces(std::int32_t r, Stream stream) {
+  Rank& rank = rank_at(r);
+  Running& running = rank.running[index_of(stream)];
+  if (running.pieces == nullptr || running.held_up) return;
+  for (; running.next_piece < running.pieces->size(); ++running.next_piece) {
+    const TrafficPiece& piece = (*running.pieces)[running.next_piece];
+    if (moment(rank, stream, static_cast<double>(running.total - piece.offset_ns)) > now_) return;
+    if (piece.activity.flows.empty()) continue;
+    const ActivityId id = network_.start(now_, piece.activity);
+    ESPALIER_CHECK(id == static_cast<ActivityId>(owners_.size()));
+    owners_.push_back(r);
+    over_.push_back(false);
+    running.in_flight.push_back({id, std::max(0.0, static_cast<double>(running.total - piece.due_ns))});
+  }
+}
+
+/// Whether a piece that is due holds the instruction up; it stands still from now on, or goes on.
+bool FlowExecutor::hold_up(Rank& rank, Stream stream) {
+  Running& running = rank.running[index_of(stream)];
+  std::erase_if(running.in_flight, [&](const InFlight& f) { return over_[static_cast<std::size_t>(f.activity)]; });
+  const bool due = std::any_of(running.in_flight.begin(), running.in_flight.end(), [&](const InFlight& f) {
+    return running.held_up ? f.due_left >= running.left : moment(rank, stream, f.due_left) <= now_;
+  });
+  if (due != running.held_up) {
+    // A piece is due a part of a nanosecond after the moment that is rounded down to this one: nothing of that is lost.
+    if (due) {
+      double first_due = 0;
+      for (const InFlight& f : running.in_flight) first_due = std::max(first_due, f.due_left);
+      advance(rank, stream);
+      running.left = std::max(0.0, std::min(running.left, first_due));
+    }
+    running.clock = now_;
+    running.held_up = due;
+  }
+  return due;
+}
+
+/// What a running instruction does at this moment. True: it has ended.
+bool FlowExecutor::progress(std::int32_t r, Stream stream) {
+  Rank& rank = rank_at(r);
+  Running& running = rank.running[index_of(stream)];
+  if (!running.on() || hold_up(rank, stream)) return false;
+  start_pieces(r, stream);
+  if (hold_up(rank, stream)) return false;
+  if (!running.in_flight.empty() && moment(rank, stream, 0.0) <= now_) return false;
+  if (moment(rank, stream, 0.0) > now_) return false;
+  if (stream == Stream::compute || stream == Stream::data) advance_pair(rank);
+  running.instruction = -1;
+  finish(r, stream, now_);
+  return true;
+}
+
+// ---- time ----------------------------------------------------------------------------------------------------------------------
+
+bool FlowExecutor::settle_rank(std::int32_t r) {
+  bool any = false;
+  for (bool changed = true; changed; any = any || changed) {
+    changed = false;
+    for (const Stream stream : {Stream::data, Stream::compute, Stream::send}) changed = progress(r, stream) || changed;
+    while (receive(r)) changed = true;
+    for (const Stream stream : {Stream::send, Stream::compute}) changed = start_head(r, stream) || changed;
+  }
+  return any;
+}
+
+/// Everything that happens at this moment.
+void FlowExecutor::settle() {
+  std::vector<std::int32_t> seen;
+  while (!stale_.empty()) {
+    while (!stale_.empty()) {
+      const std::int32_t r = stale_.back();
+      stale_.pop_back();
+      rank_at(r).stale = false;
+      seen.push_back(r);
+      settle_rank(r);
+    }
+    std::sort(seen.begin(), seen.end());
+    seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+    for (const std::int32_t r : seen)
+      if (start_head(r, Stream::data)) make_stale(r);
+  }
+  for (const std::int32_t r : seen) set_timers(r);
+}
+
+void FlowExecutor::set_timers(std::int32_t r) {
+  Rank& rank = rank_at(r);
+  std::int64_t next = -1;
+  const auto consider = [&](std::int64_t t) {
+    if (next < 0 || t < next) next = t;
+  };
+  for (const Stream stream : {Stream::compute, Stream::data, Stream::send}) {
+    const Running& running = rank.running[index_of(stream)];
+    if (!running.on() || running.held_up) continue;
+    consider(moment(rank, stream, 0.0));
+    for (const InFlight& f : running.in_flight) consider(moment(rank, stream, f.due_left));
+    if (running.pieces != nullptr && running.next_piece < running.pieces->size())
+      consider(moment(rank, stream, static_cast<double>(running.total - (*running.pieces)[running.next_piece].offset_ns)));
+  }
+  if (next > now_) timers_.emplace(next, r);
+}
+
+bool FlowExecutor::run(const Program& program, const cost::Costs& costs, bool) {
+  durations_.fill(program, costs);
+  compute_slowdown_ = costs.compute_slowdown;
+  communication_slowdown_ = costs.communication_slowdown;
+  ESPALIER_CHECK(compute_slowdown_ >= 1.0 && communication_slowdown_ >= 1.0);
+  serial_ = 1.0 / compute_slowdown_ + 1.0 / communication_slowdown_ < 1.0;
+  prepare(program);
+  leave_room_for_rounding();
+  std::vector<FinishedActivity> finished;
+  for (;;) {
+    settle();
+    std::optional<std::int64_t> next = network_.active() > 0 ? network_.next_event() : std::nullopt;
+    if (!timers_.empty() && (!next || timers_.top().first < *next)) next = timers_.top().first;
+    if (!next) break;
+    now_ = *next;
+    finished.clear();
+    network_.advance(now_, finished);
+    for (const FinishedActivity& activity : finished) {
+      over_[static_cast<std::size_t>(activity.id)] = true;
+      make_stale(owners_[static_cast<std::size_t>(activity.id)]);
+    }
+    for (; !timers_.empty() && timers_.top().first <= now_; timers_.pop()) make_stale(timers_.top().second);
+  }
+  return std::all_of(ends_.begin(), ends_.end(), [](std::int64_t end) { return end >= 0; });
+}
+
+std::int64_t FlowExecutor::rank_end(std::size_t rank) const {
+  return *std::max_element(ranks_[rank].free.begin(), ranks_[rank].free.end());
+}
+
+std::int32_t FlowExecutor::blocked(std::size_t rank) const {
+  const std::int32_t first = *std::min_element(ranks_[rank].head.begin(), ranks_[rank].head.end());
+  return first < ranks_[rank].end ? first : -1;
+}
+
+}  // namespace espalier::sim

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// read_engines on any bytes: an error that helps, or engines that can be asked.
+#include "fuzz_expect.h"
+#include "plan/engine_reader.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace espalier;
+  const auto engines = read_engines(fuzz::text_of(data, size), "engines.yaml");
+  if (!engines.ok()) {
+    fuzz::expect_helpful(engines.error());
+    return 0;
+  }
+  for (const EngineModel& e : *engines) {
+    fuzz::expect(!e.schedules.empty() && !e.zero.empty(), "an engine runs something");
+    (void)engine_rule_catalogue(e);
+    (void)to_string(e.layers);
+    for (const LayerClass& c : classes_of(e.layers, Strategy{})) (void)admits(e.layers, c, Strategy{}, true);
+  }
+  return 0;
+}
