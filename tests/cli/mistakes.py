@@ -22,7 +22,7 @@ sys.path.insert(0, str(SOURCE / "tests" / "mistakes"))
 import table  # noqa: E402
 
 GOLDEN = SOURCE / "tests" / "golden" / "mistakes.txt"
-SECONDS = 200 if os.environ.get("ESPALIER_SANITIZE") else 60
+SECONDS = 900  # by the clock, on a loaded machine: a command that hangs is found, a slow one is not judged
 
 
 def call(folder, words):
