@@ -184,9 +184,9 @@ TEST(BranchAndBound, InterruptionAndProgress) {
 // An evaluator that always says a little more than the bound, differently for each configuration: the answer is its minimum.
 class Uneven : public Ideal {
  public:
-  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan&,
+  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan& plan,
                             int worker) override {
-    const std::int64_t bound = Ideal::iteration_ns(structure, costs, worker);
+    const std::int64_t bound = Ideal::iteration_ns(structure, costs, plan, worker);
     return bound + bound * 7919 % 1013 * 100;
   }
 };
