@@ -165,10 +165,10 @@ PREDICTION = open_object({
     "confidence": open_object({"iteration_s_low": SECONDS, "iteration_s_high": SECONDS, "level": {"type": "number", "minimum": 0, "maximum": 1},
                                "basis": TEXT}, ("iteration_s_low", "iteration_s_high", "level", "basis")),
     "days": COUNT, "gpu_hours": COUNT,
-    "network": open_object({"model": {"enum": ["flow"]}, "iteration_s": SECONDS, "closed_iteration_s": SECONDS, "breakdown_s": open_object({name: SECONDS for name in BREAKDOWN}, BREAKDOWN),
+    "network": open_object({"model": {"enum": ["flow"]}, "closed_iteration_s": SECONDS,
                             "links": array(open_object({"link": TEXT, "links": WHOLE, "bytes": COUNT, "busy": COUNT, "highest_load": COUNT},
                                                        ("link", "links", "bytes", "busy", "highest_load")))},
-                           ("model", "iteration_s", "closed_iteration_s", "links"), description="with --network flow"),
+                           ("model", "closed_iteration_s", "links"), description="with --network flow"),
 }, ("iteration_s", "breakdown_s", "peak_memory_bytes", "memory_breakdown_bytes", "memory_limit_bytes", "fits", "confidence"))
 
 LAYERWISE = open_object({

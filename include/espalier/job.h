@@ -18,6 +18,11 @@ namespace espalier {
 struct EngineModel;  // plan/engine.h
 struct Calibration;  // job/calibration_file.h
 
+/// How long what is sent takes. closed: each message as if alone on its links; flow: all that is in flight shares them (docs/network.md).
+enum class NetworkKind : std::uint8_t { closed, flow };
+/// The flow-level network lays every device's traffic on its links, up to this many devices.
+inline constexpr std::int64_t kMostFlowDevices = 1024;
+
 struct Job {
   Model model;
   Cluster cluster;
@@ -30,6 +35,8 @@ struct Job {
   std::shared_ptr<const EngineModel> engine_model;
   /// A user's own calibration that is in force (use_calibration); null: what ships.
   std::shared_ptr<const Calibration> calibration;
+  NetworkKind network =
+      NetworkKind::closed;  ///< of every simulated time: of the search, what stands beside the answer, and timelines
 };
 
 /// Reads a job file (YAML or JSON); `overrides` are "a.b.c=value" (--set). Paths inside are relative to the file, then to the

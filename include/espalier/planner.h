@@ -52,11 +52,9 @@ struct LinkUse {
   double highest_load = 0;  ///< of any: highest share of its capacity in use
 };
 
-/// The iteration once more, with everything in flight sharing the links of the cluster (docs/network.md).
+/// What everything in flight makes of the links of the cluster when it shares them (docs/network.md).
 struct NetworkPrediction {
-  std::int64_t iteration_ns = 0;         ///< under the flow-level network
-  std::int64_t closed_iteration_ns = 0;  ///< of the closed form
-  Breakdown breakdown;                   ///< of the rank that finishes last
+  std::int64_t closed_iteration_ns = 0;  ///< of the same plan, were each message alone on its links
   std::vector<LinkUse> links;            ///< in the order of the topology; those without traffic are left out
 };
 
@@ -77,7 +75,7 @@ struct Prediction {
   bool fits_with_margin = false;  ///< against memory_limit_bytes · (1 − memory_margin)
   Confidence confidence;
   double days = 0, device_hours = 0;                        ///< with training.tokens
-  std::optional<NetworkPrediction> network = std::nullopt;  ///< where the flow-level network was asked for
+  std::optional<NetworkPrediction> network = std::nullopt;  ///< of a job whose network is flow
 };
 
 /// The build that made a result: its version, and a hash of the figures that ship with it (devices, calibrations, intervals).
@@ -285,9 +283,6 @@ enum class TimelineDetail : std::uint8_t { instructions, steps };
 /// As simulate(), and the timeline of the iteration; to_trace() writes it for trace viewers.
 Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan,
                                              TimelineDetail detail = TimelineDetail::instructions);
-/// The plan as it stands under the flow-level network. Error: more devices than kMostFlowDevices.
-inline constexpr std::int64_t kMostFlowDevices = 1024;
-Result<NetworkPrediction> simulate_flow(const Job& job, const Plan& plan);
 /// One micro-batch forward and backward through the plan's first block with an operator partition, step by step on one device, as Chrome
 /// trace-event JSON. Error: the plan partitions no operators.
 Result<std::string> block_timeline(const Job& job, const Plan& plan);

@@ -81,10 +81,7 @@ Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResu
 
 /// --network closed|flow.
 void add_network_flag(Command& command, std::string& network);
-/// What can be known beforehand to fail with `--network flow`.
-Status network_refused(const std::string& network, const Job& job);
-/// With `--network flow`: adds what the answer comes to where links are shared.
-Status add_network(const std::string& network, const Job& job, PlannerResult& result);
+NetworkKind network_of(const std::string& flag);
 
 /// A plan from plan.json or from result.json (then with its result).
 struct LoadedPlan : PlanDocument {

@@ -26,9 +26,9 @@ int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFla
   if (!job) return fail(context, job.error());
   auto c = read_configuration(configuration, *job);
   if (!c) return fail(context, c.error());
+  job->network = network_of(network);
   auto result = estimate(*job, c->strategy, c->schedule);
   if (!result) return fail(context, with_flags_that_help(result.error(), configuration, *job, *c));
-  if (Status error = add_network(network, *job, *result)) return fail(context, *error);
   std::vector<std::string> files;
   if (Status error = write_outputs(output, *job, *result, files)) return fail(context, *error);
   const int code = deliver(context, *result, files);

@@ -91,12 +91,11 @@ int run_plan(Context& context, const PlanFlags& flags) {
   if (!options) return fail(context, options.error());
   auto job = load_job_of(context, flags.job);
   if (!job) return fail(context, job.error());
-  if (Status refused = network_refused(flags.network, *job)) return fail(context, *refused);
+  job->network = network_of(flags.network);
   auto result = plan(*job, hooked(context, *options));
   clear_progress(context);
   if (!result) return fail(context, result.error());
   if (context.interrupted()) return deliver_best_so_far(context, flags, *result);
-  if (Status error = add_network(flags.network, *job, *result)) return fail(context, *error);
   std::vector<std::string> files;
   if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
   deliver(context, *result, files);
@@ -180,10 +179,9 @@ int run_sweep(Context& context, const PlanFlags& flags) {
     JobFlags point = flags.job;
     point.overrides.push_back(path + "=" + value);
     auto job = load_job_of(context, point);
+    if (job) job->network = network_of(flags.network);
     auto result = job ? plan(*job, hooked(context, *options)) : Result<PlannerResult>(job.error());
     clear_progress(context);
-    if (result)
-      if (Status error = add_network(flags.network, *job, *result)) return fail(context, *error);
     // A point where nothing fits, or whose value the job cannot have (tp 8 on 4 devices), is a finding of the sweep.
     // So is a point that a limit cuts short before any plan: the points before it stay.
     const ErrorKind kind = result ? ErrorKind::internal : result.error().kind;

@@ -25,9 +25,9 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
   if (!loaded) return fail(context, loaded.error());
   auto job = job_of(loaded->plan, calibration);
   if (!job) return fail(context, job.error());
+  job->network = network_of(network);
   auto result = simulate(*job, loaded->plan);
   if (!result) return fail(context, result.error());
-  if (Status error = add_network(network, *job, *result)) return fail(context, *error);
   std::vector<std::string> files;
   if (Status error = write_outputs(output, *job, *result, files)) return fail(context, *error);
   if (!block.empty()) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan under the flow-level network: its program once more, with everything in flight sharing the links of the cluster's topology.
-#include <algorithm>
+#include "planner/flow_prediction.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
 #include "cluster/topology_builders.h"
 #include "cost/price.h"
-#include "espalier/planner.h"
-#include "planner/prediction.h"
 #include "sim/flow_executor.h"
 #include "sim/program_traffic.h"
-#include "sim/simulator.h"
 #include "sim/topology_network.h"
 
 namespace espalier {
@@ -37,28 +37,27 @@ std::vector<LinkUse> uses_of_links(const cluster::Topology& topology, const sim:
 
 }  // namespace
 
-Result<NetworkPrediction> simulate_flow(const Job& job, const Plan& plan) {
-  if (job.cluster.devices() > kMostFlowDevices)
-    return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.devices()) + " devices",
-                 "at most " + std::to_string(kMostFlowDevices), "the closed form (--network closed) has no limit"};
-  const auto engine = engine_of(job);
-  if (!engine) return engine.error();
-  const auto timed = time_plan(job, **engine, plan, false);
-  if (!timed) return timed.error();
-  const cost::CostContext context(job.model, job.cluster, job.training, **engine);
-  const cluster::Topology topology = cluster::nested_topology(job.cluster);
-  sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(context, plan, timed->program, timed->costs, topology));
+Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostContext& context, const Plan& plan,
+                                     const Program& program, const cost::Costs& costs, bool spans) {
+  const cluster::Topology topology = cluster::nested_topology(cluster);
+  sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(context, plan, program, costs, topology));
   sim::SimulationOptions options;
+  options.record_spans = spans;
   options.network = &flow;
   sim::Simulator simulator;
-  const auto simulation = simulator.run(timed->program, timed->costs, options);
+  auto simulation = simulator.run(program, costs, options);
   if (!simulation) return simulation.error();
-  NetworkPrediction out;
-  out.iteration_ns = simulation->iteration_ns;
-  out.closed_iteration_ns = timed->simulation.iteration_ns;
-  out.breakdown = simulation->ranks[static_cast<std::size_t>(simulation->last_rank)].breakdown;
-  out.links = uses_of_links(topology, flow.network(), out.iteration_ns);
-  return out;
+  std::vector<LinkUse> links = uses_of_links(topology, flow.network(), simulation->iteration_ns);
+  return FlowSimulation{std::move(*simulation), std::move(links)};
+}
+
+std::int64_t flow_iteration_ns(const Cluster& cluster, const cost::CostContext& context, const Plan& plan) {
+  Program program = lower(plan, *context.model, true);
+  const cost::Costs costs = cost::price(context, plan, program);
+  const cluster::Topology topology = cluster::nested_topology(cluster);
+  sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(context, plan, program, costs, topology));
+  ESPALIER_CHECK(flow.run(program, costs, false));  // lowered programs cannot deadlock, links of a cluster carry something
+  return flow.iteration_ns();
 }
 
 }  // namespace espalier

@@ -40,7 +40,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   auto phases = search_options(job, engine, options, watch);
   if (!phases) return phases.error();
   search::Options& how = phases->how;
-  SimulatedEvaluator evaluator(how.threads);
+  SimulatedEvaluator evaluator(how.threads, job.network);
   const std::vector<JudgedBaseline> presets = judge_baselines(job, engine);
   how.seeds = seeds_of(presets);
   const auto searching = Clock::now();

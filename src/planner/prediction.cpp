@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/document.h"
 #include "cost/partitioned_block.h"
 #include "cost/price.h"
@@ -13,6 +14,7 @@
 #include "plan/structure.h"
 #include "planner/claims.h"
 #include "planner/estimate.h"
+#include "planner/flow_prediction.h"
 #include "planner/interval.h"
 #include "planner/memory_margin.h"
 #include "planner/own_confidence.h"
@@ -109,6 +111,9 @@ Status plannable(const Job& job) {
     if (!level.trace.empty())
       return Error{ErrorKind::bad_input, "cluster: fabric level \"" + level.name + "\"", "a bandwidth trace", "constant links",
                    "plans for changing networks are not built yet: see docs/non-goals.md"};
+  if (job.network == NetworkKind::flow && job.cluster.devices() > kMostFlowDevices)
+    return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.devices()) + " devices",
+                 "at most " + std::to_string(kMostFlowDevices), "the closed form (--network closed) has no limit"};
   return too_large(job);
 }
 
@@ -124,6 +129,27 @@ void stamp_inputs(const Job& job, Plan& plan) {
   stamp_calibration(job, plan);
 }
 
+namespace {
+
+Plan plan_of(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
+             const Schedule& schedule, const std::vector<std::vector<LayerRange>>& chunks) {
+  Plan plan = make_uniform_plan(model, cluster, training, engine.name, chunks.front().front().strategy, schedule, engine.split);
+  for (std::int32_t i = 0; i < schedule.stages; ++i)
+    for (std::int32_t k = 0; k < schedule.virtual_stages; ++k)
+      plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges =
+          chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))];
+  return plan;
+}
+
+}  // namespace
+
+Plan plan_of(const search::CandidatePlan& c) {
+  ESPALIER_CHECK((c.strategy == nullptr) != (c.chunks == nullptr));
+  const search::Problem& p = c.problem;
+  if (c.chunks != nullptr) return plan_of(*p.model, *p.cluster, p.training, *p.engine, c.schedule, *c.chunks);
+  return make_uniform_plan(*p.model, *p.cluster, p.training, p.engine->name, *c.strategy, c.schedule, p.engine->split);
+}
+
 Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule) {
   Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, strategy, schedule, engine.split);
   stamp_inputs(job, plan);
@@ -132,11 +158,8 @@ Plan document_of(const Job& job, const EngineModel& engine, const Strategy& stra
 
 Plan document_of(const Job& job, const EngineModel& engine, const Schedule& schedule,
                  const std::vector<std::vector<LayerRange>>& chunks) {
-  Plan plan = document_of(job, engine, chunks.front().front().strategy, schedule);
-  for (std::int32_t i = 0; i < schedule.stages; ++i)
-    for (std::int32_t k = 0; k < schedule.virtual_stages; ++k)
-      plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges =
-          chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))];
+  Plan plan = plan_of(job.model, job.cluster, job.training, engine, schedule, chunks);
+  stamp_inputs(job, plan);
   return plan;
 }
 
@@ -173,6 +196,11 @@ Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& p
   auto simulation = simulator.run(timed.program, timed.costs, {spans});
   if (!simulation) return simulation.error();
   timed.simulation = std::move(*simulation);
+  if (job.network == NetworkKind::closed) return timed;
+  auto flow = simulate_flow(job.cluster, context, plan, timed.program, timed.costs, spans);
+  if (!flow) return flow.error();
+  timed.network = NetworkPrediction{timed.simulation.iteration_ns, std::move(flow->links)};
+  timed.simulation = std::move(flow->simulation);
   return timed;
 }
 
@@ -206,6 +234,7 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
     p.days = job.training.tokens / tokens * seconds / 86400.0;
     p.device_hours = p.days * 24.0 * devices;
   }
+  p.network = timed.network;
   return p;
 }
 

@@ -6,6 +6,7 @@
 #include "espalier/planner.h"
 #include "plan/engine.h"
 #include "plan/program.h"
+#include "search/evaluator.h"
 #include "search/phases.h"
 
 namespace espalier {
@@ -14,7 +15,8 @@ namespace espalier {
 struct Timed {
   Program program;
   cost::Costs costs;
-  Simulation simulation;
+  Simulation simulation;                     ///< under the network of the job
+  std::optional<NetworkPrediction> network;  ///< flow
 };
 
 /// Costs, lowers (folded) and simulates `plan` as it stands.
@@ -30,6 +32,8 @@ Status plannable(const Job& job);
 void stamp_calibration(const Job& job, Plan& plan);
 /// Writes the job's inputs with their hashes, and its calibration, into the plan.
 void stamp_inputs(const Job& job, Plan& plan);
+/// A candidate of the search as a plan, without the job's inputs.
+Plan plan_of(const search::CandidatePlan& candidate);
 /// The plan document of one uniform configuration, inputs and hashes filled in.
 Plan document_of(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
 /// The same of a layer-wise one: ranges of each pipeline chunk.

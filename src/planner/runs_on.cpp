@@ -28,7 +28,7 @@ search::Outcome search_with(const Job& job, const EngineModel& engine, const Pla
   how.interrupted = options.interrupted;
   for (std::size_t i = 0; i < std::min(good.size(), kSeeds); ++i) how.seeds.push_back(good[i].configuration);
   how.side_by_side = kSideBySide;
-  SimulatedEvaluator evaluator(how.threads);
+  SimulatedEvaluator evaluator(how.threads, job.network);
   return search::branch_and_bound({&room.model, &room.cluster, room.training, &engine, room.search}, evaluator, how);
 }
 

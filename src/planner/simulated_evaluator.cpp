@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "planner/flow_prediction.h"
+#include "planner/prediction.h"
 
 namespace espalier {
 namespace {
@@ -36,6 +38,15 @@ std::int64_t SimulatedEvaluator::peak_bytes(const ProgramStructure& structure, c
   return workers_[static_cast<std::size_t>(worker)].memory.fullest_bytes(costs, structure);
 }
 
+std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure, const cost::Costs& costs,
+                                              const search::CandidatePlan& plan, int worker) {
+  if (network_ == NetworkKind::closed) return iteration_ns(structure, costs, worker);
+  const std::int64_t ns = flow_iteration_ns(*plan.problem.cluster, plan.context, plan_of(plan));
+  const std::lock_guard lock(mutex_);
+  ++flows_;
+  return ns;
+}
+
 std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) {
   const TimingPrint print = print_of(structure, costs);
   {
@@ -52,7 +63,7 @@ std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure,
 
 std::int64_t SimulatedEvaluator::lowered() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::int64_t>(times_.size());
+  return static_cast<std::int64_t>(times_.size()) + flows_;
 }
 
 }  // namespace espalier

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The judge that planner/ hands to the search. Memory comes from the passes that the schedule holds, without a program (cost/peak_memory.h).
 // For its time a candidate is lowered and simulated, unless one of equal timing was before (planner/timing_print.h). One simulator a worker;
-// the programs of a few structures are kept, since neighbouring candidates share them and differ in durations only.
+// the programs of a few structures are kept, since neighbouring candidates share them and differ in durations only. Under the flow-level network
+// the time is not a function of structure and costs alone, and every candidate is lowered, its traffic laid on the links.
 #pragma once
 
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "cost/peak_memory.h"
+#include "espalier/job.h"
 #include "plan/program.h"
 #include "planner/timing_print.h"
 #include "search/evaluator.h"
@@ -18,9 +20,13 @@ namespace espalier {
 
 class SimulatedEvaluator final : public search::Evaluator {
  public:
-  explicit SimulatedEvaluator(int workers) : workers_(static_cast<std::size_t>(workers)) {}
+  explicit SimulatedEvaluator(int workers, NetworkKind network = NetworkKind::closed)
+      : network_(network), workers_(static_cast<std::size_t>(workers)) {}
   std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
-  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
+  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const search::CandidatePlan& plan,
+                            int worker) override;
+  /// In the closed form, which needs no plan.
+  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker);
   [[nodiscard]] std::int64_t lowered() const override;
 
  private:
@@ -37,9 +43,11 @@ class SimulatedEvaluator final : public search::Evaluator {
   };
   static const Program& program_of(const ProgramStructure& structure, Worker& w);
 
+  NetworkKind network_;
   std::vector<Worker> workers_;
-  mutable std::mutex mutex_;  ///< guards times_
+  mutable std::mutex mutex_;  ///< guards times_ and flows_
   std::unordered_map<TimingPrint, std::int64_t, TimingPrintHash> times_;
+  std::int64_t flows_ = 0;  ///< programs timed under the flow-level network
 };
 
 }  // namespace espalier

@@ -184,13 +184,14 @@ std::string time_section(const Prediction& p) {
 std::string network_section(const Prediction& p) {
   if (!p.network) return "";
   const NetworkPrediction& n = *p.network;
-  const double closed = static_cast<double>(std::max<std::int64_t>(1, n.closed_iteration_ns));
-  const double more = static_cast<double>(n.iteration_ns) / closed - 1.0;
-  std::string out = cat("\nWith links shared by all that is in flight ", seconds(n.iteration_ns), ", ");
-  if (n.iteration_ns == n.closed_iteration_ns)
-    out += "the same as each alone\n";
+  std::string out = "\nLinks are shared by all that is in flight";
+  if (p.iteration_ns == n.closed_iteration_ns)
+    out += "; were each message alone on them, the time would be the same\n";
   else
-    out += cat(percent(std::abs(more)), more > 0 ? " slower" : " faster", " than each alone\n");
+    out +=
+        cat("; were each message alone on them ", seconds(n.closed_iteration_ns), ", ",
+            percent(std::abs(static_cast<double>(p.iteration_ns - n.closed_iteration_ns)) / static_cast<double>(p.iteration_ns)),
+            p.iteration_ns > n.closed_iteration_ns ? " less\n" : " more\n");
   const auto busiest =
       std::max_element(n.links.begin(), n.links.end(), [](const LinkUse& a, const LinkUse& b) { return a.busy < b.busy; });
   if (busiest != n.links.end())

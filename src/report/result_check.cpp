@@ -208,15 +208,6 @@ void compare_documents(const Node& claimed, const Node& derived, Findings& findi
   }
 }
 
-/// Under the flow-level network too, where the claimed result says what it comes to there.
-Status add_network(const Job& job, const PlannerResult& claimed, PlannerResult& again) {
-  if (!claimed.prediction.network) return std::nullopt;
-  auto network = simulate_flow(job, again.plan);
-  if (!network) return network.error();
-  again.prediction.network = std::move(*network);
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::vector<Finding> check_result(std::string_view text, const Job& job, const PlannerResult& claimed) {
@@ -235,9 +226,9 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
     with_margin.search.memory_margin = claimed.search.asked.space.memory_margin;
   else
     with_margin.search.memory_margin = claimed.prediction.memory_margin;
+  if (claimed.prediction.network) with_margin.network = NetworkKind::flow;
   auto again = simulate(with_margin, claimed.plan);
   if (!again) return {{"prediction", false, again.error().message()}};
-  if (Status error = add_network(with_margin, claimed, *again)) return {{"prediction", false, error->message()}};
   const auto said = tree_of(text, "result"), found = tree_of(to_json(*again, false), "simulation");
   if (!said || !found) return {{"prediction", false, (said ? found : said).error().message()}};
   compare_prediction(*said, *found, findings);
@@ -255,6 +246,7 @@ std::vector<Finding> check_search(std::string_view text, Job job, const PlannerR
   if (claimed.search.reason == "interrupted" || claimed.search.reason == "time limit")
     return {{"search-again", true, "the search was stopped by the clock: it cannot be repeated"}};
   job.search = asked.space;
+  if (claimed.prediction.network) job.network = NetworkKind::flow;
   how.node_limit = asked.node_limit;
   how.disabled_rules = asked.disabled_rules;
   how.left_out_phases = asked.left_out_phases;
@@ -265,7 +257,6 @@ std::vector<Finding> check_search(std::string_view text, Job job, const PlannerR
   how.simple_within = asked.simple_within;
   auto again = plan(job, how);
   if (!again) return {{"search-again", false, again.error().message()}};
-  if (Status error = add_network(job, claimed, *again)) return {{"search-again", false, error->message()}};
   const auto said = tree_of(text, "result"), found = tree_of(to_json(*again, false), "search");
   if (!said || !found) return {{"search-again", false, (said ? found : said).error().message()}};
   Findings findings;

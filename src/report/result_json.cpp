@@ -77,9 +77,7 @@ void write_memory(JsonWriter& w, const Prediction& p) {
 void write_network(JsonWriter& w, const NetworkPrediction& n) {
   w.key("network").begin_object();
   w.key("model").value("flow");
-  w.key("iteration_s").seconds(n.iteration_ns);
   w.key("closed_iteration_s").seconds(n.closed_iteration_ns);
-  write_parts(w, n.breakdown);
   w.key("links").begin_array();
   for (const LinkUse& use : n.links) {
     w.compact_next().begin_object();

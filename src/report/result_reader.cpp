@@ -60,9 +60,7 @@ Bottleneck read_bottleneck(Reader r, const Breakdown& last) {
 NetworkPrediction read_network(Reader r) {
   NetworkPrediction n;
   r.optional_string("model", "flow");
-  n.iteration_ns = read_ns(r, "iteration_s");
   n.closed_iteration_ns = read_ns(r, "closed_iteration_s");
-  n.breakdown = read_parts(r);
   r.each("links", false, [&](Reader& each) {
     LinkUse use;
     use.link = each.required_string("link");

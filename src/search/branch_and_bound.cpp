@@ -43,7 +43,8 @@ struct Expansion {
 class Search {
  public:
   Search(const Problem& problem, Evaluator& evaluator, const Options& options)
-      : options_(options),
+      : problem_(problem),
+        options_(options),
         evaluator_(evaluator),
         space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space, problem.partitions),
         book_(problem),
@@ -442,7 +443,9 @@ class Search {
     v.judged = true;
     v.peak_bytes = evaluator_.peak_bytes(w.structure, w.costs, worker);
     v.fits = v.peak_bytes <= book_.memory_limit();
-    if (v.fits) v.iteration_ns = evaluator_.iteration_ns(w.structure, w.costs, worker);
+    if (!v.fits) return v;
+    const CandidatePlan plan{problem_, book_.context(), c.schedule, &c.strategy, nullptr};
+    v.iteration_ns = evaluator_.iteration_ns(w.structure, w.costs, plan, worker);
     return v;
   }
 
@@ -521,6 +524,7 @@ class Search {
     if (out_.simulated.size() > kKept) out_.simulated.resize(kKept);
   }
 
+  const Problem& problem_;
   const Options& options_;
   Evaluator& evaluator_;
   Space space_;

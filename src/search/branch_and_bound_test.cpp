@@ -28,7 +28,7 @@ class Ideal : public Evaluator {
     }
     return most;
   }
-  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int) override {
+  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan&, int) override {
     return cost::iteration_lower_bound_ns(costs, structure);
   }
 };
@@ -36,7 +36,9 @@ class Ideal : public Evaluator {
 /// All configurations take equally long.
 class Indifferent : public Ideal {
  public:
-  std::int64_t iteration_ns(const ProgramStructure&, const cost::Costs&, int) override { return 1'000'000'000'000; }
+  std::int64_t iteration_ns(const ProgramStructure&, const cost::Costs&, const CandidatePlan&, int) override {
+    return 1'000'000'000'000;
+  }
 };
 
 struct Job {
@@ -182,8 +184,9 @@ TEST(BranchAndBound, InterruptionAndProgress) {
 // An evaluator that always says a little more than the bound, differently for each configuration: the answer is its minimum.
 class Uneven : public Ideal {
  public:
-  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) override {
-    const std::int64_t bound = Ideal::iteration_ns(structure, costs, worker);
+  std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan& plan,
+                            int worker) override {
+    const std::int64_t bound = Ideal::iteration_ns(structure, costs, plan, worker);
     return bound + bound * 7919 % 1013 * 100;
   }
 };

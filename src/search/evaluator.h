@@ -3,24 +3,38 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "cost/costs.h"
+#include "cost/layer_cost.h"
 #include "plan/program.h"
 
 namespace espalier::search {
+
+struct Problem;  // search/search.h
 
 struct Evaluation {
   std::int64_t iteration_ns = 0;
   std::int64_t peak_bytes = 0;  ///< of the fullest stage
 };
 
+/// The plan behind a structure and its costs, where the two do not say enough (who sends what over which link).
+struct CandidatePlan {
+  const Problem& problem;
+  const cost::CostContext& context;
+  const Schedule& schedule;
+  const Strategy* strategy = nullptr;                            ///< of all layers, split by the engine; null: `chunks`
+  const std::vector<std::vector<LayerRange>>* chunks = nullptr;  ///< ranges of each pipeline chunk
+};
+
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
-  /// Memory alone; cheaper than evaluate.
+  /// Memory alone; cheaper than the time.
   virtual std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) = 0;
-  /// The iteration alone. `worker` < workers() names a thread's own scratch.
-  virtual std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) = 0;
+  /// The iteration alone. `worker` names a thread's own scratch.
+  virtual std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan& plan,
+                                    int worker) = 0;
   /// How many programs were timed so far; fewer than candidates where some have equal timings.
   [[nodiscard]] virtual std::int64_t lowered() const { return 0; }
 };

@@ -32,7 +32,8 @@ Outcome exhaustive(const Problem& problem, Evaluator& evaluator, const Options& 
       out.pruning.count(Pruning::memory, 1);
       return;
     }
-    const Candidate found{c, evaluator.iteration_ns(w.structure, w.costs, 0), peak};
+    const CandidatePlan plan{problem, book.context(), c.schedule, &c.strategy, nullptr};
+    const Candidate found{c, evaluator.iteration_ns(w.structure, w.costs, plan, 0), peak};
     ++out.simulations;
     out.simulated.push_back(found);
     const bool better = !out.best || found.iteration_ns < out.best->iteration_ns ||

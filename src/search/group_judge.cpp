@@ -54,7 +54,8 @@ std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assi
     }
     c.peak_bytes = t.evaluator.peak_bytes(structure, costs, t.worker);
     if (c.peak_bytes > t.book.memory_limit()) continue;
-    c.iteration_ns = t.evaluator.iteration_ns(structure, costs, t.worker);
+    const CandidatePlan plan{t.problem, t.book.context(), c.configuration.schedule, nullptr, &c.configuration.chunks};
+    c.iteration_ns = t.evaluator.iteration_ns(structure, costs, plan, t.worker);
     result_.simulated.push_back(print_of(model, c.configuration));
     const auto ns = static_cast<double>(c.iteration_ns);
     if (ns < last_) {

@@ -6,45 +6,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "sim/traffic_cut.h"
 
 namespace espalier::sim {
 namespace {
 
 std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
-
-/// What of a piece lies in [begin, end) of its instruction, with as large a part of its bytes, counted from `begin`. Without flows: nothing.
-TrafficPiece cut_piece(const TrafficPiece& piece, std::int64_t begin, std::int64_t end) {
-  const std::int64_t whole = piece.activity.duration_ns;
-  const std::int64_t from = std::max(piece.offset_ns, begin), until = std::min(piece.offset_ns + whole, end);
-  TrafficPiece cut{from - begin, std::min(piece.due_ns, end) - begin, {}};
-  if (until <= from) return cut;
-  if (until - from == whole) {
-    cut.activity = piece.activity;
-    return cut;
-  }
-  const double share = static_cast<double>(until - from) / static_cast<double>(whole);
-  const auto work = static_cast<double>(whole - piece.activity.fixed_ns);
-  cut.activity.duration_ns = until - from;
-  cut.activity.fixed_ns =
-      cut.activity.duration_ns - std::min(cut.activity.duration_ns, static_cast<std::int64_t>(std::ceil(work * share)));
-  cut.activity.flows = piece.activity.flows;
-  for (Flow& flow : cut.activity.flows) flow.bytes = static_cast<std::int64_t>(static_cast<double>(flow.bytes) * share);
-  return cut;
-}
-
-/// The pieces of bucket `bucket`, whose parts are as long as `part` says.
-template <class Part>
-Pieces cut_pieces(const Pieces& pieces, int bucket, const Part& part) {
-  std::int64_t begin = 0;
-  for (int k = 0; k < bucket; ++k) begin += part(k);
-  const std::int64_t end = begin + part(bucket);
-  Pieces cut;
-  for (const TrafficPiece& piece : pieces) {
-    TrafficPiece here = cut_piece(piece, begin, end);
-    if (!here.activity.flows.empty()) cut.push_back(std::move(here));
-  }
-  return cut;
-}
 
 }  // namespace
 
@@ -144,10 +111,12 @@ const Pieces* FlowExecutor::pieces_of(std::int32_t r, const Instruction& instruc
   const Pieces* whole = find(traffic_.works);
   if (whole == nullptr || instruction.buckets <= 1) return whole;
   Instruction bucket = instruction;
-  running.cut = cut_pieces(*whole, instruction.bucket, [&](int k) {
-    bucket.bucket = static_cast<std::uint8_t>(k);
-    return durations_.of(bucket);
-  });
+  std::int64_t begin = 0;
+  for (std::uint8_t k = 0; k < instruction.bucket; ++k) {
+    bucket.bucket = k;
+    begin += durations_.of(bucket);
+  }
+  running.cut = cut_pieces(*whole, begin, begin + durations_.of(instruction));
   return &running.cut;
 }
 
