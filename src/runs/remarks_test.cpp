@@ -17,7 +17,8 @@ RunRecord record(const std::string& line) {
 
 // The list of a record says all: its text is for people.
 TEST(Techniques, AListedRecordIsNotReadForWords) {
-  const RunTechniques none = record(R"({"techniques": [], "table": "LoRA results", "notes": "DeepEP, HSDP, CPU offload, torch.compile"})").techniques;
+  const RunTechniques none =
+      record(R"({"techniques": [], "table": "LoRA results", "notes": "DeepEP, HSDP, CPU offload, torch.compile"})").techniques;
   EXPECT_FALSE(none.lora || none.deepep || none.hsdp || none.offload || none.compile);
   const RunTechniques two = record(R"({"techniques": ["LoRA", "hsdp"], "extra": {"torch_compile": true}})").techniques;
   EXPECT_TRUE(two.lora && two.hsdp);
@@ -31,9 +32,7 @@ TEST(Techniques, AListedRecordSaysItsMemoryKindItself) {
   EXPECT_EQ(record(std::string(R"({"techniques": [], )") + words + "}").measured.memory_kind, "");
 }
 
-TEST(Techniques, NamesThatAreNotKnownAreKept) {
-  EXPECT_EQ(listed_techniques({"lora", "galore", "dora"}).unknown, "galore");
-}
+TEST(Techniques, NamesThatAreNotKnownAreKept) { EXPECT_EQ(listed_techniques({"lora", "galore", "dora"}).unknown, "galore"); }
 
 TEST(Techniques, AListIsAList) {
   for (const char* wrong : {R"({"techniques": "lora"})", R"({"techniques": [1]})", R"({"techniques": {"lora": true}})"}) {
