@@ -66,8 +66,10 @@ void ChunkOrders::read(std::int32_t stage) {
   Counts later(chunks);
   for (auto step = order.rbegin(); step != order.rend(); ++step) {
     const auto chunk = static_cast<std::size_t>(step->local_chunk);
-    if (step->kind == InstructionKind::backward && later.backwards[chunk] == 0) mine[chunk].forwards_after = later.forwards;
-    mine[chunk].backwards_after = later.backwards;
+    if (step->kind == InstructionKind::backward && later.backwards[chunk] == 0) {
+      mine[chunk].forwards_after = later.forwards;
+      mine[chunk].backwards_after = later.backwards;
+    }
     later.add(*step);
   }
   ESPALIER_CHECK(std::all_of(held.begin(), held.end(), [](std::int32_t n) { return n == 0; }));  // every pass came back
