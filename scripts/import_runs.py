@@ -1,18 +1,111 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Copies published training runs into data/runs: records as they are, without null fields, one a line, stable key order.
+"""Copies published training runs into data/runs, curated: records as they are, without null fields, one a line, stable key order, and
+what their text says as fields.
 
 usage: import_runs.py FROM [TO]     FROM: a folder of *.jsonl with the fields of docs/file-formats.md, "Measured runs"
+       import_runs.py --check [DIR] whether curating the records of DIR (default data/runs) once more changes none of them
+       import_runs.py --plain FILE  the records of FILE as they were before curation, on standard output
+
+Curation adds two fields and touches no other; `curated` names each added field and the words that it stands on:
+  techniques            names of docs/file-formats.md that the framework, table, notes or recompute field says, or switches of `extra`
+  measured.memory_kind  allocated, reserved or nvidia-smi, where only the notes say how a peak was taken
+src/runs/remarks.h holds the same table for records as published, which have no such list; tests/cli/curation.py compares the two.
 
 Sources whose licence keeps them out of the product are left out by name (see data/README.md); give their folder to
 `./dev accuracy --data` instead.
 """
 import json
 import pathlib
+import re
 import sys
+
+RUNS = pathlib.Path(__file__).resolve().parent.parent / "data" / "runs"
 
 # Share-alike or of a licence that was not read.
 NOT_SHIPPED = ("playbook", "stas00")
+
+# Technique, the words that name it, the fields in which they count.
+TECHNIQUES = (
+    ("lora", ("lora", "qlora"), ("framework", "table", "notes")),
+    ("compile", ("torch.compile", "torch compile"), ("framework", "table", "notes")),
+    ("hsdp", ("hsdp",), ("framework", "notes")),
+    ("deepep", ("deepep", "hybridep"), ("notes",)),
+    ("offload", ("offload",), ("notes", "recompute")),
+)
+BEFORE = re.compile(r"(?:^|[^a-z])(?:no |not |non-|without |w/o |not using |no-)$")
+AFTER = (" off", "=off", ": off", "=false", ": false", "=0", " disabled", ": no")
+MEMORY_KINDS = (("nvidia-smi", ("nvidia-smi", "nvidia smi", "nvml", "rocm-smi")), ("reserved", ("reserved",)), ("allocated", ("alloc",)))
+
+
+def says(text, words):
+    """Where any of the words stands that is not taken back beside it ("without torch.compile", "LoRA: off"); -1: nowhere."""
+    small = text.lower()
+    for word in words:
+        at = small.find(word)
+        while at >= 0:
+            begun = at == 0 or not ("a" <= small[at - 1] <= "z")  # "hsdp" is not in "TorchSDPA"
+            if begun and not BEFORE.search(small[max(0, at - 12):at]) and not small[at + len(word):].startswith(AFTER):
+                return at
+            at = small.find(word, at + 1)
+    return -1
+
+
+def sentence(text, at):
+    """The clause of the text around a place."""
+    begin = max(text.rfind(";", 0, at), text.rfind(". ", 0, at)) + 1
+    ends = [e for e in (text.find(";", at), text.find(". ", at)) if e >= 0]
+    return text[begin:min(ends, default=len(text))].strip(" .")[:120]
+
+
+def switches(extra):
+    """Techniques that a typed value of `extra` switches on or off, with the key that does."""
+    out = {}
+    for key in ("compile", "torch_compile"):
+        if isinstance(extra.get(key), bool):
+            out["compile"] = (extra[key], f"extra.{key}")
+    recipe = extra.get("recipe")
+    layers = recipe.get("cpu_offloading_num_layers") if isinstance(recipe, dict) else None
+    if extra.get("act_cpu_offload") is True:
+        out["offload"] = (True, "extra.act_cpu_offload")
+    elif isinstance(layers, int) and not isinstance(layers, bool) and layers > 0:
+        out["offload"] = (True, "extra.recipe.cpu_offloading_num_layers")
+    return out
+
+
+def techniques_of(record):
+    """Technique -> the words it stands on, in the order of the table."""
+    extra = record.get("extra")
+    switched = switches(extra) if isinstance(extra, dict) else {}
+    out = {}
+    for name, words, fields in TECHNIQUES:
+        if name in switched:
+            on, key = switched[name]
+            if on:
+                out[name] = key
+            continue
+        for field in fields:
+            text = record.get(field)
+            at = says(text, words) if isinstance(text, str) else -1
+            if at >= 0:
+                out[name] = f"{field}: {sentence(text, at)}"
+                break
+    return out
+
+
+def memory_kind_of(record):
+    """(kind, its words) where the notes alone say how the peak was taken; None elsewhere."""
+    extra = record.get("extra") if isinstance(record.get("extra"), dict) else {}
+    stated = [record.get("measured", {}).get("memory_kind")] + [extra.get(k) for k in ("mem_kind", "peak_mem_kind", "memory_kind")]
+    notes = record.get("notes")
+    if any(isinstance(s, str) and s for s in stated) or not isinstance(notes, str):
+        return None
+    clauses = [c for c in re.split("[;.]", notes) if any(w in c.lower() for w in ("memory", "peak_mem", "nvidia-smi"))]
+    said = "".join(clauses).lower()
+    for kind, words in MEMORY_KINDS:
+        if any(word in said for word in words):
+            return kind, f"notes: {'; '.join(c.strip() for c in clauses)[:120]}"
+    return None
 
 
 def without_nulls(value):
@@ -22,18 +115,65 @@ def without_nulls(value):
     return value
 
 
+def plain(record):
+    """A record before its curation: without the fields that `curated` names."""
+    record = dict(record)
+    added = record.pop("curated", {})
+    if "techniques" in added:
+        record.pop("techniques", None)
+    if "measured.memory_kind" in added:
+        record["measured"] = {k: v for k, v in record["measured"].items() if k != "memory_kind"}
+    return record
+
+
+def curated(record):
+    """The record with what its text says as fields. A list of techniques that is there already is the author's own: nothing is added."""
+    record = without_nulls(plain(record))
+    if "techniques" in record:
+        return record
+    techniques = techniques_of(record)
+    record["techniques"] = list(techniques)
+    provenance = {"techniques": techniques}
+    memory = memory_kind_of(record)
+    if memory:
+        record["measured"] = {**record.get("measured", {}), "memory_kind": memory[0]}
+        provenance["measured.memory_kind"] = memory[1]
+    record["curated"] = provenance
+    return record
+
+
+def records_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def text_of(records):
+    return "".join(json.dumps(r, separators=(",", ":"), ensure_ascii=False) + "\n" for r in records)
+
+
+def check(folder):
+    changed = [path.name for path in sorted(folder.glob("*.jsonl")) if text_of(map(curated, records_of(path))) != path.read_text()]
+    for name in changed:
+        print(f"{name}: not as curation writes it; run scripts/import_runs.py {folder} {folder}")
+    return 1 if changed else 0
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    target = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else pathlib.Path(__file__).resolve().parent.parent / "data" / "runs")
+    if sys.argv[1] == "--check":
+        sys.exit(check(pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else RUNS))
+    if sys.argv[1] == "--plain":
+        sys.stdout.write(text_of(map(plain, records_of(pathlib.Path(sys.argv[2])))))
+        return
+    target = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else RUNS
     for path in sorted(pathlib.Path(sys.argv[1]).glob("*.jsonl")):
         if any(word in path.name for word in NOT_SHIPPED):
             print(f"{path.name}: not shipped")
             continue
-        lines = [json.dumps(without_nulls(json.loads(line)), separators=(",", ":"), ensure_ascii=False)
-                 for line in path.read_text().splitlines() if line.strip()]
-        (target / path.name).write_text("\n".join(lines) + "\n")
-        print(f"{path.name}: {len(lines)} records")
+        records = [curated(r) for r in records_of(path)]
+        (target / path.name).write_text(text_of(records))
+        named = sum(bool(r["curated"]["techniques"]) for r in records if "curated" in r)
+        print(f"{path.name}: {len(records)} records, {named} with techniques")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,17 @@ struct RunMeasurement {
   std::string memory_unit;  ///< "GB", "GiB" or empty (extra.mem_unit)
 };
 
+/// What was done beside the degrees: the names of `techniques`. Where a published record has no such list, src/runs/remarks.h says what its
+/// text and its `extra` are read for.
+struct RunTechniques {
+  bool lora = false;     ///< adapters alone are trained
+  bool compile = false;  ///< torch.compile
+  bool hsdp = false;     ///< sharded inside a node, replicated across nodes
+  bool deepep = false;   ///< a dispatcher of tokens that exists only between expert-parallel ranks
+  bool offload = false;  ///< activations or states are kept in host memory
+  std::string unknown;   ///< the first name of the list that is none of these
+};
+
 /// One record. What it does not hold is empty.
 struct RunRecord {
   std::int64_t line = 0;
@@ -54,11 +65,9 @@ struct RunRecord {
   std::optional<bool> sp, fsdp;
   std::string sp_kind;  ///< sp as a word: "megatron", "ulysses"
   std::string recompute, precision, schedule, framework, status, tokenizer;
-  std::string table, notes;      ///< heading and remarks of the source, read for what is trained (LoRA)
-  std::optional<bool> compiled;  ///< extra.compile, extra.torch_compile
-  std::optional<double>
-      recomputed_share;    ///< extra.recompute_op_fraction: operators that are computed again, when not all or none
-  bool offloaded = false;  ///< extra.act_cpu_offload, extra.recipe.cpu_offloading_num_layers
+  RunTechniques techniques;
+  /// Share of the operators that are computed again, when not all or none (extra.recompute_op_fraction).
+  std::optional<double> recomputed_share;
   RunMeasurement measured;
   std::map<std::string, std::string> arguments;  ///< extra.args: the framework's own command line, flags as "true"
   std::string irregular;                         ///< a field that holds one value per stage or several sequences

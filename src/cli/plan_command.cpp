@@ -190,7 +190,7 @@ int run_sweep(Context& context, const PlanFlags& flags) {
     if (!result && !finding) return fail(context, result.error());
     if (cut) code = kLimit;
     if (result && code == kOk) code = exit_code_of(context, result->search);
-    points.emplace_back(value, std::move(result));
+    points.push_back({value, std::move(result)});
     if (context.interrupted()) break;
   }
   if (std::none_of(points.begin(), points.end(), [](const SweepPoint& p) {

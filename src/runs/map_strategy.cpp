@@ -64,7 +64,7 @@ void Mapper::map_experts() {
 }
 
 std::int32_t Mapper::expert_degree() {
-  if (r_.ep.value_or(1) == 1 && says(r_.notes, {"deepep", "hybridep"})) {
+  if (r_.ep.value_or(1) == 1 && r_.techniques.deepep) {
     if (const auto* d = framework_default("ep"))
       return static_cast<std::int32_t>(std::min(parse_count(d->value), run_.job.cluster.devices()));
   }
@@ -135,8 +135,8 @@ void Mapper::map_zero() {
   const std::int64_t instances = arguments_ ? arguments_->optimizer_instances : 1;
   if (s.zero > 0 && instances > 1 && s.data_ranks() % instances == 0)
     s.shard = static_cast<std::int32_t>(s.data_ranks() / instances);
-  if (s.zero > 1 && !r_.shard && r_.gpu.per_node && says(cat(r_.framework, " ", r_.notes), {"hsdp"}) &&
-      s.data_ranks() % *r_.gpu.per_node == 0 && *r_.gpu.per_node < s.data_ranks()) {
+  if (s.zero > 1 && !r_.shard && r_.gpu.per_node && r_.techniques.hsdp && s.data_ranks() % *r_.gpu.per_node == 0 &&
+      *r_.gpu.per_node < s.data_ranks()) {
     s.shard = static_cast<std::int32_t>(*r_.gpu.per_node);
     used("shard", std::to_string(s.shard), "HSDP: sharded inside a node, replicated across nodes");
   }

@@ -34,16 +34,11 @@ class Mapper {
   /// CP, EP: a record that does not name the technique does not use it.
   std::int32_t unused_degree(const std::optional<std::int64_t>& value, const char* field);
   void check_status();
-  /// Heading and remarks of the source.
-  [[nodiscard]] std::string remarks() const;
-  [[nodiscard]] bool compiled() const;
   void choose_framework();
   /// Which rank's peak was measured, how and in what unit: the record's words, else the framework's habit.
   void choose_memory();
   /// A peak that may be anything is not compared; the step time is.
   void unknown_memory(const char* what, const std::string& words);
-  /// The clause of the remarks that speaks of memory.
-  static std::string said_of_memory(const std::string& notes);
   const job::DeviceDefault* choose_device();
   /// Devices of a node: the record's, or of the device's usual node.
   std::int64_t devices_per_node(const job::DeviceDefault& device);

@@ -87,16 +87,12 @@ void Mapper::check_status() {
     skip(cat("status ", status));
   if (!r_.irregular.empty()) skip("not uniform", cat(r_.irregular, " has several values"));
   if (arguments_ && !arguments_->unsupported.empty()) skip("outside the uniform space", arguments_->unsupported);
-  if (r_.offloaded || says(cat(r_.notes, " ", r_.recompute), {"offload"}))
-    skip("outside the uniform space", "activations or states are kept in host memory");
+  if (!r_.techniques.unknown.empty()) skip("technique unknown", r_.techniques.unknown);
+  if (r_.techniques.offload) skip("outside the uniform space", "activations or states are kept in host memory");
 }
 
-std::string Mapper::remarks() const { return cat(r_.framework, " ", r_.table, " ", r_.notes); }
-
-bool Mapper::compiled() const { return r_.compiled.value_or(says(remarks(), {"torch.compile", "torch compile"})); }
-
 void Mapper::choose_framework() {
-  const std::string details = cat(r_.framework, " ", r_.precision, compiled() ? " torch.compile" : "");
+  const std::string details = cat(r_.framework, " ", r_.precision, r_.techniques.compile ? " torch.compile" : "");
   for (const job::FrameworkDefault& f : all_.frameworks) {
     if (!job::mentions(r_.framework, f.match) || (!f.gpu.empty() && !job::mentions(r_.gpu.type, f.gpu))) continue;
     if (!f.with.empty() && !says(details, f.with)) continue;
@@ -128,7 +124,7 @@ void Mapper::choose_memory() {
   }
   if (!r_.measured.memory_rank.empty()) run_.memory_rank = base::lower(r_.measured.memory_rank);
   const std::string& words = r_.measured.memory_kind;
-  if (const auto kind = read_memory_words(words.empty() ? said_of_memory(r_.notes) : words))
+  if (const auto kind = read_memory_words(words))
     run_.memory_kind = to_string(*kind);
   else if (!words.empty())
     unknown_memory("memory kind", words);
@@ -143,17 +139,6 @@ void Mapper::unknown_memory(const char* what, const std::string& words) {
   used("peak memory", "not compared", cat(what, " not known: ", words));
 }
 
-std::string Mapper::said_of_memory(const std::string& notes) {
-  std::string out;
-  for (std::size_t at = 0; at < notes.size();) {
-    const std::size_t end = std::min(notes.find_first_of(";.", at), notes.size());
-    const std::string clause = notes.substr(at, end - at);
-    if (job::mentions(clause, {"memory", "peak_mem", "nvidia-smi"})) out += clause;
-    at = end + 1;
-  }
-  return out;
-}
-
 void Mapper::map_training() {
   Training& t = run_.job.training;
   t.sequence.main = count(r_.seq, "seq");
@@ -162,9 +147,9 @@ void Mapper::map_training() {
     used("seq", std::to_string(framework_->binned_to), framework_->binned_source);
   }
   t.global_batch = count(r_.global_batch, "global_batch");
-  if (says(remarks(), {"lora"})) {
+  if (r_.techniques.lora) {
     t.optimizer = "lora";
-    used("trained weights", "adapters", "LoRA in the record's table, notes or framework: Hu et al. 2021 (arXiv 2106.09685)");
+    used("trained weights", "adapters", "LoRA among the record's techniques: Hu et al. 2021 (arXiv 2106.09685)");
   }
   std::string precision = base::lower(r_.precision);
   if (precision.empty()) {

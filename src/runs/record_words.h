@@ -51,7 +51,9 @@ std::optional<MemoryKind> read_memory_words(std::string_view words);
 bool recomputes_attention_alone(std::string_view words);
 
 /// Whether any of `words` (lower case) is said in `text`, letter case ignored, and not taken back beside it ("without torch.compile").
-bool says(std::string_view text, const std::vector<std::string>& words);
+/// `Begins::word`: only where no letter stands before it, so that "hsdp" is not in "TorchSDPA" and "lora" not in "exploration".
+enum class Begins : std::uint8_t { anywhere, word };
+bool says(std::string_view text, const std::vector<std::string>& words, Begins begins = Begins::anywhere);
 
 /// Whether `word` (lower case) stands in `text` as a word of its own: "l4" in "L4-24GB" and "8xL4", not in "L40" and not in "GL4".
 bool names_device(std::string_view text, std::string_view word);

@@ -7,6 +7,8 @@
 
 #include "base/document.h"
 #include "base/text.h"
+#include "runs/record_words.h"
+#include "runs/remarks.h"
 
 namespace espalier {
 namespace {
@@ -68,6 +70,19 @@ class Fields {
     if (node->kind == NodeKind::boolean) return node->boolean ? "true" : "false";
     if (node->kind == NodeKind::mapping) fail(*node, key, "text");
     return node->text;
+  }
+
+  /// A list of words.
+  [[nodiscard]] std::vector<std::string> names(const char* key) const {
+    const Node* node = find(key);
+    std::vector<std::string> out;
+    if (!node) return out;
+    if (node->kind != NodeKind::sequence) fail(*node, key, "a list of names");
+    for (const Node& item : node->items) {
+      if (item.kind != NodeKind::string) fail(item, key, "a name");
+      out.push_back(item.text);
+    }
+    return out;
   }
 
   /// nullptr when absent or null.
@@ -154,8 +169,6 @@ void read_configuration(const Fields& f, RunRecord& r) {
   r.schedule = f.word("schedule");
   r.framework = f.word("framework");
   r.status = f.word("status");
-  r.table = f.word("table");
-  r.notes = f.word("notes");
 }
 
 void read_measured(const Fields& f, RunMeasurement& m) {
@@ -166,41 +179,15 @@ void read_measured(const Fields& f, RunMeasurement& m) {
   m.memory_kind = f.word("memory_kind");
 }
 
-/// `extra` is free-form: what is there in the expected type is taken, anything else is nobody's business.
-void read_extra(const Node* extra, RunRecord& r) {
-  if (!extra || extra->kind != NodeKind::mapping) return;
-  if (const Node* bytes = extra->find("peak_mem_bytes"); bytes && bytes->kind == NodeKind::integer && bytes->integer > 0) {
-    r.measured.peak_mem_bytes = bytes->integer;
+/// What was done beside the degrees: the record's own list, or what a published record's text and switches name.
+void read_techniques(const Fields& f, const Node* extra, const std::string& notes, RunRecord& r) {
+  if (f.find("techniques")) {
+    r.techniques = runs::listed_techniques(f.names("techniques"));
+    return;
   }
-  for (const char* key : {"zero1_size", "fsdp_size"}) {
-    if (const Node* size = extra->find(key); size && size->kind == NodeKind::integer && size->integer > 0)
-      r.shard = size->integer;
-  }
-  for (const char* key : {"compile", "torch_compile"}) {
-    if (const Node* flag = extra->find(key); flag && flag->kind == NodeKind::boolean) r.compiled = flag->boolean;
-  }
-  if (const Node* share = extra->find("recompute_op_fraction");
-      share && (share->kind == NodeKind::real || share->kind == NodeKind::integer) && share->real >= 0 && share->real <= 1)
-    r.recomputed_share = share->real;
-  for (const char* key : {"mem_kind", "peak_mem_kind", "memory_kind"}) {
-    const Node* kind = extra->find(key);
-    if (kind && kind->kind == NodeKind::string && r.measured.memory_kind.empty()) r.measured.memory_kind = kind->text;
-  }
-  if (const Node* unit = extra->find("mem_unit"); unit && unit->kind == NodeKind::string) r.measured.memory_unit = unit->text;
-  if (const Node* flag = extra->find("act_cpu_offload"); flag && flag->kind == NodeKind::boolean) r.offloaded = flag->boolean;
-  if (const Node* recipe = extra->find("recipe"); recipe && recipe->kind == NodeKind::mapping) {
-    const Node* layers = recipe->find("cpu_offloading_num_layers");
-    if (layers && layers->kind == NodeKind::integer && layers->integer > 0) r.offloaded = true;
-  }
-  if (const Node* name = extra->find("tokenizer"); name && name->kind == NodeKind::string) r.tokenizer = name->text;
-  const Node* arguments = extra->find("args");
-  if (!arguments || arguments->kind != NodeKind::mapping) return;
-  for (const auto& [name, value] : arguments->members) {
-    if (value.kind == NodeKind::boolean)
-      r.arguments[name] = value.boolean ? "true" : "false";
-    else if (value.kind != NodeKind::mapping && value.kind != NodeKind::sequence)
-      r.arguments[name] = value.text;
-  }
+  r.techniques = runs::published_techniques({r.framework, f.word("table"), notes, r.recompute}, extra);
+  const auto kind = runs::read_memory_words(runs::said_of_memory(notes));
+  if (r.measured.memory_kind.empty() && kind) r.measured.memory_kind = runs::to_string(*kind);
 }
 
 Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::string& where) {
@@ -220,7 +207,9 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   r.inter = links.word("inter");
   read_configuration(f, r);
   read_measured(f.child("measured"), r.measured);
-  read_extra(root.find("extra"), r);
+  const Node* extra = root.find("extra");
+  runs::read_extra(extra, r);
+  read_techniques(f, extra, f.word("notes"), r);
   if (error) return *error;
   return r;
 }

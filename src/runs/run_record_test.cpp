@@ -84,7 +84,7 @@ TEST(RunRecord, HowMemoryWasMeasuredAndWhereTheModelLies) {
   EXPECT_EQ(records->front().model.config, "folder/models/tiny.json");
   EXPECT_EQ(records->front().measured.memory_kind, "nvidia-smi");
   EXPECT_EQ(records->front().measured.memory_unit, "GiB");
-  EXPECT_TRUE(records->front().offloaded);
+  EXPECT_TRUE(records->front().techniques.offload);
 }
 
 RC_GTEST_PROP(RunRecord, AnyBytesEndInRecordsOrAnError, (const std::string& bytes)) {

@@ -241,6 +241,16 @@ TEST(MapRun, WordsOfTheRemarksCount) {
   EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"selective (moe_act)\"")), "recompute outside the uniform space");
 }
 
+// A record that lists its techniques is mapped by its fields alone.
+TEST(MapRun, ListedTechniquesDecideNotTheText) {
+  const std::string said = R"(, "table": "LoRA results", "notes": "activation CPU offload of 20 layers")";
+  EXPECT_EQ(skipped(line(said)), "outside the uniform space");
+  EXPECT_EQ(run_of(line(said + R"(, "techniques": [])")).job.training.optimizer, "adam");
+  EXPECT_EQ(run_of(line(R"(, "techniques": ["lora"])")).job.training.optimizer, "lora");
+  EXPECT_EQ(skipped(line(R"(, "techniques": ["offload"])")), "outside the uniform space");
+  EXPECT_EQ(skipped(line(R"(, "techniques": ["lora", "galore"])")), "technique unknown");
+}
+
 TEST(MapRun, DevicesAreWholeWords) {
   const auto device = [](const char* type, const char* gigabytes) {
     return replaced(replaced(line(), "\"H100\"", std::string("\"") + type + "\""), "\"mem_gb\": 80",

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/check.h"
 #include "base/parallel.h"
 #include "search/cost_book.h"
 #include "search/search.h"
@@ -49,6 +50,7 @@ class Search {
         space_(*problem.model, *problem.cluster, problem.training, *problem.engine, problem.space, problem.partitions),
         book_(problem),
         work_(static_cast<std::size_t>(std::max(1, options.threads))) {
+    ESPALIER_CHECK(options.side_by_side > 0 && options.keep_within >= 0);
     out_.pruning = options.pruning;
     best_rank_ = options.preference ? INT64_MAX - 1 : options.slowest_ns;
   }
@@ -464,6 +466,7 @@ class Search {
       } else if (!v.fits) {
         out_.pruning.count(Pruning::memory, 1);
       } else {
+        ESPALIER_CHECK(options_.preference || leaves[i].bound_ns <= v.iteration_ns);  // what the certificate rests on
         ++out_.simulations;
         const Candidate found{leaves[i].configuration, v.iteration_ns, v.peak_bytes};
         out_.simulated.push_back(found);
@@ -476,6 +479,7 @@ class Search {
     const std::int64_t found = rank(c.configuration, c.iteration_ns);
     if (found > best_rank_) return;
     if (found == best_rank_ && out_.best && !canonical_less(c.configuration, out_.best->configuration)) return;
+    ESPALIER_CHECK(c.iteration_ns > 0 && c.peak_bytes <= book_.memory_limit());  // simulated, and it fits
     out_.best = c;
     best_rank_ = found;
   }
@@ -518,6 +522,8 @@ class Search {
       if (out_.best) bound = std::min(bound, out_.best->iteration_ns);
       out_.lower_bound_ns = bound == INT64_MAX ? 0 : bound;
     }
+    ESPALIER_CHECK(!out_.best || out_.lower_bound_ns <= out_.best->iteration_ns);
+    ESPALIER_CHECK(static_cast<std::int64_t>(out_.simulated.size()) == out_.simulations);
     std::sort(out_.simulated.begin(), out_.simulated.end(), [](const Candidate& a, const Candidate& b) {
       return before(a.iteration_ns, a.configuration, b.iteration_ns, b.configuration);
     });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/check.h"
 #include "plan/schedule.h"
 
 namespace espalier::search {
@@ -38,6 +39,7 @@ std::int64_t sum(const std::vector<std::int64_t>& values) {
 
 ChunkOrders::ChunkOrders(const Schedule& schedule) : schedule_(schedule) {
   for (std::int32_t i = 0; i < schedule.stages; ++i) read(i);
+  ESPALIER_CHECK(outside_.size() == static_cast<std::size_t>(schedule.stages * schedule.virtual_stages));
 }
 
 void ChunkOrders::read(std::int32_t stage) {
@@ -64,10 +66,13 @@ void ChunkOrders::read(std::int32_t stage) {
   Counts later(chunks);
   for (auto step = order.rbegin(); step != order.rend(); ++step) {
     const auto chunk = static_cast<std::size_t>(step->local_chunk);
-    if (step->kind == InstructionKind::backward && later.backwards[chunk] == 0) mine[chunk].forwards_after = later.forwards;
-    mine[chunk].backwards_after = later.backwards;
+    if (step->kind == InstructionKind::backward && later.backwards[chunk] == 0) {
+      mine[chunk].forwards_after = later.forwards;
+      mine[chunk].backwards_after = later.backwards;
+    }
     later.add(*step);
   }
+  ESPALIER_CHECK(std::all_of(held.begin(), held.end(), [](std::int32_t n) { return n == 0; }));  // every pass came back
   held_.push_back(most);
   outside_.insert(outside_.end(), mine.begin(), mine.end());
 }
@@ -87,6 +92,7 @@ std::int64_t ChunkOrders::most_skipped() const {
 
 /// By pipeline chunk, for weights γ of the stages.
 std::vector<ChunkOrders::Coefficients> ChunkOrders::with(const std::vector<double>& weights, bool ends) const {
+  ESPALIER_CHECK(weights.size() == static_cast<std::size_t>(schedule_.stages));
   const std::int32_t v = schedule_.virtual_stages, chunks = schedule_.stages * v;
   const double m = schedule_.microbatches;
   std::vector<Coefficients> out(static_cast<std::size_t>(chunks));

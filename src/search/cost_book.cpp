@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "cost/state_memory.h"
 
 namespace espalier::search {
@@ -16,6 +17,7 @@ CostBook::CostBook(const Problem& p)
 }
 
 void CostBook::prepare(std::int32_t stages) {
+  ESPALIER_CHECK(stages >= 1);
   for (std::size_t chunks = static_cast<std::size_t>(stages); chunks < splits_.size(); chunks += static_cast<std::size_t>(stages))
     if (!splits_[chunks])
       splits_[chunks] = std::make_unique<cost::SplitTable>(
@@ -24,12 +26,14 @@ void CostBook::prepare(std::int32_t stages) {
 
 void price_layers(const CostBook& book, const Configuration& c, Workspace& w) {
   w.prices.price(book.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
+  ESPALIER_CHECK(w.layers.size() == book.kind_counts().size());  // every kind has its price
 }
 
 void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
   const cost::SplitTable& split = book.split(c.schedule);
   cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
   cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.scratch, w.costs);
+  ESPALIER_CHECK(w.costs.fits(w.structure));
 }
 
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w) {
@@ -91,6 +95,7 @@ std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, 
 }
 
 std::int64_t peak_bound_bytes(const Workspace& w) {
+  ESPALIER_CHECK(w.costs.fits(w.structure));
   std::int64_t most = 0;
   for (std::int32_t i = 0; i < w.structure.schedule.stages; ++i) {
     const std::int64_t activations = cost::activations_lower_bound_bytes(w.costs, w.structure, i);

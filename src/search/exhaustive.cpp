@@ -2,6 +2,7 @@
 // The reference: every legal configuration, no bound, no order, no shortcut.
 #include <algorithm>
 
+#include "base/check.h"
 #include "search/cost_book.h"
 #include "search/search.h"
 
@@ -43,6 +44,8 @@ Outcome exhaustive(const Problem& problem, Evaluator& evaluator, const Options& 
   std::sort(out.simulated.begin(), out.simulated.end(), [](const Candidate& a, const Candidate& b) {
     return a.iteration_ns != b.iteration_ns ? a.iteration_ns < b.iteration_ns : canonical_less(a.configuration, b.configuration);
   });
+  ESPALIER_CHECK(static_cast<std::int64_t>(out.simulated.size()) == out.simulations);
+  ESPALIER_CHECK(!out.best || out.best->iteration_ns == out.simulated.front().iteration_ns);
   if (out.best && out.complete) out.lower_bound_ns = out.best->iteration_ns;
   return out;
 }

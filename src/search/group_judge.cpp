@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "cost/bound.h"
 #include "search/layered_candidate.h"
 #include "search/layered_rules.h"
@@ -36,6 +37,7 @@ std::vector<Overlap> GroupJudge::overlaps() const {
 std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assignment& a, const std::vector<Overlap>& overlaps) {
   const GroupTools& t = tools_;
   const Model& model = *t.problem.model;
+  ESPALIER_CHECK(a.options.size() == model.layers.size() && schedule.stages == t.group.stages);
   std::vector<std::int64_t> excess(static_cast<std::size_t>(t.group.stages), 0);
   ProgramStructure structure;
   cost::Costs costs;
@@ -47,6 +49,7 @@ std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assi
     c.configuration = layered_configuration(model, t.table, schedule, t.group.samples, a.first, a.options, overlap);
     if (!layered_fault(model, t.space, c.configuration).empty()) continue;
     assemble(t.book.context(), c.configuration, t.group.samples, structure, costs);
+    ESPALIER_CHECK(costs.fits(structure));
     const std::vector<std::int64_t> now = excess_bytes(structure, costs);
     if (*std::max_element(now.begin(), now.end()) > 0) {
       excess = now;
@@ -64,6 +67,7 @@ std::vector<std::int64_t> GroupJudge::judge(const Schedule& schedule, const Assi
     }
     if (ns >= best_) continue;
     best_ = ns;
+    ESPALIER_CHECK(c.iteration_ns > 0 && c.peak_bytes <= t.book.memory_limit());
     result_.candidates.push_back(std::move(c));
   }
   return excess;

@@ -2,8 +2,10 @@
 #include "search/layered_candidate.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "base/check.h"
 #include "plan/rules.h"
 #include "plan/structure.h"
 
@@ -88,6 +90,8 @@ LayeredConfiguration layered_configuration(const Model& model, const OptionTable
 LayeredConfiguration layered_configuration(const Model& model, Schedule schedule, std::int64_t samples,
                                            const std::vector<std::int32_t>& first, std::vector<Strategy> strategies,
                                            const Overlap& overlap) {
+  ESPALIER_CHECK(strategies.size() == model.layers.size() && !first.empty() && first.front() == 0);
+  ESPALIER_CHECK(samples % strategies.front().dp == 0);
   const bool experts = has_experts(model);
   for (Strategy& s : strategies) s = with_overlap(s, overlap, experts);
   LayeredConfiguration c;
@@ -131,6 +135,7 @@ void assemble(const cost::CostContext& context, const LayeredConfiguration& c, s
     layers.push_back(ranges.back().last - ranges.front().first + 1);
     for (const LayerRange& r : ranges) strategies.push_back(&r.strategy);
   }
+  ESPALIER_CHECK(std::accumulate(layers.begin(), layers.end(), 0) == static_cast<std::int32_t>(context.model->layers.size()));
   structure_of(*context.model, strategies, c.schedule, layers, structure);
   cost::price(context, structure, c.chunks, samples, costs);
 }

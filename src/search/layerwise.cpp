@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/check.h"
 #include "base/parallel.h"
 #include "search/group_solver.h"
 #include "search/layered_candidate.h"
@@ -173,6 +174,7 @@ class LayerwiseSearch {
       const bool better = ns < incumbent_ || (out_.best && c.iteration_ns == out_.best->iteration_ns &&
                                               canonical_less(c.configuration, out_.best->configuration));
       if (!better) continue;
+      ESPALIER_CHECK(c.peak_bytes <= book_.memory_limit() && c.options.size() == problem_.model->layers.size());
       out_.simulated.push_back(c);
       incumbent_ = ns;
       out_.best = std::move(c);
@@ -188,6 +190,7 @@ class LayerwiseSearch {
     if (out_.simulated.size() > kKept) out_.simulated.resize(kKept);
     const double bound = std::min(open, incumbent_);
     out_.lower_bound_ns = std::isfinite(bound) ? static_cast<std::int64_t>(std::floor(bound)) : 0;
+    ESPALIER_CHECK(!out_.best || out_.lower_bound_ns <= out_.best->iteration_ns);
   }
 
   /// The group that a plan belongs to; null if it is in none.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "cost/bound.h"
 #include "cost/chunk_bytes.h"
 #include "cost/price.h"
@@ -36,6 +37,7 @@ std::vector<std::int64_t> least_static_bytes(const CostBook& book, const MemoryT
 }
 
 std::vector<char> fitting_beside(const CostBook& book, const MemoryTable& t, const std::vector<std::int64_t>& fixed) {
+  ESPALIER_CHECK(fixed.size() * t.choices.size() == t.activations.size());
   std::vector<char> fits(t.choices.size(), 1);
   const double reserve = book.context().engine->memory.allocator_reserve;
   const auto may_fit = [&](std::size_t choice) {
@@ -105,6 +107,8 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
   for (const std::size_t i : stages) t.parts.stages.push_back(w.costs.stages[i]);
   for (std::size_t c = 0; c < whole.activations.size(); c += whole.stages)
     for (const std::size_t i : stages) t.activations.push_back(whole.activations[c + i]);
+  ESPALIER_CHECK(!t.choices.empty() && !stages.empty());  // some stage is the fullest under every choice
+  ESPALIER_CHECK(t.activations.size() == t.choices.size() * stages.size() && t.first_full <= t.choices.size());
   t.parts.message_bytes = w.costs.message_bytes;
   t.best_case = fitting_beside(book, t, least_static_bytes(book, t, choice.strategy, w));
   return t;

@@ -200,6 +200,7 @@ Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& o
     found.phases.push_back(std::move(out));
   }
   ESPALIER_CHECK(!found.phases.empty());
+  ESPALIER_CHECK(found.best_ns() == 0 || found.lower_bound_ns() <= found.best_ns());
   return found;
 }
 

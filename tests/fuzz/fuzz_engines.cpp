@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   for (const EngineModel& e : *engines) {
-    fuzz::expect(!e.schedules.empty() && !e.zero.empty(), "an engine runs something");
+    fuzz::expect(!e.runs.schedules.empty() && !e.runs.zero.empty(), "an engine runs something");
     (void)engine_rule_catalogue(e);
     (void)to_string(e.layers);
     for (const LayerClass& c : classes_of(e.layers, Strategy{})) (void)admits(e.layers, c, Strategy{}, true);

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/user_fabric.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace espalier::calibrate {
+namespace {
+
+using runlog::CollectiveTest;
+using runlog::NcclTable;
+using testing::Contains;
+using testing::HasSubstr;
+
+/// Eight devices a node behind one NIC of 100 Gb/s.
+Cluster one_nic() {
+  const auto cluster = load_cluster(
+      "{nodes: 2, devices_per_node: 8, device: h100-sxm-80gb, inter_node: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 5us}}",
+      "c");
+  EXPECT_TRUE(cluster.ok()) << cluster.error().message();
+  return *cluster;
+}
+
+NcclTable table(CollectiveTest test, std::int64_t ranks, std::int64_t nodes, std::int64_t active) {
+  return {"t.txt:1", test, ranks, nodes, 1, active, "", true, {}};
+}
+
+NcclTable measured_on(const Cluster& cluster, NcclTable t) {
+  for (std::int64_t bytes = 1024; bytes <= (std::int64_t{1} << 28); bytes *= 4)
+    t.rows.push_back({1, bytes, 1e6 * modelled_s(cluster, t, static_cast<double>(bytes))});
+  return t;
+}
+
+// One rank a node has the NIC alone, eight share it: a large message takes eight times as long.
+TEST(ModelledSeconds, RanksOfANodeShareItsNic) {
+  const Cluster cluster = one_nic();
+  const double alone = modelled_s(cluster, table(CollectiveTest::all_gather, 2, 2, 1), 1e9);
+  const double shared = modelled_s(cluster, table(CollectiveTest::all_gather, 2, 2, 8), 1e9);
+  EXPECT_NEAR(shared / alone, 8, 0.4);
+}
+
+// Rings: an all-reduce is a reduce-scatter and an all-gather of the same bytes, which take equally long.
+TEST(ModelledSeconds, AnAllReduceIsItsTwoHalves) {
+  const Cluster cluster = one_nic();
+  const double whole = modelled_s(cluster, table(CollectiveTest::all_reduce, 8, 1, 8), 1e9);
+  const double gather = modelled_s(cluster, table(CollectiveTest::all_gather, 8, 1, 8), 1e9);
+  const double scatter = modelled_s(cluster, table(CollectiveTest::reduce_scatter, 8, 1, 8), 1e9);
+  EXPECT_DOUBLE_EQ(gather, scatter);
+  EXPECT_NEAR(whole / (gather + scatter), 1, 0.05);
+}
+
+TEST(ModelledSeconds, MoreBytesTakeLongerForEveryTest) {
+  const Cluster cluster = one_nic();
+  for (const CollectiveTest test : {CollectiveTest::all_reduce, CollectiveTest::all_gather, CollectiveTest::reduce_scatter,
+                                    CollectiveTest::all_to_all, CollectiveTest::send_receive}) {
+    const NcclTable t = table(test, 16, 2, 8);
+    EXPECT_GT(modelled_s(cluster, t, 1e6), 0) << to_string(test);
+    EXPECT_GT(modelled_s(cluster, t, 1e8), modelled_s(cluster, t, 1e6)) << to_string(test);
+  }
+}
+
+// What a table measures is what ships: nothing moves and every level keeps its values.
+TEST(FitUserFabric, AnUnchangedMachineIsFoundUnchanged) {
+  const Cluster cluster = one_nic();
+  const auto fit = fit_user_fabric(cluster, {measured_on(cluster, table(CollectiveTest::all_gather, 16, 2, 8))});
+  ASSERT_TRUE(fit.ok()) << fit.error().message();
+  EXPECT_NEAR(fit->before, 0, 1e-9);
+  EXPECT_NEAR(fit->held_out, 0, 1e-3);
+  for (const LevelFit& level : fit->levels)
+    for (const LevelFit::Field& f : level.fields)
+      EXPECT_NEAR(f.value, f.prior, 0.01 * f.prior) << level.name << " " << f.field->name;
+}
+
+// A table inside one node says nothing of the network.
+TEST(FitUserFabric, LevelsThatNoTableUsesAreNotWritten) {
+  const Cluster cluster = one_nic();
+  const auto fit = fit_user_fabric(cluster, {measured_on(cluster, table(CollectiveTest::all_reduce, 8, 1, 8))});
+  ASSERT_TRUE(fit.ok());
+  for (const LevelFit& level : fit->levels) EXPECT_TRUE(level.inside_node) << level.name;
+  for (const CalibratedLevel& level : fit->calibrated()) {
+    EXPECT_TRUE(level.inside_node);
+    for (const auto& [field, value] : level.values) EXPECT_GT(value, 0) << field->name;
+  }
+}
+
+TEST(FitUserFabric, CountsTheRowsOfOneMebibyteAndMore) {
+  const Cluster cluster = one_nic();
+  NcclTable t = table(CollectiveTest::all_reduce, 8, 1, 8);
+  for (const std::int64_t bytes : {1024, 1 << 19, 1 << 20, 1 << 24})
+    t.rows.push_back({1, bytes, 1e6 * modelled_s(cluster, t, static_cast<double>(bytes))});
+  const auto fit = fit_user_fabric(cluster, {t});
+  ASSERT_TRUE(fit.ok());
+  ASSERT_EQ(fit->tables.size(), 1u);
+  EXPECT_EQ(fit->tables.front().rows, 2);
+  EXPECT_EQ(fit->tables.front().ranks, 8);
+}
+
+TEST(FitUserFabric, WarnsOfCutOutputAndOfTablesThatSayNothing) {
+  const Cluster cluster = one_nic();
+  NcclTable cut = measured_on(cluster, table(CollectiveTest::all_reduce, 8, 1, 8));
+  cut.complete = false;
+  EXPECT_THAT(fit_user_fabric(cluster, {cut})->warnings, Contains(HasSubstr("the output is cut")));
+  NcclTable tiny = table(CollectiveTest::all_reduce, 1, 1, 1);  // one rank moves nothing
+  tiny.rows.push_back({1, 1024, 10});
+  const auto nothing = fit_user_fabric(cluster, {tiny});
+  ASSERT_TRUE(nothing.ok());
+  EXPECT_TRUE(nothing->levels.empty());
+  EXPECT_THAT(nothing->warnings, Contains("the tables do not determine any fabric level"));
+}
+
+TEST(FitUserFabric, TablesBeyondTheClusterAreRefused) {
+  const auto fit = fit_user_fabric(one_nic(), {table(CollectiveTest::all_reduce, 32, 4, 8)});
+  ASSERT_FALSE(fit.ok());
+  EXPECT_EQ(fit.error().found, "4 nodes with 8 ranks each");
+  EXPECT_EQ(fit.error().expected, "at most 2 nodes of 8 devices");
+}
+
+}  // namespace
+}  // namespace espalier::calibrate

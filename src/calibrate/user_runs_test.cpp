@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calibrate/user_runs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "espalier/calibrate.h"
+#include "espalier/configuration.h"
+
+namespace espalier::calibrate {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+std::string line(const std::string& id, const std::string& framework, const std::string& measured = R"({"iteration_s":1.5})",
+                 const std::string& device = "H100") {
+  return R"({"id":")" + id + R"(","source":"lab","model":{"name":"llama","layers":8,"hidden":2048,"ffn":8192,"heads":16,)" +
+         R"("kv_heads":16,"vocab":32000},"seq":2048,"gpu":{"type":")" + device +
+         R"(","mem_gb":80,"count":8,"per_node":8},"tp":1,"pp":1,"dp":8,"zero_stage":0,"recompute":"none","microbatch":1,)" +
+         R"("global_batch":64,"precision":"bf16","framework":")" + framework + R"(","status":"ok","measured":)" + measured +
+         "}\n";
+}
+
+UserRuns records(const std::string& lines, const UserTarget& target) {
+  UserRuns out;
+  const Status error = add_records(lines, "folder/mine.jsonl", target, 1, out);
+  EXPECT_FALSE(error.has_value()) << error->message();
+  return out;
+}
+
+Job small_job() {
+  const auto job = load_job(
+      "model: {model_type: llama, vocab_size: 32000, hidden_size: 2048, intermediate_size: 8192, num_hidden_layers: 8, "
+      "num_attention_heads: 16, max_position_embeddings: 4096}\n"
+      "cluster: {nodes: 1, devices_per_node: 8, device: h100-sxm-80gb}\n"
+      "training: {sequence_length: 2048, global_batch: 64}\nengine: nanotron\n",
+      "job.yaml", "/nonexistent", {});
+  EXPECT_TRUE(job.ok()) << job.error().message();
+  return *job;
+}
+
+TEST(UserRecords, WhatCannotTeachIsSkippedWithItsReason) {
+  const UserRuns runs = records(line("ok", "nanotron") + line("memory", "nanotron", R"({"peak_mem_gb":30})") +
+                                    line("elsewhere", "nanotron", R"({"iteration_s":2})", "A100") + "not a record\n",
+                                {"h100-sxm-80gb", ""});
+  ASSERT_EQ(runs.rows.size(), 1u);
+  EXPECT_EQ(runs.rows.front().row.result.id, "ok");
+  EXPECT_EQ(runs.rows.front().steps, 0);
+  std::vector<std::string> reasons;
+  for (const SkippedRun& s : runs.skipped) reasons.push_back(s.reason);
+  EXPECT_THAT(reasons, testing::UnorderedElementsAre("line cannot be read", "no step time", "not on h100-sxm-80gb"));
+  ASSERT_EQ(runs.inputs.size(), 1u);
+  EXPECT_EQ(runs.inputs.front().file, "mine.jsonl");
+  EXPECT_EQ(runs.inputs.front().kind, "records");
+}
+
+TEST(UserRecords, AFileWithoutAnyRecordIsAnError) {
+  UserRuns out;
+  const Status error = add_records("a,b,c\n1,2,3\n", "table.csv", {"h100-sxm-80gb", ""}, 1, out);
+  ASSERT_TRUE(error.has_value());
+  EXPECT_THAT(error->where, HasSubstr("table.csv:1"));
+  EXPECT_TRUE(out.inputs.empty());
+}
+
+TEST(UserRecords, TheEngineThatIsAskedForReplacesTheRecords) {
+  const UserRuns own = records(line("a", "nanotron"), {"h100-sxm-80gb", ""});
+  EXPECT_EQ(own.rows.front().row.result.engine, "nanotron");
+  const UserRuns asked = records(line("a", "nanotron"), {"h100-sxm-80gb", "generic"});
+  EXPECT_EQ(asked.rows.front().row.result.engine, "generic");
+  EXPECT_EQ(asked.rows.front().row.run.job.engine, "generic");
+}
+
+TEST(EngineOf, OneOrAnErrorThatNamesThem) {
+  UserRuns runs = records(line("a", "nanotron") + line("b", "nanotron"), {"h100-sxm-80gb", ""});
+  EXPECT_EQ(*engine_of(runs), "nanotron");
+  const UserRuns other = records(line("c", "torchtitan"), {"h100-sxm-80gb", ""});
+  runs.rows.push_back(other.rows.front());
+  const auto several = engine_of(runs);
+  ASSERT_FALSE(several.ok());
+  EXPECT_THAT(several.error().found, HasSubstr("nanotron (2), torchtitan (1)"));
+}
+
+TEST(EngineOf, NoRowSaysWhyTheFirstThreeWereSkipped) {
+  UserRuns runs;
+  EXPECT_EQ(engine_of(runs).error().found, "no measured steps");
+  for (const char* id : {"a", "b", "c", "d"}) runs.skipped.push_back({id, "", "no step time", ""});
+  const std::string found = engine_of(runs).error().found;
+  EXPECT_THAT(found, HasSubstr("c: no step time"));
+  EXPECT_THAT(found, testing::Not(HasSubstr("d: ")));
+}
+
+// Three digits are printed, the last zero left out: 1.2K ms means 1195 to 1205 ms, half a step of 0.005 in 1.2.
+TEST(UserLog, CoarseTimesAreNoted) {
+  Job job = small_job();
+  Strategy strategy;
+  strategy.dp = 0;
+  strategy.shard = 0;
+  Schedule schedule;
+  schedule.micro_batch = 1;
+  schedule.microbatches = 0;
+  complete_configuration(job, strategy, schedule);
+  std::string log;
+  for (int i = 10; i <= 60; i += 10)
+    log += "iteration: " + std::to_string(i) + " / 100 | time_per_iteration_ms: 1.2K | global_batch_size: 64 |\n";
+  UserRuns out;
+  const Status error = add_log(log, "folder/n.log", job, strategy, schedule, 0, {"h100-sxm-80gb", ""}, out);
+  ASSERT_FALSE(error.has_value()) << error->message();
+  ASSERT_EQ(out.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(*out.rows.front().row.result.measured_s, 1.2);
+  EXPECT_NEAR(out.rows.front().resolution, 0.005 / 1.2, 1e-9);
+  EXPECT_EQ(out.rows.front().steps, 6);
+  EXPECT_EQ(out.inputs.front().kind, "nanotron log");
+  EXPECT_THAT(out.notes, Contains(HasSubstr("three digits")));
+  EXPECT_EQ(out.rows.front().row.result.id, "n.log");
+}
+
+CalibrationInputs on(const std::string& device) {
+  CalibrationInputs inputs;
+  inputs.device = device;
+  return inputs;
+}
+
+TEST(FitCalibration, NothingMeasuredAndUnknownDevicesAreRefused) {
+  const auto device = fit_calibration(on("abacus"));
+  ASSERT_FALSE(device.ok());
+  EXPECT_EQ(device.error().kind, ErrorKind::usage);
+  const auto nothing = fit_calibration(on("h100-sxm"));
+  ASSERT_FALSE(nothing.ok());
+  EXPECT_EQ(nothing.error().found, "nothing measured");
+  CalibrationInputs tables = on("h100-sxm");
+  tables.nccl_tests = {{"t.txt", "no table"}};
+  EXPECT_FALSE(fit_calibration(tables).ok());
+}
+
+TEST(FitCalibration, ReportsTheFitAndWritesAFileThatIsRead) {
+  CalibrationInputs inputs = on("h100-sxm");
+  inputs.records = {{"mine.jsonl", line("a", "nanotron")}};
+  const auto made = fit_calibration(inputs);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  EXPECT_EQ(made->device, "h100-sxm-80gb");
+  EXPECT_EQ(made->engine, "nanotron");
+  EXPECT_EQ(made->configurations, 1);
+  EXPECT_EQ(made->before.n, 1);
+  EXPECT_EQ(made->held_out.n, 0);
+  EXPECT_THAT(made->cross_validation, HasSubstr("none: 1 configuration"));
+  EXPECT_TRUE(read_calibration(made->yaml, "mine.yaml").ok());
+  inputs.threads = 3;
+  EXPECT_EQ(fit_calibration(inputs)->yaml, made->yaml);
+}
+
+}  // namespace
+}  // namespace espalier::calibrate

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of the answer's text: bars, broken lines, stages that are alike, partitions in words, phases.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "espalier/text.h"
+#include "report/brief_text.h"
+#include "report/operator_text.h"
+#include "report/phase_text.h"
+
+namespace espalier::report {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Bar, OneBlockForWhatIsVisibleAtAll) {
+  EXPECT_EQ(bar(1, 4), "████");
+  EXPECT_EQ(bar(0.5, 4), "██");
+  EXPECT_EQ(bar(0.006, 10), "█");
+  EXPECT_EQ(bar(0.004, 10), "");
+  EXPECT_EQ(bar(7, 2), "██");
+  EXPECT_EQ(bar(-1, 2), "");
+}
+
+TEST(Wrap, BreaksAtSpacesAndIndentsLaterLines) {
+  EXPECT_EQ(lay_out(wrap("aa bb cc", 5, "  "), 0), "aa bb\n  cc");
+  EXPECT_EQ(lay_out(wrap("aa bb", 5, "  "), 0), "aa bb");
+  EXPECT_EQ(lay_out(wrap("abcdefgh ij", 5, " "), 0), "abcdefgh\n ij");
+  EXPECT_EQ(wrap("", 5, "  "), "");
+}
+
+Stage stage(std::vector<std::pair<std::int32_t, std::int32_t>> chunks) {
+  Stage out;
+  for (const auto& [first, last] : chunks) out.chunks.push_back(Chunk{{LayerRange{first, last, Strategy{}}}});
+  return out;
+}
+
+// Ten layers: 0 is the embedding, 9 the head.
+TEST(StageRuns, EqualNeighboursAreOneLine) {
+  Plan plan;
+  plan.stages = {stage({{0, 2}}), stage({{3, 4}}), stage({{5, 6}}), stage({{7, 9}})};
+  const std::vector<StageRun> runs = stage_runs(plan, {10, 30, 20, 5});
+  ASSERT_EQ(runs.size(), 3u);
+  EXPECT_EQ(runs[0].layers, "embedding + 2 blocks");
+  EXPECT_EQ(runs[1].layers, "2 blocks");
+  EXPECT_EQ(runs[1].first, 1);
+  EXPECT_EQ(runs[1].last, 2);
+  EXPECT_EQ(runs[1].peak_bytes, 30);
+  EXPECT_EQ(runs[2].layers, "2 blocks + head");
+  EXPECT_EQ(runs[2].peak_bytes, 5);
+}
+
+TEST(StageRuns, ChunksOfAStageAndOneBlock) {
+  Plan plan;
+  plan.stages = {stage({{0, 1}, {4, 5}}), stage({{2, 3}, {6, 7}})};
+  const std::vector<StageRun> runs = stage_runs(plan, {});
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0].layers, "embedding + 1 block | 2 blocks");
+  EXPECT_EQ(runs[1].layers, "2 blocks | 1 block + head");
+  EXPECT_EQ(runs[0].peak_bytes, 0);
+}
+
+OperatorReport partitioned(const char* sequence) {
+  OperatorReport r;
+  r.sequence = sequence;
+  return r;
+}
+
+TEST(PartitionMeaning, InWords) {
+  EXPECT_EQ(partition_meaning(partitioned("K,K,P2,R")), "1/4 of the features out, tiles on rings of 2, 2 times the same");
+  EXPECT_EQ(partition_meaning(partitioned("B,M")), "1/2 of the samples, 1/2 of the tokens");
+  EXPECT_EQ(partition_meaning(partitioned("N,H,L")), "1/2 of the features in, 1/2 of the heads, 1/2 of the keys");
+  EXPECT_EQ(partition_meaning(partitioned("")), "");
+}
+
+TEST(PhasesText, OneRowAPhase) {
+  SearchSummary s;
+  EXPECT_EQ(phases_text(s), "");
+  PhaseSummary uniform{"uniform", false, true, 12'345, 678, 90, 1'500'000'000, 0.25};
+  PhaseSummary layers{"layer-wise", false, false, 10, 2, 1, 0, 1.5};
+  PhaseSummary operators{"operators", true, false, 0, 0, 0, 0, 0};
+  s.phases = {uniform, layers, operators};
+  const std::string text = lay_out(phases_text(s), 0);
+  EXPECT_THAT(text, testing::ContainsRegex("uniform +complete +12,345 +678 +90 +1.500 s +0.25 s"));
+  EXPECT_THAT(text, testing::ContainsRegex("layer-wise +not finished +10 +2 +1 +unknown +1.50 s"));
+  EXPECT_THAT(text, testing::ContainsRegex("operators +left out"));
+}
+
+}  // namespace
+}  // namespace espalier::report

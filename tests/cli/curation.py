@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Curated records: scripts/import_runs.py changes none of what ships, and says what the program reads off records as published.
+
+usage: curation.py ESPALIER_BINARY REPOSITORY
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+binary, root = sys.argv[1], pathlib.Path(sys.argv[2])
+sys.path.insert(0, str(root / "scripts"))
+import import_runs as curation  # noqa: E402
+
+failures = []
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+
+
+def validated(path):
+    done = subprocess.run([binary, "validate", str(path), "--json", "--threads", "2"], capture_output=True, text=True, check=False)
+    expect(done.returncode == 0, f"validate {path.name}: exit {done.returncode}, {done.stderr[:200]}")
+    return json.loads(done.stdout)
+
+
+# By hand: the sentence of each added field, and no field where nothing is said.
+RAW = [
+    {"id": "a", "table": "Finetuning LLAMA2-7B LoRA", "notes": "kernels TE + DeepEP + TorchSDPA; seq 4096"},
+    {"id": "b", "notes": "without torch.compile; peak memory = max RESERVED", "measured": {"peak_mem_gb": 3}},
+    {"id": "c", "notes": "torch.compile", "extra": {"compile": False, "act_cpu_offload": True}},
+    {"id": "d", "techniques": ["hsdp"], "notes": "LoRA"},
+]
+WANTED = [
+    (["lora", "deepep"], {"techniques": {"lora": "table: Finetuning LLAMA2-7B LoRA", "deepep": "notes: kernels TE + DeepEP + TorchSDPA"}}, None),
+    ([], {"techniques": {}, "measured.memory_kind": "notes: peak memory = max RESERVED"}, "reserved"),
+    (["offload"], {"techniques": {"offload": "extra.act_cpu_offload"}}, None),
+    (["hsdp"], None, None),
+]
+for raw, (techniques, provenance, kind) in zip(RAW, WANTED):
+    record = curation.curated(raw)
+    expect(record["techniques"] == techniques, f"{raw['id']}: techniques {record['techniques']}")
+    expect(record.get("curated") == provenance, f"{raw['id']}: {record.get('curated')}")
+    expect(record.get("measured", {}).get("memory_kind") == kind, f"{raw['id']}: memory kind")
+    expect(curation.curated(record) == record, f"{raw['id']}: curated twice")
+    expect(curation.plain(record) == raw, f"{raw['id']}: curation touched another field: {curation.plain(record)}")
+
+# What ships is as curation writes it, and its curation is what the program reads off the published records.
+expect(curation.check(curation.RUNS) == 0, "data/runs is not as scripts/import_runs.py writes it")
+with tempfile.TemporaryDirectory() as folder:
+    for path in sorted(curation.RUNS.glob("*.jsonl")):
+        raw = pathlib.Path(folder) / path.name
+        raw.write_text(curation.text_of(map(curation.plain, curation.records_of(path))))
+        expect(validated(raw) == validated(path), f"{path.name}: predicted otherwise as published")
+
+for failure in failures:
+    print(f"FAIL {failure}", file=sys.stderr)
+sys.exit(1 if failures else 0)
