@@ -130,7 +130,7 @@ class Pricer {
     const bool copy = holds_copy(structure_.table_chunks, i);
     chunk.shares.clear();
     chunk.like = i;
-    if (const std::int32_t twin = twin_of(i); twin != i && !copy && program_ == nullptr) {
+    if (const std::int32_t twin = twin_of(i); twin != i && !copy) {
       const PricedChunk& same = priced(twin);
       chunk.total = same.total;
       chunk.reduce_ns = same.reduce_ns;
@@ -270,7 +270,7 @@ class Pricer {
   void exchange_table() {
     if (structure_.table_chunks.empty()) return;
     const Assembly& embedding = under_embedding();
-    out_.collectives[structure_.tied_reduce()] = ns(table_exchange_s(embedding, structure_));
+    out_.collectives[structure_.tied_reduce()] = ns(table_exchange_s(embedding, structure_.schedule, structure_.table_chunks));
     if (program_ == nullptr) return;
     Collective& exchange = program_->collectives[structure_.tied_reduce()];
     exchange.parts_begin = static_cast<std::int32_t>(program_->parts.size());
@@ -293,7 +293,7 @@ class Pricer {
     const std::int32_t kind = kind_of(sender.last);
     chunk.boundary_bytes = (*sender.layers)[static_cast<std::size_t>(kind)].boundary_bytes;
     chunk.transfer_ns = known_transfer_ns(i, sender, chunk.boundary_bytes);
-    if (chunk.transfer_ns < 0) chunk.transfer_ns = transfer_ns(under(sender), kind, structure_.schedule, i);
+    if (chunk.transfer_ns < 0) chunk.transfer_ns = transfer_ns(c_, *sender.strategy, chunk.boundary_bytes, structure_.schedule, i);
     largest_message_ = std::max(largest_message_, chunk.boundary_bytes);
   }
 
@@ -384,14 +384,8 @@ class Pricer {
   void wait_for_reduction(std::int32_t i) {
     if (!structure_.reduce_gradients || !structure_.overlap_reduce) return;
     PricedChunk& chunk = priced(i);
-    const double share = c_.engine->coefficients.exposed_share;
-    const bool shared_table = c_.model->tied_embeddings && chunks_.size() == 1;
-    const double table =
-        shared_table ? static_cast<double>(table_elements(*c_.model, *c_.engine, *chunks_.front().front().strategy)) : 0.0;
-    const ChunkTotal& t = chunk.total;
-    const double all = static_cast<double>(std::max<std::int64_t>(1, t.dense_parameters + t.expert_parameters));
-    const double late = share + (1.0 - share) * std::min(1.0, table / all);
-    const auto waited = static_cast<std::int64_t>(late * static_cast<double>(chunk.reduce_ns));
+    const ParameterElements elements{chunk.total.dense_parameters, chunk.total.expert_parameters};
+    const std::int64_t waited = late_reduction_ns(c_, *chunks_.front().front().strategy, structure_.chunks(), elements, chunk.reduce_ns);
     chunk.reduce_ns -= waited;
     optimizer(stage_of(i)).exposed_ns += waited * structure_.buckets[static_cast<std::size_t>(i)];
   }

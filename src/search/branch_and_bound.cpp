@@ -155,8 +155,7 @@ class Search {
       book_.prepare(c.schedule.stages);
       Workspace& w = work_.front();
       price_layers(book_, c, w);
-      assemble(book_, c, w);
-      if (exceeds(rank(c, cost::iteration_lower_bound_ns(w.costs, w.structure)))) continue;
+      if (exceeds(rank(c, configuration_bound_ns(book_, c, w)))) continue;
       const Verdict v = verdict(c, 0);
       if (v.fits) improve({c, v.iteration_ns, v.peak_bytes});
     }
@@ -272,8 +271,7 @@ class Search {
       Leaf leaf{s, 0};
       take_overlap(overlaps.back(), leaf.configuration.strategy);  // it has every flag it may have
       leaf.configuration.strategy.recompute = table.choices[static_cast<std::size_t>(first - fits.begin())];
-      assemble(book_, leaf.configuration, w);
-      leaf.bound_ns = rank(leaf.configuration, cost::iteration_lower_bound_ns(w.costs, w.structure));
+      leaf.bound_ns = rank(leaf.configuration, configuration_bound_ns(book_, leaf.configuration, w));
       out.push_back(std::move(leaf));
     });
     return out;
@@ -388,8 +386,7 @@ class Search {
       }
       Leaf leaf{o, 0};
       leaf.configuration.strategy.recompute = t.choices[i];
-      assemble(book_, leaf.configuration, w);
-      const std::int64_t ns = cost::iteration_lower_bound_ns(w.costs, w.structure);
+      const std::int64_t ns = configuration_bound_ns(book_, leaf.configuration, w);
       e.floor_ns = std::min(e.floor_ns, ns);
       leaf.bound_ns = rank(leaf.configuration, ns);
       ++e.bounded;

@@ -63,6 +63,7 @@ class Walk {
                        peak = evaluator_.peak_bytes(w_.structure, w_.costs, 0);
     const std::int64_t bound = cost::iteration_lower_bound_ns(w_.costs, w_.structure);
     const std::string where = name(c) + "\n" + describe(problem_);
+    EXPECT_EQ(configuration_bound_ns(book_, c, w_), bound) << "without columns, " << where;
     EXPECT_LE(bound, time) << where;
     EXPECT_LE(layer_ns_, time) << "layer group, " << where;
     EXPECT_LE(layer_bytes_, peak) << "layer group, " << where;
