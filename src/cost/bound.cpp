@@ -38,6 +38,10 @@ std::int64_t iteration_lower_bound_ns(const Costs& costs, const ProgramStructure
   return iteration_bound_ns(Columns{costs, structure});
 }
 
+std::int64_t tail_of_stage_ns(const Costs& costs, const ProgramStructure& structure, std::int32_t stage) {
+  return tail_ns(Columns{costs, structure}, stage, stage);
+}
+
 std::int64_t activations_lower_bound_bytes(const Costs& costs, const ProgramStructure& structure, std::int32_t stage) {
   return activations_bound_bytes(Columns{costs, structure}, stage);
 }

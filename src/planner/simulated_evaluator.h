@@ -21,6 +21,7 @@ class SimulatedEvaluator final : public search::Evaluator {
   explicit SimulatedEvaluator(int workers) : workers_(static_cast<std::size_t>(workers)) {}
   std::int64_t peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
   std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
+  const std::vector<std::int64_t>* pass_ends(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
   [[nodiscard]] std::int64_t lowered() const override;
 
  private:
@@ -38,8 +39,9 @@ class SimulatedEvaluator final : public search::Evaluator {
   static const Program& program_of(const ProgramStructure& structure, Worker& w);
 
   std::vector<Worker> workers_;
-  mutable std::mutex mutex_;  ///< guards times_
+  mutable std::mutex mutex_;  ///< guards times_ and pass_ends_
   std::unordered_map<TimingPrint, std::int64_t, TimingPrintHash> times_;
+  std::unordered_map<TimingPrint, std::vector<std::int64_t>, TimingPrintHash> pass_ends_;
 };
 
 }  // namespace espalier

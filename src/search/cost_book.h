@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cost/bound.h"
+#include "cost/chunk_bytes.h"
 #include "cost/price.h"
 #include "cost/uniform_bound.h"
 #include "search/layer_prices.h"
@@ -35,6 +36,12 @@ class CostBook {
   std::vector<std::int64_t> kind_counts_;
 };
 
+/// A program of passes and messages alone (pipeline_floor.h).
+struct PipelineAlone {
+  ProgramStructure structure;
+  cost::Costs costs;
+};
+
 /// Reusable memory of one thread.
 struct Workspace {
   LayerPrices prices;
@@ -42,8 +49,10 @@ struct Workspace {
   std::vector<cost::LayerCost> layers;
   cost::PriceScratch scratch;
   cost::UniformBound bound;
+  cost::UniformBytes bytes;
   cost::Costs costs;
   ProgramStructure structure;
+  PipelineAlone pipeline;
 };
 
 /// Fills w.layers with the layer costs of a configuration.
