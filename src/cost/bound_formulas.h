@@ -120,7 +120,8 @@ std::int64_t activations_bound_bytes(const Bytes& x, std::int32_t stage) {
     // One pass alone reaches its own transient peak.
     alone = std::max(alone, chunk.saved + std::max(chunk.forward_transient, chunk.backward_transient));
   }
-  if (s.virtual_stages > 1) return std::max(alone, s.kind == ScheduleKind::interleaved ? interleaved_warmup_bytes(x, stage) : most);
+  if (s.virtual_stages > 1)
+    return std::max(alone, s.kind == ScheduleKind::interleaved ? interleaved_warmup_bytes(x, stage) : most);
   // With one chunk a stage the peak is exact: all in flight, plus a transient. Zero-bubble: of those, p − i still wait for their input
   // gradient.
   const std::int64_t held = std::max<std::int64_t>(1, max_in_flight(s, stage));

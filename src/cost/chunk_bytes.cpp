@@ -2,6 +2,8 @@
 #include "cost/chunk_bytes.h"
 
 #include "cost/bound_formulas.h"
+#include "cost/chunk_sum.h"
+#include "plan/shared_table.h"
 
 namespace espalier::cost {
 namespace {
@@ -15,6 +17,29 @@ struct View {
 };
 
 }  // namespace
+
+void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
+                 const std::vector<LayerCost>& layers, Costs& out) {
+  out.stages.assign(static_cast<std::size_t>(schedule.stages), StageCost{});
+  out.message_bytes = 0;
+  std::vector<std::int32_t> copies;
+  table_chunks(*c.model, schedule, split.layer_counts(), copies);
+  for (std::int32_t i = 0; i < split.chunks(); ++i) {
+    const std::int32_t here = place_of_chunk(schedule, i).stage;
+    StageCost& stage = out.stages[static_cast<std::size_t>(here)];
+    for (const SplitTable::Run& run : split.runs(i)) {
+      const LayerCost& l = layers[static_cast<std::size_t>(run.kind)];
+      stage.dense_parameters += l.dense_parameters * run.layers;
+      stage.expert_parameters += l.expert_parameters * run.layers;
+    }
+    if (holds_copy(copies, i)) stage.dense_parameters += table_elements(*c.model, *c.engine, s);
+    if (i == 0 || place_of_chunk(schedule, i - 1).stage == here) continue;
+    const auto sender = static_cast<std::size_t>(split.runs(i - 1).back().kind);
+    out.message_bytes = std::max(out.message_bytes, layers[sender].boundary_bytes);
+  }
+  for (StageCost& stage : out.stages) stage.memory.framework = c.workspace_bytes;
+  out.stages.back().memory.framework += deferred_bytes(c, schedule, layers);
+}
 
 void UniformBytes::fill(const Model& model, const SplitTable& split, const std::vector<LayerCost>& layers,
                         const Recompute& recompute) {

@@ -93,14 +93,15 @@ std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, i
   return ns(point_to_point_s(c.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
 }
 
-std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int64_t bytes, const Schedule& schedule, std::int32_t i) {
+std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int64_t bytes, const Schedule& schedule,
+                         std::int32_t i) {
   const std::int32_t here = place_of_chunk(schedule, i).stage, before = place_of_chunk(schedule, i - 1).stage;
   if (before == here) return 0;
   return message_ns(c, sender, static_cast<double>(bytes), stage_link_level(c.levels, sender, schedule.stages, before, here));
 }
 
-std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks, const ParameterElements& elements,
-                               std::int64_t reduce_ns) {
+std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks,
+                               const ParameterElements& elements, std::int64_t reduce_ns) {
   const double share = c.engine->coefficients.exposed_share;
   const bool shared_table = c.model->tied_embeddings && chunks == 1;
   const double table = shared_table ? static_cast<double>(table_elements(*c.model, *c.engine, first)) : 0.0;

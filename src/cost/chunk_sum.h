@@ -178,11 +178,12 @@ double tensor_sync_s(const Sharing& x, const TensorSync& sync);
 std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level);
 /// Nanoseconds of the message that enters chunk i from another stage, as the last layer before it, sent under `sender`, leaves it: `bytes`.
 /// Its gradient takes as long on the way back. 0 from the same stage.
-std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int64_t bytes, const Schedule& schedule, std::int32_t i);
+std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int64_t bytes, const Schedule& schedule,
+                         std::int32_t i);
 
 /// Of `reduce_ns`, a bucket of a reduction beside the backward pass of a chunk that holds `elements`, what the end of the step waits for.
-std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks, const ParameterElements& elements,
-                               std::int64_t reduce_ns);
+std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks,
+                               const ParameterElements& elements, std::int64_t reduce_ns);
 
 /// Bytes that the update of `e` moves, and the time of an update that moves `bytes`.
 double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s);

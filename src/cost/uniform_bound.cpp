@@ -15,12 +15,18 @@ struct UniformBound::Call {
   const SplitTable& split;
   const std::vector<LayerCost>& layers;
   DataStream stream;
-  Sharing sharing;  ///< its groups are placed where something is asked of them
+  std::int64_t pass;  ///< framework overhead of one pass
+  Sharing sharing;    ///< its groups are placed where something is asked of them
   bool reduces, overlaps_reduce, gathers, overlaps_gather;
 
   Call(const CostContext& c, const Strategy& s, const Schedule& at, const SplitTable& of, const std::vector<LayerCost>& costs,
        DataStream counted)
-      : schedule(at), split(of), layers(costs), stream(counted), sharing{c, s, states_of(*c.engine, c.training), {}} {
+      : schedule(at),
+        split(of),
+        layers(costs),
+        stream(counted),
+        pass(pass_ns(c)),
+        sharing{c, s, states_of(*c.engine, c.training), {}} {
     const bool all = stream == DataStream::counted;
     reduces = all && reduces_gradients(c.experts, s);
     overlaps_reduce = reduces && s.overlap.grad_reduce;
@@ -133,8 +139,8 @@ void UniformBound::sum(const Call& call, std::int32_t i, bool copy, Chunk& chunk
     chunk.waited += l.gradient_sync_ns * run.layers;
     sums += l.tensor_sync.times(run.layers);
   }
-  chunk.forward += pass_ns(c);
-  chunk.backward += pass_ns(c);
+  chunk.forward += call.pass;
+  chunk.backward += call.pass;
   if (call.strategy().zero >= 2) {
     const ZeroTime& first = zero_[static_cast<std::size_t>(runs.front().kind)];
     chunk.forward += first.gather_ns;
@@ -185,8 +191,18 @@ void UniformBound::place(const Call& call) {
         stage_link_level(call.context().levels, s, here.stages, i, i + 1 < here.stages ? i + 1 : 0);
 }
 
+/// Shard groups, overlaps and recomputation leave messages as they are.
 void UniformBound::send(const Call& call) {
   const CostContext& c = call.context();
+  asked_.pipeline = placed_;
+  asked_.kind = call.schedule.kind;
+  asked_.sp = call.strategy().sp;
+  asked_.partitioned = !call.strategy().partition.empty();
+  asked_.split = &call.split;
+  asked_.bytes.clear();
+  for (const LayerCost& l : call.layers) asked_.bytes.push_back(l.boundary_bytes);
+  if (asked_ == sent_) return;
+  sent_ = asked_;
   const std::size_t depth = c.levels.size();
   messages_.assign(call.layers.size() * depth, -1);
   transfers_.assign(static_cast<std::size_t>(call.chunks()), 0);

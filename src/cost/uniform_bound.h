@@ -34,7 +34,8 @@ class UniformBound {
   struct Times;
   /// Of one layer, all in nanoseconds.
   struct Layer {
-    std::int64_t forward = 0, backward = 0, backward_again = 0;  ///< with ZeRO; again: fully recomputed, without its recomputation
+    std::int64_t forward = 0, backward = 0,
+                 backward_again = 0;  ///< with ZeRO; again: fully recomputed, without its recomputation
     std::int64_t recompute_full = 0, recompute_selective = 0;
     std::int64_t input = 0, weight = 0;  ///< halves of the backward
   };
@@ -42,7 +43,7 @@ class UniformBound {
   struct Chunk {
     std::int64_t forward = 0, backward = 0, weight = 0;  ///< backward: the part that the chunk before waits for
     std::int64_t reduce = 0, gather = 0, buckets = 1;    ///< of a bucket
-    std::int64_t waited = 0;                             ///< before the update: sums inside tensor groups, and the end of a reduction
+    std::int64_t waited = 0;  ///< before the update: sums inside tensor groups, and the end of a reduction
     ParameterElements elements;
   };
   /// What decides where the stages of a pipeline lie.
@@ -50,6 +51,16 @@ class UniformBound {
     std::int32_t tp = 0, cp = 0, dp = 0, stages = 0;
     RankOrder order{};
     bool operator==(const Pipeline&) const = default;
+  };
+  /// What decides how long its messages take.
+  struct Sent {
+    Pipeline pipeline;
+    ScheduleKind kind{};
+    SequenceParallel sp{};
+    bool partitioned = false;
+    const SplitTable* split = nullptr;
+    std::vector<std::int64_t> bytes;  ///< by kind of the sending layer
+    bool operator==(const Sent&) const = default;
   };
 
   void time_layers(const Call& call);
@@ -70,6 +81,7 @@ class UniformBound {
   std::vector<std::int64_t> messages_;  // by kind of the sending layer and level; −1: not asked for yet
   std::vector<int> levels_;             // between stage i and the next one; of the last stage: and the first
   Pipeline placed_;
+  Sent sent_, asked_;
 };
 
 }  // namespace espalier::cost

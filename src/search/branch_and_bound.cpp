@@ -51,10 +51,11 @@ class Search {
  private:
   /// All choices of the layer group that may fit; those that may beat the incumbent come first, by bound.
   std::vector<LayerNode> layer_nodes() {
-    std::vector<LayerNode> alive = frame_.options.known != nullptr && frame_.options.known->choices ? known_layers() : enumerated_layers();
+    std::vector<LayerNode> alive =
+        frame_.options.known != nullptr && frame_.options.known->choices ? known_layers() : enumerated_layers();
     // The incumbent only gets better: what exceeds it now is never looked at, in whatever order.
-    const auto open =
-        std::partition(alive.begin(), alive.end(), [&](const LayerNode& n) { return !frame_.beaten(Pruning::layer_bound, n.bound_ns); });
+    const auto open = std::partition(alive.begin(), alive.end(),
+                                     [&](const LayerNode& n) { return !frame_.beaten(Pruning::layer_bound, n.bound_ns); });
     std::sort(alive.begin(), open,
               [](const LayerNode& a, const LayerNode& b) { return before(a.bound_ns, a.choice, b.bound_ns, b.choice); });
     return alive;
@@ -178,7 +179,8 @@ class Search {
       report("layer choices", layers_done, layers_, schedules[next].bound_ns);
       std::vector<Expansion> results(end - next);
       base::parallel_for(end - next, threads(), 1, [&](std::size_t i, int worker) {
-        if (!frame_.interrupted()) results[i] = expander_.configurations(schedules[next + i], work_[static_cast<std::size_t>(worker)]);
+        if (!frame_.interrupted())
+          results[i] = expander_.configurations(schedules[next + i], work_[static_cast<std::size_t>(worker)]);
       });
       for (std::size_t i = 0; i < results.size() && frame_.options.keep_within > 0; ++i)
         floors_.emplace_back(schedules[next + i].configuration, results[i].floor_ns);
@@ -197,7 +199,8 @@ class Search {
     for (std::size_t i = 0; i < leaves.size(); i += frame_.options.side_by_side) {
       std::size_t end = std::min(leaves.size(), i + frame_.options.side_by_side);
       if (frame_.options.node_limit > 0)
-        end = std::min(end, i + static_cast<std::size_t>(std::max<std::int64_t>(1, frame_.options.node_limit - frame_.out.simulations)));
+        end = std::min(
+            end, i + static_cast<std::size_t>(std::max<std::int64_t>(1, frame_.options.node_limit - frame_.out.simulations)));
       if (frame_.out.pruning.enabled(Pruning::bound) && frame_.exceeds(leaves[i].bound_ns)) {
         frame_.out.pruning.count(Pruning::bound, static_cast<double>(leaves.size() - i));
         return;

@@ -22,14 +22,15 @@ void Expander::each_schedule(const Configuration& c, Workspace& w, Expansion& e,
   }
 }
 
-/// Every ZeRO stage and shard group below a schedule choice, with the overlaps it may have.
+/// Every ZeRO stage and shard group below a schedule choice, the widest groups first, with the overlaps it may have.
 template <class Visit>
 void Expander::each_shard(const Configuration& b, const Visit& visit) const {
   Configuration s = b;
-  for (const Space::ShardChoice& choice : frame_.space.shards(b)) {
-    s.strategy.zero = choice.zero;
-    s.strategy.shard = choice.shard;
-    visit(s, choice.overlaps);
+  const std::vector<Space::ShardChoice>& choices = frame_.space.shards(b);
+  for (auto choice = choices.rbegin(); choice != choices.rend(); ++choice) {
+    s.strategy.zero = choice->zero;
+    s.strategy.shard = choice->shard;
+    visit(s, choice->overlaps);
   }
 }
 
@@ -73,7 +74,9 @@ Expansion Expander::configurations(const Leaf& node, Workspace& w) const {
     e.removed.count(Pruning::schedule_bound, leaves_below(b));
     return e;
   }
-  each_shard(b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) { expand_shard(s, overlaps, table, w, e); });
+  std::vector<std::int32_t> slower;
+  each_shard(
+      b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) { expand_shard(s, overlaps, table, w, slower, e); });
   return e;
 }
 
@@ -86,7 +89,8 @@ std::vector<char> Expander::fitting_choices(const MemoryTable& t, const Strategy
 /// Whether everything below a node is slower than the incumbent: its bound with each recomputation that may be the cheapest, which is
 /// none where it fits, else selective or the fewest full layers.
 template <class Bound>
-bool Expander::all_slower(Configuration c, const MemoryTable& t, const std::vector<char>& fits, const Bound& bound, Expansion& e) const {
+bool Expander::all_slower(Configuration c, const MemoryTable& t, const std::vector<char>& fits, const Bound& bound,
+                          Expansion& e) const {
   if (frame_.best_rank == INT64_MAX) return false;
   bool full_seen = false;
   std::int64_t least = INT64_MAX;
@@ -105,15 +109,24 @@ bool Expander::all_slower(Configuration c, const MemoryTable& t, const std::vect
   return true;
 }
 
+/// Under ZeRO 1 a shard group that another one is a multiple of updates more elements and holds more, and is equal in everything else that its
+/// bound counts: where the wider one is `slower` than the incumbent, so is it.
+bool Expander::narrower(const Strategy& s, const std::vector<std::int32_t>& slower) const {
+  if (s.zero != 1 || frame_.options.preference) return false;
+  return std::any_of(slower.begin(), slower.end(), [&](std::int32_t wider) { return wider % s.shard == 0; });
+}
+
 void Expander::expand_shard(const Configuration& s, const std::vector<Overlap>& overlaps, const MemoryTable& t, Workspace& w,
-                  Expansion& e) const {
+                            std::vector<std::int32_t>& slower, Expansion& e) const {
   const std::vector<char> fits = fitting_choices(t, s.strategy, w);
   const auto feasible = static_cast<double>(std::count(fits.begin(), fits.end(), 1));
   const auto each = static_cast<double>(overlaps.size());
   e.removed.count(Pruning::memory, each * (static_cast<double>(fits.size()) - feasible));
   if (feasible == 0) return;
   const auto bound = [&](const Configuration& c) { return shard_group_bound_ns(frame_.book, c, w); };
-  if (frame_.out.pruning.enabled(Pruning::shard_bound) && all_slower(s, t, fits, bound, e)) {
+  const bool bounded = frame_.out.pruning.enabled(Pruning::shard_bound);
+  if (bounded && (narrower(s.strategy, slower) || all_slower(s, t, fits, bound, e))) {
+    if (s.strategy.zero == 1) slower.push_back(s.strategy.shard);
     e.removed.count(Pruning::shard_bound, each * feasible);
     return;
   }
@@ -126,7 +139,7 @@ void Expander::expand_shard(const Configuration& s, const std::vector<Overlap>& 
 
 /// The recomputation ladder of one choice of everything else.
 void Expander::expand_overlap(const Configuration& o, const MemoryTable& t, const std::vector<char>& fits, Workspace& w,
-                    Expansion& e) const {
+                              Expansion& e) const {
   const bool ladder = frame_.out.pruning.enabled(Pruning::recompute_ladder);
   bool ladder_broken = false, nothing_cheaper = false;
   for (std::size_t i = 0; i < t.choices.size(); ++i) {

@@ -40,7 +40,8 @@ class Expander {
   template <class Bound>
   bool all_slower(Configuration c, const MemoryTable& t, const std::vector<char>& fits, const Bound& bound, Expansion& e) const;
   void expand_shard(const Configuration& s, const std::vector<Overlap>& overlaps, const MemoryTable& t, Workspace& w,
-                    Expansion& e) const;
+                    std::vector<std::int32_t>& slower, Expansion& e) const;
+  [[nodiscard]] bool narrower(const Strategy& s, const std::vector<std::int32_t>& slower) const;
   void expand_overlap(const Configuration& o, const MemoryTable& t, const std::vector<char>& fits, Workspace& w,
                       Expansion& e) const;
   [[nodiscard]] std::vector<char> fitting_choices(const MemoryTable& t, const Strategy& s, const Workspace& w) const;

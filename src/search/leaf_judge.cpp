@@ -45,28 +45,41 @@ bool LeafJudge::floor_beats(const Configuration& c, Workspace& w, int worker) {
   return frame_.exceeds(floor) && sibling->second < floor;
 }
 
-void LeafJudge::judge(const std::vector<Leaf>& leaves, std::size_t begin, std::size_t end) {
-  std::vector<Verdict> verdicts(end - begin);
-  base::parallel_for(end - begin, static_cast<int>(work_.size()), 1,
-                     [&](std::size_t i, int worker) { verdicts[i] = verdict(leaves[begin + i], worker); });
-  for (std::size_t i = begin; i < end; ++i) {
-    const Verdict& v = verdicts[i - begin];
-    if (!v.judged) {
-      frame_.out.pruning.count(Pruning::bound, 1);
-    } else if (!v.fits) {
-      frame_.out.pruning.count(Pruning::memory, 1);
-    } else if (v.floor_beats) {
-      frame_.out.pruning.count(Pruning::pipeline_floor, 1);
-    } else {
-      ++frame_.out.simulations;
-      const Candidate found{leaves[i].configuration, v.iteration_ns, v.peak_bytes};
-      frame_.out.simulated.push_back(found);
-      frame_.improve(found);
-      const auto [at, is_new] = fastest_.try_emplace(schedule_choice_of(found.configuration), v.iteration_ns);
-      at->second = std::min(at->second, v.iteration_ns);
-      timed_pipelines_.insert(pipeline_of(found.configuration));
-    }
+void LeafJudge::take(const Leaf& leaf, const Verdict& v) {
+  if (!v.judged) {
+    frame_.out.pruning.count(Pruning::bound, 1);
+  } else if (!v.fits) {
+    frame_.out.pruning.count(Pruning::memory, 1);
+  } else if (v.floor_beats) {
+    frame_.out.pruning.count(Pruning::pipeline_floor, 1);
+  } else {
+    ++frame_.out.simulations;
+    const Candidate found{leaf.configuration, v.iteration_ns, v.peak_bytes};
+    frame_.out.simulated.push_back(found);
+    frame_.improve(found);
+    const auto [at, is_new] = fastest_.try_emplace(schedule_choice_of(found.configuration), v.iteration_ns);
+    at->second = std::min(at->second, v.iteration_ns);
+    timed_pipelines_.insert(pipeline_of(found.configuration));
   }
+}
+
+void LeafJudge::judge_all(const std::vector<const Leaf*>& leaves) {
+  std::vector<Verdict> verdicts(leaves.size());
+  base::parallel_for(leaves.size(), static_cast<int>(work_.size()), 1,
+                     [&](std::size_t i, int worker) { verdicts[i] = verdict(*leaves[i], worker); });
+  for (std::size_t i = 0; i < leaves.size(); ++i) take(*leaves[i], verdicts[i]);
+}
+
+void LeafJudge::judge(const std::vector<Leaf>& leaves, std::size_t begin, std::size_t end) {
+  std::vector<const Leaf*> first, others;
+  std::set<Configuration, ByText> met;
+  for (std::size_t i = begin; i < end; ++i) {
+    const Configuration pipeline = pipeline_of(leaves[i].configuration);
+    const bool is_new = !timed_pipelines_.contains(pipeline) && met.insert(pipeline).second;
+    (is_new ? first : others).push_back(&leaves[i]);
+  }
+  judge_all(first);
+  judge_all(others);
 }
 
 }  // namespace espalier::search

@@ -25,7 +25,8 @@ class LeafJudge {
       : frame_(frame), evaluator_(evaluator), work_(work) {}
   /// Of one configuration, whatever its bounds.
   Verdict verdict(const Configuration& c, int worker);
-  /// Simulates leaves [begin, end) side by side, then updates the incumbent in order.
+  /// Simulates leaves [begin, end): first side by side those with pipelines that were not met yet, one of each, then the others; after either
+  /// the incumbent is updated in order.
   void judge(const std::vector<Leaf>& leaves, std::size_t begin, std::size_t end);
 
  private:
@@ -33,6 +34,8 @@ class LeafJudge {
     bool operator()(const Configuration& a, const Configuration& b) const { return canonical_less(a, b); }
   };
   Verdict verdict(const Leaf& leaf, int worker);
+  void judge_all(const std::vector<const Leaf*>& leaves);
+  void take(const Leaf& leaf, const Verdict& v);
   /// Fills the costs of a configuration into w, and says what it holds.
   Verdict memory_of(const Configuration& c, Workspace& w, int worker);
   [[nodiscard]] bool floor_beats(const Configuration& c, Workspace& w, int worker);

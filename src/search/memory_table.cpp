@@ -88,9 +88,10 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
   MemoryTable t;
   Whole whole{{}, static_cast<std::size_t>(choice.schedule.stages), w.costs};
   t.choices = space.recomputes(choice);
-  const auto full = std::find_if(t.choices.begin(), t.choices.end(), [](const Recompute& r) { return r.kind == RecomputeKind::full; });
+  const auto full =
+      std::find_if(t.choices.begin(), t.choices.end(), [](const Recompute& r) { return r.kind == RecomputeKind::full; });
   t.first_full = static_cast<std::size_t>(full - t.choices.begin());
-  assemble(book, choice, w);
+  cost::fill_stages(book.context(), choice.strategy, choice.schedule, book.split(choice.schedule), w.layers, w.costs);
   for (const Recompute& recompute : t.choices) {
     w.bytes.fill(*book.context().model, book.split(choice.schedule), w.layers, recompute);
     for (std::int32_t i = 0; i < choice.schedule.stages; ++i)
@@ -109,15 +110,6 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
 
 std::vector<char> fitting(const CostBook& book, const MemoryTable& table, const Strategy& s, const Workspace& w) {
   return fitting_beside(book, table, static_bytes_of(book, table, s, w));
-}
-
-std::size_t MemoryTables::Hash::operator()(const Key& key) const {
-  std::uint64_t value = 0xcbf29ce484222325ULL;
-  for (const std::int32_t word : key) {
-    value = (value ^ static_cast<std::uint32_t>(word)) * 0x100000001b3ULL;
-    value ^= value >> 29;
-  }
-  return value;
 }
 
 const MemoryTable& MemoryTables::of(const CostBook& book, const Space& space, const Configuration& choice, Workspace& w) {

@@ -24,7 +24,16 @@
 
 namespace espalier::search {
 
-enum class Pruning : std::uint8_t { layer_memory, layer_bound, schedule_bound, shard_bound, memory, recompute_ladder, bound, pipeline_floor };
+enum class Pruning : std::uint8_t {
+  layer_memory,
+  layer_bound,
+  schedule_bound,
+  shard_bound,
+  memory,
+  recompute_ladder,
+  bound,
+  pipeline_floor
+};
 inline constexpr int kPrunings = 8;
 
 struct PruningRule {

@@ -241,11 +241,11 @@ double Space::leaves(const Configuration& a) {
   Schedules all;
   schedule_group(a, [&](const Configuration& b) {
     all.choices.push_back({b.schedule.kind, b.schedule.virtual_stages});
-    const Key shards = shard_key(b);
-    if (!shards_.contains(shards)) shards_[shards] = shards_below(b);
+    const auto [shards, is_first] = shards_.try_emplace(shard_key(b));
+    if (is_first) shards->second = shards_below(b);
     const auto [recomputes, is_new] = recomputes_.try_emplace(recompute_key(b));
     if (is_new) recompute_group(b, [&](const Configuration& r) { recomputes->second.push_back(r.strategy.recompute); });
-    all.leaves += shards_[shards].leaves * static_cast<double>(recomputes->second.size());
+    all.leaves += shards->second.leaves * static_cast<double>(recomputes->second.size());
   });
   const double leaves = all.leaves;
   products_[key] = std::move(all);

@@ -136,7 +136,7 @@ class Space {
     std::vector<ScheduleChoice> choices;
   };
   [[nodiscard]] Shards shards_below(const Configuration& schedule_choice) const;
-  std::map<Key, Shards> shards_;                                ///< legal (zero, shard, overlap) choices
+  std::map<Key, Shards> shards_;  ///< legal (zero, shard, overlap) choices
   /// Recomputation choices by chunks; with a partition.
   std::map<std::pair<std::int32_t, bool>, std::vector<Recompute>> recomputes_;
   std::map<std::pair<Key, std::int64_t>, Schedules> products_;  ///< by what the legality of schedules depends on
