@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two binaries side by side: machines differ by a factor, so that only times taken in turn on one of them compare. Each job is planned by
 // either binary on one thread, in turn; user seconds of the child process as the kernel counts them, the median of three, and their ratio.
+// Beside the uniform searches stand layer-wise and full ones, and the simulation of a plan that the binary before wrote.
 #pragma once
 
 #include <sys/resource.h>
@@ -39,15 +40,25 @@ inline double user_seconds(const std::string& binary, const std::vector<std::str
 
 struct Comparison {
   std::string name;
-  std::vector<std::string> job;  ///< file and overrides, as `espalier plan` takes them
+  std::vector<std::string> arguments;  ///< command, file and overrides
 };
 
-inline std::vector<Comparison> comparisons() {
-  const std::string large = "examples/llama3.1-405b-on-16384xh100.yaml";
-  return {{"llama3.1-405b-on-16384xh100", {large}},
-          {"llama3.1-405b-on-256xh100 (cluster.nodes=32)", {large, "--set", "cluster.nodes=32"}},
-          {"llama3-70b-on-64xh100", {"examples/llama3-70b-on-64xh100.yaml"}},
-          {"deepseek-v3-on-2048xh100", {"examples/deepseek-v3-on-2048xh100.yaml"}}};
+inline std::vector<Comparison> comparisons(const std::string& plan_file) {
+  const std::string large = "examples/llama3.1-405b-on-16384xh100.yaml", small = "examples/llama3-8b-on-8xh100.yaml",
+                    experts = "examples/mixtral-8x7b-on-32xa100.yaml";
+  const auto plan = [](std::vector<std::string> of) {
+    of.insert(of.begin(), "plan");
+    of.insert(of.end(), {"--threads", "1", "--quiet"});
+    return of;
+  };
+  return {{"llama3.1-405b-on-16384xh100", plan({large})},
+          {"llama3.1-405b-on-256xh100 (cluster.nodes=32)", plan({large, "--set", "cluster.nodes=32"})},
+          {"llama3-70b-on-64xh100", plan({"examples/llama3-70b-on-64xh100.yaml"})},
+          {"deepseek-v3-on-2048xh100", plan({"examples/deepseek-v3-on-2048xh100.yaml"})},
+          {"llama3-8b-on-8xh100, layerwise", plan({small, "--set", "search.space=layerwise"})},
+          {"llama3-8b-on-8xh100, full", plan({small, "--set", "search.space=full"})},
+          {"mixtral-8x7b-on-32xa100, layerwise", plan({experts, "--set", "search.space=layerwise"})},
+          {"llama3.1-405b-on-256xh100, simulate", {"simulate", plan_file, "--quiet"}}};
 }
 
 inline double median(std::array<double, kTurns> seconds) {
@@ -57,9 +68,7 @@ inline double median(std::array<double, kTurns> seconds) {
 
 /// One JSON object a job; false when a run failed.
 inline bool compare(const std::string& before, const std::string& now, const Comparison& c) {
-  std::vector<std::string> arguments{"plan"};
-  arguments.insert(arguments.end(), c.job.begin(), c.job.end());
-  arguments.insert(arguments.end(), {"--threads", "1", "--quiet"});
+  const std::vector<std::string>& arguments = c.arguments;
   std::array<double, kTurns> seconds_before{}, seconds_now{};
   for (std::size_t turn = 0; turn < kTurns; ++turn) {
     seconds_before[turn] = user_seconds(before, arguments);
@@ -69,7 +78,8 @@ inline bool compare(const std::string& before, const std::string& now, const Com
                  (seconds_before[turn] < 0 ? before : now).c_str());
     return false;
   }
-  const double a = median(seconds_before), b = median(seconds_now);
+  const double a = median(seconds_before);
+  const double b = median(seconds_now);
   std::printf(
       "{\"bench\": \"search_against\", \"job\": \"%s\", \"before_user_s\": %.3f, \"now_user_s\": %.3f, \"ratio\": %.3f}\n",
       c.name.c_str(), a, b, b / a);
@@ -93,8 +103,13 @@ inline int compared(int argc, char** argv) {
     if (flag == "--now") now = argv[i + 1];
   }
   if (before.empty()) return -1;
-  bool good = true;
-  for (const Comparison& c : comparisons()) good = compare(before, now, c) && good;
+  std::error_code failed;
+  const auto folder = std::filesystem::temp_directory_path(failed) / ("espalier-against-" + std::to_string(getpid()));
+  const std::vector<std::string> plan{
+      "plan", "examples/llama3.1-405b-on-16384xh100.yaml", "--set", "cluster.nodes=32", "--quiet", "--out", folder.string()};
+  bool good = user_seconds(before, plan) >= 0;
+  for (const Comparison& c : comparisons((folder / "plan.json").string())) good = compare(before, now, c) && good;
+  std::filesystem::remove_all(folder, failed);
   return good ? 0 : 1;
 }
 

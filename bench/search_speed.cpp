@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Seconds of a certified search on two threads, from one node to 16,384 devices, and microseconds of the analytic cost of one
 // configuration: its layer costs, its timing and its bounds of time and memory, all from nothing. One JSON object a line.
-// `--against BEFORE [--now BINARY]`: instead, four jobs planned by two `espalier` binaries in turn (against.h).
+// `--against BEFORE [--now BINARY]`: instead, the same commands run by two `espalier` binaries in turn (against.h).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -24,6 +24,8 @@
 namespace espalier::cost {
 
 std::int64_t iteration_lower_bound_ns(const Costs& costs, const ProgramStructure& structure);
+/// tail_i: no stage ends its step sooner after its last pass.
+std::int64_t tail_of_stage_ns(const Costs& costs, const ProgramStructure& structure, std::int32_t stage);
 
 /// Lower bound on the activations of `stage` at the peak the simulator's replay finds: those in flight at a moment that the
 /// schedule is known to reach.

@@ -1,21 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/chunk_bytes.h"
 
-namespace espalier::cost {
+#include "cost/bound_formulas.h"
+#include "cost/chunk_sum.h"
+#include "plan/shared_table.h"
 
-void refill_bytes(const Model& model, const SplitTable& split, const std::vector<LayerCost>& layers, const Recompute& recompute,
-                  const ProgramStructure& structure, Costs& costs) {
+namespace espalier::cost {
+namespace {
+
+/// By the names of the formulas.
+struct View {
+  const UniformBytes& held;
+  const Schedule& s;
+  [[nodiscard]] const Schedule& schedule() const { return s; }
+  [[nodiscard]] const PassBytes& bytes(std::int32_t c) const { return held.of(c); }
+};
+
+}  // namespace
+
+void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
+                 const std::vector<LayerCost>& layers, Costs& out) {
+  out.stages.assign(static_cast<std::size_t>(schedule.stages), StageCost{});
+  out.message_bytes = 0;
+  std::vector<std::int32_t> copies;
+  table_chunks(*c.model, schedule, split.layer_counts(), copies);
   for (std::int32_t i = 0; i < split.chunks(); ++i) {
-    if (const std::int32_t twin = split.twin(i); twin != i) {
-      costs.set_bytes(structure, i, costs.bytes_of(structure, twin));
-      continue;
+    const std::int32_t here = place_of_chunk(schedule, i).stage;
+    StageCost& stage = out.stages[static_cast<std::size_t>(here)];
+    for (const SplitTable::Run& run : split.runs(i)) {
+      const LayerCost& l = layers[static_cast<std::size_t>(run.kind)];
+      stage.dense_parameters += l.dense_parameters * run.layers;
+      stage.expert_parameters += l.expert_parameters * run.layers;
     }
+    if (holds_copy(copies, i)) stage.dense_parameters += table_elements(*c.model, *c.engine, s);
+    if (i == 0 || place_of_chunk(schedule, i - 1).stage == here) continue;
+    const auto sender = static_cast<std::size_t>(split.runs(i - 1).back().kind);
+    out.message_bytes = std::max(out.message_bytes, layers[sender].boundary_bytes);
+  }
+  for (StageCost& stage : out.stages) stage.memory.framework = c.workspace_bytes;
+  out.stages.back().memory.framework += deferred_bytes(c, schedule, layers);
+}
+
+void UniformBytes::fill(const Model& model, const SplitTable& split, const std::vector<LayerCost>& layers,
+                        const Recompute& recompute) {
+  split_ = &split;
+  classes_.resize(static_cast<std::size_t>(split.chunks()));
+  for (std::int32_t i = 0; i < split.chunks(); ++i) {
+    if (split.twin(i) != i) continue;
     ChunkBytes bytes;
     each_run(model, split.runs(i), recompute, [&](std::int32_t kind, std::int64_t n, RecomputeKind how) {
       bytes.add(layers[static_cast<std::size_t>(kind)], n, how);
     });
-    costs.set_bytes(structure, i, bytes.bytes());
+    classes_[static_cast<std::size_t>(i)] = bytes.bytes();
   }
+}
+
+std::int64_t UniformBytes::least_activations(const Schedule& schedule, std::int32_t stage) const {
+  return activations_bound_bytes(View{*this, schedule}, stage);
 }
 
 }  // namespace espalier::cost

@@ -55,9 +55,24 @@ void each_run(const Model& model, const std::vector<SplitTable::Run>& runs, cons
   }
 }
 
-/// The bytes of every chunk under another recomputation than `costs` were made for; times stay as they are. `layers` and `split` are those
-/// that they were made of.
-void refill_bytes(const Model& model, const SplitTable& split, const std::vector<LayerCost>& layers, const Recompute& recompute,
-                  const ProgramStructure& structure, Costs& costs);
+/// Of every stage under a uniform strategy what does not depend on how states are sharded, as price() fills it in: parameters on a rank,
+/// framework bytes, and the largest message.
+void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
+                 const std::vector<LayerCost>& layers, Costs& out);
+
+/// What uniform strategies keep of one micro-batch, by class of equal chunks. Reusable memory of one thread.
+class UniformBytes {
+ public:
+  /// `layers` and `split` as for the costs of the strategy.
+  void fill(const Model& model, const SplitTable& split, const std::vector<LayerCost>& layers, const Recompute& recompute);
+  /// Of a chunk of the split that was last filled in.
+  [[nodiscard]] const PassBytes& of(std::int32_t chunk) const { return classes_[static_cast<std::size_t>(split_->twin(chunk))]; }
+  /// activations_lower_bound_bytes (bound.h) of costs with these bytes.
+  [[nodiscard]] std::int64_t least_activations(const Schedule& schedule, std::int32_t stage) const;
+
+ private:
+  const SplitTable* split_ = nullptr;
+  std::vector<PassBytes> classes_;  // of each class its first chunk
+};
 
 }  // namespace espalier::cost

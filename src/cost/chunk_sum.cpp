@@ -7,37 +7,40 @@
 #include "cost/collective.h"
 
 namespace espalier::cost {
+namespace {
+
+constexpr double kUpdateLaunches = 8;  // kernels of norm, clipping and update
+
+}  // namespace
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges) {
-  Assembly x{
-      c, s, layers, states_of(*c.engine, c.training), data_groups(c, s, stages), {}, static_cast<std::int32_t>(layers.size())};
+  Assembly x{{c, s, states_of(*c.engine, c.training), data_groups(c, s, stages)}, layers, {}};
   if (s.zero < 2) return x;  // nothing inside chunks
   for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   return x;
 }
 
-ZeroTime table_zero_time(const Assembly& x, const LayerCost& user, std::int64_t elements, ChunkEdges edges) {
+ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, std::int64_t elements, ChunkEdges edges) {
   LayerCost table;
   table.forward = user.forward, table.backward = user.backward;
   table.dense_parameters = elements;
   return zero_time(x.c, x.groups, x.s, x.states, table, edges);
 }
 
-double table_exchange_bytes(const Assembly& x) {
+double table_exchange_bytes(const Sharing& x) {
   return static_cast<double>(table_elements(*x.c.model, *x.c.engine, x.s)) * x.states.reduce;
 }
 
-double table_exchange_s(const Assembly& x, const ProgramStructure& structure) {
+double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<std::int32_t>& copies) {
   const auto& levels = x.c.levels;
-  const std::vector<std::int32_t>& copies = structure.table_chunks;
   const double bytes = table_exchange_bytes(x);
   if (copies.size() < 2 || bytes <= 0) return 0.0;
-  const auto stage = [&](std::size_t i) { return place_of_chunk(structure.schedule, copies[i]).stage; };
+  const auto stage = [&](std::size_t i) { return place_of_chunk(schedule, copies[i]).stage; };
   int slowest = 0;
   for (std::size_t a = 0; a < copies.size(); ++a)
     for (std::size_t b = a + 1; b < copies.size(); ++b)
-      slowest = std::max(slowest, stage_link_level(levels, x.s, structure.schedule.stages, stage(a), stage(b)));
+      slowest = std::max(slowest, stage_link_level(levels, x.s, schedule.stages, stage(a), stage(b)));
   if (copies.size() == 2) return point_to_point_s(levels, slowest, bytes);
   Group ring;
   ring.size = static_cast<std::int64_t>(copies.size());
@@ -46,7 +49,7 @@ double table_exchange_s(const Assembly& x, const ProgramStructure& structure) {
   return all_reduce_s(levels, ring, bytes);
 }
 
-double tensor_sync_s(const Assembly& x, const TensorSync& sync) {
+double tensor_sync_s(const Sharing& x, const TensorSync& sync) {
   const auto& levels = x.c.data_levels;
   double t = 0;
   if (const double bytes = static_cast<double>(sync.whole) * x.states.reduce; bytes > 0)
@@ -69,31 +72,42 @@ double message_s(const CostContext& c, const Message& m) {
   return all_reduce_s(levels, m.placed, m.bytes);
 }
 
-double reduce_bucket_s(const Assembly& x, double dense, double expert, double buckets) {
+double reduce_bucket_s(const Sharing& x, double dense, double expert, double buckets) {
   double t = 0;
   each_reduction(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c, m); });
   return t;
 }
 
-double gather_bucket_s(const Assembly& x, double dense, double expert, double buckets) {
+double gather_bucket_s(const Sharing& x, double dense, double expert, double buckets) {
   double t = 0;
   each_gather(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c, m); });
   return t;
 }
 
-std::int64_t transfer_ns(const Assembly& sender, std::int32_t kind, const Schedule& schedule, std::int32_t i) {
-  const std::int32_t here = place_of_chunk(schedule, i).stage, before = place_of_chunk(schedule, i - 1).stage;
-  if (before == here) return 0;
-  const CostContext& c = sender.c;
-  const Strategy& s = sender.s;
-  const int level = stage_link_level(c.levels, s, schedule.stages, before, here);
+std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level) {
   const double host = c.engine->communication.message_host_calls * c.rates.launch;
-  const double bytes = static_cast<double>(sender.layers[static_cast<std::size_t>(kind)].boundary_bytes);
   // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
   const bool scattered =
       c.engine->communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
   const double gather = scattered ? all_gather_s(c.tensor_levels, tp_group(c.levels, s), bytes) : 0.0;
   return ns(point_to_point_s(c.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
+}
+
+std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int64_t bytes, const Schedule& schedule,
+                         std::int32_t i) {
+  const std::int32_t here = place_of_chunk(schedule, i).stage, before = place_of_chunk(schedule, i - 1).stage;
+  if (before == here) return 0;
+  return message_ns(c, sender, static_cast<double>(bytes), stage_link_level(c.levels, sender, schedule.stages, before, here));
+}
+
+std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks,
+                               const ParameterElements& elements, std::int64_t reduce_ns) {
+  const double share = c.engine->coefficients.exposed_share;
+  const bool shared_table = c.model->tied_embeddings && chunks == 1;
+  const double table = shared_table ? static_cast<double>(table_elements(*c.model, *c.engine, first)) : 0.0;
+  const double all = static_cast<double>(std::max<std::int64_t>(1, elements.dense + elements.expert));
+  const double late = share + (1.0 - share) * std::min(1.0, table / all);
+  return static_cast<std::int64_t>(late * static_cast<double>(reduce_ns));
 }
 
 double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
@@ -106,12 +120,6 @@ double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterE
   const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
   return elements * bytes + whole;
 }
-
-namespace {
-
-constexpr double kUpdateLaunches = 8;  // kernels of norm, clipping and update
-
-}  // namespace
 
 double optimizer_s(const CostContext& c, double bytes) {
   return memory_bound_s(c.rates, bytes) + kUpdateLaunches * c.rates.launch + c.engine->coefficients.step_s;

@@ -27,15 +27,18 @@ inline PhaseTime times(const PhaseTime& t, std::int64_t n) {
 
 inline constexpr int kPassLaunches = 4;
 
-/// What one strategy costs everywhere: its layers, its data-parallel groups, its ZeRO communication.
-struct Assembly {
+/// A strategy with the groups in which it shares states.
+struct Sharing {
   const CostContext& c;
   const Strategy& s;
-  const std::vector<LayerCost>& layers;
   StatePolicy states;
   DataGroups groups;
+};
+
+/// What one strategy costs everywhere: its layers, its data-parallel groups, its ZeRO communication.
+struct Assembly : Sharing {
+  const std::vector<LayerCost>& layers;
   std::array<ZeroTime, kMaxKinds> zero;
-  std::int32_t kinds;
 };
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
@@ -113,7 +116,7 @@ class ChunkSum {
 };
 
 /// ZeRO communication of a copy of the token table, beside the layer of cost `user` that uses it. `x`: under the strategy of the embedding.
-ZeroTime table_zero_time(const Assembly& x, const LayerCost& user, std::int64_t elements, ChunkEdges edges);
+ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, std::int64_t elements, ChunkEdges edges);
 
 /// A message of a collective at the end or the beginning of a step, as it is emitted: to be added up, or to be written into a program.
 struct Message {
@@ -131,7 +134,7 @@ double message_s(const CostContext& c, const Message& message);
 /// Reduction: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over the replicas with ZeRO 1; the
 /// replicas' part alone when the shard group reduces per micro-batch (ZeRO ≥ 2).
 template <class Emit>
-void each_reduction(const Assembly& x, double dense, double expert, double buckets, const Emit& emit) {
+void each_reduction(const Sharing& x, double dense, double expert, double buckets, const Emit& emit) {
   const auto one = [&](const Group& shard, const Group& replica, GroupKind shard_kind, GroupKind replica_kind, double bytes) {
     if (bytes <= 0) return;
     if (!x.groups.sharded) {
@@ -151,7 +154,7 @@ void each_reduction(const Assembly& x, double dense, double expert, double bucke
 
 /// The same of the gather of parameters.
 template <class Emit>
-void each_gather(const Assembly& x, double dense, double expert, double buckets, const Emit& emit) {
+void each_gather(const Sharing& x, double dense, double expert, double buckets, const Emit& emit) {
   const double dense_bytes = dense * x.states.gather / buckets, expert_bytes = expert * x.states.gather / buckets;
   if (dense_bytes > 0) emit(Message{CollectiveKind::all_gather, GroupKind::data_shard, x.groups.shard, dense_bytes, 0});
   if (expert_bytes > 0)
@@ -159,21 +162,28 @@ void each_gather(const Assembly& x, double dense, double expert, double buckets,
 }
 
 /// Seconds of one bucket of either.
-double reduce_bucket_s(const Assembly& x, double dense, double expert, double buckets);
-double gather_bucket_s(const Assembly& x, double dense, double expert, double buckets);
+double reduce_bucket_s(const Sharing& x, double dense, double expert, double buckets);
+double gather_bucket_s(const Sharing& x, double dense, double expert, double buckets);
 
 /// Seconds of one exchange of the table's gradient between the stages that hold a copy: two of them send each other what they have, both
 /// ways at once; three all-reduce it over the slowest link among them. 0 for one.
-double table_exchange_s(const Assembly& x, const ProgramStructure& structure);
+double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<std::int32_t>& copies);
 /// Bytes that a rank puts into it.
-double table_exchange_bytes(const Assembly& x);
+double table_exchange_bytes(const Sharing& x);
 
 /// Seconds of what a tensor group sums once a step for the layers of a chunk, as one message a group (TensorSync).
-double tensor_sync_s(const Assembly& x, const TensorSync& sync);
+double tensor_sync_s(const Sharing& x, const TensorSync& sync);
 
-/// Nanoseconds of the message that enters chunk i from another stage, as the last layer before it (of `kind`, under `sender`) leaves it;
-/// its gradient takes as long on the way back. 0 from the same stage.
-std::int64_t transfer_ns(const Assembly& sender, std::int32_t kind, const Schedule& schedule, std::int32_t i);
+/// Nanoseconds of a message of `bytes` that crosses `level` of the fabric on its way to the next stage, sent under strategy `s`.
+std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level);
+/// Nanoseconds of the message that enters chunk i from another stage, as the last layer before it, sent under `sender`, leaves it: `bytes`.
+/// Its gradient takes as long on the way back. 0 from the same stage.
+std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int64_t bytes, const Schedule& schedule,
+                         std::int32_t i);
+
+/// Of `reduce_ns`, a bucket of a reduction beside the backward pass of a chunk that holds `elements`, what the end of the step waits for.
+std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks,
+                               const ParameterElements& elements, std::int64_t reduce_ns);
 
 /// Bytes that the update of `e` moves, and the time of an update that moves `bytes`.
 double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s);

@@ -64,7 +64,7 @@ void price(const CostContext& c, const ProgramStructure& structure, const ChunkR
 
 /// The same of one strategy for all layers: costs of equal chunks are found once.
 void price(const CostContext& c, const ProgramStructure& structure, const Strategy& s, const SplitTable& split,
-           const std::vector<LayerCost>& layers, PriceScratch& scratch, Costs& out, ChunkEdges edges = ChunkEdges::exposed);
+           const std::vector<LayerCost>& layers, PriceScratch& scratch, Costs& out);
 
 /// The same of ranges of each pipeline chunk whose layers are not priced yet; `samples` of a micro-batch in all replicas.
 void price(const CostContext& c, const ProgramStructure& structure, const std::vector<std::vector<LayerRange>>& chunks,

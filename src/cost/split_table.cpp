@@ -13,11 +13,7 @@ SplitTable::SplitTable(const Model& model, const std::vector<std::int32_t>& firs
   ESPALIER_CHECK(model.kinds.size() <= kMaxKinds && !first.empty() && first.front() == 0);
   for (std::int32_t c = 0; c < chunks(); ++c) {
     runs_.emplace_back();
-    for (std::int32_t i = this->first(c); i <= last(c); ++i) {
-      const std::int32_t kind = model.layers[static_cast<std::size_t>(i)];
-      if (runs_.back().empty() || runs_.back().back().kind != kind) runs_.back().push_back({kind, 0});
-      ++runs_.back().back().layers;
-    }
+    runs_of(model, this->first(c), last(c), runs_.back());
     layer_counts_.push_back(last(c) - this->first(c) + 1);
     std::int32_t twin = 0;
     const auto same = [&](std::int32_t other) {
@@ -27,6 +23,15 @@ SplitTable::SplitTable(const Model& model, const std::vector<std::int32_t>& firs
     };
     while (twin < c && (twins_[static_cast<std::size_t>(twin)] != twin || !same(twin))) ++twin;
     twins_.push_back(twin);
+  }
+}
+
+void runs_of(const Model& model, std::int32_t first, std::int32_t last, std::vector<SplitTable::Run>& out) {
+  out.clear();
+  for (std::int32_t i = first; i <= last; ++i) {
+    const std::int32_t kind = model.layers[static_cast<std::size_t>(i)];
+    if (out.empty() || out.back().kind != kind) out.push_back({kind, 0});
+    ++out.back().layers;
   }
 }
 

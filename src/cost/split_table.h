@@ -41,6 +41,9 @@ class SplitTable {
   std::int32_t layers_ = 0;
 };
 
+/// Layers first … last as runs; reuses the memory of `out`.
+void runs_of(const Model& model, std::int32_t first, std::int32_t last, std::vector<SplitTable::Run>& out);
+
 /// Split of a plan as it stands, or the engine's split for p·v chunks.
 SplitTable split_of(const Model& model, const Plan& plan);
 SplitTable split_for(const Model& model, const Training& training, const EngineModel& engine, std::int32_t chunks);

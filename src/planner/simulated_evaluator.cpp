@@ -61,9 +61,23 @@ std::int64_t SimulatedEvaluator::iteration_ns(const ProgramStructure& structure,
   return ns;
 }
 
+const std::vector<std::int64_t>* SimulatedEvaluator::pass_ends(const ProgramStructure& structure, const cost::Costs& costs,
+                                                               int worker) {
+  const TimingPrint print = print_of(structure, costs);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = pass_ends_.find(print); known != pass_ends_.end()) return &known->second;
+  }
+  Worker& w = workers_[static_cast<std::size_t>(worker)];
+  std::vector<std::int64_t> ends;
+  ESPALIER_CHECK(w.simulator.compute_ends(program_of(structure, w), costs, ends));
+  const std::lock_guard lock(mutex_);
+  return &pass_ends_.emplace(print, std::move(ends)).first->second;
+}
+
 std::int64_t SimulatedEvaluator::lowered() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::int64_t>(times_.size()) + flows_;
+  return static_cast<std::int64_t>(times_.size() + pass_ends_.size()) + flows_;
 }
 
 }  // namespace espalier

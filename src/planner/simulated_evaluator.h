@@ -27,6 +27,7 @@ class SimulatedEvaluator final : public search::Evaluator {
                             int worker) override;
   /// In the closed form, which needs no plan.
   std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker);
+  const std::vector<std::int64_t>* pass_ends(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
   [[nodiscard]] std::int64_t lowered() const override;
 
  private:
@@ -45,8 +46,9 @@ class SimulatedEvaluator final : public search::Evaluator {
 
   NetworkKind network_;
   std::vector<Worker> workers_;
-  mutable std::mutex mutex_;  ///< guards times_ and flows_
+  mutable std::mutex mutex_;  ///< guards times_, pass_ends_ and flows_
   std::unordered_map<TimingPrint, std::int64_t, TimingPrintHash> times_;
+  std::unordered_map<TimingPrint, std::vector<std::int64_t>, TimingPrintHash> pass_ends_;
   std::int64_t flows_ = 0;  ///< programs timed under the flow-level network
 };
 

@@ -68,30 +68,31 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
 
 namespace {
 
-/// Bound of `c` with its data-parallel communication at the end of the step for free.
-std::int64_t bound_without_data_stream(const CostBook& book, const Configuration& c, Workspace& w) {
-  const cost::SplitTable& split = book.split(c.schedule);
-  cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
-  w.structure.reduce_gradients = w.structure.overlap_reduce = w.structure.gather_parameters = w.structure.overlap_gather = false;
-  cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.scratch, w.costs, cost::ChunkEdges::free);
-  return cost::iteration_lower_bound_ns(w.costs, w.structure);
+std::int64_t bound_ns(const CostBook& book, const Strategy& s, const Schedule& schedule, Workspace& w, cost::DataStream stream) {
+  return w.bound.ns(book.context(), s, schedule, book.split(schedule), w.layers, stream);
 }
 
 }  // namespace
 
 std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
-  Configuration cheapest = c;
-  Strategy& s = cheapest.strategy;
-  s.overlap.p2p = true;
+  Strategy cheapest = c.strategy;
+  cheapest.overlap.p2p = true;
   // ZeRO-1 over all ranks: no communication inside chunks, the smallest optimizer.
-  if (s.data_ranks() > 1) s.zero = 1, s.shard = static_cast<std::int32_t>(s.data_ranks());
-  return bound_without_data_stream(book, cheapest, w);
+  if (cheapest.data_ranks() > 1) {
+    cheapest.zero = 1;
+    cheapest.shard = static_cast<std::int32_t>(cheapest.data_ranks());
+  }
+  return bound_ns(book, cheapest, c.schedule, w, cost::DataStream::free);
 }
 
 std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
-  Configuration cheapest = c;
-  cheapest.strategy.overlap.p2p = cheapest.strategy.overlap.grad_reduce = cheapest.strategy.overlap.param_gather = true;
-  return bound_without_data_stream(book, cheapest, w);
+  Strategy cheapest = c.strategy;
+  cheapest.overlap.p2p = cheapest.overlap.grad_reduce = cheapest.overlap.param_gather = true;
+  return bound_ns(book, cheapest, c.schedule, w, cost::DataStream::free);
+}
+
+std::int64_t configuration_bound_ns(const CostBook& book, const Configuration& c, Workspace& w) {
+  return bound_ns(book, c.strategy, c.schedule, w, cost::DataStream::counted);
 }
 
 std::int64_t peak_bound_bytes(const Workspace& w) {

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "cost/bound.h"
+#include "cost/chunk_bytes.h"
 #include "cost/price.h"
+#include "cost/uniform_bound.h"
 #include "search/layer_prices.h"
 #include "search/memory_table.h"
 #include "search/search.h"
@@ -34,14 +36,23 @@ class CostBook {
   std::vector<std::int64_t> kind_counts_;
 };
 
+/// A program of passes and messages alone (pipeline_floor.h).
+struct PipelineAlone {
+  ProgramStructure structure;
+  cost::Costs costs;
+};
+
 /// Reusable memory of one thread.
 struct Workspace {
   LayerPrices prices;
   MemoryTables tables;
   std::vector<cost::LayerCost> layers;
   cost::PriceScratch scratch;
+  cost::UniformBound bound;
+  cost::UniformBytes bytes;
   cost::Costs costs;
   ProgramStructure structure;
+  PipelineAlone pipeline;
 };
 
 /// Fills w.layers with the layer costs of a configuration.
@@ -53,10 +64,12 @@ void assemble(const CostBook& book, const Configuration& c, Workspace& w);
 /// Cheapest time of one micro-batch through all layers, and the least memory of a stage, of a layer-group choice. `w.layers` filled.
 std::int64_t layer_group_bound_ns(const CostBook& book, const Configuration& c, const Workspace& w);
 std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& c, const Workspace& w);
-/// Bound of everything below a schedule choice. Overwrites w.costs and w.structure.
+/// Bound of everything below a schedule choice.
 std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
 /// Bound of everything below a choice of ZeRO stage and shard group, for the recomputation in `c`: both overlaps on, chunk edges free.
 std::int64_t shard_group_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
+/// Bound of one configuration: cost::iteration_lower_bound_ns of what assemble() would fill in.
+std::int64_t configuration_bound_ns(const CostBook& book, const Configuration& c, Workspace& w);
 /// Peak bound over all stages of w.costs.
 std::int64_t peak_bound_bytes(const Workspace& w);
 

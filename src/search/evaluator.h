@@ -35,6 +35,10 @@ class Evaluator {
   /// The iteration alone. `worker` names a thread's own scratch.
   virtual std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan& plan,
                                     int worker) = 0;
+  /// When each stage ends its last pass, without what follows; null: not known. Stays valid as long as the evaluator.
+  virtual const std::vector<std::int64_t>* pass_ends(const ProgramStructure&, const cost::Costs&, int /*worker*/) {
+    return nullptr;
+  }
   /// How many programs were timed so far; fewer than candidates where some have equal timings.
   [[nodiscard]] virtual std::int64_t lowered() const { return 0; }
 };

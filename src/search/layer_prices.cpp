@@ -15,15 +15,6 @@ bool messages_delay(const cost::CostContext& c) {
 
 }  // namespace
 
-std::size_t LayerPrices::Hash::operator()(const Key& key) const {
-  std::uint64_t value = 0xcbf29ce484222325ULL;
-  for (const std::int64_t word : key) {
-    value = (value ^ static_cast<std::uint64_t>(word)) * 0x100000001b3ULL;
-    value ^= value >> 29;
-  }
-  return value;
-}
-
 LayerPrices::Key LayerPrices::key_of(const cost::CostContext& c, const Strategy& s, std::int32_t stages,
                                      std::int32_t micro_batch) {
   Key key{s.tp,

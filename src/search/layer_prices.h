@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/word_hash.h"
 #include "cost/layer_cost.h"
 
 namespace espalier::search {
@@ -25,12 +26,9 @@ class LayerPrices {
 
  private:
   using Key = std::array<std::int64_t, 9 + 2 * cost::kMaxLevels>;
-  struct Hash {
-    std::size_t operator()(const Key& key) const;
-  };
   static Key key_of(const cost::CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch);
 
-  std::unordered_map<Key, std::vector<cost::LayerCost>, Hash> known_;
+  std::unordered_map<Key, std::vector<cost::LayerCost>, base::WordHash> known_;
 };
 
 }  // namespace espalier::search

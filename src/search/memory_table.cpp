@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "cost/bound.h"
-#include "cost/chunk_bytes.h"
 #include "cost/price.h"
 #include "search/cost_book.h"
 #include "search/space.h"
@@ -90,17 +89,16 @@ struct Whole {
 MemoryTable memory_table(const CostBook& book, const Space& space, const Configuration& choice, Workspace& w) {
   MemoryTable t;
   Whole whole{{}, static_cast<std::size_t>(choice.schedule.stages), w.costs};
-  space.recompute_group(choice, [&](const Configuration& r) {
-    if (t.choices.empty())
-      assemble(book, r, w);
-    else
-      cost::refill_bytes(*book.context().model, book.split(choice.schedule), w.layers, r.strategy.recompute, w.structure,
-                         w.costs);
-    if (r.strategy.recompute.kind != RecomputeKind::full) t.first_full = t.choices.size() + 1;
-    t.choices.push_back(r.strategy.recompute);
+  t.choices = space.recomputes(choice);
+  const auto full =
+      std::find_if(t.choices.begin(), t.choices.end(), [](const Recompute& r) { return r.kind == RecomputeKind::full; });
+  t.first_full = static_cast<std::size_t>(full - t.choices.begin());
+  cost::fill_stages(book.context(), choice.strategy, choice.schedule, book.split(choice.schedule), w.layers, w.costs);
+  for (const Recompute& recompute : t.choices) {
+    w.bytes.fill(*book.context().model, book.split(choice.schedule), w.layers, recompute);
     for (std::int32_t i = 0; i < choice.schedule.stages; ++i)
-      whole.activations.push_back(cost::activations_lower_bound_bytes(w.costs, w.structure, i));
-  });
+      whole.activations.push_back(w.bytes.least_activations(choice.schedule, i));
+  }
   for (std::size_t i = (t.first_full + 1) * whole.stages; i < whole.activations.size(); ++i)
     t.falling = t.falling && whole.activations[i] <= whole.activations[i - whole.stages];
   const std::vector<std::size_t> stages = whole.deciding();
@@ -116,15 +114,6 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
 
 std::vector<char> fitting(const CostBook& book, const MemoryTable& table, const Strategy& s, const Workspace& w) {
   return fitting_beside(book, table, static_bytes_of(book, table, s, w));
-}
-
-std::size_t MemoryTables::Hash::operator()(const Key& key) const {
-  std::uint64_t value = 0xcbf29ce484222325ULL;
-  for (const std::int32_t word : key) {
-    value = (value ^ static_cast<std::uint32_t>(word)) * 0x100000001b3ULL;
-    value ^= value >> 29;
-  }
-  return value;
 }
 
 const MemoryTable& MemoryTables::of(const CostBook& book, const Space& space, const Configuration& choice, Workspace& w) {

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/word_hash.h"
 #include "cost/costs.h"
 #include "espalier/plan.h"
 
@@ -34,7 +35,7 @@ struct MemoryTable {
   std::vector<char> best_case;  ///< choices that may fit under the sharding that leaves each stage least
 };
 
-/// The table of a schedule choice; w.layers holds its layer costs. Overwrites w.costs and w.structure.
+/// The table of a schedule choice; w.layers holds its layer costs. Overwrites w.bytes and the stages of w.costs.
 MemoryTable memory_table(const CostBook& book, const Space& space, const Configuration& choice, Workspace& w);
 
 /// Which choices may fit beside the static bytes of sharding `s`. As a rule more recomputed layers need less memory, so that the full ones
@@ -49,10 +50,7 @@ class MemoryTables {
 
  private:
   using Key = std::array<std::int32_t, 11>;
-  struct Hash {
-    std::size_t operator()(const Key& key) const;
-  };
-  std::unordered_map<Key, MemoryTable, Hash> known_;
+  std::unordered_map<Key, MemoryTable, base::WordHash> known_;
   MemoryTable last_;  ///< of a choice that is not remembered
 };
 

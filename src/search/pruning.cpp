@@ -12,6 +12,8 @@ const std::array<PruningRule, kPrunings>& pruning_rules() {
       {Pruning::memory, "memory", "the configuration exceeds the memory limit"},
       {Pruning::recompute_ladder, "recompute-ladder", "less recomputation is already slower than the incumbent"},
       {Pruning::bound, "bound", "the lower bound of the configuration exceeds the incumbent"},
+      {Pruning::pipeline_floor, "pipeline-floor",
+       "its pipeline without data-parallel communication is already slower than the incumbent"},
   }};
   return rules;
 }

@@ -11,6 +11,8 @@
 //                     found by bisection, since more layers never need more memory
 //   recompute-ladder  more recomputation than a configuration whose bound already exceeds the incumbent
 //   bound             the pipeline bound of the configuration itself exceeds the incumbent
+//   pipeline-floor    its pipeline, simulated without data-parallel communication, and its tail exceed the incumbent, and a configuration of
+//                     the same degrees and schedule that was simulated (pipeline_floor.h)
 #pragma once
 
 #include <array>
@@ -22,8 +24,17 @@
 
 namespace espalier::search {
 
-enum class Pruning : std::uint8_t { layer_memory, layer_bound, schedule_bound, shard_bound, memory, recompute_ladder, bound };
-inline constexpr int kPrunings = 7;
+enum class Pruning : std::uint8_t {
+  layer_memory,
+  layer_bound,
+  schedule_bound,
+  shard_bound,
+  memory,
+  recompute_ladder,
+  bound,
+  pipeline_floor
+};
+inline constexpr int kPrunings = 8;
 
 struct PruningRule {
   Pruning id;

@@ -231,21 +231,21 @@ Space::Shards Space::shards_below(const Configuration& b) const {
   return out;
 }
 
+std::pair<std::int32_t, bool> Space::recompute_key(const Configuration& b) {
+  return {b.schedule.stages * b.schedule.virtual_stages, !b.strategy.partition.empty()};
+}
+
 double Space::leaves(const Configuration& a) {
   const auto key = std::pair(shard_key(a), std::int64_t{a.schedule.microbatches});
   if (const auto found = products_.find(key); found != products_.end()) return found->second.leaves;
   Schedules all;
   schedule_group(a, [&](const Configuration& b) {
     all.choices.push_back({b.schedule.kind, b.schedule.virtual_stages});
-    const Key shards = shard_key(b);
-    if (!shards_.contains(shards)) shards_[shards] = shards_below(b);
-    const std::pair chunks(b.schedule.stages * b.schedule.virtual_stages, !b.strategy.partition.empty());
-    if (!recomputes_.contains(chunks)) {
-      double n = 0;
-      recompute_group(b, [&](const Configuration&) { ++n; });
-      recomputes_[chunks] = n;
-    }
-    all.leaves += shards_[shards].leaves * recomputes_[chunks];
+    const auto [shards, is_first] = shards_.try_emplace(shard_key(b));
+    if (is_first) shards->second = shards_below(b);
+    const auto [recomputes, is_new] = recomputes_.try_emplace(recompute_key(b));
+    if (is_new) recompute_group(b, [&](const Configuration& r) { recomputes->second.push_back(r.strategy.recompute); });
+    all.leaves += shards->second.leaves * static_cast<double>(recomputes->second.size());
   });
   const double leaves = all.leaves;
   products_[key] = std::move(all);
@@ -254,9 +254,14 @@ double Space::leaves(const Configuration& a) {
 
 double Space::leaves_of_schedule(const Configuration& b) const {
   const auto shards = shards_.find(shard_key(b));
-  const auto recomputes = recomputes_.find({b.schedule.stages * b.schedule.virtual_stages, !b.strategy.partition.empty()});
-  ESPALIER_CHECK(shards != shards_.end() && recomputes != recomputes_.end());
-  return shards->second.leaves * recomputes->second;
+  ESPALIER_CHECK(shards != shards_.end());
+  return shards->second.leaves * static_cast<double>(recomputes(b).size());
+}
+
+const std::vector<Recompute>& Space::recomputes(const Configuration& b) const {
+  const auto found = recomputes_.find(recompute_key(b));
+  ESPALIER_CHECK(found != recomputes_.end());
+  return found->second;
 }
 
 const std::vector<Space::ScheduleChoice>& Space::schedules(const Configuration& a) const {

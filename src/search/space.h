@@ -98,6 +98,8 @@ class Space {
   };
   [[nodiscard]] const std::vector<ScheduleChoice>& schedules(const Configuration& layer_choice) const;
   [[nodiscard]] const std::vector<ShardChoice>& shards(const Configuration& schedule_choice) const;
+  /// Those of recompute_group, in its order.
+  [[nodiscard]] const std::vector<Recompute>& recomputes(const Configuration& schedule_choice) const;
   /// Whether one configuration belongs to the space.
   [[nodiscard]] bool contains(const Configuration& c) const;
   [[nodiscard]] const RuleFacts& facts() const { return facts_; }
@@ -124,6 +126,7 @@ class Space {
   /// What the legality of the later groups may depend on.
   using Key = std::array<std::int64_t, 9>;
   [[nodiscard]] Key shard_key(const Configuration& schedule_choice) const;
+  [[nodiscard]] static std::pair<std::int32_t, bool> recompute_key(const Configuration& schedule_choice);
   struct Shards {
     double leaves = 0;  ///< overlap choices of all of them
     std::vector<ShardChoice> choices;
@@ -133,8 +136,9 @@ class Space {
     std::vector<ScheduleChoice> choices;
   };
   [[nodiscard]] Shards shards_below(const Configuration& schedule_choice) const;
-  std::map<Key, Shards> shards_;                                ///< legal (zero, shard, overlap) choices
-  std::map<std::pair<std::int32_t, bool>, double> recomputes_;  ///< recomputation choices by chunks; with a partition
+  std::map<Key, Shards> shards_;  ///< legal (zero, shard, overlap) choices
+  /// Recomputation choices by chunks; with a partition.
+  std::map<std::pair<std::int32_t, bool>, std::vector<Recompute>> recomputes_;
   std::map<std::pair<Key, std::int64_t>, Schedules> products_;  ///< by what the legality of schedules depends on
 };
 

@@ -90,6 +90,18 @@ std::int64_t Simulator::iteration_ns(const Program& program, const cost::Costs& 
   return scratch_->engine.run(program, costs, false) ? scratch_->engine.iteration_ns() : -1;
 }
 
+bool Simulator::compute_ends(const Program& program, const cost::Costs& costs, std::vector<std::int64_t>& ends) {
+  ESPALIER_CHECK(costs.fits(program.structure));
+  if (!scratch_->engine.run(program, costs, false)) return false;
+  ends.clear();
+  for (const RankClass& rank : program.ranks) {
+    std::int32_t last = rank.end - 1;
+    while (last > rank.begin && program.instructions[static_cast<std::size_t>(last)].stream != Stream::compute) --last;
+    ends.push_back(scratch_->engine.ends()[static_cast<std::size_t>(last)]);
+  }
+  return true;
+}
+
 void Simulator::peak_bytes(const Program& program, const cost::Costs& costs, std::vector<std::int64_t>& peaks) {
   ESPALIER_CHECK(costs.fits(program.structure));
   peaks.resize(program.ranks.size());

@@ -44,6 +44,8 @@ class Simulator {
   Result<Simulation> run(const Program& program, const cost::Costs& costs, const SimulationOptions& options = {});
   /// The iteration time alone, nothing else computed: the inner loop of the search. −1 on deadlock.
   std::int64_t iteration_ns(const Program& program, const cost::Costs& costs);
+  /// When the compute stream of every rank ends, alone. False on deadlock.
+  bool compute_ends(const Program& program, const cost::Costs& costs, std::vector<std::int64_t>& ends);
   /// Peak memory of every stage alone (no times needed). Written to `peaks` (size = ranks).
   void peak_bytes(const Program& program, const cost::Costs& costs, std::vector<std::int64_t>& peaks);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "random_problem.h"
+#include "search/pipeline_floor.h"
 
 namespace espalier::property {
 namespace {
@@ -30,6 +31,7 @@ class Walk {
   }
   [[nodiscard]] std::int64_t configurations() const { return configurations_; }
   [[nodiscard]] std::int64_t tight() const { return tight_; }
+  [[nodiscard]] std::int64_t floors_tight() const { return floors_tight_; }
 
  private:
   static bool failed() { return ::testing::Test::HasFailure(); }
@@ -63,7 +65,11 @@ class Walk {
                        peak = evaluator_.peak_bytes(w_.structure, w_.costs, 0);
     const std::int64_t bound = cost::iteration_lower_bound_ns(w_.costs, w_.structure);
     const std::string where = name(c) + "\n" + describe(problem_);
+    EXPECT_EQ(configuration_bound_ns(book_, c, w_), bound) << "without columns, " << where;
     EXPECT_LE(bound, time) << where;
+    const std::int64_t floor = search::pipeline_floor_ns(evaluator_, w_, 0);
+    EXPECT_LE(floor, time) << "pipeline alone, " << where;
+    floors_tight_ += floor == time;
     EXPECT_LE(layer_ns_, time) << "layer group, " << where;
     EXPECT_LE(layer_bytes_, peak) << "layer group, " << where;
     EXPECT_LE(peak_bound_bytes(w_), peak) << where;
@@ -101,22 +107,25 @@ class Walk {
   search::CostBook book_;
   SimulatedEvaluator evaluator_;
   search::Workspace w_;
-  std::int64_t layer_ns_ = 0, layer_bytes_ = 0, configurations_ = 0, tight_ = 0;
+  std::int64_t layer_ns_ = 0, layer_bytes_ = 0, configurations_ = 0, tight_ = 0, floors_tight_ = 0;
   std::map<Recompute, std::int64_t> schedule_ns_, shard_ns_;
   Full full_;
   const Full* previous_full_ = nullptr;
 };
 
 TEST(GroupBounds, HoldForEveryConfigurationBelow) {
-  std::int64_t configurations = 0, tight = 0;
+  std::int64_t configurations = 0, tight = 0, floors_tight = 0;
   for (int i = 0; i < kProblems && !HasFailure(); ++i) {
     const RandomProblem p = random_problem(i);
     Walk walk(p);
     walk.run();
-    configurations += walk.configurations(), tight += walk.tight();
+    configurations += walk.configurations();
+    tight += walk.tight();
+    floors_tight += walk.floors_tight();
   }
   EXPECT_GT(configurations, 100 * kProblems);
   EXPECT_GT(tight, configurations / 10);
+  EXPECT_GT(floors_tight, configurations / 10);
 }
 
 }  // namespace

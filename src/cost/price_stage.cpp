@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "cost/price_parts.h"
+
+namespace espalier::cost {
+namespace {
+
+/// Elements of the largest layer whose states are sharded from `zero` on, anywhere in the plan.
+std::int64_t largest_layer(const Pricing& p, std::int32_t zero) {
+  std::int64_t most = 0;
+  if (p.only != nullptr) {
+    for (const LayerCost& l : p.only->layers) most = std::max(most, l.dense_parameters + l.expert_parameters);
+    return most;
+  }
+  for (const auto& chunk : p.chunks)
+    for (const RangeCost& range : chunk) {
+      if (range.strategy->zero < zero) continue;
+      for (std::int32_t i = range.first; i <= range.last; ++i) {
+        const LayerCost& l = (*range.layers)[static_cast<std::size_t>(p.kind_of(i))];
+        most = std::max(most, l.dense_parameters + l.expert_parameters);
+      }
+    }
+  return most;
+}
+
+/// Stages between the first and the last that hold as much as the one before cost as much.
+bool like_before(Pricing& p, std::int32_t i) {
+  if (i == 0 || i == p.structure.schedule.stages - 1) return false;
+  const Shares &a = p.held(i), &b = p.held(i - 1);
+  if (a.size() != 1 || b.size() != 1 || a.front().under != b.front().under) return false;
+  return a.front().elements.dense == b.front().elements.dense && a.front().elements.expert == b.front().elements.expert;
+}
+
+}  // namespace
+
+void price_stage(Pricing& p, std::int32_t i) {
+  if (like_before(p, i)) {
+    p.out.stages[static_cast<std::size_t>(i)] = p.out.stages[static_cast<std::size_t>(i) - 1];
+    p.optimizer(i) = p.optimizer(i - 1);
+    return;
+  }
+  StageCost& stage = p.out.stages[static_cast<std::size_t>(i)];
+  const StatePolicy states = states_of(*p.c.engine, p.c.training);
+  double bytes = 0;
+  bool gathers = false, scatters = false;
+  for (const Share& s : p.held(i)) {
+    stage.dense_parameters += s.elements.dense;
+    stage.expert_parameters += s.elements.expert;
+    const StaticMemory memory = state_memory(s.elements, states, s.under->s);
+    stage.memory.parameters += memory.parameters;
+    stage.memory.gradients += memory.gradients;
+    stage.memory.optimizer += memory.optimizer;
+    stage.reduced_elements += reduced_elements(s.elements, s.under->s);
+    bytes += update_bytes(p.c, states, s.elements, s.under->s);
+    gathers |= s.under->s.zero >= 3;
+    scatters |= s.under->s.zero >= 2;
+  }
+  stage.memory.framework = p.c.workspace_bytes;
+  stage.memory.communication_buffers = 2 * p.largest_message;
+  if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, 2);
+  if (gathers && p.largest_gathered < 0) p.largest_gathered = largest_layer(p, 3);
+  // The layer in use and the one being gathered; the whole gradient before its reduce-scatter.
+  if (gathers) stage.memory.communication_buffers += 2 * p.largest_gathered * states.gather;
+  if (scatters) stage.memory.communication_buffers += p.largest_scattered * states.reduce;
+  if (i == p.structure.schedule.stages - 1)
+    stage.memory.framework += deferred_bytes(p.c, p.structure.schedule, *p.chunks.back().back().layers);
+  p.optimizer(i) = optimizer_time(p.c, bytes, stage.step_host_ns);
+  p.out.message_bytes = p.largest_message;
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/expansion.h"
+
+#include <algorithm>
+
+namespace espalier::search {
+
+/// Every schedule choice of a layer choice with its bound in nanoseconds: known, or computed.
+template <class Visit>
+void Expander::each_schedule(const Configuration& c, Workspace& w, Expansion& e, const Visit& visit) const {
+  if (const KnownBounds::Node* known = frame_.options.known != nullptr ? frame_.options.known->find(c) : nullptr) {
+    for (const auto& [b, ns] : known->schedules) visit(b, ns);
+    return;
+  }
+  price_layers(frame_.book, c, w);
+  Configuration b = c;
+  for (const Space::ScheduleChoice& choice : frame_.space.schedules(c)) {
+    b.schedule.kind = choice.kind;
+    b.schedule.virtual_stages = choice.virtual_stages;
+    ++e.bounded;
+    visit(b, schedule_group_bound_ns(frame_.book, b, w));
+  }
+}
+
+/// Every ZeRO stage and shard group below a schedule choice, the widest groups first, with the overlaps it may have.
+template <class Visit>
+void Expander::each_shard(const Configuration& b, const Visit& visit) const {
+  Configuration s = b;
+  const std::vector<Space::ShardChoice>& choices = frame_.space.shards(b);
+  for (auto choice = choices.rbegin(); choice != choices.rend(); ++choice) {
+    s.strategy.zero = choice->zero;
+    s.strategy.shard = choice->shard;
+    visit(s, choice->overlaps);
+  }
+}
+
+Expansion Expander::schedules(const KnownBounds::LayerChoice& node, Workspace& w) const {
+  Expansion e;
+  if (frame_.beaten(Pruning::layer_bound, node.bound_ns)) {
+    e.removed.count(Pruning::layer_bound, node.leaves);
+    return e;
+  }
+  double kept = 0;
+  each_schedule(node.choice, w, e, [&](const Configuration& b, std::int64_t ns) {
+    if (frame_.worth_keeping(ns)) e.known.emplace_back(b, ns);
+    const std::int64_t bound = frame_.rank(b, ns);
+    if (frame_.beaten(Pruning::schedule_bound, bound)) return;
+    e.leaves.push_back({b, bound});
+    kept += leaves_below(b);
+  });
+  e.expanded = true;
+  e.removed.count(Pruning::schedule_bound, node.leaves - kept);
+  return e;
+}
+
+Expansion Expander::configurations(const Leaf& node, Workspace& w) const {
+  Expansion e;
+  const Configuration& b = node.configuration;
+  if (frame_.beaten(Pruning::schedule_bound, node.bound_ns)) {
+    e.removed.count(Pruning::schedule_bound, leaves_below(b));
+    e.floor_ns = frame_.options.preference ? 0 : node.bound_ns;
+    return e;
+  }
+  const MemoryTable& table = w.tables.of(frame_.book, frame_.space, b, w);
+  const bool bounded = frame_.out.pruning.enabled(Pruning::memory);
+  const std::vector<char> best_case = bounded ? table.best_case : std::vector<char>(table.choices.size(), 1);
+  if (std::find(best_case.begin(), best_case.end(), 1) == best_case.end()) {
+    e.removed.count(Pruning::memory, leaves_below(b));
+    return e;
+  }
+  price_layers(frame_.book, b, w);
+  const auto bound = [&](const Configuration& c) { return schedule_group_bound_ns(frame_.book, c, w); };
+  if (frame_.out.pruning.enabled(Pruning::schedule_bound) && all_slower(b, table, best_case, bound, e)) {
+    e.removed.count(Pruning::schedule_bound, leaves_below(b));
+    return e;
+  }
+  std::vector<std::int32_t> slower;
+  each_shard(
+      b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) { expand_shard(s, overlaps, table, w, slower, e); });
+  return e;
+}
+
+/// Which recomputation choices may fit under the sharding of `s`; all of them without the rule.
+std::vector<char> Expander::fitting_choices(const MemoryTable& t, const Strategy& s, const Workspace& w) const {
+  if (!frame_.out.pruning.enabled(Pruning::memory)) return std::vector<char>(t.choices.size(), 1);
+  return fitting(frame_.book, t, s, w);
+}
+
+/// Whether everything below a node is slower than the incumbent: its bound with each recomputation that may be the cheapest, which is
+/// none where it fits, else selective or the fewest full layers.
+template <class Bound>
+bool Expander::all_slower(Configuration c, const MemoryTable& t, const std::vector<char>& fits, const Bound& bound,
+                          Expansion& e) const {
+  if (frame_.best_rank == INT64_MAX) return false;
+  bool full_seen = false;
+  std::int64_t least = INT64_MAX;
+  for (std::size_t i = 0; i < t.choices.size(); ++i) {
+    const bool full = t.choices[i].kind == RecomputeKind::full;
+    if (!fits[i] || (full && full_seen)) continue;
+    c.strategy.recompute = t.choices[i];
+    ++e.bounded;
+    const std::int64_t ns = bound(c);
+    if (!frame_.exceeds(frame_.rank(c, ns))) return false;
+    least = std::min(least, ns);
+    full_seen = full_seen || full;
+    if (t.choices[i].kind == RecomputeKind::none) break;
+  }
+  e.floor_ns = std::min(e.floor_ns, least);
+  return true;
+}
+
+/// Under ZeRO 1 a shard group that another one is a multiple of updates more elements and holds more, and is equal in everything else that its
+/// bound counts: where the wider one is `slower` than the incumbent, so is it.
+bool Expander::narrower(const Strategy& s, const std::vector<std::int32_t>& slower) const {
+  if (s.zero != 1 || frame_.options.preference) return false;
+  return std::any_of(slower.begin(), slower.end(), [&](std::int32_t wider) { return wider % s.shard == 0; });
+}
+
+void Expander::expand_shard(const Configuration& s, const std::vector<Overlap>& overlaps, const MemoryTable& t, Workspace& w,
+                            std::vector<std::int32_t>& slower, Expansion& e) const {
+  const std::vector<char> fits = fitting_choices(t, s.strategy, w);
+  const auto feasible = static_cast<double>(std::count(fits.begin(), fits.end(), 1));
+  const auto each = static_cast<double>(overlaps.size());
+  e.removed.count(Pruning::memory, each * (static_cast<double>(fits.size()) - feasible));
+  if (feasible == 0) return;
+  const auto bound = [&](const Configuration& c) { return shard_group_bound_ns(frame_.book, c, w); };
+  const bool bounded = frame_.out.pruning.enabled(Pruning::shard_bound);
+  if (bounded && (narrower(s.strategy, slower) || all_slower(s, t, fits, bound, e))) {
+    if (s.strategy.zero == 1) slower.push_back(s.strategy.shard);
+    e.removed.count(Pruning::shard_bound, each * feasible);
+    return;
+  }
+  Configuration o = s;
+  for (const Overlap& overlap : overlaps) {
+    take_overlap(overlap, o.strategy);
+    expand_overlap(o, t, fits, w, e);
+  }
+}
+
+/// The recomputation ladder of one choice of everything else.
+void Expander::expand_overlap(const Configuration& o, const MemoryTable& t, const std::vector<char>& fits, Workspace& w,
+                              Expansion& e) const {
+  const bool ladder = frame_.out.pruning.enabled(Pruning::recompute_ladder);
+  bool ladder_broken = false, nothing_cheaper = false;
+  for (std::size_t i = 0; i < t.choices.size(); ++i) {
+    if (!fits[i]) continue;
+    const RecomputeKind kind = t.choices[i].kind;
+    if ((ladder_broken && kind == RecomputeKind::full) || nothing_cheaper) {
+      e.removed.count(Pruning::recompute_ladder, 1);
+      continue;
+    }
+    Leaf leaf{o, 0};
+    leaf.configuration.strategy.recompute = t.choices[i];
+    const std::int64_t ns = configuration_bound_ns(frame_.book, leaf.configuration, w);
+    e.floor_ns = std::min(e.floor_ns, ns);
+    leaf.bound_ns = frame_.rank(leaf.configuration, ns);
+    ++e.bounded;
+    if (frame_.exceeds(leaf.bound_ns)) {
+      if (kind == RecomputeKind::full) ladder_broken = ladder;
+      if (kind == RecomputeKind::none) nothing_cheaper = ladder;
+      if (frame_.out.pruning.enabled(Pruning::bound)) {
+        e.removed.count(Pruning::bound, 1);
+        continue;
+      }
+    }
+    e.leaves.push_back(leaf);
+  }
+}
+
+std::vector<Leaf> Expander::likely(const Configuration& b, Workspace& w) const {
+  std::vector<Leaf> out;
+  const MemoryTable& table = w.tables.of(frame_.book, frame_.space, b, w);
+  price_layers(frame_.book, b, w);
+  each_shard(b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) {
+    if (s.strategy.zero == 2 || (s.strategy.zero == 0 && s.strategy.data_ranks() > 1)) return;
+    if (s.strategy.zero > 0 && s.strategy.shard != s.strategy.data_ranks()) return;
+    if (overlaps.empty()) return;
+    const std::vector<char> fits = fitting_choices(table, s.strategy, w);
+    const auto first = std::find(fits.begin(), fits.end(), 1);
+    if (first == fits.end()) return;
+    Leaf leaf{s, 0};
+    take_overlap(overlaps.back(), leaf.configuration.strategy);  // it has every flag it may have
+    leaf.configuration.strategy.recompute = table.choices[static_cast<std::size_t>(first - fits.begin())];
+    leaf.bound_ns = frame_.rank(leaf.configuration, configuration_bound_ns(frame_.book, leaf.configuration, w));
+    out.push_back(std::move(leaf));
+  });
+  return out;
+}
+
+}  // namespace espalier::search

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all parts of one branch and bound look at: the problem with its space and costs, the options, and the incumbent with the certificate
+// as they stand. Parts that run on several threads see it const; it changes between their groups only (search.h).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "search/cost_book.h"
+#include "search/search.h"
+
+namespace espalier::search {
+
+/// A node of the tree with the bound of what is below it: nanoseconds, or a rank of the preference.
+struct Leaf {
+  Configuration configuration;
+  std::int64_t bound_ns = 0;
+};
+
+inline bool before(std::int64_t bound_a, const Configuration& a, std::int64_t bound_b, const Configuration& b) {
+  return bound_a != bound_b ? bound_a < bound_b : canonical_less(a, b);
+}
+
+inline bool by_bound(const Leaf& a, const Leaf& b) { return before(a.bound_ns, a.configuration, b.bound_ns, b.configuration); }
+
+struct Frame {
+  Frame(const Problem& problem, const Options& how);
+
+  const Problem& problem;
+  const Options& options;
+  Space space;
+  CostBook book;
+  Outcome out;
+  std::int64_t best_rank = INT64_MAX;  ///< of out.best; without one, what an answer must not exceed
+
+  /// What is minimised: time, or the rank of the preference. "Bounds" of nodes and leaves are ranks in that case.
+  [[nodiscard]] std::int64_t rank(const Configuration& c, std::int64_t ns) const {
+    return options.preference ? options.preference->rank(c, ns) : ns;
+  }
+  [[nodiscard]] bool exceeds(std::int64_t bound) const { return bound > best_rank; }
+  [[nodiscard]] bool beaten(Pruning rule, std::int64_t bound) const { return out.pruning.enabled(rule) && exceeds(bound); }
+  [[nodiscard]] bool interrupted() const { return options.interrupted && options.interrupted(); }
+  /// Whether a second search that allows Options::keep_within times the answer may ask for a bound.
+  [[nodiscard]] bool worth_keeping(std::int64_t ns) const {
+    if (options.keep_within <= 0) return false;
+    return static_cast<double>(ns) <= static_cast<double>(best_rank) * (1.0 + options.keep_within);
+  }
+  /// Takes a candidate as incumbent if it is better, or as good and first by canonical text.
+  void improve(const Candidate& c);
+};
+
+}  // namespace espalier::search

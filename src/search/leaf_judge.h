@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Configurations, simulated side by side: memory first, then the pipeline alone where it is known (pipeline_floor.h), then the whole program.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "search/frame.h"
+
+namespace espalier::search {
+
+struct Verdict {
+  bool judged = false;       ///< false: its bound exceeded the incumbent
+  bool floor_beats = false;  ///< not timed: its pipeline alone takes too long (Pruning::pipeline_floor)
+  bool fits = false;
+  std::int64_t iteration_ns = 0, peak_bytes = 0;
+};
+
+class LeafJudge {
+ public:
+  /// `work`: one workspace a worker.
+  LeafJudge(Frame& frame, Evaluator& evaluator, std::vector<Workspace>& work)
+      : frame_(frame), evaluator_(evaluator), work_(work) {}
+  /// Of one configuration, whatever its bounds.
+  Verdict verdict(const Configuration& c, int worker);
+  /// Simulates leaves [begin, end): first side by side those with pipelines that were not met yet, one of each, then the others; after either
+  /// the incumbent is updated in order.
+  void judge(const std::vector<Leaf>& leaves, std::size_t begin, std::size_t end);
+
+ private:
+  struct ByText {
+    bool operator()(const Configuration& a, const Configuration& b) const { return canonical_less(a, b); }
+  };
+  Verdict verdict(const Leaf& leaf, int worker);
+  void judge_all(const std::vector<const Leaf*>& leaves);
+  void take(const Leaf& leaf, const Verdict& v);
+  /// Fills the costs of a configuration into w, and says what it holds.
+  Verdict memory_of(const Configuration& c, Workspace& w, int worker);
+  std::int64_t time_of(const Configuration& c, Workspace& w, int worker);
+  [[nodiscard]] bool floor_beats(const Configuration& c, Workspace& w, int worker);
+
+  Frame& frame_;
+  Evaluator& evaluator_;
+  std::vector<Workspace>& work_;
+  std::map<Configuration, std::int64_t, ByText> fastest_;  ///< simulated one of each schedule choice, in groups that are judged
+  std::set<Configuration, ByText> timed_pipelines_;        ///< of which some configuration was simulated
+};
+
+}  // namespace espalier::search

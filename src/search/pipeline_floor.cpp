@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/pipeline_floor.h"
+
+#include <algorithm>
+
+#include "cost/bound.h"
+
+namespace espalier::search {
+namespace {
+
+/// Passes and messages alone, as whole durations.
+void fill_pipeline(const Workspace& w, PipelineAlone& out) {
+  out.structure.schedule = w.structure.schedule;
+  out.structure.buckets.assign(w.structure.buckets.size(), 1);
+  out.structure.overlap_p2p = true;
+  out.costs.reset(out.structure);
+  out.costs.transfers = w.costs.transfers;
+  for (std::int32_t i = 0; i < out.structure.phases() * out.structure.chunks(); ++i)
+    out.costs.works[WorkId(i)].time.compute_ns = w.costs.works[WorkId(i)].time.duration_ns();
+}
+
+}  // namespace
+
+std::int64_t pipeline_floor_ns(Evaluator& evaluator, Workspace& w, int worker) {
+  fill_pipeline(w, w.pipeline);
+  const std::vector<std::int64_t>* ends = evaluator.pass_ends(w.pipeline.structure, w.pipeline.costs, worker);
+  if (ends == nullptr) return 0;
+  std::int64_t last = 0;
+  for (std::int32_t i = 0; i < w.structure.schedule.stages; ++i)
+    last = std::max(last, (*ends)[static_cast<std::size_t>(i)] + cost::tail_of_stage_ns(w.costs, w.structure, i));
+  return last + (w.structure.overlap_gather ? w.costs.collectives[w.structure.param_gather(0)] : 0);
+}
+
+Configuration pipeline_of(const Configuration& c) {
+  Configuration out = c;
+  Strategy& s = out.strategy;
+  s.overlap.p2p = false;
+  if (s.zero >= 2) return out;  // states are gathered or reduced inside passes
+  s.zero = 0;
+  s.shard = 1;
+  s.overlap.grad_reduce = s.overlap.param_gather = false;
+  return out;
+}
+
+Configuration schedule_choice_of(const Configuration& c) {
+  Configuration out = c;
+  out.strategy.zero = 0;
+  out.strategy.shard = 1;
+  take_overlap({}, out.strategy);
+  out.strategy.recompute = {};
+  return out;
+}
+
+}  // namespace espalier::search
