@@ -37,7 +37,7 @@ double table_exchange_s(const Assembly& x, const ProgramStructure& structure) {
   int slowest = 0;
   for (std::size_t a = 0; a < copies.size(); ++a)
     for (std::size_t b = a + 1; b < copies.size(); ++b)
-      slowest = std::max(slowest, stage_link_level(levels, x.s, structure.schedule.stages, stage(a), stage(b)));
+      slowest = std::max(slowest, stage_link_level(x.c.placing(), x.s, structure.schedule.stages, stage(a), stage(b)));
   if (copies.size() == 2) return point_to_point_s(levels, slowest, bytes);
   Group ring;
   ring.size = static_cast<std::int64_t>(copies.size());
@@ -50,9 +50,9 @@ double tensor_sync_s(const Assembly& x, const TensorSync& sync) {
   const auto& levels = x.c.data_levels;
   double t = 0;
   if (const double bytes = static_cast<double>(sync.whole) * x.states.reduce; bytes > 0)
-    t += all_reduce_s(levels, tp_group(levels, x.s), bytes);
+    t += all_reduce_s(levels, tp_group(x.c.placing(), x.s), bytes);
   if (const double bytes = static_cast<double>(sync.key_value) * x.states.reduce; bytes > 0)
-    t += all_reduce_s(levels, place_group(levels, sync.holders, 1), bytes);
+    t += all_reduce_s(levels, run_group(x.c.placing(), sync.holders), bytes);
   return t;
 }
 
@@ -86,13 +86,13 @@ std::int64_t transfer_ns(const Assembly& sender, std::int32_t kind, const Schedu
   if (before == here) return 0;
   const CostContext& c = sender.c;
   const Strategy& s = sender.s;
-  const int level = stage_link_level(c.levels, s, schedule.stages, before, here);
+  const int level = stage_link_level(c.placing(), s, schedule.stages, before, here);
   const double host = c.engine->communication.message_host_calls * c.rates.launch;
   const double bytes = static_cast<double>(sender.layers[static_cast<std::size_t>(kind)].boundary_bytes);
   // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
   const bool scattered =
       c.engine->communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
-  const double gather = scattered ? all_gather_s(c.tensor_levels, tp_group(c.levels, s), bytes) : 0.0;
+  const double gather = scattered ? all_gather_s(c.tensor_levels, tp_group(c.placing(), s), bytes) : 0.0;
   return ns(point_to_point_s(c.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
 }
 

@@ -45,7 +45,8 @@ Result<NetworkPrediction> simulate_flow(const Job& job, const Plan& plan) {
   if (!engine) return engine.error();
   const auto timed = time_plan(job, **engine, plan, false);
   if (!timed) return timed.error();
-  const cost::CostContext context(job.model, job.cluster, job.training, **engine);
+  cost::CostContext context(job.model, job.cluster, job.training, **engine);
+  context.place(plan);
   const cluster::Topology topology = cluster::nested_topology(job.cluster);
   sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(context, plan, timed->program, timed->costs, topology));
   sim::SimulationOptions options;

@@ -72,7 +72,7 @@ FILES = {
 # Plans made from job.yaml by `estimate --tp 2 --pp 2`, then changed: file -> (what is replaced, by what).
 PLANS = {
     'plan.json': None,
-    'future.json': ('espalier.plan/1', 'espalier.plan/9'),
+    'future.json': ('espalier.plan/2', 'espalier.plan/9'),
     'other-model.json': ('"n_layer": 12', '"n_layer": 24'),
     'bent.json': ('"tp": 2', '"tp": 3'),
     'half.json': (-400, ''),
@@ -285,9 +285,9 @@ MISTAKES = [
     ('plan-absent', 'a plan that is not there', ['simulate', 'plann.json'], 3, ['plann.json', 'did you mean plan.json?'], ['simulate', 'plan.json']),
     ('plan-job', 'a job where a plan is wanted', ['simulate', 'job.yaml'], 3, ['found a job file', 'espalier plan job.yaml -o DIR'], ['plan', 'job.yaml', '-o', 'made-so']),
     ('plan-cut', 'a plan that ends in the middle', ['check', 'half.json'], 3, ['half.json:', 'end']),
-    ('plan-future', 'a plan of another version', ['check', 'future.json'], 3, ['espalier.plan/9', 'espalier.plan/1', 'another version']),
+    ('plan-future', 'a plan of another version', ['check', 'future.json'], 3, ['espalier.plan/9', 'espalier.plan/2', 'another version']),
     ('plan-other-model', 'another model inside the plan', ['simulate', 'other-model.json'], 3, ['$.model', 'hash of the embedded source', 'plan again']),
-    ('plan-bent', 'a degree changed by hand', ['simulate', 'bent.json'], 3, ['$.stages[0]', '4 devices', 'tp 3', 'plan again']),
+    ('plan-bent', 'a degree changed by hand', ['simulate', 'bent.json'], 3, ['$.pipelines[0].stages[0]', '4 devices', 'tp 3', 'plan again']),
     ('plan-engine', 'a misspelt engine', ['check', 'plan.json', '--engine', 'nanotrn'], 2, ['"nanotrn"', 'did you mean "nanotron"?'],
      ['check', 'plan.json', '--engine', 'nanotron']),
     ('plan-model', 'a model where a plan is wanted', ['explain', 'models/llama/config.json'], 3, ["found a model's config.json", 'a plan.json']),
