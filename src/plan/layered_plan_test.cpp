@@ -120,7 +120,7 @@ TEST(LayeredDocument, RangesOfOneStrategy) {
   s.recompute = {RecomputeKind::full, 1};
   one.only_pipeline().stages[0].chunks[0].ranges = {{0, 4, s}}, one.only_pipeline().stages[1].chunks[0].ranges = {{5, 9, s}};
   Plan two = one;
-  two.stages[0].chunks[0].ranges = {{0, 2, s}, {3, 4, s}};
+  two.only_pipeline().stages[0].chunks[0].ranges = {{0, 2, s}, {3, 4, s}};
   EXPECT_TRUE(one.uniform());
   EXPECT_FALSE(two.uniform());
   EXPECT_NE(one.canonical_text(), two.canonical_text());

@@ -17,8 +17,7 @@ namespace {
 using base::Node;
 using base::NodeKind;
 using base::Reader;
-using plan_detail::cat;
-using namespace plan_json;
+using namespace plan_detail;
 
 struct InputFields {
   std::string name, hash, summary, source;

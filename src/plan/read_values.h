@@ -12,7 +12,7 @@
 #include "espalier/cluster.h"
 #include "plan/text.h"
 
-namespace espalier::plan_json {
+namespace espalier::plan_detail {
 
 inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 22;
 inline constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
@@ -38,4 +38,4 @@ inline bool read_flag(base::Reader& r, std::string_view key) {
   return r.optional_bool(key, false);
 }
 
-}  // namespace espalier::plan_json
+}  // namespace espalier::plan_detail

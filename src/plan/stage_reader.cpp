@@ -18,8 +18,7 @@ namespace {
 using base::Node;
 using base::NodeKind;
 using base::Reader;
-using plan_detail::cat;
-using namespace plan_json;
+using namespace plan_detail;
 
 /// An object or its canonical text; null is none.
 std::string read_partition(Reader& s) {
