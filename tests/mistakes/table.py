@@ -107,7 +107,7 @@ MISTAKES = [
     ('model-folder', 'a model folder without config.json', ['plan', 'folder-job.yaml'], 3, ['folder-job.yaml:1:', 'models/empty', 'without config.json']),
     ('cluster-path', '.yml for .yaml', ['plan', 'cluster-path.yaml'], 3, ['cluster-path.yaml:2:', 'did you mean clusters/lab.yaml?'],
      ['plan', 'cluster-path.yaml', '--set', 'cluster=clusters/lab.yaml']),
-    ('plan-for-job', 'a plan where a job is wanted', ['plan', 'plan.json'], 3, ['plan.json', 'a plan (espalier.plan/1)', 'espalier simulate plan.json'], ['simulate', 'plan.json']),
+    ('plan-for-job', 'a plan where a job is wanted', ['plan', 'plan.json'], 3, ['plan.json', 'a plan (espalier.plan/2)', 'espalier simulate plan.json'], ['simulate', 'plan.json']),
     ('model-for-job', "a model's config.json where a job is wanted", ['plan', 'models/llama/config.json'], 3,
      ['models/llama/config.json', "a model's config.json", 'model: models/llama/config.json']),
     ('out-is-a-file', '-o names a file', ['plan', 'job.yaml', '--set', 'search.fix={tp: 1, pp: 1}', '-o', 'job.yaml'], 2, ['job.yaml', 'folder']),
