@@ -43,14 +43,12 @@ src/cost/price_test.cpp
 src/cost/redistribution.cpp
 src/cost/redistribution_test.cpp
 src/cost/shared_table_test.cpp
-src/cost/state_memory.cpp
 src/cost/state_memory.h
 src/cost/test_problem.h
 src/plan/dimensions_used_test.cpp
 src/plan/engine_test.cpp
 src/plan/layered_plan_test.cpp
 src/plan/operator_partition_test.cpp
-src/plan/plan.cpp
 src/plan/plan_json_test.cpp
 src/plan/plan_test.cpp
 src/plan/rules_test.cpp

@@ -126,27 +126,39 @@ JOB = closed_object({
 STRATEGY = open_object({
     **{name: POSITIVE for name in ("tp", "cp", "ep", "etp", "dp", "shard")}, "zero": {"type": "integer", "minimum": 0, "maximum": 3},
     "sp": one_of(*NAMED["sp"]), "cp_kind": one_of(*NAMED["cp_kind"]), "order": one_of(*NAMED["order"]),
-    "recompute": open_object({"kind": one_of(*NAMED["recompute"]), "layers": WHOLE}, ("kind", "layers")),
-    "overlap": open_object({name: YES_NO for name in ("grad_reduce", "param_gather", "p2p", "tp")}, ("grad_reduce", "param_gather", "p2p", "tp")),
+    "recompute": open_object({"kind": one_of(*NAMED["recompute"]), "layers": WHOLE, "modules": array(TEXT)}, ("kind", "layers")),
+    "overlap": open_object({name: YES_NO for name in ("grad_reduce", "param_gather", "p2p", "tp", "ep")}, ("grad_reduce", "param_gather", "p2p", "tp")),
     "partition": or_null(either(TEXT, {"type": "object"})),
 }, ("tp", "sp", "cp", "cp_kind", "ep", "etp", "dp", "zero", "shard", "order", "recompute", "overlap"))
 
 SOURCE = open_object({"name": TEXT, "hash": TEXT, "summary": TEXT, "source": either(TEXT, {"type": "object"})}, ("name", "hash"))
 
+SCHEDULE = open_object({"kind": one_of(*NAMED["schedule"]), "virtual_stages": POSITIVE, "microbatches": POSITIVE, "micro_batch": WHOLE},
+                       ("kind", "virtual_stages", "microbatches", "micro_batch"))
+
+SHARES = array(WHOLE, minItems=1)
+STAGES = array(open_object({
+    "devices": array(either(TEXT, WHOLE), minItems=1, description="\"0-3\": first and last device of a run; in rank order"),
+    "samples_per_replica": described(SHARES, "samples of a micro-batch that each replica takes; absent: equal shares"),
+    "state_shares": described(SHARES, "weights by which the ranks of a shard group divide its states; absent: equal shares"),
+    "layers": array(open_object({"first": WHOLE, "last": WHOLE, "strategy": STRATEGY}, ("first", "last", "strategy")), minItems=1),
+    "share": described({"const": 1.0}, "version 1")}, ("devices", "layers")), minItems=1)
+
+PIPELINE = open_object({"id": WHOLE, "schedule": SCHEDULE, "samples": described(POSITIVE, "of the global batch"), "stages": STAGES},
+                       ("id", "schedule", "samples", "stages"))
+
+# Version 1 has the schedule and the stages of its one pipeline at the top.
 PLAN = open_object({
-    "schema": {"const": "espalier.plan/1"},
+    "schema": one_of("espalier.plan/2", "espalier.plan/1"),
     "engine": TEXT,
     "model": described(SOURCE, "the model and its configuration, which the hash is of"),
     "cluster": SOURCE,
     "training": open_object({"sequence_length": either(WHOLE, {"type": "object"}), "global_batch": POSITIVE,
                              "precision": one_of(*PRECISIONS), "optimizer": one_of(*OPTIMIZERS)}, ("global_batch", "precision", "optimizer")),
-    "schedule": open_object({"kind": one_of(*NAMED["schedule"]), "virtual_stages": POSITIVE, "microbatches": POSITIVE, "micro_batch": WHOLE},
-                            ("kind", "virtual_stages", "microbatches", "micro_batch")),
-    "stages": array(open_object({
-        "devices": array(either(TEXT, WHOLE), minItems=1, description="\"0-3\": first and last device of a run"),
-        "layers": array(open_object({"first": WHOLE, "last": WHOLE, "strategy": STRATEGY}, ("first", "last", "strategy")), minItems=1),
-        "share": {"type": "number"}}, ("devices", "layers")), minItems=1),
-}, ("schema", "engine", "model", "cluster", "training", "schedule", "stages"))
+    "precision": described(closed_object({name: one_of(*PRECISIONS) for name in ("parameters", "gradients", "moments", "saved")},
+                                         ("parameters", "gradients", "moments", "saved")), "types of states and of saved activations"),
+    "pipelines": array(PIPELINE, minItems=1), "schedule": SCHEDULE, "stages": STAGES,
+}, ("schema", "engine", "model", "cluster", "training"), anyOf=[{"required": ["pipelines"]}, {"required": ["schedule", "stages"]}])
 
 # ---- the result ------------------------------------------------------------------------------------------------------------
 

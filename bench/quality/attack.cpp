@@ -128,7 +128,7 @@ void attack_uniform(const Subject& s, std::int64_t count, std::uint64_t seed, At
   const search::Problem problem = problem_of(*job, **engine);
   property::UniformAttack attack(problem, answer->search.lower_bound_ns, seed);
   attack.random_configurations(count);
-  for (int walk = 0; walk < kWalks; ++walk) attack.walk({answer->plan.strategy(), answer->plan.schedule}, kSteps);
+  for (int walk = 0; walk < kWalks; ++walk) attack.walk({answer->plan.strategy(), answer->plan.only_pipeline().schedule}, kSteps);
   const property::AttackTally& t = attack.tally();
   const bool broken = t.faster > 0 || !answer->search.optimal;
   std::printf(

@@ -29,6 +29,7 @@ Status write_file(const std::string& path, std::string_view bytes);
 Status write_trace_file(const std::string& path, const std::string& trace);
 /// plan.json, result.json (without wall-clock values, so that equal answers are equal files) and, if `trace` is not empty,
 /// timeline.json.gz. Makes the folder. Returns the paths written.
-Result<std::vector<std::string>> write_answer(const std::string& folder, const PlannerResult& result, const std::string& trace);
+Result<std::vector<std::string>> write_answer(const std::string& folder, const PlannerResult& result, const std::string& trace,
+                                              PlanSchema schema = PlanSchema::two);
 
 }  // namespace espalier

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan: a document that says how every device takes part in training. It knows neither search, cost, simulation nor
-// runtime. Value type with equality, canonical text, JSON round trip (schema espalier.plan/1) and validation.
+// runtime. Value type with equality, canonical text, JSON round trip (schema espalier.plan/2; version 1 is still read, and written where it
+// can say the plan) and validation.
+//
+// A plan is one or more pipelines, each with its own stages, devices, micro-batches and share of the samples of a step; the pipelines
+// average their gradients. Every plan that is searched today is one pipeline of equal replicas: what a document may say beyond that is held,
+// validated and written back, and refused by name where a price is asked for (unpriced).
 //
 // Degrees.  world = tp · cp · dp · pp.  Expert parallelism is folded into the tp·cp·dp devices of a stage:
 // tp·cp·dp = etp · ep · edp (edp = replicas of each expert shard).  Micro-batches: m = global_batch / (micro_batch · dp).
@@ -10,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +51,8 @@ std::string_view to_string(ScheduleKind v);  ///< "gpipe" "1f1b" "interleaved" "
 struct Recompute {
   RecomputeKind kind = RecomputeKind::none;
   std::int32_t layers = 0;  ///< full: the first `layers` blocks of every chunk (of a range) are recomputed; otherwise 0
+  /// Parts of a block, by the names of its operators, that are recomputed instead of what `kind` says. Held, not priced yet.
+  std::vector<std::string> modules = {};
   auto operator<=>(const Recompute&) const = default;
 };
 
@@ -55,6 +63,7 @@ struct Overlap {
       false;         ///< ZeRO ≥ 1 parameter all-gather beside the forward pass of the first micro-batch (ZeRO-3: prefetch)
   bool p2p = false;  ///< pipeline sends do not block the next computation
   bool tp = false;   ///< tensor-parallel collectives beside the GEMM they feed (needs sp = megatron)
+  bool ep = false;   ///< expert-parallel exchanges beside the compute of another micro-batch. Held, not priced yet
   auto operator<=>(const Overlap&) const = default;
 };
 
@@ -135,11 +144,41 @@ struct DeviceRange {
 };
 
 struct Stage {
-  std::vector<DeviceRange> devices;  ///< in rank order inside the stage
-  std::vector<Chunk> chunks;         ///< virtual_stages of them; chunk k of stage i is pipeline chunk pipeline_chunk(...)
-  double share = 1.0;                ///< fraction of the samples, for unequal replicas; 1 in the uniform space
+  /// In rank order inside the stage: which devices form a tensor, context, expert or data group follows from their places in this list.
+  std::vector<DeviceRange> devices;
+  std::vector<Chunk> chunks;  ///< virtual_stages of them; chunk k of stage i is pipeline chunk pipeline_chunk(...)
+  /// Samples of a micro-batch that each of the dp replicas takes; their sum is micro_batch · dp. Empty: equal shares. Held, not priced yet.
+  std::vector<std::int64_t> samples_per_replica = {};
+  /// Weights by which the ranks of a shard group divide the states that ZeRO shards, one for each of `shard` ranks. Empty: equal shares.
+  /// Held, not priced yet.
+  std::vector<std::int64_t> state_shares = {};
   bool operator==(const Stage&) const = default;
 };
+
+/// One pipeline: every layer of the model once, on devices of its own.
+struct Pipeline {
+  std::int32_t id = 0;  ///< differs from those of the plan's other pipelines
+  Schedule schedule;
+  std::int64_t samples = 0;  ///< of the global batch; all pipelines together have all of them
+  std::vector<Stage> stages;
+  bool operator==(const Pipeline&) const = default;
+
+  /// Of the first layer; of all layers in a uniform pipeline.
+  [[nodiscard]] const Strategy& strategy() const { return stages.front().chunks.front().ranges.front().strategy; }
+  /// Samples of one micro-batch in all replicas together: micro_batch · dp.
+  [[nodiscard]] std::int64_t samples_per_microbatch() const { return std::int64_t{schedule.micro_batch} * strategy().dp; }
+};
+
+/// The types in which states and activations are kept.
+struct StatePrecision {
+  Precision parameters = Precision::bf16;  ///< the copy that computes
+  Precision gradients = Precision::fp32;   ///< as accumulated over micro-batches
+  Precision moments = Precision::fp32;     ///< of the optimizer
+  Precision saved = Precision::bf16;       ///< activations between forward and backward
+  bool operator==(const StatePrecision&) const = default;
+};
+/// What an engine keeps under a training precision (data/engines.yaml); of an engine that is not known what generic keeps.
+StatePrecision state_precision(std::string_view engine, const Training& training);
 
 struct Plan {
   std::string model_name, model_hash, cluster_name, cluster_hash;
@@ -150,17 +189,22 @@ struct Plan {
   std::string calibration_name, calibration_hash, calibration_source;
   std::string engine = "generic";
   Training training;
-  Schedule schedule;
-  std::vector<Stage> stages;
+  /// Types other than those that the engine keeps under the training's precision; nothing: those. Held, not priced yet.
+  std::optional<StatePrecision> precision;
+  std::vector<Pipeline> pipelines = std::vector<Pipeline>(1);
   bool operator==(const Plan&) const = default;
 
-  /// Of the first layer; of all layers in a uniform plan.
-  [[nodiscard]] const Strategy& strategy() const { return stages.front().chunks.front().ranges.front().strategy; }
-  /// Whether every chunk is one range of that strategy. (Full recomputation counts the blocks of a range.)
+  /// The one pipeline of a plan that has one. Whatever cannot treat several reads a plan through this, after unpriced() has refused them.
+  [[nodiscard]] const Pipeline& only_pipeline() const;
+  [[nodiscard]] Pipeline& only_pipeline();
+  /// Of the first layer of the only pipeline; of all layers in a uniform plan.
+  [[nodiscard]] const Strategy& strategy() const { return only_pipeline().strategy(); }
+  /// Whether there is one pipeline and every chunk of it is one range of that strategy. (Full recomputation counts the blocks of a range.)
   [[nodiscard]] bool uniform() const;
-  /// Samples of one micro-batch in all replicas together: micro_batch · dp.
-  [[nodiscard]] std::int64_t samples_per_microbatch() const { return std::int64_t{schedule.micro_batch} * strategy().dp; }
-  /// One line, fixed-width numbers, so that text order = order of the fields: the tie-break of every comparison.
+  /// Samples of one micro-batch of the only pipeline in all replicas together: micro_batch · dp.
+  [[nodiscard]] std::int64_t samples_per_microbatch() const { return only_pipeline().samples_per_microbatch(); }
+  /// One line, fixed-width numbers, so that text order = order of the fields: the tie-break of every comparison. What no search chooses
+  /// (several pipelines, unequal shares, devices in an order of their own) follows where the plan says it.
   [[nodiscard]] std::string canonical_text() const;
   /// Human form: "TP8·SP CP1 PP4(v2) DP16 ZeRO-1 mb1 interleaved full-recompute×2". Of a plan that is not uniform the pipeline,
   /// micro-batches × samples in each, and the strategies with how many layers have them: "layer-wise PP4 1f1b 64×4 samples
@@ -229,10 +273,27 @@ std::vector<RuleViolation> violations(const Model& model, const Cluster& cluster
 /// The names of all rules with one sentence each.
 std::vector<std::pair<std::string, std::string>> rule_catalogue();
 
-/// Structure of a plan by itself: stages, ranges, devices each exactly once, schedule fields consistent.
+/// Structure of a plan by itself: pipelines, stages, ranges, devices each exactly once, schedule fields consistent. Places in the document are
+/// those of version 2.
 Status validate(const Plan& plan);
 
-std::string to_json(const Plan& plan);
+/// What the plan says that nothing prices yet, by its place in the document: several pipelines, unequal shares of samples or states, single
+/// modules recomputed, expert exchanges overlapped, other types of states. Nothing: all of it has a price. Whoever predicts, checks or
+/// converts a plan asks this first, so that nothing a document says is passed over.
+Status unpriced(const Plan& plan);
+
+/// Whether every stage lists its devices as its strategies' `order` assigns them, device by device (src/plan/uniform.cpp).
+bool devices_in_order(const Plan& plan);
+
+/// Versions of the document.
+enum class PlanSchema : std::uint8_t { one = 1, two = 2 };
+/// What of the plan version 1 cannot say, by its place: an error of kind check_failed. Nothing: it can be written.
+Status unwritable(const Plan& plan, PlanSchema schema);
+/// `schema` can say the plan (unwritable).
+std::string to_json(const Plan& plan, PlanSchema schema = PlanSchema::two);
+/// Of either version: version 1 is one pipeline of equal replicas. Equal shares that are written out are read as none.
 Result<Plan> plan_from_json(std::string_view text, const std::string& where);
+/// base::content_hash of the document in version 2: equal plans have one, whatever version they were read from.
+std::string content_hash(const Plan& plan);
 
 }  // namespace espalier

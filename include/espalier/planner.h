@@ -288,7 +288,7 @@ Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan,
 Result<std::string> block_timeline(const Job& job, const Plan& plan);
 
 /// schema espalier.result/1 (docs/file-formats.md). `timing` false leaves wall-clock values out.
-std::string to_json(const PlannerResult& result, bool timing = true);
+std::string to_json(const PlannerResult& result, bool timing = true, PlanSchema plan_schema = PlanSchema::two);
 /// What to_json wrote, read back. Wall-clock values are not part of a result and come back as 0. Errors name the place: `where` is what
 /// messages call the text.
 Result<PlannerResult> result_from_json(std::string_view text, const std::string& where);

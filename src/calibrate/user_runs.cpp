@@ -27,8 +27,8 @@ std::int64_t tokens_of_step(const Training& t) {
 
 std::string label_of(const Strategy& strategy, const Schedule& schedule) {
   Plan named;
-  named.schedule = schedule;
-  named.stages = {Stage{{}, {Chunk{{LayerRange{0, 0, strategy}}}}, 1.0}};
+  named.only_pipeline().schedule = schedule;
+  named.only_pipeline().stages = {Stage{{}, {Chunk{{LayerRange{0, 0, strategy}}}}}};
   return named.label();
 }
 

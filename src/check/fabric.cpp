@@ -100,7 +100,23 @@ Fabric::Fabric(const View& view, double scale, End end) : end_(end) {
   }
 }
 
+Group Fabric::listed_group(const Listed& stages, std::int64_t count, std::int64_t stride) const {
+  Group g;
+  g.size = std::max<std::int64_t>(1, count);
+  g.members.assign(levels_.size(), g.size);
+  each_listed_group(stages, g.size, stride, [&](const std::vector<std::int64_t>& group) {
+    for (std::size_t k = 0; k + 1 < levels_.size(); ++k) {
+      const std::vector<std::int64_t> here = fall(group, levels_[k].span);
+      const bool first = group.front() == stages.front().front();
+      g.aligned = g.aligned && here.front() == here.back() && (first || g.members[k] == here.front());
+      g.members[k] = std::min(g.members[k], here.front());
+    }
+  });
+  return g;
+}
+
 Group Fabric::group(const View& view, std::int64_t count, std::int64_t stride) const {
+  if (view.listed != nullptr && count > 1) return listed_group(*view.listed, count, stride);
   Group g;
   g.size = std::max<std::int64_t>(1, count);
   g.members.assign(levels_.size(), 1);
@@ -225,6 +241,12 @@ double Fabric::message(const View& view, std::int32_t from, std::int32_t to, dou
   if (levels_.empty() || from == to) return 0;
   const std::int64_t size = std::int64_t{view.strategy.tp} * view.strategy.cp * view.strategy.dp;
   std::size_t level = 0;
+  if (view.listed != nullptr) {
+    const auto &a = view.listed->at(static_cast<std::size_t>(from)), &b = view.listed->at(static_cast<std::size_t>(to));
+    for (std::size_t n = 0; n < a.size(); ++n)
+      while (level + 1 < levels_.size() && a[n] / levels_[level].span != b[n] / levels_[level].span) ++level;
+    return link(level, bytes);
+  }
   bool aligned = true;
   for (const FabricLevel& l : levels_) aligned = aligned && fits(view, size, l.span);
   for (const std::int64_t n : {std::int64_t{0}, size - 1}) {

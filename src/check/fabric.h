@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long communication takes, from both sides: the devices of a group are listed one by one, and counted domain by domain.
 //
-// Device of rank n of stage i: n = t + tp·(c + cp·d), or t + tp·(d + dp·c) under tp-dp-cp-pp; device = n + size·i, under tp-cp-pp-dp
+// Of a plan whose stages list devices in an order of their own the device of rank n of stage i is the n-th of its list (listed.h), and a
+// group is aligned where all groups of its kind fall alike. Otherwise
+// device of rank n of stage i: n = t + tp·(c + cp·d), or t + tp·(d + dp·c) under tp-dp-cp-pp; device = n + size·i, under tp-cp-pp-dp
 // (n mod tp·cp) + tp·cp·(i + pp·(n div tp·cp)). A group is the ranks 0, stride, 2·stride, … of stage 0:
 //     tensor      tp, stride 1                    context   cp, stride tp (tp·dp under tp-dp-cp-pp)
 //     data        dp·cp (times tp under Ulysses), stride tp (1); its first `shard` ranks share states, the others are replicas
@@ -39,7 +41,7 @@ class Fabric {
   /// `scale`: times are so many times those of the fabric alone (a framework's coefficient).
   Fabric(const View& view, double scale, End end);
 
-  /// Ranks 0, stride, … of stage 0 under the strategy of `view`.
+  /// Ranks 0, stride, … of stage 0 under the strategy of `view`; of a plan with an order of its own all groups of every stage.
   [[nodiscard]] Group group(const View& view, std::int64_t count, std::int64_t stride) const;
   [[nodiscard]] Group tensor(const View& view) const { return group(view, view.strategy.tp, 1); }
   [[nodiscard]] Group context(const View& view) const;
@@ -58,6 +60,7 @@ class Fabric {
   [[nodiscard]] double message(const View& view, std::int32_t from, std::int32_t to, double bytes) const;
 
  private:
+  [[nodiscard]] Group listed_group(const Listed& stages, std::int64_t count, std::int64_t stride) const;
   [[nodiscard]] double link(std::size_t level, double bytes) const;
   /// `bytes` that every member passes on, shared by all links of the fastest level.
   [[nodiscard]] double bytes_alone(const Group& g, double bytes) const;

@@ -32,6 +32,10 @@ std::int64_t represented_by(const RankClass& rank) {
 /// Whether the ends of every range of the rank's devices are devices of its stage.
 bool devices_of_stage(const View& view, const RankClass& rank, std::int64_t devices) {
   const auto inside = [&](std::int64_t device) {
+    if (view.listed != nullptr) {
+      const std::vector<std::int64_t>& own = view.listed->at(static_cast<std::size_t>(rank.stage));
+      return std::find(own.begin(), own.end(), device) != own.end();
+    }
     return device >= 0 && device < devices && stage_of_device(view.strategy, view.stages, device) == rank.stage;
   };
   return !rank.devices.empty() && std::all_of(rank.devices.begin(), rank.devices.end(), [&](const DeviceRange& range) {
@@ -107,7 +111,7 @@ bool fields_in_range(const View& view, const Program& program, const Instruction
 
 Finding check_shape(const View& view, const Program& program) {
   Verdict verdict("program-shape");
-  verdict.require(program.structure.schedule == view.plan->schedule,
+  verdict.require(program.structure.schedule == view.plan->only_pipeline().schedule,
                   [] { return say("the program was lowered from another schedule"); });
   const bool countable = program.instructions.size() < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
   if (!verdict.require(countable, [] { return say("too many instructions"); })) return verdict.finding("");
@@ -158,7 +162,7 @@ void add_transfer(std::int32_t& slot, const Program& program, std::int32_t index
 
 /// Index of pipeline chunk `chunk` among the chunks of its stage.
 std::size_t local_chunk(const View& view, std::int32_t chunk) {
-  const Schedule& s = view.plan->schedule;
+  const Schedule& s = view.plan->only_pipeline().schedule;
   if (s.kind == ScheduleKind::zb_v) return chunk < s.stages ? 0 : 1;
   return static_cast<std::size_t>(chunk / s.stages);
 }
@@ -211,7 +215,7 @@ struct TableBuilder {
   }
 
   RankTable build(const RankClass& rank) {
-    const auto v = static_cast<std::size_t>(view.plan->schedule.virtual_stages);
+    const auto v = static_cast<std::size_t>(view.plan->only_pipeline().schedule.virtual_stages);
     RankTable table;
     table.reduces.resize(v);
     table.gathers.resize(v);
@@ -295,7 +299,8 @@ void require_transfers(const View& view, const Program& program, const ProgramTa
     }
     for (std::size_t n = 0; n < tables.ranks[r].work.size(); ++n) {
       const ChunkPasses& work = tables.ranks[r].work[n];
-      const std::int32_t chunk = chunk_of_stage(view.plan->schedule, rank.stage, static_cast<std::int32_t>(n / m));
+      const std::int32_t chunk =
+          chunk_of_stage(view.plan->only_pipeline().schedule, rank.stage, static_cast<std::int32_t>(n / m));
       const bool before = chunk > 0 && view.stage_of[static_cast<std::size_t>(chunk - 1)] != rank.stage;
       const bool after = chunk < last_chunk && view.stage_of[static_cast<std::size_t>(chunk + 1)] != rank.stage;
       const bool as_needed = (work.recv_activation >= 0) == before && (work.send_gradient >= 0) == before &&
@@ -331,7 +336,7 @@ Finding check_order(const View& view, const Program& program, const ProgramTable
     for (std::size_t n = 0; n < table.work.size(); ++n) {
       const ChunkPasses& work = table.work[n];
       require_own_order(program, tables, work, verdict);
-      const std::int32_t chunk = chunk_of_stage(view.plan->schedule, stage, static_cast<std::int32_t>(n / m));
+      const std::int32_t chunk = chunk_of_stage(view.plan->only_pipeline().schedule, stage, static_cast<std::int32_t>(n / m));
       if (chunk == 0 || view.stage_of[static_cast<std::size_t>(chunk - 1)] != stage) continue;
       const ChunkPasses& before = table.work[local_chunk(view, chunk - 1) * m + n % m];  // handed over inside the rank
       const auto later = [](std::int32_t a, std::int32_t b) { return a < 0 || b < 0 || a < b; };

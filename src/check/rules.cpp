@@ -31,7 +31,7 @@ bool divides_or_is_divided(std::int64_t a, std::int64_t b) { return a % b == 0 |
 
 Finding check_batch(const View& view) {
   Verdict verdict("batch");
-  const Schedule& s = view.plan->schedule;
+  const Schedule& s = view.plan->only_pipeline().schedule;
   const std::int64_t samples = saturating_product({view.micro_batch, view.strategy.dp, s.microbatches});
   verdict.require(samples == view.plan->training.global_batch, [&] {
     return say("micro-batch ", view.micro_batch, " · dp ", view.strategy.dp, " · ", s.microbatches, " micro-batches = ", samples,
@@ -140,7 +140,7 @@ Finding check_sharding(const View& view) {
   verdict.require(s.zero >= 0 && s.zero <= 3, [&] { return say("ZeRO stage ", s.zero); });
   verdict.require(s.data_ranks() % s.shard == 0,
                   [&] { return say("shard ", s.shard, " does not divide ", s.data_ranks(), " data ranks"); });
-  const ScheduleKind kind = view.plan->schedule.kind;
+  const ScheduleKind kind = view.plan->only_pipeline().schedule.kind;
   verdict.require(s.zero < 2 || (kind != ScheduleKind::zb_h1 && kind != ScheduleKind::zb_v),
                   [&] { return say("ZeRO ", s.zero, " with the delayed weight gradients of ", to_string(kind)); });
   verdict.require((s.zero == 0) == (s.shard == 1), [&] { return say("ZeRO ", s.zero, " with a shard group of ", s.shard); });
@@ -180,7 +180,7 @@ Finding check_overlap(const View& view) {
 
 Finding check_pipeline(const View& view) {
   Verdict verdict("pipeline");
-  const Schedule& c = view.plan->schedule;
+  const Schedule& c = view.plan->only_pipeline().schedule;
   const Strategy& s = view.strategy;
   verdict.require(c.stages > 1 || c.kind == ScheduleKind::one_f_one_b, [&] { return say(to_string(c.kind), " with one stage"); });
   verdict.require(c.kind != ScheduleKind::interleaved || c.microbatches % c.stages == 0, [&] {

@@ -92,7 +92,7 @@ TEST(Rules, AgreeWithTheDefinitionOfTheSpace) {
   for (int trial = 0; trial < 20000; ++trial) {
     const Case c = random_case(dice);
     const std::vector<RuleViolation> defined =
-        violations(c.model, c.cluster, c.plan.training, c.plan.strategy(), c.plan.schedule);
+        violations(c.model, c.cluster, c.plan.training, c.plan.strategy(), c.plan.only_pipeline().schedule);
     CheckReport own{check_structure(c.plan, c.model, c.cluster)};
     for (Finding& finding : check_rules(make_view(c.plan, c.model, c.cluster))) own.findings.push_back(std::move(finding));
     ASSERT_EQ(own.ok(), defined.empty()) << c.plan.label() << "\n"

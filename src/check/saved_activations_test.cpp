@@ -20,7 +20,7 @@ struct Problem {
   Problem(const DecoderShape& shape, const Strategy& strategy, ActivationPolicy policy, std::int64_t sequence, std::int32_t batch)
       : model(model_of(shape)) {
     plan.training.sequence.main = sequence;
-    plan.schedule.micro_batch = batch;
+    plan.only_pipeline().schedule.micro_batch = batch;
     view.plan = &plan;
     view.model = &model;
     view.cluster = &cluster;

@@ -30,8 +30,8 @@ Case t5_case(bool tied, const std::vector<std::int32_t>& first) {
   c.plan = make_uniform_plan(c.model, c.cluster, training, "generic", {}, schedule, SplitPolicy::balanced);
   for (std::size_t i = 0; i < first.size(); ++i) {
     const std::int32_t end = i + 1 < first.size() ? first[i + 1] : 6;
-    c.plan.stages[i].chunks.front().ranges.front().first = first[i];
-    c.plan.stages[i].chunks.front().ranges.front().last = end - 1;
+    c.plan.only_pipeline().stages[i].chunks.front().ranges.front().first = first[i];
+    c.plan.only_pipeline().stages[i].chunks.front().ranges.front().last = end - 1;
   }
   c.lower_again();
   return c;

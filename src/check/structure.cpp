@@ -15,27 +15,27 @@ constexpr std::int64_t kMostDevices = std::int64_t{1} << 24;  // bounds the memo
 /// Calls visit(stage, range) for every range of the plan.
 template <class Visit>
 void each_range(const Plan& plan, const Visit& visit) {
-  for (std::size_t i = 0; i < plan.stages.size(); ++i)
-    for (const Chunk& chunk : plan.stages[i].chunks)
+  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i)
+    for (const Chunk& chunk : plan.only_pipeline().stages[i].chunks)
       for (const LayerRange& range : chunk.ranges) visit(i, range);
 }
 
 Finding check_schedule(const Plan& plan) {
   Verdict verdict("schedule");
-  const Schedule& s = plan.schedule;
+  const Schedule& s = plan.only_pipeline().schedule;
   verdict.require(s.stages >= 1 && s.microbatches >= 1 && s.micro_batch >= 1,
                   [&] { return say("stages ", s.stages, ", micro-batches ", s.microbatches, ", micro-batch ", s.micro_batch); });
-  verdict.require(static_cast<std::size_t>(s.stages) == plan.stages.size(),
-                  [&] { return say("the schedule has ", s.stages, " stages, the plan ", plan.stages.size()); });
+  verdict.require(static_cast<std::size_t>(s.stages) == plan.only_pipeline().stages.size(),
+                  [&] { return say("the schedule has ", s.stages, " stages, the plan ", plan.only_pipeline().stages.size()); });
   const bool virtual_ok = s.kind == ScheduleKind::interleaved ? s.virtual_stages >= 2
                           : s.kind == ScheduleKind::zb_v      ? s.virtual_stages == 2
                                                               : s.virtual_stages == 1;
   verdict.require(virtual_ok, [&] { return say(to_string(s.kind), " with ", s.virtual_stages, " virtual stages"); });
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    verdict.require(plan.stages[i].chunks.size() == static_cast<std::size_t>(s.virtual_stages), [&] {
-      return say("stage ", i, " has ", plan.stages[i].chunks.size(), " chunks, the schedule ", s.virtual_stages);
+  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
+    verdict.require(plan.only_pipeline().stages[i].chunks.size() == static_cast<std::size_t>(s.virtual_stages), [&] {
+      return say("stage ", i, " has ", plan.only_pipeline().stages[i].chunks.size(), " chunks, the schedule ", s.virtual_stages);
     });
-    for (const Chunk& chunk : plan.stages[i].chunks)
+    for (const Chunk& chunk : plan.only_pipeline().stages[i].chunks)
       verdict.require(!chunk.ranges.empty(), [&] { return say("a chunk of stage ", i, " holds no layers"); });
   }
   return verdict.finding(say(s.stages, " stages of ", s.virtual_stages, " chunks, ", s.microbatches, " micro-batches"));
@@ -43,7 +43,7 @@ Finding check_schedule(const Plan& plan) {
 
 Finding check_coverage(const Plan& plan, const Model& model) {
   Verdict verdict("coverage");
-  const Schedule& s = plan.schedule;
+  const Schedule& s = plan.only_pipeline().schedule;
   std::int64_t next = 0;
   const auto layers = static_cast<std::int64_t>(model.layers.size());
   const std::int64_t chunks = std::int64_t{s.stages} * s.virtual_stages;
@@ -51,7 +51,7 @@ Finding check_coverage(const Plan& plan, const Model& model) {
     const auto c = static_cast<std::int32_t>(position);
     const std::int32_t stage = stage_of_chunk(s, c);
     const std::int32_t k = s.kind == ScheduleKind::zb_v ? (c < s.stages ? 0 : 1) : c / s.stages;
-    const Chunk& chunk = plan.stages[static_cast<std::size_t>(stage)].chunks[static_cast<std::size_t>(k)];
+    const Chunk& chunk = plan.only_pipeline().stages[static_cast<std::size_t>(stage)].chunks[static_cast<std::size_t>(k)];
     for (const LayerRange& range : chunk.ranges) {
       verdict.require(range.first == next && range.last >= range.first && range.last < layers, [&] {
         return say("chunk ", c, " (stage ", stage, ") holds layers ", range.first, "…", range.last, " of ", layers,
@@ -82,8 +82,8 @@ Finding check_devices(const Plan& plan, std::int64_t devices) {
     return verdict.finding("");
   }
   std::vector<std::int32_t> owner(static_cast<std::size_t>(devices), -1);
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    const bool inside = each_device(plan.stages[i], devices, [&](std::int64_t id) {
+  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
+    const bool inside = each_device(plan.only_pipeline().stages[i], devices, [&](std::int64_t id) {
       std::int32_t& slot = owner[static_cast<std::size_t>(id)];
       verdict.require(slot < 0, [&] { return say("device ", id, " is in stage ", slot, " and in stage ", i); });
       slot = static_cast<std::int32_t>(i);
@@ -100,7 +100,7 @@ Finding check_devices(const Plan& plan, std::int64_t devices) {
 Finding check_strategies(const Plan& plan, const Model& model) {
   Verdict verdict("strategies");
   const Strategy& first = plan.strategy();
-  const std::int64_t samples = saturating_multiply(plan.schedule.micro_batch, first.dp);
+  const std::int64_t samples = saturating_multiply(plan.only_pipeline().schedule.micro_batch, first.dp);
   Overlap on;
   each_range(plan, [&](std::size_t, const LayerRange& range) {
     const Overlap& o = range.strategy.overlap;
@@ -123,9 +123,6 @@ Finding check_strategies(const Plan& plan, const Model& model) {
       return say("layers ", range.first, "…", range.last, " (stage ", i, ") overlap otherwise than the rest of the plan");
     });
   });
-  for (std::size_t i = 0; i < plan.stages.size(); ++i)
-    verdict.require(plan.stages[i].share == 1.0,
-                    [&] { return say("stage ", i, " takes ", plan.stages[i].share, " of the samples"); });
   return verdict.finding(plan.uniform() ? "one strategy for all layers" : "all layers share devices, samples and overlap");
 }
 
@@ -136,43 +133,36 @@ Finding check_degrees(const Plan& plan, std::int64_t devices) {
     verdict.require(s.tp >= 1 && s.cp >= 1 && s.dp >= 1 && s.ep >= 1 && s.etp >= 1 && s.shard >= 1, [&] {
       return say("tp ", s.tp, ", cp ", s.cp, ", dp ", s.dp, ", ep ", s.ep, ", etp ", s.etp, ", shard ", s.shard);
     });
-    const std::int64_t world = saturating_product({s.tp, s.cp, s.dp, plan.schedule.stages});
+    const std::int64_t world = saturating_product({s.tp, s.cp, s.dp, plan.only_pipeline().schedule.stages});
     verdict.require(world == devices, [&] {
-      return say("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " · pp ", plan.schedule.stages, " = ", world, ", the cluster has ",
-                 devices, " devices");
+      return say("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " · pp ", plan.only_pipeline().schedule.stages, " = ", world,
+                 ", the cluster has ", devices, " devices");
     });
   });
   return verdict.finding(say("tp·cp·dp·pp = ", devices));
 }
 
-Finding check_placement(const Plan& plan, std::int64_t devices) {
+Finding check_placement(const Plan& plan, std::int64_t devices, bool numbered) {
   Verdict verdict("stage-placement");
-  each_range(plan, [&](std::size_t i, const LayerRange& range) {
-    const Strategy& s = range.strategy;
-    each_device(plan.stages[i], devices, [&](std::int64_t id) {
-      const std::int64_t expected = stage_of_device(s, plan.schedule.stages, id);
-      verdict.require(expected == static_cast<std::int64_t>(i), [&] {
-        return say("device ", id, " is in stage ", i, ", the order ", to_string(s.order), " puts it into stage ", expected);
-      });
-    });
-  });
-  return verdict.finding(say("stages hold the devices that the order ", to_string(plan.strategy().order), " gives them"));
+  const std::vector<Stage>& stages = plan.only_pipeline().stages;
+  const std::int64_t expected = devices / static_cast<std::int64_t>(stages.size());
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    std::int64_t held = 0;
+    each_device(stages[i], devices, [&](std::int64_t) { ++held; });
+    verdict.require(held == expected, [&] { return say("stage ", i, " holds ", held, " devices of ", expected); });
+  }
+  return verdict.finding(numbered
+                             ? say("stages hold the devices that the order ", to_string(plan.strategy().order), " gives them")
+                             : say("stages hold the devices that the plan gives them, ", expected, " each"));
 }
 
 /// Ranks of a stage in the order in which its devices are listed: every group of tensor, context and data parallelism follows from it.
-Finding check_device_order(const Plan& plan, std::int64_t devices) {
+Finding check_device_order(const Plan& plan, const Model& model, const Cluster& cluster, const Listed* listed) {
   Verdict verdict("device-order");
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    std::int64_t before = -1;
-    each_device(plan.stages[i], devices, [&](std::int64_t id) {
-      verdict.require(id > before, [&] {
-        return say("stage ", i, " lists device ", id, " after device ", before, "; the order ", to_string(plan.strategy().order),
-                   " numbers the ranks of a stage by ascending device");
-      });
-      before = id;
-    });
-  }
-  return verdict.finding("every stage lists its devices as its order numbers them");
+  if (listed == nullptr) return verdict.finding("every stage lists its devices as its order numbers them");
+  const std::string uneven = uneven_groups(plan, *listed, cluster, check::has_experts(model));
+  verdict.require(uneven.empty(), [&] { return uneven; });
+  return verdict.finding("stages list devices in an order of their own, in which all groups of a kind lie alike");
 }
 
 }  // namespace
@@ -188,8 +178,9 @@ std::vector<Finding> check_structure(const Plan& plan, const Model& model, const
   findings.push_back(check_strategies(plan, model));
   findings.push_back(check_degrees(plan, devices));
   if (devices_ok && findings.back().ok) {
-    findings.push_back(check_placement(plan, devices));
-    findings.push_back(check_device_order(plan, devices));
+    const std::shared_ptr<const Listed> listed = listed_devices(plan);
+    findings.push_back(check_placement(plan, devices, listed == nullptr));
+    if (findings.back().ok) findings.push_back(check_device_order(plan, model, cluster, listed.get()));
   }
   return findings;
 }

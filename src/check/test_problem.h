@@ -101,7 +101,8 @@ inline Case make_layered_case(const Model& model, const std::vector<std::vector<
   Case c = make_case(model, chunks.front().front().strategy, schedule);
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     const ChunkPlace at = place_of_chunk(schedule, static_cast<std::int32_t>(i));
-    c.plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)].ranges = chunks[i];
+    c.plan.only_pipeline().stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)].ranges =
+        chunks[i];
   }
   c.lower_again();
   c.claims = truthful_claims(make_view(c.plan, c.model, c.cluster), c.program);

@@ -56,17 +56,18 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
   view.cluster = &cluster;
   if (const EngineModel* engine = find_engine(plan.engine)) view.engine = *engine;
   view.strategy = plan.strategy();
-  view.micro_batch = plan.schedule.micro_batch;
+  view.micro_batch = plan.only_pipeline().schedule.micro_batch;
   view.samples = plan.samples_per_microbatch();
-  view.stages = plan.schedule.stages;
-  view.microbatches = plan.schedule.microbatches;
-  const std::int32_t v = plan.schedule.virtual_stages;
+  view.stages = plan.only_pipeline().schedule.stages;
+  view.microbatches = plan.only_pipeline().schedule.microbatches;
+  view.listed = listed_devices(plan);
+  const std::int32_t v = plan.only_pipeline().schedule.virtual_stages;
   view.chunks.resize(static_cast<std::size_t>(view.stages) * static_cast<std::size_t>(v));
   view.stage_of.resize(view.chunks.size());
   for (std::int32_t i = 0; i < view.stages; ++i) {
     for (std::int32_t k = 0; k < v; ++k) {
-      const auto c = static_cast<std::size_t>(chunk_of_stage(plan.schedule, i, k));
-      view.chunks[c] = plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)];
+      const auto c = static_cast<std::size_t>(chunk_of_stage(plan.only_pipeline().schedule, i, k));
+      view.chunks[c] = plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)];
       view.stage_of[c] = i;
     }
   }
@@ -82,7 +83,7 @@ View view_of(const View& plan, const Strategy& strategy) {
 
 std::vector<Strategy> strategies_of(const View& view) {
   std::vector<Strategy> all;
-  for (const Stage& stage : view.plan->stages)
+  for (const Stage& stage : view.plan->only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
         if (std::find(all.begin(), all.end(), range.strategy) == all.end()) all.push_back(range.strategy);

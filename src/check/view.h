@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "check/listed.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
@@ -20,13 +21,14 @@ struct View {
   const Model* model = nullptr;
   const Cluster* cluster = nullptr;
   EngineModel engine;
-  Strategy strategy;                   ///< of all layers of a uniform plan; of a range in a view_of
-  std::int32_t micro_batch = 1;        ///< samples a rank takes at a time under that strategy
-  std::int64_t samples = 1;            ///< of a micro-batch in all replicas together
-  std::int32_t stages = 1;             ///< p
-  std::int32_t microbatches = 1;       ///< m
-  std::vector<Chunk> chunks;           ///< p·v, in pipeline order
-  std::vector<std::int32_t> stage_of;  ///< of each pipeline chunk
+  Strategy strategy;                     ///< of all layers of a uniform plan; of a range in a view_of
+  std::int32_t micro_batch = 1;          ///< samples a rank takes at a time under that strategy
+  std::int64_t samples = 1;              ///< of a micro-batch in all replicas together
+  std::int32_t stages = 1;               ///< p
+  std::int32_t microbatches = 1;         ///< m
+  std::vector<Chunk> chunks;             ///< p·v, in pipeline order
+  std::vector<std::int32_t> stage_of;    ///< of each pipeline chunk
+  std::shared_ptr<const Listed> listed;  ///< devices of each stage, where they are in an order of the plan's own; else null
 };
 
 std::int32_t stage_of_chunk(const Schedule& schedule, std::int32_t chunk);

@@ -36,7 +36,7 @@ bool is_plan(const std::string& path) {
   const auto text = base::read_file(path);
   const auto document = text ? base::read_json(*text, path) : Result<base::Document>(Error{});
   const base::Node* schema = document ? document->root.find("schema") : nullptr;
-  return schema != nullptr && (schema->text == "espalier.plan/1" || schema->text == "espalier.result/1");
+  return schema != nullptr && (schema->text.starts_with("espalier.plan/") || schema->text == "espalier.result/1");
 }
 
 /// What a log leaves out: a plan holds it all, a job file needs the strategy flags.
@@ -45,10 +45,11 @@ Result<LogConfiguration> read_config(Context& context, const CalibrateFlags& fla
     auto loaded = load_plan_file(context, path);
     if (!loaded) return loaded.error();
     Plan& plan = loaded->plan;
+    if (Status refused = unpriced(plan)) return *refused;
     forget_calibration(plan);  // from what ships
     auto job = job_of_plan(plan);
     if (!job) return job.error();
-    return LogConfiguration{std::move(*job), {plan.strategy(), plan.schedule}};
+    return LogConfiguration{std::move(*job), {plan.strategy(), plan.only_pipeline().schedule}};
   }
   std::vector<std::string> overrides = flags.overrides;
   overrides.emplace_back("calibration=");

@@ -99,10 +99,21 @@ void print_answer(const Context& context, const std::string& unlaid) {
 
 void print_json(const Context& context, const std::string& json) { context.out << json << "\n"; }
 
+void add_plan_schema_flag(Command& command, Context& context) {
+  command
+      .add_option("--plan-schema", context.plan_schema,
+                  "version of the plan documents that are written; 1 where it can say the plan")
+      ->range(1, 2)
+      ->type_name("N");
+}
+
+PlanSchema plan_schema_of(const Context& context) { return context.plan_schema == 1 ? PlanSchema::one : PlanSchema::two; }
+
 int deliver(Context& context, const PlannerResult& result, const std::vector<std::string>& files) {
+  if (Status refused = unwritable(result.plan, plan_schema_of(context))) return fail(context, *refused);
   note_all(context, result.notes);
   if (context.json) {
-    print_json(context, to_json(result));
+    print_json(context, to_json(result, true, plan_schema_of(context)));
     return kOk;
   }
   print_answer(context, result.brief(context.width()));
@@ -168,14 +179,16 @@ Status outputs_refused(const OutputFlags& flags) {
   return std::nullopt;
 }
 
-Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines) {
+Status write_outputs(const Context& context, const OutputFlags& flags, const Job& job, const PlannerResult& result,
+                     std::vector<std::string>& lines) {
   if (flags.folder.empty() && flags.trace.empty()) return std::nullopt;
+  if (Status refused = unwritable(result.plan, plan_schema_of(context))) return refused;
   const auto again =
       simulate_with_timeline(job, result.plan, flags.detail ? TimelineDetail::steps : TimelineDetail::instructions);
   if (!again) return again.error();
   const std::string trace = to_trace(again->timeline);
   if (!flags.folder.empty()) {
-    auto written = write_answer(flags.folder, result, trace);
+    auto written = write_answer(flags.folder, result, trace, plan_schema_of(context));
     if (!written) return written.error();
     lines.insert(lines.end(), written->begin(), written->end());
   }

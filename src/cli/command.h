@@ -32,6 +32,7 @@ struct Context {
   bool quiet = false;  ///< no progress, no notes
   bool wide = false;   ///< lines as long as they are
   int verbose = 0;
+  int plan_schema = 2;  ///< version of the plan documents that are written
   int exit_code = kOk;
   std::set<std::string> noted = {};                 ///< by note_all
   std::optional<std::string> input = std::nullopt;  ///< stdin once it was read: a sweep reads its job several times
@@ -77,7 +78,13 @@ void add_output_flags(Command& command, const std::shared_ptr<OutputFlags>& flag
 /// What can be known beforehand to fail: better said before an hour of planning than after.
 Status outputs_refused(const OutputFlags& flags);
 /// Writes what the flags ask for; `lines` gets one line a file. The trace comes from simulating the plan again.
-Status write_outputs(const OutputFlags& flags, const Job& job, const PlannerResult& result, std::vector<std::string>& lines);
+Status write_outputs(const Context& context, const OutputFlags& flags, const Job& job, const PlannerResult& result,
+                     std::vector<std::string>& lines);
+
+/// --plan-schema 1|2.
+void add_plan_schema_flag(Command& command, Context& context);
+/// The version that the flag names.
+PlanSchema plan_schema_of(const Context& context);
 
 /// --network closed|flow.
 void add_network_flag(Command& command, std::string& network);

@@ -30,7 +30,7 @@ int run_estimate(Context& context, const JobFlags& flags, const ConfigurationFla
   auto result = estimate(*job, c->strategy, c->schedule);
   if (!result) return fail(context, with_flags_that_help(result.error(), configuration, *job, *c));
   std::vector<std::string> files;
-  if (Status error = write_outputs(output, *job, *result, files)) return fail(context, *error);
+  if (Status error = write_outputs(context, output, *job, *result, files)) return fail(context, *error);
   const int code = deliver(context, *result, files);
   return code == kOk && !result->prediction.fits ? kInfeasible : code;
 }
@@ -47,6 +47,7 @@ void add_estimate_command(Command& app, Context& context) {
   add_configuration_flags(*command, *configuration);
   add_network_flag(*command, *network);
   add_output_flags(*command, output);
+  add_plan_schema_flag(*command, context);
   add_common_flags(*command, context);
   command->footer(configuration_defaults_help());
   auto threads = std::make_shared<int>(0);

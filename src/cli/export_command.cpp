@@ -11,7 +11,13 @@ int run_export(Context& context, const Exporter& format, const std::string& path
   if (!loaded) return fail(context, loaded.error());
   const auto job = job_of_plan(loaded->plan);
   if (!job) return fail(context, job.error());
-  const auto text = format.write(*job, loaded->plan);
+  const bool as_plan = format.name == "plan";
+  if (Status refused = as_plan ? unwritable(loaded->plan, plan_schema_of(context)) : Status()) {
+    refused->where = path + ": " + refused->where;
+    return fail(context, *refused);
+  }
+  const auto text =
+      as_plan ? Result<std::string>(to_json(loaded->plan, plan_schema_of(context)) + "\n") : format.write(*job, loaded->plan);
   if (!text) {
     Error error = text.error();
     error.where = path + ": " + error.where;
@@ -37,6 +43,7 @@ void add_export_command(Command& app, Context& context) {
     auto out = std::make_shared<std::string>();
     part->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
     part->add_option("-o,--out", *out, "write here instead of to stdout")->type_name("FILE");
+    if (format.name == "plan") add_plan_schema_flag(*part, context);
     add_common_flags(*part, context);
     part->callback([&context, &format, path, out] { context.exit_code = run_export(context, format, *path, *out); });
   }

@@ -28,7 +28,7 @@ int run_import(Context& context, const ImportFlags& flags) {
   const auto result = simulate(*job, imported->plan);
   if (!result) return fail(context, result.error());
   std::vector<std::string> files;
-  if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
+  if (Status error = write_outputs(context, flags.output, *job, *result, files)) return fail(context, *error);
   return deliver(context, *result, files);
 }
 
@@ -40,6 +40,7 @@ void add_import_galvatron(Command& command, Context& context) {
   part->add_flag("--no-sequence-parallel", flags->without_sequence_parallel,
                  "tensor groups without Megatron's sequence parallelism (a launch flag of Galvatron, not in the file)");
   add_output_flags(*part, std::shared_ptr<OutputFlags>(flags, &flags->output));
+  add_plan_schema_flag(*part, context);
   add_common_flags(*part, context);
   part->callback([&context, flags] { context.exit_code = run_import(context, *flags); });
 }

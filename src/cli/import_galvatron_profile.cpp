@@ -119,10 +119,11 @@ std::string answer_json(const Answer& answer) {
   return w.text();
 }
 
-Status write_files(const ProfileFlags& flags, const Job& job, const Answer& answer, std::vector<std::string>& files) {
+Status write_files(const Context& context, const ProfileFlags& flags, const Job& job, const Answer& answer,
+                   std::vector<std::string>& files) {
   if (flags.folder.empty()) return std::nullopt;
   if (answer.simulated) {
-    if (Status e = write_outputs({flags.folder, ""}, job, *answer.simulated, files)) return e;
+    if (Status e = write_outputs(context, {flags.folder, ""}, job, *answer.simulated, files)) return e;
   } else {
     std::error_code ignored;  // writing into it reports what went wrong
     std::filesystem::create_directories(flags.folder, ignored);
@@ -143,7 +144,7 @@ int run_profile(Context& context, const ProfileFlags& flags) {
   auto simulated = imported->plan ? simulate(*job, *imported->plan) : Result<PlannerResult>(imported->plan.error());
   const Answer answer{std::move(imported->found), std::move(simulated)};
   std::vector<std::string> written;
-  if (Status error = write_files(flags, *job, answer, written)) return fail(context, *error);
+  if (Status error = write_files(context, flags, *job, answer, written)) return fail(context, *error);
   if (context.json) {
     print_json(context, answer_json(answer));
     return kOk;

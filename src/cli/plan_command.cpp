@@ -77,7 +77,7 @@ int deliver_best_so_far(Context& context, const PlanFlags& flags, const PlannerR
   deliver(context, result, {});
   context.out << std::flush;
   if (!flags.output.folder.empty()) {
-    const auto written = write_answer(flags.output.folder, result, "");
+    const auto written = write_answer(flags.output.folder, result, "", plan_schema_of(context));
     if (!written) note(context, written.error().message());
   }
   note(context, result.search.optimal ? "interrupted: the timeline is left out"
@@ -97,7 +97,7 @@ int run_plan(Context& context, const PlanFlags& flags) {
   if (!result) return fail(context, result.error());
   if (context.interrupted()) return deliver_best_so_far(context, flags, *result);
   std::vector<std::string> files;
-  if (Status error = write_outputs(flags.output, *job, *result, files)) return fail(context, *error);
+  if (Status error = write_outputs(context, flags.output, *job, *result, files)) return fail(context, *error);
   deliver(context, *result, files);
   if (context.verbose > 0) context.err << lay_out(report::phases_text(result->search), context.width());
   const int code = exit_code_of(context, result->search);
@@ -145,7 +145,7 @@ std::string sweep_table(const std::string& path, const std::vector<SweepPoint>& 
   return report::table(rows, {7}, "");
 }
 
-std::string sweep_json(const std::string& path, const std::vector<SweepPoint>& points) {
+std::string sweep_json(const std::string& path, const std::vector<SweepPoint>& points, PlanSchema schema) {
   base::JsonWriter w;
   w.begin_object();
   w.key("schema").value("espalier.sweep/1");
@@ -155,7 +155,7 @@ std::string sweep_json(const std::string& path, const std::vector<SweepPoint>& p
     w.begin_object();
     w.key("value").value(point.value);
     if (point.result)
-      w.key("result").raw(to_json(*point.result, false));
+      w.key("result").raw(to_json(*point.result, false, schema));
     else
       w.key("error").value(point.result.error().message());
     w.end_object();
@@ -201,7 +201,7 @@ int run_sweep(Context& context, const PlanFlags& flags) {
     return fail(context, error);
   }
   if (context.json)
-    print_json(context, sweep_json(path, points));
+    print_json(context, sweep_json(path, points, plan_schema_of(context)));
   else
     print_answer(context, sweep_table(path, points));
   return context.interrupted() ? kInterrupted : code;
@@ -220,6 +220,7 @@ void add_plan_command(Command& app, Context& context) {
   auto flags = std::make_shared<PlanFlags>();
   add_job_flags(*command, std::shared_ptr<JobFlags>(flags, &flags->job));
   add_output_flags(*command, std::shared_ptr<OutputFlags>(flags, &flags->output));
+  add_plan_schema_flag(*command, context);
   add_network_flag(*command, flags->network);
   command->add_option("--threads", flags->options.threads, "threads of the search; never changes the answer (0: all)")
       ->range(0, 4096)

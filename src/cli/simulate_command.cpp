@@ -29,7 +29,7 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
   auto result = simulate(*job, loaded->plan);
   if (!result) return fail(context, result.error());
   std::vector<std::string> files;
-  if (Status error = write_outputs(output, *job, *result, files)) return fail(context, *error);
+  if (Status error = write_outputs(context, output, *job, *result, files)) return fail(context, *error);
   if (!block.empty()) {
     const auto timeline = block_timeline(*job, loaded->plan);
     if (!timeline) return fail(context, timeline.error());
@@ -53,6 +53,7 @@ void add_simulate_command(Command& app, Context& context) {
   add_calibration_flag(*command, *calibration);
   add_network_flag(*command, *network);
   add_output_flags(*command, output);
+  add_plan_schema_flag(*command, context);
   command->add_flag("--detail", output->detail,
                     "show the steps inside instructions in the timeline: operators, their collectives, bytes, what runs beside");
   add_common_flags(*command, context);

@@ -170,14 +170,15 @@ class Pass {
 
 PlanChunks chunks_of(const Plan& plan, const std::vector<std::int32_t>& table_chunks) {
   PlanChunks out;
-  out.schedule = plan.schedule;
+  out.schedule = plan.only_pipeline().schedule;
   out.samples = plan.samples_per_microbatch();
   out.table_chunks = table_chunks;
-  out.ranges.resize(static_cast<std::size_t>(plan.schedule.stages) * static_cast<std::size_t>(plan.schedule.virtual_stages));
-  for (std::int32_t i = 0; i < plan.schedule.stages; ++i)
-    for (std::int32_t k = 0; k < plan.schedule.virtual_stages; ++k)
-      out.ranges[static_cast<std::size_t>(pipeline_chunk(plan.schedule, i, k))] =
-          plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges;
+  out.ranges.resize(static_cast<std::size_t>(plan.only_pipeline().schedule.stages) *
+                    static_cast<std::size_t>(plan.only_pipeline().schedule.virtual_stages));
+  for (std::int32_t i = 0; i < plan.only_pipeline().schedule.stages; ++i)
+    for (std::int32_t k = 0; k < plan.only_pipeline().schedule.virtual_stages; ++k)
+      out.ranges[static_cast<std::size_t>(pipeline_chunk(plan.only_pipeline().schedule, i, k))] =
+          plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges;
   return out;
 }
 

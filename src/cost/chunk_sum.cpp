@@ -40,7 +40,7 @@ double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::v
   int slowest = 0;
   for (std::size_t a = 0; a < copies.size(); ++a)
     for (std::size_t b = a + 1; b < copies.size(); ++b)
-      slowest = std::max(slowest, stage_link_level(levels, x.s, schedule.stages, stage(a), stage(b)));
+      slowest = std::max(slowest, stage_link_level(x.c.placing(), x.s, schedule.stages, stage(a), stage(b)));
   if (copies.size() == 2) return point_to_point_s(levels, slowest, bytes);
   Group ring;
   ring.size = static_cast<std::int64_t>(copies.size());
@@ -53,9 +53,9 @@ double tensor_sync_s(const Sharing& x, const TensorSync& sync) {
   const auto& levels = x.c.data_levels;
   double t = 0;
   if (const double bytes = static_cast<double>(sync.whole) * x.states.reduce; bytes > 0)
-    t += all_reduce_s(levels, tp_group(levels, x.s), bytes);
+    t += all_reduce_s(levels, tp_group(x.c.placing(), x.s), bytes);
   if (const double bytes = static_cast<double>(sync.key_value) * x.states.reduce; bytes > 0)
-    t += all_reduce_s(levels, place_group(levels, sync.holders, 1), bytes);
+    t += all_reduce_s(levels, run_group(x.c.placing(), sync.holders), bytes);
   return t;
 }
 
@@ -89,7 +89,7 @@ std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, i
   // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
   const bool scattered =
       c.engine->communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
-  const double gather = scattered ? all_gather_s(c.tensor_levels, tp_group(c.levels, s), bytes) : 0.0;
+  const double gather = scattered ? all_gather_s(c.tensor_levels, tp_group(c.placing(), s), bytes) : 0.0;
   return ns(point_to_point_s(c.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
 }
 
@@ -97,7 +97,7 @@ std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int6
                          std::int32_t i) {
   const std::int32_t here = place_of_chunk(schedule, i).stage, before = place_of_chunk(schedule, i - 1).stage;
   if (before == here) return 0;
-  return message_ns(c, sender, static_cast<double>(bytes), stage_link_level(c.levels, sender, schedule.stages, before, here));
+  return message_ns(c, sender, static_cast<double>(bytes), stage_link_level(c.placing(), sender, schedule.stages, before, here));
 }
 
 std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks,

@@ -10,11 +10,11 @@ DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t sta
   const std::int64_t shard = s.zero > 0 ? s.shard : s.data_ranks();
   DataGroups g;
   g.sharded = s.zero > 0;
-  g.shard = data_group(c.levels, s, stages, shard);
-  g.replica = replica_group(c.levels, s, stages);
+  g.shard = data_group(c.placing(), s, stages, shard);
+  g.replica = replica_group(c.placing(), s, stages);
   if (s.zero == 0) g.replica = Group{};
   const std::int64_t expert_ranks = s.expert_data_ranks();
-  g.expert_shard = expert_data_group(c.levels, s, stages);
+  g.expert_shard = expert_data_group(c.placing(), s, stages);
   g.expert_replica = Group{};
   if (s.zero > 0) {
     // Experts shard over the part of their replicas that the dense shard group covers; placed like the whole replica group.

@@ -93,6 +93,10 @@ CostContext::CostContext(const Model& m, const Cluster& cluster, const Training&
     if (m.layer(i).stream == TokenStream::encoder) encoder_hidden = m.layer(i).hidden;
 }
 
+void CostContext::place(const Plan& plan) {
+  listed = devices_in_order(plan) ? nullptr : std::make_shared<const StageDevices>(stage_devices(plan.only_pipeline()));
+}
+
 Slowdown CostContext::slowdown(const std::vector<FabricLevel>& on, const Group& group) const {
   return slowdown_of(on, group, efficiency, memory_bandwidth);
 }

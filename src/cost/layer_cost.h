@@ -59,6 +59,7 @@ struct CostContext {
   double memory_bandwidth = 0;  ///< HBM of the device, bytes/s
   Training training;
   const EngineModel* engine = nullptr;
+  std::shared_ptr<const StageDevices> listed;  ///< of a plan whose stages list devices in an order of their own; else null
   std::int64_t world = 1;
   bool experts = false;                       ///< the model has some
   int node_levels = 0;                        ///< levels of the fabric inside a node
@@ -69,6 +70,10 @@ struct CostContext {
   std::int32_t operand_bytes = 2;    ///< of GEMM operands: 1 under fp8
 
   CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e);
+  /// The same for a plan as its stages list their devices (unpriced_placement has none of its groups refused).
+  void place(const Plan& plan);
+  /// Where groups lie in the fabric; all three views of the levels have the same domains.
+  [[nodiscard]] Placing placing() const { return {levels, listed.get()}; }
   /// κ of a collective of `group` over `on` (tensor_levels or data_levels) and compute beside it.
   [[nodiscard]] Slowdown slowdown(const std::vector<FabricLevel>& on, const Group& group) const;
 };

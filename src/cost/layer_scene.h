@@ -52,7 +52,7 @@ PricedTraffic price(const Scene& x, double bytes, std::int32_t times = 1) {
 /// Whether ranks of a tensor group wait for each other's hosts: the engine does, and neighbouring stages are on different nodes.
 inline bool waits_for_hosts(const CostContext& c, const Strategy& s, std::int32_t stages) {
   return c.engine->coefficients.collective_wait_s > 0 && c.engine->communication.message_host_calls > 0 &&
-         pipeline_crosses(c.levels, s, stages, c.node_levels);
+         pipeline_crosses(c.placing(), s, stages, c.node_levels);
 }
 
 [[gnu::always_inline]] inline Scene scene_of(const CostContext& c, const Strategy& s, std::int32_t stages,
@@ -60,14 +60,14 @@ inline bool waits_for_hosts(const CostContext& c, const Strategy& s, std::int32_
   const LayerGeometry g = geometry_of(c, kind, s, micro_batch);
   const bool ulysses = s.sp == SequenceParallel::ulysses;
   const double tokens = static_cast<double>(g.tokens);
-  const Group tp = tp_group(c.levels, s), cp = cp_group(c.levels, s);
+  const Group tp = tp_group(c.placing(), s), cp = cp_group(c.placing(), s);
   return {c,
           s,
           g,
           tp,
           cp,
-          ep_group(c.levels, s, stages),
-          place_group(c.levels, s.etp, 1),
+          ep_group(c.placing(), s, stages),
+          run_group(c.placing(), s.etp),
           c.slowdown(c.tensor_levels, tp),
           c.slowdown(c.tensor_levels, cp),
           ulysses,

@@ -52,8 +52,48 @@ Group place_one_by_one(const std::vector<FabricLevel>& levels, const StageLayout
   return group;
 }
 
+/// Counts one more group of listed devices: the domain with fewest of its ranks decides at every level.
+void count_listed(const std::vector<FabricLevel>& levels, const std::vector<std::int64_t>& devices, Group& group) {
+  for (std::size_t k = 0; k < levels.size(); ++k)
+    group.members[k] = std::min(group.members[k], members_by_domain(devices, levels[k].span).front());
+}
+
+/// All groups of `count` ranks at `stride` in the stages' lists.
+Group place_listed(const std::vector<FabricLevel>& levels, const StageDevices& stages, std::int64_t count, std::int64_t stride) {
+  ESPALIER_CHECK(static_cast<int>(levels.size()) <= kMaxLevels);
+  Group group;
+  group.size = count;
+  group.levels = static_cast<int>(levels.size());
+  group.members.fill(count);
+  const std::int64_t block = count * stride;
+  std::vector<std::int64_t> members(static_cast<std::size_t>(count));
+  for (const std::vector<std::int64_t>& devices : stages) {
+    for (std::int64_t first = 0; first + block <= static_cast<std::int64_t>(devices.size()); first += block) {
+      for (std::int64_t r = 0; r < stride; ++r) {
+        for (std::int64_t i = 0; i < count; ++i)
+          members[static_cast<std::size_t>(i)] = devices[static_cast<std::size_t>(first + r + i * stride)];
+        count_listed(levels, members, group);
+      }
+    }
+  }
+  if (group.levels > 0) group.members[static_cast<std::size_t>(group.levels - 1)] = count;
+  return group;
+}
+
+/// The lowest level over which every rank of one list talks to the rank at its place in the other.
+int listed_link_level(const std::vector<FabricLevel>& levels, const std::vector<std::int64_t>& from,
+                      const std::vector<std::int64_t>& to) {
+  ESPALIER_CHECK(from.size() == to.size());
+  std::size_t level = 0;
+  for (std::size_t n = 0; n < from.size(); ++n)
+    while (level + 1 < levels.size() && from[n] / levels[level].span != to[n] / levels[level].span) ++level;
+  return static_cast<int>(level);
+}
+
 /// `count` ranks at `stride` in the stage's own order, placed on the fabric.
-Group place_in_stage(const std::vector<FabricLevel>& levels, const StageLayout& layout, std::int64_t count, std::int64_t stride) {
+Group place_in_stage(const Placing& at, const StageLayout& layout, std::int64_t count, std::int64_t stride) {
+  const std::vector<FabricLevel>& levels = at.levels;
+  if (at.listed != nullptr && count > 1) return place_listed(levels, *at.listed, count, stride);
   if (count <= 1) return place_group(levels, 1, 1);
   const bool one_run = layout.outer == 1 || (count - 1) * stride < layout.inner;
   const bool product =
@@ -84,32 +124,40 @@ Group place_group(const std::vector<FabricLevel>& levels, std::int64_t inner, st
   return group;
 }
 
-Group tp_group(const std::vector<FabricLevel>& levels, const Strategy& s) { return place_group(levels, s.tp, 1); }
+Group run_group(const Placing& at, std::int64_t count) {
+  if (at.listed != nullptr && count > 1) return place_listed(at.levels, *at.listed, count, 1);
+  return place_group(at.levels, count, 1);
+}
 
-Group cp_group(const std::vector<FabricLevel>& levels, const Strategy& s) {
+Group tp_group(const Placing& at, const Strategy& s) { return run_group(at, s.tp); }
+
+Group cp_group(const Placing& at, const Strategy& s) {
   const std::int64_t stride = s.order == RankOrder::tp_dp_cp_pp ? std::int64_t{s.tp} * s.dp : s.tp;
-  return place_group(levels, s.cp, stride);
+  if (at.listed != nullptr && s.cp > 1) return place_listed(at.levels, *at.listed, s.cp, stride);
+  return place_group(at.levels, s.cp, stride);
 }
 
-Group data_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, std::int64_t ranks) {
-  return place_in_stage(levels, stage_layout(s, stages), ranks, data_stride(s));
+Group data_group(const Placing& at, const Strategy& s, std::int32_t stages, std::int64_t ranks) {
+  return place_in_stage(at, stage_layout(s, stages), ranks, data_stride(s));
 }
 
-Group replica_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages) {
+Group replica_group(const Placing& at, const Strategy& s, std::int32_t stages) {
   const std::int64_t shard = std::max<std::int32_t>(1, s.shard);
-  return place_in_stage(levels, stage_layout(s, stages), s.data_ranks() / shard, data_stride(s) * shard);
+  return place_in_stage(at, stage_layout(s, stages), s.data_ranks() / shard, data_stride(s) * shard);
 }
 
-Group ep_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages) {
-  return place_in_stage(levels, stage_layout(s, stages), s.ep, s.etp);
+Group ep_group(const Placing& at, const Strategy& s, std::int32_t stages) {
+  return place_in_stage(at, stage_layout(s, stages), s.ep, s.etp);
 }
 
-Group expert_data_group(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages) {
-  return place_in_stage(levels, stage_layout(s, stages), s.expert_data_ranks(), std::int64_t{s.ep} * s.etp);
+Group expert_data_group(const Placing& at, const Strategy& s, std::int32_t stages) {
+  return place_in_stage(at, stage_layout(s, stages), s.expert_data_ranks(), std::int64_t{s.ep} * s.etp);
 }
 
-int stage_link_level(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, std::int32_t from,
-                     std::int32_t to) {
+int stage_link_level(const Placing& at, const Strategy& s, std::int32_t stages, std::int32_t from, std::int32_t to) {
+  const std::vector<FabricLevel>& levels = at.levels;
+  if (at.listed != nullptr)
+    return listed_link_level(levels, at.listed->at(static_cast<std::size_t>(from)), at.listed->at(static_cast<std::size_t>(to)));
   const StageLayout layout = stage_layout(s, stages);
   const std::int64_t stride = layout.inner;  // both orders: the next stage begins after `inner` devices
   const std::int64_t a = std::min(from, to) * stride, b = std::max(from, to) * stride;
@@ -124,9 +172,9 @@ int stage_link_level(const std::vector<FabricLevel>& levels, const Strategy& s, 
   return static_cast<int>(levels.size()) - 1;
 }
 
-bool pipeline_crosses(const std::vector<FabricLevel>& levels, const Strategy& s, std::int32_t stages, int node_levels) {
+bool pipeline_crosses(const Placing& at, const Strategy& s, std::int32_t stages, int node_levels) {
   for (std::int32_t i = 1; i < stages; ++i)
-    if (stage_link_level(levels, s, stages, i - 1, i) >= node_levels) return true;
+    if (stage_link_level(at, s, stages, i - 1, i) >= node_levels) return true;
   return false;
 }
 

@@ -155,12 +155,12 @@ void price(const CostContext& c, const ProgramStructure& structure, const std::v
 }
 
 Costs price(const CostContext& c, const Plan& plan, Program& program) {
-  const Schedule& schedule = plan.schedule;
+  const Schedule& schedule = plan.only_pipeline().schedule;
   std::vector<std::vector<LayerRange>> chunks(static_cast<std::size_t>(program.structure.chunks()));
   for (std::int32_t i = 0; i < schedule.stages; ++i)
     for (std::int32_t k = 0; k < schedule.virtual_stages; ++k)
       chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))] =
-          plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges;
+          plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges;
   Costs costs;
   price(c, program.structure, chunks, plan.samples_per_microbatch(), costs, &program);
   return costs;

@@ -241,8 +241,8 @@ TEST(PriceLayers, OfADocument) {
   Schedule schedule;
   schedule.stages = 2, schedule.microbatches = 4;
   Plan plan = make_uniform_plan(model, cluster, training, "generic", data, schedule, SplitPolicy::balanced);
-  plan.stages[0].chunks[0].ranges = {{0, 1, data}, {2, 2, tensor}};
-  plan.stages[1].chunks[0].ranges = {{3, 5, tensor}};
+  plan.only_pipeline().stages[0].chunks[0].ranges = {{0, 1, data}, {2, 2, tensor}};
+  plan.only_pipeline().stages[1].chunks[0].ranges = {{3, 5, tensor}};
   Program program = lower(plan, model, true);
   const Costs priced = price(c, plan, program);
   Layered x;

@@ -103,7 +103,7 @@ Traffic redistribution_traffic(const Redistribution& move, double bytes) {
 double redistribution_s(const CostContext& c, const Redistribution& move, double bytes) {
   const Traffic traffic = redistribution_traffic(move, bytes);
   if (traffic.times == 0) return 0;
-  return all_to_all_s(c.tensor_levels, place_group(c.levels, move.block, 1), traffic.bytes);
+  return all_to_all_s(c.tensor_levels, run_group(c.placing(), move.block), traffic.bytes);
 }
 
 RangeMove range_move(const CostContext& c, const Strategy& before, const Strategy& after, const LayerKind& kind,

@@ -36,11 +36,12 @@ void runs_of(const Model& model, std::int32_t first, std::int32_t last, std::vec
 }
 
 SplitTable split_of(const Model& model, const Plan& plan) {
-  std::vector<std::int32_t> first(static_cast<std::size_t>(plan.schedule.stages) * plan.schedule.virtual_stages);
-  for (std::int32_t i = 0; i < plan.schedule.stages; ++i)
-    for (std::int32_t k = 0; k < plan.schedule.virtual_stages; ++k)
-      first[static_cast<std::size_t>(pipeline_chunk(plan.schedule, i, k))] =
-          plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].first();
+  std::vector<std::int32_t> first(static_cast<std::size_t>(plan.only_pipeline().schedule.stages) *
+                                  plan.only_pipeline().schedule.virtual_stages);
+  for (std::int32_t i = 0; i < plan.only_pipeline().schedule.stages; ++i)
+    for (std::int32_t k = 0; k < plan.only_pipeline().schedule.virtual_stages; ++k)
+      first[static_cast<std::size_t>(pipeline_chunk(plan.only_pipeline().schedule, i, k))] =
+          plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].first();
   return {model, first};
 }
 

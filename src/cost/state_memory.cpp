@@ -68,19 +68,6 @@ std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s) {
   return (s.data_ranks() > 1 ? e.dense : 0) + (s.expert_data_ranks() > 1 ? e.expert : 0);
 }
 
-StatePolicy states_of(const EngineModel& engine, const Training& training) {
-  StatePolicy states = engine.memory.states;
-  if (training.precision == Precision::fp32 || training.precision == Precision::tf32) {
-    states.parameter = 4, states.gradient = 4, states.master = 0, states.reduce = 4, states.gather = 4;
-  }
-  if (training.optimizer == "sgd") states.optimizer = 4;  // momentum
-  // Frozen weights in the type of compute; the adapters are a thousandth of the model and not counted.
-  if (training.optimizer == "lora")
-    states.parameter = std::min(states.parameter, states.gather),
-    states.gradient = states.master = states.optimizer = states.reduce = 0;
-  return states;
-}
-
 StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states, const Strategy& s) {
   const std::int64_t shard = s.zero > 0 ? s.shard : 1;
   const std::int64_t expert_shard = std::gcd(shard, s.expert_data_ranks());

@@ -46,8 +46,7 @@ std::int64_t padded_vocabulary(const Model& model, const EngineModel& engine, st
 /// Those of `e` whose gradients other ranks hold too.
 std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s);
 
-/// Bytes per element of the states under a precision (fp32: no separate master copy).
-StatePolicy states_of(const EngineModel& engine, const Training& training);
+using espalier::states_of;
 
 /// parameters, gradients, optimizer of a stage that holds `elements`; the other fields are left 0.
 StaticMemory state_memory(const ParameterElements& elements, const StatePolicy& states, const Strategy& s);

@@ -22,7 +22,7 @@ Result<ImportedPlan> read_plan(const ImportRequest& request) {
 }
 
 Importer plan_json() {
-  return {"plan", "Espalier's own plan.json (espalier.plan/1)", false, {{"plan", "plan.json", true}}, {}, read_plan};
+  return {"plan", "Espalier's own plan.json (espalier.plan/2)", false, {{"plan", "plan.json", true}}, {}, read_plan};
 }
 
 Result<std::string> write_plan(const Job&, const Plan& plan) { return to_json(plan) + "\n"; }
@@ -48,7 +48,7 @@ const std::vector<Importer>& importers() {
 
 const std::vector<Exporter>& exporters() {
   static const std::vector<Exporter> rows{
-      {"plan", "Espalier's own plan.json (espalier.plan/1)", "plan.json", write_plan},
+      {"plan", "Espalier's own plan.json (espalier.plan/2)", "plan.json", write_plan},
       {"timeline", "the simulated iteration as Chrome trace-event JSON", "timeline.json", write_timeline},
       exchange::galvatron_export()};
   return rows;

@@ -14,10 +14,10 @@ Error fault(std::string where, std::string found, std::string expected, std::str
 }
 
 std::string text(std::int64_t n) { return std::to_string(n); }
-std::string stage_at(std::size_t i) { return "$.stages[" + std::to_string(i) + "]"; }
+std::string stage_at(std::size_t i) { return "$.pipelines[0].stages[" + std::to_string(i) + "]"; }
 
 Status check_schedule(const Schedule& s) {
-  const std::string where = "$.schedule";
+  const std::string where = "$.pipelines[0].schedule";
   if (s.virtual_stages != 1) return fault(where, text(s.virtual_stages) + " virtual stages", "1");
   if (s.kind != ScheduleKind::gpipe && s.kind != ScheduleKind::one_f_one_b)
     return fault(where, "schedule " + std::string(to_string(s.kind)), "gpipe or 1f1b");
@@ -41,9 +41,8 @@ Status check_strategy(const Strategy& s, const std::string& where) {
 /// Stage i holds devices i·size … (i + 1)·size − 1.
 Status check_devices(const Plan& plan) {
   std::int64_t next = 0;
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    const Stage& stage = plan.stages[i];
-    if (stage.share != 1) return fault(stage_at(i) + ".share", "a share of the samples", "equal replicas");
+  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
+    const Stage& stage = plan.only_pipeline().stages[i];
     for (const DeviceRange& r : stage.devices) {
       if (r.first != next || r.stride != 1)
         return fault(stage_at(i) + ".devices", "first " + text(r.first) + ", stride " + text(r.stride),
@@ -64,11 +63,11 @@ struct Placed {
 /// Layers in order; the first `recompute.layers` blocks of a range with full recomputation are recomputed.
 Result<std::vector<Placed>> placed_layers(const Plan& plan, std::vector<std::int32_t>& per_stage) {
   std::vector<Placed> layers;
-  const std::int32_t last = plan.stages.back().chunks.front().last();
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+  const std::int32_t last = plan.only_pipeline().stages.back().chunks.front().last();
+  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
     std::int32_t blocks_of_stage = 0;
-    for (std::size_t k = 0; k < plan.stages[i].chunks.front().ranges.size(); ++k) {
-      const LayerRange& range = plan.stages[i].chunks.front().ranges[k];
+    for (std::size_t k = 0; k < plan.only_pipeline().stages[i].chunks.front().ranges.size(); ++k) {
+      const LayerRange& range = plan.only_pipeline().stages[i].chunks.front().ranges[k];
       const std::string where = stage_at(i) + ".layers[" + std::to_string(k) + "].strategy";
       if (Status e = check_strategy(range.strategy, where)) return *e;
       std::int32_t again = range.strategy.recompute.layers;
@@ -129,7 +128,8 @@ DocumentLayer document_layer(const Placed& layer) {
 
 Result<StrategyDocument> document_of(const Plan& plan) {
   if (Status e = validate(plan)) return *e;
-  if (Status e = check_schedule(plan.schedule)) return *e;
+  if (Status e = unpriced(plan)) return *e;
+  if (Status e = check_schedule(plan.only_pipeline().schedule)) return *e;
   if (Status e = check_devices(plan)) return *e;
   StrategyDocument d;
   const auto layers = placed_layers(plan, d.division);
@@ -139,10 +139,10 @@ Result<StrategyDocument> document_of(const Plan& plan) {
   const auto type = default_type(*layers);
   if (!type) return type.error();
   d.default_type = *type;
-  d.pp = plan.schedule.stages;
+  d.pp = plan.only_pipeline().schedule.stages;
   d.global_batch = plan.training.global_batch;
-  d.chunks = plan.schedule.microbatches;
-  d.one_f_one_b = plan.schedule.kind == ScheduleKind::one_f_one_b;
+  d.chunks = plan.only_pipeline().schedule.microbatches;
+  d.one_f_one_b = plan.only_pipeline().schedule.kind == ScheduleKind::one_f_one_b;
   for (std::size_t i = 1; i + 1 < layers->size(); ++i) d.layers.push_back(document_layer((*layers)[i]));
   const DocumentLayer vocabulary = document_layer(layers->front());
   d.vocab_tp = vocabulary.tp;

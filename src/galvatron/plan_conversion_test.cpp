@@ -40,10 +40,10 @@ Result<Plan> converted(const StrategyDocument& d, SequenceParallel sp = Sequence
 TEST(PlanConversion, DocumentToPlanByHand) {
   const auto plan = converted(document());
   ASSERT_TRUE(plan.ok()) << plan.error().message();
-  EXPECT_EQ(plan->schedule, (Schedule{ScheduleKind::one_f_one_b, 2, 1, 4, 4}));
-  ASSERT_EQ(plan->stages.size(), 2u);
-  EXPECT_EQ(plan->stages[1].devices, (std::vector<DeviceRange>{{4, 4, 1}}));
-  const auto& first = plan->stages[0].chunks[0].ranges;  // embedding and a recomputed block; a block
+  EXPECT_EQ(plan->only_pipeline().schedule, (Schedule{ScheduleKind::one_f_one_b, 2, 1, 4, 4}));
+  ASSERT_EQ(plan->only_pipeline().stages.size(), 2u);
+  EXPECT_EQ(plan->only_pipeline().stages[1].devices, (std::vector<DeviceRange>{{4, 4, 1}}));
+  const auto& first = plan->only_pipeline().stages[0].chunks[0].ranges;  // embedding and a recomputed block; a block
   ASSERT_EQ(first.size(), 2u);
   EXPECT_EQ(first[0].last, 1);
   EXPECT_EQ(first[0].strategy.tp, 2);
@@ -53,7 +53,7 @@ TEST(PlanConversion, DocumentToPlanByHand) {
   EXPECT_EQ(first[0].strategy.shard, 2);
   EXPECT_EQ(first[0].strategy.recompute, (Recompute{RecomputeKind::full, 1}));
   EXPECT_EQ(first[1].strategy.recompute, Recompute{});
-  const auto& second = plan->stages[1].chunks[0].ranges;  // two blocks with ZeRO-3; the head as the embedding
+  const auto& second = plan->only_pipeline().stages[1].chunks[0].ranges;  // two blocks with ZeRO-3; the head as the embedding
   ASSERT_EQ(second.size(), 2u);
   EXPECT_EQ(second[0].strategy.dp, 4);
   EXPECT_EQ(second[0].strategy.zero, 3);
@@ -166,7 +166,7 @@ TEST(PlanConversion, WhatTheFileCannotSay) {
     const auto d = document_of(plan);
     return d.ok() ? "" : d.error().message();
   };
-  const auto block = [](Plan& plan) -> Strategy& { return plan.stages[1].chunks[0].ranges[0].strategy; };
+  const auto block = [](Plan& plan) -> Strategy& { return plan.only_pipeline().stages[1].chunks[0].ranges[0].strategy; };
   expect_error(message([&](Plan& p) { block(p).zero = 1; }), "ZeRO-1");
   expect_error(message([&](Plan& p) { block(p).shard = 2; }), "shards over 2 of 4");
   expect_error(message([&](Plan& p) { block(p).ep = 2; }), "ep 2");
@@ -178,11 +178,13 @@ TEST(PlanConversion, WhatTheFileCannotSay) {
                  block(p).shard = 1;
                }),
                "beside zero 2");
-  expect_error(message([](Plan& p) { p.schedule.kind = ScheduleKind::zb_h1; }), "zb-h1");
-  expect_error(message([](Plan& p) { std::swap(p.stages[0].devices, p.stages[1].devices); }), "$.stages[0].devices");
-  expect_error(message([](Plan& p) { p.stages[1].chunks[0].ranges[1].strategy.sp = SequenceParallel::none; }),
+  expect_error(message([](Plan& p) { p.only_pipeline().schedule.kind = ScheduleKind::zb_h1; }), "zb-h1");
+  expect_error(message([](Plan& p) { std::swap(p.only_pipeline().stages[0].devices, p.only_pipeline().stages[1].devices); }),
+               "$.pipelines[0].stages[0].devices");
+  expect_error(message([](Plan& p) { p.only_pipeline().stages[1].chunks[0].ranges[1].strategy.sp = SequenceParallel::none; }),
                "one flag for the run");
-  expect_error(message([](Plan& p) { p.stages[1].chunks[0].ranges[1].strategy.zero = 3; }), "unlike the embedding");
+  expect_error(message([](Plan& p) { p.only_pipeline().stages[1].chunks[0].ranges[1].strategy.zero = 3; }),
+               "unlike the embedding");
 }
 
 }  // namespace

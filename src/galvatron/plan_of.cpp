@@ -179,11 +179,11 @@ class Conversion {
     Plan plan =
         make_uniform_plan(model_, cluster_, training_, "generic", strategies_.front(), schedule(), SplitPolicy::even_blocks);
     std::int32_t next = 0;
-    for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-      const bool is_last = i + 1 == plan.stages.size();
+    for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
+      const bool is_last = i + 1 == plan.only_pipeline().stages.size();
       const std::int32_t last = next + d_.division[i] - 1 + (i == 0 ? 1 : 0) + (is_last ? 1 : 0);
-      plan.stages[i].chunks = {{ranges(next, last)}};
-      plan.stages[i].devices = {{stage_devices() * static_cast<std::int64_t>(i), stage_devices(), 1}};
+      plan.only_pipeline().stages[i].chunks = {{ranges(next, last)}};
+      plan.only_pipeline().stages[i].devices = {{stage_devices() * static_cast<std::int64_t>(i), stage_devices(), 1}};
       next = last + 1;
     }
     return plan;

@@ -30,8 +30,8 @@ TEST(DimensionsUsed, SmallestExample) {
 /// Two stages of two layers each.
 Plan two_stages(const Strategy& first, const Strategy& second) {
   Plan plan;
-  plan.schedule.stages = 2;
-  plan.stages = {{{{0, 2, 1}}, {Chunk{{{0, 1, first}}}}, 1.0}, {{{2, 2, 1}}, {Chunk{{{2, 3, second}}}}, 1.0}};
+  plan.only_pipeline().schedule.stages = 2;
+  plan.only_pipeline().stages = {{{{0, 2, 1}}, {Chunk{{{0, 1, first}}}}}, {{{2, 2, 1}}, {Chunk{{{2, 3, second}}}}}};
   return plan;
 }
 

@@ -104,6 +104,7 @@ struct EngineRuns {
   bool selective_recompute = true;   ///< can recompute attention only
   bool partial_recompute = true;     ///< can recompute some blocks of a chunk and not others
   bool operator_partitions = false;  ///< operators split in space and time (docs/partition.md)
+  bool listed_devices = false;       ///< ranks run on the devices that a stage lists, whatever their order
   bool fused_bucket_overlap = true;  ///< can overlap gradient reduction
   bool zero_grad_overlap = true;     ///< gradient reduction can overlap with ZeRO ≥ 1
   bool overlap_param_gather = true;
@@ -167,6 +168,9 @@ struct EngineModel {
   EngineCommunication communication;
   FrameworkCoefficients coefficients;  ///< fitted; see above
 };
+
+/// Bytes per element of the states under a precision (fp32: no separate master copy).
+StatePolicy states_of(const EngineModel& engine, const Training& training);
 
 const std::vector<EngineModel>& engine_catalogue();
 const EngineModel* find_engine(std::string_view name);

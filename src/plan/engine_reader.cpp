@@ -83,6 +83,7 @@ void read_runs(Reader& r, EngineRuns& e) {
                                                                  {"selective_recompute", &e.selective_recompute},
                                                                  {"partial_recompute", &e.partial_recompute},
                                                                  {"operator_partitions", &e.operator_partitions},
+                                                                 {"listed_devices", &e.listed_devices},
                                                                  {"fused_bucket_overlap", &e.fused_bucket_overlap},
                                                                  {"zero_grad_overlap", &e.zero_grad_overlap},
                                                                  {"overlap_param_gather", &e.overlap_param_gather},

@@ -307,6 +307,8 @@ std::vector<RuleViolation> engine_violations(const EngineModel& engine, const Mo
 
 std::vector<RuleViolation> engine_plan_violations(const EngineModel& engine, const Model& model, const Plan& plan) {
   std::vector<RuleViolation> out;
+  if (!engine.runs.listed_devices && !devices_in_order(plan))
+    out.push_back({cat(prefix(engine.family), "DEVICES"), "a stage lists its devices in an order of its own", ""});
   for (const std::string& fault : layer_faults(engine.layers, model, plan))
     out.push_back({cat(prefix(engine.family), "LAYERS"), fault, ""});
   return out;
@@ -321,6 +323,8 @@ std::vector<std::pair<std::string, std::string>> engine_rule_catalogue(const Eng
   for (const EngineRule& rule : kEngineRules) {
     if (rule.applies(engine)) catalogue.emplace_back(cat(prefix(engine.family), rule.name), rule.sentence);
   }
+  if (!engine.runs.listed_devices)
+    catalogue.emplace_back(cat(prefix(engine.family), "DEVICES"), "ranks run on the devices that the rank order gives them");
   if (!is_unrestricted(engine.layers)) catalogue.emplace_back(cat(prefix(engine.family), "LAYERS"), to_string(engine.layers));
   return catalogue;
 }

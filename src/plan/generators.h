@@ -91,7 +91,7 @@ inline Plan any_layered_plan() {
   constexpr std::int64_t kSamples = 8;
   Plan plan;
   plan.engine = "generic";
-  Schedule& c = plan.schedule;
+  Schedule& c = plan.only_pipeline().schedule;
   c.kind = *rc::gen::element(ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::interleaved, ScheduleKind::zb_h1,
                              ScheduleKind::zb_v);
   c.stages = *rc::gen::element(2, 4);
@@ -99,14 +99,17 @@ inline Plan any_layered_plan() {
   if (c.kind == ScheduleKind::zb_v) c.virtual_stages = 2;
   c.microbatches = 2 * c.stages;
   plan.training.global_batch = kSamples * c.microbatches;
+  plan.only_pipeline().samples = plan.training.global_batch;
   const std::int32_t devices = *rc::gen::element(2, 4, 8);
   for (std::int32_t i = 0; i < c.stages; ++i) {
-    plan.stages.push_back({{{i * devices, devices, 1}}, std::vector<Chunk>(static_cast<std::size_t>(c.virtual_stages)), 1.0});
+    plan.only_pipeline().stages.push_back(
+        {{{i * devices, devices, 1}}, std::vector<Chunk>(static_cast<std::size_t>(c.virtual_stages))});
   }
   std::int32_t layer = 0;
   for (std::int32_t k = 0; k < c.stages * c.virtual_stages; ++k) {
     const ChunkPlace place = place_of_chunk(c, k);
-    Chunk& chunk = plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+    Chunk& chunk =
+        plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
     for (int ranges = *rc::gen::inRange(1, 4); ranges > 0; --ranges) {
       const std::int32_t layers = *rc::gen::inRange(1, 4);
       Strategy strategy = strategy_over(devices, kSamples);

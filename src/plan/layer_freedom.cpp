@@ -194,12 +194,12 @@ std::vector<std::string> layer_faults(const LayerFreedom& freedom, const Model& 
 std::vector<std::string> layer_faults(const LayerFreedom& freedom, const Model& model, const Plan& plan) {
   if (plan.uniform()) return {};
   std::vector<std::vector<LayerRange>> chunks;
-  for (std::int32_t c = 0; c < plan.schedule.stages * plan.schedule.virtual_stages; ++c) {
-    const ChunkPlace place = place_of_chunk(plan.schedule, c);
-    const Stage& stage = plan.stages[static_cast<std::size_t>(place.stage)];
+  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
+    const ChunkPlace place = place_of_chunk(plan.only_pipeline().schedule, c);
+    const Stage& stage = plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)];
     chunks.push_back(stage.chunks[static_cast<std::size_t>(place.local_chunk)].ranges);
   }
-  return layer_faults(freedom, model, plan.schedule, chunks);
+  return layer_faults(freedom, model, plan.only_pipeline().schedule, chunks);
 }
 
 }  // namespace espalier

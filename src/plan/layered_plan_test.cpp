@@ -97,8 +97,8 @@ Plan example() {
   two.stages = 2, two.microbatches = 4;
   Plan plan =
       make_uniform_plan(decoder({}), cluster(1, 8), training(128, 16), "generic", spread(4, 1), two, SplitPolicy::balanced);
-  plan.stages[0].chunks[0].ranges = {{0, 2, spread(4, 1)}, {3, 4, spread(1, 4)}};
-  plan.stages[1].chunks[0].ranges = {{5, 8, spread(2, 2)}, {9, 9, spread(4, 1, 3)}};
+  plan.only_pipeline().stages[0].chunks[0].ranges = {{0, 2, spread(4, 1)}, {3, 4, spread(1, 4)}};
+  plan.only_pipeline().stages[1].chunks[0].ranges = {{5, 8, spread(2, 2)}, {9, 9, spread(4, 1, 3)}};
   return plan;
 }
 
@@ -118,9 +118,9 @@ TEST(LayeredDocument, RangesOfOneStrategy) {
   Plan one = example();
   Strategy s = spread(4, 1);
   s.recompute = {RecomputeKind::full, 1};
-  one.stages[0].chunks[0].ranges = {{0, 4, s}}, one.stages[1].chunks[0].ranges = {{5, 9, s}};
+  one.only_pipeline().stages[0].chunks[0].ranges = {{0, 4, s}}, one.only_pipeline().stages[1].chunks[0].ranges = {{5, 9, s}};
   Plan two = one;
-  two.stages[0].chunks[0].ranges = {{0, 2, s}, {3, 4, s}};
+  two.only_pipeline().stages[0].chunks[0].ranges = {{0, 2, s}, {3, 4, s}};
   EXPECT_TRUE(one.uniform());
   EXPECT_FALSE(two.uniform());
   EXPECT_NE(one.canonical_text(), two.canonical_text());
@@ -129,32 +129,36 @@ TEST(LayeredDocument, RangesOfOneStrategy) {
 TEST(LayeredDocument, ValidateNamesTheRange) {
   const auto fault = [](const std::function<void(std::vector<LayerRange>&, Plan&)>& change) {
     Plan plan = example();
-    change(plan.stages[1].chunks[0].ranges, plan);
+    change(plan.only_pipeline().stages[1].chunks[0].ranges, plan);
     const Status status = validate(plan);
     return status ? status->where + ": " + status->found : std::string("accepted");
   };
   using Ranges = std::vector<LayerRange>;
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { ++r[1].first, ++r[1].last; }), "$.stages[1].layers[1]: layers 10 … 10");
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { ++r[0].last; }), "$.stages[1].layers[1]: layers 9 … 9");
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { std::swap(r[0], r[1]); }), "$.stages[1].layers[0]: layers 9 … 9");
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].last = 8; }), "$.stages[1].layers[1]: layers 9 … 8");
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { r.clear(); }), "$.stages[1].layers: a chunk without layers");
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.dp = 8; }), "$.stages[1].layers[1].strategy: dp 8");
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.dp = 2, r[1].strategy.shard = 2; }), "$.stages[1]: 4 devices");
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[0].strategy.tp = 4; }), "$.stages[1]: 4 devices");
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.shard = 3; }).substr(0, 30), "$.stages[1].layers[1].strategy");
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[0].strategy.recompute.layers = 1; }).substr(0, 30), "$.stages[1].layers[0].strategy");
-  EXPECT_EQ(fault([](Ranges&, Plan& p) { p.schedule.micro_batch = 2; }), "$.schedule: 4 micro-batches · 2 · dp 4");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { ++r[1].first, ++r[1].last; }), "$.pipelines[0].stages[1].layers[1]: layers 10 … 10");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { ++r[0].last; }), "$.pipelines[0].stages[1].layers[1]: layers 9 … 9");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { std::swap(r[0], r[1]); }), "$.pipelines[0].stages[1].layers[0]: layers 9 … 9");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].last = 8; }), "$.pipelines[0].stages[1].layers[1]: layers 9 … 8");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r.clear(); }), "$.pipelines[0].stages[1].layers: a chunk without layers");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.dp = 8; }), "$.pipelines[0].stages[1].layers[1].strategy: dp 8");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.dp = 2, r[1].strategy.shard = 2; }),
+            "$.pipelines[0].stages[1]: 4 devices");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[0].strategy.tp = 4; }), "$.pipelines[0].stages[1]: 4 devices");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.shard = 3; }).substr(0, 43),
+            "$.pipelines[0].stages[1].layers[1].strategy");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[0].strategy.recompute.layers = 1; }).substr(0, 43),
+            "$.pipelines[0].stages[1].layers[0].strategy");
+  EXPECT_EQ(fault([](Ranges&, Plan& p) { p.only_pipeline().schedule.micro_batch = 2; }),
+            "$.pipelines[0].schedule: 4 micro-batches · 2 · dp 4");
 }
 
 // A range of another dp takes another micro-batch; the message says of how many samples dp must be a divisor.
 TEST(LayeredDocument, SamplesOfARange) {
   Plan plan = example();
-  plan.stages[0].chunks[0].ranges[0].strategy = spread(2, 2);
-  plan.schedule.microbatches = 8;
+  plan.only_pipeline().stages[0].chunks[0].ranges[0].strategy = spread(2, 2);
+  plan.only_pipeline().schedule.microbatches = 8;
   const Status status = validate(plan);
   ASSERT_TRUE(status.has_value());
-  EXPECT_EQ(status->where, "$.stages[1].layers[1].strategy");
+  EXPECT_EQ(status->where, "$.pipelines[0].stages[1].layers[1].strategy");
   EXPECT_EQ(status->expected.substr(0, 27), "a divisor of the 2 samples ");
 }
 

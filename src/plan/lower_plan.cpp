@@ -30,7 +30,8 @@ void fill_ranges(const Plan& plan, Program& program) {
   const ProgramStructure& s = program.structure;
   for (std::int32_t c = 0; c < s.chunks(); ++c) {
     const ChunkPlace place = place_of_chunk(s.schedule, c);
-    const Chunk& chunk = plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+    const Chunk& chunk =
+        plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
     const auto begin = static_cast<std::int32_t>(program.ranges.size());
     for (const LayerRange& r : chunk.ranges)
       program.ranges.push_back({r.first, r.last, strategy_index(program, r.strategy),
@@ -92,7 +93,7 @@ void fill_groups_of_devices(const Plan& plan, const Program& folded, std::int64_
 }
 
 Program unfold(const Program& folded, const Plan& plan) {
-  const auto devices = static_cast<std::int64_t>(devices_of(plan.stages.front()).size());
+  const auto devices = static_cast<std::int64_t>(devices_of(plan.only_pipeline().stages.front()).size());
   Program program = folded;
   program.folded = false;
   program.ranks.clear();
@@ -108,7 +109,7 @@ Program unfold(const Program& folded, const Plan& plan) {
   }
   program.instructions.reserve(static_cast<std::size_t>(next));
   for (const RankClass& source : folded.ranks) {
-    const std::vector<std::int64_t> ids = devices_of(plan.stages[static_cast<std::size_t>(source.stage)]);
+    const std::vector<std::int64_t> ids = devices_of(plan.only_pipeline().stages[static_cast<std::size_t>(source.stage)]);
     ESPALIER_CHECK(static_cast<std::int64_t>(ids.size()) == devices);  // a rank's neighbour has the same position in its stage
     for (std::int64_t local = 0; local < devices; ++local) {
       RankClass rank = source;
@@ -129,7 +130,7 @@ Program unfold(const Program& folded, const Plan& plan) {
 Program lower(const Plan& plan, const Model& model, bool fold) {
   Program program = lower(structure_of(plan, model));
   fill_ranges(plan, program);
-  for (RankClass& rank : program.ranks) rank.devices = plan.stages[static_cast<std::size_t>(rank.stage)].devices;
+  for (RankClass& rank : program.ranks) rank.devices = plan.only_pipeline().stages[static_cast<std::size_t>(rank.stage)].devices;
   return fold ? program : unfold(program, plan);
 }
 

@@ -1,62 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of the enums, the canonical one-line text of a plan and its human label.
+// The canonical one-line text of a plan, its human label, and what it counts of its layers.
 #include "espalier/plan.h"
 
 #include <algorithm>
 #include <map>
 
+#include "base/check.h"
+#include "base/document.h"
 #include "plan/dimension.h"
 #include "plan/text.h"
 
 namespace espalier {
 
 using plan_detail::cat;
-
-std::string_view to_string(SequenceParallel v) {
-  switch (v) {
-    case SequenceParallel::none: return "none";
-    case SequenceParallel::megatron: return "megatron";
-    case SequenceParallel::ulysses: return "ulysses";
-  }
-  return "?";
-}
-
-std::string_view to_string(ContextParallelKind v) {
-  switch (v) {
-    case ContextParallelKind::ring: return "ring";
-    case ContextParallelKind::all_to_all: return "all-to-all";
-  }
-  return "?";
-}
-
-std::string_view to_string(RecomputeKind v) {
-  switch (v) {
-    case RecomputeKind::none: return "none";
-    case RecomputeKind::selective: return "selective";
-    case RecomputeKind::full: return "full";
-  }
-  return "?";
-}
-
-std::string_view to_string(RankOrder v) {
-  switch (v) {
-    case RankOrder::tp_cp_dp_pp: return "tp-cp-dp-pp";
-    case RankOrder::tp_cp_pp_dp: return "tp-cp-pp-dp";
-    case RankOrder::tp_dp_cp_pp: return "tp-dp-cp-pp";
-  }
-  return "?";
-}
-
-std::string_view to_string(ScheduleKind v) {
-  switch (v) {
-    case ScheduleKind::gpipe: return "gpipe";
-    case ScheduleKind::one_f_one_b: return "1f1b";
-    case ScheduleKind::interleaved: return "interleaved";
-    case ScheduleKind::zb_h1: return "zb-h1";
-    case ScheduleKind::zb_v: return "zb-v";
-  }
-  return "?";
-}
 
 namespace {
 
@@ -69,6 +25,7 @@ std::string overlap_label(const Overlap& overlap) {
   add(overlap.param_gather, "param");
   add(overlap.p2p, "p2p");
   add(overlap.tp, "tp");
+  add(overlap.ep, "ep");
   return out;
 }
 
@@ -101,40 +58,60 @@ std::string pipeline_label(const Schedule& schedule) {
 
 std::int32_t last_layer_of(const Plan& plan) {
   std::int32_t last = 0;
-  for (const Stage& stage : plan.stages) {
-    for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
-  }
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
   return last;
 }
 
 /// What the recomputation of a range means to one of its layers, with `before` blocks of the range before it.
 Recompute recompute_of_layer(const Recompute& range, bool block, std::int32_t before) {
   if (!block || (range.kind == RecomputeKind::full && before >= range.layers)) return {};
-  return {range.kind, range.kind == RecomputeKind::full ? 1 : 0};
+  return {range.kind, range.kind == RecomputeKind::full ? 1 : 0, range.modules};
 }
 
 /// Overlap is one choice for all layers, but flags are off where a layer has nothing to hide.
-Overlap any_overlap(const Plan& plan) {
+Overlap any_overlap(const Pipeline& pipeline) {
   Overlap any;
-  for (const Stage& stage : plan.stages) {
+  for (const Stage& stage : pipeline.stages) {
     for (const Chunk& chunk : stage.chunks) {
       for (const LayerRange& range : chunk.ranges) {
         const Overlap& own = range.strategy.overlap;
-        any.grad_reduce |= own.grad_reduce, any.param_gather |= own.param_gather;
-        any.p2p |= own.p2p, any.tp |= own.tp;
+        any.grad_reduce |= own.grad_reduce;
+        any.param_gather |= own.param_gather;
+        any.p2p |= own.p2p;
+        any.tp |= own.tp;
+        any.ep |= own.ep;
       }
     }
   }
   return any;
 }
 
-std::string layerwise_label(const Plan& plan) {
+std::vector<StrategyCount> counted(const Pipeline& pipeline, std::int32_t last_layer) {
+  std::vector<StrategyCount> counts;
+  std::map<Strategy, std::size_t> known;  // a plan may hold as many strategies as layers
+  for (const Stage& stage : pipeline.stages) {
+    for (const Chunk& chunk : stage.chunks) {
+      for (const LayerRun& run : layer_runs(chunk, last_layer)) {
+        const auto [at, added] = known.emplace(run.strategy, counts.size());
+        if (added) counts.push_back({run.strategy, 0});
+        counts[at->second].layers += run.layers();
+      }
+    }
+  }
+  std::stable_sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.layers > b.layers; });
+  return counts;
+}
+
+std::string layerwise_label(const Pipeline& pipeline, std::int32_t last_layer) {
   constexpr std::size_t kShown = 4;
-  const Schedule& schedule = plan.schedule;
+  const Schedule& schedule = pipeline.schedule;
   std::string out = cat("layer-wise ", pipeline_label(schedule));
   if (schedule.stages > 1) out += cat(" ", to_string(schedule.kind));
-  out += cat(" ", schedule.microbatches, "×", plan.samples_per_microbatch(), " samples", overlap_label(any_overlap(plan)), ":");
-  const std::vector<StrategyCount> counts = strategy_counts(plan);
+  out += cat(" ", schedule.microbatches, "×", pipeline.samples_per_microbatch(), " samples", overlap_label(any_overlap(pipeline)),
+             ":");
+  const std::vector<StrategyCount> counts = counted(pipeline, last_layer);
   // A rest of one is named: the line would not be shorter without its name.
   const std::size_t named = counts.size() <= kShown + 1 ? counts.size() : kShown;
   std::int32_t others = 0;
@@ -148,36 +125,21 @@ std::string layerwise_label(const Plan& plan) {
   return out;
 }
 
-}  // namespace
+bool is_empty(const Pipeline& pipeline) { return pipeline.stages.empty() || pipeline.stages.front().chunks.empty(); }
 
-bool Plan::uniform() const {
-  for (const Stage& stage : stages) {
+/// Whether every chunk is one range of the first layer's strategy.
+bool is_uniform(const Pipeline& pipeline) {
+  for (const Stage& stage : pipeline.stages) {
     for (const Chunk& chunk : stage.chunks) {
-      if (chunk.ranges.size() != 1 || chunk.ranges.front().strategy != strategy()) return false;
+      if (chunk.ranges.size() != 1 || chunk.ranges.front().strategy != pipeline.strategy()) return false;
     }
   }
   return true;
 }
 
-std::string Plan::canonical_text() const {
-  if (stages.empty() || stages.front().chunks.empty()) return "empty";
-  std::string out = espalier::canonical_text(strategy(), schedule);
-  if (uniform()) return out;
-  // Not uniform: every range in the order of the document.
-  for (const Stage& stage : stages) {
-    for (const Chunk& chunk : stage.chunks) {
-      for (const LayerRange& range : chunk.ranges) {
-        out += cat(" | ", range.first, "-", range.last, " ", espalier::canonical_text(range.strategy, schedule));
-      }
-    }
-  }
-  return out;
-}
-
-std::string Plan::label() const {
-  if (stages.empty() || stages.front().chunks.empty()) return "empty plan";
-  if (!uniform()) return layerwise_label(*this);
-  const Strategy& s = strategy();
+std::string uniform_label(const Pipeline& pipeline) {
+  const Strategy& s = pipeline.strategy();
+  const Schedule& schedule = pipeline.schedule;
   std::string out = cat("TP", s.tp, s.partition.empty() ? "" : "·operators", sequence_label(s.sp));
   out += cat(" CP", s.cp, s.cp_kind == ContextParallelKind::all_to_all ? "·a2a" : "");
   if (s.ep > 1 || s.etp > 1) out += cat(" EP", s.ep, " ETP", s.etp);
@@ -187,6 +149,84 @@ std::string Plan::label() const {
   if (s.order != RankOrder::tp_cp_dp_pp) out += cat(" ", to_string(s.order));
   return out + overlap_label(s.overlap);
 }
+
+std::string label_of(const Pipeline& pipeline, std::int32_t last_layer) {
+  if (is_empty(pipeline)) return "empty plan";
+  return is_uniform(pipeline) ? uniform_label(pipeline) : layerwise_label(pipeline, last_layer);
+}
+
+/// A strategy with what its dimensions do not say.
+std::string text_of(const Strategy& strategy, const Schedule& schedule) {
+  std::string out = canonical_text(strategy, schedule);
+  for (const std::string& module : strategy.recompute.modules) out += cat(" module ", module);
+  if (strategy.overlap.ep) out += " overlap-ep";
+  return out;
+}
+
+std::string listed(std::string_view name, const std::vector<std::int64_t>& values) {
+  std::string out;
+  for (const std::int64_t v : values) out += cat(out.empty() ? "" : ",", v);
+  return out.empty() ? "" : cat(" ", name, " ", out);
+}
+
+std::string text_of(const Pipeline& pipeline, bool devices) {
+  if (is_empty(pipeline)) return "empty";
+  std::string out = text_of(pipeline.strategy(), pipeline.schedule);
+  const bool uniform = is_uniform(pipeline);
+  // Not uniform: every range in the order of the document.
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+    const Stage& stage = pipeline.stages[i];
+    for (const Chunk& chunk : stage.chunks) {
+      for (const LayerRange& range : chunk.ranges) {
+        if (!uniform) out += cat(" | ", range.first, "-", range.last, " ", text_of(range.strategy, pipeline.schedule));
+      }
+    }
+    std::string own = listed("samples", stage.samples_per_replica) + listed("states", stage.state_shares);
+    for (const DeviceRange& r : stage.devices)
+      if (devices) own += cat(" d", r.first, "+", r.count, "*", r.stride);
+    if (!own.empty()) out += cat(" | stage ", i, own);
+  }
+  return out;
+}
+
+}  // namespace
+
+const Pipeline& Plan::only_pipeline() const {
+  ESPALIER_CHECK(pipelines.size() == 1);
+  return pipelines.front();
+}
+
+Pipeline& Plan::only_pipeline() {
+  ESPALIER_CHECK(pipelines.size() == 1);
+  return pipelines.front();
+}
+
+bool Plan::uniform() const { return pipelines.size() == 1 && is_uniform(pipelines.front()); }
+
+std::string Plan::canonical_text() const {
+  const bool one = pipelines.size() == 1;
+  const bool own_devices = !one || !devices_in_order(*this);
+  std::string out;
+  for (const Pipeline& pipeline : pipelines) {
+    if (!one) out += cat(out.empty() ? "" : " || ", "pipeline ", pipeline.id, " samples ", pipeline.samples, " ");
+    out += text_of(pipeline, own_devices);
+  }
+  if (precision)
+    out += cat(" precision ", to_string(precision->parameters), " ", to_string(precision->gradients), " ",
+               to_string(precision->moments), " ", to_string(precision->saved));
+  return out.empty() ? "empty" : out;
+}
+
+std::string Plan::label() const {
+  const std::int32_t last_layer = last_layer_of(*this);
+  if (pipelines.size() == 1) return label_of(pipelines.front(), last_layer);
+  if (pipelines.empty()) return "empty plan";
+  std::string out = cat(pipelines.size(), " pipelines: ");
+  for (std::size_t i = 0; i < pipelines.size(); ++i) out += cat(i == 0 ? "" : " | ", label_of(pipelines[i], last_layer));
+  return out;
+}
+
+std::string content_hash(const Plan& plan) { return base::content_hash(to_json(plan)); }
 
 std::string label(const Strategy& s) {
   std::string out;
@@ -228,21 +268,6 @@ std::vector<LayerRun> layer_runs(const Chunk& chunk, std::int32_t last_layer) {
   return runs;
 }
 
-std::vector<StrategyCount> strategy_counts(const Plan& plan) {
-  const std::int32_t last_layer = last_layer_of(plan);
-  std::vector<StrategyCount> counts;
-  std::map<Strategy, std::size_t> known;  // a plan may hold as many strategies as layers
-  for (const Stage& stage : plan.stages) {
-    for (const Chunk& chunk : stage.chunks) {
-      for (const LayerRun& run : layer_runs(chunk, last_layer)) {
-        const auto [at, added] = known.emplace(run.strategy, counts.size());
-        if (added) counts.push_back({run.strategy, 0});
-        counts[at->second].layers += run.layers();
-      }
-    }
-  }
-  std::stable_sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.layers > b.layers; });
-  return counts;
-}
+std::vector<StrategyCount> strategy_counts(const Plan& plan) { return counted(plan.only_pipeline(), last_layer_of(plan)); }
 
 }  // namespace espalier

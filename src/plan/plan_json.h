@@ -7,12 +7,19 @@
 
 namespace espalier {
 
-/// One object.
-void write_strategy(base::JsonWriter& w, const Strategy& s);
+constexpr std::string_view schema_name(PlanSchema schema) {
+  return schema == PlanSchema::one ? "espalier.plan/1" : "espalier.plan/2";
+}
+
+/// One object, in the form of that version of plan.json.
+void write_strategy(base::JsonWriter& w, const Strategy& s, PlanSchema schema);
 void write_schedule(base::JsonWriter& w, const Schedule& s);
 /// The members `strategy` and `schedule` of `r`.
-Strategy read_strategy(base::Reader& r);
+Strategy read_strategy(base::Reader& r, PlanSchema schema);
 /// A plan's schedule has no `stages`: they are counted.
 Schedule read_schedule(base::Reader& r, bool with_stages);
+
+/// A member of `stages`, whose schedule has so many virtual stages.
+Stage read_stage(base::Reader& r, std::int32_t virtual_stages, PlanSchema schema);
 
 }  // namespace espalier

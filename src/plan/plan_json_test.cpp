@@ -39,7 +39,7 @@ Error error_of(const std::string& text) {
 TEST(PlanJson, RoundTripOfOnePlan) {
   const Plan plan = small();
   const std::string text = to_json(plan);
-  EXPECT_NE(text.find("\"schema\": \"espalier.plan/1\""), std::string::npos) << text;
+  EXPECT_NE(text.find("\"schema\": \"espalier.plan/2\""), std::string::npos) << text;
   EXPECT_NE(text.find("\"0-1\""), std::string::npos) << text;
   const Result<Plan> back = plan_from_json(text, "plan.json");
   ASSERT_TRUE(back.ok()) << back.error().message();
@@ -78,7 +78,7 @@ Plan several_ranges() {
   s.dp = 2;
   Plan plan = make_uniform_plan(plan_test::decoder({}), plan_test::cluster(1, 4), plan_test::training(64, 8), "generic", s,
                                 {ScheduleKind::interleaved, 2, 2, 4, 1}, SplitPolicy::balanced);
-  Chunk& chunk = plan.stages[0].chunks[0];
+  Chunk& chunk = plan.only_pipeline().stages[0].chunks[0];
   LayerRange second = chunk.ranges.front();
   chunk.ranges.front().last = second.first;
   second.first += 1;
@@ -121,7 +121,7 @@ TEST(PlanJson, RoundTripOfLayerwisePlans) {
     RC_ASSERT(!plan.label().empty());
     std::int32_t layers = 0, last = 0;
     for (const StrategyCount& c : strategy_counts(plan)) layers += c.layers;
-    for (const Stage& stage : plan.stages) {
+    for (const Stage& stage : plan.only_pipeline().stages) {
       for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
     }
     RC_ASSERT(layers == last + 1);  // no layer is lost in the runs
@@ -131,7 +131,7 @@ TEST(PlanJson, RoundTripOfLayerwisePlans) {
 TEST(PlanJson, RefusesWhatItDoesNotKnow) {
   const std::string text = to_json(small());
   EXPECT_NE(error_of(replaced(text, "\"engine\"", "\"motor\"")).message().find("engine"), std::string::npos);
-  EXPECT_EQ(error_of(replaced(text, "espalier.plan/1", "espalier.plan/9")).found, "\"espalier.plan/9\"");
+  EXPECT_EQ(error_of(replaced(text, "espalier.plan/2", "espalier.plan/9")).found, "\"espalier.plan/9\"");
   EXPECT_FALSE(error_of(replaced(text, "\"etp\": 1", "\"etp\": 1, \"colour\": 2")).where.empty());
   EXPECT_FALSE(error_of(replaced(text, "\"tp\": 2", "\"tp\": -2")).where.empty());
   EXPECT_FALSE(error_of(replaced(text, "\"tp\": 2", "\"tp\": 1e99")).where.empty());

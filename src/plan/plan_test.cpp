@@ -33,7 +33,7 @@ TEST(PlanText, LabelAndCanonicalText) {
 
 TEST(PlanText, LabelNamesWhatIsUnusual) {
   Plan plan = example();
-  for (Stage& stage : plan.stages) {
+  for (Stage& stage : plan.only_pipeline().stages) {
     for (Chunk& chunk : stage.chunks) {
       Strategy& s = chunk.ranges.front().strategy;
       s.sp = SequenceParallel::ulysses;
@@ -70,20 +70,20 @@ TEST(StrategyLabel, NamesWhatIsUnusual) {
 /// Embedding, 6 blocks and head on two stages of four devices: TP2 (ZeRO-1 on the first three layers), then TP4.
 Plan layerwise() {
   Plan plan;
-  plan.schedule = {ScheduleKind::one_f_one_b, 2, 1, 8, 2};
+  plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 2, 1, 8, 2};
   plan.training.global_batch = 32;
   Strategy two;
   two.tp = 2, two.dp = 2, two.zero = 1, two.shard = 2, two.recompute = {RecomputeKind::full, 1};
   Strategy four;
   four.tp = 4, four.overlap.p2p = true;
-  plan.stages = {{{{0, 4, 1}}, {Chunk{{{0, 2, two}, {3, 3, four}}}}, 1.0}, {{{4, 4, 1}}, {Chunk{{{4, 7, four}}}}, 1.0}};
+  plan.only_pipeline().stages = {{{{0, 4, 1}}, {Chunk{{{0, 2, two}, {3, 3, four}}}}}, {{{4, 4, 1}}, {Chunk{{{4, 7, four}}}}}};
   return plan;
 }
 
 TEST(LayerRuns, SayWhatEachLayerDoes) {
   const Plan plan = layerwise();
   // The first range: the embedding recomputes nothing, of its two blocks the first alone.
-  const auto runs = layer_runs(plan.stages[0].chunks[0], 7);
+  const auto runs = layer_runs(plan.only_pipeline().stages[0].chunks[0], 7);
   ASSERT_EQ(runs.size(), 4U);
   EXPECT_EQ(label(runs[0].strategy), "TP2·DP2 ZeRO-1");
   EXPECT_EQ(runs[0].last, 0);
@@ -91,7 +91,7 @@ TEST(LayerRuns, SayWhatEachLayerDoes) {
   EXPECT_EQ(runs[1].layers(), 1);
   EXPECT_EQ(label(runs[2].strategy), "TP2·DP2 ZeRO-1");
   EXPECT_EQ(label(runs[3].strategy), "TP4");
-  const auto last = layer_runs(plan.stages[1].chunks[0], 7);
+  const auto last = layer_runs(plan.only_pipeline().stages[1].chunks[0], 7);
   ASSERT_EQ(last.size(), 2U);  // blocks 4 … 6, the head
   EXPECT_EQ(last[0].layers(), 3);
   EXPECT_EQ(last[1].first, 7);
@@ -99,9 +99,9 @@ TEST(LayerRuns, SayWhatEachLayerDoes) {
 
 TEST(LayerRuns, JoinRangesThatAreOneAndTheSame) {
   Plan plan = layerwise();
-  auto& ranges = plan.stages[1].chunks[0].ranges;
+  auto& ranges = plan.only_pipeline().stages[1].chunks[0].ranges;
   ranges = {{4, 5, ranges[0].strategy}, {6, 7, ranges[0].strategy}};
-  EXPECT_EQ(layer_runs(plan.stages[1].chunks[0], 7).size(), 2U);
+  EXPECT_EQ(layer_runs(plan.only_pipeline().stages[1].chunks[0], 7).size(), 2U);
 }
 
 TEST(StrategyCounts, MostLayersFirst) {
@@ -125,11 +125,11 @@ TEST(PlanText, LayerwisePlansAreSpelledOut) {
   EXPECT_EQ(plan.label(), "layer-wise PP2 1f1b 8×4 samples overlap:p2p: TP4 ×5, TP2·DP2 ZeRO-1 ×2, TP2·DP2 ZeRO-1 +recompute ×1");
   EXPECT_NE(plan.canonical_text().find(" | "), std::string::npos);
   // Seven strategies: four are named.
-  Strategy s = plan.stages[1].chunks[0].ranges[0].strategy;
-  plan.stages[1].chunks[0].ranges.clear();
+  Strategy s = plan.only_pipeline().stages[1].chunks[0].ranges[0].strategy;
+  plan.only_pipeline().stages[1].chunks[0].ranges.clear();
   for (std::int32_t i = 0; i < 4; ++i) {
     s.tp = i % 2 == 0 ? 2 : 1, s.cp = 4 / s.tp, s.sp = i > 1 ? SequenceParallel::ulysses : SequenceParallel::none;
-    plan.stages[1].chunks[0].ranges.push_back({4 + i, 4 + i, s});
+    plan.only_pipeline().stages[1].chunks[0].ranges.push_back({4 + i, 4 + i, s});
   }
   EXPECT_EQ(plan.label(),
             "layer-wise PP2 1f1b 8×4 samples overlap:p2p: TP2·DP2 ZeRO-1 ×2, TP2·DP2 ZeRO-1 +recompute ×1, TP4 ×1, TP2·CP2 ×1, 3 "
@@ -170,26 +170,38 @@ TEST(Validate, NamesWhatIsBroken) {
     const Status status = validate(plan);
     return status ? status->where : std::string("accepted");
   };
-  EXPECT_EQ(where([](Plan& p) { p.schedule.microbatches = 0; }), "$.schedule");
-  EXPECT_EQ(where([](Plan& p) { p.schedule.microbatches = 3; }), "$.schedule");
-  EXPECT_EQ(where([](Plan& p) { p.schedule.microbatches = 2147483647; }), "$.schedule");
-  EXPECT_EQ(where([](Plan& p) { p.schedule.kind = ScheduleKind::gpipe; }), "$.schedule");
-  EXPECT_EQ(where([](Plan& p) { p.training.global_batch = 16; }), "$.schedule");
-  EXPECT_EQ(where([](Plan& p) { p.stages.pop_back(); }), "$.stages");
-  EXPECT_EQ(where([](Plan& p) { p.stages.clear(); }), "$.stages");
-  EXPECT_EQ(where([](Plan& p) { p.stages[1].chunks.pop_back(); }), "$.stages[1].layers");
-  EXPECT_EQ(where([](Plan& p) { p.stages[1].devices = p.stages[0].devices; }), "$.stages");
-  EXPECT_EQ(where([](Plan& p) { p.stages[1].devices[0].count = 3; }), "$.stages[1]");
-  EXPECT_EQ(where([](Plan& p) { p.stages[1].devices[0].count = std::int64_t{1} << 60; }), "$.stages[1].devices");
-  EXPECT_EQ(where([](Plan& p) { p.stages[1].devices[0].stride = std::int64_t{1} << 62; }), "$.stages[1].devices");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[1].ranges.front().first += 1; }), "$.stages[0].layers[1]");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].share = 0; }), "$.stages[0].share");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.tp = 2147483647; }),
-            "$.stages[0].layers[0].strategy");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.shard = 3; }), "$.stages[0].layers[0].strategy");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.ep = 3; }), "$.stages[0].layers[0].strategy");
-  EXPECT_EQ(where([](Plan& p) { p.stages[0].chunks[0].ranges.front().strategy.recompute.layers = 0; }),
-            "$.stages[0].layers[0].strategy");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().schedule.microbatches = 0; }), "$.pipelines[0].schedule");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().schedule.microbatches = 3; }), "$.pipelines[0].schedule");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().schedule.microbatches = 2147483647; }), "$.pipelines[0].schedule");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().schedule.kind = ScheduleKind::gpipe; }), "$.pipelines[0].schedule");
+  EXPECT_EQ(where([](Plan& p) { p.training.global_batch = 16; }), "$.pipelines");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages.pop_back(); }), "$.pipelines[0].stages");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages.clear(); }), "$.pipelines[0].stages");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[1].chunks.pop_back(); }), "$.pipelines[0].stages[1].layers");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[1].devices = p.only_pipeline().stages[0].devices; }), "$.pipelines");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[1].devices[0].count = 3; }), "$.pipelines[0].stages[1]");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[1].devices[0].count = std::int64_t{1} << 60; }),
+            "$.pipelines[0].stages[1].devices");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[1].devices[0].stride = std::int64_t{1} << 62; }),
+            "$.pipelines[0].stages[1].devices");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[0].chunks[1].ranges.front().first += 1; }),
+            "$.pipelines[0].stages[0].layers[1]");
+  EXPECT_EQ(where([](Plan& p) { p.pipelines.clear(); }), "$.pipelines");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().id = -1; }), "$.pipelines[0].id");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().samples = 4; }), "$.pipelines[0].schedule");
+  EXPECT_EQ(where([](Plan& p) { p.pipelines.push_back(p.only_pipeline()); }), "$.pipelines[1].id");
+  const std::string replicas = "$.pipelines[0].stages[0].samples_per_replica", states = "$.pipelines[0].stages[0].state_shares";
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[0].samples_per_replica = {1, 2, 3}; }), replicas);
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[0].samples_per_replica = {-1, 3}; }), replicas);
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[0].state_shares = {3, 1, 2}; }), states);
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[0].chunks[0].ranges.front().strategy.tp = 2147483647; }),
+            "$.pipelines[0].stages[0].layers[0].strategy");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[0].chunks[0].ranges.front().strategy.shard = 3; }),
+            "$.pipelines[0].stages[0].layers[0].strategy");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[0].chunks[0].ranges.front().strategy.ep = 3; }),
+            "$.pipelines[0].stages[0].layers[0].strategy");
+  EXPECT_EQ(where([](Plan& p) { p.only_pipeline().stages[0].chunks[0].ranges.front().strategy.recompute.layers = 0; }),
+            "$.pipelines[0].stages[0].layers[0].strategy");
   EXPECT_EQ(where([](Plan& p) { p.model_source = "{}"; }), "$.model");
 }
 

@@ -68,8 +68,8 @@ Plan with_head(const Strategy& head) {
   Strategy s;
   s.dp = 2, s.tp = 2, s.zero = 1, s.shard = 2;
   Plan plan = make_uniform_plan(decoder({}), cluster(1, 8), training(128, 8), "generic", s, two, SplitPolicy::balanced);
-  const std::int32_t first = plan.stages[1].chunks[0].first();
-  plan.stages[1].chunks[0].ranges = {{first, 8, s}, {9, 9, head}};
+  const std::int32_t first = plan.only_pipeline().stages[1].chunks[0].first();
+  plan.only_pipeline().stages[1].chunks[0].ranges = {{first, 8, s}, {9, 9, head}};
   return plan;
 }
 

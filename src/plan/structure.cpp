@@ -55,15 +55,16 @@ void structure_of(const Model& model, const std::vector<const Strategy*>& strate
 }
 
 ProgramStructure structure_of(const Plan& plan, const Model& model) {
-  const Schedule& schedule = plan.schedule;
+  const Schedule& schedule = plan.only_pipeline().schedule;
   std::vector<std::int32_t> layers;
   for (std::int32_t c = 0; c < schedule.stages * schedule.virtual_stages; ++c) {
     const ChunkPlace place = place_of_chunk(schedule, c);
-    const Chunk& chunk = plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+    const Chunk& chunk =
+        plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
     layers.push_back(chunk.last() - chunk.first() + 1);
   }
   std::vector<const Strategy*> strategies;
-  for (const Stage& stage : plan.stages)
+  for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges) strategies.push_back(&range.strategy);
   ProgramStructure structure;

@@ -26,27 +26,27 @@ TEST(UniformPlan, DevicesByRankOrder) {
   s.dp = 2;
   const Schedule c{ScheduleKind::one_f_one_b, 2, 1, 4, 1};
   Plan plan = plan_with(s, c, 8);
-  EXPECT_EQ(plan.stages[0].devices, (Ranges{{0, 4, 1}}));
-  EXPECT_EQ(plan.stages[1].devices, (Ranges{{4, 4, 1}}));
+  EXPECT_EQ(plan.only_pipeline().stages[0].devices, (Ranges{{0, 4, 1}}));
+  EXPECT_EQ(plan.only_pipeline().stages[1].devices, (Ranges{{4, 4, 1}}));
   s.order = RankOrder::tp_cp_pp_dp;
   plan = plan_with(s, c, 8);
-  EXPECT_EQ(plan.stages[0].devices, (Ranges{{0, 2, 1}, {4, 2, 1}}));
-  EXPECT_EQ(plan.stages[1].devices, (Ranges{{2, 2, 1}, {6, 2, 1}}));
+  EXPECT_EQ(plan.only_pipeline().stages[0].devices, (Ranges{{0, 2, 1}, {4, 2, 1}}));
+  EXPECT_EQ(plan.only_pipeline().stages[1].devices, (Ranges{{2, 2, 1}, {6, 2, 1}}));
   s.tp = 1;
   s.dp = 4;
   plan = plan_with(s, {ScheduleKind::one_f_one_b, 2, 1, 2, 1}, 8);
-  EXPECT_EQ(plan.stages[0].devices, (Ranges{{0, 4, 2}}));  // one strided range
-  EXPECT_EQ(plan.stages[1].devices, (Ranges{{1, 4, 2}}));
+  EXPECT_EQ(plan.only_pipeline().stages[0].devices, (Ranges{{0, 4, 2}}));  // one strided range
+  EXPECT_EQ(plan.only_pipeline().stages[1].devices, (Ranges{{1, 4, 2}}));
 }
 
 // 10 layers on 2 stages: the embedding costs nothing, a block (h 128, ffn 512, s 64) 2·(4·128² + 2·128·512)·64 + attention, the
 // head 2·128·1000·64, about 0.65 of a block: 4.3 a stage, boundary after the embedding and 4 blocks.
 TEST(UniformPlan, LayersCoverTheModelInPipelineOrder) {
   const Plan plan = plan_with({}, {ScheduleKind::one_f_one_b, 2, 1, 8, 1}, 2);
-  EXPECT_EQ(plan.stages[0].chunks[0].first(), 0);
-  EXPECT_EQ(plan.stages[0].chunks[0].last(), 4);
-  EXPECT_EQ(plan.stages[1].chunks[0].first(), 5);
-  EXPECT_EQ(plan.stages[1].chunks[0].last(), 9);
+  EXPECT_EQ(plan.only_pipeline().stages[0].chunks[0].first(), 0);
+  EXPECT_EQ(plan.only_pipeline().stages[0].chunks[0].last(), 4);
+  EXPECT_EQ(plan.only_pipeline().stages[1].chunks[0].first(), 5);
+  EXPECT_EQ(plan.only_pipeline().stages[1].chunks[0].last(), 9);
   EXPECT_EQ(plan.model_summary.substr(0, 17), "llama, 8 blocks, ");
   EXPECT_EQ(plan.cluster_summary, "1 × 2 toy");
 }
@@ -54,9 +54,9 @@ TEST(UniformPlan, LayersCoverTheModelInPipelineOrder) {
 // zb-v on 2 stages: stage 0 holds the first and the last of 4 chunks.
 TEST(UniformPlan, VShapedPlacement) {
   const Plan plan = plan_with({}, {ScheduleKind::zb_v, 2, 2, 8, 1}, 2);
-  EXPECT_EQ(plan.stages[0].chunks[0].first(), 0);
-  EXPECT_EQ(plan.stages[0].chunks[1].last(), 9);
-  EXPECT_EQ(plan.stages[1].chunks[0].last() + 1, plan.stages[1].chunks[1].first());
+  EXPECT_EQ(plan.only_pipeline().stages[0].chunks[0].first(), 0);
+  EXPECT_EQ(plan.only_pipeline().stages[0].chunks[1].last(), 9);
+  EXPECT_EQ(plan.only_pipeline().stages[1].chunks[0].last() + 1, plan.only_pipeline().stages[1].chunks[1].first());
 }
 
 TEST(UniformPlan, LegalConfigurationsMakeValidPlans) {
@@ -74,7 +74,7 @@ TEST(UniformPlan, LegalConfigurationsMakeValidPlans) {
         const Status status = validate(plan);
         RC_ASSERT(!status.has_value());
         std::int64_t devices = 0, top = 0;
-        for (const Stage& stage : plan.stages) {
+        for (const Stage& stage : plan.only_pipeline().stages) {
           for (const DeviceRange& r : stage.devices) {
             devices += r.count;
             top = std::max(top, r.first + (r.count - 1) * r.stride);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Structure of a plan by itself, without model or cluster: bounds that keep hostile files cheap, then consistency.
-//   schedule   kind and virtual stages agree; m · micro_batch · dp = global batch; at most 2^21 chunk passes
+//   schedule   kind and virtual stages agree; m · micro_batch · dp = samples of the pipeline; at most 2^21 chunk passes
+//   samples    those of all pipelines are the global batch; shares name every replica and every rank of a shard group
 //   strategy   degrees positive; ZeRO stage 0 … 3; shard 1 exactly without ZeRO and a divisor of the data ranks
-//   devices    tp · cp · dp of them a stage, each device in one place, listed as the strategies' order assigns them (device-order)
-//   layers     chunks in pipeline order cover 0 … L−1 without gap or overlap
+//   devices    tp · cp · dp of them a stage, each device in one place of one pipeline, in any order
+//   layers     chunks in pipeline order cover 0 … L−1 without gap or overlap, the same L in every pipeline
 #include <algorithm>
+#include <set>
 
 #include "base/document.h"
 #include "espalier/plan.h"
@@ -18,14 +20,14 @@ using plan_detail::cat;
 
 constexpr std::int64_t kMaxDevices = std::int64_t{1} << 22;
 constexpr std::int32_t kMaxLayers = 1 << 16;
+constexpr std::int64_t kMaxShare = std::int64_t{1} << 40;
 
 Error fault(std::string where, std::string found, std::string expected,
             std::string hint = "plan again, or estimate the configuration that is meant") {
   return {ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected), std::move(hint)};
 }
 
-Status check_schedule(const Schedule& s) {
-  const std::string where = "$.schedule";
+Status check_schedule(const Schedule& s, const std::string& where) {
   if (s.stages < 1 || s.virtual_stages < 1 || s.microbatches < 1 || s.micro_batch < 1) {
     return fault(
         where,
@@ -89,51 +91,26 @@ Status add_devices(const Stage& stage, const std::string& where, std::vector<std
 
 Status check_devices(const Plan& plan) {
   std::vector<std::int64_t> ids;
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    const std::string where = cat("$.stages[", i, "]");
-    const std::size_t before = ids.size();
-    if (Status e = add_devices(plan.stages[i], where + ".devices", ids)) return e;
-    const auto count = static_cast<std::int64_t>(ids.size() - before);
-    for (const Chunk& chunk : plan.stages[i].chunks) {
-      for (const LayerRange& range : chunk.ranges) {
-        const Strategy& s = range.strategy;
-        const std::int64_t needed = std::int64_t{s.tp} * s.cp * s.dp;
-        if (count != needed)
-          return fault(where, cat(count, " devices"), cat("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " = ", needed));
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const Pipeline& pipeline = plan.pipelines[p];
+    for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+      const std::string where = cat("$.pipelines[", p, "].stages[", i, "]");
+      const std::size_t before = ids.size();
+      if (Status e = add_devices(pipeline.stages[i], where + ".devices", ids)) return e;
+      const auto count = static_cast<std::int64_t>(ids.size() - before);
+      for (const Chunk& chunk : pipeline.stages[i].chunks) {
+        for (const LayerRange& range : chunk.ranges) {
+          const Strategy& s = range.strategy;
+          const std::int64_t needed = std::int64_t{s.tp} * s.cp * s.dp;
+          if (count != needed)
+            return fault(where, cat(count, " devices"), cat("tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " = ", needed));
+        }
       }
     }
   }
   std::sort(ids.begin(), ids.end());
   const auto twice = std::adjacent_find(ids.begin(), ids.end());
-  if (twice != ids.end()) return fault("$.stages", cat("device ", *twice, " twice"), "each device once");
-  return {};
-}
-
-/// Device of the n-th rank of a stage under a strategy's order (uniform.cpp).
-std::int64_t device_of_rank(const Strategy& s, const Schedule& schedule, std::int64_t stage, std::int64_t n) {
-  const std::int64_t inner = std::int64_t{s.tp} * s.cp;
-  if (s.order == RankOrder::tp_cp_pp_dp) return n % inner + inner * (stage + schedule.stages * (n / inner));
-  return n + inner * s.dp * stage;
-}
-
-/// Which devices form a tensor, context or data group follows from their places in the stage. What is priced is the assignment of `order`.
-Status check_device_order(const Plan& plan) {
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    std::vector<std::int64_t> ids;
-    if (Status e = add_devices(plan.stages[i], cat("$.stages[", i, "].devices"), ids)) return e;
-    for (const Chunk& chunk : plan.stages[i].chunks) {
-      for (const LayerRange& range : chunk.ranges) {
-        for (std::size_t n = 0; n < ids.size(); ++n) {
-          const std::int64_t expected =
-              device_of_rank(range.strategy, plan.schedule, static_cast<std::int64_t>(i), static_cast<std::int64_t>(n));
-          if (ids[n] == expected) continue;
-          return fault(cat("$.stages[", i, "].devices"), cat("device-order: device ", ids[n], " in place ", n),
-                       cat("device ", expected, ", where the order ", to_string(range.strategy.order), " puts rank ", n),
-                       "devices are listed as the plan's order assigns them; other routes are not priced");
-        }
-      }
-    }
-  }
+  if (twice != ids.end()) return fault("$.pipelines", cat("device ", *twice, " twice"), "each device once");
   return {};
 }
 
@@ -149,29 +126,117 @@ std::size_t position_of(const Stage& stage, const LayerRange& wanted) {
   return position;
 }
 
-Status check_layers(const Plan& plan) {
+Status check_layers(const Pipeline& pipeline, const std::string& where, std::int32_t& layers) {
+  const Schedule& schedule = pipeline.schedule;
   std::int32_t next = 0;
-  for (std::int32_t c = 0; c < plan.schedule.stages * plan.schedule.virtual_stages; ++c) {
-    const ChunkPlace place = place_of_chunk(plan.schedule, c);
-    const Stage& stage = plan.stages[static_cast<std::size_t>(place.stage)];
+  for (std::int32_t c = 0; c < schedule.stages * schedule.virtual_stages; ++c) {
+    const ChunkPlace place = place_of_chunk(schedule, c);
+    const Stage& stage = pipeline.stages[static_cast<std::size_t>(place.stage)];
     for (const LayerRange& range : stage.chunks[static_cast<std::size_t>(place.local_chunk)].ranges) {
       if (range.first != next || range.last < range.first || range.last >= kMaxLayers) {
-        return fault(cat("$.stages[", place.stage, "].layers[", position_of(stage, range), "]"),
+        return fault(cat(where, ".stages[", place.stage, "].layers[", position_of(stage, range), "]"),
                      cat("layers ", range.first, " … ", range.last),
                      cat("a range that starts at ", next, " (pipeline chunk ", c, "), below ", kMaxLayers));
       }
       next = range.last + 1;
     }
   }
+  if (layers >= 0 && next != layers)
+    return fault(where, cat(next, " layers"),
+                 cat(layers, ", as the pipeline before it has: every pipeline holds the whole model"));
+  layers = next;
   return {};
 }
 
 /// Layers of another dp take another micro-batch; all take the same samples.
-Status check_samples(const Plan& plan, const Strategy& s, const std::string& where) {
-  const std::int64_t samples = plan.samples_per_microbatch();
+Status check_samples(const Pipeline& pipeline, const Strategy& s, const std::string& where) {
+  const std::int64_t samples = pipeline.samples_per_microbatch();
   if (samples % s.dp == 0) return {};
   return fault(where, cat("dp ", s.dp),
                cat("a divisor of the ", samples, " samples of a micro-batch (micro_batch · dp of the first layers)"));
+}
+
+/// One share for each that takes one, together all; 0 is none. `all` < 0: only their proportion counts.
+Status check_shares(const std::vector<std::int64_t>& shares, std::int64_t count, std::int64_t all, const std::string& where,
+                    const std::string& of) {
+  if (shares.empty()) return {};
+  std::int64_t sum = 0;
+  for (const std::int64_t share : shares) {
+    if (share < 0 || share > kMaxShare) return fault(where, cat(share), cat("from 0 to ", kMaxShare));
+    sum += share;
+  }
+  if (static_cast<std::int64_t>(shares.size()) != count) return fault(where, cat(shares.size(), " shares"), cat(count, ", ", of));
+  if (all >= 0 ? sum != all : sum < 1)
+    return fault(where, cat(sum, " in all"), all >= 0 ? cat(all, " in all") : "more than none");
+  return {};
+}
+
+/// Replicas and shard groups are those of the stage's layers: all of them have the same.
+Status check_shares(const Pipeline& pipeline, const Stage& stage, const std::string& where) {
+  for (const Chunk& chunk : stage.chunks) {
+    for (const LayerRange& range : chunk.ranges) {
+      const Strategy& s = range.strategy;
+      if (Status e = check_shares(stage.samples_per_replica, s.dp, pipeline.samples_per_microbatch(),
+                                  where + ".samples_per_replica", "the dp of every layer of the stage"))
+        return e;
+      if (Status e =
+              check_shares(stage.state_shares, s.shard, -1, where + ".state_shares", "the shard of every layer of the stage"))
+        return e;
+    }
+  }
+  return {};
+}
+
+Status check_stages(const Pipeline& pipeline, const std::string& within) {
+  if (pipeline.stages.size() != static_cast<std::size_t>(pipeline.schedule.stages)) {
+    return fault(within + ".stages", cat(pipeline.stages.size(), " stages"),
+                 cat("as many as the schedule has: ", pipeline.schedule.stages));
+  }
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i) {
+    const Stage& stage = pipeline.stages[i];
+    const std::string where = cat(within, ".stages[", i, "]");
+    if (stage.chunks.size() != static_cast<std::size_t>(pipeline.schedule.virtual_stages)) {
+      return fault(where + ".layers", cat(stage.chunks.size(), " ranges"),
+                   cat("one for each virtual stage: ", pipeline.schedule.virtual_stages));
+    }
+    for (const Chunk& chunk : stage.chunks) {
+      if (chunk.ranges.empty()) return fault(where + ".layers", "a chunk without layers", "at least one range");
+      for (const LayerRange& range : chunk.ranges) {
+        const std::string at = cat(where, ".layers[", position_of(stage, range), "].strategy");
+        if (Status e = check_strategy(range.strategy, at)) return e;
+        if (Status e = check_samples(pipeline, range.strategy, at)) return e;
+      }
+    }
+    if (Status e = check_shares(pipeline, stage, where)) return e;
+  }
+  return {};
+}
+
+Status check_batch(const Pipeline& pipeline, const std::string& where) {
+  const Schedule& s = pipeline.schedule;
+  const std::int64_t step = pipeline.samples_per_microbatch();
+  if (pipeline.samples % step != 0 || pipeline.samples / step != s.microbatches) {
+    return fault(where + ".schedule", cat(s.microbatches, " micro-batches · ", s.micro_batch, " · dp ", pipeline.strategy().dp),
+                 cat("the samples of the pipeline, ", pipeline.samples));
+  }
+  return {};
+}
+
+Status check_pipelines(const Plan& plan) {
+  if (plan.pipelines.empty()) return fault("$.pipelines", "none", "at least one pipeline");
+  std::int32_t layers = -1;
+  std::set<std::int32_t> ids;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const Pipeline& pipeline = plan.pipelines[p];
+    const std::string where = cat("$.pipelines[", p, "]");
+    if (!ids.insert(pipeline.id).second || pipeline.id < 0)
+      return fault(where + ".id", cat(pipeline.id), "an id of its own, from 0");
+    if (Status e = check_schedule(pipeline.schedule, where + ".schedule")) return e;
+    if (Status e = check_stages(pipeline, where)) return e;
+    if (Status e = check_batch(pipeline, where)) return e;
+    if (Status e = check_layers(pipeline, where, layers)) return e;
+  }
+  return {};
 }
 
 Status check_training(const Plan& plan) {
@@ -179,13 +244,15 @@ Status check_training(const Plan& plan) {
   if (t.global_batch < 1 || t.sequence.main < 0 || t.sequence.encoder < 0 || t.sequence.decoder < 0) {
     return fault("$.training", cat("global batch ", t.global_batch), "a positive batch and sequence");
   }
-  const Schedule& s = plan.schedule;
-  const std::int64_t step = std::int64_t{s.micro_batch} * plan.strategy().dp;
-  if (t.global_batch % step != 0 || t.global_batch / step != s.microbatches) {
-    return fault("$.schedule", cat(s.microbatches, " micro-batches · ", s.micro_batch, " · dp ", plan.strategy().dp),
-                 cat("the global batch ", t.global_batch));
+  std::int64_t samples = 0;
+  for (const Pipeline& pipeline : plan.pipelines) {
+    if (pipeline.samples < 1 || pipeline.samples > t.global_batch - samples)
+      return fault("$.pipelines", cat("pipeline ", pipeline.id, " takes ", pipeline.samples, " samples"),
+                   cat("samples of all pipelines that are the global batch, ", t.global_batch));
+    samples += pipeline.samples;
   }
-  return {};
+  if (samples == t.global_batch) return {};
+  return fault("$.pipelines", cat(samples, " samples in all"), cat("the global batch, ", t.global_batch));
 }
 
 Status check_source(const std::string& where, const std::string& hash, const std::string& source) {
@@ -197,32 +264,9 @@ Status check_source(const std::string& where, const std::string& hash, const std
 }  // namespace
 
 Status validate(const Plan& plan) {
-  if (Status e = check_schedule(plan.schedule)) return e;
-  if (plan.stages.size() != static_cast<std::size_t>(plan.schedule.stages)) {
-    return fault("$.stages", cat(plan.stages.size(), " stages"), cat("as many as the schedule has: ", plan.schedule.stages));
-  }
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    const Stage& stage = plan.stages[i];
-    const std::string where = cat("$.stages[", i, "]");
-    if (stage.chunks.size() != static_cast<std::size_t>(plan.schedule.virtual_stages)) {
-      return fault(where + ".layers", cat(stage.chunks.size(), " ranges"),
-                   cat("one for each virtual stage: ", plan.schedule.virtual_stages));
-    }
-    if (!(stage.share > 0 && stage.share <= 1))
-      return fault(where + ".share", "a share outside (0, 1]", "a fraction of the samples");
-    for (const Chunk& chunk : stage.chunks) {
-      if (chunk.ranges.empty()) return fault(where + ".layers", "a chunk without layers", "at least one range");
-      for (const LayerRange& range : chunk.ranges) {
-        const std::string at = cat(where, ".layers[", position_of(stage, range), "].strategy");
-        if (Status e = check_strategy(range.strategy, at)) return e;
-        if (Status e = check_samples(plan, range.strategy, at)) return e;
-      }
-    }
-  }
+  if (Status e = check_pipelines(plan)) return e;
   if (Status e = check_training(plan)) return e;
-  if (Status e = check_layers(plan)) return e;
   if (Status e = check_devices(plan)) return e;
-  if (Status e = check_device_order(plan)) return e;
   if (Status e = check_source("$.model", plan.model_hash, plan.model_source)) return e;
   return check_source("$.cluster", plan.cluster_hash, plan.cluster_source);
 }

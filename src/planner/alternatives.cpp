@@ -54,7 +54,7 @@ Alternative from_prediction(std::string label, bool baseline, const Prediction& 
     if (!p.fits_with_margin && answer.prediction.fits_with_margin)
       a.lost_to = base::cat("needs ", base::gib(p.peak_memory_bytes), ", more than the margin leaves; ", a.lost_to);
   }
-  if (plan.uniform()) a.configuration = {plan.strategy(), plan.schedule};
+  if (plan.uniform()) a.configuration = {plan.strategy(), plan.only_pipeline().schedule};
   a.plan = std::move(plan);
   return a;
 }
@@ -139,7 +139,7 @@ std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engi
   // Runners-up that differ in a degree, not only in an overlap flag or a shard size: one for each set of degrees.
   std::set<Degrees> shown = {layerwise && found.best
                                  ? degrees_of(found.best->configuration.strategy, found.best->configuration.schedule)
-                                 : degrees_of(answer.plan.strategy(), answer.plan.schedule)};
+                                 : degrees_of(answer.plan.strategy(), answer.plan.only_pipeline().schedule)};
   for (const auto& candidate : found.simulated) {
     if (runners_up <= 0) break;
     const auto& c = candidate.configuration;

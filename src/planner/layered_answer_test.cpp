@@ -30,10 +30,12 @@ PlannerResult planned(const std::string& model, const std::string& device, int d
 
 std::vector<std::int32_t> firsts(const Plan& plan) {
   std::vector<std::int32_t> first;
-  for (std::int32_t c = 0; c < plan.schedule.stages * plan.schedule.virtual_stages; ++c) {
-    const ChunkPlace place = place_of_chunk(plan.schedule, c);
-    first.push_back(
-        plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)].first());
+  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
+    const ChunkPlace place = place_of_chunk(plan.only_pipeline().schedule, c);
+    first.push_back(plan.only_pipeline()
+                        .stages[static_cast<std::size_t>(place.stage)]
+                        .chunks[static_cast<std::size_t>(place.local_chunk)]
+                        .first());
   }
   return first;
 }
@@ -64,7 +66,7 @@ TEST(LayeredAnswer, ChunksOfAnInterleavedPipelineAreBalanced) {
 TEST(LayeredAnswer, APinnedSchedulesBoundIsThatOfTheSchedule) {
   const PlannerResult r = planned("llama-3-8b", "a100-sxm-80gb", 8, "{sequence_length: 4096, global_batch: 32}",
                                   "{space: layerwise, fix: {schedule: gpipe, pp: 4}}");
-  EXPECT_EQ(r.plan.schedule.kind, ScheduleKind::gpipe);
+  EXPECT_EQ(r.plan.only_pipeline().schedule.kind, ScheduleKind::gpipe);
   EXPECT_LT(r.search.gap, 0.1);
 }
 
@@ -142,13 +144,13 @@ TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
     ASSERT_FALSE(r.plan.uniform()) << r.plan.label();
     EXPECT_TRUE(plan_violations(j.model, r.plan).empty()) << r.plan.label();
     Plan other = r.plan;
-    LayerRange& last = other.stages.back().chunks.back().ranges.back();
+    LayerRange& last = other.only_pipeline().stages.back().chunks.back().ranges.back();
     LayerRange head = last;
     head.first = head.last, --last.last;
     head.strategy.zero = head.strategy.zero == 3 ? 1 : 3;
     head.strategy.shard = static_cast<std::int32_t>(head.strategy.data_ranks());
-    if (last.last < last.first) other.stages.back().chunks.back().ranges.pop_back();
-    other.stages.back().chunks.back().ranges.push_back(head);
+    if (last.last < last.first) other.only_pipeline().stages.back().chunks.back().ranges.pop_back();
+    other.only_pipeline().stages.back().chunks.back().ranges.push_back(head);
     const auto refused = simulate(j, other);
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().kind, ErrorKind::bad_input);

@@ -11,8 +11,8 @@ using testing::ElementsAre;
 
 Plan two_stages(const Strategy& early, const Strategy& late) {
   Plan plan;
-  plan.schedule = {ScheduleKind::one_f_one_b, 2, 1, 4, 1};
-  plan.stages = {{{{0, 2, 1}}, {Chunk{{{0, 3, early}}}}, 1.0}, {{{2, 2, 1}}, {Chunk{{{4, 6, late}}}}, 1.0}};
+  plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 2, 1, 4, 1};
+  plan.only_pipeline().stages = {{{{0, 2, 1}}, {Chunk{{{0, 3, early}}}}}, {{{2, 2, 1}}, {Chunk{{{4, 6, late}}}}}};
   return plan;
 }
 
@@ -42,7 +42,7 @@ TEST(LayerwiseReasons, SayWhatRecomputesAndWhatAnEvenSplitCosts) {
 
 TEST(LayerwiseReasons, CompareShardingWithTheUniformPlan) {
   PlannerResult r = answer();
-  for (Stage& stage : r.alternatives[0].plan->stages) {
+  for (Stage& stage : r.alternatives[0].plan->only_pipeline().stages) {
     Strategy& s = stage.chunks[0].ranges[0].strategy;
     s.zero = 3, s.shard = 2, s.recompute = {};
   }
@@ -62,7 +62,7 @@ TEST(LayerwiseReasons, WithoutASearchThePlanAlone) {
 
 TEST(LayerwiseReasons, NameTheRunnerUpOfTheSamePipeline) {
   PlannerResult r = answer();
-  r.alternatives[0].plan->schedule.stages = 1;
+  r.alternatives[0].plan->only_pipeline().schedule.stages = 1;
   Alternative other;
   other.label = "TP2 PP2", other.fits = true, other.iteration_ns = 1'300'000'000, other.plan = two_stages({}, {});
   r.alternatives.push_back(other);

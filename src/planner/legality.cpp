@@ -28,10 +28,10 @@ namespace {
 /// The rules of the space and of the engine for one range of a plan, as if all layers were like it.
 Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, std::int64_t devices) {
   Strategy s = range.strategy;
-  if (std::int64_t{s.tp} * s.cp * s.dp * plan.schedule.stages != devices)
+  if (std::int64_t{s.tp} * s.cp * s.dp * plan.only_pipeline().schedule.stages != devices)
     return Error{ErrorKind::bad_input, "", "tp·cp·dp·pp that is not the number of devices", std::to_string(devices),
                  "plan again from the job file"};
-  Schedule schedule = plan.schedule;
+  Schedule schedule = plan.only_pipeline().schedule;
   if (!plan.uniform()) {
     schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
     if (s.recompute.kind == RecomputeKind::full) {
@@ -56,23 +56,23 @@ Status layerwise_dimensions(const SearchSpace& space) {
 Status plan_fits_job(const Job& job, const Plan& plan) {
   std::int64_t devices = 0;
   std::int32_t last_layer = 0;
-  for (const Stage& stage : plan.stages) {
+  for (const Stage& stage : plan.only_pipeline().stages) {
     for (const DeviceRange& range : stage.devices) devices += range.count;
     for (const Chunk& chunk : stage.chunks) last_layer = std::max(last_layer, chunk.last());
   }
   if (devices != job.cluster.devices())
-    return Error{ErrorKind::bad_input, "plan: $.stages", std::to_string(devices) + " devices",
+    return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", std::to_string(devices) + " devices",
                  std::to_string(job.cluster.devices()) + " devices, as the plan's cluster has", "plan again from the job file"};
   if (last_layer + 1 != static_cast<std::int32_t>(job.model.layers.size()))
-    return Error{ErrorKind::bad_input, "plan: $.stages", "layers up to " + std::to_string(last_layer),
+    return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", "layers up to " + std::to_string(last_layer),
                  std::to_string(job.model.layers.size()) + " layers, as the plan's model has", "plan again from the job file"};
   const EngineModel& engine = *find_engine(job.engine);
   if (const auto faults = engine_plan_violations(engine, job.model, plan); !faults.empty())
-    return Error{ErrorKind::bad_input, "plan: $.stages", named_rules(faults), "layers that engine " + engine.name + " can run",
-                 "plan again from the job file"};
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", named_rules(faults),
+                 "layers that engine " + engine.name + " can run", "plan again from the job file"};
+  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
     std::size_t position = 0;
-    for (const Chunk& chunk : plan.stages[i].chunks)
+    for (const Chunk& chunk : plan.only_pipeline().stages[i].chunks)
       for (const LayerRange& range : chunk.ranges) {
         Status broken = illegal_range(job, plan, range, devices);
         if (!broken) {
@@ -81,7 +81,8 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
         }
         broken->kind = ErrorKind::bad_input;
         broken->hint = "plan again from the job file";
-        broken->where = "plan: $.stages[" + std::to_string(i) + "].layers[" + std::to_string(position) + "].strategy";
+        broken->where =
+            "plan: $.pipelines[0].stages[" + std::to_string(i) + "].layers[" + std::to_string(position) + "].strategy";
         return broken;
       }
   }

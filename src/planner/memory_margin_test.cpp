@@ -69,7 +69,8 @@ TEST(MemoryMargin, PlanKeepsIt) {
   EXPECT_GE(careful->prediction.iteration_ns, tight->prediction.iteration_ns);
   EXPECT_EQ(careful->search.memory_margin, 0.5);
   EXPECT_THAT(careful->brief(), HasSubstr("that leaves 50.0 % of the memory free"));
-  const auto estimated = estimate(job("generic", "{memory_margin: 0.5}"), tight->plan.strategy(), tight->plan.schedule);
+  const auto estimated =
+      estimate(job("generic", "{memory_margin: 0.5}"), tight->plan.strategy(), tight->plan.only_pipeline().schedule);
   ASSERT_TRUE(estimated.ok());
   EXPECT_TRUE(estimated->prediction.fits);
   EXPECT_FALSE(estimated->prediction.fits_with_margin);

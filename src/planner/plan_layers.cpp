@@ -12,7 +12,7 @@ std::int32_t layer_count(const Stage& stage) {
 
 std::int32_t last_layer_of(const Plan& plan) {
   std::int32_t last = 0;
-  for (const Stage& stage : plan.stages) {
+  for (const Stage& stage : plan.only_pipeline().stages) {
     for (const Chunk& chunk : stage.chunks) last = std::max(last, chunk.last());
   }
   return last;
@@ -20,7 +20,8 @@ std::int32_t last_layer_of(const Plan& plan) {
 
 std::string layers_by_stage(const Plan& plan) {
   std::string out;
-  for (const Stage& stage : plan.stages) out.append(out.empty() ? "" : "+").append(std::to_string(layer_count(stage)));
+  for (const Stage& stage : plan.only_pipeline().stages)
+    out.append(out.empty() ? "" : "+").append(std::to_string(layer_count(stage)));
   return out;
 }
 

@@ -51,7 +51,7 @@ TEST(Plan, SmallestExample) {
 TEST(Plan, EstimateAndSimulateGiveTheSameNanosecond) {
   for (const Job& job : jobs()) {
     const PlannerResult found = planned(job);
-    const auto estimated = estimate(job, found.plan.strategy(), found.plan.schedule);
+    const auto estimated = estimate(job, found.plan.strategy(), found.plan.only_pipeline().schedule);
     const auto simulated = simulate(job, found.plan);
     ASSERT_TRUE(estimated.ok() && simulated.ok()) << found.plan.label();
     for (const Prediction* p : {&estimated->prediction, &simulated->prediction}) {
@@ -73,7 +73,7 @@ TEST(Plan, BreakdownsAddUp) {
     EXPECT_EQ(m.parameters + m.gradients + m.optimizer + m.activations + m.communication_buffers + m.framework,
               p.peak_memory_bytes);
     EXPECT_EQ(p.peak_memory_bytes, *std::max_element(p.peak_memory_bytes_per_stage.begin(), p.peak_memory_bytes_per_stage.end()));
-    EXPECT_EQ(p.peak_memory_bytes_per_stage.size(), found.plan.stages.size());
+    EXPECT_EQ(p.peak_memory_bytes_per_stage.size(), found.plan.only_pipeline().stages.size());
     EXPECT_LE(p.peak_memory_bytes, p.memory_limit_bytes);
   }
 }
@@ -166,8 +166,8 @@ TEST(Plan, RespectsTheSearchPart) {
           "search: {fix: {tp: 2, pp: 2}, forbid: {schedule: [zb-h1, zb-v]}, allow: {micro_batch: [2]}}\n");
   const PlannerResult r = planned(pinned);
   EXPECT_EQ(r.plan.strategy().tp, 2);
-  EXPECT_EQ(r.plan.schedule.stages, 2);
-  EXPECT_EQ(r.plan.schedule.micro_batch, 2);
+  EXPECT_EQ(r.plan.only_pipeline().schedule.stages, 2);
+  EXPECT_EQ(r.plan.only_pipeline().schedule.micro_batch, 2);
   EXPECT_EQ(r.search.by_dimension.at("tp").size(), 1U);
 }
 
@@ -177,7 +177,7 @@ TEST(Plan, AnEngineBoundsTheSpace) {
   const PlannerResult generic = planned(job("tiny-llama-test", cluster, training));
   const PlannerResult fsdp = planned(job("tiny-llama-test", cluster, training, "engine: fsdp2\n"));
   EXPECT_LT(fsdp.search.space_size, generic.search.space_size);
-  EXPECT_EQ(fsdp.plan.schedule.stages, 1);
+  EXPECT_EQ(fsdp.plan.only_pipeline().schedule.stages, 1);
   EXPECT_EQ(fsdp.plan.engine, "fsdp2");
 }
 

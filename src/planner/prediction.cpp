@@ -9,6 +9,7 @@
 #include "cost/price.h"
 #include "cost/state_memory.h"
 #include "job/calibration_file.h"
+#include "plan/listed_devices.h"
 #include "plan/operator_partition.h"
 #include "plan/rules.h"
 #include "plan/structure.h"
@@ -136,7 +137,7 @@ Plan plan_of(const Model& model, const Cluster& cluster, const Training& trainin
   Plan plan = make_uniform_plan(model, cluster, training, engine.name, chunks.front().front().strategy, schedule, engine.split);
   for (std::int32_t i = 0; i < schedule.stages; ++i)
     for (std::int32_t k = 0; k < schedule.virtual_stages; ++k)
-      plan.stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges =
+      plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges =
           chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))];
   return plan;
 }
@@ -181,11 +182,14 @@ Status partition_fault_of(const cost::CostContext& context, const Plan& plan, co
 }  // namespace
 
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
-  const cost::CostContext context(job.model, job.cluster, job.training, engine);
+  if (auto refused = unpriced(plan)) return *refused;
+  if (auto refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
+  cost::CostContext context(job.model, job.cluster, job.training, engine);
+  context.place(plan);
   if (const auto broken = plan_violations(job.model, plan); !broken.empty())
-    return Error{ErrorKind::bad_input, "$.stages", broken.front().rule + ": " + broken.front().text,
+    return Error{ErrorKind::bad_input, "$.pipelines[0].stages", broken.front().rule + ": " + broken.front().text,
                  "a plan that keeps every rule of plans", broken.front().hint};
-  for (const Stage& stage : plan.stages)
+  for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
         if (auto broken = partition_fault_of(context, plan, range.strategy)) return *broken;

@@ -46,7 +46,7 @@ Job for_engine(const Job& job, const EngineModel& engine) {
 bool even_chunks(const Plan& plan) {
   const std::int32_t last = last_layer_of(plan);
   std::set<std::int32_t> blocks;
-  for (const Stage& stage : plan.stages)
+  for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       blocks.insert(chunk.last() - chunk.first() + 1 - (chunk.first() == 0) - (chunk.last() == last));
   return blocks.size() == 1;
@@ -54,7 +54,7 @@ bool even_chunks(const Plan& plan) {
 
 /// Full recomputation counts blocks of a range, and the rules those of a chunk of a uniform plan; micro-batches of a layer follow its dp.
 bool accepts_range(const EngineModel& engine, const Job& job, const Plan& plan, Strategy s) {
-  Schedule schedule = plan.schedule;
+  Schedule schedule = plan.only_pipeline().schedule;
   if (!plan.uniform()) {
     schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
     if (s.recompute.kind == RecomputeKind::full) s.recompute.layers = 1;
@@ -76,7 +76,7 @@ bool has_rules(const EngineModel& engine) { return engine.family != EngineFamily
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan) {
   if (!engine.runs.uneven_stages && !even_chunks(plan)) return false;
   if (!engine_plan_violations(engine, job.model, plan).empty()) return false;
-  for (const Stage& stage : plan.stages)
+  for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
         if (!accepts_range(engine, job, plan, range.strategy)) return false;

@@ -23,6 +23,7 @@ Result<PlannerResult> simulated(const Job& job, const Plan& plan, Timed* keep) {
   const auto prepared = prepare(job);
   if (!prepared) return prepared.error();
   if (auto broken = validate(plan)) return *broken;
+  if (auto refused = unpriced(plan)) return *refused;
   if (auto broken = plan_fits_job(job, plan)) return *broken;
   auto result = describe(job, *prepared->engine, plan, keep != nullptr, keep);
   if (!result) return result;
@@ -43,7 +44,8 @@ Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan, T
   if (detail == TimelineDetail::steps) {
     const auto engine = engine_of(job);
     if (!engine) return engine.error();
-    const cost::CostContext context(job.model, job.cluster, job.training, **engine);
+    cost::CostContext context(job.model, job.cluster, job.training, **engine);
+    context.place(plan);
     out.timeline.step_events = sim::step_events(context, plan, timed.program, timed.costs, timed.simulation);
   }
   return out;

@@ -31,7 +31,7 @@ Facts facts_of(const PlannerResult& r) {
   Facts f;
   const std::vector<StrategyCount> counts = strategy_counts(r.plan);
   f.s = r.plan.uniform() || counts.empty() ? r.plan.strategy() : counts.front().strategy;
-  f.c = r.plan.schedule;
+  f.c = r.plan.only_pipeline().schedule;
   const Prediction& p = r.prediction;
   f.room = static_cast<std::int64_t>(static_cast<double>(p.memory_limit_bytes) * (1 - p.memory_margin)) - p.peak_memory_bytes;
   f.blocks = last_layer_of(r.plan) - 1;

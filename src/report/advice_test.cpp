@@ -14,8 +14,8 @@ using testing::Not;
 PlannerResult result_of(const Strategy& s, const Schedule& c, std::int64_t devices) {
   PlannerResult r;
   r.plan.engine = "generic";
-  r.plan.schedule = c;
-  r.plan.stages = {{{{0, devices, 1}}, {Chunk{{{0, 33, s}}}}, 1.0}};
+  r.plan.only_pipeline().schedule = c;
+  r.plan.only_pipeline().stages = {{{{0, devices, 1}}, {Chunk{{{0, 33, s}}}}}};
   r.prediction.memory_limit_bytes = std::int64_t{80} << 30;
   r.prediction.peak_memory_bytes = std::int64_t{79} << 30;
   r.prediction.memory.activations = std::int64_t{20} << 30;

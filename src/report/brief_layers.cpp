@@ -45,8 +45,8 @@ struct StageGroup {
 std::vector<StageGroup> stage_groups(const Plan& plan, const std::vector<std::int64_t>& peaks) {
   std::vector<StageGroup> groups;
   const std::int32_t last = last_layer_of(plan);
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    std::string strategies = strategies_of(plan.stages[i], last, kStrategiesWidth);
+  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
+    std::string strategies = strategies_of(plan.only_pipeline().stages[i], last, kStrategiesWidth);
     const std::int64_t peak = i < peaks.size() ? peaks[i] : 0;
     if (!groups.empty() && groups.back().strategies == strategies) {
       groups.back().last = i;
@@ -60,10 +60,10 @@ std::vector<StageGroup> stage_groups(const Plan& plan, const std::vector<std::in
 
 /// The layers of a group: of one chunk a stage as one span, "12–23 | 60–71, …" where they are apart.
 std::string layers_of(const Plan& plan, const StageGroup& group) {
-  const Stage& first = plan.stages[group.first];
+  const Stage& first = plan.only_pipeline().stages[group.first];
   if (group.first == group.last) return layers_of(first);
   if (first.chunks.size() == 1)
-    return cat(span(first.chunks.front().first(), plan.stages[group.last].chunks.front().last()), ", ",
+    return cat(span(first.chunks.front().first(), plan.only_pipeline().stages[group.last].chunks.front().last()), ", ",
                std::to_string(layer_count(first)), " each");
   return cat(layers_of(first), ", …");
 }

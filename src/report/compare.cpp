@@ -31,10 +31,10 @@ void add_row(std::vector<std::vector<std::string>>& rows, const std::string& nam
 
 /// The value that all layers of a plan share, or "mixed". The micro-batch is that of each layer's own replicas.
 std::string value_of(Dimension dimension, const Plan& plan) {
-  if (plan.uniform()) return value_text(dimension, get(dimension, plan.strategy(), plan.schedule));
+  if (plan.uniform()) return value_text(dimension, get(dimension, plan.strategy(), plan.only_pipeline().schedule));
   std::string out;
   for (const StrategyCount& c : strategy_counts(plan)) {
-    Schedule schedule = plan.schedule;
+    Schedule schedule = plan.only_pipeline().schedule;
     schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / c.strategy.dp);
     std::string value = value_text(dimension, get(dimension, c.strategy, schedule));
     if (!out.empty() && out != value) return "mixed";

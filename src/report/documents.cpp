@@ -46,7 +46,9 @@ Status write_trace_file(const std::string& path, const std::string& trace) {
   return write_file(path, path.ends_with(".gz") ? sim::gzip(trace) : trace);
 }
 
-Result<std::vector<std::string>> write_answer(const std::string& folder, const PlannerResult& result, const std::string& trace) {
+Result<std::vector<std::string>> write_answer(const std::string& folder, const PlannerResult& result, const std::string& trace,
+                                              PlanSchema schema) {
+  if (Status refused = unwritable(result.plan, schema)) return *refused;
   std::error_code code;
   fs::create_directories(folder, code);
   if (code || !fs::is_directory(folder)) return cannot_write(folder, code ? code.message() : "not a folder");
@@ -55,8 +57,8 @@ Result<std::vector<std::string>> write_answer(const std::string& folder, const P
     written.push_back((fs::path(folder) / name).string());
     return write_file(written.back(), bytes);
   };
-  if (Status error = write("plan.json", to_json(result.plan) + "\n")) return *error;
-  if (Status error = write("result.json", to_json(result, false) + "\n")) return *error;
+  if (Status error = write("plan.json", to_json(result.plan, schema) + "\n")) return *error;
+  if (Status error = write("result.json", to_json(result, false, schema) + "\n")) return *error;
   if (!trace.empty()) {
     if (Status error = write("timeline.json.gz", sim::gzip(trace))) return *error;
   }

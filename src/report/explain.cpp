@@ -36,7 +36,7 @@ std::string memory_sentence(const PlannerResult& r) {
   const std::string margin = p.memory_margin > 0 && left >= 0
                                  ? cat(", ", percent(p.memory_margin), " of the limit kept for the error of the memory model")
                                  : "";
-  const std::string place = r.plan.stages.size() > 1 ? cat(" (stage ", std::to_string(fullest), ")") : "";
+  const std::string place = r.plan.only_pipeline().stages.size() > 1 ? cat(" (stage ", std::to_string(fullest), ")") : "";
   return cat("the fullest rank", place, " needs ", gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), ": ",
              left >= 0 ? cat(gib(left), " to spare") : cat(gib(-left), " too much"), margin);
 }
@@ -149,6 +149,7 @@ std::string explain(const PlannerResult& result, std::size_t width) {
 }
 
 Result<Job> job_to_explain(const Plan& plan) {
+  if (Status refused = unpriced(plan)) return *refused;
   auto job = job_of_plan(plan);
   if (job && !plan.uniform()) job->search.kind = "layerwise";
   return job;
@@ -161,7 +162,7 @@ PlannerResult with_search(const Job& job, PlannerResult simulated, const Planner
   result.search = best->search;
   result.alternatives = best->alternatives;
   result.simplest = best->simplest;
-  if (best->plan.stages == result.plan.stages && best->plan.schedule == result.plan.schedule) {
+  if (best->plan.pipelines == result.plan.pipelines) {
     result.reasons = best->reasons;
     result.runs_on = best->runs_on;
     result.runnable = best->runnable;

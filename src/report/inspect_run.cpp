@@ -16,8 +16,8 @@ using base::short_count;
 
 std::string label_of(const MappedRun& run) {
   Plan named;
-  named.schedule = run.schedule;
-  named.stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}, 1.0}};
+  named.only_pipeline().schedule = run.schedule;
+  named.only_pipeline().stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}}};
   return named.label();
 }
 

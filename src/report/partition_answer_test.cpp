@@ -110,7 +110,7 @@ TEST_F(Partitioned, TheCheckerCountsAgain) {
   for (std::int64_t& bytes : less.saved_bytes_per_chunk) bytes = bytes * 9 / 10;
   EXPECT_FALSE(check(full().plan, less).ok());
   Plan other = full().plan;
-  for (Stage& stage : other.stages)
+  for (Stage& stage : other.only_pipeline().stages)
     for (Chunk& chunk : stage.chunks)
       for (LayerRange& range : chunk.ranges) {
         std::string& text = range.strategy.partition;

@@ -29,7 +29,7 @@ CheckReport check_against_claims(const Job& job, const Plan& plan) {
 
 /// The schedule as the rules of a uniform plan see it: a layer-wise plan's micro-batch is that of its first layers.
 Schedule schedule_of(const Plan& plan, const Strategy& s) {
-  Schedule schedule = plan.schedule;
+  Schedule schedule = plan.only_pipeline().schedule;
   if (!plan.uniform()) schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
   return schedule;
 }
@@ -84,6 +84,8 @@ Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOpti
     report.findings.push_back({"structure", false, broken->message()});
     return report;
   }
+  if (Status refused = unpriced(plan)) return *refused;
+  if (Status refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
   report = check_against_claims(job, plan);
   report.findings.insert(report.findings.begin(), report::check_summaries(job, plan));
   if (*engine != nullptr) add_engine_findings(**engine, job, plan, report);

@@ -19,10 +19,10 @@ using testing::HasSubstr;
 
 PlannerResult result_of(std::int32_t tp, std::int64_t iteration_ns) {
   PlannerResult r;
-  r.plan.schedule.micro_batch = 1;
+  r.plan.only_pipeline().schedule.micro_batch = 1;
   Strategy s;
   s.tp = tp;
-  r.plan.stages = {{{{0, tp, 1}}, {Chunk{{{0, 3, s}}}}, 1.0}};
+  r.plan.only_pipeline().stages = {{{{0, tp, 1}}, {Chunk{{{0, 3, s}}}}}};
   r.prediction.iteration_ns = iteration_ns;
   r.prediction.breakdown.compute_ns = iteration_ns;
   r.prediction.peak_memory_bytes = 3LL << 30;
@@ -42,10 +42,10 @@ TEST(Compare, ShowsDifferencesToTheFirstAndOnlyDifferingDimensions) {
 /// One stage of two devices: TP2 for the first two layers, then replicas.
 PlannerResult mixed_result() {
   PlannerResult r = result_of(2, 1'200'000'000);
-  r.plan.schedule.micro_batch = 2;
+  r.plan.only_pipeline().schedule.micro_batch = 2;
   Strategy replicas;
   replicas.dp = 2;
-  auto& ranges = r.plan.stages[0].chunks[0].ranges;
+  auto& ranges = r.plan.only_pipeline().stages[0].chunks[0].ranges;
   ranges = {{0, 1, ranges[0].strategy}, {2, 3, replicas}};
   return r;
 }

@@ -252,7 +252,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   w.end_object();
 }
 
-void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternatives) {
+void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternatives, PlanSchema schema) {
   w.key("alternatives").begin_array();
   for (const Alternative& a : alternatives) {
     w.compact_next().begin_object();
@@ -265,7 +265,7 @@ void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternati
     w.key("lost_to").value(a.lost_to);
     if (a.configuration) {
       w.key("strategy");
-      write_strategy(w, a.configuration->first);
+      write_strategy(w, a.configuration->first, schema);
       w.key("schedule");
       write_schedule(w, a.configuration->second);
     }
@@ -292,7 +292,7 @@ void write_timing(JsonWriter& w, const PlannerResult& result) {
 
 namespace espalier {
 
-std::string to_json(const PlannerResult& result, bool timing) {
+std::string to_json(const PlannerResult& result, bool timing, PlanSchema plan_schema) {
   using namespace report;
   JsonWriter w;
   w.begin_object();
@@ -300,12 +300,12 @@ std::string to_json(const PlannerResult& result, bool timing) {
   w.key("made_by").compact_next().begin_object();
   w.key("version").value(result.made_by.version).key("calibration").value(result.made_by.calibration).end_object();
   w.key("engine").value(result.plan.engine);
-  w.key("plan").raw(to_json(result.plan));
+  w.key("plan").raw(to_json(result.plan, plan_schema));
   write_prediction(w, result.prediction);
   // One given configuration is not searched for: `estimate` and `simulate` have no search to report.
   if (!result.search.reason.empty()) write_search(w, result.search);
   write_beside(w, result);
-  write_alternatives(w, result.alternatives);
+  write_alternatives(w, result.alternatives, plan_schema);
   if (!result.operators.empty()) write_operators(w, result.operators);
   w.key("reasons").begin_array();
   for (const std::string& reason : result.reasons) w.value(reason);

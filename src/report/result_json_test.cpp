@@ -124,7 +124,7 @@ TEST(ResultJson, DamagedResultsAreRefused) {
 
 TEST(ResultJson, ThreeCommandsGiveOneNanosecond) {
   const Job job = small_job();
-  const auto estimated = estimate(job, planned().plan.strategy(), planned().plan.schedule);
+  const auto estimated = estimate(job, planned().plan.strategy(), planned().plan.only_pipeline().schedule);
   ASSERT_TRUE(estimated) << estimated.error().message();
   const auto simulated = simulate(job, planned().plan);
   ASSERT_TRUE(simulated) << simulated.error().message();
@@ -184,8 +184,8 @@ Plan twelve_layers() {
   Plan plan;
   Strategy two;
   two.dp = 2;
-  for (std::int32_t i = 0; i < 4; ++i) plan.stages.push_back({{}, {Chunk{{{3 * i, 3 * i + 2, two}}}}, 1.0});
-  auto& ranges = plan.stages[3].chunks[0].ranges;
+  for (std::int32_t i = 0; i < 4; ++i) plan.only_pipeline().stages.push_back({{}, {Chunk{{{3 * i, 3 * i + 2, two}}}}});
+  auto& ranges = plan.only_pipeline().stages[3].chunks[0].ranges;
   Strategy split;
   split.tp = 2;
   ranges = {{9, 9, two}, {10, 10, split}, {11, 11, two}};
@@ -202,9 +202,9 @@ TEST(BriefLayers, EqualStagesAreOneRow) {
 
 TEST(BriefLayers, ChunksAreSetApartAndLinesBrokenBetweenRuns) {
   Plan plan = twelve_layers();
-  plan.stages[0].chunks.push_back(plan.stages[3].chunks[0]);
-  EXPECT_EQ(strategies_of(plan.stages[0], 11, 80), "embedding DP2, DP2 ×2 | DP2 ×1, TP2 ×1, head DP2");
-  EXPECT_EQ(strategies_of(plan.stages[0], 11, 22), "embedding DP2, DP2 ×2 |\nDP2 ×1, TP2 ×1,\nhead DP2");
+  plan.only_pipeline().stages[0].chunks.push_back(plan.only_pipeline().stages[3].chunks[0]);
+  EXPECT_EQ(strategies_of(plan.only_pipeline().stages[0], 11, 80), "embedding DP2, DP2 ×2 | DP2 ×1, TP2 ×1, head DP2");
+  EXPECT_EQ(strategies_of(plan.only_pipeline().stages[0], 11, 22), "embedding DP2, DP2 ×2 |\nDP2 ×1, TP2 ×1,\nhead DP2");
 }
 
 TEST(BriefLayers, BalanceAgainstTheExactPartition) {
@@ -245,7 +245,7 @@ TEST(BriefLayers, GainInWords) {
 
 TEST(BriefText, EqualStagesAreOneLine) {
   Plan plan;  // 12 layers: embedding, 10 blocks, head on 4 stages 3+3+3+3
-  for (std::int32_t i = 0; i < 4; ++i) plan.stages.push_back({{}, {Chunk{{{3 * i, 3 * i + 2, {}}}}}, 1.0});
+  for (std::int32_t i = 0; i < 4; ++i) plan.only_pipeline().stages.push_back({{}, {Chunk{{{3 * i, 3 * i + 2, {}}}}}});
   const auto runs = stage_runs(plan, {40, 30, 20, 10});
   ASSERT_EQ(runs.size(), 3u);
   EXPECT_EQ(runs[0].layers, "embedding + 2 blocks");

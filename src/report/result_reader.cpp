@@ -257,7 +257,7 @@ Alternative read_alternative(Reader& r) {
   a.iteration_ns = read_ns(r, "iteration_s");
   a.peak_memory_bytes = read_bytes(r, "peak_memory_bytes");
   a.lost_to = r.optional_string("lost_to", "");
-  if (r.has("strategy") && r.has("schedule")) a.configuration = {read_strategy(r), read_schedule(r, true)};
+  if (r.has("strategy") && r.has("schedule")) a.configuration = {read_strategy(r, PlanSchema::two), read_schedule(r, true)};
   r.finish();
   return a;
 }
@@ -280,6 +280,10 @@ Result<PlannerResult> result_from_json(std::string_view text, const std::string&
   if (!sink.ok()) return *sink.first();
   auto read_plan = plan_from_json(base::to_json(*plan), where + " ($.plan)");
   if (!read_plan) return read_plan.error();
+  if (Status refused = unpriced(*read_plan)) {
+    refused->where = where + ": $.plan" + refused->where.substr(1);
+    return *refused;
+  }
   result.plan = std::move(read_plan).value();
   Reader made_by = r.child("made_by", false);
   result.made_by = {made_by.optional_string("version", ""), made_by.optional_string("calibration", "")};

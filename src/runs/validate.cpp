@@ -107,8 +107,8 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   out.source = record.source.empty() ? "unknown" : record.source;
   out.engine = run.job.engine;
   Plan named;  // only for its label
-  named.schedule = run.schedule;
-  named.stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}, 1.0}};
+  named.only_pipeline().schedule = run.schedule;
+  named.only_pipeline().stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}}};
   out.label = named.label();
   out.calibration = prediction->confidence.basis;
   const auto& fitted = framework_calibration().sources;

@@ -25,8 +25,8 @@ LayerPrices::Key LayerPrices::key_of(const cost::CostContext& c, const Strategy&
           s.etp,
           s.overlap.tp ? 1 : 0,
           micro_batch,
-          messages_delay(c) && cost::pipeline_crosses(c.levels, s, stages, c.node_levels) ? 1 : 0};
-  const cost::Group cp = cost::cp_group(c.levels, s), ep = cost::ep_group(c.levels, s, stages);
+          messages_delay(c) && cost::pipeline_crosses(c.placing(), s, stages, c.node_levels) ? 1 : 0};
+  const cost::Group cp = cost::cp_group(c.placing(), s), ep = cost::ep_group(c.placing(), s, stages);
   std::copy(cp.members.begin(), cp.members.end(), key.begin() + 9);
   std::copy(ep.members.begin(), ep.members.end(), key.begin() + 9 + cost::kMaxLevels);
   return key;

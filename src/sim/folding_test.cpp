@@ -66,14 +66,14 @@ std::int64_t earliest_start(const Program& program, const std::vector<Span>& spa
 // first backward, at 2; device 1 only at 4. Both reduce from 4 to 9.
 TEST(Folding, DevicesOfAGroupMeet) {
   Plan plan;
-  plan.schedule = {ScheduleKind::one_f_one_b, 1, 1, 2, 1};
+  plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 1, 1, 2, 1};
   Strategy strategy;
   strategy.dp = 2;
-  plan.stages = {{{{0, 2, 1}}, {{{{0, 0, strategy}}}}, 1.0}};
+  plan.only_pipeline().stages = {{{{0, 2, 1}}, {{{{0, 0, strategy}}}}}};
   Program program = lower(plan, Model{}, false);
   ASSERT_EQ(program.instructions[4].kind, InstructionKind::grad_reduce);
   program.instructions[4].wait0 = 1;
-  cost_test::ByChunk timing = testing::uniform(plan.schedule, 1, 1, 0);
+  cost_test::ByChunk timing = testing::uniform(plan.only_pipeline().schedule, 1, 1, 0);
   timing.chunks[0].grad_reduce_ns = 5;
   const Simulation s = Simulator().run(program, costs_of(timing, program.structure), {true}).value();
   EXPECT_EQ(s.spans[4], (Span{4, 9}));

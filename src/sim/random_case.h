@@ -45,16 +45,16 @@ inline Strategy any_strategy() {
 /// A plan with the fields that structure reads: devices stage after stage, a few layers a chunk.
 inline Plan any_plan() {
   Plan plan;
-  plan.schedule = any_schedule();
+  plan.only_pipeline().schedule = any_schedule();
   const Strategy strategy = any_strategy();
   const std::int64_t devices = std::int64_t{strategy.tp} * strategy.cp * strategy.dp;
-  for (std::int32_t i = 0; i < plan.schedule.stages; ++i) {
+  for (std::int32_t i = 0; i < plan.only_pipeline().schedule.stages; ++i) {
     Stage stage;
     stage.devices = {{i * devices, devices, 1}};
-    for (std::int32_t k = 0; k < plan.schedule.virtual_stages; ++k) {
+    for (std::int32_t k = 0; k < plan.only_pipeline().schedule.virtual_stages; ++k) {
       stage.chunks.push_back({{{0, *rc::gen::inRange(0, 5), strategy}}});  // only the number of layers matters here
     }
-    plan.stages.push_back(stage);
+    plan.only_pipeline().stages.push_back(stage);
   }
   return plan;
 }
@@ -64,7 +64,7 @@ inline Case any_case() {
   c.plan = any_plan();
   c.model.tied_embeddings = *rc::gen::arbitrary<bool>();
   c.model.vocabulary = 1;
-  const Schedule& s = c.plan.schedule;
+  const Schedule& s = c.plan.only_pipeline().schedule;
   c.timing = uniform(s, 0, 0, 0);
   for (cost_test::ChunkRow& chunk : c.timing.chunks) {
     chunk.forward = any_phase(), chunk.backward = any_phase();

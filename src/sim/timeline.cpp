@@ -53,7 +53,8 @@ std::int32_t Recorder::chunk_of(const RankClass& rank, const Instruction& x) con
 void Recorder::describe_compute(const RankClass& rank, const Instruction& x, TimelineSpan& span) const {
   if (x.kind == Kind::optimizer) return;
   const ChunkPlace place = place_of_chunk(program_.schedule(), program_.chunk_of(x));
-  const Chunk& layers = plan_.stages[static_cast<std::size_t>(rank.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+  const Chunk& layers =
+      plan_.only_pipeline().stages[static_cast<std::size_t>(rank.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
   span.first_layer = layers.first();
   span.last_layer = layers.last();
 }

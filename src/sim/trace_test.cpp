@@ -33,9 +33,9 @@ struct Traced {
       chunk.saved_bytes = 1000, chunk.forward_transient_bytes = 10, chunk.backward_transient_bytes = 20;
     }
     timing.compute_slowdown = 1.1, timing.communication_slowdown = 1.3;
-    plan.schedule = low.schedule;
+    plan.only_pipeline().schedule = low.schedule;
     for (std::int32_t i = 0; i < 4; ++i)
-      plan.stages.push_back({{{i, 1, 1}}, {Chunk{{{2 * i, 2 * i, {}}}}, Chunk{{{2 * i + 1, 2 * i + 1, {}}}}}, 1.0});
+      plan.only_pipeline().stages.push_back({{{i, 1, 1}}, {Chunk{{{2 * i, 2 * i, {}}}}, Chunk{{{2 * i + 1, 2 * i + 1, {}}}}}});
     costs = costs_of(timing, low);
     simulation = Simulator().run(program, costs, {true}).value();
   }
@@ -183,11 +183,11 @@ TEST(Trace, TooLargeTracesLeaveOutTheLastMicrobatchesAndSaySo) {
 
 TEST(Trace, UnfoldedProgramsShowOneRankAStage) {
   Traced t;
-  t.plan.stages.clear();
+  t.plan.only_pipeline().stages.clear();
   Strategy strategy;
   strategy.dp = 2;
   for (std::int32_t i = 0; i < 4; ++i)
-    t.plan.stages.push_back({{{2 * i, 2, 1}}, {Chunk{{{0, 0, strategy}}}, Chunk{{{1, 1, strategy}}}}, 1.0});
+    t.plan.only_pipeline().stages.push_back({{{2 * i, 2, 1}}, {Chunk{{{0, 0, strategy}}}, Chunk{{{1, 1, strategy}}}}});
   t.program = lower(t.plan, Model{}, false);
   t.costs = costs_of(testing::uniform(t.program.schedule(), 1001, 1500, 507), t.program.structure);
   t.simulation = Simulator().run(t.program, t.costs, {true}).value();

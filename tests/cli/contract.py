@@ -73,11 +73,12 @@ def figures_hold_together(out):
 
 
 def estimate_words(plan):
-    s, c = plan["stages"][0]["layers"][0]["strategy"], plan["schedule"]
+    (pipeline,) = plan["pipelines"]
+    s, c = pipeline["stages"][0]["layers"][0]["strategy"], pipeline["schedule"]
     overlap = [flag for flag, key in (("grad", "grad_reduce"), ("param", "param_gather"), ("p2p", "p2p"), ("tp", "tp")) if s["overlap"][key]]
     words = ["estimate", EXAMPLE, "--tp", s["tp"], "--sp", s["sp"], "--cp", s["cp"], "--cp-kind", s["cp_kind"], "--ep", s["ep"], "--etp", s["etp"],
              "--dp", s["dp"], "--zero", s["zero"], "--shard", s["shard"], "--order", s["order"], "--recompute", s["recompute"]["kind"],
-             "--pp", len(plan["stages"]), "--vpp", c["virtual_stages"], "--schedule", c["kind"], "--micro-batch", c["micro_batch"],
+             "--pp", len(pipeline["stages"]), "--vpp", c["virtual_stages"], "--schedule", c["kind"], "--micro-batch", c["micro_batch"],
              "--overlap", ",".join(overlap) or "none"]
     if s["recompute"]["layers"]:
         words += ["--recompute-layers", s["recompute"]["layers"]]

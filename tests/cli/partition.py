@@ -37,7 +37,7 @@ def main(folder):
     expect(partitions["without_s"] > result["prediction"]["iteration_s"], "partitions gain nothing")
     plan_file = folder / "threads1" / "plan.json"
     plan = json.loads(plan_file.read_text())
-    cut = next(x["strategy"]["partition"] for x in plan["stages"][0]["layers"] if x["strategy"]["partition"])
+    cut = next(x["strategy"]["partition"] for x in plan["pipelines"][0]["stages"][0]["layers"] if x["strategy"]["partition"])
     expect(isinstance(cut, dict) and "attn.qkv" in cut, f"partition in plan.json: {cut}")
     expect([o["name"] for o in result["operators"]][:len(cut)] == list(cut), "operators of the report")
     expect(call("check", plan_file).returncode == 0, "check")
@@ -54,7 +54,7 @@ def main(folder):
     expect("Operators of a block" in call("explain", folder / "threads1" / "result.json").stdout, "explain")
     for wrong in ("H,H,H,H", "K", "P3"):
         bent = json.loads(plan_file.read_text())
-        for stage in bent["stages"]:
+        for stage in bent["pipelines"][0]["stages"]:
             for layers in stage["layers"]:
                 if layers["strategy"]["partition"]:
                     layers["strategy"]["partition"]["attn.qkv"] = wrong

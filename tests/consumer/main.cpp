@@ -117,7 +117,7 @@ void explain_and_compare(const espalier::Job& job, const espalier::PlannerResult
   // begin compare
   espalier::Strategy other = best.plan.strategy();
   other.overlap = {};  // the same without communication beside compute
-  const auto slower = value_or_exit(espalier::estimate(job, other, best.plan.schedule));
+  const auto slower = value_or_exit(espalier::estimate(job, other, best.plan.only_pipeline().schedule));
   std::cout << espalier::compare({{"the best", best}, {"no overlap", slower}}, 100);
   // end compare
 }

@@ -20,8 +20,8 @@ inline std::string joined(const std::vector<std::int64_t>& values) {
 /// changes how a plan is held gives this text again from the new form.
 inline std::string plan_text(const Plan& plan) {
   std::string out = plan.canonical_text();
-  for (const Stage& stage : plan.stages) {
-    out += "\nstage " + std::to_string(stage.share);
+  for (const Stage& stage : plan.only_pipeline().stages) {
+    out += "\nstage 1.000000";
     for (const DeviceRange& d : stage.devices)
       out += " d" + std::to_string(d.first) + "+" + std::to_string(d.count) + "*" + std::to_string(d.stride);
     for (const Chunk& chunk : stage.chunks) {

@@ -162,7 +162,7 @@ void note(const Strategy& s, Features& holds) {
 }
 
 Features features(const Case& c) {
-  const Schedule& s = c.plan.schedule;
+  const Schedule& s = c.plan.only_pipeline().schedule;
   const bool tied = c.job.model.tied_embeddings && s.stages > 1;
   Features holds;
   holds["schedule " + std::string(to_string(s.kind)) + (s.stages == 1 ? " without a pipeline" : "")] = true;
@@ -172,7 +172,7 @@ Features features(const Case& c) {
   holds["two sequences over several stages"] = c.job.training.sequence.encoder > 0 && s.stages > 1;
   holds["unfolded"] = asks_unfolded(c);
   holds["unfolded with a tied table over several stages"] = asks_unfolded(c) && tied;
-  for (const Stage& stage : c.plan.stages)
+  for (const Stage& stage : c.plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks) {
       holds["several ranges in a chunk"] |= chunk.ranges.size() > 1;
       holds["several ranges in a chunk of several"] |= chunk.ranges.size() > 1 && s.virtual_stages > 1;

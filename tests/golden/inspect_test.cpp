@@ -34,14 +34,15 @@ PlannerResult by_hand() {
   r.plan.cluster_summary = "2 × 8 h100-sxm-80gb";
   r.plan.training.sequence.main = 4096;
   r.plan.training.global_batch = 64;
-  r.plan.schedule = {ScheduleKind::one_f_one_b, 4, 1, 16, 1};
+  r.plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 4, 1, 16, 1};
   Strategy s;
   s.tp = 2;
   s.sp = SequenceParallel::megatron;
   s.dp = 2;
   s.zero = 1;
   s.shard = 2;
-  for (std::int32_t i = 0; i < 4; ++i) r.plan.stages.push_back({{{4 * i, 4, 1}}, {Chunk{{{4 * i, 4 * i + 3, s}}}}, 1.0});
+  for (std::int32_t i = 0; i < 4; ++i)
+    r.plan.only_pipeline().stages.push_back({{{4 * i, 4, 1}}, {Chunk{{{4 * i, 4 * i + 3, s}}}}});
   Prediction& p = r.prediction;
   p.iteration_ns = 5'000'000'000;
   p.breakdown = {4'000'000'000, 500'000'000, 400'000'000, 80'000'000, 20'000'000};
@@ -78,7 +79,7 @@ PlannerResult by_hand() {
 /// The same with layers of their own strategies: the first stage is short of memory, the two in the middle are alike.
 PlannerResult layerwise_by_hand() {
   PlannerResult r = by_hand();
-  r.plan.schedule = {ScheduleKind::one_f_one_b, 4, 1, 16, 2};
+  r.plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 4, 1, 16, 2};
   Strategy lean;  // ZeRO-3 and recomputation of every block
   lean.tp = 2, lean.dp = 2, lean.zero = 3, lean.shard = 2, lean.recompute = {RecomputeKind::full, 3};
   lean.overlap.p2p = true;
@@ -86,10 +87,10 @@ PlannerResult layerwise_by_hand() {
   plain.zero = 0, plain.shard = 1, plain.recompute = {};
   Strategy wide = plain;
   wide.tp = 4, wide.sp = SequenceParallel::megatron, wide.dp = 1;
-  r.plan.stages = {{{{0, 4, 1}}, {Chunk{{{0, 3, lean}, {4, 4, plain}}}}, 1.0},
-                   {{{4, 4, 1}}, {Chunk{{{5, 8, plain}}}}, 1.0},
-                   {{{8, 4, 1}}, {Chunk{{{9, 12, plain}}}}, 1.0},
-                   {{{12, 4, 1}}, {Chunk{{{13, 14, plain}, {15, 15, wide}}}}, 1.0}};
+  r.plan.only_pipeline().stages = {{{{0, 4, 1}}, {Chunk{{{0, 3, lean}, {4, 4, plain}}}}},
+                                   {{{4, 4, 1}}, {Chunk{{{5, 8, plain}}}}},
+                                   {{{8, 4, 1}}, {Chunk{{{9, 12, plain}}}}},
+                                   {{{12, 4, 1}}, {Chunk{{{13, 14, plain}, {15, 15, wide}}}}}};
   r.search.space = "layerwise";
   r.search.optimal = false, r.search.reason = "gap", r.search.gap = 0.02, r.search.lower_bound_ns = 4'900'000'000;
   LayerwiseSummary l{5'500'000'000, 3000, 1000, 20, 12, {}};

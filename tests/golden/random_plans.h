@@ -87,7 +87,7 @@ inline Strategy other_strategy(Random& random, const Job& job, const Strategy& b
 inline bool legal_beside(const Job& job, const Plan& plan, const Strategy& s) {
   const std::int64_t samples = plan.samples_per_microbatch();
   if (samples % s.dp != 0) return false;
-  Schedule c = plan.schedule;
+  Schedule c = plan.only_pipeline().schedule;
   c.micro_batch = static_cast<std::int32_t>(samples / s.dp);
   Strategy asked = s;
   if (asked.recompute.kind == RecomputeKind::full) asked.recompute.layers = 1;
@@ -141,13 +141,13 @@ inline void cut(Random& random, const Job& job, const Plan& plan, bool partition
 }
 
 inline Chunk& chunk_at(Plan& plan, std::int32_t pipeline_chunk) {
-  const ChunkPlace place = place_of_chunk(plan.schedule, pipeline_chunk);
-  return plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+  const ChunkPlace place = place_of_chunk(plan.only_pipeline().schedule, pipeline_chunk);
+  return plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
 }
 
 /// Half of the boundaries between chunks move by a layer.
 inline void move_boundaries(Random& random, Plan& plan) {
-  for (std::int32_t c = 0; c + 1 < plan.schedule.stages * plan.schedule.virtual_stages; ++c) {
+  for (std::int32_t c = 0; c + 1 < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
     LayerRange& before = chunk_at(plan, c).ranges.front();
     LayerRange& after = chunk_at(plan, c + 1).ranges.front();
     if (random.one_in(2) || before.first == before.last) continue;
@@ -160,7 +160,7 @@ inline void move_boundaries(Random& random, Plan& plan) {
 inline Plan layered(Random& random, const Job& job, Plan plan, bool partitions) {
   move_boundaries(random, plan);
   const Plan before = plan;
-  for (std::int32_t c = 0; c < plan.schedule.stages * plan.schedule.virtual_stages; ++c)
+  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c)
     cut(random, job, before, partitions, chunk_at(plan, c));
   return plan;
 }

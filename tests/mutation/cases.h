@@ -82,7 +82,7 @@ inline Case truthful_case(const Job& job, const Plan& plan) {
 inline Plan layer_wise(const Job& job, const Strategy& outer, const Strategy& inner, const Schedule& schedule) {
   Plan plan = make_uniform_plan(job.model, job.cluster, job.training, job.engine, outer, schedule, SplitPolicy::balanced);
   plan.model_source = job.model_source, plan.cluster_source = job.cluster_source;
-  Chunk& first = plan.stages.front().chunks.front();
+  Chunk& first = plan.only_pipeline().stages.front().chunks.front();
   const std::int32_t last = first.ranges.back().last, middle = last / 2;
   first.ranges = {{0, middle, outer},
                   {middle + 1, last - (last + 1 == static_cast<std::int32_t>(job.model.layers.size())), inner}};

@@ -45,7 +45,7 @@ TEST(Mutation, NonsenseIsRejectedWithoutHarm) {
     const std::int32_t choices[] = {0, -1, 1, 2, 3, 1 << 20, 2147483647, -2147483647 - 1};
     const std::int32_t value = choices[engine() % 8];
     Strategy s = strategy_of(c.plan);
-    Schedule& schedule = c.plan.schedule;
+    Schedule& schedule = c.plan.only_pipeline().schedule;
     std::int32_t* fields[] = {&s.tp,
                               &s.cp,
                               &s.dp,

@@ -10,7 +10,7 @@ namespace {
 /// The ranges of the plan, in the order of the document.
 std::vector<LayerRange*> ranges_of(Plan& plan) {
   std::vector<LayerRange*> out;
-  for (Stage& stage : plan.stages)
+  for (Stage& stage : plan.only_pipeline().stages)
     for (Chunk& chunk : stage.chunks)
       for (LayerRange& range : chunk.ranges) out.push_back(&range);
   return out;
@@ -49,7 +49,7 @@ bool split_by_cp(Case& c) {
 /// Moves the border between two ranges of one chunk by a layer.
 Break move_border(bool claims) {
   return [claims](Case& c) {
-    for (Stage& stage : c.plan.stages)
+    for (Stage& stage : c.plan.only_pipeline().stages)
       for (Chunk& chunk : stage.chunks)
         for (std::size_t i = 0; i + 1 < chunk.ranges.size(); ++i) {
           LayerRange &a = chunk.ranges[i], &b = chunk.ranges[i + 1];
@@ -64,7 +64,7 @@ Break move_border(bool claims) {
 
 /// Two ranges of one chunk, the first in a chunk that has several.
 bool with_two(Case& c, const std::function<void(Chunk&)>& change) {
-  for (Stage& stage : c.plan.stages)
+  for (Stage& stage : c.plan.only_pipeline().stages)
     for (Chunk& chunk : stage.chunks)
       if (chunk.ranges.size() > 1) return change(chunk), true;
   return false;
@@ -81,7 +81,8 @@ std::vector<Mutation> range_structure_mutations() {
       {"a range is missing", "coverage", [](Case& c) { return with_two(c, [](Chunk& x) { x.ranges.pop_back(); }); }},
       {"a range ends before it begins", "coverage",
        [](Case& c) { return with_two(c, [](Chunk& x) { std::swap(x.ranges[1].first, x.ranges[1].last), --x.ranges[1].last; }); }},
-      {"a chunk without ranges", "schedule", [](Case& c) { return c.plan.stages.back().chunks.back().ranges.clear(), true; }},
+      {"a chunk without ranges", "schedule",
+       [](Case& c) { return c.plan.only_pipeline().stages.back().chunks.back().ranges.clear(), true; }},
       {"samples that a range's replicas cannot share", "strategies",
        last_range([](const Strategy& s) { return s.tp == 4 && s.dp == 1; },
                   [](LayerRange& r) { r.strategy = spread(8, 1, 1), r.strategy.dp = 8; })},
@@ -114,7 +115,7 @@ std::vector<Mutation> range_structure_mutations() {
        [](Case& c) {
          const std::vector<LayerRange*> ranges = ranges_of(c.plan);
          const auto at = std::find_if(ranges.begin(), ranges.end(), [](LayerRange* r) { return r->strategy.dp > 1; });
-         if (c.plan.stages.size() == 1 || at == ranges.end()) return false;
+         if (c.plan.only_pipeline().stages.size() == 1 || at == ranges.end()) return false;
          return (*at)->strategy.order = RankOrder::tp_cp_pp_dp, true;
        }},
   };
@@ -137,7 +138,7 @@ std::vector<Mutation> range_rule_mutations() {
        last_range([](const Strategy& s) { return s.zero == 0 && s.dp > 1; }, [](LayerRange& r) { r.strategy.shard = 2; })},
       {"a range with ZeRO-3 in a zero-bubble schedule", "sharding",
        [](Case& c) {
-         if (c.plan.schedule.kind != ScheduleKind::zb_h1) return false;
+         if (c.plan.only_pipeline().schedule.kind != ScheduleKind::zb_h1) return false;
          return ranges_of(c.plan).back()->strategy = spread(2, 1, 1, 3), true;
        }},
       {"a range with experts", "experts", last_range(split, [](LayerRange& r) { r.strategy.ep = 2; })},
@@ -161,7 +162,8 @@ std::vector<Mutation> range_claim_mutations() {
       {"a layer changes its range, static memory does not", "static-memory", move_border(true)},
       {"a layer changes its range, activations do not", "saved-activations",
        [](Case& c) {
-         return c.plan.stages.size() == 2 && c.plan.schedule.kind == ScheduleKind::one_f_one_b && move_border(false)(c);
+         return c.plan.only_pipeline().stages.size() == 2 && c.plan.only_pipeline().schedule.kind == ScheduleKind::one_f_one_b &&
+                move_border(false)(c);
        }},
       {"fewer blocks recomputed than the plan says", "saved-activations",
        last_range([](const Strategy& s) { return s.recompute.layers > 1; },
@@ -172,8 +174,8 @@ std::vector<Mutation> range_claim_mutations() {
            [](LayerRange& r) { r.strategy.zero = 0, r.strategy.shard = 1, r.strategy.overlap.param_gather = false; }))},
       {"the sender of a message holds it whole", "boundary-messages",
        [](Case& c) {
-         if (c.plan.stages.size() < 2 || c.plan.schedule.virtual_stages > 1) return false;
-         Strategy& sender = c.plan.stages.front().chunks.front().ranges.back().strategy;
+         if (c.plan.only_pipeline().stages.size() < 2 || c.plan.only_pipeline().schedule.virtual_stages > 1) return false;
+         Strategy& sender = c.plan.only_pipeline().stages.front().chunks.front().ranges.back().strategy;
          if (sender.sp != SequenceParallel::megatron) return false;
          return sender.sp = SequenceParallel::none, true;
        }},

@@ -1,24 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans broken in one way each: the finding of the right name fails.
 #include "cases.h"
+#include "plan/listed_devices.h"
 #include "tables.h"
 #include "tools.h"
 
 namespace espalier::mutation {
-namespace {}  // namespace
+namespace {
+
+/// Exchanges two devices of the lists, if that leaves groups of a kind that lie otherwise than others.
+bool exchange_places(Case& c, std::size_t stage, std::int64_t place, std::size_t other_stage, std::int64_t other_place) {
+  std::vector<Stage>& stages = c.plan.only_pipeline().stages;
+  StageDevices devices = stage_devices(c.plan.only_pipeline());
+  if (std::max(stage, other_stage) >= stages.size()) return false;
+  std::vector<std::int64_t>&one = devices[stage], &other = devices[other_stage];
+  if (place >= static_cast<std::int64_t>(one.size()) || other_place >= static_cast<std::int64_t>(other.size())) return false;
+  std::swap(one[static_cast<std::size_t>(place)], other[static_cast<std::size_t>(other_place)]);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    stages[i].devices.clear();
+    for (const std::int64_t device : devices[i]) stages[i].devices.push_back({device, 1, 1});
+  }
+  return unpriced_placement(c.plan, c.model, c.cluster).has_value();
+}
+
+std::int64_t nodes_devices(const Case& c) { return c.cluster.groups.front().devices_per_node; }
+
+}  // namespace
 
 std::vector<Mutation> plan_mutations() {
   return {
       {"a layer is dropped", "coverage",
        [](Case& c) {
-         LayerRange& range = c.plan.stages.front().chunks.front().ranges.front();
+         LayerRange& range = c.plan.only_pipeline().stages.front().chunks.front().ranges.front();
          return range.last > range.first ? (--range.last, true) : false;
        }},
       {"a layer is computed twice", "coverage",
-       [](Case& c) { return c.plan.stages.size() > 1 ? (--c.plan.stages[1].chunks[0].ranges.front().first, true) : false; }},
+       [](Case& c) {
+         return c.plan.only_pipeline().stages.size() > 1
+                    ? (--c.plan.only_pipeline().stages[1].chunks[0].ranges.front().first, true)
+                    : false;
+       }},
       {"the last layer does not exist", "coverage",
        [](Case& c) {
-         for (Stage& stage : c.plan.stages) {
+         for (Stage& stage : c.plan.only_pipeline().stages) {
            for (Chunk& chunk : stage.chunks) {
              LayerRange& range = chunk.ranges.back();
              if (range.last + 1 == static_cast<std::int32_t>(c.model.layers.size())) ++range.last;
@@ -27,52 +51,52 @@ std::vector<Mutation> plan_mutations() {
          return true;
        }},
       {"two stages are exchanged", "coverage",
-       [](Case& c) { return c.plan.stages.size() > 1 ? (std::swap(c.plan.stages[0], c.plan.stages[1]), true) : false; }},
-      {"two stages exchange their devices", "stage-placement",
        [](Case& c) {
-         return c.plan.stages.size() > 1 ? (std::swap(c.plan.stages[0].devices, c.plan.stages[1].devices), true) : false;
+         return c.plan.only_pipeline().stages.size() > 1
+                    ? (std::swap(c.plan.only_pipeline().stages[0], c.plan.only_pipeline().stages[1]), true)
+                    : false;
+       }},
+      {"a stage takes a device of another", "stage-placement",
+       [](Case& c) {
+         if (c.plan.only_pipeline().stages.size() < 2) return false;
+         std::vector<DeviceRange>& devices = c.plan.only_pipeline().stages[1].devices;
+         const DeviceRange all = devices.back();
+         if (all.count < 2) return false;
+         --devices.back().count;
+         if (devices.back().count == 1) devices.back().stride = 1;
+         c.plan.only_pipeline().stages[0].devices.push_back({all.first + (all.count - 1) * all.stride, 1, 1});
+         return true;
        }},
       {"a device is in two stages", "devices-once",
-       [](Case& c) { return c.plan.stages.size() > 1 ? (c.plan.stages[1].devices = c.plan.stages[0].devices, true) : false; }},
-      {"a device does not exist", "devices-once", [](Case& c) { return c.plan.stages.back().devices.back().first += 1, true; }},
-      {"two devices of a stage change places", "device-order",
        [](Case& c) {
-         std::vector<DeviceRange>& devices = c.plan.stages.front().devices;
-         if (devices.size() != 1 || devices.front().count < 2) return false;
-         const DeviceRange all = devices.front();
-         devices = {{all.first + all.stride, 1, 1}, {all.first, 1, 1}};
-         if (all.count > 2) devices.push_back({all.first + 2 * all.stride, all.count - 2, all.count > 3 ? all.stride : 1});
-         return true;
+         return c.plan.only_pipeline().stages.size() > 1
+                    ? (c.plan.only_pipeline().stages[1].devices = c.plan.only_pipeline().stages[0].devices, true)
+                    : false;
        }},
-      {"a stage lists its devices backwards", "device-order",
-       [](Case& c) {
-         std::vector<DeviceRange>& devices = c.plan.stages.back().devices;
-         if (devices.size() != 1 || devices.front().count < 2) return false;
-         const DeviceRange all = devices.front();
-         devices.clear();
-         for (std::int64_t i = all.count; i-- > 0;) devices.push_back({all.first + i * all.stride, 1, 1});
-         return true;
-       }},
-      {"every second device of a stage first", "device-order",
-       [](Case& c) {
-         std::vector<DeviceRange>& devices = c.plan.stages.front().devices;
-         if (devices.size() != 1 || devices.front().count % 2 != 0 || devices.front().count < 4) return false;
-         const DeviceRange all = devices.front();
-         devices = {{all.first, all.count / 2, 2 * all.stride}, {all.first + all.stride, all.count / 2, 2 * all.stride}};
-         return true;
-       }},
-      {"a stage is missing", "schedule", [](Case& c) { return c.plan.stages.pop_back(), true; }},
-      {"a chunk is missing", "schedule", [](Case& c) { return c.plan.stages.back().chunks.pop_back(), true; }},
+      {"a device does not exist", "devices-once",
+       [](Case& c) { return c.plan.only_pipeline().stages.back().devices.back().first += 1, true; }},
+      // Orders of a plan's own are priced where groups of a kind lie alike; these tear single groups across nodes.
+      {"a tensor group is torn across nodes", "device-order",
+       [](Case& c) { return exchange_places(c, 0, 1, 0, nodes_devices(c)); }},
+      {"two stages exchange one device", "device-order", [](Case& c) { return exchange_places(c, 0, 0, 1, 1); }},
+      {"a stage is missing", "schedule", [](Case& c) { return c.plan.only_pipeline().stages.pop_back(), true; }},
+      {"a chunk is missing", "schedule", [](Case& c) { return c.plan.only_pipeline().stages.back().chunks.pop_back(), true; }},
       {"virtual stages without interleaving", "schedule",
-       [](Case& c) { return c.plan.schedule.kind = ScheduleKind::one_f_one_b, ++c.plan.schedule.virtual_stages, true; }},
+       [](Case& c) {
+         return c.plan.only_pipeline().schedule.kind = ScheduleKind::one_f_one_b,
+                ++c.plan.only_pipeline().schedule.virtual_stages, true;
+       }},
       {"one stage has another strategy", "degrees",
        [](Case& c) {
-         return c.plan.stages.size() > 1 ? (c.plan.stages.back().chunks.back().ranges.front().strategy.cp *= 2, true) : false;
+         return c.plan.only_pipeline().stages.size() > 1
+                    ? (c.plan.only_pipeline().stages.back().chunks.back().ranges.front().strategy.cp *= 2, true)
+                    : false;
        }},
       {"tp is twice what the devices allow", "degrees", strategy_change([](Strategy& s) { s.tp *= 2; })},
       {"dp is zero", "degrees", strategy_change([](Strategy& s) { s.dp = 0; })},
       {"micro-batches do not make the batch", "batch", [](Case& c) { return ++c.plan.training.global_batch, true; }},
-      {"the schedule has one micro-batch more", "batch", [](Case& c) { return c.plan.schedule.microbatches *= 2, true; }},
+      {"the schedule has one micro-batch more", "batch",
+       [](Case& c) { return c.plan.only_pipeline().schedule.microbatches *= 2, true; }},
       {"the shard group does not divide", "sharding", strategy_change([](Strategy& s) { s.zero = 1, s.shard = 3; })},
       {"sharded without ZeRO", "sharding", strategy_change([](Strategy& s) { s.zero = 0, s.shard = 2; })},
       {"ZeRO stage 4", "sharding", strategy_change([](Strategy& s) { s.zero = 4; })},

@@ -139,7 +139,7 @@ std::vector<Mutation> program_mutations() {
       {"a receive is missing", "send-recv", erase_first(Kind::recv)},
       {"a send has another micro-batch than its receive", "send-recv",
        [](Case& c) {
-         return c.plan.schedule.microbatches > 1 &&
+         return c.plan.only_pipeline().schedule.microbatches > 1 &&
                 tag_of_send(c, [](Instruction& i) { i.microbatch = i.microbatch == 0 ? 1 : 0; });
        }},
       {"a send is a gradient, its receive is not", "send-recv",

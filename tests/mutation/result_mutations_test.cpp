@@ -244,16 +244,22 @@ std::vector<ResultMutation> document_mutations() {
       {"made by another version", "made-by", put("made_by.version", text_node("0.0.1"))},
       {"made with other figures", "made-by", put("made_by.calibration", text_node("0123456789abcdef"))},
       {"made by nobody", "made-by", remove("", "made_by")},
-      {"the devices of a stage backwards", "reader",
+      {"the devices of a stage twice", "reader",
        [](Node& root) {
-         Node* devices = value_at(root, "plan.stages[0].devices");
-         if (devices == nullptr || devices->items.size() != 1 || devices->items.front().text.find("0-") != 0) return false;
-         const std::int64_t last = std::stoll(devices->items.front().text.substr(2));
-         devices->items.clear();
-         for (std::int64_t i = last; i >= 0; --i) devices->items.push_back(text_node(std::to_string(i)));
+         Node* devices = value_at(root, "plan.pipelines[0].stages[0].devices");
+         if (devices == nullptr) return false;
+         devices->items.push_back(devices->items.front());
          return true;
        }},
-      {"a plan of half the micro-batches", "reader", scale("plan.schedule.microbatches", 0.5)},
+      {"expert exchanges overlapped", "reader",
+       [](Node& root) {
+         Node* overlap = value_at(root, "plan.pipelines[0].stages[0].layers[0].strategy.overlap");
+         if (overlap == nullptr) return false;
+         for (auto& [key, value] : overlap->members)
+           if (key == "ep") value.boolean = true;
+         return true;
+       }},
+      {"a plan of half the micro-batches", "reader", scale("plan.pipelines[0].schedule.microbatches", 0.5)},
       {"a plan of twice the batch", "reader", scale("plan.training.global_batch", 2)},
       {"a plan of half the sequence", "iteration", scale("plan.training.sequence_length", 0.5)},
       {"a plan of another optimizer", "peak", put("plan.training.optimizer", text_node("sgd"))},

@@ -11,9 +11,10 @@ namespace {
 Break head_otherwise(const std::function<bool(const Case&, Strategy&)>& change) {
   return [change](Case& c) {
     if (!c.model.tied_embeddings) return false;
-    const Schedule& schedule = c.plan.schedule;
+    const Schedule& schedule = c.plan.only_pipeline().schedule;
     const ChunkPlace at = place_of_chunk(schedule, schedule.stages * schedule.virtual_stages - 1);
-    Chunk& chunk = c.plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)];
+    Chunk& chunk =
+        c.plan.only_pipeline().stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)];
     LayerRange head = chunk.ranges.back();
     head.strategy.recompute = {};
     const bool grad = head.strategy.overlap.grad_reduce, gather = head.strategy.overlap.param_gather;
@@ -55,7 +56,8 @@ Break trade(std::int32_t Strategy::*more, std::int32_t Strategy::*less) {
 
 Break another_zero(std::int32_t zero) {
   return head_otherwise([zero](const Case& c, Strategy& s) {
-    const bool zero_bubble = c.plan.schedule.kind == ScheduleKind::zb_h1 || c.plan.schedule.kind == ScheduleKind::zb_v;
+    const bool zero_bubble =
+        c.plan.only_pipeline().schedule.kind == ScheduleKind::zb_h1 || c.plan.only_pipeline().schedule.kind == ScheduleKind::zb_v;
     if (s.zero == zero || s.data_ranks() == 1 || (zero > 1 && zero_bubble)) return false;
     shard_over_all(s, zero);
     return true;

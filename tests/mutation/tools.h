@@ -11,10 +11,10 @@ namespace espalier::mutation {
 
 using Kind = InstructionKind;
 
-inline Strategy& strategy_of(Plan& plan) { return plan.stages.front().chunks.front().ranges.front().strategy; }
+inline Strategy& strategy_of(Plan& plan) { return plan.only_pipeline().stages.front().chunks.front().ranges.front().strategy; }
 
 inline void for_all_strategies(Plan& plan, const std::function<void(Strategy&)>& change) {
-  for (Stage& stage : plan.stages) {
+  for (Stage& stage : plan.only_pipeline().stages) {
     for (Chunk& chunk : stage.chunks)
       for (LayerRange& range : chunk.ranges) change(range.strategy);
   }

@@ -28,11 +28,12 @@ struct Layers {
 /// A plan document as such.
 inline Layers layers_of(const Plan& plan, const Model& model) {
   Layers x;
-  x.schedule = plan.schedule;
+  x.schedule = plan.only_pipeline().schedule;
   x.strategies.resize(model.layers.size());
-  for (std::int32_t c = 0; c < plan.schedule.stages * plan.schedule.virtual_stages; ++c) {
-    const ChunkPlace place = place_of_chunk(plan.schedule, c);
-    const Chunk& chunk = plan.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
+    const ChunkPlace place = place_of_chunk(plan.only_pipeline().schedule, c);
+    const Chunk& chunk =
+        plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
     x.first.push_back(chunk.first());
     for (const LayerRange& r : chunk.ranges) {
       std::int32_t again = r.strategy.recompute.layers;

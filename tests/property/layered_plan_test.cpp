@@ -40,9 +40,10 @@ TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
 /// Layers of each pipeline chunk.
 std::vector<std::pair<std::int32_t, std::int32_t>> chunks_of(const Plan& plan) {
   std::vector<std::pair<std::int32_t, std::int32_t>> out;
-  for (std::int32_t c = 0; c < plan.schedule.stages * plan.schedule.virtual_stages; ++c) {
-    const ChunkPlace at = place_of_chunk(plan.schedule, c);
-    const Chunk& chunk = plan.stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)];
+  for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
+    const ChunkPlace at = place_of_chunk(plan.only_pipeline().schedule, c);
+    const Chunk& chunk =
+        plan.only_pipeline().stages[static_cast<std::size_t>(at.stage)].chunks[static_cast<std::size_t>(at.local_chunk)];
     out.emplace_back(chunk.first(), chunk.last());
   }
   return out;
@@ -86,16 +87,18 @@ struct StageSum {
 };
 
 std::vector<StageSum> stage_sums(const cost::CostContext& context, const Plan& plan, const Shares& shares) {
-  std::vector<StageSum> stages(static_cast<std::size_t>(plan.schedule.stages));
+  std::vector<StageSum> stages(static_cast<std::size_t>(plan.only_pipeline().schedule.stages));
   const auto chunks = chunks_of(plan);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    StageSum& s = stages[static_cast<std::size_t>(place_of_chunk(plan.schedule, static_cast<std::int32_t>(c)).stage)];
+    StageSum& s =
+        stages[static_cast<std::size_t>(place_of_chunk(plan.only_pipeline().schedule, static_cast<std::int32_t>(c)).stage)];
     for (std::int32_t l = chunks[c].first; l <= chunks[c].second; ++l) {
       const cost::LayerShare& x = shares.layers[static_cast<std::size_t>(l)];
-      s.steady += static_cast<double>(x.forward_ns + (zero_bubble(plan.schedule.kind) ? x.split_backward_ns : x.backward_ns));
+      s.steady += static_cast<double>(x.forward_ns +
+                                      (zero_bubble(plan.only_pipeline().schedule.kind) ? x.split_backward_ns : x.backward_ns));
       if (l > chunks[c].first) s.steady += shares.transition[static_cast<std::size_t>(l)];
       if (c < stages.size()) s.down += static_cast<double>(x.forward_ns);  // chunk c < p is the first of stage c
-      s.hidden += static_cast<double>(x.hidden_ns + (plan.schedule.stages == 1 ? x.gather_ns : 0)),
+      s.hidden += static_cast<double>(x.hidden_ns + (plan.only_pipeline().schedule.stages == 1 ? x.gather_ns : 0)),
           s.reduce += static_cast<double>(x.reduce_ns);
       s.update += cost::update_s(context, x.update_bytes) * 1e9;
       s.states += x.state_bytes, s.saved += x.saved_bytes;
@@ -113,7 +116,7 @@ struct Bounds {
 };
 
 Bounds bounds_of(const cost::CostContext& context, const Plan& plan, const Shares& shares) {
-  const double m = plan.schedule.microbatches;
+  const double m = plan.only_pipeline().schedule.microbatches;
   const double update = std::floor(cost::update_constant_s(context) * 1e9),
                pass = std::floor(cost::pass_constant_s(context) * 1e9);
   Bounds b;
@@ -156,7 +159,7 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
     const Bounds b = bounds_of(context, x.document, shares_of(context, p, x));
     // Stages of several chunks reduce one while others still compute: there only all of the work is a bound. The way up of
     // zero-bubble schedules is shorter.
-    const Schedule& schedule = x.document.schedule;
+    const Schedule& schedule = x.document.only_pipeline().schedule;
     const std::size_t proven = schedule.virtual_stages > 1 ? 1 : zero_bubble(schedule.kind) ? 3 : 4;
     const double values[] = {b.by_stage[0], b.by_stage[1], b.by_stage[2], b.way};
     const char* names[] = {"λ 1 ", "λ 1/2 ", "λ 0 ", "way "};
@@ -164,7 +167,7 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
       worst.see(values[k], time, names[k] + describe(p, x));
       closest[k] = std::max(closest[k], values[k] / static_cast<double>(time));
     }
-    ++plans, pipelines += x.document.schedule.stages > 1, mixed += !x.document.uniform();
+    ++plans, pipelines += x.document.only_pipeline().schedule.stages > 1, mixed += !x.document.uniform();
     const ProgramStructure& l = t.structure;
     overlaps.insert(l.overlap_reduce + 2 * l.overlap_gather + 4 * l.overlap_p2p);
     return true;
@@ -189,11 +192,12 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
     for (std::size_t c = 0; c < chunks.size(); ++c) {
       std::int64_t forward = 0, backward = 0, saved = 0;
       double moved = 0;
-      const auto stage = static_cast<std::size_t>(place_of_chunk(x.document.schedule, static_cast<std::int32_t>(c)).stage);
+      const auto stage =
+          static_cast<std::size_t>(place_of_chunk(x.document.only_pipeline().schedule, static_cast<std::int32_t>(c)).stage);
       for (std::int32_t l = chunks[c].first; l <= chunks[c].second; ++l) {
         const cost::LayerShare& s = shares.layers[static_cast<std::size_t>(l)];
         forward += s.forward_ns;
-        backward += splits_backward(x.document.schedule.kind) ? s.split_backward_ns : s.backward_ns;
+        backward += splits_backward(x.document.only_pipeline().schedule.kind) ? s.split_backward_ns : s.backward_ns;
         saved += s.saved_bytes;
         if (l > chunks[c].first) moved += shares.transition[static_cast<std::size_t>(l)];
         reduce[stage] += s.reduce_ns;
@@ -296,12 +300,12 @@ struct LayerMemory {
 std::vector<LayerMemory> layer_memory(const cost::CostContext& context, const Plan& plan) {
   std::vector<LayerMemory> out(context.model->layers.size());
   std::vector<cost::LayerCost> costs;
-  for (const Stage& stage : plan.stages) {
+  for (const Stage& stage : plan.only_pipeline().stages) {
     for (const Chunk& chunk : stage.chunks) {
       for (const LayerRange& range : chunk.ranges) {
         const Strategy& s = range.strategy;
-        cost::layer_costs(context, s, plan.schedule.stages, static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp),
-                          costs);
+        cost::layer_costs(context, s, plan.only_pipeline().schedule.stages,
+                          static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp), costs);
         std::int32_t again = s.recompute.layers;
         for (std::int32_t l = range.first; l <= range.last; ++l) {
           const auto layer = static_cast<std::size_t>(l);
@@ -345,7 +349,7 @@ TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
   each_layered_plan(200'000, kProblems / 2, kPlans, [&](const LayeredProblem& p, const LayeredPlan& x) {
     const cost::CostContext context(p.model, p.cluster, p.training, *p.engine);
     const TimedLayers t = timed(context, x.document);
-    const Schedule& schedule = x.document.schedule;
+    const Schedule& schedule = x.document.only_pipeline().schedule;
     simulator.peak_bytes(t.program, t.costs, peaks);
     const std::vector<LayerMemory> layers = layer_memory(context, x.document);
     const std::vector<StageSum> sums = stage_sums(context, x.document, shares_of(context, p, x));

@@ -35,7 +35,7 @@ TEST(PartitionCounts, TheCheckerAndTheCostModelAgree) {
       for (const int bits : {1, 2, 3, 4}) {
         const Strategy s = over(1 << bits, "");
         Case c = make_case(model, s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1), engine);
-        c.plan.schedule.micro_batch = 4;
+        c.plan.only_pipeline().schedule.micro_batch = 4;
         c.plan.training.global_batch = 4;
         const cost::CostContext context(c.model, c.cluster, c.plan.training, *find_engine(engine));
         const LayerKind& kind = c.model.layer(1);

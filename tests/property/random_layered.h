@@ -97,8 +97,10 @@ class LayeredMaker {
     for (std::size_t c = 0; c < first.size(); ++c) {
       const ChunkPlace place = place_of_chunk(schedule, static_cast<std::int32_t>(c));
       const std::int32_t end = c + 1 < first.size() ? first[c + 1] : layers;
-      x.document.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)].ranges =
-          ranges(p.model, first[c], end, strategies);
+      x.document.only_pipeline()
+          .stages[static_cast<std::size_t>(place.stage)]
+          .chunks[static_cast<std::size_t>(place.local_chunk)]
+          .ranges = ranges(p.model, first[c], end, strategies);
     }
     return x;
   }

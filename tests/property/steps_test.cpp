@@ -78,7 +78,7 @@ void expect_chunks(const cost::CostContext& context, const Plan& plan, std::map<
   const ProgramStructure& structure = program.structure;
   const cost::PlanChunks chunks = cost::chunks_of(plan, structure.table_chunks);
   cost::StepBook book(context, chunks);
-  const bool split = splits_backward(plan.schedule.kind);
+  const bool split = splits_backward(plan.only_pipeline().schedule.kind);
   for (std::int32_t c = 0; c < structure.chunks(); ++c) {
     const auto time_of = [&](WorkId work) { return costs.works[work].time; };
     std::vector<std::pair<cost::ChunkPhase, cost::PhaseTime>> phases = {

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/listed_devices.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "plan/process_groups.h"
+#include "plan/structure.h"
+#include "plan/text.h"
+
+namespace espalier {
+namespace {
+
+using plan_detail::cat;
+
+/// Device of the n-th rank of a stage under a strategy's order (uniform.cpp).
+std::int64_t device_of_rank(const Strategy& s, const Schedule& schedule, std::int64_t stage, std::int64_t n) {
+  const std::int64_t inner = std::int64_t{s.tp} * s.cp;
+  if (s.order == RankOrder::tp_cp_pp_dp) return n % inner + inner * (stage + schedule.stages * (n / inner));
+  return n + inner * s.dp * stage;
+}
+
+bool in_order(const std::vector<std::int64_t>& devices, const Strategy& s, const Schedule& schedule, std::int64_t stage) {
+  for (std::size_t n = 0; n < devices.size(); ++n)
+    if (devices[n] != device_of_rank(s, schedule, stage, static_cast<std::int64_t>(n))) return false;
+  return true;
+}
+
+struct NamedKind {
+  GroupKind kind;
+  std::string_view name;
+  bool of_experts;
+};
+constexpr std::array kKinds = {NamedKind{GroupKind::tensor, "tensor", false},
+                               NamedKind{GroupKind::context, "context", false},
+                               NamedKind{GroupKind::data_shard, "data", false},
+                               NamedKind{GroupKind::data_replica, "replica", false},
+                               NamedKind{GroupKind::expert_tensor, "expert tensor", true},
+                               NamedKind{GroupKind::expert, "expert", true},
+                               NamedKind{GroupKind::expert_shard, "expert data", true},
+                               NamedKind{GroupKind::expert_replica, "expert replica", true}};
+
+/// Members a domain at every level.
+using Layout = std::vector<std::vector<std::int64_t>>;
+
+Layout layout_of(const std::vector<std::int64_t>& group, const std::vector<FabricLevel>& levels) {
+  Layout layout;
+  for (const FabricLevel& level : levels) layout.push_back(members_by_domain(group, level.span));
+  return layout;
+}
+
+/// "4 + 4 a node", of the innermost level in which two layouts differ.
+std::string difference(const Layout& a, const Layout& b, const std::vector<FabricLevel>& levels) {
+  const auto sum = [](const std::vector<std::int64_t>& counts) {
+    std::string out;
+    for (std::size_t i = 0; i < counts.size() && i < 4; ++i) out += cat(i == 0 ? "" : " + ", counts[i]);
+    return counts.size() > 4 ? out + " + …" : out;
+  };
+  for (std::size_t k = 0; k < levels.size(); ++k)
+    if (a[k] != b[k]) return cat(sum(a[k]), " and ", sum(b[k]), " members a domain of level ", levels[k].name);
+  return "";
+}
+
+/// Groups of `strategy` that lie otherwise than the first of their kind.
+Status uneven(const StageDevices& stages, const Strategy& strategy, bool experts, const std::vector<FabricLevel>& levels) {
+  for (const NamedKind& kind : kKinds) {
+    if (kind.of_experts && !experts) continue;
+    std::optional<Layout> first;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const GroupLayout layout = group_layout(kind.kind, strategy, static_cast<std::int64_t>(stages[i].size()));
+      if (layout.size < 2) break;
+      for (const auto& group : process_groups(kind.kind, strategy, stages[i])) {
+        Layout here = layout_of(group, levels);
+        if (!first)
+          first = std::move(here);
+        else if (*first != here)
+          return Error{ErrorKind::bad_input, cat("$.pipelines[0].stages[", i, "].devices"),
+                       cat("device-order: ", kind.name, " groups with ", difference(*first, here, levels)),
+                       cat("all ", kind.name, " groups of the plan alike"),
+                       "one price stands for all groups of a kind: list the devices so that each spans the same links"};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Tiles of an operator partition are priced in groups of neighbouring devices.
+Status scattered_tiles(const StageDevices& stages, const Strategy& strategy) {
+  if (strategy.partition.empty()) return std::nullopt;
+  for (std::size_t i = 0; i < stages.size(); ++i)
+    for (const auto& group : process_groups(GroupKind::tensor, strategy, stages[i]))
+      for (std::size_t n = 0; n < group.size(); ++n)
+        if (group.front() % strategy.tp != 0 || group[n] != group.front() + static_cast<std::int64_t>(n))
+          return Error{ErrorKind::bad_input, cat("$.pipelines[0].stages[", i, "].devices"),
+                       cat("device-order: device ", group[n], " in a tensor group of ", group.front()),
+                       cat(strategy.tp, " neighbouring devices from a multiple of ", strategy.tp),
+                       "operator partitions are priced on neighbouring devices"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+StageDevices stage_devices(const Pipeline& pipeline) {
+  StageDevices out;
+  for (const Stage& stage : pipeline.stages) out.push_back(devices_of(stage.devices));
+  return out;
+}
+
+std::vector<std::int64_t> members_by_domain(const std::vector<std::int64_t>& devices, std::int64_t span) {
+  std::vector<std::int64_t> domains;
+  for (const std::int64_t device : devices) domains.push_back(device / span);
+  std::sort(domains.begin(), domains.end());
+  std::vector<std::int64_t> counts;
+  for (std::size_t i = 0; i < domains.size(); ++i) {
+    if (i == 0 || domains[i] != domains[i - 1]) counts.push_back(0);
+    ++counts.back();
+  }
+  std::sort(counts.begin(), counts.end());
+  return counts;
+}
+
+bool devices_in_order(const Plan& plan) {
+  if (plan.pipelines.size() != 1) return false;
+  const Pipeline& pipeline = plan.pipelines.front();
+  const StageDevices devices = stage_devices(pipeline);
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const Strategy* before = nullptr;
+    for (const Chunk& chunk : pipeline.stages[i].chunks) {
+      for (const LayerRange& range : chunk.ranges) {
+        const Strategy& s = range.strategy;
+        const bool known =
+            before != nullptr && before->tp == s.tp && before->cp == s.cp && before->dp == s.dp && before->order == s.order;
+        if (!known && !in_order(devices[i], s, pipeline.schedule, static_cast<std::int64_t>(i))) return false;
+        before = &s;
+      }
+    }
+  }
+  return true;
+}
+
+Status unpriced_placement(const Plan& plan, const Model& model, const Cluster& cluster) {
+  if (devices_in_order(plan)) return std::nullopt;
+  const StageDevices devices = stage_devices(plan.only_pipeline());
+  const std::vector<FabricLevel> levels = cluster.levels();
+  const bool experts = has_experts(model);
+  std::vector<const Strategy*> known;
+  for (const Stage& stage : plan.only_pipeline().stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges) {
+        const bool seen = std::any_of(known.begin(), known.end(), [&](const Strategy* s) { return *s == range.strategy; });
+        if (seen) continue;
+        known.push_back(&range.strategy);
+        if (Status e = uneven(devices, range.strategy, experts, levels)) return e;
+        if (Status e = scattered_tiles(devices, range.strategy)) return e;
+      }
+  return std::nullopt;
+}
+
+}  // namespace espalier

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Documents of version 2: several pipelines, unequal shares and the fields that have no price yet; and version 1 as one pipeline.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "base/document.h"
+#include "plan/generators.h"
+
+namespace espalier {
+namespace {
+
+/// Eight layers on two stages: TP 2 · DP 2, ZeRO 1 over the two replicas, 4 micro-batches of 1 · 2 samples.
+Plan small() {
+  Strategy s;
+  s.tp = 2;
+  s.dp = 2;
+  s.zero = 1;
+  s.shard = 2;
+  Plan plan;
+  plan.engine = "generic";
+  plan.training.sequence.main = 64;
+  plan.training.global_batch = 8;
+  Pipeline& pipeline = plan.only_pipeline();
+  pipeline.schedule = {ScheduleKind::one_f_one_b, 2, 1, 4, 1};
+  pipeline.samples = 8;
+  pipeline.stages = {{{{0, 4, 1}}, {Chunk{{{0, 3, s}}}}}, {{{4, 4, 1}}, {Chunk{{{4, 7, s}}}}}};
+  return plan;
+}
+
+/// The same beside a pipeline of one stage on eight further devices, which takes 4 of 12 samples.
+Plan two_pipelines() {
+  Plan plan = small();
+  plan.training.global_batch = 12;
+  Strategy s = plan.strategy();
+  s.dp = 4;
+  s.shard = 4;
+  plan.pipelines.push_back({7, {ScheduleKind::one_f_one_b, 1, 1, 1, 1}, 4, {{{{8, 8, 1}}, {Chunk{{{0, 7, s}}}}}}});
+  return plan;
+}
+
+Strategy& first_strategy(Plan& plan) { return plan.pipelines.front().stages.front().chunks.front().ranges.front().strategy; }
+
+void expect_round_trip(const Plan& plan) {
+  const Status fault = validate(plan);
+  ASSERT_FALSE(fault) << fault->message();
+  const std::string text = to_json(plan);
+  const Result<Plan> back = plan_from_json(text, "plan.json");
+  ASSERT_TRUE(back.ok()) << back.error().message() << text;
+  EXPECT_EQ(*back, plan);
+  EXPECT_EQ(to_json(*back), text);
+  EXPECT_EQ(content_hash(*back), content_hash(plan));
+}
+
+struct Beyond {
+  std::string where;
+  void (*change)(Plan&);
+};
+const std::vector<Beyond>& beyond() {
+  static const std::vector<Beyond> all = {
+      {"$.pipelines", [](Plan& p) { p = two_pipelines(); }},
+      {"$.pipelines[0].stages[1].samples_per_replica",
+       [](Plan& p) {
+         p.only_pipeline().stages[1].samples_per_replica = {2, 0};
+       }},
+      {"$.pipelines[0].stages[0].state_shares",
+       [](Plan& p) {
+         p.only_pipeline().stages[0].state_shares = {3, 1};
+       }},
+      {"$.pipelines[0].stages[0].layers[0].strategy.recompute.modules",
+       [](Plan& p) { first_strategy(p).recompute.modules = {"attn.core"}; }},
+      {"$.pipelines[0].stages[0].layers[0].strategy.overlap.ep", [](Plan& p) { first_strategy(p).overlap.ep = true; }},
+      {"$.precision.moments",
+       [](Plan& p) {
+         p.precision = StatePrecision{Precision::bf16, Precision::fp32, Precision::bf16, Precision::bf16};
+       }},
+      {"$.precision.gradients", [](Plan& p) {
+         p.precision = StatePrecision{Precision::bf16, Precision::bf16, Precision::fp32, Precision::bf16};
+       }}};
+  return all;
+}
+
+TEST(Pipelines, EveryFieldIsHeldAndRefusedByName) {
+  EXPECT_FALSE(unpriced(small()));
+  for (const Beyond& b : beyond()) {
+    Plan plan = small();
+    b.change(plan);
+    expect_round_trip(plan);
+    EXPECT_NE(plan.canonical_text(), small().canonical_text()) << b.where;
+    EXPECT_NE(content_hash(plan), content_hash(small())) << b.where;
+    const Status refused = unpriced(plan);
+    ASSERT_TRUE(refused) << b.where;
+    EXPECT_EQ(refused->kind, ErrorKind::bad_input);
+    EXPECT_EQ(refused->where, b.where);
+    EXPECT_FALSE(refused->found.empty() || refused->expected.empty() || refused->hint.empty());
+  }
+}
+
+TEST(Pipelines, VersionOneSaysOnePipelineAndNothingBeyondIt) {
+  const Plan plan = small();
+  const std::string text = to_json(plan, PlanSchema::one);
+  EXPECT_NE(text.find("\"espalier.plan/1\""), std::string::npos);
+  EXPECT_EQ(text.find("pipelines"), std::string::npos);
+  EXPECT_EQ(text.find("modules"), std::string::npos);
+  const Result<Plan> back = plan_from_json(text, "plan.json");
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  EXPECT_EQ(*back, plan);
+  EXPECT_EQ(content_hash(*back), content_hash(plan));
+  for (const Beyond& b : beyond()) {
+    Plan more = small();
+    b.change(more);
+    EXPECT_FALSE(unwritable(more, PlanSchema::two)) << b.where;
+    const Status refused = unwritable(more, PlanSchema::one);
+    ASSERT_TRUE(refused) << b.where;
+    EXPECT_EQ(refused->kind, ErrorKind::check_failed);
+    EXPECT_EQ(refused->where, b.where);
+  }
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+Error error_of(const std::string& text) {
+  const Result<Plan> plan = plan_from_json(text, "plan.json");
+  EXPECT_FALSE(plan.ok());
+  return plan.ok() ? Error{} : plan.error();
+}
+
+TEST(Pipelines, PlacesAreThoseOfTheDocument) {
+  const std::string one = to_json(small(), PlanSchema::one), two = to_json(small());
+  EXPECT_EQ(error_of(replaced(one, "\"4-7\"", "\"4-6\"")).where, "plan.json: $.stages[1]");
+  EXPECT_EQ(error_of(replaced(two, "\"4-7\"", "\"4-6\"")).where, "plan.json: $.pipelines[0].stages[1]");
+  EXPECT_NE(error_of(replaced(one, "\"share\": 1.0", "\"share\": 0.5")).where.find("share"), std::string::npos);
+  for (const char* field : {"\"modules\": [], ", "\"ep\": false, "})
+    EXPECT_NE(error_of(replaced(one, "\"grad_reduce\"", field + std::string("\"grad_reduce\""))).message().find("nknown"),
+              std::string::npos);
+  EXPECT_EQ(error_of(replaced(two, "\"samples\": 8", "\"samples\": 6")).where, "plan.json: $.pipelines[0].schedule");
+}
+
+// Equal shares and the engine's own types are what a plan says without them.
+TEST(Pipelines, WhatIsEqualIsReadAsNone) {
+  const std::string text = to_json(small());
+  for (const char* list : {"\"samples_per_replica\": [1, 1], ", "\"state_shares\": [5, 5], "}) {
+    const Result<Plan> plan = plan_from_json(replaced(text, "\"layers\"", list + std::string("\"layers\"")), "plan.json");
+    ASSERT_TRUE(plan.ok()) << plan.error().message();
+    EXPECT_EQ(*plan, small());
+  }
+  for (const char* list : {"[1, -1]", "[1.5]", "[\"1\"]", "[]", "7", "null", "[2, 0, 0]", "[1, 2]", "[0, 0]"})
+    EXPECT_NE(error_of(replaced(text, "\"layers\"", "\"samples_per_replica\": " + std::string(list) + ", \"layers\"")).message(),
+              "");
+  EXPECT_NE(text.find("\"moments\": \"fp32\""), std::string::npos) << text;
+  EXPECT_EQ(error_of(replaced(text, "\"moments\": \"fp32\"", "\"moments\": \"fp64\"")).found, "\"fp64\"");
+}
+
+TEST(Pipelines, AllPipelinesTogetherAreOneStep) {
+  const auto where = [](void (*change)(Plan&)) {
+    Plan plan = two_pipelines();
+    change(plan);
+    const Status fault = validate(plan);
+    return fault ? fault->where : "sound";
+  };
+  EXPECT_EQ(where([](Plan&) {}), "sound");
+  EXPECT_EQ(where([](Plan& p) { p.training.global_batch = 16; }), "$.pipelines");
+  EXPECT_EQ(where([](Plan& p) { p.pipelines[1].id = 0; }), "$.pipelines[1].id");
+  EXPECT_EQ(where([](Plan& p) { p.pipelines[1].samples = 8; }), "$.pipelines[1].schedule");
+  EXPECT_EQ(where([](Plan& p) { p.pipelines[1].stages[0].devices = {{4, 8, 1}}; }), "$.pipelines");
+  EXPECT_EQ(where([](Plan& p) { p.pipelines[1].stages[0].chunks[0].ranges[0].last = 6; }), "$.pipelines[1]");
+  EXPECT_EQ(two_pipelines().label(), "2 pipelines: " + small().label() + " | TP2 CP1 PP1 DP4 ZeRO-1 mb1");
+  EXPECT_THROW((void)two_pipelines().only_pipeline(), std::exception);
+}
+
+/// A generated plan, with some of what version 2 says beyond one pipeline.
+Plan any_plan() {
+  Plan plan = plan_test::any_layered_plan();
+  for (Stage& stage : plan.only_pipeline().stages) {
+    const Strategy& s = stage.chunks.front().ranges.front().strategy;
+    bool alike = true;
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges) alike = alike && range.strategy.dp == s.dp && range.strategy.shard == s.shard;
+    if (!alike || *rc::gen::arbitrary<bool>()) continue;
+    if (s.dp > 1) {
+      stage.samples_per_replica.assign(static_cast<std::size_t>(s.dp), 0);
+      stage.samples_per_replica.back() = plan.samples_per_microbatch();
+    }
+    if (s.shard > 1) {
+      stage.state_shares.assign(static_cast<std::size_t>(s.shard), 2);
+      stage.state_shares.front() = *rc::gen::inRange(3, 9);
+    }
+  }
+  if (*rc::gen::arbitrary<bool>()) first_strategy(plan).recompute.modules = {"attn.core", "mlp.up"};
+  first_strategy(plan).overlap.ep = *rc::gen::arbitrary<bool>();
+  if (*rc::gen::arbitrary<bool>())
+    plan.precision = StatePrecision{Precision::fp8, Precision::bf16, Precision::fp8, Precision::fp8};
+  if (*rc::gen::arbitrary<bool>()) return plan;
+  Pipeline second = plan.only_pipeline();  // the same on other devices
+  second.id = 3;
+  for (Stage& stage : second.stages)
+    for (DeviceRange& range : stage.devices) range.first += 1 << 10;
+  plan.training.global_batch += second.samples;
+  plan.pipelines.push_back(std::move(second));
+  return plan;
+}
+
+TEST(Pipelines, WhatIsWrittenIsReadBackEqual) {
+  EXPECT_TRUE(rc::check("plan_from_json(to_json(plan)) == plan in both versions", [] {
+    const Plan plan = any_plan();
+    const Status fault = validate(plan);
+    RC_ASSERT(!fault.has_value());
+    for (const PlanSchema schema : {PlanSchema::one, PlanSchema::two}) {
+      if (unwritable(plan, schema)) continue;
+      const std::string text = to_json(plan, schema);
+      const Result<Plan> back = plan_from_json(text, "plan.json");
+      RC_ASSERT(back.ok());
+      RC_ASSERT(*back == plan);
+      RC_ASSERT(to_json(*back, schema) == text);
+      RC_ASSERT(content_hash(*back) == content_hash(plan));
+    }
+  }));
+}
+
+}  // namespace
+}  // namespace espalier

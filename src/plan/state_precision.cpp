@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// In which types an engine keeps states and activations under a training precision, in bytes per element and by name.
+#include <algorithm>
+
+#include "plan/engine.h"
+
+namespace espalier {
+namespace {
+
+/// Values outside matrix products are stored in fp32 under tf32, and in bf16 under fp8.
+Precision stored(Precision training) {
+  switch (training) {
+    case Precision::tf32: return Precision::fp32;
+    case Precision::fp8: return Precision::bf16;
+    default: return training;
+  }
+}
+
+Precision of_bytes(std::int32_t bytes, Precision training) { return bytes >= 4 ? Precision::fp32 : stored(training); }
+
+}  // namespace
+
+StatePolicy states_of(const EngineModel& engine, const Training& training) {
+  StatePolicy states = engine.memory.states;
+  if (training.precision == Precision::fp32 || training.precision == Precision::tf32) {
+    states.parameter = 4;
+    states.gradient = 4;
+    states.master = 0;
+    states.reduce = 4;
+    states.gather = 4;
+  }
+  if (training.optimizer == "sgd") states.optimizer = 4;  // momentum
+  // Frozen weights in the type of compute; the adapters are a thousandth of the model and not counted.
+  if (training.optimizer == "lora") {
+    states.parameter = std::min(states.parameter, states.gather);
+    states.gradient = 0;
+    states.master = 0;
+    states.optimizer = 0;
+    states.reduce = 0;
+  }
+  return states;
+}
+
+StatePrecision state_precision(std::string_view engine, const Training& training) {
+  const EngineModel* known = find_engine(engine);
+  const StatePolicy states = states_of(known != nullptr ? *known : *find_engine("generic"), training);
+  const std::int32_t moments = training.optimizer == "adam" ? 2 : 1;  // of a gradient and of its square
+  StatePrecision out;
+  out.parameters = of_bytes(states.parameter, training.precision);
+  out.gradients = of_bytes(states.gradient, training.precision);
+  out.moments = states.optimizer == 0 ? Precision::fp32 : of_bytes(states.optimizer / moments, training.precision);
+  out.saved = stored(training.precision);
+  return out;
+}
+
+}  // namespace espalier

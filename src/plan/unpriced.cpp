@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan document can say that has no price yet, and what version 1 of the document cannot say: each by its place and name.
+#include "espalier/plan.h"
+#include "plan/text.h"
+
+namespace espalier {
+namespace {
+
+using plan_detail::cat;
+
+struct Said {
+  std::string where, found, expected;
+};
+using Answer = std::optional<Said>;
+
+std::string joined(const std::vector<std::int64_t>& values) {
+  constexpr std::size_t kShown = 8;
+  std::string out;
+  for (std::size_t i = 0; i < values.size() && i < kShown; ++i) out += cat(i == 0 ? "" : ", ", values[i]);
+  return values.size() > kShown ? out + ", …" : out;
+}
+
+Answer of_strategy(const Strategy& s, const std::string& where) {
+  if (!s.recompute.modules.empty())
+    return Said{where + ".recompute.modules", cat("modules such as \"", s.recompute.modules.front(), "\""),
+                "none: kind and layers say what is recomputed"};
+  if (s.overlap.ep) return Said{where + ".overlap.ep", "true", "false: expert exchanges are not overlapped"};
+  return std::nullopt;
+}
+
+Answer of_stage(const Stage& stage, const std::string& where) {
+  if (!stage.samples_per_replica.empty())
+    return Said{where + ".samples_per_replica", joined(stage.samples_per_replica), "equal shares, which are left out"};
+  if (!stage.state_shares.empty())
+    return Said{where + ".state_shares", joined(stage.state_shares), "equal shares, which are left out"};
+  std::size_t position = 0;
+  for (const Chunk& chunk : stage.chunks)
+    for (const LayerRange& range : chunk.ranges)
+      if (auto said = of_strategy(range.strategy, cat(where, ".layers[", position++, "].strategy"))) return said;
+  return std::nullopt;
+}
+
+Answer of_precision(const Plan& plan) {
+  if (!plan.precision) return std::nullopt;
+  const StatePrecision kept = state_precision(plan.engine, plan.training);
+  const auto differs = [](std::string_view name, Precision found, Precision expected) -> Answer {
+    if (found == expected) return std::nullopt;
+    return Said{cat("$.precision.", name), std::string(to_string(found)),
+                cat(to_string(expected), ", which the engine keeps under the training's precision")};
+  };
+  if (auto said = differs("parameters", plan.precision->parameters, kept.parameters)) return said;
+  if (auto said = differs("gradients", plan.precision->gradients, kept.gradients)) return said;
+  if (auto said = differs("moments", plan.precision->moments, kept.moments)) return said;
+  return differs("saved", plan.precision->saved, kept.saved);
+}
+
+/// The first thing that goes beyond one pipeline of equal replicas.
+Answer beyond_one_pipeline(const Plan& plan) {
+  if (plan.pipelines.size() != 1) return Said{"$.pipelines", cat(plan.pipelines.size(), " pipelines"), "one pipeline"};
+  if (auto said = of_precision(plan)) return said;
+  const Pipeline& pipeline = plan.pipelines.front();
+  for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
+    if (auto said = of_stage(pipeline.stages[i], cat("$.pipelines[0].stages[", i, "]"))) return said;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Status unpriced(const Plan& plan) {
+  const Answer said = beyond_one_pipeline(plan);
+  if (!said) return std::nullopt;
+  return Error{ErrorKind::bad_input, said->where, said->found, said->expected,
+               "a plan document can say this, but nothing predicts or checks it yet: docs/file-formats.md"};
+}
+
+Status unwritable(const Plan& plan, PlanSchema schema) {
+  const Answer said = schema == PlanSchema::one ? beyond_one_pipeline(plan) : std::nullopt;
+  if (!said) return std::nullopt;
+  return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": all that espalier.plan/1 can say",
+               "write version 2, without --plan-schema 1"};
+}
+
+}  // namespace espalier
