@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
+
 namespace espalier::cost {
 namespace {
 
@@ -57,6 +59,7 @@ i64 blocking_sends(const View& x, std::int32_t stage) {
 }  // namespace
 
 i64 iteration_lower_bound_ns(const Costs& costs, const ProgramStructure& structure) {
+  ESPALIER_CHECK(costs.fits(structure));
   const Schedule& s = structure.schedule;
   const View x{costs, structure};
   const bool split = splits_backward(s.kind);

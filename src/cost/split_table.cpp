@@ -2,6 +2,7 @@
 #include "cost/split_table.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "plan/split.h"
@@ -28,6 +29,7 @@ SplitTable::SplitTable(const Model& model, const std::vector<std::int32_t>& firs
     while (twin < c && (twins_[static_cast<std::size_t>(twin)] != twin || !same(twin))) ++twin;
     twins_.push_back(twin);
   }
+  ESPALIER_CHECK(std::accumulate(layer_counts_.begin(), layer_counts_.end(), 0) == layers_);
 }
 
 SplitTable split_of(const Model& model, const Plan& plan) {

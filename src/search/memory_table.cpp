@@ -101,13 +101,14 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
     for (std::int32_t i = 0; i < choice.schedule.stages; ++i)
       whole.activations.push_back(cost::activations_lower_bound_bytes(w.costs, w.structure, i));
   });
+  if (t.choices.empty()) return t;  // no recomputation is legal here, and w.costs are those of another choice
   for (std::size_t i = (t.first_full + 1) * whole.stages; i < whole.activations.size(); ++i)
     t.falling = t.falling && whole.activations[i] <= whole.activations[i - whole.stages];
   const std::vector<std::size_t> stages = whole.deciding();
   for (const std::size_t i : stages) t.parts.stages.push_back(w.costs.stages[i]);
   for (std::size_t c = 0; c < whole.activations.size(); c += whole.stages)
     for (const std::size_t i : stages) t.activations.push_back(whole.activations[c + i]);
-  ESPALIER_CHECK(!t.choices.empty() && !stages.empty());  // some stage is the fullest under every choice
+  ESPALIER_CHECK(!stages.empty());  // some stage is the fullest under every choice
   ESPALIER_CHECK(t.activations.size() == t.choices.size() * stages.size() && t.first_full <= t.choices.size());
   t.parts.message_bytes = w.costs.message_bytes;
   t.best_case = fitting_beside(book, t, least_static_bytes(book, t, choice.strategy, w));
