@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/check.h"
 #include "cost/bound_formulas.h"
 
 namespace espalier::cost {
@@ -35,6 +36,7 @@ struct Columns {
 }  // namespace
 
 std::int64_t iteration_lower_bound_ns(const Costs& costs, const ProgramStructure& structure) {
+  ESPALIER_CHECK(costs.fits(structure));
   return iteration_bound_ns(Columns{costs, structure});
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/chunk_bytes.h"
 
+#include "base/check.h"
 #include "cost/bound_formulas.h"
 #include "cost/chunk_sum.h"
 #include "plan/shared_table.h"
@@ -43,6 +44,7 @@ void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedu
 
 void UniformBytes::fill(const Model& model, const SplitTable& split, const std::vector<LayerCost>& layers,
                         const Recompute& recompute) {
+  ESPALIER_CHECK(layers.size() == model.kinds.size());
   split_ = &split;
   classes_.resize(static_cast<std::size_t>(split.chunks()));
   for (std::int32_t i = 0; i < split.chunks(); ++i) {

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "cost/bound.h"
 #include "plan/schedule.h"
 
 namespace espalier::cost {
 
 std::int64_t PeakMemory::activations(const Costs& costs, const ProgramStructure& structure, std::int32_t stage) {
+  ESPALIER_CHECK(costs.fits(structure) && stage >= 0 && stage < structure.schedule.stages);
   chunks_.clear();
   for (std::int32_t k = 0; k < structure.schedule.virtual_stages; ++k) {
     chunks_.push_back(costs.bytes_of(structure, pipeline_chunk(structure.schedule, stage, k)));

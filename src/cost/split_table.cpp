@@ -2,6 +2,7 @@
 #include "cost/split_table.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "plan/split.h"
@@ -24,6 +25,7 @@ SplitTable::SplitTable(const Model& model, const std::vector<std::int32_t>& firs
     while (twin < c && (twins_[static_cast<std::size_t>(twin)] != twin || !same(twin))) ++twin;
     twins_.push_back(twin);
   }
+  ESPALIER_CHECK(std::accumulate(layer_counts_.begin(), layer_counts_.end(), 0) == layers_);
 }
 
 void runs_of(const Model& model, std::int32_t first, std::int32_t last, std::vector<SplitTable::Run>& out) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/check.h"
 #include "cost/key_value.h"
 
 namespace espalier::cost {
@@ -70,6 +71,7 @@ std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s) {
 
 StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states, const Strategy& s) {
   const std::int64_t shard = s.zero > 0 ? s.shard : 1;
+  ESPALIER_CHECK(shard >= 1 && e.dense >= 0 && e.expert >= 0);
   const std::int64_t expert_shard = std::gcd(shard, s.expert_data_ranks());
   const auto sharded = [&](bool yes) {
     return yes ? ceil_div(e.dense, shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;

@@ -90,6 +90,7 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
   MemoryTable t;
   Whole whole{{}, static_cast<std::size_t>(choice.schedule.stages), w.costs};
   t.choices = space.recomputes(choice);
+  if (t.choices.empty()) return t;  // no recomputation is legal here
   const auto full =
       std::find_if(t.choices.begin(), t.choices.end(), [](const Recompute& r) { return r.kind == RecomputeKind::full; });
   t.first_full = static_cast<std::size_t>(full - t.choices.begin());
@@ -105,7 +106,7 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
   for (const std::size_t i : stages) t.parts.stages.push_back(w.costs.stages[i]);
   for (std::size_t c = 0; c < whole.activations.size(); c += whole.stages)
     for (const std::size_t i : stages) t.activations.push_back(whole.activations[c + i]);
-  ESPALIER_CHECK(!t.choices.empty() && !stages.empty());  // some stage is the fullest under every choice
+  ESPALIER_CHECK(!stages.empty());  // some stage is the fullest under every choice
   ESPALIER_CHECK(t.activations.size() == t.choices.size() * stages.size() && t.first_full <= t.choices.size());
   t.parts.message_bytes = w.costs.message_bytes;
   t.best_case = fitting_beside(book, t, least_static_bytes(book, t, choice.strategy, w));
