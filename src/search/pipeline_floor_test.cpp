@@ -68,6 +68,17 @@ TEST(PipelineFloor, APipelineIsPassesAndMessagesAlone) {
   EXPECT_EQ(evaluator.asked_costs.transfers, w.costs.transfers);
 }
 
+// The configuration itself takes 89 or more: stage 0 ends its last pass by 89 − 4 − 19, stage 1 by 89 − 4 − 15. Those ends give 89 again; and under
+// reductions of 1 ns a bucket at most 4 + max(66 + 7, 70 + 3) = 77.
+TEST(PipelineFloor, ASimulatedConfigurationSaysWhatABoundCanBe) {
+  Workspace w = two_stages();
+  const std::vector<std::int64_t> latest = latest_pass_ends(w, 89);
+  EXPECT_EQ(latest, (std::vector<std::int64_t>{66, 70}));
+  EXPECT_EQ(floor_of_ends(w, latest), 89);
+  for (std::int32_t c = 0; c < 2; ++c) w.costs.collectives[w.structure.grad_reduce(c)] = 1;
+  EXPECT_EQ(floor_of_ends(w, latest), 77);
+}
+
 TEST(PipelineFloor, AnEvaluatorWithoutPipelinesBoundsNothing) {
   Workspace w = two_stages();
   Pipeline evaluator({});
