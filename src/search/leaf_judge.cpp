@@ -2,6 +2,7 @@
 #include "search/leaf_judge.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "base/parallel.h"
@@ -37,7 +38,9 @@ Verdict LeafJudge::verdict(const Leaf& leaf, int worker) {
   Verdict v = memory_of(leaf.configuration, w, worker);
   if (!v.fits) return v;
   v.floor_beats = floor_beats(leaf.configuration, w, worker);
-  if (!v.floor_beats) v.iteration_ns = time_of(leaf.configuration, w, worker);
+  if (v.floor_beats) return v;
+  v.iteration_ns = time_of(leaf.configuration, w, worker);
+  v.latest_pass_ends = latest_pass_ends(w, v.iteration_ns);
   return v;
 }
 
@@ -46,9 +49,10 @@ Verdict LeafJudge::verdict(const Leaf& leaf, int worker) {
 bool LeafJudge::floor_beats(const Configuration& c, Workspace& w, int worker) {
   if (!frame_.out.pruning.enabled(Pruning::pipeline_floor) || frame_.options.preference || !frame_.out.best) return false;
   const auto sibling = fastest_.find(schedule_choice_of(c));
-  if (sibling == fastest_.end() || !timed_pipelines_.contains(pipeline_of(c))) return false;
-  const std::int64_t floor = pipeline_floor_ns(evaluator_, w, worker);
-  return frame_.exceeds(floor) && sibling->second < floor;
+  const auto timed = timed_pipelines_.find(pipeline_of(c));
+  if (sibling == fastest_.end() || timed == timed_pipelines_.end()) return false;
+  const auto beats = [&](std::int64_t floor) { return frame_.exceeds(floor) && sibling->second < floor; };
+  return beats(floor_of_ends(w, timed->second)) && beats(pipeline_floor_ns(evaluator_, w, worker));
 }
 
 void LeafJudge::take(const Leaf& leaf, const Verdict& v) {
@@ -66,8 +70,13 @@ void LeafJudge::take(const Leaf& leaf, const Verdict& v) {
     frame_.improve(found);
     const auto [at, is_new] = fastest_.try_emplace(schedule_choice_of(found.configuration), v.iteration_ns);
     at->second = std::min(at->second, v.iteration_ns);
-    timed_pipelines_.insert(pipeline_of(found.configuration));
+    note_pipeline(found.configuration, v.latest_pass_ends);
   }
+}
+
+void LeafJudge::note_pipeline(const Configuration& c, const std::vector<std::int64_t>& latest_ends) {
+  const auto [at, is_new] = timed_pipelines_.try_emplace(pipeline_of(c), latest_ends);
+  for (std::size_t i = 0; i < latest_ends.size(); ++i) at->second[i] = std::min(at->second[i], latest_ends[i]);
 }
 
 void LeafJudge::judge_all(const std::vector<const Leaf*>& leaves) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <vector>
 
 #include "search/frame.h"
@@ -16,6 +15,7 @@ struct Verdict {
   bool floor_beats = false;  ///< not timed: its pipeline alone takes too long (Pruning::pipeline_floor)
   bool fits = false;
   std::int64_t iteration_ns = 0, peak_bytes = 0;
+  std::vector<std::int64_t> latest_pass_ends;  ///< of its pipeline, by stage (pipeline_floor.h)
 };
 
 class LeafJudge {
@@ -36,6 +36,7 @@ class LeafJudge {
   Verdict verdict(const Leaf& leaf, int worker);
   void judge_all(const std::vector<const Leaf*>& leaves);
   void take(const Leaf& leaf, const Verdict& v);
+  void note_pipeline(const Configuration& c, const std::vector<std::int64_t>& latest_ends);
   /// Fills the costs of a configuration into w, and says what it holds.
   Verdict memory_of(const Configuration& c, Workspace& w, int worker);
   std::int64_t time_of(const Configuration& c, Workspace& w, int worker);
@@ -45,7 +46,8 @@ class LeafJudge {
   Evaluator& evaluator_;
   std::vector<Workspace>& work_;
   std::map<Configuration, std::int64_t, ByText> fastest_;  ///< simulated one of each schedule choice, in groups that are judged
-  std::set<Configuration, ByText> timed_pipelines_;        ///< of which some configuration was simulated
+  /// Of pipelines of which some configuration was simulated: by stage, when its last pass ends at the latest.
+  std::map<Configuration, std::vector<std::int64_t>, ByText> timed_pipelines_;
 };
 
 }  // namespace espalier::search

@@ -19,16 +19,30 @@ void fill_pipeline(const Workspace& w, PipelineAlone& out) {
     out.costs.works[WorkId(i)].time.compute_ns = w.costs.works[WorkId(i)].time.duration_ns();
 }
 
+std::int64_t first_gather_ns(const Workspace& w) {
+  return w.structure.overlap_gather ? w.costs.collectives[w.structure.param_gather(0)] : 0;
+}
+
 }  // namespace
+
+std::int64_t floor_of_ends(const Workspace& w, const std::vector<std::int64_t>& ends) {
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    last = std::max(last, ends[i] + cost::tail_of_stage_ns(w.costs, w.structure, static_cast<std::int32_t>(i)));
+  return first_gather_ns(w) + last;
+}
 
 std::int64_t pipeline_floor_ns(Evaluator& evaluator, Workspace& w, int worker) {
   fill_pipeline(w, w.pipeline);
   const std::vector<std::int64_t>* ends = evaluator.pass_ends(w.pipeline.structure, w.pipeline.costs, worker);
-  if (ends == nullptr) return 0;
-  std::int64_t last = 0;
+  return ends == nullptr ? 0 : floor_of_ends(w, *ends);
+}
+
+std::vector<std::int64_t> latest_pass_ends(const Workspace& w, std::int64_t iteration_ns) {
+  std::vector<std::int64_t> ends;
   for (std::int32_t i = 0; i < w.structure.schedule.stages; ++i)
-    last = std::max(last, (*ends)[static_cast<std::size_t>(i)] + cost::tail_of_stage_ns(w.costs, w.structure, i));
-  return last + (w.structure.overlap_gather ? w.costs.collectives[w.structure.param_gather(0)] : 0);
+    ends.push_back(iteration_ns - first_gather_ns(w) - cost::tail_of_stage_ns(w.costs, w.structure, i));
+  return ends;
 }
 
 Configuration pipeline_of(const Configuration& c) {

@@ -9,10 +9,12 @@
 //
 //     iteration ≥ g_0 + max_i (E_i + tail_i)        g_0: that gather, if there is one
 //
-// The pipeline is simulated once and remembered by its timing (planner/simulated_evaluator.h).
+// The pipeline is simulated once and remembered by its timing (planner/simulated_evaluator.h). Whether that is worth it, a configuration of the
+// same pipeline that was simulated tells: from its iteration T follows E_i ≤ T − g_0 − tail_i, and so what a bound can be at most.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "search/cost_book.h"
 #include "search/evaluator.h"
@@ -21,6 +23,11 @@ namespace espalier::search {
 
 /// Of the configuration whose costs and structure are in w; 0 where the evaluator cannot time pipelines. Overwrites w.pipeline.
 std::int64_t pipeline_floor_ns(Evaluator& evaluator, Workspace& w, int worker);
+
+/// The bound of the configuration in w, if its stages end their last passes at `ends`.
+std::int64_t floor_of_ends(const Workspace& w, const std::vector<std::int64_t>& ends);
+/// When the stages of the configuration in w end their last passes without collectives and waits, at the latest: it takes `iteration_ns`.
+std::vector<std::int64_t> latest_pass_ends(const Workspace& w, std::int64_t iteration_ns);
 
 /// A configuration without what does not touch its pipeline; equal for configurations that share one.
 Configuration pipeline_of(const Configuration& c);

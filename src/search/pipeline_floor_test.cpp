@@ -12,7 +12,7 @@ class Pipeline : public Evaluator {
  public:
   explicit Pipeline(std::vector<std::int64_t> ends) : ends_(std::move(ends)) {}
   std::int64_t peak_bytes(const ProgramStructure&, const cost::Costs&, int) override { return 0; }
-  std::int64_t iteration_ns(const ProgramStructure&, const cost::Costs&, int) override { return 0; }
+  std::int64_t iteration_ns(const ProgramStructure&, const cost::Costs&, const CandidatePlan&, int) override { return 0; }
   const std::vector<std::int64_t>* pass_ends(const ProgramStructure& structure, const cost::Costs& costs, int) override {
     asked_structure = structure;
     asked_costs = costs;
@@ -66,6 +66,17 @@ TEST(PipelineFloor, APipelineIsPassesAndMessagesAlone) {
   EXPECT_EQ(evaluator.asked_costs.works[s.forward(1)].time.duration_ns(), 10);
   EXPECT_EQ(evaluator.asked_costs.works[s.optimizer(0)].time.duration_ns(), 0);
   EXPECT_EQ(evaluator.asked_costs.transfers, w.costs.transfers);
+}
+
+// The configuration itself takes 89 or more: stage 0 ends its last pass by 89 − 4 − 19, stage 1 by 89 − 4 − 15. Those ends give 89 again; and under
+// reductions of 1 ns a bucket at most 4 + max(66 + 7, 70 + 3) = 77.
+TEST(PipelineFloor, ASimulatedConfigurationSaysWhatABoundCanBe) {
+  Workspace w = two_stages();
+  const std::vector<std::int64_t> latest = latest_pass_ends(w, 89);
+  EXPECT_EQ(latest, (std::vector<std::int64_t>{66, 70}));
+  EXPECT_EQ(floor_of_ends(w, latest), 89);
+  for (std::int32_t c = 0; c < 2; ++c) w.costs.collectives[w.structure.grad_reduce(c)] = 1;
+  EXPECT_EQ(floor_of_ends(w, latest), 77);
 }
 
 TEST(PipelineFloor, AnEvaluatorWithoutPipelinesBoundsNothing) {
