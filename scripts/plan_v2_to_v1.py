@@ -19,6 +19,8 @@ def unwritable(plan):
     pipelines = plan["pipelines"]
     if len(pipelines) != 1:
         return f"$.pipelines: {len(pipelines)} pipelines"
+    if pipelines[0]["id"] != 0:
+        return f"$.pipelines[0].id: {pipelines[0]['id']}"
     for i, stage in enumerate(pipelines[0]["stages"]):
         where = f"$.pipelines[0].stages[{i}]"
         for name in ("samples_per_replica", "state_shares"):

@@ -116,6 +116,17 @@ TEST(Pipelines, VersionOneSaysOnePipelineAndNothingBeyondIt) {
   }
 }
 
+// A pipeline's name moves no figure, but version 1 has no place for it.
+TEST(Pipelines, AnotherIdHasAPriceAndNoPlaceInVersionOne) {
+  Plan plan = small();
+  plan.only_pipeline().id = 5;
+  expect_round_trip(plan);
+  EXPECT_FALSE(unpriced(plan));
+  const Status refused = unwritable(plan, PlanSchema::one);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->where, "$.pipelines[0].id");
+}
+
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;

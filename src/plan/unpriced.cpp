@@ -74,7 +74,9 @@ Status unpriced(const Plan& plan) {
 }
 
 Status unwritable(const Plan& plan, PlanSchema schema) {
-  const Answer said = schema == PlanSchema::one ? beyond_one_pipeline(plan) : std::nullopt;
+  if (schema != PlanSchema::one) return std::nullopt;
+  Answer said = beyond_one_pipeline(plan);
+  if (!said && plan.only_pipeline().id != 0) said = Said{"$.pipelines[0].id", cat(plan.only_pipeline().id), "0"};
   if (!said) return std::nullopt;
   return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": all that espalier.plan/1 can say",
                "write version 2, without --plan-schema 1"};

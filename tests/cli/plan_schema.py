@@ -71,6 +71,15 @@ def versions_say_the_same(folder):
         expect(script.stdout == (folder / "one" / file).read_text(), f"--plan-schema 1: {file}")
 
 
+def results_of_either_version_are_checked(folder):
+    """Searched again, a result is compared in the version in which it holds its plan."""
+    ran = call("plan", GPT2, "--plan-schema", "1", "-o", folder / "result1")
+    expect(ran.returncode == 0, ran.stderr)
+    for file in (folder / "result1/result.json", folder / "gpt2/result.json"):
+        ran = call("check", file, "--search")
+        expect(ran.returncode == 0, f"check --search {file.parent.name}: exit {ran.returncode}: {ran.stdout}")
+
+
 def second_pipeline(plan):
     more = copy.deepcopy(plan["pipelines"][0])
     more["id"], plan["training"]["global_batch"] = 1, 128
@@ -154,6 +163,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         versions_say_the_same(folder)
+        results_of_either_version_are_checked(folder)
         what_has_no_price_is_refused_by_name(folder)
         devices_are_priced_as_listed(folder)
     print("plan schema:", "ok" if not failures else f"{len(failures)} failures")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan_from_json on any bytes: what it accepts is validated, written and read back to an equal plan with the same text; then the
-// job embedded in the plan is read.
+// plan_from_json on any bytes: what it accepts is validated, written and read back to an equal plan with the same text, in version 1 too
+// where that can say it; then the job embedded in the plan is read, and what has no price is refused by name and not met later.
 #include "espalier/plan.h"
 #include "espalier/planner.h"
 #include "fuzz_expect.h"
@@ -17,7 +17,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::expect(again.ok(), "a written plan reads back", text);
   fuzz::expect(*again == *plan, "and is equal", text);
   fuzz::expect(to_json(*again) == text, "and is written the same", text);
+  fuzz::expect(content_hash(*again) == content_hash(*plan), "and has the same hash", text);
+  if (!unwritable(*plan, PlanSchema::one)) {
+    const auto one = plan_from_json(to_json(*plan, PlanSchema::one), "one.json");
+    fuzz::expect(one.ok() && *one == *plan, "version 1 reads back equal", text);
+  }
   if (validate(*plan)) return 0;
+  if (const auto refused = unpriced(*plan)) {
+    fuzz::expect_helpful(*refused);
+    return 0;
+  }
+  fuzz::expect(plan->pipelines.size() == 1, "what has a price is one pipeline", text);
   const auto job = job_of_plan(*plan);
   if (!job.ok()) fuzz::expect(!job.error().message().empty(), "a refused job says why");
   return 0;

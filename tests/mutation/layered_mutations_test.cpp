@@ -111,7 +111,8 @@ std::vector<Mutation> range_structure_mutations() {
       {"a range on half of the devices", "degrees",
        last_range([](const Strategy& s) { return s.tp > 1; }, [](LayerRange& r) { r.strategy.tp /= 2; })},
       {"a range on devices that are not there", "degrees", last_range(any, [](LayerRange& r) { r.strategy.cp *= 2; })},
-      {"a range whose stages are others", "stage-placement",
+      // Devices stay as they are listed: priced as such, and not what the program was lowered from.
+      {"a range whose stages would be others", "program-layers",
        [](Case& c) {
          const std::vector<LayerRange*> ranges = ranges_of(c.plan);
          const auto at = std::find_if(ranges.begin(), ranges.end(), [](LayerRange* r) { return r->strategy.dp > 1; });
