@@ -131,7 +131,8 @@ Program lower(const Plan& plan, const Model& model, bool fold) {
   Program program = lower(structure_of(plan, model));
   fill_ranges(plan, program);
   for (RankClass& rank : program.ranks) rank.devices = plan.only_pipeline().stages[static_cast<std::size_t>(rank.stage)].devices;
-  return fold ? program : unfold(program, plan);
+  if (!fold) return unfold(program, plan);
+  return program;  // moved: a choice of two values would copy it
 }
 
 }  // namespace espalier
