@@ -17,10 +17,10 @@ constexpr std::int64_t kReserveAboveMb = 20 * 1024;
 
 double real(std::int64_t n) { return static_cast<double>(n); }
 
-std::int64_t stage_devices(const ProfiledModel& model, const Pipeline& pipeline) { return model.devices / pipeline.pp; }
+std::int64_t stage_devices(const ProfiledModel& model, const ProfiledPipeline& pipeline) { return model.devices / pipeline.pp; }
 
 /// Samples of a micro-batch on a rank whose layer is spread over `group`.
-double samples(const ProfiledModel& model, const Pipeline& pipeline, std::int64_t group) {
+double samples(const ProfiledModel& model, const ProfiledPipeline& pipeline, std::int64_t group) {
   return real(model.batch) / real(pipeline.chunks) * real(group) / real(stage_devices(model, pipeline));
 }
 
@@ -235,7 +235,7 @@ double states_ratio(const ProfiledModel& model, DataParallelType type, std::int6
 }
 
 double layer_memory_mb(const ProfiledModel& model, const ProfiledLayerType& type, const ProfiledStrategy& s,
-                       const Pipeline& pipeline, std::int32_t stage) {
+                       const ProfiledPipeline& pipeline, std::int32_t stage) {
   const double states = kStatesPerParameter * type.memory.parameter_mb / tensor_parallel(s) *
                         states_ratio(model, s.type, weight_ranks(s), pipeline.chunks);
   const double in_flight = pipeline.pp - stage;
@@ -244,7 +244,7 @@ double layer_memory_mb(const ProfiledModel& model, const ProfiledLayerType& type
   return states + sample * samples(model, pipeline, s.group) * in_flight;
 }
 
-std::vector<double> other_memory_mb(const ProfiledModel& model, const VocabularyStrategy& s, const Pipeline& pipeline) {
+std::vector<double> other_memory_mb(const ProfiledModel& model, const VocabularyStrategy& s, const ProfiledPipeline& pipeline) {
   const std::int32_t tp = s.ulysses ? 1 : s.group;
   const double ratio = states_ratio(model, s.type, stage_devices(model, pipeline) / tp, pipeline.chunks);
   const double batch = samples(model, pipeline, s.group);
@@ -261,7 +261,7 @@ std::vector<double> other_memory_mb(const ProfiledModel& model, const Vocabulary
   return stages;
 }
 
-double buffer_mb(const ProfiledModel& model, std::int32_t group, const Pipeline& pipeline) {
+double buffer_mb(const ProfiledModel& model, std::int32_t group, const ProfiledPipeline& pipeline) {
   if (group == 0) return 0;
   double most = 0;
   for (const ProfiledLayerType& type : model.types)
@@ -275,7 +275,7 @@ std::int64_t usable_mb(std::int64_t budget_mb) {
 }
 
 ProfiledSeconds layer_seconds(const ProfiledModel& model, const ProfiledLayerType& type, const ProfiledStrategy& s,
-                              const Pipeline& pipeline) {
+                              const ProfiledPipeline& pipeline) {
   const double batch = samples(model, pipeline, s.group), mb = message_mb(model, type, batch);
   const double forward = std::max(0.0, type.forward.at(batch / s.group));
   const double backward = (kBackward + (s.checkpoint ? 1 : 0)) * forward;
@@ -294,7 +294,8 @@ ProfiledSeconds layer_seconds(const ProfiledModel& model, const ProfiledLayerTyp
   return {steady / 1000, sync / 1000};
 }
 
-std::vector<ProfiledSeconds> other_seconds(const ProfiledModel& model, const VocabularyStrategy& s, const Pipeline& pipeline) {
+std::vector<ProfiledSeconds> other_seconds(const ProfiledModel& model, const VocabularyStrategy& s,
+                                           const ProfiledPipeline& pipeline) {
   const std::int32_t tp = s.ulysses ? 1 : s.group, ends = pipeline.pp > 1 ? 2 : 1;
   const std::int64_t ranks = stage_devices(model, pipeline) / tp;
   const double forward = std::max(0.0, model.other_forward.at(samples(model, pipeline, 1))) / ends;
@@ -336,7 +337,7 @@ double bias(const ProfiledStrategy& from, const ProfiledStrategy& to) {
 }  // namespace
 
 double transition_seconds(const ProfiledModel& model, const ProfiledLayerType& type, const ProfiledStrategy& from,
-                          const ProfiledStrategy& to, const Pipeline& pipeline) {
+                          const ProfiledStrategy& to, const ProfiledPipeline& pipeline) {
   if (from.group == to.group) return bias(from, to);
   const std::int32_t group = std::max(from.group, to.group);
   const double bytes = message_mb(model, type, samples(model, pipeline, group)) * kMiB;

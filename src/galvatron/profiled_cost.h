@@ -92,7 +92,7 @@ Result<ProfiledModel> profiled_model(const ProfileFiles& files, const Model& mod
                                      std::int64_t devices);
 
 /// Stages and micro-batches.
-struct Pipeline {
+struct ProfiledPipeline {
   std::int32_t pp = 1;
   std::int64_t chunks = 1;
 };
@@ -120,11 +120,12 @@ struct VocabularyStrategy {
 double states_ratio(const ProfiledModel& model, DataParallelType type, std::int64_t ranks, std::int64_t chunks);
 
 double layer_memory_mb(const ProfiledModel& model, const ProfiledLayerType& type, const ProfiledStrategy& strategy,
-                       const Pipeline& pipeline, std::int32_t stage);
+                       const ProfiledPipeline& pipeline, std::int32_t stage);
 /// Of each stage.
-std::vector<double> other_memory_mb(const ProfiledModel& model, const VocabularyStrategy& strategy, const Pipeline& pipeline);
+std::vector<double> other_memory_mb(const ProfiledModel& model, const VocabularyStrategy& strategy,
+                                    const ProfiledPipeline& pipeline);
 /// The gathered input of tensor groups up to `group`; 0 for `group` 0: no tensor groups.
-double buffer_mb(const ProfiledModel& model, std::int32_t group, const Pipeline& pipeline);
+double buffer_mb(const ProfiledModel& model, std::int32_t group, const ProfiledPipeline& pipeline);
 /// What the reserve leaves.
 std::int64_t usable_mb(std::int64_t budget_mb);
 
@@ -133,12 +134,12 @@ struct ProfiledSeconds {
   double steady = 0, sync = 0;
 };
 ProfiledSeconds layer_seconds(const ProfiledModel& model, const ProfiledLayerType& type, const ProfiledStrategy& strategy,
-                              const Pipeline& pipeline);
+                              const ProfiledPipeline& pipeline);
 /// Of each stage.
 std::vector<ProfiledSeconds> other_seconds(const ProfiledModel& model, const VocabularyStrategy& strategy,
-                                           const Pipeline& pipeline);
+                                           const ProfiledPipeline& pipeline);
 double transition_seconds(const ProfiledModel& model, const ProfiledLayerType& type, const ProfiledStrategy& from,
-                          const ProfiledStrategy& to, const Pipeline& pipeline);
+                          const ProfiledStrategy& to, const ProfiledPipeline& pipeline);
 
 /// A step of stages with steady times s_i and s_i + sync_i in the micro-batch that reduces, as the main branch scores it, with
 /// q = min(P − 1, m − 1):

@@ -33,7 +33,7 @@ constexpr ProfiledStrategy kTp2{2, false, 2, kDdp, false}, kUlysses2{2, true, 2,
 // dp 4: 8/4 = 2 samples a rank. States 4·96 = 384 MB, activations 2·40 = 80 MB.
 TEST(ProfiledCost, MemoryOfALayerByHand) {
   const ProfiledModel model = tiny();
-  const auto mb = [&](const ProfiledStrategy& s, const Pipeline& p = {1, 1}, std::int32_t stage = 0) {
+  const auto mb = [&](const ProfiledStrategy& s, const ProfiledPipeline& p = {1, 1}, std::int32_t stage = 0) {
     return layer_memory_mb(model, model.types[0], s, p, stage);
   };
   EXPECT_DOUBLE_EQ(mb(kDp4), 384 + 80);
@@ -84,7 +84,7 @@ TEST(ProfiledCost, MemoryBesideTheLayers) {
 // while together: 1.125·1.25 + 8.875 instead of 10: +0.28125 ms.
 TEST(ProfiledCost, TimeOfALayerByHand) {
   const ProfiledModel model = tiny();
-  const auto ms = [&](const ProfiledStrategy& s, const Pipeline& p = {1, 1}) {
+  const auto ms = [&](const ProfiledStrategy& s, const ProfiledPipeline& p = {1, 1}) {
     const ProfiledSeconds t = layer_seconds(model, model.types[0], s, p);
     return std::pair(t.steady * 1000, t.sync * 1000);
   };

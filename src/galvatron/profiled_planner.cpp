@@ -24,7 +24,7 @@ std::int64_t whole_mb(double mb) { return static_cast<std::int64_t>(std::ceil(st
 
 /// Stages, micro-batches and the largest tensor group: what all layers and stages share.
 struct Outer {
-  Pipeline pipeline;
+  ProfiledPipeline pipeline;
   std::int32_t tensor_limit = 0;  ///< 0: no tensor groups
   std::vector<ProfiledStrategy> strategies;
   std::vector<std::vector<ProfiledSeconds>> seconds;  ///< [type][strategy]
@@ -46,15 +46,15 @@ struct Choice {
 bool has(const std::map<std::int32_t, double>& by_degree, std::int32_t degree) { return by_degree.count(degree) > 0; }
 
 /// A group of a layer that the profile, the heads and the samples of a micro-batch allow.
-bool possible_group(const ProfiledModel& model, const Pipeline& pipeline, std::int32_t group) {
+bool possible_group(const ProfiledModel& model, const ProfiledPipeline& pipeline, std::int32_t group) {
   const std::int64_t dp = model.devices / pipeline.pp / group;
   if (model.batch / pipeline.chunks % dp != 0 || (model.heads > 0 && model.heads % group != 0)) return false;
   return std::all_of(model.types.begin(), model.types.end(),
                      [group](const ProfiledLayerType& t) { return has(t.memory.activation_mb, group); });
 }
 
-std::vector<ProfiledStrategy> strategies_of(const ProfiledModel& model, const Pipeline& pipeline, std::int32_t tensor_limit,
-                                            DataParallelType default_type) {
+std::vector<ProfiledStrategy> strategies_of(const ProfiledModel& model, const ProfiledPipeline& pipeline,
+                                            std::int32_t tensor_limit, DataParallelType default_type) {
   const bool checkpoints =
       std::all_of(model.types.begin(), model.types.end(), [](const ProfiledLayerType& t) { return t.memory.checkpoint_mb > 0; });
   std::vector<ProfiledStrategy> out;
@@ -76,7 +76,8 @@ std::vector<ProfiledStrategy> strategies_of(const ProfiledModel& model, const Pi
   return out;
 }
 
-Outer outer_of(const ProfiledModel& model, const Pipeline& pipeline, std::int32_t tensor_limit, DataParallelType default_type) {
+Outer outer_of(const ProfiledModel& model, const ProfiledPipeline& pipeline, std::int32_t tensor_limit,
+               DataParallelType default_type) {
   Outer out;
   out.pipeline = pipeline;
   out.tensor_limit = tensor_limit;
@@ -115,7 +116,7 @@ std::vector<Outer> outers_of(const ProfiledModel& model, const ProfiledOptions& 
   return out;
 }
 
-bool vocabulary_profiled(const ProfiledModel& model, const Pipeline& pipeline, const VocabularyStrategy& s) {
+bool vocabulary_profiled(const ProfiledModel& model, const ProfiledPipeline& pipeline, const VocabularyStrategy& s) {
   const auto in = [&s](const OtherMemory& m) {
     return has(m.activation_mb, s.group) && has(m.states_mb, s.ulysses ? 1 : s.group);
   };
@@ -124,7 +125,7 @@ bool vocabulary_profiled(const ProfiledModel& model, const Pipeline& pipeline, c
 
 std::vector<VocabularyStrategy> vocabularies_of(const ProfiledModel& model, const Outer& outer, DataParallelType default_type) {
   std::vector<VocabularyStrategy> out;
-  const Pipeline& pipeline = outer.pipeline;
+  const ProfiledPipeline& pipeline = outer.pipeline;
   for (std::int32_t group = 1; group <= model.devices / pipeline.pp; group *= 2) {
     const std::int64_t dp = model.devices / pipeline.pp / group;
     if (model.batch / pipeline.chunks % dp != 0) continue;

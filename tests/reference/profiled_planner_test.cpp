@@ -46,7 +46,7 @@ TEST(ProfiledPlanner, WithRoomForEverything) {
 
 /// All that a single stage can do, one by one.
 double by_trying_all(const ProfiledModel& model, std::int64_t memory_mb, std::int64_t chunks) {
-  const galvatron::Pipeline pipeline{1, chunks};
+  const ProfiledPipeline pipeline{1, chunks};
   const std::size_t n = model.layers.size();
   double best = std::numeric_limits<double>::infinity();
   for (const std::int32_t limit : {0, 2, 4}) {
