@@ -10,8 +10,13 @@ namespace espalier::cost {
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges) {
-  Assembly x{
-      c, s, layers, states_of(*c.engine, c.training), data_groups(c, s, stages), {}, static_cast<std::int32_t>(layers.size())};
+  Assembly x{c,
+             s,
+             layers,
+             states_of(*c.engine, c.workload.training),
+             data_groups(c.fabric, c.device, s, stages),
+             {},
+             static_cast<std::int32_t>(layers.size())};
   if (s.zero < 2) return x;  // nothing inside chunks
   for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   return x;
@@ -25,11 +30,11 @@ ZeroTime table_zero_time(const Assembly& x, const LayerCost& user, std::int64_t 
 }
 
 double table_exchange_bytes(const Assembly& x) {
-  return static_cast<double>(table_elements(*x.c.model, *x.c.engine, x.s)) * x.states.reduce;
+  return static_cast<double>(table_elements(*x.c.workload.model, *x.c.engine, x.s)) * x.states.reduce;
 }
 
 double table_exchange_s(const Assembly& x, const ProgramStructure& structure) {
-  const auto& levels = x.c.levels;
+  const auto& levels = x.c.fabric.levels;
   const std::vector<std::int32_t>& copies = structure.table_chunks;
   const double bytes = table_exchange_bytes(x);
   if (copies.size() < 2 || bytes <= 0) return 0.0;
@@ -47,7 +52,7 @@ double table_exchange_s(const Assembly& x, const ProgramStructure& structure) {
 }
 
 double tensor_sync_s(const Assembly& x, const TensorSync& sync) {
-  const auto& levels = x.c.data_levels;
+  const auto& levels = x.c.fabric.data_levels;
   double t = 0;
   if (const double bytes = static_cast<double>(sync.whole) * x.states.reduce; bytes > 0)
     t += all_reduce_s(levels, tp_group(levels, x.s), bytes);
@@ -56,8 +61,8 @@ double tensor_sync_s(const Assembly& x, const TensorSync& sync) {
   return t;
 }
 
-double message_s(const CostContext& c, const Message& m) {
-  const auto& levels = c.data_levels;
+double message_s(const Fabric& fabric, const Message& m) {
+  const auto& levels = fabric.data_levels;
   switch (m.kind) {
     case CollectiveKind::all_gather: return all_gather_s(levels, m.placed, m.bytes);
     case CollectiveKind::reduce_scatter: return reduce_scatter_s(levels, m.placed, m.bytes);
@@ -71,13 +76,13 @@ double message_s(const CostContext& c, const Message& m) {
 
 double reduce_bucket_s(const Assembly& x, double dense, double expert, double buckets) {
   double t = 0;
-  each_reduction(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c, m); });
+  each_reduction(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m); });
   return t;
 }
 
 double gather_bucket_s(const Assembly& x, double dense, double expert, double buckets) {
   double t = 0;
-  each_gather(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c, m); });
+  each_gather(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m); });
   return t;
 }
 
@@ -86,21 +91,21 @@ std::int64_t transfer_ns(const Assembly& sender, std::int32_t kind, const Schedu
   if (before == here) return 0;
   const CostContext& c = sender.c;
   const Strategy& s = sender.s;
-  const int level = stage_link_level(c.levels, s, schedule.stages, before, here);
-  const double host = c.engine->communication.message_host_calls * c.rates.launch;
+  const int level = stage_link_level(c.fabric.levels, s, schedule.stages, before, here);
+  const double host = c.engine->communication.message_host_calls * c.device.rates.launch;
   const double bytes = static_cast<double>(sender.layers[static_cast<std::size_t>(kind)].boundary_bytes);
   // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
   const bool scattered =
       c.engine->communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
-  const double gather = scattered ? all_gather_s(c.tensor_levels, tp_group(c.levels, s), bytes) : 0.0;
-  return ns(point_to_point_s(c.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
+  const double gather = scattered ? all_gather_s(c.fabric.tensor_levels, tp_group(c.fabric.levels, s), bytes) : 0.0;
+  return ns(point_to_point_s(c.fabric.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
 }
 
-double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
+double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
   const double shard = s.zero > 0 ? static_cast<double>(s.shard) : 1.0;
   const double expert_shard = s.zero > 0 ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
-  const double whole = c.engine->kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+  const double whole = engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
   const double gradient =
       (whole > 0 ? 1.0 : 2.0) * p.gradient;  // the update reads it, and so does the norm unless that is in `whole`
   const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
@@ -113,26 +118,27 @@ constexpr double kUpdateLaunches = 8;  // kernels of norm, clipping and update
 
 }  // namespace
 
-double optimizer_s(const CostContext& c, double bytes) {
-  return memory_bound_s(c.rates, bytes) + kUpdateLaunches * c.rates.launch + c.engine->coefficients.step_s;
+double optimizer_s(const DeviceCost& device, const EngineModel& engine, double bytes) {
+  return memory_bound_s(device.rates, bytes) + kUpdateLaunches * device.rates.launch + engine.coefficients.step_s;
 }
 
-PhaseTime optimizer_time(const CostContext& c, double bytes, std::int64_t& step_host_ns) {
-  const std::int64_t whole = ns(optimizer_s(c, bytes));
+PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, std::int64_t& step_host_ns) {
+  const std::int64_t whole = ns(optimizer_s(device, engine, bytes));
   // Each part is rounded by itself, so that it never exceeds what is left of the whole.
-  step_host_ns = std::min(whole, ns(c.engine->coefficients.step_s));
+  step_host_ns = std::min(whole, ns(engine.coefficients.step_s));
   PhaseTime t;
-  t.other_ns = std::min(whole - step_host_ns, ns(kUpdateLaunches * c.rates.launch));
+  t.other_ns = std::min(whole - step_host_ns, ns(kUpdateLaunches * device.rates.launch));
   t.compute_ns = whole - t.other_ns;
   return t;
 }
 
-std::int64_t deferred_bytes(const CostContext& c, const Schedule& schedule, const std::vector<LayerCost>& layers) {
-  const std::int64_t waiting = std::min<std::int64_t>(c.engine->memory.loss.deferred, schedule.microbatches);
+std::int64_t deferred_bytes(const Model& model, const EngineModel& engine, const Schedule& schedule,
+                            const std::vector<LayerCost>& layers) {
+  const std::int64_t waiting = std::min<std::int64_t>(engine.memory.loss.deferred, schedule.microbatches);
   if (waiting == 0 || schedule.stages == 1) return 0;
   std::int64_t logits = 0;
   for (std::size_t k = 0; k < layers.size(); ++k)
-    if (c.model->kinds[k].role == LayerRole::head) logits = std::max(logits, layers[k].transient.backward);
+    if (model.kinds[k].role == LayerRole::head) logits = std::max(logits, layers[k].transient.backward);
   return waiting * logits;
 }
 

@@ -42,8 +42,8 @@ Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stage
                      ChunkEdges edges);
 
 /// Framework overhead of one pass of one micro-batch through a chunk.
-inline std::int64_t pass_ns(const CostContext& c) {
-  return ns(kPassLaunches * c.rates.launch + c.engine->coefficients.micro_batch_s / 2);
+inline std::int64_t pass_ns(const DeviceCost& device, const EngineModel& engine) {
+  return ns(kPassLaunches * device.rates.launch + engine.coefficients.micro_batch_s / 2);
 }
 
 /// A pipeline chunk, summed over its layers.
@@ -98,7 +98,7 @@ class ChunkSum {
     t_.bytes = bytes_.bytes();
     t_.forward.exposed_ns += x.zero[static_cast<std::size_t>(first)].gather_ns;
     t_.backward.exposed_ns += x.zero[static_cast<std::size_t>(first)].reduce_ns;
-    const std::int64_t pass = pass_ns(x.c);
+    const std::int64_t pass = pass_ns(x.c.device, *x.c.engine);
     t_.forward.other_ns += pass, t_.backward.other_ns += pass, t_.backward_input.other_ns += pass;
   }
 
@@ -125,7 +125,7 @@ struct Message {
 };
 
 /// Seconds of a message over the levels of data-parallel collectives.
-double message_s(const CostContext& c, const Message& message);
+double message_s(const Fabric& fabric, const Message& message);
 
 /// Emits the messages of one bucket of the step-end communication of `dense` and `expert` elements that is cut into `buckets`.
 /// Reduction: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over the replicas with ZeRO 1; the
@@ -176,12 +176,13 @@ double tensor_sync_s(const Assembly& x, const TensorSync& sync);
 std::int64_t transfer_ns(const Assembly& sender, std::int32_t kind, const Schedule& schedule, std::int32_t i);
 
 /// Bytes that the update of `e` moves, and the time of an update that moves `bytes`.
-double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s);
-double optimizer_s(const CostContext& c, double bytes);
+double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s);
+double optimizer_s(const DeviceCost& device, const EngineModel& engine, double bytes);
 /// The end of the step of a stage whose update moves `bytes`, without communication; `step_host_ns` of its compute is the host's work.
-PhaseTime optimizer_time(const CostContext& c, double bytes, std::int64_t& step_host_ns);
+PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, std::int64_t& step_host_ns);
 
 /// Logit gradients that wait on the last stage for their weight gradient; `layers` under the strategy of the head.
-std::int64_t deferred_bytes(const CostContext& c, const Schedule& schedule, const std::vector<LayerCost>& layers);
+std::int64_t deferred_bytes(const Model& model, const EngineModel& engine, const Schedule& schedule,
+                            const std::vector<LayerCost>& layers);
 
 }  // namespace espalier::cost

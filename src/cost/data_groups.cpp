@@ -6,15 +6,15 @@
 
 namespace espalier::cost {
 
-DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t stages) {
+DataGroups data_groups(const Fabric& fabric, const DeviceCost& device, const Strategy& s, std::int32_t stages) {
   const std::int64_t shard = s.zero > 0 ? s.shard : s.data_ranks();
   DataGroups g;
   g.sharded = s.zero > 0;
-  g.shard = data_group(c.levels, s, stages, shard);
-  g.replica = replica_group(c.levels, s, stages);
+  g.shard = data_group(fabric.levels, s, stages, shard);
+  g.replica = replica_group(fabric.levels, s, stages);
   if (s.zero == 0) g.replica = Group{};
   const std::int64_t expert_ranks = s.expert_data_ranks();
-  g.expert_shard = expert_data_group(c.levels, s, stages);
+  g.expert_shard = expert_data_group(fabric.levels, s, stages);
   g.expert_replica = Group{};
   if (s.zero > 0) {
     // Experts shard over the part of their replicas that the dense shard group covers; placed like the whole replica group.
@@ -29,9 +29,10 @@ DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t sta
       inside = std::min(inside, expert_shard);
     }
   }
-  const Slowdown shard_slowdown = c.slowdown(c.data_levels, g.shard), replica_slowdown = c.slowdown(c.data_levels, g.replica);
+  const Slowdown shard_slowdown = device.slowdown(fabric.data_levels, g.shard),
+                 replica_slowdown = device.slowdown(fabric.data_levels, g.replica);
   if (s.overlap.grad_reduce && s.data_ranks() == 1) {  // experts alone are reduced
-    g.slowdown = c.slowdown(c.data_levels, g.expert_shard);
+    g.slowdown = device.slowdown(fabric.data_levels, g.expert_shard);
     return g;
   }
   g.slowdown = g.shard.size > 1 && shard_slowdown.compute >= replica_slowdown.compute ? shard_slowdown : replica_slowdown;

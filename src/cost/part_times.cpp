@@ -22,8 +22,9 @@ const Group& placed(const DataGroups& groups, GroupKind kind) {
 double part_s(const CostContext& context, const Program& program, const CollectivePart& part) {
   if (part.group == GroupKind::table_copies) return 1.0;  // alone in its collective
   const Strategy& strategy = program.strategies[static_cast<std::size_t>(part.strategy)];
-  const DataGroups groups = data_groups(context, strategy, program.schedule().stages);
-  return part.share * message_s(context, {part.kind, part.group, placed(groups, part.group), part.bytes, part.message_bytes});
+  const DataGroups groups = data_groups(context.fabric, context.device, strategy, program.schedule().stages);
+  return part.share *
+         message_s(context.fabric, {part.kind, part.group, placed(groups, part.group), part.bytes, part.message_bytes});
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ Moved moved_over(const PartitionCosts& costs, BlockLayouts& layouts, const Block
   const LayoutId out = layouts.of(from, sequence(edge.from), output_tensor(from.shape), false);
   Moved moved;
   for (const int tensor : edge.tensors) {
-    const double bytes = costs.context().element_bytes *
+    const double bytes = costs.context().workload.element_bytes *
                          static_cast<double>(partition::elements(to.shape.tensors[static_cast<std::size_t>(tensor)]));
     const LayoutId in = layouts.of(to, sequence(edge.to), tensor, false);
     const LayoutId gradient = layouts.of(to, sequence(edge.to), tensor, true);
@@ -52,7 +52,7 @@ void add_boundary(BlockCost& block, const PartitionCosts& costs, BlockLayouts& l
   const PartitionedOperator& node = graph.operators.back();
   const int output = output_tensor(node.shape);
   const LayoutId leaves = layouts.of(node, last, output, false), whole = layouts.replicated();
-  const double bytes = costs.context().element_bytes *
+  const double bytes = costs.context().workload.element_bytes *
                        static_cast<double>(partition::elements(node.shape.tensors[static_cast<std::size_t>(output)]));
   if (leaves != whole) {
     Exchange gather;
@@ -112,7 +112,7 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
         {nanoseconds(f), nanoseconds(b), fetched_bytes(moved.forward), fetched_bytes(moved.backward)});
     moved_forward += static_cast<double>(nanoseconds(f)) * 1e-9, moved_backward += static_cast<double>(nanoseconds(b)) * 1e-9;
   }
-  const double launch = costs.context().rates.launch * costs.context().engine->kernels.eager_launches;
+  const double launch = costs.context().device.rates.launch * costs.context().engine->kernels.eager_launches;
   const auto phase = [&](const PhaseSeconds& p, double moved) {
     PhaseTime t;
     t.compute_ns = nanoseconds(p.compute), t.exposed_ns = nanoseconds(p.collective + p.ring_exposed + moved);
@@ -136,10 +136,11 @@ namespace {
 Result<PricedBlock> priced(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
                            const std::string& partition, bool with_steps) {
   const int bits = std::bit_width(static_cast<std::uint32_t>(devices)) - 1;
-  if (!PartitionFabric::supports(context.tensor_levels, bits) || !PartitionFabric::supports(context.data_levels, bits))
+  if (!PartitionFabric::supports(context.fabric.tensor_levels, bits) ||
+      !PartitionFabric::supports(context.fabric.data_levels, bits))
     return Error{ErrorKind::bad_input, "cluster", "nodes or levels that do not hold a power of two of devices",
                  "2, 4, 8 … devices at every level", "partition sequences split by bits of the device number"};
-  auto graph = block_graph(context, kind, samples);
+  auto graph = block_graph(context.workload, *context.engine, kind, samples);
   if (!graph) return graph.error();
   const auto sequences = sequences_of(*graph, kind, bits, partition);
   if (!sequences) return sequences.error();
@@ -167,7 +168,7 @@ Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind&
 
 Status partition_fits(const CostContext& context, const Strategy& s, std::int32_t micro_batch) {
   if (s.partition.empty()) return std::nullopt;
-  for (const LayerKind& kind : context.model->kinds) {
+  for (const LayerKind& kind : context.workload.model->kinds) {
     if (kind.role != LayerRole::block) continue;
     const auto block = partitioned_block(context, kind, micro_batch, s.tp, s.partition);
     if (!block) return block.error();
@@ -198,7 +199,8 @@ const BlockCost& PartitionMemo::block(const CostContext& context, std::int32_t k
   const std::lock_guard lock(mutex_);
   auto& known = known_[{kind, samples, devices, partition}];
   if (known == nullptr) {
-    auto priced = partitioned_block(context, context.model->kinds[static_cast<std::size_t>(kind)], samples, devices, partition);
+    auto priced =
+        partitioned_block(context, context.workload.model->kinds[static_cast<std::size_t>(kind)], samples, devices, partition);
     ESPALIER_CHECK(priced.ok());
     known = std::make_unique<BlockCost>(std::move(*priced));
   }

@@ -106,7 +106,9 @@ class Pricer {
   }
   [[nodiscard]] PricedChunk& priced(std::int32_t chunk) { return priced_[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] std::int32_t stage_of(std::int32_t chunk) const { return priced_[static_cast<std::size_t>(chunk)].stage; }
-  [[nodiscard]] std::int32_t kind_of(std::int32_t layer) const { return c_.model->layers[static_cast<std::size_t>(layer)]; }
+  [[nodiscard]] std::int32_t kind_of(std::int32_t layer) const {
+    return c_.workload.model->layers[static_cast<std::size_t>(layer)];
+  }
   [[nodiscard]] PhaseTime& optimizer(std::int32_t stage) { return out_.works[structure_.optimizer(stage)].time; }
 
   void slow_down(const Assembly& x) {
@@ -178,7 +180,7 @@ class Pricer {
       while (end <= range.last && kind_of(end) == kind) ++end;
       const std::int32_t layers = end - first;
       add_share(x.layers[static_cast<std::size_t>(kind)], layers, share);
-      const bool block = c_.model->kinds[static_cast<std::size_t>(kind)].role == LayerRole::block;
+      const bool block = c_.workload.model->kinds[static_cast<std::size_t>(kind)].role == LayerRole::block;
       const std::int64_t full =
           block && r.kind == RecomputeKind::full ? std::min<std::int64_t>(std::max<std::int64_t>(again, 0), layers) : 0;
       if (full > 0) sum.add(x, kind, full, RecomputeKind::full);
@@ -199,18 +201,19 @@ class Pricer {
   void redistribute(const RangeCost& before, const RangeCost& range, ChunkSum& sum) {
     const auto kind = static_cast<std::size_t>(kind_of(before.last));
     const std::int64_t samples = std::int64_t{structure_.schedule.micro_batch} * chunks_.front().front().strategy->dp;
-    const RangeMove move = range_move(c_, *before.strategy, *range.strategy, c_.model->kinds[kind], (*before.layers)[kind],
-                                      (*range.layers)[static_cast<std::size_t>(kind_of(range.first))], samples);
+    const RangeMove move =
+        range_move(c_.workload, c_.fabric, *before.strategy, *range.strategy, c_.workload.model->kinds[kind],
+                   (*before.layers)[kind], (*range.layers)[static_cast<std::size_t>(kind_of(range.first))], samples);
     sum.redistribute(move.forward.total_ns(), move.backward.total_ns());
   }
 
   /// The copy of the token table that chunk i holds beside its layers, laid out as the embedding's strategy says.
   void add_copy(std::int32_t i, ChunkSum& sum, Shares& shares) {
-    const std::int32_t user = table_layer(*c_.model, ranges(i).front().first, ranges(i).back().last);
+    const std::int32_t user = table_layer(*c_.workload.model, ranges(i).front().first, ranges(i).back().last);
     const auto range = std::find_if(ranges(i).begin(), ranges(i).end(), [&](const RangeCost& r) { return user <= r.last; });
     const LayerCost& cost = (*range->layers)[static_cast<std::size_t>(kind_of(user))];
     const Assembly& embedding = under_embedding();
-    const std::int64_t elements = table_elements(*c_.model, *c_.engine, embedding.s);
+    const std::int64_t elements = table_elements(*c_.workload.model, *c_.engine, embedding.s);
     sum.add_table(elements, table_zero_time(embedding, cost, elements, edges_), user == ranges(i).front().first);
     share_of(shares, embedding).elements.dense += elements;
   }
@@ -224,12 +227,12 @@ class Pricer {
     double seconds = 0;
     const auto begin = program_ != nullptr ? program_->parts.size() : 0;
     for (const Share& s : shares) {
-      if (!(reduction ? reduces_gradients(c_.experts, s.under->s) : gathers_parameters(s.under->s))) continue;
+      if (!(reduction ? reduces_gradients(c_.workload.experts, s.under->s) : gathers_parameters(s.under->s))) continue;
       const double own = std::max(1.0, std::floor(buckets * s.layers / layers));
       const double weight = shares.size() == 1 ? 1.0 : own / buckets;
       double t = 0;
       const auto emit = [&](const Message& m) {
-        t += message_s(c_, m);
+        t += message_s(c_.fabric, m);
         if (program_ != nullptr) record(*s.under, m, weight, reduction);
       };
       const auto dense = static_cast<double>(s.elements.dense), expert = static_cast<double>(s.elements.expert);
@@ -349,7 +352,7 @@ class Pricer {
       return;
     }
     StageCost& stage = out_.stages[static_cast<std::size_t>(i)];
-    const StatePolicy states = states_of(*c_.engine, c_.training);
+    const StatePolicy states = states_of(*c_.engine, c_.workload.training);
     double bytes = 0;
     bool gathers = false, scatters = false;
     for (const Share& s : held_[static_cast<std::size_t>(i)]) {
@@ -360,11 +363,11 @@ class Pricer {
       stage.memory.gradients += memory.gradients;
       stage.memory.optimizer += memory.optimizer;
       stage.reduced_elements += reduced_elements(s.elements, s.under->s);
-      bytes += update_bytes(c_, states, s.elements, s.under->s);
+      bytes += update_bytes(*c_.engine, states, s.elements, s.under->s);
       gathers |= s.under->s.zero >= 3;
       scatters |= s.under->s.zero >= 2;
     }
-    stage.memory.framework = c_.workspace_bytes;
+    stage.memory.framework = c_.device.workspace_bytes;
     stage.memory.communication_buffers = 2 * largest_message_;
     if (scatters && largest_scattered_ < 0) largest_scattered_ = largest_layer(2);
     if (gathers && largest_gathered_ < 0) largest_gathered_ = largest_layer(3);
@@ -372,8 +375,9 @@ class Pricer {
     if (gathers) stage.memory.communication_buffers += 2 * largest_gathered_ * states.gather;
     if (scatters) stage.memory.communication_buffers += largest_scattered_ * states.reduce;
     if (i == structure_.schedule.stages - 1)
-      stage.memory.framework += deferred_bytes(c_, structure_.schedule, *chunks_.back().back().layers);
-    optimizer(i) = optimizer_time(c_, bytes, stage.step_host_ns);
+      stage.memory.framework +=
+          deferred_bytes(*c_.workload.model, *c_.engine, structure_.schedule, *chunks_.back().back().layers);
+    optimizer(i) = optimizer_time(c_.device, *c_.engine, bytes, stage.step_host_ns);
     out_.message_bytes = largest_message_;
   }
 
@@ -385,9 +389,10 @@ class Pricer {
     if (!structure_.reduce_gradients || !structure_.overlap_reduce) return;
     PricedChunk& chunk = priced(i);
     const double share = c_.engine->coefficients.exposed_share;
-    const bool shared_table = c_.model->tied_embeddings && chunks_.size() == 1;
+    const bool shared_table = c_.workload.model->tied_embeddings && chunks_.size() == 1;
     const double table =
-        shared_table ? static_cast<double>(table_elements(*c_.model, *c_.engine, *chunks_.front().front().strategy)) : 0.0;
+        shared_table ? static_cast<double>(table_elements(*c_.workload.model, *c_.engine, *chunks_.front().front().strategy))
+                     : 0.0;
     const ChunkTotal& t = chunk.total;
     const double all = static_cast<double>(std::max<std::int64_t>(1, t.dense_parameters + t.expert_parameters));
     const double late = share + (1.0 - share) * std::min(1.0, table / all);
@@ -481,7 +486,7 @@ Costs price(const CostContext& c, const Plan& plan, Program& program) {
 
 void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const Costs& costs,
                   std::vector<std::int64_t>& out) {
-  const StatePolicy states = states_of(*c.engine, c.training);
+  const StatePolicy states = states_of(*c.engine, c.workload.training);
   std::int64_t largest = 0;
   for (const LayerCost& l : layers) largest = std::max(largest, l.dense_parameters + l.expert_parameters);
   out.clear();

@@ -40,7 +40,7 @@ struct Layered {
     std::vector<std::int32_t> layers;
     for (const Strategy& s : strategies) all.push_back(&s);
     for (const auto& ranges : chunks) layers.push_back(ranges.back().last - ranges.front().first + 1);
-    structure_of(*c.model, all, schedule, layers, structure);
+    structure_of(*c.workload.model, all, schedule, layers, structure);
     Costs priced;
     price(c, structure, chunks, priced);
     timing = cost_test::rows_of(priced, structure);
@@ -175,7 +175,9 @@ std::pair<Strategy, Schedule> any_configuration(std::mt19937& engine, std::int32
 /// The layers of one chunk as ranges at random places; full recomputation where the uniform plan has it.
 void cut(std::mt19937& engine, const CostContext& c, const Strategy& s, std::size_t chunk, std::int32_t first, std::int32_t last,
          std::int64_t samples, Layered& x) {
-  const auto is_block = [&](std::int32_t l) { return c.model->layer(static_cast<std::size_t>(l)).role == LayerRole::block; };
+  const auto is_block = [&](std::int32_t l) {
+    return c.workload.model->layer(static_cast<std::size_t>(l)).role == LayerRole::block;
+  };
   std::int32_t again = s.recompute.layers;  // blocks still to recompute
   const bool full = s.recompute.kind == RecomputeKind::full;
   for (std::int32_t begin = first; begin <= last;) {
@@ -276,9 +278,9 @@ TEST(LayerShares, SmallestExample) {
   EXPECT_EQ(shares[0].saved_bytes, x.timing.chunks[0].saved_bytes);
   EXPECT_EQ(shares[0].transient_bytes,
             std::max(x.timing.chunks[0].forward_transient_bytes, x.timing.chunks[0].backward_transient_bytes));
-  EXPECT_DOUBLE_EQ(update_s(c, shares[0].update_bytes) * 1e9, 34.0 * kElements / 1000.0);
-  EXPECT_EQ(update_constant_s(c), 0.0);
-  EXPECT_EQ(pass_constant_s(c), 0.0);
+  EXPECT_DOUBLE_EQ(update_s(c.device, shares[0].update_bytes) * 1e9, 34.0 * kElements / 1000.0);
+  EXPECT_EQ(update_constant_s(c.device, *c.engine), 0.0);
+  EXPECT_EQ(pass_constant_s(c.device, *c.engine), 0.0);
 }
 
 }  // namespace

@@ -82,9 +82,9 @@ TEST(Redistribution, WholeStageExchanges) {
 TEST(Redistribution, Time) {
   const Model model = model_of(mlp());
   const CostContext c(model, round_cluster(4), tokens(1000), plain_engine("generic"));
-  EXPECT_EQ(redistribution_s(c, Redistribution{}, 256000), 0.0);
-  EXPECT_NEAR(redistribution_s(c, between(spread(2, 1, 1), spread(1, 1, 2)), 256000), 128000e-9, 1e-15);
-  EXPECT_NEAR(redistribution_s(c, between(spread(4, 1, 1), spread(1, 4, 1)), 256000), 48000e-9, 1e-15);
+  EXPECT_EQ(redistribution_s(c.fabric, Redistribution{}, 256000), 0.0);
+  EXPECT_NEAR(redistribution_s(c.fabric, between(spread(2, 1, 1), spread(1, 1, 2)), 256000), 128000e-9, 1e-15);
+  EXPECT_NEAR(redistribution_s(c.fabric, between(spread(4, 1, 1), spread(1, 4, 1)), 256000), 48000e-9, 1e-15);
 }
 
 // ---- against sets of cells ---------------------------------------------------------------------------------------------------

@@ -28,13 +28,13 @@ struct Problem {
   Model model = model_of(mlp());
   Cluster cluster = round_cluster(4);
   CostContext context{model, cluster, tokens(1000, 4), plain_engine("generic")};
-  StatePolicy states = states_of(plain_engine("generic"), context.training);
+  StatePolicy states = states_of(plain_engine("generic"), context.workload.training);
   std::vector<LayerCost> layers;
   [[nodiscard]] ZeroTraffic traffic(double experts = 0) const {
-    return zero_traffic(context, data_groups(context, s, 1), s, states, kElements, experts);
+    return zero_traffic(context.fabric, data_groups(context.fabric, context.device, s, 1), s, states, kElements, experts);
   }
   [[nodiscard]] ZeroTime time() const {
-    return zero_time(context, data_groups(context, s, 1), s, states, layers[0], ChunkEdges::exposed);
+    return zero_time(context, data_groups(context.fabric, context.device, s, 1), s, states, layers[0], ChunkEdges::exposed);
   }
 };
 

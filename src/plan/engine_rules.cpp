@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 
+#include "base/format.h"
 #include "plan/engine.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 using D = Dimension;
 using E = const EngineModel&;
 using F = const RuleFacts&;

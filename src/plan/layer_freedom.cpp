@@ -6,15 +6,15 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "plan/schedule.h"
 #include "plan/shared_table.h"
 #include "plan/structure.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 using D = Dimension;
 using Sets = std::vector<std::vector<std::int64_t>>;
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <bit>
 
-#include "plan/text.h"
+#include "base/format.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 
 constexpr std::string_view kLetters = "BMNKHLR";
 constexpr std::size_t kMaxOperators = 64;

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <map>
 
+#include "base/format.h"
 #include "plan/dimension.h"
-#include "plan/text.h"
 
 namespace espalier {
 
-using plan_detail::cat;
+using base::cat;
 
 std::string_view to_string(SequenceParallel v) {
   switch (v) {

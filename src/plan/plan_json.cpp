@@ -12,19 +12,19 @@
 #include <limits>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "espalier/plan.h"
 #include "plan/operator_partition.h"
 #include "plan/plan_json.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
+using base::cat;
 using base::JsonWriter;
 using base::Node;
 using base::NodeKind;
 using base::Reader;
-using plan_detail::cat;
 
 constexpr std::string_view kSchema = "espalier.plan/1";
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 22;

@@ -7,13 +7,13 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "plan/operator_partition.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 using D = Dimension;
 using F = const RuleFacts&;
 using S = const Strategy&;

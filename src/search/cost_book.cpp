@@ -18,8 +18,8 @@ CostBook::CostBook(const Problem& p)
 void CostBook::prepare(std::int32_t stages) {
   for (std::size_t chunks = static_cast<std::size_t>(stages); chunks < splits_.size(); chunks += static_cast<std::size_t>(stages))
     if (!splits_[chunks])
-      splits_[chunks] = std::make_unique<cost::SplitTable>(
-          cost::split_for(*context_.model, context_.training, *context_.engine, static_cast<std::int32_t>(chunks)));
+      splits_[chunks] = std::make_unique<cost::SplitTable>(cost::split_for(*context_.workload.model, context_.workload.training,
+                                                                           *context_.engine, static_cast<std::int32_t>(chunks)));
 }
 
 void price_layers(const CostBook& book, const Configuration& c, Workspace& w) {
@@ -28,7 +28,7 @@ void price_layers(const CostBook& book, const Configuration& c, Workspace& w) {
 
 void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
   const cost::SplitTable& split = book.split(c.schedule);
-  cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
+  cost::structure_for(*book.context().workload.model, c.strategy, c.schedule, split, w.structure);
   cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.scratch, w.costs);
 }
 
@@ -58,7 +58,7 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
   all.dense /= p, all.expert /= p;
   Strategy leanest = c.strategy;
   if (leanest.data_ranks() > 1) leanest.zero = 3, leanest.shard = static_cast<std::int32_t>(leanest.data_ranks());
-  const auto states = cost::states_of(*book.context().engine, book.context().training);
+  const auto states = cost::states_of(*book.context().engine, book.context().workload.training);
   return cost::state_memory(all, states, leanest).total() + saved / p;
 }
 
@@ -67,7 +67,7 @@ namespace {
 /// Bound of `c` with its data-parallel communication at the end of the step for free.
 std::int64_t bound_without_data_stream(const CostBook& book, const Configuration& c, Workspace& w) {
   const cost::SplitTable& split = book.split(c.schedule);
-  cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
+  cost::structure_for(*book.context().workload.model, c.strategy, c.schedule, split, w.structure);
   w.structure.reduce_gradients = w.structure.overlap_reduce = w.structure.gather_parameters = w.structure.overlap_gather = false;
   cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.scratch, w.costs, cost::ChunkEdges::free);
   return cost::iteration_lower_bound_ns(w.costs, w.structure);

@@ -202,8 +202,8 @@ void OptionTable::fill_transitions(const CostBook& book, const std::vector<doubl
   transition_.assign(n, std::vector<double>(n, 0.0));
   for (std::size_t i = 0; i < n && !(stop && stop()); ++i) {
     for (std::size_t j = i + 1; j < n; ++j) {
-      const double there = cost::redistribution_s(book.context(), cost::redistribution(layouts_[i], layouts_[j]), least);
-      const double back = cost::redistribution_s(book.context(), cost::redistribution(layouts_[j], layouts_[i]), least);
+      const double there = cost::redistribution_s(book.context().fabric, cost::redistribution(layouts_[i], layouts_[j]), least);
+      const double back = cost::redistribution_s(book.context().fabric, cost::redistribution(layouts_[j], layouts_[i]), least);
       transition_[i][j] = transition_[j][i] = std::max(0.0, (there + back) * 1e9 - 2);  // forward one way, backward the other
     }
   }
@@ -234,7 +234,8 @@ solve::LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds,
       x.steady = static_cast<double>(o.share.forward_ns + (zero_bubble ? o.share.split_backward_ns : o.share.backward_ns));
       if (zero_bubble && strategy(o.strategy).zero > 1) x.steady = std::numeric_limits<double>::infinity();
       if (table != kAnyTable && o.table != kAnyTable && o.table != table) x.steady = std::numeric_limits<double>::infinity();
-      x.sync = cost::update_s(*context_, o.share.update_bytes) * 1e9 + (1 - lambda) * static_cast<double>(o.share.reduce_ns) +
+      x.sync = cost::update_s(context_->device, o.share.update_bytes) * 1e9 +
+               (1 - lambda) * static_cast<double>(o.share.reduce_ns) +
                lambda * static_cast<double>(o.share.hidden_ns + (stages_ == 1 ? o.share.gather_ns : 0));
       x.states = o.share.state_bytes, x.saved = o.share.saved_bytes, x.transient = o.share.transient_bytes;
       x.layout = o.layout;

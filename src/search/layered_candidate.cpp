@@ -131,7 +131,7 @@ void assemble(const cost::CostContext& context, const LayeredConfiguration& c, s
     layers.push_back(ranges.back().last - ranges.front().first + 1);
     for (const LayerRange& r : ranges) strategies.push_back(&r.strategy);
   }
-  structure_of(*context.model, strategies, c.schedule, layers, structure);
+  structure_of(*context.workload.model, strategies, c.schedule, layers, structure);
   cost::price(context, structure, c.chunks, samples, costs);
 }
 

@@ -92,7 +92,7 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
     if (t.choices.empty())
       assemble(book, r, w);
     else
-      cost::refill_bytes(*book.context().model, book.split(choice.schedule), w.layers, r.strategy.recompute, w.structure,
+      cost::refill_bytes(*book.context().workload.model, book.split(choice.schedule), w.layers, r.strategy.recompute, w.structure,
                          w.costs);
     if (r.strategy.recompute.kind != RecomputeKind::full) t.first_full = t.choices.size() + 1;
     t.choices.push_back(r.strategy.recompute);

@@ -30,7 +30,7 @@ std::int32_t BlockSpace::edge_class(std::int32_t edge) {
   const auto& consumer = graph_.operators[static_cast<std::size_t>(problem_.edges[at].to)];
   std::vector<double> bytes;
   for (const int tensor : graph_.edges[at].tensors)
-    bytes.push_back(costs_.context().element_bytes *
+    bytes.push_back(costs_.context().workload.element_bytes *
                     static_cast<double>(partition::elements(consumer.shape.tensors[static_cast<std::size_t>(tensor)])));
   for (std::size_t c = 0; c < classes_.size(); ++c)
     if (classes_[c].bytes == bytes) return static_cast<std::int32_t>(c);
@@ -92,13 +92,13 @@ void BlockSpace::add_entering() {
 Result<std::unique_ptr<BlockSpace>> BlockSpace::make(const cost::CostContext& context, const LayerKind& kind,
                                                      std::int64_t samples, int bits, const PartitionRules& rules,
                                                      const PartitionWeights& weights) {
-  if (!cost::PartitionFabric::supports(context.tensor_levels, bits) ||
-      !cost::PartitionFabric::supports(context.data_levels, bits))
+  if (!cost::PartitionFabric::supports(context.fabric.tensor_levels, bits) ||
+      !cost::PartitionFabric::supports(context.fabric.data_levels, bits))
     return Error{ErrorKind::bad_input, "cluster", "nodes or levels that do not hold a power of two of devices",
                  "2, 4, 8 … devices at every level", "partition sequences split by bits of the device number"};
   std::unique_ptr<BlockSpace> space(new BlockSpace(context, bits));
   space->weights_ = weights;
-  auto graph = cost::block_graph(context, kind, samples);
+  auto graph = cost::block_graph(context.workload, *context.engine, kind, samples);
   if (!graph) return graph.error();
   space->graph_ = std::move(*graph);
   space->problem_.nodes.resize(space->graph_.operators.size());
