@@ -17,10 +17,10 @@ struct View {
   /// The part of the backward that the previous chunk waits for.
   [[nodiscard]] i64 backward(std::int32_t c) const { return costs.works[s.backward(c)].time.duration_ns(); }
   [[nodiscard]] i64 weight(std::int32_t c) const { return costs.works[s.backward_weight(c)].time.duration_ns(); }
-  [[nodiscard]] i64 down(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, false)] : 0; }
-  [[nodiscard]] i64 up(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, true)] : 0; }
-  [[nodiscard]] i64 reduce(std::int32_t c) const { return costs.collectives[s.grad_reduce(c)]; }
-  [[nodiscard]] i64 gather(std::int32_t c) const { return costs.collectives[s.param_gather(c)]; }
+  [[nodiscard]] i64 down(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, false)].count() : 0; }
+  [[nodiscard]] i64 up(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, true)].count() : 0; }
+  [[nodiscard]] i64 reduce(std::int32_t c) const { return costs.collectives[s.grad_reduce(c)].count(); }
+  [[nodiscard]] i64 gather(std::int32_t c) const { return costs.collectives[s.param_gather(c)].count(); }
   [[nodiscard]] i64 optimizer(std::int32_t stage) const { return costs.works[s.optimizer(stage)].time.duration_ns(); }
   [[nodiscard]] i64 buckets(std::int32_t c) const { return s.buckets[static_cast<std::size_t>(c)]; }
 };
@@ -30,7 +30,7 @@ i64 tail(const View& x, std::int32_t stage, std::int32_t lowest) {
   const ProgramStructure& s = x.s;
   i64 t = x.optimizer(stage);
   for (const std::int32_t c : s.table_chunks)
-    if (place_of_chunk(s.schedule, c).stage == stage) t += x.costs.collectives[s.tied_reduce()];
+    if (place_of_chunk(s.schedule, c).stage == stage) t += x.costs.collectives[s.tied_reduce()].count();
   if (s.reduce_gradients && s.overlap_reduce) t += x.reduce(lowest);
   for (std::int32_t k = 0; k < s.schedule.virtual_stages; ++k) {
     const std::int32_t c = pipeline_chunk(s.schedule, stage, k);
@@ -124,8 +124,8 @@ i64 activations_lower_bound_bytes(const Costs& costs, const ProgramStructure& st
     const i64 saved = costs.saved_bytes(structure, c);
     smallest = k == 0 ? saved : std::min(smallest, saved);
     most = std::max(most, saved);
-    forward_peak = std::max(forward_peak, saved + costs.works[structure.forward(c)].memory.during);
-    backward_peak = std::max(backward_peak, saved + costs.works[structure.backward(c)].memory.during);
+    forward_peak = std::max(forward_peak, saved + costs.works[structure.forward(c)].memory.during.count());
+    backward_peak = std::max(backward_peak, saved + costs.works[structure.backward(c)].memory.during.count());
   }
   // One pass alone reaches its own transient peak. With one chunk a stage the peak is exact: all in flight, plus a transient.
   const i64 alone = std::max(forward_peak, backward_peak);
@@ -134,7 +134,7 @@ i64 activations_lower_bound_bytes(const Costs& costs, const ProgramStructure& st
     // Zero-bubble: of those, p − i still wait for their input gradient.
     const bool split = splits_backward(s.kind);
     const i64 whole = split ? std::min<i64>(held, s.stages - stage) : held;
-    const i64 after_input = split ? -costs.works[structure.backward_weight(stage)].memory.after : 0;
+    const i64 after_input = split ? -costs.works[structure.backward_weight(stage)].memory.after.count() : 0;
     return (whole - 1) * smallest + (held - whole) * after_input + alone;
   }
   return std::max(alone, s.kind == ScheduleKind::interleaved ? interleaved_warmup_bytes(costs, structure, stage) : most);

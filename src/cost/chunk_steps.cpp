@@ -8,6 +8,7 @@
 #include "cost/chunk_sum.h"
 #include "cost/layer_steps.h"
 #include "cost/redistribution.h"
+#include "cost/rounding.h"
 #include "cost/span_list.h"
 #include "plan/shared_table.h"
 
@@ -107,8 +108,8 @@ class Pass {
                                              static_cast<double>(dense), static_cast<double>(expert));
     const ZeroSteps steps = zero_steps(s, traffic);
     ZeroSpans out{phase_ == ChunkPhase::forward ? steps.forward : steps.backward, time, 0, 0};
-    if (!s.overlap.param_gather) out.before_ns = ns(traffic.gather_s());
-    if (!s.overlap.grad_reduce && phase_ == ChunkPhase::backward) out.after_ns = ns(traffic.reduce_s());
+    if (!s.overlap.param_gather) out.before_ns = round_ns(traffic.gather_s());
+    if (!s.overlap.grad_reduce && phase_ == ChunkPhase::backward) out.after_ns = round_ns(traffic.reduce_s());
     return out;
   }
 

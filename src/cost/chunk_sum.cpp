@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "cost/rounding.h"
 
 namespace espalier::cost {
 
@@ -17,7 +18,7 @@ Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stage
              data_groups(c.fabric, c.device, s, stages),
              {},
              static_cast<std::int32_t>(layers.size())};
-  if (s.zero < 2) return x;  // nothing inside chunks
+  if (!shards_gradients(s.zero)) return x;  // nothing inside chunks
   for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   return x;
 }
@@ -98,12 +99,13 @@ std::int64_t transfer_ns(const Assembly& sender, std::int32_t kind, const Schedu
   const bool scattered =
       c.engine->communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
   const double gather = scattered ? all_gather_s(c.fabric.tensor_levels, tp_group(c.fabric.levels, s), bytes) : 0.0;
-  return ns(point_to_point_s(c.fabric.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
+  return round_ns(point_to_point_s(c.fabric.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
 }
 
 double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
-  const double shard = s.zero > 0 ? static_cast<double>(s.shard) : 1.0;
-  const double expert_shard = s.zero > 0 ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
+  const double shard = shards_optimizer(s.zero) ? static_cast<double>(s.shard) : 1.0;
+  const double expert_shard =
+      shards_optimizer(s.zero) ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
   const double whole = engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
   const double gradient =
@@ -122,12 +124,13 @@ double optimizer_s(const DeviceCost& device, const EngineModel& engine, double b
   return memory_bound_s(device.rates, bytes) + kUpdateLaunches * device.rates.launch + engine.coefficients.step_s;
 }
 
-PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, std::int64_t& step_host_ns) {
-  const std::int64_t whole = ns(optimizer_s(device, engine, bytes));
+PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, Nanoseconds& step_host) {
+  const std::int64_t whole = round_ns(optimizer_s(device, engine, bytes));
   // Each part is rounded by itself, so that it never exceeds what is left of the whole.
-  step_host_ns = std::min(whole, ns(engine.coefficients.step_s));
+  const std::int64_t host_ns = std::min(whole, round_ns(engine.coefficients.step_s));
+  step_host = Nanoseconds(host_ns);
   PhaseTime t;
-  t.other_ns = std::min(whole - step_host_ns, ns(kUpdateLaunches * device.rates.launch));
+  t.other_ns = std::min(whole - host_ns, round_ns(kUpdateLaunches * device.rates.launch));
   t.compute_ns = whole - t.other_ns;
   return t;
 }

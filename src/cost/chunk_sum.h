@@ -12,14 +12,13 @@
 #include "cost/chunk_bytes.h"
 #include "cost/costs.h"
 #include "cost/layer_cost.h"
+#include "cost/rounding.h"
 #include "cost/split_table.h"
 #include "cost/state_memory.h"
 #include "cost/zero_steps.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
-
-inline std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 
 inline PhaseTime times(const PhaseTime& t, std::int64_t n) {
   return {t.compute_ns * n, t.exposed_ns * n, t.other_ns * n, t.hidden_ns * n};
@@ -43,7 +42,7 @@ Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stage
 
 /// Framework overhead of one pass of one micro-batch through a chunk.
 inline std::int64_t pass_ns(const DeviceCost& device, const EngineModel& engine) {
-  return ns(kPassLaunches * device.rates.launch + engine.coefficients.micro_batch_s / 2);
+  return round_ns(kPassLaunches * device.rates.launch + engine.coefficients.micro_batch_s / 2);
 }
 
 /// A pipeline chunk, summed over its layers.
@@ -139,7 +138,7 @@ void each_reduction(const Assembly& x, double dense, double expert, double bucke
                    x.s.overlap.grad_reduce ? x.c.engine->communication.reduce_bucket_bytes : 0.0});
       return;
     }
-    if (x.s.zero == 1)
+    if (x.s.zero == ZeroStage::optimizer)
       emit(Message{x.c.engine->communication.zero1_all_reduces ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter,
                    shard_kind, shard, bytes, 0});
     emit(Message{CollectiveKind::all_reduce, replica_kind, replica, bytes / static_cast<double>(shard.size), 0});
@@ -178,8 +177,8 @@ std::int64_t transfer_ns(const Assembly& sender, std::int32_t kind, const Schedu
 /// Bytes that the update of `e` moves, and the time of an update that moves `bytes`.
 double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s);
 double optimizer_s(const DeviceCost& device, const EngineModel& engine, double bytes);
-/// The end of the step of a stage whose update moves `bytes`, without communication; `step_host_ns` of its compute is the host's work.
-PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, std::int64_t& step_host_ns);
+/// The end of the step of a stage whose update moves `bytes`, without communication; `step_host` of its compute is the host's work.
+PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, Nanoseconds& step_host);
 
 /// Logit gradients that wait on the last stage for their weight gradient; `layers` under the strategy of the head.
 std::int64_t deferred_bytes(const Model& model, const EngineModel& engine, const Schedule& schedule,

@@ -7,16 +7,16 @@
 namespace espalier::cost {
 
 DataGroups data_groups(const Fabric& fabric, const DeviceCost& device, const Strategy& s, std::int32_t stages) {
-  const std::int64_t shard = s.zero > 0 ? s.shard : s.data_ranks();
+  const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : s.data_ranks();
   DataGroups g;
-  g.sharded = s.zero > 0;
+  g.sharded = shards_optimizer(s.zero);
   g.shard = data_group(fabric.levels, s, stages, shard);
   g.replica = replica_group(fabric.levels, s, stages);
-  if (s.zero == 0) g.replica = Group{};
+  if (!shards_optimizer(s.zero)) g.replica = Group{};
   const std::int64_t expert_ranks = s.expert_data_ranks();
   g.expert_shard = expert_data_group(fabric.levels, s, stages);
   g.expert_replica = Group{};
-  if (s.zero > 0) {
+  if (shards_optimizer(s.zero)) {
     // Experts shard over the part of their replicas that the dense shard group covers; placed like the whole replica group.
     const std::int64_t expert_shard = std::gcd(shard, expert_ranks);
     g.expert_replica = g.expert_shard;

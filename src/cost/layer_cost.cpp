@@ -6,18 +6,17 @@
 
 #include "cost/layer_operators.h"
 #include "cost/partitioned_block.h"
+#include "cost/rounding.h"
 #include "cost/state_memory.h"
 #include "plan/structure.h"
 
 namespace espalier::cost {
 namespace {
 
-std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
-
 PhaseTime phase(double compute, double exposed, double hidden, double launches_s) {
   PhaseTime t;
-  t.compute_ns = ns(compute), t.exposed_ns = ns(exposed), t.hidden_ns = ns(hidden);
-  t.other_ns = std::max<std::int64_t>(0, ns(launches_s) - t.compute_ns - t.exposed_ns);
+  t.compute_ns = round_ns(compute), t.exposed_ns = round_ns(exposed), t.hidden_ns = round_ns(hidden);
+  t.other_ns = std::max<std::int64_t>(0, round_ns(launches_s) - t.compute_ns - t.exposed_ns);
   return t;
 }
 

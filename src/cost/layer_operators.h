@@ -63,7 +63,7 @@ template <class Sum>
       x.c.workload.operand_bytes < x.a && op.split != TpSplit::vocab;  // the output projection stays in 16 bits
   const double a = eight_bit ? x.c.workload.operand_bytes : x.a, rate = eight_bit ? d.gemm : d.gemm_wide;
   const double forward = gemm_s(d, rate, m, n, k, a), input = gemm_s(d, rate, m, k, n, a);
-  const bool adapters = x.c.workload.training.optimizer == "lora";
+  const bool adapters = freezes_weights(x.c.workload.training.optimizer);
   const double weight = adapters ? 0.0 : gemm_s(d, rate, n, k, m, a, accumulated_bytes(x) * n * k);
   sum.compute(forward, input, 1, 1);
   // its GEMM and the addition to the accumulated gradient; with a bias its reduction and its addition
@@ -157,7 +157,7 @@ void add_expert_linear(Sum& sum, const Scene& x, const Operator& op) {
   const DeviceRates& d = x.c.device.rates;
   const double forward = batched_gemm_s(d, d.grouped, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
-  if (x.c.workload.training.optimizer == "lora") return;
+  if (freezes_weights(x.c.workload.training.optimizer)) return;
   sum.weight(batched_gemm_s(d, d.grouped, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k));
   sum.kernels_weight += 1;
   accumulate(sum, x, local * n * k);
@@ -204,7 +204,7 @@ void add_embedding(Sum& sum, const Scene& x, const Operator& op) {
   // The gradient is a dense table: it is cleared, the rows of the tokens are added (sorted, read and written), and all of it is added
   // to the accumulated gradient, in every engine. Aceso's and Mist's operator times: 8 bytes an element of an fp16 table, 25 a token
   // and feature.
-  if (x.c.workload.training.optimizer != "lora") {  // else frozen
+  if (!freezes_weights(x.c.workload.training.optimizer)) {  // else frozen
     const double rows = x.g.padded_vocabulary > 0 && op.split == TpSplit::vocab
                             ? static_cast<double>(x.g.padded_vocabulary) / x.width
                             : static_cast<double>(op.parameters) / std::max(1.0, static_cast<double>(op.out));

@@ -12,7 +12,7 @@ namespace {
 
 /// Without what a stage may share with other layers of the same shard: a sum of layers never exceeds their stage.
 ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
-  if (s.zero == 0) return e;
+  if (!shards_optimizer(s.zero)) return e;
   const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
   return {e.dense - e.dense % s.shard, e.expert - e.expert % expert_shard};
 }

@@ -38,7 +38,7 @@ std::vector<std::int64_t> part_times(const CostContext& context, const Program& 
     until.push_back(sum);
   }
   std::vector<std::int64_t> times;
-  const std::int64_t whole = costs.collectives[id];
+  const std::int64_t whole = costs.collectives[id].count();
   std::int64_t given = 0;
   for (const double seconds : until) {
     const std::int64_t end = sum > 0 ? std::llround(static_cast<double>(whole) * (seconds / sum)) : 0;

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "cost/collective.h"
 #include "cost/layer_sums.h"
+#include "cost/rounding.h"
 #include "cost/state_memory.h"
 
 namespace espalier::cost {
@@ -51,9 +52,8 @@ std::uint64_t ring_key(const PartitionSequence& sequence) {
   return key;
 }
 
-std::int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
 double seconds_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-double whole_ns(double seconds) { return seconds_of(ns_of(seconds)); }
+double whole_ns(double seconds) { return seconds_of(round_ns(seconds)); }
 StepPart part_of(Phase phase) {
   return phase == Phase::forward    ? StepPart::forward
          : phase == Phase::backward ? StepPart::input_gradient
@@ -152,7 +152,7 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
       if (weight_gradient)
         phase.compute += memory_bound_s(context_->device.rates, 3 * tile), ++phase.kernels;  // added when it arrives
     }
-    const std::int64_t compute = ns_of(step == 0 ? first : later), ring = bytes > 0 ? ns_of(tensor_.seconds(moved)) : 0;
+    const std::int64_t compute = round_ns(step == 0 ? first : later), ring = bytes > 0 ? round_ns(tensor_.seconds(moved)) : 0;
     if (record_ != nullptr) record_step(which, compute, ring, bytes, rings.slowdown);
     if (bytes <= 0) continue;
     most = std::max(most, bytes);
@@ -338,8 +338,8 @@ void PartitionCosts::record_step(Phase which, std::int64_t compute_ns, std::int6
 /// What is left of a phase after the steps of P: its compute, then its all-reduces, which are rounded together.
 void PartitionCosts::record_rest(Phase which, const PhaseSeconds& phase) {
   PhaseSteps& steps = record_->steps.of(which);
-  std::int64_t compute = ns_of(phase.compute);
-  for (const StepCost& known : steps.costs) compute -= ns_of(known.compute_s);
+  std::int64_t compute = round_ns(phase.compute);
+  for (const StepCost& known : steps.costs) compute -= round_ns(known.compute_s);
   ESPALIER_CHECK(compute >= 0);
   if (compute > 0) record_step(which, compute, 0, 0, {});
   double seconds = 0;
@@ -351,9 +351,9 @@ void PartitionCosts::record_rest(Phase which, const PhaseSeconds& phase) {
     step.part = part_of(which);
     step.traffic = {CollectiveKind::all_reduce, GroupKind::operators, reduction.bytes, 1};
     StepCost cost;
-    cost.communication_s = seconds_of(ns_of(seconds) - before);
+    cost.communication_s = seconds_of(round_ns(seconds) - before);
     cost.counted = Counted::each;
-    before = ns_of(seconds);
+    before = round_ns(seconds);
     steps.add(std::move(step), cost);
   }
 }

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "cost/redistribution.h"
+#include "cost/rounding.h"
 #include "plan/shared_table.h"
 
 namespace espalier::cost {
@@ -167,7 +168,7 @@ class Pricer {
     }
     sum.finish(under(ranges(i).front()), kind_of(ranges(i).front().first));
     if (copy) add_copy(i, sum, chunk.shares);
-    for (const Share& s : chunk.shares) chunk.total.gradient_sync_ns += ns(tensor_sync_s(*s.under, s.sync));
+    for (const Share& s : chunk.shares) chunk.total.gradient_sync_ns += round_ns(tensor_sync_s(*s.under, s.sync));
   }
 
   /// Layers of a range, as runs of one kind; full recomputation for its first blocks.
@@ -247,7 +248,7 @@ class Pricer {
       program_->collectives[id].parts_end = static_cast<std::int32_t>(program_->parts.size());
     }
     // A mean of several is rounded up, so that all buckets together are never shorter than what they are made of.
-    return shares.size() == 1 ? ns(seconds) : static_cast<std::int64_t>(std::ceil(seconds * 1e9 - 1e-6));
+    return shares.size() == 1 ? round_ns(seconds) : static_cast<std::int64_t>(std::ceil(seconds * 1e9 - 1e-6));
   }
 
   void record(const Assembly& x, const Message& m, double weight, bool reduction) {
@@ -273,7 +274,7 @@ class Pricer {
   void exchange_table() {
     if (structure_.table_chunks.empty()) return;
     const Assembly& embedding = under_embedding();
-    out_.collectives[structure_.tied_reduce()] = ns(table_exchange_s(embedding, structure_));
+    out_.collectives[structure_.tied_reduce()] = Nanoseconds(round_ns(table_exchange_s(embedding, structure_)));
     if (program_ == nullptr) return;
     Collective& exchange = program_->collectives[structure_.tied_reduce()];
     exchange.parts_begin = static_cast<std::int32_t>(program_->parts.size());
@@ -320,7 +321,7 @@ class Pricer {
   }
 
   /// Elements of the largest layer whose states are sharded from `zero` on, anywhere in the plan.
-  [[nodiscard]] std::int64_t largest_layer(std::int32_t zero) const {
+  [[nodiscard]] std::int64_t largest_layer(ZeroStage zero) const {
     std::int64_t most = 0;
     if (only_ != nullptr) {
       for (const LayerCost& l : only_->layers) most = std::max(most, l.dense_parameters + l.expert_parameters);
@@ -364,21 +365,21 @@ class Pricer {
       stage.memory.optimizer += memory.optimizer;
       stage.reduced_elements += reduced_elements(s.elements, s.under->s);
       bytes += update_bytes(*c_.engine, states, s.elements, s.under->s);
-      gathers |= s.under->s.zero >= 3;
-      scatters |= s.under->s.zero >= 2;
+      gathers |= shards_parameters(s.under->s.zero);
+      scatters |= shards_gradients(s.under->s.zero);
     }
     stage.memory.framework = c_.device.workspace_bytes;
     stage.memory.communication_buffers = 2 * largest_message_;
-    if (scatters && largest_scattered_ < 0) largest_scattered_ = largest_layer(2);
-    if (gathers && largest_gathered_ < 0) largest_gathered_ = largest_layer(3);
+    if (scatters && largest_scattered_ < 0) largest_scattered_ = largest_layer(ZeroStage::gradients);
+    if (gathers && largest_gathered_ < 0) largest_gathered_ = largest_layer(ZeroStage::parameters);
     // The layer in use and the one being gathered; the whole gradient before its reduce-scatter.
     if (gathers) stage.memory.communication_buffers += 2 * largest_gathered_ * states.gather;
     if (scatters) stage.memory.communication_buffers += largest_scattered_ * states.reduce;
     if (i == structure_.schedule.stages - 1)
       stage.memory.framework +=
           deferred_bytes(*c_.workload.model, *c_.engine, structure_.schedule, *chunks_.back().back().layers);
-    optimizer(i) = optimizer_time(c_.device, *c_.engine, bytes, stage.step_host_ns);
-    out_.message_bytes = largest_message_;
+    optimizer(i) = optimizer_time(c_.device, *c_.engine, bytes, stage.step_host);
+    out_.message = Bytes(largest_message_);
   }
 
   /// Sums inside tensor groups, after the backward passes of a stage and before its update.
@@ -411,11 +412,11 @@ class Pricer {
     out_.works[structure_.backward(i)].time = apart ? t.backward_input : t.backward;
     if (apart) out_.works[structure_.backward_weight(i)].time = t.backward_weight;
     out_.set_bytes(structure_, i, t.bytes);
-    if (structure_.reduce_gradients) out_.collectives[structure_.grad_reduce(i)] = chunk.reduce_ns;
-    if (structure_.gather_parameters) out_.collectives[structure_.param_gather(i)] = chunk.gather_ns;
+    if (structure_.reduce_gradients) out_.collectives[structure_.grad_reduce(i)] = Nanoseconds(chunk.reduce_ns);
+    if (structure_.gather_parameters) out_.collectives[structure_.param_gather(i)] = Nanoseconds(chunk.gather_ns);
     if (i == 0) return;
     for (const bool gradient : {false, true}) {
-      out_.transfers[structure_.transfer(i, gradient)] = chunk.transfer_ns;
+      out_.transfers[structure_.transfer(i, gradient)] = Nanoseconds(chunk.transfer_ns);
       if (program_ != nullptr) program_->transfers[structure_.transfer(i, gradient)].bytes = chunk.boundary_bytes;
     }
   }
@@ -493,9 +494,9 @@ void static_bytes(const CostContext& c, const Strategy& s, const std::vector<Lay
   for (const StageCost& stage : costs.stages) {
     StaticMemory memory = state_memory({stage.dense_parameters, stage.expert_parameters}, states, s);
     memory.framework = stage.memory.framework;  // does not depend on how states are sharded
-    memory.communication_buffers = 2 * costs.message_bytes;
-    if (s.zero >= 3) memory.communication_buffers += 2 * largest * states.gather;
-    if (s.zero >= 2) memory.communication_buffers += largest * states.reduce;
+    memory.communication_buffers = 2 * costs.message.count();
+    if (shards_parameters(s.zero)) memory.communication_buffers += 2 * largest * states.gather;
+    if (shards_gradients(s.zero)) memory.communication_buffers += largest * states.reduce;
     out.push_back(memory.total());
   }
 }

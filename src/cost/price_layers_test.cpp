@@ -82,7 +82,8 @@ TEST(PriceLayers, MixedSharding) {
   const Model model = model_of(mlp(), 3);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));
   Strategy none, one, three;
-  none.dp = one.dp = three.dp = 2, one.zero = 1, three.zero = 3, one.shard = three.shard = 2;
+  none.dp = one.dp = three.dp = 2, one.zero = ZeroStage::optimizer, three.zero = ZeroStage::parameters,
+  one.shard = three.shard = 2;
   Layered x;
   x.add(c, 0, 0, 0, one, 2), x.add(c, 0, 1, 1, three, 2), x.add(c, 0, 2, 2, none, 2);
   x.time(c);
@@ -159,13 +160,13 @@ std::pair<Strategy, Schedule> any_configuration(std::mt19937& engine, std::int32
   s.dp = std::max(1, devices / (s.tp * s.cp * c.stages));
   if (s.tp > 1) s.sp = static_cast<SequenceParallel>(engine() % 3);
   s.ep = pick(engine, {1, 1, 2, 4}), s.etp = pick(engine, {1, 1, s.weight_tp()});
-  s.zero = static_cast<std::int32_t>(engine() % 4);
-  if (s.zero > 0) s.shard = static_cast<std::int32_t>(s.data_ranks()) / (engine() % 3 == 0 ? 2 : 1);
+  s.zero = static_cast<ZeroStage>(engine() % 4);
+  if (shards_optimizer(s.zero)) s.shard = static_cast<std::int32_t>(s.data_ranks()) / (engine() % 3 == 0 ? 2 : 1);
   s.recompute.kind = static_cast<RecomputeKind>(engine() % 3);
   if (s.recompute.kind == RecomputeKind::full) s.recompute.layers = 1 + static_cast<std::int32_t>(engine() % 4);
   s.order = s.dp > 1 && c.stages > 1 && engine() % 4 == 0 ? RankOrder::tp_cp_pp_dp : RankOrder::tp_cp_dp_pp;
-  s.overlap = {s.data_ranks() > 1 && engine() % 2 == 0, s.zero > 0 && engine() % 2 == 0, c.stages > 1 && engine() % 2 == 0,
-               s.sp == SequenceParallel::megatron && engine() % 2 == 0};
+  s.overlap = {s.data_ranks() > 1 && engine() % 2 == 0, shards_optimizer(s.zero) && engine() % 2 == 0,
+               c.stages > 1 && engine() % 2 == 0, s.sp == SequenceParallel::megatron && engine() % 2 == 0};
   if (c.stages > 1) c.kind = static_cast<ScheduleKind>(engine() % 5);
   c.virtual_stages = c.kind == ScheduleKind::interleaved || c.kind == ScheduleKind::zb_v ? 2 : 1;
   c.micro_batch = pick(engine, {1, 1, 2}), c.microbatches = std::max(1, batch / (s.dp * c.micro_batch));

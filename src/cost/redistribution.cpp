@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "cost/rounding.h"
 #include "plan/operator_partition.h"
 
 namespace espalier::cost {
@@ -68,7 +69,7 @@ ActivationLayout layout_of(const Strategy& s) {
   l.dp = s.dp, l.cp = s.cp;
   (s.sp == SequenceParallel::none ? l.replicas : l.sequence_parts) = s.tp;
   l.dp_inner = s.order == RankOrder::tp_dp_cp_pp && s.cp > 1 && s.dp > 1;
-  l.boundary = partition_boundary(s);
+  l.boundary = s.partition.boundary();
   return l;
 }
 
@@ -121,7 +122,7 @@ RangeMove range_move(const Workload& w, const Fabric& fabric, const Strategy& be
     if (out_way.gather_ns > 0)
       out_way.gather = {CollectiveKind::resharding, GroupKind::operators, partitioned.boundary_gather_bytes, 1};
     out_way.traffic = redistribution_traffic(move, whole);
-    out_way.move_ns = round_ns(Seconds(redistribution_s(fabric, move, whole))).count();
+    out_way.move_ns = round_ns(redistribution_s(fabric, move, whole));
     return out_way;
   };
   out.forward = way(sender, redistribution(from, to));

@@ -49,7 +49,7 @@ TEST(Redistribution, EqualLayoutsMoveNothing) {
     EXPECT_EQ(between(s, s).block, 1);
   }
   Strategy sharded = spread(4, 1, 2);
-  sharded.zero = 3, sharded.shard = 4, sharded.recompute.kind = RecomputeKind::selective;
+  sharded.zero = ZeroStage::parameters, sharded.shard = 4, sharded.recompute.kind = RecomputeKind::selective;
   EXPECT_EQ(layout_of(sharded), layout_of(spread(4, 1, 2)));  // neither spreads the activation
   EXPECT_EQ(layout_of(spread(2, 1, 2, SequenceParallel::megatron)), layout_of(spread(2, 1, 2, SequenceParallel::ulysses)));
 }

@@ -73,24 +73,24 @@ StatePolicy states_of(const EngineModel& engine, const Training& training) {
   if (training.precision == Precision::fp32 || training.precision == Precision::tf32) {
     states.parameter = 4, states.gradient = 4, states.master = 0, states.reduce = 4, states.gather = 4;
   }
-  if (training.optimizer == "sgd") states.optimizer = 4;  // momentum
+  if (training.optimizer == Optimizer::sgd) states.optimizer = 4;  // momentum
   // Frozen weights in the type of compute; the adapters are a thousandth of the model and not counted.
-  if (training.optimizer == "lora")
+  if (freezes_weights(training.optimizer))
     states.parameter = std::min(states.parameter, states.gather),
     states.gradient = states.master = states.optimizer = states.reduce = 0;
   return states;
 }
 
 StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states, const Strategy& s) {
-  const std::int64_t shard = s.zero > 0 ? s.shard : 1;
+  const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : 1;
   const std::int64_t expert_shard = std::gcd(shard, s.expert_data_ranks());
   const auto sharded = [&](bool yes) {
     return yes ? ceil_div(e.dense, shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
   };
   StaticMemory m;
-  m.parameters = states.parameter * sharded(s.zero >= 3);
-  m.gradients = states.gradient * sharded(s.zero >= 2);
-  m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(s.zero >= 1);
+  m.parameters = states.parameter * sharded(shards_parameters(s.zero));
+  m.gradients = states.gradient * sharded(shards_gradients(s.zero));
+  m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(shards_optimizer(s.zero));
   return m;
 }
 

@@ -6,11 +6,10 @@
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "cost/rounding.h"
 
 namespace espalier::cost {
 namespace {
-
-std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 
 PricedTraffic gather(const Fabric& fabric, const Group& ranks, GroupKind group, double bytes) {
   return {{CollectiveKind::all_gather, group, bytes, 1}, all_gather_s(fabric.data_levels, ranks, bytes)};
@@ -23,16 +22,17 @@ PricedTraffic scatter(const Fabric& fabric, const Group& ranks, GroupKind group,
 void hide_into(PhaseTime& phase, double communication, double compute, Slowdown k, double exposed_share) {
   const double least = pair_time(communication, compute, k) - compute;
   const double extra = least + exposed_share * std::max(0.0, communication - least);
-  phase.exposed_ns += ns(extra);
-  phase.hidden_ns += ns(std::max(0.0, communication - extra));
+  phase.exposed_ns += round_ns(extra);
+  phase.hidden_ns += round_ns(std::max(0.0, communication - extra));
 }
 
 /// Copies in and out of the buffers of the collectives.
 void add_copies(const DeviceCost& device, const EngineKernels& kernels, const Strategy& s, const StatePolicy& states,
                 double elements, ZeroTime& z) {
-  const std::int64_t gathered = s.zero >= 3 ? ns(elements * kernels.gather_copy_bytes / device.rates.memory) : 0;
+  const std::int64_t gathered =
+      shards_parameters(s.zero) ? round_ns(elements * kernels.gather_copy_bytes / device.rates.memory) : 0;
   const std::int64_t reduced =
-      s.zero >= 2 ? ns(elements * kernels.reduce_copy_bytes * (states.reduce > 0) / device.rates.memory) : 0;
+      shards_gradients(s.zero) ? round_ns(elements * kernels.reduce_copy_bytes * (states.reduce > 0) / device.rates.memory) : 0;
   z.forward.compute_ns += gathered;
   z.backward.compute_ns += gathered + reduced;
   z.backward_again.compute_ns += gathered + reduced;
@@ -60,10 +60,10 @@ void add_steps(const PricedTraffic& moved, StepPart part, bool overlapped, Place
 ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states, double dense,
                          double expert) {
   ZeroTraffic out;
-  if (s.zero < 2) return out;
-  if (s.zero >= 3 && dense * states.gather > 0)
+  if (!shards_gradients(s.zero)) return out;
+  if (shards_parameters(s.zero) && dense * states.gather > 0)
     out.gathers[0] = gather(fabric, g.shard, GroupKind::data_shard, dense * states.gather);
-  if (s.zero >= 3 && expert * states.gather > 0)
+  if (shards_parameters(s.zero) && expert * states.gather > 0)
     out.gathers[1] = gather(fabric, g.expert_shard, GroupKind::expert_shard, expert * states.gather);
   if (dense > 0) out.reductions[0] = scatter(fabric, g.shard, GroupKind::data_shard, dense * states.reduce);
   if (expert <= 0) return out;
@@ -79,7 +79,7 @@ ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strate
 ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
                    ChunkEdges edges) {
   ZeroTime z;
-  if (s.zero < 2) return z;
+  if (!shards_gradients(s.zero)) return z;
   const double dense = static_cast<double>(l.dense_parameters), expert = static_cast<double>(l.expert_parameters);
   const ZeroTraffic traffic = zero_traffic(c.fabric, g, s, states, dense, expert);
   const double gathers = traffic.gather_s(), reductions = traffic.reduce_s();
@@ -90,14 +90,14 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   if (s.overlap.param_gather) {
     hide_into(z.forward, gathers, forward, g.slowdown, share);
   } else {
-    z.forward.exposed_ns += ns(gathers);
-    z.backward.exposed_ns += ns(gathers);
+    z.forward.exposed_ns += round_ns(gathers);
+    z.backward.exposed_ns += round_ns(gathers);
   }
   double beside = s.overlap.param_gather ? gathers : 0.0;
   if (s.overlap.grad_reduce)
     beside += reductions;
   else
-    z.backward.exposed_ns += ns(reductions);
+    z.backward.exposed_ns += round_ns(reductions);
   z.backward_again = z.backward;
   hide_into(z.backward, beside, backward, g.slowdown, share);
   if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, g.slowdown, share);
@@ -108,8 +108,8 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
     lower_by_rounding(z);
     return z;
   }
-  z.gather_ns = s.overlap.param_gather ? ns(gathers) : 0;
-  z.reduce_ns = s.overlap.grad_reduce ? ns(reductions) : 0;
+  z.gather_ns = s.overlap.param_gather ? round_ns(gathers) : 0;
+  z.reduce_ns = s.overlap.grad_reduce ? round_ns(reductions) : 0;
   return z;
 }
 

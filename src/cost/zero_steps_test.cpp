@@ -17,7 +17,7 @@ constexpr double kElements = 2 * 64 * 256;  // of cost_test::mlp()
 struct Problem {
   explicit Problem(std::int32_t zero, bool overlap, std::int32_t shard = 4) {
     s.dp = 4;
-    s.zero = zero;
+    s.zero = ZeroStage{zero};
     s.shard = shard;
     s.overlap.param_gather = s.overlap.grad_reduce = overlap;
     layer_costs(context, s, 1, 1, layers);

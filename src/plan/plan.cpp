@@ -58,6 +58,15 @@ std::string_view to_string(ScheduleKind v) {
   return "?";
 }
 
+std::string_view to_string(Optimizer v) {
+  switch (v) {
+    case Optimizer::adam: return "adam";
+    case Optimizer::sgd: return "sgd";
+    case Optimizer::lora: return "lora";
+  }
+  return "?";
+}
+
 namespace {
 
 std::string overlap_label(const Overlap& overlap) {
@@ -73,8 +82,8 @@ std::string overlap_label(const Overlap& overlap) {
 }
 
 std::string zero_label(const Strategy& s) {
-  if (s.zero == 0) return "";
-  return cat(" ZeRO-", s.zero, s.shard < s.data_ranks() ? cat("/", s.shard) : "");
+  if (!shards_optimizer(s.zero)) return "";
+  return cat(" ZeRO-", number_of(s.zero), s.shard < s.data_ranks() ? cat("/", s.shard) : "");
 }
 
 std::string sequence_label(SequenceParallel sp) {

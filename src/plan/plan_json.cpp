@@ -62,15 +62,15 @@ void write_training(JsonWriter& w, const Training& t) {
     w.key("encoder").value(t.sequence.encoder).key("decoder").value(t.sequence.decoder).end_object();
   }
   w.key("global_batch").value(t.global_batch).key("precision").value(to_string(t.precision));
-  w.key("optimizer").value(t.optimizer).key("moe_imbalance").value(t.moe_imbalance).key("tokens").value(t.tokens);
+  w.key("optimizer").value(to_string(t.optimizer)).key("moe_imbalance").value(t.moe_imbalance).key("tokens").value(t.tokens);
   w.end_object();
 }
 
 /// Operators in the order of the block; what cannot be read stays a text, so that nothing is lost.
-void write_partition(JsonWriter& w, const std::string& text) {
-  const auto parsed = parse_operator_partition(text);
+void write_partition(JsonWriter& w, const BlockPartition& partition) {
+  const auto& parsed = partition.operators();
   if (!parsed) {
-    w.value(text);
+    w.value(partition.text());
     return;
   }
   w.begin_object();
@@ -160,16 +160,21 @@ Sequence read_sequence(Reader& r) {
   return sequence;
 }
 
+Optimizer read_optimizer(Reader& t) {
+  const std::string word = t.required_string("optimizer");
+  for (const Optimizer v : {Optimizer::adam, Optimizer::sgd, Optimizer::lora})
+    if (to_string(v) == word) return v;
+  if (t.sink().ok()) t.fail("optimizer", cat("\"", word, "\""), "adam, sgd or lora");
+  return Optimizer::adam;
+}
+
 Training read_training(Reader& r) {
   Reader t = r.child("training", true);
   Training training;
   training.sequence = read_sequence(t);
   training.global_batch = t.required_int("global_batch", 1, kMaxTokens);
   training.precision = read_enum(t, "precision", kAllPrecisions);
-  training.optimizer = t.required_string("optimizer");
-  if (t.sink().ok() && training.optimizer != "adam" && training.optimizer != "sgd" && training.optimizer != "lora") {
-    t.fail("optimizer", cat("\"", training.optimizer, "\""), "adam, sgd or lora");
-  }
+  training.optimizer = read_optimizer(t);
   training.moe_imbalance = t.required_real("moe_imbalance", 1.0, 1e6);
   training.tokens = t.required_real("tokens", 0.0, 1e18);
   t.finish();
@@ -302,7 +307,16 @@ Plan read_plan(Reader& root) {
 void write_strategy(JsonWriter& w, const Strategy& s) {
   w.begin_object();
   w.key("tp").value(s.tp).key("sp").value(to_string(s.sp)).key("cp").value(s.cp).key("cp_kind").value(to_string(s.cp_kind));
-  w.key("ep").value(s.ep).key("etp").value(s.etp).key("dp").value(s.dp).key("zero").value(s.zero).key("shard").value(s.shard);
+  w.key("ep")
+      .value(s.ep)
+      .key("etp")
+      .value(s.etp)
+      .key("dp")
+      .value(s.dp)
+      .key("zero")
+      .value(number_of(s.zero))
+      .key("shard")
+      .value(s.shard);
   w.key("order").value(to_string(s.order));
   w.key("recompute").begin_object().key("kind").value(to_string(s.recompute.kind)).key("layers").value(s.recompute.layers);
   w.end_object().key("overlap").begin_object();
@@ -346,7 +360,7 @@ Strategy read_strategy(Reader& r) {
   strategy.ep = read_int32(s, "ep", 1, kMaxCount);
   strategy.etp = read_int32(s, "etp", 1, kMaxCount);
   strategy.dp = read_int32(s, "dp", 1, kMaxCount);
-  strategy.zero = read_int32(s, "zero", 0, 3);
+  strategy.zero = ZeroStage{read_int32(s, "zero", 0, 3)};
   strategy.shard = read_int32(s, "shard", 1, kMaxCount);
   strategy.order = read_enum(s, "order", std::array{RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp});
   Reader recompute = s.child("recompute", true);
@@ -360,7 +374,7 @@ Strategy read_strategy(Reader& r) {
   strategy.overlap.p2p = read_flag(overlap, "p2p");
   strategy.overlap.tp = read_flag(overlap, "tp");
   overlap.finish();
-  strategy.partition = read_partition(s);
+  strategy.partition = BlockPartition(read_partition(s));
   s.finish();
   return strategy;
 }

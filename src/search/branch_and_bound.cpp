@@ -263,8 +263,8 @@ class Search {
     const MemoryTable& table = w.tables.of(book_, space_, b, w);
     price_layers(book_, b, w);
     each_shard(b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) {
-      if (s.strategy.zero == 2 || (s.strategy.zero == 0 && s.strategy.data_ranks() > 1)) return;
-      if (s.strategy.zero > 0 && s.strategy.shard != s.strategy.data_ranks()) return;
+      if (s.strategy.zero == ZeroStage::gradients || (!shards_optimizer(s.strategy.zero) && s.strategy.data_ranks() > 1)) return;
+      if (shards_optimizer(s.strategy.zero) && s.strategy.shard != s.strategy.data_ranks()) return;
       if (overlaps.empty()) return;
       const std::vector<char> fits = fitting_choices(table, s.strategy, w);
       const auto first = std::find(fits.begin(), fits.end(), 1);

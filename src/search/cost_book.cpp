@@ -57,7 +57,8 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
   const std::int64_t p = c.schedule.stages;
   all.dense /= p, all.expert /= p;
   Strategy leanest = c.strategy;
-  if (leanest.data_ranks() > 1) leanest.zero = 3, leanest.shard = static_cast<std::int32_t>(leanest.data_ranks());
+  if (leanest.data_ranks() > 1)
+    leanest.zero = ZeroStage::parameters, leanest.shard = static_cast<std::int32_t>(leanest.data_ranks());
   const auto states = cost::states_of(*book.context().engine, book.context().workload.training);
   return cost::state_memory(all, states, leanest).total() + saved / p;
 }
@@ -80,7 +81,7 @@ std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& 
   Strategy& s = cheapest.strategy;
   s.overlap.p2p = true;
   // ZeRO-1 over all ranks: no communication inside chunks, the smallest optimizer.
-  if (s.data_ranks() > 1) s.zero = 1, s.shard = static_cast<std::int32_t>(s.data_ranks());
+  if (s.data_ranks() > 1) s.zero = ZeroStage::optimizer, s.shard = static_cast<std::int32_t>(s.data_ranks());
   return bound_without_data_stream(book, cheapest, w);
 }
 

@@ -57,7 +57,7 @@ std::vector<LayerRange> ranges_of(const Model& model, std::int32_t begin, std::i
 
 Strategy with_overlap(Strategy s, const Overlap& on, bool experts) {
   s.overlap.grad_reduce = on.grad_reduce && replicates_weights(experts, s);
-  s.overlap.param_gather = on.param_gather && s.zero > 0;
+  s.overlap.param_gather = on.param_gather && shards_optimizer(s.zero);
   s.overlap.p2p = on.p2p;
   s.overlap.tp = on.tp && s.sp == SequenceParallel::megatron;
   return s;

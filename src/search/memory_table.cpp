@@ -25,10 +25,11 @@ std::vector<std::int64_t> static_bytes_of(const CostBook& book, const MemoryTabl
 /// few layers, the buffers of gathered layers outweigh what is sharded.
 std::vector<std::int64_t> least_static_bytes(const CostBook& book, const MemoryTable& t, Strategy s, const Workspace& w) {
   if (s.data_ranks() == 1) return static_bytes_of(book, t, s, w);
-  s.zero = 1;
+  s.zero = ZeroStage::optimizer;
   s.shard = static_cast<std::int32_t>(s.data_ranks());
   std::vector<std::int64_t> least = static_bytes_of(book, t, s, w);
-  for (s.zero = 2; s.zero <= 3; ++s.zero) {
+  for (const ZeroStage zero : {ZeroStage::gradients, ZeroStage::parameters}) {
+    s.zero = zero;
     const std::vector<std::int64_t> other = static_bytes_of(book, t, s, w);
     for (std::size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], other[i]);
   }
@@ -105,7 +106,7 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
   for (const std::size_t i : stages) t.parts.stages.push_back(w.costs.stages[i]);
   for (std::size_t c = 0; c < whole.activations.size(); c += whole.stages)
     for (const std::size_t i : stages) t.activations.push_back(whole.activations[c + i]);
-  t.parts.message_bytes = w.costs.message_bytes;
+  t.parts.message = w.costs.message;
   t.best_case = fitting_beside(book, t, least_static_bytes(book, t, choice.strategy, w));
   return t;
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "cost/rounding.h"
 #include "plan/operator_partition.h"
 
 namespace espalier::search {
@@ -20,8 +21,6 @@ using partition::PartitionSequence;
 namespace {
 
 constexpr int kRememberedBits = 5;  ///< up to here every edge cost is computed once; beyond, tables would be too large
-
-std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 }  // namespace
 
@@ -59,7 +58,7 @@ Status BlockSpace::add_options(const PartitionRules& rules, const PartitionWeigh
     for (const PartitionSequence& sequence : sequences) {
       const cost::PartitionCost c = costs_.cost(node, sequence);
       solve::OperatorOption option;
-      option.time = nanoseconds(weights.steady * c.steady() + weights.sync * c.gradient_sync);
+      option.time = cost::round_ns(weights.steady * c.steady() + weights.sync * c.gradient_sync);
       option.memory =
           weights.copies * (std::llround(static_cast<double>(c.parameters) * weights.state_bytes) + weights.in_flight * c.saved);
       option.transient = std::max(c.forward_transient, c.backward_transient);
@@ -127,7 +126,7 @@ std::int64_t BlockSpace::at(std::int32_t edge, std::int32_t out, std::int32_t in
   const EdgeClass& shared = classes_[static_cast<std::size_t>(edge_classes_[static_cast<std::size_t>(edge)])];
   const auto compute = [&] {
     const auto [forward, backward] = edge_seconds(edge, out, in);
-    return nanoseconds(weights_.steady * (forward + backward));
+    return cost::round_ns(weights_.steady * (forward + backward));
   };
   if (costs_.fabric().bits() > kRememberedBits) return compute();
   if (shared.known.empty()) shared.known.resize(static_cast<std::size_t>(layouts_.table().size()));

@@ -46,12 +46,13 @@ TEST(Mutation, NonsenseIsRejectedWithoutHarm) {
     const std::int32_t value = choices[engine() % 8];
     Strategy s = strategy_of(c.plan);
     Schedule& schedule = c.plan.schedule;
+    std::int32_t zero = number_of(s.zero);
     std::int32_t* fields[] = {&s.tp,
                               &s.cp,
                               &s.dp,
                               &s.ep,
                               &s.etp,
-                              &s.zero,
+                              &zero,
                               &s.shard,
                               &s.recompute.layers,
                               &schedule.stages,
@@ -61,10 +62,11 @@ TEST(Mutation, NonsenseIsRejectedWithoutHarm) {
     std::int32_t& field = *fields[engine() % 12];
     if (field == value) continue;
     field = value;
+    s.zero = ZeroStage{zero};
     for_all_strategies(c.plan, [&](Strategy& each) { each = s; });
     const CheckReport report = c.check();
     EXPECT_FALSE(report.findings.empty());
-    if (&field != &s.recompute.layers && &field != &s.zero) {
+    if (&field != &s.recompute.layers && &field != &zero) {
       EXPECT_FALSE(report.ok()) << c.plan.label();
     }
   }
