@@ -53,6 +53,7 @@ PUBLIC = {
     "cluster.h": "cluster",
     "profile.h": "profile",
     "plan.h": "plan",
+    "block_partition.h": "plan",
     "search_space.h": "plan",
     "instruction.h": "plan",
     "simulate.h": "sim",

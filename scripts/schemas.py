@@ -211,7 +211,7 @@ RESULT = open_object({
     "search": open_object({
         "space": one_of(*SPACES), "space_size": COUNT, "by_dimension": mapping(mapping(COUNT)), "bounded": WHOLE, "simulated": WHOLE, "lowered": WHOLE,
         "pruned": mapping(COUNT), "optimal": YES_NO, "lower_bound_s": SECONDS, "gap": {"type": "number"},
-        "reason": one_of("optimal", "gap", "node limit", "time limit", "interrupted", "phase left out", "infeasible"),
+        "reason": one_of("optimal", "gap", "node limit", "time limit", "interrupted", "phase left out"),
         "asked": ASKED, "memory_margin": COUNT, "memory_margin_basis": TEXT, "split": TEXT, "freedom": TEXT,
         "layerwise": LAYERWISE, "partitions": PARTITIONS,
         "phases": array(open_object({"name": TEXT, "left_out": YES_NO, "complete": YES_NO, "lower_bound_s": SECONDS, "bounded": WHOLE, "lowered": WHOLE,

@@ -158,8 +158,8 @@ void attack_layers(const Subject& s, const char* space, std::int64_t count, std:
   const auto engine = engine_of(*job);
   search::Problem problem = problem_of(*job, **engine);
   search::PartitionChoices choices;
-  if (job->search.kind == "full") choices = search::partition_choices(problem, {});
-  if (job->search.kind == "full") problem.partitions = &choices;
+  if (job->search.kind == SpaceKind::full) choices = search::partition_choices(problem, {});
+  if (job->search.kind == SpaceKind::full) problem.partitions = &choices;
   property::LayeredAttack attack(problem, answer->plan, answer->prediction.iteration_ns, answer->search.lower_bound_ns, seed);
   const bool held = attack.holds_answer();
   if (held) attack.perturb(count);

@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "espalier/block_partition.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "espalier/result.h"
@@ -38,15 +39,34 @@ enum class ContextParallelKind : std::uint8_t {
   all_to_all,  ///< heads split over cp inside attention by all-to-all
 };
 enum class RecomputeKind : std::uint8_t { none, selective, full };
+/// What the data-parallel ranks of a shard group share out in place of each holding all of it. Every stage shares what the stage before does, and
+/// more (ZeRO, Rajbhandari et al. 2020). The numbers are those of documents and flags.
+enum class ZeroStage : std::int32_t {
+  none = 0,        ///< every rank holds all state
+  optimizer = 1,   ///< master weights and optimizer state
+  gradients = 2,   ///< gradients as well: they are scattered in every micro-batch
+  parameters = 3,  ///< parameters as well: every layer is gathered before it runs
+};
+constexpr bool shards_optimizer(ZeroStage z) { return z >= ZeroStage::optimizer; }
+constexpr bool shards_gradients(ZeroStage z) { return z >= ZeroStage::gradients; }
+constexpr bool shards_parameters(ZeroStage z) { return z >= ZeroStage::parameters; }
+constexpr bool is_stage(ZeroStage z) { return z >= ZeroStage::none && z <= ZeroStage::parameters; }
+/// 0 to 3, as it is written everywhere.
+constexpr std::int32_t number_of(ZeroStage z) { return static_cast<std::int32_t>(z); }
 /// Order of the dimensions over device ids, innermost (fastest link) first.
 enum class RankOrder : std::uint8_t { tp_cp_dp_pp, tp_cp_pp_dp, tp_dp_cp_pp };
 enum class ScheduleKind : std::uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v };
+/// Who updates the weights. lora: Adam on low-rank adapters beside frozen weights (measured runs only).
+enum class Optimizer : std::uint8_t { adam, sgd, lora };
+/// Whether the weights of the model stay as they are: no gradients of them, no state for them.
+constexpr bool freezes_weights(Optimizer v) { return v == Optimizer::lora; }
 
 std::string_view to_string(SequenceParallel v);
 std::string_view to_string(ContextParallelKind v);
 std::string_view to_string(RecomputeKind v);
 std::string_view to_string(RankOrder v);
 std::string_view to_string(ScheduleKind v);  ///< "gpipe" "1f1b" "interleaved" "zb-h1" "zb-v"
+std::string_view to_string(Optimizer v);     ///< "adam" "sgd" "lora"
 
 struct Recompute {
   RecomputeKind kind = RecomputeKind::none;
@@ -76,16 +96,16 @@ struct Strategy {
   std::int32_t ep = 1;
   std::int32_t etp = 1;
   std::int32_t dp = 1;
-  std::int32_t zero = 0;   ///< 0: replicated; 1: optimizer; 2: + gradients; 3: + parameters sharded
-  std::int32_t shard = 1;  ///< ranks over which ZeRO shards dense state; divides data_ranks(); 1 iff zero == 0;
+  ZeroStage zero = ZeroStage::none;
+  std::int32_t shard = 1;  ///< ranks over which ZeRO shards dense state; divides data_ranks(); 1 iff nothing is sharded;
                            ///< < data_ranks() is hybrid sharding (HSDP): replicated over data_ranks()/shard groups
   RankOrder order = RankOrder::tp_cp_dp_pp;
   Recompute recompute;
   Overlap overlap;
   /// How every operator of a block is partitioned over the tp = 2^n devices of its group, "attn.qkv K,P2; attn.core H,H; …"
   /// (plan/operator_partition.h): weights are split and replicated as it says; sp none, cp, ep and etp 1. Embedding and head are split over
-  /// the vocabulary as without it. Empty: tensor parallelism as above.
-  std::string partition;
+  /// the vocabulary as without it. None: tensor parallelism as above.
+  BlockPartition partition;
   auto operator<=>(const Strategy&) const = default;
 
   /// Ranks that hold the same dense weights: dp·cp, times tp with Ulysses.
@@ -110,9 +130,9 @@ struct Training {
   Sequence sequence;
   std::int64_t global_batch = 1;  ///< samples
   Precision precision = Precision::bf16;
-  std::string optimizer = "adam";  ///< adam | sgd | lora: Adam on low-rank adapters beside frozen weights (measured runs only)
-  double moe_imbalance = 1.0;      ///< load of the fullest expert rank over the mean
-  double tokens = 0;               ///< total training tokens for days and GPU-hours; 0 = not asked
+  Optimizer optimizer = Optimizer::adam;
+  double moe_imbalance = 1.0;  ///< load of the fullest expert rank over the mean
+  double tokens = 0;           ///< total training tokens for days and GPU-hours; 0 = not asked
   bool operator==(const Training&) const = default;
 };
 

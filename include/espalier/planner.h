@@ -156,6 +156,24 @@ struct PhaseSummary {
   double seconds = 0;               ///< wall clock; printed only under "timing"
 };
 
+/// Why a search ended.
+enum class SearchEnd : std::uint8_t {
+  none,            ///< nothing was searched: one given configuration
+  optimal,         ///< all of the space is covered, and nothing in it is faster
+  gap,             ///< all of the space is covered; a bound says by how much something could be faster at most
+  node_limit,      ///< so many nodes were asked for
+  time_limit,      ///< so many seconds were asked for
+  interrupted,     ///< by a signal
+  phase_left_out,  ///< by name
+};
+constexpr bool searched(SearchEnd end) { return end != SearchEnd::none; }
+/// Whether all of the space is covered.
+constexpr bool is_whole(SearchEnd end) { return end == SearchEnd::optimal || end == SearchEnd::gap; }
+/// Whether another run may end elsewhere.
+constexpr bool ended_by_clock(SearchEnd end) { return end == SearchEnd::time_limit || end == SearchEnd::interrupted; }
+std::string_view to_string(SearchEnd end);  ///< "" "optimal" "gap" "node limit" "time limit" "interrupted" "phase left out"
+std::optional<SearchEnd> search_end_of(std::string_view words);
+
 struct SearchSummary {
   double space_size = 0;                                               ///< legal configurations (exact integer below 2^53)
   std::map<std::string, std::map<std::int64_t, double>> by_dimension;  ///< "pp" -> value -> configurations
@@ -165,8 +183,8 @@ struct SearchSummary {
   bool optimal = false;                  ///< certificate: no configuration of the space is faster
   std::int64_t lower_bound_ns = 0;
   double gap = 0;
-  std::string reason;  ///< "optimal" | "gap" | "node limit" | "time limit" | "interrupted" | "phase left out" | "infeasible"
-  std::string space = "uniform";
+  SearchEnd reason = SearchEnd::none;
+  SpaceKind space = SpaceKind::uniform;
   std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
   std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
   double memory_margin = 0;                                   ///< the space holds what fits into memory limit · (1 − margin)

@@ -11,12 +11,25 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace espalier {
 
+/// Which plans a search looks at. Every space holds the uniform plans.
+enum class SpaceKind : std::uint8_t {
+  uniform,           ///< one strategy for all layers
+  layerwise,         ///< every layer has a strategy of its own, and chunks of the pipeline end anywhere
+  spatial_temporal,  ///< one strategy, and the operators of a block partitioned one by one
+  full,              ///< both
+};
+constexpr bool varies_by_layer(SpaceKind kind) { return kind == SpaceKind::layerwise || kind == SpaceKind::full; }
+constexpr bool partitions_operators(SpaceKind kind) { return kind == SpaceKind::spatial_temporal || kind == SpaceKind::full; }
+std::string_view to_string(SpaceKind kind);  ///< "uniform" "layerwise" "spatial_temporal" "full"
+std::optional<SpaceKind> space_kind_of(std::string_view word);
+
 struct SearchSpace {
-  std::string kind = "uniform";                             ///< uniform (others: later capabilities)
+  SpaceKind kind = SpaceKind::uniform;
   std::map<std::string, std::vector<std::int64_t>> allow;   ///< only these values (fix = one value)
   std::map<std::string, std::vector<std::int64_t>> forbid;  ///< none of these
   std::map<std::string, std::int64_t> limits;               ///< at most

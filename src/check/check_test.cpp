@@ -35,7 +35,7 @@ Strategy with(std::int32_t tp, std::int32_t dp, std::int32_t zero = 0, std::int3
   Strategy s;
   s.tp = tp;
   s.dp = dp;
-  s.zero = zero;
+  s.zero = ZeroStage{zero};
   s.shard = shard;
   return s;
 }

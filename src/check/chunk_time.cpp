@@ -60,7 +60,7 @@ class PlanClock {
     if (!fresh) return at->second;
     const View view = view_of(view_, s);
     Groups& g = at->second;
-    g.sharded = s.zero > 0;
+    g.sharded = shards_optimizer(s.zero);
     g.shard = data_.shard(view);
     g.replicas = data_.replicas(view);
     const std::int64_t stride = std::int64_t{s.ep} * s.etp, all = s.expert_data_ranks();
@@ -80,7 +80,7 @@ class PlanClock {
         return bucket > 0 && bytes > bucket ? bytes / bucket * data_.reduce(shard, bucket) : data_.reduce(shard, bytes);
       }
       double time = data_.reduce(replicas, bytes / static_cast<double>(shard.size));
-      if (s.zero == 1)
+      if (s.zero == ZeroStage::optimizer)
         time += view_.engine.communication.zero1_all_reduces ? data_.reduce(shard, bytes) : data_.gather(shard, bytes);
       return time;
     };
@@ -107,9 +107,9 @@ class PlanClock {
 
   /// ZeRO ≥ 2 inside the passes of one layer: parameters gathered both ways (3), gradients scattered.
   void add_zero(const Strategy& s, const StageElements& e, const LayerTime& t, bool again, ChunkTime& sum) {
-    if (s.zero < 2) return;
+    if (!shards_gradients(s.zero)) return;
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-    const double gather = s.zero >= 3 ? gathering(s, dense * bytes_.gather, expert * bytes_.gather) : 0;
+    const double gather = shards_parameters(s.zero) ? gathering(s, dense * bytes_.gather, expert * bytes_.gather) : 0;
     const double scatter = scattering(s, dense, expert);
     const bool gather_beside = s.overlap.param_gather, scatter_beside = s.overlap.grad_reduce;
     const double beside = (gather_beside ? gather : 0) + (scatter_beside ? scatter : 0);
@@ -117,7 +117,7 @@ class PlanClock {
     sum.backward +=
         (gather_beside ? 0 : gather) + (scatter_beside ? 0 : scatter) + hide(beside, t.backward + (again ? t.forward : 0));
     const double copies = (dense + expert) / kernels_.memory;
-    if (s.zero >= 3) {
+    if (shards_parameters(s.zero)) {
       sum.forward += copies * view_.engine.kernels.gather_copy_bytes;
       sum.backward += copies * view_.engine.kernels.gather_copy_bytes;
     }
@@ -182,10 +182,10 @@ class PlanClock {
   /// The first gather and the last reduction of a chunk, which nothing hides.
   void add_edges(const LayerRange& first, ChunkTime& sum) {
     const Strategy& s = first.strategy;
-    if (s.zero < 2) return;
+    if (!shards_gradients(s.zero)) return;
     const StageElements e = elements_of_layer(view_of(view_, s), view_.model->layer(static_cast<std::size_t>(first.first)));
     const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
-    sum.forward += s.zero >= 3 ? gathering(s, dense * bytes_.gather, expert * bytes_.gather) : 0;
+    sum.forward += shards_parameters(s.zero) ? gathering(s, dense * bytes_.gather, expert * bytes_.gather) : 0;
     sum.backward += scattering(s, dense, expert);
   }
 
@@ -193,9 +193,9 @@ class PlanClock {
   void add_collectives(std::size_t c, std::int32_t buckets, ChunkTime& sum) {
     const double cut = buckets;
     for (const auto& [s, e] : elements_of_chunk(c)) {
-      const bool reduces =
-          (s.zero < 2 && (s.data_ranks() > 1 || s.expert_data_ranks() > 1)) || (s.zero >= 2 && s.shard < s.data_ranks());
-      const bool gathers = s.zero == 1 || s.zero == 2;
+      const bool reduces = (!shards_gradients(s.zero) && (s.data_ranks() > 1 || s.expert_data_ranks() > 1)) ||
+                           (shards_gradients(s.zero) && s.shard < s.data_ranks());
+      const bool gathers = s.zero == ZeroStage::optimizer || s.zero == ZeroStage::gradients;
       const auto dense = static_cast<double>(e.dense), expert = static_cast<double>(e.expert);
       // Latency counts once a bucket (most, or one strategy), or once in all of them together (least).
       const double at_once = most() || view_.plan->uniform() ? 1 : cut;
@@ -242,8 +242,9 @@ class PlanClock {
 
   /// Bytes that the update of `e` moves.
   [[nodiscard]] double update_bytes(const Strategy& s, const StageElements& e) const {
-    const double shard = s.zero > 0 ? s.shard : 1;
-    const auto expert_shard = static_cast<double>(s.zero > 0 ? std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()) : 1);
+    const double shard = shards_optimizer(s.zero) ? s.shard : 1;
+    const auto expert_shard =
+        static_cast<double>(shards_optimizer(s.zero) ? std::gcd(std::int64_t{s.shard}, s.expert_data_ranks()) : 1);
     const double held = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
     const double whole = view_.engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
     const double gradient = (whole > 0 ? 1.0 : 2.0) * bytes_.gradient;

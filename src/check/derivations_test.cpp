@@ -35,7 +35,7 @@ TEST(StaticMemory, ZeroShardsOptimizerThenGradientsThenParameters) {
   for (std::int32_t zero = 1; zero <= 3; ++zero) {
     Strategy s;
     s.dp = 4;
-    s.zero = zero;
+    s.zero = ZeroStage{zero};
     s.shard = 4;
     const Case c = make_case(model_of(gpt(2)), s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
     const std::int64_t all = 2 * kBlock + kTable + kPositions + kHeadNorm, part = all / 4;
@@ -73,7 +73,7 @@ TEST(StaticMemory, ExpertsAreSplitOverEpAndShardedOverTheirReplicas) {
   Strategy s;
   s.dp = 4;
   s.ep = 2;
-  s.zero = 1;
+  s.zero = ZeroStage::optimizer;
   s.shard = 4;
   const Case c = make_case(model_of(shape), s, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
   const std::int64_t expert = 4 * (16640 + 16448);
@@ -85,7 +85,7 @@ TEST(StaticMemory, ExpertsAreSplitOverEpAndShardedOverTheirReplicas) {
 TEST(StaticMemory, Fp32AndSgd) {
   Case c = make_case(model_of(gpt(1)), {}, schedule_of(ScheduleKind::one_f_one_b, 1, 1, 1));
   c.plan.training.precision = Precision::fp32;
-  c.plan.training.optimizer = "sgd";
+  c.plan.training.optimizer = Optimizer::sgd;
   EXPECT_EQ(static_bytes_per_stage(view_of(c)).front(), 12 * (kBlock + kTable + kPositions + kHeadNorm));
 }
 

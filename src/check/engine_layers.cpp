@@ -62,10 +62,10 @@ std::optional<std::int64_t> context(const Layer& l) {
 }
 std::optional<std::int64_t> sharding(const Layer& l) {
   if (ranks(l.strategy) == 1) return std::nullopt;
-  return l.strategy.zero;
+  return number_of(l.strategy.zero);
 }
 std::optional<std::int64_t> copies(const Layer& l) {
-  if (l.strategy.zero == 0) return std::nullopt;
+  if (!shards_optimizer(l.strategy.zero)) return std::nullopt;
   return ranks(l.strategy) / l.strategy.shard;
 }
 

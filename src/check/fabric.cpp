@@ -152,12 +152,12 @@ Group Fabric::context(const View& view) const {
 
 Group Fabric::shard(const View& view) const {
   const Strategy& s = view.strategy;
-  return group(view, s.zero > 0 ? s.shard : s.data_ranks(), s.sp == SequenceParallel::ulysses ? 1 : s.tp);
+  return group(view, shards_optimizer(s.zero) ? s.shard : s.data_ranks(), s.sp == SequenceParallel::ulysses ? 1 : s.tp);
 }
 
 Group Fabric::replicas(const View& view) const {
   const Strategy& s = view.strategy;
-  if (s.zero == 0) return group(view, 1, 1);
+  if (!shards_optimizer(s.zero)) return group(view, 1, 1);
   return group(view, s.data_ranks() / s.shard, (s.sp == SequenceParallel::ulysses ? 1 : std::int64_t{s.tp}) * s.shard);
 }
 

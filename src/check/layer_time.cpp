@@ -22,7 +22,7 @@ class LayerClock {
   LayerClock(const View& view, const Kernels& k, const Fabric& fabric, const LayerKind& kind, End end)
       : view_(view), s_(view.strategy), e_(view.engine), k_(k), fabric_(fabric), kind_(kind), end_(end) {
     const Sequence& sequence = view.plan->training.sequence;
-    lora_ = view.plan->training.optimizer == "lora";
+    lora_ = freezes_weights(view.plan->training.optimizer);
     keys_ = static_cast<double>(layer_tokens(kind, sequence));
     tokens_ = keys_ * view.micro_batch / s_.cp;
     encoder_keys_ = static_cast<double>(sequence.encoder);
@@ -350,7 +350,7 @@ LayerTime least_of_partitioned(const View& view, const Kernels& k, const LayerKi
 LayerTime most_of_partitioned(const View& view, const Kernels& k, const Fabric& fabric, const LayerKind& kind) {
   View alone = view;
   alone.strategy.tp = 1;
-  alone.strategy.partition.clear();
+  alone.strategy.partition = {};
   LayerTime t = LayerClock(alone, k, fabric, kind, End::most).run();
   const double tokens = static_cast<double>(layer_tokens(kind, view.plan->training.sequence)) * view.micro_batch;
   const Group group = fabric.tensor(view);

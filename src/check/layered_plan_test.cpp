@@ -40,9 +40,9 @@ TEST(LayeredPlans, EnginesSayInWhatLayersMayDiffer) {
   };
   Strategy zero0, zero2, zero3, again, tensor;
   zero0.dp = zero2.dp = zero3.dp = again.dp = 2;
-  zero2.zero = 2;
-  zero3.zero = 3;
-  again.zero = 3;
+  zero2.zero = ZeroStage::gradients;
+  zero3.zero = ZeroStage::parameters;
+  again.zero = ZeroStage::parameters;
   zero2.shard = zero3.shard = again.shard = 2;
   again.recompute = {RecomputeKind::full, 1};  // one of the two blocks
   tensor.tp = 2;

@@ -264,7 +264,7 @@ void check_kind(const View& view, const LayerKind& kind, const std::vector<Cut>&
 template <class Sum>
 void each_tile(const View& view, const LayerKind& kind, const Sum& sum) {
   const std::vector<Node> nodes = nodes_of(view, kind);
-  const std::vector<Cut> cuts = read(view.strategy.partition);
+  const std::vector<Cut> cuts = read(view.strategy.partition.text());
   for (std::size_t i = 0; i < nodes.size() && i < cuts.size(); ++i) sum(Tile(view, kind, nodes[i], cuts[i]));
 }
 
@@ -283,7 +283,7 @@ Finding check_operator_partition(const View& view) {
   verdict.require(s.sp == SequenceParallel::none && s.cp == 1 && s.ep == 1 && s.etp == 1,
                   [] { return say("beside sp, cp, ep or etp"); });
   verdict.require(s.recompute.kind != RecomputeKind::selective, [] { return say("with selective recomputation"); });
-  const std::vector<Cut> cuts = read(s.partition);
+  const std::vector<Cut> cuts = read(s.partition.text());
   std::vector<bool> used(view.model->kinds.size(), false);
   for (const std::int32_t kind : view.model->layers) used[static_cast<std::size_t>(kind)] = true;
   for (std::size_t k = 0; k < used.size(); ++k)

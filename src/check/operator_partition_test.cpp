@@ -17,7 +17,7 @@ constexpr const char* kMegatron =
 Strategy over(std::int32_t tp, std::string partition) {
   Strategy s;
   s.tp = tp;
-  s.partition = std::move(partition);
+  s.partition = BlockPartition(partition);
   return s;
 }
 

@@ -44,13 +44,14 @@ struct Rank {
 bool must_reduce(const View& view) {
   const std::vector<Strategy> all = strategies_of(view);
   return std::any_of(all.begin(), all.end(), [&](const Strategy& s) {
-    if (s.zero >= 2) return s.shard < s.data_ranks();
+    if (shards_gradients(s.zero)) return s.shard < s.data_ranks();
     return s.data_ranks() > 1 || (check::has_experts(*view.model) && s.expert_data_ranks() > 1);
   });
 }
 bool must_gather(const View& view) {
   const std::vector<Strategy> all = strategies_of(view);
-  return std::any_of(all.begin(), all.end(), [](const Strategy& s) { return s.zero >= 1 && s.zero <= 2; });
+  return std::any_of(all.begin(), all.end(),
+                     [](const Strategy& s) { return shards_optimizer(s.zero) && !shards_parameters(s.zero); });
 }
 
 void require_reduction(const Rank& r, std::size_t k, Verdict& verdict) {
@@ -86,7 +87,8 @@ void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
   const std::vector<std::int32_t>& gathers = r.table().gathers[k];
   if (gathers.empty() && !must_gather(r.view)) return;
   const auto chunk = [&] { return say("the parameters of chunk ", r.chunk(k)); };
-  if (!verdict.require(must_gather(r.view), [&] { return say(chunk(), " are gathered under ZeRO ", r.view.strategy.zero); }))
+  if (!verdict.require(must_gather(r.view),
+                       [&] { return say(chunk(), " are gathered under ZeRO ", number_of(r.view.strategy.zero)); }))
     return;
   if (!verdict.require(complete_once(r.program, gathers), [&] { return say(chunk(), " are not gathered exactly once"); })) return;
   for (const std::int32_t gather : gathers) {

@@ -137,14 +137,14 @@ Finding check_experts(const View& view) {
 Finding check_sharding(const View& view) {
   Verdict verdict("sharding");
   const Strategy& s = view.strategy;
-  verdict.require(s.zero >= 0 && s.zero <= 3, [&] { return say("ZeRO stage ", s.zero); });
+  verdict.require(is_stage(s.zero), [&] { return say("ZeRO stage ", number_of(s.zero)); });
   verdict.require(s.data_ranks() % s.shard == 0,
                   [&] { return say("shard ", s.shard, " does not divide ", s.data_ranks(), " data ranks"); });
   const ScheduleKind kind = view.plan->only_pipeline().schedule.kind;
-  verdict.require(s.zero < 2 || (kind != ScheduleKind::zb_h1 && kind != ScheduleKind::zb_v),
-                  [&] { return say("ZeRO ", s.zero, " with the delayed weight gradients of ", to_string(kind)); });
-  verdict.require((s.zero == 0) == (s.shard == 1), [&] { return say("ZeRO ", s.zero, " with a shard group of ", s.shard); });
-  return verdict.finding(say("ZeRO ", s.zero, " over ", s.shard, " of ", s.data_ranks(), " data ranks"));
+  verdict.require(!shards_gradients(s.zero) || (kind != ScheduleKind::zb_h1 && kind != ScheduleKind::zb_v),
+                  [&] { return say("ZeRO ", number_of(s.zero), " with the delayed weight gradients of ", to_string(kind)); });
+  verdict.require((!shards_optimizer(s.zero)) == (s.shard == 1), [&] { return say("ZeRO ", number_of(s.zero), " with a shard group of ", s.shard); });
+  return verdict.finding(say("ZeRO ", number_of(s.zero), " over ", s.shard, " of ", s.data_ranks(), " data ranks"));
 }
 
 Finding check_sequence_parallel(const View& view) {
@@ -174,7 +174,8 @@ Finding check_overlap(const View& view) {
   verdict.require(!s.overlap.p2p || view.stages > 1, [] { return say("p2p overlap with one stage"); });
   verdict.require(!s.overlap.tp || (s.tp > 1 && s.sp == SequenceParallel::megatron),
                   [] { return say("tp overlap without Megatron sequence parallelism"); });
-  verdict.require(!s.overlap.param_gather || s.zero >= 1, [] { return say("parameter gather overlap without ZeRO"); });
+  verdict.require(!s.overlap.param_gather || shards_optimizer(s.zero),
+                  [] { return say("parameter gather overlap without ZeRO"); });
   return verdict.finding("consistent");
 }
 
@@ -233,7 +234,7 @@ Finding check_recomputed_ranges(const View& plan) {
 
 /// What of a strategy decides which rank holds which bytes of a dense table, and who reduces its gradient.
 std::string table_layout(const Strategy& s) {
-  return say("tp ", s.tp, " sp ", to_string(s.sp), " cp ", s.cp, " dp ", s.dp, " zero ", s.zero, " shard ", s.shard);
+  return say("tp ", s.tp, " sp ", to_string(s.sp), " cp ", s.cp, " dp ", s.dp, " zero ", number_of(s.zero), " shard ", s.shard);
 }
 
 Finding check_tied_table(const View& plan) {

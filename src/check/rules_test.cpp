@@ -45,7 +45,7 @@ Strategy random_strategy(Dice& dice) {
   s.etp = dice.one_of({1, 1, 2});
   s.sp = dice.one_of({SequenceParallel::none, SequenceParallel::none, SequenceParallel::megatron, SequenceParallel::ulysses});
   s.cp_kind = dice.one_of({ContextParallelKind::ring, ContextParallelKind::ring, ContextParallelKind::all_to_all});
-  s.zero = dice.one_of({0, 0, 1, 2, 3});
+  s.zero = ZeroStage{dice.one_of({0, 0, 1, 2, 3})};
   s.shard = dice.one_of({1, 1, 2, 4});
   s.order = dice.one_of({RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp});
   s.recompute.kind = dice.one_of({RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full});

@@ -70,7 +70,7 @@ TEST(SharedTable, AnUntiedHeadLeavesTheDecodersCopy) {
 TEST(SharedTable, HasOneLayout) {
   Strategy plain, sharded;
   plain.dp = sharded.dp = 2;
-  sharded.zero = 1;
+  sharded.zero = ZeroStage::optimizer;
   sharded.shard = 2;
   const Model model = model_of(gpt(2));
   const auto finding = [&](const Strategy& head) {

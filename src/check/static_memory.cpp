@@ -78,8 +78,8 @@ StatePolicy bytes_of(const View& view) {
     bytes.parameter = bytes.gradient = bytes.reduce = bytes.gather = 4;
     bytes.master = 0;
   }
-  if (view.plan->training.optimizer == "sgd") bytes.optimizer = 4;
-  if (view.plan->training.optimizer == "lora") {  // frozen weights in the type of compute; adapters are not counted
+  if (view.plan->training.optimizer == Optimizer::sgd) bytes.optimizer = 4;
+  if (freezes_weights(view.plan->training.optimizer)) {  // frozen weights in the type of compute; adapters are not counted
     bytes.parameter = std::min(bytes.parameter, bytes.gather);
     bytes.gradient = bytes.master = bytes.optimizer = bytes.reduce = 0;
   }
@@ -126,10 +126,11 @@ std::vector<StageHeld> held_per_stage(const View& view) {
 
 std::int64_t static_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements& e) {
   const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
-  const auto held = [&](std::int32_t from_stage) {
-    return s.zero >= from_stage ? ceil_div(e.dense, s.shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
+  const auto held = [&](bool sharded) {
+    return sharded ? ceil_div(e.dense, s.shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
   };
-  return bytes.parameter * held(3) + bytes.gradient * held(2) + (bytes.master + bytes.optimizer) * held(1);
+  return bytes.parameter * held(shards_parameters(s.zero)) + bytes.gradient * held(shards_gradients(s.zero)) +
+         (bytes.master + bytes.optimizer) * held(shards_optimizer(s.zero));
 }
 
 }  // namespace

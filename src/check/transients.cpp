@@ -121,7 +121,7 @@ void add_range(const View& view, const LayerRange& range, bool most, double& hel
 }
 
 /// Largest number of parameters of one layer that is sharded from ZeRO stage `zero` on, before sharding.
-std::int64_t largest_layer(const View& view, std::int32_t zero) {
+std::int64_t largest_layer(const View& view, ZeroStage zero) {
   std::int64_t most = 0;
   for (const Chunk& chunk : view.chunks) {
     for (const LayerRange& range : chunk.ranges) {
@@ -168,13 +168,13 @@ std::vector<std::int64_t> buffer_bytes_per_stage(const View& view) {
   const StatePolicy bytes = bytes_of(view);
   std::int64_t message = 0;
   for (const std::int64_t one : boundary_bytes_per_chunk(view)) message = std::max(message, one);
-  const std::int64_t gathered = largest_layer(view, 3), scattered = largest_layer(view, 2);
+  const std::int64_t gathered = largest_layer(view, ZeroStage::parameters), scattered = largest_layer(view, ZeroStage::gradients);
   std::vector<bool> gathers(static_cast<std::size_t>(view.stages), false), scatters = gathers;
   for (std::size_t c = 0; c < view.chunks.size(); ++c) {
     for (const LayerRange& range : view.chunks[c].ranges) {
       const auto stage = static_cast<std::size_t>(view.stage_of[c]);
-      gathers[stage] = gathers[stage] || range.strategy.zero >= 3;
-      scatters[stage] = scatters[stage] || range.strategy.zero >= 2;
+      gathers[stage] = gathers[stage] || shards_parameters(range.strategy.zero);
+      scatters[stage] = scatters[stage] || shards_gradients(range.strategy.zero);
     }
   }
   std::vector<std::int64_t> result;

@@ -92,7 +92,7 @@ Result<Configuration> read_configuration(const ConfigurationFlags& f, const Job&
   c.strategy.ep = f.ep;
   c.strategy.etp = f.etp;
   c.strategy.dp = f.dp;
-  c.strategy.zero = std::max(0, f.zero);
+  c.strategy.zero = ZeroStage{std::max(0, f.zero)};
   c.strategy.shard = f.shard;
   if (!f.order.empty()) c.strategy.order = static_cast<RankOrder>(value_of("order", "order", f.order, error));
   c.strategy.recompute.kind = f.recompute.empty()

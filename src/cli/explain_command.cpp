@@ -26,8 +26,8 @@ Result<PlannerResult> searched_again(Context& context, const Plan& given, int th
   if (!job) return job.error();
   auto result = simulate(*job, given);
   if (!result) return result.error();
-  note(context,
-       "no result.json beside the plan: searching the whole " + job->search.kind + " space of " + given.engine + " again");
+  note(context, "no result.json beside the plan: searching the whole " + std::string(to_string(job->search.kind)) + " space of " +
+                    given.engine + " again");
   PlannerOptions options;
   options.threads = threads;
   options.interrupted = context.surroundings.interrupted;
@@ -37,11 +37,11 @@ Result<PlannerResult> searched_again(Context& context, const Plan& given, int th
 int run_explain(Context& context, const std::string& path, int threads) {
   auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
-  if (!loaded->result || loaded->result->search.reason.empty()) {
+  if (!loaded->result || !searched(loaded->result->search.reason)) {
     auto beside = result_beside(path, loaded->plan);
     if (beside) loaded->result = std::move(beside);
   }
-  if (!loaded->result || loaded->result->search.reason.empty()) {
+  if (!loaded->result || !searched(loaded->result->search.reason)) {
     auto again = searched_again(context, loaded->plan, threads);
     if (!again) return fail(context, again.error());
     loaded->result = std::make_unique<PlannerResult>(std::move(again).value());

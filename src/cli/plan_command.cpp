@@ -26,8 +26,8 @@ struct PlanFlags {
 };
 
 int exit_code_of(const Context& context, const SearchSummary& search) {
-  if (search.reason == "interrupted" || context.interrupted()) return kInterrupted;
-  return search.reason == "node limit" || search.reason == "time limit" ? kLimit : kOk;
+  if (search.reason == SearchEnd::interrupted || context.interrupted()) return kInterrupted;
+  return search.reason == SearchEnd::node_limit || search.reason == SearchEnd::time_limit ? kLimit : kOk;
 }
 
 /// Options of the command plus the hooks into the surroundings.
@@ -101,7 +101,9 @@ int run_plan(Context& context, const PlanFlags& flags) {
   deliver(context, *result, files);
   if (context.verbose > 0) context.err << lay_out(report::phases_text(result->search), context.width());
   const int code = exit_code_of(context, result->search);
-  if (code != kOk) note(context, "stopped early (" + result->search.reason + "): this is the best so far, not proven optimal");
+  if (code != kOk)
+    note(context,
+         "stopped early (" + std::string(to_string(result->search.reason)) + "): this is the best so far, not proven optimal");
   return code;
 }
 

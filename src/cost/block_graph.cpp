@@ -28,8 +28,8 @@ Error unsupported(const LayerKind& kind, std::string found) {
 
 class GraphBuilder {
  public:
-  GraphBuilder(const CostContext& context, const LayerKind& kind, std::int64_t samples)
-      : context_(context), kind_(kind), samples_(samples), positions_(tokens_per_sample(kind, context.training.sequence)) {}
+  GraphBuilder(const Workload& workload, const EngineModel& engine, const LayerKind& kind, std::int64_t samples)
+      : engine_(engine), kind_(kind), samples_(samples), positions_(tokens_per_sample(kind, workload.training.sequence)) {}
 
   Result<BlockGraph> build() {
     const auto& ops = kind_.operators;
@@ -68,7 +68,7 @@ class GraphBuilder {
     auto& nodes = graph_.operators;
     const partition::AttentionSizes sizes{samples_, positions_, positions_, op.heads, op.kv_heads, op.qk_dim, op.v_dim};
     const auto source = static_cast<std::int32_t>(nodes.size()) - 1;
-    if (context_.engine->memory.activations == ActivationPolicy::fused_attention) {
+    if (engine_.memory.activations == ActivationPolicy::fused_attention) {
       nodes.push_back({partition::fused_attention_shape(op.name, sizes), &op, OperatorPart::whole, {}, false});
       return add_edge(source, source + 1, {0, 1, 2});
     }
@@ -103,7 +103,7 @@ class GraphBuilder {
     return std::nullopt;
   }
 
-  const CostContext& context_;
+  const EngineModel& engine_;
   const LayerKind& kind_;
   std::int64_t samples_, positions_;
   bool norm_first_ = true;
@@ -114,8 +114,8 @@ class GraphBuilder {
 
 }  // namespace
 
-Result<BlockGraph> block_graph(const CostContext& context, const LayerKind& kind, std::int64_t samples) {
-  return GraphBuilder(context, kind, samples).build();
+Result<BlockGraph> block_graph(const Workload& workload, const EngineModel& engine, const LayerKind& kind, std::int64_t samples) {
+  return GraphBuilder(workload, engine, kind, samples).build();
 }
 
 int output_tensor(const OperatorShape& shape) {

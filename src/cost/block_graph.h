@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cost/partition_cost.h"
+#include "cost/workload.h"
 #include "espalier/result.h"
 
 namespace espalier::cost {
@@ -31,7 +32,7 @@ struct BlockGraph {
 };
 
 /// `samples`: micro-batch over all devices that share the block. The operators point into `kind`. Error: a layer that has no such graph.
-Result<BlockGraph> block_graph(const CostContext& context, const LayerKind& kind, std::int64_t samples);
+Result<BlockGraph> block_graph(const Workload& workload, const EngineModel& engine, const LayerKind& kind, std::int64_t samples);
 
 /// The tensor that an operator hands on.
 int output_tensor(const partition::OperatorShape& shape);

@@ -68,7 +68,7 @@ TEST(BlockSteps, SmallestExample) {
   const Model model = model_of(kind);
   const Cluster cluster = round_cluster(2);
   const CostContext context(model, cluster, tokens(1000), plain_engine("generic"));
-  const auto priced = priced_block(context, model.kinds[0], 1, 2, "norm R; up K; down N; add R");
+  const auto priced = priced_block(context, model.kinds[0], 1, 2, BlockPartition("norm R; up K; down N; add R"));
   ASSERT_TRUE(priced.ok()) << priced.error().message();
   const Step* reduce = find(priced->steps.forward, "down", CollectiveKind::all_reduce);
   ASSERT_NE(reduce, nullptr);
@@ -91,7 +91,7 @@ TEST(BlockSteps, RingsRunBesideTheirStep) {
   const std::string partition =
       "attn.norm M,N; attn.qkv P2; attn.core H,H; attn.out P2; attn.residual M,N; mlp.norm M,N; mlp.up P2; mlp.activation M,N; "
       "mlp.down P2; mlp.residual M,N";
-  const auto priced = priced_block(context, block_of(model), 8, 4, partition);
+  const auto priced = priced_block(context, block_of(model), 8, 4, BlockPartition(partition));
   ASSERT_TRUE(priced.ok()) << priced.error().message();
   const PhaseSteps& forward = priced->steps.forward;
   const Step* ring = find(forward, "mlp.up", CollectiveKind::ring_shift);
@@ -138,11 +138,11 @@ TEST(BlockSteps, AddUpToThePhasesToTheNanosecond) {
       for (const int bits : {1, 2, 3, 4}) {
         const Cluster cluster = v100s(bits > 2 ? 1 << (bits - 2) : 1);
         const CostContext context(model, cluster, training(), *find_engine(engine));
-        const auto graph = block_graph(context, block_of(model), 8);
+        const auto graph = block_graph(context.workload, *context.engine, block_of(model), 8);
         ASSERT_TRUE(graph.ok()) << graph.error().message();
         for (int round = 0; round < 8; ++round) {
           const std::string text = random_partition(*graph, bits, random);
-          const auto priced = priced_block(context, block_of(model), 8, 1 << bits, text);
+          const auto priced = priced_block(context, block_of(model), 8, 1 << bits, BlockPartition(text));
           ASSERT_TRUE(priced.ok()) << priced.error().message();
           rings += priced->cost.ring_hidden > 0 ? 1 : 0;
           moves += priced->cost.redistribution > 0 ? 1 : 0;
@@ -166,11 +166,11 @@ TEST(BlockSteps, OfALayerAddUpToItsCost) {
     const Model model = decoder(round % 2 == 0);
     const Cluster cluster = v100s(2);
     const CostContext context(model, cluster, training(), *find_engine("generic"));
-    const auto graph = block_graph(context, block_of(model), 8);
+    const auto graph = block_graph(context.workload, *context.engine, block_of(model), 8);
     Strategy s;
     s.tp = 8;
-    s.zero = round % 3;
-    s.partition = random_partition(*graph, 3, random);
+    s.zero = ZeroStage{round % 3};
+    s.partition = BlockPartition(random_partition(*graph, 3, random));
     std::vector<LayerCost> costs;
     layer_costs(context, s, 1, 8, costs);
     for (std::size_t k = 0; k < costs.size(); ++k) {

@@ -17,11 +17,11 @@ struct Columns {
   [[nodiscard]] std::int64_t forward(std::int32_t c) const { return costs.works[s.forward(c)].time.duration_ns(); }
   [[nodiscard]] std::int64_t backward(std::int32_t c) const { return costs.works[s.backward(c)].time.duration_ns(); }
   [[nodiscard]] std::int64_t weight(std::int32_t c) const { return costs.works[s.backward_weight(c)].time.duration_ns(); }
-  [[nodiscard]] std::int64_t down(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, false)] : 0; }
-  [[nodiscard]] std::int64_t up(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, true)] : 0; }
-  [[nodiscard]] std::int64_t reduce(std::int32_t c) const { return costs.collectives[s.grad_reduce(c)]; }
-  [[nodiscard]] std::int64_t gather(std::int32_t c) const { return costs.collectives[s.param_gather(c)]; }
-  [[nodiscard]] std::int64_t tied_reduce() const { return costs.collectives[s.tied_reduce()]; }
+  [[nodiscard]] std::int64_t down(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, false)].count() : 0; }
+  [[nodiscard]] std::int64_t up(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, true)].count() : 0; }
+  [[nodiscard]] std::int64_t reduce(std::int32_t c) const { return costs.collectives[s.grad_reduce(c)].count(); }
+  [[nodiscard]] std::int64_t gather(std::int32_t c) const { return costs.collectives[s.param_gather(c)].count(); }
+  [[nodiscard]] std::int64_t tied_reduce() const { return costs.collectives[s.tied_reduce()].count(); }
   [[nodiscard]] std::int64_t optimizer(std::int32_t stage) const { return costs.works[s.optimizer(stage)].time.duration_ns(); }
   [[nodiscard]] std::int64_t buckets(std::int32_t c) const { return s.buckets[static_cast<std::size_t>(c)]; }
   [[nodiscard]] const std::vector<std::int32_t>& table_chunks() const { return s.table_chunks; }

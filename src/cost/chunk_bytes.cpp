@@ -22,9 +22,9 @@ struct View {
 void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
                  const std::vector<LayerCost>& layers, Costs& out) {
   out.stages.assign(static_cast<std::size_t>(schedule.stages), StageCost{});
-  out.message_bytes = 0;
+  out.message = Bytes(0);
   std::vector<std::int32_t> copies;
-  table_chunks(*c.model, schedule, split.layer_counts(), copies);
+  table_chunks(*c.workload.model, schedule, split.layer_counts(), copies);
   for (std::int32_t i = 0; i < split.chunks(); ++i) {
     const std::int32_t here = place_of_chunk(schedule, i).stage;
     StageCost& stage = out.stages[static_cast<std::size_t>(here)];
@@ -33,13 +33,13 @@ void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedu
       stage.dense_parameters += l.dense_parameters * run.layers;
       stage.expert_parameters += l.expert_parameters * run.layers;
     }
-    if (holds_copy(copies, i)) stage.dense_parameters += table_elements(*c.model, *c.engine, s);
+    if (holds_copy(copies, i)) stage.dense_parameters += table_elements(*c.workload.model, *c.engine, s);
     if (i == 0 || place_of_chunk(schedule, i - 1).stage == here) continue;
     const auto sender = static_cast<std::size_t>(split.runs(i - 1).back().kind);
-    out.message_bytes = std::max(out.message_bytes, layers[sender].boundary_bytes);
+    out.message = std::max(out.message, Bytes(layers[sender].boundary_bytes));
   }
-  for (StageCost& stage : out.stages) stage.memory.framework = c.workspace_bytes;
-  out.stages.back().memory.framework += deferred_bytes(c, schedule, layers);
+  for (StageCost& stage : out.stages) stage.memory.framework = c.device.workspace_bytes;
+  out.stages.back().memory.framework += deferred_bytes(*c.workload.model, *c.engine, schedule, layers);
 }
 
 void UniformBytes::fill(const Model& model, const SplitTable& split, const std::vector<LayerCost>& layers,

@@ -8,6 +8,7 @@
 #include "cost/chunk_sum.h"
 #include "cost/layer_steps.h"
 #include "cost/redistribution.h"
+#include "cost/rounding.h"
 #include "cost/span_list.h"
 #include "plan/shared_table.h"
 
@@ -50,7 +51,9 @@ class Pass {
   [[nodiscard]] StepPart edge_part() const {
     return phase_ == ChunkPhase::forward ? StepPart::forward : StepPart::weight_gradient;
   }
-  [[nodiscard]] std::int32_t kind_of(std::int32_t layer) const { return c_.model->layers[static_cast<std::size_t>(layer)]; }
+  [[nodiscard]] std::int32_t kind_of(std::int32_t layer) const {
+    return c_.workload.model->layers[static_cast<std::size_t>(layer)];
+  }
 
   [[nodiscard]] std::vector<LayerHere> layers_here() const {
     std::vector<LayerHere> out;
@@ -58,7 +61,7 @@ class Pass {
       std::int32_t again = range.strategy.recompute.layers;
       for (std::int32_t i = range.first; i <= range.last; ++i) {
         LayerHere at{i, kind_of(i), &range, RecomputeKind::none, i == range.first};
-        if (c_.model->kinds[static_cast<std::size_t>(at.kind)].role == LayerRole::block)
+        if (c_.workload.model->kinds[static_cast<std::size_t>(at.kind)].role == LayerRole::block)
           at.recompute = range.strategy.recompute.kind;
         if (at.recompute == RecomputeKind::full && again-- <= 0) at.recompute = RecomputeKind::none;
         out.push_back(at);
@@ -82,7 +85,7 @@ class Pass {
     const StepBook::Priced& priced = book_.priced(s);
     const LayerSteps& steps = book_.steps(s, at.kind);
     const LayerCost& cost = priced.layers[static_cast<std::size_t>(at.kind)];
-    const ZeroTime zero = zero_time(c_, priced.groups, s, states_of(*c_.engine, c_.training), cost, ChunkEdges::exposed);
+    const ZeroTime zero = zero_time(c_, priced.groups, s, states_of(*c_.engine, c_.workload.training), cost, ChunkEdges::exposed);
     ZeroSpans beside;
     if (zero_here()) {
       const bool again = at.recompute == RecomputeKind::full;
@@ -101,26 +104,26 @@ class Pass {
 
   [[nodiscard]] ZeroSpans zero_spans(const Strategy& s, const DataGroups& groups, std::int64_t dense, std::int64_t expert,
                                      const PhaseTime& time) const {
-    const ZeroTraffic traffic =
-        zero_traffic(c_, groups, s, states_of(*c_.engine, c_.training), static_cast<double>(dense), static_cast<double>(expert));
+    const ZeroTraffic traffic = zero_traffic(c_.fabric, groups, s, states_of(*c_.engine, c_.workload.training),
+                                             static_cast<double>(dense), static_cast<double>(expert));
     const ZeroSteps steps = zero_steps(s, traffic);
     ZeroSpans out{phase_ == ChunkPhase::forward ? steps.forward : steps.backward, time, 0, 0};
-    if (!s.overlap.param_gather) out.before_ns = ns(traffic.gather_s());
-    if (!s.overlap.grad_reduce && phase_ == ChunkPhase::backward) out.after_ns = ns(traffic.reduce_s());
+    if (!s.overlap.param_gather) out.before_ns = round_ns(traffic.gather_s());
+    if (!s.overlap.grad_reduce && phase_ == ChunkPhase::backward) out.after_ns = round_ns(traffic.reduce_s());
     return out;
   }
 
   /// A copy of the token table that the chunk holds beside the layer that uses it.
   void add_table(const LayerHere& at, const LayerCost& user) {
     if (!zero_here() || !holds_copy(chunks_.table_chunks, chunk_)) return;
-    if (table_layer(*c_.model, ranges().front().first, ranges().back().last) != at.layer) return;
+    if (table_layer(*c_.workload.model, ranges().front().first, ranges().back().last) != at.layer) return;
     const Strategy& s = chunks_.ranges.front().front().strategy;
     const DataGroups& groups = book_.priced(s).groups;
     LayerCost table;
     table.forward = user.forward;
     table.backward = user.backward;
-    table.dense_parameters = table_elements(*c_.model, *c_.engine, s);
-    const ZeroTime zero = zero_time(c_, groups, s, states_of(*c_.engine, c_.training), table, ChunkEdges::exposed);
+    table.dense_parameters = table_elements(*c_.workload.model, *c_.engine, s);
+    const ZeroTime zero = zero_time(c_, groups, s, states_of(*c_.engine, c_.workload.training), table, ChunkEdges::exposed);
     const bool forward = phase_ == ChunkPhase::forward;
     const ZeroSpans spans = zero_spans(s, groups, table.dense_parameters, 0, forward ? zero.forward : zero.backward);
     spans_.begin_zero(at.layer, spans);
@@ -134,7 +137,7 @@ class Pass {
     const Strategy& s = first.range->strategy;
     const StepBook::Priced& priced = book_.priced(s);
     const LayerCost& cost = priced.layers[static_cast<std::size_t>(first.kind)];
-    const ZeroTime zero = zero_time(c_, priced.groups, s, states_of(*c_.engine, c_.training), cost, ChunkEdges::exposed);
+    const ZeroTime zero = zero_time(c_, priced.groups, s, states_of(*c_.engine, c_.workload.training), cost, ChunkEdges::exposed);
     spans_.add_edge(first.layer, name, phase_ == ChunkPhase::forward ? zero.gather_ns : zero.reduce_ns, edge_part(),
                     zero_spans(s, priced.groups, cost.dense_parameters, cost.expert_parameters, {}));
   }
@@ -150,13 +153,13 @@ class Pass {
     const auto kind = static_cast<std::size_t>(kind_of(before->last));
     const LayerCost& sender = book_.priced(before->strategy).layers[kind];
     const LayerCost& receiver = book_.priced(at.range->strategy).layers[static_cast<std::size_t>(at.kind)];
-    const RangeMove move =
-        range_move(c_, before->strategy, at.range->strategy, c_.model->kinds[kind], sender, receiver, chunks_.samples);
+    const RangeMove move = range_move(c_.workload, c_.fabric, before->strategy, at.range->strategy,
+                                      c_.workload.model->kinds[kind], sender, receiver, chunks_.samples);
     const bool forward = phase_ == ChunkPhase::forward;
     spans_.add_move(at.layer, forward ? move.forward : move.backward, forward ? StepPart::forward : StepPart::input_gradient);
   }
 
-  void add_pass() { spans_.add_wait(-1, "pass", pass_ns(c_)); }
+  void add_pass() { spans_.add_wait(-1, "pass", pass_ns(c_.device, *c_.engine)); }
 
   const CostContext& c_;
   const PlanChunks& chunks_;
@@ -187,7 +190,7 @@ const StepBook::Priced& StepBook::priced(const Strategy& s) {
   Priced& out = at->second;
   if (!fresh) return out;
   layer_costs(c_, at->first, chunks_.schedule.stages, static_cast<std::int32_t>(chunks_.samples / s.dp), out.layers);
-  out.groups = data_groups(c_, at->first, chunks_.schedule.stages);
+  out.groups = data_groups(c_.fabric, c_.device, at->first, chunks_.schedule.stages);
   return out;
 }
 

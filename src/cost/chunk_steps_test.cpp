@@ -64,7 +64,7 @@ TEST(ChunkSteps, RecomputedBlocksRunTheirForwardAgain) {
 TEST(ChunkSteps, ZeroRunsBesideLayersAndAloneAtTheEdges) {
   Strategy s;
   s.dp = 2;
-  s.zero = 3;
+  s.zero = ZeroStage::parameters;
   s.shard = 2;
   s.overlap.param_gather = s.overlap.grad_reduce = true;
   Problem p({{0, 1, s}}, 2, 2);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "cost/rounding.h"
 
 namespace espalier::cost {
 namespace {
@@ -15,8 +16,8 @@ constexpr double kUpdateLaunches = 8;  // kernels of norm, clipping and update
 
 Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                      ChunkEdges edges) {
-  Assembly x{{c, s, states_of(*c.engine, c.training), data_groups(c, s, stages)}, layers, {}};
-  if (s.zero < 2) return x;  // nothing inside chunks
+  Assembly x{{c, s, states_of(*c.engine, c.workload.training), data_groups(c.fabric, c.device, s, stages)}, layers, {}};
+  if (!shards_gradients(s.zero)) return x;  // nothing inside chunks
   for (std::size_t k = 0; k < layers.size(); ++k) x.zero[k] = zero_time(c, x.groups, s, x.states, layers[k], edges);
   return x;
 }
@@ -29,18 +30,18 @@ ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, std::int64_t e
 }
 
 double table_exchange_bytes(const Sharing& x) {
-  return static_cast<double>(table_elements(*x.c.model, *x.c.engine, x.s)) * x.states.reduce;
+  return static_cast<double>(table_elements(*x.c.workload.model, *x.c.engine, x.s)) * x.states.reduce;
 }
 
 double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<std::int32_t>& copies) {
-  const auto& levels = x.c.levels;
+  const auto& levels = x.c.fabric.levels;
   const double bytes = table_exchange_bytes(x);
   if (copies.size() < 2 || bytes <= 0) return 0.0;
   const auto stage = [&](std::size_t i) { return place_of_chunk(schedule, copies[i]).stage; };
   int slowest = 0;
   for (std::size_t a = 0; a < copies.size(); ++a)
     for (std::size_t b = a + 1; b < copies.size(); ++b)
-      slowest = std::max(slowest, stage_link_level(x.c.placing(), x.s, schedule.stages, stage(a), stage(b)));
+      slowest = std::max(slowest, stage_link_level(x.c.fabric.placing(), x.s, schedule.stages, stage(a), stage(b)));
   if (copies.size() == 2) return point_to_point_s(levels, slowest, bytes);
   Group ring;
   ring.size = static_cast<std::int64_t>(copies.size());
@@ -50,17 +51,17 @@ double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::v
 }
 
 double tensor_sync_s(const Sharing& x, const TensorSync& sync) {
-  const auto& levels = x.c.data_levels;
+  const auto& levels = x.c.fabric.data_levels;
   double t = 0;
   if (const double bytes = static_cast<double>(sync.whole) * x.states.reduce; bytes > 0)
-    t += all_reduce_s(levels, tp_group(x.c.placing(), x.s), bytes);
+    t += all_reduce_s(levels, tp_group(x.c.fabric.placing(), x.s), bytes);
   if (const double bytes = static_cast<double>(sync.key_value) * x.states.reduce; bytes > 0)
-    t += all_reduce_s(levels, run_group(x.c.placing(), sync.holders), bytes);
+    t += all_reduce_s(levels, run_group(x.c.fabric.placing(), sync.holders), bytes);
   return t;
 }
 
-double message_s(const CostContext& c, const Message& m) {
-  const auto& levels = c.data_levels;
+double message_s(const Fabric& fabric, const Message& m) {
+  const auto& levels = fabric.data_levels;
   switch (m.kind) {
     case CollectiveKind::all_gather: return all_gather_s(levels, m.placed, m.bytes);
     case CollectiveKind::reduce_scatter: return reduce_scatter_s(levels, m.placed, m.bytes);
@@ -74,47 +75,47 @@ double message_s(const CostContext& c, const Message& m) {
 
 double reduce_bucket_s(const Sharing& x, double dense, double expert, double buckets) {
   double t = 0;
-  each_reduction(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c, m); });
+  each_reduction(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m); });
   return t;
 }
 
 double gather_bucket_s(const Sharing& x, double dense, double expert, double buckets) {
   double t = 0;
-  each_gather(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c, m); });
+  each_gather(x, dense, expert, buckets, [&](const Message& m) { t += message_s(x.c.fabric, m); });
   return t;
 }
 
 std::int64_t message_ns(const CostContext& c, const Strategy& s, double bytes, int level) {
-  const double host = c.engine->communication.message_host_calls * c.rates.launch;
+  const double host = c.engine->communication.message_host_calls * c.device.rates.launch;
   // What every tensor-parallel rank holds can be sent in tp parts and gathered; sequence parallelism has split it already.
   const bool scattered =
       c.engine->communication.scattered_messages && s.tp > 1 && s.sp == SequenceParallel::none && s.partition.empty();
-  const double gather = scattered ? all_gather_s(c.tensor_levels, tp_group(c.placing(), s), bytes) : 0.0;
-  return ns(point_to_point_s(c.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
+  const double gather = scattered ? all_gather_s(c.fabric.tensor_levels, tp_group(c.fabric.placing(), s), bytes) : 0.0;
+  return round_ns(point_to_point_s(c.fabric.levels, level, scattered ? bytes / s.tp : bytes) + gather + host);
 }
 
 std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int64_t bytes, const Schedule& schedule,
                          std::int32_t i) {
   const std::int32_t here = place_of_chunk(schedule, i).stage, before = place_of_chunk(schedule, i - 1).stage;
   if (before == here) return 0;
-  return message_ns(c, sender, static_cast<double>(bytes), stage_link_level(c.placing(), sender, schedule.stages, before, here));
+  return message_ns(c, sender, static_cast<double>(bytes), stage_link_level(c.fabric.placing(), sender, schedule.stages, before, here));
 }
 
 std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks,
                                const ParameterElements& elements, std::int64_t reduce_ns) {
   const double share = c.engine->coefficients.exposed_share;
-  const bool shared_table = c.model->tied_embeddings && chunks == 1;
-  const double table = shared_table ? static_cast<double>(table_elements(*c.model, *c.engine, first)) : 0.0;
+  const bool shared_table = c.workload.model->tied_embeddings && chunks == 1;
+  const double table = shared_table ? static_cast<double>(table_elements(*c.workload.model, *c.engine, first)) : 0.0;
   const double all = static_cast<double>(std::max<std::int64_t>(1, elements.dense + elements.expert));
   const double late = share + (1.0 - share) * std::min(1.0, table / all);
   return static_cast<std::int64_t>(late * static_cast<double>(reduce_ns));
 }
 
-double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
-  const double shard = s.zero > 0 ? static_cast<double>(s.shard) : 1.0;
-  const double expert_shard = s.zero > 0 ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
+double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
+  const double shard = shards_optimizer(s.zero) ? static_cast<double>(s.shard) : 1.0;
+  const double expert_shard = shards_optimizer(s.zero) ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
-  const double whole = c.engine->kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
+  const double whole = engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
   const double gradient =
       (whole > 0 ? 1.0 : 2.0) * p.gradient;  // the update reads it, and so does the norm unless that is in `whole`
   const double bytes = gradient + 2.0 * p.master + 2.0 * p.optimizer + (p.master > 0 ? 1.0 : 2.0) * p.parameter;
@@ -122,25 +123,27 @@ double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterE
 }
 
 double optimizer_s(const CostContext& c, double bytes) {
-  return memory_bound_s(c.rates, bytes) + kUpdateLaunches * c.rates.launch + c.engine->coefficients.step_s;
+  return memory_bound_s(c.device.rates, bytes) + kUpdateLaunches * c.device.rates.launch + c.engine->coefficients.step_s;
 }
 
-PhaseTime optimizer_time(const CostContext& c, double bytes, std::int64_t& step_host_ns) {
-  const std::int64_t whole = ns(optimizer_s(c, bytes));
+PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, Nanoseconds& step_host) {
+  const std::int64_t whole = round_ns(optimizer_s(device, engine, bytes));
   // Each part is rounded by itself, so that it never exceeds what is left of the whole.
-  step_host_ns = std::min(whole, ns(c.engine->coefficients.step_s));
+  const std::int64_t host_ns = std::min(whole, round_ns(engine.coefficients.step_s));
+  step_host = Nanoseconds(host_ns);
   PhaseTime t;
-  t.other_ns = std::min(whole - step_host_ns, ns(kUpdateLaunches * c.rates.launch));
+  t.other_ns = std::min(whole - host_ns, round_ns(kUpdateLaunches * device.rates.launch));
   t.compute_ns = whole - t.other_ns;
   return t;
 }
 
-std::int64_t deferred_bytes(const CostContext& c, const Schedule& schedule, const std::vector<LayerCost>& layers) {
-  const std::int64_t waiting = std::min<std::int64_t>(c.engine->memory.loss.deferred, schedule.microbatches);
+std::int64_t deferred_bytes(const Model& model, const EngineModel& engine, const Schedule& schedule,
+                            const std::vector<LayerCost>& layers) {
+  const std::int64_t waiting = std::min<std::int64_t>(engine.memory.loss.deferred, schedule.microbatches);
   if (waiting == 0 || schedule.stages == 1) return 0;
   std::int64_t logits = 0;
   for (std::size_t k = 0; k < layers.size(); ++k)
-    if (c.model->kinds[k].role == LayerRole::head) logits = std::max(logits, layers[k].transient.backward);
+    if (model.kinds[k].role == LayerRole::head) logits = std::max(logits, layers[k].transient.backward);
   return waiting * logits;
 }
 

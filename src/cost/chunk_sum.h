@@ -12,14 +12,13 @@
 #include "cost/chunk_bytes.h"
 #include "cost/costs.h"
 #include "cost/layer_cost.h"
+#include "cost/rounding.h"
 #include "cost/split_table.h"
 #include "cost/state_memory.h"
 #include "cost/zero_steps.h"
 #include "plan/program.h"
 
 namespace espalier::cost {
-
-inline std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 
 inline PhaseTime times(const PhaseTime& t, std::int64_t n) {
   return {t.compute_ns * n, t.exposed_ns * n, t.other_ns * n, t.hidden_ns * n};
@@ -45,8 +44,8 @@ Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stage
                      ChunkEdges edges);
 
 /// Framework overhead of one pass of one micro-batch through a chunk.
-inline std::int64_t pass_ns(const CostContext& c) {
-  return ns(kPassLaunches * c.rates.launch + c.engine->coefficients.micro_batch_s / 2);
+inline std::int64_t pass_ns(const DeviceCost& device, const EngineModel& engine) {
+  return round_ns(kPassLaunches * device.rates.launch + engine.coefficients.micro_batch_s / 2);
 }
 
 /// A pipeline chunk, summed over its layers.
@@ -101,7 +100,7 @@ class ChunkSum {
     t_.bytes = bytes_.bytes();
     t_.forward.exposed_ns += x.zero[static_cast<std::size_t>(first)].gather_ns;
     t_.backward.exposed_ns += x.zero[static_cast<std::size_t>(first)].reduce_ns;
-    const std::int64_t pass = pass_ns(x.c);
+    const std::int64_t pass = pass_ns(x.c.device, *x.c.engine);
     t_.forward.other_ns += pass, t_.backward.other_ns += pass, t_.backward_input.other_ns += pass;
   }
 
@@ -128,7 +127,7 @@ struct Message {
 };
 
 /// Seconds of a message over the levels of data-parallel collectives.
-double message_s(const CostContext& c, const Message& message);
+double message_s(const Fabric& fabric, const Message& message);
 
 /// Emits the messages of one bucket of the step-end communication of `dense` and `expert` elements that is cut into `buckets`.
 /// Reduction: all-reduce without ZeRO; reduce-scatter in the shard group and all-reduce of the shard over the replicas with ZeRO 1; the
@@ -142,7 +141,7 @@ void each_reduction(const Sharing& x, double dense, double expert, double bucket
                    x.s.overlap.grad_reduce ? x.c.engine->communication.reduce_bucket_bytes : 0.0});
       return;
     }
-    if (x.s.zero == 1)
+    if (x.s.zero == ZeroStage::optimizer)
       emit(Message{x.c.engine->communication.zero1_all_reduces ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter,
                    shard_kind, shard, bytes, 0});
     emit(Message{CollectiveKind::all_reduce, replica_kind, replica, bytes / static_cast<double>(shard.size), 0});
@@ -186,12 +185,13 @@ std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std:
                                const ParameterElements& elements, std::int64_t reduce_ns);
 
 /// Bytes that the update of `e` moves, and the time of an update that moves `bytes`.
-double update_bytes(const CostContext& c, const StatePolicy& p, const ParameterElements& e, const Strategy& s);
-double optimizer_s(const CostContext& c, double bytes);
-/// The end of the step of a stage whose update moves `bytes`, without communication; `step_host_ns` of its compute is the host's work.
-PhaseTime optimizer_time(const CostContext& c, double bytes, std::int64_t& step_host_ns);
+double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s);
+double optimizer_s(const DeviceCost& device, const EngineModel& engine, double bytes);
+/// The end of the step of a stage whose update moves `bytes`, without communication; `step_host` of its compute is the host's work.
+PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, Nanoseconds& step_host);
 
 /// Logit gradients that wait on the last stage for their weight gradient; `layers` under the strategy of the head.
-std::int64_t deferred_bytes(const CostContext& c, const Schedule& schedule, const std::vector<LayerCost>& layers);
+std::int64_t deferred_bytes(const Model& model, const EngineModel& engine, const Schedule& schedule,
+                            const std::vector<LayerCost>& layers);
 
 }  // namespace espalier::cost

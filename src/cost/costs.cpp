@@ -10,12 +10,12 @@ PhaseTime part_of(const PhaseTime& whole, int bucket, int buckets) {
 
 void Costs::reset(const ProgramStructure& s) {
   works.assign(static_cast<std::size_t>(s.works()), WorkCost{});
-  collectives.assign(static_cast<std::size_t>(s.collectives()), 0);
-  transfers.assign(static_cast<std::size_t>(s.transfers()), 0);
+  collectives.assign(static_cast<std::size_t>(s.collectives()), Nanoseconds{});
+  transfers.assign(static_cast<std::size_t>(s.transfers()), Nanoseconds{});
   stages.assign(static_cast<std::size_t>(s.schedule.stages), StageCost{});
   compute_slowdown = communication_slowdown = 1.0;
   allocator_reserve = 0.0;
-  message_bytes = 0;
+  message = Bytes{};
 }
 
 bool Costs::fits(const ProgramStructure& s) const {
@@ -26,15 +26,16 @@ bool Costs::fits(const ProgramStructure& s) const {
 
 PassBytes Costs::bytes_of(const ProgramStructure& s, std::int32_t chunk) const {
   const MemoryStep &forward = works[s.forward(chunk)].memory, &backward = works[s.backward(chunk)].memory;
-  const std::int64_t after = splits_backward(s.schedule.kind) ? -works[s.backward_weight(chunk)].memory.after : forward.before;
-  return {forward.before, after, forward.during, backward.during};
+  const Bytes after = splits_backward(s.schedule.kind) ? -works[s.backward_weight(chunk)].memory.after : forward.before;
+  return {forward.before.count(), after.count(), forward.during.count(), backward.during.count()};
 }
 
 void Costs::set_bytes(const ProgramStructure& s, std::int32_t chunk, const PassBytes& bytes) {
-  works[s.forward(chunk)].memory = {bytes.saved, bytes.forward_transient, 0};
+  works[s.forward(chunk)].memory = {Bytes(bytes.saved), Bytes(bytes.forward_transient), Bytes()};
   const bool split = splits_backward(s.schedule.kind);
-  works[s.backward(chunk)].memory = {0, bytes.backward_transient, split ? bytes.after_input - bytes.saved : -bytes.saved};
-  if (split) works[s.backward_weight(chunk)].memory = {0, 0, -bytes.after_input};
+  works[s.backward(chunk)].memory = {Bytes(), Bytes(bytes.backward_transient),
+                                     Bytes(split ? bytes.after_input - bytes.saved : -bytes.saved)};
+  if (split) works[s.backward_weight(chunk)].memory = {Bytes(), Bytes(), Bytes(-bytes.after_input)};
 }
 
 }  // namespace espalier::cost

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "espalier/units.h"
 #include "plan/held_passes.h"
 #include "plan/structure.h"
 
@@ -35,10 +36,10 @@ struct PhaseTime {
 /// Bucket `bucket` of `buckets` equal parts; the parts add up to the whole exactly (component by component).
 PhaseTime part_of(const PhaseTime& whole, int bucket, int buckets);
 
-/// What a work changes in the memory of its rank, in bytes: tensors held from its start on, needed only while it runs, and freed at its end
+/// What a work changes in the memory of its rank: tensors held from its start on, needed only while it runs, and freed at its end
 /// (negative). A chunk cut into buckets saves with the first and frees with the last.
 struct MemoryStep {
-  std::int64_t before = 0, during = 0, after = 0;
+  Bytes before, during, after;
   bool operator==(const MemoryStep&) const = default;
 };
 
@@ -62,7 +63,7 @@ struct StageCost {
   std::int64_t expert_parameters = 0;
   std::int64_t reduced_elements = 0;  ///< of these, whose gradients are reduced over other ranks
   /// Of the optimizer's compute_ns, what is not the update: host work once a step.
-  std::int64_t step_host_ns = 0;
+  Nanoseconds step_host;
   bool operator==(const StageCost&) const = default;
 };
 
@@ -70,13 +71,13 @@ struct Costs {
   /// Of an optimizer: compute is the update and the host's work once a step; exposed is communication that the end of the step waits for;
   /// other are launches of the update.
   base::IndexedVector<WorkId, WorkCost> works;
-  base::IndexedVector<CollectiveId, std::int64_t> collectives;  ///< ns of one bucket
-  base::IndexedVector<TransferId, std::int64_t> transfers;      ///< ns; 0 between chunks of one stage
+  base::IndexedVector<CollectiveId, Nanoseconds> collectives;  ///< of one bucket
+  base::IndexedVector<TransferId, Nanoseconds> transfers;      ///< 0 between chunks of one stage
   std::vector<StageCost> stages;
   double compute_slowdown = 1.0;        ///< κ_w of `compute` while `data` runs on the same rank
   double communication_slowdown = 1.0;  ///< κ_c of `data` while `compute` runs
   double allocator_reserve = 0.0;       ///< peak = tensors · (1 + reserve), rounded down
-  std::int64_t message_bytes = 0;  ///< of the largest message that enters any chunk: one receive and one send of it are in flight
+  Bytes message;                        ///< the largest that enters any chunk: one receive and one send of it are in flight
   bool operator==(const Costs&) const = default;
 
   /// Empty columns for a structure: everything takes nothing.
@@ -88,7 +89,7 @@ struct Costs {
   void set_bytes(const ProgramStructure& s, std::int32_t chunk, const PassBytes& bytes);
   /// Bytes that one micro-batch keeps of a chunk from its forward to its backward.
   [[nodiscard]] std::int64_t saved_bytes(const ProgramStructure& s, std::int32_t chunk) const {
-    return works[s.forward(chunk)].memory.before;
+    return works[s.forward(chunk)].memory.before.count();
   }
 };
 

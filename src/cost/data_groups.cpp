@@ -6,17 +6,17 @@
 
 namespace espalier::cost {
 
-DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t stages) {
-  const std::int64_t shard = s.zero > 0 ? s.shard : s.data_ranks();
+DataGroups data_groups(const Fabric& fabric, const DeviceCost& device, const Strategy& s, std::int32_t stages) {
+  const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : s.data_ranks();
   DataGroups g;
-  g.sharded = s.zero > 0;
-  g.shard = data_group(c.placing(), s, stages, shard);
-  g.replica = replica_group(c.placing(), s, stages);
-  if (s.zero == 0) g.replica = Group{};
+  g.sharded = shards_optimizer(s.zero);
+  g.shard = data_group(fabric.placing(), s, stages, shard);
+  g.replica = replica_group(fabric.placing(), s, stages);
+  if (!shards_optimizer(s.zero)) g.replica = Group{};
   const std::int64_t expert_ranks = s.expert_data_ranks();
-  g.expert_shard = expert_data_group(c.placing(), s, stages);
+  g.expert_shard = expert_data_group(fabric.placing(), s, stages);
   g.expert_replica = Group{};
-  if (s.zero > 0) {
+  if (shards_optimizer(s.zero)) {
     // Experts shard over the part of their replicas that the dense shard group covers; placed like the whole replica group.
     const std::int64_t expert_shard = std::gcd(shard, expert_ranks);
     g.expert_replica = g.expert_shard;
@@ -29,9 +29,10 @@ DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t sta
       inside = std::min(inside, expert_shard);
     }
   }
-  const Slowdown shard_slowdown = c.slowdown(c.data_levels, g.shard), replica_slowdown = c.slowdown(c.data_levels, g.replica);
+  const Slowdown shard_slowdown = device.slowdown(fabric.data_levels, g.shard),
+                 replica_slowdown = device.slowdown(fabric.data_levels, g.replica);
   if (s.overlap.grad_reduce && s.data_ranks() == 1) {  // experts alone are reduced
-    g.slowdown = c.slowdown(c.data_levels, g.expert_shard);
+    g.slowdown = device.slowdown(fabric.data_levels, g.expert_shard);
     return g;
   }
   g.slowdown = g.shard.size > 1 && shard_slowdown.compute >= replica_slowdown.compute ? shard_slowdown : replica_slowdown;

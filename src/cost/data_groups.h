@@ -6,9 +6,11 @@
 
 #include <cstdint>
 
-#include "cost/layer_cost.h"
+#include "cost/device_cost.h"
+#include "cost/fabric.h"
 #include "cost/overlap.h"
 #include "cost/placement.h"
+#include "espalier/plan.h"
 
 namespace espalier::cost {
 
@@ -18,6 +20,6 @@ struct DataGroups {
   Slowdown slowdown;  ///< of compute beside their collectives: of the shard or the replica group, whichever moves more
 };
 
-DataGroups data_groups(const CostContext& c, const Strategy& s, std::int32_t stages);
+DataGroups data_groups(const Fabric& fabric, const DeviceCost& device, const Strategy& s, std::int32_t stages);
 
 }  // namespace espalier::cost

@@ -32,7 +32,7 @@ template <class Sum>
 
 template <class Sum>
 [[gnu::always_inline]] inline void add_attention(Sum& sum, const Scene& x, const Operator& op) {
-  const auto& d = x.c.rates;
+  const auto& d = x.c.device.rates;
   const double tokens = static_cast<double>(x.g.tokens),
                kv_tokens = static_cast<double>(op.cross ? x.g.cross_tokens : x.g.tokens);
   const double all_keys = static_cast<double>(op.cross ? x.g.cross_keys : x.g.keys);

@@ -15,19 +15,17 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "cost/activation_memory.h"
+#include "cost/cost_context.h"
 #include "cost/costs.h"
 #include "cost/operator_cost.h"
 #include "cost/overlap.h"
 #include "cost/placement.h"
 #include "cost/state_memory.h"
-#include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
-#include "plan/engine.h"
 
 namespace espalier::cost {
 
@@ -46,40 +44,9 @@ struct LayerCost {
   double boundary_gather_bytes = 0;     ///< that a device lacks of it, at most
 };
 
-class PartitionMemo;
-
-/// Inputs that do not change during a search; immutable, shared by threads.
-struct CostContext {
-  const Model* model = nullptr;
-  std::vector<FabricLevel> levels;         ///< as the fabric model has them: messages between stages
-  std::vector<FabricLevel> tensor_levels;  ///< as the engine's TP, CP and EP collectives see them
-  std::vector<FabricLevel> data_levels;    ///< as its data-parallel collectives see them
-  DeviceRates rates;
-  DeviceEfficiency efficiency;  ///< of the device, for what compute and collectives do to each other
-  double memory_bandwidth = 0;  ///< HBM of the device, bytes/s
-  Training training;
-  const EngineModel* engine = nullptr;
-  std::shared_ptr<const StageDevices> listed;  ///< of a plan whose stages list devices in an order of their own; else null
-  std::int64_t world = 1;
-  bool experts = false;                       ///< the model has some
-  int node_levels = 0;                        ///< levels of the fabric inside a node
-  std::shared_ptr<PartitionMemo> partitions;  ///< blocks priced under operator partitions (partitioned_block.h); shared by copies
-  std::int64_t encoder_hidden = 0;
-  std::int32_t element_bytes = 2;
-  std::int64_t workspace_bytes = 0;  ///< of the GEMM libraries: engine.memory.workspace on this device
-  std::int32_t operand_bytes = 2;    ///< of GEMM operands: 1 under fp8
-
-  CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e);
-  /// The same for a plan as its stages list their devices (unpriced_placement has none of its groups refused).
-  void place(const Plan& plan);
-  /// Where groups lie in the fabric; all three views of the levels have the same domains.
-  [[nodiscard]] Placing placing() const { return {levels, listed.get()}; }
-  /// κ of a collective of `group` over `on` (tensor_levels or data_levels) and compute beside it.
-  [[nodiscard]] Slowdown slowdown(const std::vector<FabricLevel>& on, const Group& group) const;
-};
-
 /// Geometry of a kind: local tokens and divisors.
-LayerGeometry geometry_of(const CostContext& c, const LayerKind& kind, const Strategy& s, std::int32_t micro_batch);
+LayerGeometry geometry_of(const Workload& w, const EngineModel& engine, const LayerKind& kind, const Strategy& s,
+                          std::int32_t micro_batch);
 
 /// Costs of every kind of the model; `out` is resized to kinds.size(). Uses tp, sp, cp, cp_kind, ep, etp, dp, order, overlap.tp and, under
 /// an operator partition, zero and partition (which must fit: partition_fits): blocks are partitioned_block.h's, all other layers those of

@@ -121,7 +121,7 @@ TEST(LayerCost, AttentionKernelsOfTheEngine) {
 }
 
 /// `kind` on one device, trained with `optimizer` at `precision`.
-LayerCost trained(const LayerKind& kind, const char* optimizer, Precision precision) {
+LayerCost trained(const LayerKind& kind, Optimizer optimizer, Precision precision) {
   const Model model = model_of(kind);
   Training t = tokens(1000);
   t.optimizer = optimizer, t.precision = precision;
@@ -135,7 +135,7 @@ LayerCost trained(const LayerKind& kind, const char* optimizer, Precision precis
 // forward, twice that backward; 1000 · (2 · 64 + 4 · 256) bytes.
 TEST(LayerCost, Adapters) {
   const LayerKind kind = block({linear("attn.qkv", 64, 256, TpSplit::column), linear("attn.out", 256, 64, TpSplit::row)}, 64);
-  const LayerCost c = trained(kind, "lora", Precision::bf16);
+  const LayerCost c = trained(kind, Optimizer::lora, Precision::bf16);
   EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 1152);
   EXPECT_EQ(c.backward.compute_ns, 2 * kGemm + 2 * 1152);
   EXPECT_EQ(c.backward_weight.compute_ns, 0);
@@ -143,7 +143,7 @@ TEST(LayerCost, Adapters) {
 
 // 8 bits: casts of 2k bytes a token forward, 4n backward: 1000 · 2 · (64 + 256) and twice that.
 TEST(LayerCost, EightBitCasts) {
-  const LayerCost c = trained(mlp(), "adam", Precision::fp8);
+  const LayerCost c = trained(mlp(), Optimizer::adam, Precision::fp8);
   EXPECT_EQ(c.forward.compute_ns, 2 * kGemm + 640);
   EXPECT_EQ(c.backward.compute_ns, 4 * kGemm + 1280);
 }

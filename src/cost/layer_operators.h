@@ -19,7 +19,8 @@ namespace espalier::cost {
 template <class Sum>
 void accumulate(Sum& sum, const Scene& x, double parameters) {
   if (x.c.engine->kernels.fused_gradient_accumulation) return;
-  sum.weight(memory_bound_s(x.c.rates, parameters * (x.c.element_bytes + 2.0 * x.c.engine->memory.states.gradient)));
+  sum.weight(
+      memory_bound_s(x.c.device.rates, parameters * (x.c.workload.element_bytes + 2.0 * x.c.engine->memory.states.gradient)));
 }
 inline double accumulated_bytes(const Scene& x) {
   return x.c.engine->kernels.fused_gradient_accumulation ? 2.0 * x.c.engine->memory.states.gradient : 0.0;
@@ -34,7 +35,7 @@ inline constexpr double kRecomputedProducts = 0.39;
 /// the gradients of the adapters read input and output gradient again. All memory-bound.
 template <class Sum>
 void add_adapters(Sum& sum, const Scene& x, double m, double n, double k) {
-  const double pass = memory_bound_s(x.c.rates, x.a * m * k) + memory_bound_s(x.c.rates, 2 * x.a * m * n);
+  const double pass = memory_bound_s(x.c.device.rates, x.a * m * k) + memory_bound_s(x.c.device.rates, 2 * x.a * m * n);
   sum.compute(pass, 2 * pass, 2, 4);
 }
 
@@ -42,13 +43,13 @@ void add_adapters(Sum& sum, const Scene& x, double m, double n, double k) {
 /// The cast of the input runs inside the normalisation or activation before it (TransformerEngine LayerNormLinear), which reads it.
 template <class Sum>
 void add_casts(Sum& sum, const Scene& x, double m, double n, double k) {
-  sum.compute(memory_bound_s(x.c.rates, 2 * m * k), memory_bound_s(x.c.rates, 4 * m * n), 1, 1);
+  sum.compute(memory_bound_s(x.c.device.rates, 2 * m * k), memory_bound_s(x.c.device.rates, 4 * m * n), 1, 1);
 }
 
 template <class Sum>
 [[gnu::always_inline]] inline void add_linear(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op,
                                               Region& region) {
-  const auto& d = x.c.rates;
+  const auto& d = x.c.device.rates;
   double m = x.split_tokens, n = static_cast<double>(op.out), k = static_cast<double>(op.in);
   if (op.cross) m *= static_cast<double>(x.g.cross_tokens) / static_cast<double>(std::max<std::int64_t>(1, x.g.tokens));
   if (op.split == TpSplit::none) m = x.sequence_tokens;
@@ -58,10 +59,11 @@ template <class Sum>
   else if (op.split == TpSplit::vocab || op.split == TpSplit::heads)
     n /= x.width;
   if (op.split == TpSplit::row) k /= x.width;
-  const bool eight_bit = x.c.operand_bytes < x.a && op.split != TpSplit::vocab;  // the output projection stays in 16 bits
-  const double a = eight_bit ? x.c.operand_bytes : x.a, rate = eight_bit ? d.gemm : d.gemm_wide;
+  const bool eight_bit =
+      x.c.workload.operand_bytes < x.a && op.split != TpSplit::vocab;  // the output projection stays in 16 bits
+  const double a = eight_bit ? x.c.workload.operand_bytes : x.a, rate = eight_bit ? d.gemm : d.gemm_wide;
   const double forward = gemm_s(d, rate, m, n, k, a), input = gemm_s(d, rate, m, k, n, a);
-  const bool adapters = x.c.training.optimizer == "lora";
+  const bool adapters = freezes_weights(x.c.workload.training.optimizer);
   const double weight = adapters ? 0.0 : gemm_s(d, rate, n, k, m, a, accumulated_bytes(x) * n * k);
   sum.compute(forward, input, 1, 1);
   // its GEMM and the addition to the accumulated gradient; with a bias its reduction and its addition
@@ -120,7 +122,7 @@ inline double dispatched_share(const Scene& x, const Operator& op) {
 template <class Sum>
 void add_exchange(Sum& sum, const Scene& x, const Operator& op) {
   const double bytes = x.a * routed(x, op) * static_cast<double>(op.in);
-  const double permute = memory_bound_s(x.c.rates, 2 * bytes);
+  const double permute = memory_bound_s(x.c.device.rates, 2 * bytes);
   sum.compute(permute, permute, 6, 5);  // counts to the host, indices, gather, probabilities
   const bool dispatch = op.kind == OperatorKind::dispatch;
   // The exchange lies between the permutation and the experts, on either side of them.
@@ -152,10 +154,10 @@ void add_expert_linear(Sum& sum, const Scene& x, const Operator& op) {
   const double m = gathered(x, op) / local;
   double n = static_cast<double>(op.out), k = static_cast<double>(op.in);
   (op.split == TpSplit::row ? k : n) /= x.s.etp;
-  const DeviceRates& d = x.c.rates;
+  const DeviceRates& d = x.c.device.rates;
   const double forward = batched_gemm_s(d, d.grouped, local, m, n, k, x.a);
   sum.compute(forward, forward, 1, 1);
-  if (x.c.training.optimizer == "lora") return;
+  if (freezes_weights(x.c.workload.training.optimizer)) return;
   sum.weight(batched_gemm_s(d, d.grouped, local, m, n, k, x.a, local * accumulated_bytes(x) * n * k));
   sum.kernels_weight += 1;
   accumulate(sum, x, local * n * k);
@@ -164,7 +166,7 @@ void add_expert_linear(Sum& sum, const Scene& x, const Operator& op) {
 /// Memory-bound operators: bytes per token and feature read and written, forward and backward.
 template <class Sum>
 void add_elementwise(Sum& sum, const Scene& x, const Operator& op, double tokens, double width) {
-  DeviceRates d = x.c.rates;
+  DeviceRates d = x.c.device.rates;
   d.memory /= x.c.engine->coefficients.elementwise * x.c.engine->kernels.elementwise_traffic;
   const double in = static_cast<double>(op.in) / width, out = static_cast<double>(op.out) / width;
   const bool eager = x.c.engine->memory.activations == ActivationPolicy::megatron_2022_unfused;
@@ -196,13 +198,13 @@ void add_elementwise(Sum& sum, const Scene& x, const Operator& op, double tokens
 
 template <class Sum>
 void add_embedding(Sum& sum, const Scene& x, const Operator& op) {
-  const auto& d = x.c.rates;
+  const auto& d = x.c.device.rates;
   const double bytes = x.a * x.split_tokens * static_cast<double>(op.out);
   sum.compute(memory_bound_s(d, 2 * bytes), 0, 4, 0);  // lookup, positions, sum, dropout
   // The gradient is a dense table: it is cleared, the rows of the tokens are added (sorted, read and written), and all of it is added
   // to the accumulated gradient, in every engine. Aceso's and Mist's operator times: 8 bytes an element of an fp16 table, 25 a token
   // and feature.
-  if (x.c.training.optimizer != "lora") {  // else frozen
+  if (!freezes_weights(x.c.workload.training.optimizer)) {  // else frozen
     const double rows = x.g.padded_vocabulary > 0 && op.split == TpSplit::vocab
                             ? static_cast<double>(x.g.padded_vocabulary) / x.width
                             : static_cast<double>(op.parameters) / std::max(1.0, static_cast<double>(op.out));
@@ -231,8 +233,8 @@ void add_cross_entropy(Sum& sum, const Scene& x, const Operator& op) {
   if (op.split == TpSplit::vocab) width /= x.width;
   const double logits = x.split_tokens * width;
   const EngineModel& e = *x.c.engine;
-  sum.compute(memory_bound_s(x.c.rates, e.kernels.loss_forward_bytes * logits),
-              memory_bound_s(x.c.rates, e.kernels.loss_backward_bytes * logits), 6, 2);
+  sum.compute(memory_bound_s(x.c.device.rates, e.kernels.loss_forward_bytes * logits),
+              memory_bound_s(x.c.device.rates, e.kernels.loss_backward_bytes * logits), 6, 2);
   if (op.split == TpSplit::vocab && x.s.tp > 1 && !x.ulysses) {
     const auto reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, 4.0 * x.split_tokens, 3);
     sum.move(SumPhase::forward, alone(reduce, Placement::after, StepPart::forward, sum.op));
@@ -258,10 +260,13 @@ template <class Sum>
     case OperatorKind::expert_linear: add_expert_linear(sum, x, op); return;
     case OperatorKind::expert_activation: add_elementwise(sum, x, op, gathered(x, op), x.s.etp); return;
     case OperatorKind::router:
-      sum.compute(gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
-                  gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a), 14,
-                  10);  // top-k, masks, counts, loss
-      sum.weight(gemm_s(x.c.rates, x.c.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a));
+      sum.compute(
+          gemm_s(x.c.device.rates, x.c.device.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
+          gemm_s(x.c.device.rates, x.c.device.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a),
+          14,
+          10);  // top-k, masks, counts, loss
+      sum.weight(
+          gemm_s(x.c.device.rates, x.c.device.rates.gemm_wide, x.sequence_tokens, op.experts, static_cast<double>(op.in), x.a));
       sum.kernels_weight += 1;
       return;
     case OperatorKind::norm:
@@ -294,12 +299,12 @@ struct LayerWaits {
 template <class Sum>
 LayerWaits waits_of(const Sum& sum, const Scene& x) {
   const EngineModel& e = *x.c.engine;
-  const double launch = x.c.rates.launch * e.kernels.eager_launches;
+  const double launch = x.c.device.rates.launch * e.kernels.eager_launches;
   const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;
   const double wait_forward = wait * static_cast<double>(sum.waits_forward),
                wait_input = wait * static_cast<double>(sum.waits_input);
   LayerWaits waits;
-  if (crosses_nodes(x.tp, x.c.node_levels)) {
+  if (crosses_nodes(x.tp, x.c.fabric.node_levels)) {
     waits.network_forward = e.coefficients.network_wait_s * static_cast<double>(sum.waits_forward);
     waits.network_back = e.coefficients.network_wait_s * static_cast<double>(sum.waits_input);
   }

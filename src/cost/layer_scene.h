@@ -38,7 +38,7 @@ const Group& ranks_of(const Scene& x) {
 /// `times` messages of `bytes` (plan/steps.h), one after the other, in the open.
 template <CollectiveKind kind, GroupKind group>
 PricedTraffic price(const Scene& x, double bytes, std::int32_t times = 1) {
-  const auto& levels = x.c.tensor_levels;
+  const auto& levels = x.c.fabric.tensor_levels;
   const Group& ranks = ranks_of<group>(x);
   double seconds = 0;
   if constexpr (kind == CollectiveKind::all_reduce) seconds = all_reduce_s(levels, ranks, bytes);
@@ -50,29 +50,29 @@ PricedTraffic price(const Scene& x, double bytes, std::int32_t times = 1) {
 }
 
 /// Whether ranks of a tensor group wait for each other's hosts: the engine does, and neighbouring stages are on different nodes.
-inline bool waits_for_hosts(const CostContext& c, const Strategy& s, std::int32_t stages) {
-  return c.engine->coefficients.collective_wait_s > 0 && c.engine->communication.message_host_calls > 0 &&
-         pipeline_crosses(c.placing(), s, stages, c.node_levels);
+inline bool waits_for_hosts(const Fabric& fabric, const EngineModel& engine, const Strategy& s, std::int32_t stages) {
+  return engine.coefficients.collective_wait_s > 0 && engine.communication.message_host_calls > 0 &&
+         pipeline_crosses(fabric.placing(), s, stages, fabric.node_levels);
 }
 
 [[gnu::always_inline]] inline Scene scene_of(const CostContext& c, const Strategy& s, std::int32_t stages,
                                              std::int32_t micro_batch, const LayerKind& kind, bool crosses) {
-  const LayerGeometry g = geometry_of(c, kind, s, micro_batch);
+  const LayerGeometry g = geometry_of(c.workload, *c.engine, kind, s, micro_batch);
   const bool ulysses = s.sp == SequenceParallel::ulysses;
   const double tokens = static_cast<double>(g.tokens);
-  const Group tp = tp_group(c.placing(), s), cp = cp_group(c.placing(), s);
+  const Group tp = tp_group(c.fabric.placing(), s), cp = cp_group(c.fabric.placing(), s);
   return {c,
           s,
           g,
           tp,
           cp,
-          ep_group(c.placing(), s, stages),
-          run_group(c.placing(), s.etp),
-          c.slowdown(c.tensor_levels, tp),
-          c.slowdown(c.tensor_levels, cp),
+          ep_group(c.fabric.placing(), s, stages),
+          run_group(c.fabric.placing(), s.etp),
+          c.device.slowdown(c.fabric.tensor_levels, tp),
+          c.device.slowdown(c.fabric.tensor_levels, cp),
           ulysses,
           s.sp == SequenceParallel::megatron,
-          static_cast<double>(c.element_bytes),
+          static_cast<double>(c.workload.element_bytes),
           ulysses ? tokens / s.tp : tokens,
           tokens / g.sequence_split,
           static_cast<double>(s.weight_tp()),

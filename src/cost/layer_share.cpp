@@ -12,7 +12,7 @@ namespace {
 
 /// Without what a stage may share with other layers of the same shard: a sum of layers never exceeds their stage.
 ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
-  if (s.zero == 0) return e;
+  if (!shards_optimizer(s.zero)) return e;
   const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
   return {e.dense - e.dense % s.shard, e.expert - e.expert % expert_shard};
 }
@@ -22,11 +22,11 @@ ParameterElements whole_shards(const ParameterElements& e, const Strategy& s) {
 void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                   std::vector<LayerShare>& out) {
   const Assembly x = assembly_of(c, s, stages, layers, ChunkEdges::free);
-  const bool reduces = reduces_gradients(c.experts, s), gathers = gathers_parameters(s);
+  const bool reduces = reduces_gradients(c.workload.experts, s), gathers = gathers_parameters(s);
   out.resize(layers.size());
   for (std::size_t k = 0; k < layers.size(); ++k) {
     const LayerCost& l = layers[k];
-    const bool block = c.model->kinds[k].role == LayerRole::block;
+    const bool block = c.workload.model->kinds[k].role == LayerRole::block;
     ChunkTotal t;
     ChunkSum sum(t);
     sum.add(x, static_cast<std::int32_t>(k), 1, block ? s.recompute.kind : RecomputeKind::none);
@@ -55,7 +55,7 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     const double late = c.engine->coefficients.exposed_share;  // of an overlapped reduction, waited for
     share.hidden_ns = less(lost * (1 - late) * reduce + late * reduce, 1.0) + sync;
     share.gather_ns = less(lost * gather, 1.0);
-    share.update_bytes = update_bytes(c, x.states, e, s);
+    share.update_bytes = update_bytes(*c.engine, x.states, e, s);
     share.state_bytes = state_memory(whole_shards(e, s), x.states, s).total();
     share.saved_bytes = sum.bytes().saved;
     share.transient_bytes = sum.peak_bytes() - sum.bytes().saved;
@@ -63,10 +63,12 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
   }
 }
 
-double update_s(const CostContext& c, double bytes) { return bytes / c.rates.memory; }
+double update_s(const DeviceCost& device, double bytes) { return bytes / device.rates.memory; }
 
-double update_constant_s(const CostContext& c) { return optimizer_s(c, 0.0); }
+double update_constant_s(const DeviceCost& device, const EngineModel& engine) { return optimizer_s(device, engine, 0.0); }
 
-double pass_constant_s(const CostContext& c) { return 2 * static_cast<double>(pass_ns(c)) * 1e-9; }
+double pass_constant_s(const DeviceCost& device, const EngineModel& engine) {
+  return 2 * static_cast<double>(pass_ns(device, engine)) * 1e-9;
+}
 
 }  // namespace espalier::cost

@@ -32,9 +32,9 @@ struct LayerShare {
 void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, const std::vector<LayerCost>& layers,
                   std::vector<LayerShare>& out);
 /// Seconds in which a stage updates what moves `bytes`, without what is constant: a lower bound that adds up.
-double update_s(const CostContext& c, double bytes);
+double update_s(const DeviceCost& device, double bytes);
 /// What is constant: of an update, and of a micro-batch that passes a chunk down and up.
-double update_constant_s(const CostContext& c);
-double pass_constant_s(const CostContext& c);
+double update_constant_s(const DeviceCost& device, const EngineModel& engine);
+double pass_constant_s(const DeviceCost& device, const EngineModel& engine);
 
 }  // namespace espalier::cost

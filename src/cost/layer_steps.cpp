@@ -50,8 +50,8 @@ void add_gather(std::int64_t gather_ns, double bytes, StepPart part, PhaseSteps&
 void add_gathers(const CostContext& c, const Strategy& s, std::int32_t micro_batch, LayerRole role, LayerSteps& steps) {
   std::int64_t gather_ns = 0;
   double bytes = 0;
-  for (std::size_t i = 0; i < c.model->kinds.size(); ++i) {
-    if (c.model->kinds[i].role != LayerRole::block) continue;
+  for (std::size_t i = 0; i < c.workload.model->kinds.size(); ++i) {
+    if (c.workload.model->kinds[i].role != LayerRole::block) continue;
     const BlockCost& block = c.partitions->block(c, static_cast<std::int32_t>(i), micro_batch, s.tp, s.partition);
     const std::int64_t one = std::llround(block.boundary_gather * 1e9);
     if (one > gather_ns) {
@@ -77,15 +77,15 @@ void check_sums(const LayerSteps& steps, const LayerCost& cost) {
 
 LayerSteps layer_steps(const CostContext& c, const Strategy& s, std::int32_t stages, std::int32_t micro_batch,
                        std::int32_t kind) {
-  const LayerKind& layer = c.model->kinds[static_cast<std::size_t>(kind)];
+  const LayerKind& layer = c.workload.model->kinds[static_cast<std::size_t>(kind)];
   LayerSteps steps;
   if (!s.partition.empty() && layer.role == LayerRole::block) {
     auto block = priced_block(c, layer, micro_batch, s.tp, s.partition);
     ESPALIER_CHECK(block.ok());
     steps = std::move(block->steps);
-    if (s.zero > 1) add_gradient_reductions(*block, steps);
+    if (shards_gradients(s.zero)) add_gradient_reductions(*block, steps);
   } else {
-    steps = megatron_steps(scene_of(c, s, stages, micro_batch, layer, waits_for_hosts(c, s, stages)), layer);
+    steps = megatron_steps(scene_of(c, s, stages, micro_batch, layer, waits_for_hosts(c.fabric, *c.engine, s, stages)), layer);
     if (!s.partition.empty()) add_gathers(c, s, micro_batch, layer.role, steps);
   }
   std::vector<LayerCost> costs;

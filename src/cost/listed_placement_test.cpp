@@ -29,7 +29,7 @@ Cluster slow_network(std::int64_t nodes, std::int64_t devices_per_node) {
 
 Costs priced(const Plan& plan, const Model& model, const Cluster& cluster) {
   CostContext context(model, cluster, plan.training, plain_engine("generic"));
-  context.place(plan);
+  context.fabric.place(plan);
   Program program = lower(plan, model, true);
   return price(context, plan, program);
 }

@@ -22,8 +22,9 @@ const Group& placed(const DataGroups& groups, GroupKind kind) {
 double part_s(const CostContext& context, const Program& program, const CollectivePart& part) {
   if (part.group == GroupKind::table_copies) return 1.0;  // alone in its collective
   const Strategy& strategy = program.strategies[static_cast<std::size_t>(part.strategy)];
-  const DataGroups groups = data_groups(context, strategy, program.schedule().stages);
-  return part.share * message_s(context, {part.kind, part.group, placed(groups, part.group), part.bytes, part.message_bytes});
+  const DataGroups groups = data_groups(context.fabric, context.device, strategy, program.schedule().stages);
+  return part.share *
+         message_s(context.fabric, {part.kind, part.group, placed(groups, part.group), part.bytes, part.message_bytes});
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ std::vector<std::int64_t> part_times(const CostContext& context, const Program& 
     until.push_back(sum);
   }
   std::vector<std::int64_t> times;
-  const std::int64_t whole = costs.collectives[id];
+  const std::int64_t whole = costs.collectives[id].count();
   std::int64_t given = 0;
   for (const double seconds : until) {
     const std::int64_t end = sum > 0 ? std::llround(static_cast<double>(whole) * (seconds / sum)) : 0;

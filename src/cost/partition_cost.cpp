@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "cost/collective.h"
 #include "cost/layer_sums.h"
+#include "cost/rounding.h"
 #include "cost/state_memory.h"
 
 namespace espalier::cost {
@@ -51,9 +52,8 @@ std::uint64_t ring_key(const PartitionSequence& sequence) {
   return key;
 }
 
-std::int64_t ns_of(double seconds) { return std::llround(seconds * 1e9); }
 double seconds_of(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-double whole_ns(double seconds) { return seconds_of(ns_of(seconds)); }
+double whole_ns(double seconds) { return seconds_of(round_ns(seconds)); }
 StepPart part_of(Phase phase) {
   return phase == Phase::forward    ? StepPart::forward
          : phase == Phase::backward ? StepPart::input_gradient
@@ -93,7 +93,7 @@ std::uint32_t indicator_of(const OperatorShape& shape, const Product& product, c
 }  // namespace
 
 PartitionCosts::PartitionCosts(const CostContext& context, int bits)
-    : context_(&context), tensor_(context.tensor_levels, bits), data_(context.data_levels, bits) {
+    : context_(&context), tensor_(context.fabric.tensor_levels, bits), data_(context.fabric.data_levels, bits) {
   for (std::uint32_t indicator = 0; indicator < 1u << bits; ++indicator) groups_.push_back(tensor_.group(indicator));
 }
 
@@ -123,7 +123,7 @@ const PartitionCosts::Rings& PartitionCosts::rings_of(const PartitionSequence& s
     }
     rings.rings.push_back(ring);
   }
-  rings.slowdown = context_->slowdown(tensor_.levels(), groups_[indicator]);
+  rings.slowdown = context_->device.slowdown(tensor_.levels(), groups_[indicator]);
   return rings;
 }
 
@@ -135,7 +135,7 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
   phase.kernels += local.steps;
   if (local.steps == 1) return;
   const Rings& rings = rings_of(local.sequence);
-  const double reduce_bytes = states_of(*context_->engine, context_->training).reduce;
+  const double reduce_bytes = states_of(*context_->engine, context_->workload.training).reduce;
   double most = 0;
   for (int step = 0; step < local.steps; ++step) {
     Exchange moved;
@@ -149,9 +149,10 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
       moved.add(ring.unit, tile);
       bytes += tile;
       phase.kernels += kCollectiveLaunches;
-      if (weight_gradient) phase.compute += memory_bound_s(context_->rates, 3 * tile), ++phase.kernels;  // added when it arrives
+      if (weight_gradient)
+        phase.compute += memory_bound_s(context_->device.rates, 3 * tile), ++phase.kernels;  // added when it arrives
     }
-    const std::int64_t compute = ns_of(step == 0 ? first : later), ring = bytes > 0 ? ns_of(tensor_.seconds(moved)) : 0;
+    const std::int64_t compute = round_ns(step == 0 ? first : later), ring = bytes > 0 ? round_ns(tensor_.seconds(moved)) : 0;
     if (record_ != nullptr) record_step(which, compute, ring, bytes, rings.slowdown);
     if (bytes <= 0) continue;
     most = std::max(most, bytes);
@@ -162,7 +163,7 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
 }
 
 void PartitionCosts::reduce(PartitionCost& cost, const Local& local) {
-  const double reduce_bytes = states_of(*context_->engine, context_->training).reduce;
+  const double reduce_bytes = states_of(*context_->engine, context_->workload.training).reduce;
   for (const Product& product : local.node.shape.products) {
     const std::uint32_t indicator = indicator_of(local.node.shape, product, local.sequence);
     if (indicator == 0) continue;
@@ -187,7 +188,7 @@ void PartitionCosts::reduce(PartitionCost& cost, const Local& local) {
 }
 
 void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
-  const auto& d = context_->rates;
+  const auto& d = context_->device.rates;
   const double m = local.tokens(), in = local.size('N');
   const double out = local.size('K') * static_cast<double>(local.node.shape.tensors[1].width);
   const auto& engine = *context_->engine;
@@ -212,7 +213,7 @@ void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
 }
 
 void PartitionCosts::attention(PartitionCost& cost, const Local& local) {
-  const auto& d = context_->rates;
+  const auto& d = context_->device.rates;
   const Operator& op = *local.node.op;
   const double keys = local.whole('L'), window = static_cast<double>(op.window);
   const double rows = local.tokens() * local.size('H');
@@ -230,7 +231,7 @@ void PartitionCosts::attention(PartitionCost& cost, const Local& local) {
 }
 
 void PartitionCosts::unfused(PartitionCost& cost, const Local& local) {
-  const auto& d = context_->rates;
+  const auto& d = context_->device.rates;
   const Operator& op = *local.node.op;
   const double batch = local.size('B') * local.size('H'), m = local.size('M'), l = local.size('L');
   const double scores = batch * m * l, a = local.a;
@@ -264,7 +265,7 @@ void PartitionCosts::unfused(PartitionCost& cost, const Local& local) {
 
 /// Memory-bound operators, bytes as in layer_cost.cpp.
 void PartitionCosts::elementwise(PartitionCost& cost, const Local& local, const Operator& op, bool beside) {
-  DeviceRates d = context_->rates;
+  DeviceRates d = context_->device.rates;
   const EngineModel& engine = *context_->engine;
   d.memory /= engine.coefficients.elementwise * engine.kernels.elementwise_traffic;
   const double a = local.a, features = partition::slices(local.sequence, 'N') * partition::slices(local.sequence, 'H');
@@ -298,7 +299,7 @@ void PartitionCosts::elementwise(PartitionCost& cost, const Local& local, const 
 }
 
 PartitionCost PartitionCosts::cost(const PartitionedOperator& node, const PartitionSequence& sequence) {
-  const Local local{node, sequence, partition::steps(sequence), static_cast<double>(context_->element_bytes)};
+  const Local local{node, sequence, partition::steps(sequence), static_cast<double>(context_->workload.element_bytes)};
   PartitionCost cost;
   if (node.op->kind == OperatorKind::linear) {
     linear(cost, local);
@@ -337,8 +338,8 @@ void PartitionCosts::record_step(Phase which, std::int64_t compute_ns, std::int6
 /// What is left of a phase after the steps of P: its compute, then its all-reduces, which are rounded together.
 void PartitionCosts::record_rest(Phase which, const PhaseSeconds& phase) {
   PhaseSteps& steps = record_->steps.of(which);
-  std::int64_t compute = ns_of(phase.compute);
-  for (const StepCost& known : steps.costs) compute -= ns_of(known.compute_s);
+  std::int64_t compute = round_ns(phase.compute);
+  for (const StepCost& known : steps.costs) compute -= round_ns(known.compute_s);
   ESPALIER_CHECK(compute >= 0);
   if (compute > 0) record_step(which, compute, 0, 0, {});
   double seconds = 0;
@@ -350,9 +351,9 @@ void PartitionCosts::record_rest(Phase which, const PhaseSeconds& phase) {
     step.part = part_of(which);
     step.traffic = {CollectiveKind::all_reduce, GroupKind::operators, reduction.bytes, 1};
     StepCost cost;
-    cost.communication_s = seconds_of(ns_of(seconds) - before);
+    cost.communication_s = seconds_of(round_ns(seconds) - before);
     cost.counted = Counted::each;
-    before = ns_of(seconds);
+    before = round_ns(seconds);
     steps.add(std::move(step), cost);
   }
 }

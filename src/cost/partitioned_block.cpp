@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "cost/block_steps.h"
+#include "cost/rounding.h"
 #include "plan/operator_partition.h"
 
 namespace espalier::cost {
@@ -15,8 +16,6 @@ namespace espalier::cost {
 using partition::PartitionSequence;
 
 namespace {
-
-std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 /// What the device that fetches most fetches, at most: the largest part of every level.
 double fetched_bytes(const Exchange& moved) { return std::accumulate(moved.largest.begin(), moved.largest.end(), 0.0); }
@@ -37,7 +36,7 @@ Moved moved_over(const PartitionCosts& costs, BlockLayouts& layouts, const Block
   const LayoutId out = layouts.of(from, sequence(edge.from), output_tensor(from.shape), false);
   Moved moved;
   for (const int tensor : edge.tensors) {
-    const double bytes = costs.context().element_bytes *
+    const double bytes = costs.context().workload.element_bytes *
                          static_cast<double>(partition::elements(to.shape.tensors[static_cast<std::size_t>(tensor)]));
     const LayoutId in = layouts.of(to, sequence(edge.to), tensor, false);
     const LayoutId gradient = layouts.of(to, sequence(edge.to), tensor, true);
@@ -52,7 +51,7 @@ void add_boundary(BlockCost& block, const PartitionCosts& costs, BlockLayouts& l
   const PartitionedOperator& node = graph.operators.back();
   const int output = output_tensor(node.shape);
   const LayoutId leaves = layouts.of(node, last, output, false), whole = layouts.replicated();
-  const double bytes = costs.context().element_bytes *
+  const double bytes = costs.context().workload.element_bytes *
                        static_cast<double>(partition::elements(node.shape.tensors[static_cast<std::size_t>(output)]));
   if (leaves != whole) {
     Exchange gather;
@@ -64,8 +63,8 @@ void add_boundary(BlockCost& block, const PartitionCosts& costs, BlockLayouts& l
 }
 
 Result<std::vector<PartitionSequence>> sequences_of(const BlockGraph& graph, const LayerKind& kind, int bits,
-                                                    const std::string& text) {
-  const auto named = parse_operator_partition(text);
+                                                    const BlockPartition& partition) {
+  const auto& named = partition.operators();
   if (!named) return named.error();
   std::vector<PartitionSequence> sequences;
   const auto refuse = [&](std::string found, std::string expected) {
@@ -108,16 +107,15 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
   for (const BlockEdge& edge : graph.edges) {
     const Moved moved = moved_over(costs, layouts, graph, edge, sequences);
     const double f = costs.fabric().seconds(moved.forward), b = costs.fabric().seconds(moved.backward);
-    block.redistributions.push_back(
-        {nanoseconds(f), nanoseconds(b), fetched_bytes(moved.forward), fetched_bytes(moved.backward)});
-    moved_forward += static_cast<double>(nanoseconds(f)) * 1e-9, moved_backward += static_cast<double>(nanoseconds(b)) * 1e-9;
+    block.redistributions.push_back({round_ns(f), round_ns(b), fetched_bytes(moved.forward), fetched_bytes(moved.backward)});
+    moved_forward += static_cast<double>(round_ns(f)) * 1e-9, moved_backward += static_cast<double>(round_ns(b)) * 1e-9;
   }
-  const double launch = costs.context().rates.launch * costs.context().engine->kernels.eager_launches;
+  const double launch = costs.context().device.rates.launch * costs.context().engine->kernels.eager_launches;
   const auto phase = [&](const PhaseSeconds& p, double moved) {
     PhaseTime t;
-    t.compute_ns = nanoseconds(p.compute), t.exposed_ns = nanoseconds(p.collective + p.ring_exposed + moved);
-    t.hidden_ns = nanoseconds(p.ring_hidden);
-    t.other_ns = std::max<std::int64_t>(0, nanoseconds(launch * p.kernels) - t.compute_ns - t.exposed_ns);
+    t.compute_ns = round_ns(p.compute), t.exposed_ns = round_ns(p.collective + p.ring_exposed + moved);
+    t.hidden_ns = round_ns(p.ring_hidden);
+    t.other_ns = std::max<std::int64_t>(0, round_ns(launch * p.kernels) - t.compute_ns - t.exposed_ns);
     return t;
   };
   PhaseSeconds both = input;
@@ -134,12 +132,13 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
 namespace {
 
 Result<PricedBlock> priced(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
-                           const std::string& partition, bool with_steps) {
+                           const BlockPartition& partition, bool with_steps) {
   const int bits = std::bit_width(static_cast<std::uint32_t>(devices)) - 1;
-  if (!PartitionFabric::supports(context.tensor_levels, bits) || !PartitionFabric::supports(context.data_levels, bits))
+  if (!PartitionFabric::supports(context.fabric.tensor_levels, bits) ||
+      !PartitionFabric::supports(context.fabric.data_levels, bits))
     return Error{ErrorKind::bad_input, "cluster", "nodes or levels that do not hold a power of two of devices",
                  "2, 4, 8 … devices at every level", "partition sequences split by bits of the device number"};
-  auto graph = block_graph(context, kind, samples);
+  auto graph = block_graph(context.workload, *context.engine, kind, samples);
   if (!graph) return graph.error();
   const auto sequences = sequences_of(*graph, kind, bits, partition);
   if (!sequences) return sequences.error();
@@ -154,12 +153,12 @@ Result<PricedBlock> priced(const CostContext& context, const LayerKind& kind, st
 }  // namespace
 
 Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
-                                 const std::string& partition) {
+                                 const BlockPartition& partition) {
   return priced(context, kind, samples, devices, partition, true);
 }
 
 Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
-                                    const std::string& partition) {
+                                    const BlockPartition& partition) {
   auto block = priced(context, kind, samples, devices, partition, false);
   if (!block) return block.error();
   return std::move(block->cost);
@@ -167,7 +166,7 @@ Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind&
 
 Status partition_fits(const CostContext& context, const Strategy& s, std::int32_t micro_batch) {
   if (s.partition.empty()) return std::nullopt;
-  for (const LayerKind& kind : context.model->kinds) {
+  for (const LayerKind& kind : context.workload.model->kinds) {
     if (kind.role != LayerRole::block) continue;
     const auto block = partitioned_block(context, kind, micro_batch, s.tp, s.partition);
     if (!block) return block.error();
@@ -183,10 +182,10 @@ LayerCost layer_cost_of(const BlockCost& block, const Strategy& s) {
   cost.transient = {block.forward_transient, block.backward_transient};
   cost.dense_parameters = block.parameters;
   cost.boundary_bytes = block.boundary_bytes;
-  cost.boundary_gather_ns = nanoseconds(block.boundary_gather);
+  cost.boundary_gather_ns = round_ns(block.boundary_gather);
   cost.boundary_gather_bytes = block.boundary_gather_bytes;
-  const std::int64_t sync = nanoseconds(block.gradient_sync);
-  if (s.zero <= 1)
+  const std::int64_t sync = round_ns(block.gradient_sync);
+  if (!shards_gradients(s.zero))
     cost.gradient_sync_ns = sync;
   else
     cost.backward.exposed_ns += sync, cost.backward_weight.exposed_ns += sync;
@@ -194,11 +193,12 @@ LayerCost layer_cost_of(const BlockCost& block, const Strategy& s) {
 }
 
 const BlockCost& PartitionMemo::block(const CostContext& context, std::int32_t kind, std::int64_t samples, std::int32_t devices,
-                                      const std::string& partition) {
+                                      const BlockPartition& partition) {
   const std::lock_guard lock(mutex_);
   auto& known = known_[{kind, samples, devices, partition}];
   if (known == nullptr) {
-    auto priced = partitioned_block(context, context.model->kinds[static_cast<std::size_t>(kind)], samples, devices, partition);
+    auto priced =
+        partitioned_block(context, context.workload.model->kinds[static_cast<std::size_t>(kind)], samples, devices, partition);
     ESPALIER_CHECK(priced.ok());
     known = std::make_unique<BlockCost>(std::move(*priced));
   }

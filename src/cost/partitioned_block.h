@@ -56,14 +56,14 @@ struct PricedBlock {
   LayerSteps steps;
 };
 Result<PricedBlock> priced_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
-                                 const std::string& partition);
+                                 const BlockPartition& partition);
 
 /// Adds the reductions of BlockCost::gradient_sync to the backward pass, where they run with every micro-batch (ZeRO 2 and 3).
 void add_gradient_reductions(const PricedBlock& block, LayerSteps& steps);
 
-/// The same from a strategy's partition text: names and bits must be the block's, sequences legal. `samples`: micro-batch of the group.
+/// The same from a strategy's partition: names and bits must be the block's, sequences legal. `samples`: micro-batch of the group.
 Result<BlockCost> partitioned_block(const CostContext& context, const LayerKind& kind, std::int64_t samples, std::int32_t devices,
-                                    const std::string& partition);
+                                    const BlockPartition& partition);
 /// Why a strategy cannot partition this model's blocks as it says, if so.
 Status partition_fits(const CostContext& context, const Strategy& s, std::int32_t micro_batch);
 
@@ -75,11 +75,11 @@ class PartitionMemo {
  public:
   /// The partition must fit.
   const BlockCost& block(const CostContext& context, std::int32_t kind, std::int64_t samples, std::int32_t devices,
-                         const std::string& partition);
+                         const BlockPartition& partition);
 
  private:
   std::mutex mutex_;
-  std::map<std::tuple<std::int32_t, std::int64_t, std::int32_t, std::string>, std::unique_ptr<BlockCost>> known_;
+  std::map<std::tuple<std::int32_t, std::int64_t, std::int32_t, BlockPartition>, std::unique_ptr<BlockCost>> known_;
 };
 
 }  // namespace espalier::cost

@@ -25,7 +25,7 @@ LayerKind mlp_block() {
 
 Strategy over(std::int32_t tp, std::string partition) {
   Strategy s;
-  s.tp = tp, s.partition = std::move(partition);
+  s.tp = tp, s.partition = BlockPartition(partition);
   return s;
 }
 
@@ -34,7 +34,7 @@ struct Problem {
   Cluster cluster = round_cluster(4);
   CostContext context{model, cluster, tokens(1000), plain_engine("generic")};
   [[nodiscard]] BlockCost price(const std::string& text, std::int32_t devices) const {
-    auto block = partitioned_block(context, model.kinds[0], 1, devices, text);
+    auto block = partitioned_block(context, model.kinds[0], 1, devices, BlockPartition(text));
     EXPECT_TRUE(block.ok()) << block.error().message();
     return *block;
   }
@@ -77,7 +77,7 @@ TEST(PartitionedBlock, SplitsOfTokensReduceGradientsOnceAStep) {
   EXPECT_EQ(plain.gradient_sync_ns, std::llround(c.gradient_sync * 1e9));
   EXPECT_EQ(plain.saved.full, c.boundary_bytes);
   Strategy scattered = over(2, "");
-  scattered.zero = 2;  // gradients leave with every micro-batch
+  scattered.zero = ZeroStage::gradients;  // gradients leave with every micro-batch
   EXPECT_EQ(layer_cost_of(c, scattered).gradient_sync_ns, 0);
   EXPECT_EQ(layer_cost_of(c, scattered).backward.exposed_ns, plain.backward.exposed_ns + plain.gradient_sync_ns);
 }
@@ -85,7 +85,7 @@ TEST(PartitionedBlock, SplitsOfTokensReduceGradientsOnceAStep) {
 TEST(PartitionedBlock, WhatDoesNotFitIsNamed) {
   const Problem p;
   const auto refused = [&](const std::string& text, std::int32_t devices) {
-    return !partitioned_block(p.context, p.model.kinds[0], 1, devices, text).ok();
+    return !partitioned_block(p.context, p.model.kinds[0], 1, devices, BlockPartition(text)).ok();
   };
   EXPECT_TRUE(refused("norm R; up K; down N", 2));             // an operator is missing
   EXPECT_TRUE(refused("norm R; up K; add R; down N", 2));      // order
@@ -160,7 +160,7 @@ TEST(PartitionedBlock, GradientSyncIsPartOfTheStepEnd) {
 
 TEST(PartitionedBlock, StepsAddUpToThePhases) {
   const Problem p;
-  const auto block = priced_block(p.context, p.model.kinds[0], 1, 4, "norm M,N; up P2; down P2; add M,N");
+  const auto block = priced_block(p.context, p.model.kinds[0], 1, 4, BlockPartition("norm M,N; up P2; down P2; add M,N"));
   ASSERT_TRUE(block.ok());
   EXPECT_EQ(phase_time(block->steps.forward), block->cost.forward);
   EXPECT_EQ(phase_time(block->steps.backward), block->cost.backward);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "cost/price_parts.h"
+#include "cost/rounding.h"
 
 namespace espalier::cost {
 
@@ -20,7 +21,7 @@ namespace {
 void exchange_table(Pricing& p) {
   if (p.structure.table_chunks.empty()) return;
   const Assembly& embedding = p.under_embedding();
-  p.out.collectives[p.structure.tied_reduce()] = ns(table_exchange_s(embedding, p.structure.schedule, p.structure.table_chunks));
+  p.out.collectives[p.structure.tied_reduce()] = Nanoseconds(round_ns(table_exchange_s(embedding, p.structure.schedule, p.structure.table_chunks)));
   if (p.program == nullptr) return;
   Collective& exchange = p.program->collectives[p.structure.tied_reduce()];
   exchange.parts_begin = static_cast<std::int32_t>(p.program->parts.size());
@@ -73,11 +74,11 @@ void write_chunk(Pricing& p, std::int32_t i) {
   p.out.works[p.structure.backward(i)].time = apart ? t.backward_input : t.backward;
   if (apart) p.out.works[p.structure.backward_weight(i)].time = t.backward_weight;
   p.out.set_bytes(p.structure, i, t.bytes);
-  if (p.structure.reduce_gradients) p.out.collectives[p.structure.grad_reduce(i)] = chunk.reduce_ns;
-  if (p.structure.gather_parameters) p.out.collectives[p.structure.param_gather(i)] = chunk.gather_ns;
+  if (p.structure.reduce_gradients) p.out.collectives[p.structure.grad_reduce(i)] = Nanoseconds(chunk.reduce_ns);
+  if (p.structure.gather_parameters) p.out.collectives[p.structure.param_gather(i)] = Nanoseconds(chunk.gather_ns);
   if (i == 0) return;
   for (const bool gradient : {false, true}) {
-    p.out.transfers[p.structure.transfer(i, gradient)] = chunk.transfer_ns;
+    p.out.transfers[p.structure.transfer(i, gradient)] = Nanoseconds(chunk.transfer_ns);
     if (p.program != nullptr) p.program->transfers[p.structure.transfer(i, gradient)].bytes = chunk.boundary_bytes;
   }
 }
@@ -168,16 +169,16 @@ Costs price(const CostContext& c, const Plan& plan, Program& program) {
 
 void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const Costs& costs,
                   std::vector<std::int64_t>& out) {
-  const StatePolicy states = states_of(*c.engine, c.training);
+  const StatePolicy states = states_of(*c.engine, c.workload.training);
   std::int64_t largest = 0;
   for (const LayerCost& l : layers) largest = std::max(largest, l.dense_parameters + l.expert_parameters);
   out.clear();
   for (const StageCost& stage : costs.stages) {
     StaticMemory memory = state_memory({stage.dense_parameters, stage.expert_parameters}, states, s);
     memory.framework = stage.memory.framework;  // does not depend on how states are sharded
-    memory.communication_buffers = 2 * costs.message_bytes;
-    if (s.zero >= 3) memory.communication_buffers += 2 * largest * states.gather;
-    if (s.zero >= 2) memory.communication_buffers += largest * states.reduce;
+    memory.communication_buffers = 2 * costs.message.count();
+    if (shards_parameters(s.zero)) memory.communication_buffers += 2 * largest * states.gather;
+    if (shards_gradients(s.zero)) memory.communication_buffers += largest * states.reduce;
     out.push_back(memory.total());
   }
 }

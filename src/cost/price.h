@@ -74,7 +74,7 @@ void price(const CostContext& c, const ProgramStructure& structure, const std::v
 Costs price(const CostContext& c, const Plan& plan, Program& program);
 
 /// Static bytes of every stage under another ZeRO stage and shard group than `costs` were made for: s.zero and s.shard decide.
-/// `message_bytes`: the largest message that enters any chunk.
+/// `message`: the largest message that enters any chunk.
 void static_bytes(const CostContext& c, const Strategy& s, const std::vector<LayerCost>& layers, const Costs& costs,
                   std::vector<std::int64_t>& out);
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "cost/price_parts.h"
 #include "cost/redistribution.h"
+#include "cost/rounding.h"
 #include "plan/shared_table.h"
 
 namespace espalier::cost {
@@ -54,25 +55,25 @@ void add_share(const LayerCost& layer, std::int32_t layers, Share& share) {
 void add_range(Pricing& p, const RangeCost& range, const Assembly& x, const std::vector<SplitTable::Run>& runs, ChunkSum& sum,
                Share& share) {
   for (const SplitTable::Run& run : runs) add_share((*range.layers)[static_cast<std::size_t>(run.kind)], run.layers, share);
-  each_run(*p.c.model, runs, range.strategy->recompute,
+  each_run(*p.c.workload.model, runs, range.strategy->recompute,
            [&](std::int32_t kind, std::int64_t n, RecomputeKind how) { sum.add(x, kind, n, how); });
 }
 
 void redistribute(Pricing& p, const RangeCost& before, const RangeCost& range, ChunkSum& sum) {
   const auto kind = static_cast<std::size_t>(p.kind_of(before.last));
   const std::int64_t samples = std::int64_t{p.structure.schedule.micro_batch} * p.chunks.front().front().strategy->dp;
-  const RangeMove move = range_move(p.c, *before.strategy, *range.strategy, p.c.model->kinds[kind], (*before.layers)[kind],
+  const RangeMove move = range_move(p.c.workload, p.c.fabric, *before.strategy, *range.strategy, p.c.workload.model->kinds[kind], (*before.layers)[kind],
                                     (*range.layers)[static_cast<std::size_t>(p.kind_of(range.first))], samples);
   sum.redistribute(move.forward.total_ns(), move.backward.total_ns());
 }
 
 /// The copy of the token table that chunk i holds beside its layers, laid out as the embedding's strategy says.
 void add_copy(Pricing& p, std::int32_t i, ChunkSum& sum, Shares& shares) {
-  const std::int32_t user = table_layer(*p.c.model, p.ranges(i).front().first, p.ranges(i).back().last);
+  const std::int32_t user = table_layer(*p.c.workload.model, p.ranges(i).front().first, p.ranges(i).back().last);
   const auto range = std::find_if(p.ranges(i).begin(), p.ranges(i).end(), [&](const RangeCost& r) { return user <= r.last; });
   const LayerCost& cost = (*range->layers)[static_cast<std::size_t>(p.kind_of(user))];
   const Assembly& embedding = p.under_embedding();
-  const std::int64_t elements = table_elements(*p.c.model, *p.c.engine, embedding.s);
+  const std::int64_t elements = table_elements(*p.c.workload.model, *p.c.engine, embedding.s);
   sum.add_table(elements, table_zero_time(embedding, cost, elements, p.edges), user == p.ranges(i).front().first);
   share_of(shares, embedding).elements.dense += elements;
 }
@@ -83,13 +84,13 @@ void sum_layers(Pricing& p, std::int32_t i, bool copy, PricedChunk& chunk) {
   for (const RangeCost& range : p.ranges(i)) {
     const Assembly& x = p.under(range);
     if (before != nullptr && before->strategy != range.strategy) redistribute(p, *before, range, sum);
-    if (p.split == nullptr) runs_of(*p.c.model, range.first, range.last, p.scratch.runs);
+    if (p.split == nullptr) runs_of(*p.c.workload.model, range.first, range.last, p.scratch.runs);
     add_range(p, range, x, p.split != nullptr ? p.split->runs(i) : p.scratch.runs, sum, share_of(chunk.shares, x));
     before = &range;
   }
   sum.finish(p.under(p.ranges(i).front()), p.kind_of(p.ranges(i).front().first));
   if (copy) add_copy(p, i, sum, chunk.shares);
-  for (const Share& s : chunk.shares) chunk.total.gradient_sync_ns += ns(tensor_sync_s(*s.under, s.sync));
+  for (const Share& s : chunk.shares) chunk.total.gradient_sync_ns += round_ns(tensor_sync_s(*s.under, s.sync));
 }
 
 void record(Pricing& p, const Assembly& x, const Message& m, double weight, bool reduction) {
@@ -112,12 +113,12 @@ std::int64_t step_end_ns(Pricing& p, const Shares& shares, double buckets, Colle
   double seconds = 0;
   const auto begin = p.program != nullptr ? p.program->parts.size() : 0;
   for (const Share& s : shares) {
-    if (!(reduction ? reduces_gradients(p.c.experts, s.under->s) : gathers_parameters(s.under->s))) continue;
+    if (!(reduction ? reduces_gradients(p.c.workload.experts, s.under->s) : gathers_parameters(s.under->s))) continue;
     const double own = std::max(1.0, std::floor(buckets * s.layers / layers));
     const double weight = shares.size() == 1 ? 1.0 : own / buckets;
     double t = 0;
     const auto emit = [&](const Message& m) {
-      t += message_s(p.c, m);
+      t += message_s(p.c.fabric, m);
       if (p.program != nullptr) record(p, *s.under, m, weight, reduction);
     };
     const auto dense = static_cast<double>(s.elements.dense), expert = static_cast<double>(s.elements.expert);
@@ -132,7 +133,7 @@ std::int64_t step_end_ns(Pricing& p, const Shares& shares, double buckets, Colle
     p.program->collectives[id].parts_end = static_cast<std::int32_t>(p.program->parts.size());
   }
   // A mean of several is rounded up, so that all buckets together are never shorter than what they are made of.
-  return shares.size() == 1 ? ns(seconds) : static_cast<std::int64_t>(std::ceil(seconds * 1e9 - 1e-6));
+  return shares.size() == 1 ? round_ns(seconds) : static_cast<std::int64_t>(std::ceil(seconds * 1e9 - 1e-6));
 }
 
 /// An earlier chunk of the same layers; cut into as many buckets, as those follow from the number of layers.

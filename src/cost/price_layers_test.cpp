@@ -40,7 +40,7 @@ struct Layered {
     std::vector<std::int32_t> layers;
     for (const Strategy& s : strategies) all.push_back(&s);
     for (const auto& ranges : chunks) layers.push_back(ranges.back().last - ranges.front().first + 1);
-    structure_of(*c.model, all, schedule, layers, structure);
+    structure_of(*c.workload.model, all, schedule, layers, structure);
     Costs priced;
     price(c, structure, chunks, priced);
     timing = cost_test::rows_of(priced, structure);
@@ -82,7 +82,8 @@ TEST(PriceLayers, MixedSharding) {
   const Model model = model_of(mlp(), 3);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));
   Strategy none, one, three;
-  none.dp = one.dp = three.dp = 2, one.zero = 1, three.zero = 3, one.shard = three.shard = 2;
+  none.dp = one.dp = three.dp = 2, one.zero = ZeroStage::optimizer, three.zero = ZeroStage::parameters,
+  one.shard = three.shard = 2;
   Layered x;
   x.add(c, 0, 0, 0, one, 2), x.add(c, 0, 1, 1, three, 2), x.add(c, 0, 2, 2, none, 2);
   x.time(c);
@@ -159,13 +160,13 @@ std::pair<Strategy, Schedule> any_configuration(std::mt19937& engine, std::int32
   s.dp = std::max(1, devices / (s.tp * s.cp * c.stages));
   if (s.tp > 1) s.sp = static_cast<SequenceParallel>(engine() % 3);
   s.ep = pick(engine, {1, 1, 2, 4}), s.etp = pick(engine, {1, 1, s.weight_tp()});
-  s.zero = static_cast<std::int32_t>(engine() % 4);
-  if (s.zero > 0) s.shard = static_cast<std::int32_t>(s.data_ranks()) / (engine() % 3 == 0 ? 2 : 1);
+  s.zero = static_cast<ZeroStage>(engine() % 4);
+  if (shards_optimizer(s.zero)) s.shard = static_cast<std::int32_t>(s.data_ranks()) / (engine() % 3 == 0 ? 2 : 1);
   s.recompute.kind = static_cast<RecomputeKind>(engine() % 3);
   if (s.recompute.kind == RecomputeKind::full) s.recompute.layers = 1 + static_cast<std::int32_t>(engine() % 4);
   s.order = s.dp > 1 && c.stages > 1 && engine() % 4 == 0 ? RankOrder::tp_cp_pp_dp : RankOrder::tp_cp_dp_pp;
-  s.overlap = {s.data_ranks() > 1 && engine() % 2 == 0, s.zero > 0 && engine() % 2 == 0, c.stages > 1 && engine() % 2 == 0,
-               s.sp == SequenceParallel::megatron && engine() % 2 == 0};
+  s.overlap = {s.data_ranks() > 1 && engine() % 2 == 0, shards_optimizer(s.zero) && engine() % 2 == 0,
+               c.stages > 1 && engine() % 2 == 0, s.sp == SequenceParallel::megatron && engine() % 2 == 0};
   if (c.stages > 1) c.kind = static_cast<ScheduleKind>(engine() % 5);
   c.virtual_stages = c.kind == ScheduleKind::interleaved || c.kind == ScheduleKind::zb_v ? 2 : 1;
   c.micro_batch = pick(engine, {1, 1, 2}), c.microbatches = std::max(1, batch / (s.dp * c.micro_batch));
@@ -175,7 +176,9 @@ std::pair<Strategy, Schedule> any_configuration(std::mt19937& engine, std::int32
 /// The layers of one chunk as ranges at random places; full recomputation where the uniform plan has it.
 void cut(std::mt19937& engine, const CostContext& c, const Strategy& s, std::size_t chunk, std::int32_t first, std::int32_t last,
          std::int64_t samples, Layered& x) {
-  const auto is_block = [&](std::int32_t l) { return c.model->layer(static_cast<std::size_t>(l)).role == LayerRole::block; };
+  const auto is_block = [&](std::int32_t l) {
+    return c.workload.model->layer(static_cast<std::size_t>(l)).role == LayerRole::block;
+  };
   std::int32_t again = s.recompute.layers;  // blocks still to recompute
   const bool full = s.recompute.kind == RecomputeKind::full;
   for (std::int32_t begin = first; begin <= last;) {
@@ -276,9 +279,9 @@ TEST(LayerShares, SmallestExample) {
   EXPECT_EQ(shares[0].saved_bytes, x.timing.chunks[0].saved_bytes);
   EXPECT_EQ(shares[0].transient_bytes,
             std::max(x.timing.chunks[0].forward_transient_bytes, x.timing.chunks[0].backward_transient_bytes));
-  EXPECT_DOUBLE_EQ(update_s(c, shares[0].update_bytes) * 1e9, 34.0 * kElements / 1000.0);
-  EXPECT_EQ(update_constant_s(c), 0.0);
-  EXPECT_EQ(pass_constant_s(c), 0.0);
+  EXPECT_DOUBLE_EQ(update_s(c.device, shares[0].update_bytes) * 1e9, 34.0 * kElements / 1000.0);
+  EXPECT_EQ(update_constant_s(c.device, *c.engine), 0.0);
+  EXPECT_EQ(pass_constant_s(c.device, *c.engine), 0.0);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace espalier::cost {
 namespace {
 
 /// Elements of the largest layer whose states are sharded from `zero` on, anywhere in the plan.
-std::int64_t largest_layer(const Pricing& p, std::int32_t zero) {
+std::int64_t largest_layer(const Pricing& p, ZeroStage zero) {
   std::int64_t most = 0;
   if (p.only != nullptr) {
     for (const LayerCost& l : p.only->layers) most = std::max(most, l.dense_parameters + l.expert_parameters);
@@ -41,7 +41,7 @@ void price_stage(Pricing& p, std::int32_t i) {
     return;
   }
   StageCost& stage = p.out.stages[static_cast<std::size_t>(i)];
-  const StatePolicy states = states_of(*p.c.engine, p.c.training);
+  const StatePolicy states = states_of(*p.c.engine, p.c.workload.training);
   double bytes = 0;
   bool gathers = false, scatters = false;
   for (const Share& s : p.held(i)) {
@@ -52,21 +52,21 @@ void price_stage(Pricing& p, std::int32_t i) {
     stage.memory.gradients += memory.gradients;
     stage.memory.optimizer += memory.optimizer;
     stage.reduced_elements += reduced_elements(s.elements, s.under->s);
-    bytes += update_bytes(p.c, states, s.elements, s.under->s);
-    gathers |= s.under->s.zero >= 3;
-    scatters |= s.under->s.zero >= 2;
+    bytes += update_bytes(*p.c.engine, states, s.elements, s.under->s);
+    gathers |= shards_parameters(s.under->s.zero);
+    scatters |= shards_gradients(s.under->s.zero);
   }
-  stage.memory.framework = p.c.workspace_bytes;
+  stage.memory.framework = p.c.device.workspace_bytes;
   stage.memory.communication_buffers = 2 * p.largest_message;
-  if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, 2);
-  if (gathers && p.largest_gathered < 0) p.largest_gathered = largest_layer(p, 3);
+  if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, ZeroStage::gradients);
+  if (gathers && p.largest_gathered < 0) p.largest_gathered = largest_layer(p, ZeroStage::parameters);
   // The layer in use and the one being gathered; the whole gradient before its reduce-scatter.
   if (gathers) stage.memory.communication_buffers += 2 * p.largest_gathered * states.gather;
   if (scatters) stage.memory.communication_buffers += p.largest_scattered * states.reduce;
   if (i == p.structure.schedule.stages - 1)
-    stage.memory.framework += deferred_bytes(p.c, p.structure.schedule, *p.chunks.back().back().layers);
-  p.optimizer(i) = optimizer_time(p.c, bytes, stage.step_host_ns);
-  p.out.message_bytes = p.largest_message;
+    stage.memory.framework += deferred_bytes(*p.c.workload.model, *p.c.engine, p.structure.schedule, *p.chunks.back().back().layers);
+  p.optimizer(i) = optimizer_time(p.c.device, *p.c.engine, bytes, stage.step_host);
+  p.out.message = Bytes(p.largest_message);
 }
 
 }  // namespace espalier::cost

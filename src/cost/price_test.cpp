@@ -97,7 +97,7 @@ TEST(Price, GradientReduction) {
 // ZeRO-1: reduce-scatter (half as long), and a gather of the bf16 parameters; half of the optimizer state and of its update.
 TEST(Price, ZeroOne) {
   Strategy s;
-  s.dp = 2, s.zero = 1, s.shard = 2;
+  s.dp = 2, s.zero = ZeroStage::optimizer, s.shard = 2;
   const Timed x = timed(3, s, {}, round_cluster(2)), whole = timed(3, {}, {}, round_cluster(1));
   EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements / 2);
   EXPECT_EQ(x.timing.chunks[0].param_gather_ns, 2 * 3 * kElements / 2);
@@ -110,7 +110,7 @@ TEST(Price, ZeroOneByAllReduce) {
   EngineModel engine = plain_engine("generic");
   engine.communication.zero1_all_reduces = true;
   Strategy s;
-  s.dp = 2, s.zero = 1, s.shard = 2;
+  s.dp = 2, s.zero = ZeroStage::optimizer, s.shard = 2;
   EXPECT_EQ(timed(3, s, {}, round_cluster(2), engine).timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements);
 }
 
@@ -144,7 +144,7 @@ TEST(Price, PassesOverWholeGradients) {
   EngineModel engine = plain_engine("generic");
   engine.kernels.whole_gradient_bytes = 16;
   Strategy s;
-  s.dp = 2, s.zero = 1, s.shard = 2;
+  s.dp = 2, s.zero = ZeroStage::optimizer, s.shard = 2;
   EXPECT_EQ(timed(3, s, {}, round_cluster(2), engine).timing.stages[0].optimizer_ns,
             std::llround((16.0 + 30.0 / 2) * 3 * kElements / 1000.0));
 }
@@ -181,7 +181,7 @@ TEST(Price, ScatteredMessages) {
 // ZeRO-3 in the open: each layer gathers 32,768 ns of bf16 parameters in forward and backward and scatters 65,536 ns of gradients.
 TEST(Price, ZeroThree) {
   Strategy s;
-  s.dp = 2, s.zero = 3, s.shard = 2;
+  s.dp = 2, s.zero = ZeroStage::parameters, s.shard = 2;
   const Timed x = timed(3, s, {}, round_cluster(2));
   EXPECT_FALSE(x.structure.reduce_gradients);
   EXPECT_EQ(x.timing.chunks[0].forward.exposed_ns, 3 * kElements);
@@ -195,7 +195,7 @@ TEST(Price, ZeroThree) {
 // gather and the last scatter of the chunk stay in the open.
 TEST(Price, ZeroThreeOverlapped) {
   Strategy s;
-  s.dp = 2, s.zero = 3, s.shard = 2, s.overlap.grad_reduce = s.overlap.param_gather = true;
+  s.dp = 2, s.zero = ZeroStage::parameters, s.shard = 2, s.overlap.grad_reduce = s.overlap.param_gather = true;
   const Timed x = timed(3, s, {}, round_cluster(2));
   EXPECT_EQ(x.timing.chunks[0].forward.exposed_ns, kElements);
   EXPECT_EQ(x.timing.chunks[0].backward.exposed_ns, 2 * kElements);
@@ -206,7 +206,7 @@ TEST(Price, ZeroThreeOverlapped) {
 // to hide behind.
 TEST(Price, ZeroThreeHidesBehindRecomputation) {
   Strategy s;
-  s.dp = 2, s.zero = 3, s.shard = 2, s.overlap.grad_reduce = s.overlap.param_gather = true;
+  s.dp = 2, s.zero = ZeroStage::parameters, s.shard = 2, s.overlap.grad_reduce = s.overlap.param_gather = true;
   Cluster slow = round_cluster(2);
   slow.groups[0].intra[0].bandwidth = slow.groups[0].intra[0].bandwidth_alone = BytesPerSecond(0.25e9);
   const auto exposed = [&] { return timed(3, s, {}, slow).timing.chunks[0].backward.exposed_ns; };
@@ -312,7 +312,7 @@ TEST(Price, StaticBytesOfAnotherSharding) {
     layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
     const Costs first = timing_of(p, p.model, split);
     if (p.strategy.data_ranks() > 1)
-      p.strategy.zero = *rc::gen::inRange(1, 4), p.strategy.shard = static_cast<std::int32_t>(p.strategy.data_ranks());
+      p.strategy.zero = ZeroStage{*rc::gen::inRange(1, 4)}, p.strategy.shard = static_cast<std::int32_t>(p.strategy.data_ranks());
     const Costs second = timing_of(p, p.model, split);
     std::vector<std::int64_t> bytes;
     static_bytes(context, p.strategy, costs, first, bytes);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "cost/rounding.h"
 #include "plan/operator_partition.h"
 
 namespace espalier::cost {
@@ -68,7 +69,7 @@ ActivationLayout layout_of(const Strategy& s) {
   l.dp = s.dp, l.cp = s.cp;
   (s.sp == SequenceParallel::none ? l.replicas : l.sequence_parts) = s.tp;
   l.dp_inner = s.order == RankOrder::tp_dp_cp_pp && s.cp > 1 && s.dp > 1;
-  l.boundary = partition_boundary(s);
+  l.boundary = s.partition.boundary();
   return l;
 }
 
@@ -100,28 +101,28 @@ Traffic redistribution_traffic(const Redistribution& move, double bytes) {
   return {CollectiveKind::resharding, GroupKind::stage, bytes * move.fetched * g / (g - 1), 1};
 }
 
-double redistribution_s(const CostContext& c, const Redistribution& move, double bytes) {
+double redistribution_s(const Fabric& fabric, const Redistribution& move, double bytes) {
   const Traffic traffic = redistribution_traffic(move, bytes);
   if (traffic.times == 0) return 0;
-  return all_to_all_s(c.tensor_levels, run_group(c.placing(), move.block), traffic.bytes);
+  return all_to_all_s(fabric.tensor_levels, run_group(fabric.placing(), move.block), traffic.bytes);
 }
 
-RangeMove range_move(const CostContext& c, const Strategy& before, const Strategy& after, const LayerKind& kind,
-                     const LayerCost& sender, const LayerCost& receiver, std::int64_t samples) {
+RangeMove range_move(const Workload& w, const Fabric& fabric, const Strategy& before, const Strategy& after,
+                     const LayerKind& kind, const LayerCost& sender, const LayerCost& receiver, std::int64_t samples) {
   RangeMove out;
   const ActivationLayout from = layout_of(before), to = layout_of(after);
   if (from == to) return out;
   double whole = static_cast<double>(sender.boundary_bytes) * from.dp * from.cp * from.sequence_parts;
   if (!before.partition.empty())  // holds tiles of its own
-    whole = static_cast<double>(samples) * c.element_bytes *
-            static_cast<double>(boundary_elements(kind, c.training.sequence, c.encoder_hidden));
+    whole = static_cast<double>(samples) * w.element_bytes *
+            static_cast<double>(boundary_elements(kind, w.training.sequence, w.encoder_hidden));
   const auto way = [&](const LayerCost& partitioned, const Redistribution& move) {
     RangeMove::Way out_way;
     out_way.gather_ns = partitioned.boundary_gather_ns;
     if (out_way.gather_ns > 0)
       out_way.gather = {CollectiveKind::resharding, GroupKind::operators, partitioned.boundary_gather_bytes, 1};
     out_way.traffic = redistribution_traffic(move, whole);
-    out_way.move_ns = std::llround(redistribution_s(c, move, whole) * 1e9);
+    out_way.move_ns = round_ns(redistribution_s(fabric, move, whole));
     return out_way;
   };
   out.forward = way(sender, redistribution(from, to));

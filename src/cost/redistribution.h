@@ -44,7 +44,7 @@ Redistribution redistribution(const ActivationLayout& from, const ActivationLayo
 /// most fetches. times 0: every device holds what it needs. `bytes` of the whole activation of a micro-batch.
 Traffic redistribution_traffic(const Redistribution& move, double bytes);
 /// Seconds for one direction; `bytes` of the whole activation of a micro-batch.
-double redistribution_s(const CostContext& c, const Redistribution& move, double bytes);
+double redistribution_s(const Fabric& fabric, const Redistribution& move, double bytes);
 
 /// What lies between the last layer of a range and the first of the next, forward (the activation) and backward (its gradient). A layout of
 /// partitioned operators is first made whole on every device of its group (LayerCost::boundary_gather_ns).
@@ -59,7 +59,7 @@ struct RangeMove {
   Way forward, backward;
 };
 /// `kind`: of the last layer before; `sender`, `receiver`: costs of the layers on either side; `samples` of a micro-batch in all replicas.
-RangeMove range_move(const CostContext& c, const Strategy& before, const Strategy& after, const LayerKind& kind,
-                     const LayerCost& sender, const LayerCost& receiver, std::int64_t samples);
+RangeMove range_move(const Workload& w, const Fabric& fabric, const Strategy& before, const Strategy& after,
+                     const LayerKind& kind, const LayerCost& sender, const LayerCost& receiver, std::int64_t samples);
 
 }  // namespace espalier::cost

@@ -49,7 +49,7 @@ TEST(Redistribution, EqualLayoutsMoveNothing) {
     EXPECT_EQ(between(s, s).block, 1);
   }
   Strategy sharded = spread(4, 1, 2);
-  sharded.zero = 3, sharded.shard = 4, sharded.recompute.kind = RecomputeKind::selective;
+  sharded.zero = ZeroStage::parameters, sharded.shard = 4, sharded.recompute.kind = RecomputeKind::selective;
   EXPECT_EQ(layout_of(sharded), layout_of(spread(4, 1, 2)));  // neither spreads the activation
   EXPECT_EQ(layout_of(spread(2, 1, 2, SequenceParallel::megatron)), layout_of(spread(2, 1, 2, SequenceParallel::ulysses)));
 }
@@ -82,9 +82,9 @@ TEST(Redistribution, WholeStageExchanges) {
 TEST(Redistribution, Time) {
   const Model model = model_of(mlp());
   const CostContext c(model, round_cluster(4), tokens(1000), plain_engine("generic"));
-  EXPECT_EQ(redistribution_s(c, Redistribution{}, 256000), 0.0);
-  EXPECT_NEAR(redistribution_s(c, between(spread(2, 1, 1), spread(1, 1, 2)), 256000), 128000e-9, 1e-15);
-  EXPECT_NEAR(redistribution_s(c, between(spread(4, 1, 1), spread(1, 4, 1)), 256000), 48000e-9, 1e-15);
+  EXPECT_EQ(redistribution_s(c.fabric, Redistribution{}, 256000), 0.0);
+  EXPECT_NEAR(redistribution_s(c.fabric, between(spread(2, 1, 1), spread(1, 1, 2)), 256000), 128000e-9, 1e-15);
+  EXPECT_NEAR(redistribution_s(c.fabric, between(spread(4, 1, 1), spread(1, 4, 1)), 256000), 48000e-9, 1e-15);
 }
 
 // ---- against sets of cells ---------------------------------------------------------------------------------------------------

@@ -98,10 +98,10 @@ TEST(SharedTableCost, OneCopyAStage) {
 TEST(SharedTableCost, ShardedCopiesAreGatheredWithEveryMicroBatch) {
   const Model model = t5(true);
   Strategy s;
-  s.dp = 2, s.zero = 3, s.shard = 2;
+  s.dp = 2, s.zero = ZeroStage::parameters, s.shard = 2;
   const Timed x = timed(model, {0, 2, 4}, s);
   Strategy plain = s;
-  plain.zero = 1;
+  plain.zero = ZeroStage::optimizer;
   const Timed y = timed(model, {0, 2, 4}, plain);
   const auto more = [&](std::size_t c) {
     return x.timing.chunks[c].forward.exposed_ns + x.timing.chunks[c].backward.exposed_ns -
@@ -116,7 +116,7 @@ TEST(SharedTableCost, LayerWisePlansAgree) {
   const Model model = t5(true);
   for (const std::int32_t zero : {0, 1, 3}) {
     Strategy s;
-    s.dp = 2, s.zero = zero, s.shard = zero > 0 ? 2 : 1;
+    s.dp = 2, s.zero = ZeroStage{zero}, s.shard = zero > 0 ? 2 : 1;
     const Timed uniform = timed(model, {0, 2, 4}, s);
     Training training;
     training.sequence.encoder = 100, training.sequence.decoder = 100, training.global_batch = 8;
@@ -134,7 +134,7 @@ TEST(SharedTableCost, CopiesAreTheEmbeddings) {
   training.sequence.encoder = 100, training.sequence.decoder = 100, training.global_batch = 8;
   const CostContext context(model, round_cluster(4), training, plain_engine("generic"));
   Strategy sharded, plain;
-  sharded.dp = plain.dp = 2, sharded.zero = 1, sharded.shard = 2;
+  sharded.dp = plain.dp = 2, sharded.zero = ZeroStage::optimizer, sharded.shard = 2;
   const Timed uniform = timed(model, {0, 3}, plain);
   ProgramStructure structure;
   structure_of(model, {&sharded, &plain, &plain}, uniform.structure.schedule, {3, 3}, structure);

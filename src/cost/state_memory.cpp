@@ -70,16 +70,16 @@ std::int64_t reduced_elements(const ParameterElements& e, const Strategy& s) {
 }
 
 StaticMemory state_memory(const ParameterElements& e, const StatePolicy& states, const Strategy& s) {
-  const std::int64_t shard = s.zero > 0 ? s.shard : 1;
+  const std::int64_t shard = shards_optimizer(s.zero) ? s.shard : 1;
   ESPALIER_CHECK(shard >= 1 && e.dense >= 0 && e.expert >= 0);
   const std::int64_t expert_shard = std::gcd(shard, s.expert_data_ranks());
   const auto sharded = [&](bool yes) {
     return yes ? ceil_div(e.dense, shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
   };
   StaticMemory m;
-  m.parameters = states.parameter * sharded(s.zero >= 3);
-  m.gradients = states.gradient * sharded(s.zero >= 2);
-  m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(s.zero >= 1);
+  m.parameters = states.parameter * sharded(shards_parameters(s.zero));
+  m.gradients = states.gradient * sharded(shards_gradients(s.zero));
+  m.optimizer = (std::int64_t{states.master} + states.optimizer) * sharded(shards_optimizer(s.zero));
   return m;
 }
 

@@ -7,11 +7,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "cost/rounding.h"
 
 namespace espalier::cost {
 namespace {
-
-std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
 
 /// What is exposed of a step's traffic, and what is hidden.
 struct Exposure {
@@ -22,7 +21,9 @@ Exposure exposure_of(const StepCost& c) {
   return {extra, std::max(0.0, c.communication_s - extra)};
 }
 /// The same in whole nanoseconds, of traffic beside compute.
-std::int64_t exposed_ns(const StepCost& c) { return pair_ns(ns(c.communication_s), ns(c.beside_s), c.slowdown) - ns(c.beside_s); }
+std::int64_t exposed_ns(const StepCost& c) {
+  return pair_ns(round_ns(c.communication_s), round_ns(c.beside_s), c.slowdown) - round_ns(c.beside_s);
+}
 
 /// Sums in the order of terms, as layers are priced (layer_sums.h).
 class Sum {
@@ -51,11 +52,11 @@ class Sum {
 };
 
 void add_each(const Step& step, const StepCost& c, PhaseTime& t) {
-  t.compute_ns += ns(c.compute_s);
+  t.compute_ns += round_ns(c.compute_s);
   if (!step.moves()) return;
   const std::int64_t exposed = exposed_ns(c);
   t.exposed_ns += exposed;
-  t.hidden_ns += std::max<std::int64_t>(0, ns(c.communication_s) - exposed);
+  t.hidden_ns += std::max<std::int64_t>(0, round_ns(c.communication_s) - exposed);
 }
 
 std::vector<std::size_t> in_order_of_terms(const PhaseSteps& phase) {
@@ -94,13 +95,13 @@ class Layout {
   }
 
  private:
-  [[nodiscard]] std::int64_t now() const { return std::min(end_ns_, ns(compute_s_) + ns(exposed_s_) + whole_ns_); }
+  [[nodiscard]] std::int64_t now() const { return std::min(end_ns_, round_ns(compute_s_) + round_ns(exposed_s_) + whole_ns_); }
   void advance(const StepCost& c, double compute_s, std::int64_t exposed_whole, double exposed_s) {
     if (c.counted == Counted::summed) {
       compute_s_ += compute_s;
       exposed_s_ += exposed_s;
     } else {
-      whole_ns_ += ns(compute_s) + exposed_whole;
+      whole_ns_ += round_ns(compute_s) + exposed_whole;
     }
   }
 
@@ -117,7 +118,7 @@ class Layout {
   }
   void traffic(const StepCost& c, StepSpan& span) {
     span.traffic_start_ns = now();
-    advance(c, 0, ns(c.communication_s), c.communication_s);
+    advance(c, 0, round_ns(c.communication_s), c.communication_s);
     span.traffic_end_ns = now();
   }
 
@@ -129,7 +130,7 @@ class Layout {
     double compute = 0;
     for (std::int32_t j = i; j <= last; ++j) {
       compute += phase_.costs[static_cast<std::size_t>(j)].compute_s;
-      offsets.push_back(ns(compute));
+      offsets.push_back(round_ns(compute));
     }
     advance(c, compute, exposed_ns(c), exposure_of(c).exposed);
     const std::int64_t end = now();
@@ -137,7 +138,7 @@ class Layout {
     StepSpan& moved = spans_[static_cast<std::size_t>(i)];
     moved.traffic_start_ns = std::min(end, start + both.traffic_start);
     moved.traffic_end_ns = std::min(end, start + both.traffic_end);
-    const std::int64_t beside = ns(c.beside_s);
+    const std::int64_t beside = round_ns(c.beside_s);
     const auto place = [&](std::int64_t offset) {
       if (offset > beside) return std::min(end, start + both.both_end + (offset - beside));
       const double share = beside > 0 ? static_cast<double>(offset) / static_cast<double>(beside) : 0.0;
@@ -155,7 +156,8 @@ class Layout {
     std::int64_t compute_end = 0, traffic_start = 0, traffic_end = 0, both_end = 0;
   };
   static Together together(const StepCost& c) {
-    const std::int64_t moved = ns(c.communication_s), compute = ns(c.beside_s), both = pair_ns(moved, compute, c.slowdown);
+    const std::int64_t moved = round_ns(c.communication_s), compute = round_ns(c.beside_s),
+                       both = pair_ns(moved, compute, c.slowdown);
     if (1.0 / c.slowdown.compute + 1.0 / c.slowdown.communication < 1.0) return {compute, compute, both, both};
     const double slow_traffic = static_cast<double>(moved) * c.slowdown.communication;
     const double slow_compute = static_cast<double>(compute) * c.slowdown.compute;
@@ -203,10 +205,10 @@ PhaseTime phase_time(const PhaseSteps& phase) {
   }
   const Exposure traffic = sum.close();
   PhaseTime t = each;
-  t.compute_ns += ns(sum.compute());
-  t.exposed_ns += ns(traffic.exposed + phase.network_wait_s);
-  t.hidden_ns = phase.counts_hidden ? t.hidden_ns + ns(traffic.hidden) : 0;
-  t.other_ns = std::max<std::int64_t>(0, ns(phase.host_s) - t.compute_ns - t.exposed_ns);
+  t.compute_ns += round_ns(sum.compute());
+  t.exposed_ns += round_ns(traffic.exposed + phase.network_wait_s);
+  t.hidden_ns = phase.counts_hidden ? t.hidden_ns + round_ns(traffic.hidden) : 0;
+  t.other_ns = std::max<std::int64_t>(0, round_ns(phase.host_s) - t.compute_ns - t.exposed_ns);
   t += on_top;
   return t;
 }

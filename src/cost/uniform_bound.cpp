@@ -25,14 +25,14 @@ struct UniformBound::Call {
         split(of),
         layers(costs),
         stream(counted),
-        pass(pass_ns(c)),
-        sharing{c, s, states_of(*c.engine, c.training), {}} {
+        pass(pass_ns(c.device, *c.engine)),
+        sharing{c, s, states_of(*c.engine, c.workload.training), {}} {
     const bool all = stream == DataStream::counted;
-    reduces = all && reduces_gradients(c.experts, s);
+    reduces = all && reduces_gradients(c.workload.experts, s);
     overlaps_reduce = reduces && s.overlap.grad_reduce;
     gathers = all && gathers_parameters(s);
     overlaps_gather = gathers && s.overlap.param_gather;
-    if (s.zero >= 2 || reduces || gathers) sharing.groups = data_groups(c, s, schedule.stages);
+    if (shards_gradients(s.zero) || reduces || gathers) sharing.groups = data_groups(c.fabric, c.device, s, schedule.stages);
   }
   [[nodiscard]] const CostContext& context() const { return sharing.c; }
   [[nodiscard]] const Strategy& strategy() const { return sharing.s; }
@@ -74,9 +74,9 @@ struct UniformBound::Times {
 
 std::int64_t UniformBound::ns(const CostContext& c, const Strategy& s, const Schedule& schedule, const SplitTable& split,
                               const std::vector<LayerCost>& layers, DataStream stream) {
-  ESPALIER_CHECK(split.chunks() == schedule.stages * schedule.virtual_stages && layers.size() == c.model->kinds.size());
+  ESPALIER_CHECK(split.chunks() == schedule.stages * schedule.virtual_stages && layers.size() == c.workload.model->kinds.size());
   const Call call(c, s, schedule, split, layers, stream);
-  espalier::table_chunks(*c.model, schedule, split.layer_counts(), table_chunks_);
+  espalier::table_chunks(*c.workload.model, schedule, split.layer_counts(), table_chunks_);
   time_layers(call);
   const auto chunks = static_cast<std::size_t>(call.chunks());
   chunks_.resize(std::max(chunks_.size(), chunks));
@@ -91,7 +91,7 @@ std::int64_t UniformBound::ns(const CostContext& c, const Strategy& s, const Sch
   send(call);
   update(call);
   Times times{*this, call};
-  if (!table_chunks_.empty()) times.tied = cost::ns(table_exchange_s(call.sharing, schedule, table_chunks_));
+  if (!table_chunks_.empty()) times.tied = round_ns(table_exchange_s(call.sharing, schedule, table_chunks_));
   return iteration_bound_ns(times);
 }
 
@@ -100,7 +100,7 @@ void UniformBound::time_layers(const Call& call) {
   const Strategy& s = call.strategy();
   const std::size_t kinds = call.layers.size();
   layers_.resize(kinds);
-  if (s.zero >= 2) zero_.resize(kinds);
+  if (shards_gradients(s.zero)) zero_.resize(kinds);
   for (std::size_t k = 0; k < kinds; ++k) {
     const LayerCost& l = call.layers[k];
     Layer& t = layers_[k];
@@ -109,7 +109,7 @@ void UniformBound::time_layers(const Call& call) {
     t.recompute_selective = l.recompute_selective.duration_ns();
     t.input = l.backward_input.duration_ns();
     t.weight = l.backward_weight.duration_ns();
-    if (s.zero < 2) continue;
+    if (!shards_gradients(s.zero)) continue;
     zero_[k] = zero_time(c, call.sharing.groups, s, call.sharing.states, l, call.edges());
     t.forward += zero_[k].forward.duration_ns();
     t.backward += zero_[k].backward.duration_ns();
@@ -123,7 +123,7 @@ void UniformBound::sum(const Call& call, std::int32_t i, bool copy, Chunk& chunk
   const auto& runs = call.split.runs(i);
   chunk = Chunk{};
   chunk.buckets = call.buckets(i);
-  each_run(*c.model, runs, call.strategy().recompute, [&](std::int32_t kind, std::int64_t n, RecomputeKind how) {
+  each_run(*c.workload.model, runs, call.strategy().recompute, [&](std::int32_t kind, std::int64_t n, RecomputeKind how) {
     const Layer& l = layers_[static_cast<std::size_t>(kind)];
     const bool again = how == RecomputeKind::full;
     const std::int64_t more = how == RecomputeKind::none ? 0 : again ? l.recompute_full : l.recompute_selective;
@@ -141,7 +141,7 @@ void UniformBound::sum(const Call& call, std::int32_t i, bool copy, Chunk& chunk
   }
   chunk.forward += call.pass;
   chunk.backward += call.pass;
-  if (call.strategy().zero >= 2) {
+  if (shards_gradients(call.strategy().zero)) {
     const ZeroTime& first = zero_[static_cast<std::size_t>(runs.front().kind)];
     chunk.forward += first.gather_ns;
     if (!split) chunk.backward += first.reduce_ns;
@@ -153,11 +153,11 @@ void UniformBound::sum(const Call& call, std::int32_t i, bool copy, Chunk& chunk
 /// As ChunkSum::add_table.
 void UniformBound::add_copy(const Call& call, std::int32_t i, Chunk& chunk) const {
   const CostContext& c = call.context();
-  const std::int32_t user = table_layer(*c.model, call.split.first(i), call.split.last(i));
-  const auto kind = static_cast<std::size_t>(c.model->layers[static_cast<std::size_t>(user)]);
-  const std::int64_t elements = table_elements(*c.model, *c.engine, call.strategy());
+  const std::int32_t user = table_layer(*c.workload.model, call.split.first(i), call.split.last(i));
+  const auto kind = static_cast<std::size_t>(c.workload.model->layers[static_cast<std::size_t>(user)]);
+  const std::int64_t elements = table_elements(*c.workload.model, *c.engine, call.strategy());
   chunk.elements.dense += elements;
-  if (call.strategy().zero < 2) return;
+  if (!shards_gradients(call.strategy().zero)) return;
   const ZeroTime z = table_zero_time(call.sharing, call.layers[kind], elements, call.edges());
   const bool leads = user == call.split.first(i);
   chunk.forward += z.forward.duration_ns() + (leads ? z.gather_ns : 0);
@@ -167,12 +167,12 @@ void UniformBound::add_copy(const Call& call, std::int32_t i, Chunk& chunk) cons
 /// What the step ends with: one bucket of the reduction and of the gather, and what the update waits for.
 void UniformBound::end_step(const Call& call, const TensorSync& sums, Chunk& chunk) const {
   const CostContext& c = call.context();
-  chunk.waited += cost::ns(tensor_sync_s(call.sharing, sums));
+  chunk.waited += round_ns(tensor_sync_s(call.sharing, sums));
   const auto dense = static_cast<double>(chunk.elements.dense), expert = static_cast<double>(chunk.elements.expert);
   const auto buckets = static_cast<double>(chunk.buckets);
-  if (call.gathers) chunk.gather = cost::ns(gather_bucket_s(call.sharing, dense, expert, buckets));
+  if (call.gathers) chunk.gather = round_ns(gather_bucket_s(call.sharing, dense, expert, buckets));
   if (!call.reduces) return;
-  chunk.reduce = cost::ns(reduce_bucket_s(call.sharing, dense, expert, buckets));
+  chunk.reduce = round_ns(reduce_bucket_s(call.sharing, dense, expert, buckets));
   if (!call.overlaps_reduce) return;
   const std::int64_t late = late_reduction_ns(c, call.strategy(), call.chunks(), chunk.elements, chunk.reduce);
   chunk.reduce -= late;
@@ -188,7 +188,7 @@ void UniformBound::place(const Call& call) {
   levels_.resize(static_cast<std::size_t>(here.stages));
   for (std::int32_t i = 0; i < here.stages; ++i)
     levels_[static_cast<std::size_t>(i)] =
-        stage_link_level(call.context().levels, s, here.stages, i, i + 1 < here.stages ? i + 1 : 0);
+        stage_link_level(call.context().fabric.levels, s, here.stages, i, i + 1 < here.stages ? i + 1 : 0);
 }
 
 /// Shard groups, overlaps and recomputation leave messages as they are.
@@ -203,7 +203,7 @@ void UniformBound::send(const Call& call) {
   for (const LayerCost& l : call.layers) asked_.bytes.push_back(l.boundary_bytes);
   if (asked_ == sent_) return;
   sent_ = asked_;
-  const std::size_t depth = c.levels.size();
+  const std::size_t depth = c.fabric.levels.size();
   messages_.assign(call.layers.size() * depth, -1);
   transfers_.assign(static_cast<std::size_t>(call.chunks()), 0);
   for (std::int32_t i = 1; i < call.chunks(); ++i) {
@@ -236,7 +236,7 @@ void UniformBound::update(const Call& call) {
       waited += x.waited;
     }
     if (held.dense != before.dense || held.expert != before.expert)
-      whole = cost::ns(optimizer_s(c, update_bytes(c, call.sharing.states, held, call.strategy())));
+      whole = round_ns(optimizer_s(c.device, *c.engine, update_bytes(*c.engine, call.sharing.states, held, call.strategy())));
     before = held;
     optimizers_[static_cast<std::size_t>(i)] = whole + waited;
   }

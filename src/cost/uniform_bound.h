@@ -13,6 +13,7 @@
 
 #include "cost/chunk_sum.h"
 #include "cost/layer_cost.h"
+#include "cost/rounding.h"
 #include "cost/split_table.h"
 #include "espalier/plan.h"
 

@@ -6,32 +6,33 @@
 
 #include "base/check.h"
 #include "cost/collective.h"
+#include "cost/rounding.h"
 
 namespace espalier::cost {
 namespace {
 
-std::int64_t ns(double seconds) { return std::llround(seconds * 1e9); }
-
-PricedTraffic gather(const CostContext& c, const Group& ranks, GroupKind group, double bytes) {
-  return {{CollectiveKind::all_gather, group, bytes, 1}, all_gather_s(c.data_levels, ranks, bytes)};
+PricedTraffic gather(const Fabric& fabric, const Group& ranks, GroupKind group, double bytes) {
+  return {{CollectiveKind::all_gather, group, bytes, 1}, all_gather_s(fabric.data_levels, ranks, bytes)};
 }
-PricedTraffic scatter(const CostContext& c, const Group& ranks, GroupKind group, double bytes) {
-  return {{CollectiveKind::reduce_scatter, group, bytes, 1}, reduce_scatter_s(c.data_levels, ranks, bytes)};
+PricedTraffic scatter(const Fabric& fabric, const Group& ranks, GroupKind group, double bytes) {
+  return {{CollectiveKind::reduce_scatter, group, bytes, 1}, reduce_scatter_s(fabric.data_levels, ranks, bytes)};
 }
 
 /// `exposed_share` of what could be hidden is not.
 void hide_into(PhaseTime& phase, double communication, double compute, Slowdown k, double exposed_share) {
   const double least = pair_time(communication, compute, k) - compute;
   const double extra = least + exposed_share * std::max(0.0, communication - least);
-  phase.exposed_ns += ns(extra);
-  phase.hidden_ns += ns(std::max(0.0, communication - extra));
+  phase.exposed_ns += round_ns(extra);
+  phase.hidden_ns += round_ns(std::max(0.0, communication - extra));
 }
 
 /// Copies in and out of the buffers of the collectives.
-void add_copies(const CostContext& c, const Strategy& s, const StatePolicy& states, double elements, ZeroTime& z) {
-  const std::int64_t gathered = s.zero >= 3 ? ns(elements * c.engine->kernels.gather_copy_bytes / c.rates.memory) : 0;
+void add_copies(const DeviceCost& device, const EngineKernels& kernels, const Strategy& s, const StatePolicy& states,
+                double elements, ZeroTime& z) {
+  const std::int64_t gathered =
+      shards_parameters(s.zero) ? round_ns(elements * kernels.gather_copy_bytes / device.rates.memory) : 0;
   const std::int64_t reduced =
-      s.zero >= 2 ? ns(elements * c.engine->kernels.reduce_copy_bytes * (states.reduce > 0) / c.rates.memory) : 0;
+      shards_gradients(s.zero) ? round_ns(elements * kernels.reduce_copy_bytes * (states.reduce > 0) / device.rates.memory) : 0;
   z.forward.compute_ns += gathered;
   z.backward.compute_ns += gathered + reduced;
   z.backward_again.compute_ns += gathered + reduced;
@@ -56,30 +57,31 @@ void add_steps(const PricedTraffic& moved, StepPart part, bool overlapped, Place
 
 }  // namespace
 
-ZeroTraffic zero_traffic(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, double dense,
+ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states, double dense,
                          double expert) {
   ZeroTraffic out;
-  if (s.zero < 2) return out;
-  if (s.zero >= 3 && dense * states.gather > 0) out.gathers[0] = gather(c, g.shard, GroupKind::data_shard, dense * states.gather);
-  if (s.zero >= 3 && expert * states.gather > 0)
-    out.gathers[1] = gather(c, g.expert_shard, GroupKind::expert_shard, expert * states.gather);
-  if (dense > 0) out.reductions[0] = scatter(c, g.shard, GroupKind::data_shard, dense * states.reduce);
+  if (!shards_gradients(s.zero)) return out;
+  if (shards_parameters(s.zero) && dense * states.gather > 0)
+    out.gathers[0] = gather(fabric, g.shard, GroupKind::data_shard, dense * states.gather);
+  if (shards_parameters(s.zero) && expert * states.gather > 0)
+    out.gathers[1] = gather(fabric, g.expert_shard, GroupKind::expert_shard, expert * states.gather);
+  if (dense > 0) out.reductions[0] = scatter(fabric, g.shard, GroupKind::data_shard, dense * states.reduce);
   if (expert <= 0) return out;
-  out.reductions[1] = scatter(c, g.expert_shard, GroupKind::expert_shard, expert * states.reduce);
+  out.reductions[1] = scatter(fabric, g.expert_shard, GroupKind::expert_shard, expert * states.reduce);
   // Experts may have more replicas than the shard group covers; with hybrid sharding they are reduced at the end of the step.
   if (s.shard != s.data_ranks()) return out;
   const double shard = expert * states.reduce / static_cast<double>(g.expert_shard.size);
   out.reductions[2] = {{CollectiveKind::all_reduce, GroupKind::expert_replica, shard, 1},
-                       all_reduce_s(c.data_levels, g.expert_replica, shard)};
+                       all_reduce_s(fabric.data_levels, g.expert_replica, shard)};
   return out;
 }
 
 ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, const LayerCost& l,
                    ChunkEdges edges) {
   ZeroTime z;
-  if (s.zero < 2) return z;
+  if (!shards_gradients(s.zero)) return z;
   const double dense = static_cast<double>(l.dense_parameters), expert = static_cast<double>(l.expert_parameters);
-  const ZeroTraffic traffic = zero_traffic(c, g, s, states, dense, expert);
+  const ZeroTraffic traffic = zero_traffic(c.fabric, g, s, states, dense, expert);
   const double gathers = traffic.gather_s(), reductions = traffic.reduce_s();
   ESPALIER_CHECK(gathers >= 0 && reductions >= 0);
   const double forward = static_cast<double>(l.forward.duration_ns()) * 1e-9,
@@ -88,26 +90,26 @@ ZeroTime zero_time(const CostContext& c, const DataGroups& g, const Strategy& s,
   if (s.overlap.param_gather) {
     hide_into(z.forward, gathers, forward, g.slowdown, share);
   } else {
-    z.forward.exposed_ns += ns(gathers);
-    z.backward.exposed_ns += ns(gathers);
+    z.forward.exposed_ns += round_ns(gathers);
+    z.backward.exposed_ns += round_ns(gathers);
   }
   double beside = s.overlap.param_gather ? gathers : 0.0;
   if (s.overlap.grad_reduce)
     beside += reductions;
   else
-    z.backward.exposed_ns += ns(reductions);
+    z.backward.exposed_ns += round_ns(reductions);
   z.backward_again = z.backward;
   hide_into(z.backward, beside, backward, g.slowdown, share);
   if (s.recompute.kind == RecomputeKind::full) hide_into(z.backward_again, beside, forward + backward, g.slowdown, share);
   // Recomputation never makes a step shorter, not even by what rounds away.
   z.backward_again.exposed_ns = std::max(z.backward_again.exposed_ns, z.backward.exposed_ns - l.forward.duration_ns());
-  add_copies(c, s, states, dense + expert, z);
+  add_copies(c.device, c.engine->kernels, s, states, dense + expert, z);
   if (edges == ChunkEdges::free) {
     lower_by_rounding(z);
     return z;
   }
-  z.gather_ns = s.overlap.param_gather ? ns(gathers) : 0;
-  z.reduce_ns = s.overlap.grad_reduce ? ns(reductions) : 0;
+  z.gather_ns = s.overlap.param_gather ? round_ns(gathers) : 0;
+  z.reduce_ns = s.overlap.grad_reduce ? round_ns(reductions) : 0;
   return z;
 }
 

@@ -45,7 +45,7 @@ struct ZeroTraffic {
 };
 
 /// Of a layer of `dense` and `expert` elements on this rank; empty below ZeRO 2.
-ZeroTraffic zero_traffic(const CostContext& c, const DataGroups& g, const Strategy& s, const StatePolicy& states, double dense,
+ZeroTraffic zero_traffic(const Fabric& fabric, const DataGroups& g, const Strategy& s, const StatePolicy& states, double dense,
                          double expert);
 
 /// What that takes beside a layer of cost `l`.

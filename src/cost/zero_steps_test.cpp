@@ -17,7 +17,7 @@ constexpr double kElements = 2 * 64 * 256;  // of cost_test::mlp()
 struct Problem {
   explicit Problem(std::int32_t zero, bool overlap, std::int32_t shard = 4) {
     s.dp = 4;
-    s.zero = zero;
+    s.zero = ZeroStage{zero};
     s.shard = shard;
     s.overlap.param_gather = s.overlap.grad_reduce = overlap;
     layer_costs(context, s, 1, 1, layers);
@@ -28,13 +28,13 @@ struct Problem {
   Model model = model_of(mlp());
   Cluster cluster = round_cluster(4);
   CostContext context{model, cluster, tokens(1000, 4), plain_engine("generic")};
-  StatePolicy states = states_of(plain_engine("generic"), context.training);
+  StatePolicy states = states_of(plain_engine("generic"), context.workload.training);
   std::vector<LayerCost> layers;
   [[nodiscard]] ZeroTraffic traffic(double experts = 0) const {
-    return zero_traffic(context, data_groups(context, s, 1), s, states, kElements, experts);
+    return zero_traffic(context.fabric, data_groups(context.fabric, context.device, s, 1), s, states, kElements, experts);
   }
   [[nodiscard]] ZeroTime time() const {
-    return zero_time(context, data_groups(context, s, 1), s, states, layers[0], ChunkEdges::exposed);
+    return zero_time(context, data_groups(context.fabric, context.device, s, 1), s, states, layers[0], ChunkEdges::exposed);
   }
 };
 

@@ -26,8 +26,8 @@ Status check_schedule(const Schedule& s) {
 
 Status check_strategy(const Strategy& s, const std::string& where) {
   if (s.ep != 1 || s.etp != 1) return fault(where, "ep " + text(s.ep) + ", etp " + text(s.etp), "1: experts are not spread");
-  if (s.zero == 1) return fault(where, "ZeRO-1", "no sharding (ddp), ZeRO-2 or ZeRO-3");
-  if (s.zero > 0 && s.shard != s.data_ranks())
+  if (s.zero == ZeroStage::optimizer) return fault(where, "ZeRO-1", "no sharding (ddp), ZeRO-2 or ZeRO-3");
+  if (shards_optimizer(s.zero) && s.shard != s.data_ranks())
     return fault(where, "shards over " + text(s.shard) + " of " + text(s.data_ranks()) + " ranks",
                  "over all that hold the same weights");
   if (s.cp > 1 && s.cp_kind != ContextParallelKind::ring) return fault(where, "context parallelism by all-to-all", "ring");
@@ -85,15 +85,16 @@ Result<std::vector<Placed>> placed_layers(const Plan& plan, std::vector<std::int
 
 /// One type for all that is sharded but not with ZeRO-3; ddp if there is none.
 Result<DataParallelType> default_type(const std::vector<Placed>& layers) {
-  std::optional<std::int32_t> zero;
+  std::optional<ZeroStage> zero;
   for (const Placed& layer : layers) {
     const Strategy& s = layer.strategy;
-    if (s.data_ranks() == 1 || s.zero == 3) continue;
+    if (s.data_ranks() == 1 || shards_parameters(s.zero)) continue;
     if (zero && *zero != s.zero)
-      return fault(layer.where, "zero " + text(s.zero) + " beside zero " + text(*zero), "ZeRO-3 and one other type for the rest");
+      return fault(layer.where, "zero " + text(number_of(s.zero)) + " beside zero " + text(number_of(*zero)),
+                   "ZeRO-3 and one other type for the rest");
     zero = s.zero;
   }
-  return zero.value_or(0) == 2 ? DataParallelType::zero2 : DataParallelType::ddp;
+  return zero == ZeroStage::gradients ? DataParallelType::zero2 : DataParallelType::ddp;
 }
 
 /// Tensor groups all with sequence parallelism or all without: one flag for the whole run.
@@ -110,7 +111,7 @@ Status check_tensor_groups(const std::vector<Placed>& layers) {
   return {};
 }
 
-bool is_zero3(const Strategy& s) { return s.zero == 3; }
+bool is_zero3(const Strategy& s) { return shards_parameters(s.zero); }
 
 Status check_vocabulary(const Placed& embedding, const Placed& head) {
   const Strategy &a = embedding.strategy, &b = head.strategy;

@@ -49,14 +49,14 @@ TEST(PlanConversion, DocumentToPlanByHand) {
   EXPECT_EQ(first[0].strategy.tp, 2);
   EXPECT_EQ(first[0].strategy.sp, SequenceParallel::megatron);
   EXPECT_EQ(first[0].strategy.dp, 2);
-  EXPECT_EQ(first[0].strategy.zero, 2);
+  EXPECT_EQ(first[0].strategy.zero, ZeroStage::gradients);
   EXPECT_EQ(first[0].strategy.shard, 2);
   EXPECT_EQ(first[0].strategy.recompute, (Recompute{RecomputeKind::full, 1}));
   EXPECT_EQ(first[1].strategy.recompute, Recompute{});
   const auto& second = plan->only_pipeline().stages[1].chunks[0].ranges;  // two blocks with ZeRO-3; the head as the embedding
   ASSERT_EQ(second.size(), 2u);
   EXPECT_EQ(second[0].strategy.dp, 4);
-  EXPECT_EQ(second[0].strategy.zero, 3);
+  EXPECT_EQ(second[0].strategy.zero, ZeroStage::parameters);
   EXPECT_EQ(second[1].first, 5);
   EXPECT_EQ(second[1].strategy.tp, 2);
   EXPECT_FALSE(validate(*plan));
@@ -74,7 +74,7 @@ TEST(PlanConversion, UniformPlanSurvivesTheRoundTrip) {
   s.tp = 2;
   s.sp = SequenceParallel::ulysses;
   s.dp = 2;
-  s.zero = 3;
+  s.zero = ZeroStage::parameters;
   s.shard = 4;
   s.recompute = {RecomputeKind::full, 2};
   s.overlap.grad_reduce = s.overlap.param_gather = true;
@@ -167,14 +167,14 @@ TEST(PlanConversion, WhatTheFileCannotSay) {
     return d.ok() ? "" : d.error().message();
   };
   const auto block = [](Plan& plan) -> Strategy& { return plan.only_pipeline().stages[1].chunks[0].ranges[0].strategy; };
-  expect_error(message([&](Plan& p) { block(p).zero = 1; }), "ZeRO-1");
+  expect_error(message([&](Plan& p) { block(p).zero = ZeroStage::optimizer; }), "ZeRO-1");
   expect_error(message([&](Plan& p) { block(p).shard = 2; }), "shards over 2 of 4");
   expect_error(message([&](Plan& p) { block(p).ep = 2; }), "ep 2");
   expect_error(message([&](Plan& p) { block(p).recompute = {RecomputeKind::selective, 0}; }), "selective");
   expect_error(message([&](Plan& p) { block(p).order = RankOrder::tp_cp_pp_dp; }), "tp-cp-pp-dp");
-  expect_error(message([&](Plan& p) { block(p).partition = "x"; }), "operator partition");
+  expect_error(message([&](Plan& p) { block(p).partition = BlockPartition("x"); }), "operator partition");
   expect_error(message([&](Plan& p) {
-                 block(p).zero = 0;
+                 block(p).zero = ZeroStage::none;
                  block(p).shard = 1;
                }),
                "beside zero 2");
@@ -183,7 +183,7 @@ TEST(PlanConversion, WhatTheFileCannotSay) {
                "$.pipelines[0].stages[0].devices");
   expect_error(message([](Plan& p) { p.only_pipeline().stages[1].chunks[0].ranges[1].strategy.sp = SequenceParallel::none; }),
                "one flag for the run");
-  expect_error(message([](Plan& p) { p.only_pipeline().stages[1].chunks[0].ranges[1].strategy.zero = 3; }),
+  expect_error(message([](Plan& p) { p.only_pipeline().stages[1].chunks[0].ranges[1].strategy.zero = ZeroStage::parameters; }),
                "unlike the embedding");
 }
 

@@ -19,13 +19,13 @@ Error fault(std::string where, std::string found, std::string expected, std::str
 std::string entry(std::string_view field, std::size_t i) { return "$." + std::string(field) + "[" + std::to_string(i) + "]"; }
 std::string text(std::int64_t n) { return std::to_string(n); }
 
-std::int32_t zero_of(DataParallelType type) {
+ZeroStage zero_of(DataParallelType type) {
   switch (type) {
-    case DataParallelType::ddp: return 0;
-    case DataParallelType::zero2: return 2;
-    case DataParallelType::zero3: return 3;
+    case DataParallelType::ddp: return ZeroStage::none;
+    case DataParallelType::zero2: return ZeroStage::gradients;
+    case DataParallelType::zero3: return ZeroStage::parameters;
   }
-  return 0;
+  return ZeroStage::none;
 }
 
 class Conversion {
@@ -94,10 +94,10 @@ class Conversion {
     s.cp = static_cast<std::int32_t>(cp);
     s.dp = static_cast<std::int32_t>(stage_devices() / (tp * cp));
     if (tp > 1) s.sp = ulysses ? SequenceParallel::ulysses : tensor_groups_;
-    if (s.data_ranks() > 1) s.zero = zero3 ? 3 : zero_of(d_.default_type);
-    s.shard = s.zero > 0 ? static_cast<std::int32_t>(s.data_ranks()) : 1;
+    if (s.data_ranks() > 1) s.zero = zero3 ? ZeroStage::parameters : zero_of(d_.default_type);
+    s.shard = shards_optimizer(s.zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1;
     s.overlap.grad_reduce = s.data_ranks() > 1;
-    s.overlap.param_gather = s.zero == 3;
+    s.overlap.param_gather = shards_parameters(s.zero);
     if (samples() % s.dp != 0)
       return fault(where, "dp " + text(s.dp),
                    "a divisor of the " + text(samples()) + " samples of a micro-batch (global_bsz / chunks)",

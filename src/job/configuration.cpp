@@ -29,7 +29,7 @@ void complete_configuration(const Job& job, Strategy& strategy, Schedule& schedu
   const std::int64_t model_parallel =
       std::max<std::int64_t>(1, std::int64_t{strategy.tp} * strategy.cp) * std::max(1, schedule.stages);
   if (strategy.dp == 0) strategy.dp = clamped(job.cluster.devices() / model_parallel);
-  if (strategy.shard == 0) strategy.shard = strategy.zero > 0 ? clamped(strategy.data_ranks()) : 1;
+  if (strategy.shard == 0) strategy.shard = shards_optimizer(strategy.zero) ? clamped(strategy.data_ranks()) : 1;
   if (schedule.microbatches == 0) {
     const std::int64_t samples = std::int64_t{std::max(1, schedule.micro_batch)} * std::max(1, strategy.dp);
     schedule.microbatches = clamped(job.training.global_batch / samples);

@@ -37,7 +37,7 @@ EngineDefaults engine_defaults(const std::string& engine) {
   EngineDefaults out;
   const FrameworkDefault* f = entry_of(engine);
   if (f == nullptr) return out;
-  out.zero = static_cast<std::int32_t>(value_of(*f, "zero_stage", "zero"));
+  out.zero = static_cast<ZeroStage>(value_of(*f, "zero_stage", "zero"));
   out.sp = static_cast<SequenceParallel>(value_of(*f, "sp", "sp"));
   out.recompute = static_cast<RecomputeKind>(value_of(*f, "recompute", "recompute"));
   out.overlap = f->overlap;
@@ -47,7 +47,7 @@ EngineDefaults engine_defaults(const std::string& engine) {
 std::string to_string(const EngineDefaults& d) {
   std::string out;
   const auto add = [&](const std::string& part) { out.append(out.empty() ? "" : ", ").append(part); };
-  if (d.zero > 0) add("zero " + std::to_string(d.zero));
+  if (shards_optimizer(d.zero)) add("zero " + std::to_string(number_of(d.zero)));
   if (d.sp != SequenceParallel::none) add("sp " + std::string(espalier::to_string(d.sp)) + " with tp");
   if (d.recompute != RecomputeKind::none) add("recompute " + std::string(espalier::to_string(d.recompute)));
   std::string overlaps;

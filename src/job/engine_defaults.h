@@ -10,7 +10,7 @@
 namespace espalier::job {
 
 struct EngineDefaults {
-  std::int32_t zero = 0;
+  ZeroStage zero = ZeroStage::none;
   SequenceParallel sp = SequenceParallel::none;  ///< where tp is above 1
   RecomputeKind recompute = RecomputeKind::none;
   Overlap overlap;  ///< where there is something to overlap

@@ -41,7 +41,7 @@ TEST(Job, SmallestJobTakesDefaults) {
   EXPECT_EQ(job->cluster.devices(), 8);
   EXPECT_EQ(job->training.sequence.main, 128);
   EXPECT_EQ(job->training.precision, Precision::bf16);
-  EXPECT_EQ(job->training.optimizer, "adam");
+  EXPECT_EQ(job->training.optimizer, Optimizer::adam);
   EXPECT_EQ(job->engine, "generic");
   EXPECT_EQ(job->search, SearchSpace{});
   EXPECT_THAT(job->model_source, HasSubstr("\"n_embd\": 64"));
@@ -193,7 +193,7 @@ TEST(Job, OpenFieldsOfAConfigurationAreCompleted) {
   Strategy s;
   s.tp = 2;
   s.dp = 0;
-  s.zero = 1;
+  s.zero = ZeroStage::optimizer;
   s.shard = 0;
   s.recompute.kind = RecomputeKind::full;
   Schedule c;

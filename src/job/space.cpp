@@ -152,12 +152,13 @@ std::optional<std::int64_t> value_of_name(std::string_view name, std::string_vie
 
 SearchSpace read_search_space(base::Reader& reader) {
   SearchSpace space;
-  space.kind = reader.optional_string("space", "uniform");
-  static const std::vector<std::string> kKinds = {"uniform", "layerwise", "spatial_temporal", "full"};
-  if (std::find(kKinds.begin(), kKinds.end(), space.kind) == kKinds.end()) {
-    const auto close = base::did_you_mean(space.kind, kKinds);
-    reader.fail("space", "\"" + space.kind + "\"", "one of " + base::joined(kKinds),
-                close ? "did you mean \"" + *close + "\"?" : "");
+  const std::string word = reader.optional_string("space", "uniform");
+  if (const auto kind = space_kind_of(word)) {
+    space.kind = *kind;
+  } else {
+    static const std::vector<std::string> kKinds = {"uniform", "layerwise", "spatial_temporal", "full"};
+    const auto close = base::did_you_mean(word, kKinds);
+    reader.fail("space", "\"" + word + "\"", "one of " + base::joined(kKinds), close ? "did you mean \"" + *close + "\"?" : "");
   }
   base::Reader allow = reader.child("allow", false), forbid = reader.child("forbid", false);
   base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);

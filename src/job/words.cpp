@@ -61,11 +61,11 @@ std::optional<Precision> precision_of_word(std::string_view word) {
   return found == kPrecisionWords.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<std::string> optimizer_of_word(std::string_view word) {
+std::optional<Optimizer> optimizer_of_word(std::string_view word) {
   if (word.size() > kLongestWord) return std::nullopt;
   const std::string wanted = folded(word);
-  if (std::find(kAdamWords.begin(), kAdamWords.end(), wanted) != kAdamWords.end()) return "adam";
-  return wanted == "sgd" ? std::optional<std::string>("sgd") : std::nullopt;
+  if (std::find(kAdamWords.begin(), kAdamWords.end(), wanted) != kAdamWords.end()) return Optimizer::adam;
+  return wanted == to_string(Optimizer::sgd) ? std::optional(Optimizer::sgd) : std::nullopt;
 }
 
 Precision read_precision(base::Reader& training) {
@@ -81,8 +81,8 @@ Precision read_precision(base::Reader& training) {
   return Precision::bf16;
 }
 
-std::string read_optimizer(base::Reader& training) {
-  if (!training.has("optimizer")) return "adam";
+Optimizer read_optimizer(base::Reader& training) {
+  if (!training.has("optimizer")) return Optimizer::adam;
   const base::Node& node = *training.find("optimizer");
   const bool word = node.kind == base::NodeKind::string;
   if (const auto understood = word ? optimizer_of_word(node.text) : std::nullopt) return *understood;
@@ -92,7 +92,7 @@ std::string read_optimizer(base::Reader& training) {
                 other   ? "its states take another size than Adam's two moments, and are not modelled"
                 : close ? "did you mean \"" + *close + "\"?"
                         : "choose one of these words");
-  return "adam";
+  return Optimizer::adam;
 }
 
 }  // namespace espalier::job

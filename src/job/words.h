@@ -11,16 +11,16 @@
 #include <string_view>
 
 #include "base/document.h"
-#include "espalier/cluster.h"
+#include "espalier/plan.h"
 
 namespace espalier::job {
 
 std::optional<Precision> precision_of_word(std::string_view word);
 /// "adam" or "sgd".
-std::optional<std::string> optimizer_of_word(std::string_view word);
+std::optional<Optimizer> optimizer_of_word(std::string_view word);
 
 /// `precision` and `optimizer` of a training; absent: bf16 and adam. Errors go to the reader's sink.
 Precision read_precision(base::Reader& training);
-std::string read_optimizer(base::Reader& training);
+Optimizer read_optimizer(base::Reader& training);
 
 }  // namespace espalier::job

@@ -47,7 +47,7 @@ std::int64_t get(Dimension dimension, const Strategy& strategy, const Schedule& 
     case Dimension::etp: return strategy.etp;
     case Dimension::dp: return strategy.dp;
     case Dimension::micro_batch: return schedule.micro_batch;
-    case Dimension::zero: return strategy.zero;
+    case Dimension::zero: return number_of(strategy.zero);
     case Dimension::shard: return strategy.shard;
     case Dimension::order: return static_cast<std::int64_t>(strategy.order);
     case Dimension::recompute: return static_cast<std::int64_t>(strategy.recompute.kind);
@@ -75,7 +75,7 @@ void set(Dimension dimension, std::int64_t value, Strategy& strategy, Schedule& 
     case Dimension::etp: strategy.etp = count; break;
     case Dimension::dp: strategy.dp = count; break;
     case Dimension::micro_batch: schedule.micro_batch = count; break;
-    case Dimension::zero: strategy.zero = count; break;
+    case Dimension::zero: strategy.zero = ZeroStage{count}; break;
     case Dimension::shard: strategy.shard = count; break;
     case Dimension::order: strategy.order = static_cast<RankOrder>(value); break;
     case Dimension::recompute: strategy.recompute.kind = static_cast<RecomputeKind>(value); break;
@@ -125,7 +125,7 @@ std::string canonical_text(const Strategy& strategy, const Schedule& schedule) {
                   static_cast<long long>(get(static_cast<Dimension>(i), strategy, schedule)));
     out += digits;
   }
-  if (!strategy.partition.empty()) out.append(1, ' ').append(strategy.partition);
+  if (!strategy.partition.empty()) out.append(1, ' ').append(strategy.partition.text());
   return out;
 }
 
@@ -136,7 +136,7 @@ int canonical_compare(const Strategy& a, const Schedule& sa, const Strategy& b, 
     const std::int64_t y = get(dimension, b, sb);
     if (x != y) return x < y ? -1 : 1;
   }
-  const int order = a.partition.compare(b.partition);
+  const std::strong_ordering order = a.partition <=> b.partition;
   return order < 0 ? -1 : order > 0 ? 1 : 0;
 }
 

@@ -13,7 +13,7 @@ TEST(DimensionsUsed, SmallestExample) {
   EXPECT_EQ(dimensions_used(s, c), 0);
   s.dp = 8, s.overlap.grad_reduce = true, c.micro_batch = 4;
   EXPECT_EQ(dimensions_used(s, c), 0);
-  s.zero = 1, s.shard = 8;
+  s.zero = ZeroStage::optimizer, s.shard = 8;
   EXPECT_EQ(dimensions_used(s, c), 1);  // ZeRO over all data ranks
   s.shard = 4;
   EXPECT_EQ(dimensions_used(s, c), 2);  // and hybrid sharding
@@ -39,7 +39,7 @@ Plan two_stages(const Strategy& first, const Strategy& second) {
 TEST(DimensionsUsed, OfAMixedPlan) {
   Strategy tensor, sharded;
   tensor.tp = 2;
-  sharded.dp = 2, sharded.zero = 1, sharded.shard = 2;
+  sharded.dp = 2, sharded.zero = ZeroStage::optimizer, sharded.shard = 2;
   EXPECT_EQ(dimensions_used(two_stages(tensor, tensor)), 2);
   EXPECT_EQ(dimensions_used(two_stages(tensor, sharded)), 4);
 }

@@ -94,7 +94,7 @@ struct FrameworkCoefficients {
 /// What an engine can run: the restrictions that its rules (engine_rules.cpp) read.
 struct EngineRuns {
   std::vector<ScheduleKind> schedules;
-  std::vector<std::int32_t> zero;  ///< stages
+  std::vector<ZeroStage> zero;
   std::vector<RankOrder> orders = {RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp};
   std::vector<ContextParallelKind> cp_kinds = {ContextParallelKind::ring, ContextParallelKind::all_to_all};
   bool ulysses = true, context_parallel = true, tensor_parallel = true, pipeline = true, expert_parallel = true;

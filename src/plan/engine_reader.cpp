@@ -9,15 +9,15 @@
 #include <utility>
 
 #include "base/document.h"
-#include "plan/text.h"
+#include "base/format.h"
 
 namespace espalier {
 namespace {
 
+using base::cat;
 using base::Node;
 using base::NodeKind;
 using base::Reader;
-using plan_detail::cat;
 using Words = std::vector<std::string_view>;
 
 constexpr std::int32_t kMany = 1 << 20;

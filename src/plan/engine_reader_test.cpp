@@ -35,7 +35,7 @@ TEST(EngineReader, SmallestExample) {
   ASSERT_TRUE(read.ok()) << read.error().message();
   const EngineModel &base = (*read)[0], &other = (*read)[1];
   EXPECT_EQ(base.runs.schedules, (std::vector{ScheduleKind::one_f_one_b, ScheduleKind::zb_v}));
-  EXPECT_EQ(base.runs.zero, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(base.runs.zero, (std::vector<ZeroStage>{ZeroStage::none, ZeroStage::optimizer}));
   EXPECT_FALSE(base.runs.ulysses);
   EXPECT_EQ(base.memory.states.reduce, 2);
   EXPECT_EQ(base.memory.states.gradient, StatePolicy{}.gradient);

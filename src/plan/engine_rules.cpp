@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 
+#include "base/format.h"
 #include "plan/engine.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 using D = Dimension;
 using E = const EngineModel&;
 using F = const RuleFacts&;
@@ -34,15 +34,17 @@ bool schedule_kind(E e, F, S, C c) { return c.stages == 1 || contains(e.runs.sch
 std::string schedule_kind_text(E e, F, S, C c) { return cat(e.name, " has no schedule ", to_string(c.kind)); }
 
 bool zero_stage(E e, F, S s, C) { return contains(e.runs.zero, s.zero); }
-std::string zero_stage_text(E e, F, S s, C) { return cat(e.name, " does not run zero ", s.zero); }
+std::string zero_stage_text(E e, F, S s, C) { return cat(e.name, " does not run zero ", number_of(s.zero)); }
 
-bool hybrid_shard(E, F, S s, C) { return s.zero == 0 || s.shard == s.data_ranks(); }
+bool hybrid_shard(E, F, S s, C) { return !shards_optimizer(s.zero) || s.shard == s.data_ranks(); }
 std::string hybrid_shard_text(E e, F, S s, C) {
   return cat(e.name, " shards over all ", s.data_ranks(), " data ranks, not over groups of ", s.shard);
 }
 
-bool zero_pipeline(E, F, S s, C c) { return s.zero < 2 || c.stages == 1; }
-std::string zero_pipeline_text(E e, F, S s, C c) { return cat(e.name, " does not run zero ", s.zero, " with pp ", c.stages); }
+bool zero_pipeline(E, F, S s, C c) { return !shards_gradients(s.zero) || c.stages == 1; }
+std::string zero_pipeline_text(E e, F, S s, C c) {
+  return cat(e.name, " does not run zero ", number_of(s.zero), " with pp ", c.stages);
+}
 
 bool no_tp(E, F, S s, C) { return s.tp == 1; }
 std::string no_tp_text(E e, F, S s, C) { return cat(e.name, " has no tensor parallelism, tp is ", s.tp); }
@@ -95,9 +97,9 @@ bool no_overlap_grad(E, F, S s, C) { return !s.overlap.grad_reduce; }
 bool no_overlap_param(E, F, S s, C) { return !s.overlap.param_gather; }
 bool no_overlap_p2p(E, F, S s, C) { return !s.overlap.p2p; }
 bool no_overlap_tp(E, F, S s, C) { return !s.overlap.tp; }
-bool no_overlap_zero(E, F, S s, C) { return !s.overlap.grad_reduce || s.zero == 0; }
+bool no_overlap_zero(E, F, S s, C) { return !s.overlap.grad_reduce || !shards_optimizer(s.zero); }
 std::string no_overlap_zero_text(E e, F, S s, C) {
-  return cat(e.name, " reduces gradients after the last backward with ZeRO ", s.zero);
+  return cat(e.name, " reduces gradients after the last backward with ZeRO ", number_of(s.zero));
 }
 std::string no_overlap_text(E e, F, S, C) { return cat(e.name, " cannot run this communication beside compute"); }
 
@@ -127,17 +129,21 @@ std::string meg_order_text(E, F f, S s, C) {
 bool meg_distopt(E, F, S s, C) { return !s.overlap.param_gather || s.overlap.grad_reduce; }
 std::string meg_distopt_text(E, F, S, C) { return "overlap_param requires overlap_grad"; }
 
-bool ds_mics(E, F, S s, C) { return s.zero == 0 || s.zero == 3 || s.shard == s.data_ranks(); }
+bool ds_mics(E, F, S s, C) { return !shards_optimizer(s.zero) || shards_parameters(s.zero) || s.shard == s.data_ranks(); }
 std::string ds_mics_text(E, F, S s, C) {
-  return cat("shard groups of ", s.shard, " among ", s.data_ranks(), " data ranks (MiCS, hpZ) exist for zero 3, not ", s.zero);
+  return cat("shard groups of ", s.shard, " among ", s.data_ranks(), " data ranks (MiCS, hpZ) exist for zero 3, not ",
+             number_of(s.zero));
 }
 
-bool ds_autotp(E, F, S s, C) { return s.weight_tp() == 1 || s.zero <= 2; }
-std::string ds_autotp_text(E, F, S s, C) { return cat("AutoTP with tp ", s.tp, " trains with zero 0, 1 or 2, not ", s.zero); }
+bool ds_autotp(E, F, S s, C) { return s.weight_tp() == 1 || !shards_parameters(s.zero); }
+std::string ds_autotp_text(E, F, S s, C) {
+  return cat("AutoTP with tp ", s.tp, " trains with zero 0, 1 or 2, not ", number_of(s.zero));
+}
 
-bool cp_shard(E, F, S s, C) { return s.cp == 1 || (s.zero >= 2 && s.shard % s.cp == 0); }
+bool cp_shard(E, F, S s, C) { return s.cp == 1 || (shards_gradients(s.zero) && s.shard % s.cp == 0); }
 std::string cp_shard_text(E, F, S s, C) {
-  return cat("cp ranks are part of the shard group: zero ", s.zero, " with shard ", s.shard, " does not hold cp ", s.cp);
+  return cat("cp ranks are part of the shard group: zero ", number_of(s.zero), " with shard ", s.shard, " does not hold cp ",
+             s.cp);
 }
 
 bool tt_ep(E, F, S s, C) { return s.ep == 1 || std::int64_t{s.shard} * s.tp % s.ep == 0; }

@@ -57,7 +57,7 @@ TEST(EngineRules, NanotronOverlapsWithoutZero) {
   s.dp = 4;
   s.overlap.grad_reduce = true;
   EXPECT_TRUE(broken("nanotron", dense(), s, flat).empty());
-  s.zero = 1, s.shard = 4;
+  s.zero = ZeroStage::optimizer, s.shard = 4;
   EXPECT_EQ(broken("nanotron", dense(), s, flat), (Names{"NANO-OVERLAP-ZERO"}));
   s.overlap.grad_reduce = false;
   EXPECT_TRUE(broken("nanotron", dense(), s, flat).empty());
@@ -75,10 +75,10 @@ TEST(EngineRules, Megatron) {
   EXPECT_TRUE(broken("megatron-core", moe(), s, flat).empty());
   s = {};
   s.dp = 8;
-  s.zero = 2;
+  s.zero = ZeroStage::gradients;
   s.shard = 8;
   EXPECT_EQ(broken("megatron-core", dense(), s, {ScheduleKind::one_f_one_b, 1, 1, 2, 1}), (Names{"MEG-ZERO"}));
-  s.zero = 1;
+  s.zero = ZeroStage::optimizer;
   s.overlap.param_gather = true;
   EXPECT_EQ(broken("megatron-core", dense(), s, {ScheduleKind::one_f_one_b, 1, 1, 2, 1}), (Names{"MEG-DISTOPT"}));
   s = {};
@@ -114,13 +114,13 @@ TEST(EngineRules, UnevenStages) {
 TEST(EngineRules, ShardingEngines) {
   Strategy s;
   s.dp = 8;
-  s.zero = 1;
+  s.zero = ZeroStage::optimizer;
   s.shard = 4;
   const Schedule c{ScheduleKind::one_f_one_b, 1, 1, 2, 1};
   EXPECT_EQ(broken("deepspeed", dense(), s, c), (Names{"DS-MICS"}));
   EXPECT_EQ(broken("fsdp2", dense(), s, c), (Names{"FSDP-ZERO"}));
   EXPECT_EQ(broken("nanotron", dense(), s, c), (Names{"NANO-HYBRID-SHARD"}));
-  s.zero = 3;
+  s.zero = ZeroStage::parameters;
   EXPECT_TRUE(broken("deepspeed", dense(), s, c).empty());
   EXPECT_TRUE(broken("fsdp2", dense(), s, c).empty());
   s.cp = 2;

@@ -49,12 +49,12 @@ inline rc::Gen<std::pair<Strategy, Schedule>> likely_configuration(std::int64_t 
     if (c.kind == ScheduleKind::zb_v) c.virtual_stages = 2;
     if (c.kind == ScheduleKind::one_f_one_b || c.kind == ScheduleKind::gpipe || c.kind == ScheduleKind::zb_h1)
       c.virtual_stages = 1;
-    if (s.zero == 0) s.shard = 1;
-    if (s.zero > 0 && s.data_ranks() > 1 && s.shard == 1) s.shard = static_cast<std::int32_t>(s.data_ranks());
+    if (!shards_optimizer(s.zero)) s.shard = 1;
+    if (shards_optimizer(s.zero) && s.data_ranks() > 1 && s.shard == 1) s.shard = static_cast<std::int32_t>(s.data_ranks());
     if (s.dp == 1 || c.stages == 1 || s.cp == 1) s.order = RankOrder::tp_cp_dp_pp;
     if (s.recompute.kind != RecomputeKind::full) s.recompute.layers = 0;
     if (s.data_ranks() == 1) s.overlap.grad_reduce = false;
-    if (s.zero == 0) s.overlap.param_gather = false;
+    if (!shards_optimizer(s.zero)) s.overlap.param_gather = false;
     if (c.stages == 1) s.overlap.p2p = false;
     if (s.sp != SequenceParallel::megatron) s.overlap.tp = false;
     const std::int64_t step = std::int64_t{c.micro_batch} * s.dp;
@@ -77,12 +77,12 @@ inline Strategy strategy_over(std::int32_t devices, std::int64_t samples) {
   s.dp = *rc::gen::element(1, 2, 4);
   s.dp = static_cast<std::int32_t>(std::min<std::int64_t>({s.dp, devices / s.tp, samples}));
   s.cp = devices / s.tp / s.dp;
-  s.zero = s.data_ranks() > 1 ? *rc::gen::inRange(0, 4) : 0;
-  s.shard = s.zero == 0 ? 1 : static_cast<std::int32_t>(s.data_ranks());
+  s.zero = ZeroStage{s.data_ranks() > 1 ? *rc::gen::inRange(0, 4) : 0};
+  s.shard = !shards_optimizer(s.zero) ? 1 : static_cast<std::int32_t>(s.data_ranks());
   if (s.shard > 2 && *rc::gen::arbitrary<bool>()) s.shard /= 2;
   const bool full = s.recompute.kind == RecomputeKind::full;
   s.recompute.layers = full ? std::max(1, s.recompute.layers) : 0;
-  s.partition = *rc::gen::element<std::string>("", "", "attn.qkv P2; mlp.up K,K");
+  s.partition = BlockPartition(*rc::gen::element<std::string>("", "", "attn.qkv P2; mlp.up K,K"));
   return s;
 }
 

@@ -6,15 +6,15 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "plan/schedule.h"
 #include "plan/shared_table.h"
 #include "plan/structure.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 using D = Dimension;
 using Sets = std::vector<std::vector<std::int64_t>>;
 
@@ -27,14 +27,14 @@ bool matters(D d, const Strategy& s, bool block) {
     case D::sp: return s.tp > 1;
     case D::cp_kind: return s.cp > 1;
     case D::zero: return s.data_ranks() > 1;
-    case D::shard: return s.zero > 0;
+    case D::shard: return shards_optimizer(s.zero);
     case D::recompute: return block;
     default: return true;
   }
 }
 
 std::int64_t value_of(D d, const Strategy& s) {
-  if (d == D::shard) return s.zero > 0 ? s.data_ranks() / std::max<std::int64_t>(1, s.shard) : 1;
+  if (d == D::shard) return shards_optimizer(s.zero) ? s.data_ranks() / std::max<std::int64_t>(1, s.shard) : 1;
   return get(d, s, {});
 }
 
@@ -105,7 +105,7 @@ void add_dimension_faults(const LayerFreedom& freedom, const Model& model, const
       out.push_back(cat(espalier::to_string(d), " ", joined(d, values), " do not stand beside each other in one plan"));
   }
   if (freedom.partition) return;
-  std::set<std::string> partitions;
+  std::set<BlockPartition> partitions;
   for (const auto& ranges : chunks)
     for (const LayerRange& r : ranges)
       if (blocks_of(model, r) > 0) partitions.insert(r.strategy.partition);

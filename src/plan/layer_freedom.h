@@ -45,7 +45,7 @@ std::string to_string(const LayerFreedom& freedom);
 /// The values that layers of one plan share; of dimensions in which they may differ the index of the set that is allowed, or 0.
 struct LayerClass {
   std::vector<std::int64_t> values;  ///< in the order of layer_dimensions
-  std::string partition;
+  BlockPartition partition;
   auto operator<=>(const LayerClass&) const = default;
 };
 /// The classes that a layer with this strategy can belong to. A block: whether recomputation means something to the layer.

@@ -19,12 +19,12 @@ TEST(LayerFreedom, SmallestExample) {
   Strategy s, other;
   s.dp = other.dp = 4;
   EXPECT_TRUE(classes_of(freedom("fsdp2"), s).empty());
-  s.zero = 3;
+  s.zero = ZeroStage::parameters;
   s.shard = 4;
   const auto classes = classes_of(freedom("fsdp2"), s);
   ASSERT_EQ(classes.size(), 1u);
   other = s;
-  other.zero = 2;
+  other.zero = ZeroStage::gradients;
   other.recompute = {RecomputeKind::full, 1};
   EXPECT_TRUE(admits(freedom("fsdp2"), classes[0], other, true));
   other.tp = 2;
@@ -39,12 +39,12 @@ TEST(LayerFreedom, ValuesThatExcludeEachOther) {
   Strategy s;
   s.tp = s.dp = 2;
   s.sp = SequenceParallel::megatron;
-  s.zero = 3;
+  s.zero = ZeroStage::parameters;
   s.shard = 2;
   EXPECT_EQ(classes_of(freedom("galvatron"), s).size(), 2u);
   s.sp = SequenceParallel::ulysses;
   EXPECT_EQ(classes_of(freedom("galvatron"), s).size(), 4u);
-  s.zero = 2;
+  s.zero = ZeroStage::gradients;
   EXPECT_EQ(classes_of(freedom("galvatron"), s).size(), 2u);
 }
 
@@ -59,7 +59,7 @@ TEST(LayerFreedom, ClassesAreThePlansWithoutFaults) {
         Strategy s;
         s.tp = tp;
         s.dp = 4 / tp;
-        s.zero = zero;
+        s.zero = ZeroStage{zero};
         s.shard = zero > 0 ? s.dp : 1;
         s.sp = tp > 1 ? SequenceParallel::megatron : SequenceParallel::none;
         s.recompute.kind = kind;

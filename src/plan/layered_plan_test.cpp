@@ -18,7 +18,7 @@ using namespace plan_test;
 
 Strategy spread(std::int32_t dp, std::int32_t tp, std::int32_t zero = 0) {
   Strategy s;
-  s.dp = dp, s.tp = tp, s.zero = zero;
+  s.dp = dp, s.tp = tp, s.zero = ZeroStage{zero};
   if (zero > 0) s.shard = static_cast<std::int32_t>(s.data_ranks());
   return s;
 }
@@ -78,7 +78,7 @@ TEST(LayeredLowering, OrderMakesNoDifference) {
   two.stages = 2, two.microbatches = 4;
   std::vector<Strategy> all = {spread(1, 4), spread(4, 1, 1), spread(2, 2, 3), spread(4, 1), spread(2, 2, 2)};
   all[2].shard = 1 + (all[2].data_ranks() > 1);
-  for (Strategy& s : all) s.overlap = {s.data_ranks() > 1, s.zero > 0, true, false};
+  for (Strategy& s : all) s.overlap = {s.data_ranks() > 1, shards_optimizer(s.zero), true, false};
   for (std::size_t a = 0; a < all.size(); ++a) {
     ProgramStructure one;
     structure_of(model, all[a], two, {5, 5}, one);

@@ -8,12 +8,12 @@
 
 #include "plan/process_groups.h"
 #include "plan/structure.h"
-#include "plan/text.h"
+#include "base/format.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 
 /// Device of the n-th rank of a stage under a strategy's order (uniform.cpp).
 std::int64_t device_of_rank(const Strategy& s, const Schedule& schedule, std::int64_t stage, std::int64_t n) {

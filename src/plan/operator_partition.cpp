@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <bit>
 
-#include "plan/text.h"
+#include "base/format.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 
 constexpr std::string_view kLetters = "BMNKHLR";
 constexpr std::size_t kMaxOperators = 64;
@@ -54,12 +54,42 @@ Result<std::vector<OperatorPartition>> parse_operator_partition(std::string_view
   return all;
 }
 
-std::string partition_boundary(const Strategy& s) {
-  const std::size_t space = s.partition.rfind(' ');
-  if (space == std::string::npos) return "";
-  std::string last = s.partition.substr(space + 1);
+namespace {
+
+/// The sequence of the last operator without R at the end; "" where nothing is left.
+std::string boundary_of(std::string_view text) {
+  const std::size_t space = text.rfind(' ');
+  if (space == std::string_view::npos) return "";
+  std::string last(text.substr(space + 1));
   while (last.ends_with(",R")) last.resize(last.size() - 2);
   return last == "R" || last == "-" ? "" : last;
+}
+
+}  // namespace
+
+struct BlockPartition::Parsed {
+  std::string text, boundary;
+  Result<std::vector<OperatorPartition>> operators;
+};
+
+BlockPartition::BlockPartition(std::string_view text) {
+  if (text.empty()) return;
+  parsed_ = std::make_shared<const Parsed>(Parsed{std::string(text), boundary_of(text), parse_operator_partition(text)});
+}
+
+const std::string& BlockPartition::text() const {
+  static const std::string kNone;
+  return parsed_ != nullptr ? parsed_->text : kNone;
+}
+
+const std::string& BlockPartition::boundary() const {
+  static const std::string kNone;
+  return parsed_ != nullptr ? parsed_->boundary : kNone;
+}
+
+const Result<std::vector<OperatorPartition>>& BlockPartition::operators() const {
+  static const Result<std::vector<OperatorPartition>> kNone = parse_operator_partition("");
+  return parsed_ != nullptr ? parsed_->operators : kNone;
 }
 
 std::string partition_fault(const Strategy& s) {
@@ -70,9 +100,9 @@ std::string partition_fault(const Strategy& s) {
     return "a partition of operators says all about its group: sp none, cp 1, ep 1, etp 1";
   if (s.recompute.kind == RecomputeKind::selective) return "partitioned blocks are recomputed in full or not at all";
   if (s.overlap.tp) return "overlap_tp has no meaning under a partition of operators";
-  const auto parsed = parse_operator_partition(s.partition);
+  const auto& parsed = s.partition.operators();
   if (!parsed) return cat(parsed.error().found, " is no partition of operators");
-  if (to_string(*parsed) != s.partition) return "the partition is not written canonically";
+  if (to_string(*parsed) != s.partition.text()) return "the partition is not written canonically";
   const int bits = std::bit_width(static_cast<std::uint32_t>(s.tp)) - 1;
   for (const OperatorPartition& p : *parsed)
     if (p.sequence.bits() != bits)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The partition of a block's operators as text: Strategy::partition.
+// The partition of a block's operators as text, and read: what a BlockPartition (Strategy::partition) holds.
 //
 //     "attn.norm R,R; attn.qkv K,K; attn.core H,H; …"      operators in the order of the block, each with its partition sequence
 //                                                         (partition/sequence.h) over the devices of the tensor group
@@ -26,10 +26,6 @@ struct OperatorPartition {
 std::string to_string(const std::vector<OperatorPartition>& partition);
 /// Reads what to_string writes (spaces and the order of operators as written). Names are distinct.
 Result<std::vector<OperatorPartition>> parse_operator_partition(std::string_view text);
-
-/// The layout in which a block takes and leaves the residual stream: the sequence of its last operator without R at the end; "" where
-/// every device holds it whole.
-std::string partition_boundary(const Strategy& s);
 
 /// What is wrong with the partition of a strategy by itself, in one sentence; empty if nothing: text, bits, other degrees.
 std::string partition_fault(const Strategy& s);

@@ -30,20 +30,46 @@ TEST(OperatorPartition, WhatCannotBeReadIsNamed) {
 TEST(OperatorPartition, TheStreamBetweenBlocksIsCutAsTheLastOperatorLeavesIt) {
   Strategy s;
   s.tp = 4;
-  EXPECT_EQ(partition_boundary(s), "");
-  s.partition = "a K,K; b R,R";
-  EXPECT_EQ(partition_boundary(s), "");
-  s.partition = "a K,K; b M,R";
-  EXPECT_EQ(partition_boundary(s), "M");
-  s.partition = "a K,K; b R,M";  // which bit cuts matters
-  EXPECT_EQ(partition_boundary(s), "R,M");
+  EXPECT_EQ(s.partition.boundary(), "");
+  s.partition = BlockPartition("a K,K; b R,R");
+  EXPECT_EQ(s.partition.boundary(), "");
+  s.partition = BlockPartition("a K,K; b M,R");
+  EXPECT_EQ(s.partition.boundary(), "M");
+  s.partition = BlockPartition("a K,K; b R,M");  // which bit cuts matters
+  EXPECT_EQ(s.partition.boundary(), "R,M");
+}
+
+// A value: parsed where it is made, shared by copies, equal and ordered as its text.
+TEST(BlockPartition, IsParsedOnceAndSharedByCopies) {
+  const BlockPartition one("a K,K; b M,R");
+  const BlockPartition copy = one, again("a K,K; b M,R"), other("a K,K; b N,R");
+  ASSERT_TRUE(one.operators().ok());
+  EXPECT_EQ(one.operators()->size(), 2U);
+  EXPECT_EQ((*one.operators())[1].name, "b");
+  EXPECT_EQ(&*copy.operators(), &*one.operators());
+  EXPECT_EQ(again, one);
+  EXPECT_NE(other, one);
+  EXPECT_LT(one, other);
+  EXPECT_LT(BlockPartition(), one);
+}
+
+TEST(BlockPartition, NoneAndWhatCannotBeRead) {
+  EXPECT_TRUE(BlockPartition().empty());
+  EXPECT_TRUE(BlockPartition("").empty());
+  EXPECT_EQ(BlockPartition(""), BlockPartition());
+  EXPECT_EQ(BlockPartition().text(), "");
+  EXPECT_FALSE(BlockPartition().operators().ok());
+  const BlockPartition wrong("attn.qkv K,Q");
+  EXPECT_EQ(wrong.text(), "attn.qkv K,Q");
+  EXPECT_FALSE(wrong.empty());
+  EXPECT_FALSE(wrong.operators().ok());
 }
 
 TEST(OperatorPartition, FaultsOfAStrategy) {
   Strategy s;
   s.tp = 4;
   EXPECT_EQ(partition_fault(s), "");
-  s.partition = "a K,K; b R,R";
+  s.partition = BlockPartition("a K,K; b R,R");
   EXPECT_EQ(partition_fault(s), "");
   const auto broken = [&](auto change) {
     Strategy other = s;
@@ -56,15 +82,15 @@ TEST(OperatorPartition, FaultsOfAStrategy) {
   EXPECT_TRUE(broken([](Strategy& x) { x.cp = 2; }));
   EXPECT_TRUE(broken([](Strategy& x) { x.etp = 4; }));
   EXPECT_TRUE(broken([](Strategy& x) { x.recompute.kind = RecomputeKind::selective; }));
-  EXPECT_TRUE(broken([](Strategy& x) { x.partition = "a K,K;b R,R"; }));
-  EXPECT_TRUE(broken([](Strategy& x) { x.partition = "a K,K; b R"; }));
+  EXPECT_TRUE(broken([](Strategy& x) { x.partition = BlockPartition("a K,K;b R,R"); }));
+  EXPECT_TRUE(broken([](Strategy& x) { x.partition = BlockPartition("a K,K; b R"); }));
   EXPECT_FALSE(broken([](Strategy& x) { x.recompute = {RecomputeKind::full, 2}; }));
 }
 
 TEST(OperatorPartition, IsARuleOfTheSpace) {
   const Model model = plan_test::decoder({});
   Strategy s;
-  s.tp = 4, s.partition = "a K; b R,R";
+  s.tp = 4, s.partition = BlockPartition("a K; b R,R");
   const auto broken = violations(model, plan_test::cluster(1, 4), plan_test::training(64, 8), s,
                                  {ScheduleKind::one_f_one_b, 1, 1, 8, 1}, SplitPolicy::balanced);
   ASSERT_EQ(broken.size(), 1U);
@@ -74,7 +100,7 @@ TEST(OperatorPartition, IsARuleOfTheSpace) {
 
 Plan partitioned() {
   Strategy s;
-  s.tp = 4, s.partition = "attn.qkv K,K; mlp.up P2";
+  s.tp = 4, s.partition = BlockPartition("attn.qkv K,K; mlp.up P2");
   return make_uniform_plan(plan_test::decoder({}), plan_test::cluster(1, 4), plan_test::training(64, 8), "generic", s,
                            {ScheduleKind::one_f_one_b, 1, 1, 8, 1}, SplitPolicy::balanced);
 }
@@ -100,7 +126,7 @@ TEST(OperatorPartition, TextIsReadAsWellAndFaultsAreNamed) {
   EXPECT_EQ(*written, partitioned());
   for (const char* wrong : {R"({"attn.qkv": "K,X"})", R"({"attn.qkv": 3})", "{}", "[1]", R"("attn.qkv")", R"({"a b": "K"})"})
     EXPECT_FALSE(with(wrong).ok()) << wrong;
-  EXPECT_EQ(with("null")->strategy().partition, "");
+  EXPECT_TRUE(with("null")->strategy().partition.empty());
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ Plan small() {
   Strategy s;
   s.tp = 2;
   s.dp = 2;
-  s.zero = 1;
+  s.zero = ZeroStage::optimizer;
   s.shard = 2;
   Plan plan;
   plan.engine = "generic";

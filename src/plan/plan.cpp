@@ -7,12 +7,12 @@
 
 #include "base/check.h"
 #include "base/document.h"
+#include "base/format.h"
 #include "plan/dimension.h"
-#include "plan/text.h"
 
 namespace espalier {
 
-using plan_detail::cat;
+using base::cat;
 
 namespace {
 
@@ -30,8 +30,8 @@ std::string overlap_label(const Overlap& overlap) {
 }
 
 std::string zero_label(const Strategy& s) {
-  if (s.zero == 0) return "";
-  return cat(" ZeRO-", s.zero, s.shard < s.data_ranks() ? cat("/", s.shard) : "");
+  if (!shards_optimizer(s.zero)) return "";
+  return cat(" ZeRO-", number_of(s.zero), s.shard < s.data_ranks() ? cat("/", s.shard) : "");
 }
 
 std::string sequence_label(SequenceParallel sp) {

@@ -12,16 +12,17 @@
 
 #include "base/check.h"
 #include "base/document.h"
+#include "base/format.h"
 #include "espalier/plan.h"
 #include "plan/operator_partition.h"
 #include "plan/plan_json.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
+using base::cat;
 using base::JsonWriter;
-using plan_detail::cat;
+using base::cat;
 
 std::string device_text(const DeviceRange& r) {
   if (r.count == 1) return cat(r.first);
@@ -50,15 +51,15 @@ void write_training(JsonWriter& w, const Training& t) {
     w.key("encoder").value(t.sequence.encoder).key("decoder").value(t.sequence.decoder).end_object();
   }
   w.key("global_batch").value(t.global_batch).key("precision").value(to_string(t.precision));
-  w.key("optimizer").value(t.optimizer).key("moe_imbalance").value(t.moe_imbalance).key("tokens").value(t.tokens);
+  w.key("optimizer").value(to_string(t.optimizer)).key("moe_imbalance").value(t.moe_imbalance).key("tokens").value(t.tokens);
   w.end_object();
 }
 
 /// Operators in the order of the block; what cannot be read stays a text, so that nothing is lost.
-void write_partition(JsonWriter& w, const std::string& text) {
-  const auto parsed = parse_operator_partition(text);
+void write_partition(JsonWriter& w, const BlockPartition& partition) {
+  const auto& parsed = partition.operators();
   if (!parsed) {
-    w.value(text);
+    w.value(partition.text());
     return;
   }
   w.begin_object();
@@ -134,7 +135,16 @@ void write_strategy(JsonWriter& w, const Strategy& s, PlanSchema schema) {
   const bool two = schema == PlanSchema::two;
   w.begin_object();
   w.key("tp").value(s.tp).key("sp").value(to_string(s.sp)).key("cp").value(s.cp).key("cp_kind").value(to_string(s.cp_kind));
-  w.key("ep").value(s.ep).key("etp").value(s.etp).key("dp").value(s.dp).key("zero").value(s.zero).key("shard").value(s.shard);
+  w.key("ep")
+      .value(s.ep)
+      .key("etp")
+      .value(s.etp)
+      .key("dp")
+      .value(s.dp)
+      .key("zero")
+      .value(number_of(s.zero))
+      .key("shard")
+      .value(s.shard);
   w.key("order").value(to_string(s.order));
   w.key("recompute").begin_object().key("kind").value(to_string(s.recompute.kind)).key("layers").value(s.recompute.layers);
   if (two) {

@@ -9,11 +9,12 @@
 #include "espalier/plan.h"
 #include "plan/plan_json.h"
 #include "plan/read_values.h"
-#include "plan/text.h"
+#include "base/format.h"
 
 namespace espalier {
 namespace {
 
+using base::cat;
 using base::Node;
 using base::NodeKind;
 using base::Reader;
@@ -63,16 +64,21 @@ Sequence read_sequence(Reader& r) {
   return sequence;
 }
 
+Optimizer read_optimizer(Reader& t) {
+  const std::string word = t.required_string("optimizer");
+  for (const Optimizer v : {Optimizer::adam, Optimizer::sgd, Optimizer::lora})
+    if (to_string(v) == word) return v;
+  if (t.sink().ok()) t.fail("optimizer", cat("\"", word, "\""), "adam, sgd or lora");
+  return Optimizer::adam;
+}
+
 Training read_training(Reader& r) {
   Reader t = r.child("training", true);
   Training training;
   training.sequence = read_sequence(t);
   training.global_batch = t.required_int("global_batch", 1, kMaxTokens);
   training.precision = read_enum(t, "precision", kAllPrecisions);
-  training.optimizer = t.required_string("optimizer");
-  if (t.sink().ok() && training.optimizer != "adam" && training.optimizer != "sgd" && training.optimizer != "lora") {
-    t.fail("optimizer", cat("\"", training.optimizer, "\""), "adam, sgd or lora");
-  }
+  training.optimizer = read_optimizer(t);
   training.moe_imbalance = t.required_real("moe_imbalance", 1.0, 1e6);
   training.tokens = t.required_real("tokens", 0.0, 1e18);
   t.finish();

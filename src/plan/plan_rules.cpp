@@ -2,14 +2,14 @@
 // The rules of whole plans.
 #include <array>
 
+#include "base/format.h"
 #include "plan/rules.h"
 #include "plan/shared_table.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 
 std::string tied_table_fault(const Model& model, const Plan& plan) {
   if (!tied_table(model)) return "";

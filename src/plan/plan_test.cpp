@@ -16,7 +16,7 @@ Plan example() {
   s.tp = 2;
   s.sp = SequenceParallel::megatron;
   s.dp = 2;
-  s.zero = 1;
+  s.zero = ZeroStage::optimizer;
   s.shard = 2;
   s.recompute = {RecomputeKind::full, 2};
   const Schedule schedule{ScheduleKind::interleaved, 2, 2, 4, 1};
@@ -40,7 +40,7 @@ TEST(PlanText, LabelNamesWhatIsUnusual) {
       s.cp = 4;
       s.cp_kind = ContextParallelKind::all_to_all;
       s.ep = 4;
-      s.zero = 3;
+      s.zero = ZeroStage::parameters;
       s.order = RankOrder::tp_dp_cp_pp;
       s.recompute = {RecomputeKind::selective, 0};
       s.overlap = {true, false, true, false};
@@ -57,7 +57,7 @@ TEST(StrategyLabel, NamesWhatIsUnusual) {
   EXPECT_EQ(label(s), "DP8");
   s.tp = 2;
   EXPECT_EQ(label(s), "TP2·DP8");
-  s.zero = 3, s.shard = 8, s.recompute = {RecomputeKind::full, 5};
+  s.zero = ZeroStage::parameters, s.shard = 8, s.recompute = {RecomputeKind::full, 5};
   EXPECT_EQ(label(s), "TP2·DP8 ZeRO-3 +recompute");
   s.shard = 4, s.recompute = {RecomputeKind::selective, 0};
   EXPECT_EQ(label(s), "TP2·DP8 ZeRO-3/4 +selective");
@@ -73,7 +73,7 @@ Plan layerwise() {
   plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 2, 1, 8, 2};
   plan.training.global_batch = 32;
   Strategy two;
-  two.tp = 2, two.dp = 2, two.zero = 1, two.shard = 2, two.recompute = {RecomputeKind::full, 1};
+  two.tp = 2, two.dp = 2, two.zero = ZeroStage::optimizer, two.shard = 2, two.recompute = {RecomputeKind::full, 1};
   Strategy four;
   four.tp = 4, four.overlap.p2p = true;
   plan.only_pipeline().stages = {{{{0, 4, 1}}, {Chunk{{{0, 2, two}, {3, 3, four}}}}}, {{{4, 4, 1}}, {Chunk{{{4, 7, four}}}}}};

@@ -9,7 +9,9 @@
 namespace espalier {
 namespace {
 
-std::int64_t shard_of(const Strategy& s) { return std::max<std::int64_t>(1, s.zero > 0 ? s.shard : s.data_ranks()); }
+std::int64_t shard_of(const Strategy& s) {
+  return std::max<std::int64_t>(1, shards_optimizer(s.zero) ? s.shard : s.data_ranks());
+}
 
 GroupLayout dense_layout(GroupKind kind, const Strategy& s) {
   const std::int64_t stride = s.sp == SequenceParallel::ulysses ? 1 : s.tp;
@@ -21,7 +23,7 @@ GroupLayout dense_layout(GroupKind kind, const Strategy& s) {
 GroupLayout expert_layout(GroupKind kind, const Strategy& s) {
   const std::int64_t stride = std::int64_t{s.ep} * s.etp;
   const std::int64_t ranks = s.expert_data_ranks();
-  const std::int64_t shard = s.zero > 0 ? std::gcd(shard_of(s), ranks) : ranks;
+  const std::int64_t shard = shards_optimizer(s.zero) ? std::gcd(shard_of(s), ranks) : ranks;
   if (kind == GroupKind::expert_shard) return {shard, stride};
   return {ranks / shard, stride * shard};
 }

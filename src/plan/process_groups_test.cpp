@@ -35,7 +35,7 @@ TEST(ProcessGroups, OfEightDevices) {
   const std::vector<std::int64_t> devices = numbered(8, 8);
   EXPECT_EQ(process_groups(GroupKind::tensor, s, devices), (Groups{{8, 9}, {10, 11}, {12, 13}, {14, 15}}));
   EXPECT_EQ(process_groups(GroupKind::data_shard, s, devices), (Groups{{8, 10, 12, 14}, {9, 11, 13, 15}}));
-  s.zero = 1;
+  s.zero = ZeroStage::optimizer;
   s.shard = 2;
   EXPECT_EQ(process_groups(GroupKind::data_shard, s, devices), (Groups{{8, 10}, {9, 11}, {12, 14}, {13, 15}}));
   EXPECT_EQ(process_groups(GroupKind::data_replica, s, devices), (Groups{{8, 12}, {9, 13}, {10, 14}, {11, 15}}));

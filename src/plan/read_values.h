@@ -10,7 +10,7 @@
 
 #include "base/document.h"
 #include "espalier/cluster.h"
-#include "plan/text.h"
+#include "base/format.h"
 
 namespace espalier::plan_detail {
 
@@ -29,7 +29,7 @@ template <class Enum, std::size_t N>
 Enum read_enum(base::Reader& r, std::string_view key, const std::array<Enum, N>& values) {
   std::vector<std::string_view> names;
   for (const Enum v : values) names.push_back(to_string(v));
-  if (!r.has(key)) r.fail(key, "nothing", plan_detail::cat("a value such as \"", names.front(), "\""));
+  if (!r.has(key)) r.fail(key, "nothing", base::cat("a value such as \"", names.front(), "\""));
   return values[r.optional_choice(key, names, 0)];
 }
 

@@ -7,13 +7,13 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "plan/operator_partition.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 using D = Dimension;
 using F = const RuleFacts&;
 using S = const Strategy&;
@@ -234,13 +234,13 @@ std::string schedule_size_text(F f, S s, C c) {
 
 // ---- ZeRO --------------------------------------------------------------------------------------------------------------------
 
-bool zero_range(F, S s, C) { return s.zero >= 0 && s.zero <= 3; }
-std::string zero_range_text(F, S s, C) { return cat("zero ", s.zero, " is not a ZeRO stage"); }
+bool zero_range(F, S s, C) { return is_stage(s.zero); }
+std::string zero_range_text(F, S s, C) { return cat("zero ", number_of(s.zero), " is not a ZeRO stage"); }
 
-bool zero_shard(F, S s, C) { return (s.zero == 0) == (s.shard == 1); }
+bool zero_shard(F, S s, C) { return shards_optimizer(s.zero) != (s.shard == 1); }
 std::string zero_shard_text(F, S s, C) {
-  return s.zero == 0 ? cat("shard ", s.shard, " shards nothing with zero 0")
-                     : cat("zero ", s.zero, " with shard 1 shards nothing");
+  return !shards_optimizer(s.zero) ? cat("shard ", s.shard, " shards nothing with zero 0")
+                                   : cat("zero ", number_of(s.zero), " with shard 1 shards nothing");
 }
 
 bool divide_shard(F, S s, C) { return s.data_ranks() % s.shard == 0; }
@@ -248,9 +248,12 @@ std::string divide_shard_text(F, S s, C) {
   return cat("shard ", s.shard, " does not divide the ", s.data_ranks(), " ranks that hold the same weights");
 }
 
-bool zero_bubble_zero(F, S s, C c) { return s.zero < 2 || (c.kind != ScheduleKind::zb_h1 && c.kind != ScheduleKind::zb_v); }
+bool zero_bubble_zero(F, S s, C c) {
+  return !shards_gradients(s.zero) || (c.kind != ScheduleKind::zb_h1 && c.kind != ScheduleKind::zb_v);
+}
 std::string zero_bubble_zero_text(F, S s, C c) {
-  return cat("schedule ", to_string(c.kind), " delays weight gradients, which zero ", s.zero, " would have to scatter at once");
+  return cat("schedule ", to_string(c.kind), " delays weight gradients, which zero ", number_of(s.zero),
+             " would have to scatter at once");
 }
 
 // ---- one name for one thing --------------------------------------------------------------------------------------------------
@@ -289,7 +292,7 @@ bool overlap_grad(F f, S s, C) { return !s.overlap.grad_reduce || replicates_wei
 std::string overlap_grad_text(F, S, C) {
   return "overlap_grad hides the gradient reduction, but no two ranks hold the same weights";
 }
-bool overlap_param(F, S s, C) { return !s.overlap.param_gather || s.zero >= 1; }
+bool overlap_param(F, S s, C) { return !s.overlap.param_gather || shards_optimizer(s.zero); }
 std::string overlap_param_text(F, S, C) { return "overlap_param hides the parameter all-gather of ZeRO, and zero is 0"; }
 bool overlap_p2p(F, S s, C c) { return !s.overlap.p2p || c.stages > 1; }
 std::string overlap_p2p_text(F, S, C) { return "overlap_p2p hides pipeline sends, and pp is 1"; }

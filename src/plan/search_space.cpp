@@ -5,6 +5,22 @@
 
 namespace espalier {
 
+std::string_view to_string(SpaceKind kind) {
+  switch (kind) {
+    case SpaceKind::uniform: return "uniform";
+    case SpaceKind::layerwise: return "layerwise";
+    case SpaceKind::spatial_temporal: return "spatial_temporal";
+    case SpaceKind::full: return "full";
+  }
+  return "?";
+}
+
+std::optional<SpaceKind> space_kind_of(std::string_view word) {
+  for (const SpaceKind kind : {SpaceKind::uniform, SpaceKind::layerwise, SpaceKind::spatial_temporal, SpaceKind::full})
+    if (to_string(kind) == word) return kind;
+  return std::nullopt;
+}
+
 bool SearchSpace::admits(const std::string& dimension, std::int64_t value) const {
   const auto contains = [&](const std::vector<std::int64_t>& values) {
     return std::find(values.begin(), values.end(), value) != values.end();

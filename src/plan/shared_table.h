@@ -43,7 +43,9 @@ inline bool holds_copy(const std::vector<std::int32_t>& copies, std::int32_t chu
 struct TableLayout {
   std::int32_t tp = 1;
   SequenceParallel sp = SequenceParallel::none;
-  std::int32_t cp = 1, dp = 1, zero = 0, shard = 1;
+  std::int32_t cp = 1, dp = 1;
+  ZeroStage zero = ZeroStage::none;
+  std::int32_t shard = 1;
   auto operator<=>(const TableLayout&) const = default;
 };
 TableLayout table_layout(const Strategy& s);

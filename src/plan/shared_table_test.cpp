@@ -66,7 +66,7 @@ Plan with_head(const Strategy& head) {
   Schedule two;
   two.stages = 2, two.microbatches = 4;
   Strategy s;
-  s.dp = 2, s.tp = 2, s.zero = 1, s.shard = 2;
+  s.dp = 2, s.tp = 2, s.zero = ZeroStage::optimizer, s.shard = 2;
   Plan plan = make_uniform_plan(decoder({}), cluster(1, 8), training(128, 8), "generic", s, two, SplitPolicy::balanced);
   const std::int32_t first = plan.only_pipeline().stages[1].chunks[0].first();
   plan.only_pipeline().stages[1].chunks[0].ranges = {{first, 8, s}, {9, 9, head}};
@@ -83,7 +83,8 @@ TEST(SharedTable, RuleTiedTable) {
   EXPECT_TRUE(plan_violations(tied, with_head(same)).empty());
   const std::vector<std::function<void(Strategy&)>> changes = {
       [](Strategy& s) { s.tp = 4, s.dp = 1; }, [](Strategy& s) { s.sp = SequenceParallel::megatron; },
-      [](Strategy& s) { s.cp = 2, s.dp = 1; }, [](Strategy& s) { s.zero = 3; }, [](Strategy& s) { s.zero = 0, s.shard = 1; }};
+      [](Strategy& s) { s.cp = 2, s.dp = 1; }, [](Strategy& s) { s.zero = ZeroStage::parameters; },
+      [](Strategy& s) { s.zero = ZeroStage::none, s.shard = 1; }};
   for (const auto& change : changes) {
     Strategy other = with_head({}).strategy();
     change(other);
@@ -93,7 +94,7 @@ TEST(SharedTable, RuleTiedTable) {
     EXPECT_TRUE(plan_violations(decoder({}), with_head(other)).empty());  // tables of their own
   }
   Strategy other = with_head({}).strategy();
-  other.tp = 4, other.dp = 1, other.zero = 0, other.shard = 1;
+  other.tp = 4, other.dp = 1, other.zero = ZeroStage::none, other.shard = 1;
   EXPECT_EQ(plan_violations(tied, with_head(other))[0].text,
             "the embedding has its table as TP2·DP2 ZeRO-1, the head the same table as TP4");
   bool listed = false;

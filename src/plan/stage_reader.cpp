@@ -10,11 +10,12 @@
 #include "plan/operator_partition.h"
 #include "plan/plan_json.h"
 #include "plan/read_values.h"
-#include "plan/text.h"
+#include "base/format.h"
 
 namespace espalier {
 namespace {
 
+using base::cat;
 using base::Node;
 using base::NodeKind;
 using base::Reader;
@@ -188,7 +189,7 @@ Strategy read_strategy(Reader& r, PlanSchema schema) {
   strategy.ep = read_int32(s, "ep", 1, kMaxCount);
   strategy.etp = read_int32(s, "etp", 1, kMaxCount);
   strategy.dp = read_int32(s, "dp", 1, kMaxCount);
-  strategy.zero = read_int32(s, "zero", 0, 3);
+  strategy.zero = ZeroStage{read_int32(s, "zero", 0, 3)};
   strategy.shard = read_int32(s, "shard", 1, kMaxCount);
   strategy.order = read_enum(s, "order", std::array{RankOrder::tp_cp_dp_pp, RankOrder::tp_cp_pp_dp, RankOrder::tp_dp_cp_pp});
   Reader recompute = s.child("recompute", true);
@@ -204,7 +205,7 @@ Strategy read_strategy(Reader& r, PlanSchema schema) {
   strategy.overlap.tp = read_flag(overlap, "tp");
   if (two) strategy.overlap.ep = overlap.optional_bool("ep", false);
   overlap.finish();
-  strategy.partition = read_partition(s);
+  strategy.partition = BlockPartition(read_partition(s));
   s.finish();
   return strategy;
 }

@@ -29,9 +29,9 @@ StatePolicy states_of(const EngineModel& engine, const Training& training) {
     states.reduce = 4;
     states.gather = 4;
   }
-  if (training.optimizer == "sgd") states.optimizer = 4;  // momentum
+  if (training.optimizer == Optimizer::sgd) states.optimizer = 4;  // momentum
   // Frozen weights in the type of compute; the adapters are a thousandth of the model and not counted.
-  if (training.optimizer == "lora") {
+  if (training.optimizer == Optimizer::lora) {
     states.parameter = std::min(states.parameter, states.gather);
     states.gradient = 0;
     states.master = 0;
@@ -44,7 +44,7 @@ StatePolicy states_of(const EngineModel& engine, const Training& training) {
 StatePrecision state_precision(std::string_view engine, const Training& training) {
   const EngineModel* known = find_engine(engine);
   const StatePolicy states = states_of(known != nullptr ? *known : *find_engine("generic"), training);
-  const std::int32_t moments = training.optimizer == "adam" ? 2 : 1;  // of a gradient and of its square
+  const std::int32_t moments = training.optimizer == Optimizer::adam ? 2 : 1;  // of a gradient and of its square
   StatePrecision out;
   out.parameters = of_bytes(states.parameter, training.precision);
   out.gradients = of_bytes(states.gradient, training.precision);

@@ -16,7 +16,7 @@ bool has_experts(const Model& model) {
 }
 
 bool reduces_gradients(bool experts, const Strategy& s) {
-  const bool once = s.zero <= 1;
+  const bool once = !shards_gradients(s.zero);
   return (s.data_ranks() > 1 && (once || s.shard < s.data_ranks())) || (once && experts && s.expert_data_ranks() > 1);
 }
 

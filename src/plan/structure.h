@@ -78,7 +78,7 @@ bool has_experts(const Model& model);
 /// Whether gradients are reduced once a step under a strategy; `experts`: the model has some.
 bool reduces_gradients(bool experts, const Strategy& s);
 /// Whether parameters are gathered once a step under a strategy.
-inline bool gathers_parameters(const Strategy& s) { return s.zero == 1 || s.zero == 2; }
+inline bool gathers_parameters(const Strategy& s) { return shards_optimizer(s.zero) && !shards_parameters(s.zero); }
 
 /// The structure of one strategy for all layers. `layers[c]` = layers of pipeline chunk c. Reuses the memory of `out`.
 void structure_of(const Model& model, const Strategy& strategy, const Schedule& schedule, const std::vector<std::int32_t>& layers,

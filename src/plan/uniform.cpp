@@ -9,14 +9,14 @@
 #include <cstdio>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "espalier/plan.h"
 #include "plan/split.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 
 std::vector<DeviceRange> stage_devices(const Strategy& s, const Schedule& schedule, std::int32_t stage) {
   const std::int64_t inner = std::int64_t{s.tp} * s.cp;

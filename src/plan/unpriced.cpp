@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan document can say that has no price yet, and what version 1 of the document cannot say: each by its place and name.
 #include "espalier/plan.h"
-#include "plan/text.h"
+#include "base/format.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 
 struct Said {
   std::string where, found, expected;

@@ -9,14 +9,14 @@
 #include <set>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "espalier/plan.h"
 #include "plan/rules.h"
-#include "plan/text.h"
 
 namespace espalier {
 namespace {
 
-using plan_detail::cat;
+using base::cat;
 
 constexpr std::int64_t kMaxDevices = std::int64_t{1} << 22;
 constexpr std::int32_t kMaxLayers = 1 << 16;

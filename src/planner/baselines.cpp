@@ -41,13 +41,13 @@ void add_family(const RuleFacts& facts, const Configuration& preset, Baseline& o
   if (out.family.empty() && out.refusal.empty()) out.refusal = refusal;
 }
 
-Configuration data_parallel(std::int64_t devices, std::int32_t zero, std::int64_t shard) {
+Configuration data_parallel(std::int64_t devices, ZeroStage zero, std::int64_t shard) {
   Configuration c;
   c.strategy.dp = static_cast<std::int32_t>(devices);
   c.strategy.zero = zero;
   c.strategy.shard = static_cast<std::int32_t>(shard);
   c.strategy.overlap.grad_reduce = devices > 1;
-  c.strategy.overlap.param_gather = zero > 0;
+  c.strategy.overlap.param_gather = shards_optimizer(zero);
   return c;
 }
 
@@ -86,8 +86,9 @@ Baseline megatron(const Job& job, const RuleFacts& facts) {
     c.strategy.dp = static_cast<std::int32_t>(facts.devices / tp / pp);
     c.schedule.stages = static_cast<std::int32_t>(pp);
     c.strategy.ep = usual_ep(facts, node, facts.devices / pp);
-    if (c.strategy.dp > 1) c.strategy.zero = 1, c.strategy.shard = c.strategy.dp, c.strategy.overlap.grad_reduce = true;
-    c.strategy.overlap.param_gather = c.strategy.zero > 0;
+    if (c.strategy.dp > 1)
+      c.strategy.zero = ZeroStage::optimizer, c.strategy.shard = c.strategy.dp, c.strategy.overlap.grad_reduce = true;
+    c.strategy.overlap.param_gather = shards_optimizer(c.strategy.zero);
     c.strategy.overlap.p2p = pp > 1;
     add_family(facts, c, out);
   }
@@ -101,13 +102,13 @@ std::vector<Baseline> baselines(const Job& job, const EngineModel&) {
   const RuleFacts facts = rule_facts(job.model, job.cluster, job.training);
   const std::int64_t n = facts.devices, node = std::min(n, job.cluster.groups.front().devices_per_node);
   std::vector<Baseline> out = {{"DDP", {}, ""}, {"FSDP (ZeRO-3)", {}, ""}, {"HSDP", {}, ""}};
-  add_family(facts, data_parallel(n, 0, 1), out[0]);
+  add_family(facts, data_parallel(n, ZeroStage::none, 1), out[0]);
   if (n > 1)
-    add_family(facts, data_parallel(n, 3, n), out[1]);
+    add_family(facts, data_parallel(n, ZeroStage::parameters, n), out[1]);
   else
     out[1].refusal = "one device has nothing to shard over";
   if (n > node && node > 1)
-    add_family(facts, data_parallel(n, 3, node), out[2]);
+    add_family(facts, data_parallel(n, ZeroStage::parameters, node), out[2]);
   else
     out[2].refusal = "needs several nodes of several devices";
   out.push_back(megatron(job, facts));

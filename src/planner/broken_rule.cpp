@@ -46,7 +46,7 @@ void adapt(search::Configuration& c, const std::vector<Pin>& pins, const RuleFac
   put(Dimension::micro_batch, 1);
   put(Dimension::order, static_cast<std::int64_t>(RankOrder::tp_cp_dp_pp));
   put(Dimension::zero, c.strategy.shard > 1 && !free(Dimension::shard) ? 1 : 0);
-  put(Dimension::shard, c.strategy.zero > 0 ? c.strategy.data_ranks() : 1);
+  put(Dimension::shard, shards_optimizer(c.strategy.zero) ? c.strategy.data_ranks() : 1);
   for (const Dimension d : {Dimension::overlap_grad, Dimension::overlap_param, Dimension::overlap_p2p, Dimension::overlap_tp})
     put(d, 0);
   put(Dimension::recompute,

@@ -29,7 +29,7 @@ void add_partitions(const search::Found& all, SearchSummary& s) {
   sum.solved = all.choices.solved;
   sum.certified = all.choices.certified;
   sum.groups = static_cast<std::int64_t>(all.choices.offers.size());
-  for (const auto& [key, offer] : all.choices.offers) sum.offered += static_cast<std::int64_t>(offer.texts.size());
+  for (const auto& [key, offer] : all.choices.offers) sum.offered += static_cast<std::int64_t>(offer.partitions.size());
   sum.lower_bound_ns = all.both ? all.choices.layered_lower_bound_ns : all.choices.lower_bound_ns;
   s.partitions = sum;
 }
@@ -68,7 +68,7 @@ std::string split_of(const search::Outcome& flat, const EngineModel& engine, boo
 
 /// What an engine with rules leaves of the space that the job asks for; empty: all of it, or uniform plans were asked for.
 std::string freedom_of(const Job& job, const EngineModel& engine) {
-  if (job.search.kind == "uniform" || is_unrestricted(engine.layers)) return "";
+  if (job.search.kind == SpaceKind::uniform || is_unrestricted(engine.layers)) return "";
   return to_string(engine.layers);
 }
 
@@ -78,6 +78,26 @@ void add_phases(const search::Found& all, SearchSummary& s) {
 }
 
 }  // namespace
+
+std::string_view to_string(SearchEnd end) {
+  switch (end) {
+    case SearchEnd::none: return "";
+    case SearchEnd::optimal: return "optimal";
+    case SearchEnd::gap: return "gap";
+    case SearchEnd::node_limit: return "node limit";
+    case SearchEnd::time_limit: return "time limit";
+    case SearchEnd::interrupted: return "interrupted";
+    case SearchEnd::phase_left_out: return "phase left out";
+  }
+  return "?";
+}
+
+std::optional<SearchEnd> search_end_of(std::string_view words) {
+  for (const SearchEnd end : {SearchEnd::none, SearchEnd::optimal, SearchEnd::gap, SearchEnd::node_limit, SearchEnd::time_limit,
+                              SearchEnd::interrupted, SearchEnd::phase_left_out})
+    if (to_string(end) == words) return end;
+  return std::nullopt;
+}
 
 SearchSummary certificate_of(const Job& job, const EngineModel& engine, const search::Found& all, const Watch& watch) {
   SearchSummary s = counters_of(all.flat());
@@ -94,7 +114,10 @@ SearchSummary certificate_of(const Job& job, const EngineModel& engine, const se
   s.lower_bound_ns = all.lower_bound_ns();
   s.gap = static_cast<double>(best - s.lower_bound_ns) / static_cast<double>(best);
   s.optimal = s.lower_bound_ns == best && all.complete();
-  s.reason = s.optimal ? "optimal" : all.complete() ? "gap" : all.left_out() ? "phase left out" : "node limit";
+  s.reason = s.optimal        ? SearchEnd::optimal
+             : all.complete() ? SearchEnd::gap
+             : all.left_out() ? SearchEnd::phase_left_out
+                              : SearchEnd::node_limit;
   if (all.interrupted()) s.reason = watch.reason();
   return s;
 }
@@ -111,7 +134,7 @@ SearchRequest request_of(const Job& job, const PlannerOptions& options) {
 void restate(SearchSummary& s, std::int64_t iteration_ns) {
   s.optimal = s.optimal && s.lower_bound_ns == iteration_ns;
   s.gap = static_cast<double>(iteration_ns - s.lower_bound_ns) / static_cast<double>(iteration_ns);
-  if (s.reason == "optimal" && !s.optimal) s.reason = "gap";
+  if (s.reason == SearchEnd::optimal && !s.optimal) s.reason = SearchEnd::gap;
 }
 
 }  // namespace espalier

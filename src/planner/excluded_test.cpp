@@ -145,7 +145,7 @@ TEST(Job, WordsOfOtherToolsAreUnderstood) {
   for (const char* word : {"adamw", "AdamW", "FusedAdam", "adamw_torch_fused", "adam"}) {
     const auto job = read(std::string("optimizer: ") + word, usual);
     ASSERT_TRUE(job) << word << job.error().message();
-    EXPECT_EQ(job->training.optimizer, "adam");
+    EXPECT_EQ(job->training.optimizer, Optimizer::adam);
   }
   for (const char* word : {"adamw_8bit", "adafactor", "lion", "adamx"})
     EXPECT_FALSE(read(std::string("optimizer: ") + word, usual)) << word;

@@ -52,7 +52,7 @@ Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostCon
 }
 
 std::int64_t flow_iteration_ns(const Cluster& cluster, const cost::CostContext& context, const Plan& plan) {
-  Program program = lower(plan, *context.model, true);
+  Program program = lower(plan, *context.workload.model, true);
   const cost::Costs costs = cost::price(context, plan, program);
   const cluster::Topology topology = cluster::nested_topology(cluster);
   sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(context, plan, program, costs, topology));

@@ -173,8 +173,11 @@ std::string by_more_memory(const Job& job, std::int64_t peak_bytes) {
 
 Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found, Watch& watch) {
   // A search that was cut short, in whatever phase, knows nothing of what it did not look at.
-  if (const std::string cut = !watch.reason().empty() ? watch.reason() : found.complete ? "" : "node limit"; !cut.empty())
-    return Error{ErrorKind::limit, "search", cut + " before any plan that fits was simulated", "a search that ends",
+  SearchEnd cut = watch.reason();
+  if (!searched(cut) && !found.complete) cut = SearchEnd::node_limit;
+  if (searched(cut))
+    return Error{ErrorKind::limit, "search", std::string(to_string(cut)) + " before any plan that fits was simulated",
+                 "a search that ends",
                  "give it more time or a larger limit, or narrow search with fix, allow, forbid and limits"};
   watch.stands({"memory", 0, 0, "looking for what would fit", 0, 0});
   if (found.space_size == 0) return nothing_legal(job, engine);

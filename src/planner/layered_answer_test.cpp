@@ -147,7 +147,7 @@ TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
     LayerRange& last = other.only_pipeline().stages.back().chunks.back().ranges.back();
     LayerRange head = last;
     head.first = head.last, --last.last;
-    head.strategy.zero = head.strategy.zero == 3 ? 1 : 3;
+    head.strategy.zero = shards_parameters(head.strategy.zero) ? ZeroStage::optimizer : ZeroStage::parameters;
     head.strategy.shard = static_cast<std::int32_t>(head.strategy.data_ranks());
     if (last.last < last.first) other.only_pipeline().stages.back().chunks.back().ranges.pop_back();
     other.only_pipeline().stages.back().chunks.back().ranges.push_back(head);
@@ -193,7 +193,7 @@ TEST(LayeredAnswer, EnginesAreSearchedForWhatTheyCanVary) {
   const PlannerResult deepspeed = planned("gpt2", "rtx-4090", 4, training + "deepspeed", "{space: full, limits: {pp: 2}}");
   EXPECT_EQ(deepspeed.search.freedom, "layers may differ in: nothing; stages in: nothing");
   EXPECT_TRUE(deepspeed.plan.uniform());
-  EXPECT_EQ(deepspeed.search.reason, "optimal");
+  EXPECT_EQ(deepspeed.search.reason, SearchEnd::optimal);
 }
 
 }  // namespace

@@ -117,9 +117,9 @@ std::vector<std::string> layerwise_reasons(const PlannerResult& r) {
       r, uniform, "recompute attention alone", [](const Strategy& s) { return s.recompute.kind == RecomputeKind::selective; },
       out);
   property_sentence(
-      r, uniform, "shard their parameters (ZeRO-3)", [](const Strategy& s) { return s.zero == 3; }, out);
+      r, uniform, "shard their parameters (ZeRO-3)", [](const Strategy& s) { return shards_parameters(s.zero); }, out);
   property_sentence(
-      r, uniform, "shard their gradients (ZeRO-2)", [](const Strategy& s) { return s.zero == 2; }, out);
+      r, uniform, "shard their gradients (ZeRO-2)", [](const Strategy& s) { return s.zero == ZeroStage::gradients; }, out);
   partition_sentence(r, out);
   const Alternative* same = alternative_of(r, has_our_stages);
   if (same != nullptr && uniform != nullptr && uniform->only_pipeline().schedule.stages != r.plan.only_pipeline().schedule.stages)

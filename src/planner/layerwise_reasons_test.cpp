@@ -44,7 +44,7 @@ TEST(LayerwiseReasons, CompareShardingWithTheUniformPlan) {
   PlannerResult r = answer();
   for (Stage& stage : r.alternatives[0].plan->only_pipeline().stages) {
     Strategy& s = stage.chunks[0].ranges[0].strategy;
-    s.zero = 3, s.shard = 2, s.recompute = {};
+    s.zero = ZeroStage::parameters, s.shard = 2, s.recompute = {};
   }
   r.search.layerwise->balance[0].iteration_ns = 0;
   EXPECT_THAT(layerwise_reasons(r),

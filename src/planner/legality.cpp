@@ -49,7 +49,8 @@ Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, 
 Status layerwise_dimensions(const SearchSpace& space) {
   const std::string name = "recompute_layers";
   if (space.allow.count(name) == 0 && space.forbid.count(name) == 0 && space.limits.count(name) == 0) return std::nullopt;
-  return Error{ErrorKind::bad_input, "search", "a restriction of recompute_layers in search.space: " + space.kind,
+  return Error{ErrorKind::bad_input, "search",
+               "a restriction of recompute_layers in search.space: " + std::string(to_string(space.kind)),
                "restrictions of recompute alone", "in this space every block is recomputed or not by itself"};
 }
 

@@ -5,13 +5,12 @@
 
 #include "base/format.h"
 #include "cost/partitioned_block.h"
+#include "cost/rounding.h"
 
 namespace espalier {
 namespace {
 
 using base::cat;
-
-std::int64_t ns(double seconds) { return round_ns(Seconds(seconds)).count(); }
 
 void add_block(const cost::CostContext& context, const LayerRange& range, const LayerKind& kind, std::int64_t samples,
                std::vector<OperatorReport>& out) {
@@ -23,15 +22,15 @@ void add_block(const cost::CostContext& context, const LayerRange& range, const 
     OperatorReport r;
     r.first_layer = range.first, r.devices = range.strategy.tp;
     r.name = node.shape.name;
-    const std::string& text = range.strategy.partition;
+    const std::string& text = range.strategy.partition.text();
     const std::size_t at = text.find(r.name + " ") + r.name.size() + 1;
     r.sequence = text.substr(at, text.find(';', at) - at);
     cost::PhaseSeconds all = c.forward;
     all += c.backward_input;
     all += c.backward_weight;
-    r.compute_ns = ns(all.compute), r.collective_ns = ns(all.collective);
-    r.ring_hidden_ns = ns(all.ring_hidden), r.ring_exposed_ns = ns(all.ring_exposed);
-    r.gradient_sync_ns = ns(c.gradient_sync);
+    r.compute_ns = cost::round_ns(all.compute), r.collective_ns = cost::round_ns(all.collective);
+    r.ring_hidden_ns = cost::round_ns(all.ring_hidden), r.ring_exposed_ns = cost::round_ns(all.ring_exposed);
+    r.gradient_sync_ns = cost::round_ns(c.gradient_sync);
     for (std::size_t e = 0; e < block->graph.edges.size(); ++e)
       if (block->graph.edges[e].to == n)
         r.redistribution_ns += block->cost.redistributions[e].forward_ns + block->cost.redistributions[e].backward_ns;
@@ -48,7 +47,7 @@ std::vector<OperatorReport> operator_reports(const Job& job, const EngineModel& 
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges) {
-        const std::string& text = range.strategy.partition;
+        const std::string& text = range.strategy.partition.text();
         if (text.empty() || std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
         for (std::int32_t i = range.first; i <= range.last; ++i) {
           const LayerKind& kind = job.model.layer(static_cast<std::size_t>(i));

@@ -61,7 +61,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   result->search = certificate_of(job, engine, all, watch);
   result->search.asked = request_of(job, options);
   restate(result->search, result->prediction.iteration_ns);
-  if (options.simple && !simplest.certified && !watch.reason().empty()) result->search.reason = watch.reason();
+  if (options.simple && !simplest.certified && searched(watch.reason())) result->search.reason = watch.reason();
   result->simplest = std::move(simplest);
   result->alternatives = alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives);
   if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);

@@ -43,7 +43,7 @@ TEST(Plan, SmallestExample) {
   EXPECT_TRUE(result.search.optimal);
   EXPECT_EQ(result.search.lower_bound_ns, result.prediction.iteration_ns);
   EXPECT_EQ(result.search.gap, 0.0);
-  EXPECT_EQ(result.search.reason, "optimal");
+  EXPECT_EQ(result.search.reason, SearchEnd::optimal);
   EXPECT_TRUE(result.prediction.fits);
   EXPECT_THAT(result.prediction.confidence.basis, HasSubstr("uncalibrated"));
 }
@@ -218,7 +218,7 @@ TEST(Plan, ALimitReturnsTheBestSoFar) {
   EXPECT_GE(part.prediction.iteration_ns, whole.prediction.iteration_ns);
   EXPECT_LE(part.search.lower_bound_ns, whole.prediction.iteration_ns);
   if (!part.search.optimal) {
-    EXPECT_EQ(part.search.reason, "node limit");
+    EXPECT_EQ(part.search.reason, SearchEnd::node_limit);
     EXPECT_GE(part.search.gap, 0.0);
   }
 }
@@ -231,12 +231,12 @@ TEST(Plan, APhaseCanBeLeftOut) {
   EXPECT_EQ(uniform.search.phases[0].name, "uniform");
   EXPECT_EQ(uniform.search.phases[0].simulated, uniform.search.simulated);
   EXPECT_EQ(uniform.search.phases[0].lower_bound_ns, uniform.prediction.iteration_ns);
-  gpt.search.kind = "layerwise";
+  gpt.search.kind = SpaceKind::layerwise;
   PlannerOptions options;
   options.left_out_phases = {"layer-wise"};
   const PlannerResult part = planned(gpt, options);
   EXPECT_EQ(part.plan.label(), uniform.plan.label());
-  EXPECT_EQ(part.search.reason, "phase left out");
+  EXPECT_EQ(part.search.reason, SearchEnd::phase_left_out);
   EXPECT_FALSE(part.search.optimal);
   EXPECT_EQ(part.search.lower_bound_ns, 0);
   ASSERT_EQ(part.search.phases.size(), 2U);

@@ -185,7 +185,7 @@ Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& p
   if (auto refused = unpriced(plan)) return *refused;
   if (auto refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
   cost::CostContext context(job.model, job.cluster, job.training, engine);
-  context.place(plan);
+  context.fabric.place(plan);
   if (const auto broken = plan_violations(job.model, plan); !broken.empty())
     return Error{ErrorKind::bad_input, "$.pipelines[0].stages", broken.front().rule + ": " + broken.front().text,
                  "a plan that keeps every rule of plans", broken.front().hint};

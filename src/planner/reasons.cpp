@@ -53,7 +53,7 @@ void baseline_sentences(const PlannerResult& r, std::vector<std::string>& out) {
     } else if (times >= 1.005) {
       out.push_back(base::fixed(times, 2) + "× faster than " + (a.label == kBestUniformPlan ? "the " : "") + a.label +
                     ", whose step has " + a.lost_to + ".");
-    } else if (a.iteration_ns < r.prediction.iteration_ns && !r.search.reason.empty()) {
+    } else if (a.iteration_ns < r.prediction.iteration_ns && searched(r.search.reason)) {
       const bool margin = static_cast<double>(a.peak_memory_bytes) >
                           static_cast<double>(r.prediction.memory_limit_bytes) * (1.0 - r.prediction.memory_margin);
       out.push_back(a.label + (margin ? " would be faster but leaves less memory free than the margin."

@@ -16,30 +16,32 @@ using search::Configuration;
 struct Recipe {
   const char* label;
   double parameters;
-  std::int32_t tp, pp, vpp, ep, zero;
+  std::int32_t tp, pp, vpp, ep;
+  ZeroStage zero;
   RecomputeKind recompute;
 };
 
+constexpr ZeroStage kOptimizer = ZeroStage::optimizer, kParameters = ZeroStage::parameters;
 constexpr RecomputeKind kSelective = RecomputeKind::selective, kFull = RecomputeKind::full;
 
 constexpr std::array kMegatron = {
-    Recipe{"Megatron-LM recipe (GPT 1.7B)", 1.7e9, 1, 1, 1, 1, 1, kSelective},
-    Recipe{"Megatron-LM recipe (GPT 3.6B)", 3.6e9, 2, 1, 1, 1, 1, kSelective},
-    Recipe{"Megatron-LM recipe (GPT 7.5B)", 7.5e9, 4, 1, 1, 1, 1, kSelective},
-    Recipe{"Megatron-LM recipe (GPT 18B)", 18.4e9, 8, 1, 1, 1, 1, kSelective},
-    Recipe{"Megatron-LM recipe (GPT 39B)", 39.1e9, 8, 2, 1, 1, 1, kSelective},
-    Recipe{"Megatron-LM recipe (GPT 76B)", 76.1e9, 8, 4, 1, 1, 1, kSelective},
-    Recipe{"Megatron-LM recipe (GPT 175B)", 175e9, 8, 8, 3, 1, 1, kSelective},
-    Recipe{"Megatron-LM recipe (GPT 310B)", 310.1e9, 8, 16, 1, 1, 1, kSelective},
-    Recipe{"Megatron-LM recipe (GPT 530B)", 529.6e9, 8, 35, 3, 1, 1, kSelective},
-    Recipe{"Megatron-LM recipe (GPT 1T)", 1008e9, 8, 64, 1, 1, 1, kSelective},
+    Recipe{"Megatron-LM recipe (GPT 1.7B)", 1.7e9, 1, 1, 1, 1, kOptimizer, kSelective},
+    Recipe{"Megatron-LM recipe (GPT 3.6B)", 3.6e9, 2, 1, 1, 1, kOptimizer, kSelective},
+    Recipe{"Megatron-LM recipe (GPT 7.5B)", 7.5e9, 4, 1, 1, 1, kOptimizer, kSelective},
+    Recipe{"Megatron-LM recipe (GPT 18B)", 18.4e9, 8, 1, 1, 1, kOptimizer, kSelective},
+    Recipe{"Megatron-LM recipe (GPT 39B)", 39.1e9, 8, 2, 1, 1, kOptimizer, kSelective},
+    Recipe{"Megatron-LM recipe (GPT 76B)", 76.1e9, 8, 4, 1, 1, kOptimizer, kSelective},
+    Recipe{"Megatron-LM recipe (GPT 175B)", 175e9, 8, 8, 3, 1, kOptimizer, kSelective},
+    Recipe{"Megatron-LM recipe (GPT 310B)", 310.1e9, 8, 16, 1, 1, kOptimizer, kSelective},
+    Recipe{"Megatron-LM recipe (GPT 530B)", 529.6e9, 8, 35, 3, 1, kOptimizer, kSelective},
+    Recipe{"Megatron-LM recipe (GPT 1T)", 1008e9, 8, 64, 1, 1, kOptimizer, kSelective},
 };
 constexpr std::array kTorchtitan = {
-    Recipe{"torchtitan recipe (Llama 3 8B)", 8.0e9, 1, 1, 1, 1, 3, kSelective},
-    Recipe{"torchtitan recipe (Llama 3 70B)", 70.6e9, 8, 1, 1, 1, 3, kFull},
-    Recipe{"torchtitan recipe (Llama 3 405B)", 405.9e9, 8, 8, 2, 1, 3, kFull},
+    Recipe{"torchtitan recipe (Llama 3 8B)", 8.0e9, 1, 1, 1, 1, kParameters, kSelective},
+    Recipe{"torchtitan recipe (Llama 3 70B)", 70.6e9, 8, 1, 1, 1, kParameters, kFull},
+    Recipe{"torchtitan recipe (Llama 3 405B)", 405.9e9, 8, 8, 2, 1, kParameters, kFull},
 };
-constexpr Recipe kDeepSeek = {"DeepSeek-V3 recipe", 671e9, 1, 16, 1, 64, 1, RecomputeKind::none};
+constexpr Recipe kDeepSeek = {"DeepSeek-V3 recipe", 671e9, 1, 16, 1, 64, kOptimizer, RecomputeKind::none};
 constexpr double kLeastOfDeepSeek = 300e9;
 
 /// The recipe of the nearest size whose groups divide the devices; where none does, of the nearest size.

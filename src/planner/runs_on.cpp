@@ -38,7 +38,7 @@ Job for_engine(const Job& job, const EngineModel& engine) {
   out.engine = engine.name;
   out.engine_model = nullptr;
   out.calibration = nullptr;
-  out.search.kind = "uniform";
+  out.search.kind = SpaceKind::uniform;
   return out;
 }
 

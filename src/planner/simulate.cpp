@@ -45,7 +45,7 @@ Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan, T
     const auto engine = engine_of(job);
     if (!engine) return engine.error();
     cost::CostContext context(job.model, job.cluster, job.training, **engine);
-    context.place(plan);
+    context.fabric.place(plan);
     out.timeline.step_events = sim::step_events(context, plan, timed.program, timed.costs, timed.simulation);
   }
   return out;

@@ -52,8 +52,8 @@ TimingPrint print_of(const ProgramStructure& structure, const cost::Costs& costs
   Chains chains;
   add(chains, structure);
   for (const cost::WorkCost& work : costs.works) chains.add(work.time);
-  for (const std::int64_t ns : costs.collectives) chains.add(ns);
-  for (const std::int64_t ns : costs.transfers) chains.add(ns);
+  for (const Nanoseconds t : costs.collectives) chains.add(t.count());
+  for (const Nanoseconds t : costs.transfers) chains.add(t.count());
   chains.add(costs.compute_slowdown);
   chains.add(costs.communication_slowdown);
   return chains.print();

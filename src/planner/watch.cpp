@@ -13,29 +13,20 @@ constexpr std::int64_t kLineNs = 1'000'000'000;
 Watch::Watch(const PlannerOptions& options) : options_(options) {}
 
 bool Watch::stopped() {
-  if (reason_.load(std::memory_order_relaxed) != Reason::none) return true;
+  if (reason_.load(std::memory_order_relaxed) != SearchEnd::none) return true;
   const bool watched = options_.time_limit_s > 0 || options_.progress;
   const std::int64_t now =
       watched ? std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count() : std::int64_t{0};
   if (options_.progress && now >= next_line_ns_.load(std::memory_order_relaxed)) tell();
-  Reason found = Reason::none;
+  SearchEnd found = SearchEnd::none;
   if (options_.interrupted && options_.interrupted())
-    found = Reason::interrupted;
+    found = SearchEnd::interrupted;
   else if (options_.time_limit_s > 0 && static_cast<double>(now) >= options_.time_limit_s * 1e9)
-    found = Reason::time_limit;
-  if (found == Reason::none) return false;
-  Reason none = Reason::none;
+    found = SearchEnd::time_limit;
+  if (found == SearchEnd::none) return false;
+  SearchEnd none = SearchEnd::none;
   reason_.compare_exchange_strong(none, found);  // the first reason stays
   return true;
-}
-
-std::string Watch::reason() const {
-  switch (reason_.load()) {
-    case Reason::interrupted: return "interrupted";
-    case Reason::time_limit: return "time limit";
-    case Reason::none: break;
-  }
-  return "";
 }
 
 void Watch::stands(const search::Standing& standing) {

@@ -20,18 +20,17 @@ class Watch {
 
   /// Once true it stays so.
   bool stopped();
-  /// "interrupted" or "time limit"; empty: not stopped.
-  [[nodiscard]] std::string reason() const;
+  /// interrupted or time_limit; none: not stopped.
+  [[nodiscard]] SearchEnd reason() const { return reason_.load(); }
   void stands(const search::Standing& standing);
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Reason : std::uint8_t { none, interrupted, time_limit };
   void tell();
 
   const PlannerOptions& options_;
   Clock::time_point start_ = Clock::now();
-  std::atomic<Reason> reason_{Reason::none};
+  std::atomic<SearchEnd> reason_{SearchEnd::none};
   std::atomic<std::int64_t> next_line_ns_{0};  ///< since the start
   std::mutex telling_;
   search::Standing standing_;

@@ -28,7 +28,7 @@ TEST(Watch, ATimeLimitIsAReasonOfItsOwn) {
   for (const char* space : {"uniform", "layerwise", "spatial_temporal", "full"}) {
     const auto r = plan(job("gpt2", std::string("{space: ") + space + "}"), options);
     ASSERT_TRUE(r.ok()) << r.error().message();
-    EXPECT_EQ(r->search.reason, "time limit") << space;
+    EXPECT_EQ(r->search.reason, SearchEnd::time_limit) << space;
     EXPECT_FALSE(r->search.optimal);
     EXPECT_EQ(r->search.lower_bound_ns, 0) << "nothing is known of what was not looked at";
     EXPECT_EQ(r->search.gap, 1.0);
@@ -54,7 +54,7 @@ TEST(Watch, AnInterruptionIsAnsweredInEveryPhase) {
     count.interrupted = [&all] { return ++all < 0; };
     const auto whole = plan(one, count);
     ASSERT_TRUE(whole.ok());
-    ASSERT_EQ(whole->search.reason, "gap");
+    ASSERT_EQ(whole->search.reason, SearchEnd::gap);
     ASSERT_GT(all, 2000) << "it is polled all the time";
     for (int part = 0; part < 24; ++part) {
       const std::int64_t last = all * part / 24;
@@ -71,7 +71,7 @@ TEST(Watch, AnInterruptionIsAnsweredInEveryPhase) {
         EXPECT_EQ(to_json(*r, false).substr(0, 2000), to_json(*whole, false).substr(0, 2000));
         EXPECT_GT(part, 12) << "that is late";
       } else {
-        EXPECT_EQ(r->search.reason, "interrupted") << space << " after " << last << " looks of " << all;
+        EXPECT_EQ(r->search.reason, SearchEnd::interrupted) << space << " after " << last << " looks of " << all;
       }
       EXPECT_LE(r->search.lower_bound_ns, whole->search.lower_bound_ns) << "a search cut short knows no more";
       EXPECT_GE(r->prediction.iteration_ns, whole->search.lower_bound_ns);
@@ -91,7 +91,7 @@ TEST(Watch, ANodeLimitHoldsInsideGroupsToo) {
     options.node_limit = uniform + more;
     const auto r = plan(one, options);
     ASSERT_TRUE(r.ok());
-    EXPECT_EQ(r->search.reason, "node limit");
+    EXPECT_EQ(r->search.reason, SearchEnd::node_limit);
     // Four groups are solved side by side, each with its share and at least one.
     EXPECT_LE(r->search.simulated + r->search.layerwise->simulated, options.node_limit + 4);
     EXPECT_LE(r->search.lower_bound_ns, r->prediction.iteration_ns);

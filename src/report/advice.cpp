@@ -71,12 +71,12 @@ std::string of_communication(const Facts& f, const PlannerResult& r) {
   const bool reduces = f.s.data_ranks() > 1;
   if (reduces && !f.s.overlap.grad_reduce)
     return "overlap_grad is off: reducing gradients beside the backward pass hides some of it";
-  if (f.s.zero > 0 && !f.s.overlap.param_gather)
+  if (shards_optimizer(f.s.zero) && !f.s.overlap.param_gather)
     return "overlap_param is off: gathering parameters beside compute hides some of it";
   if (f.c.stages > 1 && !f.s.overlap.p2p) return "overlap_p2p is off: sends beside compute hide some of it";
   if (f.s.tp > 1 || f.s.cp > 1 || f.s.ep > 1) return of_groups(f);
-  if (f.s.zero >= 2 && r.prediction.memory.gradients <= f.room)
-    return cat("ZeRO ", number(f.s.zero), " talks in every micro-batch: ZeRO 1 would talk once a step");
+  if (shards_gradients(f.s.zero) && r.prediction.memory.gradients <= f.room)
+    return cat("ZeRO ", number(number_of(f.s.zero)), " talks in every micro-batch: ZeRO 1 would talk once a step");
   if (reduces) return "a larger global batch spreads the reductions of the step over more samples";
   if (f.c.stages > 1) return "fewer stages would send fewer messages";
   return "one device has nobody to talk to: it is slow-down inside its own kernels";
@@ -100,7 +100,7 @@ std::string of_bubble(const Facts& f) {
 
 std::string of_update(const Facts& f) {
   if (f.s.data_ranks() == 1) return "every rank holds other weights: only more ranks would hold fewer of them each";
-  if (f.s.zero == 0) return cat("ZeRO 1 would share the update among ", number(f.s.data_ranks()), " data ranks");
+  if (!shards_optimizer(f.s.zero)) return cat("ZeRO 1 would share the update among ", number(f.s.data_ranks()), " data ranks");
   if (f.s.shard < f.s.data_ranks())
     return cat("shard ", number(f.s.data_ranks()), " in place of ", number(f.s.shard), " would share it among more ranks");
   return "a larger global batch spreads it over more samples";

@@ -52,7 +52,7 @@ TEST(SimplestPlan, IsTheAnswerWhereItIsAskedFor) {
   EXPECT_EQ(r.plan.strategy().dp, 8);
   EXPECT_EQ(r.prediction.iteration_ns, r.simplest->iteration_ns);
   EXPECT_FALSE(r.search.optimal);
-  EXPECT_EQ(r.search.reason, "gap");
+  EXPECT_EQ(r.search.reason, SearchEnd::gap);
   const PlannerResult fastest = planned(tiny());
   EXPECT_EQ(r.search.lower_bound_ns, fastest.prediction.iteration_ns);
   ASSERT_FALSE(r.alternatives.empty());
@@ -145,11 +145,12 @@ TEST(Recipes, DegreesAreThePublishedOnes) {
   ASSERT_EQ(all.size(), 2u);
   ASSERT_FALSE(all[0].family.empty()) << all[0].refusal;
   const search::Configuration& m = all[0].family.front();
-  EXPECT_EQ(std::make_tuple(m.strategy.tp, m.schedule.stages, m.strategy.dp, m.strategy.zero), std::make_tuple(8, 4, 2, 1));
+  EXPECT_EQ(std::make_tuple(m.strategy.tp, m.schedule.stages, m.strategy.dp, number_of(m.strategy.zero)),
+            std::make_tuple(8, 4, 2, 1));
   EXPECT_EQ(m.strategy.sp, SequenceParallel::megatron);
   ASSERT_FALSE(all[1].family.empty()) << all[1].refusal;
   const search::Configuration& t = all[1].family.front();
-  EXPECT_EQ(std::make_tuple(t.strategy.tp, t.schedule.stages, t.strategy.dp, t.strategy.zero, t.strategy.shard),
+  EXPECT_EQ(std::make_tuple(t.strategy.tp, t.schedule.stages, t.strategy.dp, number_of(t.strategy.zero), t.strategy.shard),
             std::make_tuple(8, 1, 8, 3, 8));
   EXPECT_EQ(t.strategy.recompute.kind, RecomputeKind::full);
 }

@@ -85,10 +85,10 @@ std::string layerwise_certificate(const SearchSummary& s) {
   const std::string uniform = cat("none of the ", count(s.space_size), " uniform ones is", margin_of(s), work_text(s));
   const std::string gap = cat(at_most(s.gap), " from the best layer-wise plan (none is below ", seconds(s.lower_bound_ns), ")");
   if (s.optimal) return cat("optimal: no layer-wise plan is faster, and ", uniform);
-  if (s.reason == "gap")
+  if (s.reason == SearchEnd::gap)
     return cat(gap, "; of the ", count(s.space_size), " uniform ones", margin_of(s), " none is faster", than_what(s),
                work_text(s));
-  return cat("not proven (", s.reason, "): ", gap, work_text(s));
+  return cat("not proven (", to_string(s.reason), "): ", gap, work_text(s));
 }
 
 /// Of partitions of operators, offered or not.
@@ -98,21 +98,21 @@ std::string partition_certificate(const SearchSummary& s) {
   const std::string flat = cat("; of the ", count(s.space_size), " uniform ones with those offered", margin_of(s),
                                " none is faster", than_what(s), work_text(s));
   if (s.optimal) return cat("optimal, whatever the partition of operators", flat);
-  return s.reason == "gap" ? cat(gap, flat) : cat("not proven (", s.reason, "): ", gap, work_text(s));
+  return s.reason == SearchEnd::gap ? cat(gap, flat) : cat("not proven (", to_string(s.reason), "): ", gap, work_text(s));
 }
 
 std::string certificate(const SearchSummary& s) {
-  if (s.reason.empty()) return "none: one given configuration, not searched for";
+  if (!searched(s.reason)) return "none: one given configuration, not searched for";
   if (s.partitions) return partition_certificate(s);
   if (s.layerwise) return layerwise_certificate(s);
   const std::string space = count(s.space_size) + " configurations";
   const std::string margin = margin_of(s);
   if (s.optimal)
     return cat("optimal: none of the ", space, " is faster", margin, work_text(s), "; overlap_tp is off unless the job names it");
-  if (s.reason == "gap") return cat(at_most(s.gap), " from the fastest of ", space, margin, work_text(s));
+  if (s.reason == SearchEnd::gap) return cat(at_most(s.gap), " from the fastest of ", space, margin, work_text(s));
   if (s.lower_bound_ns == 0)
-    return cat("not proven (", s.reason, "): nothing is known of the plans that were not looked at", work_text(s));
-  return cat("not proven (", s.reason, "): ", at_most(s.gap), " from the best of ", space, work_text(s));
+    return cat("not proven (", to_string(s.reason), "): nothing is known of the plans that were not looked at", work_text(s));
+  return cat("not proven (", to_string(s.reason), "): ", at_most(s.gap), " from the best of ", space, work_text(s));
 }
 
 /// "1: 58.4M · 2: 659M …": how many configurations each pipeline degree has.

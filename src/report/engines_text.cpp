@@ -53,7 +53,7 @@ std::vector<std::vector<std::string>> engine_rows(const std::vector<EngineModel>
   std::vector<std::vector<std::string>> rows{{"engine", "schedules", "ZeRO", "without", "layers may differ in", "stages in"}};
   for (const EngineModel& e : engines) {
     std::vector<std::string> zero;
-    for (const std::int32_t z : e.runs.zero) zero.push_back(std::to_string(z));
+    for (const ZeroStage z : e.runs.zero) zero.push_back(std::to_string(number_of(z)));
     const std::string layers = is_unrestricted(e.layers) ? "everything" : joined(layers_of(e));
     rows.push_back({e.name, joined(schedules_of(e)), joined(zero), unknown(e) ? "not known" : joined(without(e)),
                     unknown(e) ? "not known" : layers, e.layers.any_stage ? "layers" : "–"});
@@ -76,7 +76,7 @@ std::string engines_json(const std::vector<EngineModel>& engines) {
     w.key("planned").value(e.planned);
     write_words(w, "schedules", schedules_of(e));
     w.key("zero").compact_next().begin_array();
-    for (const std::int32_t z : e.runs.zero) w.value(z);
+    for (const ZeroStage z : e.runs.zero) w.value(number_of(z));
     w.end_array();
     write_words(w, "without", without(e));
     write_words(w, "layers_differ_in", layers_of(e));

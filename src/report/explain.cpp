@@ -61,14 +61,15 @@ std::string losers_section(const PlannerResult& r) {
 }
 
 std::string pruning_section(const SearchSummary& s) {
-  if (s.reason.empty()) return "";
+  if (!searched(s.reason)) return "";
   std::vector<std::vector<std::string>> rows{{"of the space", "configurations", "share"}};
   const double whole = std::max(s.space_size, 1.0);
   for (const auto& [rule, n] : s.pruned) rows.push_back({cat("removed by ", rule), count(n), percent(n / whole)});
   rows.push_back({"simulated", grouped(s.simulated), percent(static_cast<double>(s.simulated) / whole)});
   if (s.lowered > 0) rows.push_back({"programs lowered", grouped(s.lowered), ""});
   rows.push_back({"all legal ones", count(s.space_size), percent(s.space_size / whole)});
-  std::string out = cat("\nHow the ", s.layerwise ? "uniform " : "", "space was covered (", s.reason, ")\n", table(rows));
+  std::string out =
+      cat("\nHow the ", s.layerwise ? "uniform " : "", "space was covered (", to_string(s.reason), ")\n", table(rows));
   out += cat("  best ≥ ", seconds(s.lower_bound_ns), " is proven; gap ", percent(s.gap), "\n");
   return out;
 }
@@ -151,7 +152,7 @@ std::string explain(const PlannerResult& result, std::size_t width) {
 Result<Job> job_to_explain(const Plan& plan) {
   if (Status refused = unpriced(plan)) return *refused;
   auto job = job_of_plan(plan);
-  if (job && !plan.uniform()) job->search.kind = "layerwise";
+  if (job && !plan.uniform()) job->search.kind = SpaceKind::layerwise;
   return job;
 }
 

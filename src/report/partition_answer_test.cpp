@@ -59,14 +59,14 @@ TEST_F(Partitioned, FullBeatsEveryOtherSpace) {
 
 TEST_F(Partitioned, CertificateNamesTheGap) {
   const SearchSummary& s = full().search;
-  EXPECT_EQ(s.space, "full");
+  EXPECT_EQ(s.space, SpaceKind::full);
   ASSERT_TRUE(s.partitions.has_value());
   EXPECT_GT(s.partitions->offered, 0);
   EXPECT_TRUE(s.partitions->certified);
   EXPECT_GT(s.partitions->without_ns, full().prediction.iteration_ns);
   EXPECT_LE(s.lower_bound_ns, s.partitions->lower_bound_ns);
   EXPECT_LE(s.lower_bound_ns, full().prediction.iteration_ns);
-  EXPECT_EQ(s.reason, s.optimal ? "optimal" : "gap");
+  EXPECT_EQ(s.reason, s.optimal ? SearchEnd::optimal : SearchEnd::gap);
 }
 
 TEST_F(Partitioned, TheAnswerSaysWhatEachOperatorDoes) {
@@ -113,9 +113,10 @@ TEST_F(Partitioned, TheCheckerCountsAgain) {
   for (Stage& stage : other.only_pipeline().stages)
     for (Chunk& chunk : stage.chunks)
       for (LayerRange& range : chunk.ranges) {
-        std::string& text = range.strategy.partition;
+        std::string text = range.strategy.partition.text();
         if (text.empty()) continue;
         text.replace(text.find("attn.core H"), 11, "attn.core L");
+        range.strategy.partition = BlockPartition(text);
       }
   EXPECT_FALSE(check(other, *claims).ok());
   EXPECT_FALSE(simulate(one, other).ok());
@@ -132,10 +133,11 @@ TEST(PartitionedPipeline, IsTimedAndChecked) {
   ASSERT_TRUE(loaded.ok());
   Strategy s;
   s.tp = 4;
-  s.partition =
+  std::string text =
       "attn.norm M,M; attn.qkv K,K; attn.core H,H; attn.out P2; attn.residual M,M; mlp.norm M,M; mlp.gate_up P2; mlp.activation "
       "N,N; "
       "mlp.down N,N; mlp.residual M,M";
+  s.partition = BlockPartition(text);
   const Schedule schedule{ScheduleKind::one_f_one_b, 2, 1, 8, 1};
   const auto result = estimate(*loaded, s, schedule);
   ASSERT_TRUE(result.ok()) << result.error().message();
@@ -144,7 +146,8 @@ TEST(PartitionedPipeline, IsTimedAndChecked) {
   const auto report =
       check::check_plan(result->plan, loaded->model, loaded->cluster, lower(result->plan, loaded->model, true), &*claims);
   for (const auto& finding : report.findings) EXPECT_TRUE(finding.ok) << finding.name << ": " << finding.text;
-  s.partition.replace(s.partition.find("mlp.norm M,M"), 12, "mlp.norm K,K");
+  text.replace(text.find("mlp.norm M,M"), 12, "mlp.norm K,K");
+  s.partition = BlockPartition(text);
   EXPECT_FALSE(estimate(*loaded, s, schedule).ok());
 }
 

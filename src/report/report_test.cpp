@@ -63,7 +63,7 @@ TEST(Compare, SaysMixedWhereLayersDiffer) {
 
 TEST(Explain, ShowsTheLayersAndWhatTheyGain) {
   PlannerResult r = mixed_result();
-  r.search.reason = "gap";
+  r.search.reason = SearchEnd::gap;
   r.search.layerwise = LayerwiseSummary{1'500'000'000, 100, 40, 5, 2, {{"exact", {0}, 0, 0, 1'200'000'000}}};
   const std::string text = explain(r);
   EXPECT_THAT(text, HasSubstr("embedding TP2, TP2 ×1, DP2 ×1, head DP2"));

@@ -130,8 +130,8 @@ void check_certificate(const PlannerResult& r, Findings& findings) {
          check::say("lower_bound_s of ", s.lower_bound_ns, " ns exceeds the plan's ", time, " ns"));
   const double gap = time > 0 ? static_cast<double>(time - s.lower_bound_ns) / static_cast<double>(time) : 0;
   expect(std::abs(gap - s.gap) <= 1e-12, check::say("gap ", s.gap, ", of the bound and the time ", gap));
-  expect(s.optimal == (s.reason == "optimal"),
-         check::say("optimal is ", s.optimal ? "true" : "false", ", the reason \"", s.reason, "\""));
+  expect(s.optimal == (s.reason == SearchEnd::optimal),
+         check::say("optimal is ", s.optimal ? "true" : "false", ", the reason \"", to_string(s.reason), "\""));
   expect(!s.optimal || s.lower_bound_ns == time, "optimal, with a gap left");
   if (s.layerwise)
     expect(s.asked.simple || s.layerwise->uniform_ns == 0 || s.layerwise->uniform_ns >= time,
@@ -144,7 +144,7 @@ void check_counters(const SearchSummary& s, Findings& findings) {
   const auto expect = [&](bool ok, const std::string& fault) { findings.expect("counters", ok, fault); };
   const double slack = s.space_size < 0x1p53 ? 0 : 1e-9 * s.space_size;
   const auto equal = [&](double a, double b) { return std::abs(a - b) <= slack; };
-  const bool uniform = s.space == "uniform", ended = s.reason == "optimal" || s.reason == "gap";
+  const bool uniform = s.space == SpaceKind::uniform, ended = is_whole(s.reason);
   expect(!ended || !s.by_dimension.empty(), "no configurations by dimension");
   for (const auto& [dimension, counts] : s.by_dimension) {
     double sum = 0;
@@ -227,9 +227,8 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
   const auto engine = engine_of(job);
   if (!engine) return {{"prediction", false, engine.error().message()}};
   // The margin is the job's to choose and no figure: a search says what was asked, an estimate what it was told.
-  const bool searched = !claimed.search.reason.empty();
   Job with_margin = job;
-  if (searched)
+  if (searched(claimed.search.reason))
     with_margin.search.memory_margin = claimed.search.asked.space.memory_margin;
   else
     with_margin.search.memory_margin = claimed.prediction.memory_margin;
@@ -249,8 +248,8 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
 
 std::vector<Finding> check_search(std::string_view text, Job job, const PlannerResult& claimed, PlannerOptions how) {
   const SearchRequest& asked = claimed.search.asked;
-  if (claimed.search.reason.empty()) return {{"search-again", false, "the result comes from no search"}};
-  if (claimed.search.reason == "interrupted" || claimed.search.reason == "time limit")
+  if (!searched(claimed.search.reason)) return {{"search-again", false, "the result comes from no search"}};
+  if (ended_by_clock(claimed.search.reason))
     return {{"search-again", true, "the search was stopped by the clock: it cannot be repeated"}};
   job.search = asked.space;
   if (claimed.prediction.network) job.network = NetworkKind::flow;

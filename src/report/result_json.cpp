@@ -170,7 +170,7 @@ void write_values(JsonWriter& w, std::string_view key, const std::map<std::strin
 
 void write_request(JsonWriter& w, const SearchRequest& asked) {
   w.key("asked").compact_next().begin_object();
-  w.key("space").value(asked.space.kind);
+  w.key("space").value(to_string(asked.space.kind));
   write_values(w, "allow", asked.space.allow);
   write_values(w, "forbid", asked.space.forbid);
   if (!asked.space.limits.empty()) {
@@ -216,7 +216,7 @@ void write_phases(JsonWriter& w, const std::vector<PhaseSummary>& phases) {
 void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("search").begin_object();
   write_request(w, s.asked);
-  if (s.space != "uniform") w.key("space").value(s.space);
+  if (s.space != SpaceKind::uniform) w.key("space").value(to_string(s.space));
   w.key("space_size");
   write_count(w, s.space_size);
   w.key("by_dimension").begin_object();
@@ -243,7 +243,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   w.key("optimal").value(s.optimal);
   w.key("lower_bound_s").seconds(s.lower_bound_ns);
   w.key("gap").value(s.gap);
-  w.key("reason").value(s.reason);
+  w.key("reason").value(to_string(s.reason));
   if (!s.split.empty()) w.key("split").value(s.split);
   if (!s.phases.empty()) write_phases(w, s.phases);
   if (!s.freedom.empty()) w.key("freedom").value(s.freedom);
@@ -303,7 +303,7 @@ std::string to_json(const PlannerResult& result, bool timing, PlanSchema plan_sc
   w.key("plan").raw(to_json(result.plan, plan_schema));
   write_prediction(w, result.prediction);
   // One given configuration is not searched for: `estimate` and `simulate` have no search to report.
-  if (!result.search.reason.empty()) write_search(w, result.search);
+  if (searched(result.search.reason)) write_search(w, result.search);
   write_beside(w, result);
   write_alternatives(w, result.alternatives, plan_schema);
   if (!result.operators.empty()) write_operators(w, result.operators);

@@ -94,15 +94,15 @@ TEST(ResultJson, RoundTrip) {
 
 TEST(ResultJson, RoundTripOfALayerwiseSearch) {
   PlannerResult r = planned();
-  r.search.space = "layerwise";
-  r.search.reason = "gap";
+  r.search.space = SpaceKind::layerwise;
+  r.search.reason = SearchEnd::gap;
   r.search.gap = 0.25;
   r.search.layerwise =
       LayerwiseSummary{2'000'000'000, 30, 10, 5, 3, {{"even", {0, 3}, 0.4, 0.5, 0}, {"exact", {0, 2}, 0.5, 0.4, 7}}};
   const auto back = result_from_json(to_json(r, false), "result.json");
   ASSERT_TRUE(back) << back.error().message();
   ASSERT_TRUE(back->search.layerwise.has_value());
-  EXPECT_EQ(back->search.space, "layerwise");
+  EXPECT_EQ(back->search.space, SpaceKind::layerwise);
   EXPECT_EQ(back->search.layerwise->uniform_ns, 2'000'000'000);
   ASSERT_EQ(back->search.layerwise->balance.size(), 2U);
   EXPECT_EQ(back->search.layerwise->balance[1].first, (std::vector<std::int32_t>{0, 2}));
@@ -120,6 +120,17 @@ TEST(ResultJson, DamagedResultsAreRefused) {
   const auto back = result_from_json(renamed, "r");
   ASSERT_FALSE(back);
   EXPECT_THAT(back.error().message(), HasSubstr("mfv"));
+}
+
+// Why a search ended and which space it covered are values: words that are none are refused, not carried along.
+TEST(ResultJson, UnknownReasonsAndSpacesAreRefused) {
+  const std::string text = to_json(planned(), false);
+  const std::string reason = "\"reason\": \"" + std::string(to_string(planned().search.reason)) + "\"";
+  ASSERT_NE(text.find(reason), std::string::npos);
+  std::string changed = text;
+  const auto back = result_from_json(changed.replace(text.find(reason), reason.size(), "\"reason\": \"best guess\""), "r");
+  ASSERT_FALSE(back);
+  EXPECT_THAT(back.error().message(), HasSubstr("best guess"));
 }
 
 TEST(ResultJson, ThreeCommandsGiveOneNanosecond) {
@@ -227,10 +238,10 @@ TEST(BriefLayers, CertificatesOfBothSpaces) {
   r.search.layerwise = LayerwiseSummary{r.prediction.iteration_ns, 0, 0, 0, 0, {}};
   EXPECT_THAT(r.brief(), HasSubstr("optimal: no layer-wise plan is faster, and none of the"));
   r.search.optimal = false;
-  r.search.reason = "gap";
+  r.search.reason = SearchEnd::gap;
   r.search.gap = 0.125;
   EXPECT_THAT(r.brief(), HasSubstr("at most 12.5 % from the best layer-wise plan (none is below"));
-  r.search.reason = "node limit";
+  r.search.reason = SearchEnd::node_limit;
   EXPECT_THAT(r.brief(), HasSubstr("not proven (node limit): at most 12.5 % from the best layer-wise plan"));
   EXPECT_THAT(r.brief(), Not(HasSubstr("Stage balance")));
 }

@@ -200,6 +200,20 @@ SearchRequest read_request(Reader r) {
   return asked;
 }
 
+SearchEnd read_reason(Reader& r) {
+  const std::string words = r.optional_string("reason", "");
+  const auto end = search_end_of(words);
+  if (!end) r.fail("reason", "\"" + words + "\"", "optimal, gap, node limit, time limit, interrupted or phase left out");
+  return end.value_or(SearchEnd::none);
+}
+
+SpaceKind read_space_kind(Reader& r) {
+  const std::string word = r.optional_string("space", "uniform");
+  const auto kind = space_kind_of(word);
+  if (!kind) r.fail("space", "\"" + word + "\"", "uniform, layerwise, spatial_temporal or full");
+  return kind.value_or(SpaceKind::uniform);
+}
+
 PhaseSummary read_phase(Reader& r) {
   PhaseSummary p;
   p.name = r.required_string("name");
@@ -237,10 +251,10 @@ SearchSummary read_search(Reader r) {
   s.optimal = r.optional_bool("optimal", false);
   s.lower_bound_ns = read_ns(r, "lower_bound_s");
   s.gap = r.optional_real("gap", 0, kLarge, 0);
-  s.reason = r.optional_string("reason", "");
+  s.reason = read_reason(r);
   s.split = r.optional_string("split", "");
   s.freedom = r.optional_string("freedom", "");
-  s.space = r.optional_string("space", "uniform");
+  s.space = read_space_kind(r);
   r.each("phases", false, [&s](Reader& row) { s.phases.push_back(read_phase(row)); });
   if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));
   if (r.has("partitions")) s.partitions = read_partitions(r.child("partitions", true));

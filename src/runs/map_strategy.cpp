@@ -130,17 +130,18 @@ void Mapper::map_zero() {
          "(torchtitan parallelism.fsdp_reshard_after_forward default; torch.distributed.pipelining stage.py)");
   }
   if (*stage > 3) return skip("zero_stage unknown", std::to_string(*stage));
-  s.zero = s.data_ranks() > 1 ? static_cast<std::int32_t>(*stage) : 0;
+  s.zero = s.data_ranks() > 1 ? ZeroStage{static_cast<std::int32_t>(*stage)} : ZeroStage::none;
   s.shard = 0;
   const std::int64_t instances = arguments_ ? arguments_->optimizer_instances : 1;
-  if (s.zero > 0 && instances > 1 && s.data_ranks() % instances == 0)
+  if (shards_optimizer(s.zero) && instances > 1 && s.data_ranks() % instances == 0)
     s.shard = static_cast<std::int32_t>(s.data_ranks() / instances);
-  if (s.zero > 1 && !r_.shard && r_.gpu.per_node && r_.techniques.hsdp && s.data_ranks() % *r_.gpu.per_node == 0 &&
+  if (shards_gradients(s.zero) && !r_.shard && r_.gpu.per_node && r_.techniques.hsdp && s.data_ranks() % *r_.gpu.per_node == 0 &&
       *r_.gpu.per_node < s.data_ranks()) {
     s.shard = static_cast<std::int32_t>(*r_.gpu.per_node);
     used("shard", std::to_string(s.shard), "HSDP: sharded inside a node, replicated across nodes");
   }
-  if (s.zero > 0 && r_.shard && *r_.shard > 1 && *r_.shard < s.data_ranks()) s.shard = static_cast<std::int32_t>(*r_.shard);
+  if (shards_optimizer(s.zero) && r_.shard && *r_.shard > 1 && *r_.shard < s.data_ranks())
+    s.shard = static_cast<std::int32_t>(*r_.shard);
 }
 
 void Mapper::recompute_share(double share) {
@@ -211,8 +212,9 @@ void Mapper::map_overlap() {
     wanted.param_gather = arguments_->overlap_param;
   }
   s.overlap.grad_reduce = wanted.grad_reduce && engine->runs.fused_bucket_overlap &&
-                          replicates_weights(has_experts(run_.job.model), s) && (engine->runs.zero_grad_overlap || s.zero == 0);
-  s.overlap.param_gather = wanted.param_gather && engine->runs.overlap_param_gather && s.zero > 0;
+                          replicates_weights(has_experts(run_.job.model), s) &&
+                          (engine->runs.zero_grad_overlap || !shards_optimizer(s.zero));
+  s.overlap.param_gather = wanted.param_gather && engine->runs.overlap_param_gather && shards_optimizer(s.zero);
   s.overlap.p2p =
       wanted.p2p && engine->runs.overlap_p2p && run_.schedule.kind == ScheduleKind::interleaved && run_.schedule.stages > 1;
   s.overlap.tp = wanted.tp && engine->runs.overlap_tp && s.sp == SequenceParallel::megatron;

@@ -63,7 +63,7 @@ TEST(MapRun, AFullyStatedRunBecomesAJob) {
   EXPECT_EQ(run.job.training.precision, Precision::bf16);
   EXPECT_EQ(run.strategy.tp, 2);
   EXPECT_EQ(run.strategy.dp, 4);
-  EXPECT_EQ(run.strategy.zero, 1);
+  EXPECT_EQ(run.strategy.zero, ZeroStage::optimizer);
   EXPECT_EQ(run.strategy.shard, 4);
   EXPECT_EQ(run.schedule.stages, 2);
   EXPECT_EQ(run.schedule.microbatches, 32);  // 256 / (2 · 4)
@@ -171,7 +171,7 @@ TEST(MapRun, RecipesOfSchedulesAndSharding) {
   EXPECT_EQ(run_of(replaced(silent, "nanotron", "NeMo 24.07")).schedule.virtual_stages, 8);
   EXPECT_EQ(run_of(replaced(silent, "nanotron", "Megatron-Core")).schedule.virtual_stages, 1);
   EXPECT_EQ(run_of(replaced(replaced(line(), "\"zero_stage\": 1", "\"zero_stage\": 3"), "nanotron", "torchtitan")).strategy.zero,
-            1);
+            ZeroStage::optimizer);
   EXPECT_EQ(run_of(replaced(replaced(line(R"(, "pp": 1, "dp": 8, "notes": "HSDP")"), "\"zero_stage\": 1", "\"zero_stage\": 3"),
                             "nanotron", "FSDP"))
                 .strategy.shard,
@@ -190,8 +190,8 @@ TEST(MapRun, WordsForRecomputation) {
 
 // LoRA is read off the heading; a published model stands for dimensions that do not describe it; compiled runs have an engine of their own.
 TEST(MapRun, AdaptersPublishedModelsAndCompiledRuns) {
-  EXPECT_EQ(run_of(line(R"(, "table": "LoRA results")")).job.training.optimizer, "lora");
-  EXPECT_EQ(run_of(line(R"(, "table": "SFT results")")).job.training.optimizer, "adam");
+  EXPECT_EQ(run_of(line(R"(, "table": "LoRA results")")).job.training.optimizer, Optimizer::lora);
+  EXPECT_EQ(run_of(line(R"(, "table": "SFT results")")).job.training.optimizer, Optimizer::adam);
   const std::string deepseek =
       replaced(replaced(line(R"(, "pp": 1, "dp": 8, "ep": 8)"), "llama-like", "DeepSeek-V3"), "\"layers\": 16", "\"layers\": 61");
   EXPECT_EQ(run_of(replaced(deepseek, "nanotron", "NeMo 25.04")).strategy.ep, 8);
@@ -235,7 +235,7 @@ TEST(MapRun, WordsOfTheRemarksCount) {
   EXPECT_EQ(run_of(titan).job.engine, "torchtitan-compile");
   EXPECT_EQ(run_of(replaced(titan, "FSDP + torch.compile", "without torch.compile")).job.engine, "torchtitan");
   EXPECT_EQ(run_of(replaced(titan, "\"notes\"", "\"extra\": {\"compile\": false}, \"notes\"")).job.engine, "torchtitan");
-  EXPECT_EQ(run_of(line(R"(, "notes": "full fine-tuning, not LoRA")")).job.training.optimizer, "adam");
+  EXPECT_EQ(run_of(line(R"(, "notes": "full fine-tuning, not LoRA")")).job.training.optimizer, Optimizer::adam);
   EXPECT_EQ(skipped(line(R"(, "notes": "activation CPU offload of 20 layers")")), "outside the uniform space");
   EXPECT_EQ(skipped(replaced(line(), "bf16 (fp32 grad accumulation)", "bf16 and nvfp4")), "precision unknown");
   EXPECT_EQ(skipped(replaced(line(), "\"none\"", "\"selective (moe_act)\"")), "recompute outside the uniform space");
@@ -245,8 +245,8 @@ TEST(MapRun, WordsOfTheRemarksCount) {
 TEST(MapRun, ListedTechniquesDecideNotTheText) {
   const std::string said = R"(, "table": "LoRA results", "notes": "activation CPU offload of 20 layers")";
   EXPECT_EQ(skipped(line(said)), "outside the uniform space");
-  EXPECT_EQ(run_of(line(said + R"(, "techniques": [])")).job.training.optimizer, "adam");
-  EXPECT_EQ(run_of(line(R"(, "techniques": ["lora"])")).job.training.optimizer, "lora");
+  EXPECT_EQ(run_of(line(said + R"(, "techniques": [])")).job.training.optimizer, Optimizer::adam);
+  EXPECT_EQ(run_of(line(R"(, "techniques": ["lora"])")).job.training.optimizer, Optimizer::lora);
   EXPECT_EQ(skipped(line(R"(, "techniques": ["offload"])")), "outside the uniform space");
   EXPECT_EQ(skipped(line(R"(, "techniques": ["lora", "galore"])")), "technique unknown");
 }

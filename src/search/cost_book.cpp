@@ -20,8 +20,8 @@ void CostBook::prepare(std::int32_t stages) {
   ESPALIER_CHECK(stages >= 1);
   for (std::size_t chunks = static_cast<std::size_t>(stages); chunks < splits_.size(); chunks += static_cast<std::size_t>(stages))
     if (!splits_[chunks])
-      splits_[chunks] = std::make_unique<cost::SplitTable>(
-          cost::split_for(*context_.model, context_.training, *context_.engine, static_cast<std::int32_t>(chunks)));
+      splits_[chunks] = std::make_unique<cost::SplitTable>(cost::split_for(*context_.workload.model, context_.workload.training,
+                                                                           *context_.engine, static_cast<std::int32_t>(chunks)));
 }
 
 void price_layers(const CostBook& book, const Configuration& c, Workspace& w) {
@@ -31,7 +31,7 @@ void price_layers(const CostBook& book, const Configuration& c, Workspace& w) {
 
 void assemble(const CostBook& book, const Configuration& c, Workspace& w) {
   const cost::SplitTable& split = book.split(c.schedule);
-  cost::structure_for(*book.context().model, c.strategy, c.schedule, split, w.structure);
+  cost::structure_for(*book.context().workload.model, c.strategy, c.schedule, split, w.structure);
   cost::price(book.context(), w.structure, c.strategy, split, w.layers, w.scratch, w.costs);
   ESPALIER_CHECK(w.costs.fits(w.structure));
 }
@@ -61,8 +61,9 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
   const std::int64_t p = c.schedule.stages;
   all.dense /= p, all.expert /= p;
   Strategy leanest = c.strategy;
-  if (leanest.data_ranks() > 1) leanest.zero = 3, leanest.shard = static_cast<std::int32_t>(leanest.data_ranks());
-  const auto states = cost::states_of(*book.context().engine, book.context().training);
+  if (leanest.data_ranks() > 1)
+    leanest.zero = ZeroStage::parameters, leanest.shard = static_cast<std::int32_t>(leanest.data_ranks());
+  const auto states = cost::states_of(*book.context().engine, book.context().workload.training);
   return cost::state_memory(all, states, leanest).total() + saved / p;
 }
 
@@ -79,7 +80,7 @@ std::int64_t schedule_group_bound_ns(const CostBook& book, const Configuration& 
   cheapest.overlap.p2p = true;
   // ZeRO-1 over all ranks: no communication inside chunks, the smallest optimizer.
   if (cheapest.data_ranks() > 1) {
-    cheapest.zero = 1;
+    cheapest.zero = ZeroStage::optimizer;
     cheapest.shard = static_cast<std::int32_t>(cheapest.data_ranks());
   }
   return bound_ns(book, cheapest, c.schedule, w, cost::DataStream::free);

@@ -112,7 +112,7 @@ bool Expander::all_slower(Configuration c, const MemoryTable& t, const std::vect
 /// Under ZeRO 1 a shard group that another one is a multiple of updates more elements and holds more, and is equal in everything else that its
 /// bound counts: where the wider one is `slower` than the incumbent, so is it.
 bool Expander::narrower(const Strategy& s, const std::vector<std::int32_t>& slower) const {
-  if (s.zero != 1 || frame_.options.preference) return false;
+  if (s.zero != ZeroStage::optimizer || frame_.options.preference) return false;
   return std::any_of(slower.begin(), slower.end(), [&](std::int32_t wider) { return wider % s.shard == 0; });
 }
 
@@ -126,7 +126,7 @@ void Expander::expand_shard(const Configuration& s, const std::vector<Overlap>& 
   const auto bound = [&](const Configuration& c) { return shard_group_bound_ns(frame_.book, c, w); };
   const bool bounded = frame_.out.pruning.enabled(Pruning::shard_bound);
   if (bounded && (narrower(s.strategy, slower) || all_slower(s, t, fits, bound, e))) {
-    if (s.strategy.zero == 1) slower.push_back(s.strategy.shard);
+    if (s.strategy.zero == ZeroStage::optimizer) slower.push_back(s.strategy.shard);
     e.removed.count(Pruning::shard_bound, each * feasible);
     return;
   }
@@ -172,8 +172,8 @@ std::vector<Leaf> Expander::likely(const Configuration& b, Workspace& w) const {
   const MemoryTable& table = w.tables.of(frame_.book, frame_.space, b, w);
   price_layers(frame_.book, b, w);
   each_shard(b, [&](const Configuration& s, const std::vector<Overlap>& overlaps) {
-    if (s.strategy.zero == 2 || (s.strategy.zero == 0 && s.strategy.data_ranks() > 1)) return;
-    if (s.strategy.zero > 0 && s.strategy.shard != s.strategy.data_ranks()) return;
+    if (s.strategy.zero == ZeroStage::gradients || (!shards_optimizer(s.strategy.zero) && s.strategy.data_ranks() > 1)) return;
+    if (shards_optimizer(s.strategy.zero) && s.strategy.shard != s.strategy.data_ranks()) return;
     if (overlaps.empty()) return;
     const std::vector<char> fits = fitting_choices(table, s.strategy, w);
     const auto first = std::find(fits.begin(), fits.end(), 1);

@@ -21,9 +21,10 @@ GroupProgram::GroupProgram(const Model& model, const CostBook& book, const Optio
     : model_(model), table_(table), margins_(static_cast<std::size_t>(group.stages), 0) {
   const cost::CostContext& c = book.context();
   schedule_.kind = kind, schedule_.stages = group.stages, schedule_.microbatches = group.microbatches;
-  update_ns_ = std::floor(cost::update_constant_s(c) * 1e9), pass_ns_ = std::floor(cost::pass_constant_s(c) * 1e9);
+  update_ns_ = std::floor(cost::update_constant_s(c.device, *c.engine) * 1e9),
+  pass_ns_ = std::floor(cost::pass_constant_s(c.device, *c.engine) * 1e9);
   const double room = (static_cast<double>(book.memory_limit()) + 1) / (1.0 + c.engine->memory.allocator_reserve);
-  capacity_ = static_cast<std::int64_t>(room) - c.workspace_bytes;
+  capacity_ = static_cast<std::int64_t>(room) - c.device.workspace_bytes;
 }
 
 std::int32_t GroupProgram::in_flight(std::int32_t stage) const { return std::max(1, max_in_flight(schedule_, stage)); }

@@ -109,7 +109,7 @@ void OptionTable::note_shares() {
     for (const PricedOption& o : kinds_[k]) {
       least_forward_[k] = std::min(least_forward_[k], static_cast<double>(o.share.forward_ns));
       take(forward_share_[k], o.share.forward_ns, o.share.backward_ns);
-      if (strategy(o.strategy).zero <= 1) take(two_part_share_[k], o.share.forward_ns, o.share.split_backward_ns);
+      if (!shards_gradients(strategy(o.strategy).zero)) take(two_part_share_[k], o.share.forward_ns, o.share.split_backward_ns);
     }
   }
 }
@@ -144,7 +144,7 @@ void OptionTable::reduce(const std::function<bool()>& stop) {
 /// Whether `a` can stand for `b` wherever `b` stands. Zero-bubble schedules need ZeRO ≤ 1.
 bool OptionTable::beats(const PricedOption& a, const PricedOption& b) const {
   if (a.layout != b.layout || !covers(a.share, b.share)) return false;
-  return strategy(a.strategy).zero <= 1 || strategy(b.strategy).zero > 1;
+  return !shards_gradients(strategy(a.strategy).zero) || shards_gradients(strategy(b.strategy).zero);
 }
 
 /// Whether every option of embedding and head with table layout `b` is beaten by one with `a`.
@@ -202,8 +202,8 @@ void OptionTable::fill_transitions(const CostBook& book, const std::vector<doubl
   transition_.assign(n, std::vector<double>(n, 0.0));
   for (std::size_t i = 0; i < n && !(stop && stop()); ++i) {
     for (std::size_t j = i + 1; j < n; ++j) {
-      const double there = cost::redistribution_s(book.context(), cost::redistribution(layouts_[i], layouts_[j]), least);
-      const double back = cost::redistribution_s(book.context(), cost::redistribution(layouts_[j], layouts_[i]), least);
+      const double there = cost::redistribution_s(book.context().fabric, cost::redistribution(layouts_[i], layouts_[j]), least);
+      const double back = cost::redistribution_s(book.context().fabric, cost::redistribution(layouts_[j], layouts_[i]), least);
       transition_[i][j] = transition_[j][i] = std::max(0.0, (there + back) * 1e9 - 2);  // forward one way, backward the other
     }
   }
@@ -232,9 +232,10 @@ solve::LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds,
     for (const PricedOption& o : kinds_[static_cast<std::size_t>(kind)]) {
       solve::LayerOption x;
       x.steady = static_cast<double>(o.share.forward_ns + (zero_bubble ? o.share.split_backward_ns : o.share.backward_ns));
-      if (zero_bubble && strategy(o.strategy).zero > 1) x.steady = std::numeric_limits<double>::infinity();
+      if (zero_bubble && shards_gradients(strategy(o.strategy).zero)) x.steady = std::numeric_limits<double>::infinity();
       if (table != kAnyTable && o.table != kAnyTable && o.table != table) x.steady = std::numeric_limits<double>::infinity();
-      x.sync = cost::update_s(*context_, o.share.update_bytes) * 1e9 + (1 - lambda) * static_cast<double>(o.share.reduce_ns) +
+      x.sync = cost::update_s(context_->device, o.share.update_bytes) * 1e9 +
+               (1 - lambda) * static_cast<double>(o.share.reduce_ns) +
                lambda * static_cast<double>(o.share.hidden_ns + (stages_ == 1 ? o.share.gather_ns : 0));
       x.states = o.share.state_bytes, x.saved = o.share.saved_bytes, x.transient = o.share.transient_bytes;
       x.layout = o.layout;

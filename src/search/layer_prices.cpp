@@ -9,8 +9,8 @@ namespace {
 constexpr std::size_t kMost = 16'384;  // a few kilobytes each
 
 /// Whether the engine's tensor collectives wait for messages between nodes at all (coefficients of cost/layer_cost.cpp).
-bool messages_delay(const cost::CostContext& c) {
-  return c.engine->coefficients.collective_wait_s > 0 && c.engine->communication.message_host_calls > 0;
+bool messages_delay(const EngineModel& engine) {
+  return engine.coefficients.collective_wait_s > 0 && engine.communication.message_host_calls > 0;
 }
 
 }  // namespace
@@ -25,8 +25,8 @@ LayerPrices::Key LayerPrices::key_of(const cost::CostContext& c, const Strategy&
           s.etp,
           s.overlap.tp ? 1 : 0,
           micro_batch,
-          messages_delay(c) && cost::pipeline_crosses(c.placing(), s, stages, c.node_levels) ? 1 : 0};
-  const cost::Group cp = cost::cp_group(c.placing(), s), ep = cost::ep_group(c.placing(), s, stages);
+          messages_delay(*c.engine) && cost::pipeline_crosses(c.fabric.placing(), s, stages, c.fabric.node_levels) ? 1 : 0};
+  const cost::Group cp = cost::cp_group(c.fabric.placing(), s), ep = cost::ep_group(c.fabric.placing(), s, stages);
   std::copy(cp.members.begin(), cp.members.end(), key.begin() + 9);
   std::copy(ep.members.begin(), ep.members.end(), key.begin() + 9 + cost::kMaxLevels);
   return key;

@@ -59,7 +59,7 @@ std::vector<LayerRange> ranges_of(const Model& model, std::int32_t begin, std::i
 
 Strategy with_overlap(Strategy s, const Overlap& on, bool experts) {
   s.overlap.grad_reduce = on.grad_reduce && replicates_weights(experts, s);
-  s.overlap.param_gather = on.param_gather && s.zero > 0;
+  s.overlap.param_gather = on.param_gather && shards_optimizer(s.zero);
   s.overlap.p2p = on.p2p;
   s.overlap.tp = on.tp && s.sp == SequenceParallel::megatron;
   return s;
@@ -135,8 +135,8 @@ void assemble(const cost::CostContext& context, const LayeredConfiguration& c, s
     layers.push_back(ranges.back().last - ranges.front().first + 1);
     for (const LayerRange& r : ranges) strategies.push_back(&r.strategy);
   }
-  ESPALIER_CHECK(std::accumulate(layers.begin(), layers.end(), 0) == static_cast<std::int32_t>(context.model->layers.size()));
-  structure_of(*context.model, strategies, c.schedule, layers, structure);
+  ESPALIER_CHECK(std::accumulate(layers.begin(), layers.end(), 0) == static_cast<std::int32_t>(context.workload.model->layers.size()));
+  structure_of(*context.workload.model, strategies, c.schedule, layers, structure);
   cost::price(context, structure, c.chunks, samples, costs);
 }
 

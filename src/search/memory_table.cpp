@@ -25,10 +25,11 @@ std::vector<std::int64_t> static_bytes_of(const CostBook& book, const MemoryTabl
 /// few layers, the buffers of gathered layers outweigh what is sharded.
 std::vector<std::int64_t> least_static_bytes(const CostBook& book, const MemoryTable& t, Strategy s, const Workspace& w) {
   if (s.data_ranks() == 1) return static_bytes_of(book, t, s, w);
-  s.zero = 1;
+  s.zero = ZeroStage::optimizer;
   s.shard = static_cast<std::int32_t>(s.data_ranks());
   std::vector<std::int64_t> least = static_bytes_of(book, t, s, w);
-  for (s.zero = 2; s.zero <= 3; ++s.zero) {
+  for (const ZeroStage zero : {ZeroStage::gradients, ZeroStage::parameters}) {
+    s.zero = zero;
     const std::vector<std::int64_t> other = static_bytes_of(book, t, s, w);
     for (std::size_t i = 0; i < least.size(); ++i) least[i] = std::min(least[i], other[i]);
   }
@@ -96,7 +97,7 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
   t.first_full = static_cast<std::size_t>(full - t.choices.begin());
   cost::fill_stages(book.context(), choice.strategy, choice.schedule, book.split(choice.schedule), w.layers, w.costs);
   for (const Recompute& recompute : t.choices) {
-    w.bytes.fill(*book.context().model, book.split(choice.schedule), w.layers, recompute);
+    w.bytes.fill(*book.context().workload.model, book.split(choice.schedule), w.layers, recompute);
     for (std::int32_t i = 0; i < choice.schedule.stages; ++i)
       whole.activations.push_back(w.bytes.least_activations(choice.schedule, i));
   }
@@ -108,7 +109,7 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
     for (const std::size_t i : stages) t.activations.push_back(whole.activations[c + i]);
   ESPALIER_CHECK(!stages.empty());  // some stage is the fullest under every choice
   ESPALIER_CHECK(t.activations.size() == t.choices.size() * stages.size() && t.first_full <= t.choices.size());
-  t.parts.message_bytes = w.costs.message_bytes;
+  t.parts.message = w.costs.message;
   t.best_case = fitting_beside(book, t, least_static_bytes(book, t, choice.strategy, w));
   return t;
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "cost/rounding.h"
 #include "plan/operator_partition.h"
 
 namespace espalier::search {
@@ -21,8 +22,6 @@ namespace {
 
 constexpr int kRememberedBits = 5;  ///< up to here every edge cost is computed once; beyond, tables would be too large
 
-std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
-
 }  // namespace
 
 std::int32_t BlockSpace::edge_class(std::int32_t edge) {
@@ -30,7 +29,7 @@ std::int32_t BlockSpace::edge_class(std::int32_t edge) {
   const auto& consumer = graph_.operators[static_cast<std::size_t>(problem_.edges[at].to)];
   std::vector<double> bytes;
   for (const int tensor : graph_.edges[at].tensors)
-    bytes.push_back(costs_.context().element_bytes *
+    bytes.push_back(costs_.context().workload.element_bytes *
                     static_cast<double>(partition::elements(consumer.shape.tensors[static_cast<std::size_t>(tensor)])));
   for (std::size_t c = 0; c < classes_.size(); ++c)
     if (classes_[c].bytes == bytes) return static_cast<std::int32_t>(c);
@@ -59,7 +58,7 @@ Status BlockSpace::add_options(const PartitionRules& rules, const PartitionWeigh
     for (const PartitionSequence& sequence : sequences) {
       const cost::PartitionCost c = costs_.cost(node, sequence);
       solve::OperatorOption option;
-      option.time = nanoseconds(weights.steady * c.steady() + weights.sync * c.gradient_sync);
+      option.time = cost::round_ns(weights.steady * c.steady() + weights.sync * c.gradient_sync);
       option.memory =
           weights.copies * (std::llround(static_cast<double>(c.parameters) * weights.state_bytes) + weights.in_flight * c.saved);
       option.transient = std::max(c.forward_transient, c.backward_transient);
@@ -92,13 +91,13 @@ void BlockSpace::add_entering() {
 Result<std::unique_ptr<BlockSpace>> BlockSpace::make(const cost::CostContext& context, const LayerKind& kind,
                                                      std::int64_t samples, int bits, const PartitionRules& rules,
                                                      const PartitionWeights& weights) {
-  if (!cost::PartitionFabric::supports(context.tensor_levels, bits) ||
-      !cost::PartitionFabric::supports(context.data_levels, bits))
+  if (!cost::PartitionFabric::supports(context.fabric.tensor_levels, bits) ||
+      !cost::PartitionFabric::supports(context.fabric.data_levels, bits))
     return Error{ErrorKind::bad_input, "cluster", "nodes or levels that do not hold a power of two of devices",
                  "2, 4, 8 … devices at every level", "partition sequences split by bits of the device number"};
   std::unique_ptr<BlockSpace> space(new BlockSpace(context, bits));
   space->weights_ = weights;
-  auto graph = cost::block_graph(context, kind, samples);
+  auto graph = cost::block_graph(context.workload, *context.engine, kind, samples);
   if (!graph) return graph.error();
   space->graph_ = std::move(*graph);
   space->problem_.nodes.resize(space->graph_.operators.size());
@@ -127,7 +126,7 @@ std::int64_t BlockSpace::at(std::int32_t edge, std::int32_t out, std::int32_t in
   const EdgeClass& shared = classes_[static_cast<std::size_t>(edge_classes_[static_cast<std::size_t>(edge)])];
   const auto compute = [&] {
     const auto [forward, backward] = edge_seconds(edge, out, in);
-    return nanoseconds(weights_.steady * (forward + backward));
+    return cost::round_ns(weights_.steady * (forward + backward));
   };
   if (costs_.fabric().bits() > kRememberedBits) return compute();
   if (shared.known.empty()) shared.known.resize(static_cast<std::size_t>(layouts_.table().size()));

@@ -155,7 +155,7 @@ TEST(OperatorSpace, MegatronIsAPoint) {
   EXPECT_EQ(cost.gradient_sync, 0);
   const double stream = 2.0 * 8 * 2048 * 4096;
   const double once =
-      cost::all_reduce_s(opt->context->tensor_levels, cost::place_group(opt->context->tensor_levels, 4, 1), stream);
+      cost::all_reduce_s(opt->context->fabric.tensor_levels, cost::place_group(opt->context->fabric.tensor_levels, 4, 1), stream);
   EXPECT_NEAR(cost.collective, 4 * once, 4 * 0.5e-9);  // each is rounded to whole nanoseconds
   EXPECT_NEAR(static_cast<double>(cost.parameters), 12.0 * 4096 * 4096 / 4, 40000);
 }

@@ -172,13 +172,13 @@ class Chooser {
       plans.push_back(std::move(plan));
     if (const auto megatron = (*space)->megatron(0)) plans.push_back(*megatron);
     for (const solve::OperatorPlan& plan : plans) {
-      std::string text = (*space)->text(plan);
-      auto& texts = p.offer.texts;
-      if (std::find(texts.begin(), texts.end(), text) != texts.end()) continue;
+      BlockPartition partition((*space)->text(plan));
+      auto& offered = p.offer.partitions;
+      if (std::find(offered.begin(), offered.end(), partition) != offered.end()) continue;
       Strategy s = p.bases.front().strategy;
-      s.partition = text;
+      s.partition = partition;
       if (partition_fault(s).empty() && !cost::partition_fits(book_.context(), s, p.micro_batch))
-        texts.push_back(std::move(text));
+        offered.push_back(std::move(partition));
     }
   }
 
@@ -191,7 +191,7 @@ class Chooser {
 }  // namespace
 
 bool partitions_apply(const Problem& problem) {
-  if (!problem.engine->runs.operator_partitions || problem.training.optimizer == "lora") return false;
+  if (!problem.engine->runs.operator_partitions || freezes_weights(problem.training.optimizer)) return false;
   if (problem.training.precision == Precision::fp8) return false;
   return std::any_of(problem.model->kinds.begin(), problem.model->kinds.end(),
                      [](const LayerKind& kind) { return kind.role == LayerRole::block; });

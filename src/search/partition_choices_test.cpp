@@ -46,13 +46,13 @@ TEST(PartitionChoices, EveryGroupThatMayTakePartitionsIsOfferedSome) {
   EXPECT_EQ(choices.offers.count({8, 8}), 1U);
   EXPECT_EQ(choices.offers.count({1, 1}), 0U);
   for (const auto& [key, offer] : choices.offers) {
-    EXPECT_FALSE(offer.texts.empty());
+    EXPECT_FALSE(offer.partitions.empty());
     Strategy s;
     s.tp = key.first;
-    for (const std::string& text : offer.texts) {
-      s.partition = text;
+    for (const BlockPartition& partition : offer.partitions) {
+      s.partition = partition;
       EXPECT_EQ(partition_fault(s), "");
-      EXPECT_EQ(text.find('B'), std::string::npos) << text;  // the batch belongs to dp
+      EXPECT_EQ(partition.text().find('B'), std::string::npos) << partition.text();  // the batch belongs to dp
     }
   }
 }
@@ -84,7 +84,7 @@ TEST(PartitionChoices, APairThatItsBoundBeatsIsOfferedNothing) {
   const Case c = case_of();
   PartitionOptions options;
   options.incumbent_ns = 1;
-  for (const auto& [key, offer] : partition_choices(problem_of(c), options).offers) EXPECT_TRUE(offer.texts.empty());
+  for (const auto& [key, offer] : partition_choices(problem_of(c), options).offers) EXPECT_TRUE(offer.partitions.empty());
 }
 
 TEST(PartitionChoices, LeavesAreCountedWithPartitions) {

@@ -105,25 +105,18 @@ bool operators_unfinished(const State& s) { return !s.found.partitioned || s.fou
 
 struct Phase {
   const char* name;
-  std::array<bool, 4> spaces;  ///< uniform, layerwise, spatial_temporal, full
-  bool by_layer, operators;    ///< what an engine must be able to run
+  /// What the space must hold and the engine be able to run: strategies that vary by layer, partitioned operators.
+  bool by_layer, operators;
   bool (*cut_short)(const State&);
   void (*run)(State&, PhaseReport&);
 };
 
 constexpr std::array<Phase, 4> kPhases = {{
-    {"uniform", {true, true, true, true}, false, false, never, run_uniform},
-    {"layer-wise", {false, true, false, true}, true, false, uniform_interrupted, run_layers},
-    {"operators", {false, false, true, true}, false, true, uniform_interrupted, run_operators},
-    {"operators by layer", {false, false, false, true}, true, true, operators_unfinished, run_operators_by_layer},
+    {"uniform", false, false, never, run_uniform},
+    {"layer-wise", true, false, uniform_interrupted, run_layers},
+    {"operators", false, true, uniform_interrupted, run_operators},
+    {"operators by layer", true, true, operators_unfinished, run_operators_by_layer},
 }};
-
-std::size_t space_index(const std::string& space) {
-  static constexpr std::array<const char*, 4> kSpaces = {"uniform", "layerwise", "spatial_temporal", "full"};
-  const auto at = std::find(kSpaces.begin(), kSpaces.end(), space);
-  ESPALIER_CHECK(at != kSpaces.end());
-  return static_cast<std::size_t>(at - kSpaces.begin());
-}
 
 }  // namespace
 
@@ -182,12 +175,12 @@ bool Found::left_out() const {
 }
 
 Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& options) {
-  const std::size_t space = space_index(options.space);
+  const bool by_layer = varies_by_layer(options.space) && options.by_layer;
+  const bool operators = partitions_operators(options.space) && options.operators;
   Found found;
   State state{problem, evaluator, options, found};
   for (const Phase& phase : kPhases) {
-    if (!phase.spaces[space]) continue;
-    if ((phase.by_layer && !options.by_layer) || (phase.operators && !options.operators)) continue;
+    if ((phase.by_layer && !by_layer) || (phase.operators && !operators)) continue;
     PhaseReport out;
     out.name = phase.name;
     out.left_out = options.left_out.contains(phase.name);

@@ -40,7 +40,7 @@ struct PhaseReport {
 
 struct PhaseOptions {
   Options how;
-  std::string space = "uniform";  ///< as the job's search.space: uniform, layerwise, spatial_temporal, full
+  SpaceKind space = SpaceKind::uniform;
   bool by_layer = true;     ///< the engine lets layers or stages of one plan differ; else no layer-wise plan is in the space
   bool operators = true;    ///< it partitions operators; else no plan with partitions is in the space
   bool exhaustive = false;  ///< the uniform phase simulates every configuration

@@ -20,7 +20,7 @@ void fill_pipeline(const Workspace& w, PipelineAlone& out) {
 }
 
 std::int64_t first_gather_ns(const Workspace& w) {
-  return w.structure.overlap_gather ? w.costs.collectives[w.structure.param_gather(0)] : 0;
+  return w.structure.overlap_gather ? w.costs.collectives[w.structure.param_gather(0)].count() : 0;
 }
 
 }  // namespace
@@ -49,8 +49,8 @@ Configuration pipeline_of(const Configuration& c) {
   Configuration out = c;
   Strategy& s = out.strategy;
   s.overlap.p2p = false;
-  if (s.zero >= 2) return out;  // states are gathered or reduced inside passes
-  s.zero = 0;
+  if (shards_gradients(s.zero)) return out;  // states are gathered or reduced inside passes
+  s.zero = ZeroStage::none;
   s.shard = 1;
   s.overlap.grad_reduce = s.overlap.param_gather = false;
   return out;
@@ -58,7 +58,7 @@ Configuration pipeline_of(const Configuration& c) {
 
 Configuration schedule_choice_of(const Configuration& c) {
   Configuration out = c;
-  out.strategy.zero = 0;
+  out.strategy.zero = ZeroStage::none;
   out.strategy.shard = 1;
   take_overlap({}, out.strategy);
   out.strategy.recompute = {};

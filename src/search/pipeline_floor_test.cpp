@@ -88,7 +88,7 @@ TEST(PipelineFloor, AnEvaluatorWithoutPipelinesBoundsNothing) {
 TEST(PipelineFloor, ShardGroupsAndOverlapsShareAPipelineBelowZero2) {
   Configuration a, b;
   a.strategy.dp = b.strategy.dp = 8;
-  a.strategy.zero = b.strategy.zero = 1;
+  a.strategy.zero = b.strategy.zero = ZeroStage::optimizer;
   a.strategy.shard = 8;
   b.strategy.shard = 2;
   b.strategy.overlap.grad_reduce = b.strategy.overlap.p2p = true;
@@ -98,7 +98,7 @@ TEST(PipelineFloor, ShardGroupsAndOverlapsShareAPipelineBelowZero2) {
   EXPECT_FALSE(pipeline_of(a) == pipeline_of(b));
   EXPECT_EQ(schedule_choice_of(a), schedule_choice_of(b));
   a.strategy.recompute = b.strategy.recompute;
-  a.strategy.zero = b.strategy.zero = 3;  // parameters are gathered inside passes
+  a.strategy.zero = b.strategy.zero = ZeroStage::parameters;  // parameters are gathered inside passes
   EXPECT_FALSE(pipeline_of(a) == pipeline_of(b));
 }
 

@@ -25,12 +25,12 @@ class Print {
 /// Of everything but recomputation, which is a matter of each layer.
 std::uint64_t print_of(const Strategy& s) {
   Print p;
-  for (const std::int32_t degree : {s.tp, s.cp, s.ep, s.etp, s.dp, s.zero, s.shard}) p.add_count(degree);
+  for (const std::int32_t degree : {s.tp, s.cp, s.ep, s.etp, s.dp, number_of(s.zero), s.shard}) p.add_count(degree);
   p.add_enum(s.sp);
   p.add_enum(s.cp_kind);
   p.add_enum(s.order);
   for (const bool on : {s.overlap.grad_reduce, s.overlap.param_gather, s.overlap.p2p, s.overlap.tp}) p.add(on ? 1 : 0);
-  for (const char c : s.partition) p.add(static_cast<unsigned char>(c));
+  for (const char c : s.partition.text()) p.add(static_cast<unsigned char>(c));
   return p.value();
 }
 

@@ -87,7 +87,7 @@ TEST(WithOverlap, OnlyWhereThereIsSomethingToOverlap) {
   Strategy sharded;
   sharded.tp = 2;
   sharded.dp = 4;
-  sharded.zero = 1;
+  sharded.zero = ZeroStage::optimizer;
   sharded.sp = SequenceParallel::megatron;
   EXPECT_EQ(with_overlap(sharded, all, false).overlap, all);
 }
@@ -109,7 +109,7 @@ TEST(LayeredOrder, IsStrictAndBySchedule) {
   LayeredConfiguration a = p.by_layer();
   LayeredConfiguration b = a;
   EXPECT_FALSE(canonical_less(a, b) || canonical_less(b, a));
-  b.chunks[1].back().strategy.zero = 1;
+  b.chunks[1].back().strategy.zero = ZeroStage::optimizer;
   EXPECT_NE(canonical_less(a, b), canonical_less(b, a));
 }
 

@@ -54,10 +54,10 @@ bool takes_partition(const Strategy& s) {
          !s.overlap.tp;
 }
 
-const std::vector<std::string>* PartitionChoices::of(const Configuration& c) const {
+const std::vector<BlockPartition>* PartitionChoices::of(const Configuration& c) const {
   if (!takes_partition(c.strategy)) return nullptr;
   const auto found = offers.find({c.strategy.tp, c.schedule.micro_batch});
-  return found == offers.end() ? nullptr : &found->second.texts;
+  return found == offers.end() ? nullptr : &found->second.partitions;
 }
 
 bool Space::Admitted::operator()(std::int64_t v) const {
@@ -125,7 +125,7 @@ void Space::values(Dimension d, const Configuration& c, std::vector<std::int64_t
       first_integers(1, c.schedule.kind == ScheduleKind::interleaved ? facts_.layers / c.schedule.stages : 2, out);
       break;
     case Dimension::zero: first_integers(0, 3, out); break;
-    case Dimension::shard: divisors(s.zero == 0 ? 1 : s.data_ranks(), out); break;
+    case Dimension::shard: divisors(shards_optimizer(s.zero) ? s.data_ranks() : 1, out); break;
     case Dimension::recompute_layers: {
       const auto chunks = static_cast<std::size_t>(c.schedule.stages) * static_cast<std::size_t>(c.schedule.virtual_stages);
       const std::int32_t most = chunks < facts_.largest_chunk.size() ? facts_.largest_chunk[chunks] : 0;
@@ -168,11 +168,11 @@ void Space::layer_group(const Visit& visit) const {
   descend(0, kLayer, c, [&](const Configuration& plain) {
     visit(plain);
     if (partitions_ == nullptr) return;
-    const std::vector<std::string>* texts = partitions_->of(plain);
-    if (texts == nullptr) return;
+    const std::vector<BlockPartition>* partitions = partitions_->of(plain);
+    if (partitions == nullptr) return;
     Configuration with = plain;
-    for (const std::string& text : *texts) {
-      with.strategy.partition = text;
+    for (const BlockPartition& partition : *partitions) {
+      with.strategy.partition = partition;
       visit(with);
     }
   });
@@ -279,8 +279,9 @@ const std::vector<Space::ShardChoice>& Space::shards(const Configuration& b) con
 bool Space::contains(const Configuration& c) const {
   if (!is_legal(facts_, c.strategy, c.schedule) || !engine_allows(*engine_, facts_, c.strategy, c.schedule)) return false;
   if (!c.strategy.partition.empty()) {
-    const std::vector<std::string>* texts = partitions_ != nullptr ? partitions_->of(c) : nullptr;
-    if (texts == nullptr || std::find(texts->begin(), texts->end(), c.strategy.partition) == texts->end()) return false;
+    const std::vector<BlockPartition>* partitions = partitions_ != nullptr ? partitions_->of(c) : nullptr;
+    if (partitions == nullptr || std::find(partitions->begin(), partitions->end(), c.strategy.partition) == partitions->end())
+      return false;
   }
   return std::all_of(kOrder.begin(), kOrder.end(),
                      [&](Dimension d) { return admitted_[static_cast<std::size_t>(d)](get(d, c.strategy, c.schedule)); });

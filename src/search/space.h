@@ -48,7 +48,7 @@ inline void take_overlap(const Overlap& choice, Strategy& s) {
 
 /// Operator partitions of one (tp, samples of a micro-batch in the tensor group); see partition_choices.h.
 struct PartitionOffer {
-  std::vector<std::string> texts;            ///< Strategy::partition
+  std::vector<BlockPartition> partitions;    ///< Strategy::partition
   std::vector<std::int64_t> least_block_ns;  ///< by layer kind: no partition of a block is faster, forward and backward
   bool certified = true;                     ///< of the operator searches
   std::int32_t solved = 0;
@@ -60,7 +60,7 @@ struct PartitionChoices {
   std::int64_t solved = 0;                          ///< operator searches
   bool certified = true;
   /// Of a choice of the layer group; nullptr: none.
-  [[nodiscard]] const std::vector<std::string>* of(const Configuration& c) const;
+  [[nodiscard]] const std::vector<BlockPartition>* of(const Configuration& c) const;
 };
 /// Whether a strategy may take an operator partition, by its degrees.
 bool takes_partition(const Strategy& s);
@@ -93,7 +93,8 @@ class Space {
     std::int32_t virtual_stages = 1;
   };
   struct ShardChoice {
-    std::int32_t zero = 0, shard = 1;
+    ZeroStage zero = ZeroStage::none;
+    std::int32_t shard = 1;
     std::vector<Overlap> overlaps;  ///< overlap.tp belongs to the layer group and is not set here
   };
   [[nodiscard]] const std::vector<ScheduleChoice>& schedules(const Configuration& layer_choice) const;

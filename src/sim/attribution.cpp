@@ -46,7 +46,7 @@ void add_busy(const Instruction& instruction, const cost::Costs& costs, std::int
   if (instruction.buckets > 1) phase = cost::part_of(phase, instruction.bucket, instruction.buckets);
   const bool update = instruction.kind == InstructionKind::optimizer;
   (update ? b.optimizer_ns : b.compute_ns) += phase.compute_ns;
-  if (update) b.step_host_ns += costs.stages[static_cast<std::size_t>(stage)].step_host_ns;
+  if (update) b.step_host_ns += costs.stages[static_cast<std::size_t>(stage)].step_host.count();
   b.other_ns += phase.other_ns;
   b.exposed_communication_ns += phase.exposed_ns + took - phase.duration_ns();
   result.hidden_ns += phase.hidden_ns;

@@ -64,7 +64,7 @@ class BlockWriter {
 }  // namespace
 
 Result<std::string> block_trace(const cost::CostContext& context, const LayerKind& kind, std::int64_t samples,
-                                std::int32_t devices, const std::string& partition) {
+                                std::int32_t devices, const BlockPartition& partition) {
   const auto block = cost::priced_block(context, kind, samples, devices, partition);
   if (!block) return block.error();
   base::JsonWriter w;
@@ -72,7 +72,7 @@ Result<std::string> block_trace(const cost::CostContext& context, const LayerKin
   BlockWriter writer(w);
   writer.phase(block->steps.forward);
   writer.phase(block->steps.backward);
-  w.end_array().key("displayTimeUnit").value("ns").key("partition").value(partition).end_object();
+  w.end_array().key("displayTimeUnit").value("ns").key("partition").value(partition.text()).end_object();
   return w.text() + "\n";
 }
 

@@ -13,6 +13,6 @@ namespace espalier::sim {
 
 /// Chrome trace-event JSON. `samples`, `devices`, `partition`: as cost::partitioned_block.
 Result<std::string> block_trace(const cost::CostContext& context, const LayerKind& kind, std::int64_t samples,
-                                std::int32_t devices, const std::string& partition);
+                                std::int32_t devices, const BlockPartition& partition);
 
 }  // namespace espalier::sim

@@ -55,7 +55,7 @@ struct Block {
 
 TEST(BlockTrace, NamesEveryStepAndRunsShiftsBesideThem) {
   const Block b;
-  const auto trace = block_trace(b.context, block_of(b.model), 8, 8, kPrimitive);
+  const auto trace = block_trace(b.context, block_of(b.model), 8, 8, BlockPartition(kPrimitive));
   ASSERT_TRUE(trace.ok()) << trace.error().message();
   const auto events = nlohmann::json::parse(*trace)["traceEvents"];
   const auto find = [&](const char* name) {
@@ -74,8 +74,8 @@ TEST(BlockTrace, NamesEveryStepAndRunsShiftsBesideThem) {
 // Forward and backward follow each other: the trace ends with both.
 TEST(BlockTrace, LastsAsLongAsTheBlock) {
   const Block b;
-  const auto trace = block_trace(b.context, block_of(b.model), 8, 8, kPrimitive);
-  const auto block = cost::partitioned_block(b.context, block_of(b.model), 8, 8, kPrimitive);
+  const auto trace = block_trace(b.context, block_of(b.model), 8, 8, BlockPartition(kPrimitive));
+  const auto block = cost::partitioned_block(b.context, block_of(b.model), 8, 8, BlockPartition(kPrimitive));
   ASSERT_TRUE(trace.ok() && block.ok());
   double end_us = 0;
   const auto events = nlohmann::json::parse(*trace)["traceEvents"];
@@ -85,7 +85,7 @@ TEST(BlockTrace, LastsAsLongAsTheBlock) {
 
 TEST(BlockTrace, RefusesAPartitionThatIsNotTheBlocks) {
   const Block b;
-  EXPECT_FALSE(block_trace(b.context, block_of(b.model), 8, 8, "attn.norm R").ok());
+  EXPECT_FALSE(block_trace(b.context, block_of(b.model), 8, 8, BlockPartition("attn.norm R")).ok());
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ void Durations::fill(const Program& program, const cost::Costs& costs) {
   first_[kSend] = first_[kRecv] = works + collectives;
   table_.clear();
   for (const cost::WorkCost& work : costs.works) table_.push_back(work.time.duration_ns());
-  table_.insert(table_.end(), costs.collectives.begin(), costs.collectives.end());
-  table_.insert(table_.end(), costs.transfers.begin(), costs.transfers.end());
+  for (const Nanoseconds t : costs.collectives) table_.push_back(t.count());
+  for (const Nanoseconds t : costs.transfers) table_.push_back(t.count());
 }
 
 std::int64_t Durations::of_bucket(const Instruction& instruction) const {

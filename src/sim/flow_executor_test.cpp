@@ -98,7 +98,7 @@ TEST(FlowExecutor, AReductionBesideAMessageOverOneNic) {
 // rate beside the 80 bytes of stage 0, which take 160 until 760; 480 − 200 − 80 = 200 are left and take until 960.
 TEST(FlowExecutor, TwoTransfersOverOneNicTakeTwiceAsLong) {
   TwoStages x(1, 0);
-  x.costs.collectives[x.program.structure.grad_reduce(1)] = 480;
+  x.costs.collectives[x.program.structure.grad_reduce(1)] = Nanoseconds(480);
   x.traffic.collectives[0][x.reduction(0)] = {over(0, 80)};
   x.traffic.collectives[1][x.reduction(1)] = {over(0, 480)};
   const Ran flow = run(FlowNetwork({kGigabyte}), x.program, x.costs, x.traffic);

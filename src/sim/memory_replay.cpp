@@ -8,8 +8,8 @@ namespace espalier::sim {
 cost::MemoryStep memory_step(const Instruction& instruction, const cost::Costs& costs) {
   if (instruction.stream != Stream::compute) return {};
   cost::MemoryStep step = costs.works[instruction.work()].memory;
-  if (instruction.bucket > 0) step.before = 0;
-  if (instruction.bucket + 1 < instruction.buckets) step.after = 0;
+  if (instruction.bucket > 0) step.before = Bytes();
+  if (instruction.bucket + 1 < instruction.buckets) step.after = Bytes();
   return step;
 }
 
@@ -20,12 +20,12 @@ MemoryPeak replay_memory(const Program& program, const RankClass& rank, const co
     const Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
     if (instruction.stream != Stream::compute) continue;
     const cost::MemoryStep step = memory_step(instruction, costs);
-    held += step.before;
-    if (peak.instruction < 0 || held + step.during > peak.activations) {
-      peak.activations = held + step.during;
+    held += step.before.count();
+    if (peak.instruction < 0 || held + step.during.count() > peak.activations) {
+      peak.activations = held + step.during.count();
       peak.instruction = i;
     }
-    held += step.after;
+    held += step.after.count();
   }
   const std::int64_t tensors = peak.activations + costs.stages[static_cast<std::size_t>(rank.stage)].memory.total();
   peak.bytes = static_cast<std::int64_t>(std::floor(static_cast<double>(tensors) * (1.0 + costs.allocator_reserve)));

@@ -92,7 +92,7 @@ class TrafficWriter {
     const Transfer& transfer = program_.transfers[send.transfer()];
     add_messages(topology_, devices_[r], devices_[static_cast<std::size_t>(send.peer)], static_cast<double>(transfer.bytes),
                  loads);
-    made_.transfers[send.id] = {piece_of(topology_, loads, 0, costs_.transfers[send.transfer()])};
+    made_.transfers[send.id] = {piece_of(topology_, loads, 0, costs_.transfers[send.transfer()].count())};
   }
 
   void write_collective(std::size_t r, const Instruction& call) {

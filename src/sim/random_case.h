@@ -36,8 +36,8 @@ inline Strategy any_strategy() {
   s.cp = *rc::gen::element(1, 2);
   s.dp = *rc::gen::element(1, 2, 3);
   s.sp = *rc::gen::element(SequenceParallel::none, SequenceParallel::ulysses);
-  s.zero = *rc::gen::inRange(0, 4);
-  s.shard = s.zero > 0 ? static_cast<std::int32_t>(s.data_ranks()) : 1;
+  s.zero = ZeroStage{*rc::gen::inRange(0, 4)};
+  s.shard = shards_optimizer(s.zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1;
   s.overlap = {*rc::gen::arbitrary<bool>(), *rc::gen::arbitrary<bool>(), *rc::gen::arbitrary<bool>(), false};
   return s;
 }

@@ -87,7 +87,7 @@ void Recorder::describe_collective(const Instruction& x, TimelineSpan& span) con
     span.collective = CollectiveKind::all_gather;
     span.group_size = strategy.shard;
   } else {
-    span.collective = strategy.zero >= 1 ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+    span.collective = shards_optimizer(strategy.zero) ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
     span.group_size = strategy.data_ranks();
   }
 }
@@ -124,10 +124,10 @@ TimelineRank Recorder::rank(const RankClass& rank) const {
     const TimelineSpan& at = out.spans.back();
     if (at.stream != Stream::compute) continue;
     const cost::MemoryStep step = memory_step(program_.instructions[static_cast<std::size_t>(i)], costs_);
-    if (i == rank.begin || step.before != 0 || step.during != 0)
-      out.memory.push_back({i, at.start_ns, held + step.before + step.during});
-    held += step.before + step.after;
-    if (step.during != 0 || step.after != 0) out.memory.push_back({i, at.end_ns, held});
+    if (i == rank.begin || step.before != Bytes() || step.during != Bytes())
+      out.memory.push_back({i, at.start_ns, held + (step.before + step.during).count()});
+    held += (step.before + step.after).count();
+    if (step.during != Bytes() || step.after != Bytes()) out.memory.push_back({i, at.end_ns, held});
   }
   return out;
 }

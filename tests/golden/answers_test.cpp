@@ -119,8 +119,8 @@ std::string beside(const PlannerResult& r) {
 }
 
 std::string answer(const PlannerResult& r) {
-  return golden::plan_words(r.plan) + " " + golden::prediction_words(r.prediction) + hashes(r) + "; " + r.search.reason +
-         baselines(r) + beside(r);
+  return golden::plan_words(r.plan) + " " + golden::prediction_words(r.prediction) + hashes(r) + "; " +
+         std::string(to_string(r.search.reason)) + baselines(r) + beside(r);
 }
 
 std::string counters(const SearchSummary& s) {

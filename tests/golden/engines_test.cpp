@@ -83,7 +83,9 @@ void restriction_words(const EngineModel& e, Words& w) {
   w.add("family", e.family);
   w.add("split", e.split);
   w.list("schedules", e.runs.schedules);
-  w.list("zero", e.runs.zero);
+  std::vector<std::int32_t> zero;
+  for (const ZeroStage z : e.runs.zero) zero.push_back(number_of(z));
+  w.list("zero", zero);
   w.list("orders", e.runs.orders);
   w.list("cp_kinds", e.runs.cp_kinds);
   w.add("hybrid_shard", e.runs.hybrid_shard);

@@ -144,7 +144,7 @@ std::string answer(const Case& c) {
 using Features = std::map<std::string, bool>;
 
 void note(const Strategy& s, Features& holds) {
-  holds["zero " + std::to_string(s.zero)] = true;
+  holds["zero " + std::to_string(number_of(s.zero))] = true;
   holds["sp " + std::string(to_string(s.sp))] = true;
   holds["order " + std::string(to_string(s.order))] = true;
   holds["recompute " + std::string(to_string(s.recompute.kind))] = true;
@@ -153,7 +153,7 @@ void note(const Strategy& s, Features& holds) {
   holds["dp"] |= s.dp > 1;
   holds["ep"] |= s.ep > 1;
   holds["etp"] |= s.etp > 1;
-  holds["shard below the data ranks"] |= s.zero > 0 && s.shard < s.data_ranks();
+  holds["shard below the data ranks"] |= shards_optimizer(s.zero) && s.shard < s.data_ranks();
   holds["overlap grad_reduce"] |= s.overlap.grad_reduce;
   holds["overlap param_gather"] |= s.overlap.param_gather;
   holds["overlap p2p"] |= s.overlap.p2p;

@@ -61,15 +61,15 @@ inline Strategy partitioned(Random& random, const Job& job, Strategy s) {
   s.sp = SequenceParallel::none;
   s.overlap.tp = false;
   if (s.recompute.kind == RecomputeKind::selective) s.recompute.kind = RecomputeKind::none;
-  choose_state(random, s.zero, s);
-  s.partition = any_partition(random, gated(job.model), s.tp);
+  choose_state(random, number_of(s.zero), s);
+  s.partition = BlockPartition(any_partition(random, gated(job.model), s.tp));
   return s;
 }
 
 /// Another strategy over as many devices, for as many samples of a micro-batch.
 inline Strategy other_strategy(Random& random, const Job& job, const Strategy& base, bool partitions) {
   Strategy s = base;
-  s.partition.clear();
+  s.partition = {};
   s.tp = s.cp = s.dp = 1;
   spread(random, std::int64_t{base.tp} * base.cp * base.dp, {&s.tp, &s.cp, &s.dp});
   s.sp = s.tp > 1 ? static_cast<SequenceParallel>(random.below(3)) : SequenceParallel::none;
@@ -80,7 +80,7 @@ inline Strategy other_strategy(Random& random, const Job& job, const Strategy& b
   s.recompute.layers = 0;
   s.overlap.tp = base.overlap.tp && s.sp == SequenceParallel::megatron;
   s.overlap.grad_reduce = base.overlap.grad_reduce && s.data_ranks() > 1;
-  s.overlap.param_gather = base.overlap.param_gather && s.zero > 0;
+  s.overlap.param_gather = base.overlap.param_gather && shards_optimizer(s.zero);
   return partitions && random.one_in(2) ? partitioned(random, job, s) : s;
 }
 

@@ -25,7 +25,7 @@ inline std::vector<Case> synthetic_cases() {
   plain.dp = 2;
   add(plain, schedule_of(K::one_f_one_b, 4, 1, 8));
   Strategy sharded = plain;
-  sharded.zero = 1;
+  sharded.zero = ZeroStage::optimizer;
   sharded.shard = 2;
   sharded.overlap = {true, true, true, false};
   add(sharded, schedule_of(K::interleaved, 2, 2, 4));
@@ -92,7 +92,7 @@ inline Plan layer_wise(const Job& job, const Strategy& outer, const Strategy& in
 
 inline Strategy real_strategy(std::int32_t dp, std::int32_t tp, std::int32_t zero = 0) {
   Strategy s;
-  s.dp = dp, s.tp = tp, s.zero = zero, s.shard = zero > 0 ? dp : 1;
+  s.dp = dp, s.tp = tp, s.zero = ZeroStage{zero}, s.shard = zero > 0 ? dp : 1;
   if (tp > 1) s.sp = SequenceParallel::megatron;
   return s;
 }

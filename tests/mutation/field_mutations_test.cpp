@@ -51,7 +51,7 @@ TEST(Mutation, NonsenseIsRejectedWithoutHarm) {
                               &s.dp,
                               &s.ep,
                               &s.etp,
-                              &s.zero,
+                              &zero,
                               &s.shard,
                               &s.recompute.layers,
                               &schedule.stages,
@@ -61,10 +61,11 @@ TEST(Mutation, NonsenseIsRejectedWithoutHarm) {
     std::int32_t& field = *fields[engine() % 12];
     if (field == value) continue;
     field = value;
+    s.zero = ZeroStage{zero};
     for_all_strategies(c.plan, [&](Strategy& each) { each = s; });
     const CheckReport report = c.check();
     EXPECT_FALSE(report.findings.empty());
-    if (&field != &s.recompute.layers && &field != &s.zero) {
+    if (&field != &s.recompute.layers && &field != &zero) {
       EXPECT_FALSE(report.ok()) << c.plan.label();
     }
   }

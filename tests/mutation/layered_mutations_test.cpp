@@ -107,7 +107,7 @@ std::vector<Mutation> range_structure_mutations() {
          return split.size() > 1 && (split.back()->strategy.overlap.tp = true);
        }},
       {"a range names an operator partition", "operator-partition",
-       last_range(any, [](LayerRange& r) { r.strategy.partition = "P2x2"; })},
+       last_range(any, [](LayerRange& r) { r.strategy.partition = BlockPartition("P2x2"); })},
       {"a range on half of the devices", "degrees",
        last_range([](const Strategy& s) { return s.tp > 1; }, [](LayerRange& r) { r.strategy.tp /= 2; })},
       {"a range on devices that are not there", "degrees", last_range(any, [](LayerRange& r) { r.strategy.cp *= 2; })},
@@ -134,9 +134,10 @@ std::vector<Mutation> range_rule_mutations() {
                               r.strategy.recompute = {RecomputeKind::full, r.last - r.first + 1};
                             }))},
       {"a range shards over ranks it does not have", "sharding",
-       last_range([](const Strategy& s) { return s.zero > 0; }, [](LayerRange& r) { r.strategy.shard = 3; })},
+       last_range([](const Strategy& s) { return shards_optimizer(s.zero); }, [](LayerRange& r) { r.strategy.shard = 3; })},
       {"a range shards without ZeRO", "sharding",
-       last_range([](const Strategy& s) { return s.zero == 0 && s.dp > 1; }, [](LayerRange& r) { r.strategy.shard = 2; })},
+       last_range([](const Strategy& s) { return !shards_optimizer(s.zero) && s.dp > 1; },
+                  [](LayerRange& r) { r.strategy.shard = 2; })},
       {"a range with ZeRO-3 in a zero-bubble schedule", "sharding",
        [](Case& c) {
          if (c.plan.only_pipeline().schedule.kind != ScheduleKind::zb_h1) return false;
@@ -170,9 +171,10 @@ std::vector<Mutation> range_claim_mutations() {
        last_range([](const Strategy& s) { return s.recompute.layers > 1; },
                   [](LayerRange& r) { --r.strategy.recompute.layers; })},
       {"a range sharded in the claims only", "static-memory",
-       untied(last_range(
-           [](const Strategy& s) { return s.zero == 3; },
-           [](LayerRange& r) { r.strategy.zero = 0, r.strategy.shard = 1, r.strategy.overlap.param_gather = false; }))},
+       untied(last_range([](const Strategy& s) { return shards_parameters(s.zero); },
+                         [](LayerRange& r) {
+                           r.strategy.zero = ZeroStage::none, r.strategy.shard = 1, r.strategy.overlap.param_gather = false;
+                         }))},
       {"the sender of a message holds it whole", "boundary-messages",
        [](Case& c) {
          if (c.plan.only_pipeline().stages.size() < 2 || c.plan.only_pipeline().schedule.virtual_stages > 1) return false;
@@ -205,8 +207,8 @@ std::vector<Mutation> range_claim_mutations() {
          Plan plan = c.plan;
          bool sharded = false;
          for (LayerRange* r : ranges_of(plan)) {
-           sharded |= r->strategy.zero == 1 || r->strategy.zero == 2;
-           r->strategy.zero = 0, r->strategy.shard = 1, r->strategy.overlap.param_gather = false;
+           sharded |= r->strategy.zero == ZeroStage::optimizer || r->strategy.zero == ZeroStage::gradients;
+           r->strategy.zero = ZeroStage::none, r->strategy.shard = 1, r->strategy.overlap.param_gather = false;
          }
          c.program = lower(plan, c.model, true);
          return sharded;

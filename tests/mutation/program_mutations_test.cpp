@@ -181,7 +181,12 @@ std::vector<Mutation> program_mutations() {
        [](Case& c) { return ++at(c.program, index_of(c.program, Kind::forward)).id, true; }},
       {"a pass works on a layer too few", "program-layers", [](Case& c) { return --c.program.ranges.front().last, true; }},
       {"a pass works on other samples", "program-layers", [](Case& c) { return ++c.program.ranges.back().samples, true; }},
-      {"a pass runs under another strategy", "program-layers", [](Case& c) { return ++c.program.strategies.front().zero, true; }},
+      {"a pass runs under another strategy", "program-layers",
+       [](Case& c) {
+         Strategy& s = c.program.strategies.front();
+         s.zero = ZeroStage{number_of(s.zero) + 1};
+         return true;
+       }},
       {"a pass works on the layers of another chunk", "program-layers",
        [](Case& c) {
          Work& work = c.program.works[WorkId(0)];

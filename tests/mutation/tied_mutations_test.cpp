@@ -21,7 +21,7 @@ Break head_otherwise(const std::function<bool(const Case&, Strategy&)>& change) 
     if (!change(c, head.strategy)) return false;
     Strategy& s = head.strategy;
     s.overlap.grad_reduce = grad && s.data_ranks() > 1;
-    s.overlap.param_gather = gather && s.zero > 0;
+    s.overlap.param_gather = gather && shards_optimizer(s.zero);
     s.overlap.tp = s.overlap.tp && s.sp == SequenceParallel::megatron;
     head.first = head.last;
     if (chunk.ranges.back().first == head.last)
@@ -38,7 +38,7 @@ Break head_otherwise(const std::function<bool(const Case&, Strategy&)>& change) 
 bool samples_divide(const Case& c, std::int64_t dp) { return dp >= 1 && c.plan.samples_per_microbatch() % dp == 0; }
 
 void shard_over_all(Strategy& s, std::int32_t zero) {
-  s.zero = zero;
+  s.zero = ZeroStage{zero};
   s.shard = zero > 0 ? static_cast<std::int32_t>(s.data_ranks()) : 1;
 }
 
@@ -49,7 +49,7 @@ Break trade(std::int32_t Strategy::*more, std::int32_t Strategy::*less) {
     s.*less /= 2;
     s.*more *= 2;
     if (s.tp == 1) s.sp = SequenceParallel::none;
-    shard_over_all(s, s.data_ranks() > 1 ? s.zero : 0);
+    shard_over_all(s, s.data_ranks() > 1 ? number_of(s.zero) : 0);
     return samples_divide(c, s.dp);
   });
 }
@@ -71,7 +71,7 @@ std::int64_t table_bytes(const Case& c) {
   const View view = view_of_case(c);
   const StatePolicy bytes = bytes_of(view);
   const std::int64_t states = bytes.master + bytes.optimizer, elements = table_elements(view);
-  const std::int64_t shard = view.strategy.zero > 0 ? view.strategy.shard : 1;
+  const std::int64_t shard = shards_optimizer(view.strategy.zero) ? view.strategy.shard : 1;
   return (bytes.parameter + bytes.gradient) * elements + states * (elements / shard);
 }
 
@@ -100,7 +100,7 @@ std::vector<Mutation> tied_mutations() {
       {"the head's table shards gradients alone", "tied-table", another_zero(2)},
       {"the head's table is gathered alone", "tied-table", another_zero(3)},
       {"the head shards over half of the ranks", "tied-table", head_otherwise([](const Case&, Strategy& s) {
-         return s.zero > 0 && s.shard % 2 == 0 && s.shard > 2 && (s.shard /= 2, true);
+         return shards_optimizer(s.zero) && s.shard % 2 == 0 && s.shard > 2 && (s.shard /= 2, true);
        })},
       {"the head is split where the embedding is replicated", "tied-table", trade(&Strategy::tp, &Strategy::dp)},
       {"the head is replicated where the embedding is split", "tied-table", trade(&Strategy::dp, &Strategy::tp)},
@@ -112,7 +112,7 @@ std::vector<Mutation> tied_mutations() {
       {"the head alone is of Ulysses", "tied-table", head_otherwise([](const Case&, Strategy& s) {
          if (s.tp == 1 || s.sp == SequenceParallel::ulysses) return false;
          s.sp = SequenceParallel::ulysses;
-         shard_over_all(s, s.zero);
+         shard_over_all(s, number_of(s.zero));
          return true;
        })},
       {"the last stage forgets its copy of the table", "static-memory", forget_copy(true)},

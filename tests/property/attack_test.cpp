@@ -25,7 +25,7 @@ Job job_of(const RandomProblem& p, const char* space) {
   job.cluster = p.cluster;
   job.training = p.training;
   job.search = p.space;
-  job.search.kind = space;
+  job.search.kind = space_kind_of(space).value();
   job.search.memory_margin = 0;  // the attack may use all of the memory
   return job;
 }

@@ -163,7 +163,7 @@ class UniformAttack {
       }
     }
     // Degrees that take the whole shard group along: ZeRO over all data ranks, before and after.
-    const bool whole = from.strategy.zero > 0 && from.strategy.shard == from.strategy.data_ranks();
+    const bool whole = shards_optimizer(from.strategy.zero) && from.strategy.shard == from.strategy.data_ranks();
     for (const Dimension d : {Dimension::tp, Dimension::cp, Dimension::pp}) {
       for (const std::int64_t v : values(d, from)) {
         search::Configuration c = from;
@@ -172,7 +172,7 @@ class UniformAttack {
         if (!whole || space_.facts().devices % rest != 0) continue;
         c.strategy.dp = static_cast<std::int32_t>(space_.facts().devices / rest);
         c.strategy.shard = static_cast<std::int32_t>(c.strategy.data_ranks());
-        if (c.strategy.shard == 1) c.strategy.zero = 0;
+        if (c.strategy.shard == 1) c.strategy.zero = ZeroStage::none;
         add(c);
       }
     }

@@ -30,8 +30,8 @@ struct TimedLayers {
 
 TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
   TimedLayers t;
-  t.structure = structure_of(plan, *context.model);
-  t.program = lower(plan, *context.model, true);
+  t.structure = structure_of(plan, *context.workload.model);
+  t.program = lower(plan, *context.workload.model, true);
   t.costs = cost::price(context, plan, t.program);
   t.timing = cost_test::rows_of(t.costs, t.structure);
   return t;
@@ -70,8 +70,8 @@ Shares shares_of(const cost::CostContext& context, const LayeredProblem& p, cons
     s.transition.push_back(0.0);
     if (l == 0) continue;
     const cost::ActivationLayout a = cost::layout_of(x.priced[l - 1]), b = cost::layout_of(x.priced[l]);
-    const double there = cost::redistribution_s(context, cost::redistribution(a, b), least);
-    const double back = cost::redistribution_s(context, cost::redistribution(b, a), least);
+    const double there = cost::redistribution_s(context.fabric, cost::redistribution(a, b), least);
+    const double back = cost::redistribution_s(context.fabric, cost::redistribution(b, a), least);
     s.transition.back() = std::max(0.0, (there + back) * 1e9 - 2);
   }
   return s;
@@ -100,7 +100,7 @@ std::vector<StageSum> stage_sums(const cost::CostContext& context, const Plan& p
       if (c < stages.size()) s.down += static_cast<double>(x.forward_ns);  // chunk c < p is the first of stage c
       s.hidden += static_cast<double>(x.hidden_ns + (plan.only_pipeline().schedule.stages == 1 ? x.gather_ns : 0)),
           s.reduce += static_cast<double>(x.reduce_ns);
-      s.update += cost::update_s(context, x.update_bytes) * 1e9;
+      s.update += cost::update_s(context.device, x.update_bytes) * 1e9;
       s.states += x.state_bytes, s.saved += x.saved_bytes;
       s.fullest = std::max(s.fullest, s.saved + x.transient_bytes), s.last_transient = x.transient_bytes;
     }
@@ -117,8 +117,8 @@ struct Bounds {
 
 Bounds bounds_of(const cost::CostContext& context, const Plan& plan, const Shares& shares) {
   const double m = plan.only_pipeline().schedule.microbatches;
-  const double update = std::floor(cost::update_constant_s(context) * 1e9),
-               pass = std::floor(cost::pass_constant_s(context) * 1e9);
+  const double update = std::floor(cost::update_constant_s(context.device, *context.engine) * 1e9),
+               pass = std::floor(cost::pass_constant_s(context.device, *context.engine) * 1e9);
   Bounds b;
   double before = 0, down = 0;
   for (const StageSum& s : stage_sums(context, plan, shares)) {
@@ -216,7 +216,8 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
     const std::vector<StageSum> sums = stage_sums(context, x.document, shares);
     for (std::size_t i = 0; i < sums.size(); ++i) {
       const cost_test::StageRow& stage = t.timing.stages[i];
-      const double end = static_cast<double>(reduce[i]) + sums[i].update + cost::update_constant_s(context) * 1e9;
+      const double end =
+          static_cast<double>(reduce[i]) + sums[i].update + cost::update_constant_s(context.device, *context.engine) * 1e9;
       if (std::floor(end) > static_cast<double>(reduced[i] + stage.optimizer_ns)) broken += "end of step ";
       const std::int64_t states = stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer;
       if (sums[i].states > states) broken += "states " + std::to_string(sums[i].states) + " > " + std::to_string(states) + " ";
@@ -298,7 +299,7 @@ struct LayerMemory {
 
 /// Of every layer of the plan, read off its document.
 std::vector<LayerMemory> layer_memory(const cost::CostContext& context, const Plan& plan) {
-  std::vector<LayerMemory> out(context.model->layers.size());
+  std::vector<LayerMemory> out(context.workload.model->layers.size());
   std::vector<cost::LayerCost> costs;
   for (const Stage& stage : plan.only_pipeline().stages) {
     for (const Chunk& chunk : stage.chunks) {
@@ -309,8 +310,8 @@ std::vector<LayerMemory> layer_memory(const cost::CostContext& context, const Pl
         std::int32_t again = s.recompute.layers;
         for (std::int32_t l = range.first; l <= range.last; ++l) {
           const auto layer = static_cast<std::size_t>(l);
-          const cost::LayerCost& x = costs[static_cast<std::size_t>(context.model->layers[layer])];
-          const bool block = context.model->layer(layer).role == LayerRole::block;
+          const cost::LayerCost& x = costs[static_cast<std::size_t>(context.workload.model->layers[layer])];
+          const bool block = context.workload.model->layer(layer).role == LayerRole::block;
           const bool full = block && s.recompute.kind == RecomputeKind::full && again-- > 0;
           const bool selective = block && s.recompute.kind == RecomputeKind::selective;
           const std::int64_t kept = full ? x.saved.full : selective ? x.saved.selective : x.saved.none;
@@ -363,7 +364,7 @@ TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
         // While the last layer runs, every chunk holds as many passes as all do when the fewest are held.
         const std::int32_t passes = zero_bubble(schedule.kind) ? 0 : max_in_flight(schedule, static_cast<std::int32_t>(i));
         const std::int64_t held = std::max(1, passes / (schedule.stages * v) * schedule.stages);
-        const std::int64_t summed = cost::peak_bytes(sums[i].states + context.workspace_bytes,
+        const std::int64_t summed = cost::peak_bytes(sums[i].states + context.device.workspace_bytes,
                                                      held * sums[i].saved + sums[i].last_transient, t.timing.allocator_reserve);
         EXPECT_LE(summed, peaks[i]) << describe(p, x);
         continue;
@@ -372,7 +373,7 @@ TEST(LayeredPlan, PeakIsThatOfAReplayOfLayers) {
       const std::int64_t in_flight = std::max(1, max_in_flight(schedule, static_cast<std::int32_t>(i)));
       const std::int64_t activations = (in_flight - 1) * sums[i].saved + sums[i].fullest;
       const std::int64_t summed =
-          cost::peak_bytes(sums[i].states + context.workspace_bytes, activations, t.timing.allocator_reserve);
+          cost::peak_bytes(sums[i].states + context.device.workspace_bytes, activations, t.timing.allocator_reserve);
       EXPECT_LE(summed, peaks[i]) << describe(p, x);
       EXPECT_EQ(cost::peak_bytes(fixed, activations, t.timing.allocator_reserve), peaks[i]) << describe(p, x);
       ++stages;

@@ -25,7 +25,7 @@ const int kProblems = cases(200, 2000);
 Job job_of(const RandomProblem& p, const char* space) {
   Job job;
   job.model = p.model, job.cluster = p.cluster, job.training = p.training;
-  job.search = p.space, job.search.kind = space;
+  job.search = p.space, job.search.kind = space_kind_of(space).value();
   return job;
 }
 

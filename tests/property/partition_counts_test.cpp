@@ -17,7 +17,7 @@ using namespace test;
 
 Strategy over(std::int32_t tp, std::string partition) {
   Strategy s;
-  s.tp = tp, s.partition = std::move(partition);
+  s.tp = tp, s.partition = BlockPartition(partition);
   return s;
 }
 
@@ -39,7 +39,7 @@ TEST(PartitionCounts, TheCheckerAndTheCostModelAgree) {
         c.plan.training.global_batch = 4;
         const cost::CostContext context(c.model, c.cluster, c.plan.training, *find_engine(engine));
         const LayerKind& kind = c.model.layer(1);
-        const auto graph = cost::block_graph(context, kind, 4);
+        const auto graph = cost::block_graph(context.workload, *context.engine, kind, 4);
         ASSERT_TRUE(graph.ok());
         for (int round = 0; round < 40; ++round) {
           std::vector<OperatorPartition> all;
@@ -55,10 +55,10 @@ TEST(PartitionCounts, TheCheckerAndTheCostModelAgree) {
           EXPECT_TRUE(finding.ok) << finding.text;
           const auto priced = cost::partitioned_block(context, kind, 4, 1 << bits, view.strategy.partition);
           ASSERT_TRUE(priced.ok()) << priced.error().message();
-          EXPECT_EQ(partitioned_parameters(view, kind), priced->parameters) << view.strategy.partition;
+          EXPECT_EQ(partitioned_parameters(view, kind), priced->parameters) << view.strategy.partition.text();
           EXPECT_NEAR(partitioned_saved_bytes(view, kind, false), static_cast<double>(priced->saved), 16)
-              << engine << " " << view.strategy.partition;
-          EXPECT_EQ(partitioned_boundary_bytes(view, kind), priced->boundary_bytes) << view.strategy.partition;
+              << engine << " " << view.strategy.partition.text();
+          EXPECT_EQ(partitioned_boundary_bytes(view, kind), priced->boundary_bytes) << view.strategy.partition.text();
         }
       }
     }

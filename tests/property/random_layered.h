@@ -83,8 +83,8 @@ class LayeredMaker {
     LayeredPlan x;
     const bool beside = p.space.allow.count("overlap_tp") > 0 && random_.one_in(2);  // overlap.tp
     choose_strategies(p, beside, x);
-    const auto zero = [](const Strategy& s) { return s.zero; };
-    const bool sharded = std::any_of(x.priced.begin(), x.priced.end(), [&](const Strategy& s) { return zero(s) > 1; });
+    const bool sharded =
+        std::any_of(x.priced.begin(), x.priced.end(), [](const Strategy& s) { return shards_gradients(s.zero); });
     Schedule schedule = choose_schedule(p, sharded);
     const Overlap on{random_.one_in(2), random_.one_in(2), schedule.stages > 1 && random_.one_in(2), beside};
     std::vector<Strategy> strategies;
@@ -115,7 +115,7 @@ class LayeredMaker {
     const std::int64_t devices = random_.of<std::int64_t>({1, 2, 4, 4, 6, 8, 8, 8, 12, 16, 16});
     p_.cluster = toy_cluster(random_, devices);
     p_.training.precision = random_.one_in(6) ? Precision::fp32 : Precision::bf16;
-    p_.training.optimizer = random_.one_in(8) ? "sgd" : "adam";
+    p_.training.optimizer = random_.one_in(8) ? Optimizer::sgd : Optimizer::adam;
     if (random_.one_in(4)) p_.training.moe_imbalance = 1.0 + static_cast<double>(random_.below(100)) / 100.0;
     p_.training.global_batch = random_.of<std::int64_t>({1, 2, 4, 6, 8, 12, 16, 16, 16, 24, 32});
     p_.engine = random_.one_in(2) ? find_engine("generic") : &random_.of(engine_catalogue());

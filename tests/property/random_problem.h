@@ -94,7 +94,7 @@ class ProblemMaker {
     const std::int64_t devices = random_.of<std::int64_t>({1, 2, 4, 6, 8, 8, 12, 16, 16, 24, 32, 48, 64});
     problem_.cluster = toy_cluster(random_, devices);
     problem_.training.precision = random_.one_in(6) ? Precision::fp32 : Precision::bf16;
-    problem_.training.optimizer = random_.one_in(8) ? "sgd" : "adam";
+    problem_.training.optimizer = random_.one_in(8) ? Optimizer::sgd : Optimizer::adam;
     if (random_.one_in(4)) problem_.training.moe_imbalance = 1.0 + static_cast<double>(random_.below(100)) / 100.0;
     choose_batch(devices);
     problem_.engine = find_engine("generic");

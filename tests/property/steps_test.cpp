@@ -73,7 +73,7 @@ TEST(Steps, OfALayerAddUpToItsCost) {
 
 /// Every chunk and phase of a plan against its timing.
 void expect_chunks(const cost::CostContext& context, const Plan& plan, std::map<std::string, int>& seen) {
-  Program program = lower(plan, *context.model, true);
+  Program program = lower(plan, *context.workload.model, true);
   const cost::Costs costs = cost::price(context, plan, program);
   const ProgramStructure& structure = program.structure;
   const cost::PlanChunks chunks = cost::chunks_of(plan, structure.table_chunks);

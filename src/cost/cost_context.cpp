@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/cost_context.h"
+
+#include "cost/partitioned_block.h"
+
+namespace espalier::cost {
+
+CostContext::CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e)
+    : workload(m, t),
+      device(cluster.groups.front().device, t.precision, e),
+      fabric(cluster, e),
+      engine(&e),
+      partitions(std::make_shared<PartitionMemo>()) {}
+
+}  // namespace espalier::cost

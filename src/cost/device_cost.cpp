@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/device_cost.h"
+
+namespace espalier::cost {
+namespace {
+
+/// Rate of the engine's attention kernels relative to the device's own.
+double attention_rate(AttentionKernel kernel, const DeviceEfficiency& device) {
+  switch (kernel) {
+    case AttentionKernel::vendor: return 1.0;
+    case AttentionKernel::flash2: return device.attention_flash2;
+    case AttentionKernel::flash1: return 0.6 * device.attention_flash2;
+  }
+  return 1.0;
+}
+
+std::int64_t workspace_bytes_of(const WorkspacePolicy& w, const DeviceKind& device) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  const bool hopper = device.peak_of(Precision::fp8).count() > 0;  // Hopper and later
+  const std::int64_t cublas = hopper || w.deterministic ? 32 * kMiB : 8 * kMiB + kMiB / 8;
+  return w.cublas * cublas + w.transformer_engine * (hopper ? 32 : 4) * kMiB;
+}
+
+}  // namespace
+
+DeviceCost::DeviceCost(const DeviceKind& device, Precision precision, const EngineModel& engine)
+    : rates(rates_of(device, precision)),
+      efficiency(device.efficiency),
+      memory_bandwidth(device.memory_bandwidth.count()),
+      workspace_bytes(workspace_bytes_of(engine.memory.workspace, device)) {
+  for (double* rate :
+       {&rates.gemm, &rates.gemm_wide, &rates.batched, &rates.grouped, &rates.attention, &rates.attention_backward})
+    *rate /= engine.coefficients.compute;
+  rates.launch *= engine.kernels.host_launches * engine.coefficients.launch;
+  const double kernel = attention_rate(engine.kernels.attention_kernel, efficiency);
+  rates.attention *= kernel;
+  rates.attention_backward *= kernel;
+}
+
+}  // namespace espalier::cost

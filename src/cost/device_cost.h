@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a device of one kind takes for work under one engine. The rates are those of the device catalogue (data/devices) for the precision of
+// the training, divided by what the engine's kernels were measured to take more (data/engines.yaml: coefficients).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/collective.h"
+#include "cost/operator_cost.h"
+#include "cost/overlap.h"
+#include "espalier/cluster.h"
+#include "plan/engine.h"
+
+namespace espalier::cost {
+
+struct DeviceCost {
+  DeviceRates rates;                 ///< operations and bytes a second; seconds a kernel launch
+  DeviceEfficiency efficiency;       ///< of the device alone: what compute and collectives do to each other
+  double memory_bandwidth = 0;       ///< of its HBM, in bytes a second
+  std::int64_t workspace_bytes = 0;  ///< that the GEMM libraries of the engine hold on it
+
+  DeviceCost(const DeviceKind& device, Precision precision, const EngineModel& engine);
+  /// κ of a collective of `group` over `levels` (of a Fabric) and of compute beside it.
+  [[nodiscard]] Slowdown slowdown(const std::vector<FabricLevel>& levels, const Group& group) const {
+    return slowdown_of(levels, group, efficiency, memory_bandwidth);
+  }
+};
+
+}  // namespace espalier::cost
