@@ -38,7 +38,7 @@ Stage stage(std::vector<std::pair<std::int32_t, std::int32_t>> chunks) {
 // Ten layers: 0 is the embedding, 9 the head.
 TEST(StageRuns, EqualNeighboursAreOneLine) {
   Plan plan;
-  plan.stages = {stage({{0, 2}}), stage({{3, 4}}), stage({{5, 6}}), stage({{7, 9}})};
+  plan.only_pipeline().stages = {stage({{0, 2}}), stage({{3, 4}}), stage({{5, 6}}), stage({{7, 9}})};
   const std::vector<StageRun> runs = stage_runs(plan, {10, 30, 20, 5});
   ASSERT_EQ(runs.size(), 3u);
   EXPECT_EQ(runs[0].layers, "embedding + 2 blocks");
@@ -52,7 +52,7 @@ TEST(StageRuns, EqualNeighboursAreOneLine) {
 
 TEST(StageRuns, ChunksOfAStageAndOneBlock) {
   Plan plan;
-  plan.stages = {stage({{0, 1}, {4, 5}}), stage({{2, 3}, {6, 7}})};
+  plan.only_pipeline().stages = {stage({{0, 1}, {4, 5}}), stage({{2, 3}, {6, 7}})};
   const std::vector<StageRun> runs = stage_runs(plan, {});
   ASSERT_EQ(runs.size(), 2u);
   EXPECT_EQ(runs[0].layers, "embedding + 1 block | 2 blocks");
