@@ -65,7 +65,9 @@ Case uniform_case(std::int64_t number) {
   const golden::EstimateJob& asked = jobs[static_cast<std::size_t>(number) % jobs.size()];
   Random random = random_of(number);
   for (const std::string& engine : {engine_of_case(number, jobs.size()), std::string("generic")}) {
-    Case made{key_of("uniform", number, asked.name, engine), golden::load(asked, engine).value(), {}, true};
+    Case made;
+    made.key = key_of("uniform", number, asked.name, engine);
+    made.job = golden::load(asked, engine).value();
     if (const auto x = configuration(random, made.job, number)) {
       made.plan = estimate(made.job, x->first, x->second).value().plan;
       return made;

@@ -56,9 +56,10 @@ STRICT = {
     "job": [("training", "sequence_length"), ("training", "global_batch"), ("training", "precision"), ("engine",),
             ("search", "fix", "tp"), ("search", "limits", "pp"), ("search", "space"), ("cluster", "nodes"),
             ("model", "hidden_size"), ("training",), ("search",), ("cluster",)],
-    "plan": [("schema",), ("training", "global_batch"), ("schedule", "microbatches"), ("schedule", "micro_batch"),
-             ("schedule", "kind"), ("stages",), ("stages", 0, "layers", 0, "first"), ("stages", 0, "layers", 0, "strategy", "tp"),
-             ("stages", 0, "layers", 0, "strategy", "zero"), ("stages", 0, "devices")],
+    "plan": [("schema",), ("training", "global_batch"), ("pipelines",), *(("pipelines", 0, *path) for path in (
+        ("samples",), ("schedule", "microbatches"), ("schedule", "micro_batch"), ("schedule", "kind"), ("stages",),
+        ("stages", 0, "layers", 0, "first"), ("stages", 0, "layers", 0, "strategy", "tp"), ("stages", 0, "layers", 0, "strategy", "zero"),
+        ("stages", 0, "devices")))],
     "runs": [("tp",), ("seq",), ("model", "layers"), ("measured", "iteration_s"), ("gpu", "count"), ("global_batch",)],
 }
 # Written into the strict fields as raw JSON. None of them is right for any of these fields.
