@@ -25,7 +25,8 @@ struct Small {
     choice.schedule = {ScheduleKind::one_f_one_b, 2, 1, 4, 2};
   }
   [[nodiscard]] MemoryTable table() const {
-    const Space space(model, machines, job, *problem.engine, problem.space);
+    Space space(model, machines, job, *problem.engine, problem.space);
+    (void)space.leaves(choice);  // which remembers what may be recomputed below it
     CostBook book(problem);
     book.prepare(choice.schedule.stages);
     Workspace w;
