@@ -14,6 +14,15 @@ namespace espalier {
 
 using base::cat;
 
+std::string_view to_string(Optimizer v) {
+  switch (v) {
+    case Optimizer::adam: return "adam";
+    case Optimizer::sgd: return "sgd";
+    case Optimizer::lora: return "lora";
+  }
+  return "?";
+}
+
 namespace {
 
 std::string overlap_label(const Overlap& overlap) {
