@@ -121,7 +121,7 @@ TEST(Corpus, WhatTheCommandLineChangesStays) {
   ASSERT_EQ(corpus.rows.size(), 1u);
   const Row& row = corpus.rows.front();
   ASSERT_TRUE(row.run.job.engine_model);
-  EXPECT_EQ(row.run.strategy.zero, 1);
+  EXPECT_EQ(row.run.strategy.zero, ZeroStage::optimizer);
   EXPECT_DOUBLE_EQ(predicted_s(row, row.run.job.engine_model->coefficients), *row.result.predicted_s);
 }
 

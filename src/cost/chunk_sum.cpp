@@ -122,8 +122,8 @@ double update_bytes(const EngineModel& engine, const StatePolicy& p, const Param
   return elements * bytes + whole;
 }
 
-double optimizer_s(const CostContext& c, double bytes) {
-  return memory_bound_s(c.device.rates, bytes) + kUpdateLaunches * c.device.rates.launch + c.engine->coefficients.step_s;
+double optimizer_s(const DeviceCost& device, const EngineModel& engine, double bytes) {
+  return memory_bound_s(device.rates, bytes) + kUpdateLaunches * device.rates.launch + engine.coefficients.step_s;
 }
 
 PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, double bytes, Nanoseconds& step_host) {

@@ -61,12 +61,12 @@ TEST(ListedPlacement, ASwapMovesTensorGroupsAcrossNodesAndDataGroupsInside) {
   const ProgramStructure structure = structure_of(plan, model);
   const Costs canonical = priced(plan, model, cluster);
   EXPECT_EQ(canonical.works[structure.forward(0)].time.exposed_ns, 128'000);
-  EXPECT_EQ(canonical.collectives[structure.grad_reduce(0)], 655'360);
+  EXPECT_EQ(canonical.collectives[structure.grad_reduce(0)].count(), 655'360);
   list_devices(plan, {{0, 2, 1, 3}});
   ASSERT_FALSE(unpriced_placement(plan, model, cluster));
   const Costs swapped = priced(plan, model, cluster);
   EXPECT_EQ(swapped.works[structure.forward(0)].time.exposed_ns, 1'280'000);
-  EXPECT_EQ(swapped.collectives[structure.grad_reduce(0)], 65'536);
+  EXPECT_EQ(swapped.collectives[structure.grad_reduce(0)].count(), 65'536);
   EXPECT_EQ(swapped.works[structure.forward(0)].time.compute_ns, canonical.works[structure.forward(0)].time.compute_ns);
 }
 
@@ -93,10 +93,10 @@ TEST(ListedPlacement, MessagesGoFromPlaceToPlace) {
   Plan plan = make_uniform_plan(model, cluster, tokens(1000, 8), "generic", s, {ScheduleKind::one_f_one_b, 2, 1, 4, 1},
                                 SplitPolicy::balanced);
   const TransferId first = structure_of(plan, model).transfer(1, false);
-  EXPECT_EQ(priced(plan, model, cluster).transfers[first], 1'280'000);
+  EXPECT_EQ(priced(plan, model, cluster).transfers[first].count(), 1'280'000);
   list_devices(plan, {{0, 2}, {1, 3}});
-  EXPECT_EQ(priced(plan, model, cluster).transfers[first], 128'000);
-  EXPECT_EQ(priced(plan, model, cluster).collectives[structure_of(plan, model).grad_reduce(0)], 32'768 * 4 * 10);
+  EXPECT_EQ(priced(plan, model, cluster).transfers[first].count(), 128'000);
+  EXPECT_EQ(priced(plan, model, cluster).collectives[structure_of(plan, model).grad_reduce(0)].count(), 32'768 * 4 * 10);
 }
 
 // One group of each kind torn across nodes while the others are not has no price.
@@ -132,7 +132,7 @@ TEST(ListedPlacement, ACanonicalListCostsWhatItsOrderCosts) {
       CostContext context(model, cluster, training, plain_engine("generic"));
       Program program = lower(plan, model, true);
       const Costs by_extent = price(context, plan, program);
-      context.listed = std::make_shared<const StageDevices>(stage_devices(plan.only_pipeline()));
+      context.fabric.listed = std::make_shared<const StageDevices>(stage_devices(plan.only_pipeline()));
       RC_ASSERT(price(context, plan, program) == by_extent);
       ++compared;
     }

@@ -148,7 +148,7 @@ void Mapper::map_training() {
   }
   t.global_batch = count(r_.global_batch, "global_batch");
   if (r_.techniques.lora) {
-    t.optimizer = "lora";
+    t.optimizer = Optimizer::lora;
     used("trained weights", "adapters", "LoRA among the record's techniques: Hu et al. 2021 (arXiv 2106.09685)");
   }
   std::string precision = base::lower(r_.precision);

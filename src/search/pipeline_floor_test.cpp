@@ -37,12 +37,13 @@ Workspace two_stages() {
   for (std::int32_t c = 0; c < 2; ++c) {
     w.costs.works[s.forward(c)].time = {6, 3, 1, 0};
     w.costs.works[s.backward(c)].time = {20, 0, 0, 0};
-    w.costs.collectives[s.grad_reduce(c)] = 7;
-    w.costs.collectives[s.param_gather(c)] = 4;
+    w.costs.collectives[s.grad_reduce(c)] = Nanoseconds(7);
+    w.costs.collectives[s.param_gather(c)] = Nanoseconds(4);
   }
   w.costs.works[s.optimizer(0)].time.compute_ns = 5;
   w.costs.works[s.optimizer(1)].time.compute_ns = 1;
-  w.costs.transfers[s.transfer(1, false)] = w.costs.transfers[s.transfer(1, true)] = 3;
+  w.costs.transfers[s.transfer(1, false)] = Nanoseconds(3);
+  w.costs.transfers[s.transfer(1, true)] = Nanoseconds(3);
   return w;
 }
 
@@ -75,7 +76,7 @@ TEST(PipelineFloor, ASimulatedConfigurationSaysWhatABoundCanBe) {
   const std::vector<std::int64_t> latest = latest_pass_ends(w, 89);
   EXPECT_EQ(latest, (std::vector<std::int64_t>{66, 70}));
   EXPECT_EQ(floor_of_ends(w, latest), 89);
-  for (std::int32_t c = 0; c < 2; ++c) w.costs.collectives[w.structure.grad_reduce(c)] = 1;
+  for (std::int32_t c = 0; c < 2; ++c) w.costs.collectives[w.structure.grad_reduce(c)] = Nanoseconds(1);
   EXPECT_EQ(floor_of_ends(w, latest), 77);
 }
 

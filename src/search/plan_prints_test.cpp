@@ -59,11 +59,14 @@ TEST(PlanPrints, EveryDimensionTells) {
   std::set<std::uint64_t> prints{print_of(p.model, p.flat, p.split)};
   const auto differs = [&](const Configuration& c) { return prints.insert(print_of(p.model, c, p.split)).second; };
   for (std::int32_t Strategy::*degree :
-       {&Strategy::tp, &Strategy::cp, &Strategy::ep, &Strategy::etp, &Strategy::dp, &Strategy::zero, &Strategy::shard}) {
+       {&Strategy::tp, &Strategy::cp, &Strategy::ep, &Strategy::etp, &Strategy::dp, &Strategy::shard}) {
     Configuration c = p.flat;
     c.strategy.*degree += 2;
     EXPECT_TRUE(differs(c));
   }
+  Configuration sharded = p.flat;
+  sharded.strategy.zero = ZeroStage::gradients;
+  EXPECT_TRUE(differs(sharded));
   for (bool Overlap::*flag : {&Overlap::grad_reduce, &Overlap::param_gather, &Overlap::p2p, &Overlap::tp}) {
     Configuration c = p.flat;
     c.strategy.overlap.*flag = !(c.strategy.overlap.*flag);
@@ -73,7 +76,7 @@ TEST(PlanPrints, EveryDimensionTells) {
   schedule.schedule.kind = ScheduleKind::zb_h1;
   EXPECT_TRUE(differs(schedule));
   Configuration partition = p.flat;
-  partition.strategy.partition = "mlp_in=K";
+  partition.strategy.partition = BlockPartition("mlp_in=K");
   EXPECT_TRUE(differs(partition));
 }
 

@@ -46,6 +46,7 @@ TEST(Mutation, NonsenseIsRejectedWithoutHarm) {
     const std::int32_t value = choices[engine() % 8];
     Strategy s = strategy_of(c.plan);
     Schedule& schedule = c.plan.only_pipeline().schedule;
+    std::int32_t zero = number_of(s.zero);
     std::int32_t* fields[] = {&s.tp,
                               &s.cp,
                               &s.dp,

@@ -58,7 +58,7 @@ Break another_zero(std::int32_t zero) {
   return head_otherwise([zero](const Case& c, Strategy& s) {
     const bool zero_bubble =
         c.plan.only_pipeline().schedule.kind == ScheduleKind::zb_h1 || c.plan.only_pipeline().schedule.kind == ScheduleKind::zb_v;
-    if (s.zero == zero || s.data_ranks() == 1 || (zero > 1 && zero_bubble)) return false;
+    if (number_of(s.zero) == zero || s.data_ranks() == 1 || (zero > 1 && zero_bubble)) return false;
     shard_over_all(s, zero);
     return true;
   });
