@@ -143,7 +143,8 @@ Finding check_sharding(const View& view) {
   const ScheduleKind kind = view.plan->only_pipeline().schedule.kind;
   verdict.require(!shards_gradients(s.zero) || (kind != ScheduleKind::zb_h1 && kind != ScheduleKind::zb_v),
                   [&] { return say("ZeRO ", number_of(s.zero), " with the delayed weight gradients of ", to_string(kind)); });
-  verdict.require((!shards_optimizer(s.zero)) == (s.shard == 1), [&] { return say("ZeRO ", number_of(s.zero), " with a shard group of ", s.shard); });
+  verdict.require((!shards_optimizer(s.zero)) == (s.shard == 1),
+                  [&] { return say("ZeRO ", number_of(s.zero), " with a shard group of ", s.shard); });
   return verdict.finding(say("ZeRO ", number_of(s.zero), " over ", s.shard, " of ", s.data_ranks(), " data ranks"));
 }
 

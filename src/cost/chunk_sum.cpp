@@ -98,7 +98,8 @@ std::int64_t transfer_ns(const CostContext& c, const Strategy& sender, std::int6
                          std::int32_t i) {
   const std::int32_t here = place_of_chunk(schedule, i).stage, before = place_of_chunk(schedule, i - 1).stage;
   if (before == here) return 0;
-  return message_ns(c, sender, static_cast<double>(bytes), stage_link_level(c.fabric.placing(), sender, schedule.stages, before, here));
+  return message_ns(c, sender, static_cast<double>(bytes),
+                    stage_link_level(c.fabric.placing(), sender, schedule.stages, before, here));
 }
 
 std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std::int32_t chunks,
@@ -113,7 +114,8 @@ std::int64_t late_reduction_ns(const CostContext& c, const Strategy& first, std:
 
 double update_bytes(const EngineModel& engine, const StatePolicy& p, const ParameterElements& e, const Strategy& s) {
   const double shard = shards_optimizer(s.zero) ? static_cast<double>(s.shard) : 1.0;
-  const double expert_shard = shards_optimizer(s.zero) ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
+  const double expert_shard =
+      shards_optimizer(s.zero) ? static_cast<double>(std::gcd(std::int64_t{s.shard}, s.expert_data_ranks())) : 1.0;
   const double elements = static_cast<double>(e.dense) / shard + static_cast<double>(e.expert) / expert_shard;
   const double whole = engine.kernels.whole_gradient_bytes * static_cast<double>(e.dense + e.expert);
   const double gradient =

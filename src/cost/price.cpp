@@ -21,7 +21,8 @@ namespace {
 void exchange_table(Pricing& p) {
   if (p.structure.table_chunks.empty()) return;
   const Assembly& embedding = p.under_embedding();
-  p.out.collectives[p.structure.tied_reduce()] = Nanoseconds(round_ns(table_exchange_s(embedding, p.structure.schedule, p.structure.table_chunks)));
+  p.out.collectives[p.structure.tied_reduce()] =
+      Nanoseconds(round_ns(table_exchange_s(embedding, p.structure.schedule, p.structure.table_chunks)));
   if (p.program == nullptr) return;
   Collective& exchange = p.program->collectives[p.structure.tied_reduce()];
   exchange.parts_begin = static_cast<std::int32_t>(p.program->parts.size());

@@ -62,8 +62,9 @@ void add_range(Pricing& p, const RangeCost& range, const Assembly& x, const std:
 void redistribute(Pricing& p, const RangeCost& before, const RangeCost& range, ChunkSum& sum) {
   const auto kind = static_cast<std::size_t>(p.kind_of(before.last));
   const std::int64_t samples = std::int64_t{p.structure.schedule.micro_batch} * p.chunks.front().front().strategy->dp;
-  const RangeMove move = range_move(p.c.workload, p.c.fabric, *before.strategy, *range.strategy, p.c.workload.model->kinds[kind], (*before.layers)[kind],
-                                    (*range.layers)[static_cast<std::size_t>(p.kind_of(range.first))], samples);
+  const RangeMove move =
+      range_move(p.c.workload, p.c.fabric, *before.strategy, *range.strategy, p.c.workload.model->kinds[kind],
+                 (*before.layers)[kind], (*range.layers)[static_cast<std::size_t>(p.kind_of(range.first))], samples);
   sum.redistribute(move.forward.total_ns(), move.backward.total_ns());
 }
 

@@ -59,7 +59,9 @@ struct Pricing {
   [[nodiscard]] PricedChunk& priced(std::int32_t chunk) { return scratch.chunks[static_cast<std::size_t>(chunk)]; }
   [[nodiscard]] Shares& held(std::int32_t stage) { return scratch.held[static_cast<std::size_t>(stage)]; }
   [[nodiscard]] std::int32_t stage_of(std::int32_t chunk) { return priced(chunk).stage; }
-  [[nodiscard]] std::int32_t kind_of(std::int32_t layer) const { return c.workload.model->layers[static_cast<std::size_t>(layer)]; }
+  [[nodiscard]] std::int32_t kind_of(std::int32_t layer) const {
+    return c.workload.model->layers[static_cast<std::size_t>(layer)];
+  }
   [[nodiscard]] PhaseTime& optimizer(std::int32_t stage) { return out.works[structure.optimizer(stage)].time; }
   const Assembly& under(const RangeCost& range);
   const Assembly& under_embedding() { return under(chunks.front().front()); }

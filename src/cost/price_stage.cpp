@@ -64,7 +64,8 @@ void price_stage(Pricing& p, std::int32_t i) {
   if (gathers) stage.memory.communication_buffers += 2 * p.largest_gathered * states.gather;
   if (scatters) stage.memory.communication_buffers += p.largest_scattered * states.reduce;
   if (i == p.structure.schedule.stages - 1)
-    stage.memory.framework += deferred_bytes(*p.c.workload.model, *p.c.engine, p.structure.schedule, *p.chunks.back().back().layers);
+    stage.memory.framework +=
+        deferred_bytes(*p.c.workload.model, *p.c.engine, p.structure.schedule, *p.chunks.back().back().layers);
   p.optimizer(i) = optimizer_time(p.c.device, *p.c.engine, bytes, stage.step_host);
   p.out.message = Bytes(p.largest_message);
 }

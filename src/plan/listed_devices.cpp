@@ -6,9 +6,9 @@
 #include <optional>
 #include <string_view>
 
+#include "base/format.h"
 #include "plan/process_groups.h"
 #include "plan/structure.h"
-#include "base/format.h"
 
 namespace espalier {
 namespace {

@@ -22,7 +22,6 @@ namespace {
 
 using base::cat;
 using base::JsonWriter;
-using base::cat;
 
 std::string device_text(const DeviceRange& r) {
   if (r.count == 1) return cat(r.first);

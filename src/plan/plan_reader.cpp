@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "espalier/plan.h"
 #include "plan/plan_json.h"
 #include "plan/read_values.h"
-#include "base/format.h"
 
 namespace espalier {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/document.h"
-#include "espalier/cluster.h"
 #include "base/format.h"
+#include "espalier/cluster.h"
 
 namespace espalier::plan_detail {
 

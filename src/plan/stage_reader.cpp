@@ -6,11 +6,11 @@
 #include <optional>
 
 #include "base/document.h"
+#include "base/format.h"
 #include "espalier/plan.h"
 #include "plan/operator_partition.h"
 #include "plan/plan_json.h"
 #include "plan/read_values.h"
-#include "base/format.h"
 
 namespace espalier {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan document can say that has no price yet, and what version 1 of the document cannot say: each by its place and name.
-#include "espalier/plan.h"
 #include "base/format.h"
+#include "espalier/plan.h"
 
 namespace espalier {
 namespace {

@@ -135,7 +135,8 @@ void assemble(const cost::CostContext& context, const LayeredConfiguration& c, s
     layers.push_back(ranges.back().last - ranges.front().first + 1);
     for (const LayerRange& r : ranges) strategies.push_back(&r.strategy);
   }
-  ESPALIER_CHECK(std::accumulate(layers.begin(), layers.end(), 0) == static_cast<std::int32_t>(context.workload.model->layers.size()));
+  ESPALIER_CHECK(std::accumulate(layers.begin(), layers.end(), 0) ==
+                 static_cast<std::int32_t>(context.workload.model->layers.size()));
   structure_of(*context.workload.model, strategies, c.schedule, layers, structure);
   cost::price(context, structure, c.chunks, samples, costs);
 }

@@ -97,7 +97,8 @@ std::vector<Mutation> plan_mutations() {
       {"micro-batches do not make the batch", "batch", [](Case& c) { return ++c.plan.training.global_batch, true; }},
       {"the schedule has one micro-batch more", "batch",
        [](Case& c) { return c.plan.only_pipeline().schedule.microbatches *= 2, true; }},
-      {"the shard group does not divide", "sharding", strategy_change([](Strategy& s) { s.zero = ZeroStage::optimizer, s.shard = 3; })},
+      {"the shard group does not divide", "sharding",
+       strategy_change([](Strategy& s) { s.zero = ZeroStage::optimizer, s.shard = 3; })},
       {"sharded without ZeRO", "sharding", strategy_change([](Strategy& s) { s.zero = ZeroStage::none, s.shard = 2; })},
       {"ZeRO stage 4", "sharding", strategy_change([](Strategy& s) { s.zero = ZeroStage{4}; })},
       {"more layers recomputed than there are", "recompute", strategy_change([](Strategy& s) {
