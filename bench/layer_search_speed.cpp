@@ -49,7 +49,8 @@ Axes axes_of(const TreeLeaf& leaf) {
   int stride = 1;
   for (auto level = leaf.levels.rbegin(); level != leaf.levels.rend(); ++level) {
     if (level->dimension == TreeDimension::tp) {
-      axes.tensor = level->degree, axes.tensor_stride = stride;
+      axes.tensor = level->degree;
+      axes.tensor_stride = stride;
     } else {
       axes.data *= level->degree;
     }
@@ -72,7 +73,8 @@ LayerOption option_of(const TreeLeaf& leaf, double sample) {
     if (level->dimension == TreeDimension::tp) continue;
     const double half = ring(2 * kParameters / t, level->degree, stride);
     if (level->dimension == TreeDimension::sdp) {
-      o.steady += 2 * half, o.sync += half;
+      o.steady += 2 * half;
+      o.sync += half;
       states = states / level->degree + 0.025 * states;
     } else {
       o.sync += 2 * half;
@@ -132,7 +134,8 @@ void search_all(const Shape& shape, int layers, int deepest, Total& total) {
   for (int depth = 1; depth <= deepest; depth *= 2) {
     for (int m = 1; m <= kBatch; m *= 2) {
       const LayerProblem p = stage(shape, depth, m, layers / depth);
-      total.options = std::max(total.options, p.options[0].size()), total.layouts = std::max(total.layouts, p.transition.size());
+      total.options = std::max(total.options, p.options[0].size());
+      total.layouts = std::max(total.layouts, p.transition.size());
       if (p.options[0].empty()) continue;
       for (int budget = 8; budget <= 80; budget += 4) {
         const auto capacity = static_cast<std::int64_t>(budget * 1e9 * layers / 96);
@@ -143,7 +146,9 @@ void search_all(const Shape& shape, int layers, int deepest, Total& total) {
         const double bound_start = cpu_seconds();
         const double bound = layers_lower_bound(p, objective, capacity);
         total.bound_seconds += cpu_seconds() - bound_start;
-        ++total.searches, total.seconds += seconds, total.slowest = std::max(total.slowest, seconds);
+        ++total.searches;
+        total.seconds += seconds;
+        total.slowest = std::max(total.slowest, seconds);
         if (!best) continue;
         ++total.found;
         total.gap = std::max(total.gap, (m * best->steady + best->sync) / bound - 1);

@@ -43,10 +43,13 @@ bool search(int layers, int nodes, const char* space, int gigabytes, Total& tota
   const std::clock_t start = std::clock();
   const search::LayerwiseOutcome found = search::layerwise(problem, evaluator, options);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-  total.seconds += seconds, total.slowest = std::max(total.slowest, seconds);
+  total.seconds += seconds;
+  total.slowest = std::max(total.slowest, seconds);
   if (!found.best) return true;
   const double gap = 1 - static_cast<double>(found.lower_bound_ns) / static_cast<double>(found.best->iteration_ns);
-  ++total.feasible, total.within += gap <= 0.01 ? 1 : 0, total.worst_gap = std::max(total.worst_gap, gap);
+  ++total.feasible;
+  total.within += gap <= 0.01 ? 1 : 0;
+  total.worst_gap = std::max(total.worst_gap, gap);
   return true;
 }
 

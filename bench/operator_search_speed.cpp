@@ -36,8 +36,12 @@ std::int64_t least_footprint(const solve::OperatorProblem& problem) {
   std::int64_t memory = 0, transient = 0;
   for (const auto& options : problem.nodes) {
     std::int64_t least = solve::kNoCapacity, least_transient = solve::kNoCapacity;
-    for (const auto& o : options) least = std::min(least, o.memory), least_transient = std::min(least_transient, o.transient);
-    memory += least, transient = std::max(transient, least_transient);
+    for (const auto& o : options) {
+      least = std::min(least, o.memory);
+      least_transient = std::min(least_transient, o.transient);
+    }
+    memory += least;
+    transient = std::max(transient, least_transient);
   }
   return memory + transient;
 }
@@ -47,9 +51,14 @@ bool measure(const char* name, const Model& model, int bits, std::int64_t budget
                                         ", devices_per_node: 4, device: v100-sxm-32gb, "
                                         "inter_node: {bandwidth: 100Gb/s, nics_per_node: 1}}",
                                     "cluster");
-  if (!cluster) return std::fprintf(stderr, "%s\n", cluster.error().message().c_str()), false;
+  if (!cluster) {
+    std::fprintf(stderr, "%s\n", cluster.error().message().c_str());
+    return false;
+  }
   Training training;
-  training.sequence.main = 2048, training.global_batch = 8, training.precision = Precision::fp16;
+  training.sequence.main = 2048;
+  training.global_batch = 8;
+  training.precision = Precision::fp16;
   const cost::CostContext context(model, *cluster, training, *find_engine("megatron-lm-2021"));
   std::int64_t capacity = solve::kNoCapacity;
   for (const char* mode : {"free", "capped"}) {
@@ -58,10 +67,14 @@ bool measure(const char* name, const Model& model, int bits, std::int64_t budget
     for (int round = 0; round < rounds; ++round) {
       const auto start = std::clock();
       const auto space = search::BlockSpace::make(context, model.layer(1), 8, bits, {}, {});
-      if (!space) return std::fprintf(stderr, "%s\n", space.error().message().c_str()), false;
+      if (!space) {
+        std::fprintf(stderr, "%s\n", space.error().message().c_str());
+        return false;
+      }
       const double built = since(start);
       solve::OperatorRequest request;
-      request.capacity = capacity, request.budget = budget;
+      request.capacity = capacity;
+      request.budget = budget;
       auto answer = solve::best_operators((*space)->problem(), request);
       const double all = since(start);
       if (all < best.space_ms + best.search_ms) best = {built, all - built, std::move(answer)};
@@ -90,7 +103,10 @@ int main(int argc, char** argv) {
   const int most_bits = argc > 2 ? std::stoi(argv[2]) : 8;
   for (const char* name : {"opt-6.7b", "opt-175b"}) {
     const auto model = load_model_file(root + "/models/" + name + "/config.json");
-    if (!model) return std::fprintf(stderr, "%s\n", model.error().message().c_str()), 1;
+    if (!model) {
+      std::fprintf(stderr, "%s\n", model.error().message().c_str());
+      return 1;
+    }
     for (int bits = 2; bits <= most_bits; ++bits)
       if (bits != 7 && !measure(name, *model, bits, bits > 5 ? 40'000'000 : solve::kNoCapacity)) return 1;
   }

@@ -38,7 +38,8 @@ bool measure_search(const std::string& name, const Job& job) {
       std::fprintf(stderr, "%s: %s\n", name.c_str(), result.error().message().c_str());
       return false;
     }
-    search_s = std::min(search_s, result->search_s), total_s = std::min(total_s, result->total_s);
+    search_s = std::min(search_s, result->search_s);
+    total_s = std::min(total_s, result->total_s);
     if (round + 1 < kRounds) continue;
     std::printf(
         "{\"bench\": \"search\", \"job\": \"%s\", \"devices\": %lld, \"threads\": %d, \"space_size\": %.0f, \"bounded\": %lld, "
@@ -97,7 +98,8 @@ void measure_cost(const std::string& name, const Job& job) {
       checksum += cost::iteration_lower_bound_ns(w.costs, w.structure) + peak_bound_bytes(w);
       rest += since(middle);
     }
-    layers_s = std::min(layers_s, layers), rest_s = std::min(rest_s, rest);
+    layers_s = std::min(layers_s, layers);
+    rest_s = std::min(rest_s, rest);
   }
   const double us = 1e6 / static_cast<double>(std::max<std::size_t>(1, sample.size()));
   std::printf(

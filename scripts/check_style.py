@@ -1,89 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One statement a line: finds expression statements that are joined by commas, `a = 1, b = 2;`, in include/, src/ and lab/.
+"""One statement a line: finds expression statements that are joined by commas, `a = 1, b = 2;`, in include/, src/, lab/, tests/, bench/ and tools/.
 
 usage: check_style.py [ROOT]       check the tree (default: the repository of this script)
        check_style.py --fix FILE…  split the statements of these files; run clang-format on them afterwards
        check_style.py --self-test  prove that each kind is found, and that what only looks alike is not
 
-Declarations of several names (`int a = 1, b = 2;`), arguments, initialisers and the heads of `for` are no such statements. Files of
-NOT_YET_CLEAN are counted and not refused; a file that was cleaned must leave the list, and no file may join it.
+Declarations of several names (`int a = 1, b = 2;`), arguments, initialisers and the heads of `for` are no such statements.
 """
 import pathlib
 import re
 import sys
-
-# Files from before this rule. The list shrinks.
-NOT_YET_CLEAN = """
-src/cost/activation_memory.cpp
-src/cost/activation_memory_test.cpp
-src/cost/block_graph.cpp
-src/cost/bound_test.cpp
-src/cost/chunk_sum.cpp
-src/cost/chunk_sum.h
-src/cost/chunk_sum_test.cpp
-src/cost/collective.cpp
-src/cost/collective_test.cpp
-src/cost/key_value_test.cpp
-src/cost/layer_cost.cpp
-src/cost/layer_cost_test.cpp
-src/cost/layer_share.cpp
-src/cost/operator_cost.cpp
-src/cost/operator_cost_test.cpp
-src/cost/partition_cost.cpp
-src/cost/partition_cost.h
-src/cost/partition_cost_test.cpp
-src/cost/partition_layouts.cpp
-src/cost/partition_layouts_test.cpp
-src/cost/partitioned_block.cpp
-src/cost/partitioned_block_test.cpp
-src/cost/placement.cpp
-src/cost/price_layers_test.cpp
-src/cost/price_test.cpp
-src/cost/redistribution.cpp
-src/cost/redistribution_test.cpp
-src/cost/shared_table_test.cpp
-src/cost/state_memory.h
-src/cost/test_problem.h
-src/plan/dimensions_used_test.cpp
-src/plan/engine_test.cpp
-src/plan/layered_plan_test.cpp
-src/plan/operator_partition_test.cpp
-src/plan/plan_json_test.cpp
-src/plan/plan_test.cpp
-src/plan/rules_test.cpp
-src/plan/shared_table.cpp
-src/plan/shared_table_test.cpp
-src/plan/split_test.cpp
-src/plan/structure.cpp
-src/planner/alternatives.cpp
-src/planner/baselines.cpp
-src/planner/bottleneck_test.cpp
-src/planner/layered_answer_test.cpp
-src/planner/layerwise_reasons_test.cpp
-src/planner/partition_report.cpp
-src/planner/planner_test.cpp
-src/planner/prediction.cpp
-src/planner/watch_test.cpp
-src/search/branch_and_bound.cpp
-src/search/branch_and_bound_test.cpp
-src/search/cost_book.cpp
-src/search/exhaustive.cpp
-src/search/group_program.cpp
-src/search/layer_options.cpp
-src/search/operator_space_test.cpp
-src/search/partition_choices.cpp
-src/search/partition_choices_test.cpp
-src/search/pruning_test.cpp
-src/search/space.cpp
-src/search/space_test.cpp
-src/search/virtual_program.cpp
-src/sim/engine.cpp
-src/sim/mutation_test.cpp
-src/sim/random_case.h
-src/sim/simulator_test.cpp
-src/sim/trace_test.cpp
-""".split()
 
 CONTROL = re.compile(r"^(?:(?:else|do)\b\s*|(?:if|for|while|switch)\s*(?:constexpr\s*)?\(\)\s*)+")
 LABEL = re.compile(r"^(?:(?:case\s+[\w:]+|default|public|private|protected)\s*:(?!:)\s*)+")
@@ -224,26 +151,21 @@ def fixed(source):
 
 
 def sources(root):
-    for folder in ("include", "src", "lab"):
+    for folder in ("include", "src", "lab", "tests", "bench", "tools"):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".h", ".cpp"):
                 yield path
 
 
-def check_tree(root, not_yet_clean):
-    bad, known, clean = [], 0, set(not_yet_clean)
+def check_tree(root):
+    bad = []
     for path in sources(root):
         source = path.read_text(encoding="utf-8")
         name = str(path.relative_to(root))
         for start, _, _, _ in offences(source):
-            clean.discard(name)
-            if name in not_yet_clean:
-                known += 1
-                continue
             line = source.count("\n", 0, start) + 1
             bad.append(f"{name}:{line}: statements joined by commas: {source[start:].splitlines()[0].strip()}")
-    bad += [f"{name}: clean or gone: take it off the list of scripts/check_style.py" for name in sorted(clean)]
-    return bad, known
+    return bad
 
 
 # (text, offences)
@@ -301,10 +223,10 @@ def main():
             path.write_text(fixed(path.read_text(encoding="utf-8")), encoding="utf-8")
         return 0
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
-    bad, known = check_tree(root, NOT_YET_CLEAN)
+    bad = check_tree(root)
     for line in bad:
         print(line)
-    print(f"check_style: {len(bad)} offences; {known} more in {len(NOT_YET_CLEAN)} files that are not yet clean")
+    print(f"check_style: {len(bad)} offences")
     return 1 if bad else 0
 
 

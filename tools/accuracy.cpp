@@ -111,7 +111,8 @@ std::string framework_yaml(const calibrate::Corpus& corpus, const Protocols& p) 
     for (const auto& f : coefficient_fields()) {
       char text[64];
       std::snprintf(text, sizeof text, "%s%s: %.5g", first ? "" : ", ", std::string(f.name).c_str(), c.*f.member);
-      out += text, first = false;
+      out += text;
+      first = false;
     }
     out += "}\n";
   };
@@ -203,8 +204,14 @@ int main(int argc, char** argv) {
   std::vector<RunRecord> records;
   for (const std::string& file : a.files) {
     auto read = read_run_records_file(file);
-    if (!read) return std::cerr << read.error().message() << "\n", 3;
-    if (!read->unreadable.empty()) return std::cerr << read->unreadable.front().message() << "\n", 3;
+    if (!read) {
+      std::cerr << read.error().message() << "\n";
+      return 3;
+    }
+    if (!read->unreadable.empty()) {
+      std::cerr << read->unreadable.front().message() << "\n";
+      return 3;
+    }
     records.insert(records.end(), std::make_move_iterator(read->records.begin()), std::make_move_iterator(read->records.end()));
   }
   ProtocolOptions options;

@@ -24,7 +24,10 @@ int thin(const std::string& from, const std::string& to) {
       if (!name->empty()) names.insert(*name);
   for (const std::string& name : names) {
     const auto table = load_table(from, name);
-    if (!table) return std::cerr << table.error().message() << "\n", 3;
+    if (!table) {
+      std::cerr << table.error().message() << "\n";
+      return 3;
+    }
     std::ofstream(to + "/" + name) << to_text(thinned(*table, thinning_of(*table)));
   }
   return 0;
@@ -42,12 +45,17 @@ int main(int count, char** arguments) {
       out = arguments[i + 1];
     else if (flag == "--thin")
       thin_to = arguments[i + 1];
-    else
-      return std::cerr << "unknown flag " << flag << "\n", 2;
+    else {
+      std::cerr << "unknown flag " << flag << "\n";
+      return 2;
+    }
   }
   if (!thin_to.empty()) return thin(data, thin_to);
   const auto fits = fit_devices(data);
-  if (!fits) return std::cerr << fits.error().message() << "\n", 3;
+  if (!fits) {
+    std::cerr << fits.error().message() << "\n";
+    return 3;
+  }
   for (const DeviceFit& fit : *fits)
     for (const OperatorResidual& r : fit.residuals)
       std::cout << fit.device << "  " << r.what << "  " << r.fitted << " fitted, " << r.held_out << " held out: median "

@@ -8,14 +8,26 @@
 
 int main(int argc, char** argv) {
   using namespace espalier;
-  if (argc != 2) return std::cerr << "usage: espalier-calibrate-fabrics DATA_DIRECTORY\n", 2;
+  if (argc != 2) {
+    std::cerr << "usage: espalier-calibrate-fabrics DATA_DIRECTORY\n";
+    return 2;
+  }
   const std::string data = argv[1], file = data + "/calibration/fabrics.yaml";
   const auto text = base::read_file(file);
-  if (!text) return std::cerr << text.error().message() << '\n', 1;
+  if (!text) {
+    std::cerr << text.error().message() << '\n';
+    return 1;
+  }
   const auto before = cluster::read_fabric_calibration(*text, file);
-  if (!before) return std::cerr << before.error().message() << '\n', 1;
+  if (!before) {
+    std::cerr << before.error().message() << '\n';
+    return 1;
+  }
   const auto fitted = lab::calibrate_fabrics(data + "/operators", *before);
-  if (!fitted) return std::cerr << fitted.error().message() << '\n', 1;
+  if (!fitted) {
+    std::cerr << fitted.error().message() << '\n';
+    return 1;
+  }
   std::cout << *fitted;
   return 0;
 }

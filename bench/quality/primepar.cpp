@@ -60,9 +60,13 @@ Result<Cluster> v100_nodes(Machine machine, int bits) {
   NodeGroup& group = cluster->groups.front();
   for (FabricLevel& level : group.intra) level.per_peer = BytesPerSecond(50e9);
   if (machine == Machine::catalogue) return cluster;
-  group.device.efficiency.sustained = 1.0, group.device.efficiency.gemm_max = 15.0 / 15.7;
-  for (FabricLevel& level : group.intra)
-    level.per_peer = BytesPerSecond(0), level.bandwidth = level.bandwidth_alone = BytesPerSecond(19.2e9), level.efficiency = 1.0;
+  group.device.efficiency.sustained = 1.0;
+  group.device.efficiency.gemm_max = 15.0 / 15.7;
+  for (FabricLevel& level : group.intra) {
+    level.per_peer = BytesPerSecond(0);
+    level.bandwidth = level.bandwidth_alone = BytesPerSecond(19.2e9);
+    level.efficiency = 1.0;
+  }
   for (FabricLevel& level : cluster->inter) level.efficiency = 0.53;
   return cluster;
 }
@@ -76,7 +80,8 @@ Result<std::unique_ptr<Setting>> setting(const std::string& root, Machine machin
   auto cluster = v100_nodes(machine, bits);
   if (!cluster) return cluster.error();
   s->cluster = std::move(*cluster);
-  s->training.sequence.main = 2048, s->training.global_batch = batch;
+  s->training.sequence.main = 2048;
+  s->training.global_batch = batch;
   s->training.precision = machine == Machine::catalogue ? Precision::fp16 : Precision::fp32;
   s->engine = *find_engine("megatron-lm-2021");
   if (machine == Machine::figure_9) s->engine.coefficients = FrameworkCoefficients{};  // the machine's rates are measured with it
@@ -121,23 +126,33 @@ struct Row {
 /// One model on 2^bits devices; nothing on failure.
 bool compare(const std::string& root, Machine machine, const Published& published, int bits, std::int64_t batch, Row& row) {
   const auto s = setting(root, machine, published.model, bits, batch);
-  if (!s) return std::fprintf(stderr, "%s\n", s.error().message().c_str()), false;
+  if (!s) {
+    std::fprintf(stderr, "%s\n", s.error().message().c_str());
+    return false;
+  }
   const LayerKind& kind = (*s)->model.layer((*s)->model.layers.size() / 2);
   const auto space = search::BlockSpace::make(*(*s)->context, kind, batch, bits, {}, {});
   const auto flat = search::BlockSpace::make(*(*s)->context, kind, batch, bits, {true, false}, {});
-  if (!space || !flat) return std::fprintf(stderr, "%s\n", (space ? flat : space).error().message().c_str()), false;
+  if (!space || !flat) {
+    std::fprintf(stderr, "%s\n", (space ? flat : space).error().message().c_str());
+    return false;
+  }
   const Baseline megatron = best_megatron(**space, bits, bits);
   const Baseline inside = best_megatron(**space, bits, 2);
-  if (megatron.data_bits < 0 || inside.data_bits < 0)
-    return std::fprintf(stderr, "%s: no Megatron plan\n", published.model), false;
+  if (megatron.data_bits < 0 || inside.data_bits < 0) {
+    std::fprintf(stderr, "%s: no Megatron plan\n", published.model);
+    return false;
+  }
   solve::OperatorRequest request;
   const auto fastest = solve::best_operators((*space)->problem(), request);
   const auto spatial = solve::best_operators((*flat)->problem(), request);
   request.capacity = megatron.plan.footprint();
   const auto within = solve::best_operators((*space)->problem(), request);
   for (const auto* answer : {&fastest, &spatial, &within})
-    if (!answer->certified || answer->plans.empty() || answer->plans[0].time > megatron.plan.time)
-      return std::fprintf(stderr, "%s on %d: not certified or slower than Megatron\n", published.model, 1 << bits), false;
+    if (!answer->certified || answer->plans.empty() || answer->plans[0].time > megatron.plan.time) {
+      std::fprintf(stderr, "%s on %d: not certified or slower than Megatron\n", published.model, 1 << bits);
+      return false;
+    }
   const auto& best = fastest.plans[0];
   row = {ratio(megatron.plan.time, best.time), ratio(megatron.plan.time, within.plans[0].time),
          ratio(megatron.plan.time, spatial.plans[0].time), ratio(inside.plan.time, best.time)};
@@ -199,7 +214,9 @@ bool explain_mlp(const std::string& root) {
       if ((*space)->operation(n).shape.name == op)
         published.options[static_cast<std::size_t>(n)] = *(*space)->option_of(n, *partition::parse_sequence(text, "BMNKR", true));
   };
-  set("mlp.up", "K,P2"), set("mlp.activation", "N,M,N"), set("mlp.down", "N,P2");
+  set("mlp.up", "K,P2");
+  set("mlp.activation", "N,M,N");
+  set("mlp.down", "N,P2");
   print_operators(**space, published, "PrimePar as published");
   return true;
 }
@@ -210,7 +227,9 @@ bool compare_models(const std::string& root, Machine machine, int bits, std::int
   for (const Published& published : kPublished) {
     Row row;
     if (!compare(root, machine, published, bits, batch, row)) return false;
-    throughput += std::log(row.throughput), within += std::log(row.within), spatial += std::log(row.spatial);
+    throughput += std::log(row.throughput);
+    within += std::log(row.within);
+    spatial += std::log(row.spatial);
     inside += std::log(row.inside);
   }
   const double count = static_cast<double>(kPublished.size());

@@ -194,7 +194,8 @@ TransientBytes transient_activations(const LayerKind& kind, const LayerGeometry&
   TransientBytes most;
   for (const Operator& op : kind.operators) {
     const TransientBytes one = working_set(kind, op, g, policy);
-    most.forward = std::max(most.forward, one.forward), most.backward = std::max(most.backward, one.backward);
+    most.forward = std::max(most.forward, one.forward);
+    most.backward = std::max(most.backward, one.backward);
   }
   return most;
 }

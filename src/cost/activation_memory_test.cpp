@@ -13,8 +13,14 @@ constexpr std::int64_t s = 2048, b = 1, h = 12288, a = 96, t = 8;
 
 LayerKind gpt_block() {
   DecoderShape shape;
-  shape.layers = 2, shape.hidden = h, shape.ffn = 4 * h, shape.heads = a, shape.kv_heads = a, shape.vocabulary = 51200;
-  shape.max_positions = s, shape.dropout = true;
+  shape.layers = 2;
+  shape.hidden = h;
+  shape.ffn = 4 * h;
+  shape.heads = a;
+  shape.kv_heads = a;
+  shape.vocabulary = 51200;
+  shape.max_positions = s;
+  shape.dropout = true;
   const auto model = make_decoder(shape, "gpt3");
   EXPECT_TRUE(model.ok());
   for (const LayerKind& kind : model->kinds)
@@ -24,7 +30,10 @@ LayerKind gpt_block() {
 
 LayerGeometry geometry(std::int32_t tp, bool sequence_parallel) {
   LayerGeometry g;
-  g.tokens = b * s, g.keys = s, g.split = tp, g.sequence_split = sequence_parallel ? tp : 1;
+  g.tokens = b * s;
+  g.keys = s;
+  g.split = tp;
+  g.sequence_split = sequence_parallel ? tp : 1;
   return g;
 }
 
@@ -48,11 +57,18 @@ TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
   LayerKind head;
   head.role = LayerRole::head;
   Operator logits, loss;
-  logits.kind = OperatorKind::linear, logits.in = 64, logits.out = 1000, logits.split = TpSplit::vocab;
-  loss.kind = OperatorKind::cross_entropy, loss.in = 1000, loss.out = 1, loss.split = TpSplit::vocab;
+  logits.kind = OperatorKind::linear;
+  logits.in = 64;
+  logits.out = 1000;
+  logits.split = TpSplit::vocab;
+  loss.kind = OperatorKind::cross_entropy;
+  loss.in = 1000;
+  loss.out = 1;
+  loss.split = TpSplit::vocab;
   head.operators = {logits, loss};
   LayerGeometry g;
-  g.tokens = 10, g.split = g.weight_split = 8;
+  g.tokens = 10;
+  g.split = g.weight_split = 8;
   EXPECT_EQ(saved_activations(head, g, ActivationPolicy::fused_attention).none, 2 * 10 * 64 + 4 * 10 * 1000 / 8);
   TransientBytes working = transient_activations(head, g, ActivationPolicy::fused_attention);
   EXPECT_EQ(working.forward, 2 * 10 * 1000 / 8);
@@ -66,7 +82,10 @@ TEST(SavedActivations, TheLossKeepsWhatTheEngineSays) {
 TEST(SavedActivations, AnEmbeddingReadsIndices) {
   LayerKind kind;
   Operator table;
-  table.kind = OperatorKind::embedding, table.in = 100000, table.out = 64, table.split = TpSplit::vocab;
+  table.kind = OperatorKind::embedding;
+  table.in = 100000;
+  table.out = 64;
+  table.split = TpSplit::vocab;
   kind.operators = {table};
   LayerGeometry g;
   g.tokens = 10;
@@ -79,11 +98,18 @@ TEST(SavedActivations, EagerGateAndGatheredInput) {
   LayerKind kind;
   kind.hidden = 64;
   Operator up, gate;
-  up.kind = OperatorKind::linear, up.in = 64, up.out = 200, up.split = TpSplit::column;
-  gate.kind = OperatorKind::activation, gate.in = 200, gate.out = 100, gate.split = TpSplit::heads;
+  up.kind = OperatorKind::linear;
+  up.in = 64;
+  up.out = 200;
+  up.split = TpSplit::column;
+  gate.kind = OperatorKind::activation;
+  gate.in = 200;
+  gate.out = 100;
+  gate.split = TpSplit::heads;
   kind.operators = {up, gate};
   LayerGeometry g;
-  g.tokens = 4, g.split = g.sequence_split = g.weight_split = 4;
+  g.tokens = 4;
+  g.split = g.sequence_split = g.weight_split = 4;
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 200);
   g.eager_gate = true;
   EXPECT_EQ(saved_activations(kind, g, ActivationPolicy::fused_attention).none, 2 * 64 + 2 * 300);

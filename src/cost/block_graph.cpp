@@ -136,7 +136,8 @@ LayoutId BlockLayouts::of(const PartitionedOperator& node, const PartitionSequen
       --bit;
       for (std::size_t axis = 0; axis < axes.size(); ++axis) {
         if (axes[axis].letter != part.dimension || std::int64_t{1} << (digits[axis] + 1) > axes[axis].size) continue;
-        masks[axis] = static_cast<std::uint16_t>(masks[axis] | (1u << bit)), ++digits[axis];
+        masks[axis] = static_cast<std::uint16_t>(masks[axis] | (1u << bit));
+        ++digits[axis];
       }
     }
     return table_.plain(masks);

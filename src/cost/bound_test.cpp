@@ -27,7 +27,10 @@ Pipeline pipeline(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_
   for (cost_test::StageRow& s : x.timing.stages) s.optimizer_ns = 5;
   for (std::int32_t c = 0; c < p * v; ++c) {
     cost_test::ChunkRow& t = x.timing.chunks[static_cast<std::size_t>(c)];
-    t.forward.compute_ns = 10, t.backward.compute_ns = 20, t.backward_input.compute_ns = 12, t.backward_weight.compute_ns = 8;
+    t.forward.compute_ns = 10;
+    t.backward.compute_ns = 20;
+    t.backward_input.compute_ns = 12;
+    t.backward_weight.compute_ns = 8;
     const bool moves =
         c > 0 && place_of_chunk(x.structure.schedule, c).stage != place_of_chunk(x.structure.schedule, c - 1).stage;
     t.send_forward_ns = t.send_backward_ns = moves ? 1 : 0;
@@ -70,7 +73,9 @@ TEST(Bound, BlockingSends) {
 // Reduction after the backward pass: 4 buckets of 7 each, then the optimizer.
 TEST(Bound, ReductionInTheOpen) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
-  x.structure.reduce_gradients = true, x.structure.buckets = {4}, x.timing.chunks[0].grad_reduce_ns = 7;
+  x.structure.reduce_gradients = true;
+  x.structure.buckets = {4};
+  x.timing.chunks[0].grad_reduce_ns = 7;
   EXPECT_EQ(x.bound(), 30 + 4 * 7 + 5);
 }
 
@@ -78,7 +83,8 @@ TEST(Bound, ReductionInTheOpen) {
 // 10 + (20 − 3·3)/4 + 4·40 + 5: the three parts of a bucket may each be rounded down by up to 3/4.
 TEST(Bound, ReductionBesideTheBackward) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
-  x.structure.reduce_gradients = x.structure.overlap_reduce = true, x.structure.buckets = {4},
+  x.structure.reduce_gradients = x.structure.overlap_reduce = true;
+  x.structure.buckets = {4};
   x.timing.chunks[0].grad_reduce_ns = 5;
   EXPECT_EQ(x.bound(), 30 + 5 + 5);
   x.timing.chunks[0].grad_reduce_ns = 40;
@@ -88,7 +94,9 @@ TEST(Bound, ReductionBesideTheBackward) {
 // ZeRO-1: parameters gathered after the optimizer, 3 buckets of 6; or before, when only the first bucket is waited for.
 TEST(Bound, GatherAfterOrBefore) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 1, 1, 1);
-  x.structure.gather_parameters = true, x.structure.buckets = {3}, x.timing.chunks[0].param_gather_ns = 6;
+  x.structure.gather_parameters = true;
+  x.structure.buckets = {3};
+  x.timing.chunks[0].param_gather_ns = 6;
   EXPECT_EQ(x.bound(), 30 + 5 + 18);
   x.structure.overlap_gather = true;
   EXPECT_EQ(x.bound(), 6 + 30 + 5);
@@ -128,7 +136,8 @@ TEST(Activations, ChunkPassesInFlight) {
 
 TEST(Activations, TransientsComeOnTop) {
   Pipeline x = pipeline(ScheduleKind::one_f_one_b, 2, 1, 4);
-  x.timing.chunks[0].backward_transient_bytes = 30, x.timing.chunks[0].forward_transient_bytes = 20;
+  x.timing.chunks[0].backward_transient_bytes = 30;
+  x.timing.chunks[0].forward_transient_bytes = 20;
   EXPECT_EQ(activations_lower_bound_bytes(costs_of(x.timing, x.structure), x.structure, 0), 230);
 }
 

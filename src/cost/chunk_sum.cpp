@@ -24,7 +24,8 @@ Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stage
 
 ZeroTime table_zero_time(const Sharing& x, const LayerCost& user, std::int64_t elements, ChunkEdges edges) {
   LayerCost table;
-  table.forward = user.forward, table.backward = user.backward;
+  table.forward = user.forward;
+  table.backward = user.backward;
   table.dense_parameters = elements;
   return zero_time(x.c, x.groups, x.s, x.states, table, edges);
 }

@@ -71,29 +71,38 @@ class ChunkSum {
     const LayerCost& l = x.layers[static_cast<std::size_t>(k)];
     const ZeroTime& z = x.zero[static_cast<std::size_t>(k)];
     const bool again = how == RecomputeKind::full;
-    t_.forward += times(l.forward, n), t_.forward += times(z.forward, n);
-    t_.backward += times(l.backward, n), t_.backward += times(again ? z.backward_again : z.backward, n);
+    t_.forward += times(l.forward, n);
+    t_.forward += times(z.forward, n);
+    t_.backward += times(l.backward, n);
+    t_.backward += times(again ? z.backward_again : z.backward, n);
     t_.backward_input += times(l.backward_input, n);
     t_.backward_weight += times(l.backward_weight, n);
     if (how != RecomputeKind::none) {
       const PhaseTime& more = again ? l.forward : l.recompute_selective;
-      t_.backward += times(more, n), t_.backward_input += times(more, n);
+      t_.backward += times(more, n);
+      t_.backward_input += times(more, n);
     }
     bytes_.add(l, n, how);
     t_.gradient_sync_ns += l.gradient_sync_ns * n;
-    t_.dense_parameters += l.dense_parameters * n, t_.expert_parameters += l.expert_parameters * n;
+    t_.dense_parameters += l.dense_parameters * n;
+    t_.expert_parameters += l.expert_parameters * n;
   }
   /// Of a copy of the token table (`elements` on this rank) its ZeRO communication beside the layer that uses it; `leads`: that layer is the
   /// first of its chunk.
   void add_table(std::int64_t elements, const ZeroTime& z, bool leads) {
     t_.dense_parameters += elements;
-    t_.forward += z.forward, t_.backward += z.backward;
-    if (leads) t_.forward.exposed_ns += z.gather_ns, t_.backward.exposed_ns += z.reduce_ns;
+    t_.forward += z.forward;
+    t_.backward += z.backward;
+    if (leads) {
+      t_.forward.exposed_ns += z.gather_ns;
+      t_.backward.exposed_ns += z.reduce_ns;
+    }
   }
   /// Communication before a layer that takes the activation in another layout.
   void redistribute(std::int64_t forward_ns, std::int64_t backward_ns) {
     t_.forward.exposed_ns += forward_ns;
-    t_.backward.exposed_ns += backward_ns, t_.backward_input.exposed_ns += backward_ns;
+    t_.backward.exposed_ns += backward_ns;
+    t_.backward_input.exposed_ns += backward_ns;
   }
   /// `x`, `first`: strategy and kind of the first layer, whose gather nothing hides, and whose reduction comes last.
   void finish(const Assembly& x, std::int32_t first) {
@@ -101,7 +110,9 @@ class ChunkSum {
     t_.forward.exposed_ns += x.zero[static_cast<std::size_t>(first)].gather_ns;
     t_.backward.exposed_ns += x.zero[static_cast<std::size_t>(first)].reduce_ns;
     const std::int64_t pass = pass_ns(x.c.device, *x.c.engine);
-    t_.forward.other_ns += pass, t_.backward.other_ns += pass, t_.backward_input.other_ns += pass;
+    t_.forward.other_ns += pass;
+    t_.backward.other_ns += pass;
+    t_.backward_input.other_ns += pass;
   }
 
   /// Saved and transient at the fullest moment, forward or backward.

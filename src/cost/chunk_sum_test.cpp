@@ -26,7 +26,10 @@ class Replay {
  public:
   Replay(const std::vector<LayerCost>& kinds, const std::vector<Step>& steps) : kinds_(kinds), steps_(steps) {}
   void forward() {
-    for (const Step& s : steps_) hold(kept(s)), touch(cost(s).transient.forward);
+    for (const Step& s : steps_) {
+      hold(kept(s));
+      touch(cost(s).transient.forward);
+    }
   }
   /// The whole of a recomputed layer is there again while it runs; then what it kept is freed.
   void backward() {
@@ -44,7 +47,10 @@ class Replay {
     const SavedBytes& saved = cost(s).saved;
     return s.how == RecomputeKind::full ? saved.full : s.how == RecomputeKind::selective ? saved.selective : saved.none;
   }
-  void hold(std::int64_t bytes) { held_ += bytes, peak_ = std::max(peak_, held_); }
+  void hold(std::int64_t bytes) {
+    held_ += bytes;
+    peak_ = std::max(peak_, held_);
+  }
   void touch(std::int64_t bytes) { peak_ = std::max(peak_, held_ + bytes); }
   const std::vector<LayerCost>& kinds_;
   const std::vector<Step>& steps_;
@@ -74,8 +80,10 @@ ChunkTotal summed(const std::vector<LayerCost>& kinds, const std::vector<Step>& 
 // 10 + 1. The other way round: 3 + 20 = 23 while what the larger one kept is gone.
 TEST(ChunkMemory, SmallestExample) {
   std::vector<LayerCost> kinds(2);
-  kinds[0].saved = {10, 10, 10}, kinds[0].transient = {1, 1};
-  kinds[1].saved = {3, 3, 3}, kinds[1].transient = {1, 20};
+  kinds[0].saved = {10, 10, 10};
+  kinds[0].transient = {1, 1};
+  kinds[1].saved = {3, 3, 3};
+  kinds[1].transient = {1, 20};
   const ChunkTotal t = summed(kinds, {{0}, {1}}), other = summed(kinds, {{1}, {0}});
   EXPECT_EQ(t.bytes.saved, 13);
   EXPECT_EQ(t.bytes.saved + t.bytes.backward_transient, 33);
@@ -87,7 +95,8 @@ TEST(ChunkMemory, SmallestExample) {
 // for the first.
 TEST(ChunkMemory, Recomputation) {
   std::vector<LayerCost> kinds(1);
-  kinds[0].saved = {10, 6, 2}, kinds[0].transient = {0, 1};
+  kinds[0].saved = {10, 6, 2};
+  kinds[0].transient = {0, 1};
   const ChunkTotal t = summed(kinds, {{0, RecomputeKind::full}, {0, RecomputeKind::full}});
   EXPECT_EQ(t.bytes.saved, 4);
   EXPECT_EQ(t.bytes.saved + t.bytes.backward_transient, 13);
@@ -99,7 +108,8 @@ std::vector<LayerCost> any_kinds(std::mt19937& engine) {
     const std::int64_t scale = engine() % 3 == 0 ? 10 : 1000;
     const auto upto = [&](std::int64_t n) { return static_cast<std::int64_t>(engine()) % (n + 1); };
     l.saved.none = upto(scale);
-    l.saved.selective = upto(l.saved.none), l.saved.full = upto(l.saved.none);
+    l.saved.selective = upto(l.saved.none);
+    l.saved.full = upto(l.saved.none);
     l.transient = {upto(3 * scale), upto(3 * scale)};
   }
   return kinds;
@@ -117,7 +127,10 @@ TEST(ChunkMemory, EqualsReplayOfLayers) {
     const std::int64_t microbatches = in_flight + static_cast<std::int64_t>(engine() % 3);
     Replay replay(kinds, steps);
     for (std::int64_t i = 1; i < in_flight; ++i) replay.forward();
-    for (std::int64_t i = in_flight; i <= microbatches; ++i) replay.forward(), replay.backward();
+    for (std::int64_t i = in_flight; i <= microbatches; ++i) {
+      replay.forward();
+      replay.backward();
+    }
     for (std::int64_t i = 1; i < in_flight; ++i) replay.backward();
     ASSERT_EQ(replay.held(), 0);
     const std::int64_t alone = t.bytes.saved + std::max(t.bytes.forward_transient, t.bytes.backward_transient);

@@ -114,7 +114,10 @@ double all_to_all_s(const std::vector<FabricLevel>& levels, const Group& group, 
     const double leaving = bytes * static_cast<double>(group.size - below) / static_cast<double>(group.size);
     const double own = 1.0 + level.small_group / static_cast<double>(group.size - 1);
     const double volume = leaving * own * congested(level, (here + below - 1) / below) / reachable(level, here - 1);
-    if (volume > slowest) slowest = volume, ramp = level.ramp;
+    if (volume > slowest) {
+      slowest = volume;
+      ramp = level.ramp;
+    }
     below = here;
   }
   return ramped(path.start + path.exchange_latency, slowest, ramp);
@@ -131,7 +134,10 @@ double ring_step_s(const std::vector<FabricLevel>& levels, const Group& group, d
   int top = 0;
   std::int64_t below = 1;
   for (int k = 0; k < group.levels; ++k)
-    if (group.members[static_cast<std::size_t>(k)] > below) top = k, below = group.members[static_cast<std::size_t>(k)];
+    if (group.members[static_cast<std::size_t>(k)] > below) {
+      top = k;
+      below = group.members[static_cast<std::size_t>(k)];
+    }
   return point_to_point_s(levels, top, bytes);
 }
 

@@ -11,9 +11,15 @@ namespace {
 /// Nodes of 8 at 100 GB/s, joined at 10 GB/s a device; efficiency 1, latencies 1 µs and 10 µs.
 std::vector<FabricLevel> two_levels() {
   FabricLevel node, network;
-  node.span = 8, node.bandwidth = GBps(100), node.bandwidth_alone = GBps(100), node.latency = microseconds(1),
+  node.span = 8;
+  node.bandwidth = GBps(100);
+  node.bandwidth_alone = GBps(100);
+  node.latency = microseconds(1);
   node.efficiency = 1;
-  network.span = 64, network.bandwidth = GBps(10), network.bandwidth_alone = GBps(10), network.latency = microseconds(10),
+  network.span = 64;
+  network.bandwidth = GBps(10);
+  network.bandwidth_alone = GBps(10);
+  network.latency = microseconds(10);
   network.efficiency = 1;
   return {node, network};
 }
@@ -52,7 +58,9 @@ TEST(Collective, SmallAllReducesTakeTheTree) {
 // and half the loss: 1400 · 1.05 = 1470 µs, √(57 · 1470) = 289.5 µs.
 TEST(Collective, StartRampAndSmallGroups) {
   auto levels = two_levels();
-  levels[0].start = microseconds(43), levels[0].ramp = 1.0, levels[0].small_group = 0.7;
+  levels[0].start = microseconds(43);
+  levels[0].ramp = 1.0;
+  levels[0].small_group = 0.7;
   EXPECT_NEAR(all_gather_s(levels, place_group(levels, 8, 1), 80e6), (50 + 770 + std::sqrt(50.0 * 770)) * 1e-6, 1e-12);
   EXPECT_NEAR(all_reduce_s(levels, place_group(levels, 8, 1), 80e6), (57 + 1470 + std::sqrt(57.0 * 1470)) * 1e-6, 1e-12);
 }
@@ -69,11 +77,14 @@ TEST(Collective, CongestionGrowsWithTheNodesJoined) {
 TEST(Collective, SlowdownFollowsTheTraffic) {
   const auto levels = two_levels();
   DeviceEfficiency e;
-  e.overlap_compute_slowdown = 1.1, e.overlap_communication_slowdown = 1.0, e.overlap_traffic = 5;
+  e.overlap_compute_slowdown = 1.1;
+  e.overlap_communication_slowdown = 1.0;
+  e.overlap_traffic = 5;
   EXPECT_NEAR(slowdown_of(levels, place_group(levels, 8, 1), e, 1e12).compute, 1.6, 1e-12);
   EXPECT_NEAR(slowdown_of(levels, place_group(levels, 8, 8), e, 1e12).compute, 1.15, 1e-12);
   EXPECT_EQ(slowdown_of(levels, place_group(levels, 1, 1), e, 1e12).compute, 1.1);
-  e.overlap_communication_slowdown = 2.0, e.overlap_traffic = 20;
+  e.overlap_communication_slowdown = 2.0;
+  e.overlap_traffic = 20;
   EXPECT_EQ(slowdown_of(levels, place_group(levels, 8, 1), e, 1e12).compute, 2.0);
   e.measured_overlap = true;
   EXPECT_EQ(slowdown_of(levels, place_group(levels, 8, 1), e, 1e12).compute, 1.1);

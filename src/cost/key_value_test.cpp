@@ -23,7 +23,8 @@ LayerKind grouped(std::int32_t kv) {
 
 Strategy tp(std::int32_t degree, SequenceParallel sp = SequenceParallel::none) {
   Strategy s;
-  s.tp = degree, s.sp = sp;
+  s.tp = degree;
+  s.sp = sp;
   return s;
 }
 
@@ -87,10 +88,13 @@ TEST(KeyValue, GradientsOfOneHeadAreSummedOnceAStep) {
 /// A norm of 64 weights before two linears, the second with a bias of 64.
 LayerKind normed() {
   Operator norm;
-  norm.kind = OperatorKind::norm, norm.name = "norm", norm.in = norm.out = 64;
+  norm.kind = OperatorKind::norm;
+  norm.name = "norm";
+  norm.in = norm.out = 64;
   norm.parameters = norm.parameters_unsplit = 64;
   LayerKind kind = block({norm, linear("up", 64, 256, TpSplit::column), linear("down", 256, 64, TpSplit::row)}, 64);
-  kind.operators.back().parameters += 64, kind.operators.back().parameters_unsplit = 64;
+  kind.operators.back().parameters += 64;
+  kind.operators.back().parameters_unsplit = 64;
   return kind;
 }
 

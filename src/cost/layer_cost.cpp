@@ -15,7 +15,9 @@ namespace {
 
 PhaseTime phase(double compute, double exposed, double hidden, double launches_s) {
   PhaseTime t;
-  t.compute_ns = round_ns(compute), t.exposed_ns = round_ns(exposed), t.hidden_ns = round_ns(hidden);
+  t.compute_ns = round_ns(compute);
+  t.exposed_ns = round_ns(exposed);
+  t.hidden_ns = round_ns(hidden);
   t.other_ns = std::max<std::int64_t>(0, round_ns(launches_s) - t.compute_ns - t.exposed_ns);
   return t;
 }
@@ -73,9 +75,10 @@ void partition_blocks(const CostContext& c, const Strategy& s, std::int32_t micr
   }
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     if (kinds[i].role == LayerRole::block) continue;
-    if (kinds[i].role == LayerRole::embedding)
-      out[i].backward.exposed_ns += gather, out[i].backward_input.exposed_ns += gather;
-    else
+    if (kinds[i].role == LayerRole::embedding) {
+      out[i].backward.exposed_ns += gather;
+      out[i].backward_input.exposed_ns += gather;
+    } else
       out[i].forward.exposed_ns += gather;
   }
 }
@@ -91,7 +94,8 @@ void layer_costs(const CostContext& c, const Strategy& s, std::int32_t stages, s
     const Scene scene = scene_of(c, s, stages, micro_batch, kinds[i], crosses);
     out[i] = cost_of(scene, kinds[i]);
     const ParameterElements p = parameters_on_rank(*c.workload.model, kinds[i], *c.engine, s);
-    out[i].dense_parameters = p.dense, out[i].expert_parameters = p.expert;
+    out[i].dense_parameters = p.dense;
+    out[i].expert_parameters = p.expert;
     out[i].tensor_sync = tensor_sync(kinds[i], s);
     const std::int64_t boundary =
         boundary_elements(kinds[i], c.workload.training.sequence, c.workload.encoder_hidden) * micro_batch;

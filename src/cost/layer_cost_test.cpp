@@ -18,7 +18,8 @@ constexpr std::int64_t kBoundary =
 
 Strategy tp(std::int32_t degree, SequenceParallel sp = SequenceParallel::none) {
   Strategy s;
-  s.tp = degree, s.sp = sp;
+  s.tp = degree;
+  s.sp = sp;
   return s;
 }
 
@@ -124,7 +125,8 @@ TEST(LayerCost, AttentionKernelsOfTheEngine) {
 LayerCost trained(const LayerKind& kind, Optimizer optimizer, Precision precision) {
   const Model model = model_of(kind);
   Training t = tokens(1000);
-  t.optimizer = optimizer, t.precision = precision;
+  t.optimizer = optimizer;
+  t.precision = precision;
   const CostContext context(model, round_cluster(1), t, plain_engine("generic"));
   std::vector<LayerCost> out;
   layer_costs(context, {}, 1, 1, out);
@@ -151,7 +153,11 @@ TEST(LayerCost, EightBitCasts) {
 // Top 4 over 2 ranks of a node: 2·(1 − 1/2⁴) = 1.875 distinct ranks of 4 copies.
 TEST(LayerCost, DispatchersSendATokenOnceToAPlace) {
   Operator dispatch;
-  dispatch.kind = OperatorKind::dispatch, dispatch.name = "dispatch", dispatch.in = 64, dispatch.experts = 8, dispatch.top_k = 4;
+  dispatch.kind = OperatorKind::dispatch;
+  dispatch.name = "dispatch";
+  dispatch.in = 64;
+  dispatch.experts = 8;
+  dispatch.top_k = 4;
   Strategy s;
   s.dp = s.ep = 2;
   const auto exposed = [&](const char* engine) {
@@ -200,7 +206,9 @@ Cluster two_nodes(std::int64_t per_node) {
   Cluster c = round_cluster(per_node);
   c.groups[0].nodes = 2;
   FabricLevel level = c.groups[0].intra.front();
-  level.name = "rails", level.kind = FabricKind::rail_optimized, level.span = 2 * per_node;
+  level.name = "rails";
+  level.kind = FabricKind::rail_optimized;
+  level.span = 2 * per_node;
   c.inter = {level};
   return c;
 }
@@ -228,8 +236,12 @@ TEST(LayerCost, CollectivesAcrossNodesWaitForTheNetwork) {
 // Element-wise work on 1000 tokens of 64 features in bf16, bytes read and written: norm 4 a feature forward and 6 backward, residual 6 each way.
 TEST(LayerCost, ElementwiseIsMemory) {
   Operator norm, residual;
-  norm.kind = OperatorKind::norm, norm.name = "norm", norm.in = 64;
-  residual.kind = OperatorKind::residual, residual.name = "add", residual.in = 64;
+  norm.kind = OperatorKind::norm;
+  norm.name = "norm";
+  norm.in = 64;
+  residual.kind = OperatorKind::residual;
+  residual.name = "add";
+  residual.in = 64;
   const LayerCost c = cost_of(block({norm, residual}, 64), {}, round_cluster(1));
   EXPECT_EQ(c.forward.compute_ns, 256 + 384);
   EXPECT_EQ(c.backward.compute_ns, 384 + 384);
@@ -242,12 +254,19 @@ TEST(LayerCost, ElementwiseIsMemory) {
 /// Dispatch, two expert linears, combine: 4 experts, each token to one.
 LayerKind experts() {
   Operator dispatch, combine, up = linear("moe.up", 64, 256, TpSplit::column), down = linear("moe.down", 256, 64, TpSplit::row);
-  dispatch.kind = OperatorKind::dispatch, dispatch.name = "moe.dispatch", dispatch.in = 64;
-  combine.kind = OperatorKind::combine, combine.name = "moe.combine", combine.in = 64;
+  dispatch.kind = OperatorKind::dispatch;
+  dispatch.name = "moe.dispatch";
+  dispatch.in = 64;
+  combine.kind = OperatorKind::combine;
+  combine.name = "moe.combine";
+  combine.in = 64;
   up.kind = down.kind = OperatorKind::expert_linear;
   up.parameters = down.parameters = 4 * 64 * 256;
   std::vector<Operator> all = {dispatch, up, down, combine};
-  for (Operator& op : all) op.experts = 4, op.top_k = 1;
+  for (Operator& op : all) {
+    op.experts = 4;
+    op.top_k = 1;
+  }
   return block(all, 64);
 }
 

@@ -33,7 +33,8 @@ void layer_shares(const CostContext& c, const Strategy& s, std::int32_t stages, 
     const ParameterElements e{l.dense_parameters, l.expert_parameters};
     LayerShare& share = out[k];
     share = LayerShare{};
-    share.forward_ns = t.forward.duration_ns(), share.backward_ns = t.backward.duration_ns();
+    share.forward_ns = t.forward.duration_ns();
+    share.backward_ns = t.backward.duration_ns();
     share.split_backward_ns = t.backward_input.duration_ns() + t.backward_weight.duration_ns();
     // Of a thousand such layers at once: without latency, which buckets share.
     constexpr double kMany = 1024;

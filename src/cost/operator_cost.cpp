@@ -17,7 +17,9 @@ DeviceRates rates_of(const DeviceKind& device, Precision precision) {
   r.gemm_memory = device.memory_bandwidth.count() * e.gemm_memory;
   r.attention = attention_peak * e.attention_max * (1.0 + e.attention_softmax / 128.0);
   r.attention_backward = r.attention * e.attention_backward;
-  r.softmax = e.attention_softmax, r.prologue = e.attention_prologue, r.rows = e.attention_rows;
+  r.softmax = e.attention_softmax;
+  r.prologue = e.attention_prologue;
+  r.rows = e.attention_rows;
   r.memory = device.memory_bandwidth.count() * e.memory_max;
   r.floor = e.kernel_floor.count();
   r.launch = e.kernel_launch.count();

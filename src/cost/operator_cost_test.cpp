@@ -14,8 +14,12 @@ namespace {
 /// 100 TFLOP/s for GEMMs, 50 and 40 for attention, 1 TB/s, 2 µs a kernel beside its work.
 DeviceRates round_rates() {
   DeviceRates d;
-  d.gemm = d.batched = d.grouped = 100e12, d.attention = 50e12, d.attention_backward = 40e12, d.gemm_memory = d.memory = 1e12,
-  d.floor = 2e-6, d.launch = 5e-6;
+  d.gemm = d.batched = d.grouped = 100e12;
+  d.attention = 50e12;
+  d.attention_backward = 40e12;
+  d.gemm_memory = d.memory = 1e12;
+  d.floor = 2e-6;
+  d.launch = 5e-6;
   return d;
 }
 
@@ -83,9 +87,18 @@ TEST(OperatorCost, RatesOfADevice) {
   d.peak[static_cast<std::size_t>(Precision::fp8)] = TFLOPs(2000);
   d.memory_bandwidth = BytesPerSecond(2e12);
   DeviceEfficiency& e = d.efficiency;
-  e.gemm_max = 0.8, e.attention_max = 0.5, e.attention_backward = 0.8, e.sustained = 0.5;
-  e.gemm_memory = 0.75, e.gemm_fp8 = 0.9, e.gemm_batched = 0.5, e.gemm_grouped = 0.75, e.memory_max = 0.75;
-  e.attention_softmax = 64, e.attention_prologue = 100, e.attention_rows = 1000;
+  e.gemm_max = 0.8;
+  e.attention_max = 0.5;
+  e.attention_backward = 0.8;
+  e.sustained = 0.5;
+  e.gemm_memory = 0.75;
+  e.gemm_fp8 = 0.9;
+  e.gemm_batched = 0.5;
+  e.gemm_grouped = 0.75;
+  e.memory_max = 0.75;
+  e.attention_softmax = 64;
+  e.attention_prologue = 100;
+  e.attention_rows = 1000;
   const DeviceRates bf16 = rates_of(d, Precision::bf16), fp8 = rates_of(d, Precision::fp8);
   EXPECT_DOUBLE_EQ(bf16.gemm, 400e12);
   EXPECT_DOUBLE_EQ(bf16.batched, 200e12);

@@ -59,7 +59,10 @@ StepPart part_of(Phase phase) {
          : phase == Phase::backward ? StepPart::input_gradient
                                     : StepPart::weight_gradient;
 }
-void round_phase(PhaseSeconds& p) { p.compute = whole_ns(p.compute), p.collective = whole_ns(p.collective); }
+void round_phase(PhaseSeconds& p) {
+  p.compute = whole_ns(p.compute);
+  p.collective = whole_ns(p.collective);
+}
 
 bool contains(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
 
@@ -119,7 +122,8 @@ const PartitionCosts::Rings& PartitionCosts::rings_of(const PartitionSequence& s
       const int reach = partition::reach(device, transfer.sender[static_cast<std::size_t>(device)]);
       if (reach == 0) continue;
       const auto level = static_cast<std::size_t>(tensor_.level_of(reach));
-      ring.unit.mean[level] += 1.0 / devices, ring.unit.largest[level] = ring.unit.pair[level] = 1.0;
+      ring.unit.mean[level] += 1.0 / devices;
+      ring.unit.largest[level] = ring.unit.pair[level] = 1.0;
     }
     rings.rings.push_back(ring);
   }
@@ -130,7 +134,8 @@ const PartitionCosts::Rings& PartitionCosts::rings_of(const PartitionSequence& s
 /// `first` and `later`: compute of the first and of each other step. Adds to `buffers` what is in flight at most.
 void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& local, double first, double later,
                                std::int64_t& buffers) {
-  first = whole_ns(first), later = whole_ns(later);
+  first = whole_ns(first);
+  later = whole_ns(later);
   phase.compute += first + (local.steps - 1) * later;
   phase.kernels += local.steps;
   if (local.steps == 1) return;
@@ -149,15 +154,18 @@ void PartitionCosts::run_steps(PhaseSeconds& phase, Phase which, const Local& lo
       moved.add(ring.unit, tile);
       bytes += tile;
       phase.kernels += kCollectiveLaunches;
-      if (weight_gradient)
-        phase.compute += memory_bound_s(context_->device.rates, 3 * tile), ++phase.kernels;  // added when it arrives
+      if (weight_gradient) {
+        phase.compute += memory_bound_s(context_->device.rates, 3 * tile);
+        ++phase.kernels;
+      }  // added when it arrives
     }
     const std::int64_t compute = round_ns(step == 0 ? first : later), ring = bytes > 0 ? round_ns(tensor_.seconds(moved)) : 0;
     if (record_ != nullptr) record_step(which, compute, ring, bytes, rings.slowdown);
     if (bytes <= 0) continue;
     most = std::max(most, bytes);
     const std::int64_t exposed = pair_ns(ring, compute, rings.slowdown) - compute;
-    phase.ring_exposed += seconds_of(exposed), phase.ring_hidden += seconds_of(std::max<std::int64_t>(0, ring - exposed));
+    phase.ring_exposed += seconds_of(exposed);
+    phase.ring_hidden += seconds_of(std::max<std::int64_t>(0, ring - exposed));
   }
   buffers = std::max(buffers, static_cast<std::int64_t>(most));
 }
@@ -202,8 +210,10 @@ void PartitionCosts::linear(PartitionCost& cost, const Local& local) {
             gemm_s(d, d.gemm_wide, m, in, out, local.a, local.a * m * in), backward_buffers);
   run_steps(cost.backward_weight, Phase::gradient, local, gemm_s(d, d.gemm_wide, out, in, m, local.a, accumulated),
             gemm_s(d, d.gemm_wide, out, in, m, local.a, std::max(accumulated, local.a * in * out)), backward_buffers);
-  if (!engine.kernels.fused_gradient_accumulation)
-    cost.backward_weight.compute += memory_bound_s(d, in * out * (local.a + 2 * gradient)), ++cost.backward_weight.kernels;
+  if (!engine.kernels.fused_gradient_accumulation) {
+    cost.backward_weight.compute += memory_bound_s(d, in * out * (local.a + 2 * gradient));
+    ++cost.backward_weight.kernels;
+  }
   const std::int64_t bias = local.node.op->parameters - local.node.op->in * local.node.op->out;
   cost.parameters = static_cast<std::int64_t>(in * out) + (bias > 0 ? static_cast<std::int64_t>(out) : 0);
   if (!local.node.input_kept || partition::slice_bits(local.sequence, 'K') > 0)
@@ -223,8 +233,10 @@ void PartitionCosts::attention(PartitionCost& cost, const Local& local) {
   const double mean = op.causal && window <= 0 ? keys * (1.0 - 0.5 / slices) : mean_keys(keys, window, op.causal);
   const AttentionShape shape{rows, mean, window > 0 ? std::min(window, keys) : keys, static_cast<double>(op.qk_dim + op.v_dim),
                              local.a * (q + k + v + out)};
-  cost.forward.compute += attention_forward_s(d, shape), cost.forward.kernels += 1;
-  cost.backward_input.compute += attention_backward_s(d, shape), cost.backward_input.kernels += 3;
+  cost.forward.compute += attention_forward_s(d, shape);
+  cost.forward.kernels += 1;
+  cost.backward_input.compute += attention_backward_s(d, shape);
+  cost.backward_input.kernels += 3;
   cost.saved += static_cast<std::int64_t>(local.a * (q + k + v + out) + 4 * rows);
   cost.forward_transient = static_cast<std::int64_t>(local.a * out);
   cost.backward_transient = static_cast<std::int64_t>(local.a * (q + k + v + out));
@@ -241,21 +253,24 @@ void PartitionCosts::unfused(PartitionCost& cost, const Local& local) {
       cost.forward.compute += batched_gemm_s(d, d.batched, batch, m, l, op.qk_dim, a);
       cost.backward_input.compute += 2 * batched_gemm_s(d, d.batched, batch, m, op.qk_dim, l, a);
       cost.saved += static_cast<std::int64_t>(a * (local.tile(0) + local.tile(1)));
-      cost.forward_transient = static_cast<std::int64_t>(a * scores), transient = scores + local.tile(0);
+      cost.forward_transient = static_cast<std::int64_t>(a * scores);
+      transient = scores + local.tile(0);
       break;
     case OperatorPart::softmax: {
       const double read = op.causal ? 0.5 : 1.0, drop = op.score_dropout ? memory_bound_s(d, (2 * a + 1) * scores) : 0;
       cost.forward.compute += memory_bound_s(d, (read + 1) * a * scores) + drop;
       cost.backward_input.compute += memory_bound_s(d, (2 * read + 1) * a * scores) + drop;
       cost.saved += static_cast<std::int64_t>((op.score_dropout ? 2 * a + 1 : a) * scores);
-      cost.forward_transient = static_cast<std::int64_t>(a * scores), transient = 2 * scores;
+      cost.forward_transient = static_cast<std::int64_t>(a * scores);
+      transient = 2 * scores;
       break;
     }
     default:
       cost.forward.compute += batched_gemm_s(d, d.batched, batch, m, op.v_dim, l, a);
       cost.backward_input.compute += 2 * batched_gemm_s(d, d.batched, batch, m, l, op.v_dim, a);
       cost.saved += static_cast<std::int64_t>(a * local.tile(1));
-      cost.forward_transient = static_cast<std::int64_t>(a * local.tile(2)), transient = scores + local.tile(2);
+      cost.forward_transient = static_cast<std::int64_t>(a * local.tile(2));
+      transient = scores + local.tile(2);
       break;
   }
   cost.backward_transient = static_cast<std::int64_t>(a * transient);
@@ -279,17 +294,23 @@ void PartitionCosts::elementwise(PartitionCost& cost, const Local& local, const 
       saved = a * in + (eager ? 0 : 4 * local.tokens());
       break;
     case OperatorKind::activation:
-      forward = a * (in + out), backward = a * (2 * in + out),
+      forward = a * (in + out);
+      backward = a * (2 * in + out);
       saved = a * (in + (engine.memory.eager_gate && op.in == 2 * op.out ? out : 0));
       break;
     case OperatorKind::residual: forward = backward = 3 * a * in; break;
-    case OperatorKind::dropout: forward = in, backward = (2 * a + 1) * in, saved = in; break;
+    case OperatorKind::dropout:
+      forward = in;
+      backward = (2 * a + 1) * in;
+      saved = in;
+      break;
     default: break;
   }
   const bool fused_away = op.kind == OperatorKind::dropout;
   cost.forward.compute += fused_away ? forward / d.memory : memory_bound_s(d, forward);
   cost.backward_input.compute += memory_bound_s(d, backward);
-  cost.forward.kernels += !fused_away, cost.backward_input.kernels += 1;
+  cost.forward.kernels += !fused_away;
+  cost.backward_input.kernels += 1;
   cost.saved += static_cast<std::int64_t>(saved);
   if (beside) return;
   cost.parameters = static_cast<std::int64_t>(static_cast<double>(op.parameters) / features);

@@ -54,7 +54,10 @@ struct PhaseSeconds {
   int kernels = 0;
   [[nodiscard]] double total() const { return compute + collective + ring_exposed; }
   PhaseSeconds& operator+=(const PhaseSeconds& o) {
-    compute += o.compute, collective += o.collective, ring_exposed += o.ring_exposed, ring_hidden += o.ring_hidden;
+    compute += o.compute;
+    collective += o.collective;
+    ring_exposed += o.ring_exposed;
+    ring_hidden += o.ring_hidden;
     kernels += o.kernels;
     return *this;
   }

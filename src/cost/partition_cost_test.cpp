@@ -56,7 +56,9 @@ TEST(PartitionCost, OfALinearByHand) {
 Cluster nodes_of(std::int64_t node, int bits) {
   Cluster cluster = cost_test::round_cluster(node);
   FabricLevel network = cluster.groups.front().intra.front();
-  network.span = 1 << bits, network.bandwidth = BytesPerSecond(0.2e9), network.latency = Seconds(3e-6);
+  network.span = 1 << bits;
+  network.bandwidth = BytesPerSecond(0.2e9);
+  network.latency = Seconds(3e-6);
   cluster.groups.front().nodes = (1 << bits) / node;
   if (node < 1 << bits) cluster.inter = {network};
   return cluster;
@@ -73,7 +75,9 @@ TEST(PartitionCost, CommunicatesWhatTheAlgebraDerives) {
     const Operator attention = cost_test::attention(8, 16, true);
     const Operator norm = [] {
       Operator op;
-      op.kind = OperatorKind::norm, op.in = op.out = 64, op.parameters = 128;
+      op.kind = OperatorKind::norm;
+      op.in = op.out = 64;
+      op.parameters = 128;
       return op;
     }();
     const std::vector<PartitionedOperator> nodes = {
@@ -109,7 +113,8 @@ TEST(PartitionCost, CommunicatesWhatTheAlgebraDerives) {
                 const int reach = partition::reach(device, transfer.sender[static_cast<std::size_t>(device)]);
                 if (reach == 0) continue;
                 const auto level = static_cast<std::size_t>(costs.fabric().level_of(reach));
-                unit.mean[level] += 1.0 / sequence.devices(), unit.largest[level] = unit.pair[level] = 1;
+                unit.mean[level] += 1.0 / sequence.devices();
+                unit.largest[level] = unit.pair[level] = 1;
               }
               moved.add(unit, static_cast<double>(transfer.elements) * (weight ? 4.0 : 2.0));
             }

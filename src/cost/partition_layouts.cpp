@@ -32,9 +32,11 @@ class Equations {
     return i;
   }
   void join(int a, int b) {
-    a = find(a), b = find(b);
+    a = find(a);
+    b = find(b);
     if (a == b) return;
-    root_[static_cast<std::size_t>(a)] = static_cast<std::int8_t>(b), ++rank_;
+    root_[static_cast<std::size_t>(a)] = static_cast<std::int8_t>(b);
+    ++rank_;
   }
   std::array<std::int8_t, 16> root_{};
   int rank_ = 0;
@@ -75,7 +77,8 @@ double shared_rate(const FabricLevel& level, double bandwidth, std::int64_t peer
 
 void Exchange::add(const Exchange& other, double factor) {
   for (std::size_t k = 0; k < mean.size(); ++k) {
-    mean[k] += factor * other.mean[k], largest[k] += factor * other.largest[k];
+    mean[k] += factor * other.mean[k];
+    largest[k] += factor * other.largest[k];
     pair[k] = std::max(pair[k], factor * other.pair[k]);
   }
 }
@@ -98,8 +101,11 @@ PartitionFabric::PartitionFabric(const std::vector<FabricLevel>& levels, int bit
     const std::int64_t peers = (std::int64_t{1} << (reach - below)) - 1;
     const double congestion = 1.0 + level.congestion * (reach - below);
     const double alone = std::max(level.bandwidth.count(), level.bandwidth_alone.count());
-    levels_.push_back(level), reach_.push_back(reach);
-    start_[k] = level.start.count(), latency_[k] = level.latency.count(), ramp_[k] = level.ramp;
+    levels_.push_back(level);
+    reach_.push_back(reach);
+    start_[k] = level.start.count();
+    latency_[k] = level.latency.count();
+    ramp_[k] = level.ramp;
     if (reach > below) {
       per_byte_mean_[k] = congestion / shared_rate(level, level.bandwidth.count(), peers);
       per_byte_largest_[k] = congestion / shared_rate(level, alone, peers);
@@ -120,8 +126,12 @@ void PartitionFabric::Sum::add(const PartitionFabric& fabric, int level, double 
   const auto k = static_cast<std::size_t>(level);
   const double here =
       std::max({mean * fabric.per_byte_mean_[k], largest * fabric.per_byte_largest_[k], pair * fabric.per_byte_pair_[k]});
-  if (here > volume_) volume_ = here, ramp_ = fabric.ramp_[k];
-  start_ = std::max(start_, fabric.start_[k]), latency_ += fabric.latency_[k];
+  if (here > volume_) {
+    volume_ = here;
+    ramp_ = fabric.ramp_[k];
+  }
+  start_ = std::max(start_, fabric.start_[k]);
+  latency_ += fabric.latency_[k];
 }
 
 double PartitionFabric::Sum::seconds() const {
@@ -198,7 +208,10 @@ LayoutId LayoutTable::intern(const partition::Layout& layout) {
       };
       while (bit >= 0 && !shown_by(bit)) --bit;
       plain_axes = bit >= 0;
-      if (plain_axes) masks[axis] = static_cast<std::uint16_t>(masks[axis] | (1u << bit)), above = bit;
+      if (plain_axes) {
+        masks[axis] = static_cast<std::uint16_t>(masks[axis] | (1u << bit));
+        above = bit;
+      }
     }
   }
   if (plain_axes) return plain(masks);
@@ -211,7 +224,8 @@ LayoutId LayoutTable::intern(const partition::Layout& layout) {
 
 void LayoutTable::add_skewed(const partition::Layout& layout) {
   Entry entry;
-  entry.skewed = static_cast<std::int32_t>(skewed_.size()), entry.tile_bits = layout.tile_bits();
+  entry.skewed = static_cast<std::int32_t>(skewed_.size());
+  entry.tile_bits = layout.tile_bits();
   Skewed skewed;
   for (std::size_t axis = 0; axis < entry.masks.size(); ++axis) {
     entry.outer.front()[axis] = layout.bits[axis];
@@ -338,7 +352,8 @@ Exchange LayoutTable::moved_to_skewed(const Entry& held, const Entry& needed) co
       exchange.mean[at] = (here_count * volume - below_count * below_volume) / devices;
       if (here_count > 0) exchange.largest[at] = here_count > below_count ? volume : volume - below_volume;
     }
-    below_count = here_count, below_volume = volume;
+    below_count = here_count;
+    below_volume = volume;
   }
   return exchange;
 }
@@ -351,8 +366,10 @@ Exchange LayoutTable::moved_from_skewed(const Entry& held, const Entry& needed) 
   int unit = 0;
   for (std::size_t axis = 0; axis < held.masks.size(); ++axis) {
     unit += std::max(tile_digits(held, axis), tile_digits(needed, axis));
-    for (int j = 0; j < std::min(tile_digits(held, axis), tile_digits(needed, axis)); ++j)
-      theirs.push_back(digit(held, axis, j)), wanted.push_back(&digit(needed, axis, j));
+    for (int j = 0; j < std::min(tile_digits(held, axis), tile_digits(needed, axis)); ++j) {
+      theirs.push_back(digit(held, axis, j));
+      wanted.push_back(&digit(needed, axis, j));
+    }
   }
   const std::size_t devices = std::size_t{1} << fabric_->bits();
   const double part = 1.0 / static_cast<double>(std::int64_t{1} << unit);
@@ -367,9 +384,13 @@ Exchange LayoutTable::moved_from_skewed(const Entry& held, const Entry& needed) 
     }
     if (k > 0) {
       int largest = 0, total = 0;
-      for (std::size_t d = 0; d < devices; ++d) largest = std::max(largest, found[d] - below[d]), total += found[d] - below[d];
+      for (std::size_t d = 0; d < devices; ++d) {
+        largest = std::max(largest, found[d] - below[d]);
+        total += found[d] - below[d];
+      }
       const auto at = static_cast<std::size_t>(k) - 1;
-      exchange.largest[at] = largest * part, exchange.mean[at] = total * part / static_cast<double>(devices);
+      exchange.largest[at] = largest * part;
+      exchange.mean[at] = total * part / static_cast<double>(devices);
     }
     below = found;
   }

@@ -17,7 +17,8 @@ using partition::Phase;
 PartitionFabric two_levels(int bits) {
   std::vector<FabricLevel> levels = cost_test::round_cluster(4).levels();
   FabricLevel network = levels.front();
-  network.span = 1 << bits, network.bandwidth = BytesPerSecond(0.25e9);
+  network.span = 1 << bits;
+  network.bandwidth = BytesPerSecond(0.25e9);
   levels.push_back(network);
   return {levels, bits};
 }
@@ -89,7 +90,10 @@ TEST(PartitionLayouts, MoveWhatTheAlgebraCounts) {
                   1e-12);
     };
     for (std::size_t i = 0; i < outputs.size(); i += stride)
-      for (std::size_t j = 0; j < outputs.size(); j += stride) compare(outputs[i], inputs[j]), compare(gradients[j], outputs[i]);
+      for (std::size_t j = 0; j < outputs.size(); j += stride) {
+        compare(outputs[i], inputs[j]);
+        compare(gradients[j], outputs[i]);
+      }
     if (bits > 1) {
       EXPECT_GT(skewed, 0);
     }

@@ -97,8 +97,12 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
   PhaseSeconds forward, input, weight;
   for (int n = 1; n < graph.nodes(); ++n) {
     const PartitionCost c = costs.cost(graph.operators[static_cast<std::size_t>(n)], sequences[static_cast<std::size_t>(n) - 1]);
-    forward += c.forward, input += c.backward_input, weight += c.backward_weight;
-    block.gradient_sync += c.gradient_sync, block.parameters += c.parameters, block.saved += c.saved;
+    forward += c.forward;
+    input += c.backward_input;
+    weight += c.backward_weight;
+    block.gradient_sync += c.gradient_sync;
+    block.parameters += c.parameters;
+    block.saved += c.saved;
     block.forward_transient = std::max(block.forward_transient, c.forward_transient);
     block.backward_transient = std::max(block.backward_transient, c.backward_transient);
     block.operators.push_back(c);
@@ -108,22 +112,28 @@ BlockCost block_cost(PartitionCosts& costs, BlockLayouts& layouts, const BlockGr
     const Moved moved = moved_over(costs, layouts, graph, edge, sequences);
     const double f = costs.fabric().seconds(moved.forward), b = costs.fabric().seconds(moved.backward);
     block.redistributions.push_back({round_ns(f), round_ns(b), fetched_bytes(moved.forward), fetched_bytes(moved.backward)});
-    moved_forward += static_cast<double>(round_ns(f)) * 1e-9, moved_backward += static_cast<double>(round_ns(b)) * 1e-9;
+    moved_forward += static_cast<double>(round_ns(f)) * 1e-9;
+    moved_backward += static_cast<double>(round_ns(b)) * 1e-9;
   }
   const double launch = costs.context().device.rates.launch * costs.context().engine->kernels.eager_launches;
   const auto phase = [&](const PhaseSeconds& p, double moved) {
     PhaseTime t;
-    t.compute_ns = round_ns(p.compute), t.exposed_ns = round_ns(p.collective + p.ring_exposed + moved);
+    t.compute_ns = round_ns(p.compute);
+    t.exposed_ns = round_ns(p.collective + p.ring_exposed + moved);
     t.hidden_ns = round_ns(p.ring_hidden);
     t.other_ns = std::max<std::int64_t>(0, round_ns(launch * p.kernels) - t.compute_ns - t.exposed_ns);
     return t;
   };
   PhaseSeconds both = input;
   both += weight;
-  block.forward = phase(forward, moved_forward), block.backward = phase(both, moved_backward);
-  block.backward_input = phase(input, moved_backward), block.backward_weight = phase(weight, 0);
+  block.forward = phase(forward, moved_forward);
+  block.backward = phase(both, moved_backward);
+  block.backward_input = phase(input, moved_backward);
+  block.backward_weight = phase(weight, 0);
   both += forward;
-  block.collective = both.collective, block.ring_hidden = both.ring_hidden, block.ring_exposed = both.ring_exposed;
+  block.collective = both.collective;
+  block.ring_hidden = both.ring_hidden;
+  block.ring_exposed = both.ring_exposed;
   block.redistribution = moved_forward + moved_backward;
   add_boundary(block, costs, layouts, graph, sequences.back());
   return block;
@@ -176,8 +186,10 @@ Status partition_fits(const CostContext& context, const Strategy& s, std::int32_
 
 LayerCost layer_cost_of(const BlockCost& block, const Strategy& s) {
   LayerCost cost;
-  cost.forward = block.forward, cost.backward = block.backward;
-  cost.backward_input = block.backward_input, cost.backward_weight = block.backward_weight;
+  cost.forward = block.forward;
+  cost.backward = block.backward;
+  cost.backward_input = block.backward_input;
+  cost.backward_weight = block.backward_weight;
   cost.saved = {block.saved, block.saved, block.boundary_bytes};
   cost.transient = {block.forward_transient, block.backward_transient};
   cost.dense_parameters = block.parameters;
@@ -187,8 +199,10 @@ LayerCost layer_cost_of(const BlockCost& block, const Strategy& s) {
   const std::int64_t sync = round_ns(block.gradient_sync);
   if (!shards_gradients(s.zero))
     cost.gradient_sync_ns = sync;
-  else
-    cost.backward.exposed_ns += sync, cost.backward_weight.exposed_ns += sync;
+  else {
+    cost.backward.exposed_ns += sync;
+    cost.backward_weight.exposed_ns += sync;
+  }
   return cost;
 }
 

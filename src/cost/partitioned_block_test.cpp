@@ -17,15 +17,21 @@ using namespace cost_test;
 /// h = 64, ffn = 256, as cost_test::mlp(), with a residual addition.
 LayerKind mlp_block() {
   Operator norm;
-  norm.kind = OperatorKind::norm, norm.name = "norm", norm.in = norm.out = 64, norm.parameters = 64;
+  norm.kind = OperatorKind::norm;
+  norm.name = "norm";
+  norm.in = norm.out = 64;
+  norm.parameters = 64;
   Operator add;
-  add.kind = OperatorKind::residual, add.name = "add", add.in = add.out = 64;
+  add.kind = OperatorKind::residual;
+  add.name = "add";
+  add.in = add.out = 64;
   return block({norm, linear("up", 64, 256, TpSplit::column), linear("down", 256, 64, TpSplit::row), add}, 64);
 }
 
 Strategy over(std::int32_t tp, std::string partition) {
   Strategy s;
-  s.tp = tp, s.partition = BlockPartition(partition);
+  s.tp = tp;
+  s.partition = BlockPartition(partition);
   return s;
 }
 
@@ -112,7 +118,11 @@ TEST(PartitionedBlock, LayerCostsPutItInPlaceOfTensorParallelism) {
 /// Embedding, a block, head: what passes between them is gathered for those that know no partition.
 TEST(PartitionedBlock, EmbeddingAndHeadHoldTheWholeActivation) {
   DecoderShape shape;
-  shape.layers = 2, shape.hidden = 64, shape.ffn = 256, shape.heads = shape.kv_heads = 4, shape.vocabulary = 1000;
+  shape.layers = 2;
+  shape.hidden = 64;
+  shape.ffn = 256;
+  shape.heads = shape.kv_heads = 4;
+  shape.vocabulary = 1000;
   shape.max_positions = 128;
   const Model model = make_decoder(shape, "test").value();
   const Cluster cluster = round_cluster(2);

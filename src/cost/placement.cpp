@@ -42,7 +42,8 @@ Group place_one_by_one(const std::vector<FabricLevel>& levels, const StageLayout
       const std::int64_t device = rank % layout.inner + rank / layout.inner * layout.outer_stride;
       if (device / levels[k].span != domain) {
         if (domain >= 0) fewest = std::min(fewest, here);
-        domain = device / levels[k].span, here = 0;
+        domain = device / levels[k].span;
+        here = 0;
       }
       ++here;
     }

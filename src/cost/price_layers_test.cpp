@@ -30,7 +30,8 @@ struct Layered {
 
   void add(const CostContext& c, std::size_t chunk, std::int32_t first, std::int32_t last, const Strategy& s,
            std::int64_t samples) {
-    strategies.push_back(s), costs.emplace_back();
+    strategies.push_back(s);
+    costs.emplace_back();
     layer_costs(c, s, schedule.stages, static_cast<std::int32_t>(samples / s.dp), costs.back());
     chunks.resize(std::max(chunks.size(), chunk + 1));
     chunks[chunk].push_back({first, last, &strategies.back(), &costs.back()});
@@ -56,9 +57,11 @@ TEST(PriceLayers, SmallestExample) {
   const Model model = model_of(mlp(), 2);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));
   Strategy data, tensor;
-  data.dp = 2, tensor.tp = 2;
+  data.dp = 2;
+  tensor.tp = 2;
   Layered x;
-  x.add(c, 0, 0, 0, data, 2), x.add(c, 0, 1, 1, tensor, 2);
+  x.add(c, 0, 0, 0, data, 2);
+  x.add(c, 0, 1, 1, tensor, 2);
   x.time(c);
   const cost_test::ChunkRow& t = x.timing.chunks[0];
   EXPECT_EQ(t.forward.compute_ns, 2 * kForward);
@@ -82,10 +85,14 @@ TEST(PriceLayers, MixedSharding) {
   const Model model = model_of(mlp(), 3);
   const CostContext c(model, round_cluster(2), tokens(1000, 2), plain_engine("generic"));
   Strategy none, one, three;
-  none.dp = one.dp = three.dp = 2, one.zero = ZeroStage::optimizer, three.zero = ZeroStage::parameters,
+  none.dp = one.dp = three.dp = 2;
+  one.zero = ZeroStage::optimizer;
+  three.zero = ZeroStage::parameters;
   one.shard = three.shard = 2;
   Layered x;
-  x.add(c, 0, 0, 0, one, 2), x.add(c, 0, 1, 1, three, 2), x.add(c, 0, 2, 2, none, 2);
+  x.add(c, 0, 0, 0, one, 2);
+  x.add(c, 0, 1, 1, three, 2);
+  x.add(c, 0, 2, 2, none, 2);
   x.time(c);
   const cost_test::ChunkRow& t = x.timing.chunks[0];
   EXPECT_EQ(t.forward.exposed_ns, kElements);
@@ -104,10 +111,13 @@ TEST(PriceLayers, StagesThatSpreadDifferently) {
   const Model model = model_of(mlp(), 2);
   const CostContext c(model, round_cluster(4), tokens(1000, 8), plain_engine("generic"));
   Strategy data, tensor;
-  data.dp = 2, tensor.tp = 2;
+  data.dp = 2;
+  tensor.tp = 2;
   Layered x;
-  x.schedule.stages = 2, x.schedule.microbatches = 4;
-  x.add(c, 0, 0, 0, data, 2), x.add(c, 1, 1, 1, tensor, 2);
+  x.schedule.stages = 2;
+  x.schedule.microbatches = 4;
+  x.add(c, 0, 0, 0, data, 2);
+  x.add(c, 1, 1, 1, tensor, 2);
   x.time(c);
   EXPECT_EQ(x.timing.message_bytes, 128000);
   EXPECT_EQ(x.timing.chunks[1].send_forward_ns, 128000);
@@ -132,17 +142,27 @@ struct Problem {
 Problem any_problem(std::mt19937& engine, std::int64_t devices) {
   Problem p;
   DecoderShape shape;
-  shape.layers = 1 + static_cast<std::int64_t>(engine() % 7), shape.hidden = 64, shape.heads = 4, shape.kv_heads = 2,
-  shape.ffn = 128, shape.vocabulary = 96, shape.max_positions = 64, shape.tied = engine() % 2 == 0;
-  shape.experts = engine() % 2 == 0 ? 4 : 0, shape.top_k = shape.experts > 0 ? 2 : 0;
+  shape.layers = 1 + static_cast<std::int64_t>(engine() % 7);
+  shape.hidden = 64;
+  shape.heads = 4;
+  shape.kv_heads = 2;
+  shape.ffn = 128;
+  shape.vocabulary = 96;
+  shape.max_positions = 64;
+  shape.tied = engine() % 2 == 0;
+  shape.experts = engine() % 2 == 0 ? 4 : 0;
+  shape.top_k = shape.experts > 0 ? 2 : 0;
   p.model = *make_decoder(shape, "toy");
   p.cluster = round_cluster(devices);
   FabricLevel outer = p.cluster.groups[0].intra[0];
-  outer.bandwidth = outer.bandwidth_alone = BytesPerSecond(1e8), outer.latency = microseconds(3);
+  outer.bandwidth = outer.bandwidth_alone = BytesPerSecond(1e8);
+  outer.latency = microseconds(3);
   p.cluster.groups[0].intra[0].span = 2;
   p.cluster.groups[0].intra.push_back(outer);
   DeviceEfficiency& e = p.cluster.groups[0].device.efficiency;
-  e.kernel_launch = microseconds(2), e.overlap_compute_slowdown = 1.2, e.overlap_communication_slowdown = 1.1;
+  e.kernel_launch = microseconds(2);
+  e.overlap_compute_slowdown = 1.2;
+  e.overlap_communication_slowdown = 1.1;
   p.training = tokens(32, 16);
   p.engine = &engine_catalogue()[engine() % engine_catalogue().size()];
   return p;
@@ -156,10 +176,13 @@ std::int32_t pick(std::mt19937& engine, std::initializer_list<std::int32_t> valu
 std::pair<Strategy, Schedule> any_configuration(std::mt19937& engine, std::int32_t devices, std::int32_t batch) {
   Strategy s;
   Schedule c;
-  s.tp = pick(engine, {1, 1, 2, 4}), s.cp = pick(engine, {1, 1, 1, 2}), c.stages = pick(engine, {1, 2, 2, 4});
+  s.tp = pick(engine, {1, 1, 2, 4});
+  s.cp = pick(engine, {1, 1, 1, 2});
+  c.stages = pick(engine, {1, 2, 2, 4});
   s.dp = std::max(1, devices / (s.tp * s.cp * c.stages));
   if (s.tp > 1) s.sp = static_cast<SequenceParallel>(engine() % 3);
-  s.ep = pick(engine, {1, 1, 2, 4}), s.etp = pick(engine, {1, 1, s.weight_tp()});
+  s.ep = pick(engine, {1, 1, 2, 4});
+  s.etp = pick(engine, {1, 1, s.weight_tp()});
   s.zero = static_cast<ZeroStage>(engine() % 4);
   if (shards_optimizer(s.zero)) s.shard = static_cast<std::int32_t>(s.data_ranks()) / (engine() % 3 == 0 ? 2 : 1);
   s.recompute.kind = static_cast<RecomputeKind>(engine() % 3);
@@ -169,7 +192,8 @@ std::pair<Strategy, Schedule> any_configuration(std::mt19937& engine, std::int32
                c.stages > 1 && engine() % 2 == 0, s.sp == SequenceParallel::megatron && engine() % 2 == 0};
   if (c.stages > 1) c.kind = static_cast<ScheduleKind>(engine() % 5);
   c.virtual_stages = c.kind == ScheduleKind::interleaved || c.kind == ScheduleKind::zb_v ? 2 : 1;
-  c.micro_batch = pick(engine, {1, 1, 2}), c.microbatches = std::max(1, batch / (s.dp * c.micro_batch));
+  c.micro_batch = pick(engine, {1, 1, 2});
+  c.microbatches = std::max(1, batch / (s.dp * c.micro_batch));
   return {s, c};
 }
 
@@ -223,8 +247,10 @@ TEST(PriceLayers, EqualsThePriceOfOneStrategy) {
       x.time(c);
       ASSERT_TRUE(x.structure == structure) << canonical_text(s, schedule);
       ASSERT_TRUE(x.timing == cost_test::rows_of(timing, structure)) << p.engine->name << " " << canonical_text(s, schedule);
-      ++compared, ranges += static_cast<int>(x.strategies.size()) - split.chunks();
-      ++schedules[static_cast<std::size_t>(schedule.kind)], ++zeros[static_cast<std::size_t>(s.zero)];
+      ++compared;
+      ranges += static_cast<int>(x.strategies.size()) - split.chunks();
+      ++schedules[static_cast<std::size_t>(schedule.kind)];
+      ++zeros[static_cast<std::size_t>(s.zero)];
     }
   }
   EXPECT_GE(compared, 3000);
@@ -240,9 +266,11 @@ TEST(PriceLayers, OfADocument) {
   const Cluster cluster = round_cluster(4);
   const CostContext c(model, cluster, training, plain_engine("generic"));
   Strategy data, tensor;
-  data.dp = 2, tensor.tp = 2;
+  data.dp = 2;
+  tensor.tp = 2;
   Schedule schedule;
-  schedule.stages = 2, schedule.microbatches = 4;
+  schedule.stages = 2;
+  schedule.microbatches = 4;
   Plan plan = make_uniform_plan(model, cluster, training, "generic", data, schedule, SplitPolicy::balanced);
   plan.only_pipeline().stages[0].chunks[0].ranges = {{0, 1, data}, {2, 2, tensor}};
   plan.only_pipeline().stages[1].chunks[0].ranges = {{3, 5, tensor}};
@@ -250,7 +278,9 @@ TEST(PriceLayers, OfADocument) {
   const Costs priced = price(c, plan, program);
   Layered x;
   x.schedule = schedule;
-  x.add(c, 0, 0, 1, data, 2), x.add(c, 0, 2, 2, tensor, 2), x.add(c, 1, 3, 5, tensor, 2);
+  x.add(c, 0, 0, 1, data, 2);
+  x.add(c, 0, 2, 2, tensor, 2);
+  x.add(c, 1, 3, 5, tensor, 2);
   x.time(c);
   EXPECT_TRUE(cost_test::rows_of(priced, program.structure) == x.timing);
   EXPECT_TRUE(structure_of(plan, model) == x.structure);

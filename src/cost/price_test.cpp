@@ -58,7 +58,8 @@ TEST(Price, SmallestExample) {
 // Two stages of three and two layers; the message is 1000 tokens · 64 features · 2 bytes at 1 GB/s.
 TEST(Price, Pipeline) {
   Schedule two;
-  two.stages = 2, two.microbatches = 8;
+  two.stages = 2;
+  two.microbatches = 8;
   const Timed x = timed(5, {}, two, round_cluster(2));
   EXPECT_EQ(x.timing.chunks[0].forward.duration_ns() + x.timing.chunks[1].forward.duration_ns(), 5 * kForward);
   EXPECT_EQ(x.timing.chunks[0].send_forward_ns, 0);
@@ -97,7 +98,9 @@ TEST(Price, GradientReduction) {
 // ZeRO-1: reduce-scatter (half as long), and a gather of the bf16 parameters; half of the optimizer state and of its update.
 TEST(Price, ZeroOne) {
   Strategy s;
-  s.dp = 2, s.zero = ZeroStage::optimizer, s.shard = 2;
+  s.dp = 2;
+  s.zero = ZeroStage::optimizer;
+  s.shard = 2;
   const Timed x = timed(3, s, {}, round_cluster(2)), whole = timed(3, {}, {}, round_cluster(1));
   EXPECT_EQ(x.timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements / 2);
   EXPECT_EQ(x.timing.chunks[0].param_gather_ns, 2 * 3 * kElements / 2);
@@ -110,7 +113,9 @@ TEST(Price, ZeroOneByAllReduce) {
   EngineModel engine = plain_engine("generic");
   engine.communication.zero1_all_reduces = true;
   Strategy s;
-  s.dp = 2, s.zero = ZeroStage::optimizer, s.shard = 2;
+  s.dp = 2;
+  s.zero = ZeroStage::optimizer;
+  s.shard = 2;
   EXPECT_EQ(timed(3, s, {}, round_cluster(2), engine).timing.chunks[0].grad_reduce_ns, 4 * 3 * kElements);
 }
 
@@ -118,7 +123,8 @@ TEST(Price, ZeroOneByAllReduce) {
 TEST(Price, ExposedShareOfOverlappedReduction) {
   EngineModel engine = plain_engine("generic");
   Strategy s;
-  s.dp = 2, s.overlap.grad_reduce = true;
+  s.dp = 2;
+  s.overlap.grad_reduce = true;
   const Timed hidden = timed(3, s, {}, round_cluster(2), engine);
   engine.coefficients.exposed_share = 0.25;
   const Timed x = timed(3, s, {}, round_cluster(2), engine);
@@ -144,7 +150,9 @@ TEST(Price, PassesOverWholeGradients) {
   EngineModel engine = plain_engine("generic");
   engine.kernels.whole_gradient_bytes = 16;
   Strategy s;
-  s.dp = 2, s.zero = ZeroStage::optimizer, s.shard = 2;
+  s.dp = 2;
+  s.zero = ZeroStage::optimizer;
+  s.shard = 2;
   EXPECT_EQ(timed(3, s, {}, round_cluster(2), engine).timing.stages[0].optimizer_ns,
             std::llround((16.0 + 30.0 / 2) * 3 * kElements / 1000.0));
 }
@@ -154,7 +162,8 @@ TEST(Price, MessagesWithShapesFirst) {
   EngineModel engine = plain_engine("generic");
   engine.communication.message_host_calls = 30;
   Schedule two;
-  two.stages = 2, two.microbatches = 8;
+  two.stages = 2;
+  two.microbatches = 8;
   Cluster cluster = round_cluster(2);
   cluster.groups[0].device.efficiency.kernel_launch = microseconds(1);
   EXPECT_EQ(timed(5, {}, two, cluster, engine).timing.chunks[1].send_forward_ns, 128000 + 30000);
@@ -167,7 +176,8 @@ TEST(Price, ScatteredMessages) {
   Strategy s;
   s.tp = 2;
   Schedule two;
-  two.stages = 2, two.microbatches = 8;
+  two.stages = 2;
+  two.microbatches = 8;
   Cluster cluster = round_cluster(4);
   FabricLevel outer = cluster.groups[0].intra[0];
   outer.bandwidth = outer.bandwidth_alone = BytesPerSecond(1e8);
@@ -181,7 +191,9 @@ TEST(Price, ScatteredMessages) {
 // ZeRO-3 in the open: each layer gathers 32,768 ns of bf16 parameters in forward and backward and scatters 65,536 ns of gradients.
 TEST(Price, ZeroThree) {
   Strategy s;
-  s.dp = 2, s.zero = ZeroStage::parameters, s.shard = 2;
+  s.dp = 2;
+  s.zero = ZeroStage::parameters;
+  s.shard = 2;
   const Timed x = timed(3, s, {}, round_cluster(2));
   EXPECT_FALSE(x.structure.reduce_gradients);
   EXPECT_EQ(x.timing.chunks[0].forward.exposed_ns, 3 * kElements);
@@ -195,7 +207,10 @@ TEST(Price, ZeroThree) {
 // gather and the last scatter of the chunk stay in the open.
 TEST(Price, ZeroThreeOverlapped) {
   Strategy s;
-  s.dp = 2, s.zero = ZeroStage::parameters, s.shard = 2, s.overlap.grad_reduce = s.overlap.param_gather = true;
+  s.dp = 2;
+  s.zero = ZeroStage::parameters;
+  s.shard = 2;
+  s.overlap.grad_reduce = s.overlap.param_gather = true;
   const Timed x = timed(3, s, {}, round_cluster(2));
   EXPECT_EQ(x.timing.chunks[0].forward.exposed_ns, kElements);
   EXPECT_EQ(x.timing.chunks[0].backward.exposed_ns, 2 * kElements);
@@ -206,7 +221,10 @@ TEST(Price, ZeroThreeOverlapped) {
 // to hide behind.
 TEST(Price, ZeroThreeHidesBehindRecomputation) {
   Strategy s;
-  s.dp = 2, s.zero = ZeroStage::parameters, s.shard = 2, s.overlap.grad_reduce = s.overlap.param_gather = true;
+  s.dp = 2;
+  s.zero = ZeroStage::parameters;
+  s.shard = 2;
+  s.overlap.grad_reduce = s.overlap.param_gather = true;
   Cluster slow = round_cluster(2);
   slow.groups[0].intra[0].bandwidth = slow.groups[0].intra[0].bandwidth_alone = BytesPerSecond(0.25e9);
   const auto exposed = [&] { return timed(3, s, {}, slow).timing.chunks[0].backward.exposed_ns; };
@@ -236,17 +254,24 @@ struct Problem {
 Problem any_problem() {
   Problem p;
   DecoderShape shape;
-  shape.layers = *rc::gen::inRange(1, 7), shape.hidden = 64, shape.heads = 4, shape.kv_heads = 2, shape.ffn = 128,
+  shape.layers = *rc::gen::inRange(1, 7);
+  shape.hidden = 64;
+  shape.heads = 4;
+  shape.kv_heads = 2;
+  shape.ffn = 128;
   shape.vocabulary = 96;
-  shape.max_positions = 64, shape.tied = *rc::gen::arbitrary<bool>();
-  shape.experts = *rc::gen::element(0, 4), shape.top_k = shape.experts > 0 ? 2 : 0;
+  shape.max_positions = 64;
+  shape.tied = *rc::gen::arbitrary<bool>();
+  shape.experts = *rc::gen::element(0, 4);
+  shape.top_k = shape.experts > 0 ? 2 : 0;
   p.model = *make_decoder(shape, "toy");
   p.cluster = round_cluster(8);
   p.training = tokens(32, 16);
   const RuleFacts facts = rule_facts(p.model, p.cluster, p.training);
   for (const auto& [s, c] : *plan_test::many(plan_test::likely_configuration(8, 16))) {
     if (!is_legal(facts, s, c)) continue;
-    p.strategy = s, p.schedule = c;
+    p.strategy = s;
+    p.schedule = c;
     return p;
   }
   RC_DISCARD("no legal configuration among these");
@@ -311,8 +336,10 @@ TEST(Price, StaticBytesOfAnotherSharding) {
     std::vector<LayerCost> costs;
     layer_costs(context, p.strategy, p.schedule.stages, p.schedule.micro_batch, costs);
     const Costs first = timing_of(p, p.model, split);
-    if (p.strategy.data_ranks() > 1)
-      p.strategy.zero = ZeroStage{*rc::gen::inRange(1, 4)}, p.strategy.shard = static_cast<std::int32_t>(p.strategy.data_ranks());
+    if (p.strategy.data_ranks() > 1) {
+      p.strategy.zero = ZeroStage{*rc::gen::inRange(1, 4)};
+      p.strategy.shard = static_cast<std::int32_t>(p.strategy.data_ranks());
+    }
     const Costs second = timing_of(p, p.model, split);
     std::vector<std::int64_t> bytes;
     static_bytes(context, p.strategy, costs, first, bytes);
@@ -328,7 +355,10 @@ TEST(Price, EveryParameterIsHeldOnce) {
         split_for(p.model, p.training, plain_engine("generic"), p.schedule.stages * p.schedule.virtual_stages);
     const Costs timing = timing_of(p, p.model, split);
     std::int64_t dense = 0, expert = 0, expected_expert = 0;
-    for (const StageCost& s : timing.stages) dense += s.dense_parameters, expert += s.expert_parameters;
+    for (const StageCost& s : timing.stages) {
+      dense += s.dense_parameters;
+      expert += s.expert_parameters;
+    }
     for (std::size_t i = 0; i < p.model.layers.size(); ++i)
       for (const Operator& op : p.model.layer(i).operators)
         if (op.kind == OperatorKind::expert_linear) expected_expert += op.parameters;

@@ -66,7 +66,8 @@ bool block_suffices(const ActivationLayout& from, const ActivationLayout& to, st
 
 ActivationLayout layout_of(const Strategy& s) {
   ActivationLayout l;
-  l.dp = s.dp, l.cp = s.cp;
+  l.dp = s.dp;
+  l.cp = s.cp;
   (s.sp == SequenceParallel::none ? l.replicas : l.sequence_parts) = s.tp;
   l.dp_inner = s.order == RankOrder::tp_dp_cp_pp && s.cp > 1 && s.dp > 1;
   l.boundary = s.partition.boundary();

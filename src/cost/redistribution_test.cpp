@@ -21,7 +21,10 @@ using namespace cost_test;
 /// dp · cp · tp, the tp ranks holding the same tile (`none`) or parts of a sequence.
 Strategy spread(std::int32_t dp, std::int32_t cp, std::int32_t tp, SequenceParallel sp = SequenceParallel::none) {
   Strategy s;
-  s.dp = dp, s.cp = cp, s.tp = tp, s.sp = sp;
+  s.dp = dp;
+  s.cp = cp;
+  s.tp = tp;
+  s.sp = sp;
   return s;
 }
 Redistribution between(const Strategy& from, const Strategy& to) { return redistribution(layout_of(from), layout_of(to)); }
@@ -49,7 +52,9 @@ TEST(Redistribution, EqualLayoutsMoveNothing) {
     EXPECT_EQ(between(s, s).block, 1);
   }
   Strategy sharded = spread(4, 1, 2);
-  sharded.zero = ZeroStage::parameters, sharded.shard = 4, sharded.recompute.kind = RecomputeKind::selective;
+  sharded.zero = ZeroStage::parameters;
+  sharded.shard = 4;
+  sharded.recompute.kind = RecomputeKind::selective;
   EXPECT_EQ(layout_of(sharded), layout_of(spread(4, 1, 2)));  // neither spreads the activation
   EXPECT_EQ(layout_of(spread(2, 1, 2, SequenceParallel::megatron)), layout_of(spread(2, 1, 2, SequenceParallel::ulysses)));
 }
@@ -105,7 +110,10 @@ std::set<std::pair<int, int>> cells_of(const Strategy& s, int x, int grid) {
 
 Redistribution by_cells(const Strategy& from, const Strategy& to, int devices) {
   std::vector<std::set<std::pair<int, int>>> held, needed;
-  for (int x = 0; x < devices; ++x) held.push_back(cells_of(from, x, devices)), needed.push_back(cells_of(to, x, devices));
+  for (int x = 0; x < devices; ++x) {
+    held.push_back(cells_of(from, x, devices));
+    needed.push_back(cells_of(to, x, devices));
+  }
   std::size_t most = 0;
   for (std::size_t x = 0; x < held.size(); ++x) {
     std::size_t missing = 0;
@@ -135,8 +143,10 @@ Strategy any_spread(std::mt19937& engine, int devices) {
       if (devices % (tp * cp) == 0)
         for (const SequenceParallel sp : {SequenceParallel::none, SequenceParallel::megatron})
           for (const RankOrder order : {RankOrder::tp_cp_dp_pp, RankOrder::tp_dp_cp_pp})
-            if (tp > 1 || sp == SequenceParallel::none)
-              all.push_back(spread(devices / tp / cp, cp, tp, sp)), all.back().order = order;
+            if (tp > 1 || sp == SequenceParallel::none) {
+              all.push_back(spread(devices / tp / cp, cp, tp, sp));
+              all.back().order = order;
+            }
   return all[engine() % all.size()];
 }
 

@@ -33,9 +33,12 @@ struct Timed {
 /// On 1F1B stages of the layers given by their first ones, a device each times tp · dp.
 Timed timed(const Model& model, const std::vector<std::int32_t>& first, const Strategy& s = {}) {
   Training training;
-  training.sequence.encoder = 100, training.sequence.decoder = 100, training.global_batch = 8;
+  training.sequence.encoder = 100;
+  training.sequence.decoder = 100;
+  training.global_batch = 8;
   Schedule schedule;
-  schedule.stages = static_cast<std::int32_t>(first.size()), schedule.microbatches = 8 / s.dp;
+  schedule.stages = static_cast<std::int32_t>(first.size());
+  schedule.microbatches = 8 / s.dp;
   const Cluster cluster = round_cluster(std::int64_t{schedule.stages} * s.tp * s.dp);
   const CostContext context(model, cluster, training, plain_engine("generic"));
   const SplitTable split(model, first);
@@ -98,7 +101,9 @@ TEST(SharedTableCost, OneCopyAStage) {
 TEST(SharedTableCost, ShardedCopiesAreGatheredWithEveryMicroBatch) {
   const Model model = t5(true);
   Strategy s;
-  s.dp = 2, s.zero = ZeroStage::parameters, s.shard = 2;
+  s.dp = 2;
+  s.zero = ZeroStage::parameters;
+  s.shard = 2;
   const Timed x = timed(model, {0, 2, 4}, s);
   Strategy plain = s;
   plain.zero = ZeroStage::optimizer;
@@ -116,10 +121,14 @@ TEST(SharedTableCost, LayerWisePlansAgree) {
   const Model model = t5(true);
   for (const std::int32_t zero : {0, 1, 3}) {
     Strategy s;
-    s.dp = 2, s.zero = ZeroStage{zero}, s.shard = zero > 0 ? 2 : 1;
+    s.dp = 2;
+    s.zero = ZeroStage{zero};
+    s.shard = zero > 0 ? 2 : 1;
     const Timed uniform = timed(model, {0, 2, 4}, s);
     Training training;
-    training.sequence.encoder = 100, training.sequence.decoder = 100, training.global_batch = 8;
+    training.sequence.encoder = 100;
+    training.sequence.decoder = 100;
+    training.global_batch = 8;
     const CostContext context(model, round_cluster(6), training, plain_engine("generic"));
     Costs layered;
     price(context, uniform.structure, {{{0, 0, s}, {1, 1, s}}, {{2, 3, s}}, {{4, 5, s}}}, 2, layered);
@@ -131,10 +140,14 @@ TEST(SharedTableCost, LayerWisePlansAgree) {
 TEST(SharedTableCost, CopiesAreTheEmbeddings) {
   const Model model = t5(false);
   Training training;
-  training.sequence.encoder = 100, training.sequence.decoder = 100, training.global_batch = 8;
+  training.sequence.encoder = 100;
+  training.sequence.decoder = 100;
+  training.global_batch = 8;
   const CostContext context(model, round_cluster(4), training, plain_engine("generic"));
   Strategy sharded, plain;
-  sharded.dp = plain.dp = 2, sharded.zero = ZeroStage::optimizer, sharded.shard = 2;
+  sharded.dp = plain.dp = 2;
+  sharded.zero = ZeroStage::optimizer;
+  sharded.shard = 2;
   const Timed uniform = timed(model, {0, 3}, plain);
   ProgramStructure structure;
   structure_of(model, {&sharded, &plain, &plain}, uniform.structure.schedule, {3, 3}, structure);

@@ -33,7 +33,9 @@ struct TensorSync {
   std::int64_t key_value = 0;  ///< of key/value heads that several ranks hold, over those
   std::int64_t holders = 1;    ///< tp/KV of them
   TensorSync& operator+=(const TensorSync& o) {
-    whole += o.whole, key_value += o.key_value, holders = holders < o.holders ? o.holders : holders;
+    whole += o.whole;
+    key_value += o.key_value;
+    holders = holders < o.holders ? o.holders : holders;
     return *this;
   }
   [[nodiscard]] TensorSync times(std::int64_t n) const { return {whole * n, key_value * n, holders}; }

@@ -34,7 +34,8 @@ inline Cluster round_cluster(std::int64_t devices) {
   DeviceKind& d = group.device;
   d.name = "round";
   d.peak.fill(TFLOPs(1));
-  d.memory = GiB(80), d.memory_bandwidth = BytesPerSecond(1e12);
+  d.memory = GiB(80);
+  d.memory_bandwidth = BytesPerSecond(1e12);
   DeviceEfficiency& e = d.efficiency;
   e.gemm_max = e.attention_max = e.attention_backward = e.memory_max = e.sustained = 1.0;
   e.gemm_batched = e.gemm_grouped = e.gemm_fp8 = 1.0;
@@ -43,7 +44,9 @@ inline Cluster round_cluster(std::int64_t devices) {
   e.kernel_launch = e.kernel_floor = Seconds(0);
   e.overlap_compute_slowdown = e.overlap_communication_slowdown = 1.0;
   FabricLevel node;
-  node.name = "node", node.span = devices, node.efficiency = 1.0;
+  node.name = "node";
+  node.span = devices;
+  node.efficiency = 1.0;
   node.bandwidth = node.bandwidth_alone = BytesPerSecond(1e9);
   group.intra = {node};
   c.groups = {group};
@@ -52,20 +55,31 @@ inline Cluster round_cluster(std::int64_t devices) {
 
 inline Operator linear(const std::string& name, std::int64_t in, std::int64_t out, TpSplit split) {
   Operator op;
-  op.kind = OperatorKind::linear, op.name = name, op.in = in, op.out = out, op.split = split, op.parameters = in * out;
+  op.kind = OperatorKind::linear;
+  op.name = name;
+  op.in = in;
+  op.out = out;
+  op.split = split;
+  op.parameters = in * out;
   return op;
 }
 
 inline Operator attention(std::int32_t heads, std::int32_t dim, bool causal) {
   Operator op;
-  op.kind = OperatorKind::attention, op.name = "attn.core", op.split = TpSplit::heads;
-  op.heads = op.kv_heads = heads, op.qk_dim = op.v_dim = dim, op.causal = causal;
+  op.kind = OperatorKind::attention;
+  op.name = "attn.core";
+  op.split = TpSplit::heads;
+  op.heads = op.kv_heads = heads;
+  op.qk_dim = op.v_dim = dim;
+  op.causal = causal;
   return op;
 }
 
 inline LayerKind block(std::vector<Operator> operators, std::int64_t hidden) {
   LayerKind kind;
-  kind.name = "block", kind.hidden = hidden, kind.operators = std::move(operators);
+  kind.name = "block";
+  kind.hidden = hidden;
+  kind.operators = std::move(operators);
   return kind;
 }
 
@@ -75,7 +89,8 @@ inline LayerKind mlp() { return block({linear("up", 64, 256, TpSplit::column), l
 /// A model of `count` such blocks alone.
 inline Model model_of(const LayerKind& kind, int count = 1) {
   Model m;
-  m.name = "toy", m.family = "llama";
+  m.name = "toy";
+  m.family = "llama";
   m.kinds = {kind};
   m.layers.assign(static_cast<std::size_t>(count), 0);
   return m;
@@ -83,7 +98,8 @@ inline Model model_of(const LayerKind& kind, int count = 1) {
 
 inline Training tokens(std::int64_t sequence, std::int64_t global_batch = 1) {
   Training t;
-  t.sequence.main = sequence, t.global_batch = global_batch;
+  t.sequence.main = sequence;
+  t.global_batch = global_batch;
   return t;
 }
 

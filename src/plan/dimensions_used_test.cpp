@@ -11,17 +11,22 @@ TEST(DimensionsUsed, SmallestExample) {
   Strategy s;
   Schedule c;
   EXPECT_EQ(dimensions_used(s, c), 0);
-  s.dp = 8, s.overlap.grad_reduce = true, c.micro_batch = 4;
+  s.dp = 8;
+  s.overlap.grad_reduce = true;
+  c.micro_batch = 4;
   EXPECT_EQ(dimensions_used(s, c), 0);
-  s.zero = ZeroStage::optimizer, s.shard = 8;
+  s.zero = ZeroStage::optimizer;
+  s.shard = 8;
   EXPECT_EQ(dimensions_used(s, c), 1);  // ZeRO over all data ranks
   s.shard = 4;
   EXPECT_EQ(dimensions_used(s, c), 2);  // and hybrid sharding
-  s.tp = 2, s.sp = SequenceParallel::megatron;
+  s.tp = 2;
+  s.sp = SequenceParallel::megatron;
   EXPECT_EQ(dimensions_used(s, c), 4);
   c.stages = 2;
   EXPECT_EQ(dimensions_used(s, c), 5);  // 1F1B is the plain schedule
-  c.kind = ScheduleKind::interleaved, c.virtual_stages = 3;
+  c.kind = ScheduleKind::interleaved;
+  c.virtual_stages = 3;
   EXPECT_EQ(dimensions_used(s, c), 7);
   s.recompute = {RecomputeKind::full, 2};
   EXPECT_EQ(dimensions_used(s, c), 8);
@@ -39,7 +44,9 @@ Plan two_stages(const Strategy& first, const Strategy& second) {
 TEST(DimensionsUsed, OfAMixedPlan) {
   Strategy tensor, sharded;
   tensor.tp = 2;
-  sharded.dp = 2, sharded.zero = ZeroStage::optimizer, sharded.shard = 2;
+  sharded.dp = 2;
+  sharded.zero = ZeroStage::optimizer;
+  sharded.shard = 2;
   EXPECT_EQ(dimensions_used(two_stages(tensor, tensor)), 2);
   EXPECT_EQ(dimensions_used(two_stages(tensor, sharded)), 4);
 }

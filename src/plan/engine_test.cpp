@@ -57,7 +57,8 @@ TEST(EngineRules, NanotronOverlapsWithoutZero) {
   s.dp = 4;
   s.overlap.grad_reduce = true;
   EXPECT_TRUE(broken("nanotron", dense(), s, flat).empty());
-  s.zero = ZeroStage::optimizer, s.shard = 4;
+  s.zero = ZeroStage::optimizer;
+  s.shard = 4;
   EXPECT_EQ(broken("nanotron", dense(), s, flat), (Names{"NANO-OVERLAP-ZERO"}));
   s.overlap.grad_reduce = false;
   EXPECT_TRUE(broken("nanotron", dense(), s, flat).empty());

@@ -18,7 +18,9 @@ using namespace plan_test;
 
 Strategy spread(std::int32_t dp, std::int32_t tp, std::int32_t zero = 0) {
   Strategy s;
-  s.dp = dp, s.tp = tp, s.zero = ZeroStage{zero};
+  s.dp = dp;
+  s.tp = tp;
+  s.zero = ZeroStage{zero};
   if (zero > 0) s.shard = static_cast<std::int32_t>(s.data_ranks());
   return s;
 }
@@ -36,7 +38,8 @@ ProgramStructure facts(const Model& model, const std::vector<Strategy>& strategi
 TEST(LayeredLowering, SmallestExample) {
   const Model model = decoder({});
   Schedule two;
-  two.stages = 2, two.microbatches = 4;
+  two.stages = 2;
+  two.microbatches = 4;
   const ProgramStructure split = facts(model, {spread(1, 4)}, two, {5, 5});
   EXPECT_FALSE(split.reduce_gradients || split.gather_parameters);
   const ProgramStructure mixed = facts(model, {spread(1, 4), spread(2, 2, 2), spread(4, 1)}, two, {5, 5});
@@ -50,7 +53,8 @@ TEST(LayeredLowering, SmallestExample) {
 TEST(LayeredLowering, Overlap) {
   const Model model = decoder({});
   Schedule two;
-  two.stages = 2, two.microbatches = 4;
+  two.stages = 2;
+  two.microbatches = 4;
   Strategy reduced = spread(4, 1);
   reduced.overlap.grad_reduce = true;
   const ProgramStructure some = facts(model, {spread(1, 4), reduced}, two, {3, 40});
@@ -75,7 +79,8 @@ TEST(LayeredLowering, OrderMakesNoDifference) {
   Model model = decoder({8, 8, 8, 16, 512, 1000, 4, 256});
   model.tied_embeddings = true;
   Schedule two;
-  two.stages = 2, two.microbatches = 4;
+  two.stages = 2;
+  two.microbatches = 4;
   std::vector<Strategy> all = {spread(1, 4), spread(4, 1, 1), spread(2, 2, 3), spread(4, 1), spread(2, 2, 2)};
   all[2].shard = 1 + (all[2].data_ranks() > 1);
   for (Strategy& s : all) s.overlap = {s.data_ranks() > 1, shards_optimizer(s.zero), true, false};
@@ -94,7 +99,8 @@ TEST(LayeredLowering, OrderMakesNoDifference) {
 /// Ten layers on two stages of four devices: dp 4, then tp 4; dp 2 · tp 2, then dp 4 with ZeRO-3. Four samples a micro-batch.
 Plan example() {
   Schedule two;
-  two.stages = 2, two.microbatches = 4;
+  two.stages = 2;
+  two.microbatches = 4;
   Plan plan =
       make_uniform_plan(decoder({}), cluster(1, 8), training(128, 16), "generic", spread(4, 1), two, SplitPolicy::balanced);
   plan.only_pipeline().stages[0].chunks[0].ranges = {{0, 2, spread(4, 1)}, {3, 4, spread(1, 4)}};
@@ -118,7 +124,8 @@ TEST(LayeredDocument, RangesOfOneStrategy) {
   Plan one = example();
   Strategy s = spread(4, 1);
   s.recompute = {RecomputeKind::full, 1};
-  one.only_pipeline().stages[0].chunks[0].ranges = {{0, 4, s}}, one.only_pipeline().stages[1].chunks[0].ranges = {{5, 9, s}};
+  one.only_pipeline().stages[0].chunks[0].ranges = {{0, 4, s}};
+  one.only_pipeline().stages[1].chunks[0].ranges = {{5, 9, s}};
   Plan two = one;
   two.only_pipeline().stages[0].chunks[0].ranges = {{0, 2, s}, {3, 4, s}};
   EXPECT_TRUE(one.uniform());
@@ -134,13 +141,20 @@ TEST(LayeredDocument, ValidateNamesTheRange) {
     return status ? status->where + ": " + status->found : std::string("accepted");
   };
   using Ranges = std::vector<LayerRange>;
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { ++r[1].first, ++r[1].last; }), "$.pipelines[0].stages[1].layers[1]: layers 10 … 10");
+  EXPECT_EQ(fault([](Ranges& r, Plan&) {
+              ++r[1].first;
+              ++r[1].last;
+            }),
+            "$.pipelines[0].stages[1].layers[1]: layers 10 … 10");
   EXPECT_EQ(fault([](Ranges& r, Plan&) { ++r[0].last; }), "$.pipelines[0].stages[1].layers[1]: layers 9 … 9");
   EXPECT_EQ(fault([](Ranges& r, Plan&) { std::swap(r[0], r[1]); }), "$.pipelines[0].stages[1].layers[0]: layers 9 … 9");
   EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].last = 8; }), "$.pipelines[0].stages[1].layers[1]: layers 9 … 8");
   EXPECT_EQ(fault([](Ranges& r, Plan&) { r.clear(); }), "$.pipelines[0].stages[1].layers: a chunk without layers");
   EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.dp = 8; }), "$.pipelines[0].stages[1].layers[1].strategy: dp 8");
-  EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.dp = 2, r[1].strategy.shard = 2; }),
+  EXPECT_EQ(fault([](Ranges& r, Plan&) {
+              r[1].strategy.dp = 2;
+              r[1].strategy.shard = 2;
+            }),
             "$.pipelines[0].stages[1]: 4 devices");
   EXPECT_EQ(fault([](Ranges& r, Plan&) { r[0].strategy.tp = 4; }), "$.pipelines[0].stages[1]: 4 devices");
   EXPECT_EQ(fault([](Ranges& r, Plan&) { r[1].strategy.shard = 3; }).substr(0, 43),

@@ -90,7 +90,8 @@ TEST(OperatorPartition, FaultsOfAStrategy) {
 TEST(OperatorPartition, IsARuleOfTheSpace) {
   const Model model = plan_test::decoder({});
   Strategy s;
-  s.tp = 4, s.partition = BlockPartition("a K; b R,R");
+  s.tp = 4;
+  s.partition = BlockPartition("a K; b R,R");
   const auto broken = violations(model, plan_test::cluster(1, 4), plan_test::training(64, 8), s,
                                  {ScheduleKind::one_f_one_b, 1, 1, 8, 1}, SplitPolicy::balanced);
   ASSERT_EQ(broken.size(), 1U);
@@ -100,7 +101,8 @@ TEST(OperatorPartition, IsARuleOfTheSpace) {
 
 Plan partitioned() {
   Strategy s;
-  s.tp = 4, s.partition = BlockPartition("attn.qkv K,K; mlp.up P2");
+  s.tp = 4;
+  s.partition = BlockPartition("attn.qkv K,K; mlp.up P2");
   return make_uniform_plan(plan_test::decoder({}), plan_test::cluster(1, 4), plan_test::training(64, 8), "generic", s,
                            {ScheduleKind::one_f_one_b, 1, 1, 8, 1}, SplitPolicy::balanced);
 }

@@ -82,7 +82,8 @@ Plan several_ranges() {
   LayerRange second = chunk.ranges.front();
   chunk.ranges.front().last = second.first;
   second.first += 1;
-  second.strategy.dp = 1, second.strategy.tp = 2;
+  second.strategy.dp = 1;
+  second.strategy.tp = 2;
   chunk.ranges.push_back(second);
   return plan;
 }

@@ -57,12 +57,19 @@ TEST(StrategyLabel, NamesWhatIsUnusual) {
   EXPECT_EQ(label(s), "DP8");
   s.tp = 2;
   EXPECT_EQ(label(s), "TP2·DP8");
-  s.zero = ZeroStage::parameters, s.shard = 8, s.recompute = {RecomputeKind::full, 5};
+  s.zero = ZeroStage::parameters;
+  s.shard = 8;
+  s.recompute = {RecomputeKind::full, 5};
   EXPECT_EQ(label(s), "TP2·DP8 ZeRO-3 +recompute");
-  s.shard = 4, s.recompute = {RecomputeKind::selective, 0};
+  s.shard = 4;
+  s.recompute = {RecomputeKind::selective, 0};
   EXPECT_EQ(label(s), "TP2·DP8 ZeRO-3/4 +selective");
   s = {};
-  s.tp = 4, s.sp = SequenceParallel::ulysses, s.cp = 2, s.cp_kind = ContextParallelKind::all_to_all, s.ep = 8,
+  s.tp = 4;
+  s.sp = SequenceParallel::ulysses;
+  s.cp = 2;
+  s.cp_kind = ContextParallelKind::all_to_all;
+  s.ep = 8;
   s.order = RankOrder::tp_dp_cp_pp;
   EXPECT_EQ(label(s), "TP4·Ulysses·CP2·a2a·EP8 tp-dp-cp-pp");
 }
@@ -73,9 +80,14 @@ Plan layerwise() {
   plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 2, 1, 8, 2};
   plan.training.global_batch = 32;
   Strategy two;
-  two.tp = 2, two.dp = 2, two.zero = ZeroStage::optimizer, two.shard = 2, two.recompute = {RecomputeKind::full, 1};
+  two.tp = 2;
+  two.dp = 2;
+  two.zero = ZeroStage::optimizer;
+  two.shard = 2;
+  two.recompute = {RecomputeKind::full, 1};
   Strategy four;
-  four.tp = 4, four.overlap.p2p = true;
+  four.tp = 4;
+  four.overlap.p2p = true;
   plan.only_pipeline().stages = {{{{0, 4, 1}}, {Chunk{{{0, 2, two}, {3, 3, four}}}}}, {{{4, 4, 1}}, {Chunk{{{4, 7, four}}}}}};
   return plan;
 }
@@ -128,7 +140,9 @@ TEST(PlanText, LayerwisePlansAreSpelledOut) {
   Strategy s = plan.only_pipeline().stages[1].chunks[0].ranges[0].strategy;
   plan.only_pipeline().stages[1].chunks[0].ranges.clear();
   for (std::int32_t i = 0; i < 4; ++i) {
-    s.tp = i % 2 == 0 ? 2 : 1, s.cp = 4 / s.tp, s.sp = i > 1 ? SequenceParallel::ulysses : SequenceParallel::none;
+    s.tp = i % 2 == 0 ? 2 : 1;
+    s.cp = 4 / s.tp;
+    s.sp = i > 1 ? SequenceParallel::ulysses : SequenceParallel::none;
     plan.only_pipeline().stages[1].chunks[0].ranges.push_back({4 + i, 4 + i, s});
   }
   EXPECT_EQ(plan.label(),

@@ -64,30 +64,77 @@ TEST(Rules, EachRuleByName) {
       {"divide-batch", [](Strategy&, Schedule& c) { c.micro_batch = 3; }, "micro_batch 2 or 4"},
       {"divide-batch", [](Strategy&, Schedule& c) { c.microbatches = 9; }, "microbatches 8"},
       {"divide-heads", [](Strategy& s, Schedule&) { s.tp = 3; }, "tp 2 or 4"},
-      {"divide-heads", [](Strategy& s, Schedule&) { s.tp = 8, s.cp = 2, s.cp_kind = ContextParallelKind::all_to_all; }, "tp 4"},
+      {"divide-heads",
+       [](Strategy& s, Schedule&) {
+         s.tp = 8;
+         s.cp = 2;
+         s.cp_kind = ContextParallelKind::all_to_all;
+       },
+       "tp 4"},
       {"divide-kv-heads", [](Strategy& s, Schedule&) { s.tp = 6; }, "tp 4 or 8"},
       {"divide-ffn", [](Strategy& s, Schedule&) { s.tp = 5; }, "tp 4 or 8"},
       {"divide-sequence-cp", [](Strategy& s, Schedule&) { s.cp = 5; }, "cp 4 or 8"},
-      {"divide-sequence-sp", [](Strategy& s, Schedule&) { s.tp = 3, s.sp = SequenceParallel::megatron; }, "tp 2 or 4"},
-      {"sp-needs-tp", [](Strategy& s, Schedule&) { s.tp = 1, s.sp = SequenceParallel::ulysses; }, "sp none"},
+      {"divide-sequence-sp",
+       [](Strategy& s, Schedule&) {
+         s.tp = 3;
+         s.sp = SequenceParallel::megatron;
+       },
+       "tp 2 or 4"},
+      {"sp-needs-tp",
+       [](Strategy& s, Schedule&) {
+         s.tp = 1;
+         s.sp = SequenceParallel::ulysses;
+       },
+       "sp none"},
       {"cp-kind", [](Strategy& s, Schedule&) { s.cp_kind = ContextParallelKind::all_to_all; }, "cp_kind ring"},
       {"experts-needed", [](Strategy& s, Schedule&) { s.ep = 2; }, "ep 1"},
       {"expert-grid", [](Strategy& s, Schedule&) { s.ep = 3; }, "ep 2 or 4"},
       {"expert-tp", [](Strategy& s, Schedule&) { s.etp = 4; }, "etp 2"},
       {"stages", [](Strategy&, Schedule& c) { c.stages = 11; }, "pp 8"},
-      {"schedule-pipeline", [](Strategy&, Schedule& c) { c.stages = 1, c.kind = K::zb_h1; }, "schedule 1f1b"},
+      {"schedule-pipeline",
+       [](Strategy&, Schedule& c) {
+         c.stages = 1;
+         c.kind = K::zb_h1;
+       },
+       "schedule 1f1b"},
       {"virtual-stages", [](Strategy&, Schedule& c) { c.kind = K::interleaved; }, "vpp 2"},
-      {"virtual-stages", [](Strategy&, Schedule& c) { c.kind = K::zb_v, c.virtual_stages = 3; }, "vpp 2"},
+      {"virtual-stages",
+       [](Strategy&, Schedule& c) {
+         c.kind = K::zb_v;
+         c.virtual_stages = 3;
+       },
+       "vpp 2"},
       {"virtual-stages", [](Strategy&, Schedule& c) { c.virtual_stages = 2; }, "vpp 1"},
-      {"interleaved-batch", [](Strategy&, Schedule& c) { c.kind = K::interleaved, c.virtual_stages = 2, c.stages = 3; }, ""},
+      {"interleaved-batch",
+       [](Strategy&, Schedule& c) {
+         c.kind = K::interleaved;
+         c.virtual_stages = 2;
+         c.stages = 3;
+       },
+       ""},
       {"zero-range", [](Strategy& s, Schedule&) { s.zero = ZeroStage{4}; }, "zero 3"},
       {"zero-shard", [](Strategy& s, Schedule&) { s.zero = ZeroStage::optimizer; }, "shard 2"},
       {"zero-shard", [](Strategy& s, Schedule&) { s.shard = 2; }, "shard 1"},
-      {"divide-shard", [](Strategy& s, Schedule&) { s.zero = ZeroStage::optimizer, s.shard = 3; }, "shard 2"},
-      {"zero-bubble-zero", [](Strategy& s, Schedule& c) { s.zero = ZeroStage::gradients, s.shard = 2, c.kind = K::zb_h1; },
+      {"divide-shard",
+       [](Strategy& s, Schedule&) {
+         s.zero = ZeroStage::optimizer;
+         s.shard = 3;
+       },
+       "shard 2"},
+      {"zero-bubble-zero",
+       [](Strategy& s, Schedule& c) {
+         s.zero = ZeroStage::gradients;
+         s.shard = 2;
+         c.kind = K::zb_h1;
+       },
        "zero 1"},
       {"order", [](Strategy& s, Schedule&) { s.order = RankOrder::tp_dp_cp_pp; }, "order tp-cp-dp-pp or tp-cp-pp-dp"},
-      {"order", [](Strategy& s, Schedule&) { s.dp = 1, s.order = RankOrder::tp_cp_pp_dp; }, "order tp-cp-dp-pp"},
+      {"order",
+       [](Strategy& s, Schedule&) {
+         s.dp = 1;
+         s.order = RankOrder::tp_cp_pp_dp;
+       },
+       "order tp-cp-dp-pp"},
       {"recompute-layers",
        [](Strategy& s, Schedule&) {
          s.recompute = {RecomputeKind::full, 5};
@@ -103,9 +150,19 @@ TEST(Rules, EachRuleByName) {
          s.recompute = {RecomputeKind::selective, 1};
        },
        "recompute_layers 0"},
-      {"overlap-grad", [](Strategy& s, Schedule&) { s.dp = 1, s.overlap.grad_reduce = true; }, "overlap_grad off"},
+      {"overlap-grad",
+       [](Strategy& s, Schedule&) {
+         s.dp = 1;
+         s.overlap.grad_reduce = true;
+       },
+       "overlap_grad off"},
       {"overlap-param", [](Strategy& s, Schedule&) { s.overlap.param_gather = true; }, "overlap_param off"},
-      {"overlap-p2p", [](Strategy& s, Schedule& c) { c.stages = 1, s.overlap.p2p = true; }, "overlap_p2p off"},
+      {"overlap-p2p",
+       [](Strategy& s, Schedule& c) {
+         c.stages = 1;
+         s.overlap.p2p = true;
+       },
+       "overlap_p2p off"},
       {"overlap-tp", [](Strategy& s, Schedule&) { s.overlap.tp = true; }, "overlap_tp off"},
   };
   for (const Case& c : cases) {

@@ -63,7 +63,12 @@ TableLayout table_layout(const Strategy& s) { return {s.tp, s.sp, s.cp, s.dp, s.
 
 std::string text_of(const TableLayout& layout) {
   Strategy s;
-  s.tp = layout.tp, s.sp = layout.sp, s.cp = layout.cp, s.dp = layout.dp, s.zero = layout.zero, s.shard = layout.shard;
+  s.tp = layout.tp;
+  s.sp = layout.sp;
+  s.cp = layout.cp;
+  s.dp = layout.dp;
+  s.zero = layout.zero;
+  s.shard = layout.shard;
   return label(s);
 }
 

@@ -64,9 +64,13 @@ TEST(SharedTable, LayerThatUsesIt) {
 /// Ten layers on two stages of four devices, tied; the head with a strategy of its own.
 Plan with_head(const Strategy& head) {
   Schedule two;
-  two.stages = 2, two.microbatches = 4;
+  two.stages = 2;
+  two.microbatches = 4;
   Strategy s;
-  s.dp = 2, s.tp = 2, s.zero = ZeroStage::optimizer, s.shard = 2;
+  s.dp = 2;
+  s.tp = 2;
+  s.zero = ZeroStage::optimizer;
+  s.shard = 2;
   Plan plan = make_uniform_plan(decoder({}), cluster(1, 8), training(128, 8), "generic", s, two, SplitPolicy::balanced);
   const std::int32_t first = plan.only_pipeline().stages[1].chunks[0].first();
   plan.only_pipeline().stages[1].chunks[0].ranges = {{first, 8, s}, {9, 9, head}};
@@ -79,12 +83,25 @@ TEST(SharedTable, RuleTiedTable) {
   tied.tied_embeddings = true;
   Strategy same = with_head({}).strategy();
   EXPECT_TRUE(plan_violations(tied, with_head(same)).empty());
-  same.overlap.p2p = true, same.recompute = {RecomputeKind::full, 1}, same.order = RankOrder::tp_cp_pp_dp, same.ep = 2;
+  same.overlap.p2p = true;
+  same.recompute = {RecomputeKind::full, 1};
+  same.order = RankOrder::tp_cp_pp_dp;
+  same.ep = 2;
   EXPECT_TRUE(plan_violations(tied, with_head(same)).empty());
-  const std::vector<std::function<void(Strategy&)>> changes = {
-      [](Strategy& s) { s.tp = 4, s.dp = 1; }, [](Strategy& s) { s.sp = SequenceParallel::megatron; },
-      [](Strategy& s) { s.cp = 2, s.dp = 1; }, [](Strategy& s) { s.zero = ZeroStage::parameters; },
-      [](Strategy& s) { s.zero = ZeroStage::none, s.shard = 1; }};
+  const std::vector<std::function<void(Strategy&)>> changes = {[](Strategy& s) {
+                                                                 s.tp = 4;
+                                                                 s.dp = 1;
+                                                               },
+                                                               [](Strategy& s) { s.sp = SequenceParallel::megatron; },
+                                                               [](Strategy& s) {
+                                                                 s.cp = 2;
+                                                                 s.dp = 1;
+                                                               },
+                                                               [](Strategy& s) { s.zero = ZeroStage::parameters; },
+                                                               [](Strategy& s) {
+                                                                 s.zero = ZeroStage::none;
+                                                                 s.shard = 1;
+                                                               }};
   for (const auto& change : changes) {
     Strategy other = with_head({}).strategy();
     change(other);
@@ -94,7 +111,10 @@ TEST(SharedTable, RuleTiedTable) {
     EXPECT_TRUE(plan_violations(decoder({}), with_head(other)).empty());  // tables of their own
   }
   Strategy other = with_head({}).strategy();
-  other.tp = 4, other.dp = 1, other.zero = ZeroStage::none, other.shard = 1;
+  other.tp = 4;
+  other.dp = 1;
+  other.zero = ZeroStage::none;
+  other.shard = 1;
   EXPECT_EQ(plan_violations(tied, with_head(other))[0].text,
             "the embedding has its table as TP2·DP2 ZeRO-1, the head the same table as TP4");
   bool listed = false;

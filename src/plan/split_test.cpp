@@ -105,8 +105,16 @@ TEST(BalancedSplit, EqualLayersMakeEvenChunks) {
 // 11th, one of 4 is 5 and passed by the 6th, the next by the 11th, the third by the 16th: the head stands alone.
 TEST(CumulativeSplit, EndsAChunkWithTheLayerThatPassesItsShare) {
   DecoderShape shape;
-  shape.layers = 16, shape.hidden = 2048, shape.heads = 32, shape.kv_heads = 32, shape.ffn = 8192, shape.gated = true;
-  shape.vocabulary = 131072, shape.rotary = true, shape.learned_positions = false, shape.biases = false;
+  shape.layers = 16;
+  shape.hidden = 2048;
+  shape.heads = 32;
+  shape.kv_heads = 32;
+  shape.ffn = 8192;
+  shape.gated = true;
+  shape.vocabulary = 131072;
+  shape.rotary = true;
+  shape.learned_positions = false;
+  shape.biases = false;
   const auto model = make_decoder(shape, "toy");
   ASSERT_TRUE(model.ok());
   EXPECT_EQ(cumulative_split(*model, 1), (Firsts{0}));

@@ -44,11 +44,15 @@ void structure_of(const Model& model, const std::vector<const Strategy*>& strate
   for (const Strategy* s : strategies) {
     if (*s == *strategies.front()) continue;
     structure_of(model, *s, schedule, layers, one);
-    reduce |= one.reduce_gradients, gather |= one.gather_parameters;
-    on.grad_reduce |= s->overlap.grad_reduce, on.param_gather |= s->overlap.param_gather;
+    reduce |= one.reduce_gradients;
+    gather |= one.gather_parameters;
+    on.grad_reduce |= s->overlap.grad_reduce;
+    on.param_gather |= s->overlap.param_gather;
   }
-  out.reduce_gradients = reduce, out.gather_parameters = gather;
-  out.overlap_reduce = reduce && on.grad_reduce, out.overlap_gather = gather && on.param_gather;
+  out.reduce_gradients = reduce;
+  out.gather_parameters = gather;
+  out.overlap_reduce = reduce && on.grad_reduce;
+  out.overlap_gather = gather && on.param_gather;
   const bool cut = out.overlap_reduce || out.overlap_gather;
   for (std::size_t c = 0; c < layers.size(); ++c)
     out.buckets[c] = static_cast<std::uint8_t>(cut ? std::clamp(layers[c], 1, kMaxBuckets) : 1);

@@ -28,7 +28,10 @@ void judge(const Job& job, const EngineModel& engine, const std::vector<search::
                         (!out.fits && p.peak_memory_bytes < out.prediction.peak_memory_bytes);
     if (fits) fitting_stages = c.schedule.stages;
     if (!better) continue;
-    out.legal = true, out.fits = fits, out.configuration = c, out.prediction = p;
+    out.legal = true;
+    out.fits = fits;
+    out.configuration = c;
+    out.prediction = p;
   }
 }
 
@@ -44,8 +47,11 @@ std::string signed_seconds(std::int64_t ns) {
 
 Alternative from_prediction(std::string label, bool baseline, const Prediction& p, const PlannerResult& answer, Plan plan) {
   Alternative a;
-  a.label = std::move(label), a.baseline = baseline, a.fits = p.fits;
-  a.iteration_ns = p.iteration_ns, a.peak_memory_bytes = p.peak_memory_bytes;
+  a.label = std::move(label);
+  a.baseline = baseline;
+  a.fits = p.fits;
+  a.iteration_ns = p.iteration_ns;
+  a.peak_memory_bytes = p.peak_memory_bytes;
   if (!p.fits) {
     a.lost_to = "needs " + base::gib(p.peak_memory_bytes) + " of " + base::gib(p.memory_limit_bytes);
   } else {
@@ -103,7 +109,8 @@ std::vector<JudgedBaseline> judge_baselines(const Job& job, const EngineModel& e
   std::vector<JudgedBaseline> out;
   for (const Baseline& preset : baselines(job, engine)) {
     JudgedBaseline judged;
-    judged.label = preset.label, judged.refusal = preset.refusal;
+    judged.label = preset.label;
+    judged.refusal = preset.refusal;
     judge(job, engine, preset.family, judged);
     out.push_back(std::move(judged));
   }
@@ -124,7 +131,9 @@ std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engi
   for (const auto& b : baselines) {
     if (!b.legal) {
       Alternative a;
-      a.label = b.label, a.baseline = true, a.lost_to = b.refusal.empty() ? "not legal here" : b.refusal;
+      a.label = b.label;
+      a.baseline = true;
+      a.lost_to = b.refusal.empty() ? "not legal here" : b.refusal;
       out.push_back(std::move(a));
       continue;
     }

@@ -86,8 +86,11 @@ Baseline megatron(const Job& job, const RuleFacts& facts) {
     c.strategy.dp = static_cast<std::int32_t>(facts.devices / tp / pp);
     c.schedule.stages = static_cast<std::int32_t>(pp);
     c.strategy.ep = usual_ep(facts, node, facts.devices / pp);
-    if (c.strategy.dp > 1)
-      c.strategy.zero = ZeroStage::optimizer, c.strategy.shard = c.strategy.dp, c.strategy.overlap.grad_reduce = true;
+    if (c.strategy.dp > 1) {
+      c.strategy.zero = ZeroStage::optimizer;
+      c.strategy.shard = c.strategy.dp;
+      c.strategy.overlap.grad_reduce = true;
+    }
     c.strategy.overlap.param_gather = shards_optimizer(c.strategy.zero);
     c.strategy.overlap.p2p = pp > 1;
     add_family(facts, c, out);

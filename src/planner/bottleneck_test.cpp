@@ -58,7 +58,9 @@ TEST(Bottleneck, OfASimulatedPlan) {
   ASSERT_TRUE(job.ok());
   Strategy s;
   Schedule c;
-  c.stages = 4, c.micro_batch = 1, c.microbatches = 32;
+  c.stages = 4;
+  c.micro_batch = 1;
+  c.microbatches = 32;
   const auto r = estimate(*job, s, c);
   ASSERT_TRUE(r.ok()) << r.error().message();
   const Bottleneck& b = r->prediction.bottleneck;

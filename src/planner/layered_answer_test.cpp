@@ -146,7 +146,8 @@ TEST(Layerwise, EmbeddingAndHeadOfATiedModelAgree) {
     Plan other = r.plan;
     LayerRange& last = other.only_pipeline().stages.back().chunks.back().ranges.back();
     LayerRange head = last;
-    head.first = head.last, --last.last;
+    head.first = head.last;
+    --last.last;
     head.strategy.zero = shards_parameters(head.strategy.zero) ? ZeroStage::optimizer : ZeroStage::parameters;
     head.strategy.shard = static_cast<std::int32_t>(head.strategy.data_ranks());
     if (last.last < last.first) other.only_pipeline().stages.back().chunks.back().ranges.pop_back();

@@ -21,12 +21,16 @@ PlannerResult answer() {
   Strategy plain;
   plain.dp = 2;
   Strategy lean = plain, leaner = plain;
-  lean.recompute = {RecomputeKind::full, 2}, leaner.recompute = {RecomputeKind::full, 3};
+  lean.recompute = {RecomputeKind::full, 2};
+  leaner.recompute = {RecomputeKind::full, 3};
   PlannerResult r;
   r.plan = two_stages(lean, plain);
   r.prediction.iteration_ns = 1'000'000'000;
   Alternative uniform;
-  uniform.label = "best uniform plan", uniform.baseline = true, uniform.fits = true, uniform.plan = two_stages(leaner, leaner);
+  uniform.label = "best uniform plan";
+  uniform.baseline = true;
+  uniform.fits = true;
+  uniform.plan = two_stages(leaner, leaner);
   r.alternatives = {uniform};
   r.search.layerwise = LayerwiseSummary{1'200'000'000, 0, 0, 0, 0, {{"even", {0, 3}, 0.4, 0.5, 1'100'000'000}}};
   return r;
@@ -44,7 +48,9 @@ TEST(LayerwiseReasons, CompareShardingWithTheUniformPlan) {
   PlannerResult r = answer();
   for (Stage& stage : r.alternatives[0].plan->only_pipeline().stages) {
     Strategy& s = stage.chunks[0].ranges[0].strategy;
-    s.zero = ZeroStage::parameters, s.shard = 2, s.recompute = {};
+    s.zero = ZeroStage::parameters;
+    s.shard = 2;
+    s.recompute = {};
   }
   r.search.layerwise->balance[0].iteration_ns = 0;
   EXPECT_THAT(layerwise_reasons(r),
@@ -56,7 +62,8 @@ TEST(LayerwiseReasons, CompareShardingWithTheUniformPlan) {
 // A plan read from a file has no search and no alternatives: its own layers are all there is to say.
 TEST(LayerwiseReasons, WithoutASearchThePlanAlone) {
   PlannerResult r = answer();
-  r.alternatives.clear(), r.search = {};
+  r.alternatives.clear();
+  r.search = {};
   EXPECT_THAT(layerwise_reasons(r), ElementsAre("2 of 5 blocks recompute in full (by stage: 2, 0)."));
 }
 
@@ -64,7 +71,10 @@ TEST(LayerwiseReasons, NameTheRunnerUpOfTheSamePipeline) {
   PlannerResult r = answer();
   r.alternatives[0].plan->only_pipeline().schedule.stages = 1;
   Alternative other;
-  other.label = "TP2 PP2", other.fits = true, other.iteration_ns = 1'300'000'000, other.plan = two_stages({}, {});
+  other.label = "TP2 PP2";
+  other.fits = true;
+  other.iteration_ns = 1'300'000'000;
+  other.plan = two_stages({}, {});
   r.alternatives.push_back(other);
   EXPECT_EQ(layerwise_reasons(r).back(), "With one strategy for all layers on as many stages, TP2 PP2 takes 1.300 s.");
 }

@@ -20,7 +20,8 @@ void add_block(const cost::CostContext& context, const LayerRange& range, const 
     const cost::PartitionCost& c = block->cost.operators[static_cast<std::size_t>(n) - 1];
     const auto& node = block->graph.operators[static_cast<std::size_t>(n)];
     OperatorReport r;
-    r.first_layer = range.first, r.devices = range.strategy.tp;
+    r.first_layer = range.first;
+    r.devices = range.strategy.tp;
     r.name = node.shape.name;
     const std::string& text = range.strategy.partition.text();
     const std::size_t at = text.find(r.name + " ") + r.name.size() + 1;
@@ -28,8 +29,10 @@ void add_block(const cost::CostContext& context, const LayerRange& range, const 
     cost::PhaseSeconds all = c.forward;
     all += c.backward_input;
     all += c.backward_weight;
-    r.compute_ns = cost::round_ns(all.compute), r.collective_ns = cost::round_ns(all.collective);
-    r.ring_hidden_ns = cost::round_ns(all.ring_hidden), r.ring_exposed_ns = cost::round_ns(all.ring_exposed);
+    r.compute_ns = cost::round_ns(all.compute);
+    r.collective_ns = cost::round_ns(all.collective);
+    r.ring_hidden_ns = cost::round_ns(all.ring_hidden);
+    r.ring_exposed_ns = cost::round_ns(all.ring_exposed);
     r.gradient_sync_ns = cost::round_ns(c.gradient_sync);
     for (std::size_t e = 0; e < block->graph.edges.size(); ++e)
       if (block->graph.edges[e].to == n)
@@ -65,8 +68,12 @@ std::vector<std::string> partition_sentences(const PlannerResult& result) {
   std::int64_t hidden = 0, exposed = 0, collective = 0, moved = 0, compute = 0, sync = 0;
   std::string rings;
   for (const OperatorReport& r : result.operators) {
-    hidden += r.ring_hidden_ns, exposed += r.ring_exposed_ns, collective += r.collective_ns;
-    moved += r.redistribution_ns, compute += r.compute_ns, sync += r.gradient_sync_ns;
+    hidden += r.ring_hidden_ns;
+    exposed += r.ring_exposed_ns;
+    collective += r.collective_ns;
+    moved += r.redistribution_ns;
+    compute += r.compute_ns;
+    sync += r.gradient_sync_ns;
     if (r.sequence.find('P') != std::string::npos) rings += cat(rings.empty() ? "" : ", ", r.name);
   }
   std::string what = cat("Operators are partitioned one by one over ", std::to_string(result.operators.front().devices),

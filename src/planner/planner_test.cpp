@@ -93,7 +93,8 @@ TEST(Estimate, SaysWhenItDoesNotFit) {
 
 TEST(Estimate, NamesEveryBrokenRule) {
   Strategy s;
-  s.tp = 3, s.dp = 8;
+  s.tp = 3;
+  s.dp = 8;
   const auto r = estimate(jobs().front(), s, {});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().kind, ErrorKind::usage);

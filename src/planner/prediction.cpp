@@ -125,8 +125,10 @@ void stamp_calibration(const Job& job, Plan& plan) {
 }
 
 void stamp_inputs(const Job& job, Plan& plan) {
-  plan.model_source = job.model_source, plan.cluster_source = job.cluster_source;
-  plan.model_hash = base::content_hash(job.model_source), plan.cluster_hash = base::content_hash(job.cluster_source);
+  plan.model_source = job.model_source;
+  plan.cluster_source = job.cluster_source;
+  plan.model_hash = base::content_hash(job.model_source);
+  plan.cluster_hash = base::content_hash(job.cluster_source);
   stamp_calibration(job, plan);
 }
 

@@ -102,7 +102,10 @@ TEST(Watch, OneLineASecondAtMost) {
   int lines = 0;
   std::string last;
   PlannerOptions options;
-  options.progress = [&](const std::string& line) { ++lines, last = line; };
+  options.progress = [&](const std::string& line) {
+    ++lines;
+    last = line;
+  };
   Watch watch(options);
   EXPECT_FALSE(watch.stopped());
   EXPECT_EQ(lines, 0) << "nothing to say yet";

@@ -114,8 +114,12 @@ class Search {
   void count_space(const Configuration& c, double leaves) {
     frame_.out.space_size += leaves;
     const auto add = [&](const char* dimension, std::int64_t value) { frame_.out.by_dimension[dimension][value] += leaves; };
-    add("pp", c.schedule.stages), add("tp", c.strategy.tp), add("cp", c.strategy.cp), add("dp", c.strategy.dp);
-    add("ep", c.strategy.ep), add("micro_batch", c.schedule.micro_batch);
+    add("pp", c.schedule.stages);
+    add("tp", c.strategy.tp);
+    add("cp", c.strategy.cp);
+    add("dp", c.strategy.dp);
+    add("ep", c.strategy.ep);
+    add("micro_batch", c.schedule.micro_batch);
   }
 
   [[nodiscard]] int threads() const { return static_cast<int>(work_.size()); }
@@ -217,7 +221,10 @@ class Search {
   }
 
   bool stop() {
-    if (frame_.interrupted()) frame_.out.interrupted = true, frame_.out.complete = false;
+    if (frame_.interrupted()) {
+      frame_.out.interrupted = true;
+      frame_.out.complete = false;
+    }
     if (frame_.options.node_limit > 0 && frame_.out.simulations >= frame_.options.node_limit) frame_.out.complete = false;
     return !frame_.out.complete;
   }

@@ -51,18 +51,24 @@ struct Job {
 
 Job job(std::int64_t devices, std::int64_t blocks, std::int64_t batch) {
   DecoderShape shape;
-  shape.layers = blocks, shape.hidden = 256, shape.heads = shape.kv_heads = 8, shape.ffn = 1024, shape.vocabulary = 1000,
+  shape.layers = blocks;
+  shape.hidden = 256;
+  shape.heads = shape.kv_heads = 8;
+  shape.ffn = 1024;
+  shape.vocabulary = 1000;
   shape.max_positions = 256;
   Job out{*make_decoder(shape, "toy"), {}, {}, {}};
   NodeGroup group;
   group.devices_per_node = devices;
   group.device = *find_device("h100-sxm-80gb");
   FabricLevel node;
-  node.name = "node", node.span = devices;
+  node.name = "node";
+  node.span = devices;
   node.bandwidth = node.bandwidth_alone = GBps(100);
   group.intra = {node};
   out.cluster.groups = {group};
-  out.training.sequence.main = 256, out.training.global_batch = batch;
+  out.training.sequence.main = 256;
+  out.training.global_batch = batch;
   return out;
 }
 

@@ -20,7 +20,8 @@ Outcome exhaustive(const Problem& problem, Evaluator& evaluator, const Options& 
       return;
     }
     if (options.interrupted && options.interrupted()) {
-      out.interrupted = true, out.complete = false;
+      out.interrupted = true;
+      out.complete = false;
       return;
     }
     ++out.space_size;

@@ -20,8 +20,10 @@ GroupProgram::GroupProgram(const Model& model, const CostBook& book, const Optio
                            ScheduleKind kind)
     : model_(model), table_(table), margins_(static_cast<std::size_t>(group.stages), 0) {
   const cost::CostContext& c = book.context();
-  schedule_.kind = kind, schedule_.stages = group.stages, schedule_.microbatches = group.microbatches;
-  update_ns_ = std::floor(cost::update_constant_s(c.device, *c.engine) * 1e9),
+  schedule_.kind = kind;
+  schedule_.stages = group.stages;
+  schedule_.microbatches = group.microbatches;
+  update_ns_ = std::floor(cost::update_constant_s(c.device, *c.engine) * 1e9);
   pass_ns_ = std::floor(cost::pass_constant_s(c.device, *c.engine) * 1e9);
   const double room = (static_cast<double>(book.memory_limit()) + 1) / (1.0 + c.engine->memory.allocator_reserve);
   capacity_ = static_cast<std::int64_t>(room) - c.device.workspace_bytes;
@@ -34,7 +36,10 @@ GroupProgram::Key GroupProgram::key_of(std::int32_t stage, std::int32_t first, s
              uses_table(first, end) ? table_layout_ : kAnyTable};
   for (std::int32_t l = first; l < end; ++l) {
     const std::int32_t kind = model_.layers[static_cast<std::size_t>(l)];
-    if (l == first || kind != model_.layers[static_cast<std::size_t>(l) - 1]) key.push_back(kind), key.push_back(0);
+    if (l == first || kind != model_.layers[static_cast<std::size_t>(l) - 1]) {
+      key.push_back(kind);
+      key.push_back(0);
+    }
     ++key.back();
   }
   return key;
@@ -94,7 +99,8 @@ double GroupProgram::forward_floor_ns(std::int32_t layer) const {
 solve::BalanceProblem GroupProgram::balance(const Mode& mode) const {
   solve::BalanceProblem b;
   b.layers = static_cast<std::int32_t>(model_.layers.size());
-  b.stages = schedule_.stages, b.microbatches = schedule_.microbatches;
+  b.stages = schedule_.stages;
+  b.microbatches = schedule_.microbatches;
   for (std::int32_t l = 0; l < b.layers; ++l) b.layer_floor.push_back(mode.way ? floor_ns(l) : forward_floor_ns(l));
   return b;
 }

@@ -84,7 +84,8 @@ void OptionTable::add(const CostBook& book, const Problem& problem, const Space&
     const bool for_blocks = allowed(problem, space, c, s, true);
     cost::layer_shares(book.context(), s, c.schedule.stages, costs_[static_cast<std::size_t>(base)], shares);
     const auto index = static_cast<std::int32_t>(strategies_.size());
-    strategies_.push_back(s), base_.push_back(base);
+    strategies_.push_back(s);
+    base_.push_back(base);
     for (std::size_t k = 0; k < kinds_.size(); ++k) {
       ++priced_;
       if (kind != RecomputeKind::none && problem.model->kinds[k].role != LayerRole::block && problem.space.admits("recompute", 0))
@@ -183,7 +184,8 @@ std::int32_t OptionTable::best_table(const std::vector<double>& embedding, const
     }
     for (std::size_t t = 0; t < own.size(); ++t) least[t] += own[t];
   };
-  add(embedding_, embedding), add(head_, head);
+  add(embedding_, embedding);
+  add(head_, head);
   return static_cast<std::int32_t>(std::min_element(least.begin(), least.end()) - least.begin());
 }
 
@@ -237,7 +239,9 @@ solve::LayerProblem OptionTable::program(const std::vector<std::int32_t>& kinds,
       x.sync = cost::update_s(context_->device, o.share.update_bytes) * 1e9 +
                (1 - lambda) * static_cast<double>(o.share.reduce_ns) +
                lambda * static_cast<double>(o.share.hidden_ns + (stages_ == 1 ? o.share.gather_ns : 0));
-      x.states = o.share.state_bytes, x.saved = o.share.saved_bytes, x.transient = o.share.transient_bytes;
+      x.states = o.share.state_bytes;
+      x.saved = o.share.saved_bytes;
+      x.transient = o.share.transient_bytes;
       x.layout = o.layout;
       options.push_back(x);
     }

@@ -28,7 +28,9 @@ std::unique_ptr<Scene> scene(const char* name, int bits, std::int64_t batch, con
       *load_cluster("{nodes: " + std::to_string(nodes) +
                         ", devices_per_node: 4, device: v100-sxm-32gb, inter_node: {bandwidth: 100Gb/s, nics_per_node: 1}}",
                     "cluster");
-  s->training.sequence.main = 2048, s->training.global_batch = batch, s->training.precision = Precision::fp16;
+  s->training.sequence.main = 2048;
+  s->training.global_batch = batch;
+  s->training.precision = Precision::fp16;
   s->context = std::make_unique<cost::CostContext>(s->model, s->cluster, s->training, *find_engine(engine));
   return s;
 }
@@ -78,12 +80,18 @@ void expect_search_equals_trying_all(const solve::OperatorProblem& problem) {
       all.back().options.clear();
       return;
     }
-    for (std::size_t p = 0; p < problem.nodes[node].size(); ++p) options[node] = static_cast<std::int32_t>(p), choose(node + 1);
+    for (std::size_t p = 0; p < problem.nodes[node].size(); ++p) {
+      options[node] = static_cast<std::int32_t>(p);
+      choose(node + 1);
+    }
   };
   choose(1);
   ASSERT_GT(all.size(), 1000u);
   std::int64_t least = solve::kNoCapacity, most = 0;
-  for (const solve::OperatorPlan& plan : all) least = std::min(least, plan.footprint()), most = std::max(most, plan.footprint());
+  for (const solve::OperatorPlan& plan : all) {
+    least = std::min(least, plan.footprint());
+    most = std::max(most, plan.footprint());
+  }
   for (int part = 0; part <= 8; ++part) {
     solve::OperatorRequest request;
     request.capacity = least + (most - least) * part / 8;
@@ -109,7 +117,8 @@ TEST(OperatorSpace, SearchOfABlockEqualsTryingAll) {
 TEST(OperatorSpace, SearchOfAnMlpEqualsTryingAll) {
   const auto opt = scene("opt-6.7b", 2, 8, "generic");
   LayerKind mlp;
-  mlp.name = "mlp", mlp.hidden = 4096;
+  mlp.name = "mlp";
+  mlp.hidden = 4096;
   for (const Operator& op : opt->model.layer(1).operators)
     if (op.name == "mlp.up" || op.name == "mlp.activation" || op.name == "mlp.down" || op.name == "mlp.residual")
       mlp.operators.push_back(op);
@@ -185,7 +194,9 @@ TEST(OperatorSpace, RulesLeaveOut) {
 TEST(OperatorSpace, CostsAddUp) {
   const auto s = scene("llama-2-7b", 3, 8, "megatron-lm-2021");
   PartitionWeights weights;
-  weights.state_bytes = 12, weights.copies = 4, weights.in_flight = 2;
+  weights.state_bytes = 12;
+  weights.copies = 4;
+  weights.in_flight = 2;
   const auto block = space(*s, 3, {}, weights);
   for (const solve::OperatorPlan& plan : solve::operator_frontier(block->problem(), {}, 6)) {
     const cost::BlockCost cost = block->cost_of(plan);

@@ -33,8 +33,10 @@ class Chooser {
   Chooser(const Problem& problem, const PartitionOptions& options) : problem_(problem), options_(options), book_(problem) {
     std::int64_t most = 0;
     for (std::size_t k = 0; k < problem.model->kinds.size(); ++k)
-      if (problem.model->kinds[k].role == LayerRole::block && book_.kind_counts()[k] > most)
-        most = book_.kind_counts()[k], common_ = k;
+      if (problem.model->kinds[k].role == LayerRole::block && book_.kind_counts()[k] > most) {
+        most = book_.kind_counts()[k];
+        common_ = k;
+      }
   }
 
   PartitionChoices run() {
@@ -71,7 +73,8 @@ class Chooser {
     space.layer_group([&](const Configuration& c) {
       if (!takes_partition(c.strategy)) return;
       Pair& p = all[{c.strategy.tp, c.schedule.micro_batch}];
-      p.tp = c.strategy.tp, p.micro_batch = c.schedule.micro_batch;
+      p.tp = c.strategy.tp;
+      p.micro_batch = c.schedule.micro_batch;
       p.bases.push_back(c);
     });
     std::vector<Pair> pairs;
@@ -163,11 +166,13 @@ class Chooser {
     const auto space = space_of(p, common_, 1.0 / static_cast<double>(std::max<std::int64_t>(1, least)));
     if (!space) return;
     solve::OperatorRequest request;
-    request.best = options_.best, request.budget = kBudget;
+    request.best = options_.best;
+    request.budget = kBudget;
     request.stop = options_.interrupted;
     ++p.offer.solved;
     std::vector<solve::OperatorPlan> plans = solve::best_operators((*space)->problem(), request).plans;
-    request.best = 1, request.budget = kFrontierBudget;
+    request.best = 1;
+    request.budget = kFrontierBudget;
     for (solve::OperatorPlan& plan : solve::operator_frontier((*space)->problem(), request, options_.frontier))
       plans.push_back(std::move(plan));
     if (const auto megatron = (*space)->megatron(0)) plans.push_back(*megatron);

@@ -19,21 +19,28 @@ struct Case {
 Case case_of(const std::string& engine = "generic") {
   Case c;
   DecoderShape shape;
-  shape.layers = 4, shape.hidden = 2048, shape.ffn = 8192, shape.heads = shape.kv_heads = 16, shape.vocabulary = 32000;
+  shape.layers = 4;
+  shape.hidden = 2048;
+  shape.ffn = 8192;
+  shape.heads = shape.kv_heads = 16;
+  shape.vocabulary = 32000;
   shape.max_positions = 1024;
   c.model = make_decoder(shape, "test").value();
   c.cluster =
       load_cluster("{nodes: 4, devices_per_node: 2, device: v100-sxm-32gb, inter_node: {bandwidth: 25Gb/s, nics_per_node: 1}}",
                    "cluster")
           .value();
-  c.problem.training.sequence.main = 1024, c.problem.training.global_batch = 8, c.problem.training.precision = Precision::fp16;
+  c.problem.training.sequence.main = 1024;
+  c.problem.training.global_batch = 8;
+  c.problem.training.precision = Precision::fp16;
   c.problem.engine = find_engine(engine);
   return c;
 }
 
 Problem problem_of(const Case& c) {
   Problem p = c.problem;
-  p.model = &c.model, p.cluster = &c.cluster;
+  p.model = &c.model;
+  p.cluster = &c.cluster;
   return p;
 }
 

@@ -35,7 +35,9 @@ TEST(Pruning, EveryRuleHasItsNameSwitchAndCounter) {
 
 TEST(Pruning, CountersAddUp) {
   PruningState a, b;
-  a.count(Pruning::bound, 1), b.count(Pruning::bound, 2), b.count(Pruning::memory, 5);
+  a.count(Pruning::bound, 1);
+  b.count(Pruning::bound, 2);
+  b.count(Pruning::memory, 5);
   a.add(b);
   EXPECT_EQ(a.removed(Pruning::bound), 3);
   EXPECT_EQ(a.removed(Pruning::memory), 5);

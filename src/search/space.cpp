@@ -78,9 +78,14 @@ Space::Space(const Model& model, const Cluster& cluster, const Training& trainin
     return admitted_[static_cast<std::size_t>(*d)];
   };
   auto& tp_overlap = admitted_[static_cast<std::size_t>(Dimension::overlap_tp)];
-  if (!space.allow.contains("overlap_tp") && !space.forbid.contains("overlap_tp"))
-    tp_overlap.allow = {0}, tp_overlap.restricted = true;
-  for (const auto& [name, values] : space.allow) slot(name).allow = values, slot(name).restricted = true;
+  if (!space.allow.contains("overlap_tp") && !space.forbid.contains("overlap_tp")) {
+    tp_overlap.allow = {0};
+    tp_overlap.restricted = true;
+  }
+  for (const auto& [name, values] : space.allow) {
+    slot(name).allow = values;
+    slot(name).restricted = true;
+  }
   for (const auto& [name, values] : space.forbid) slot(name).forbid = values;
   for (const auto& [name, most] : space.limits) slot(name).limit = most;
   DimensionSet known = 0, before = 0;

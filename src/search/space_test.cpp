@@ -156,7 +156,8 @@ void expect_counts_add_up(const Small& p) {
       if (leaves > 0) {
         EXPECT_EQ(space.leaves_of_schedule(schedule), here) << canonical_text(schedule.strategy, schedule.schedule);
       }
-      by_schedule += here, below += here;
+      by_schedule += here;
+      below += here;
     });
     EXPECT_EQ(leaves, below) << canonical_text(layer.strategy, layer.schedule);
     all += below;
@@ -208,7 +209,8 @@ TEST(Space, EqualsItsDefinitionOnFewDevices) {
 Small any_problem() {
   plan_test::Shape shape;
   shape.blocks = *rc::gen::inRange(1, 5);
-  shape.heads = *rc::gen::element(2, 4, 6), shape.kv_heads = *rc::gen::element(1, 2);
+  shape.heads = *rc::gen::element(2, 4, 6);
+  shape.kv_heads = *rc::gen::element(1, 2);
   shape.experts = *rc::gen::element(0, 0, 2, 4, 6);
   Small p{decoder(shape),
           cluster(*rc::gen::element(1, 2), *rc::gen::element(1, 2, 3, 4)),

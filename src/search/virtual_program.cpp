@@ -79,8 +79,10 @@ double VirtualProgram::bound() {
     bound = std::max(bound, down + work.all + constant);
     if (!zero_bubble()) bound = std::max(bound, way + work.steady + constant);
     const auto end = static_cast<std::size_t>(i) + 1;
-    for (std::int32_t l = first_[static_cast<std::size_t>(i)]; l < first_[end]; ++l)
-      way += program_.floor_ns(l), down += program_.forward_floor_ns(l);
+    for (std::int32_t l = first_[static_cast<std::size_t>(i)]; l < first_[end]; ++l) {
+      way += program_.floor_ns(l);
+      down += program_.forward_floor_ns(l);
+    }
   }
   return bound;
 }

@@ -258,7 +258,10 @@ void Engine::send(Rank& rank) {
     if constexpr (kRecord) starts_[static_cast<std::size_t>(i)] = start;
     finish(rank, i, Stream::send, start + durations_.of(here));
     Rank& peer = ranks_[static_cast<std::size_t>(here.peer)];
-    if (peer.awaited_send == i) peer.awaited_send = -1, wake(peer);
+    if (peer.awaited_send == i) {
+      peer.awaited_send = -1;
+      wake(peer);
+    }
   }
 }
 

@@ -22,7 +22,9 @@ void swap_places(Program& program, std::int32_t a, std::int32_t b) {
   const auto moved = [&](std::int32_t i) { return i == a ? b : i == b ? a : i; };
   std::swap(program.instructions[static_cast<std::size_t>(a)], program.instructions[static_cast<std::size_t>(b)]);
   for (Instruction& x : program.instructions) {
-    x.wait0 = moved(x.wait0), x.wait1 = moved(x.wait1), x.match = moved(x.match);
+    x.wait0 = moved(x.wait0);
+    x.wait1 = moved(x.wait1);
+    x.match = moved(x.match);
   }
 }
 

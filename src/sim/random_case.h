@@ -67,13 +67,18 @@ inline Case any_case() {
   const Schedule& s = c.plan.only_pipeline().schedule;
   c.timing = uniform(s, 0, 0, 0);
   for (cost_test::ChunkRow& chunk : c.timing.chunks) {
-    chunk.forward = any_phase(), chunk.backward = any_phase();
-    chunk.backward_input = any_phase(), chunk.backward_weight = any_phase();
-    chunk.send_forward_ns = up_to(50), chunk.send_backward_ns = up_to(50);
-    chunk.grad_reduce_ns = up_to(400), chunk.param_gather_ns = up_to(400);
+    chunk.forward = any_phase();
+    chunk.backward = any_phase();
+    chunk.backward_input = any_phase();
+    chunk.backward_weight = any_phase();
+    chunk.send_forward_ns = up_to(50);
+    chunk.send_backward_ns = up_to(50);
+    chunk.grad_reduce_ns = up_to(400);
+    chunk.param_gather_ns = up_to(400);
     chunk.saved_after_input_bytes = up_to(500);
     chunk.saved_bytes = chunk.saved_after_input_bytes + up_to(500);
-    chunk.forward_transient_bytes = up_to(50), chunk.backward_transient_bytes = up_to(50);
+    chunk.forward_transient_bytes = up_to(50);
+    chunk.backward_transient_bytes = up_to(50);
   }
   for (cost_test::StageRow& stage : c.timing.stages) {
     stage.optimizer_ns = up_to(100);

@@ -68,7 +68,10 @@ TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1);
   cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
   cost_test::StageRow& end = timing.stages[0];
-  end.optimizer_ns = 10, end.optimizer_exposed_ns = 3, end.optimizer_launch_ns = 2, end.step_host_ns = 4;
+  end.optimizer_ns = 10;
+  end.optimizer_exposed_ns = 3;
+  end.optimizer_launch_ns = 2;
+  end.step_host_ns = 4;
   const Simulation s = simulate(lower(low), timing);
   Breakdown expected{5, 3, 0, 5, 2};
   expected.step_host_ns = 4;
@@ -106,8 +109,11 @@ TEST(Simulator, MemoryPeakAndItsMoment) {
   cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
   timing.allocator_reserve = 0.1;
   for (cost_test::StageRow& stage : timing.stages) stage.memory.parameters = 1000;
-  for (cost_test::ChunkRow& chunk : timing.chunks)
-    chunk.saved_bytes = 100, chunk.forward_transient_bytes = 3, chunk.backward_transient_bytes = 7;
+  for (cost_test::ChunkRow& chunk : timing.chunks) {
+    chunk.saved_bytes = 100;
+    chunk.forward_transient_bytes = 3;
+    chunk.backward_transient_bytes = 7;
+  }
   const Program program = lower(low);
   const Simulation s = simulate(program, timing);
   EXPECT_EQ(s.ranks[0].memory.bytes, 1327);
@@ -127,8 +133,11 @@ TEST(Simulator, MemoryPeakAndItsMoment) {
 TEST(Simulator, SplitBackwardFreesInTwoSteps) {
   const ProgramStructure low = structure(ScheduleKind::zb_h1, 2, 1, 2);
   cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
-  for (cost_test::ChunkRow& chunk : timing.chunks)
-    chunk.saved_bytes = 100, chunk.saved_after_input_bytes = 40, chunk.backward_transient_bytes = 7;
+  for (cost_test::ChunkRow& chunk : timing.chunks) {
+    chunk.saved_bytes = 100;
+    chunk.saved_after_input_bytes = 40;
+    chunk.backward_transient_bytes = 7;
+  }
   EXPECT_EQ(simulate(lower(low), timing).ranks[1].memory.activations, 147);
 }
 
@@ -138,7 +147,8 @@ TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
   // rank 0: forward, send, recv_grad, backward, optimizer. Let the recv come before the forward, and the forward wait for it.
   std::swap(program.instructions[1], program.instructions[2]);
   std::swap(program.instructions[0], program.instructions[1]);
-  program.instructions[0].match = 8, program.instructions[8].match = 0;
+  program.instructions[0].match = 8;
+  program.instructions[8].match = 0;
   program.instructions[5].match = 2;
   program.instructions[1].wait0 = 0;
   program.instructions[2].wait0 = 1;

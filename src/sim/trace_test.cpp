@@ -30,9 +30,12 @@ struct Traced {
     for (cost_test::ChunkRow& chunk : timing.chunks) {
       chunk.send_forward_ns = chunk.send_backward_ns = 123;
       chunk.grad_reduce_ns = chunk.param_gather_ns = 400;
-      chunk.saved_bytes = 1000, chunk.forward_transient_bytes = 10, chunk.backward_transient_bytes = 20;
+      chunk.saved_bytes = 1000;
+      chunk.forward_transient_bytes = 10;
+      chunk.backward_transient_bytes = 20;
     }
-    timing.compute_slowdown = 1.1, timing.communication_slowdown = 1.3;
+    timing.compute_slowdown = 1.1;
+    timing.communication_slowdown = 1.3;
     plan.only_pipeline().schedule = low.schedule;
     for (std::int32_t i = 0; i < 4; ++i)
       plan.only_pipeline().stages.push_back({{{i, 1, 1}}, {Chunk{{{2 * i, 2 * i, {}}}}, Chunk{{{2 * i + 1, 2 * i + 1, {}}}}}});

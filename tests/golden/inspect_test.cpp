@@ -81,18 +81,29 @@ PlannerResult layerwise_by_hand() {
   PlannerResult r = by_hand();
   r.plan.only_pipeline().schedule = {ScheduleKind::one_f_one_b, 4, 1, 16, 2};
   Strategy lean;  // ZeRO-3 and recomputation of every block
-  lean.tp = 2, lean.dp = 2, lean.zero = ZeroStage::parameters, lean.shard = 2, lean.recompute = {RecomputeKind::full, 3};
+  lean.tp = 2;
+  lean.dp = 2;
+  lean.zero = ZeroStage::parameters;
+  lean.shard = 2;
+  lean.recompute = {RecomputeKind::full, 3};
   lean.overlap.p2p = true;
   Strategy plain = lean;
-  plain.zero = ZeroStage::none, plain.shard = 1, plain.recompute = {};
+  plain.zero = ZeroStage::none;
+  plain.shard = 1;
+  plain.recompute = {};
   Strategy wide = plain;
-  wide.tp = 4, wide.sp = SequenceParallel::megatron, wide.dp = 1;
+  wide.tp = 4;
+  wide.sp = SequenceParallel::megatron;
+  wide.dp = 1;
   r.plan.only_pipeline().stages = {{{{0, 4, 1}}, {Chunk{{{0, 3, lean}, {4, 4, plain}}}}},
                                    {{{4, 4, 1}}, {Chunk{{{5, 8, plain}}}}},
                                    {{{8, 4, 1}}, {Chunk{{{9, 12, plain}}}}},
                                    {{{12, 4, 1}}, {Chunk{{{13, 14, plain}, {15, 15, wide}}}}}};
   r.search.space = SpaceKind::layerwise;
-  r.search.optimal = false, r.search.reason = SearchEnd::gap, r.search.gap = 0.02, r.search.lower_bound_ns = 4'900'000'000;
+  r.search.optimal = false;
+  r.search.reason = SearchEnd::gap;
+  r.search.gap = 0.02;
+  r.search.lower_bound_ns = 4'900'000'000;
   LayerwiseSummary l{5'500'000'000, 3000, 1000, 20, 12, {}};
   l.balance = {{"even", {0, 4, 8, 12}, 0.70, 0.71, 0},
                {"time-balanced", {0, 5, 9, 12}, 0.75, 0.71, 5'100'000'000},

@@ -24,7 +24,8 @@ LayerProblem problem_of(const base::Node& row) {
     problem.options.emplace_back();
     for (std::size_t s = 0; s < time[type].items.size(); ++s) {
       solve::LayerOption option;
-      option.steady = time[type].items[s].real, option.states = memory[type].items[s].integer;
+      option.steady = time[type].items[s].real;
+      option.states = memory[type].items[s].integer;
       option.layout = static_cast<std::int32_t>(s);
       problem.options.back().push_back(option);
     }

@@ -81,7 +81,8 @@ inline Case truthful_case(const Job& job, const Plan& plan) {
 /// Embedding and head of a tied model on one stage, in three layers of strategies.
 inline Plan layer_wise(const Job& job, const Strategy& outer, const Strategy& inner, const Schedule& schedule) {
   Plan plan = make_uniform_plan(job.model, job.cluster, job.training, job.engine, outer, schedule, SplitPolicy::balanced);
-  plan.model_source = job.model_source, plan.cluster_source = job.cluster_source;
+  plan.model_source = job.model_source;
+  plan.cluster_source = job.cluster_source;
   Chunk& first = plan.only_pipeline().stages.front().chunks.front();
   const std::int32_t last = first.ranges.back().last, middle = last / 2;
   first.ranges = {{0, middle, outer},
@@ -92,7 +93,10 @@ inline Plan layer_wise(const Job& job, const Strategy& outer, const Strategy& in
 
 inline Strategy real_strategy(std::int32_t dp, std::int32_t tp, std::int32_t zero = 0) {
   Strategy s;
-  s.dp = dp, s.tp = tp, s.zero = ZeroStage{zero}, s.shard = zero > 0 ? dp : 1;
+  s.dp = dp;
+  s.tp = tp;
+  s.zero = ZeroStage{zero};
+  s.shard = zero > 0 ? dp : 1;
   if (tp > 1) s.sp = SequenceParallel::megatron;
   return s;
 }
@@ -102,8 +106,10 @@ inline const std::vector<RealPlan>& real_plans() {
   static const std::vector<RealPlan> plans = [] {
     std::vector<RealPlan> all;
     const auto add = [&](const std::string& name, const Job& job, Plan plan) {
-      plan.model_hash = base::content_hash(job.model_source), plan.cluster_hash = base::content_hash(job.cluster_source);
-      plan.model_source = job.model_source, plan.cluster_source = job.cluster_source;
+      plan.model_hash = base::content_hash(job.model_source);
+      plan.cluster_hash = base::content_hash(job.cluster_source);
+      plan.model_source = job.model_source;
+      plan.cluster_source = job.cluster_source;
       all.push_back({name, job, truthful_case(job, plan)});
       EXPECT_TRUE(all.back().truth.check().ok()) << name << "\n" << broken(all.back().truth.check());
     };

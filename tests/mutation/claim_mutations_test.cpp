@@ -45,9 +45,15 @@ std::vector<Mutation> claim_mutations() {
                 peak = &Claims::peak_bytes_per_stage;
   return {
       {"static memory under-reported by a byte", "static-memory",
-       [](Case& c) { return --c.claims.static_bytes_per_stage.back(), true; }},
+       [](Case& c) {
+         --c.claims.static_bytes_per_stage.back();
+         return true;
+       }},
       {"static memory over-reported by a byte", "static-memory",
-       [](Case& c) { return ++c.claims.static_bytes_per_stage.front(), true; }},
+       [](Case& c) {
+         ++c.claims.static_bytes_per_stage.front();
+         return true;
+       }},
       {"static memory of stages exchanged", "static-memory", swapped(fixed)},
       {"no static memory", "static-memory", scale(fixed, 0, true)},
       {"saved activations one per cent low", "saved-activations", scale(saved, 0.99, false)},
@@ -62,11 +68,17 @@ std::vector<Mutation> claim_mutations() {
       {"a boundary message forgets the micro-batch", "boundary-messages", scale(boundary, 0.5, true)},
       {"a boundary message travels twice", "boundary-messages", scale(boundary, 2, true)},
       {"a message into the first chunk", "boundary-messages",
-       [](Case& c) { return c.claims.boundary_bytes_per_chunk.front() = 64, true; }},
+       [](Case& c) {
+         c.claims.boundary_bytes_per_chunk.front() = 64;
+         return true;
+       }},
       {"gradient messages in the wrong precision", "gradient-messages", scale(gradient, 0.5, false)},
       {"gradient messages of the last stage doubled", "gradient-messages", scale(gradient, 2, true)},
       {"a gradient message off by a byte", "gradient-messages",
-       [](Case& c) { return ++c.claims.gradient_bytes_per_stage.back(), true; }},
+       [](Case& c) {
+         ++c.claims.gradient_bytes_per_stage.back();
+         return true;
+       }},
       {"the first peak is 5 % low", "peak-memory", scale(peak, 0.95, false)},
       {"the last peak is 5 % low", "peak-memory", scale(peak, 0.95, true)},
       {"the last peak is 5 % high", "peak-memory", scale(peak, 1.05, true)},
@@ -75,25 +87,65 @@ std::vector<Mutation> claim_mutations() {
       {"a peak is doubled", "peak-memory", scale(peak, 2, false)},
       {"peaks of stages exchanged", "peak-memory", swapped(peak)},
       {"a peak of static memory alone", "peak-memory",
-       [](Case& c) { return c.claims.peak_bytes_per_stage.front() = c.claims.static_bytes_per_stage.front(), true; }},
+       [](Case& c) {
+         c.claims.peak_bytes_per_stage.front() = c.claims.static_bytes_per_stage.front();
+         return true;
+       }},
       {"a peak over the limit", "memory-limit",
-       [](Case& c) { return c.claims.memory_limit_bytes = c.claims.peak_bytes_per_stage.front() - 1, true; }},
-      {"a limit beyond the device", "memory-limit", [](Case& c) { return c.claims.memory_limit_bytes *= 2, true; }},
+       [](Case& c) {
+         c.claims.memory_limit_bytes = c.claims.peak_bytes_per_stage.front() - 1;
+         return true;
+       }},
+      {"a limit beyond the device", "memory-limit",
+       [](Case& c) {
+         c.claims.memory_limit_bytes *= 2;
+         return true;
+       }},
       {"a limit of a petabyte", "memory-limit",
-       [](Case& c) { return c.claims.memory_limit_bytes = 1'000'000'000'000'000, true; }},
-      {"a limit below the device", "memory-limit", [](Case& c) { return --c.claims.memory_limit_bytes, true; }},
-      {"the user's cap is ignored", "memory-limit", [](Case& c) { return c.cluster.memory_limit = Bytes(4096), true; }},
+       [](Case& c) {
+         c.claims.memory_limit_bytes = 1'000'000'000'000'000;
+         return true;
+       }},
+      {"a limit below the device", "memory-limit",
+       [](Case& c) {
+         --c.claims.memory_limit_bytes;
+         return true;
+       }},
+      {"the user's cap is ignored", "memory-limit",
+       [](Case& c) {
+         c.cluster.memory_limit = Bytes(4096);
+         return true;
+       }},
       {"a tenth of the time", "time-bounds", scale_time(0.1)},
       {"half of the time", "time-bounds", of_simulated(scale_time(0.5))},
       {"a quarter of the time is left out", "time-bounds", of_simulated(scale_time(0.75))},
       {"three times the time", "time-bounds", of_simulated(scale_time(3))},
       {"a thousand times the time", "time-bounds", scale_time(1000)},
-      {"no time at all", "time-bounds", [](Case& c) { return c.claims.iteration_ns = 0, true; }},
-      {"less than no time", "time-bounds", [](Case& c) { return c.claims.iteration_ns = -1, true; }},
-      {"a stage without a peak", "claims-shape", [](Case& c) { return c.claims.peak_bytes_per_stage.pop_back(), true; }},
+      {"no time at all", "time-bounds",
+       [](Case& c) {
+         c.claims.iteration_ns = 0;
+         return true;
+       }},
+      {"less than no time", "time-bounds",
+       [](Case& c) {
+         c.claims.iteration_ns = -1;
+         return true;
+       }},
+      {"a stage without a peak", "claims-shape",
+       [](Case& c) {
+         c.claims.peak_bytes_per_stage.pop_back();
+         return true;
+       }},
       {"a chunk without saved activations", "claims-shape",
-       [](Case& c) { return c.claims.saved_bytes_per_chunk.pop_back(), true; }},
-      {"a stage too many", "claims-shape", [](Case& c) { return c.claims.static_bytes_per_stage.push_back(0), true; }},
+       [](Case& c) {
+         c.claims.saved_bytes_per_chunk.pop_back();
+         return true;
+       }},
+      {"a stage too many", "claims-shape",
+       [](Case& c) {
+         c.claims.static_bytes_per_stage.push_back(0);
+         return true;
+       }},
   };
 }
 

@@ -10,12 +10,18 @@ using Ranges = std::vector<std::vector<LayerRange>>;
 
 inline Strategy spread(std::int32_t dp, std::int32_t cp, std::int32_t tp, std::int32_t zero = 0) {
   Strategy s;
-  s.dp = dp, s.cp = cp, s.tp = tp, s.zero = ZeroStage{zero};
+  s.dp = dp;
+  s.cp = cp;
+  s.tp = tp;
+  s.zero = ZeroStage{zero};
   if (tp > 1) s.sp = SequenceParallel::megatron;
   if (zero > 0) s.shard = static_cast<std::int32_t>(s.data_ranks());
   return s;
 }
-inline Strategy recomputed(Strategy s, RecomputeKind kind, std::int32_t layers = 0) { return s.recompute = {kind, layers}, s; }
+inline Strategy recomputed(Strategy s, RecomputeKind kind, std::int32_t layers = 0) {
+  s.recompute = {kind, layers};
+  return s;
+}
 inline Strategy beside(Strategy s) {
   s.overlap = {s.data_ranks() > 1, shards_optimizer(s.zero), true, false};
   return s;

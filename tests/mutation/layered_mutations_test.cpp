@@ -54,7 +54,8 @@ Break move_border(bool claims) {
         for (std::size_t i = 0; i + 1 < chunk.ranges.size(); ++i) {
           LayerRange &a = chunk.ranges[i], &b = chunk.ranges[i + 1];
           if (b.first == b.last || (claims && a.strategy.zero == b.strategy.zero)) continue;
-          ++a.last, ++b.first;
+          ++a.last;
+          ++b.first;
           if (b.strategy.recompute.kind == RecomputeKind::full) --b.strategy.recompute.layers;
           return true;
         }
@@ -66,7 +67,10 @@ Break move_border(bool claims) {
 bool with_two(Case& c, const std::function<void(Chunk&)>& change) {
   for (Stage& stage : c.plan.only_pipeline().stages)
     for (Chunk& chunk : stage.chunks)
-      if (chunk.ranges.size() > 1) return change(chunk), true;
+      if (chunk.ranges.size() > 1) {
+        change(chunk);
+        return true;
+      }
   return false;
 }
 
@@ -80,12 +84,23 @@ std::vector<Mutation> range_structure_mutations() {
        [](Case& c) { return with_two(c, [](Chunk& x) { std::swap(x.ranges[0], x.ranges[1]); }); }},
       {"a range is missing", "coverage", [](Case& c) { return with_two(c, [](Chunk& x) { x.ranges.pop_back(); }); }},
       {"a range ends before it begins", "coverage",
-       [](Case& c) { return with_two(c, [](Chunk& x) { std::swap(x.ranges[1].first, x.ranges[1].last), --x.ranges[1].last; }); }},
+       [](Case& c) {
+         return with_two(c, [](Chunk& x) {
+           std::swap(x.ranges[1].first, x.ranges[1].last);
+           --x.ranges[1].last;
+         });
+       }},
       {"a chunk without ranges", "schedule",
-       [](Case& c) { return c.plan.only_pipeline().stages.back().chunks.back().ranges.clear(), true; }},
+       [](Case& c) {
+         c.plan.only_pipeline().stages.back().chunks.back().ranges.clear();
+         return true;
+       }},
       {"samples that a range's replicas cannot share", "strategies",
        last_range([](const Strategy& s) { return s.tp == 4 && s.dp == 1; },
-                  [](LayerRange& r) { r.strategy = spread(8, 1, 1), r.strategy.dp = 8; })},
+                  [](LayerRange& r) {
+                    r.strategy = spread(8, 1, 1);
+                    r.strategy.dp = 8;
+                  })},
       {"one range does not overlap its gradients", "strategies",
        last_range([](const Strategy& s) { return s.overlap.grad_reduce; },
                   [](LayerRange& r) { r.strategy.overlap.grad_reduce = false; })},
@@ -117,7 +132,8 @@ std::vector<Mutation> range_structure_mutations() {
          const std::vector<LayerRange*> ranges = ranges_of(c.plan);
          const auto at = std::find_if(ranges.begin(), ranges.end(), [](LayerRange* r) { return r->strategy.dp > 1; });
          if (c.plan.only_pipeline().stages.size() == 1 || at == ranges.end()) return false;
-         return (*at)->strategy.order = RankOrder::tp_cp_pp_dp, true;
+         (*at)->strategy.order = RankOrder::tp_cp_pp_dp;
+         return true;
        }},
   };
 }
@@ -141,7 +157,8 @@ std::vector<Mutation> range_rule_mutations() {
       {"a range with ZeRO-3 in a zero-bubble schedule", "sharding",
        [](Case& c) {
          if (c.plan.only_pipeline().schedule.kind != ScheduleKind::zb_h1) return false;
-         return ranges_of(c.plan).back()->strategy = spread(2, 1, 1, 3), true;
+         ranges_of(c.plan).back()->strategy = spread(2, 1, 1, 3);
+         return true;
        }},
       {"a range with experts", "experts", last_range(split, [](LayerRange& r) { r.strategy.ep = 2; })},
       {"a range cuts the sequence without tp", "sequence-parallel",
@@ -173,14 +190,17 @@ std::vector<Mutation> range_claim_mutations() {
       {"a range sharded in the claims only", "static-memory",
        untied(last_range([](const Strategy& s) { return shards_parameters(s.zero); },
                          [](LayerRange& r) {
-                           r.strategy.zero = ZeroStage::none, r.strategy.shard = 1, r.strategy.overlap.param_gather = false;
+                           r.strategy.zero = ZeroStage::none;
+                           r.strategy.shard = 1;
+                           r.strategy.overlap.param_gather = false;
                          }))},
       {"the sender of a message holds it whole", "boundary-messages",
        [](Case& c) {
          if (c.plan.only_pipeline().stages.size() < 2 || c.plan.only_pipeline().schedule.virtual_stages > 1) return false;
          Strategy& sender = c.plan.only_pipeline().stages.front().chunks.front().ranges.back().strategy;
          if (sender.sp != SequenceParallel::megatron) return false;
-         return sender.sp = SequenceParallel::none, true;
+         sender.sp = SequenceParallel::none;
+         return true;
        }},
       {"gradients that a split range does not reduce", "gradient-messages",
        [](Case& c) {
@@ -208,12 +228,18 @@ std::vector<Mutation> range_claim_mutations() {
          bool sharded = false;
          for (LayerRange* r : ranges_of(plan)) {
            sharded |= r->strategy.zero == ZeroStage::optimizer || r->strategy.zero == ZeroStage::gradients;
-           r->strategy.zero = ZeroStage::none, r->strategy.shard = 1, r->strategy.overlap.param_gather = false;
+           r->strategy.zero = ZeroStage::none;
+           r->strategy.shard = 1;
+           r->strategy.overlap.param_gather = false;
          }
          c.program = lower(plan, c.model, true);
          return sharded;
        }},
-      {"faster than the slowest range computes", "time-bounds", [](Case& c) { return c.claims.iteration_ns /= 20, true; }},
+      {"faster than the slowest range computes", "time-bounds",
+       [](Case& c) {
+         c.claims.iteration_ns /= 20;
+         return true;
+       }},
   };
 }
 

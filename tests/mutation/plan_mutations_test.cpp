@@ -74,17 +74,29 @@ std::vector<Mutation> plan_mutations() {
                     : false;
        }},
       {"a device does not exist", "devices-once",
-       [](Case& c) { return c.plan.only_pipeline().stages.back().devices.back().first += 1, true; }},
+       [](Case& c) {
+         c.plan.only_pipeline().stages.back().devices.back().first += 1;
+         return true;
+       }},
       // Orders of a plan's own are priced where groups of a kind lie alike; these tear single groups across nodes.
       {"a tensor group is torn across nodes", "device-order",
        [](Case& c) { return exchange_places(c, 0, 1, 0, nodes_devices(c)); }},
       {"two stages exchange one device", "device-order", [](Case& c) { return exchange_places(c, 0, 0, 1, 1); }},
-      {"a stage is missing", "schedule", [](Case& c) { return c.plan.only_pipeline().stages.pop_back(), true; }},
-      {"a chunk is missing", "schedule", [](Case& c) { return c.plan.only_pipeline().stages.back().chunks.pop_back(), true; }},
+      {"a stage is missing", "schedule",
+       [](Case& c) {
+         c.plan.only_pipeline().stages.pop_back();
+         return true;
+       }},
+      {"a chunk is missing", "schedule",
+       [](Case& c) {
+         c.plan.only_pipeline().stages.back().chunks.pop_back();
+         return true;
+       }},
       {"virtual stages without interleaving", "schedule",
        [](Case& c) {
-         return c.plan.only_pipeline().schedule.kind = ScheduleKind::one_f_one_b,
-                ++c.plan.only_pipeline().schedule.virtual_stages, true;
+         c.plan.only_pipeline().schedule.kind = ScheduleKind::one_f_one_b;
+         ++c.plan.only_pipeline().schedule.virtual_stages;
+         return true;
        }},
       {"one stage has another strategy", "degrees",
        [](Case& c) {
@@ -94,12 +106,24 @@ std::vector<Mutation> plan_mutations() {
        }},
       {"tp is twice what the devices allow", "degrees", strategy_change([](Strategy& s) { s.tp *= 2; })},
       {"dp is zero", "degrees", strategy_change([](Strategy& s) { s.dp = 0; })},
-      {"micro-batches do not make the batch", "batch", [](Case& c) { return ++c.plan.training.global_batch, true; }},
+      {"micro-batches do not make the batch", "batch",
+       [](Case& c) {
+         ++c.plan.training.global_batch;
+         return true;
+       }},
       {"the schedule has one micro-batch more", "batch",
-       [](Case& c) { return c.plan.only_pipeline().schedule.microbatches *= 2, true; }},
-      {"the shard group does not divide", "sharding",
-       strategy_change([](Strategy& s) { s.zero = ZeroStage::optimizer, s.shard = 3; })},
-      {"sharded without ZeRO", "sharding", strategy_change([](Strategy& s) { s.zero = ZeroStage::none, s.shard = 2; })},
+       [](Case& c) {
+         c.plan.only_pipeline().schedule.microbatches *= 2;
+         return true;
+       }},
+      {"the shard group does not divide", "sharding", strategy_change([](Strategy& s) {
+         s.zero = ZeroStage::optimizer;
+         s.shard = 3;
+       })},
+      {"sharded without ZeRO", "sharding", strategy_change([](Strategy& s) {
+         s.zero = ZeroStage::none;
+         s.shard = 2;
+       })},
       {"ZeRO stage 4", "sharding", strategy_change([](Strategy& s) { s.zero = ZeroStage{4}; })},
       {"more layers recomputed than there are", "recompute", strategy_change([](Strategy& s) {
          s.recompute = {RecomputeKind::full, 99};
@@ -122,16 +146,26 @@ std::vector<Mutation> plan_mutations() {
       {"tp overlap without sequence parallelism", "overlap",
        [](Case& c) {
          if (!c.plan.uniform()) return false;  // there the ranges disagree: "strategies"
-         for_all_strategies(c.plan, [](Strategy& s) { s.sp = SequenceParallel::none, s.overlap.tp = true; });
+         for_all_strategies(c.plan, [](Strategy& s) {
+           s.sp = SequenceParallel::none;
+           s.overlap.tp = true;
+         });
          return true;
        }},
       {"a sequence that cannot be cut", "sequence",
        [](Case& c) { return strategy_of(c.plan).cp > 1 ? (c.plan.training.sequence.main = 127, true) : false; }},
       {"a sequence beyond the positions", "positions",
        [](Case& c) { return c.model.max_positions > 0 && (c.plan.training.sequence.main = 1 << 20, true); }},
-      {"an engine nobody knows", "engine", [](Case& c) { return c.plan.engine = "nonesuch", true; }},
+      {"an engine nobody knows", "engine",
+       [](Case& c) {
+         c.plan.engine = "nonesuch";
+         return true;
+       }},
       {"a precision the devices lack", "precision",
-       [](Case& c) { return c.cluster.groups.front().device.peak.fill(TFLOPs(0)), true; }},
+       [](Case& c) {
+         c.cluster.groups.front().device.peak.fill(TFLOPs(0));
+         return true;
+       }},
   };
 }
 

@@ -134,7 +134,11 @@ std::vector<Mutation> program_mutations() {
              index_of(c.program, [](const Instruction& i) { return i.buckets > 1 && i.bucket == 1 && i.kind == Kind::backward; });
          return index < 0 ? false : (erase(c.program, index), true);
        }},
-      {"a micro-batch too few", "program-shape", [](Case& c) { return --c.program.structure.schedule.microbatches, true; }},
+      {"a micro-batch too few", "program-shape",
+       [](Case& c) {
+         --c.program.structure.schedule.microbatches;
+         return true;
+       }},
       {"a send is missing", "send-recv", erase_first(Kind::send)},
       {"a receive is missing", "send-recv", erase_first(Kind::recv)},
       {"a send has another micro-batch than its receive", "send-recv",
@@ -158,7 +162,10 @@ std::vector<Mutation> program_mutations() {
        [](Case& c) { return drop_wait(c, Kind::send, Kind::forward); }},
       {"two ranks wait for each other", "deadlock", receive_too_early},
       {"a wait points forward", "waits",
-       [](Case& c) { return at(c.program, c.program.ranks.front().begin).wait0 = c.program.ranks.front().end - 1, true; }},
+       [](Case& c) {
+         at(c.program, c.program.ranks.front().begin).wait0 = c.program.ranks.front().end - 1;
+         return true;
+       }},
       {"a wait points to another rank", "waits", wait_elsewhere},
       {"the optimizer is missing", "optimizer", erase_first(Kind::optimizer)},
       {"the optimizer runs before the last backward", "optimizer", optimizer_early},
@@ -172,15 +179,35 @@ std::vector<Mutation> program_mutations() {
       {"the tied gradient is not exchanged", "tied-gradient", erase_first(Kind::tied_reduce)},
       {"ranks of a data group call collectives in different orders", "collective-order", collectives_disagree},
       {"a rank represents too few devices", "program-shape",
-       [](Case& c) { return --c.program.ranks.front().devices.front().count, true; }},
+       [](Case& c) {
+         --c.program.ranks.front().devices.front().count;
+         return true;
+       }},
       {"a pass runs on the wrong stream", "program-shape",
-       [](Case& c) { return at(c.program, index_of(c.program, Kind::forward)).stream = Stream::data, true; }},
+       [](Case& c) {
+         at(c.program, index_of(c.program, Kind::forward)).stream = Stream::data;
+         return true;
+       }},
       {"an instruction names a work that does not exist", "program-shape",
-       [](Case& c) { return at(c.program, index_of(c.program, Kind::forward)).id = 9999, true; }},
+       [](Case& c) {
+         at(c.program, index_of(c.program, Kind::forward)).id = 9999;
+         return true;
+       }},
       {"a forward names the work of a backward", "program-shape",
-       [](Case& c) { return ++at(c.program, index_of(c.program, Kind::forward)).id, true; }},
-      {"a pass works on a layer too few", "program-layers", [](Case& c) { return --c.program.ranges.front().last, true; }},
-      {"a pass works on other samples", "program-layers", [](Case& c) { return ++c.program.ranges.back().samples, true; }},
+       [](Case& c) {
+         ++at(c.program, index_of(c.program, Kind::forward)).id;
+         return true;
+       }},
+      {"a pass works on a layer too few", "program-layers",
+       [](Case& c) {
+         --c.program.ranges.front().last;
+         return true;
+       }},
+      {"a pass works on other samples", "program-layers",
+       [](Case& c) {
+         ++c.program.ranges.back().samples;
+         return true;
+       }},
       {"a pass runs under another strategy", "program-layers",
        [](Case& c) {
          Strategy& s = c.program.strategies.front();

@@ -36,7 +36,10 @@ struct Counterexample {
   void add(const TimedProgram& x, const std::string& what) {
     const std::size_t its = x.timing.chunks.size() * 100 + static_cast<std::size_t>(x.structure.schedule.microbatches);
     ++count;
-    if (its < size) size = its, text = what + "\n" + describe(x);
+    if (its < size) {
+      size = its;
+      text = what + "\n" + describe(x);
+    }
   }
 };
 

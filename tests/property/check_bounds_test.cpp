@@ -20,7 +20,10 @@ constexpr int kPlans = 20;
 
 Job job_of(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine) {
   Job job;
-  job.model = model, job.cluster = cluster, job.training = training, job.engine = engine.name;
+  job.model = model;
+  job.cluster = cluster;
+  job.training = training;
+  job.engine = engine.name;
   job.cluster.memory_limit.reset();
   return job;
 }

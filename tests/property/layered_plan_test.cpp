@@ -98,11 +98,13 @@ std::vector<StageSum> stage_sums(const cost::CostContext& context, const Plan& p
                                       (zero_bubble(plan.only_pipeline().schedule.kind) ? x.split_backward_ns : x.backward_ns));
       if (l > chunks[c].first) s.steady += shares.transition[static_cast<std::size_t>(l)];
       if (c < stages.size()) s.down += static_cast<double>(x.forward_ns);  // chunk c < p is the first of stage c
-      s.hidden += static_cast<double>(x.hidden_ns + (plan.only_pipeline().schedule.stages == 1 ? x.gather_ns : 0)),
-          s.reduce += static_cast<double>(x.reduce_ns);
+      s.hidden += static_cast<double>(x.hidden_ns + (plan.only_pipeline().schedule.stages == 1 ? x.gather_ns : 0));
+      s.reduce += static_cast<double>(x.reduce_ns);
       s.update += cost::update_s(context.device, x.update_bytes) * 1e9;
-      s.states += x.state_bytes, s.saved += x.saved_bytes;
-      s.fullest = std::max(s.fullest, s.saved + x.transient_bytes), s.last_transient = x.transient_bytes;
+      s.states += x.state_bytes;
+      s.saved += x.saved_bytes;
+      s.fullest = std::max(s.fullest, s.saved + x.transient_bytes);
+      s.last_transient = x.transient_bytes;
     }
   }
   return stages;
@@ -128,7 +130,8 @@ Bounds bounds_of(const cost::CostContext& context, const Plan& plan, const Share
       b.by_stage[k] = std::max(b.by_stage[k], down + value + update + weight * pass);
     }
     b.way = std::max(b.way, before + m * s.steady + update + m * pass);
-    before += s.steady, down += s.down;
+    before += s.steady;
+    down += s.down;
   }
   return b;
 }
@@ -142,7 +145,10 @@ struct Worst {
     const double more = std::floor(bound) - static_cast<double>(time);
     if (more <= 0) return;
     ++count;
-    if (more > excess) excess = more, text = what + ": bound " + std::to_string(bound) + " > time " + std::to_string(time);
+    if (more > excess) {
+      excess = more;
+      text = what + ": bound " + std::to_string(bound) + " > time " + std::to_string(time);
+    }
   }
 };
 
@@ -167,7 +173,9 @@ TEST(LayeredPlan, ObjectivesNeverExceedTheSimulatedTime) {
       worst.see(values[k], time, names[k] + describe(p, x));
       closest[k] = std::max(closest[k], values[k] / static_cast<double>(time));
     }
-    ++plans, pipelines += x.document.only_pipeline().schedule.stages > 1, mixed += !x.document.uniform();
+    ++plans;
+    pipelines += x.document.only_pipeline().schedule.stages > 1;
+    mixed += !x.document.uniform();
     const ProgramStructure& l = t.structure;
     overlaps.insert(l.overlap_reduce + 2 * l.overlap_gather + 4 * l.overlap_p2p);
     return true;
@@ -390,7 +398,11 @@ TEST(LayeredPlan, TheCheckDerivesWhatThePlannerClaims) {
   int plans = 0;
   each_layered_plan(300'000, kProblems / 2, kPlans / 2, [&](const LayeredProblem& p, const LayeredPlan& x) {
     Job job;
-    job.model = p.model, job.cluster = p.cluster, job.training = p.training, job.engine = p.engine->name, job.search = p.space;
+    job.model = p.model;
+    job.cluster = p.cluster;
+    job.training = p.training;
+    job.engine = p.engine->name;
+    job.search = p.space;
     const Status valid = validate(x.document);
     EXPECT_FALSE(valid) << valid->message() << "\n" << describe(p, x);
     const auto claims = claims_of(job, x.document);

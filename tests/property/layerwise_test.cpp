@@ -24,8 +24,11 @@ const int kProblems = cases(200, 2000);
 
 Job job_of(const RandomProblem& p, const char* space) {
   Job job;
-  job.model = p.model, job.cluster = p.cluster, job.training = p.training;
-  job.search = p.space, job.search.kind = space_kind_of(space).value();
+  job.model = p.model;
+  job.cluster = p.cluster;
+  job.training = p.training;
+  job.search = p.space;
+  job.search.kind = space_kind_of(space).value();
   return job;
 }
 
@@ -33,7 +36,9 @@ Job job_of(const RandomProblem& p, const char* space) {
 RandomProblem generic_problem(int index) {
   RandomProblem p = random_problem(index);
   p.engine = find_engine("generic");
-  p.space.allow.erase("recompute_layers"), p.space.forbid.erase("recompute_layers"), p.space.limits.erase("recompute_layers");
+  p.space.allow.erase("recompute_layers");
+  p.space.forbid.erase("recompute_layers");
+  p.space.limits.erase("recompute_layers");
   return p;
 }
 
@@ -53,7 +58,8 @@ TEST(Layerwise, NeverSlowerThanUniformAndAlwaysSound) {
     EXPECT_TRUE(layered->prediction.fits) << describe(p);
     EXPECT_TRUE(plan_violations(p.model, layered->plan).empty()) << layered->plan.label() << describe(p);
     EXPECT_LE(layered->search.lower_bound_ns, ns) << describe(p);
-    proven += layered->search.optimal ? 1 : 0, gap += layered->search.gap;
+    proven += layered->search.optimal ? 1 : 0;
+    gap += layered->search.gap;
     if (!uniform) {
       ++rescued;
       continue;
@@ -77,7 +83,9 @@ class Enumeration {
   Enumeration(const RandomProblem& p, const search::Problem& view) : p_(p), book_(view), evaluator_(1) {}
 
   void run(std::int32_t stages, std::int64_t samples, const std::vector<Strategy>& strategies) {
-    stages_ = stages, samples_ = samples, strategies_ = &strategies;
+    stages_ = stages;
+    samples_ = samples;
+    strategies_ = &strategies;
     firsts_ = {0};
     partitions(1);
   }
@@ -100,7 +108,10 @@ class Enumeration {
   }
   void choices(std::size_t layer) {
     if (layer == choice_.size()) return judge();
-    for (std::size_t s = 0; s < strategies_->size(); ++s) choice_[layer] = s, choices(layer + 1);
+    for (std::size_t s = 0; s < strategies_->size(); ++s) {
+      choice_[layer] = s;
+      choices(layer + 1);
+    }
   }
   void judge() {
     const auto table_of = [&](std::size_t choice) { return table_layout((*strategies_)[choice]); };
@@ -182,7 +193,8 @@ TEST(Layerwise, CertificateIsBelowEveryPlanOfSmallSpaces) {
     const double off = static_cast<double>(found.best->iteration_ns) / static_cast<double>(all.best()) - 1;
     const double gap = static_cast<double>(found.best->iteration_ns) / static_cast<double>(found.lower_bound_ns) - 1;
     EXPECT_LE(off, gap + 1e-9) << describe(p);
-    worst = std::max(worst, off), met += off <= 0 ? 1 : 0;
+    worst = std::max(worst, off);
+    met += off <= 0 ? 1 : 0;
   }
   std::printf("%d problems, %lld plans simulated: the best found is the best of all in %d, at most %.2f %% above it\n", problems,
               static_cast<long long>(plans), met, 100 * worst);
@@ -212,7 +224,10 @@ TEST(Layerwise, BoundOfALargerSpaceIsBelowAnswersOfSmallerOnes) {
     EXPECT_LE(t_large->search.lower_bound_ns, t_small->prediction.iteration_ns) << describe(large);
     const double ratio =
         static_cast<double>(t_large->prediction.iteration_ns) / static_cast<double>(t_small->prediction.iteration_ns);
-    if (ratio > 1) ++slower, worst = std::max(worst, ratio - 1);
+    if (ratio > 1) {
+      ++slower;
+      worst = std::max(worst, ratio - 1);
+    }
   }
   std::printf("%d pairs of which %d have a plan in the small space: %d slower in the large one, worst %.3f %%\n", pairs, compared,
               slower, 100 * worst);

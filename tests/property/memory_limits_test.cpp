@@ -60,12 +60,17 @@ void try_every_limit(const RandomProblem& p, const std::vector<search::Candidate
 /// One block kind, `heads` heads, little else to choose than recomputation.
 RandomProblem recomputation_problem(Random& random, std::int64_t heads, std::int64_t devices, const char* engine) {
   DecoderShape shape;
-  shape.layers = 6, shape.heads = shape.kv_heads = heads, shape.hidden = 16 * heads, shape.ffn = 2 * shape.hidden;
-  shape.vocabulary = 64, shape.max_positions = 512;
+  shape.layers = 6;
+  shape.heads = shape.kv_heads = heads;
+  shape.hidden = 16 * heads;
+  shape.ffn = 2 * shape.hidden;
+  shape.vocabulary = 64;
+  shape.max_positions = 512;
   RandomProblem p;
   p.model = *make_decoder(shape, "toy");
   p.cluster = toy_cluster(random, devices);
-  p.training.sequence.main = 32, p.training.global_batch = 8;
+  p.training.sequence.main = 32;
+  p.training.global_batch = 8;
   p.engine = find_engine(engine);
   return p;
 }
@@ -78,7 +83,10 @@ TEST(MemoryLimits, WhereSelectiveAndFullRecomputationCompete) {
   for (int i = 0; i < cases(100, 2000) && !HasFailure(); ++i) {
     RandomProblem p = recomputation_problem(random, 4, random.of<std::int64_t>({2, 4}), "megatron-deepspeed");
     p.training.sequence.main = 512;
-    p.space.limits["zero"] = 1, p.space.allow["overlap_p2p"] = {0}, p.space.limits["vpp"] = 1, p.space.limits["cp"] = 1;
+    p.space.limits["zero"] = 1;
+    p.space.allow["overlap_p2p"] = {0};
+    p.space.limits["vpp"] = 1;
+    p.space.limits["cp"] = 1;
     p.space.forbid["schedule"] = {0};
     const std::vector<search::Candidate> candidates = all_candidates(p);
     for (int k = 0; k < 20; ++k) expect_right_under(p, candidates, random.of(candidates).peak_bytes);
@@ -97,7 +105,8 @@ TEST(MemoryLimits, WhereSelectiveAndFullRecomputationCompete) {
 TEST(MemoryLimits, WhereRecomputationNeedsMoreMemory) {
   Random random(5);
   RandomProblem p = recomputation_problem(random, 32, 64, "megatron-lm-2021");
-  p.space.allow["tp"] = {32}, p.space.allow["sp"] = {1};
+  p.space.allow["tp"] = {32};
+  p.space.allow["sp"] = {1};
   std::vector<search::Candidate> candidates = all_candidates(p);
   bool more_needs_more = false;
   for (const search::Candidate& a : candidates) {
@@ -110,7 +119,8 @@ TEST(MemoryLimits, WhereRecomputationNeedsMoreMemory) {
   }
   EXPECT_TRUE(more_needs_more);
   try_every_limit(p, candidates);
-  p.space.allow["recompute"] = {2}, p.space.allow["pp"] = {1};
+  p.space.allow["recompute"] = {2};
+  p.space.allow["pp"] = {1};
   try_every_limit(p, all_candidates(p));
 }
 

@@ -17,7 +17,8 @@ using namespace test;
 
 Strategy over(std::int32_t tp, std::string partition) {
   Strategy s;
-  s.tp = tp, s.partition = BlockPartition(partition);
+  s.tp = tp;
+  s.partition = BlockPartition(partition);
   return s;
 }
 
@@ -29,8 +30,15 @@ TEST(PartitionCounts, TheCheckerAndTheCostModelAgree) {
   for (const char* engine : {"generic", "megatron-lm-2021"}) {
     for (int shape = 0; shape < 3; ++shape) {
       DecoderShape d = gpt(2);
-      d.hidden = 256, d.ffn = 512, d.heads = 8, d.kv_heads = shape == 0 ? 8 : 2, d.gated = shape > 0, d.rotary = shape > 0;
-      d.rms_norm = shape > 0, d.biases = shape == 0, d.dropout = shape < 2;
+      d.hidden = 256;
+      d.ffn = 512;
+      d.heads = 8;
+      d.kv_heads = shape == 0 ? 8 : 2;
+      d.gated = shape > 0;
+      d.rotary = shape > 0;
+      d.rms_norm = shape > 0;
+      d.biases = shape == 0;
+      d.dropout = shape < 2;
       const Model model = model_of(d);
       for (const int bits : {1, 2, 3, 4}) {
         const Strategy s = over(1 << bits, "");

@@ -126,7 +126,8 @@ class LayeredMaker {
     const std::int64_t change = random_.of<std::int64_t>({1, 2, 2, 4});  // a new strategy once in so many layers
     for (std::size_t l = 0; l < p.model.layers.size(); ++l) {
       if (l > 0 && !random_.one_in(change)) {
-        x.priced.push_back(x.priced.back()), x.base_of.push_back(x.base_of.back());
+        x.priced.push_back(x.priced.back());
+        x.base_of.push_back(x.base_of.back());
         continue;
       }
       std::int64_t b = random_.below(static_cast<std::int64_t>(p.bases.size()));
@@ -139,28 +140,41 @@ class LayeredMaker {
       s.recompute.kind =
           random_.of<RecomputeKind>({RecomputeKind::none, RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full});
       s.recompute.layers = s.recompute.kind == RecomputeKind::full ? 1 : 0;
-      x.priced.push_back(s), x.base_of.push_back(static_cast<std::int32_t>(b));
+      x.priced.push_back(s);
+      x.base_of.push_back(static_cast<std::int32_t>(b));
     }
-    if (tied_table(p.model)) x.priced.back() = x.priced.front(), x.base_of.back() = x.base_of.front();  // rule tied-table
+    if (tied_table(p.model)) {
+      x.priced.back() = x.priced.front();
+      x.base_of.back() = x.base_of.front();
+    }  // rule tied-table
   }
 
   Schedule choose_schedule(const LayeredProblem& p, bool sharded) {
     Schedule s;
-    s.stages = p.schedule().stages, s.microbatches = p.schedule().microbatches;
+    s.stages = p.schedule().stages;
+    s.microbatches = p.schedule().microbatches;
     if (s.stages == 1) return s;
     const auto layers = static_cast<std::int32_t>(p.model.layers.size());
     const bool two = 2 * s.stages <= layers;
     switch (random_.below(8)) {
-      case 0: s.kind = ScheduleKind::gpipe; break;
-      case 1:
-        if (two && s.microbatches % s.stages == 0) s.kind = ScheduleKind::interleaved, s.virtual_stages = 2;
+      case 0:
+        s.kind = ScheduleKind::gpipe;
+        break;
+        {
+          case 1:
+            if (two && s.microbatches % s.stages == 0) s.kind = ScheduleKind::interleaved;
+            s.virtual_stages = 2;
+        }
         if (s.virtual_stages > 1 && 3 * s.stages <= layers && random_.one_in(2)) s.virtual_stages = 3;
         break;
       case 2:
         if (!sharded) s.kind = ScheduleKind::zb_h1;
         break;
-      case 3:
-        if (!sharded && two) s.kind = ScheduleKind::zb_v, s.virtual_stages = 2;
+        {
+          case 3:
+            if (!sharded && two) s.kind = ScheduleKind::zb_v;
+            s.virtual_stages = 2;
+        }
         break;
       default: break;
     }
@@ -187,7 +201,10 @@ class LayeredMaker {
       if (!block) s.recompute = Recompute{};
       s.recompute.layers = 0;
       Strategy open;
-      if (!out.empty()) open = out.back().strategy, open.recompute.layers = 0;
+      if (!out.empty()) {
+        open = out.back().strategy;
+        open.recompute.layers = 0;
+      }
       if (out.empty() || open != s || random_.one_in(8)) out.push_back({l, l, s});
       out.back().last = l;
       Recompute& r = out.back().strategy.recompute;

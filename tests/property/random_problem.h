@@ -126,7 +126,10 @@ class ProblemMaker {
     std::vector<Configuration> nodes;
     space.layer_group([&](const Configuration& c) {
       const double leaves = space.leaves(c);
-      if (leaves > 0) out.size += leaves, nodes.push_back(c);
+      if (leaves > 0) {
+        out.size += leaves;
+        nodes.push_back(c);
+      }
     });
     for (int i = 0; i < 40 && !nodes.empty(); ++i) {
       bool found = false;
@@ -231,7 +234,8 @@ inline std::string describe(const RandomProblem& p) {
       for (const std::int64_t v : values) out += " " + std::to_string(v);
     }
   };
-  list("allow", p.space.allow), list("forbid", p.space.forbid);
+  list("allow", p.space.allow);
+  list("forbid", p.space.forbid);
   for (const auto& [name, most] : p.space.limits) out += "\n  limit " + name + " " + std::to_string(most);
   return out;
 }

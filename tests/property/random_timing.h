@@ -51,15 +51,20 @@ inline void fill_chunks(Random& random, const ProgramStructure& low, cost_test::
     if (equal && c > 0) {
       t = timing.chunks[0];
     } else {
-      t.forward = any_phase(random, forward), t.backward = any_phase(random, backward);
-      t.backward_input = any_phase(random, backward), t.backward_weight = any_phase(random, weight);
-      t.grad_reduce_ns = random.between(0, reduce), t.param_gather_ns = random.between(0, gather);
-      t.saved_bytes = random.between(0, bytes),
+      t.forward = any_phase(random, forward);
+      t.backward = any_phase(random, backward);
+      t.backward_input = any_phase(random, backward);
+      t.backward_weight = any_phase(random, weight);
+      t.grad_reduce_ns = random.between(0, reduce);
+      t.param_gather_ns = random.between(0, gather);
+      t.saved_bytes = random.between(0, bytes);
       t.saved_after_input_bytes = random.one_in(2) ? t.saved_bytes : random.between(0, t.saved_bytes);
-      t.forward_transient_bytes = random.between(0, transient), t.backward_transient_bytes = random.between(0, transient);
+      t.forward_transient_bytes = random.between(0, transient);
+      t.backward_transient_bytes = random.between(0, transient);
     }
     const bool moves = c > 0 && place_of_chunk(s, c).stage != place_of_chunk(s, c - 1).stage;
-    t.send_forward_ns = moves ? random.between(0, message) : 0, t.send_backward_ns = moves ? random.between(0, message) : 0;
+    t.send_forward_ns = moves ? random.between(0, message) : 0;
+    t.send_backward_ns = moves ? random.between(0, message) : 0;
   }
 }
 
@@ -68,8 +73,10 @@ inline TimedProgram any_program(Random& random) {
   ProgramStructure& low = x.structure;
   low.schedule = any_schedule(random);
   const Schedule& s = low.schedule;
-  low.reduce_gradients = random.one_in(2), low.overlap_reduce = low.reduce_gradients && random.one_in(2);
-  low.gather_parameters = random.one_in(2), low.overlap_gather = low.gather_parameters && random.one_in(2);
+  low.reduce_gradients = random.one_in(2);
+  low.overlap_reduce = low.reduce_gradients && random.one_in(2);
+  low.gather_parameters = random.one_in(2);
+  low.overlap_gather = low.gather_parameters && random.one_in(2);
   low.overlap_p2p = random.one_in(2);
   if (s.stages > 1 && s.kind != ScheduleKind::zb_v && random.one_in(3)) low.table_chunks = {0, s.stages * s.virtual_stages - 1};
   const bool cut = low.overlap_reduce || low.overlap_gather;

@@ -78,8 +78,10 @@ TEST(SearchEqualsExhaustive, OnRandomProblemsThatVaryEveryPairOfDimensions) {
     const search::Outcome clever = pruned(p);
     expect_same(p, all, clever, "all rules");
     coverage.add(p);
-    configurations += all.space_size, simulated += static_cast<double>(clever.simulations);
-    infeasible += !all.best, limited += all.best && removed(all) > 0;
+    configurations += all.space_size;
+    simulated += static_cast<double>(clever.simulations);
+    infeasible += !all.best;
+    limited += all.best && removed(all) > 0;
   }
   EXPECT_EQ(coverage.missing(), "");
   EXPECT_GT(infeasible, kProblems / 50);

@@ -20,10 +20,12 @@ inline DeviceKind toy_device(Random& random) {
   DeviceKind d;
   d.name = "toy";
   d.peak.fill(FlopsPerSecond(magnitude(random, 9, 15)));
-  d.memory = GiB(1024), d.context_reserve = Bytes(0);
+  d.memory = GiB(1024);
+  d.context_reserve = Bytes(0);
   d.memory_bandwidth = BytesPerSecond(magnitude(random, 8, 13));
   DeviceEfficiency& e = d.efficiency;
-  e.gemm_memory = magnitude(random, -1, 0), e.attention_rows = magnitude(random, 0, 4),
+  e.gemm_memory = magnitude(random, -1, 0);
+  e.attention_rows = magnitude(random, 0, 4);
   e.attention_prologue = magnitude(random, 0, 3);
   e.kernel_launch = Seconds(random.one_in(3) ? 0.0 : magnitude(random, -8, -4));
   e.kernel_floor = Seconds(random.one_in(3) ? 0.0 : magnitude(random, -8, -5));
@@ -41,7 +43,8 @@ inline DeviceKind toy_device(Random& random) {
 
 inline FabricLevel toy_level(Random& random, const std::string& name, std::int64_t span) {
   FabricLevel level;
-  level.name = name, level.span = span;
+  level.name = name;
+  level.span = span;
   level.bandwidth = level.bandwidth_alone = BytesPerSecond(magnitude(random, 6, 12));
   level.latency = Seconds(random.one_in(3) ? 0.0 : magnitude(random, -8, -4));
   level.efficiency = static_cast<double>(random.between(30, 100)) / 100.0;

@@ -36,13 +36,18 @@ inline ToyModel toy_decoder(Random& random, bool experts) {
   shape.hidden = shape.heads * random.of<std::int64_t>({8, 16});
   shape.ffn = random.of<std::int64_t>({96, 192, 384});
   shape.vocabulary = random.of<std::int64_t>({50, 96, 1000});
-  shape.gated = random.one_in(2), shape.rms_norm = random.one_in(2), shape.biases = random.one_in(2),
+  shape.gated = random.one_in(2);
+  shape.rms_norm = random.one_in(2);
+  shape.biases = random.one_in(2);
   shape.tied = random.one_in(2);
-  shape.rotary = random.one_in(2), shape.learned_positions = !shape.rotary, shape.dropout = random.one_in(3);
+  shape.rotary = random.one_in(2);
+  shape.learned_positions = !shape.rotary;
+  shape.dropout = random.one_in(3);
   shape.max_positions = 128;
-  if (experts)
-    shape.experts = static_cast<std::int32_t>(random.of<std::int64_t>({2, 4, 6, 8, 12})),
+  if (experts) {
+    shape.experts = static_cast<std::int32_t>(random.of<std::int64_t>({2, 4, 6, 8, 12}));
     shape.top_k = static_cast<std::int32_t>(random.between(1, 2));
+  }
   auto model = make_decoder(shape, "toy");
   ESPALIER_CHECK(model.ok());
   return {*model, {.main = random.of<std::int64_t>({16, 24, 32, 48, 64})}};

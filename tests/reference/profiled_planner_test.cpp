@@ -18,7 +18,8 @@ using namespace galvatron;
 
 ProfiledModel tiny(std::int32_t layers) {
   ProfiledModel model;
-  model.devices = 4, model.batch = 8;
+  model.devices = 4;
+  model.batch = 8;
   model.types = {{{96, {{1, 40}, {2, 24}, {4, 16}}, 8}, {2, 1}, 1024, 1024}};
   model.layers.assign(static_cast<std::size_t>(layers), 0);
   model.one_stage = {{{1, 800}, {2, 480}}, {{1, 20}, {2, 12}}};
@@ -143,12 +144,15 @@ ProfiledModel llama2_7b(std::int64_t batch) {
   files.overlap_slowdown = *read_overlap_coefficient(text("overlap_coefficient.json"), "o");
   Model model;
   model.kinds.resize(3);
-  model.kinds[0].role = LayerRole::embedding, model.kinds[2].role = LayerRole::head;
+  model.kinds[0].role = LayerRole::embedding;
+  model.kinds[2].role = LayerRole::head;
   model.kinds[1].hidden = 4096;
   model.layers.assign(34, 1);
-  model.layers.front() = 0, model.layers.back() = 2;
+  model.layers.front() = 0;
+  model.layers.back() = 2;
   Training training;
-  training.sequence.main = 2048, training.global_batch = batch;
+  training.sequence.main = 2048;
+  training.global_batch = batch;
   auto read = profiled_model(files, model, training, 8);
   ESPALIER_CHECK(read.ok());
   return *read;

@@ -27,7 +27,8 @@ class StageSolver {
     const std::int32_t type = types_[static_cast<std::size_t>(first)];
     if (type == types_[static_cast<std::size_t>(end - 1)]) {
       const std::int32_t shift = first - type_first_[static_cast<std::size_t>(type)];
-      first -= shift, end -= shift;
+      first -= shift;
+      end -= shift;
     }
     const auto [found, added] = solved_.try_emplace({capacity, first, end});
     if (added && capacity > 0) found->second = solve::best_layers(v1_stage(stages_, first, end), {}, capacity, kInfinity);
