@@ -135,7 +135,7 @@ def fixed(source):
             # the statement begins behind its control: after the last closing bracket or `else` before the first comma's own statement
             head = blanked[start:commas[0]]
             depth, at = 0, 0
-            match = re.match(r"\s*(?:else\b\s*|do\b\s*|(?:if|for|while|switch)\b\s*(?:constexpr\b\s*)?)*", head)
+            match = re.match(r"\s*(?:(?:case\s+[\w:]+|default)\s*:(?!:)\s*)*(?:else\b\s*|do\b\s*|(?:if|for|while|switch)\b\s*(?:constexpr\b\s*)?)*", head)
             at = match.end()
             while at < len(head) and head[at] == "(":
                 while True:
@@ -210,6 +210,8 @@ def self_test():
             assert not offences(fixed(text)), f"{text}: not mended: {fixed(text)}"
     assert fixed("int f() { if (x) return a = 1, b; }").split() == "int f() { if (x) { a = 1; return b; } }".split()
     assert fixed(SELF_TEST[1][0]) == "void f() { if (x) { a = 1; b = 2; } }", fixed(SELF_TEST[1][0])
+    chosen = "void f() { switch (x) { case A::b: if (y) { a = 1; b = 2; } break; } }"
+    assert fixed("void f() { switch (x) { case A::b: if (y) a = 1, b = 2; break; } }") == chosen, fixed(chosen)
     print(f"check_style: self-test passed ({len(SELF_TEST)} cases)")
 
 

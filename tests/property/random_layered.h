@@ -157,23 +157,21 @@ class LayeredMaker {
     const auto layers = static_cast<std::int32_t>(p.model.layers.size());
     const bool two = 2 * s.stages <= layers;
     switch (random_.below(8)) {
-      case 0:
-        s.kind = ScheduleKind::gpipe;
-        break;
-        {
-          case 1:
-            if (two && s.microbatches % s.stages == 0) s.kind = ScheduleKind::interleaved;
-            s.virtual_stages = 2;
+      case 0: s.kind = ScheduleKind::gpipe; break;
+      case 1:
+        if (two && s.microbatches % s.stages == 0) {
+          s.kind = ScheduleKind::interleaved;
+          s.virtual_stages = 2;
         }
         if (s.virtual_stages > 1 && 3 * s.stages <= layers && random_.one_in(2)) s.virtual_stages = 3;
         break;
       case 2:
         if (!sharded) s.kind = ScheduleKind::zb_h1;
         break;
-        {
-          case 3:
-            if (!sharded && two) s.kind = ScheduleKind::zb_v;
-            s.virtual_stages = 2;
+      case 3:
+        if (!sharded && two) {
+          s.kind = ScheduleKind::zb_v;
+          s.virtual_stages = 2;
         }
         break;
       default: break;
