@@ -27,7 +27,7 @@ int run_check(Context& context, const CheckFlags& flags) {
   options.how.interrupted = context.surroundings.interrupted;
   const auto report =
       loaded->result ? check_result(*job, *loaded->result, loaded->text, options) : check_plan(*job, loaded->plan, options);
-  if (!report) return fail(context, report.error());
+  if (!report) return fail(context, in_file(flags.path, report.error()));
   if (context.json)
     print_json(context, to_json(*report, flags.path));
   else

@@ -130,6 +130,21 @@ TEST_F(Cli, TheFlowNetworkTimesThePlanInEveryCommand) {
   EXPECT_EQ(call({"estimate", file("job.yaml"), "--network", "magic"}).code, 2);
 }
 
+// What a plan says and nothing can price yet is refused by the file and the place inside it.
+TEST_F(Cli, WhatHasNoPriceIsRefusedWithFileAndPlace) {
+  ASSERT_EQ(call({"plan", file("job.yaml"), "-o", file("out")}).code, 0);
+  std::string plan = read("out/plan.json");
+  const std::string moments = "\"moments\": \"fp32\"";
+  ASSERT_NE(plan.find(moments), std::string::npos);
+  plan.replace(plan.find(moments), moments.size(), "\"moments\": \"bf16\"");
+  write("wide.json", plan);
+  for (const char* command : {"simulate", "check", "explain"}) {
+    const Ran ran = call({command, file("wide.json")});
+    EXPECT_EQ(ran.code, 3) << command;
+    EXPECT_THAT(ran.err, HasSubstr("wide.json: $.precision")) << command;
+  }
+}
+
 // fsdp2 shards everything by itself (zero 3); plain DDP would be refused. The help says so.
 TEST_F(Cli, EstimateHasTheDefaultsOfTheEngine) {
   const Ran help = call({"estimate", "--help"});

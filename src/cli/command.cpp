@@ -49,6 +49,11 @@ std::string error_json(const Error& error, int exit_code) {
 
 }  // namespace
 
+Error in_file(const std::string& path, Error error) {
+  if (error.where.starts_with("$")) error.where = path + ": " + error.where;
+  return error;
+}
+
 int fail(Context& context, const Error& error) {
   const int code = context.interrupted() ? kInterrupted : exit_code_of(error.kind);
   context.err << "espalier: " << error.message() << "\n";

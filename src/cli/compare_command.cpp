@@ -15,7 +15,7 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
     auto job = job_of_plan(loaded->plan);
     if (!job) return fail(context, job.error());
     auto result = simulate(*job, loaded->plan);
-    if (!result) return fail(context, result.error());
+    if (!result) return fail(context, in_file(path, result.error()));
     note_all(context, job->notes);
     plans.push_back({path, std::move(result).value()});
   }

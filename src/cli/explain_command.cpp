@@ -43,7 +43,7 @@ int run_explain(Context& context, const std::string& path, int threads) {
   }
   if (!loaded->result || !searched(loaded->result->search.reason)) {
     auto again = searched_again(context, loaded->plan, threads);
-    if (!again) return fail(context, again.error());
+    if (!again) return fail(context, in_file(path, again.error()));
     loaded->result = std::make_unique<PlannerResult>(std::move(again).value());
   }
   note_all(context, loaded->result->notes);

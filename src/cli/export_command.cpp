@@ -13,8 +13,7 @@ int run_export(Context& context, const Exporter& format, const std::string& path
   if (!job) return fail(context, job.error());
   const bool as_plan = format.name == "plan";
   if (Status refused = as_plan ? unwritable(loaded->plan, plan_schema_of(context)) : Status()) {
-    refused->where = path + ": " + refused->where;
-    return fail(context, *refused);
+    return fail(context, in_file(path, *refused));
   }
   const auto text =
       as_plan ? Result<std::string>(to_json(loaded->plan, plan_schema_of(context)) + "\n") : format.write(*job, loaded->plan);

@@ -27,7 +27,7 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
   if (!job) return fail(context, job.error());
   job->network = network_of(network);
   auto result = simulate(*job, loaded->plan);
-  if (!result) return fail(context, result.error());
+  if (!result) return fail(context, in_file(path, result.error()));
   std::vector<std::string> files;
   if (Status error = write_outputs(context, output, *job, *result, files)) return fail(context, *error);
   if (!block.empty()) {
