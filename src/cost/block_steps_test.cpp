@@ -7,6 +7,7 @@
 #include <random>
 
 #include "cost/layer_steps.h"
+#include "cost/test_opt_block.h"
 #include "cost/test_problem.h"
 #include "partition/operators.h"
 #include "plan/operator_partition.h"
@@ -14,37 +15,10 @@
 namespace espalier::cost {
 namespace {
 
-Cluster v100s(int nodes) {
-  auto cluster =
-      load_cluster("{nodes: " + std::to_string(nodes) +
-                       ", devices_per_node: 4, device: v100-sxm-32gb, inter_node: {bandwidth: 100Gb/s, nics_per_node: 1}}",
-                   "cluster");
-  EXPECT_TRUE(cluster.ok());
-  return *cluster;
-}
-
-Model decoder(bool gated) {
-  DecoderShape shape;
-  shape.layers = 2;
-  shape.hidden = 4096;
-  shape.ffn = 16384;
-  shape.heads = 32;
-  shape.kv_heads = gated ? 8 : 32;
-  shape.vocabulary = 50272;
-  shape.gated = gated;
-  shape.max_positions = 2048;
-  return make_decoder(shape, "test").value();
-}
-
-Training training() {
-  Training t;
-  t.sequence.main = 2048;
-  t.global_batch = 8;
-  t.precision = Precision::fp16;
-  return t;
-}
-
-const LayerKind& block_of(const Model& model) { return model.layer(1); }
+using cost_test::block_of;
+using cost_test::decoder;
+using cost_test::training;
+using cost_test::v100s;
 
 const Step* find(const PhaseSteps& phase, const std::string& name, CollectiveKind kind) {
   for (const Step& step : phase.steps)

@@ -5,9 +5,13 @@
 
 #include "base/document.h"
 #include "plan/generators.h"
+#include "plan/test_documents.h"
 
 namespace espalier {
 namespace {
+
+using plan_test::error_of;
+using plan_test::replaced;
 
 /// Eight layers on two stages: TP 2 · DP 2, ZeRO 1 over the two replicas, 4 micro-batches of 1 · 2 samples.
 Plan small() {
@@ -125,18 +129,6 @@ TEST(Pipelines, AnotherIdHasAPriceAndNoPlaceInVersionOne) {
   const Status refused = unwritable(plan, PlanSchema::one);
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->where, "$.pipelines[0].id");
-}
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
-Error error_of(const std::string& text) {
-  const Result<Plan> plan = plan_from_json(text, "plan.json");
-  EXPECT_FALSE(plan.ok());
-  return plan.ok() ? Error{} : plan.error();
 }
 
 TEST(Pipelines, PlacesAreThoseOfTheDocument) {

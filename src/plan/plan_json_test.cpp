@@ -7,10 +7,14 @@
 #include "base/document.h"
 #include "plan/generators.h"
 #include "plan/rules.h"
+#include "plan/test_documents.h"
 #include "plan/test_problem.h"
 
 namespace espalier {
 namespace {
+
+using plan_test::error_of;
+using plan_test::replaced;
 
 Plan small() {
   Strategy s;
@@ -22,18 +26,6 @@ Plan small() {
   plan.model_source = base::to_json(base::read_json(R"({"model_type": "llama", "rope_theta": 12345.5})", "config.json")->root);
   plan.model_hash = base::content_hash(plan.model_source);
   return plan;
-}
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
-Error error_of(const std::string& text) {
-  const Result<Plan> plan = plan_from_json(text, "plan.json");
-  EXPECT_FALSE(plan.ok());
-  return plan.ok() ? Error{} : plan.error();
 }
 
 TEST(PlanJson, RoundTripOfOnePlan) {

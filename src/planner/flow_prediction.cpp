@@ -35,12 +35,18 @@ std::vector<LinkUse> uses_of_links(const cluster::Topology& topology, const sim:
   return uses;
 }
 
+/// The program with its traffic laid on the links of the topology.
+sim::FlowExecutor executor_of(const cluster::Topology& topology, const cost::CostContext& context, const Plan& plan,
+                              const Program& program, const cost::Costs& costs) {
+  return {sim::flow_network(topology), sim::traffic_of(context, plan, program, costs, topology)};
+}
+
 }  // namespace
 
 Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostContext& context, const Plan& plan,
                                      const Program& program, const cost::Costs& costs, bool spans) {
   const cluster::Topology topology = cluster::nested_topology(cluster);
-  sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(context, plan, program, costs, topology));
+  sim::FlowExecutor flow = executor_of(topology, context, plan, program, costs);
   sim::SimulationOptions options;
   options.record_spans = spans;
   options.network = &flow;
@@ -54,8 +60,7 @@ Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostCon
 std::int64_t flow_iteration_ns(const Cluster& cluster, const cost::CostContext& context, const Plan& plan) {
   Program program = lower(plan, *context.workload.model, true);
   const cost::Costs costs = cost::price(context, plan, program);
-  const cluster::Topology topology = cluster::nested_topology(cluster);
-  sim::FlowExecutor flow(sim::flow_network(topology), sim::traffic_of(context, plan, program, costs, topology));
+  sim::FlowExecutor flow = executor_of(cluster::nested_topology(cluster), context, plan, program, costs);
   ESPALIER_CHECK(flow.run(program, costs, false));  // lowered programs cannot deadlock, links of a cluster carry something
   return flow.iteration_ns();
 }
