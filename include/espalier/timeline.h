@@ -45,9 +45,10 @@ struct MemorySample {
 
 /// Devices that do the same at the same time, written once.
 struct TimelineRank {
-  std::int64_t device = 0;      ///< the first of them
-  std::int64_t represents = 1;  ///< how many they are
-  std::int32_t stage = 0;
+  std::int64_t device = 0;           ///< the first of them
+  std::int64_t represents = 1;       ///< how many they are
+  std::int32_t pipeline = 0;         ///< position in the plan
+  std::int32_t stage = 0;            ///< of that pipeline
   std::int64_t static_bytes = 0;     ///< parameters, gradients, optimizer states, buffers: held throughout
   std::vector<TimelineSpan> spans;   ///< in the order of issue; those of one stream follow each other in time
   std::vector<MemorySample> memory;  ///< in the order of time

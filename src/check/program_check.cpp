@@ -111,7 +111,7 @@ bool fields_in_range(const View& view, const Program& program, const Instruction
 
 Finding check_shape(const View& view, const Program& program) {
   Verdict verdict("program-shape");
-  verdict.require(program.structure.schedule == view.plan->only_pipeline().schedule,
+  verdict.require(program.structure().schedule == view.plan->only_pipeline().schedule,
                   [] { return say("the program was lowered from another schedule"); });
   const bool countable = program.instructions.size() < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
   if (!verdict.require(countable, [] { return say("too many instructions"); })) return verdict.finding("");

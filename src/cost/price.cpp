@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "base/check.h"
+#include "cost/cluster_costs.h"
 #include "cost/price_parts.h"
 #include "cost/rounding.h"
 
@@ -17,12 +18,30 @@ PriceScratch& PriceScratch::operator=(PriceScratch&&) noexcept = default;
 
 namespace {
 
+/// As table_exchange_s over the slowest link between stages that hold a copy.
+double unlike_exchange_s(Pricing& p) {
+  const std::vector<std::int32_t>& copies = p.structure.table_chunks;
+  const double bytes = table_exchange_bytes(p.under_embedding());
+  double slowest = 0;
+  Group ring;
+  ring.size = ring.members[0] = static_cast<std::int64_t>(copies.size());
+  ring.levels = 1;
+  const auto at = [&](std::int32_t c) -> const StagePlace& { return (*p.places)[static_cast<std::size_t>(p.stage_of(c))]; };
+  for (const std::int32_t a : copies)
+    for (const std::int32_t b : copies) {
+      if (a >= b) continue;
+      const std::vector<FabricLevel> link{p.cluster->link(at(a), at(b))};
+      slowest = std::max(slowest, copies.size() == 2 ? point_to_point_s(link, 0, bytes) : all_reduce_s(link, ring, bytes));
+    }
+  return slowest;
+}
+
 /// The gradient of a table that several stages hold.
 void exchange_table(Pricing& p) {
   if (p.structure.table_chunks.empty()) return;
   const Assembly& embedding = p.under_embedding();
-  p.out.collectives[p.structure.tied_reduce()] =
-      Nanoseconds(round_ns(table_exchange_s(embedding, p.structure.schedule, p.structure.table_chunks)));
+  p.out.collectives[p.structure.tied_reduce()] = Nanoseconds(round_ns(
+      p.places != nullptr ? unlike_exchange_s(p) : table_exchange_s(embedding, p.structure.schedule, p.structure.table_chunks)));
   if (p.program == nullptr) return;
   Collective& exchange = p.program->collectives[p.structure.tied_reduce()];
   exchange.parts_begin = static_cast<std::int32_t>(p.program->parts.size());
@@ -44,12 +63,41 @@ std::int64_t known_transfer_ns(Pricing& p, std::int32_t i, const RangeCost& send
   return same ? p.priced(earlier).transfer_ns : -1;
 }
 
+/// Between stages on unlike devices, or of unlike layout: see cluster_costs.h.
+std::int64_t unlike_transfer_ns(const Pricing& p, const RangeCost& sender, const RangeCost& receiver, const StagePlace& from,
+                                const StagePlace& to) {
+  const EngineModel& engine = *p.c.engine;
+  const auto parts = [&](const Strategy& s) {
+    const bool scattered = engine.communication.scattered_messages && s.sp == SequenceParallel::none && s.partition.empty();
+    return scattered ? s.tp : 1;
+  };
+  const auto kind = static_cast<std::size_t>(p.kind_of(sender.last));
+  const auto sent = static_cast<double>((*sender.layers)[kind].boundary_bytes);
+  const auto taken = static_cast<double>((*receiver.layers)[kind].boundary_bytes);
+  const Fabric& fabric = p.on(receiver).fabric;
+  const double gather = parts(*receiver.strategy) > 1
+                            ? all_gather_s(fabric.tensor_levels, tp_group(fabric.placing(), *receiver.strategy), taken)
+                            : 0.0;
+  const double host =
+      engine.communication.message_host_calls * std::max(p.on(sender).device.rates.launch, p.on(receiver).device.rates.launch);
+  const double bytes = std::max(sent / parts(*sender.strategy), taken / parts(*receiver.strategy));
+  return round_ns(point_to_point_s({p.cluster->link(from, to)}, 0, bytes) + gather + host);
+}
+
 void fill_transfer(Pricing& p, std::int32_t i, PricedChunk& chunk) {
   chunk.boundary_bytes = chunk.transfer_ns = 0;
   if (i == 0 || p.stage_of(i) == p.stage_of(i - 1)) return;
   const RangeCost& sender = p.ranges(i - 1).back();
   const std::int32_t kind = p.kind_of(sender.last);
   chunk.boundary_bytes = (*sender.layers)[static_cast<std::size_t>(kind)].boundary_bytes;
+  if (p.places != nullptr) {
+    const RangeCost& receiver = p.ranges(i).front();
+    const auto at = [&](std::int32_t c) -> const StagePlace& { return (*p.places)[static_cast<std::size_t>(p.stage_of(c))]; };
+    chunk.transfer_ns = unlike_transfer_ns(p, sender, receiver, at(i - 1), at(i));
+    p.largest_message =
+        std::max({p.largest_message, chunk.boundary_bytes, (*receiver.layers)[static_cast<std::size_t>(kind)].boundary_bytes});
+    return;
+  }
   chunk.transfer_ns = known_transfer_ns(p, i, sender, chunk.boundary_bytes);
   if (chunk.transfer_ns < 0)
     chunk.transfer_ns = transfer_ns(p.c, *sender.strategy, chunk.boundary_bytes, p.structure.schedule, i);
@@ -92,7 +140,7 @@ void slow_down(Costs& out, const Slowdown& by) {
 void run(Pricing& p) {
   const ProgramStructure& structure = p.structure;
   ESPALIER_CHECK(static_cast<std::int32_t>(p.chunks.size()) == structure.chunks());
-  ESPALIER_CHECK(p.program == nullptr || p.program->structure == structure);
+  ESPALIER_CHECK(p.program == nullptr || p.program->structure() == structure);
   p.out.reset(structure);
   p.out.allocator_reserve = p.c.engine->memory.allocator_reserve;
   p.scratch.chunks.resize(p.chunks.size());
@@ -156,15 +204,25 @@ void price(const CostContext& c, const ProgramStructure& structure, const std::v
   price(c, structure, ranges, out, program);
 }
 
+void price_pipeline(const ClusterCosts& c, const std::vector<StagePlace>& places, const ProgramStructure& structure,
+                    const ChunkRanges& chunks, Costs& out, Program* program) {
+  PriceScratch scratch;
+  const CostContext& first = *chunks.front().front().on;
+  Pricing p{first, structure, chunks, nullptr, nullptr, ChunkEdges::exposed, scratch.state(), out, program};
+  p.cluster = &c;
+  p.places = &places;
+  run(p);
+}
+
 Costs price(const CostContext& c, const Plan& plan, Program& program) {
   const Schedule& schedule = plan.only_pipeline().schedule;
-  std::vector<std::vector<LayerRange>> chunks(static_cast<std::size_t>(program.structure.chunks()));
+  std::vector<std::vector<LayerRange>> chunks(static_cast<std::size_t>(program.structure().chunks()));
   for (std::int32_t i = 0; i < schedule.stages; ++i)
     for (std::int32_t k = 0; k < schedule.virtual_stages; ++k)
       chunks[static_cast<std::size_t>(pipeline_chunk(schedule, i, k))] =
           plan.only_pipeline().stages[static_cast<std::size_t>(i)].chunks[static_cast<std::size_t>(k)].ranges;
   Costs costs;
-  price(c, program.structure, chunks, plan.samples_per_microbatch(), costs, &program);
+  price(c, program.structure(), chunks, plan.samples_per_microbatch(), costs, &program);
   return costs;
 }
 

@@ -33,12 +33,16 @@
 
 namespace espalier::cost {
 
+class ClusterCosts;  // cluster_costs.h
+struct StagePlace;
+
 /// Layers first … last under one strategy, with what every kind of layer costs under it (layer_costs). The pointers outlive the
 /// call.
 struct RangeCost {
   std::int32_t first = 0, last = 0;
   const Strategy* strategy = nullptr;
   const std::vector<LayerCost>* layers = nullptr;
+  const CostContext* on = nullptr;  ///< of the devices of its stage; null: all stages are alike
 };
 /// Ranges of each pipeline chunk, in the order of layers.
 using ChunkRanges = std::vector<std::vector<RangeCost>>;
@@ -70,7 +74,11 @@ void price(const CostContext& c, const ProgramStructure& structure, const Strate
 void price(const CostContext& c, const ProgramStructure& structure, const std::vector<std::vector<LayerRange>>& chunks,
            std::int64_t samples, Costs& out, Program* program = nullptr);
 
-/// The costs of any plan as it stands; `program` = lower(plan, …) receives the bytes it moves.
+/// The same of a pipeline whose stages lie on unlike devices, each range under the context of its stage (cluster_costs.h).
+void price_pipeline(const ClusterCosts& c, const std::vector<StagePlace>& places, const ProgramStructure& structure,
+                    const ChunkRanges& chunks, Costs& out, Program* program);
+
+/// The costs of a plan of one pipeline on equal devices as it stands; `program` = lower(plan, …) receives the bytes it moves.
 Costs price(const CostContext& c, const Plan& plan, Program& program);
 
 /// Static bytes of every stage under another ZeRO stage and shard group than `costs` were made for: s.zero and s.shard decide.

@@ -12,7 +12,9 @@ namespace espalier::cost {
 namespace {
 
 /// Strategies that share states and step-end communication: equal but for recomputation.
-bool reduce_together(const Strategy& a, const Strategy& b) {
+bool reduce_together(const Assembly& of, const Assembly& with) {
+  if (&of.c != &with.c) return false;
+  const Strategy &a = of.s, &b = with.s;
   if (&a == &b) return true;
   Strategy x = a;
   x.recompute = b.recompute;
@@ -23,7 +25,7 @@ bool reduce_together(const Strategy& a, const Strategy& b) {
 
 Share& share_of(Shares& shares, const Assembly& x) {
   for (Share& s : shares)
-    if (reduce_together(s.under->s, x.s)) return s;
+    if (reduce_together(*s.under, x)) return s;
   shares.push_back({&x, {}, {}, 0});
   return shares.back();
 }
@@ -31,8 +33,8 @@ Share& share_of(Shares& shares, const Assembly& x) {
 const Assembly& Pricing::under(const RangeCost& range) {
   if (only != nullptr) return *only;
   for (const Assembly& x : assemblies)
-    if (&x.s == range.strategy) return x;
-  assemblies.push_back(assembly_of(c, *range.strategy, structure.schedule.stages, *range.layers, edges));
+    if (&x.s == range.strategy && &x.c == &on(range)) return x;
+  assemblies.push_back(assembly_of(on(range), *range.strategy, structure.schedule.stages, *range.layers, edges));
   return assemblies.back();
 }
 
@@ -63,7 +65,7 @@ void redistribute(Pricing& p, const RangeCost& before, const RangeCost& range, C
   const auto kind = static_cast<std::size_t>(p.kind_of(before.last));
   const std::int64_t samples = std::int64_t{p.structure.schedule.micro_batch} * p.chunks.front().front().strategy->dp;
   const RangeMove move =
-      range_move(p.c.workload, p.c.fabric, *before.strategy, *range.strategy, p.c.workload.model->kinds[kind],
+      range_move(p.c.workload, p.on(range).fabric, *before.strategy, *range.strategy, p.c.workload.model->kinds[kind],
                  (*before.layers)[kind], (*range.layers)[static_cast<std::size_t>(p.kind_of(range.first))], samples);
   sum.redistribute(move.forward.total_ns(), move.backward.total_ns());
 }
@@ -79,12 +81,19 @@ void add_copy(Pricing& p, std::int32_t i, ChunkSum& sum, Shares& shares) {
   share_of(shares, embedding).elements.dense += elements;
 }
 
+/// Whether two ranges are spread over equally many devices; between unlike stages the message redistributes (cluster_costs.h).
+bool same_devices(const RangeCost& a, const RangeCost& b) {
+  const auto devices = [](const Strategy& s) { return std::int64_t{s.tp} * s.cp * s.dp; };
+  return a.on == b.on && devices(*a.strategy) == devices(*b.strategy);
+}
+
 void sum_layers(Pricing& p, std::int32_t i, bool copy, PricedChunk& chunk) {
   ChunkSum sum(chunk.total);
   const RangeCost* before = i > 0 ? &p.ranges(i - 1).back() : nullptr;
   for (const RangeCost& range : p.ranges(i)) {
     const Assembly& x = p.under(range);
-    if (before != nullptr && before->strategy != range.strategy) redistribute(p, *before, range, sum);
+    if (before != nullptr && before->strategy != range.strategy && same_devices(*before, range))
+      redistribute(p, *before, range, sum);
     if (p.split == nullptr) runs_of(*p.c.workload.model, range.first, range.last, p.scratch.runs);
     add_range(p, range, x, p.split != nullptr ? p.split->runs(i) : p.scratch.runs, sum, share_of(chunk.shares, x));
     before = &range;
@@ -119,7 +128,7 @@ std::int64_t step_end_ns(Pricing& p, const Shares& shares, double buckets, Colle
     const double weight = shares.size() == 1 ? 1.0 : own / buckets;
     double t = 0;
     const auto emit = [&](const Message& m) {
-      t += message_s(p.c.fabric, m);
+      t += message_s(s.under->c.fabric, m);
       if (p.program != nullptr) record(p, *s.under, m, weight, reduction);
     };
     const auto dense = static_cast<double>(s.elements.dense), expert = static_cast<double>(s.elements.expert);

@@ -282,7 +282,7 @@ TEST(PriceLayers, OfADocument) {
   x.add(c, 0, 2, 2, tensor, 2);
   x.add(c, 1, 3, 5, tensor, 2);
   x.time(c);
-  EXPECT_TRUE(cost_test::rows_of(priced, program.structure) == x.timing);
+  EXPECT_TRUE(cost_test::rows_of(priced, program.structure()) == x.timing);
   EXPECT_TRUE(structure_of(plan, model) == x.structure);
 }
 

@@ -52,7 +52,9 @@ struct Pricing {
   PriceScratch::State& scratch;
   Costs& out;
   Program* program;
-  std::list<Assembly> assemblies{};  ///< of ranges, each when it was first met
+  const ClusterCosts* cluster = nullptr;            ///< stages on unlike devices, which lie at `places`; null: all alike
+  const std::vector<StagePlace>* places = nullptr;  ///< by stage
+  std::list<Assembly> assemblies{};                 ///< of ranges, each when it was first met
   std::int64_t largest_message = 0, largest_scattered = -1, largest_gathered = -1;
 
   [[nodiscard]] const std::vector<RangeCost>& ranges(std::int32_t chunk) const { return chunks[static_cast<std::size_t>(chunk)]; }
@@ -63,6 +65,10 @@ struct Pricing {
     return c.workload.model->layers[static_cast<std::size_t>(layer)];
   }
   [[nodiscard]] PhaseTime& optimizer(std::int32_t stage) { return out.works[structure.optimizer(stage)].time; }
+  /// What the devices of a range cost.
+  [[nodiscard]] const CostContext& on(const RangeCost& range) const { return range.on != nullptr ? *range.on : c; }
+  /// Of a stage; stage i of every schedule holds pipeline chunk i.
+  [[nodiscard]] const CostContext& on_stage(std::int32_t stage) const { return on(ranges(stage).front()); }
   const Assembly& under(const RangeCost& range);
   const Assembly& under_embedding() { return under(chunks.front().front()); }
   [[nodiscard]] std::int32_t strategy_index(const Strategy& s) const;

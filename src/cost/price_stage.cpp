@@ -56,7 +56,7 @@ void price_stage(Pricing& p, std::int32_t i) {
     gathers |= shards_parameters(s.under->s.zero);
     scatters |= shards_gradients(s.under->s.zero);
   }
-  stage.memory.framework = p.c.device.workspace_bytes;
+  stage.memory.framework = p.on_stage(i).device.workspace_bytes;
   stage.memory.communication_buffers = 2 * p.largest_message;
   if (scatters && p.largest_scattered < 0) p.largest_scattered = largest_layer(p, ZeroStage::gradients);
   if (gathers && p.largest_gathered < 0) p.largest_gathered = largest_layer(p, ZeroStage::parameters);
@@ -66,7 +66,7 @@ void price_stage(Pricing& p, std::int32_t i) {
   if (i == p.structure.schedule.stages - 1)
     stage.memory.framework +=
         deferred_bytes(*p.c.workload.model, *p.c.engine, p.structure.schedule, *p.chunks.back().back().layers);
-  p.optimizer(i) = optimizer_time(p.c.device, *p.c.engine, bytes, stage.step_host);
+  p.optimizer(i) = optimizer_time(p.on_stage(i).device, *p.c.engine, bytes, stage.step_host);
   p.out.message = Bytes(p.largest_message);
 }
 

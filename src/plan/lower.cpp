@@ -211,7 +211,7 @@ void RankWriter::write() {
 
 /// Works, collectives and transfers of a structure, without layers and bytes.
 void fill_tables(Program& program) {
-  const ProgramStructure& s = program.structure;
+  const ProgramStructure& s = program.structure();
   const auto stage_of = [&](std::int32_t chunk) { return place_of_chunk(s.schedule, chunk).stage; };
   for (std::int32_t c = 0; c < s.chunks(); ++c) {
     program.works.add({Kind::forward, stage_of(c), c});
@@ -237,10 +237,10 @@ void fill_tables(Program& program) {
 /// Ranks of a folded program meet nobody but those they stand for; the stages that hold a copy of the table are one group.
 void fill_groups(Program& program) {
   for (RankClass& rank : program.ranks) rank.data = program.groups.add({GroupKind::data_shard, {rank.stage}});
-  if (program.structure.table_chunks.empty()) return;
+  if (program.structure().table_chunks.empty()) return;
   ProcessGroup copies{GroupKind::table_copies, {}};
-  for (const std::int32_t c : program.structure.table_chunks)
-    copies.members.push_back(place_of_chunk(program.structure.schedule, c).stage);
+  for (const std::int32_t c : program.structure().table_chunks)
+    copies.members.push_back(place_of_chunk(program.structure().schedule, c).stage);
   std::sort(copies.members.begin(), copies.members.end());
   const ProcessGroupId id = program.groups.add(copies);
   for (const std::int32_t r : program.groups[id].members) program.ranks[static_cast<std::size_t>(r)].table_copies = id;
@@ -254,7 +254,7 @@ Program lower(const ProgramStructure& structure) {
   ESPALIER_CHECK(structure.buckets.size() == chunks);
   for (const std::uint8_t buckets : structure.buckets) ESPALIER_CHECK(buckets >= 1 && buckets <= kMaxBuckets);
   Program program;
-  program.structure = structure;
+  program.pipelines.front().structure = structure;
   // Forward, backward (in two halves) and four transfers a micro-batch and chunk; buckets and their collectives once a chunk.
   program.instructions.reserve(chunks * (7 * static_cast<std::size_t>(schedule.microbatches) + 8));
   Transfers transfers(schedule);

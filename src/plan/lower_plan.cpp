@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "plan/join.h"
 #include "plan/program.h"
 
 namespace espalier {
@@ -26,16 +27,16 @@ std::int32_t strategy_index(Program& program, const Strategy& strategy) {
 }
 
 /// Which layers a chunk holds, under which strategies, and how many samples of a micro-batch a rank has of them.
-void fill_ranges(const Plan& plan, Program& program) {
-  const ProgramStructure& s = program.structure;
+void fill_ranges(const Pipeline& pipeline, Program& program) {
+  const ProgramStructure& s = program.structure();
   for (std::int32_t c = 0; c < s.chunks(); ++c) {
     const ChunkPlace place = place_of_chunk(s.schedule, c);
     const Chunk& chunk =
-        plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+        pipeline.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
     const auto begin = static_cast<std::int32_t>(program.ranges.size());
     for (const LayerRange& r : chunk.ranges)
       program.ranges.push_back({r.first, r.last, strategy_index(program, r.strategy),
-                                plan.samples_per_microbatch() / r.strategy.dp, r.strategy.recompute.layers});
+                                pipeline.samples_per_microbatch() / r.strategy.dp, r.strategy.recompute.layers});
     for (std::int32_t k = 0; k < s.phases(); ++k) {
       Work& work = program.works[WorkId(s.forward(c).value + k)];
       work.ranges_begin = begin;
@@ -77,9 +78,9 @@ void copy_list(const Program& folded, const RankClass& source, std::int64_t loca
 /// Ranks of a stage that hold the same weights meet; so do the ranks at one position of the stages that hold a copy of the table.
 void fill_groups_of_devices(const Plan& plan, const Program& folded, std::int64_t devices, Program& program) {
   const std::int64_t shards = plan.uniform() ? plan.strategy().weight_tp() : 1;
-  for (std::int64_t n = 0; n < shards * folded.structure.schedule.stages; ++n) program.groups.add({GroupKind::data_shard, {}});
+  for (std::int64_t n = 0; n < shards * folded.structure().schedule.stages; ++n) program.groups.add({GroupKind::data_shard, {}});
   const auto copies = static_cast<std::int32_t>(program.groups.size());
-  const bool shared = !folded.structure.table_chunks.empty();
+  const bool shared = !folded.structure().table_chunks.empty();
   for (std::int64_t local = 0; shared && local < devices; ++local) program.groups.add({GroupKind::table_copies, {}});
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     RankClass& rank = program.ranks[r];
@@ -127,12 +128,27 @@ Program unfold(const Program& folded, const Plan& plan) {
 
 }  // namespace
 
+namespace {
+
+Program lower(const Pipeline& pipeline, const Model& model) {
+  Program program = lower(structure_of(pipeline, model));
+  fill_ranges(pipeline, program);
+  for (RankClass& rank : program.ranks) rank.devices = pipeline.stages[static_cast<std::size_t>(rank.stage)].devices;
+  return program;
+}
+
+}  // namespace
+
+std::vector<Program> lower_pipelines(const Plan& plan, const Model& model) {
+  std::vector<Program> out;
+  for (const Pipeline& pipeline : plan.pipelines) out.push_back(lower(pipeline, model));
+  return out;
+}
+
 Program lower(const Plan& plan, const Model& model, bool fold) {
-  Program program = lower(structure_of(plan, model));
-  fill_ranges(plan, program);
-  for (RankClass& rank : program.ranks) rank.devices = plan.only_pipeline().stages[static_cast<std::size_t>(rank.stage)].devices;
-  if (!fold) return unfold(program, plan);
-  return program;  // moved: a choice of two values would copy it
+  if (!fold) return unfold(lower(plan.only_pipeline(), model), plan);
+  if (plan.pipelines.size() == 1) return lower(plan.only_pipeline(), model);
+  return joined(lower_pipelines(plan, model));
 }
 
 }  // namespace espalier

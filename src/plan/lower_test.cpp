@@ -151,7 +151,7 @@ TEST(Validate, RejectsAForwardWait) {
 
 TEST(Validate, RejectsAForeignChunk) {
   Program program = small();
-  program.instructions[0].id = program.structure.forward(1).value;
+  program.instructions[0].id = program.structure().forward(1).value;
   ASSERT_TRUE(validate(program));
 }
 

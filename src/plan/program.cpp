@@ -53,6 +53,16 @@ std::int32_t Program::chunk_of(const Instruction& i) const {
   }
 }
 
+std::int32_t Program::stages() const {
+  std::int32_t count = 0;
+  for (const PipelineProgram& pipeline : pipelines) count += pipeline.structure.schedule.stages;
+  return count;
+}
+
+std::int32_t Program::stage_row(const RankClass& rank) const {
+  return pipelines[static_cast<std::size_t>(rank.pipeline)].first_rank + rank.stage;
+}
+
 bool Program::carries_gradient(const Instruction& i) const {
   return (i.stream == Stream::send || i.stream == Stream::recv) && transfers.at(i.transfer()).gradient;
 }
@@ -147,13 +157,20 @@ Status check_match(const Program& program, std::int32_t r, std::int32_t i) {
 }
 
 /// Whether an instruction of `stage` may name what it names: works and collectives of its own chunks, and the exchange of the table.
-bool belongs(const Program& program, const Instruction& i, std::int32_t stage) {
+bool belongs(const Program& program, const Instruction& i, const RankClass& rank) {
+  const std::int32_t stage = rank.stage;
   if (i.stream == Stream::compute) return program.works[i.work()].stage == stage;
   const Collective& collective = program.collectives[i.collective()];
+  if (collective.pipelines.valid()) {
+    const auto& members = program.groups[collective.pipelines].members;
+    return std::any_of(members.begin(), members.end(),
+                       [&](std::int32_t r) { return &program.ranks[static_cast<std::size_t>(r)] == &rank; });
+  }
   if (collective.kind != Kind::tied_reduce) return collective.stage == stage;
-  const auto& copies = program.structure.table_chunks;
+  const ProgramStructure& structure = program.structure(rank);
+  const auto& copies = structure.table_chunks;
   return std::any_of(copies.begin(), copies.end(),
-                     [&](std::int32_t c) { return place_of_chunk(program.schedule(), c).stage == stage; });
+                     [&](std::int32_t c) { return place_of_chunk(structure.schedule, c).stage == stage; });
 }
 Kind kind_of(const Program& program, const Instruction& i) {
   return i.stream == Stream::compute ? program.works[i.work()].phase : program.collectives[i.collective()].kind;
@@ -167,7 +184,7 @@ Status check_instruction(const Program& program, std::int32_t r, std::int32_t i)
   const std::int32_t size = table_size(program, here.stream);
   if (here.id < 0 || here.id >= size)
     return broken(program, r, i, "id " + std::to_string(here.id), "an id below " + std::to_string(size));
-  if (!is_transfer(here.kind) && !belongs(program, here, rank.stage))
+  if (!is_transfer(here.kind) && !belongs(program, here, rank))
     return broken(program, r, i, "a chunk of another stage", "a chunk of stage " + std::to_string(rank.stage));
   if (!is_transfer(here.kind) && kind_of(program, here) != here.kind)
     return broken(program, r, i, "an id of a " + std::string(to_string(kind_of(program, here))),
@@ -266,7 +283,7 @@ class Walk {
     const Instruction& here = at(i);
     if (!done(r, here.wait0) || !done(r, here.wait1)) return false;
     if (here.kind == Kind::recv) return done(static_cast<std::size_t>(here.peer), here.match);
-    if (program_.folded || here.stream != Stream::data) return true;
+    if (here.stream != Stream::data || !program_.meets(here)) return true;
     const ProcessGroupId group = program_.group_of(program_.ranks[r], here);
     std::int64_t& arrivals = arrivals_[{group, here.id, here.bucket}];
     Rank& rank = ranks_[r];
@@ -306,9 +323,7 @@ Status validate(const Program& program) {
       if (Status status = check_instruction(program, static_cast<std::int32_t>(r), i)) return status;
     }
   }
-  if (!program.folded) {
-    if (Status status = check_groups(program)) return status;
-  }
+  if (Status status = check_groups(program)) return status;
   return Walk(program).run();
 }
 

@@ -65,6 +65,12 @@ struct Instruction {
   [[nodiscard]] TransferId transfer() const { return TransferId(id); }
 };
 
+/// Consecutive layers.
+struct LayerSpan {
+  std::int32_t first = 0, last = -1;  ///< empty: last < first
+  bool operator==(const LayerSpan&) const = default;
+};
+
 /// Consecutive layers of a chunk under one strategy.
 struct WorkRange {
   std::int32_t first = 0, last = 0;    ///< layers of the model, both included
@@ -101,6 +107,10 @@ struct Collective {
   InstructionKind kind = InstructionKind::grad_reduce;
   std::int32_t stage = 0, chunk = 0;            ///< of a tied_reduce those of the first copy
   std::int32_t parts_begin = 0, parts_end = 0;  ///< into Program::parts, one after the other; empty before costs are known
+  /// Of a grad_reduce between pipelines: the rank classes that hold layers `layers`; names nothing otherwise. Chunk and stage are then those
+  /// of the first of them.
+  ProcessGroupId pipelines = {};
+  LayerSpan layers = {};
   bool operator==(const Collective&) const = default;
 };
 
@@ -133,8 +143,15 @@ struct RankClass {
   [[nodiscard]] std::int64_t represents() const;
 };
 
-struct Program {
+/// One pipeline of a program: its structure, and where its numbers begin in the tables of the program and in the columns beside it.
+struct PipelineProgram {
   ProgramStructure structure;
+  std::int32_t first_rank = 0;  ///< of a folded program also its first stage in Costs::stages
+  std::int32_t first_work = 0, first_collective = 0, first_transfer = 0;
+};
+
+struct Program {
+  std::vector<PipelineProgram> pipelines = std::vector<PipelineProgram>(1);
   std::vector<RankClass> ranks;
   std::vector<Instruction> instructions;
   bool folded = true;
@@ -146,29 +163,41 @@ struct Program {
   std::vector<Strategy> strategies;
   std::vector<CollectivePart> parts;
 
-  [[nodiscard]] const Schedule& schedule() const { return structure.schedule; }
+  /// Of the first pipeline, which is the only one unless pipelines were joined (plan/join.h).
+  [[nodiscard]] const ProgramStructure& structure() const { return pipelines.front().structure; }
+  [[nodiscard]] const ProgramStructure& structure(const RankClass& rank) const {
+    return pipelines[static_cast<std::size_t>(rank.pipeline)].structure;
+  }
+  [[nodiscard]] const Schedule& schedule() const { return structure().schedule; }
+  /// Stages of all pipelines, pipeline after pipeline: the rows of Costs::stages.
+  [[nodiscard]] std::int32_t stages() const;
+  /// The row of a rank's stage among them.
+  [[nodiscard]] std::int32_t stage_row(const RankClass& rank) const;
   /// The pipeline chunk of an instruction; of a transfer the one that the activation enters.
   [[nodiscard]] std::int32_t chunk_of(const Instruction& i) const;
   /// Whether a transfer carries a gradient; false for all others.
   [[nodiscard]] bool carries_gradient(const Instruction& i) const;
+  /// Whether a collective waits for the other ranks of its group: in a folded program a group of one stands for groups whose members act
+  /// alike, so that reductions between pipelines alone do.
+  [[nodiscard]] bool meets(const Instruction& i) const { return !folded || collectives[i.collective()].pipelines.valid(); }
   /// The group in which a collective of `rank` meets others.
   [[nodiscard]] ProcessGroupId group_of(const RankClass& rank, const Instruction& i) const {
+    if (const ProcessGroupId joint = collectives[i.collective()].pipelines; joint.valid()) return joint;
     return i.kind == InstructionKind::tied_reduce ? rank.table_copies : rank.data;
   }
 };
 
 /// The layers of bucket k of n of a chunk [first, last]: forward from the first layer on, backward from the last one back.
-struct LayerSpan {
-  std::int32_t first = 0, last = -1;  ///< empty: last < first
-  bool operator==(const LayerSpan&) const = default;
-};
 LayerSpan bucket_layers(std::int32_t first, std::int32_t last, bool forward, std::int32_t bucket, std::int32_t buckets);
 
 /// One representative rank a stage; the tables of works, collectives and transfers without layers and bytes.
 Program lower(const ProgramStructure& structure);
+/// Of a plan of several pipelines they are joined (plan/join.h), folded alone.
 /// `fold` = false: one rank per device (tests, runtime); the plan gives devices, ranges and groups. Rank = stage · devices a stage +
 /// position. Bytes are filled in where costs are known (cost/price.h).
 Program lower(const Plan& plan, const Model& model, bool fold);
+/// The pipelines of a plan one by one, folded.
+std::vector<Program> lower_pipelines(const Plan& plan, const Model& model);
 
 /// Micro-batches (GPipe, 1F1B, zero-bubble) or chunk passes (interleaved) in flight on a stage at most: GPipe m, 1F1B
 /// min(m, p−i), interleaved min(m·v, p·v + p − 2i − 1), ZB-H1 ≤ min(m, p).

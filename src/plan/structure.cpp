@@ -58,23 +58,25 @@ void structure_of(const Model& model, const std::vector<const Strategy*>& strate
     out.buckets[c] = static_cast<std::uint8_t>(cut ? std::clamp(layers[c], 1, kMaxBuckets) : 1);
 }
 
-ProgramStructure structure_of(const Plan& plan, const Model& model) {
-  const Schedule& schedule = plan.only_pipeline().schedule;
+ProgramStructure structure_of(const Pipeline& pipeline, const Model& model) {
+  const Schedule& schedule = pipeline.schedule;
   std::vector<std::int32_t> layers;
   for (std::int32_t c = 0; c < schedule.stages * schedule.virtual_stages; ++c) {
     const ChunkPlace place = place_of_chunk(schedule, c);
     const Chunk& chunk =
-        plan.only_pipeline().stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+        pipeline.stages[static_cast<std::size_t>(place.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
     layers.push_back(chunk.last() - chunk.first() + 1);
   }
   std::vector<const Strategy*> strategies;
-  for (const Stage& stage : plan.only_pipeline().stages)
+  for (const Stage& stage : pipeline.stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges) strategies.push_back(&range.strategy);
   ProgramStructure structure;
   structure_of(model, strategies, schedule, layers, structure);
   return structure;
 }
+
+ProgramStructure structure_of(const Plan& plan, const Model& model) { return structure_of(plan.only_pipeline(), model); }
 
 WorkId ProgramStructure::work(InstructionKind kind, std::int32_t place) const {
   switch (kind) {

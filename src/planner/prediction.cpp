@@ -279,7 +279,7 @@ Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
     claims.static_bytes_per_stage.push_back(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer);
     claims.gradient_bytes_per_stage.push_back(states.reduce * stage.reduced_elements);
   }
-  const ProgramStructure& structure = timed->program.structure;
+  const ProgramStructure& structure = timed->program.structure();
   for (std::int32_t c = 0; c < structure.chunks(); ++c) {
     claims.saved_bytes_per_chunk.push_back(timed->costs.saved_bytes(structure, c));
     claims.boundary_bytes_per_chunk.push_back(c > 0 ? timed->program.transfers[structure.transfer(c, false)].bytes : 0);

@@ -37,7 +37,7 @@ TEST(Simulator, TheInnerLoopDoesNotAllocate) {
   for (cost_test::ChunkRow& chunk : timing.chunks) chunk.grad_reduce_ns = chunk.param_gather_ns = 50;
   timing.compute_slowdown = timing.communication_slowdown = 1.3;
   const cost::Costs costs = costs_of(timing, low);
-  const cost::Costs small_costs = costs_of(testing::uniform(smaller.schedule(), 1, 1, 1), smaller.structure);
+  const cost::Costs small_costs = costs_of(testing::uniform(smaller.schedule(), 1, 1, 1), smaller.structure());
   Simulator simulator;
   std::vector<std::int64_t> peaks;
   simulator.iteration_ns(program, costs);

@@ -20,7 +20,7 @@ std::int64_t floor_ns(double t) { return static_cast<std::int64_t>(t); }  // t â
 }  // namespace
 
 void Durations::fill(const Program& program, const cost::Costs& costs) {
-  ESPALIER_CHECK(costs.fits(program.structure));
+  ESPALIER_CHECK(costs.works.size() == program.works.size() && costs.collectives.size() == program.collectives.size());
   costs_ = &costs;
   const std::size_t works = costs.works.size(), collectives = costs.collectives.size();
   first_[kCompute] = 0;
@@ -40,7 +40,6 @@ std::int64_t Durations::of_bucket(const Instruction& instruction) const {
 
 void Engine::prepare(const Program& program) {
   instructions_ = program.instructions.data();
-  folded_ = program.folded;
   ranks_.resize(program.ranks.size());
   ready_.clear();
   ready_.reserve(ranks_.size());
@@ -53,8 +52,6 @@ void Engine::prepare(const Program& program) {
     rank = Rank{};
     rank.begin = source.begin;
     rank.end = source.end;
-    rank.data_group = source.data;
-    rank.table_group = source.table_copies;
     for (std::size_t s = 0; s < kStreams; ++s) {
       std::int32_t& head = rank.head[s];
       for (head = rank.begin; head < rank.end && at(head).stream != static_cast<Stream>(s);) ++head;
@@ -112,9 +109,9 @@ std::int64_t Engine::data_ready(const Rank& rank) const {
 
 /// The members of a process group start together: raises `start` to the latest. False: not all are here yet.
 bool Engine::meet(Rank& rank, std::int64_t& start) {
-  if (folded_) return true;
   const Instruction& here = at(rank.head[kData]);
-  const ProcessGroupId id = here.kind == InstructionKind::tied_reduce ? rank.table_group : rank.data_group;
+  if (!program_->meets(here)) return true;
+  const ProcessGroupId id = program_->group_of(program_->ranks[static_cast<std::size_t>(&rank - ranks_.data())], here);
   const std::vector<std::int32_t>& members = program_->groups.at(id).members;
   const std::uint64_t key =
       (static_cast<std::uint64_t>(id.value) << 40U) | (static_cast<std::uint64_t>(here.id) << 8U) | here.bucket;

@@ -63,7 +63,6 @@ class Engine final : public NetworkModel {
     std::array<std::int32_t, kStreams> head{};  ///< next instruction of each stream
     std::array<std::int64_t, kStreams> free{};  ///< end of the last one
     std::int32_t begin = 0, end = 0;
-    ProcessGroupId data_group, table_group;
     std::int32_t data_gate = 0;  ///< the data head cannot start before this instruction has ended; −1: it may or does run
     std::int32_t awaited_send = -1;
     bool arrived = false;     ///< at the meeting of its next collective
@@ -119,9 +118,9 @@ class Engine final : public NetworkModel {
   const Instruction* instructions_ = nullptr;
   Durations durations_;
   double compute_slowdown_ = 1, communication_slowdown_ = 1;
-  bool serial_ = false, folded_ = true;
+  bool serial_ = false;
   std::vector<Rank> ranks_;
-  std::unordered_map<std::uint64_t, Meeting> meetings_;  // unfolded: by group, collective and bucket
+  std::unordered_map<std::uint64_t, Meeting> meetings_;  // by group, collective and bucket
   const Program* program_ = nullptr;
   std::vector<std::int32_t> ready_;  // stack of ranks to advance
   std::vector<std::int64_t> starts_, ends_;

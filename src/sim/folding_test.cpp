@@ -30,11 +30,11 @@ TEST(Folding, ChangesNothing) {
     RC_ASSERT(!validate(folded));
     RC_ASSERT(!validate(whole));
     Simulator simulator;
-    const Result<Simulation> a = simulator.run(folded, costs_of(c.timing, folded.structure)),
-                             b = simulator.run(whole, costs_of(c.timing, whole.structure));
+    const Result<Simulation> a = simulator.run(folded, costs_of(c.timing, folded.structure())),
+                             b = simulator.run(whole, costs_of(c.timing, whole.structure()));
     RC_ASSERT(a.ok() && b.ok());
     // Unfolded, the exchange of a shared table meets its partners; a folded one starts when its own stage is ready.
-    const bool exchanges = !folded.structure.table_chunks.empty();
+    const bool exchanges = !folded.structure().table_chunks.empty();
     if (exchanges) RC_ASSERT(a->iteration_ns <= b->iteration_ns);
     if (exchanges) return;
     RC_ASSERT(a->iteration_ns == b->iteration_ns);
@@ -75,11 +75,11 @@ TEST(Folding, DevicesOfAGroupMeet) {
   program.instructions[4].wait0 = 1;
   cost_test::ByChunk timing = testing::uniform(plan.only_pipeline().schedule, 1, 1, 0);
   timing.chunks[0].grad_reduce_ns = 5;
-  const Simulation s = Simulator().run(program, costs_of(timing, program.structure), {true}).value();
+  const Simulation s = Simulator().run(program, costs_of(timing, program.structure()), {true}).value();
   EXPECT_EQ(s.spans[4], (Span{4, 9}));
   EXPECT_EQ(s.spans[10], (Span{4, 9}));
   timing.chunks[0].backward.compute_ns = 10;  // 2 × 11; device 0 starts to reduce when device 1 does
-  EXPECT_EQ(Simulator().run(program, costs_of(timing, program.structure), {true})->spans[4], (Span{22, 27}));
+  EXPECT_EQ(Simulator().run(program, costs_of(timing, program.structure()), {true})->spans[4], (Span{22, 27}));
 }
 
 TEST(Simulation, EveryInstructionStartsWhenItMay) {
@@ -88,9 +88,9 @@ TEST(Simulation, EveryInstructionStartsWhenItMay) {
     if (1.0 / c.timing.compute_slowdown + 1.0 / c.timing.communication_slowdown < 1.0) c.timing.compute_slowdown = 1.0;
     const bool independent = c.timing.compute_slowdown == 1.0 && c.timing.communication_slowdown == 1.0;
     const Program program = lower(c.plan, c.model, true);
-    const Simulation s = Simulator().run(program, costs_of(c.timing, program.structure), {true}).value();
+    const Simulation s = Simulator().run(program, costs_of(c.timing, program.structure()), {true}).value();
     Durations alone;
-    const cost::Costs costs = costs_of(c.timing, program.structure);  // outlives `alone`
+    const cost::Costs costs = costs_of(c.timing, program.structure());  // outlives `alone`
     alone.fill(program, costs);
     for (const RankClass& rank : program.ranks) {
       for (std::int32_t i = rank.begin; i < rank.end; ++i) {
@@ -115,14 +115,14 @@ TEST(Simulation, BreakdownSumsAndRepeats) {
     const Case c = any_case();
     const Program program = lower(c.plan, c.model, true);
     Simulator simulator;
-    const Result<Simulation> first = simulator.run(program, costs_of(c.timing, program.structure), {true});
+    const Result<Simulation> first = simulator.run(program, costs_of(c.timing, program.structure()), {true});
     const Case other = any_case();
     const Program another = lower(other.plan, other.model, true);
-    simulator.iteration_ns(another, costs_of(other.timing, another.structure));
-    const Result<Simulation> second = simulator.run(program, costs_of(c.timing, program.structure), {true});
+    simulator.iteration_ns(another, costs_of(other.timing, another.structure()));
+    const Result<Simulation> second = simulator.run(program, costs_of(c.timing, program.structure()), {true});
     RC_ASSERT(first.ok() && second.ok());
     RC_ASSERT(first.value() == second.value());
-    RC_ASSERT(simulator.iteration_ns(program, costs_of(c.timing, program.structure)) == first->iteration_ns);
+    RC_ASSERT(simulator.iteration_ns(program, costs_of(c.timing, program.structure())) == first->iteration_ns);
     std::int64_t latest = 0;
     for (const RankOutcome& rank : first->ranks) {
       RC_ASSERT(rank.breakdown.total_ns() == first->iteration_ns);

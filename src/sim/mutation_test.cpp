@@ -58,9 +58,9 @@ TEST(Mutation, WhatIsAcceptedRuns) {
     RC_CLASSIFY(!status, "accepted");
     RC_CLASSIFY(status && status->found == "it never starts", "deadlock");
     Simulator simulator;
-    if (!status) RC_ASSERT(simulator.iteration_ns(program, costs_of(c.timing, program.structure)) >= 0);
+    if (!status) RC_ASSERT(simulator.iteration_ns(program, costs_of(c.timing, program.structure())) >= 0);
     if (status && status->found == "it never starts")
-      RC_ASSERT(simulator.iteration_ns(program, costs_of(c.timing, program.structure)) == -1);
+      RC_ASSERT(simulator.iteration_ns(program, costs_of(c.timing, program.structure())) == -1);
   }));
 }
 

@@ -23,7 +23,7 @@ struct PairOf {
     timing.chunks[0].grad_reduce_ns = c;
     timing.communication_slowdown = k.communication;
     timing.compute_slowdown = k.compute;
-    result = Simulator().run(program, costs_of(timing, program.structure), {true}).value();
+    result = Simulator().run(program, costs_of(timing, program.structure()), {true}).value();
   }
   Program program;
   cost_test::ByChunk timing;

@@ -66,7 +66,7 @@ class TrafficWriter {
         program_(program),
         costs_(costs),
         topology_(topology),
-        chunks_(cost::chunks_of(plan, program.structure.table_chunks)),
+        chunks_(cost::chunks_of(plan, program.structure().table_chunks)),
         book_(context, chunks_) {
     for (const RankClass& rank : program.ranks) devices_.push_back(devices_of(rank.devices));
   }

@@ -15,16 +15,21 @@ struct Simulator::Scratch {
 
 namespace {
 
+/// Whether the columns belong to a program.
+bool fits(const Program& program, const cost::Costs& costs) {
+  return costs.works.size() == program.works.size() && costs.collectives.size() == program.collectives.size() &&
+         costs.transfers.size() == program.transfers.size() && costs.stages.size() == static_cast<std::size_t>(program.stages());
+}
+
 Error mismatch(const Program& program, const cost::Costs& costs) {
   const auto text = [](std::size_t works, std::size_t collectives, std::size_t transfers, std::size_t stages) {
     return std::to_string(works) + " works, " + std::to_string(collectives) + " collectives, " + std::to_string(transfers) +
            " transfers, " + std::to_string(stages) + " stages";
   };
-  const ProgramStructure& s = program.structure;
   return Error{ErrorKind::internal, "simulator",
                "costs of " + text(costs.works.size(), costs.collectives.size(), costs.transfers.size(), costs.stages.size()),
-               text(static_cast<std::size_t>(s.works()), static_cast<std::size_t>(s.collectives()),
-                    static_cast<std::size_t>(s.transfers()), static_cast<std::size_t>(s.schedule.stages)),
+               text(program.works.size(), program.collectives.size(), program.transfers.size(),
+                    static_cast<std::size_t>(program.stages())),
                ""};
 }
 
@@ -69,7 +74,7 @@ Simulator::Simulator(Simulator&&) noexcept = default;
 Simulator& Simulator::operator=(Simulator&&) noexcept = default;
 
 Result<Simulation> Simulator::run(const Program& program, const cost::Costs& costs, const SimulationOptions& options) {
-  if (!costs.fits(program.structure)) return mismatch(program, costs);
+  if (!fits(program, costs)) return mismatch(program, costs);
   NetworkModel& engine = options.network != nullptr ? *options.network : scratch_->engine;
   if (!engine.run(program, costs, true)) return deadlock(program, engine);
   Simulation simulation;
@@ -86,12 +91,12 @@ Result<Simulation> Simulator::run(const Program& program, const cost::Costs& cos
 }
 
 std::int64_t Simulator::iteration_ns(const Program& program, const cost::Costs& costs) {
-  ESPALIER_CHECK(costs.fits(program.structure));
+  ESPALIER_CHECK(fits(program, costs));
   return scratch_->engine.run(program, costs, false) ? scratch_->engine.iteration_ns() : -1;
 }
 
 bool Simulator::compute_ends(const Program& program, const cost::Costs& costs, std::vector<std::int64_t>& ends) {
-  ESPALIER_CHECK(costs.fits(program.structure));
+  ESPALIER_CHECK(fits(program, costs));
   if (!scratch_->engine.run(program, costs, false)) return false;
   ends.clear();
   for (const RankClass& rank : program.ranks) {
@@ -103,7 +108,7 @@ bool Simulator::compute_ends(const Program& program, const cost::Costs& costs, s
 }
 
 void Simulator::peak_bytes(const Program& program, const cost::Costs& costs, std::vector<std::int64_t>& peaks) {
-  ESPALIER_CHECK(costs.fits(program.structure));
+  ESPALIER_CHECK(fits(program, costs));
   peaks.resize(program.ranks.size());
   for (std::size_t r = 0; r < program.ranks.size(); ++r) peaks[r] = replay_memory(program, program.ranks[r], costs).bytes;
 }

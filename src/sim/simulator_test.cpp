@@ -13,9 +13,9 @@ using testing::uniform;
 
 Simulation simulate(const Program& program, const cost_test::ByChunk& timing) {
   Simulator simulator;
-  Result<Simulation> result = simulator.run(program, costs_of(timing, program.structure), {true});
+  Result<Simulation> result = simulator.run(program, costs_of(timing, program.structure()), {true});
   EXPECT_TRUE(result.ok()) << result.error().message();
-  EXPECT_EQ(simulator.iteration_ns(program, costs_of(timing, program.structure)), result->iteration_ns);
+  EXPECT_EQ(simulator.iteration_ns(program, costs_of(timing, program.structure())), result->iteration_ns);
   for (const RankOutcome& rank : result->ranks) EXPECT_EQ(rank.breakdown.total_ns(), result->iteration_ns);
   return result.value();
 }
@@ -124,7 +124,7 @@ TEST(Simulator, MemoryPeakAndItsMoment) {
   EXPECT_EQ(s.ranks[1].memory.activations, 107);
   Simulator simulator;
   std::vector<std::int64_t> peaks;
-  simulator.peak_bytes(program, costs_of(timing, program.structure), peaks);
+  simulator.peak_bytes(program, costs_of(timing, program.structure()), peaks);
   EXPECT_EQ(peaks, (std::vector<std::int64_t>{s.ranks[0].memory.bytes, s.ranks[1].memory.bytes}));
 }
 
@@ -156,8 +156,8 @@ TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
   ASSERT_TRUE(validate(program));
   Simulator simulator;
   const cost_test::ByChunk timing = uniform(low.schedule, 1, 1, 1);
-  EXPECT_EQ(simulator.iteration_ns(program, costs_of(timing, program.structure)), -1);
-  const Result<Simulation> result = simulator.run(program, costs_of(timing, program.structure));
+  EXPECT_EQ(simulator.iteration_ns(program, costs_of(timing, program.structure())), -1);
+  const Result<Simulation> result = simulator.run(program, costs_of(timing, program.structure()));
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.error().kind, ErrorKind::internal);
   EXPECT_EQ(result.error().found,

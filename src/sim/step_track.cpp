@@ -77,7 +77,7 @@ class StepTrack {
       : program_(program),
         costs_(costs),
         simulation_(simulation),
-        chunks_(cost::chunks_of(plan, program.structure.table_chunks)),
+        chunks_(cost::chunks_of(plan, program.structure().table_chunks)),
         book_(context, chunks_) {}
 
   std::string write() {

@@ -31,7 +31,10 @@ class Recorder {
   [[nodiscard]] TimelineSpan span(const RankClass& rank, std::int32_t index) const;
   void describe_compute(const RankClass& rank, const Instruction& x, TimelineSpan& span) const;
   void describe_transfer(const Instruction& x, TimelineSpan& span) const;
-  void describe_collective(const Instruction& x, TimelineSpan& span) const;
+  void describe_collective(const RankClass& rank, const Instruction& x, TimelineSpan& span) const;
+  [[nodiscard]] const Pipeline& pipeline_of(const RankClass& rank) const {
+    return plan_.pipelines[static_cast<std::size_t>(rank.pipeline)];
+  }
   [[nodiscard]] std::int64_t bytes_of(const Collective& collective) const;
   [[nodiscard]] std::int32_t chunk_of(const RankClass& rank, const Instruction& x) const;
 
@@ -45,16 +48,17 @@ class Recorder {
 /// The chunk of the rank's own that an instruction concerns: of the exchange of a shared table, the one with the copy.
 std::int32_t Recorder::chunk_of(const RankClass& rank, const Instruction& x) const {
   if (x.kind != Kind::tied_reduce) return program_.chunk_of(x);
-  for (const std::int32_t copy : program_.structure.table_chunks)
-    if (place_of_chunk(program_.schedule(), copy).stage == rank.stage) return copy;
+  const ProgramStructure& structure = program_.structure(rank);
+  for (const std::int32_t copy : structure.table_chunks)
+    if (place_of_chunk(structure.schedule, copy).stage == rank.stage) return copy;
   return program_.chunk_of(x);
 }
 
 void Recorder::describe_compute(const RankClass& rank, const Instruction& x, TimelineSpan& span) const {
   if (x.kind == Kind::optimizer) return;
-  const ChunkPlace place = place_of_chunk(program_.schedule(), program_.chunk_of(x));
+  const ChunkPlace place = place_of_chunk(program_.structure(rank).schedule, program_.chunk_of(x));
   const Chunk& layers =
-      plan_.only_pipeline().stages[static_cast<std::size_t>(rank.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+      pipeline_of(rank).stages[static_cast<std::size_t>(rank.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
   span.first_layer = layers.first();
   span.last_layer = layers.last();
 }
@@ -77,10 +81,13 @@ std::int64_t Recorder::bytes_of(const Collective& collective) const {
   return std::llround(bytes);
 }
 
-void Recorder::describe_collective(const Instruction& x, TimelineSpan& span) const {
-  const Strategy& strategy = plan_.strategy();
+void Recorder::describe_collective(const RankClass& rank, const Instruction& x, TimelineSpan& span) const {
+  const Strategy& strategy = pipeline_of(rank).strategy();
   span.bytes = bytes_of(program_.collectives[x.collective()]);
-  if (x.kind == Kind::tied_reduce) {
+  if (program_.collectives[x.collective()].pipelines.valid()) {
+    span.collective = CollectiveKind::all_reduce;
+    span.group_size = static_cast<std::int64_t>(plan_.pipelines.size());
+  } else if (x.kind == Kind::tied_reduce) {
     span.collective = CollectiveKind::all_reduce;
     span.group_size = table_copies_;
   } else if (x.kind == Kind::param_gather) {
@@ -106,7 +113,7 @@ TimelineSpan Recorder::span(const RankClass& rank, std::int32_t index) const {
   span.start_ns = when.start_ns;
   span.end_ns = when.end_ns;
   if (x.stream == Stream::compute) describe_compute(rank, x, span);
-  if (x.stream == Stream::data) describe_collective(x, span);
+  if (x.stream == Stream::data) describe_collective(rank, x, span);
   if (x.stream == Stream::send || x.stream == Stream::recv) describe_transfer(x, span);
   return span;
 }
@@ -115,8 +122,9 @@ TimelineRank Recorder::rank(const RankClass& rank) const {
   TimelineRank out;
   out.device = rank.device();
   out.represents = rank.represents();
+  out.pipeline = rank.pipeline;
   out.stage = rank.stage;
-  out.static_bytes = costs_.stages[static_cast<std::size_t>(rank.stage)].memory.total();
+  out.static_bytes = costs_.stages[static_cast<std::size_t>(program_.stage_row(rank))].memory.total();
   out.spans.reserve(static_cast<std::size_t>(rank.end - rank.begin));
   std::int64_t held = 0;
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {

@@ -192,7 +192,7 @@ TEST(Trace, UnfoldedProgramsShowOneRankAStage) {
   for (std::int32_t i = 0; i < 4; ++i)
     t.plan.only_pipeline().stages.push_back({{{2 * i, 2, 1}}, {Chunk{{{0, 0, strategy}}}, Chunk{{{1, 1, strategy}}}}});
   t.program = lower(t.plan, Model{}, false);
-  t.costs = costs_of(testing::uniform(t.program.schedule(), 1001, 1500, 507), t.program.structure);
+  t.costs = costs_of(testing::uniform(t.program.schedule(), 1001, 1500, 507), t.program.structure());
   t.simulation = Simulator().run(t.program, t.costs, {true}).value();
   const json trace = json::parse(to_trace(t.timeline()));
   std::map<int, int> ranks;

@@ -136,7 +136,7 @@ std::vector<Mutation> program_mutations() {
        }},
       {"a micro-batch too few", "program-shape",
        [](Case& c) {
-         --c.program.structure.schedule.microbatches;
+         --c.program.structure().schedule.microbatches;
          return true;
        }},
       {"a send is missing", "send-recv", erase_first(Kind::send)},
@@ -217,7 +217,7 @@ std::vector<Mutation> program_mutations() {
       {"a pass works on the layers of another chunk", "program-layers",
        [](Case& c) {
          Work& work = c.program.works[WorkId(0)];
-         return c.program.structure.chunks() > 1 && (++work.ranges_begin, ++work.ranges_end, true);
+         return c.program.structure().chunks() > 1 && (++work.ranges_begin, ++work.ranges_end, true);
        }},
       {"a transfer moves a byte too many", "program-messages",
        [](Case& c) { return !c.program.transfers.empty() && (++c.program.transfers[TransferId(0)].bytes, true); }},

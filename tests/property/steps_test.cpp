@@ -75,7 +75,7 @@ TEST(Steps, OfALayerAddUpToItsCost) {
 void expect_chunks(const cost::CostContext& context, const Plan& plan, std::map<std::string, int>& seen) {
   Program program = lower(plan, *context.workload.model, true);
   const cost::Costs costs = cost::price(context, plan, program);
-  const ProgramStructure& structure = program.structure;
+  const ProgramStructure& structure = program.structure();
   const cost::PlanChunks chunks = cost::chunks_of(plan, structure.table_chunks);
   cost::StepBook book(context, chunks);
   const bool split = splits_backward(plan.only_pipeline().schedule.kind);

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/cluster_costs.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "cost/chunk_sum.h"
+#include "cost/price_parts.h"
+#include "cost/rounding.h"
+
+namespace espalier::cost {
+namespace {
+
+using base::cat;
+
+/// One group as a cluster of its own.
+Cluster alone(const Cluster& cluster, std::size_t group) {
+  Cluster out;
+  out.name = cluster.name;
+  out.groups = {cluster.groups[group]};
+  out.inter = cluster.homogeneous() ? cluster.inter : cluster.groups[group].inter;
+  out.groups.front().inter.clear();
+  out.memory_limit = cluster.memory_limit;
+  return out;
+}
+
+/// No faster than either.
+FabricLevel slower(FabricLevel a, const FabricLevel& b) {
+  const auto rate = [](const FabricLevel& level) { return level.bandwidth.count() * level.efficiency; };
+  if (rate(b) < rate(a)) {
+    a.bandwidth = b.bandwidth;
+    a.efficiency = b.efficiency;
+    a.per_peer = b.per_peer;
+  }
+  a.bandwidth_alone = std::min(a.bandwidth_alone, b.bandwidth_alone);
+  a.latency = std::max(a.latency, b.latency);
+  a.start = std::max(a.start, b.start);
+  return a;
+}
+
+}  // namespace
+
+ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine) {
+  first_device_.push_back(0);
+  for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
+    groups_.emplace_back(model, alone(cluster, g), training, engine);
+    first_device_.push_back(first_device_.back() + cluster.groups[g].nodes * cluster.groups[g].devices_per_node);
+  }
+  if (!cluster.inter.empty()) join_ = cluster.inter.back();
+}
+
+StagePlace ClusterCosts::place(const Stage& stage) const {
+  const DeviceRange& range = stage.devices.front();
+  ESPALIER_CHECK(stage.devices.size() == 1 && range.stride == 1);
+  StagePlace at;
+  while (range.first >= first_device_[at.group + 1]) ++at.group;
+  at.first = range.first - first_device_[at.group];
+  at.last = at.first + range.count - 1;
+  ESPALIER_CHECK(first_device_[at.group] + at.last < first_device_[at.group + 1]);
+  return at;
+}
+
+FabricLevel ClusterCosts::link(const StagePlace& a, const StagePlace& b) const {
+  if (a.group == b.group) {
+    const std::vector<FabricLevel>& levels = groups_[a.group].fabric.levels;
+    ESPALIER_CHECK(!levels.empty());
+    const std::int64_t first = std::min(a.first, b.first), last = std::max(a.last, b.last);
+    for (const FabricLevel& level : levels)
+      if (first / level.span == last / level.span) return level;
+    return levels.back();
+  }
+  FabricLevel link = join_;
+  for (const StagePlace* end : {&a, &b}) {
+    const Fabric& fabric = groups_[end->group].fabric;
+    if (static_cast<int>(fabric.levels.size()) > fabric.node_levels) link = slower(link, fabric.levels.back());
+  }
+  return link;
+}
+
+Status unpriced_groups(const Plan& plan, const Cluster& cluster) {
+  std::vector<std::int64_t> first{0};
+  for (const NodeGroup& group : cluster.groups) first.push_back(first.back() + group.nodes * group.devices_per_node);
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i) {
+      const Stage& stage = plan.pipelines[p].stages[i];
+      const std::string where = cat("$.pipelines[", p, "].stages[", i, "]");
+      const DeviceRange& range = stage.devices.front();
+      if (stage.devices.size() != 1 || range.stride != 1)
+        return Error{ErrorKind::bad_input, where + ".devices", "devices out of order",
+                     "consecutive devices, as the cluster has several node groups or the plan unlike stages", ""};
+      std::size_t group = 0;
+      while (group + 1 < cluster.groups.size() && range.first >= first[group + 1]) ++group;
+      if (range.first + range.count > first[group + 1])
+        return Error{ErrorKind::bad_input, where + ".devices", cat("devices ", range.first, " … ", range.first + range.count - 1),
+                     cat("devices of one node group: ", first[group], " … ", first[group + 1] - 1), ""};
+      for (const Chunk& chunk : stage.chunks)
+        for (const LayerRange& r : chunk.ranges)
+          if (r.strategy.order != RankOrder::tp_cp_dp_pp)
+            return Error{ErrorKind::bad_input, where, cat("order ", to_string(r.strategy.order)),
+                         "order tp-cp-dp-pp where stages are unlike", ""};
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+/// A pipeline while it is priced: its ranges with the contexts of their stages.
+struct PipelineRanges {
+  std::deque<std::pair<const Strategy*, std::vector<LayerCost>>> priced;  // a deque: their addresses stay
+  std::deque<const CostContext*> under;
+  ChunkRanges chunks;
+  std::vector<StagePlace> places;  ///< by stage
+};
+
+const std::vector<LayerCost>& layers_of(PipelineRanges& out, const CostContext& c, const Strategy& s, const Pipeline& pipeline) {
+  for (std::size_t i = 0; i < out.priced.size(); ++i)
+    if (out.under[i] == &c && *out.priced[i].first == s) return out.priced[i].second;
+  out.priced.emplace_back(&s, std::vector<LayerCost>{});
+  out.under.push_back(&c);
+  const auto samples = static_cast<std::int32_t>(pipeline.samples_per_microbatch() / s.dp);
+  layer_costs(c, s, pipeline.schedule.stages, samples, out.priced.back().second);
+  return out.priced.back().second;
+}
+
+void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, PipelineRanges& out) {
+  for (const Stage& stage : pipeline.stages) out.places.push_back(c.place(stage));
+  const Schedule& schedule = pipeline.schedule;
+  for (std::int32_t n = 0; n < schedule.stages * schedule.virtual_stages; ++n) {
+    const ChunkPlace at = place_of_chunk(schedule, n);
+    const auto stage = static_cast<std::size_t>(at.stage);
+    const CostContext& context = c.of(out.places[stage].group);
+    out.chunks.emplace_back();
+    for (const LayerRange& r : pipeline.stages[stage].chunks[static_cast<std::size_t>(at.local_chunk)].ranges)
+      out.chunks.back().push_back({r.first, r.last, &r.strategy, &layers_of(out, context, r.strategy, pipeline), &context});
+  }
+}
+
+/// What a rank of a chunk's stage answers for when the gradients of layers meet between pipelines: bytes, after the reduction over its own
+/// replicas.
+double answered_bytes(const ClusterCosts& c, const PipelineRanges& pipeline, std::int32_t chunk, const LayerSpan& layers) {
+  double bytes = 0;
+  for (const RangeCost& range : pipeline.chunks[static_cast<std::size_t>(chunk)]) {
+    const CostContext& context = *range.on;
+    const StatePolicy states = states_of(*context.engine, context.workload.training);
+    const Strategy& s = *range.strategy;
+    for (std::int32_t i = std::max(range.first, layers.first); i <= std::min(range.last, layers.last); ++i) {
+      const LayerCost& layer =
+          (*range.layers)[static_cast<std::size_t>(context.workload.model->layers[static_cast<std::size_t>(i)])];
+      bytes += states.reduce * (static_cast<double>(layer.dense_parameters) / static_cast<double>(s.data_ranks()) +
+                                static_cast<double>(layer.expert_parameters) / static_cast<double>(s.expert_data_ranks()));
+    }
+  }
+  (void)c;
+  return bytes;
+}
+
+/// Appends the columns of one pipeline.
+void append(Costs& out, const Costs& of) {
+  for (const WorkCost& work : of.works) out.works.add(work);
+  for (const Nanoseconds t : of.collectives) out.collectives.add(t);
+  for (const Nanoseconds t : of.transfers) out.transfers.add(t);
+  out.stages.insert(out.stages.end(), of.stages.begin(), of.stages.end());
+  out.compute_slowdown = std::max(out.compute_slowdown, of.compute_slowdown);
+  out.communication_slowdown = std::max(out.communication_slowdown, of.communication_slowdown);
+  out.allocator_reserve = of.allocator_reserve;
+  out.message = std::max(out.message, of.message);
+}
+
+/// One reduction between pipelines, and its message for the program.
+Nanoseconds price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const Segment& segment,
+                          CollectivePart& part) {
+  double bytes = 0;
+  FabricLevel slowest;
+  bool first = true;
+  for (std::size_t a = 0; a < segment.holders.size(); ++a) {
+    const SegmentHolder& x = segment.holders[a];
+    bytes = std::max(bytes, answered_bytes(c, pipelines[static_cast<std::size_t>(x.pipeline)], x.chunk, segment.layers));
+    const StagePlace& here = pipelines[static_cast<std::size_t>(x.pipeline)].places[static_cast<std::size_t>(x.stage)];
+    for (std::size_t b = a + 1; b < segment.holders.size(); ++b) {
+      const SegmentHolder& y = segment.holders[b];
+      const FabricLevel link =
+          c.link(here, pipelines[static_cast<std::size_t>(y.pipeline)].places[static_cast<std::size_t>(y.stage)]);
+      slowest = first ? link : slower(slowest, link);
+      first = false;
+    }
+  }
+  slowest.efficiency /= c.of(0).engine->coefficients.data_communication;
+  Group group;
+  group.size = static_cast<std::int64_t>(segment.holders.size());
+  group.levels = 1;
+  group.members[0] = group.size;
+  part.kind = CollectiveKind::all_reduce;
+  part.group = GroupKind::data_replica;
+  part.bytes = bytes;
+  part.element_bytes = states_of(*c.of(0).engine, c.of(0).workload.training).reduce;
+  return Nanoseconds(round_ns(all_reduce_s({slowest}, group, bytes)));
+}
+
+}  // namespace
+
+Costs price(const ClusterCosts& c, const Plan& plan, Program& program) {
+  std::vector<Program> parts = lower_pipelines(plan, *c.of(0).workload.model);
+  std::deque<PipelineRanges> pipelines;
+  Costs out;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    pipelines.emplace_back();
+    fill_ranges(c, plan.pipelines[k], pipelines.back());
+    Costs own;
+    price_pipeline(c, pipelines.back().places, parts[k].structure(), pipelines.back().chunks, own, &parts[k]);
+    append(out, own);
+  }
+  program = joined(parts);
+  if (parts.size() == 1) return out;
+  const std::vector<Segment> segments = segments_of(parts);
+  const std::size_t before = out.collectives.size();
+  for (std::size_t n = 0; n < segments.size(); ++n) {
+    CollectivePart part;
+    Collective& reduction = program.collectives[CollectiveId(static_cast<std::int32_t>(before + n))];
+    ESPALIER_CHECK(reduction.pipelines.valid() && reduction.layers == segments[n].layers);
+    out.collectives.add(price_segment(c, pipelines, segments[n], part));
+    reduction.parts_begin = static_cast<std::int32_t>(program.parts.size());
+    program.parts.push_back(part);
+    reduction.parts_end = static_cast<std::int32_t>(program.parts.size());
+  }
+  return out;
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Costs on unequal devices: a CostContext for each node group, and what joins stages that lie on different ones.
+//
+// A stage lies on consecutive devices of one group, in the order tp-cp-dp-pp. Everything inside it (compute, TP, CP, EP, ZeRO, the reduction
+// over its own replicas) costs what it costs on that group. Between stages:
+//
+//     link(a, b)      inside a group the lowest level whose domain holds both stages; between groups the level that joins them
+//                     (Cluster::inter), no faster than the outermost network level of either group
+//     message         an activation goes from d_a replicas to d_b and from one tensor group to another: every rank of a sends what it holds,
+//                     every rank of b takes what it needs, and the busier end decides:
+//                     σ + α + max(bytes a rank of a sends, bytes a rank of b takes) / (β·η), then an all-gather in the tensor group of b where
+//                     the engine sends tensor-parallel copies in parts. Between stages of equal layout that is the message of one pipeline.
+//     segment         gradients of layers that P pipelines hold: after the reduction inside each stage a rank of pipeline k answers for
+//                     S_k = (its gradient bytes of the segment) / (its replicas). An all-reduce of P members (collective.h) over the slowest
+//                     link between any two of the stages, of max_k S_k bytes: ranks that hold larger parts are the busier ones.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/cost_context.h"
+#include "cost/costs.h"
+#include "plan/join.h"
+
+namespace espalier::cost {
+
+/// Where a stage lies.
+struct StagePlace {
+  std::size_t group = 0;
+  std::int64_t first = 0, last = 0;  ///< devices, counted within the group
+};
+
+/// Immutable; shared by threads.
+class ClusterCosts {
+ public:
+  ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine);
+
+  [[nodiscard]] const CostContext& of(std::size_t group) const { return groups_[group]; }
+  [[nodiscard]] std::size_t groups() const { return groups_.size(); }
+  /// Needs a stage of consecutive devices of one group (unpriced_groups refuses others).
+  [[nodiscard]] StagePlace place(const Stage& stage) const;
+  [[nodiscard]] FabricLevel link(const StagePlace& a, const StagePlace& b) const;
+
+ private:
+  std::vector<CostContext> groups_;
+  std::vector<std::int64_t> first_device_;  // of each group, and the number of all
+  FabricLevel join_;                        // between groups
+};
+
+/// A plan that ClusterCosts cannot price, by place and name: stages across node groups, devices out of order, layers of one stage spread
+/// differently, ZeRO shards or shares that are unequal.
+Status unpriced_groups(const Plan& plan, const Cluster& cluster);
+
+/// The costs of any plan on any cluster; `program` = lower(plan, model, true) receives the bytes it moves.
+Costs price(const ClusterCosts& c, const Plan& plan, Program& program);
+
+}  // namespace espalier::cost
