@@ -35,9 +35,9 @@ bool search(int layers, int nodes, const char* space, int gigabytes, Total& tota
     std::fprintf(stderr, "%s\n", job.error().message().c_str());
     return false;
   }
-  const auto engine = engine_of(*job);
+  const auto engine = planner::engine_of(*job);
   const search::Problem problem{&job->model, &job->cluster, job->training, *engine, job->search};
-  SimulatedEvaluator evaluator(1);
+  planner::SimulatedEvaluator evaluator(1);
   search::LayerwiseOptions options;
   options.balance_report = false;
   const std::clock_t start = std::clock();

@@ -79,7 +79,7 @@ std::vector<search::Configuration> spread(const search::Space& space, std::size_
 }
 
 void measure_cost(const std::string& name, const Job& job) {
-  const search::Problem problem{&job.model, &job.cluster, job.training, *engine_of(job), job.search};
+  const search::Problem problem{&job.model, &job.cluster, job.training, *planner::engine_of(job), job.search};
   const search::Space space(job.model, job.cluster, job.training, *problem.engine, job.search);
   search::CostBook book(problem);
   search::Workspace w;

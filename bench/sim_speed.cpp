@@ -32,9 +32,9 @@ ProgramStructure make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::in
 
 /// Uneven chunks, so that no two stages act alike.
 cost::Costs costs_for(const ProgramStructure& structure, double slowdown) {
-  cost_test::ByChunk timing = cost_test::empty_rows(structure.schedule);
+  cost::test::ByChunk timing = cost::test::empty_rows(structure.schedule);
   std::int64_t seed = 1;
-  for (cost_test::ChunkRow& chunk : timing.chunks) {
+  for (cost::test::ChunkRow& chunk : timing.chunks) {
     seed = seed * 48271 % 2147483647;
     const std::int64_t length = 1'000'000 + seed % 50'000;
     chunk.forward.compute_ns = length;
@@ -46,7 +46,7 @@ cost::Costs costs_for(const ProgramStructure& structure, double slowdown) {
     chunk.saved_after_input_bytes = 500'000;
   }
   timing.compute_slowdown = timing.communication_slowdown = slowdown;
-  return cost_test::costs_of(timing, structure);
+  return cost::test::costs_of(timing, structure);
 }
 
 /// Best seconds of one call.

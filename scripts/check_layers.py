@@ -11,7 +11,9 @@ Rules, in the words of docs/architecture.md:
   third-party      CLI11 in cli only; nlohmann/json, yaml-cpp, zlib in .cpp files of the modules listed
   printing         <iostream> and <cstdio> streams belong to cli (and to tests)
   path             a quoted include names its module: "cost/timing.h", "espalier/plan.h"
-  namespace        a module opens one namespace of its own, its name inside espalier, and espalier itself for what is public
+  namespace        a module opens one namespace of its own, its name inside espalier; what stands in espalier itself is named by a
+                   public header. plan alone has espalier for its own: espalier::plan is the function that plans
+  driver           docs/architecture.md, "Where each module begins", names one file of each module, and that file says what it is
 """
 import pathlib
 import re
@@ -87,10 +89,18 @@ THIRD_PARTY = {
 }
 PRINTING = {"iostream"}
 
-# Namespaces from before this rule, which its module may still open; not to be added to.
-OLDER = {"plan_detail": "plan", "plan_test": "plan", "cost_test": "cost"}
+# A namespace cannot have the name of the public function espalier::plan, so that plan, whose words all modules above it speak, has espalier
+# itself for its namespace, and these beside it for what its readers and its tests share.
+FLAT = {"plan": {"plan_detail", "plan_test"}}
 
 NAMESPACE = re.compile(r"^namespace espalier::(\w+)")
+NESTED = re.compile(r"^namespace (\w+) \{")
+COMMENT = re.compile(r"//.*")
+# What a line in the first column declares: a type, a name for one, a constant, or a function (of a type).
+TYPE = re.compile(r"^(?:struct|class|enum class|enum|union) (\w+)(?!.*;\s*$)|^using (\w+) =")
+CONSTANT = re.compile(r"^(?:inline |static )*(?:constexpr|const) [^(]*?(\w+)(?:\[\w*\])? ?[={]")
+FUNCTION = re.compile(r"^(?!template|using|extern|#)[A-Za-z][^()=]*?([A-Za-z_]\w*)(?:::~?\w+)*\(")
+DRIVER = re.compile(r"^\| (\w+) \| `([^`]+)` \|")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -98,14 +108,54 @@ def may_include(module, other):
     return other == module or other in ALLOWED[module]
 
 
+def public_words(root):
+    """Every word of the public headers outside comments: what may stand in espalier itself."""
+    words = set()
+    for path in (root / "include" / "espalier").glob("*.h"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            words |= set(re.findall(r"\w+", COMMENT.sub("", line)))
+    return words
+
+
+def declared(line):
+    """The name that a line declares in the namespace it stands in, if any."""
+    code = COMMENT.sub("", line)
+    for pattern in (TYPE, CONSTANT, FUNCTION):
+        match = pattern.match(code)
+        if match:
+            return next(group for group in match.groups() if group)
+    return None
+
+
+def check_namespaces(text, name, module, words):
+    """Yields (line number, name, rule, why) for what stands in another namespace than that of its module."""
+    flat = module in FLAT
+    plain = hidden = False  # inside `namespace espalier {`, inside `namespace {`
+    for number, line in enumerate(text.splitlines(), 1):
+        opened = NAMESPACE.match(line)
+        if opened and (opened.group(1) not in FLAT[module] if flat else opened.group(1) != module):
+            yield number, opened.group(0), "namespace", f"{module} opens {'espalier itself' if flat else 'espalier::' + module}"
+        elif line == "namespace espalier {":
+            plain = not flat
+            if plain and name.endswith("_test.cpp"):
+                yield number, line, "namespace", f"tests of {module} stand in espalier::{module}"
+        elif line == "}  // namespace espalier":
+            plain = False
+        elif line == "namespace {":
+            hidden = True
+        elif line == "}  // namespace":
+            hidden = False
+        elif NESTED.match(line) and NESTED.match(line).group(1) in ALLOWED:
+            yield number, line, "namespace", "written in one: namespace espalier::name"
+        elif plain and not hidden and declared(line) not in words | {None}:
+            yield number, declared(line), "namespace", f"no public header names it: espalier::{module}"
+
+
 def check_file(path, name, module):
     """Yields (line number, include, rule, why) for each offence. `module` is None for a public header's directory."""
     is_test = name.endswith("_test.cpp")
     is_header = name.endswith(".h")
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        opened = NAMESPACE.match(line)
-        if opened and opened.group(1) != module and OLDER.get(opened.group(1)) != module:
-            yield number, opened.group(0), "namespace", f"{module} opens espalier::{module}"
         match = INCLUDE.match(line)
         if not match:
             continue
@@ -143,6 +193,7 @@ def check_file(path, name, module):
 
 def check_tree(root):
     offences, files = [], 0
+    words = public_words(root)
     for path in sorted((root / "include" / "espalier").glob("*.h")):
         files += 1
         module = PUBLIC.get(path.name)
@@ -163,7 +214,27 @@ def check_tree(root):
                 continue
             offences += [f"{path.relative_to(root)}:{n}: {rule}: \"{target}\": {why}"
                          for n, target, rule, why in check_file(path, path.name, directory.name)]
+            text = path.read_text(encoding="utf-8")
+            offences += [f"{path.relative_to(root)}:{n}: {rule}: \"{target}\": {why}"
+                         for n, target, rule, why in check_namespaces(text, path.name, directory.name, words)]
     return files, offences
+
+
+def check_drivers(root):
+    """The table of docs/architecture.md that says where to begin reading each module: complete, and every file says what it is."""
+    text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    part = text.partition("## Where each module begins")[2].partition("\n## ")[0]
+    rows = [DRIVER.match(line).groups() for line in part.splitlines() if DRIVER.match(line)]
+    folders = {d.name: str(d.relative_to(root)) for d in [*(root / "src").iterdir(), *root.glob("lab")] if d.is_dir()}
+    offences = [f"docs/architecture.md: driver: {module}: one row in \"Where each module begins\""
+                for module in sorted(folders) if [m for m, _ in rows].count(module) != 1]
+    for module, file in rows:
+        path = root / file
+        if module not in folders or not file.startswith(folders[module] + "/") or not path.is_file():
+            offences.append(f"docs/architecture.md: driver: {module}: {file} is no file of this module")
+        elif not path.read_text(encoding="utf-8").partition("\n")[2].startswith("// "):
+            offences.append(f"{file}:2: driver: says in its first lines what the module does")
+    return offences
 
 
 def check_table():
@@ -221,6 +292,14 @@ SELF_TEST = [
     ("src/job/m.cpp", "namespace espalier::planner {\n}\n", 1),
     ("src/sim/n.cpp", "namespace espalier::sim::testing {\n}\n", 0),
     ("lab/n.cpp", "namespace espalier::calibrate {\n}\n", 1),
+    ("src/plan/n.cpp", "namespace espalier {\nint stages_of(int x);\n}  // namespace espalier\n", 0),
+    ("src/plan/m.cpp", "namespace espalier::plan {\n}\n", 1),
+    ("src/planner/n.h", "namespace espalier {\nstruct Watch {\n};\nconstexpr int kMany = 2;\n}  // namespace espalier\n", 2),
+    ("src/planner/n.cpp", "namespace espalier {\nnamespace {\nint own() {\n}\n}  // namespace\n}  // namespace espalier\n", 0),
+    ("src/planner/m.cpp", "namespace espalier {\nstd::vector<int> own(int x) {\n}\nbool Own::is() const {\n}\n}  // namespace espalier\n", 2),
+    ("src/planner/o.h", "namespace espalier {\nstruct EngineModel;\n}  // namespace espalier\n", 0),
+    ("src/planner/n_test.cpp", "namespace espalier {\n}  // namespace espalier\n", 1),
+    ("src/sim/m.cpp", "namespace espalier {\nnamespace sim {\n}  // namespace sim\n}  // namespace espalier\n", 1),
     ("include/espalier/plan.h", '#include "espalier/cluster.h"\n', 0),
     ("include/espalier/model.h", '#include "base/document.h"\n', 1),
     ("include/espalier/cluster.h", '#include "espalier/planner.h"\n', 1),
@@ -228,8 +307,23 @@ SELF_TEST = [
 ]
 
 
+def self_test_of_drivers():
+    """One module with a row, one without a row, one whose file says nothing, one whose file is another module's."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in (("src/sim/simulator.h", "// SPDX\n// Simulation of a program.\n"), ("src/cost/price.h", "// SPDX\n#pragma once\n"),
+                           ("src/plan/program.h", ""), ("src/search/search.h", ""),
+                           ("docs/architecture.md", "## Where each module begins\n| sim | `src/sim/simulator.h` |\n| cost | `src/cost/price.h` |\n"
+                            "| plan | `src/sim/simulator.h` |\n\n## Folders\n| search | `src/search/search.h` |\n")):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+        found = check_drivers(root)
+        assert len(found) == 3 and "search" in found[0] and "price.h:2" in found[1] and "plan" in found[2], found
+
+
 def self_test():
     check_table()
+    self_test_of_drivers()
     for name, text, expected in SELF_TEST:
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
@@ -248,6 +342,7 @@ def main():
     check_table()
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     files, offences = check_tree(root)
+    offences += check_drivers(root)
     for offence in offences:
         print(offence)
     print(f"check_layers: {files} files, {len(offences)} offences")

@@ -124,7 +124,7 @@ void attack_uniform(const Subject& s, std::int64_t count, std::uint64_t seed, At
     ++all.violations;
     return;
   }
-  const auto engine = engine_of(*job);
+  const auto engine = planner::engine_of(*job);
   const search::Problem problem = problem_of(*job, **engine);
   property::UniformAttack attack(problem, answer->search.lower_bound_ns, seed);
   attack.random_configurations(count);
@@ -155,7 +155,7 @@ void attack_layers(const Subject& s, const char* space, std::int64_t count, std:
     return;
   }
   const double search_s = since(start);
-  const auto engine = engine_of(*job);
+  const auto engine = planner::engine_of(*job);
   search::Problem problem = problem_of(*job, **engine);
   search::PartitionChoices choices;
   if (job->search.kind == SpaceKind::full) choices = search::partition_choices(problem, {});

@@ -34,7 +34,7 @@ void share_weights(std::vector<Row>& rows) {
 }
 
 double seconds_with(const Row& row, const EngineModel& engine) {
-  const auto prediction = espalier::predict_with(row.run.job, engine, row.run.strategy, row.run.schedule);
+  const auto prediction = planner::predict_with(row.run.job, engine, row.run.strategy, row.run.schedule);
   return prediction ? static_cast<double>(prediction->iteration_ns) * 1e-9 : std::numeric_limits<double>::quiet_NaN();
 }
 
@@ -51,14 +51,14 @@ Corpus make_corpus(const std::vector<RunRecord>& records, const SourceNotes& not
   std::vector<RunSkip> skips(records.size());
   base::parallel_for(records.size(), threads, 16, [&](std::size_t i, int) {
     const RunRecord& r = records[i];
-    auto outcome = runs::evaluate_run(r, predict);
+    auto outcome = runs::evaluate_run(r, planner::predict);
     if (auto* skip = std::get_if<RunSkip>(&outcome)) {
       skips[i] = std::move(*skip);
       return;
     }
     Row row;
     row.result = std::move(std::get<RunResult>(outcome));
-    row.run = std::move(std::get<MappedRun>(runs::settled_run(r, predict)));
+    row.run = std::move(std::get<MappedRun>(runs::settled_run(r, planner::predict)));
     row.family = family_of(row.result.source, notes);
     row.trusted = prefix_among(notes.untrusted, row.result.source).empty();
     row.device = row.run.job.cluster.groups.front().device.name;

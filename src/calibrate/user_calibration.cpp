@@ -74,7 +74,7 @@ Result<UserCalibration> calibrate_user(UserInputs inputs) {
   for (const UserRow& r : out.runs.rows) rows.push_back(&r.row);
   const std::vector<double> before = predicted_s(rows, find_engine(out.engine)->coefficients, inputs.threads);
   if (out.fabric)
-    for (UserRow& r : out.runs.rows) apply_fabric(r.row.run.job.cluster, out.fabric->calibrated());
+    for (UserRow& r : out.runs.rows) job::apply_fabric(r.row.run.job.cluster, out.fabric->calibrated());
   out.fit = fit_user(out.runs.rows, before, out.engine, inputs.threads);
   return out;
 }

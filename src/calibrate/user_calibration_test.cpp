@@ -54,7 +54,7 @@ std::vector<Case> cases(int tp) {
 std::string log_of(const Case& c, const FrameworkCoefficients& truth) {
   EngineModel engine = *find_engine("megatron-core");
   engine.coefficients = truth;
-  const auto p = predict_with(c.job, engine, c.strategy, c.schedule);
+  const auto p = planner::predict_with(c.job, engine, c.strategy, c.schedule);
   EXPECT_TRUE(p.ok()) << p.error().message();
   const std::string ms = std::to_string(static_cast<double>(p->iteration_ns) * 1e-6);
   std::string out;
@@ -128,7 +128,7 @@ TEST(UserCalibration, ClaimsNoCrossValidationThatDidNotHappen) {
     EXPECT_TRUE(made.ok()) << made.error().message();
     const auto read = read_calibration(to_yaml(*made), "mine.yaml");
     EXPECT_TRUE(read.ok()) << read.error().message() << to_yaml(*made);
-    return calibrated_confidence(**read, 1.0, 8)->basis;
+    return planner::calibrated_confidence(**read, 1.0, 8)->basis;
   };
   const std::vector<Case> five = cases(1);
   EXPECT_NE(basis({five[0]}).find("not cross-validated (none: 1 configuration"), std::string::npos) << basis({five[0]});

@@ -265,8 +265,8 @@ double modelled_s(const Cluster& cluster, const NcclTable& t, double bytes) {
   return 0;
 }
 
-std::vector<CalibratedLevel> UserFabric::calibrated() const {
-  std::vector<CalibratedLevel> out;
+std::vector<job::CalibratedLevel> UserFabric::calibrated() const {
+  std::vector<job::CalibratedLevel> out;
   for (const LevelFit& level : levels) {
     out.push_back({level.name, level.inside_node, {}});
     for (const LevelFit::Field& f : level.fields)

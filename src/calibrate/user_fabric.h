@@ -44,7 +44,7 @@ struct UserFabric {
   std::vector<TableFit> tables;
   double before = 0, held_out = 0;  ///< the same over all tables
   std::vector<std::string> warnings;
-  [[nodiscard]] std::vector<CalibratedLevel> calibrated() const;  ///< identified fields
+  [[nodiscard]] std::vector<job::CalibratedLevel> calibrated() const;  ///< identified fields
 };
 
 /// `cluster`: uniform, with at least the nodes and devices per node of every table.

@@ -77,7 +77,7 @@ TEST(FitUserFabric, LevelsThatNoTableUsesAreNotWritten) {
   const auto fit = fit_user_fabric(cluster, {measured_on(cluster, table(CollectiveTest::all_reduce, 8, 1, 8))});
   ASSERT_TRUE(fit.ok());
   for (const LevelFit& level : fit->levels) EXPECT_TRUE(level.inside_node) << level.name;
-  for (const CalibratedLevel& level : fit->calibrated()) {
+  for (const job::CalibratedLevel& level : fit->calibrated()) {
     EXPECT_TRUE(level.inside_node);
     for (const auto& [field, value] : level.values) EXPECT_GT(value, 0) << field->name;
   }

@@ -257,7 +257,8 @@ void warn(UserFit& out) {
             ": nothing was held out, so that nothing is known of other configurations; three or more that differ in "
             "size and parallelism say much more"));
   for (const ParameterFit& p : out.parameters)
-    if (const std::string far = far_from_shipped(p.name, p.widths(), p.value, p.prior); !far.empty()) out.warnings.push_back(far);
+    if (const std::string far = job::far_from_shipped(p.name, p.widths(), p.value, p.prior); !far.empty())
+      out.warnings.push_back(far);
   if (out.held_out.n > 0 && out.held_out.mape > out.before.mape)
     out.warnings.push_back("on held-out runs the adapted coefficients are no better than the shipped ones: do not use them");
   std::string names;

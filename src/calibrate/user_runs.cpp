@@ -104,7 +104,7 @@ Status add_log(std::string_view bytes, const std::string& file, const Job& job, 
               (s.tokens_per_s_per_device.value_or(1) * static_cast<double>(job.cluster.devices()));
   Job measured = job;
   if (!target.engine.empty()) measured.engine = target.engine;
-  if (const auto predicted = predict(measured, strategy, schedule); !predicted) return predicted.error();
+  if (const auto predicted = planner::predict(measured, strategy, schedule); !predicted) return predicted.error();
   out.rows.push_back({row_of(file, measured, strategy, schedule, seconds), log->resolution, s.steps});
   out.inputs.push_back({file_name(file), base::content_hash(bytes), cat(runlog::to_string(log->format), " log")});
   out.notes.push_back(cat(file_name(file), ": ", runlog::to_string(log->format), ", median of ", std::to_string(s.steps),

@@ -19,7 +19,9 @@ bool CheckReport::ok() const {
   return !findings.empty() && std::all_of(findings.begin(), findings.end(), [](const Finding& f) { return f.ok; });
 }
 
-namespace check {
+}  // namespace espalier
+
+namespace espalier::check {
 namespace {
 
 void append(std::vector<Finding>& all, std::vector<Finding> more) {
@@ -43,5 +45,4 @@ CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& clus
   return report;
 }
 
-}  // namespace check
-}  // namespace espalier
+}  // namespace espalier::check

@@ -12,7 +12,7 @@ namespace {
 /// The error, with what to type instead where it is about rules.
 Error with_flags_that_help(Error error, const ConfigurationFlags& flags, const Job& job, const Configuration& c) {
   const EngineModel* engine = find_engine(job.engine);
-  if (engine == nullptr || !illegal(job, *engine, c.strategy, c.schedule)) return error;
+  if (engine == nullptr || !planner::illegal(job, *engine, c.strategy, c.schedule)) return error;
   const std::string dp = "dp " + std::to_string(c.strategy.dp);
   if (flags.dp == 0 && error.found.find(dp + " ") != std::string::npos) error.found += " (" + dp + " is derived)";
   if (std::string hint = change_that_helps(flags, job); !hint.empty()) error.hint = std::move(hint);

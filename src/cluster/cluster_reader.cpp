@@ -12,8 +12,7 @@
 #include "cluster/network.h"
 #include "cluster/segment.h"
 
-namespace espalier {
-namespace cluster {
+namespace espalier::cluster {
 namespace {
 
 /// One run of equal nodes while it is being read: the group, and what fills its gaps.
@@ -383,21 +382,24 @@ void read_memory_limit(base::Reader& reader, Cluster& cluster) {
 }
 
 }  // namespace
-}  // namespace cluster
 
 Cluster read_cluster(base::Reader& reader) {
   Cluster result;
   result.name = reader.optional_string("name", "");
-  const std::optional<std::int64_t> segment = cluster::read_segment(reader);
+  const std::optional<std::int64_t> segment = read_segment(reader);
   if (reader.has("groups"))
-    cluster::read_groups(reader, segment, result);
+    read_groups(reader, segment, result);
   else
-    cluster::read_single(reader, segment, result);
-  if (segment) cluster::check_segment(reader, result);
-  cluster::read_memory_limit(reader, result);
+    read_single(reader, segment, result);
+  if (segment) check_segment(reader, result);
+  read_memory_limit(reader, result);
   reader.finish();
   return result;
 }
+
+}  // namespace espalier::cluster
+
+namespace espalier {
 
 Result<Cluster> load_cluster(std::string_view text, const std::string& where) {
   auto document = base::read_yaml(text, where);
@@ -409,7 +411,7 @@ Result<Cluster> load_cluster(std::string_view text, const std::string& where) {
                  "examples/clusters holds some"};
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(document.value(), sink);
-  Cluster result = read_cluster(reader);
+  Cluster result = cluster::read_cluster(reader);
   if (!sink.ok()) return base::wrong_kind_of(text, where, "a cluster file", *sink.first());
   return result;
 }

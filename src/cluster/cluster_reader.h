@@ -17,11 +17,7 @@ inline constexpr std::int64_t kMaxDevicesPerNode = 1024;
 inline constexpr std::size_t kMaxGroups = 256;
 inline constexpr std::size_t kMaxFabricLevels = 6;  ///< intra and inter together, as the cost model expects
 
-}  // namespace espalier::cluster
-
-namespace espalier {
-
 /// Reads and checks the whole mapping (finish() included). The result is meaningful only while reader.sink() is ok.
 Cluster read_cluster(base::Reader& reader);
 
-}  // namespace espalier
+}  // namespace espalier::cluster

@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-namespace espalier {
+namespace espalier::cluster {
 namespace {
 
 using testing::HasSubstr;
@@ -337,4 +337,4 @@ TEST(Examples, AllLoadAndAreRepeatable) {
 TEST(Files, MissingFile) { EXPECT_FALSE(load_cluster_file("/no/such/cluster.yaml").ok()); }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::cluster

@@ -15,10 +15,10 @@
 namespace espalier::cost {
 namespace {
 
-using cost_test::block_of;
-using cost_test::decoder;
-using cost_test::training;
-using cost_test::v100s;
+using cost::test::block_of;
+using cost::test::decoder;
+using cost::test::training;
+using cost::test::v100s;
 
 const Step* find(const PhaseSteps& phase, const std::string& name, CollectiveKind kind) {
   for (const Step& step : phase.steps)
@@ -29,7 +29,7 @@ const Step* find(const PhaseSteps& phase, const std::string& name, CollectiveKin
 // Two round devices (test_problem.h), the 256 hidden features cut: nothing moves but sums of 1000 tokens · 64 features · 2 bytes, after `down`
 // forward and after `up` backward.
 TEST(BlockSteps, SmallestExample) {
-  using namespace cost_test;
+  using namespace test;
   Operator norm, add;
   norm.kind = OperatorKind::norm;
   norm.name = "norm";

@@ -13,7 +13,7 @@ namespace {
 
 struct Pipeline {
   ProgramStructure structure;
-  cost_test::ByChunk timing;
+  cost::test::ByChunk timing;
   [[nodiscard]] std::int64_t bound() const { return iteration_lower_bound_ns(costs_of(timing, structure), structure); }
 };
 
@@ -23,10 +23,10 @@ Pipeline pipeline(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_
   x.structure.schedule = {kind, p, v, m, 1};
   x.structure.buckets.assign(static_cast<std::size_t>(p * v), 1);
   x.structure.overlap_p2p = true;
-  x.timing = cost_test::empty_rows(x.structure.schedule);
-  for (cost_test::StageRow& s : x.timing.stages) s.optimizer_ns = 5;
+  x.timing = cost::test::empty_rows(x.structure.schedule);
+  for (cost::test::StageRow& s : x.timing.stages) s.optimizer_ns = 5;
   for (std::int32_t c = 0; c < p * v; ++c) {
-    cost_test::ChunkRow& t = x.timing.chunks[static_cast<std::size_t>(c)];
+    cost::test::ChunkRow& t = x.timing.chunks[static_cast<std::size_t>(c)];
     t.forward.compute_ns = 10;
     t.backward.compute_ns = 20;
     t.backward_input.compute_ns = 12;

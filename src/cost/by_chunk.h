@@ -7,7 +7,7 @@
 
 #include "cost/costs.h"
 
-namespace espalier::cost_test {
+namespace espalier::cost::test {
 
 struct ChunkRow {
   cost::PhaseTime forward, backward, backward_input, backward_weight;
@@ -116,4 +116,4 @@ inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
   return out;
 }
 
-}  // namespace espalier::cost_test
+}  // namespace espalier::cost::test

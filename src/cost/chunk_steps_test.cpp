@@ -9,7 +9,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 constexpr std::int64_t kGemm = 32768;  // ns
 

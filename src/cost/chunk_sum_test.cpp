@@ -13,7 +13,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 /// A layer of a chunk: its kind and how it is recomputed.
 struct Step {

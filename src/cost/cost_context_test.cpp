@@ -8,7 +8,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 // Two kinds of devices in one fabric: twice the memory bandwidth changes what reads memory and nothing of the network.
 TEST(CostContext, TwoDeviceKindsShareOneFabric) {

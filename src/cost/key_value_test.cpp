@@ -12,7 +12,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 /// h = 64, 4 query heads of 16 features: q 64; k and v 16 of each of `kv` heads.
 LayerKind grouped(std::int32_t kv) {
@@ -28,7 +28,7 @@ Strategy tp(std::int32_t degree, SequenceParallel sp = SequenceParallel::none) {
   return s;
 }
 
-cost_test::ByChunk timed(const LayerKind& kind, int layers, const Strategy& s, Cluster cluster) {
+cost::test::ByChunk timed(const LayerKind& kind, int layers, const Strategy& s, Cluster cluster) {
   const Model model = model_of(kind, layers);
   const EngineModel& engine = plain_engine("generic");
   const CostContext context(model, cluster, tokens(1000), engine);
@@ -40,7 +40,7 @@ cost_test::ByChunk timed(const LayerKind& kind, int layers, const Strategy& s, C
   layer_costs(context, s, 1, 1, costs);
   structure_for(model, s, {}, split, structure);
   price(context, structure, s, split, costs, scratch, timing);
-  return cost_test::rows_of(timing, structure);
+  return cost::test::rows_of(timing, structure);
 }
 
 // 2 key/value heads on 4 ranks: a rank has one query head (16 outputs) and a whole key/value head (16 + 16), 48 · 64 elements, not a
@@ -78,7 +78,7 @@ TEST(KeyValue, TimeAndActivationsAreThoseOfAWholeHead) {
 
 // Once a step: 32 · 64 elements of 4 bytes on the wire among 2 ranks, 2 · 8192 / 2 bytes at 1 GB/s, of each of three layers.
 TEST(KeyValue, GradientsOfOneHeadAreSummedOnceAStep) {
-  const cost_test::ByChunk x = timed(grouped(2), 3, tp(4), round_cluster(4));
+  const cost::test::ByChunk x = timed(grouped(2), 3, tp(4), round_cluster(4));
   EXPECT_EQ(x.stages[0].optimizer_exposed_ns, 3 * 8192);
   EXPECT_EQ(timed(grouped(4), 3, tp(4), round_cluster(4)).stages[0].optimizer_exposed_ns, 0);
   // 3072 + 1024 elements a layer at 34 bytes an element of the update, 1 TB/s

@@ -10,7 +10,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 constexpr std::int64_t kGemm = 32768;  // ns: 2 · 1000 tokens · 64 · 256 FLOP
 constexpr std::int64_t kBoundary =

@@ -10,7 +10,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 constexpr double kBoundary = 2.0 * 1000 * 64;  // bytes: the activation between up and down, whole
 

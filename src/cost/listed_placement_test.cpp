@@ -13,7 +13,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 /// Nodes at 1 GB/s a device inside, 0.1 GB/s between, no latencies.
 Cluster slow_network(std::int64_t nodes, std::int64_t devices_per_node) {

@@ -15,10 +15,10 @@ using partition::Phase;
 
 /// A linear of 64 → 256 on two samples of 32 tokens, four round devices in one node (1 GB/s, no latency).
 struct Scene {
-  Operator op = cost_test::linear("up", 64, 256, TpSplit::column);
-  Model model = cost_test::model_of(cost_test::mlp());
-  Cluster cluster = cost_test::round_cluster(4);
-  CostContext context{model, cluster, cost_test::tokens(32), cost_test::plain_engine("generic")};
+  Operator op = cost::test::linear("up", 64, 256, TpSplit::column);
+  Model model = cost::test::model_of(cost::test::mlp());
+  Cluster cluster = cost::test::round_cluster(4);
+  CostContext context{model, cluster, cost::test::tokens(32), cost::test::plain_engine("generic")};
   PartitionedOperator node{partition::linear_shape("up", 2, 32, 64, 256), &op, OperatorPart::whole, {}, false};
   PartitionCost cost(const char* sequence) {
     PartitionCosts costs(context, 2);
@@ -54,7 +54,7 @@ TEST(PartitionCost, OfALinearByHand) {
 
 /// Nodes of two, four or eight devices with a slower network around them.
 Cluster nodes_of(std::int64_t node, int bits) {
-  Cluster cluster = cost_test::round_cluster(node);
+  Cluster cluster = cost::test::round_cluster(node);
   FabricLevel network = cluster.groups.front().intra.front();
   network.span = 1 << bits;
   network.bandwidth = BytesPerSecond(0.2e9);
@@ -69,10 +69,10 @@ TEST(PartitionCost, CommunicatesWhatTheAlgebraDerives) {
   for (const std::int64_t node : {2, 4, 8}) {
     Scene scene;
     scene.cluster = nodes_of(node, 3);
-    const CostContext context(scene.model, scene.cluster, cost_test::tokens(32), cost_test::plain_engine("generic"));
+    const CostContext context(scene.model, scene.cluster, cost::test::tokens(32), cost::test::plain_engine("generic"));
     PartitionCosts costs(context, 3);
     const partition::AttentionSizes heads{2, 32, 32, 8, 2, 16, 16};
-    const Operator attention = cost_test::attention(8, 16, true);
+    const Operator attention = cost::test::attention(8, 16, true);
     const Operator norm = [] {
       Operator op;
       op.kind = OperatorKind::norm;
@@ -135,7 +135,7 @@ TEST(PartitionCost, CommunicatesWhatTheAlgebraDerives) {
 TEST(PartitionCost, PrimitiveReplicatesNothing) {
   Scene scene;
   scene.cluster = nodes_of(4, 4);
-  const CostContext context(scene.model, scene.cluster, cost_test::tokens(32), cost_test::plain_engine("generic"));
+  const CostContext context(scene.model, scene.cluster, cost::test::tokens(32), cost::test::plain_engine("generic"));
   PartitionCosts costs(context, 4);
   for (const char* text : {"P4", "P2,P2"}) {
     const PartitionCost cost = costs.cost(scene.node, *parse_sequence(text, "BMNK", true));

@@ -15,7 +15,7 @@ using partition::Phase;
 
 /// 2^bits devices in nodes of four: 1 GB/s between any two, 0.25 GB/s a device out of a node, 1 GB/s if it is alone; no latency.
 PartitionFabric two_levels(int bits) {
-  std::vector<FabricLevel> levels = cost_test::round_cluster(4).levels();
+  std::vector<FabricLevel> levels = cost::test::round_cluster(4).levels();
   FabricLevel network = levels.front();
   network.span = 1 << bits;
   network.bandwidth = BytesPerSecond(0.25e9);
@@ -110,7 +110,7 @@ TEST(PartitionFabric, NamesLevelsAndGroups) {
   EXPECT_EQ(group.size, 4);
   EXPECT_EQ(group.members[0], 2);
   EXPECT_EQ(group.members[1], 4);
-  std::vector<FabricLevel> six = cost_test::round_cluster(6).levels();
+  std::vector<FabricLevel> six = cost::test::round_cluster(6).levels();
   EXPECT_FALSE(PartitionFabric::supports(six, 3));
   EXPECT_TRUE(PartitionFabric::supports(six, 2));
 }

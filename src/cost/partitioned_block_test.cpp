@@ -12,9 +12,9 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
-/// h = 64, ffn = 256, as cost_test::mlp(), with a residual addition.
+/// h = 64, ffn = 256, as cost::test::mlp(), with a residual addition.
 LayerKind mlp_block() {
   Operator norm;
   norm.kind = OperatorKind::norm;
@@ -160,7 +160,7 @@ TEST(PartitionedBlock, GradientSyncIsPartOfTheStepEnd) {
     Costs costs;
     PriceScratch scratch;
     price(p.context, structure, s, split, layers, scratch, costs);
-    return std::pair(cost_test::rows_of(costs, structure).stages[0].optimizer_ns, layers[0].gradient_sync_ns);
+    return std::pair(cost::test::rows_of(costs, structure).stages[0].optimizer_ns, layers[0].gradient_sync_ns);
   };
   const auto [with, sync] = optimizer_ns("norm M; up M; down M; add M");
   const auto [without, none] = optimizer_ns("norm R; up M; down M; add R");

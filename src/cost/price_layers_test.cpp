@@ -17,7 +17,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 /// Ranges and what they point to.
 struct Layered {
@@ -25,7 +25,7 @@ struct Layered {
   std::deque<Strategy> strategies;
   std::deque<std::vector<LayerCost>> costs;
   ChunkRanges chunks;
-  cost_test::ByChunk timing;
+  cost::test::ByChunk timing;
   ProgramStructure structure;
 
   void add(const CostContext& c, std::size_t chunk, std::int32_t first, std::int32_t last, const Strategy& s,
@@ -44,7 +44,7 @@ struct Layered {
     structure_of(*c.workload.model, all, schedule, layers, structure);
     Costs priced;
     price(c, structure, chunks, priced);
-    timing = cost_test::rows_of(priced, structure);
+    timing = cost::test::rows_of(priced, structure);
   }
 };
 
@@ -63,7 +63,7 @@ TEST(PriceLayers, SmallestExample) {
   x.add(c, 0, 0, 0, data, 2);
   x.add(c, 0, 1, 1, tensor, 2);
   x.time(c);
-  const cost_test::ChunkRow& t = x.timing.chunks[0];
+  const cost::test::ChunkRow& t = x.timing.chunks[0];
   EXPECT_EQ(t.forward.compute_ns, 2 * kForward);
   EXPECT_EQ(t.forward.exposed_ns, 128000 + 256000);
   EXPECT_EQ(t.backward.compute_ns, 2 * kBackward);
@@ -71,7 +71,7 @@ TEST(PriceLayers, SmallestExample) {
   // only the first block's gradients are reduced: 4 · 32,768 bytes over two
   EXPECT_TRUE(x.structure.reduce_gradients);
   EXPECT_EQ(t.grad_reduce_ns, 4 * kElements);
-  const cost_test::StageRow& stage = x.timing.stages[0];
+  const cost::test::StageRow& stage = x.timing.stages[0];
   EXPECT_EQ(stage.dense_parameters, kElements + kElements / 2);
   EXPECT_EQ(stage.reduced_elements, kElements);
   EXPECT_EQ(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer, 18 * (kElements + kElements / 2));
@@ -94,7 +94,7 @@ TEST(PriceLayers, MixedSharding) {
   x.add(c, 0, 1, 1, three, 2);
   x.add(c, 0, 2, 2, none, 2);
   x.time(c);
-  const cost_test::ChunkRow& t = x.timing.chunks[0];
+  const cost::test::ChunkRow& t = x.timing.chunks[0];
   EXPECT_EQ(t.forward.exposed_ns, kElements);
   EXPECT_EQ(t.backward.exposed_ns, 3 * kElements);
   EXPECT_EQ(t.grad_reduce_ns, 2 * kElements + 4 * kElements);
@@ -246,7 +246,7 @@ TEST(PriceLayers, EqualsThePriceOfOneStrategy) {
             x);
       x.time(c);
       ASSERT_TRUE(x.structure == structure) << canonical_text(s, schedule);
-      ASSERT_TRUE(x.timing == cost_test::rows_of(timing, structure)) << p.engine->name << " " << canonical_text(s, schedule);
+      ASSERT_TRUE(x.timing == cost::test::rows_of(timing, structure)) << p.engine->name << " " << canonical_text(s, schedule);
       ++compared;
       ranges += static_cast<int>(x.strategies.size()) - split.chunks();
       ++schedules[static_cast<std::size_t>(schedule.kind)];
@@ -282,7 +282,7 @@ TEST(PriceLayers, OfADocument) {
   x.add(c, 0, 2, 2, tensor, 2);
   x.add(c, 1, 3, 5, tensor, 2);
   x.time(c);
-  EXPECT_TRUE(cost_test::rows_of(priced, program.structure()) == x.timing);
+  EXPECT_TRUE(cost::test::rows_of(priced, program.structure()) == x.timing);
   EXPECT_TRUE(structure_of(plan, model) == x.structure);
 }
 

@@ -14,7 +14,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 /// The timing of `layers` MLP blocks (test_problem.h): forward 65,536 ns, backward 131,072 ns, 32,768 parameters each.
 struct Timed {

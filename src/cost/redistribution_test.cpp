@@ -16,7 +16,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 /// dp · cp · tp, the tp ranks holding the same tile (`none`) or parts of a sequence.
 Strategy spread(std::int32_t dp, std::int32_t cp, std::int32_t tp, SequenceParallel sp = SequenceParallel::none) {

@@ -12,7 +12,7 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
 /// Embedding, encoder, encoder, decoder, decoder, head; 128 · 32 elements of table.
 Model t5(bool tied) {
@@ -26,7 +26,7 @@ constexpr std::int64_t kTable = 128 * 32;
 
 struct Timed {
   std::vector<LayerCost> costs;
-  cost_test::ByChunk timing;
+  cost::test::ByChunk timing;
   ProgramStructure structure;
 };
 
@@ -48,7 +48,7 @@ Timed timed(const Model& model, const std::vector<std::int32_t>& first, const St
   Costs costs;
   PriceScratch scratch;
   price(context, x.structure, s, split, x.costs, scratch, costs);
-  x.timing = cost_test::rows_of(costs, x.structure);
+  x.timing = cost::test::rows_of(costs, x.structure);
   return x;
 }
 
@@ -68,7 +68,7 @@ TEST(SharedTableCost, ThreeStagesHoldTheTableOfT5) {
   EXPECT_EQ(x.timing.stages[0].dense_parameters, own(model, x, 0, 2));
   EXPECT_EQ(x.timing.stages[1].dense_parameters, own(model, x, 2, 4) + kTable);
   EXPECT_EQ(x.timing.stages[2].dense_parameters, own(model, x, 4, 6) + kTable);
-  for (const cost_test::StageRow& s : x.timing.stages) {
+  for (const cost::test::StageRow& s : x.timing.stages) {
     EXPECT_EQ(s.memory.parameters, 2 * s.dense_parameters);
     EXPECT_EQ(s.memory.gradients, 4 * s.dense_parameters);
     EXPECT_EQ(s.memory.optimizer, 12 * s.dense_parameters);
@@ -132,7 +132,7 @@ TEST(SharedTableCost, LayerWisePlansAgree) {
     const CostContext context(model, round_cluster(6), training, plain_engine("generic"));
     Costs layered;
     price(context, uniform.structure, {{{0, 0, s}, {1, 1, s}}, {{2, 3, s}}, {{4, 5, s}}}, 2, layered);
-    EXPECT_EQ(cost_test::rows_of(layered, uniform.structure), uniform.timing) << zero;
+    EXPECT_EQ(cost::test::rows_of(layered, uniform.structure), uniform.timing) << zero;
   }
 }
 

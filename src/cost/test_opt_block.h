@@ -11,7 +11,7 @@
 #include "espalier/model.h"
 #include "espalier/plan.h"
 
-namespace espalier::cost_test {
+namespace espalier::cost::test {
 
 inline Cluster v100s(int nodes) {
   auto cluster =
@@ -45,4 +45,4 @@ inline Training training() {
 
 inline const LayerKind& block_of(const Model& model) { return model.layer(1); }
 
-}  // namespace espalier::cost_test
+}  // namespace espalier::cost::test

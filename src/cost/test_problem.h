@@ -15,7 +15,7 @@
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 
-namespace espalier::cost_test {
+namespace espalier::cost::test {
 
 /// A catalogue engine without what was fitted of it: hand-counted times do not move with a calibration.
 inline const EngineModel& plain_engine(std::string_view name) {
@@ -113,4 +113,4 @@ inline cost::LayerCost cost_of(const LayerKind& kind, const Strategy& s, const C
   return out.front();
 }
 
-}  // namespace espalier::cost_test
+}  // namespace espalier::cost::test

@@ -9,9 +9,9 @@
 namespace espalier::cost {
 namespace {
 
-using namespace cost_test;
+using namespace test;
 
-constexpr double kElements = 2 * 64 * 256;  // of cost_test::mlp()
+constexpr double kElements = 2 * 64 * 256;  // of cost::test::mlp()
 
 /// A generic engine on 4 round devices: 2 bytes a gathered parameter, 4 a reduced gradient.
 struct Problem {

@@ -9,7 +9,7 @@
 #include "data/source_dir.h"
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::exchange {
 namespace {
 
 using testing::HasSubstr;
@@ -100,4 +100,4 @@ TEST(Exchange, RowsAreCompleteAndTheirNamesDiffer) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::exchange

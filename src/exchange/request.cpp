@@ -65,10 +65,10 @@ Result<std::int64_t> count_of(const Importer& format, const ImportRequest& reque
 }
 
 Status embed_job(const Job& job, Plan& plan) {
-  const auto engine = engine_of(job);
+  const auto engine = planner::engine_of(job);
   if (!engine) return engine.error();
   plan.engine = (*engine)->name;
-  stamp_inputs(job, plan);
+  planner::stamp_inputs(job, plan);
   return std::nullopt;
 }
 

@@ -8,7 +8,7 @@
 #include "base/format.h"
 #include "plan/coefficients.h"
 
-namespace espalier {
+namespace espalier::job {
 namespace {
 
 using base::cat;
@@ -69,6 +69,7 @@ void read_interval(Reader& r, Calibration& c) {
   interval.finish();
 }
 
+/// What was held out, and the error on it: no more than the file says.
 void read_evidence(Reader& r, Calibration& c) {
   if (!r.has("evidence")) return;
   Reader e = r.child("evidence", true);
@@ -96,8 +97,25 @@ void set_levels(std::vector<FabricLevel>& levels, bool inside_node, const std::v
   }
 }
 
-/// What was held out, and the error on it: no more than the file says.
 }  // namespace
+
+void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels) {
+  for (NodeGroup& group : cluster.groups) set_levels(group.intra, true, levels);
+  set_levels(cluster.inter, false, levels);
+}
+
+std::string far_from_shipped(std::string_view name, double widths, double value, double shipped) {
+  constexpr double kFar = 3;
+  if (widths < kFar) return "";
+  return cat(name, " ", base::fixed(value, 4), " lies ", base::fixed(widths, 1), " prior widths from the shipped ",
+             base::fixed(shipped, 4), ": is the configuration of the runs right, was the machine shared?");
+}
+
+}  // namespace espalier::job
+
+namespace espalier {
+
+using namespace job;
 
 Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view yaml, const std::string& where,
                                                             const std::string& name) {
@@ -129,11 +147,6 @@ Result<std::shared_ptr<const Calibration>> read_calibration_file(const std::stri
   return read_calibration(*bytes, path);
 }
 
-void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels) {
-  for (NodeGroup& group : cluster.groups) set_levels(group.intra, true, levels);
-  set_levels(cluster.inter, false, levels);
-}
-
 std::string mismatch(const Calibration& c, const Job& job) {
   if (!job.cluster.homogeneous()) return "the cluster has several kinds of nodes";
   const std::string& device = job.cluster.groups.front().device.name;
@@ -161,13 +174,6 @@ Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration)
   apply_fabric(job.cluster, calibration->fabric);
   job.calibration = std::move(calibration);
   return std::nullopt;
-}
-
-std::string far_from_shipped(std::string_view name, double widths, double value, double shipped) {
-  constexpr double kFar = 3;
-  if (widths < kFar) return "";
-  return cat(name, " ", base::fixed(value, 4), " lies ", base::fixed(widths, 1), " prior widths from the shipped ",
-             base::fixed(shipped, 4), ": is the configuration of the runs right, was the machine shared?");
 }
 
 }  // namespace espalier

@@ -15,7 +15,7 @@
 #include "espalier/calibration.h"
 #include "plan/engine.h"
 
-namespace espalier {
+namespace espalier::job {
 
 /// A fabric level as measured. Levels are matched by name and by the side of the node's edge they lie on.
 struct CalibratedLevel {
@@ -24,12 +24,16 @@ struct CalibratedLevel {
   std::vector<std::pair<const cluster::FabricField*, double>> values;  ///< in the field's unit
 };
 
+}  // namespace espalier::job
+
+namespace espalier {
+
 struct Calibration {
   std::string name;            ///< file name without extension
   std::string source, hash;    ///< canonical JSON and its content hash, copied into plans
   std::string device, engine;  ///< catalogue names; engine empty: no coefficients, fabric alone
   FrameworkCoefficients coefficients;
-  std::vector<CalibratedLevel> fabric;
+  std::vector<job::CalibratedLevel> fabric;
   std::int64_t runs = 0;         ///< measured runs it was fitted to
   std::string cross_validation;  ///< what was held out, in words; empty or "none…": nothing, as far as the file says
   double error_before = 0, error_after = 0;  ///< median of |predicted/measured − 1|; after: on what was held out, 0 without
@@ -38,6 +42,10 @@ struct Calibration {
   std::int64_t devices_low = 0, devices_high = 0;  ///< devices of the smallest and the largest run
 };
 
+}  // namespace espalier
+
+namespace espalier::job {
+
 /// Writes the values over the levels that are named.
 void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels);
 
@@ -45,4 +53,4 @@ void apply_fabric(Cluster& cluster, const std::vector<CalibratedLevel>& levels);
 /// impossible, so that the runs measured something else, or are wrong. Empty: it lies nearer.
 std::string far_from_shipped(std::string_view name, double widths, double value, double shipped);
 
-}  // namespace espalier
+}  // namespace espalier::job

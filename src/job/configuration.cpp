@@ -39,7 +39,9 @@ void complete_configuration(const Job& job, Strategy& strategy, Schedule& schedu
   }
 }
 
-namespace job {
+}  // namespace espalier
+
+namespace espalier::job {
 
 std::string joined_violations(const std::vector<RuleViolation>& broken) {
   std::string out;
@@ -50,5 +52,4 @@ std::string joined_violations(const std::vector<RuleViolation>& broken) {
   return out;
 }
 
-}  // namespace job
-}  // namespace espalier
+}  // namespace espalier::job

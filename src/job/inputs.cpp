@@ -77,7 +77,7 @@ Result<Cluster> read_cluster_input(const Input& input) {
   base::ErrorSink sink;
   // Inline: the reader's path starts at $.cluster; in a file of its own at $.
   base::Reader reader(input.document, input.document.root, input.name.empty() ? "$.cluster" : "$", sink);
-  Cluster cluster = read_cluster(reader);
+  Cluster cluster = cluster::read_cluster(reader);
   if (!sink.ok()) return *sink.first();
   if (cluster.name.empty()) cluster.name = input.name;
   return cluster;

@@ -5,7 +5,7 @@
 #include "model/operators.h"
 #include "model/testing.h"
 
-namespace espalier {
+namespace espalier::model {
 namespace {
 
 using namespace model::testing;
@@ -93,4 +93,4 @@ TEST(Count, UnsplitPartIsBiasesOfRowLinearsNormsAndRouters) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::model

@@ -3,7 +3,7 @@
 
 #include "model/testing.h"
 
-namespace espalier {
+namespace espalier::model {
 namespace {
 
 using namespace model::testing;
@@ -97,4 +97,4 @@ TEST(MakeDecoder, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::model

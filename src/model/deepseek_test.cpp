@@ -4,7 +4,7 @@
 
 #include "model/testing.h"
 
-namespace espalier {
+namespace espalier::model {
 namespace {
 
 using namespace model::testing;
@@ -65,4 +65,4 @@ TEST(DeepSeek, MultiTokenPredictionIsApart) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::model

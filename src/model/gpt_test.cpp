@@ -4,7 +4,7 @@
 
 #include "model/testing.h"
 
-namespace espalier {
+namespace espalier::model {
 namespace {
 
 using namespace model::testing;
@@ -100,4 +100,4 @@ TEST(Bert, NotCausal) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::model

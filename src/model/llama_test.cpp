@@ -6,7 +6,7 @@
 
 #include "model/testing.h"
 
-namespace espalier {
+namespace espalier::model {
 namespace {
 
 using namespace model::testing;
@@ -223,4 +223,4 @@ TEST(Llama, CountFormulaHoldsForAllShapes) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::model

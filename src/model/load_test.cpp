@@ -8,7 +8,7 @@
 #include "base/document.h"
 #include "model/testing.h"
 
-namespace espalier {
+namespace espalier::model {
 namespace {
 
 using namespace model::testing;
@@ -139,4 +139,4 @@ TEST(LoadModel, ModelsAreWellFormed) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::model

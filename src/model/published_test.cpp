@@ -14,7 +14,7 @@
 #include "data/source_dir.h"
 #include "espalier/model.h"
 
-namespace espalier {
+namespace espalier::model {
 namespace {
 
 struct Published {
@@ -166,4 +166,4 @@ TEST(PublishedModels, Llama405Flops) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::model

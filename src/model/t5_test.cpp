@@ -4,7 +4,7 @@
 
 #include "model/testing.h"
 
-namespace espalier {
+namespace espalier::model {
 namespace {
 
 using namespace model::testing;
@@ -73,4 +73,4 @@ TEST(T5, OneBlockPerStack) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::model

@@ -8,7 +8,7 @@
 
 #include "model/testing.h"
 
-namespace espalier {
+namespace espalier::model {
 namespace {
 
 using namespace model::testing;
@@ -103,4 +103,4 @@ TEST(LoadModelFile, TakesTheFolderOfTheModel) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::model

@@ -4,7 +4,7 @@
 
 #include "model/testing.h"
 
-namespace espalier {
+namespace espalier::model {
 namespace {
 
 using namespace model::testing;
@@ -77,4 +77,4 @@ TEST(Swin, StagesMustAgree) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::model

@@ -94,7 +94,7 @@ std::vector<HeldPasses::Moment> HeldPasses::deciding(const Schedule& shortest, s
   const auto count = static_cast<std::size_t>(*std::max_element(classes.begin(), classes.end())) + 1;
   now.whole.assign(count, 0);
   now.all.assign(count, 0);
-  for (const plan::Step& step : plan::compute_order(shortest, stage)) {
+  for (const ChunkPass& step : compute_order(shortest, stage)) {
     now.running = classes[static_cast<std::size_t>(step.local_chunk)];
     const auto c = static_cast<std::size_t>(now.running);
     if (step.kind == InstructionKind::backward_weight) {

@@ -9,7 +9,7 @@
 
 #include "plan/schedule.h"
 
-namespace espalier::plan {
+namespace espalier {
 namespace {
 
 // Two stages, two chunks each, interleaved, two micro-batches. Stage 0 runs F0 F1 F'0 F'1 B'0 B'1 B0 B1: with 10 bytes a pass of the first
@@ -31,7 +31,7 @@ TEST(HeldPasses, PassesWaitForTheirWeightGradient) {
 /// The definition: every step in order.
 std::int64_t replayed(const Schedule& s, std::int32_t stage, const std::vector<PassBytes>& chunks) {
   std::int64_t now = 0, peak = 0;
-  for (const Step& step : compute_order(s, stage)) {
+  for (const ChunkPass& step : compute_order(s, stage)) {
     const PassBytes& c = chunks[static_cast<std::size_t>(step.local_chunk)];
     switch (step.kind) {
       case InstructionKind::forward:
@@ -96,4 +96,4 @@ TEST(HeldPasses, ManyMicrobatchesAddRepetitionsOnly) {
 }
 
 }  // namespace
-}  // namespace espalier::plan
+}  // namespace espalier

@@ -53,8 +53,8 @@ class RankWriter {
   std::int32_t add_transfer(Kind kind, bool gradient, std::int32_t boundary, std::int32_t microbatch, std::int32_t peer,
                             std::int32_t wait);
   void set_bucket(std::int32_t index, std::int32_t bucket, std::int32_t buckets);
-  void forward(const plan::Step& step);
-  void backward(const plan::Step& step);
+  void forward(const ChunkPass& step);
+  void backward(const ChunkPass& step);
   void gather_chunk(std::int32_t local_chunk, std::int32_t wait);
   void reduce_chunk(std::int32_t local_chunk, std::int32_t wait);
   void end_of_step();
@@ -119,7 +119,7 @@ void RankWriter::set_bucket(std::int32_t index, std::int32_t bucket, std::int32_
   instruction.buckets = static_cast<std::uint8_t>(buckets);
 }
 
-void RankWriter::forward(const plan::Step& step) {
+void RankWriter::forward(const ChunkPass& step) {
   const std::int32_t chunk = chunk_of(step.local_chunk), j = step.microbatch;
   const auto local = static_cast<std::size_t>(step.local_chunk);
   const bool gathers = structure_.gather_parameters && structure_.overlap_gather && forwards_done_[local] == 0;
@@ -140,7 +140,7 @@ void RankWriter::forward(const plan::Step& step) {
   if (const std::int32_t to = peer(chunk + 1, chunk + 1); to >= 0) add_transfer(Kind::send, false, chunk + 1, j, to, last);
 }
 
-void RankWriter::backward(const plan::Step& step) {
+void RankWriter::backward(const ChunkPass& step) {
   const std::int32_t chunk = chunk_of(step.local_chunk), j = step.microbatch;
   std::int32_t wait = -1;
   if (step.kind != Kind::backward_weight) {
@@ -201,7 +201,7 @@ void RankWriter::write() {
   if (structure_.gather_parameters && structure_.overlap_gather) {
     for (std::int32_t k = 0; k < schedule_.virtual_stages; ++k) gather_chunk(k, -1);
   }
-  for (const plan::Step& step : plan::compute_order(schedule_, stage_)) {
+  for (const ChunkPass& step : compute_order(schedule_, stage_)) {
     step.kind == Kind::forward ? forward(step) : backward(step);
   }
   end_of_step();

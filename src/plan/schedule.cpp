@@ -35,9 +35,7 @@ std::int32_t max_in_flight(const Schedule& schedule, std::int32_t stage) {
   ESPALIER_CHECK(false);
 }
 
-namespace plan {
-
-std::vector<Step> compute_order(const Schedule& schedule, std::int32_t stage) {
+std::vector<ChunkPass> compute_order(const Schedule& schedule, std::int32_t stage) {
   ESPALIER_CHECK(schedule.stages >= 1 && schedule.microbatches >= 1 && schedule.virtual_stages >= 1);
   ESPALIER_CHECK(stage >= 0 && stage < schedule.stages);
   switch (schedule.kind) {
@@ -50,5 +48,4 @@ std::vector<Step> compute_order(const Schedule& schedule, std::int32_t stage) {
   ESPALIER_CHECK(false);
 }
 
-}  // namespace plan
 }  // namespace espalier

@@ -19,23 +19,23 @@
 #include "espalier/plan.h"
 #include "plan/program.h"
 
-namespace espalier::plan {
+namespace espalier {
 
 /// One compute step. `kind` is forward, backward, backward_input or backward_weight.
-struct Step {
+struct ChunkPass {
   InstructionKind kind = InstructionKind::forward;
   std::int16_t local_chunk = 0;
   std::int32_t microbatch = 0;
-  bool operator==(const Step&) const = default;
+  bool operator==(const ChunkPass&) const = default;
 };
 
-std::vector<Step> gpipe_order(const Schedule& schedule, std::int32_t stage);
-std::vector<Step> one_f_one_b_order(const Schedule& schedule, std::int32_t stage);
-std::vector<Step> interleaved_order(const Schedule& schedule, std::int32_t stage);
-std::vector<Step> zb_h1_order(const Schedule& schedule, std::int32_t stage);
-std::vector<Step> zb_v_order(const Schedule& schedule, std::int32_t stage);
+std::vector<ChunkPass> gpipe_order(const Schedule& schedule, std::int32_t stage);
+std::vector<ChunkPass> one_f_one_b_order(const Schedule& schedule, std::int32_t stage);
+std::vector<ChunkPass> interleaved_order(const Schedule& schedule, std::int32_t stage);
+std::vector<ChunkPass> zb_h1_order(const Schedule& schedule, std::int32_t stage);
+std::vector<ChunkPass> zb_v_order(const Schedule& schedule, std::int32_t stage);
 
 /// The order of schedule.kind.
-std::vector<Step> compute_order(const Schedule& schedule, std::int32_t stage);
+std::vector<ChunkPass> compute_order(const Schedule& schedule, std::int32_t stage);
 
-}  // namespace espalier::plan
+}  // namespace espalier

@@ -7,13 +7,13 @@
 #include "base/check.h"
 #include "plan/schedule.h"
 
-namespace espalier::plan {
+namespace espalier {
 
-std::vector<Step> one_f_one_b_order(const Schedule& schedule, std::int32_t stage) {
+std::vector<ChunkPass> one_f_one_b_order(const Schedule& schedule, std::int32_t stage) {
   ESPALIER_CHECK(schedule.virtual_stages == 1);
   const std::int32_t m = schedule.microbatches;
   const std::int32_t warm_up = std::min(m, schedule.stages - stage - 1);
-  std::vector<Step> order;
+  std::vector<ChunkPass> order;
   order.reserve(2 * static_cast<std::size_t>(m));
   for (std::int32_t j = 0; j < warm_up; ++j) order.push_back({InstructionKind::forward, 0, j});
   for (std::int32_t j = 0; j < m; ++j) {
@@ -23,4 +23,4 @@ std::vector<Step> one_f_one_b_order(const Schedule& schedule, std::int32_t stage
   return order;
 }
 
-}  // namespace espalier::plan
+}  // namespace espalier

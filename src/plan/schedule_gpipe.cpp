@@ -5,15 +5,15 @@
 
 #include "base/check.h"
 
-namespace espalier::plan {
+namespace espalier {
 
-std::vector<Step> gpipe_order(const Schedule& schedule, std::int32_t /*stage*/) {
+std::vector<ChunkPass> gpipe_order(const Schedule& schedule, std::int32_t /*stage*/) {
   ESPALIER_CHECK(schedule.virtual_stages == 1);
-  std::vector<Step> order;
+  std::vector<ChunkPass> order;
   order.reserve(2 * static_cast<std::size_t>(schedule.microbatches));
   for (std::int32_t j = 0; j < schedule.microbatches; ++j) order.push_back({InstructionKind::forward, 0, j});
   for (std::int32_t j = 0; j < schedule.microbatches; ++j) order.push_back({InstructionKind::backward, 0, j});
   return order;
 }
 
-}  // namespace espalier::plan
+}  // namespace espalier

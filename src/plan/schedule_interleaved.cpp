@@ -10,13 +10,13 @@
 #include "base/check.h"
 #include "plan/schedule.h"
 
-namespace espalier::plan {
+namespace espalier {
 namespace {
 
 /// Chunk passes in the order they run forwards; backwards the chunks run in reverse inside each group.
-std::vector<Step> passes(const Schedule& schedule, InstructionKind kind) {
+std::vector<ChunkPass> passes(const Schedule& schedule, InstructionKind kind) {
   const std::int32_t p = schedule.stages, m = schedule.microbatches, v = schedule.virtual_stages;
-  std::vector<Step> order;
+  std::vector<ChunkPass> order;
   order.reserve(static_cast<std::size_t>(m) * static_cast<std::size_t>(v));
   for (std::int32_t first = 0; first < m;) {
     const std::int32_t rest = m - first;
@@ -32,13 +32,13 @@ std::vector<Step> passes(const Schedule& schedule, InstructionKind kind) {
 
 }  // namespace
 
-std::vector<Step> interleaved_order(const Schedule& schedule, std::int32_t stage) {
+std::vector<ChunkPass> interleaved_order(const Schedule& schedule, std::int32_t stage) {
   const std::int64_t p = schedule.stages, m = schedule.microbatches, v = schedule.virtual_stages;
-  const std::vector<Step> forwards = passes(schedule, InstructionKind::forward);
-  const std::vector<Step> backwards = passes(schedule, InstructionKind::backward);
+  const std::vector<ChunkPass> forwards = passes(schedule, InstructionKind::forward);
+  const std::vector<ChunkPass> backwards = passes(schedule, InstructionKind::backward);
   const std::int64_t largest_group = m < p ? p : p + m % p;
   const std::size_t warm_up = std::min(forwards.size(), static_cast<std::size_t>(2 * (p - stage - 1) + (v - 1) * largest_group));
-  std::vector<Step> order(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warm_up));
+  std::vector<ChunkPass> order(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warm_up));
   order.reserve(forwards.size() + backwards.size());
   for (std::size_t k = 0; k < backwards.size(); ++k) {
     if (warm_up + k < forwards.size()) order.push_back(forwards[warm_up + k]);
@@ -47,4 +47,4 @@ std::vector<Step> interleaved_order(const Schedule& schedule, std::int32_t stage
   return order;
 }
 
-}  // namespace espalier::plan
+}  // namespace espalier

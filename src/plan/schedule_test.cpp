@@ -8,15 +8,15 @@
 #include <set>
 #include <string>
 
-namespace espalier::plan {
+namespace espalier {
 namespace {
 
 Schedule make(ScheduleKind kind, std::int32_t p, std::int32_t v, std::int32_t m) { return {kind, p, v, m, 1}; }
 
 /// "F0 F1 B0": letter, chunk's prime for each local chunk after the first, micro-batch. B = backward or input gradient.
-std::string text(const std::vector<Step>& order) {
+std::string text(const std::vector<ChunkPass>& order) {
   std::string result;
-  for (const Step& step : order) {
+  for (const ChunkPass& step : order) {
     if (!result.empty()) result += ' ';
     result += step.kind == InstructionKind::forward ? 'F' : step.kind == InstructionKind::backward_weight ? 'W' : 'B';
     result += std::string(static_cast<std::size_t>(step.local_chunk), '\'') + std::to_string(step.microbatch);
@@ -93,7 +93,7 @@ TEST(Schedule, EveryStepOnceAndInOrder) {
   for (const Schedule& s : all_schedules()) {
     for (std::int32_t i = 0; i < s.stages; ++i) {
       std::map<std::pair<std::int32_t, std::int32_t>, std::string> steps;  // (chunk, micro-batch) → kinds in order
-      for (const Step& step : compute_order(s, i)) {
+      for (const ChunkPass& step : compute_order(s, i)) {
         steps[{step.local_chunk, step.microbatch}] += std::to_string(static_cast<int>(step.kind));
       }
       ASSERT_EQ(steps.size(), static_cast<std::size_t>(s.virtual_stages * s.microbatches)) << name_of(s, i);
@@ -104,9 +104,9 @@ TEST(Schedule, EveryStepOnceAndInOrder) {
 }
 
 /// Passes that are forwarded and not yet freed (by the whole backward, or the weight gradient), at most.
-std::int32_t measured_in_flight(const std::vector<Step>& order) {
+std::int32_t measured_in_flight(const std::vector<ChunkPass>& order) {
   std::int32_t now = 0, most = 0;
-  for (const Step& step : order) {
+  for (const ChunkPass& step : order) {
     if (step.kind == InstructionKind::forward) most = std::max(most, ++now);
     if (step.kind == InstructionKind::backward || step.kind == InstructionKind::backward_weight) --now;
   }
@@ -141,4 +141,4 @@ TEST(Schedule, InFlightIsWhatTheFormulasSay) {
 }
 
 }  // namespace
-}  // namespace espalier::plan
+}  // namespace espalier

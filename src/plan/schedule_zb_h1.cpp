@@ -8,13 +8,13 @@
 #include "base/check.h"
 #include "plan/schedule.h"
 
-namespace espalier::plan {
+namespace espalier {
 
-std::vector<Step> zb_h1_order(const Schedule& schedule, std::int32_t stage) {
+std::vector<ChunkPass> zb_h1_order(const Schedule& schedule, std::int32_t stage) {
   ESPALIER_CHECK(schedule.virtual_stages == 1);
   const std::int32_t m = schedule.microbatches;
   const std::int32_t warm_up = std::min(m, schedule.stages - stage - 1);
-  std::vector<Step> order;
+  std::vector<ChunkPass> order;
   order.reserve(3 * static_cast<std::size_t>(m));
   for (std::int32_t j = 0; j < warm_up; ++j) order.push_back({InstructionKind::forward, 0, j});
   for (std::int32_t j = 0; j < m; ++j) {
@@ -26,4 +26,4 @@ std::vector<Step> zb_h1_order(const Schedule& schedule, std::int32_t stage) {
   return order;
 }
 
-}  // namespace espalier::plan
+}  // namespace espalier

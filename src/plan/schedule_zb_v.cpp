@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "plan/schedule.h"
 
-namespace espalier::plan {
+namespace espalier {
 namespace {
 
 /// Hands out the next micro-batch of each kind and chunk; those beyond the m real ones are counted but not emitted.
@@ -31,7 +31,7 @@ class Emitter {
     ++next;
   }
   [[nodiscard]] std::int32_t done(InstructionKind kind, std::int16_t chunk) { return counter(kind, chunk); }
-  std::vector<Step> take() { return std::move(order_); }
+  std::vector<ChunkPass> take() { return std::move(order_); }
 
  private:
   std::int32_t& counter(InstructionKind kind, std::int16_t chunk) {
@@ -40,12 +40,12 @@ class Emitter {
   }
   std::int32_t microbatches_;
   std::array<std::int32_t, 6> next_{};
-  std::vector<Step> order_;
+  std::vector<ChunkPass> order_;
 };
 
 }  // namespace
 
-std::vector<Step> zb_v_order(const Schedule& schedule, std::int32_t stage) {
+std::vector<ChunkPass> zb_v_order(const Schedule& schedule, std::int32_t stage) {
   ESPALIER_CHECK(schedule.virtual_stages == 2);
   constexpr auto F = InstructionKind::forward, B = InstructionKind::backward_input, W = InstructionKind::backward_weight;
   const std::int32_t p = schedule.stages, planned = std::max(schedule.microbatches, 2 * p - 1);
@@ -81,4 +81,4 @@ std::vector<Step> zb_v_order(const Schedule& schedule, std::int32_t stage) {
   return out.take();
 }
 
-}  // namespace espalier::plan
+}  // namespace espalier

@@ -11,7 +11,7 @@
 #include "planner/prediction.h"
 #include "planner/time_parts.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 /// The fastest member that fits; of the leanest kind if none does. Members come in order of growing stages, and the first number
@@ -161,4 +161,4 @@ std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engi
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

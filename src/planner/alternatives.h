@@ -10,7 +10,7 @@
 #include "planner/baselines.h"
 #include "search/search.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// Beside a layer-wise answer: the fastest plan with one strategy for all layers.
 inline constexpr const char* kBestUniformPlan = "best uniform plan";
@@ -38,4 +38,4 @@ std::optional<Alternative> alternative_of(const Job& job, const EngineModel& eng
 /// largest of all leading: "exposed communication +0.213 s, pipeline bubble -0.050 s". Parts below a tenth of what moved are left out.
 std::string differences(const Prediction& other, const Prediction& best);
 
-}  // namespace espalier
+}  // namespace espalier::planner

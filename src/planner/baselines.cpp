@@ -7,7 +7,7 @@
 #include "plan/rules.h"
 #include "planner/recipes.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using search::Configuration;
@@ -119,4 +119,4 @@ std::vector<Baseline> baselines(const Job& job, const EngineModel&) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -17,7 +17,7 @@
 #include "plan/engine.h"
 #include "search/space.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 struct Baseline {
   std::string label;
@@ -27,4 +27,4 @@ struct Baseline {
 
 std::vector<Baseline> baselines(const Job& job, const EngineModel& engine);
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -7,7 +7,7 @@
 #include "plan/rules.h"
 #include "planner/prediction.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 constexpr double kLeastGain = 0.01;
@@ -63,4 +63,4 @@ std::optional<BatchHint> batch_hint(const Job& room, const EngineModel& engine, 
   return std::nullopt;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

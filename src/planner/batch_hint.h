@@ -13,7 +13,7 @@
 #include "plan/engine.h"
 #include "search/search.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// Batches worth asking for, ascending.
 std::vector<std::int64_t> batches_to_try(std::int64_t devices, std::int64_t global_batch);
@@ -24,4 +24,4 @@ inline constexpr double kLargestHintSpace = 5e6;
 std::optional<BatchHint> batch_hint(const Job& room, const EngineModel& engine, search::Evaluator& evaluator, search::Options how,
                                     const search::Outcome& found, std::int64_t fixed_ns);
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -5,7 +5,7 @@
 #include "planner/batch_hint.h"
 #include "planner/runs_on.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 /// Of answers that are there already, what runnable_plan would find.
@@ -43,4 +43,4 @@ void add_fastest(const Job& job, const EngineModel& engine, const Plan& fastest,
     result.alternatives.insert(result.alternatives.begin(), std::move(*beside));
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -7,7 +7,7 @@
 #include "plan/engine.h"
 #include "search/search.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 struct AnswerContext {
   const Job& job;
@@ -22,4 +22,4 @@ void add_beside(const Job& room, const EngineModel& engine, search::Evaluator& e
 /// The fastest plan as the first alternative.
 void add_fastest(const Job& job, const EngineModel& engine, const Plan& fastest, PlannerResult& result);
 
-}  // namespace espalier
+}  // namespace espalier::planner

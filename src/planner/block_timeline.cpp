@@ -7,6 +7,8 @@
 
 namespace espalier {
 
+using namespace planner;
+
 Result<std::string> block_timeline(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();

@@ -10,7 +10,7 @@
 #include "planner/pipeline_bottleneck.h"
 #include "planner/time_parts.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using testing::HasSubstr;
@@ -94,4 +94,4 @@ TEST(Differences, NameLossesAndGains) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -9,7 +9,7 @@
 #include "planner/legality.h"
 #include "planner/pin_space.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using job::Pin;
@@ -125,4 +125,4 @@ std::string broken_by_each(const Job& job, const EngineModel& engine) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -10,11 +10,11 @@
 #include "job/pins.h"
 #include "plan/engine.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// What breaks when a pin is put into a configuration that is legal under the other pins: of all pins, where least breaks.
 std::string broken_rule(const Job& job, const EngineModel& engine, const std::vector<job::Pin>& pins);
 /// What each kind of parallelism breaks when it has all devices: the rules that leave nothing, without any pin.
 std::string broken_by_each(const Job& job, const EngineModel& engine);
 
-}  // namespace espalier
+}  // namespace espalier::planner

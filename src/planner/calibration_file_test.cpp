@@ -8,7 +8,7 @@
 
 #include "base/document.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 constexpr const char* kCalibration = R"(schema: espalier.calibration/1
@@ -150,4 +150,4 @@ TEST(Calibration, IntervalWidensAwayFromTheRuns) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -8,7 +8,7 @@
 #include "plan/layer_freedom.h"
 #include "planner/memory_margin.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 /// Counters of the uniform space.
@@ -79,26 +79,6 @@ void add_phases(const search::Found& all, SearchSummary& s) {
 
 }  // namespace
 
-std::string_view to_string(SearchEnd end) {
-  switch (end) {
-    case SearchEnd::none: return "";
-    case SearchEnd::optimal: return "optimal";
-    case SearchEnd::gap: return "gap";
-    case SearchEnd::node_limit: return "node limit";
-    case SearchEnd::time_limit: return "time limit";
-    case SearchEnd::interrupted: return "interrupted";
-    case SearchEnd::phase_left_out: return "phase left out";
-  }
-  return "?";
-}
-
-std::optional<SearchEnd> search_end_of(std::string_view words) {
-  for (const SearchEnd end : {SearchEnd::none, SearchEnd::optimal, SearchEnd::gap, SearchEnd::node_limit, SearchEnd::time_limit,
-                              SearchEnd::interrupted, SearchEnd::phase_left_out})
-    if (to_string(end) == words) return end;
-  return std::nullopt;
-}
-
 SearchSummary certificate_of(const Job& job, const EngineModel& engine, const search::Found& all, const Watch& watch) {
   SearchSummary s = counters_of(all.flat());
   s.space = job.search.kind;
@@ -137,4 +117,4 @@ void restate(SearchSummary& s, std::int64_t iteration_ns) {
   if (s.reason == SearchEnd::optimal && !s.optimal) s.reason = SearchEnd::gap;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -7,7 +7,7 @@
 #include "planner/watch.h"
 #include "search/phases.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// Of all phases together; something was found.
 SearchSummary certificate_of(const Job& job, const EngineModel& engine, const search::Found& all, const Watch& watch);
@@ -18,4 +18,4 @@ void restate(SearchSummary& s, std::int64_t iteration_ns);
 /// What was asked for, so that a result can be searched again.
 SearchRequest request_of(const Job& job, const PlannerOptions& options);
 
-}  // namespace espalier
+}  // namespace espalier::planner

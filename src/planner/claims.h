@@ -5,8 +5,8 @@
 #include "check/check.h"
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 Result<check::Claims> claims_of(const Job& job, const Plan& plan);
 
-}  // namespace espalier
+}  // namespace espalier::planner

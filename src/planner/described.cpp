@@ -6,7 +6,7 @@
 #include "planner/legality.h"
 #include "planner/partition_report.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 Result<Prepared> prepare(const Job& job) {
   const auto engine = engine_of(job);
@@ -30,4 +30,4 @@ Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan p
   return result;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -7,7 +7,7 @@
 #include "planner/prediction.h"
 #include "search/search.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 struct Prepared {
   const EngineModel* engine;
@@ -21,4 +21,4 @@ Result<Prepared> prepare(const Job& job);
 /// given, receives program, costs and simulation.
 Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan plan, bool spans, Timed* keep);
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -6,6 +6,8 @@
 
 namespace espalier {
 
+using namespace planner;
+
 std::vector<EngineDescription> engines() {
   std::vector<EngineDescription> out;
   for (const EngineModel& engine : engine_catalogue())
@@ -16,6 +18,13 @@ std::vector<EngineDescription> engines() {
 std::vector<std::string> engine_names() {
   std::vector<std::string> out;
   for (const EngineModel& engine : engine_catalogue()) out.push_back(engine.name);
+  return out;
+}
+
+std::vector<std::string> engines_that_run(const Job& job, const Plan& plan) {
+  std::vector<std::string> out;
+  for (const EngineModel& engine : engine_catalogue())
+    if (has_rules(engine) && !engine.planned && accepts(engine, job, plan)) out.push_back(engine.name);
   return out;
 }
 

@@ -4,7 +4,7 @@
 
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// Simulated time and memory of one configuration. Illegal ones are an Error naming every broken rule; one that does not fit is a
 /// prediction with fits = false. peak_memory_bytes_per_stage has one entry a stage.
@@ -12,4 +12,4 @@ Result<Prediction> predict(const Job& job, const Strategy& strategy, const Sched
 /// The same with another description of the job's engine: fits predict a run under many of them.
 Result<Prediction> predict_with(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
 
-}  // namespace espalier
+}  // namespace espalier::planner

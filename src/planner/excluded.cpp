@@ -10,7 +10,7 @@
 #include "planner/broken_rule.h"
 #include "planner/pin_space.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using job::Pin;
@@ -149,4 +149,4 @@ Error nothing_legal(const Job& job, const EngineModel& engine) {
                hint_of(changes)};
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -11,9 +11,9 @@
 #include "espalier/planner.h"
 #include "plan/engine.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// For a job without a legal configuration. Error kind infeasible.
 Error nothing_legal(const Job& job, const EngineModel& engine);
 
-}  // namespace espalier
+}  // namespace espalier::planner

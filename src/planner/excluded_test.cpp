@@ -10,7 +10,7 @@
 
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using testing::AllOf;
@@ -199,4 +199,4 @@ TEST(Job, NotesSayWhatIsNotPlannedAndWhatIsTooLong) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -8,7 +8,7 @@
 #include "espalier/engines.h"
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 /// GPT-2 (hidden size 768, 1024 tokens) on four devices: two stages of two data-parallel replicas, 4 micro-batches of 1 sample.
@@ -95,4 +95,4 @@ TEST(Face, EnginesAreListedWithTheirRules) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -11,7 +11,7 @@
 #include "sim/program_traffic.h"
 #include "sim/topology_network.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 /// Links of one name together, those without traffic left out.
@@ -65,4 +65,4 @@ std::int64_t flow_iteration_ns(const Cluster& cluster, const cost::CostContext& 
   return flow.iteration_ns();
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -10,7 +10,7 @@
 #include "plan/program.h"
 #include "sim/simulator.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 struct FlowSimulation {
   Simulation simulation;
@@ -22,4 +22,4 @@ Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostCon
 /// Its iteration alone; lowers and prices the plan first.
 std::int64_t flow_iteration_ns(const Cluster& cluster, const cost::CostContext& context, const Plan& plan);
 
-}  // namespace espalier
+}  // namespace espalier::planner

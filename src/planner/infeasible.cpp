@@ -13,7 +13,7 @@
 #include "planner/simulated_evaluator.h"
 #include "search/cost_book.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using Stop = std::function<bool()>;
@@ -204,4 +204,4 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   return Error{ErrorKind::infeasible, "memory", what, expected, hint};
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

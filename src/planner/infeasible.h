@@ -9,9 +9,9 @@
 #include "planner/watch.h"
 #include "search/search.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// Stopped by the watch, it says what it has found until then.
 Error infeasible(const Job& job, const EngineModel& engine, const search::Outcome& found, Watch& watch);
 
-}  // namespace espalier
+}  // namespace espalier::planner

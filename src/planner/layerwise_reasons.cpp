@@ -8,7 +8,7 @@
 #include "planner/alternatives.h"
 #include "planner/plan_layers.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using base::cat;
@@ -128,4 +128,4 @@ std::vector<std::string> layerwise_reasons(const PlannerResult& r) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -8,9 +8,9 @@
 
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// Sentences about a plan that is not uniform; the best uniform plan is compared where the alternatives hold it.
 std::vector<std::string> layerwise_reasons(const PlannerResult& result);
 
-}  // namespace espalier
+}  // namespace espalier::planner

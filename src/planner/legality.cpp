@@ -6,7 +6,7 @@
 #include "base/document.h"
 #include "search/pruning.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 std::string named_rules(const std::vector<RuleViolation>& broken) {
   std::string out;
@@ -110,4 +110,4 @@ Error unknown_phase(const std::string& name, const std::vector<std::string>& kno
                near.empty() ? "the first phase, " + known.front() + ", always runs" : near};
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -9,7 +9,7 @@
 #include "plan/engine.h"
 #include "plan/rules.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// "RULE: what it says; RULE: …", without the hints: the hint of a rule is about that rule alone, and what it names may break another one.
 std::string named_rules(const std::vector<RuleViolation>& broken);
@@ -23,4 +23,4 @@ Error unknown_pruning_rule(const std::string& name);
 /// A phase of the search that cannot be left out; `known`: all phases, the first of which cannot.
 Error unknown_phase(const std::string& name, const std::vector<std::string>& known);
 
-}  // namespace espalier
+}  // namespace espalier::planner

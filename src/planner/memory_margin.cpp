@@ -53,14 +53,9 @@ MemoryError memory_error_for(const MemoryErrorTable& table, const std::string& e
   return e;
 }
 
-}  // namespace espalier::planner
-
-namespace espalier {
-
 MemoryMargin memory_margin_of(const Job& job) {
   if (job.search.memory_margin) return {*job.search.memory_margin, "search.memory_margin"};
-  const planner::MemoryError error =
-      planner::memory_error_for(planner::shipped_memory_errors(), job.engine, job.cluster.groups.front().device.name);
+  const MemoryError error = memory_error_for(shipped_memory_errors(), job.engine, job.cluster.groups.front().device.name);
   return {error.half_width, "80 % error of the memory model: " + error.basis};
 }
 
@@ -75,4 +70,4 @@ Job with_memory_room(const Job& job) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

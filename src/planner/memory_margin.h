@@ -33,10 +33,6 @@ const MemoryErrorTable& shipped_memory_errors();
 /// The pair's own, else the engine's, else what holds for anything.
 MemoryError memory_error_for(const MemoryErrorTable& table, const std::string& engine, const std::string& device);
 
-}  // namespace espalier::planner
-
-namespace espalier {
-
 struct MemoryMargin {
   double share = 0;   ///< of the limit
   std::string basis;  ///< in words
@@ -48,4 +44,4 @@ std::int64_t memory_room_bytes(const Job& job);
 /// The job on a cluster whose memory limit is that room: what is searched.
 Job with_memory_room(const Job& job);
 
-}  // namespace espalier
+}  // namespace espalier::planner

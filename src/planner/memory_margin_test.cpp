@@ -7,7 +7,7 @@
 
 #include "data/source_dir.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using testing::HasSubstr;
@@ -24,19 +24,19 @@ Job job(const std::string& engine, const std::string& search = "{}") {
 }
 
 TEST(MemoryMargin, PairThenEngineThenAnything) {
-  const auto table = planner::read_memory_errors(R"(
+  const auto table = read_memory_errors(R"(
 schema: espalier.memory-errors/1
 errors:
   - {engine: "", device: "", half_width: 0.2, runs: 30}
   - {engine: "a", device: "", half_width: 0.1, runs: 20}
   - {engine: "a", device: "x", half_width: 0.05, runs: 10}
 )",
-                                                 "test");
+                                        "test");
   ASSERT_TRUE(table.ok()) << table.error().message();
-  EXPECT_EQ(planner::memory_error_for(*table, "a", "x").half_width, 0.05);
-  EXPECT_EQ(planner::memory_error_for(*table, "a", "y").half_width, 0.1);
-  EXPECT_EQ(planner::memory_error_for(*table, "b", "x").half_width, 0.2);
-  EXPECT_THAT(planner::memory_error_for(*table, "b", "x").basis, HasSubstr("none of b"));
+  EXPECT_EQ(memory_error_for(*table, "a", "x").half_width, 0.05);
+  EXPECT_EQ(memory_error_for(*table, "a", "y").half_width, 0.1);
+  EXPECT_EQ(memory_error_for(*table, "b", "x").half_width, 0.2);
+  EXPECT_THAT(memory_error_for(*table, "b", "x").basis, HasSubstr("none of b"));
 }
 
 // 5 % of 10 GiB: 10737418240 · 0.95 = 10200547328.
@@ -105,4 +105,4 @@ TEST(MemoryMargin, OutOfRangeIsRefused) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::planner

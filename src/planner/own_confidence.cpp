@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using base::cat;
@@ -37,4 +37,4 @@ std::optional<Confidence> calibrated_confidence(const Calibration& c, double sec
   return Confidence{seconds * std::pow(c.low, wider), seconds * std::pow(c.high, wider), c.level, std::move(basis)};
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

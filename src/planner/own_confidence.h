@@ -11,9 +11,9 @@
 #include "espalier/planner.h"
 #include "job/calibration_file.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// The interval and its basis for a predicted time; nullopt when the calibration holds no runs (fabric alone).
 std::optional<Confidence> calibrated_confidence(const Calibration& calibration, double seconds, std::int64_t devices);
 
-}  // namespace espalier
+}  // namespace espalier::planner

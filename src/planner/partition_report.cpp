@@ -7,7 +7,7 @@
 #include "cost/partitioned_block.h"
 #include "cost/rounding.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using base::cat;
@@ -92,4 +92,4 @@ std::vector<std::string> partition_sentences(const PlannerResult& result) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -8,7 +8,7 @@
 #include "espalier/planner.h"
 #include "plan/engine.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// Of every partition of the plan, once: the operators of the first block under it, forward and backward of one micro-batch.
 std::vector<OperatorReport> operator_reports(const Job& job, const EngineModel& engine, const Plan& plan);
@@ -16,4 +16,4 @@ std::vector<OperatorReport> operator_reports(const Job& job, const EngineModel& 
 /// Why partitions are there, in one sentence each.
 std::vector<std::string> partition_sentences(const PlannerResult& result);
 
-}  // namespace espalier
+}  // namespace espalier::planner

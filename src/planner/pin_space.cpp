@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace espalier {
+namespace espalier::planner {
 
 using job::Pin;
 
@@ -53,4 +53,4 @@ bool any_legal(const Job& job, const EngineModel& engine, const std::vector<Pin>
   return any_legal(job, engine_under(pins, engine), job::space_of(pins, job));
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -10,7 +10,7 @@
 #include "plan/engine.h"
 #include "search/space.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 bool any_legal(const Job& job, const EngineModel& engine, const SearchSpace& restriction);
 bool any_legal(const Job& job, const EngineModel& engine, const std::vector<job::Pin>& pins);
@@ -23,4 +23,4 @@ bool has_engine(const std::vector<job::Pin>& pins);
 /// The engine whose rules hold under these pins.
 const EngineModel& engine_under(const std::vector<job::Pin>& pins, const EngineModel& engine);
 
-}  // namespace espalier
+}  // namespace espalier::planner

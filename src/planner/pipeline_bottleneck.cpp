@@ -5,7 +5,7 @@
 
 #include "base/format.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using base::cat;
@@ -51,4 +51,4 @@ std::string pipeline_bottleneck(const Prediction& p) {
   return out + ".";
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

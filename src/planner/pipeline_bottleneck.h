@@ -8,7 +8,7 @@
 #include "espalier/planner.h"
 #include "planner/time_parts.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// "compute (62.3 %)"
 std::string named_share(const TimePart& part, std::int64_t iteration_ns);
@@ -16,4 +16,4 @@ std::string named_share(const TimePart& part, std::int64_t iteration_ns);
 /// are busy within 5 % of that; 1.2 s of communication runs under compute."
 std::string pipeline_bottleneck(const Prediction& p);
 
-}  // namespace espalier
+}  // namespace espalier::planner

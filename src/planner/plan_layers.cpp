@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace espalier {
+namespace espalier::planner {
 std::int32_t layer_count(const Stage& stage) {
   std::int32_t n = 0;
   for (const Chunk& chunk : stage.chunks) n += chunk.last() - chunk.first() + 1;
@@ -25,4 +25,4 @@ std::string layers_by_stage(const Plan& plan) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

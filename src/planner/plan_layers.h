@@ -7,7 +7,7 @@
 
 #include "espalier/plan.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// The last layer of a plan, its head.
 std::int32_t last_layer_of(const Plan& plan);
@@ -16,4 +16,4 @@ std::int32_t layer_count(const Stage& stage);
 /// Layers that each stage holds: "14+13+11+12"; stages of several chunks as the sum of these.
 std::string layers_by_stage(const Plan& plan);
 
-}  // namespace espalier
+}  // namespace espalier::planner

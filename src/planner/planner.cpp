@@ -22,6 +22,9 @@
 #include "search/search.h"
 
 namespace espalier {
+
+using namespace planner;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -12,12 +12,12 @@
 #include "planner/memory_margin.h"
 #include "planner/test_jobs.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
-using planner::testing::job;
-using planner::testing::planned;
 using ::testing::HasSubstr;
+using testing::job;
+using testing::planned;
 
 /// Jobs that differ in family, fabric, engine and restrictions, each planned in milliseconds.
 std::vector<Job> jobs() {
@@ -267,4 +267,4 @@ TEST(Plan, RefusesAnUnknownPruningRule) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::planner

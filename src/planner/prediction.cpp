@@ -21,7 +21,7 @@
 #include "planner/own_confidence.h"
 #include "sim/simulator.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 constexpr double kLevel = 0.8;  // of the shipped intervals
@@ -231,7 +231,7 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.model_tflops_per_device = flops / seconds / devices * 1e-12;
   p.mfu_peak_tflops = device.peak_of(job.training.precision).count() * 1e-12;
   p.mfu = p.model_tflops_per_device / p.mfu_peak_tflops;
-  planner::Interval interval = planner::interval_for(planner::shipped_intervals(), engine.name, device.name);
+  Interval interval = interval_for(shipped_intervals(), engine.name, device.name);
   p.confidence = {seconds * interval.low, seconds * interval.high, kLevel, std::move(interval.basis)};
   if (job.calibration) {
     if (auto own = calibrated_confidence(*job.calibration, seconds, job.cluster.devices())) p.confidence = std::move(*own);
@@ -289,4 +289,4 @@ Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   return claims;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

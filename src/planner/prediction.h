@@ -9,7 +9,7 @@
 #include "search/evaluator.h"
 #include "search/phases.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// Everything known about one plan.
 struct Timed {
@@ -42,4 +42,4 @@ Plan document_of(const Job& job, const EngineModel& engine, const Schedule& sche
 /// Of what a search found.
 Plan document_of(const Job& job, const EngineModel& engine, const search::PlanCandidate& best);
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -10,7 +10,7 @@
 #include "planner/pipeline_bottleneck.h"
 #include "planner/time_parts.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using base::gib;
@@ -94,4 +94,4 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -7,8 +7,8 @@
 
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 std::vector<std::string> reasons_of(const Job& job, const PlannerResult& result);
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -8,7 +8,7 @@
 
 #include "base/format.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 using search::Configuration;
@@ -117,4 +117,4 @@ std::vector<Baseline> recipes(const Job& job, const RuleFacts& facts) {
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -16,8 +16,8 @@
 
 #include "planner/baselines.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 std::vector<Baseline> recipes(const Job& job, const RuleFacts& facts);
 
-}  // namespace espalier
+}  // namespace espalier::planner

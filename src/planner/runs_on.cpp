@@ -12,7 +12,7 @@
 #include "planner/simulated_evaluator.h"
 #include "search/search.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 constexpr std::size_t kSeeds = 64;
@@ -83,13 +83,6 @@ bool accepts(const EngineModel& engine, const Job& job, const Plan& plan) {
   return true;
 }
 
-std::vector<std::string> engines_that_run(const Job& job, const Plan& plan) {
-  std::vector<std::string> out;
-  for (const EngineModel& engine : engine_catalogue())
-    if (has_rules(engine) && !engine.planned && accepts(engine, job, plan)) out.push_back(engine.name);
-  return out;
-}
-
 EngineAnswer engine_answer(const EngineQuestion& q, const EngineModel& engine) {
   EngineAnswer out;
   out.engine = engine.name;
@@ -138,4 +131,4 @@ std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan)
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -14,7 +14,7 @@
 #include "plan/engine.h"
 #include "search/search.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// What an engine's own plan is compared with, and how it is searched.
 struct EngineQuestion {
@@ -41,4 +41,4 @@ std::optional<EngineAnswer> runnable_plan(const EngineQuestion& q);
 /// Of every engine of the catalogue but generic.
 std::vector<EngineAnswer> all_engines(const EngineQuestion& q, const Plan& plan);
 
-}  // namespace espalier
+}  // namespace espalier::planner

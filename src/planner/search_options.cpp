@@ -7,7 +7,7 @@
 #include "plan/layer_freedom.h"
 #include "planner/legality.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& engine, const PlannerOptions& options,
                                             Watch& watch) {
@@ -31,4 +31,4 @@ Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& e
   return phases;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -7,10 +7,10 @@
 #include "planner/watch.h"
 #include "search/phases.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// Error where a rule or a phase of that name does not exist. `watch` outlives the search.
 Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& engine, const PlannerOptions& options,
                                             Watch& watch);
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -7,7 +7,7 @@
 #include "plan/dimensions_used.h"
 #include "planner/prediction.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 std::int64_t slowest_of(const SimplestQuestion& q) {
@@ -65,4 +65,4 @@ Simplest simplest_plan(const Job& job, const EngineModel& engine, const search::
   return out;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -11,7 +11,7 @@
 #include "plan/engine.h"
 #include "search/search.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 struct SimplestQuestion {
   const Plan* answer = nullptr;  ///< the fastest plan found
@@ -23,4 +23,4 @@ struct SimplestQuestion {
 Simplest simplest_plan(const Job& job, const EngineModel& engine, const search::Problem& problem, search::Evaluator& evaluator,
                        search::Options how, const SimplestQuestion& question);
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -11,6 +11,9 @@
 #include "sim/timeline.h"
 
 namespace espalier {
+
+using namespace planner;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

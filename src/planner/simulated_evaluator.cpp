@@ -7,7 +7,7 @@
 #include "planner/flow_prediction.h"
 #include "planner/prediction.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 constexpr std::size_t kStructures = 8;              // programs kept by a worker
@@ -80,4 +80,4 @@ std::int64_t SimulatedEvaluator::lowered() const {
   return static_cast<std::int64_t>(times_.size() + pass_ends_.size()) + flows_;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -16,7 +16,7 @@
 #include "search/evaluator.h"
 #include "sim/simulator.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 class SimulatedEvaluator final : public search::Evaluator {
  public:
@@ -52,4 +52,4 @@ class SimulatedEvaluator final : public search::Evaluator {
   std::int64_t flows_ = 0;  ///< programs timed under the flow-level network
 };
 
-}  // namespace espalier
+}  // namespace espalier::planner

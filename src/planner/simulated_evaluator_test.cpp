@@ -10,12 +10,12 @@
 #include "data/source_dir.h"
 #include "espalier/planner.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 /// One stage, one micro-batch: forward 10, backward 20, optimizer 5.
-cost_test::ByChunk smallest() {
-  cost_test::ByChunk timing = cost_test::empty_rows({});
+cost::test::ByChunk smallest() {
+  cost::test::ByChunk timing = cost::test::empty_rows({});
   timing.chunks[0].forward.compute_ns = 10;
   timing.chunks[0].backward.compute_ns = 20;
   timing.stages[0].optimizer_ns = 5;
@@ -30,7 +30,7 @@ ProgramStructure one_bucket() {
 
 TEST(SimulatedEvaluator, EqualTimingsAreLoweredOnce) {
   SimulatedEvaluator evaluator(2);
-  cost_test::ByChunk timing = smallest();
+  cost::test::ByChunk timing = smallest();
   EXPECT_EQ(evaluator.iteration_ns(one_bucket(), costs_of(timing, one_bucket()), 0), 35);
   EXPECT_EQ(evaluator.iteration_ns(one_bucket(), costs_of(timing, one_bucket()), 1), 35);
   timing.chunks[0].saved_bytes = 1000;  // memory and hidden communication decide no time
@@ -41,20 +41,20 @@ TEST(SimulatedEvaluator, EqualTimingsAreLoweredOnce) {
 
 TEST(SimulatedEvaluator, EveryDurationCounts) {
   SimulatedEvaluator evaluator(1);
-  const cost_test::ByChunk timing = smallest();
+  const cost::test::ByChunk timing = smallest();
   EXPECT_EQ(evaluator.iteration_ns(one_bucket(), costs_of(timing, one_bucket()), 0), 35);
   std::int64_t programs = 1;
-  for (cost::PhaseTime cost_test::ChunkRow::*phase : {&cost_test::ChunkRow::forward, &cost_test::ChunkRow::backward})
+  for (cost::PhaseTime cost::test::ChunkRow::*phase : {&cost::test::ChunkRow::forward, &cost::test::ChunkRow::backward})
     for (std::int64_t cost::PhaseTime::*part :
          {&cost::PhaseTime::compute_ns, &cost::PhaseTime::exposed_ns, &cost::PhaseTime::other_ns}) {
-      cost_test::ByChunk other = timing;
+      cost::test::ByChunk other = timing;
       other.chunks[0].*phase.*part += 1;
       EXPECT_EQ(evaluator.iteration_ns(one_bucket(), costs_of(other, one_bucket()), 0), 36);
       EXPECT_EQ(evaluator.lowered(), ++programs);
     }
   ProgramStructure reduces = one_bucket();
   reduces.reduce_gradients = true;
-  cost_test::ByChunk other = timing;
+  cost::test::ByChunk other = timing;
   other.chunks[0].grad_reduce_ns = 100;
   EXPECT_EQ(evaluator.iteration_ns(reduces, costs_of(other, reduces), 0), 135);
 }
@@ -79,4 +79,4 @@ TEST(SimulatedEvaluator, CountersOfFixedJobs) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace espalier {
+namespace espalier::planner {
 
 std::vector<TimePart> time_parts(const Breakdown& b) {
   return {{TimeKind::compute, "compute", b.compute_ns},
@@ -20,4 +20,4 @@ std::vector<TimePart> parts_by_size(const Breakdown& b) {
   return parts;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -7,7 +7,7 @@
 
 #include "espalier/simulate.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 enum class TimeKind : std::uint8_t { compute, exposed_communication, bubble, update, host, other };
 
@@ -22,4 +22,4 @@ std::vector<TimePart> time_parts(const Breakdown& b);
 /// The same, largest first.
 std::vector<TimePart> parts_by_size(const Breakdown& b);
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 /// Two chains over the same words with different constants; each step is a bijection of its chain and spreads the word over all bits.
@@ -59,4 +59,4 @@ TimingPrint print_of(const ProgramStructure& structure, const cost::Costs& costs
   return chains.print();
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

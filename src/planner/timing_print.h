@@ -10,7 +10,7 @@
 #include "cost/costs.h"
 #include "plan/program.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 struct TimingPrint {
   std::uint64_t low = 0, high = 0;
@@ -22,4 +22,4 @@ struct TimingPrintHash {
 
 TimingPrint print_of(const ProgramStructure& structure, const cost::Costs& costs);
 
-}  // namespace espalier
+}  // namespace espalier::planner

@@ -4,7 +4,7 @@
 #include "check/check.h"
 #include "planner/claims.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 Status verify(const Job& job, const Plan& plan, const Program& program) {
   const auto claims = claims_of(job, plan);
@@ -17,4 +17,4 @@ Status verify(const Job& job, const Plan& plan, const Program& program) {
   return std::nullopt;
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

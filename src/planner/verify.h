@@ -5,9 +5,9 @@
 #include "espalier/planner.h"
 #include "plan/program.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 /// Error (kind internal) with the first finding that fails.
 Status verify(const Job& job, const Plan& plan, const Program& program);
 
-}  // namespace espalier
+}  // namespace espalier::planner

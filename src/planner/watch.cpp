@@ -3,7 +3,7 @@
 
 #include "base/format.h"
 
-namespace espalier {
+namespace espalier::planner {
 namespace {
 
 constexpr std::int64_t kLineNs = 1'000'000'000;
@@ -54,4 +54,4 @@ std::string text_of(const search::Standing& s, double seconds) {
   return out + ", " + base::grouped(static_cast<std::int64_t>(seconds)) + " s";
 }
 
-}  // namespace espalier
+}  // namespace espalier::planner

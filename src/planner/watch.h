@@ -11,7 +11,7 @@
 #include "espalier/planner.h"
 #include "search/search.h"
 
-namespace espalier {
+namespace espalier::planner {
 
 class Watch {
  public:
@@ -39,4 +39,4 @@ class Watch {
 /// "layer-wise: 12 of 96 pipelines and batches, best 3.917 s, nothing below 3.610 s, 4 s".
 std::string text_of(const search::Standing& standing, double seconds);
 
-}  // namespace espalier
+}  // namespace espalier::planner

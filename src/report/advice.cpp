@@ -34,7 +34,7 @@ Facts facts_of(const PlannerResult& r) {
   f.c = r.plan.only_pipeline().schedule;
   const Prediction& p = r.prediction;
   f.room = static_cast<std::int64_t>(static_cast<double>(p.memory_limit_bytes) * (1 - p.memory_margin)) - p.peak_memory_bytes;
-  f.blocks = last_layer_of(r.plan) - 1;
+  f.blocks = planner::last_layer_of(r.plan) - 1;
   if (const EngineModel* engine = find_engine(r.plan.engine))
     f.interleaves = std::count(engine->runs.schedules.begin(), engine->runs.schedules.end(), ScheduleKind::interleaved) > 0;
   if (!p.bottleneck.busy_per_stage.empty()) {
@@ -114,16 +114,16 @@ std::string of_other(const Facts& f, const PlannerResult& r) {
 
 }  // namespace
 
-std::string advice(const TimePart& part, const PlannerResult& result) {
+std::string advice(const planner::TimePart& part, const PlannerResult& result) {
   const Facts f = facts_of(result);
   switch (part.kind) {
-    case TimeKind::compute: return of_compute(f, result);
-    case TimeKind::exposed_communication: return of_communication(f, result);
-    case TimeKind::bubble: return of_bubble(f);
-    case TimeKind::update: return of_update(f);
-    case TimeKind::host:
+    case planner::TimeKind::compute: return of_compute(f, result);
+    case planner::TimeKind::exposed_communication: return of_communication(f, result);
+    case planner::TimeKind::bubble: return of_bubble(f);
+    case planner::TimeKind::update: return of_update(f);
+    case planner::TimeKind::host:
       return "host work once a step is up to the framework; a larger global batch spreads it over more samples";
-    case TimeKind::other: return of_other(f, result);
+    case planner::TimeKind::other: return of_other(f, result);
   }
   return "";
 }

@@ -11,6 +11,6 @@
 namespace espalier::report {
 
 /// A clause: "overlap_grad is off: reduce gradients beside the backward pass"; never empty.
-std::string advice(const TimePart& part, const PlannerResult& result);
+std::string advice(const planner::TimePart& part, const PlannerResult& result);
 
 }  // namespace espalier::report

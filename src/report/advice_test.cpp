@@ -25,7 +25,7 @@ PlannerResult result_of(const Strategy& s, const Schedule& c, std::int64_t devic
 
 std::string all_advice(const PlannerResult& r) {
   std::string out;
-  for (const TimePart& part : time_parts({1, 1, 1, 2, 1})) out += advice(part, r) + "\n";
+  for (const planner::TimePart& part : planner::time_parts({1, 1, 1, 2, 1})) out += advice(part, r) + "\n";
   return out;
 }
 

@@ -61,14 +61,15 @@ TEST(SimplestPlan, IsTheAnswerWhereItIsAskedFor) {
 }
 
 TEST(RunsOn, EnginesWithoutRulesAreUnknown) {
-  EXPECT_FALSE(has_rules(*find_engine("generic")));
-  EXPECT_FALSE(has_rules(*find_engine("jax")));
-  EXPECT_TRUE(has_rules(*find_engine("megatron-core")));
+  EXPECT_FALSE(planner::has_rules(*find_engine("generic")));
+  EXPECT_FALSE(planner::has_rules(*find_engine("jax")));
+  EXPECT_TRUE(planner::has_rules(*find_engine("megatron-core")));
   const Job one = tiny("search: {limits: {pp: 2, vpp: 2}}\n");
   PlannerOptions options;
   options.engines = true;
   const PlannerResult r = planned(one, options);
-  for (const EngineAnswer& e : r.engines) EXPECT_EQ(e.status == "unknown", !has_rules(*find_engine(e.engine))) << e.engine;
+  for (const EngineAnswer& e : r.engines)
+    EXPECT_EQ(e.status == "unknown", !planner::has_rules(*find_engine(e.engine))) << e.engine;
   std::size_t listed = 0;  // all but generic, and those whose runtime is no part of this release
   for (const EngineModel& e : engine_catalogue()) listed += e.name != "generic" && !e.planned ? 1 : 0;
   EXPECT_EQ(r.engines.size(), listed);
@@ -88,8 +89,8 @@ TEST(RunsOn, ThisVeryPlan) {
   c.microbatches = 16;
   const auto made = estimate(eight, s, c);
   ASSERT_TRUE(made.ok()) << made.error().message();
-  EXPECT_FALSE(accepts(*find_engine("megatron-core"), eight, made->plan));
-  EXPECT_TRUE(accepts(*find_engine("torchtitan"), eight, made->plan));
+  EXPECT_FALSE(planner::accepts(*find_engine("megatron-core"), eight, made->plan));
+  EXPECT_TRUE(planner::accepts(*find_engine("torchtitan"), eight, made->plan));
   const std::vector<std::string> all = engines_that_run(eight, made->plan);
   EXPECT_THAT(all, testing::Contains("torchtitan"));
   EXPECT_THAT(all, testing::Not(testing::Contains("megatron-core")));
@@ -118,7 +119,8 @@ TEST(RunsOn, IsAlwaysSaidUnderGeneric) {
 
 std::vector<std::string> labels_of(const Job& job) {
   std::vector<std::string> out;
-  for (const Baseline& b : recipes(job, rule_facts(job.model, job.cluster, job.training))) out.push_back(b.label);
+  for (const planner::Baseline& b : planner::recipes(job, rule_facts(job.model, job.cluster, job.training)))
+    out.push_back(b.label);
   return out;
 }
 
@@ -141,7 +143,7 @@ TEST(Recipes, NearestSize) {
 TEST(Recipes, DegreesAreThePublishedOnes) {
   const Job big =
       job("llama-3-70b", "{nodes: 8, devices_per_node: 8, device: h100-sxm-80gb}", "{sequence_length: 8192, global_batch: 512}");
-  const auto all = recipes(big, rule_facts(big.model, big.cluster, big.training));
+  const auto all = planner::recipes(big, rule_facts(big.model, big.cluster, big.training));
   ASSERT_EQ(all.size(), 2u);
   ASSERT_FALSE(all[0].family.empty()) << all[0].refusal;
   const search::Configuration& m = all[0].family.front();
@@ -157,10 +159,10 @@ TEST(Recipes, DegreesAreThePublishedOnes) {
 
 // 8 devices, 12 samples: 8 does not divide 12, so 16 is asked; 16 samples divide by all of 2, 4, 8.
 TEST(BatchHint, BatchesToTry) {
-  EXPECT_THAT(batches_to_try(8, 12), ElementsAre(16));
-  EXPECT_TRUE(batches_to_try(8, 16).empty());
-  EXPECT_THAT(batches_to_try(8, 5), ElementsAre(6, 8));  // next multiples of 2, and of 4 and 8
-  EXPECT_TRUE(batches_to_try(8, 1).empty() || batches_to_try(8, 1).front() == 2);
+  EXPECT_THAT(planner::batches_to_try(8, 12), ElementsAre(16));
+  EXPECT_TRUE(planner::batches_to_try(8, 16).empty());
+  EXPECT_THAT(planner::batches_to_try(8, 5), ElementsAre(6, 8));  // next multiples of 2, and of 4 and 8
+  EXPECT_TRUE(planner::batches_to_try(8, 1).empty() || planner::batches_to_try(8, 1).front() == 2);
 }
 
 // Sixty samples on eight GPUs: eight replicas do not divide them, so that GPUs must split samples or layers. With 64 every GPU takes eight.

@@ -162,7 +162,8 @@ std::string time_section(const Prediction& p) {
   const double whole = p.iteration_ns > 0 ? static_cast<double>(p.iteration_ns) : 1.0;
   const bool pipeline = p.bottleneck.busy_per_stage.size() > 1;
   const bool two = pipeline && p.bottleneck.stage != p.last_stage;
-  const std::vector<TimePart> parts = time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown), last = time_parts(p.breakdown);
+  const std::vector<planner::TimePart> parts = planner::time_parts(pipeline ? p.bottleneck.breakdown : p.breakdown),
+                                       last = planner::time_parts(p.breakdown);
   std::string out = "\nWhere the time goes";
   if (pipeline)
     out += cat(" (stage ", std::to_string(p.bottleneck.stage), ", the busiest",

@@ -44,7 +44,7 @@ struct StageGroup {
 
 std::vector<StageGroup> stage_groups(const Plan& plan, const std::vector<std::int64_t>& peaks) {
   std::vector<StageGroup> groups;
-  const std::int32_t last = last_layer_of(plan);
+  const std::int32_t last = planner::last_layer_of(plan);
   for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
     std::string strategies = strategies_of(plan.only_pipeline().stages[i], last, kStrategiesWidth);
     const std::int64_t peak = i < peaks.size() ? peaks[i] : 0;
@@ -64,7 +64,7 @@ std::string layers_of(const Plan& plan, const StageGroup& group) {
   if (group.first == group.last) return layers_of(first);
   if (first.chunks.size() == 1)
     return cat(span(first.chunks.front().first(), plan.only_pipeline().stages[group.last].chunks.front().last()), ", ",
-               std::to_string(layer_count(first)), " each");
+               std::to_string(planner::layer_count(first)), " each");
   return cat(layers_of(first), ", …");
 }
 
@@ -121,7 +121,7 @@ std::string layer_table(const Plan& plan, const std::vector<std::int64_t>& peak_
 }
 
 std::string balance_table(const LayerwiseSummary& summary, const Plan& plan) {
-  const std::int32_t layers = last_layer_of(plan) + 1;
+  const std::int32_t layers = planner::last_layer_of(plan) + 1;
   const auto exact =
       std::find_if(summary.balance.begin(), summary.balance.end(), [](const StageBalance& b) { return b.name == "exact"; });
   const std::int64_t reference = exact == summary.balance.end() ? 0 : exact->iteration_ns;

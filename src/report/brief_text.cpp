@@ -69,7 +69,7 @@ std::string wrap(std::string_view sentence, std::size_t width, std::string_view 
 
 std::vector<StageRun> stage_runs(const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage) {
   std::vector<StageRun> runs;
-  const std::int32_t last_layer = last_layer_of(plan);
+  const std::int32_t last_layer = planner::last_layer_of(plan);
   for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
     const auto stage = static_cast<std::int32_t>(i);
     const std::int64_t peak = i < peak_bytes_per_stage.size() ? peak_bytes_per_stage[i] : 0;

@@ -97,7 +97,7 @@ TEST_F(Partitioned, WrittenReadAndSimulatedAgain) {
 
 TEST_F(Partitioned, TheCheckerCountsAgain) {
   const Job one = job("full");
-  const auto claims = claims_of(one, full().plan);
+  const auto claims = planner::claims_of(one, full().plan);
   ASSERT_TRUE(claims.ok());
   const auto check = [&](const Plan& p, const check::Claims& c) {
     return check::check_plan(p, one.model, one.cluster, lower(p, one.model, true), &c);
@@ -141,7 +141,7 @@ TEST(PartitionedPipeline, IsTimedAndChecked) {
   const Schedule schedule{ScheduleKind::one_f_one_b, 2, 1, 8, 1};
   const auto result = estimate(*loaded, s, schedule);
   ASSERT_TRUE(result.ok()) << result.error().message();
-  const auto claims = claims_of(*loaded, result->plan);
+  const auto claims = planner::claims_of(*loaded, result->plan);
   ASSERT_TRUE(claims.ok());
   const auto report =
       check::check_plan(result->plan, loaded->model, loaded->cluster, lower(result->plan, loaded->model, true), &*claims);

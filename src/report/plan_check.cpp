@@ -20,7 +20,7 @@ namespace {
 
 /// What the planner says about the plan, re-derived by check/. Predictions that fail are a finding, not an abort.
 CheckReport check_against_claims(const Job& job, const Plan& plan) {
-  const auto claims = claims_of(job, plan);
+  const auto claims = planner::claims_of(job, plan);
   const Program program = lower(plan, job.model, true);
   CheckReport report = check::check_plan(plan, job.model, job.cluster, program, claims ? &*claims : nullptr);
   if (!claims) report.findings.push_back({"claims", false, claims.error().message()});
@@ -55,7 +55,7 @@ void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& 
   }
   if (report.findings.size() > before) return;
   report.findings.push_back({"engine", true,
-                             has_rules(engine)
+                             planner::has_rules(engine)
                                  ? engine.name + " can run this plan"
                                  : "unknown whether " + engine.name + " can run this plan: Espalier has no rules of it"});
 }

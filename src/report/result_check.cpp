@@ -173,7 +173,7 @@ void check_alternatives(const Job& job, const EngineModel& engine, const Planner
       expect(a.iteration_ns == 0 && !a.fits, "a time without a configuration that has it");
       continue;
     }
-    const auto p = predict_with(job, engine, a.configuration->first, a.configuration->second);
+    const auto p = planner::predict_with(job, engine, a.configuration->first, a.configuration->second);
     if (!p) {
       expect(false, p.error().message());
       continue;
@@ -224,7 +224,7 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
       "made-by", same,
       check::say("made by ", name_of(claimed.made_by), ", this is ", name_of(this_build()), "; its figures are not compared"));
   if (!same) return findings.take("");
-  const auto engine = engine_of(job);
+  const auto engine = planner::engine_of(job);
   if (!engine) return {{"prediction", false, engine.error().message()}};
   // The margin is the job's to choose and no figure: a search says what was asked, an estimate what it was told.
   Job with_margin = job;

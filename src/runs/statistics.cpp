@@ -15,7 +15,9 @@ void FeasibilitySummary::add(bool predicted_fits, bool measured_fits) {
     ++(predicted_fits ? false_fit : true_oom);
 }
 
-namespace runs {
+}  // namespace espalier
+
+namespace espalier::runs {
 ErrorSummary summarize(const std::vector<double>& errors) {
   ErrorSummary s;
   s.n = static_cast<std::int64_t>(errors.size());
@@ -96,5 +98,4 @@ RankingSummary rank(const std::vector<std::vector<Pair>>& groups) {
   return s;
 }
 
-}  // namespace runs
-}  // namespace espalier
+}  // namespace espalier::runs

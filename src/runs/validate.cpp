@@ -221,12 +221,12 @@ namespace {
 
 /// Predictions with a calibration where it is made for the run's device and engine, without where it is not.
 runs::PredictFunction predict_by(const std::shared_ptr<const Calibration>& calibration) {
-  if (!calibration) return predict;
+  if (!calibration) return planner::predict;
   return [calibration](const Job& job, const Strategy& strategy, const Schedule& schedule) -> Result<Prediction> {
-    if (!mismatch(*calibration, job).empty()) return predict(job, strategy, schedule);
+    if (!mismatch(*calibration, job).empty()) return planner::predict(job, strategy, schedule);
     Job calibrated = job;
     if (Status error = use_calibration(calibrated, calibration)) return *error;
-    return predict(calibrated, strategy, schedule);
+    return planner::predict(calibrated, strategy, schedule);
   };
 }
 

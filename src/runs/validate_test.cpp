@@ -433,7 +433,7 @@ TEST(ValidateRuns, LinesThatCannotBeReadAreCountedAndShown) {
 }
 
 TEST(ValidateRuns, TheRealPredictorTakesTheSameRuns) {
-  const Validation v = validate_runs(three_runs(), predict);
+  const Validation v = validate_runs(three_runs(), planner::predict);
   EXPECT_EQ(v.all.evaluated, 3);
   EXPECT_GT(*v.results.front().predicted_s, 0);
   EXPECT_THAT(v.results.front().calibration, HasSubstr("h100-sxm-80gb"));

@@ -16,7 +16,7 @@ constexpr double kBackwardOfForward = 2;  // of the layer whose cost is made equ
 /// Passes seen so far, by local chunk.
 struct Counts {
   explicit Counts(std::size_t chunks) : forwards(chunks, 0), backwards(chunks, 0) {}
-  void add(const plan::Step& step) {
+  void add(const ChunkPass& step) {
     const auto chunk = static_cast<std::size_t>(step.local_chunk);
     // The two parts of a backward pass count once, as its first: what stands before is at most that.
     if (step.kind == InstructionKind::forward) ++forwards[chunk];
@@ -44,12 +44,12 @@ ChunkOrders::ChunkOrders(const Schedule& schedule) : schedule_(schedule) {
 
 void ChunkOrders::read(std::int32_t stage) {
   const auto chunks = static_cast<std::size_t>(schedule_.virtual_stages);
-  const std::vector<plan::Step> order = plan::compute_order(schedule_, stage);
+  const std::vector<ChunkPass> order = compute_order(schedule_, stage);
   std::vector<Outside> mine(chunks);
   std::vector<std::int32_t> held(chunks, 0);
   std::int32_t most = 1;
   Counts seen(chunks);
-  for (const plan::Step& step : order) {
+  for (const ChunkPass& step : order) {
     const auto chunk = static_cast<std::size_t>(step.local_chunk);
     if (step.kind == InstructionKind::forward) {
       if (seen.forwards[chunk] == 0) {

@@ -12,10 +12,10 @@
 namespace espalier::sim {
 namespace {
 
-using cost_test::block_of;
-using cost_test::decoder;
-using cost_test::training;
-using cost_test::v100s;
+using cost::test::block_of;
+using cost::test::decoder;
+using cost::test::training;
+using cost::test::v100s;
 
 const std::string kPrimitive =
     "attn.norm R,M,N; attn.qkv K,P2; attn.core H,H,H; attn.out N,P2; attn.residual R,M,N; mlp.norm R,M,N; mlp.up K,P2; "

@@ -50,10 +50,10 @@ struct TwoStages {
     ProgramStructure s = testing::structure(ScheduleKind::gpipe, 2, 1, microbatches);
     s.reduce_gradients = true;
     program = lower(s);
-    cost_test::ByChunk rows = testing::uniform(s.schedule, 100, 100, 100);
+    cost::test::ByChunk rows = testing::uniform(s.schedule, 100, 100, 100);
     rows.chunks[1].send_forward_ns = rows.chunks[1].send_backward_ns = message_ns;
-    for (cost_test::ChunkRow& chunk : rows.chunks) chunk.grad_reduce_ns = 80;
-    costs = cost_test::costs_of(rows, s);
+    for (cost::test::ChunkRow& chunk : rows.chunks) chunk.grad_reduce_ns = 80;
+    costs = cost::test::costs_of(rows, s);
     traffic.collectives.resize(2);
   }
   [[nodiscard]] std::int32_t transfer(bool gradient) const { return program.structure().transfer(1, gradient).value; }

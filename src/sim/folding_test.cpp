@@ -73,7 +73,7 @@ TEST(Folding, DevicesOfAGroupMeet) {
   Program program = lower(plan, Model{}, false);
   ASSERT_EQ(program.instructions[4].kind, InstructionKind::grad_reduce);
   program.instructions[4].wait0 = 1;
-  cost_test::ByChunk timing = testing::uniform(plan.only_pipeline().schedule, 1, 1, 0);
+  cost::test::ByChunk timing = testing::uniform(plan.only_pipeline().schedule, 1, 1, 0);
   timing.chunks[0].grad_reduce_ns = 5;
   const Simulation s = Simulator().run(program, costs_of(timing, program.structure()), {true}).value();
   EXPECT_EQ(s.spans[4], (Span{4, 9}));

@@ -26,7 +26,7 @@ struct PairOf {
     result = Simulator().run(program, costs_of(timing, program.structure()), {true}).value();
   }
   Program program;
-  cost_test::ByChunk timing;
+  cost::test::ByChunk timing;
   Simulation result;
 };
 
@@ -78,12 +78,12 @@ TEST(Overlap, WholeProgramsStayBetweenTheBounds) {
     ProgramStructure low = testing::structure(ScheduleKind::one_f_one_b, 1, 1, *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 9));
     low.reduce_gradients = low.gather_parameters = true;
     low.overlap_reduce = low.overlap_gather = true;
-    cost_test::ByChunk timing = testing::uniform(low.schedule, *rc::gen::inRange(0, 1000), *rc::gen::inRange(0, 1000), 0);
+    cost::test::ByChunk timing = testing::uniform(low.schedule, *rc::gen::inRange(0, 1000), *rc::gen::inRange(0, 1000), 0);
     timing.chunks[0].grad_reduce_ns = *rc::gen::inRange(0, 300);
     timing.chunks[0].param_gather_ns = *rc::gen::inRange(0, 300);
     timing.communication_slowdown = *rc::gen::inRange(100, 200) / 100.0;
     timing.compute_slowdown = *rc::gen::inRange(100, 200) / 100.0;
-    const cost_test::ChunkRow& chunk = timing.chunks[0];
+    const cost::test::ChunkRow& chunk = timing.chunks[0];
     const std::int64_t compute = low.schedule.microbatches * (chunk.forward.compute_ns + chunk.backward.compute_ns);
     const std::int64_t data = low.buckets[0] * (chunk.grad_reduce_ns + chunk.param_gather_ns);
     Simulator simulator;

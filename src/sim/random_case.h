@@ -14,7 +14,7 @@ namespace espalier::sim::testing {
 struct Case {
   Plan plan;
   Model model;
-  cost_test::ByChunk timing;
+  cost::test::ByChunk timing;
 };
 
 inline std::int64_t up_to(std::int64_t limit) { return *rc::gen::inRange<std::int64_t>(0, limit + 1); }
@@ -66,7 +66,7 @@ inline Case any_case() {
   c.model.vocabulary = 1;
   const Schedule& s = c.plan.only_pipeline().schedule;
   c.timing = uniform(s, 0, 0, 0);
-  for (cost_test::ChunkRow& chunk : c.timing.chunks) {
+  for (cost::test::ChunkRow& chunk : c.timing.chunks) {
     chunk.forward = any_phase();
     chunk.backward = any_phase();
     chunk.backward_input = any_phase();
@@ -80,7 +80,7 @@ inline Case any_case() {
     chunk.forward_transient_bytes = up_to(50);
     chunk.backward_transient_bytes = up_to(50);
   }
-  for (cost_test::StageRow& stage : c.timing.stages) {
+  for (cost::test::StageRow& stage : c.timing.stages) {
     stage.optimizer_ns = up_to(100);
     stage.memory.parameters = up_to(5000);
   }

@@ -11,7 +11,7 @@ namespace {
 using testing::structure;
 using testing::uniform;
 
-Simulation simulate(const Program& program, const cost_test::ByChunk& timing) {
+Simulation simulate(const Program& program, const cost::test::ByChunk& timing) {
   Simulator simulator;
   Result<Simulation> result = simulator.run(program, costs_of(timing, program.structure()), {true});
   EXPECT_TRUE(result.ok()) << result.error().message();
@@ -37,7 +37,7 @@ TEST(Simulator, TwoStagesByHand) {
 // A send of 4 ns delays the other side by 4: F0 at stage 1 from 6. With sends that block, stage 0 starts F1 at 6, not at 2.
 TEST(Simulator, SendsTakeTimeAndMayBlock) {
   ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 2);
-  cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
+  cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
   timing.chunks[1].send_forward_ns = 4;
   Program program = lower(low);
   Simulation s = simulate(program, timing);
@@ -54,7 +54,7 @@ TEST(Simulator, SendsTakeTimeAndMayBlock) {
 TEST(Simulator, ReductionAfterComputeIsExposed) {
   ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1);
   low.reduce_gradients = true;
-  cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
+  cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
   timing.chunks[0].grad_reduce_ns = 4;
   timing.stages[0].optimizer_ns = 1;
   const Simulation s = simulate(lower(low), timing);
@@ -66,8 +66,8 @@ TEST(Simulator, ReductionAfterComputeIsExposed) {
 // `optimizer`, named beside it.
 TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1);
-  cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
-  cost_test::StageRow& end = timing.stages[0];
+  cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
+  cost::test::StageRow& end = timing.stages[0];
   end.optimizer_ns = 10;
   end.optimizer_exposed_ns = 3;
   end.optimizer_launch_ns = 2;
@@ -84,7 +84,7 @@ TEST(Simulator, TheEndOfTheStepIsAttributedByItsParts) {
 TEST(Simulator, ReductionBesideComputeIsHidden) {
   ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 1, 2);
   low.reduce_gradients = low.overlap_reduce = true;
-  cost_test::ByChunk timing = uniform(low.schedule, 2, 4, 4);
+  cost::test::ByChunk timing = uniform(low.schedule, 2, 4, 4);
   timing.chunks[0].grad_reduce_ns = 3;
   const Simulation s = simulate(lower(low), timing);
   EXPECT_EQ(s.iteration_ns, 13);
@@ -95,7 +95,7 @@ TEST(Simulator, ReductionBesideComputeIsHidden) {
 // The parts of a phase: compute 5, exposed 2, other 1; hidden 4 is reported apart.
 TEST(Simulator, PhasesAreAttributedByTheirParts) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 1, 1, 2);
-  cost_test::ByChunk timing = uniform(low.schedule, 0, 0, 0);
+  cost::test::ByChunk timing = uniform(low.schedule, 0, 0, 0);
   timing.chunks[0].forward = {5, 2, 1, 4};
   const Simulation s = simulate(lower(low), timing);
   EXPECT_EQ(s.ranks[0].breakdown, (Breakdown{10, 4, 0, 0, 2}));
@@ -106,10 +106,10 @@ TEST(Simulator, PhasesAreAttributedByTheirParts) {
 // backward; reserve 10 % of that, rounded down: 120.
 TEST(Simulator, MemoryPeakAndItsMoment) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 3);
-  cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
+  cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
   timing.allocator_reserve = 0.1;
-  for (cost_test::StageRow& stage : timing.stages) stage.memory.parameters = 1000;
-  for (cost_test::ChunkRow& chunk : timing.chunks) {
+  for (cost::test::StageRow& stage : timing.stages) stage.memory.parameters = 1000;
+  for (cost::test::ChunkRow& chunk : timing.chunks) {
     chunk.saved_bytes = 100;
     chunk.forward_transient_bytes = 3;
     chunk.backward_transient_bytes = 7;
@@ -132,8 +132,8 @@ TEST(Simulator, MemoryPeakAndItsMoment) {
 // F0 100, B0 → 40, F1 140, B1 80 (peak 140 + transient 7), W0, W1.
 TEST(Simulator, SplitBackwardFreesInTwoSteps) {
   const ProgramStructure low = structure(ScheduleKind::zb_h1, 2, 1, 2);
-  cost_test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
-  for (cost_test::ChunkRow& chunk : timing.chunks) {
+  cost::test::ByChunk timing = uniform(low.schedule, 2, 2, 1);
+  for (cost::test::ChunkRow& chunk : timing.chunks) {
     chunk.saved_bytes = 100;
     chunk.saved_after_input_bytes = 40;
     chunk.backward_transient_bytes = 7;
@@ -155,7 +155,7 @@ TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
   program.instructions[3].wait0 = 0;
   ASSERT_TRUE(validate(program));
   Simulator simulator;
-  const cost_test::ByChunk timing = uniform(low.schedule, 1, 1, 1);
+  const cost::test::ByChunk timing = uniform(low.schedule, 1, 1, 1);
   EXPECT_EQ(simulator.iteration_ns(program, costs_of(timing, program.structure())), -1);
   const Result<Simulation> result = simulator.run(program, costs_of(timing, program.structure()));
   ASSERT_FALSE(result.ok());
@@ -166,7 +166,7 @@ TEST(Simulator, DeadlockNamesTheBlockedInstructions) {
 
 TEST(Simulator, WrongTimingIsAnError) {
   const ProgramStructure low = structure(ScheduleKind::one_f_one_b, 2, 1, 1);
-  cost_test::ByChunk timing = uniform(low.schedule, 1, 1, 1);
+  cost::test::ByChunk timing = uniform(low.schedule, 1, 1, 1);
   Simulator simulator;
   EXPECT_FALSE(simulator.run(lower(structure(ScheduleKind::zb_h1, 2, 1, 1)), costs_of(timing, low)).ok());
 }

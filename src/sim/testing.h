@@ -18,9 +18,9 @@ inline ProgramStructure structure(ScheduleKind kind, std::int32_t p, std::int32_
 }
 
 /// Every chunk takes F, B, W nanoseconds of pure compute; no communication, no memory.
-inline cost_test::ByChunk uniform(const Schedule& s, std::int64_t F, std::int64_t B, std::int64_t W) {
-  cost_test::ByChunk rows = cost_test::empty_rows(s);
-  for (cost_test::ChunkRow& chunk : rows.chunks) {
+inline cost::test::ByChunk uniform(const Schedule& s, std::int64_t F, std::int64_t B, std::int64_t W) {
+  cost::test::ByChunk rows = cost::test::empty_rows(s);
+  for (cost::test::ChunkRow& chunk : rows.chunks) {
     chunk.forward.compute_ns = F;
     chunk.backward.compute_ns = B + W;
     chunk.backward_input.compute_ns = B;

@@ -14,7 +14,9 @@ std::int64_t Timeline::devices() const {
                          [](std::int64_t sum, const TimelineRank& rank) { return sum + rank.represents; });
 }
 
-namespace sim {
+}  // namespace espalier
+
+namespace espalier::sim {
 namespace {
 
 using Kind = InstructionKind;
@@ -153,5 +155,4 @@ Timeline timeline_of(const Plan& plan, const Program& program, const cost::Costs
   return timeline;
 }
 
-}  // namespace sim
-}  // namespace espalier
+}  // namespace espalier::sim

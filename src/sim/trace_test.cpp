@@ -26,8 +26,8 @@ struct Traced {
     low.reduce_gradients = low.overlap_reduce = low.gather_parameters = low.overlap_gather = true;
     low.table_chunks = {0, 7};
     program = lower(low);
-    cost_test::ByChunk timing = testing::uniform(low.schedule, 1001, 1500, 507);
-    for (cost_test::ChunkRow& chunk : timing.chunks) {
+    cost::test::ByChunk timing = testing::uniform(low.schedule, 1001, 1500, 507);
+    for (cost::test::ChunkRow& chunk : timing.chunks) {
       chunk.send_forward_ns = chunk.send_backward_ns = 123;
       chunk.grad_reduce_ns = chunk.param_gather_ns = 400;
       chunk.saved_bytes = 1000;

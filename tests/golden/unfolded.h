@@ -12,9 +12,9 @@
 namespace espalier::golden {
 
 inline Result<std::int64_t> unfolded_ns(const Job& job, const Plan& plan) {
-  const auto engine = engine_of(job);
+  const auto engine = planner::engine_of(job);
   if (!engine) return engine.error();
-  const auto timed = time_plan(job, **engine, plan, false);
+  const auto timed = planner::time_plan(job, **engine, plan, false);
   if (!timed) return timed.error();
   const auto simulation = sim::Simulator().run(lower(plan, job.model, false), timed->costs);
   if (!simulation) return simulation.error();

@@ -72,7 +72,7 @@ inline Case truthful_case(const Job& job, const Plan& plan) {
   c.cluster = job.cluster;
   c.plan = plan;
   c.program = lower(plan, job.model, true);
-  const auto claims = claims_of(job, plan);
+  const auto claims = planner::claims_of(job, plan);
   EXPECT_TRUE(claims.ok()) << claims.error().message();
   c.claims = *claims;
   return c;

@@ -233,7 +233,7 @@ class LayeredAttack {
   Random random_;
   search::Space space_;
   cost::CostContext context_;
-  SimulatedEvaluator evaluator_;
+  planner::SimulatedEvaluator evaluator_;
   Layers start_;
   std::int64_t samples_;
   std::vector<Strategy> pool_;

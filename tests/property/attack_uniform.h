@@ -184,7 +184,7 @@ class UniformAttack {
   Random random_;
   search::Space space_;
   search::CostBook book_;
-  SimulatedEvaluator evaluator_;
+  planner::SimulatedEvaluator evaluator_;
   search::Workspace w_;
   std::vector<search::Configuration> nodes_;
   AttackTally tally_;

@@ -19,7 +19,7 @@ const int kPrograms = cases(40'000, 1'000'000);
 TEST(BoundHolds, SmallestExample) {
   TimedProgram x;
   x.structure.buckets = {1};
-  x.timing = cost_test::empty_rows(x.structure.schedule);
+  x.timing = cost::test::empty_rows(x.structure.schedule);
   x.timing.chunks[0].forward.compute_ns = 10;
   x.timing.chunks[0].backward.compute_ns = 20;
   x.timing.stages[0].optimizer_ns = 5;
@@ -92,7 +92,7 @@ TEST(BoundHolds, GrowsWithEveryDuration) {
   for (int i = 0; i < kPrograms / 4; ++i) {
     const TimedProgram x = any_program(random);
     TimedProgram y = x;
-    for (cost_test::ChunkRow& t : y.timing.chunks) {
+    for (cost::test::ChunkRow& t : y.timing.chunks) {
       const std::int64_t more = any_scale(random);
       for (cost::PhaseTime* phase : {&t.forward, &t.backward, &t.backward_input, &t.backward_weight})
         if (random.one_in(4)) phase->exposed_ns += random.between(0, more);
@@ -101,7 +101,7 @@ TEST(BoundHolds, GrowsWithEveryDuration) {
       if (t.send_forward_ns > 0 && random.one_in(4)) t.send_forward_ns += random.between(0, more);
       if (t.send_backward_ns > 0 && random.one_in(4)) t.send_backward_ns += random.between(0, more);
     }
-    for (cost_test::StageRow& t : y.timing.stages) t.optimizer_ns += random.between(0, any_scale(random));
+    for (cost::test::StageRow& t : y.timing.stages) t.optimizer_ns += random.between(0, any_scale(random));
     if (cost::iteration_lower_bound_ns(costs_of(x.timing, x.structure), x.structure) >
         cost::iteration_lower_bound_ns(costs_of(y.timing, y.structure), y.structure))
       worst.add(x, "shrank");

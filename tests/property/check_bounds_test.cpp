@@ -30,7 +30,7 @@ Job job_of(const Model& model, const Cluster& cluster, const Training& training,
 
 /// The findings about the plan's figures that fail, as text.
 std::string broken_figures(const Job& job, const Plan& plan) {
-  const auto claims = claims_of(job, plan);
+  const auto claims = planner::claims_of(job, plan);
   if (!claims) return claims.error().message();
   const CheckReport report = check::check_plan(plan, job.model, job.cluster, lower(plan, job.model, true), &*claims);
   std::string broken;

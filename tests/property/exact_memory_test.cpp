@@ -21,8 +21,8 @@ TEST(ExactMemory, SmallestExample) {
   ProgramStructure structure;
   structure.schedule = {ScheduleKind::one_f_one_b, 2, 1, 2, 1};
   structure.buckets = {1, 1};
-  cost_test::ByChunk timing = cost_test::empty_rows(structure.schedule);
-  for (cost_test::ChunkRow& t : timing.chunks) {
+  cost::test::ByChunk timing = cost::test::empty_rows(structure.schedule);
+  for (cost::test::ChunkRow& t : timing.chunks) {
     t.saved_bytes = t.saved_after_input_bytes = 10;
     t.forward_transient_bytes = 1;
     t.backward_transient_bytes = 3;
@@ -39,7 +39,7 @@ TEST(ExactMemory, SmallestExample) {
 TEST(ExactMemory, EqualsTheReplayOfRandomPrograms) {
   Random random(11);
   sim::Simulator simulator;
-  SimulatedEvaluator evaluator(1);
+  planner::SimulatedEvaluator evaluator(1);
   cost::PeakMemory memory;
   std::vector<std::int64_t> replayed;
   for (int i = 0; i < kPrograms; ++i) {

@@ -19,7 +19,7 @@ TEST(FlowSearch, EqualsExhaustiveUnderSharedLinks) {
   for (int i = 0; problems < kProblems && !::testing::Test::HasFailure(); ++i) {
     const RandomProblem p = random_problem(i);
     if (p.size > kMostConfigurations) continue;
-    SimulatedEvaluator closed(1), every(1, NetworkKind::flow), few(1, NetworkKind::flow);
+    planner::SimulatedEvaluator closed(1), every(1, NetworkKind::flow), few(1, NetworkKind::flow);
     const search::Outcome alone = search::branch_and_bound(p.view(), closed, {});
     const search::Outcome all = search::exhaustive(p.view(), every, {});
     const search::Outcome clever = search::branch_and_bound(p.view(), few, {});

@@ -105,7 +105,7 @@ class Walk {
   const RandomProblem& problem_;
   search::Space space_;
   search::CostBook book_;
-  SimulatedEvaluator evaluator_;
+  planner::SimulatedEvaluator evaluator_;
   search::Workspace w_;
   std::int64_t layer_ns_ = 0, layer_bytes_ = 0, configurations_ = 0, tight_ = 0, floors_tight_ = 0;
   std::map<Recompute, std::int64_t> schedule_ns_, shard_ns_;

@@ -25,7 +25,7 @@ struct TimedLayers {
   ProgramStructure structure;
   Program program;
   cost::Costs costs;
-  cost_test::ByChunk timing;
+  cost::test::ByChunk timing;
 };
 
 TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
@@ -33,7 +33,7 @@ TimedLayers timed(const cost::CostContext& context, const Plan& plan) {
   t.structure = structure_of(plan, *context.workload.model);
   t.program = lower(plan, *context.workload.model, true);
   t.costs = cost::price(context, plan, t.program);
-  t.timing = cost_test::rows_of(t.costs, t.structure);
+  t.timing = cost::test::rows_of(t.costs, t.structure);
   return t;
 }
 
@@ -210,7 +210,7 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
         if (l > chunks[c].first) moved += shares.transition[static_cast<std::size_t>(l)];
         reduce[stage] += s.reduce_ns;
       }
-      const cost_test::ChunkRow& chunk = t.timing.chunks[c];
+      const cost::test::ChunkRow& chunk = t.timing.chunks[c];
       const std::int64_t whole =  // joint, or its two halves
           chunk.backward.duration_ns() + chunk.backward_input.duration_ns() + chunk.backward_weight.duration_ns();
       reduced[stage] += chunk.grad_reduce_ns * t.structure.buckets[c];
@@ -223,7 +223,7 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
     }
     const std::vector<StageSum> sums = stage_sums(context, x.document, shares);
     for (std::size_t i = 0; i < sums.size(); ++i) {
-      const cost_test::StageRow& stage = t.timing.stages[i];
+      const cost::test::StageRow& stage = t.timing.stages[i];
       const double end =
           static_cast<double>(reduce[i]) + sums[i].update + cost::update_constant_s(context.device, *context.engine) * 1e9;
       if (std::floor(end) > static_cast<double>(reduced[i] + stage.optimizer_ns)) broken += "end of step ";
@@ -405,7 +405,7 @@ TEST(LayeredPlan, TheCheckDerivesWhatThePlannerClaims) {
     job.search = p.space;
     const Status valid = validate(x.document);
     EXPECT_FALSE(valid) << valid->message() << "\n" << describe(p, x);
-    const auto claims = claims_of(job, x.document);
+    const auto claims = planner::claims_of(job, x.document);
     EXPECT_TRUE(claims.ok()) << describe(p, x);
     if (!claims) return false;
     const CheckReport report = check::check_plan(x.document, p.model, p.cluster, lower(x.document, p.model, true), &*claims);

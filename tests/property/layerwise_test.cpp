@@ -135,7 +135,7 @@ class Enumeration {
 
   const RandomProblem& p_;
   search::CostBook book_;
-  SimulatedEvaluator evaluator_;
+  planner::SimulatedEvaluator evaluator_;
   std::int32_t stages_ = 1;
   std::int64_t samples_ = 1, best_ = 0, plans_ = 0;
   const std::vector<Strategy>* strategies_ = nullptr;
@@ -185,7 +185,7 @@ TEST(Layerwise, CertificateIsBelowEveryPlanOfSmallSpaces) {
     Enumeration all(p, view);
     for (const auto& [key, options] : strategies) all.run(key.first, key.second, options);
     plans += all.plans();
-    SimulatedEvaluator evaluator(1);
+    planner::SimulatedEvaluator evaluator(1);
     const auto found = search::layerwise(view, evaluator, {});
     if (all.best() == 0) continue;
     ASSERT_TRUE(found.best.has_value()) << describe(p);

@@ -14,7 +14,7 @@ constexpr int kLimits = 12;
 /// The candidates of a problem without a limit, fastest first.
 std::vector<search::Candidate> all_candidates(RandomProblem p) {
   p.cluster.memory_limit.reset();
-  SimulatedEvaluator evaluator(1);
+  planner::SimulatedEvaluator evaluator(1);
   search::Outcome all = search::exhaustive(p.view(), evaluator, {});
   EXPECT_EQ(all.simulations, all.space_size);
   return std::move(all.simulated);
@@ -28,7 +28,7 @@ std::string first_that_fits(const std::vector<search::Candidate>& candidates, st
 
 void expect_right_under(RandomProblem p, const std::vector<search::Candidate>& candidates, std::int64_t limit) {
   p.cluster.memory_limit = Bytes(limit);
-  SimulatedEvaluator evaluator(1);
+  planner::SimulatedEvaluator evaluator(1);
   const search::Outcome found = search::branch_and_bound(p.view(), evaluator, {});
   EXPECT_EQ(text_of(found.best), first_that_fits(candidates, limit)) << describe(p);
 }

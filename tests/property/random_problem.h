@@ -203,7 +203,7 @@ class ProblemMaker {
     book.prepare(c.schedule.stages);
     cost::layer_costs(book.context(), c.strategy, c.schedule.stages, c.schedule.micro_batch, w.layers);
     assemble(book, c, w);
-    return SimulatedEvaluator(1).peak_bytes(w.structure, w.costs, 0);
+    return planner::SimulatedEvaluator(1).peak_bytes(w.structure, w.costs, 0);
   }
 
   Random random_;

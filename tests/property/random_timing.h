@@ -15,7 +15,7 @@ namespace espalier::property {
 
 struct TimedProgram {
   ProgramStructure structure;
-  cost_test::ByChunk timing;
+  cost::test::ByChunk timing;
 };
 
 inline Schedule any_schedule(Random& random) {
@@ -39,7 +39,7 @@ inline cost::PhaseTime any_phase(Random& random, std::int64_t scale) {
           random.one_in(2) ? random.between(0, scale / 8) : 0, random.between(0, scale)};
 }
 
-inline void fill_chunks(Random& random, const ProgramStructure& low, cost_test::ByChunk& timing) {
+inline void fill_chunks(Random& random, const ProgramStructure& low, cost::test::ByChunk& timing) {
   const Schedule& s = low.schedule;
   const std::int64_t forward = any_scale(random), backward = any_scale(random), weight = any_scale(random),
                      message = any_scale(random);
@@ -47,7 +47,7 @@ inline void fill_chunks(Random& random, const ProgramStructure& low, cost_test::
                      transient = any_scale(random);
   const bool equal = random.one_in(3);  // equal chunks: bounds are tight there
   for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c) {
-    cost_test::ChunkRow& t = timing.chunks[static_cast<std::size_t>(c)];
+    cost::test::ChunkRow& t = timing.chunks[static_cast<std::size_t>(c)];
     if (equal && c > 0) {
       t = timing.chunks[0];
     } else {
@@ -82,11 +82,11 @@ inline TimedProgram any_program(Random& random) {
   const bool cut = low.overlap_reduce || low.overlap_gather;
   for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c)
     low.buckets.push_back(static_cast<std::uint8_t>(cut ? random.between(1, random.one_in(4) ? kMaxBuckets : 4) : 1));
-  cost_test::ByChunk& timing = x.timing;
-  timing = cost_test::empty_rows(s);
+  cost::test::ByChunk& timing = x.timing;
+  timing = cost::test::empty_rows(s);
   fill_chunks(random, low, timing);
   const std::int64_t optimizer = any_scale(random), tied = any_scale(random), fixed = any_scale(random);
-  for (cost_test::StageRow& stage : timing.stages) {
+  for (cost::test::StageRow& stage : timing.stages) {
     stage.optimizer_ns = random.between(0, optimizer);
     stage.memory.parameters = random.between(0, fixed);
   }
@@ -108,7 +108,7 @@ inline std::string describe(const TimedProgram& x) {
                     (!x.structure.table_chunks.empty() ? " tied" : "") + " kw " + std::to_string(x.timing.compute_slowdown) +
                     " kc " + std::to_string(x.timing.communication_slowdown) + "\n";
   for (std::size_t c = 0; c < x.timing.chunks.size(); ++c) {
-    const cost_test::ChunkRow& t = x.timing.chunks[c];
+    const cost::test::ChunkRow& t = x.timing.chunks[c];
     out += "  chunk " + std::to_string(c) + ": F " + std::to_string(t.forward.duration_ns()) + " B " +
            std::to_string(t.backward.duration_ns()) + " I " + std::to_string(t.backward_input.duration_ns()) + " W " +
            std::to_string(t.backward_weight.duration_ns()) + " down " + std::to_string(t.send_forward_ns) + " up " +
@@ -117,7 +117,7 @@ inline std::string describe(const TimedProgram& x) {
            std::to_string(t.saved_bytes) + " transients " + std::to_string(t.forward_transient_bytes) + " " +
            std::to_string(t.backward_transient_bytes) + "\n";
   }
-  for (const cost_test::StageRow& t : x.timing.stages)
+  for (const cost::test::StageRow& t : x.timing.stages)
     out += "  stage: optimizer " + std::to_string(t.optimizer_ns) + " fixed " + std::to_string(t.memory.total()) + "\n";
   return out;
 }

@@ -21,12 +21,12 @@ double removed(const search::Outcome& o) {
 }
 
 search::Outcome exhaustive(const RandomProblem& p) {
-  SimulatedEvaluator evaluator(1);
+  planner::SimulatedEvaluator evaluator(1);
   return search::exhaustive(p.view(), evaluator, {});
 }
 
 search::Outcome pruned(const RandomProblem& p, const search::Options& options = {}) {
-  SimulatedEvaluator evaluator(options.threads);
+  planner::SimulatedEvaluator evaluator(options.threads);
   return search::branch_and_bound(p.view(), evaluator, options);
 }
 

@@ -28,7 +28,7 @@ TEST(Simplest, EqualsExhaustive) {
   int judged = 0, simpler = 0;
   for (int i = 0; i < kProblems; ++i) {
     const RandomProblem p = random_problem(7'000 + i);
-    SimulatedEvaluator evaluator(1);
+    planner::SimulatedEvaluator evaluator(1);
     const search::Outcome all = search::exhaustive(p.view(), evaluator, {});
     if (!all.best || all.simulated.size() >= 4096) continue;
     ++judged;
@@ -56,7 +56,7 @@ TEST(Simplest, EqualsExhaustive) {
 TEST(Simplest, SlowestIsNoAnswer) {
   for (int i = 0; i < kProblems / 4; ++i) {
     const RandomProblem p = random_problem(9'000 + i);
-    SimulatedEvaluator evaluator(1);
+    planner::SimulatedEvaluator evaluator(1);
     const search::Outcome plain = search::branch_and_bound(p.view(), evaluator, {});
     if (!plain.best) continue;
     search::Options options;

@@ -21,7 +21,7 @@ std::string all_of(const search::Outcome& o) {
 }
 
 search::Outcome searched(const RandomProblem& p, search::Options options) {
-  SimulatedEvaluator evaluator(options.threads);
+  planner::SimulatedEvaluator evaluator(options.threads);
   return search::branch_and_bound(p.view(), evaluator, options);
 }
 

@@ -19,7 +19,7 @@ Validation validate_file(const std::string& name) {
   const std::string path = std::string(ESPALIER_SOURCE_DIR) + "/tests/scenario/runs/" + name;
   const auto records = read_run_records_file(path);
   EXPECT_TRUE(records.ok()) << (records.ok() ? "" : records.error().message());
-  return runs::validate_runs(*records, predict);
+  return runs::validate_runs(*records, planner::predict);
 }
 
 TEST(Sanity, KorthikantiTableFive) {
