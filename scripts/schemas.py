@@ -97,7 +97,15 @@ SEARCH = closed_object({
 
 # Short and full form of a run of equal nodes, and several of them. What stands inside a device or a fabric level is for the program's own
 # reader, which knows units and catalogue names.
-CLUSTER = closed_object({
+PRICE = {"type": "number", "minimum": 0}
+TRAITS = {
+    "site": described(TEXT, "where the nodes stand"),
+    "price_per_device_hour": PRICE,
+    "nic": either(TEXT, array(TEXT, minItems=1), description="kinds of network interface: infiniband, ethernet, …"),
+    "speed": {"type": "object", "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+              "description": "node:3 or rank:17, numbered through the whole cluster, to its speed relative to its kind"},
+}
+GROUP = {
     "name": TEXT,
     "nodes": POSITIVE,
     "devices_per_node": POSITIVE,
@@ -106,8 +114,29 @@ CLUSTER = closed_object({
     "intra_node": either(TEXT, {"type": "object"}),
     "inter_node": {"type": "object"},
     "fabric": array({"type": "object"}, minItems=1),
-    "groups": array({"type": "object"}, minItems=1),
+    **TRAITS,
+}
+SHARING = one_of("line", "node", "node_pair", description="who shares the bandwidth of a link")
+LINK = closed_object({"from": TEXT, "to": TEXT, "bandwidth": TEXT, "latency": TEXT, "sharing": SHARING, "both": YES_NO},
+                     ("from", "to", "bandwidth"))
+ENTRY = closed_object({"from": TEXT, "to": TEXT, "gbps": PRICE, "delay_ms": PRICE}, ("from", "to", "gbps", "delay_ms"))
+CAPACITY_ROW = closed_object({"time_s": PRICE, "link": TEXT, "factor": PRICE}, ("time_s", "link", "factor"))
+TOKEN_BUCKET = closed_object({"link": TEXT, "token_bucket": closed_object({"full": TEXT, "sustained": TEXT, "bucket": TEXT},
+                                                                           ("full", "sustained", "bucket"))}, ("link", "token_bucket"))
+EVENT = closed_object({"time_s": PRICE, "event": one_of("join", "leave", "slow", "link", "route"), "target": TEXT,
+                       "value": {"type": ["number", "string", "null"]}}, ("time_s", "event", "target"))
+CLUSTER = closed_object({
+    **GROUP,
+    "groups": array(closed_object(GROUP, ("nodes", "device")), minItems=1),
     "inter_group": {"type": "object"},
+    "links": array(LINK, minItems=1),
+    "matrix": either(TEXT, array(ENTRY, minItems=1), description="a CSV file beside the cluster file, or its rows"),
+    "sharing": SHARING,
+    "egress_price_per_GB": {"type": "object", "additionalProperties": PRICE, "description": "a-b: price of 10^9 bytes from a to b"},
+    "currency": TEXT,
+    "capacity": either(TEXT, TOKEN_BUCKET, array(either(TEXT, CAPACITY_ROW, TOKEN_BUCKET)),
+                       description="a CSV file beside the cluster file, or rows: capacity of links over time"),
+    "events": either(TEXT, array(either(TEXT, EVENT)), description="a CSV file beside the cluster file, or its rows"),
     "segment": described(POSITIVE, "nodes of each NVLink domain that the job occupies"),
     "memory_limit": described(TEXT, "36GiB: caps what a plan may use of each device"),
 })

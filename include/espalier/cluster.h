@@ -4,6 +4,11 @@
 // Devices are numbered 0 … N−1, node by node, group by group; a node's devices are consecutive. The fabric is a list of nested
 // levels, innermost first. At a level of span S, devices with equal id / S belong to one domain; two devices talk over the
 // lowest level whose domain holds both. Example, 2 nodes of 8 H100: {"NVSwitch", span 8}, {"rails", span 16}.
+//
+// A mixed cluster has several groups. Each has levels of its own; what joins them is one more level (Cluster::inter), or directed
+// links between groups and sites (Cluster::links). Groups are called by their name, nodes "node:3" and devices "rank:17" by their number in the
+// whole cluster, links "a-b". What changes over time (capacity, token buckets, events) is part of the value; espalier/cluster_change.h
+// says what holds at a moment. docs/clusters.md describes the file.
 #pragma once
 
 #include <array>
@@ -108,8 +113,16 @@ struct FabricLevel {
   bool operator==(const FabricLevel&) const = default;
 };
 
+/// A device that is faster or slower than its kind. At factor 0.5 all that it computes takes twice as long; its links are as they are.
+struct DeviceSpeed {
+  std::int64_t device = 0;  ///< id in the cluster
+  double factor = 1.0;      ///< above 0
+  bool operator==(const DeviceSpeed&) const = default;
+};
+
 /// A run of equal nodes.
 struct NodeGroup {
+  std::string name;  ///< "a", "b", … by place unless the file names it; unlike all other names of groups and sites
   std::int64_t nodes = 1;
   std::int64_t devices_per_node = 8;
   DeviceKind device;
@@ -118,8 +131,83 @@ struct NodeGroup {
   /// Nodes that the job occupies of each fabric domain that joins several nodes (an NVL72 rack joins 18 trays), so that the level of
   /// that domain spans `segment · devices_per_node` devices. 0: the fabric has no such domain.
   std::int64_t segment = 0;
-  std::int64_t domain_nodes = 0;  ///< nodes that such a domain has, occupied or not; 0: there is none
+  std::int64_t domain_nodes = 0;                ///< nodes that such a domain has, occupied or not; 0: there is none
+  std::string site;                             ///< where the nodes stand ("us-east"); empty: not stated
+  std::optional<double> price_per_device_hour;  ///< in Cluster::currency
+  std::vector<std::string>
+      nics;  ///< kinds of network interface of its nodes ("infiniband"); empty: not stated, talks to everybody
+  BytesPerSecond node_bandwidth;   ///< what all network interfaces of one node reach together, per direction; 0: not known
+  Seconds network_latency;         ///< α of one hop over them
+  std::vector<DeviceSpeed> speed;  ///< its devices that are unlike their kind, by id; all others have factor 1
   bool operator==(const NodeGroup&) const = default;
+};
+
+/// Who shares the bandwidth of a link between groups or sites.
+enum class LinkSharing : std::uint8_t {
+  line,       ///< one line: all that goes this way shares it
+  node,       ///< each node has that much, sending and receiving, whichever nodes it talks to at the other end
+  node_pair,  ///< each node has that much to each node of the other end: what a measurement between two machines says
+};
+std::string_view to_string(LinkSharing sharing);
+
+/// One direction between two groups or sites.
+struct GroupLink {
+  std::string from, to;      ///< names of groups or sites
+  BytesPerSecond bandwidth;  ///< what bulk transfers reach; of whom: `sharing`
+  Seconds latency;
+  LinkSharing sharing = LinkSharing::line;
+  [[nodiscard]] std::string name() const { return from + "-" + to; }
+  bool operator==(const GroupLink&) const = default;
+};
+
+/// What each 10^9 bytes cost that go from one group or site to another.
+struct EgressPrice {
+  std::string from, to;
+  double per_gigabyte = 0.0;  ///< in Cluster::currency
+  bool operator==(const EgressPrice&) const = default;
+};
+
+/// Capacity of a part of the network over time: from each change on until the next, nominal × bandwidth_factor; nominal before the first.
+struct CapacityTrace {
+  std::string target;  ///< a link "a-b", that direction; "node:3" or "rank:17": its way to the network, both directions
+  std::vector<LinkChange> changes;  ///< ascending times; factor 0: nothing gets through
+  bool operator==(const CapacityTrace&) const = default;
+};
+
+/// A part of the network that gives `full` while its bucket holds tokens and `sustained` once it is empty. Each byte takes a token and tokens come
+/// in at the sustained rate, up to `bucket`; it is full at the start. Clouds shape their links so (Uta et al., NSDI 2020).
+struct TokenBucket {
+  std::string target;  ///< as of CapacityTrace
+  BytesPerSecond full, sustained;
+  Bytes bucket;
+  bool operator==(const TokenBucket&) const = default;
+};
+
+enum class ClusterEventKind : std::uint8_t {
+  join,   ///< a node that was away is back ("node:3"), or `value` nodes of a group, those with the lowest numbers first
+  leave,  ///< a node goes, or `value` nodes of a group, those with the highest numbers first
+  slow,   ///< what a node or device computes takes value × its usual time from now on (1: as usual again)
+  link,   ///< a link, or the way of a node or device to the network, has value × its nominal bandwidth from now on
+  route,  ///< traffic of a link goes by way of another group or site (`via`) from now on; empty: directly again
+};
+std::string_view to_string(ClusterEventKind kind);
+
+/// Something that happens to the cluster. All nodes are there at the start, unless an event at time 0 says otherwise.
+struct ClusterEvent {
+  Seconds at;
+  ClusterEventKind kind = ClusterEventKind::leave;
+  std::string target;  ///< "node:3", "rank:17", a group "a", or a link "a-b": what the kind speaks of
+  double value = 1.0;
+  std::string via;  ///< route only
+  bool operator==(const ClusterEvent&) const = default;
+};
+
+/// How the devices of one group reach those of another.
+struct GroupPath {
+  std::vector<std::size_t>
+      links;                 ///< places in Cluster::links, in order; empty: inside one group or site, or over Cluster::inter
+  BytesPerSecond bandwidth;  ///< what one node reaches that talks alone: the slowest link, and the interfaces of both ends
+  Seconds latency;           ///< of all links of the way together; without links that of the level between
 };
 
 /// A cluster. Uniform planning needs exactly one group (unequal devices are planned by a later capability).
@@ -129,8 +217,38 @@ struct Cluster {
   std::vector<FabricLevel> inter;     ///< levels between nodes, innermost first; empty for one node. Mixed: joins the groups
   std::optional<Bytes> memory_limit;  ///< user's cap per device
   std::vector<std::string> notes;     ///< defaults that were filled in, for `inspect cluster`
+  /// Mixed clusters: what joins groups and sites, in no particular order, at most one for each ordered pair. Empty: `inter` does. Where there
+  /// are links, `inter` still holds one level that no pair of groups is slower than.
+  std::vector<GroupLink> links;
+  std::vector<EgressPrice> egress;  ///< pairs that are not named cost nothing
+  std::string currency = "USD";     ///< of all prices
+  std::vector<CapacityTrace> capacity;
+  std::vector<TokenBucket> token_buckets;
+  std::vector<ClusterEvent> events;  ///< ascending times; equal times: all happen, in this order
 
   [[nodiscard]] std::int64_t devices() const;
+  [[nodiscard]] std::int64_t nodes() const;
+  [[nodiscard]] std::int64_t first_device(std::size_t group) const;
+  [[nodiscard]] std::int64_t first_node(std::size_t group) const;
+  [[nodiscard]] std::size_t group_of(std::int64_t device) const;
+  [[nodiscard]] std::size_t group_of_node(std::int64_t node) const;
+  [[nodiscard]] std::int64_t node_of(std::int64_t device) const;
+  [[nodiscard]] std::int64_t first_device_of_node(std::int64_t node) const;
+  /// Relative to its kind; 1 for most.
+  [[nodiscard]] double speed_of(std::int64_t device) const;
+  /// Names of all sites, by their first group.
+  [[nodiscard]] std::vector<std::string> sites() const;
+  [[nodiscard]] std::optional<std::size_t> group_called(std::string_view name) const;
+  [[nodiscard]] std::optional<std::size_t> link_called(std::string_view name) const;  ///< "a-b"
+  /// A direct link; else the links of least latency (then the fewest); without links the level that joins the groups. Within one group its
+  /// outermost level.
+  [[nodiscard]] GroupPath path(std::size_t from_group, std::size_t to_group) const;
+  /// Price of a gigabyte from one group to another: of the groups' pair, else of their sites'; 0 where nothing is stated.
+  [[nodiscard]] double egress_price(std::size_t from_group, std::size_t to_group) const;
+  /// Whether some device is unlike its kind.
+  [[nodiscard]] bool has_speeds() const;
+  /// Whether links or nodes change while training runs: capacity, token buckets, events, traces of levels.
+  [[nodiscard]] bool changes() const;
   [[nodiscard]] bool homogeneous() const { return groups.size() == 1; }
   /// Intra-node levels of group 0, then inter levels: the fabric seen by a homogeneous cluster.
   [[nodiscard]] std::vector<FabricLevel> levels() const;
@@ -147,8 +265,19 @@ const DeviceKind* find_device(std::string_view name);
 /// spaces, '-', '_' and the maker's name do not count. A name that several devices share ("H100") is none of them: nullptr.
 const DeviceKind* device_called(std::string_view name);
 
-/// Reads a cluster file (YAML or JSON): the short form `{nodes, devices_per_node, device, …}` or the full form with `groups`.
-Result<Cluster> load_cluster(std::string_view text, const std::string& where);
+/// What "a", "node:3", "rank:17" or "a-b" names.
+struct ClusterTarget {
+  enum class Kind : std::uint8_t { group, node, device, link };
+  Kind kind = Kind::group;
+  std::int64_t index = 0;  ///< of the group, node, device, or place in Cluster::links
+  bool operator==(const ClusterTarget&) const = default;
+};
+/// bad_input with the nearest names; `where` is what the message begins with.
+Result<ClusterTarget> target_called(const Cluster& cluster, std::string_view name, const std::string& where);
+
+/// Reads a cluster file (YAML or JSON): the short form `{nodes, devices_per_node, device, …}` or the full form with `groups`. Files that it names
+/// (matrix, capacity, events) are looked for below `folder`; without one they are refused.
+Result<Cluster> load_cluster(std::string_view text, const std::string& where, const std::string& folder = "");
 Result<Cluster> load_cluster_file(const std::string& path);
 
 }  // namespace espalier

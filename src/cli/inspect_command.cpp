@@ -24,7 +24,7 @@ int run_inspect_model(Context& context, const std::string& path) {
 int run_inspect_cluster(Context& context, const std::string& path) {
   const auto text = path == "-" ? read_input(context, path) : Result<std::string>(std::string());
   if (!text) return fail(context, text.error());
-  auto cluster = path == "-" ? load_cluster(*text, input_name(path)) : load_cluster_file(path);
+  auto cluster = path == "-" ? load_cluster(*text, input_name(path), ".") : load_cluster_file(path);
   if (!cluster) return fail(context, cluster.error());
   if (context.json)
     print_json(context, inspect_cluster_json(*cluster));

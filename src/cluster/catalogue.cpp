@@ -40,6 +40,14 @@ UsualNode read_usual_node(base::Reader& reader) {
   return node;
 }
 
+void read_fallback(base::Reader reader, Catalogue& c) {
+  base::Reader network = reader.child("network", true);
+  read_network(network, c.fallback, "nics");
+  network.finish();
+  c.fallback_source = reader.required_string("source");
+  reader.finish();
+}
+
 std::vector<std::string> read_other_names(base::Reader& reader) {
   std::vector<std::string> names;
   const base::Node* node = reader.find("also");
@@ -113,6 +121,7 @@ Result<Catalogue> read_catalogue(std::string_view text, const std::string& where
     base::Reader fabric = fabrics.child(name, true);
     c.fabrics.push_back(read_fabric_template(fabric, name));
   }
+  read_fallback(root.child("fallback", true), c);
   root.each("devices", true, [&](base::Reader& r) {
     DeviceKind device;
     device.name = r.required_string("name");

@@ -48,6 +48,8 @@ struct Catalogue {
   std::vector<DeviceKind> devices;  ///< sorted by name
   std::vector<UsualNode> nodes;     ///< nodes[i] belongs to devices[i]
   std::vector<FabricTemplate> fabrics;
+  NetworkSpec fallback;         ///< of nodes that have no kind of network interface in common
+  std::string fallback_source;  ///< where its figures are from
   std::vector<std::pair<std::string, std::string>>
       other_names;  ///< bare_name of what a device is called elsewhere -> its name here
 

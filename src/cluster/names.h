@@ -15,4 +15,10 @@ inline constexpr std::array<std::string_view, 9> kFabricKindNames = {
     "nvswitch", "nvlink_mesh", "pcie_tree", "nvl72", "rail_optimized", "fat_tree", "ethernet", "on_chip", "other"};
 static_assert(static_cast<std::size_t>(FabricKind::other) + 1 == kFabricKindNames.size());
 
+inline constexpr std::array<std::string_view, 3> kLinkSharingNames = {"line", "node", "node_pair"};
+static_assert(static_cast<std::size_t>(LinkSharing::node_pair) + 1 == kLinkSharingNames.size());
+
+inline constexpr std::array<std::string_view, 5> kEventNames = {"join", "leave", "slow", "link", "route"};
+static_assert(static_cast<std::size_t>(ClusterEventKind::route) + 1 == kEventNames.size());
+
 }  // namespace espalier::cluster

@@ -2,6 +2,7 @@
 #include "cluster/topology.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -27,6 +28,10 @@ std::string Topology::link_name(LinkId link) const {
   const LinkRange& range = range_of(link);
   const std::int64_t index = link - range.first;
   if (range.names == LinkRange::Names::single) return range.name;
+  if (range.names == LinkRange::Names::nodes_from) return range.name + " from node " + std::to_string(index);
+  if (range.names == LinkRange::Names::nodes_to) return range.name + " to node " + std::to_string(index);
+  if (range.names == LinkRange::Names::node_pairs)
+    return range.name + " node " + std::to_string(index / range.columns) + " to " + std::to_string(index % range.columns);
   if (range.names == LinkRange::Names::devices) {
     const std::int64_t first = range.first_device + index * range.devices;
     return ranks(first, std::min(first + range.devices - 1, range.last_device)) + " " + range.name;
@@ -76,13 +81,54 @@ void Topology::enter(const Run& run, std::int64_t device, std::size_t level, std
   links.push_back(link_at(medium.out + 1, place / medium.share));
 }
 
-void Topology::between_sites(std::int64_t from, std::int64_t to, std::vector<LinkId>& links) const {
-  while (from != to) {
-    const LinkId link = next_link_[static_cast<std::size_t>(from * sites_ + to)];
-    ESPALIER_CHECK(link >= 0);  // builders refuse sites that do not reach each other
-    links.push_back(link);
-    from = link_goes_[static_cast<std::size_t>(link)];
+/// The device's node counted among those at `site`: its own group, or a router with several. Of a site in between, the node that forwards: the i-th for
+/// the i-th, from the start again where there are fewer.
+std::int64_t Topology::node_at(const Run& run, std::int64_t device, std::int64_t site, std::int64_t nodes) const {
+  const std::int64_t in_run = (device - run.first) / run.devices_per_node;
+  const bool router = site >= static_cast<std::int64_t>(runs_.size());
+  return (router ? run.first_at_router + in_run : in_run) % std::max<std::int64_t>(1, nodes);
+}
+
+void Topology::between_sites(const Run& from, std::int64_t a, const Run& to, std::int64_t b, std::vector<LinkId>& links) const {
+  std::int64_t at = from.site + (a - from.first) * from.site_step;
+  const std::int64_t end = to.site + (b - to.first) * to.site_step;
+  while (at != end) {
+    const LinkId next = next_link_[static_cast<std::size_t>(at * sites_ + end)];
+    ESPALIER_CHECK(next >= 0);  // builders refuse sites that do not reach each other
+    const Way& way = ways_[static_cast<std::size_t>(next)];
+    at = way.to;
+    if (way.sharing == LinkSharing::line) {
+      links.push_back(way.first);
+      continue;
+    }
+    const auto i = static_cast<LinkId>(node_at(from, a, way.from, way.from_nodes));
+    const auto j = static_cast<LinkId>(node_at(to, b, way.to, way.to_nodes));
+    if (way.sharing == LinkSharing::node_pair) {
+      links.push_back(way.first + i * static_cast<LinkId>(way.to_nodes) + j);
+    } else {
+      links.push_back(way.first + i);
+      links.push_back(way.first + static_cast<LinkId>(way.from_nodes) + j);
+    }
   }
+}
+
+std::vector<LinkId> Topology::links_of_way(std::size_t way_id) const {
+  ESPALIER_CHECK(way_id < ways_.size());
+  const Way& way = ways_[way_id];
+  std::int64_t count = 1;
+  if (way.sharing == LinkSharing::node) count = way.from_nodes + way.to_nodes;
+  if (way.sharing == LinkSharing::node_pair) count = way.from_nodes * way.to_nodes;
+  std::vector<LinkId> links(static_cast<std::size_t>(count));
+  std::iota(links.begin(), links.end(), way.first);
+  return links;
+}
+
+std::vector<LinkId> Topology::network_ports(std::int64_t device) const {
+  const Run& run = run_of(device);
+  if (!run.through_network) return {};
+  const Medium& medium = run.media.back();
+  const std::int64_t place = (device - run.first) / medium.share;
+  return {link_at(medium.out, place), link_at(medium.out + 1, place)};
 }
 
 void Topology::route(std::int64_t a, std::int64_t b, std::vector<LinkId>& links) const {
@@ -104,7 +150,7 @@ void Topology::route(std::int64_t a, std::int64_t b, std::vector<LinkId>& links)
     return;
   }
   if (from.through_network) leave(from, a, from.levels.size() - 1, links);
-  between_sites(from.site + (a - from.first) * from.site_step, to.site + (b - to.first) * to.site_step, links);
+  between_sites(from, a, to, b, links);
   if (to.through_network) enter(to, b, to.levels.size() - 1, links);
 }
 

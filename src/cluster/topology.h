@@ -21,9 +21,9 @@ using LinkId = std::int32_t;
 
 /// Equal links with consecutive ids.
 struct LinkRange {
-  enum class Names : std::uint8_t { single, devices, pairs };
+  enum class Names : std::uint8_t { single, devices, pairs, nodes_from, nodes_to, node_pairs };
   Names names = Names::single;
-  std::string name;  ///< of a single link; else what the name of each link ends in ("rails out")
+  std::string name;  ///< of a single link or of a link between sites; else what the name of each link ends in ("rails out")
   LinkId first = 0;  ///< id of the first link
   std::int64_t count = 1;
   double capacity = 0.0;  ///< bytes/s of each link
@@ -32,6 +32,20 @@ struct LinkRange {
   std::int64_t first_device = 0;  ///< devices: link i serves devices first_device + i·devices … + devices − 1
   std::int64_t devices = 1;       ///< devices: of each link; pairs: of one domain
   std::int64_t last_device = 0;   ///< of the run that the links serve
+  std::int64_t columns = 1;       ///< node_pairs: nodes at the far end; link i·columns + j joins node i to node j
+};
+
+/// A link whose capacity over time is not that of its range.
+struct LinkTrace {
+  LinkId link = 0;
+  std::vector<LinkChange> changes;  ///< the whole trace of the link, that of its range included
+};
+
+/// A link that gives `full` while it has tokens, `sustained` when it has none (TokenBucket); both at most its capacity.
+struct LinkBucket {
+  LinkId link = 0;
+  double full = 0.0, sustained = 0.0;  ///< bytes/s
+  double bucket = 0.0;                 ///< bytes
 };
 
 class Topology {
@@ -40,7 +54,10 @@ class Topology {
   [[nodiscard]] std::int64_t links() const { return links_; }
   [[nodiscard]] const std::vector<LinkRange>& ranges() const { return ranges_; }
   [[nodiscard]] const LinkRange& range_of(LinkId link) const;
-  /// "rank:17 rails out", "rank:16-17 rails out" (a NIC that two devices share), "rank:3-rank:5", or a listed link's "a-b".
+  [[nodiscard]] const std::vector<LinkTrace>& traces() const { return traces_; }  ///< by link
+  [[nodiscard]] const std::vector<LinkBucket>& buckets() const { return buckets_; }
+  /// "rank:17 rails out", "rank:16-17 rails out" (a NIC that two devices share), "rank:3-rank:5", a listed link's "a-b", or of one that nodes do not
+  /// share "a-b from node 3", "a-b to node 5", "a-b node 3 to 5", counted at that end.
   [[nodiscard]] std::string link_name(LinkId link) const;
 
   /// The first device of the domain in which `device` talks without the network between nodes: of its node, or of its NVLink domain. A
@@ -49,6 +66,11 @@ class Topology {
   /// Appends the links from device `a` to device `b`, in order; nothing for a = b.
   void route(std::int64_t a, std::int64_t b, std::vector<LinkId>& links) const;
   [[nodiscard]] std::vector<LinkId> route(std::int64_t a, std::int64_t b) const;
+
+  /// The links of a way between sites: place in SiteGraph::links.
+  [[nodiscard]] std::vector<LinkId> links_of_way(std::size_t way) const;
+  /// The ports by which a device reaches the network between nodes, out and in; none where there is no such network.
+  [[nodiscard]] std::vector<LinkId> network_ports(std::int64_t device) const;
 
  private:
   friend class TopologyAssembly;
@@ -74,20 +96,32 @@ class Topology {
     bool through_network = false;  ///< what leaves for another run goes through the ports and trunks of the outermost medium
     std::int64_t site = 0;         ///< of the first device
     std::int64_t site_step = 0;    ///< 1 where each device is a site
+    std::int64_t devices_per_node = 1;
+    std::int64_t first_at_router = 0;  ///< place of the run's first node among all nodes behind the router of its site
+  };
+  /// A link between sites, as one line, one a node, or one a pair of nodes.
+  struct Way {
+    LinkId first = 0;  ///< its links are consecutive
+    LinkSharing sharing = LinkSharing::line;
+    std::int64_t from = 0, to = 0;              ///< sites
+    std::int64_t from_nodes = 1, to_nodes = 1;  ///< at either end
   };
 
   [[nodiscard]] const Run& run_of(std::int64_t device) const;
   [[nodiscard]] LinkId link_at(std::int32_t range, std::int64_t index) const;
   void leave(const Run& run, std::int64_t device, std::size_t level, std::vector<LinkId>& links) const;
   void enter(const Run& run, std::int64_t device, std::size_t level, std::vector<LinkId>& links) const;
-  void between_sites(std::int64_t from, std::int64_t to, std::vector<LinkId>& links) const;
+  void between_sites(const Run& from, std::int64_t a, const Run& to, std::int64_t b, std::vector<LinkId>& links) const;
+  [[nodiscard]] std::int64_t node_at(const Run& run, std::int64_t device, std::int64_t site, std::int64_t nodes) const;
 
   std::int64_t devices_ = 0, links_ = 0;
   std::vector<LinkRange> ranges_;
   std::vector<Run> runs_;
   std::int64_t sites_ = 0;
-  std::vector<LinkId> next_link_;        ///< sites² entries: the first link from one site to another; −1: none
-  std::vector<std::int64_t> link_goes_;  ///< site links are 0 … : where each one ends
+  std::vector<LinkId> next_link_;  ///< sites² entries: the first way from one site to another; −1: none
+  std::vector<Way> ways_;
+  std::vector<LinkTrace> traces_;
+  std::vector<LinkBucket> buckets_;
 };
 
 /// Bytes/s of the narrowest link on the way from `a` to `b`, at nominal capacity; 0 where nothing is between them.

@@ -15,9 +15,15 @@ class TopologyAssembly {
   void add_single_devices(std::int64_t count, std::int64_t site);
   /// The next `count` devices with nested levels. `joined`: the last level joins this run with others.
   void add_run(std::int64_t count, std::vector<FabricLevel> levels, std::int64_t site, bool joined);
+  /// Of the run added last: how its nodes are counted at the ends of ways that are not one line.
+  void count_nodes(std::int64_t devices_per_node, std::int64_t first_at_router);
+  /// Capacities over time and token buckets of the cluster, on the links that their targets mean. After all runs.
+  void add_changes(const Cluster& cluster);
   [[nodiscard]] Topology finish() &&;
 
  private:
+  Status add_way(const SiteGraph& graph, const SiteLink& link);
+  [[nodiscard]] std::vector<LinkId> links_of(const Cluster& cluster, const std::string& target) const;
   std::int32_t add_range(LinkRange range);
   std::int32_t add_both_ways(LinkRange range, const std::string& name);
   void add_medium(Topology::Run& run, const std::vector<FabricLevel>& levels, std::size_t lowest, std::size_t after);

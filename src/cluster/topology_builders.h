@@ -37,12 +37,14 @@ struct SiteLink {
   BytesPerSecond bandwidth;
   Seconds latency;
   std::vector<LinkChange> trace;
+  LinkSharing sharing = LinkSharing::line;  ///< others need SiteGraph::nodes
 };
 
 struct SiteGraph {
   std::vector<std::string> names;  ///< one a site
   std::vector<SiteLink> links;
   bool direct_first = false;
+  std::vector<std::int64_t> nodes;  ///< at each site; empty: every link is one line
 };
 
 /// From each site (row) to each other; 0: no direct link. The diagonal does not count.
@@ -55,6 +57,15 @@ struct SiteMatrix {
 /// Needs a matrix of names.size()² entries.
 SiteGraph graph_of(const SiteMatrix& matrix);
 
+/// Sites 0 … groups − 1 are the groups, those after them the sites that links name, each a router that its groups reach with all their interfaces.
+/// Links 0 … are Cluster::links, in that order.
+SiteGraph graph_of(const Cluster& cluster);
+
+/// next[s]: the first link of the best way from site s to `target`; −1: there is none, or s is the target.
+std::vector<LinkId> next_links(const SiteGraph& graph, std::int64_t target);
+/// Whether sites 0 … ends − 1 all reach each other; the error names two that do not.
+Status reach_each_other(const SiteGraph& graph, std::int64_t ends);
+
 /// The levels of the cluster; several groups are joined by the one level of Cluster::inter.
 Topology nested_topology(const Cluster& cluster);
 
@@ -62,7 +73,14 @@ Topology nested_topology(const Cluster& cluster);
 Result<Topology> listed_topology(const SiteGraph& graph, std::int64_t devices);
 
 /// Sites 0 … groups − 1 are the cluster's groups, with their own levels inside; Cluster::inter is replaced by the graph. What leaves a
-/// group goes through its network, if it has one.
+/// group goes through its network, or the interfaces of its one node, where these are known.
 Result<Topology> joined_topology(const Cluster& cluster, const SiteGraph& graph);
+
+/// What a cluster file describes: joined by its links where it has some, else by its levels; with its capacities over time and token buckets.
+///   capacity  of a link between groups: all links that stand for it; of "node:3" or "rank:17": the ports of those devices to the network, both
+///             directions. Several traces of one link multiply.
+///   bucket    of a link that is one line: that line. Where a target means several links (the NICs of a node), rates and tokens are shared out
+///             evenly among those of one direction; each node or pair of nodes of a link that is not one line has a bucket of its own.
+Result<Topology> topology_of(const Cluster& cluster);
 
 }  // namespace espalier::cluster

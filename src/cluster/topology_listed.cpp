@@ -2,16 +2,16 @@
 // Links between sites and the table of routes over them.
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <limits>
-#include <queue>
-#include <tuple>
+#include <map>
 
 #include "base/check.h"
 #include "cluster/topology_assembly.h"
 
 namespace espalier::cluster {
 namespace {
+
+constexpr std::int64_t kMaxLinksOfAWay = 100'000'000;
+constexpr std::int64_t kMaxTopologyLinks = 1'000'000'000;
 
 Error bad_graph(std::string where, std::string found, std::string expected) {
   return Error{ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected), ""};
@@ -37,67 +37,61 @@ Status check_graph(const SiteGraph& graph, std::int64_t ends) {
   return std::nullopt;
 }
 
-/// How good a way is: latency, then links; less is better.
-using Length = std::tuple<double, std::int64_t>;
-constexpr Length kFar{std::numeric_limits<double>::infinity(), std::numeric_limits<std::int64_t>::max()};
-
-/// Dijkstra from `target` backwards: next[s] = the first link of the best way from s to the target, −1 where there is none.
-void ways_to(const SiteGraph& graph, const std::vector<std::vector<LinkId>>& into, std::int64_t target,
-             std::vector<LinkId>& next) {
-  std::vector<Length> length(graph.names.size(), kFar);
-  next.assign(graph.names.size(), -1);
-  using Entry = std::pair<Length, std::int64_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
-  length[static_cast<std::size_t>(target)] = {0.0, 0};
-  open.push({{0.0, 0}, target});
-  while (!open.empty()) {
-    const auto [reached, site] = open.top();
-    open.pop();
-    if (reached != length[static_cast<std::size_t>(site)]) continue;
-    for (const LinkId id : into[static_cast<std::size_t>(site)]) {
-      const SiteLink& link = graph.links[static_cast<std::size_t>(id)];
-      const auto from = static_cast<std::size_t>(link.from);
-      const Length through{std::get<0>(reached) + link.latency.count(), std::get<1>(reached) + 1};
-      const bool tie = through == length[from] && from != static_cast<std::size_t>(target) && id < next[from];
-      if (through < length[from]) open.push({through, link.from});
-      if (through < length[from] || tie) next[from] = id;
-      length[from] = std::min(length[from], through);
-    }
-  }
-  if (!graph.direct_first) return;
-  const std::vector<LinkId>& direct = into[static_cast<std::size_t>(target)];
-  for (std::size_t i = direct.size(); i-- > 0;)
-    next[static_cast<std::size_t>(graph.links[static_cast<std::size_t>(direct[i])].from)] = direct[i];
-}
-
 }  // namespace
+
+/// A way between sites: one link, one for each node at either end, or one for each pair of them.
+Status TopologyAssembly::add_way(const SiteGraph& graph, const SiteLink& link) {
+  Topology::Way way;
+  way.first = static_cast<LinkId>(made_.links_);
+  way.sharing = link.sharing;
+  way.from = link.from;
+  way.to = link.to;
+  if (!graph.nodes.empty()) {
+    way.from_nodes = graph.nodes[static_cast<std::size_t>(link.from)];
+    way.to_nodes = graph.nodes[static_cast<std::size_t>(link.to)];
+  }
+  LinkRange range;
+  range.name = graph.names[static_cast<std::size_t>(link.from)] + "-" + graph.names[static_cast<std::size_t>(link.to)];
+  range.capacity = link.bandwidth.count();
+  range.latency_s = link.latency.count();
+  range.trace = link.trace;
+  const std::int64_t most =
+      link.sharing == LinkSharing::node_pair ? way.from_nodes * way.to_nodes : way.from_nodes + way.to_nodes;
+  if (most > kMaxLinksOfAWay || made_.links_ + most > kMaxTopologyLinks)
+    return bad_graph("links", std::to_string(most) + " links between the nodes of " + range.name,
+                     "at most " + std::to_string(kMaxTopologyLinks) + " in all");
+  if (link.sharing == LinkSharing::node_pair) {
+    range.names = LinkRange::Names::node_pairs;
+    range.count = most;
+    range.columns = way.to_nodes;
+  } else if (link.sharing == LinkSharing::node) {
+    LinkRange in = range;
+    in.names = LinkRange::Names::nodes_to;
+    in.count = way.to_nodes;
+    in.latency_s = 0.0;  // counted once, where it leaves
+    range.names = LinkRange::Names::nodes_from;
+    range.count = way.from_nodes;
+    add_range(std::move(range));
+    range = std::move(in);
+  }
+  add_range(std::move(range));
+  made_.ways_.push_back(way);
+  return std::nullopt;
+}
 
 Status TopologyAssembly::add_sites(const SiteGraph& graph, std::int64_t ends) {
   ESPALIER_CHECK(made_.ranges_.empty());
   if (Status error = check_graph(graph, ends)) return error;
   made_.sites_ = static_cast<std::int64_t>(graph.names.size());
-  std::vector<std::vector<LinkId>> into(graph.names.size());
-  for (const SiteLink& link : graph.links) {
-    LinkRange range;
-    range.name = graph.names[static_cast<std::size_t>(link.from)] + "-" + graph.names[static_cast<std::size_t>(link.to)];
-    range.capacity = link.bandwidth.count();
-    range.latency_s = link.latency.count();
-    range.trace = link.trace;
-    into[static_cast<std::size_t>(link.to)].push_back(static_cast<LinkId>(made_.links_));
-    made_.link_goes_.push_back(link.to);
-    add_range(std::move(range));
-  }
+  for (const SiteLink& link : graph.links)
+    if (Status error = add_way(graph, link)) return error;
   const std::size_t sites = graph.names.size();
   made_.next_link_.assign(sites * sites, -1);
-  std::vector<LinkId> next;
   for (std::size_t target = 0; target < sites; ++target) {
-    ways_to(graph, into, static_cast<std::int64_t>(target), next);
+    const std::vector<LinkId> next = next_links(graph, static_cast<std::int64_t>(target));
     for (std::size_t from = 0; from < sites; ++from) made_.next_link_[from * sites + target] = next[from];
-    for (std::size_t from = 0; from < static_cast<std::size_t>(ends) && target < static_cast<std::size_t>(ends); ++from)
-      if (from != target && next[from] < 0)
-        return bad_graph("links", "no way from " + graph.names[from] + " to " + graph.names[target],
-                         "links that join all devices in both directions");
   }
+  if (Status error = reach_each_other(graph, ends)) return error;
   return std::nullopt;
 }
 
@@ -134,17 +128,44 @@ Result<Topology> listed_topology(const SiteGraph& graph, std::int64_t devices) {
   return std::move(assembly).finish();
 }
 
+namespace {
+
+/// A group without levels between nodes reaches links by the interfaces of its one node, which its devices share.
+FabricLevel network_of_one_node(const NodeGroup& group) {
+  FabricLevel level;
+  level.name = "network";
+  level.kind = FabricKind::fat_tree;
+  level.span = group.nodes * group.devices_per_node;
+  level.efficiency = 1.0;
+  level.bandwidth = group.node_bandwidth / static_cast<double>(group.devices_per_node);
+  level.bandwidth_alone = group.node_bandwidth;
+  return level;
+}
+
+}  // namespace
+
 Result<Topology> joined_topology(const Cluster& cluster, const SiteGraph& graph) {
   TopologyAssembly assembly;
   if (Status error = assembly.add_sites(graph, static_cast<std::int64_t>(cluster.groups.size()))) return *error;
+  std::map<std::string, std::int64_t> nodes_at_site;
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
     const NodeGroup& group = cluster.groups[g];
     std::vector<FabricLevel> levels = group.intra;
     levels.insert(levels.end(), group.inter.begin(), group.inter.end());
     if (cluster.homogeneous()) levels.insert(levels.end(), cluster.inter.begin(), cluster.inter.end());
-    assembly.add_run(group.nodes * group.devices_per_node, std::move(levels), static_cast<std::int64_t>(g), false);
+    const bool one_node = group.inter.empty() && !cluster.homogeneous() && group.node_bandwidth.count() > 0;
+    if (one_node) levels.push_back(network_of_one_node(group));
+    assembly.add_run(group.nodes * group.devices_per_node, std::move(levels), static_cast<std::int64_t>(g), one_node);
+    assembly.count_nodes(group.devices_per_node, nodes_at_site[group.site]);
+    nodes_at_site[group.site] += group.nodes;
   }
+  assembly.add_changes(cluster);
   return std::move(assembly).finish();
+}
+
+Result<Topology> topology_of(const Cluster& cluster) {
+  if (cluster.links.empty()) return nested_topology(cluster);
+  return joined_topology(cluster, graph_of(cluster));
 }
 
 }  // namespace espalier::cluster

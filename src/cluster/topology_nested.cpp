@@ -159,6 +159,11 @@ void TopologyAssembly::add_run(std::int64_t count, std::vector<FabricLevel> leve
   made_.runs_.push_back(std::move(run));
 }
 
+void TopologyAssembly::count_nodes(std::int64_t devices_per_node, std::int64_t first_at_router) {
+  made_.runs_.back().devices_per_node = devices_per_node;
+  made_.runs_.back().first_at_router = first_at_router;
+}
+
 Topology TopologyAssembly::finish() && { return std::move(made_); }
 
 Topology nested_topology(const Cluster& cluster) {
@@ -166,6 +171,7 @@ Topology nested_topology(const Cluster& cluster) {
   TopologyAssembly assembly;
   if (cluster.homogeneous()) {
     assembly.add_run(cluster.devices(), cluster.levels(), 0, false);
+    assembly.add_changes(cluster);
     return std::move(assembly).finish();
   }
   ESPALIER_CHECK(cluster.inter.size() == 1);
@@ -175,6 +181,7 @@ Topology nested_topology(const Cluster& cluster) {
     levels.push_back(cluster.inter.front());
     assembly.add_run(group.nodes * group.devices_per_node, std::move(levels), 0, true);
   }
+  assembly.add_changes(cluster);
   return std::move(assembly).finish();
 }
 

@@ -40,7 +40,8 @@ Result<Input> open_file_input(const std::string& path, const std::string& key, c
   const bool json = fs::path(path).extension() == ".json";
   auto document = json ? base::read_json(*text, path) : base::read_yaml(*text, path);
   if (!document) return document.error();
-  Input input{std::move(document).value(), {}, readable_name(path)};
+  const std::string folder = fs::path(path).parent_path().string();
+  Input input{std::move(document).value(), {}, readable_name(path), folder.empty() ? "." : folder};
   if (!touches(key, overrides)) input.text = std::move(text).value();
   if (Status error = apply_below(input.document.root, key, overrides)) return *error;
   return input;
@@ -56,7 +57,8 @@ Result<Input> open_input(base::Reader& job, const std::string& key, const std::s
     return Error{ErrorKind::bad_input, job.where(job.node(), key), "no \"" + key + "\"", "a path or a mapping",
                  "docs/file-formats.md shows a job file"};
   }
-  if (node->kind == NodeKind::mapping) return Input{base::Document{file, *node}, {}, {}};
+  if (node->kind == NodeKind::mapping)
+    return Input{base::Document{file, *node}, {}, {}, base_directory.empty() ? "." : base_directory};
   if (node->kind != NodeKind::string) {
     return Error{ErrorKind::bad_input, job.where(*node, key), std::string(to_string(node->kind)), "a path or a mapping",
                  "docs/file-formats.md shows a job file"};
@@ -73,13 +75,16 @@ Result<Model> read_model_input(const Input& input, const std::string& source) {
   return model;
 }
 
-Result<Cluster> read_cluster_input(const Input& input) {
+Result<Cluster> read_cluster_input(Input& input) {
+  const auto files = cluster::open_files(input.document, input.folder);
+  if (!files) return files.error();
   base::ErrorSink sink;
   // Inline: the reader's path starts at $.cluster; in a file of its own at $.
   base::Reader reader(input.document, input.document.root, input.name.empty() ? "$.cluster" : "$", sink);
-  Cluster cluster = cluster::read_cluster(reader);
+  Cluster cluster = cluster::read_cluster(reader, *files);
   if (!sink.ok()) return *sink.first();
   if (cluster.name.empty()) cluster.name = input.name;
+  cluster::embed(input.document.root, *files);
   return cluster;
 }
 

@@ -16,6 +16,7 @@ struct Input {
   base::Document document;  ///< root = the mapping
   std::string text;         ///< the file's bytes, when it is an untouched file (positions in messages stay true)
   std::string name;         ///< for people: folder or file name; empty: part of the job
+  std::string folder;       ///< where the files that it names are looked for
 };
 
 /// What the job holds under `key`, or the file that it names there, with the overrides below that key applied.
@@ -23,7 +24,8 @@ Result<Input> open_input(base::Reader& job, const std::string& key, const std::s
                          const std::vector<Override>& overrides);
 /// `source`: the input as canonical JSON.
 Result<Model> read_model_input(const Input& input, const std::string& source);
-Result<Cluster> read_cluster_input(const Input& input);
+/// Tables that the cluster names are opened, and stand in `input` afterwards as if they had been written there.
+Result<Cluster> read_cluster_input(Input& input);
 /// The input as canonical JSON. A segment that was chosen here is written into it, so that the plan means the same cluster for ever.
 std::string cluster_source_of(const Input& input, const Cluster& cluster);
 /// What the user should know of an accepted job: parts of the model that are not planned, and a sequence beyond what it was made for.
