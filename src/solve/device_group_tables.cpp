@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/device_group_tables.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "base/check.h"
+
+namespace espalier::solve::device_groups {
+namespace {
+
+void check_option(const StageOption& option, std::size_t kinds, std::size_t types) {
+  ESPALIER_CHECK(option.kind >= 0 && static_cast<std::size_t>(option.kind) < kinds && option.units >= 1);
+  for (const auto* figures :
+       {&option.forward_ns, &option.backward_ns, &option.static_bytes, &option.saved_bytes, &option.end_ns}) {
+    ESPALIER_CHECK(figures->size() >= types);
+    ESPALIER_CHECK(std::all_of(figures->begin(), figures->end(), [](std::int64_t x) { return x >= 0; }));
+  }
+  ESPALIER_CHECK(option.pass_forward_ns >= 0 && option.pass_backward_ns >= 0 && option.fixed_bytes >= 0 &&
+                 option.end_fixed_ns >= 0);
+}
+
+void check_problem(const DeviceGroupsProblem& problem) {
+  ESPALIER_CHECK(!problem.layers.empty() && problem.layers.size() < 30'000 && problem.microbatches >= 1);
+  ESPALIER_CHECK(problem.max_stages >= 1 && problem.slack_permille >= 0 && problem.states >= 1);
+  ESPALIER_CHECK(std::all_of(problem.units.begin(), problem.units.end(), [](std::int32_t n) { return n >= 0; }));
+  ESPALIER_CHECK(*std::min_element(problem.layers.begin(), problem.layers.end()) >= 0);
+  ESPALIER_CHECK(problem.send_ns.empty() || problem.send_ns.size() == problem.units.size());
+  for (const auto& row : problem.send_ns) ESPALIER_CHECK(row.size() == problem.units.size());
+  const auto types = static_cast<std::size_t>(*std::max_element(problem.layers.begin(), problem.layers.end())) + 1;
+  for (const StageOption& option : problem.options) check_option(option, problem.units.size(), types);
+}
+
+/// a is no worse than b in every figure of the layer types that there are.
+bool no_worse(const StageOption& a, const StageOption& b, const std::set<std::int32_t>& types) {
+  if (a.kind != b.kind || a.units != b.units || a.pass_forward_ns > b.pass_forward_ns ||
+      a.pass_backward_ns > b.pass_backward_ns || a.end_fixed_ns > b.end_fixed_ns ||
+      a.memory_bytes - a.fixed_bytes < b.memory_bytes - b.fixed_bytes)
+    return false;
+  return std::all_of(types.begin(), types.end(), [&](std::int32_t t) {
+    return a.forward_ns[t] <= b.forward_ns[t] && a.backward_ns[t] <= b.backward_ns[t] && a.static_bytes[t] <= b.static_bytes[t] &&
+           a.saved_bytes[t] <= b.saved_bytes[t] && a.end_ns[t] <= b.end_ns[t];
+  });
+}
+
+/// Options that no other is no worse than; of equals the first. Those that take more units than there are count as beaten.
+std::vector<std::int32_t> worth_trying(const DeviceGroupsProblem& problem) {
+  const std::set<std::int32_t> types(problem.layers.begin(), problem.layers.end());
+  std::vector<std::int32_t> kept;
+  for (std::size_t b = 0; b < problem.options.size(); ++b) {
+    const StageOption& option = problem.options[b];
+    bool beaten = option.units > problem.units[option.kind];
+    for (std::size_t a = 0; a < problem.options.size() && !beaten; ++a) {
+      if (a == b || !no_worse(problem.options[a], option, types)) continue;
+      beaten = a < b || !no_worse(option, problem.options[a], types);
+    }
+    if (!beaten) kept.push_back(static_cast<std::int32_t>(b));
+  }
+  return kept;
+}
+
+std::vector<std::int64_t> sums(const std::vector<std::int32_t>& layers, const std::vector<std::int64_t>& of_type) {
+  std::vector<std::int64_t> result{0};
+  for (const std::int32_t type : layers) result.push_back(result.back() + of_type[type]);
+  return result;
+}
+
+}  // namespace
+
+Tail in_front(const StageTime& stage, const Tail& tail, std::int64_t m, std::int64_t k) {
+  const std::int64_t w = stage.forward + stage.backward, way = stage.down + stage.up, c = tail.work + way;
+  std::int64_t own = std::max(m * w, c + (m - k + 1) * w + (k - 1) * std::max(stage.forward, stage.backward));
+  if (k < m) {
+    const std::int64_t trips = (m - 1) / k;
+    own = std::max(own, std::max(2 * (w + c) + (m - 1 - k) * w, (trips + 1) * (w + c) + (m - 1 - trips * k) * w));
+  }
+  Tail result;
+  result.span = std::max(own, w + way + tail.span);
+  result.finish = std::max(result.span + stage.end, stage.forward + stage.down + tail.finish);
+  result.work = w + c;
+  return result;
+}
+
+StageTables::StageTables(const DeviceGroupsProblem& problem) {
+  check_problem(problem);
+  layers_ = static_cast<std::int32_t>(problem.layers.size());
+  microbatches_ = problem.microbatches;
+  const std::vector<std::int32_t> kept = worth_trying(problem);
+  dropped_ = static_cast<std::int64_t>(problem.options.size() - kept.size());
+  count_units(problem, kept);
+  const std::int64_t stages = std::accumulate(units_.begin(), units_.end(), std::int64_t{0});
+  most_stages_ = static_cast<std::int32_t>(std::min<std::int64_t>({stages, problem.max_stages, layers_}));
+  send_.assign(units_.size() * units_.size(), 0);
+  for (std::size_t a = 0; a < problem.send_ns.size(); ++a)
+    std::copy(problem.send_ns[a].begin(), problem.send_ns[a].end(),
+              send_.begin() + static_cast<std::ptrdiff_t>(a * units_.size()));
+  for (const std::int32_t o : kept) add_option(problem, o);
+  std::stable_sort(shapes_.begin(), shapes_.end(),
+                   [](const Shape& a, const Shape& b) { return a.kind != b.kind ? a.kind < b.kind : a.units < b.units; });
+  least_work_last_ = least_works(1);
+  least_work_ = least_works(in_flight(2));
+}
+
+std::int64_t StageTables::worst_bound() const {
+  std::int64_t pass = 0, end = 0, layers = 0;
+  for (const Option& o : options_) pass = std::max(pass, o.pass_forward + o.pass_backward);
+  for (const Option& o : options_) end = std::max(end, time(o, 0, layers_).end);
+  for (std::int32_t l = 0; l < layers_; ++l) {
+    std::int64_t layer = 0;
+    for (const Option& o : options_) layer = std::max(layer, o.forward[l + 1] - o.forward[l] + o.backward[l + 1] - o.backward[l]);
+    layers += layer;
+  }
+  const std::int64_t send = send_.empty() ? 0 : *std::max_element(send_.begin(), send_.end());
+  const std::int64_t chain = layers + most_stages_ * (pass + 2 * send);
+  return (microbatches_ + 1) * chain + end;
+}
+
+void StageTables::count_units(const DeviceGroupsProblem& problem, const std::vector<std::int32_t>& kept) {
+  divisor_.assign(problem.units.size(), 0);
+  for (const std::int32_t o : kept) {
+    const StageOption& option = problem.options[o];
+    divisor_[option.kind] = std::gcd(divisor_[option.kind], option.units);
+  }
+  for (std::size_t kind = 0; kind < divisor_.size(); ++kind) {
+    units_.push_back(divisor_[kind] == 0 ? 0 : problem.units[kind] / divisor_[kind]);
+    strides_.push_back(codes_);
+    codes_ *= units_.back() + 1;
+    ESPALIER_CHECK(codes_ < kNever >> 20);
+  }
+}
+
+void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t original) {
+  const StageOption& from = problem.options[original];
+  Option option;
+  option.original = original;
+  option.kind = from.kind;
+  option.forward = sums(problem.layers, from.forward_ns);
+  option.backward = sums(problem.layers, from.backward_ns);
+  option.end = sums(problem.layers, from.end_ns);
+  option.pass_forward = from.pass_forward_ns;
+  option.pass_backward = from.pass_backward_ns;
+  option.end_fixed = from.end_fixed_ns;
+  fill_first_that_fits(problem, from, option);
+  least_end_ = std::min(least_end_, time(option, 0, 1).end);
+  const std::int32_t units = from.units / divisor_[from.kind];
+  const auto same = [&](const Shape& shape) { return shape.kind == from.kind && shape.units == units; };
+  auto shape = std::find_if(shapes_.begin(), shapes_.end(), same);
+  if (shape == shapes_.end()) shape = shapes_.insert(shape, Shape{from.kind, units, units * strides_[from.kind], {}});
+  shape->options.push_back(static_cast<std::int32_t>(options_.size()));
+  options_.push_back(std::move(option));
+}
+
+void StageTables::fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const {
+  const std::vector<std::int64_t> fixed = sums(problem.layers, from.static_bytes), saved = sums(problem.layers, from.saved_bytes);
+  for (std::int64_t k = 1; k <= in_flight(most_stages_); ++k) {
+    std::int32_t a = 0;  // never falls as e rises
+    for (std::int32_t e = 0; e <= layers_; ++e) {
+      while (a < e && from.fixed_bytes + fixed[e] - fixed[a] + k * (saved[e] - saved[a]) > from.memory_bytes) ++a;
+      option.first_that_fits.push_back(a);
+    }
+  }
+}
+
+std::vector<std::int64_t> StageTables::least_works(std::int64_t k) const {
+  const std::size_t side = static_cast<std::size_t>(layers_) + 1;
+  std::vector<std::int64_t> result(shapes_.size() * side * side, kNever);
+  k = std::min(k, in_flight(most_stages_));
+  for (std::size_t s = 0; s < shapes_.size(); ++s) {
+    for (const std::int32_t o : shapes_[s].options) {
+      for (std::int32_t e = 1; e <= layers_; ++e) {
+        for (std::int32_t a = first_that_fits(option(o), k, e); a < e; ++a) {
+          const StageTime t = time(option(o), a, e);
+          std::int64_t& least = result[(s * side + static_cast<std::size_t>(a)) * side + static_cast<std::size_t>(e)];
+          least = std::min(least, t.forward + t.backward);
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace espalier::solve::device_groups

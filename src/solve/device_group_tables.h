@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of the device-group solver read of a problem: sums over ranges of layers, memory limits, counts of units as one
+// number. Internal to solve/device_groups.h, which has the terms.
+//
+// Options that another of the same kind and units equals or beats in every figure are left out. Units of a kind are counted in the
+// greatest common divisor of what its options take. Free units are one number, a *code*: Σ_kind free·stride, so that taking an
+// option's units is a subtraction, and at most `codes()` numbers say all. A *shape* is a kind and a number of units; options of one
+// shape differ in how they use them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "solve/device_groups.h"
+
+namespace espalier::solve::device_groups {
+
+/// Stands for "not possible"; two of them add up without overflow.
+inline constexpr std::int64_t kNever = std::int64_t{1} << 61;
+
+/// The stages from some stage on: X, Y and Σ (w + d + r) of device_groups.h.
+struct Tail {
+  std::int64_t span = 0, finish = 0, work = 0;
+};
+
+/// Of one stage; `down` and `up`: to and from the stage behind it (d and r).
+struct StageTime {
+  std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0;
+};
+
+/// `tail` with a stage in front that keeps `in_flight` of `m` micro-batches.
+Tail in_front(const StageTime& stage, const Tail& tail, std::int64_t m, std::int64_t in_flight);
+
+struct Shape {
+  std::int32_t kind = 0, units = 1;  ///< counted in the kind's divisor
+  std::int64_t code = 0;
+  std::vector<std::int32_t> options;  ///< indices of StageTables::option
+};
+
+class StageTables {
+ public:
+  explicit StageTables(const DeviceGroupsProblem& problem);
+
+  [[nodiscard]] std::int32_t layers() const { return layers_; }
+  [[nodiscard]] std::int32_t kinds() const { return static_cast<std::int32_t>(units_.size()); }
+  [[nodiscard]] std::int64_t microbatches() const { return microbatches_; }
+  [[nodiscard]] std::int32_t most_stages() const { return most_stages_; }
+  [[nodiscard]] std::int64_t in_flight(std::int32_t stages) const { return stages < microbatches_ ? stages : microbatches_; }
+
+  [[nodiscard]] const std::vector<std::int32_t>& units() const { return units_; }
+  [[nodiscard]] const std::vector<std::int64_t>& strides() const { return strides_; }
+  [[nodiscard]] std::int64_t codes() const { return codes_; }
+  [[nodiscard]] const std::vector<Shape>& shapes() const { return shapes_; }
+  [[nodiscard]] std::int64_t dropped() const { return dropped_; }
+
+  struct Option {
+    std::int32_t original = 0;  ///< index into DeviceGroupsProblem::options
+    std::int32_t kind = 0;
+    std::vector<std::int64_t> forward, backward, end;  ///< [e] over layers [0, e)
+    std::int64_t pass_forward = 0, pass_backward = 0, end_fixed = 0;
+    std::vector<std::int32_t> first_that_fits;  ///< [(k − 1)·(layers + 1) + e]: least a such that layers [a, e) fit; e: none does
+  };
+  [[nodiscard]] const std::vector<Option>& options() const { return options_; }
+  [[nodiscard]] const Option& option(std::int32_t o) const { return options_[static_cast<std::size_t>(o)]; }
+  /// Of layers [a, e), without sends.
+  [[nodiscard]] StageTime time(const Option& option, std::int32_t a, std::int32_t e) const {
+    StageTime time;
+    time.forward = option.pass_forward + option.forward[e] - option.forward[a];
+    time.backward = option.pass_backward + option.backward[e] - option.backward[a];
+    time.end = option.end_fixed + option.end[e] - option.end[a];
+    return time;
+  }
+  [[nodiscard]] std::int32_t first_that_fits(const Option& option, std::int64_t k, std::int32_t e) const {
+    return option.first_that_fits[(k - 1) * (layers_ + 1) + e];
+  }
+  [[nodiscard]] std::int64_t send(std::int32_t from, std::int32_t to) const { return send_[from * kinds() + to]; }
+  /// The least `end` of a stage that begins with the first layer.
+  [[nodiscard]] std::int64_t least_end() const { return least_end_; }
+  /// No plan has a larger bound: every term of G is at most m·Σ (w + d + r).
+  [[nodiscard]] std::int64_t worst_bound() const;
+  /// The least w of layers [a, e) in the shape; kNever where no option fits. `last`: as the last stage, else before another.
+  [[nodiscard]] std::int64_t least_work(bool last, std::size_t shape, std::int32_t a, std::int32_t e) const {
+    return (last ? least_work_last_ : least_work_)[(shape * (layers_ + 1) + a) * (layers_ + 1) + e];
+  }
+
+ private:
+  void count_units(const DeviceGroupsProblem& problem, const std::vector<std::int32_t>& kept);
+  void add_option(const DeviceGroupsProblem& problem, std::int32_t original);
+  void fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const;
+  [[nodiscard]] std::vector<std::int64_t> least_works(std::int64_t k) const;
+
+  std::int32_t layers_ = 0, most_stages_ = 1;
+  std::int64_t microbatches_ = 1, codes_ = 1, dropped_ = 0, least_end_ = kNever;
+  std::vector<std::int32_t> units_, divisor_;
+  std::vector<std::int64_t> strides_, send_, least_work_, least_work_last_;
+  std::vector<Shape> shapes_;
+  std::vector<Option> options_;
+};
+
+}  // namespace espalier::solve::device_groups
