@@ -123,12 +123,12 @@ class Pass {
     std::vector<std::int64_t> worth(limits_.prices().size(), 0);
     for (std::size_t k = 0; k < tables_.units().size(); ++k) {
       free.push_back(from.code / tables_.strides()[k] % (tables_.units()[k] + 1));
-      for (std::size_t i = 0; i < worth.size(); ++i) worth[i] += free[k] * limits_.prices()[i].of_unit[k];
+      for (std::size_t i = 0; i < worth.size(); ++i) worth[i] += free[k] * limits_.prices()[i].of_unit()[k];
     }
     for (const Shape& shape : tables_.shapes()) {
       if (shape.units > free[shape.kind]) continue;
       std::vector<std::int64_t> left = worth;
-      for (std::size_t i = 0; i < left.size(); ++i) left[i] -= shape.units * limits_.prices()[i].of_unit[shape.kind];
+      for (std::size_t i = 0; i < left.size(); ++i) left[i] -= shape.units * limits_.prices()[i].of_unit()[shape.kind];
       for (const std::int32_t option : shape.options) put_in_front(parent, from, stages, shape, option, left);
     }
   }
@@ -143,7 +143,7 @@ class Pass {
     label.option = static_cast<std::int16_t>(o);
     label.kind = static_cast<std::int16_t>(shape.kind);
     label.code = from.code - shape.code;
-    const std::int32_t fewest = std::min<std::int32_t>(from.first - 1, limits_.room(label.code));
+    const std::int32_t fewest = std::min<std::int32_t>(from.first - 1, limits_.room(stages, label.code));
     const std::int32_t least = tables_.first_that_fits(option, k, from.first);
     if (fewest < least) ++counters_.no_room;
     for (std::int32_t a = fewest; a >= least; --a) {
@@ -159,7 +159,7 @@ class Pass {
         return;
       }
       label.first = static_cast<std::int16_t>(a);
-      label.least = label.tail.span + (a > 0 ? limits_.least_work(a, shape.kind, worth) : 0);
+      label.least = label.tail.span + (a > 0 ? limits_.least_work(stages, a, shape.kind, worth) : 0);
       add(label);
     }
   }

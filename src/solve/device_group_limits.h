@@ -7,12 +7,17 @@
 // the *cap*. The first is m·w ≤ G ≤ X_0. The second: V_<i + G_i ≤ X_0, where V_<i = Σ_{j<i} (w + d + r), with the second line of G_i
 // and max(f, b) ≥ w/2 gives S + (m − k)·w + (k − 1)·w/2 ≤ T.
 //
-// Room: the most layers, from the front, that stages of free units can hold with w ≤ cap, by dynamic programming over the counts of
-// free units. Memory is relaxed: any stage but the last keeps at least two micro-batches, and no more is asked.
+// Stages are counted from the end: with q stages behind it, a stage keeps min(m, q + 1) micro-batches, so that memory is exact
+// without the number of all stages. (From `depth` stages behind on, no more is asked than with so many.)
 //
-// Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(a, kind) = least Σ (w + d + r + λ·units) of a chain of stages with
-// w ≤ cap over layers [0, a) before a stage of that kind, by dynamic programming over a alone. A chain of at most `free` units costs
-// at least N_λ − Σ λ·free: Lagrange's relaxation, for any prices, so that these may be found by any method (subgradient steps).
+// Room: R(q, code) is the most layers, from the front, that stages of free units can hold with w ≤ cap when q stages are behind:
+//     R(q, code) = max over shapes of reach_q(shape, R(q + 1, code − shape)),    R(q, 0) = 0,
+// where reach_q(shape, a) is the end of the longest stage that begins with layer a. It never falls with a, so the largest is best.
+//
+// Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(q, a, kind) is the least Σ (w + d + r + λ·units) of a chain of
+// stages with w ≤ cap over layers [0, a), with q stages behind, the next of that kind; a dynamic program over a and q alone. A chain
+// of at most `free` units costs at least N_λ − Σ λ·free: Lagrange's relaxation, for any prices, so that these may be found by any
+// method (subgradient steps).
 #pragma once
 
 #include <algorithm>
@@ -20,19 +25,10 @@
 #include <optional>
 #include <vector>
 
+#include "solve/device_group_prices.h"
 #include "solve/device_group_tables.h"
 
 namespace espalier::solve::device_groups {
-
-/// Prices of units, and what they say about the layers before a stage.
-struct Prices {
-  std::vector<std::int64_t> of_unit;  ///< [kind]
-  std::vector<std::int64_t> least;    ///< [a·kinds + kind] N_λ
-  std::int64_t whole = 0;             ///< no plan has a smaller Σ (w + d + r)
-};
-
-/// Tables of more codes than this are not made; there is then room for everything.
-inline constexpr std::int64_t kMostCodes = 4'000'000;
 
 class Limits {
  public:
@@ -40,28 +36,32 @@ class Limits {
   static std::optional<Limits> make(const StageTables& tables, std::int64_t limit, std::vector<std::int64_t>& prices);
 
   [[nodiscard]] std::int64_t cap() const { return cap_; }
-  [[nodiscard]] std::int32_t room(std::int64_t code) const {
-    return room_.empty() ? tables_->layers() : room_[static_cast<std::size_t>(code)];
+  /// R.
+  [[nodiscard]] std::int32_t room(std::int32_t behind, std::int64_t code) const {
+    if (room_.empty()) return tables_->layers();
+    const std::int32_t level = std::min(behind, room_depth_);
+    return room_[static_cast<std::size_t>(level * tables_->codes() + code)];
   }
-  [[nodiscard]] const std::vector<Prices>& prices() const { return prices_; }
-  /// Least Σ (w + d + r) of layers [0, a) before a stage of `kind`; `worth`: Σ λ·free units, one for each of prices().
-  [[nodiscard]] std::int64_t least_work(std::int32_t a, std::int32_t kind, const std::vector<std::int64_t>& worth) const {
+  [[nodiscard]] const std::vector<PricedChains>& prices() const { return prices_; }
+  /// Least Σ (w + d + r) of layers [0, a) with so many stages behind, the first of them of `kind`; `worth`: Σ λ·free units for
+  /// each of prices().
+  [[nodiscard]] std::int64_t least_work(std::int32_t behind, std::int32_t a, std::int32_t kind,
+                                        const std::vector<std::int64_t>& worth) const {
     std::int64_t least = 0;
-    for (std::size_t i = 0; i < prices_.size(); ++i)
-      least = std::max(least, prices_[i].least[static_cast<std::size_t>(a) * kinds_ + static_cast<std::size_t>(kind)] - worth[i]);
+    for (std::size_t i = 0; i < prices_.size(); ++i) least = std::max(least, prices_[i].least(behind, a, kind) - worth[i]);
     return least;
   }
 
  private:
-  explicit Limits(const StageTables& tables) : tables_(&tables), kinds_(tables.units().size()) {}
+  explicit Limits(const StageTables& tables) : tables_(&tables) {}
   void fill_room();
-  [[nodiscard]] bool whole_fits() const;
+  void fill_room(std::int32_t behind);
 
   const StageTables* tables_;
-  std::size_t kinds_;
   std::int64_t cap_ = 0;
-  std::vector<std::int16_t> room_;  ///< [code]
-  std::vector<Prices> prices_;
+  std::int32_t room_depth_ = 0;
+  std::vector<std::int16_t> room_;  ///< [stages behind][code]; empty: too many codes
+  std::vector<PricedChains> prices_;
 };
 
 }  // namespace espalier::solve::device_groups

@@ -98,8 +98,7 @@ StageTables::StageTables(const DeviceGroupsProblem& problem) {
   for (const std::int32_t o : kept) add_option(problem, o);
   std::stable_sort(shapes_.begin(), shapes_.end(),
                    [](const Shape& a, const Shape& b) { return a.kind != b.kind ? a.kind < b.kind : a.units < b.units; });
-  least_work_last_ = least_works(1);
-  least_work_ = least_works(in_flight(2));
+  fill_least_work();
 }
 
 std::int64_t StageTables::worst_bound() const {
@@ -162,22 +161,28 @@ void StageTables::fill_first_that_fits(const DeviceGroupsProblem& problem, const
   }
 }
 
-std::vector<std::int64_t> StageTables::least_works(std::int64_t k) const {
+void StageTables::fill_least_work() {
+  constexpr std::int64_t kDeepest = 16;
+  depth_ = static_cast<std::int32_t>(std::max<std::int64_t>(0, std::min(kDeepest, in_flight(most_stages_)) - 1));
   const std::size_t side = static_cast<std::size_t>(layers_) + 1;
-  std::vector<std::int64_t> result(shapes_.size() * side * side, kNever);
-  k = std::min(k, in_flight(most_stages_));
-  for (std::size_t s = 0; s < shapes_.size(); ++s) {
-    for (const std::int32_t o : shapes_[s].options) {
-      for (std::int32_t e = 1; e <= layers_; ++e) {
-        for (std::int32_t a = first_that_fits(option(o), k, e); a < e; ++a) {
-          const StageTime t = time(option(o), a, e);
-          std::int64_t& least = result[(s * side + static_cast<std::size_t>(a)) * side + static_cast<std::size_t>(e)];
-          least = std::min(least, t.forward + t.backward);
-        }
-      }
+  least_work_.assign(static_cast<std::size_t>(depth_ + 1) * shapes_.size() * side * side, kNever);
+  std::size_t base = 0;
+  for (std::int32_t behind = 0; behind <= depth_; ++behind) {
+    for (const Shape& shape : shapes_) {
+      for (const std::int32_t o : shape.options) add_least_work(option(o), behind, &least_work_[base]);
+      base += side * side;
     }
   }
-  return result;
+}
+
+void StageTables::add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const {
+  for (std::int32_t e = 1; e <= layers_; ++e) {
+    for (std::int32_t a = first_that_fits(option, in_flight(behind + 1), e); a < e; ++a) {
+      const StageTime t = time(option, a, e);
+      std::int64_t& cell = least[a * (layers_ + 1) + e];
+      cell = std::min(cell, t.forward + t.backward);
+    }
+  }
 }
 
 }  // namespace espalier::solve::device_groups

@@ -8,6 +8,7 @@
 // shape differ in how they use them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -78,21 +79,26 @@ class StageTables {
   [[nodiscard]] std::int64_t least_end() const { return least_end_; }
   /// No plan has a larger bound: every term of G is at most m·Σ (w + d + r).
   [[nodiscard]] std::int64_t worst_bound() const;
-  /// The least w of layers [a, e) in the shape; kNever where no option fits. `last`: as the last stage, else before another.
-  [[nodiscard]] std::int64_t least_work(bool last, std::size_t shape, std::int32_t a, std::int32_t e) const {
-    return (last ? least_work_last_ : least_work_)[(shape * (layers_ + 1) + a) * (layers_ + 1) + e];
+  /// Up to so many stages behind, what a stage may hold is known exactly; with more, as with so many.
+  [[nodiscard]] std::int32_t depth() const { return depth_; }
+  /// The least w of layers [a, e) in the shape with `behind` stages behind; kNever where no option fits. [e]
+  [[nodiscard]] const std::int64_t* least_work(std::int32_t behind, std::size_t shape, std::int32_t a) const {
+    const std::size_t side = static_cast<std::size_t>(layers_) + 1;
+    const std::size_t level = static_cast<std::size_t>(std::min(behind, depth_));
+    return &least_work_[((level * shapes_.size() + shape) * side + static_cast<std::size_t>(a)) * side];
   }
 
  private:
   void count_units(const DeviceGroupsProblem& problem, const std::vector<std::int32_t>& kept);
   void add_option(const DeviceGroupsProblem& problem, std::int32_t original);
   void fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const;
-  [[nodiscard]] std::vector<std::int64_t> least_works(std::int64_t k) const;
+  void fill_least_work();
+  void add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const;
 
-  std::int32_t layers_ = 0, most_stages_ = 1;
+  std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0;
   std::int64_t microbatches_ = 1, codes_ = 1, dropped_ = 0, least_end_ = kNever;
   std::vector<std::int32_t> units_, divisor_;
-  std::vector<std::int64_t> strides_, send_, least_work_, least_work_last_;
+  std::vector<std::int64_t> strides_, send_, least_work_;
   std::vector<Shape> shapes_;
   std::vector<Option> options_;
 };

@@ -66,7 +66,7 @@ class Planner {
     if (!all) return false;
     std::int64_t low = tables_.least_end() - 1;  // refused
     std::int64_t high = tables_.least_end() + 1;
-    for (const auto& prices : all->prices()) high = std::max(high, tables_.least_end() + prices.whole);
+    for (const auto& prices : all->prices()) high = std::max(high, tables_.least_end() + prices.whole());
     while (high < top_ && !Limits::make(tables_, high, prices_)) {
       low = high;
       high += high / 2 + 1;
