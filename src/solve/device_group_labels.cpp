@@ -125,16 +125,23 @@ class Pass {
       free.push_back(from.code / tables_.strides()[k] % (tables_.units()[k] + 1));
       for (std::size_t i = 0; i < worth.size(); ++i) worth[i] += free[k] * limits_.prices()[i].of_unit()[k];
     }
-    for (const Shape& shape : tables_.shapes()) {
+    for (std::size_t s = 0; s < tables_.shapes().size(); ++s) {
+      const Shape& shape = tables_.shapes()[s];
       if (shape.units > free[shape.kind]) continue;
+      Range begins = limits_.ranges().begins(stages - 1, s, from.first);
+      begins.last = std::min(begins.last, static_cast<std::int16_t>(limits_.room(stages, from.code - shape.code)));
+      if (begins.first > begins.last) {
+        ++counters_.no_room;
+        continue;
+      }
       std::vector<std::int64_t> left = worth;
       for (std::size_t i = 0; i < left.size(); ++i) left[i] -= shape.units * limits_.prices()[i].of_unit()[shape.kind];
-      for (const std::int32_t option : shape.options) put_in_front(parent, from, stages, shape, option, left);
+      for (const std::int32_t option : shape.options) put_in_front(parent, from, stages, shape, option, begins, left);
     }
   }
 
   /// All ranges of layers for the option in front of `from`, from the fewest on.
-  void put_in_front(std::int32_t parent, const Label& from, std::int32_t stages, const Shape& shape, std::int32_t o,
+  void put_in_front(std::int32_t parent, const Label& from, std::int32_t stages, const Shape& shape, std::int32_t o, Range begins,
                     const std::vector<std::int64_t>& worth) {
     const StageTables::Option& option = tables_.option(o);
     const std::int64_t k = tables_.in_flight(stages);
@@ -143,10 +150,8 @@ class Pass {
     label.option = static_cast<std::int16_t>(o);
     label.kind = static_cast<std::int16_t>(shape.kind);
     label.code = from.code - shape.code;
-    const std::int32_t fewest = std::min<std::int32_t>(from.first - 1, limits_.room(stages, label.code));
-    const std::int32_t least = tables_.first_that_fits(option, k, from.first);
-    if (fewest < least) ++counters_.no_room;
-    for (std::int32_t a = fewest; a >= least; --a) {
+    const std::int32_t least = std::max<std::int32_t>(begins.first, tables_.first_that_fits(option, k, from.first));
+    for (std::int32_t a = begins.last; a >= least; --a) {
       ++counters_.tried;
       StageTime time = tables_.time(option, a, from.first);
       if (from.kind >= 0) {
@@ -180,14 +185,24 @@ class Pass {
   /// The labels of this number of stages: all, or the most promising.
   void keep() {
     std::vector<Label> labels = level_.take();
-    if (pass_.width > 0 && labels.size() > pass_.width) {
-      result_.complete = false;
-      const auto better = [](const Label& a, const Label& b) { return a.least < b.least; };
-      std::stable_sort(labels.begin(), labels.end(), better);
-      labels.resize(pass_.width);
-    }
+    if (pass_.width > 0) thin_out(labels);
     counters_.states += static_cast<std::int64_t>(labels.size());
     kept_.insert(kept_.end(), labels.begin(), labels.end());
+  }
+
+  /// Of the labels with the same first layer the most promising: they stand for as many layers, and only what they spent differs.
+  void thin_out(std::vector<Label>& labels) {
+    std::stable_sort(labels.begin(), labels.end(),
+                     [](const Label& a, const Label& b) { return a.first != b.first ? a.first < b.first : a.least < b.least; });
+    std::size_t kept = 0, same = 0;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      same = i > 0 && labels[i].first == labels[i - 1].first ? same + 1 : 0;
+      if (same >= pass_.width) continue;
+      const Label label = labels[i];
+      labels[kept++] = label;
+    }
+    if (kept < labels.size()) result_.complete = false;
+    labels.resize(kept);
   }
 
   void collect() {

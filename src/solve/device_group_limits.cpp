@@ -20,12 +20,11 @@ void Limits::fill_room(std::int32_t behind) {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1, shapes = tables_->shapes().size();
   std::vector<std::int16_t> reach(shapes * side);  // [shape][a]
   for (std::size_t s = 0; s < shapes; ++s) {
-    std::int32_t e = 0;
+    std::int16_t furthest = 0;
     for (std::int32_t a = 0; a <= tables_->layers(); ++a) {
-      e = std::max(a, e);
-      const std::int64_t* work = tables_->least_work(behind, s, a);
-      while (e < tables_->layers() && work[e + 1] <= cap_) ++e;
-      reach[s * side + static_cast<std::size_t>(a)] = static_cast<std::int16_t>(e);
+      const Range ends = a < tables_->layers() ? ranges_.ends(behind, s, a) : Range{};
+      if (ends.first <= ends.last) furthest = std::max(furthest, ends.last);
+      reach[s * side + static_cast<std::size_t>(a)] = furthest;
     }
   }
   std::int16_t* level = &room_[static_cast<std::size_t>(behind * tables_->codes())];
@@ -43,23 +42,31 @@ void Limits::fill_room(std::int32_t behind) {
   }
 }
 
+/// Ranges by what these prices and none say. False: there is no plan.
+bool Limits::narrow(std::int64_t left, const std::vector<std::int64_t>& prices) {
+  prices_.clear();
+  for (const auto& at : {prices, std::vector<std::int64_t>(prices.size(), 0)}) {
+    prices_.emplace_back(*tables_, ranges_, at);
+    if (prices_.back().whole() > left) return false;
+    prices_.back().look_behind(ranges_);
+  }
+  ranges_.narrow(left, prices_);
+  return true;
+}
+
 std::optional<Limits> Limits::make(const StageTables& tables, std::int64_t limit, std::vector<std::int64_t>& prices) {
+  constexpr int kRounds = 2;
   const std::int64_t m = tables.microbatches(), left = std::min(limit, kNever - 1) - tables.least_end();
   if (left < 0 || tables.shapes().empty()) return std::nullopt;
-  Limits result(tables);
   prices.resize(tables.units().size(), 0);
-  result.cap_ = left / m;
-  const PricedChains found = raised_prices(tables, result.cap_, left, prices);
+  Limits result(tables, left / m);
+  const PricedChains found = raised_prices(tables, result.ranges_, left, prices);
   if (found.whole() > left) return std::nullopt;
-  prices = found.of_unit();
-  const std::int64_t divisor = 2 * m - tables.in_flight(tables.most_stages()) - 1;
-  if (divisor > 0) result.cap_ = std::min(result.cap_, 2 * (left - std::max<std::int64_t>(found.whole(), 0)) / divisor);
-  for (const auto& at : {prices, std::vector<std::int64_t>(prices.size(), 0)}) {
-    result.prices_.emplace_back(tables, result.cap_, at);
-    if (result.prices_.back().whole() > left) return std::nullopt;
-  }
+  for (int round = 0; round < kRounds; ++round)
+    if (!result.narrow(left, found.of_unit())) return std::nullopt;
   result.fill_room();
   if (result.room(0, tables.codes() - 1) < tables.layers()) return std::nullopt;
+  prices = found.of_unit();
   return result;
 }
 

@@ -12,12 +12,12 @@
 //
 // Room: R(q, code) is the most layers, from the front, that stages of free units can hold with w ≤ cap when q stages are behind:
 //     R(q, code) = max over shapes of reach_q(shape, R(q + 1, code − shape)),    R(q, 0) = 0,
-// where reach_q(shape, a) is the end of the longest stage that begins with layer a. It never falls with a, so the largest is best.
+// where reach_q(shape, a) is the furthest end of a stage that begins with layer a or before (StageRanges).
 //
 // Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(q, a, kind) is the least Σ (w + d + r + λ·units) of a chain of
-// stages with w ≤ cap over layers [0, a), with q stages behind, the next of that kind; a dynamic program over a and q alone. A chain
+// stages within their ranges over layers [0, a), with q stages behind, the next of that kind; a dynamic program over a and q alone. A chain
 // of at most `free` units costs at least N_λ − Σ λ·free: Lagrange's relaxation, for any prices, so that these may be found by any
-// method (subgradient steps).
+// method (subgradient steps). They narrow the ranges, and narrower ranges raise them.
 #pragma once
 
 #include <algorithm>
@@ -42,6 +42,7 @@ class Limits {
     const std::int32_t level = std::min(behind, room_depth_);
     return room_[static_cast<std::size_t>(level * tables_->codes() + code)];
   }
+  [[nodiscard]] const StageRanges& ranges() const { return ranges_; }
   [[nodiscard]] const std::vector<PricedChains>& prices() const { return prices_; }
   /// Least Σ (w + d + r) of layers [0, a) with so many stages behind, the first of them of `kind`; `worth`: Σ λ·free units for
   /// each of prices().
@@ -53,12 +54,14 @@ class Limits {
   }
 
  private:
-  explicit Limits(const StageTables& tables) : tables_(&tables) {}
+  Limits(const StageTables& tables, std::int64_t cap) : tables_(&tables), cap_(cap), ranges_(tables, cap) {}
+  bool narrow(std::int64_t left, const std::vector<std::int64_t>& prices);
   void fill_room();
   void fill_room(std::int32_t behind);
 
   const StageTables* tables_;
-  std::int64_t cap_ = 0;
+  std::int64_t cap_;
+  StageRanges ranges_;
   std::int32_t room_depth_ = 0;
   std::vector<std::int16_t> room_;  ///< [stages behind][code]; empty: too many codes
   std::vector<PricedChains> prices_;

@@ -6,33 +6,34 @@
 
 namespace espalier::solve::device_groups {
 
-PricedChains::PricedChains(const StageTables& tables, std::int64_t cap, const std::vector<std::int64_t>& prices)
-    : tables_(&tables), cap_(cap), of_unit_(prices) {
+PricedChains::PricedChains(const StageTables& tables, const StageRanges& ranges, const std::vector<std::int64_t>& prices)
+    : tables_(&tables), of_unit_(prices) {
   const auto cells = static_cast<std::size_t>(cell(tables.depth() + 1, 0, 0));
   least_.assign(cells, kNever);
   ending_.assign(cells, {});
   before_.assign(cells, 0);
-  for (std::int32_t behind = tables.depth(); behind >= 0; --behind) fill(behind);
+  for (std::int32_t behind = tables.depth(); behind >= 0; --behind) fill(ranges, behind);
   whole_ = best_whole().cost;
   if (whole_ >= kNever) return;
   for (std::int32_t kind = 0; kind < tables.kinds(); ++kind) whole_ -= of_unit_[kind] * tables.units()[kind];
 }
 
-void PricedChains::fill(std::int32_t behind) {
+void PricedChains::fill(const StageRanges& ranges, std::int32_t behind) {
   for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) least_[cell(behind, 0, kind)] = 0;
-  for (std::int32_t a = 0; a <= tables_->layers(); ++a) {
+  for (std::int32_t a = 0; a < tables_->layers(); ++a) {
     if (a > 0) reach(behind, a);
-    for (std::size_t s = 0; s < tables_->shapes().size(); ++s) push(behind, a, s);
+    for (std::size_t s = 0; s < tables_->shapes().size(); ++s) push(ranges, behind, a, s);
   }
 }
 
 /// Stages from a on, behind the cheapest chain over [0, a).
-void PricedChains::push(std::int32_t behind, std::int32_t a, std::size_t s) {
+void PricedChains::push(const StageRanges& ranges, std::int32_t behind, std::int32_t a, std::size_t s) {
   const Shape& shape = tables_->shapes()[s];
   const std::int64_t cost = least(behind + 1, a, shape.kind) + shape.units * of_unit_[shape.kind];
   if (cost >= kNever) return;
   const std::int64_t* work = tables_->least_work(behind, s, a);
-  for (std::int32_t e = a + 1; e <= tables_->layers() && work[e] <= cap_; ++e) {
+  const Range ends = ranges.ends(behind, s, a);
+  for (std::int32_t e = ends.first; e <= ends.last; ++e) {
     Stage& stage = ending_[cell(behind, e, shape.kind)];
     if (cost + work[e] < stage.cost) stage = {cost + work[e], a, static_cast<std::int32_t>(s)};
   }
@@ -45,6 +46,34 @@ void PricedChains::reach(std::int32_t behind, std::int32_t a) {
       if (cost >= least_[cell(behind, a, next)]) continue;
       least_[cell(behind, a, next)] = cost;
       before_[cell(behind, a, next)] = kind;
+    }
+  }
+}
+
+void PricedChains::look_behind(const StageRanges& ranges) {
+  least_behind_.assign(least_.size(), kNever);
+  for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) least_behind_[cell(0, tables_->layers(), kind)] = 0;
+  for (std::int32_t behind = 0; behind <= tables_->depth(); ++behind)
+    for (std::int32_t e = tables_->layers(); e-- > 0;) look_behind(ranges, behind, e);
+}
+
+/// The foremost of the `behind` stages begins with layer e; with `depth` of them, as many or more may be behind that one.
+void PricedChains::look_behind(const StageRanges& ranges, std::int32_t behind, std::int32_t e) {
+  for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
+    const Shape& shape = tables_->shapes()[s];
+    std::int64_t best = kNever;
+    for (std::int32_t rest = std::max(behind - 1, 0); rest <= behind; ++rest) {
+      if (rest == behind && behind < tables_->depth()) continue;
+      const std::int64_t* work = tables_->least_work(rest, s, e);
+      const Range ends = ranges.ends(rest, s, e);
+      for (std::int32_t end = ends.first; end <= ends.last; ++end)
+        best = std::min(best, work[end] + least_behind_[cell(rest, end, shape.kind)]);
+    }
+    if (best >= kNever) continue;
+    best += shape.units * of_unit_[shape.kind];
+    for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) {
+      std::int64_t& least = least_behind_[cell(behind, e, kind)];
+      least = std::min(least, best + tables_->send(kind, shape.kind) + tables_->send(shape.kind, kind));
     }
   }
 }
@@ -72,13 +101,13 @@ std::vector<double> PricedChains::excess() const {
   return result;
 }
 
-PricedChains raised_prices(const StageTables& tables, std::int64_t cap, std::int64_t target,
+PricedChains raised_prices(const StageTables& tables, const StageRanges& ranges, std::int64_t target,
                            const std::vector<std::int64_t>& begin) {
   constexpr int kSteps = 24;
   std::vector<std::int64_t> at = begin;
   std::optional<PricedChains> best;
   for (int step = 0; step < kSteps; ++step) {
-    PricedChains chain(tables, cap, at);
+    PricedChains chain(tables, ranges, at);
     const std::int64_t whole = chain.whole();
     const std::vector<double> excess = chain.excess();
     if (!best || whole > best->whole()) best = std::move(chain);

@@ -20,7 +20,7 @@ using device_groups::StageTables;
 using device_groups::StageTime;
 using device_groups::Tail;
 
-constexpr std::size_t kWidth = 3'000;  // labels of a level while a first plan is looked for
+constexpr std::size_t kWidth = 60;  // labels of a level with the same first layer while a first plan is looked for
 
 bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
   const auto stage = [](const GroupedStage& s) { return std::tuple(s.option, s.first, s.last); };

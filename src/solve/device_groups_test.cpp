@@ -309,7 +309,7 @@ TEST(DeviceGroups, ASmallBudgetStillGivesABound) {
   int cut = 0;
   for (int i = 0; i < 300; ++i) {
     DeviceGroupsProblem problem = random_problem(random);
-    problem.states = 4;
+    problem.states = 2;
     const DeviceGroupsOutcome found = plan_device_groups(problem);
     const std::int64_t least = least_bound(problem);
     ASSERT_LE(found.lower_bound_ns, least) << "case " << i;
