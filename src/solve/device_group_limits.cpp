@@ -60,13 +60,14 @@ std::optional<Limits> Limits::make(const StageTables& tables, std::int64_t limit
   if (left < 0 || tables.shapes().empty()) return std::nullopt;
   prices.resize(tables.units().size(), 0);
   Limits result(tables, left / m);
-  const PricedChains found = raised_prices(tables, result.ranges_, left, prices);
-  if (found.whole() > left) return std::nullopt;
-  for (int round = 0; round < kRounds; ++round)
-    if (!result.narrow(left, found.of_unit())) return std::nullopt;
+  std::vector<std::int64_t> at = prices;
+  for (int round = 0; round < kRounds; ++round) {
+    at = raised_prices(tables, result.ranges_, left, at).of_unit();
+    if (!result.narrow(left, at)) return std::nullopt;
+  }
   result.fill_room();
   if (result.room(0, tables.codes() - 1) < tables.layers()) return std::nullopt;
-  prices = found.of_unit();
+  prices = at;
   return result;
 }
 

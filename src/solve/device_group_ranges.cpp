@@ -30,7 +30,7 @@ class StageBound {
       both = std::max(both, v + c - worth_[i]);
     }
     both = std::max({both, before, after});
-    std::int64_t bound = std::max(before + m_ * w, both + (m_ - k_ + 1) * w + (k_ - 1) * ((w + 1) / 2));
+    std::int64_t bound = std::max(before + m_ * w, both + (m_ - k_ + 1) * w + (k_ - 1) * (w / 1000 * tables_.longer_permille()));
     if (!known_ || k_ >= m_) return bound;
     const std::int64_t trips = (m_ - 1) / k_;
     bound = std::max(bound, both + after + (m_ - k_ + 1) * w);

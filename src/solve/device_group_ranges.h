@@ -4,8 +4,8 @@
 // For q stages behind, a shape and a first layer a: the layers [a, e) with e in [first_end, last_end]; and the same told by e. What
 // is outside is in no plan within the limit; what is inside may still not be in one. First by w ≤ cap alone, then `narrow` asks,
 // with V ≥ what the layers before cost at least, C ≥ what those behind do, and Z ≥ both together (PricedChains), whether
-//     max( V + m·w,  Z + (m − k + 1)·w + (k − 1)·w/2,  Z + q·C + (q + 1)·w + (m − 1 − q·k)·w  for both q )  ≤  T,
-// the terms of G of device_groups.h behind V_<i. From `depth` stages behind on k is not known: then k = m, and the first two only.
+//     max( V + m·w,  Z + (m − k + 1)·w + (k − 1)·h·w,  Z + q·C + (q + 1)·w + (m − 1 − q·k)·w  for both q )  ≤  T,
+// the terms of G of device_groups.h behind V_<i, with max(f, b) ≥ h·w (StageTables::longer_permille). From `depth` stages behind on k is not known: then k = m, and the first two only.
 #pragma once
 
 #include <algorithm>

@@ -66,6 +66,20 @@ std::vector<std::int64_t> sums(const std::vector<std::int32_t>& layers, const st
   return result;
 }
 
+/// The least share of b in w over the layers and the pass, or of f, whichever is larger; 1/1000, rounded down. A share of a sum is
+/// no smaller than the least share of its parts.
+std::int64_t share_of_longer(const StageOption& option, const std::vector<std::int32_t>& layers) {
+  std::int64_t forward = 1000, backward = 1000;
+  const auto add = [&](std::int64_t f, std::int64_t b) {
+    if (f + b == 0) return;
+    forward = std::min(forward, f * 1000 / (f + b));
+    backward = std::min(backward, b * 1000 / (f + b));
+  };
+  add(option.pass_forward_ns, option.pass_backward_ns);
+  for (const std::int32_t type : layers) add(option.forward_ns[type], option.backward_ns[type]);
+  return std::max<std::int64_t>({forward, backward, 500});
+}
+
 }  // namespace
 
 Tail in_front(const StageTime& stage, const Tail& tail, std::int64_t m, std::int64_t k) {
@@ -141,6 +155,7 @@ void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t or
   option.pass_backward = from.pass_backward_ns;
   option.end_fixed = from.end_fixed_ns;
   fill_first_that_fits(problem, from, option);
+  longer_permille_ = std::min(longer_permille_, share_of_longer(from, problem.layers));
   least_end_ = std::min(least_end_, time(option, 0, 1).end);
   const std::int32_t units = from.units / divisor_[from.kind];
   const auto same = [&](const Shape& shape) { return shape.kind == from.kind && shape.units == units; };

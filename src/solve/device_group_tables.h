@@ -77,6 +77,9 @@ class StageTables {
   [[nodiscard]] std::int64_t send(std::int32_t from, std::int32_t to) const { return send_[from * kinds() + to]; }
   /// The least `end` of a stage that begins with the first layer.
   [[nodiscard]] std::int64_t least_end() const { return least_end_; }
+  /// max(f, b) of any stage is at least this share of its w, in 1/1000: at least half, and more where all that a stage does takes
+  /// longer backward than forward.
+  [[nodiscard]] std::int64_t longer_permille() const { return longer_permille_; }
   /// No plan has a larger bound: every term of G is at most m·Σ (w + d + r).
   [[nodiscard]] std::int64_t worst_bound() const;
   /// Up to so many stages behind, what a stage may hold is known exactly; with more, as with so many.
@@ -96,7 +99,7 @@ class StageTables {
   void add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const;
 
   std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0;
-  std::int64_t microbatches_ = 1, codes_ = 1, dropped_ = 0, least_end_ = kNever;
+  std::int64_t microbatches_ = 1, codes_ = 1, dropped_ = 0, least_end_ = kNever, longer_permille_ = 1000;
   std::vector<std::int32_t> units_, divisor_;
   std::vector<std::int64_t> strides_, send_, least_work_;
   std::vector<Shape> shapes_;
