@@ -144,33 +144,37 @@ class Pass {
   void put_in_front(std::int32_t parent, const Label& from, std::int32_t stages, const Shape& shape, std::int32_t o, Range begins,
                     const std::vector<std::int64_t>& worth) {
     const StageTables::Option& option = tables_.option(o);
-    const std::int64_t k = tables_.in_flight(stages);
+    const InFlight at(tables_.microbatches(), tables_.in_flight(stages));
     Label label;
     label.parent = parent;
     label.option = static_cast<std::int16_t>(o);
     label.kind = static_cast<std::int16_t>(shape.kind);
     label.code = from.code - shape.code;
-    const std::int32_t least = std::max<std::int32_t>(begins.first, tables_.first_that_fits(option, k, from.first));
+    const std::int64_t down = from.kind < 0 ? 0 : tables_.send(shape.kind, from.kind);
+    const std::int64_t up = from.kind < 0 ? 0 : tables_.send(from.kind, shape.kind);
+    const std::int32_t least = std::max<std::int32_t>(begins.first, tables_.first_that_fits(option, at.k, from.first));
     for (std::int32_t a = begins.last; a >= least; --a) {
       ++counters_.tried;
       StageTime time = tables_.time(option, a, from.first);
-      if (from.kind >= 0) {
-        time.down = tables_.send(shape.kind, from.kind);
-        time.up = tables_.send(from.kind, shape.kind);
-      }
-      label.tail = in_front(time, from.tail, tables_.microbatches(), k);
-      if (label.tail.finish > limit_ || label.tail.span + tables_.least_end() > limit_) {
+      time.down = down;
+      time.up = up;
+      const std::int64_t w = time.forward + time.backward, soonest = std::max(at.m * w, w + down + up + from.tail.span);
+      const std::int64_t left = limit_ - tables_.least_end(),
+                         before = a > 0 ? limits_.least_work(stages, a, shape.kind, worth) : 0;
+      if (soonest + before > left) {
         ++counters_.too_late;
-        return;
+        if (soonest > left) return;  // and so with more layers
+        continue;
       }
+      label.tail = in_front(time, from.tail, at);
       label.first = static_cast<std::int16_t>(a);
-      label.least = label.tail.span + (a > 0 ? limits_.least_work(stages, a, shape.kind, worth) : 0);
+      label.least = label.tail.span + before;
       add(label);
     }
   }
 
   void add(const Label& label) {
-    if (label.least + tables_.least_end() > limit_) {
+    if (label.least + tables_.least_end() > limit_ || label.tail.finish > limit_) {
       ++counters_.too_late;
       return;
     }

@@ -2,31 +2,35 @@
 #include "solve/device_group_limits.h"
 
 namespace espalier::solve::device_groups {
-namespace {
-
-/// Cells of the table of room, over all numbers of stages behind; with more codes there is no table.
-constexpr std::int64_t kMostCells = 6'000'000;
-
-}  // namespace
-
 void Limits::fill_room() {
-  if (tables_->codes() > kMostCells) return;
-  room_depth_ = static_cast<std::int32_t>(std::min<std::int64_t>(tables_->depth(), kMostCells / tables_->codes() - 1));
+  if (tables_->codes() > tables_->table_cells()) return;
+  room_depth_ =
+      static_cast<std::int32_t>(std::min<std::int64_t>(tables_->depth(), tables_->table_cells() / tables_->codes() - 1));
   room_.assign(static_cast<std::size_t>((room_depth_ + 1) * tables_->codes()), 0);
   for (std::int32_t behind = room_depth_; behind >= 0; --behind) fill_room(behind);
 }
 
-void Limits::fill_room(std::int32_t behind) {
+/// [shape][a] with so many stages behind; with the most that the table tells apart, or more.
+std::vector<std::int16_t> Limits::reach(std::int32_t behind) const {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1, shapes = tables_->shapes().size();
-  std::vector<std::int16_t> reach(shapes * side);  // [shape][a]
+  const std::int32_t deepest = behind == room_depth_ ? tables_->depth() : behind;
+  std::vector<std::int16_t> reach(shapes * side);
   for (std::size_t s = 0; s < shapes; ++s) {
     std::int16_t furthest = 0;
     for (std::int32_t a = 0; a <= tables_->layers(); ++a) {
-      const Range ends = a < tables_->layers() ? ranges_.ends(behind, s, a) : Range{};
-      if (ends.first <= ends.last) furthest = std::max(furthest, ends.last);
+      for (std::int32_t level = behind; level <= deepest && a < tables_->layers(); ++level) {
+        const Range ends = ranges_.ends(level, s, a);
+        if (ends.first <= ends.last) furthest = std::max(furthest, ends.last);
+      }
       reach[s * side + static_cast<std::size_t>(a)] = furthest;
     }
   }
+  return reach;
+}
+
+void Limits::fill_room(std::int32_t behind) {
+  const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1, shapes = tables_->shapes().size();
+  const std::vector<std::int16_t> reach = this->reach(behind);
   std::int16_t* level = &room_[static_cast<std::size_t>(behind * tables_->codes())];
   const std::int16_t* front = &room_[static_cast<std::size_t>(std::min(behind + 1, room_depth_) * tables_->codes())];
   std::vector<std::int32_t> digits(tables_->units().size(), 0);

@@ -58,6 +58,7 @@ class Limits {
   bool narrow(std::int64_t left, const std::vector<std::int64_t>& prices);
   void fill_room();
   void fill_room(std::int32_t behind);
+  [[nodiscard]] std::vector<std::int16_t> reach(std::int32_t behind) const;
 
   const StageTables* tables_;
   std::int64_t cap_;

@@ -24,6 +24,7 @@ void check_option(const StageOption& option, std::size_t kinds, std::size_t type
 void check_problem(const DeviceGroupsProblem& problem) {
   ESPALIER_CHECK(!problem.layers.empty() && problem.layers.size() < 30'000 && problem.microbatches >= 1);
   ESPALIER_CHECK(problem.max_stages >= 1 && problem.slack_permille >= 0 && problem.states >= 1);
+  ESPALIER_CHECK(problem.table_cells >= 0 && problem.depth >= 1);
   ESPALIER_CHECK(std::all_of(problem.units.begin(), problem.units.end(), [](std::int32_t n) { return n >= 0; }));
   ESPALIER_CHECK(*std::min_element(problem.layers.begin(), problem.layers.end()) >= 0);
   ESPALIER_CHECK(problem.send_ns.empty() || problem.send_ns.size() == problem.units.size());
@@ -82,24 +83,12 @@ std::int64_t share_of_longer(const StageOption& option, const std::vector<std::i
 
 }  // namespace
 
-Tail in_front(const StageTime& stage, const Tail& tail, std::int64_t m, std::int64_t k) {
-  const std::int64_t w = stage.forward + stage.backward, way = stage.down + stage.up, c = tail.work + way;
-  std::int64_t own = std::max(m * w, c + (m - k + 1) * w + (k - 1) * std::max(stage.forward, stage.backward));
-  if (k < m) {
-    const std::int64_t trips = (m - 1) / k;
-    own = std::max(own, std::max(2 * (w + c) + (m - 1 - k) * w, (trips + 1) * (w + c) + (m - 1 - trips * k) * w));
-  }
-  Tail result;
-  result.span = std::max(own, w + way + tail.span);
-  result.finish = std::max(result.span + stage.end, stage.forward + stage.down + tail.finish);
-  result.work = w + c;
-  return result;
-}
-
 StageTables::StageTables(const DeviceGroupsProblem& problem) {
   check_problem(problem);
   layers_ = static_cast<std::int32_t>(problem.layers.size());
   microbatches_ = problem.microbatches;
+  table_cells_ = problem.table_cells;
+  depth_ = problem.depth;
   const std::vector<std::int32_t> kept = worth_trying(problem);
   dropped_ = static_cast<std::int64_t>(problem.options.size() - kept.size());
   count_units(problem, kept);
@@ -177,8 +166,7 @@ void StageTables::fill_first_that_fits(const DeviceGroupsProblem& problem, const
 }
 
 void StageTables::fill_least_work() {
-  constexpr std::int64_t kDeepest = 16;
-  depth_ = static_cast<std::int32_t>(std::max<std::int64_t>(0, std::min(kDeepest, in_flight(most_stages_)) - 1));
+  depth_ = std::max(0, std::min(depth_, static_cast<std::int32_t>(in_flight(most_stages_))) - 1);
   const std::size_t side = static_cast<std::size_t>(layers_) + 1;
   least_work_.assign(static_cast<std::size_t>(depth_ + 1) * shapes_.size() * side * side, kNever);
   std::size_t base = 0;

@@ -29,8 +29,27 @@ struct StageTime {
   std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0;
 };
 
-/// `tail` with a stage in front that keeps `in_flight` of `m` micro-batches.
-Tail in_front(const StageTime& stage, const Tail& tail, std::int64_t m, std::int64_t in_flight);
+/// What a stage's number of stages behind says: k of m micro-batches in flight, ⌊(m − 1)/k⌋ trips.
+struct InFlight {
+  InFlight(std::int64_t microbatches, std::int64_t in_flight)
+      : m(microbatches), k(in_flight), trips(in_flight < microbatches ? (microbatches - 1) / in_flight : 0) {}
+  std::int64_t m, k, trips;
+};
+
+/// `tail` with a stage in front.
+inline Tail in_front(const StageTime& stage, const Tail& tail, const InFlight& at) {
+  const std::int64_t w = stage.forward + stage.backward, way = stage.down + stage.up, c = tail.work + way;
+  std::int64_t own = std::max(at.m * w, c + (at.m - at.k + 1) * w + (at.k - 1) * std::max(stage.forward, stage.backward));
+  if (at.trips > 0) {
+    own = std::max(own, 2 * (w + c) + (at.m - 1 - at.k) * w);
+    own = std::max(own, (at.trips + 1) * (w + c) + (at.m - 1 - at.trips * at.k) * w);
+  }
+  Tail result;
+  result.span = std::max(own, w + way + tail.span);
+  result.finish = std::max(result.span + stage.end, stage.forward + stage.down + tail.finish);
+  result.work = w + c;
+  return result;
+}
 
 struct Shape {
   std::int32_t kind = 0, units = 1;  ///< counted in the kind's divisor
@@ -84,6 +103,7 @@ class StageTables {
   [[nodiscard]] std::int64_t worst_bound() const;
   /// Up to so many stages behind, what a stage may hold is known exactly; with more, as with so many.
   [[nodiscard]] std::int32_t depth() const { return depth_; }
+  [[nodiscard]] std::int64_t table_cells() const { return table_cells_; }
   /// The least w of layers [a, e) in the shape with `behind` stages behind; kNever where no option fits. [e]
   [[nodiscard]] const std::int64_t* least_work(std::int32_t behind, std::size_t shape, std::int32_t a) const {
     const std::size_t side = static_cast<std::size_t>(layers_) + 1;
@@ -99,7 +119,7 @@ class StageTables {
   void add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const;
 
   std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0;
-  std::int64_t microbatches_ = 1, codes_ = 1, dropped_ = 0, least_end_ = kNever, longer_permille_ = 1000;
+  std::int64_t microbatches_ = 1, table_cells_ = 0, codes_ = 1, dropped_ = 0, least_end_ = kNever, longer_permille_ = 1000;
   std::vector<std::int32_t> units_, divisor_;
   std::vector<std::int64_t> strides_, send_, least_work_;
   std::vector<Shape> shapes_;

@@ -89,7 +89,7 @@ class Planner {
     const PassResult found = search_labels(tables_, *limits, how, outcome_.counters);
     for (const auto& stages : found.plans) {
       const std::optional<GroupedPipeline> plan = evaluate_stages(problem_, stages);
-      ESPALIER_CHECK(plan && plan->bound_ns <= limit);
+      ESPALIER_CHECK(plan && plan->bound_ns <= limit && plan->bound_ns >= outcome_.lower_bound_ns);
       outcome_.candidates.push_back(*plan);
     }
     auto& plans = outcome_.candidates;
@@ -199,7 +199,7 @@ std::optional<GroupedPipeline> evaluate_stages(const DeviceGroupsProblem& proble
       stage.time.down = problem.send_ns[option.kind][behind];
       stage.time.up = problem.send_ns[behind][option.kind];
     }
-    tail = in_front(stage.time, tail, m, k);
+    tail = in_front(stage.time, tail, {m, k});
     slowest = std::max(slowest, stage.time.forward + stage.time.backward);
     last_end = std::max(last_end, stage.time.end);
   }

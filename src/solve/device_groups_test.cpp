@@ -147,6 +147,8 @@ DeviceGroupsProblem random_problem(Random& random) {
   if (draw(random, 0, 3) > 0)
     for (std::int64_t k = 0; k < kinds; ++k) problem.send_ns.push_back(draws(random, static_cast<std::size_t>(kinds), 0, 60));
   problem.max_stages = static_cast<std::int32_t>(draw(random, 1, 4));
+  problem.depth = static_cast<std::int32_t>(draw(random, 1, 4));
+  problem.table_cells = draw(random, 0, 1) == 0 ? draw(random, 0, 300) : 1'000'000;
   return problem;
 }
 
