@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans within a limit, stage by stage from the last to the first. Internal to solve/device_groups.h.
+//
+// A label stands for the stages of a plan from some stage on: how many they are, the free units, the first layer, the kind of the
+// foremost stage, and (X, Y, Σ) of device_groups.h. All that goes in front of a label depends on these alone and grows with each of
+// the three, so of labels that are equal in the rest one that is no better in any of the three is dropped without loss. The number
+// of stages is known, and with it the micro-batches in flight of the next stage in front: memory is exact. A label ends when the
+// limits (device_group_limits.h) say that no plan within the limit has it: too little room, or too much work left.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "solve/device_group_limits.h"
+#include "solve/device_group_tables.h"
+
+namespace espalier::solve::device_groups {
+
+struct PassLimits {
+  std::int64_t limit = 0;   ///< bounds above it are of no interest
+  std::int64_t slack = 0;   ///< permille: once a plan is found, the limit falls to its bound and this much more
+  std::int64_t states = 0;  ///< labels in all; beyond, the pass ends unfinished
+  std::size_t width = 0;    ///< labels of each number of stages; those with the least X + work left stay; 0: all
+};
+
+struct PassResult {
+  bool complete = true;  ///< nothing was cut: all plans within the last limit are there that no other beats
+  std::vector<std::vector<GroupedStage>> plans;
+};
+
+PassResult search_labels(const StageTables& tables, const Limits& limits, const PassLimits& pass, DeviceGroupsCounters& counters);
+
+}  // namespace espalier::solve::device_groups

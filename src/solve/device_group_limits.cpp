@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/device_group_limits.h"
+
+namespace espalier::solve::device_groups {
+void Limits::fill_room() {
+  if (tables_->codes() > tables_->table_cells()) return;
+  room_depth_ =
+      static_cast<std::int32_t>(std::min<std::int64_t>(tables_->depth(), tables_->table_cells() / tables_->codes() - 1));
+  room_.assign(static_cast<std::size_t>((room_depth_ + 1) * tables_->codes()), 0);
+  for (std::int32_t behind = room_depth_; behind >= 0; --behind) fill_room(behind);
+}
+
+/// [shape][a] with so many stages behind; with the most that the table tells apart, or more.
+std::vector<std::int16_t> Limits::reach(std::int32_t behind) const {
+  const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1, shapes = tables_->shapes().size();
+  const std::int32_t deepest = behind == room_depth_ ? tables_->depth() : behind;
+  std::vector<std::int16_t> reach(shapes * side);
+  for (std::size_t s = 0; s < shapes; ++s) {
+    std::int16_t furthest = 0;
+    for (std::int32_t a = 0; a <= tables_->layers(); ++a) {
+      for (std::int32_t level = behind; level <= deepest && a < tables_->layers(); ++level) {
+        const Range ends = ranges_.ends(level, s, a);
+        if (ends.first <= ends.last) furthest = std::max(furthest, ends.last);
+      }
+      reach[s * side + static_cast<std::size_t>(a)] = furthest;
+    }
+  }
+  return reach;
+}
+
+void Limits::fill_room(std::int32_t behind) {
+  const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1, shapes = tables_->shapes().size();
+  const std::vector<std::int16_t> reach = this->reach(behind);
+  std::int16_t* level = &room_[static_cast<std::size_t>(behind * tables_->codes())];
+  const std::int16_t* front = &room_[static_cast<std::size_t>(std::min(behind + 1, room_depth_) * tables_->codes())];
+  std::vector<std::int32_t> digits(tables_->units().size(), 0);
+  for (std::int64_t code = 1; code < tables_->codes(); ++code) {
+    for (std::size_t k = 0; ++digits[k] > tables_->units()[k]; ++k) digits[k] = 0;
+    std::int16_t most = 0;
+    for (std::size_t s = 0; s < shapes; ++s) {
+      const Shape& shape = tables_->shapes()[s];
+      if (shape.units > digits[shape.kind]) continue;
+      most = std::max(most, reach[s * side + static_cast<std::size_t>(front[code - shape.code])]);
+    }
+    level[code] = most;
+  }
+}
+
+/// Ranges by what these prices and none say. False: there is no plan.
+bool Limits::narrow(std::int64_t left, const std::vector<std::int64_t>& prices) {
+  prices_.clear();
+  for (const auto& at : {prices, std::vector<std::int64_t>(prices.size(), 0)}) {
+    prices_.emplace_back(*tables_, ranges_, at);
+    if (prices_.back().whole() > left) return false;
+    prices_.back().look_behind(ranges_);
+  }
+  ranges_.narrow(left, prices_);
+  return true;
+}
+
+std::optional<Limits> Limits::make(const StageTables& tables, std::int64_t limit, std::vector<std::int64_t>& prices) {
+  constexpr int kRounds = 2;
+  const std::int64_t m = tables.microbatches(), left = std::min(limit, kNever - 1) - tables.least_end();
+  if (left < 0 || tables.shapes().empty()) return std::nullopt;
+  prices.resize(tables.units().size(), 0);
+  Limits result(tables, left / m);
+  std::vector<std::int64_t> at = prices;
+  for (int round = 0; round < kRounds; ++round) {
+    at = raised_prices(tables, result.ranges_, left, at).of_unit();
+    if (!result.narrow(left, at)) return std::nullopt;
+  }
+  result.fill_room();
+  if (result.room(0, tables.codes() - 1) < tables.layers()) return std::nullopt;
+  prices = at;
+  return result;
+}
+
+}  // namespace espalier::solve::device_groups

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a limit on the bound says about plans that are not yet complete. Internal to solve/device_groups.h.
+//
+// Let T be the limit less the least end of a first stage, so that X_0 ≤ T is needed. Let S be a value that Σ (w + d + r) of no such
+// plan is below, and K the most micro-batches that any stage keeps. No stage of a plan within the limit has more than
+//     w ≤ min( T/m, 2·(T − S)/(2m − K − 1) ),
+// the *cap*. The first is m·w ≤ G ≤ X_0. The second: V_<i + G_i ≤ X_0, where V_<i = Σ_{j<i} (w + d + r), with the second line of G_i
+// and max(f, b) ≥ w/2 gives S + (m − k)·w + (k − 1)·w/2 ≤ T.
+//
+// Stages are counted from the end: with q stages behind it, a stage keeps min(m, q + 1) micro-batches, so that memory is exact
+// without the number of all stages. (From `depth` stages behind on, no more is asked than with so many.)
+//
+// Room: R(q, code) is the most layers, from the front, that stages of free units can hold with w ≤ cap when q stages are behind:
+//     R(q, code) = max over shapes of reach_q(shape, R(q + 1, code − shape)),    R(q, 0) = 0,
+// where reach_q(shape, a) is the furthest end of a stage that begins with layer a or before (StageRanges).
+//
+// Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(q, a, kind) is the least Σ (w + d + r + λ·units) of a chain of
+// stages within their ranges over layers [0, a), with q stages behind, the next of that kind; a dynamic program over a and q alone. A chain
+// of at most `free` units costs at least N_λ − Σ λ·free: Lagrange's relaxation, for any prices, so that these may be found by any
+// method (subgradient steps). They narrow the ranges, and narrower ranges raise them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "solve/device_group_prices.h"
+#include "solve/device_group_tables.h"
+
+namespace espalier::solve::device_groups {
+
+class Limits {
+ public:
+  /// Nothing when no plan has a bound of at most `limit`. `prices`: where to begin; becomes where it ended.
+  static std::optional<Limits> make(const StageTables& tables, std::int64_t limit, std::vector<std::int64_t>& prices);
+
+  [[nodiscard]] std::int64_t cap() const { return cap_; }
+  /// R.
+  [[nodiscard]] std::int32_t room(std::int32_t behind, std::int64_t code) const {
+    if (room_.empty()) return tables_->layers();
+    const std::int32_t level = std::min(behind, room_depth_);
+    return room_[static_cast<std::size_t>(level * tables_->codes() + code)];
+  }
+  [[nodiscard]] const StageRanges& ranges() const { return ranges_; }
+  [[nodiscard]] const std::vector<PricedChains>& prices() const { return prices_; }
+  /// Least Σ (w + d + r) of layers [0, a) with so many stages behind, the first of them of `kind`; `worth`: Σ λ·free units for
+  /// each of prices().
+  [[nodiscard]] std::int64_t least_work(std::int32_t behind, std::int32_t a, std::int32_t kind,
+                                        const std::vector<std::int64_t>& worth) const {
+    std::int64_t least = 0;
+    for (std::size_t i = 0; i < prices_.size(); ++i) least = std::max(least, prices_[i].least(behind, a, kind) - worth[i]);
+    return least;
+  }
+
+ private:
+  Limits(const StageTables& tables, std::int64_t cap) : tables_(&tables), cap_(cap), ranges_(tables, cap) {}
+  bool narrow(std::int64_t left, const std::vector<std::int64_t>& prices);
+  void fill_room();
+  void fill_room(std::int32_t behind);
+  [[nodiscard]] std::vector<std::int16_t> reach(std::int32_t behind) const;
+
+  const StageTables* tables_;
+  std::int64_t cap_;
+  StageRanges ranges_;
+  std::int32_t room_depth_ = 0;
+  std::vector<std::int16_t> room_;  ///< [stages behind][code]; empty: too many codes
+  std::vector<PricedChains> prices_;
+};
+
+}  // namespace espalier::solve::device_groups

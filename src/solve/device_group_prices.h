@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// N_λ of device_group_limits.h: the least work of the stages in front, when units have a price. Internal to solve/device_groups.h.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "solve/device_group_ranges.h"
+#include "solve/device_group_tables.h"
+
+namespace espalier::solve::device_groups {
+
+class PricedChains {
+ public:
+  /// Stages with layers in these ranges only.
+  PricedChains(const StageTables& tables, const StageRanges& ranges, const std::vector<std::int64_t>& prices);
+  /// Makes least_behind known.
+  void look_behind(const StageRanges& ranges);
+
+  [[nodiscard]] const std::vector<std::int64_t>& of_unit() const { return of_unit_; }
+  /// N_λ; kNever or more where there is no chain.
+  [[nodiscard]] std::int64_t least(std::int32_t behind, std::int32_t a, std::int32_t kind) const {
+    return least_[static_cast<std::size_t>(cell(std::min(behind, tables_->depth()), a, kind))];
+  }
+  /// The same for the layers from e on, which `behind` stages have, behind a stage of that kind.
+  [[nodiscard]] std::int64_t least_behind(std::int32_t behind, std::int32_t e, std::int32_t kind) const {
+    return least_behind_[static_cast<std::size_t>(cell(std::min(behind, tables_->depth()), e, kind))];
+  }
+  /// No plan has a smaller Σ (w + d + r); kNever when there is none.
+  [[nodiscard]] std::int64_t whole() const { return whole_; }
+  /// Units of each kind that the cheapest chain takes, less what there is.
+  [[nodiscard]] std::vector<double> excess() const;
+
+ private:
+  struct Stage {
+    std::int64_t cost = kNever;
+    std::int32_t first = 0, shape = -1;
+  };
+  [[nodiscard]] std::int32_t cell(std::int32_t behind, std::int32_t a, std::int32_t kind) const {
+    return (behind * (tables_->layers() + 1) + a) * tables_->kinds() + kind;
+  }
+  void fill(const StageRanges& ranges, std::int32_t behind);
+  void push(const StageRanges& ranges, std::int32_t behind, std::int32_t a, std::size_t shape);
+  void look_behind(const StageRanges& ranges, std::int32_t behind, std::int32_t e);
+  void reach(std::int32_t behind, std::int32_t a);
+  [[nodiscard]] Stage best_whole() const;
+
+  const StageTables* tables_;
+  std::int64_t whole_ = kNever;
+  std::vector<std::int64_t> of_unit_, least_, least_behind_;
+  std::vector<Stage> ending_;         ///< [behind][e][kind] the cheapest chain over [0, e) whose last stage is of that kind
+  std::vector<std::int32_t> before_;  ///< [behind][a][kind of the next] kind of the stage that ends at a
+};
+
+/// Prices whose `whole` is high: subgradient steps towards `target`, from `begin`; the best seen. Stops once above the target.
+PricedChains raised_prices(const StageTables& tables, const StageRanges& ranges, std::int64_t target,
+                           const std::vector<std::int64_t>& begin);
+
+}  // namespace espalier::solve::device_groups

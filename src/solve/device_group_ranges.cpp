@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/device_group_ranges.h"
+
+#include <algorithm>
+
+#include "solve/device_group_prices.h"
+
+namespace espalier::solve::device_groups {
+namespace {
+
+/// The bound of the header on X_0 of a plan with this stage.
+class StageBound {
+ public:
+  StageBound(const StageTables& tables, const std::vector<PricedChains>& prices, std::int32_t behind, const Shape& shape)
+      : tables_(tables), prices_(prices), behind_(behind), kind_(shape.kind), m_(tables.microbatches()) {
+    known_ = behind < tables.depth() || tables.depth() + 1 >= tables.in_flight(tables.most_stages());
+    k_ = known_ ? tables.in_flight(behind + 1) : m_;
+    for (const PricedChains& chains : prices) {
+      std::int64_t worth = -chains.of_unit()[shape.kind] * shape.units;
+      for (std::size_t kind = 0; kind < tables.units().size(); ++kind) worth += chains.of_unit()[kind] * tables.units()[kind];
+      worth_.push_back(worth);
+    }
+  }
+  [[nodiscard]] std::int64_t of(std::int32_t a, std::int32_t e, std::int64_t w) const {
+    std::int64_t before = 0, after = 0, both = 0;
+    for (std::size_t i = 0; i < prices_.size(); ++i) {
+      const std::int64_t v = a == 0 ? 0 : prices_[i].least(behind_ + 1, a, kind_), c = prices_[i].least_behind(behind_, e, kind_);
+      before = std::max(before, v - worth_[i]);
+      after = std::max(after, c - worth_[i]);
+      both = std::max(both, v + c - worth_[i]);
+    }
+    both = std::max({both, before, after});
+    std::int64_t bound = std::max(before + m_ * w, both + (m_ - k_ + 1) * w + (k_ - 1) * (w / 1000 * tables_.longer_permille()));
+    if (!known_ || k_ >= m_) return bound;
+    const std::int64_t trips = (m_ - 1) / k_;
+    bound = std::max(bound, both + after + (m_ - k_ + 1) * w);
+    return std::max(bound, both + trips * after + (m_ + trips - trips * k_) * w);
+  }
+
+ private:
+  const StageTables& tables_;
+  const std::vector<PricedChains>& prices_;
+  std::int32_t behind_, kind_;
+  std::int64_t m_, k_ = 1;
+  bool known_ = true;
+  std::vector<std::int64_t> worth_;
+};
+
+}  // namespace
+
+StageRanges::StageRanges(const StageTables& tables, std::int64_t cap) : tables_(&tables) {
+  ends_.resize(place(tables.depth(), tables.shapes().size(), 0));
+  for (std::int32_t behind = 0; behind <= tables.depth(); ++behind) {
+    for (std::size_t s = 0; s < tables.shapes().size(); ++s) {
+      for (std::int32_t a = 0; a < tables.layers(); ++a) {
+        const std::int64_t* work = tables.least_work(behind, s, a);
+        std::int32_t e = a;
+        while (e < tables.layers() && work[e + 1] <= cap) ++e;
+        ends_[place(behind, s, a)] = {static_cast<std::int16_t>(a + 1), static_cast<std::int16_t>(e)};
+      }
+    }
+  }
+  fill_begins();
+}
+
+void StageRanges::narrow(std::int64_t left, const std::vector<PricedChains>& prices) {
+  for (std::int32_t behind = 0; behind <= tables_->depth(); ++behind) {
+    for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
+      const StageBound bound(*tables_, prices, behind, tables_->shapes()[s]);
+      for (std::int32_t a = 0; a < tables_->layers(); ++a) {
+        Range& range = ends_[place(behind, s, a)];
+        const std::int64_t* work = tables_->least_work(behind, s, a);
+        while (range.first <= range.last && bound.of(a, range.first, work[range.first]) > left) ++range.first;
+        while (range.first <= range.last && bound.of(a, range.last, work[range.last]) > left) --range.last;
+      }
+    }
+  }
+  fill_begins();
+}
+
+void StageRanges::fill_begins() {
+  begins_.assign(ends_.size(), {static_cast<std::int16_t>(tables_->layers()), -1});
+  for (std::int32_t behind = 0; behind <= tables_->depth(); ++behind) {
+    for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
+      for (std::int32_t a = 0; a < tables_->layers(); ++a) {
+        const Range range = ends(behind, s, a);
+        for (std::int32_t e = range.first; e <= range.last; ++e) {
+          Range& begins = begins_[place(behind, s, e)];
+          begins.first = std::min(begins.first, static_cast<std::int16_t>(a));
+          begins.last = std::max(begins.last, static_cast<std::int16_t>(a));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace espalier::solve::device_groups

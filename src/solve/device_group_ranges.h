@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which ranges of layers a stage may have in a plan within a limit. Internal to solve/device_groups.h.
+//
+// For q stages behind, a shape and a first layer a: the layers [a, e) with e in [first_end, last_end]; and the same told by e. What
+// is outside is in no plan within the limit; what is inside may still not be in one. First by w ≤ cap alone, then `narrow` asks,
+// with V ≥ what the layers before cost at least, C ≥ what those behind do, and Z ≥ both together (PricedChains), whether
+//     max( V + m·w,  Z + (m − k + 1)·w + (k − 1)·h·w,  Z + q·C + (q + 1)·w + (m − 1 − q·k)·w  for both q )  ≤  T,
+// the terms of G of device_groups.h behind V_<i, with max(f, b) ≥ h·w (StageTables::longer_permille). From `depth` stages behind on k is not known: then k = m, and the first two only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "solve/device_group_tables.h"
+
+namespace espalier::solve::device_groups {
+
+class PricedChains;
+
+/// Empty when first > last.
+struct Range {
+  std::int16_t first = 0, last = -1;
+};
+
+class StageRanges {
+ public:
+  StageRanges(const StageTables& tables, std::int64_t cap);
+
+  /// T: the limit less the least end of a first stage.
+  void narrow(std::int64_t left, const std::vector<PricedChains>& prices);
+
+  /// Ends of stages that begin with layer a, and first layers of stages that end before layer e.
+  [[nodiscard]] Range ends(std::int32_t behind, std::size_t shape, std::int32_t a) const {
+    return ends_[place(behind, shape, a)];
+  }
+  [[nodiscard]] Range begins(std::int32_t behind, std::size_t shape, std::int32_t e) const {
+    return begins_[place(behind, shape, e)];
+  }
+
+ private:
+  [[nodiscard]] std::size_t place(std::int32_t behind, std::size_t shape, std::int32_t layer) const {
+    const auto level = static_cast<std::size_t>(std::min(behind, tables_->depth()));
+    return (level * tables_->shapes().size() + shape) * static_cast<std::size_t>(tables_->layers() + 1) +
+           static_cast<std::size_t>(layer);
+  }
+  void fill_begins();
+
+  const StageTables* tables_;
+  std::vector<Range> ends_, begins_;
+};
+
+}  // namespace espalier::solve::device_groups

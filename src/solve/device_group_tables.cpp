@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/device_group_tables.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "base/check.h"
+
+namespace espalier::solve::device_groups {
+namespace {
+
+void check_option(const StageOption& option, std::size_t kinds, std::size_t types) {
+  ESPALIER_CHECK(option.kind >= 0 && static_cast<std::size_t>(option.kind) < kinds && option.units >= 1);
+  for (const auto* figures :
+       {&option.forward_ns, &option.backward_ns, &option.static_bytes, &option.saved_bytes, &option.end_ns}) {
+    ESPALIER_CHECK(figures->size() >= types);
+    ESPALIER_CHECK(std::all_of(figures->begin(), figures->end(), [](std::int64_t x) { return x >= 0; }));
+  }
+  ESPALIER_CHECK(option.pass_forward_ns >= 0 && option.pass_backward_ns >= 0 && option.fixed_bytes >= 0 &&
+                 option.end_fixed_ns >= 0);
+}
+
+void check_problem(const DeviceGroupsProblem& problem) {
+  ESPALIER_CHECK(!problem.layers.empty() && problem.layers.size() < 30'000 && problem.microbatches >= 1);
+  ESPALIER_CHECK(problem.max_stages >= 1 && problem.slack_permille >= 0 && problem.states >= 1);
+  ESPALIER_CHECK(problem.table_cells >= 0 && problem.depth >= 1);
+  ESPALIER_CHECK(std::all_of(problem.units.begin(), problem.units.end(), [](std::int32_t n) { return n >= 0; }));
+  ESPALIER_CHECK(*std::min_element(problem.layers.begin(), problem.layers.end()) >= 0);
+  ESPALIER_CHECK(problem.send_ns.empty() || problem.send_ns.size() == problem.units.size());
+  for (const auto& row : problem.send_ns) ESPALIER_CHECK(row.size() == problem.units.size());
+  const auto types = static_cast<std::size_t>(*std::max_element(problem.layers.begin(), problem.layers.end())) + 1;
+  for (const StageOption& option : problem.options) check_option(option, problem.units.size(), types);
+}
+
+/// a is no worse than b in every figure of the layer types that there are.
+bool no_worse(const StageOption& a, const StageOption& b, const std::set<std::int32_t>& types) {
+  if (a.kind != b.kind || a.units != b.units || a.pass_forward_ns > b.pass_forward_ns ||
+      a.pass_backward_ns > b.pass_backward_ns || a.end_fixed_ns > b.end_fixed_ns ||
+      a.memory_bytes - a.fixed_bytes < b.memory_bytes - b.fixed_bytes)
+    return false;
+  return std::all_of(types.begin(), types.end(), [&](std::int32_t t) {
+    return a.forward_ns[t] <= b.forward_ns[t] && a.backward_ns[t] <= b.backward_ns[t] && a.static_bytes[t] <= b.static_bytes[t] &&
+           a.saved_bytes[t] <= b.saved_bytes[t] && a.end_ns[t] <= b.end_ns[t];
+  });
+}
+
+/// Options that no other is no worse than; of equals the first. Those that take more units than there are count as beaten.
+std::vector<std::int32_t> worth_trying(const DeviceGroupsProblem& problem) {
+  const std::set<std::int32_t> types(problem.layers.begin(), problem.layers.end());
+  std::vector<std::int32_t> kept;
+  for (std::size_t b = 0; b < problem.options.size(); ++b) {
+    const StageOption& option = problem.options[b];
+    bool beaten = option.units > problem.units[option.kind];
+    for (std::size_t a = 0; a < problem.options.size() && !beaten; ++a) {
+      if (a == b || !no_worse(problem.options[a], option, types)) continue;
+      beaten = a < b || !no_worse(option, problem.options[a], types);
+    }
+    if (!beaten) kept.push_back(static_cast<std::int32_t>(b));
+  }
+  return kept;
+}
+
+std::vector<std::int64_t> sums(const std::vector<std::int32_t>& layers, const std::vector<std::int64_t>& of_type) {
+  std::vector<std::int64_t> result{0};
+  for (const std::int32_t type : layers) result.push_back(result.back() + of_type[type]);
+  return result;
+}
+
+/// The least share of b in w over the layers and the pass, or of f, whichever is larger; 1/1000, rounded down. A share of a sum is
+/// no smaller than the least share of its parts.
+std::int64_t share_of_longer(const StageOption& option, const std::vector<std::int32_t>& layers) {
+  std::int64_t forward = 1000, backward = 1000;
+  const auto add = [&](std::int64_t f, std::int64_t b) {
+    if (f + b == 0) return;
+    forward = std::min(forward, f * 1000 / (f + b));
+    backward = std::min(backward, b * 1000 / (f + b));
+  };
+  add(option.pass_forward_ns, option.pass_backward_ns);
+  for (const std::int32_t type : layers) add(option.forward_ns[type], option.backward_ns[type]);
+  return std::max<std::int64_t>({forward, backward, 500});
+}
+
+}  // namespace
+
+StageTables::StageTables(const DeviceGroupsProblem& problem) {
+  check_problem(problem);
+  layers_ = static_cast<std::int32_t>(problem.layers.size());
+  microbatches_ = problem.microbatches;
+  table_cells_ = problem.table_cells;
+  depth_ = problem.depth;
+  const std::vector<std::int32_t> kept = worth_trying(problem);
+  dropped_ = static_cast<std::int64_t>(problem.options.size() - kept.size());
+  count_units(problem, kept);
+  const std::int64_t stages = std::accumulate(units_.begin(), units_.end(), std::int64_t{0});
+  most_stages_ = static_cast<std::int32_t>(std::min<std::int64_t>({stages, problem.max_stages, layers_}));
+  send_.assign(units_.size() * units_.size(), 0);
+  for (std::size_t a = 0; a < problem.send_ns.size(); ++a)
+    std::copy(problem.send_ns[a].begin(), problem.send_ns[a].end(),
+              send_.begin() + static_cast<std::ptrdiff_t>(a * units_.size()));
+  for (const std::int32_t o : kept) add_option(problem, o);
+  std::stable_sort(shapes_.begin(), shapes_.end(),
+                   [](const Shape& a, const Shape& b) { return a.kind != b.kind ? a.kind < b.kind : a.units < b.units; });
+  fill_least_work();
+}
+
+std::int64_t StageTables::worst_bound() const {
+  std::int64_t pass = 0, end = 0, layers = 0;
+  for (const Option& o : options_) pass = std::max(pass, o.pass_forward + o.pass_backward);
+  for (const Option& o : options_) end = std::max(end, time(o, 0, layers_).end);
+  for (std::int32_t l = 0; l < layers_; ++l) {
+    std::int64_t layer = 0;
+    for (const Option& o : options_) layer = std::max(layer, o.forward[l + 1] - o.forward[l] + o.backward[l + 1] - o.backward[l]);
+    layers += layer;
+  }
+  const std::int64_t send = send_.empty() ? 0 : *std::max_element(send_.begin(), send_.end());
+  const std::int64_t chain = layers + most_stages_ * (pass + 2 * send);
+  return (microbatches_ + 1) * chain + end;
+}
+
+void StageTables::count_units(const DeviceGroupsProblem& problem, const std::vector<std::int32_t>& kept) {
+  divisor_.assign(problem.units.size(), 0);
+  for (const std::int32_t o : kept) {
+    const StageOption& option = problem.options[o];
+    divisor_[option.kind] = std::gcd(divisor_[option.kind], option.units);
+  }
+  for (std::size_t kind = 0; kind < divisor_.size(); ++kind) {
+    units_.push_back(divisor_[kind] == 0 ? 0 : problem.units[kind] / divisor_[kind]);
+    strides_.push_back(codes_);
+    codes_ *= units_.back() + 1;
+    ESPALIER_CHECK(codes_ < kNever >> 20);
+  }
+}
+
+void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t original) {
+  const StageOption& from = problem.options[original];
+  Option option;
+  option.original = original;
+  option.kind = from.kind;
+  option.forward = sums(problem.layers, from.forward_ns);
+  option.backward = sums(problem.layers, from.backward_ns);
+  option.end = sums(problem.layers, from.end_ns);
+  option.pass_forward = from.pass_forward_ns;
+  option.pass_backward = from.pass_backward_ns;
+  option.end_fixed = from.end_fixed_ns;
+  fill_first_that_fits(problem, from, option);
+  longer_permille_ = std::min(longer_permille_, share_of_longer(from, problem.layers));
+  least_end_ = std::min(least_end_, time(option, 0, 1).end);
+  const std::int32_t units = from.units / divisor_[from.kind];
+  const auto same = [&](const Shape& shape) { return shape.kind == from.kind && shape.units == units; };
+  auto shape = std::find_if(shapes_.begin(), shapes_.end(), same);
+  if (shape == shapes_.end()) shape = shapes_.insert(shape, Shape{from.kind, units, units * strides_[from.kind], {}});
+  shape->options.push_back(static_cast<std::int32_t>(options_.size()));
+  options_.push_back(std::move(option));
+}
+
+void StageTables::fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const {
+  const std::vector<std::int64_t> fixed = sums(problem.layers, from.static_bytes), saved = sums(problem.layers, from.saved_bytes);
+  for (std::int64_t k = 1; k <= in_flight(most_stages_); ++k) {
+    std::int32_t a = 0;  // never falls as e rises
+    for (std::int32_t e = 0; e <= layers_; ++e) {
+      while (a < e && from.fixed_bytes + fixed[e] - fixed[a] + k * (saved[e] - saved[a]) > from.memory_bytes) ++a;
+      option.first_that_fits.push_back(a);
+    }
+  }
+}
+
+void StageTables::fill_least_work() {
+  depth_ = std::max(0, std::min(depth_, static_cast<std::int32_t>(in_flight(most_stages_))) - 1);
+  const std::size_t side = static_cast<std::size_t>(layers_) + 1;
+  least_work_.assign(static_cast<std::size_t>(depth_ + 1) * shapes_.size() * side * side, kNever);
+  std::size_t base = 0;
+  for (std::int32_t behind = 0; behind <= depth_; ++behind) {
+    for (const Shape& shape : shapes_) {
+      for (const std::int32_t o : shape.options) add_least_work(option(o), behind, &least_work_[base]);
+      base += side * side;
+    }
+  }
+}
+
+void StageTables::add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const {
+  for (std::int32_t e = 1; e <= layers_; ++e) {
+    for (std::int32_t a = first_that_fits(option, in_flight(behind + 1), e); a < e; ++a) {
+      const StageTime t = time(option, a, e);
+      std::int64_t& cell = least[a * (layers_ + 1) + e];
+      cell = std::min(cell, t.forward + t.backward);
+    }
+  }
+}
+
+}  // namespace espalier::solve::device_groups

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/device_groups.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/check.h"
+#include "solve/device_group_labels.h"
+#include "solve/device_group_limits.h"
+#include "solve/device_group_tables.h"
+
+namespace espalier::solve {
+namespace {
+
+using device_groups::kNever;
+using device_groups::Limits;
+using device_groups::PassLimits;
+using device_groups::PassResult;
+using device_groups::StageTables;
+using device_groups::StageTime;
+using device_groups::Tail;
+
+constexpr std::size_t kWidth = 60;  // labels of a level with the same first layer while a first plan is looked for
+
+bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
+  const auto stage = [](const GroupedStage& s) { return std::tuple(s.option, s.first, s.last); };
+  if (a.bound_ns != b.bound_ns) return a.bound_ns < b.bound_ns;
+  if (a.estimate_ns != b.estimate_ns) return a.estimate_ns < b.estimate_ns;
+  if (a.stages.size() != b.stages.size()) return a.stages.size() < b.stages.size();
+  return std::lexicographical_compare(a.stages.begin(), a.stages.end(), b.stages.begin(), b.stages.end(),
+                                      [&](const GroupedStage& x, const GroupedStage& y) { return stage(x) < stage(y); });
+}
+
+/// One call: from the bound by the limits alone, by a narrow search for a first plan, to the search of all that is below it.
+class Planner {
+ public:
+  explicit Planner(const DeviceGroupsProblem& problem)
+      : problem_(problem), tables_(problem), top_(std::min(problem.cutoff_ns - 1, tables_.worst_bound())) {
+    outcome_.counters.options_dropped = tables_.dropped();
+  }
+
+  DeviceGroupsOutcome run() {
+    if (!bracket()) return nothing();
+    find_first();
+    if (!outcome_.exact) prove();
+    if (outcome_.candidates.empty()) {
+      if (outcome_.exact) return nothing();
+    } else if (outcome_.exact) {
+      outcome_.lower_bound_ns = outcome_.candidates.front().bound_ns;
+    }
+    if (outcome_.candidates.size() > problem_.candidates) outcome_.candidates.resize(problem_.candidates);
+    return std::move(outcome_);
+  }
+
+ private:
+  /// No plan is below the cutoff.
+  DeviceGroupsOutcome nothing() {
+    outcome_.exact = true;
+    outcome_.lower_bound_ns = problem_.cutoff_ns;
+    return std::move(outcome_);
+  }
+
+  /// The least limit that the limits alone do not refuse, to a share of 1/512. False: they refuse every one below the cutoff.
+  bool bracket() {
+    const std::optional<Limits> all = Limits::make(tables_, top_, prices_);
+    if (!all) return false;
+    std::int64_t low = tables_.least_end() - 1;  // refused
+    std::int64_t high = tables_.least_end() + 1;
+    for (const auto& prices : all->prices()) high = std::max(high, tables_.least_end() + prices.whole());
+    while (high < top_ && !Limits::make(tables_, high, prices_)) {
+      low = high;
+      high += high / 2 + 1;
+    }
+    high = std::min(high, top_);
+    while (high - low > 1 + low / 512) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (Limits::make(tables_, middle, prices_) ? high : low) = middle;
+    }
+    outcome_.lower_bound_ns = low + 1;
+    return true;
+  }
+
+  /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it was whole.
+  bool pass(std::int64_t limit, PassLimits how) {
+    const std::optional<Limits> limits = Limits::make(tables_, limit, prices_);
+    if (!limits) return true;
+    how.limit = limit;
+    how.states = problem_.states;
+    const PassResult found = search_labels(tables_, *limits, how, outcome_.counters);
+    for (const auto& stages : found.plans) {
+      const std::optional<GroupedPipeline> plan = evaluate_stages(problem_, stages);
+      ESPALIER_CHECK(plan && plan->bound_ns <= limit && plan->bound_ns >= outcome_.lower_bound_ns);
+      outcome_.candidates.push_back(*plan);
+    }
+    auto& plans = outcome_.candidates;
+    std::sort(plans.begin(), plans.end(), rank_before);
+    plans.erase(std::unique(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.stages == b.stages; }),
+                plans.end());
+    return found.complete;
+  }
+
+  /// Narrow passes under a rising limit until there is a plan.
+  void find_first() {
+    for (std::int64_t permille = 5;; permille *= 2) {
+      const std::int64_t bound = outcome_.lower_bound_ns;
+      const std::int64_t limit = bound > (kNever / permille) ? top_ : std::min(top_, bound + bound * permille / 1000 + 1);
+      PassLimits how;
+      how.width = kWidth;
+      how.slack = problem_.slack_permille;
+      const bool whole = pass(limit, how);
+      if (whole && outcome_.candidates.empty()) outcome_.lower_bound_ns = limit + 1;
+      if (limit == top_ && whole) outcome_.exact = true;
+      if (limit == top_ || !outcome_.candidates.empty()) return;
+    }
+  }
+
+  /// The best bound known, or the cutoff.
+  [[nodiscard]] std::int64_t known() const { return outcome_.candidates.empty() ? top_ : outcome_.candidates.front().bound_ns; }
+
+  /// All plans near the best one; else all at its bound; else limits between, for the lower bound.
+  void prove() {
+    PassLimits how;
+    how.slack = problem_.slack_permille;
+    const std::int64_t wide = known() > kNever / 2000 ? top_ : std::min(top_, known() + known() / 1000 * how.slack);
+    outcome_.exact = pass(wide, how);
+    how.slack = 0;
+    if (!outcome_.exact) outcome_.exact = pass(known(), how);
+    constexpr int kParts = 4;
+    const std::int64_t from = outcome_.lower_bound_ns, part = (known() - from) / kParts;
+    for (int i = 1; i < kParts && !outcome_.exact && part > 0; ++i) {
+      const std::int64_t limit = from + part * i;
+      if (!pass(limit, how)) return;
+      if (known() <= limit) {
+        outcome_.exact = true;
+      } else {
+        outcome_.lower_bound_ns = limit + 1;
+      }
+    }
+  }
+
+  const DeviceGroupsProblem& problem_;
+  const StageTables tables_;
+  std::int64_t top_;
+  std::vector<std::int64_t> prices_;
+  DeviceGroupsOutcome outcome_;
+};
+
+/// Sums over the layers of a stage.
+struct StageFigures {
+  StageTime time;
+  std::int64_t fixed_bytes = 0, saved_bytes = 0;
+};
+
+StageFigures figures_of(const DeviceGroupsProblem& problem, const GroupedStage& stage) {
+  const StageOption& option = problem.options[stage.option];
+  StageFigures result;
+  result.time.forward = option.pass_forward_ns;
+  result.time.backward = option.pass_backward_ns;
+  result.time.end = option.end_fixed_ns;
+  result.fixed_bytes = option.fixed_bytes;
+  for (std::int32_t l = stage.first; l <= stage.last; ++l) {
+    const std::int32_t type = problem.layers[l];
+    result.time.forward += option.forward_ns[type];
+    result.time.backward += option.backward_ns[type];
+    result.time.end += option.end_ns[type];
+    result.fixed_bytes += option.static_bytes[type];
+    result.saved_bytes += option.saved_bytes[type];
+  }
+  return result;
+}
+
+bool covers_all(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages) {
+  std::int32_t next = 0;
+  for (const GroupedStage& stage : stages) {
+    if (stage.first != next || stage.last < stage.first || stage.option < 0) return false;
+    if (static_cast<std::size_t>(stage.option) >= problem.options.size()) return false;
+    next = stage.last + 1;
+  }
+  return static_cast<std::size_t>(next) == problem.layers.size();
+}
+
+}  // namespace
+
+std::optional<GroupedPipeline> evaluate_stages(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages) {
+  ESPALIER_CHECK(covers_all(problem, stages));
+  if (stages.size() > static_cast<std::size_t>(problem.max_stages)) return std::nullopt;
+  std::vector<std::int32_t> free = problem.units;
+  const std::int64_t m = problem.microbatches;
+  std::int64_t slowest = 0, last_end = 0;
+  Tail tail;
+  for (std::size_t i = stages.size(); i-- > 0;) {
+    const StageOption& option = problem.options[stages[i].option];
+    const std::int64_t k = std::min<std::int64_t>(m, static_cast<std::int64_t>(stages.size() - i));
+    StageFigures stage = figures_of(problem, stages[i]);
+    free[option.kind] -= option.units;
+    if (free[option.kind] < 0 || stage.fixed_bytes + k * stage.saved_bytes > option.memory_bytes) return std::nullopt;
+    if (i + 1 < stages.size() && !problem.send_ns.empty()) {
+      const std::int32_t behind = problem.options[stages[i + 1].option].kind;
+      stage.time.down = problem.send_ns[option.kind][behind];
+      stage.time.up = problem.send_ns[behind][option.kind];
+    }
+    tail = in_front(stage.time, tail, {m, k});
+    slowest = std::max(slowest, stage.time.forward + stage.time.backward);
+    last_end = std::max(last_end, stage.time.end);
+  }
+  return GroupedPipeline{stages, tail.finish, (m - 1) * slowest + tail.work + last_end};
+}
+
+DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem) { return Planner(problem).run(); }
+
+}  // namespace espalier::solve

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pipelines over groups of unlike devices: which units of which kind form a stage, with which degrees, in which order the stages
+// stand, and which layers each gets.
+//
+// A plan is a chain of p stages; stage i (0-based, in pipeline order) is an option and a contiguous non-empty range of layers. The
+// units of a kind that all stages take together are at most what there is. The schedule is one-forward-one-backward (1F1B) with m
+// micro-batches: stage i keeps k_i = min(m, p − i) of them in flight, so its memory on a device is
+//     fixed + Σ static + k_i·Σ saved ≤ memory.
+// A stage's forward of one micro-batch takes f_i, its backward b_i (layers and pass), w_i = f_i + b_i; between stage i and i + 1 an
+// activation takes d_i, its gradient r_i; after its own last backward the stage needs e_i (its `end`). All times are nanoseconds.
+//
+// The bound. With C_i = Σ_{j>i} w_j + Σ_{j≥i} (d_j + r_j), the way from the end of a forward of stage i down to the last stage and
+// back to the start of its backward, the time from the start of the first forward of stage i to the end of its last backward is at
+// least
+//     G_i = max( m·w_i,
+//                C_i + (m − k_i + 1)·w_i + (k_i − 1)·max(f_i, b_i),
+//                (q + 1)·(w_i + C_i) + (m − 1 − q·k_i)·w_i   for q = 1 and for q = ⌊(m − 1)/k_i⌋, where that is ≥ 1 ).
+// Then, from the last stage to the first,
+//     X_i = max(G_i, w_i + d_i + r_i + X_{i+1})     first forward of stage i to its last backward,
+//     Y_i = max(X_i + e_i, f_i + d_i + Y_{i+1})     first forward of stage i to the end of the step on stages i and later,
+// and bound(plan) = Y_0.
+//
+// Proof. 1F1B runs on stage i: F_1 … F_k, then B_1 F_{k+1} B_2 F_{k+2} … B_{m−k} F_m, then B_{m−k+1} … B_m (k = k_i). One at a time,
+// so m·w_i holds. B_t of stage i starts no sooner than C_i after the end of its F_t: the activation travels down, every stage works
+// on it twice, the gradient travels up; sends that block or wait for each other only delay. So B_t ends w_i + C_i after the start of
+// F_t at the soonest, which is a *trip*. At the end of B_t the next is F_{k+t}, then B_{t+1}: a *step* of w_i brings the end of
+// B_{t+1}, a trip with F_{k+t} brings the end of B_{k+t}. The first trip, with F_1, ends with B_1. Then m − 1 − q·k steps, for which
+// F_{k+1} … F_{m−1−(q−1)k} stand ready, and q trips, the last of which is F_m's, end with B_m: the third line, which is linear in q, so
+// that its ends are enough. Without a second trip the steps of the last k − 1 micro-batches are b_i each; or, the first k − 1 forwards
+// first (f_i each), the only trip is F_m's, after m − k steps: the second line. X: the first forward of stage i + 1 waits for f_i + d_i,
+// and the last backward of stage i comes r_i after that of stage i + 1 and takes b_i. Y: stage i ends e_i after its last backward, and
+// what is true of the later stages begins f_i + d_i later. The sum W_<i + e_i of a later stage's end and the earlier stages' backwards
+// is *not* a bound: the end of a stage runs beside the backwards of the stages before it. ∎
+//
+// The estimate (m − 1)·max w + Σ (w + d + r) + max e orders plans of equal bound and says no more.
+//
+// The method is in docs/search.md, "Stages on device groups". Every sum must stay below 2^62.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace espalier::solve {
+
+/// One way to make a stage: on `units` units of a device kind, with fixed degrees. Nothing is negative.
+struct StageOption {
+  std::int32_t kind = 0, units = 1;                        ///< kind: index into DeviceGroupsProblem::units; units ≥ 1
+  std::vector<std::int64_t> forward_ns, backward_ns;       ///< [layer type], of one micro-batch
+  std::int64_t pass_forward_ns = 0, pass_backward_ns = 0;  ///< once a stage and micro-batch
+  std::vector<std::int64_t> static_bytes, saved_bytes;     ///< [layer type]; saved: of each micro-batch in flight
+  std::int64_t fixed_bytes = 0;                            ///< once a stage
+  std::int64_t memory_bytes = 0;                           ///< what a device has
+  std::vector<std::int64_t> end_ns;                        ///< [layer type] once a step, after the stage's last backward
+  std::int64_t end_fixed_ns = 0;                           ///< the same, once a stage
+};
+
+struct DeviceGroupsProblem {
+  std::vector<std::int32_t> units;   ///< of each kind, for example nodes or halves of nodes; a plan may leave units out
+  std::vector<std::int32_t> layers;  ///< type of each layer, in order
+  std::vector<StageOption> options;
+  std::int64_t microbatches = 1;
+  std::vector<std::vector<std::int64_t>> send_ns;  ///< [from kind][to kind] of one micro-batch, one way; empty: 0
+  std::int32_t max_stages = 64;
+  std::int64_t cutoff_ns = std::numeric_limits<std::int64_t>::max();  ///< plans whose bound is not below it are of no interest
+  std::size_t candidates = 32;                                        ///< how many plans to return
+  std::int32_t slack_permille = 20;      ///< candidates are looked for up to this much above the best bound
+  std::int64_t table_cells = 6'000'000;  ///< of the table over counts of units; more make bounds of more stages sharper
+  std::int32_t depth = 16;               ///< numbers of stages that the tables tell apart
+  std::int64_t states = 2'000'000;       ///< how many partial plans an exact pass may keep; beyond, the answer is not exact
+};
+
+/// Layers [first, last], both included.
+struct GroupedStage {
+  std::int32_t option = 0, first = 0, last = 0;
+  bool operator==(const GroupedStage&) const = default;
+};
+
+struct GroupedPipeline {
+  std::vector<GroupedStage> stages;
+  std::int64_t bound_ns = 0, estimate_ns = 0;
+};
+
+struct DeviceGroupsCounters {
+  std::int64_t options_dropped = 0;  ///< options that another of the same kind and units is no worse than
+  std::int64_t passes = 0;           ///< label searches, with and without a limit on their width
+  std::int64_t states = 0;           ///< partial plans that were kept, over all passes
+  std::int64_t tried = 0;            ///< ways to put a stage in front of a partial plan
+  std::int64_t no_room = 0;          ///< of these: the units left cannot hold the layers left in time
+  std::int64_t too_late = 0;         ///< of these: the bound with the least work left is not below the limit
+  std::int64_t beaten = 0;           ///< of these: another partial plan is no worse in all
+};
+
+struct DeviceGroupsOutcome {
+  /// At most bound(plan) of every feasible plan; the largest 64-bit number when no plan is feasible at all.
+  std::int64_t lower_bound_ns = 0;
+  /// Nothing was cut: the first candidate has the least bound of all plans and lower_bound_ns is that bound; or there is no
+  /// candidate, and no plan has a bound below the cutoff.
+  bool exact = false;
+  /// By (bound, estimate, number of stages, stages); for each number of stages, units used and kind of the first stage only plans
+  /// that no other beats.
+  std::vector<GroupedPipeline> candidates;
+  DeviceGroupsCounters counters;
+};
+
+/// The same answer each time; permuting kinds or scaling times permutes and scales it, up to plans of equal rank.
+DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem);
+
+/// The plan with these stages, its bound and its estimate; nothing if it takes more units or memory than there is.
+std::optional<GroupedPipeline> evaluate_stages(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages);
+
+}  // namespace espalier::solve

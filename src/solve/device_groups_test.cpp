@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "solve/device_groups.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string>
+
+namespace espalier::solve {
+namespace {
+
+using Stages = std::vector<GroupedStage>;
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+/// On one unit of a kind; one layer type with forward f, backward b; memory for all.
+StageOption simple(std::int32_t kind, std::int64_t f, std::int64_t b) {
+  StageOption option;
+  option.kind = kind;
+  option.forward_ns = {f};
+  option.backward_ns = {b};
+  option.static_bytes = {0};
+  option.saved_bytes = {1};
+  option.end_ns = {0};
+  option.memory_bytes = 1'000'000;
+  return option;
+}
+
+DeviceGroupsProblem equal_layers(std::vector<std::int32_t> units, std::size_t layers, std::int64_t m) {
+  DeviceGroupsProblem problem;
+  problem.units = std::move(units);
+  problem.layers.assign(layers, 0);
+  problem.microbatches = m;
+  return problem;
+}
+
+std::vector<std::int32_t> layers_by_kind(const DeviceGroupsProblem& problem, const Stages& stages) {
+  std::vector<std::int32_t> result(problem.units.size(), 0);
+  for (const GroupedStage& stage : stages) result[problem.options[stage.option].kind] += stage.last - stage.first + 1;
+  return result;
+}
+
+TEST(DeviceGroups, SmallestExample) {
+  // Three layers, one unit of a kind with f = b = 1 a layer and one of a kind with f = b = 2; four micro-batches; a send takes 1.
+  // Fast stage first with two layers (f = b = 2, w = 4), then the slow one with one (w = 4):
+  //   the slow stage: m·w = 16, no chain behind: X = 16, Y = 16
+  //   the fast stage: k = 2, C = 4 + 1 + 1 = 6.  m·w = 16;  C + (4 − 2 + 1)·4 + 1·2 = 20;  q = 1: 2·(4 + 6) + (3 − 2)·4 = 24
+  //                   X = max(24, 4 + 2 + 16) = 24
+  // The trips are real: F1 of the fast stage ends at 2, its B1 starts at 2 + 6 = 8 and ends at 10, F3 until 12, B2 (behind B1 of
+  // the slow stage at 5 … 7 and F2, B2 until 11, sent at 12) until 14, F4 until 16; B3 waits for F3: 13, slow 13 … 17, sent 18,
+  // B3 18 … 20; F4 reaches the slow stage at 17, is done at 21, sent 22, B4 22 … 24.
+  // All three on the fast unit: 4·6 = 24 too, by the estimate 3·6 + 6 = 24 against 3·4 + 4 + 4 + 2 = 22: the pipeline is first.
+  // The other way round: slow first, C = 4 + 2 = 6, k = 2: the same 24 and 22; then the stages decide: option 0 before option 1.
+  DeviceGroupsProblem problem = equal_layers({1, 1}, 3, 4);
+  problem.options = {simple(0, 1, 1), simple(1, 2, 2)};
+  problem.send_ns = {{1, 1}, {1, 1}};
+  const DeviceGroupsOutcome found = plan_device_groups(problem);
+  EXPECT_TRUE(found.exact);
+  EXPECT_EQ(found.lower_bound_ns, 24);
+  ASSERT_EQ(found.candidates.size(), 3u);
+  EXPECT_EQ(found.candidates[0].stages, (Stages{{0, 0, 1}, {1, 2, 2}}));
+  EXPECT_EQ(found.candidates[0].bound_ns, 24);
+  EXPECT_EQ(found.candidates[0].estimate_ns, 22);
+  EXPECT_EQ(found.candidates[1].stages, (Stages{{1, 0, 0}, {0, 1, 2}}));
+  EXPECT_EQ(found.candidates[2].stages, (Stages{{0, 0, 2}}));
+  // Without sends: fast 2, slow 1 is 4 + 4·4 = 20 both ways, as w + X of the second: 4 + 16.
+  problem.send_ns.clear();
+  EXPECT_EQ(plan_device_groups(problem).lower_bound_ns, 20);
+  problem.cutoff_ns = 20;
+  EXPECT_TRUE(plan_device_groups(problem).candidates.empty());
+  EXPECT_EQ(plan_device_groups(problem).lower_bound_ns, 20);
+  // An end of 7 on the fast unit: first in line 20 + 7; second in line it ends beside the backward of the first stage:
+  // Y = max(16 + 7, …) = 23, then max(20, f + 23) = 2 + 23 = 25.
+  problem.cutoff_ns = kMost;
+  problem.options[0].end_fixed_ns = 7;
+  const DeviceGroupsOutcome ends = plan_device_groups(problem);
+  EXPECT_EQ(ends.lower_bound_ns, 25);
+  EXPECT_EQ(ends.candidates[0].stages, (Stages{{1, 0, 0}, {0, 1, 2}}));
+}
+
+TEST(DeviceGroups, MemoryCountsMicroBatchesInFlight) {
+  // Two units, four layers of one byte a micro-batch, five bytes each. The first of two stages keeps two micro-batches: at most two
+  // layers (2·2 ≤ 5 < 2·3). Alone, one unit holds 4 ≤ 5. With four bytes 2 | 2 still fits; with three, 1 | 3 alone (2·1, 3); with
+  // two bytes nothing does.
+  DeviceGroupsProblem problem = equal_layers({2}, 4, 8);
+  problem.options = {simple(0, 1, 2)};
+  problem.options[0].memory_bytes = 5;
+  EXPECT_FALSE(evaluate_stages(problem, {{0, 0, 2}, {0, 3, 3}}).has_value());
+  EXPECT_EQ(plan_device_groups(problem).candidates[0].stages, (Stages{{0, 0, 1}, {0, 2, 3}}));
+  EXPECT_EQ(plan_device_groups(problem).lower_bound_ns, 6 + 8 * 6);
+  problem.options[0].memory_bytes = 3;
+  const DeviceGroupsOutcome tight = plan_device_groups(problem);
+  ASSERT_EQ(tight.candidates.size(), 1u);
+  EXPECT_EQ(tight.candidates[0].stages, (Stages{{0, 0, 0}, {0, 1, 3}}));
+  problem.options[0].memory_bytes = 2;
+  const DeviceGroupsOutcome none = plan_device_groups(problem);
+  EXPECT_TRUE(none.candidates.empty());
+  EXPECT_TRUE(none.exact);
+  EXPECT_EQ(none.lower_bound_ns, kMost);
+}
+
+// ---- random problems ----
+
+using Random = std::mt19937_64;
+
+std::int64_t draw(Random& random, std::int64_t low, std::int64_t high) {
+  return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+}
+
+std::vector<std::int64_t> draws(Random& random, std::size_t count, std::int64_t low, std::int64_t high) {
+  std::vector<std::int64_t> result;
+  for (std::size_t i = 0; i < count; ++i) result.push_back(draw(random, low, high));
+  return result;
+}
+
+StageOption random_option(Random& random, std::int32_t kind, std::int32_t units) {
+  StageOption option;
+  option.kind = kind;
+  option.units = units;
+  option.forward_ns = draws(random, 3, 10, 100 / units);
+  option.backward_ns = draws(random, 3, 10, 200 / units);
+  option.pass_forward_ns = draw(random, 0, 5);
+  option.pass_backward_ns = draw(random, 0, 5);
+  option.static_bytes = draws(random, 3, 0, 10);
+  option.saved_bytes = draws(random, 3, 0, 5);
+  option.fixed_bytes = draw(random, 0, 5);
+  option.memory_bytes = draw(random, 20, 120);
+  option.end_ns = draws(random, 3, 0, 60);
+  option.end_fixed_ns = draw(random, 0, 100);
+  return option;
+}
+
+/// At most 3 kinds with 4 units each, 6 layers, 4 stages.
+DeviceGroupsProblem random_problem(Random& random) {
+  DeviceGroupsProblem problem;
+  const std::int64_t kinds = draw(random, 1, 3), layers = draw(random, 1, 6), options = draw(random, 1, 5);
+  for (std::int64_t k = 0; k < kinds; ++k) problem.units.push_back(static_cast<std::int32_t>(draw(random, 0, 4)));
+  for (std::int64_t l = 0; l < layers; ++l) problem.layers.push_back(static_cast<std::int32_t>(draw(random, 0, 2)));
+  for (std::int64_t o = 0; o < options; ++o) {
+    const auto units = static_cast<std::int32_t>(draw(random, 1, 3));
+    problem.options.push_back(random_option(random, static_cast<std::int32_t>(draw(random, 0, kinds - 1)), units));
+  }
+  problem.microbatches = draw(random, 1, 12);
+  if (draw(random, 0, 3) > 0)
+    for (std::int64_t k = 0; k < kinds; ++k) problem.send_ns.push_back(draws(random, static_cast<std::size_t>(kinds), 0, 60));
+  problem.max_stages = static_cast<std::int32_t>(draw(random, 1, 4));
+  problem.depth = static_cast<std::int32_t>(draw(random, 1, 4));
+  problem.table_cells = draw(random, 0, 1) == 0 ? draw(random, 0, 300) : 1'000'000;
+  return problem;
+}
+
+/// Every chain with every split, `visit`ed when it is feasible.
+void for_all_plans(const DeviceGroupsProblem& problem, const std::function<void(const GroupedPipeline&)>& visit) {
+  Stages stages;
+  const std::function<void(std::int32_t)> from = [&](std::int32_t first) {
+    if (static_cast<std::size_t>(first) == problem.layers.size()) {
+      if (const auto plan = evaluate_stages(problem, stages)) visit(*plan);
+      return;
+    }
+    if (stages.size() == static_cast<std::size_t>(problem.max_stages)) return;
+    for (std::size_t option = 0; option < problem.options.size(); ++option) {
+      for (auto last = first; static_cast<std::size_t>(last) < problem.layers.size(); ++last) {
+        stages.push_back({static_cast<std::int32_t>(option), first, last});
+        from(last + 1);
+        stages.pop_back();
+      }
+    }
+  };
+  from(0);
+}
+
+std::int64_t least_bound(const DeviceGroupsProblem& problem) {
+  std::int64_t least = kMost;
+  for_all_plans(problem, [&](const GroupedPipeline& plan) { least = std::min(least, plan.bound_ns); });
+  return least;
+}
+
+// ---- an exact simulation of 1F1B with sends that do not block ----
+
+/// The same sums as the solver's, layer by layer.
+struct SimulatedStage {
+  std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0;
+};
+
+std::vector<SimulatedStage> simulated_stages(const DeviceGroupsProblem& problem, const Stages& stages) {
+  std::vector<SimulatedStage> result;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const StageOption& option = problem.options[stages[i].option];
+    SimulatedStage stage{option.pass_forward_ns, option.pass_backward_ns, 0, 0, option.end_fixed_ns};
+    for (std::int32_t l = stages[i].first; l <= stages[i].last; ++l) {
+      stage.forward += option.forward_ns[problem.layers[l]];
+      stage.backward += option.backward_ns[problem.layers[l]];
+      stage.end += option.end_ns[problem.layers[l]];
+    }
+    if (i + 1 < stages.size() && !problem.send_ns.empty()) {
+      const std::int32_t behind = problem.options[stages[i + 1].option].kind;
+      stage.down = problem.send_ns[option.kind][behind];
+      stage.up = problem.send_ns[behind][option.kind];
+    }
+    result.push_back(stage);
+  }
+  return result;
+}
+
+/// The order of stage i: +t is the forward of micro-batch t, −t its backward (1-based).
+std::vector<std::int64_t> order_of(std::int64_t m, std::int64_t k) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t t = 1; t <= k; ++t) order.push_back(t);
+  for (std::int64_t t = 1; t <= m; ++t) {
+    order.push_back(-t);
+    if (k + t <= m) order.push_back(k + t);
+  }
+  return order;
+}
+
+/// Runs whatever is ready until nothing is left: the end of the step.
+std::int64_t simulate(const std::vector<SimulatedStage>& stages, std::int64_t m) {
+  const std::size_t p = stages.size();
+  std::vector<std::vector<std::int64_t>> order, forward(p), backward(p);
+  for (std::size_t i = 0; i < p; ++i) order.push_back(order_of(m, std::min(m, static_cast<std::int64_t>(p - i))));
+  for (std::size_t i = 0; i < p; ++i) forward[i].assign(static_cast<std::size_t>(m) + 1, -1);
+  backward = forward;  // when each is done
+  std::vector<std::size_t> next(p, 0);
+  std::vector<std::int64_t> now(p, 0);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t i = 0; i < p; ++i) {
+      if (next[i] == order[i].size()) continue;
+      const std::int64_t t = order[i][next[i]], micro = std::abs(t);
+      std::int64_t ready = 0;
+      if (t > 0 && i > 0) ready = forward[i - 1][micro] < 0 ? -1 : forward[i - 1][micro] + stages[i - 1].down;
+      if (t < 0 && i + 1 < p) ready = backward[i + 1][micro] < 0 ? -1 : backward[i + 1][micro] + stages[i].up;
+      if (ready < 0) continue;
+      now[i] = std::max(now[i], ready) + (t > 0 ? stages[i].forward : stages[i].backward);
+      (t > 0 ? forward : backward)[i][micro] = now[i];
+      ++next[i];
+      moved = true;
+    }
+  }
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < p; ++i) {
+    EXPECT_EQ(next[i], order[i].size());
+    end = std::max(end, now[i] + stages[i].end);
+  }
+  return end;
+}
+
+TEST(DeviceGroups, TheBoundIsNeverAboveTheSimulation) {
+  Random random(7);
+  std::int64_t plans = 0, met = 0;
+  double share = 0;
+  for (int i = 0; i < 6000; ++i) {
+    DeviceGroupsProblem problem;
+    const std::int64_t p = draw(random, 1, 6), kinds = draw(random, 1, 3), longest = draw(random, 1, 100);
+    problem.microbatches = draw(random, 1, 14);
+    problem.layers.assign(static_cast<std::size_t>(p), 0);
+    problem.units.assign(static_cast<std::size_t>(kinds), 6);
+    Stages stages;
+    for (std::int64_t s = 0; s < p; ++s) {
+      problem.options.push_back(
+          simple(static_cast<std::int32_t>(draw(random, 0, kinds - 1)), draw(random, 0, 60), draw(random, 0, 100)));
+      problem.options.back().end_fixed_ns = draw(random, 0, 3 * longest);
+      stages.push_back({static_cast<std::int32_t>(s), static_cast<std::int32_t>(s), static_cast<std::int32_t>(s)});
+    }
+    for (std::int64_t k = 0; k < kinds; ++k)
+      problem.send_ns.push_back(draws(random, static_cast<std::size_t>(kinds), 0, longest));
+    const auto plan = evaluate_stages(problem, stages);
+    ASSERT_TRUE(plan.has_value());
+    const std::int64_t simulated = simulate(simulated_stages(problem, stages), problem.microbatches);
+    ASSERT_LE(plan->bound_ns, simulated) << "case " << i;
+    ++plans;
+    met += plan->bound_ns == simulated ? 1 : 0;
+    share += static_cast<double>(plan->bound_ns) / static_cast<double>(std::max<std::int64_t>(simulated, 1));
+  }
+  RecordProperty("met", std::to_string(met));
+  EXPECT_GT(met * 2, plans);  // it is the simulated time of more than half of them
+  EXPECT_GT(share, 0.97 * static_cast<double>(plans));
+}
+
+TEST(DeviceGroups, EqualsTryingAllPlans) {
+  Random random(11);
+  int feasible = 0;
+  for (int i = 0; i < 1000; ++i) {
+    DeviceGroupsProblem problem = random_problem(random);
+    const std::int64_t least = least_bound(problem);
+    const DeviceGroupsOutcome found = plan_device_groups(problem);
+    ASSERT_TRUE(found.exact) << "case " << i;
+    ASSERT_EQ(found.lower_bound_ns, least) << "case " << i;
+    ASSERT_EQ(found.candidates.empty(), least == kMost) << "case " << i;
+    if (least == kMost) continue;
+    ++feasible;
+    ASSERT_EQ(found.candidates[0].bound_ns, least) << "case " << i;
+    for (const GroupedPipeline& plan : found.candidates) {
+      const auto again = evaluate_stages(problem, plan.stages);
+      ASSERT_TRUE(again && again->bound_ns == plan.bound_ns && again->estimate_ns == plan.estimate_ns);
+      ASSERT_LE(plan.bound_ns, simulate(simulated_stages(problem, plan.stages), problem.microbatches));
+    }
+    problem.cutoff_ns = least;
+    ASSERT_TRUE(plan_device_groups(problem).candidates.empty()) << "case " << i;
+    problem.cutoff_ns = least + 1;
+    ASSERT_EQ(plan_device_groups(problem).candidates.at(0).bound_ns, least) << "case " << i;
+  }
+  EXPECT_GE(feasible, 500);
+}
+
+TEST(DeviceGroups, ASmallBudgetStillGivesABound) {
+  Random random(13);
+  int cut = 0;
+  for (int i = 0; i < 300; ++i) {
+    DeviceGroupsProblem problem = random_problem(random);
+    problem.states = 2;
+    const DeviceGroupsOutcome found = plan_device_groups(problem);
+    const std::int64_t least = least_bound(problem);
+    ASSERT_LE(found.lower_bound_ns, least) << "case " << i;
+    if (found.exact) {
+      ASSERT_EQ(found.lower_bound_ns, least) << "case " << i;
+    }
+    cut += found.exact ? 0 : 1;
+  }
+  EXPECT_GE(cut, 50);
+}
+
+// ---- what any planner of unlike devices must do ----
+
+TEST(DeviceGroups, AnInfinitelySlowUnitGetsNothing) {
+  DeviceGroupsProblem problem = equal_layers({3, 1}, 12, 16);
+  problem.options = {simple(0, 10, 20), simple(1, 10'000'000'000, 20'000'000'000)};
+  const DeviceGroupsOutcome found = plan_device_groups(problem);
+  EXPECT_TRUE(found.exact);
+  for (const GroupedPipeline& plan : found.candidates) EXPECT_EQ(layers_by_kind(problem, plan.stages)[1], 0);
+  // 4 | 4 | 4: 2·120 + 16·120
+  EXPECT_EQ(found.lower_bound_ns, 2160);
+}
+
+TEST(DeviceGroups, SpeedsOneToTwoShareLayersOneToTwo) {
+  for (const std::int64_t m : {8, 32, 256}) {
+    for (std::size_t layers = 12; layers <= 24; ++layers) {
+      DeviceGroupsProblem problem = equal_layers({1, 1}, layers, m);
+      problem.options = {simple(0, 100, 200), simple(1, 200, 400)};
+      const auto shares = layers_by_kind(problem, plan_device_groups(problem).candidates.at(0).stages);
+      EXPECT_LE(std::abs(shares[0] - 2 * shares[1]), 3) << layers;  // within one layer of 2 : 1
+    }
+  }
+}
+
+/// All times of the problem, times `factor`.
+DeviceGroupsProblem scaled(DeviceGroupsProblem problem, std::int64_t factor) {
+  const auto scale = [&](std::vector<std::int64_t>& times) {
+    for (std::int64_t& time : times) time *= factor;
+  };
+  for (StageOption& option : problem.options) {
+    scale(option.forward_ns);
+    scale(option.backward_ns);
+    scale(option.end_ns);
+    option.pass_forward_ns *= factor;
+    option.pass_backward_ns *= factor;
+    option.end_fixed_ns *= factor;
+  }
+  for (auto& row : problem.send_ns) scale(row);
+  return problem;
+}
+
+TEST(DeviceGroups, HalfTheTimesGiveHalfTheTime) {
+  Random random(17);
+  for (int i = 0; i < 100; ++i) {
+    const DeviceGroupsProblem problem = random_problem(random);
+    const DeviceGroupsOutcome half = plan_device_groups(problem), whole = plan_device_groups(scaled(problem, 2));
+    ASSERT_EQ(half.candidates.empty(), whole.candidates.empty());
+    if (half.candidates.empty()) continue;
+    EXPECT_EQ(2 * half.lower_bound_ns, whole.lower_bound_ns);
+    EXPECT_EQ(half.candidates[0].stages, whole.candidates[0].stages);
+  }
+}
+
+TEST(DeviceGroups, TheOrderOfTheKindsChangesNothing) {
+  Random random(19);
+  for (int i = 0; i < 100; ++i) {
+    const DeviceGroupsProblem problem = random_problem(random);
+    const auto kinds = static_cast<std::int32_t>(problem.units.size());
+    DeviceGroupsProblem turned = problem;  // kind k becomes kinds − 1 − k
+    std::reverse(turned.units.begin(), turned.units.end());
+    std::reverse(turned.send_ns.begin(), turned.send_ns.end());
+    for (auto& row : turned.send_ns) std::reverse(row.begin(), row.end());
+    for (StageOption& option : turned.options) option.kind = kinds - 1 - option.kind;
+    const DeviceGroupsOutcome a = plan_device_groups(problem), b = plan_device_groups(turned);
+    EXPECT_EQ(a.lower_bound_ns, b.lower_bound_ns);
+    ASSERT_EQ(a.candidates.empty(), b.candidates.empty());
+    if (a.candidates.empty()) continue;
+    EXPECT_EQ(a.candidates[0].bound_ns, b.candidates[0].bound_ns);
+  }
+}
+
+TEST(DeviceGroups, UnitsThatComeInPairsAreCountedInPairs) {
+  // Options of 2 and 4 units of 5: what is there is 2 pairs; the odd unit is left out.
+  DeviceGroupsProblem problem = equal_layers({5}, 4, 8);
+  problem.options = {simple(0, 4, 8), simple(0, 2, 4)};
+  problem.options[0].units = 2;
+  problem.options[1].units = 4;
+  // Two pairs: 2 | 2 of 12 each: 24 + 8·24 = 216; one stage of four: 8·4·6 = 192.
+  const DeviceGroupsOutcome found = plan_device_groups(problem);
+  EXPECT_EQ(found.lower_bound_ns, 192);
+  EXPECT_EQ(found.candidates[0].stages, (Stages{{1, 0, 3}}));
+}
+
+TEST(DeviceGroups, BeatenOptionsAreDropped) {
+  DeviceGroupsProblem problem = equal_layers({2}, 4, 8);
+  problem.options = {simple(0, 4, 8), simple(0, 5, 8), simple(0, 4, 8)};
+  EXPECT_EQ(plan_device_groups(problem).counters.options_dropped, 2);
+}
+
+}  // namespace
+}  // namespace espalier::solve
