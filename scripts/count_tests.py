@@ -17,10 +17,13 @@ import sys
 FLOORS = {
     "planner": (0.5, None),
     "calibrate": (0.5, None),
-    "report": (0.5, None),
+    "report": (0.5, 1.5),
     "cost": (0.5, 6),
     "search": (0.5, 6),
     "sim": (None, 6),
+    "check": (0.5, 2),
+    "exchange": (0.3, 10),
+    "runs": (None, 4),
 }
 
 # Module -> what of tests/ proves it.

@@ -228,7 +228,8 @@ struct Plan {
   [[nodiscard]] std::string canonical_text() const;
   /// Human form: "TP8·SP CP1 PP4(v2) DP16 ZeRO-1 mb1 interleaved full-recompute×2". Of a plan that is not uniform the pipeline,
   /// micro-batches × samples in each, and the strategies with how many layers have them: "layer-wise PP4 1f1b 64×4 samples
-  /// overlap:p2p: TP4 ×28, TP2·DP2 ZeRO-1 ×22".
+  /// overlap:p2p: TP4 ×28, TP2·DP2 ZeRO-1 ×22". Devices that one pipeline lists in an order of their own follow, the first few ranges:
+  /// "… on devices 8-15, 0-7".
   [[nodiscard]] std::string label() const;
 };
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "base/check.h"
 #include "check/layer_time.h"
 #include "check/messages.h"
 #include "check/static_memory.h"
@@ -34,6 +35,7 @@ class PlanClock {
         bytes_(bytes_of(view)) {}
 
   PlanTime run(const std::vector<std::int32_t>& buckets) {
+    ESPALIER_CHECK(buckets.size() == view_.chunks.size());
     PlanTime time;
     const std::vector<std::int64_t> messages = boundary_bytes_per_chunk(view_);
     for (std::size_t c = 0; c < view_.chunks.size(); ++c) {

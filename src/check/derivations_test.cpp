@@ -2,6 +2,7 @@
 // Static memory, messages and the time bound of small models by hand.
 #include <gtest/gtest.h>
 
+#include "base/check.h"
 #include "check/test_problem.h"
 
 namespace espalier::check {
@@ -87,6 +88,19 @@ TEST(StaticMemory, Fp32AndSgd) {
   c.plan.training.precision = Precision::fp32;
   c.plan.training.optimizer = Optimizer::sgd;
   EXPECT_EQ(static_bytes_per_stage(view_of(c)).front(), 12 * (kBlock + kTable + kPositions + kHeadNorm));
+}
+
+// Derivations stand on a plan of sound structure: a layer that no chunk holds, and samples that no replica gets, are the caller's fault.
+TEST(View, OnlyOfAPlanWhoseLayersFollowEachOther) {
+  Case c = make_case(model_of(gpt(4)), {}, schedule_of(ScheduleKind::one_f_one_b, 2, 1, 2));
+  const View view = view_of(c);
+  EXPECT_EQ(view.chunks[1].first(), view.chunks[0].last() + 1);
+  Strategy three = view.strategy;
+  three.dp = 3;
+  EXPECT_THROW((void)view_of(view, three), base::InternalError);
+  EXPECT_THROW((void)peak_bytes_per_stage(view, c.program, {1}, saved_bytes_per_chunk(view)), base::InternalError);
+  c.plan.only_pipeline().stages[1].chunks[0].ranges[0].first += 1;
+  EXPECT_THROW((void)view_of(c), base::InternalError);
 }
 
 TEST(GradientMessages, NothingIsReducedOverOneRank) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "espalier/cluster.h"
 #include "espalier/plan.h"
 
@@ -24,6 +25,7 @@ std::shared_ptr<const Listed> listed_devices(const Plan& plan);
 /// Calls visit(devices of a group) for all groups of `count` ranks at `stride`, stage after stage.
 template <class Visit>
 void each_listed_group(const Listed& stages, std::int64_t count, std::int64_t stride, const Visit& visit) {
+  ESPALIER_CHECK(count >= 1 && stride >= 1);
   std::vector<std::int64_t> group(static_cast<std::size_t>(count));
   for (const std::vector<std::int64_t>& devices : stages) {
     const auto places = static_cast<std::int64_t>(devices.size());

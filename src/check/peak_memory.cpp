@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "check/transients.h"
 
 namespace espalier::check {
@@ -40,6 +41,7 @@ std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& pro
   const std::vector<std::int64_t> buffers = buffer_bytes_per_stage(view);
   const std::vector<ChunkPeak> least = chunk_peaks(view, false), most = chunk_peaks(view, true);
   const double reserve = 1.0 + view.engine.memory.allocator_reserve;
+  ESPALIER_CHECK(fixed.size() == static_cast<std::size_t>(view.stages) && saved.size() == view.chunks.size());
   std::vector<PeakBytes> result(fixed.size());
   for (const RankClass& rank : program.ranks) {
     const auto stage = static_cast<std::size_t>(rank.stage);
@@ -49,6 +51,8 @@ std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& pro
     };
     result[stage].least = std::max(result[stage].least, total(least));
     result[stage].most = std::max(result[stage].most, total(most));
+    // What is held throughout is held at the peak too.
+    ESPALIER_CHECK(fixed[stage] <= result[stage].least && result[stage].least <= result[stage].most);
   }
   return result;
 }

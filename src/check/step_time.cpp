@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/check.h"
 #include "check/chunk_time.h"
 #include "check/graph.h"
 
@@ -86,7 +87,9 @@ std::int64_t longest_path_ns(const View& view, const Program& program, End end) 
 }  // namespace
 
 StepTime step_time(const View& view, const Program& program) {
-  return {longest_path_ns(view, program, End::least), longest_path_ns(view, program, End::most)};
+  const StepTime bounds{longest_path_ns(view, program, End::least), longest_path_ns(view, program, End::most)};
+  ESPALIER_CHECK(bounds.least_ns > 0 && bounds.least_ns <= bounds.most_ns);
+  return bounds;
 }
 
 }  // namespace espalier::check

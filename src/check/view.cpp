@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "check/arithmetic.h"
 
 namespace espalier::check {
@@ -71,10 +72,15 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
       view.stage_of[c] = i;
     }
   }
+  for (std::size_t c = 0; c < view.chunks.size(); ++c) {  // as check_structure found it: all layers, in the order of the pipeline
+    ESPALIER_CHECK(!view.chunks[c].ranges.empty());
+    ESPALIER_CHECK(view.chunks[c].first() == (c == 0 ? 0 : view.chunks[c - 1].last() + 1));
+  }
   return view;
 }
 
 View view_of(const View& plan, const Strategy& strategy) {
+  ESPALIER_CHECK(strategy.dp >= 1 && plan.samples % strategy.dp == 0);  // a micro-batch falls evenly to the replicas
   View view = plan;
   view.strategy = strategy;
   view.micro_batch = static_cast<std::int32_t>(plan.samples / strategy.dp);

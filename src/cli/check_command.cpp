@@ -19,7 +19,7 @@ int run_check(Context& context, const CheckFlags& flags) {
     return fail(context,
                 {ErrorKind::usage, "--search", flags.path + ", a plan", "a result.json: a plan says nothing of a search", ""});
   const auto job = job_of_plan(loaded->plan);
-  if (!job) return fail(context, job.error());
+  if (!job) return fail(context, in_file(flags.path, job.error()));
   note_all(context, job->notes);
   CheckOptions options;
   options.engine = flags.engine;

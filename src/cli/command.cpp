@@ -50,7 +50,9 @@ std::string error_json(const Error& error, int exit_code) {
 }  // namespace
 
 Error in_file(const std::string& path, Error error) {
-  if (error.where.starts_with("$")) error.where = path + ": " + error.where;
+  constexpr std::string_view kPlan = "plan: ";  // what the library calls a plan that it did not read
+  const std::size_t named = error.where.starts_with(kPlan) ? kPlan.size() : 0;
+  if (error.where.substr(named).starts_with("$")) error.where = input_name(path) + ": " + error.where.substr(named);
   return error;
 }
 

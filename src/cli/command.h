@@ -43,7 +43,8 @@ struct Context {
 
 /// Prints the error (as JSON on stdout too, with --json) and returns its exit code.
 int fail(Context& context, const Error& error);
-/// The error with the file in front of the place inside it ("$.pipelines[1]"); places that are no paths stay as they are.
+/// The error with the file in front of the place inside it ("$.pipelines[1]", of any plan "plan: $.pipelines[1]"); places that are no paths
+/// stay as they are.
 Error in_file(const std::string& path, Error error);
 /// A note on stderr, unless --quiet.
 void note(const Context& context, const std::string& text);

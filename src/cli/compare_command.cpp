@@ -13,7 +13,7 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
     auto loaded = load_plan_file(context, path);
     if (!loaded) return fail(context, loaded.error());
     auto job = job_of_plan(loaded->plan);
-    if (!job) return fail(context, job.error());
+    if (!job) return fail(context, in_file(path, job.error()));
     auto result = simulate(*job, loaded->plan);
     if (!result) return fail(context, in_file(path, result.error()));
     note_all(context, job->notes);

@@ -10,18 +10,14 @@ int run_export(Context& context, const Exporter& format, const std::string& path
   const auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
   const auto job = job_of_plan(loaded->plan);
-  if (!job) return fail(context, job.error());
+  if (!job) return fail(context, in_file(path, job.error()));
   const bool as_plan = format.name == "plan";
   if (Status refused = as_plan ? unwritable(loaded->plan, plan_schema_of(context)) : Status()) {
     return fail(context, in_file(path, *refused));
   }
   const auto text =
       as_plan ? Result<std::string>(to_json(loaded->plan, plan_schema_of(context)) + "\n") : format.write(*job, loaded->plan);
-  if (!text) {
-    Error error = text.error();
-    error.where = path + ": " + error.where;
-    return fail(context, error);
-  }
+  if (!text) return fail(context, in_file(path, text.error()));
   if (out.empty()) {
     context.out << *text;
     return kOk;

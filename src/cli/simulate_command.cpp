@@ -24,7 +24,7 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
   auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
   auto job = job_of(loaded->plan, calibration);
-  if (!job) return fail(context, job.error());
+  if (!job) return fail(context, in_file(path, job.error()));
   job->network = network_of(network);
   auto result = simulate(*job, loaded->plan);
   if (!result) return fail(context, in_file(path, result.error()));
@@ -32,7 +32,7 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
   if (Status error = write_outputs(context, output, *job, *result, files)) return fail(context, *error);
   if (!block.empty()) {
     const auto timeline = block_timeline(*job, loaded->plan);
-    if (!timeline) return fail(context, timeline.error());
+    if (!timeline) return fail(context, in_file(path, timeline.error()));
     if (Status error = write_file(block, *timeline)) return fail(context, *error);
     files.push_back(block);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "espalier/planner.h"
 #include "exchange/galvatron.h"
 #include "exchange/request.h"
@@ -15,7 +16,7 @@ Importer plan_json();
 
 Result<ImportedPlan> read_plan(const ImportRequest& request) {
   if (Status error = exchange::refused(plan_json(), request)) return *error;
-  const ImportFile& file = *exchange::file_of(request, "plan");
+  const ImportFile& file = exchange::required_file(request, "plan");
   auto plan = plan_from_json(file.text, file.name);
   if (!plan) return plan.error();
   return ImportedPlan{std::move(*plan), {}};
@@ -30,6 +31,7 @@ Result<std::string> write_plan(const Job&, const Plan& plan) { return to_json(pl
 Result<std::string> write_timeline(const Job& job, const Plan& plan) {
   const auto simulated = simulate_with_timeline(job, plan);
   if (!simulated) return simulated.error();
+  ESPALIER_CHECK(simulated->timeline.iteration_ns == simulated->result.prediction.iteration_ns);
   return to_trace(simulated->timeline);
 }
 

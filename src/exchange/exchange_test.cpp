@@ -6,8 +6,11 @@
 
 #include <set>
 
+#include "base/check.h"
 #include "data/source_dir.h"
 #include "espalier/planner.h"
+#include "exchange/galvatron.h"
+#include "exchange/request.h"
 
 namespace espalier::exchange {
 namespace {
@@ -78,6 +81,28 @@ TEST(Exchange, WhatIsMissingOrUnknownIsNamed) {
   const auto wrong = find_importer("galvatron-profile")
                          ->read({&one, {{"computation", "c", "{}"}, {"memory", "m", "{}"}, {"allreduce", "a", "{}"}}, {}});
   EXPECT_EQ(wrong.error().kind, ErrorKind::bad_input);
+}
+
+// 2³² + 1 stages are not one stage.
+TEST(Exchange, CountsThatNoPlanHasAreRefused) {
+  const auto asked = [](const std::string& pp) { return count_of(galvatron_profile(), {nullptr, {}, {{"pp", pp}}}, "pp"); };
+  EXPECT_EQ(*asked("2147483647"), 2'147'483'647);
+  for (const char* wrong : {"2147483648", "4294967297", "-1", "1.5", "2x", ""}) {
+    const auto refused = asked(wrong);
+    ASSERT_FALSE(refused.ok()) << wrong;
+    EXPECT_EQ(refused.error().kind, ErrorKind::usage);
+    EXPECT_EQ(refused.error().expected, "a number from 0 to 2147483647");
+  }
+}
+
+// What refused() lets through has every file that the row requires, and importers ask for options of their row alone.
+TEST(Exchange, ImportersAskForWhatTheirRowLists) {
+  EXPECT_THROW((void)required_file({}, "strategy"), base::InternalError);
+  EXPECT_THROW((void)option_of(galvatron_strategy(), {}, "colour"), base::InternalError);
+  EXPECT_EQ(option_of(galvatron_strategy(), {}, "sequence-parallel"), "yes");
+  Plan other = plan_of(job());
+  other.training.global_batch += 1;
+  EXPECT_THROW((void)embed_job(job(), other), base::InternalError);
 }
 
 TEST(Exchange, RowsAreCompleteAndTheirNamesDiffer) {

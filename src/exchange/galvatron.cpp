@@ -25,7 +25,7 @@ Result<Plan> plan_of_job(const galvatron::StrategyDocument& document, const Job&
 
 Result<ImportedPlan> read_strategy(const ImportRequest& request) {
   if (Status error = refused(galvatron_strategy(), request)) return *error;
-  const ImportFile& file = *file_of(request, "strategy");
+  const ImportFile& file = required_file(request, "strategy");
   std::vector<std::string> unread;
   const auto document = galvatron::read_strategy_document(file.text, file.name, &unread);
   if (!document) return base::wrong_kind_of(file.text, file.name, "a strategy file of Galvatron", document.error());

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "planner/prediction.h"
 
@@ -29,6 +31,12 @@ const ImportFile* file_of(const ImportRequest& request, std::string_view role) {
   return at == request.files.end() ? nullptr : &*at;
 }
 
+const ImportFile& required_file(const ImportRequest& request, std::string_view role) {
+  const ImportFile* file = file_of(request, role);
+  ESPALIER_CHECK(file != nullptr);  // refused() lets no request pass without it
+  return *file;
+}
+
 Status refused(const Importer& format, const ImportRequest& request) {
   const std::string where = base::cat("import ", format.name);
   if (format.needs_job && request.job == nullptr)
@@ -52,21 +60,23 @@ std::string option_of(const Importer& format, const ImportRequest& request, cons
   if (said != request.options.end()) return said->second;
   for (const FormatOption& option : format.options)
     if (option.name == name) return option.value;
-  return "";
+  ESPALIER_CHECK(false);  // no row lists this option: the importer asks for what no user can say
 }
 
 Result<std::int64_t> count_of(const Importer& format, const ImportRequest& request, const std::string& name) {
   const std::string text = option_of(format, request, name);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size() && value >= 0) return value;
+  if (error == std::errc() && end == text.data() + text.size() && value >= 0 && value <= kMost) return value;
   return Error{ErrorKind::usage, base::cat("import ", format.name, " ", name), base::cat("\"", text, "\""),
-               "a number that is not negative", ""};
+               base::cat("a number from 0 to ", kMost), ""};
 }
 
 Status embed_job(const Job& job, Plan& plan) {
   const auto engine = planner::engine_of(job);
   if (!engine) return engine.error();
+  ESPALIER_CHECK(plan.training == job.training);  // what is embedded beside the layers is what they were imported for
   plan.engine = (*engine)->name;
   planner::stamp_inputs(job, plan);
   return std::nullopt;

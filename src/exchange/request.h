@@ -14,9 +14,11 @@ namespace espalier::exchange {
 Status refused(const Importer& format, const ImportRequest& request);
 /// nullptr: the request has no such file.
 const ImportFile* file_of(const ImportRequest& request, std::string_view role);
-/// What the request says, or the format's own value.
+/// The same of a role that the format requires, after refused() found it there.
+const ImportFile& required_file(const ImportRequest& request, std::string_view role);
+/// What the request says, or the format's own value. Asked for options of the format's row alone.
 std::string option_of(const Importer& format, const ImportRequest& request, const std::string& name);
-/// The same as a number that is not negative.
+/// The same as a number from 0 to 2³¹ − 1.
 Result<std::int64_t> count_of(const Importer& format, const ImportRequest& request, const std::string& name);
 /// Names the job's engine in the plan and embeds the job's inputs.
 Status embed_job(const Job& job, Plan& plan);

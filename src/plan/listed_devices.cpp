@@ -121,6 +121,11 @@ std::vector<std::int64_t> members_by_domain(const std::vector<std::int64_t>& dev
   return counts;
 }
 
+std::string text_of(const DeviceRange& r) {
+  if (r.count == 1) return cat(r.first);
+  return cat(r.first, "-", r.first + (r.count - 1) * r.stride, r.stride == 1 ? "" : cat(":", r.stride));
+}
+
 bool devices_in_order(const Plan& plan) {
   if (plan.pipelines.size() != 1) return false;
   const Pipeline& pipeline = plan.pipelines.front();

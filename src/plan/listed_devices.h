@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "espalier/cluster.h"
@@ -20,6 +21,9 @@ namespace espalier {
 /// Devices of every stage in rank order.
 using StageDevices = std::vector<std::vector<std::int64_t>>;
 StageDevices stage_devices(const Pipeline& pipeline);
+
+/// A range as documents and labels write it: "0-7" first-last, "0-56:8" first-last:stride, "5" one device.
+std::string text_of(const DeviceRange& range);
 
 /// How many of the devices share a domain of `span` devices, domain by domain, fewest first.
 std::vector<std::int64_t> members_by_domain(const std::vector<std::int64_t>& devices, std::int64_t span);

@@ -174,6 +174,22 @@ TEST(Pipelines, AllPipelinesTogetherAreOneStep) {
   EXPECT_THROW((void)two_pipelines().only_pipeline(), std::exception);
 }
 
+// Stage 0 on devices 4 to 7 and stage 1 on 0 to 3; then the tensor groups {0, 4}, {1, 5}, {2, 6} and {3, 7}, the last one written as two
+// single devices too: a label shows four ranges. The order that ranks have anyway is no news.
+TEST(Pipelines, ALabelShowsDevicesInAnOrderOfTheirOwn) {
+  Plan plan = small();
+  const std::string label = plan.label();
+  EXPECT_EQ(label.find("devices"), std::string::npos);
+  plan.only_pipeline().stages[0].devices = {{4, 4, 1}};
+  plan.only_pipeline().stages[1].devices = {{0, 4, 1}};
+  EXPECT_EQ(plan.label(), label + " on devices 4-7, 0-3");
+  plan.only_pipeline().stages[0].devices = {{0, 2, 4}, {1, 2, 4}};
+  plan.only_pipeline().stages[1].devices = {{2, 2, 4}, {3, 2, 4}};
+  EXPECT_EQ(plan.label(), label + " on devices 0-4:4, 1-5:4, 2-6:4, 3-7:4");
+  plan.only_pipeline().stages[1].devices = {{2, 2, 4}, {3, 1, 1}, {7, 1, 1}};
+  EXPECT_EQ(plan.label(), label + " on devices 0-4:4, 1-5:4, 2-6:4, 3, …");
+}
+
 /// A generated plan, with some of what version 2 says beyond one pipeline.
 Plan any_plan() {
   Plan plan = plan_test::any_layered_plan();

@@ -9,6 +9,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "plan/dimension.h"
+#include "plan/listed_devices.h"
 
 namespace espalier {
 
@@ -164,6 +165,19 @@ std::string label_of(const Pipeline& pipeline, std::int32_t last_layer) {
   return is_uniform(pipeline) ? uniform_label(pipeline) : layerwise_label(pipeline, last_layer);
 }
 
+/// The beginning of a list of devices in an order of its own, stage after stage: " on devices 4-7, 0-3".
+std::string devices_label(const Pipeline& pipeline) {
+  constexpr std::size_t kShown = 4;
+  std::size_t ranges = 0;
+  std::string out;
+  for (const Stage& stage : pipeline.stages) {
+    for (const DeviceRange& range : stage.devices) {
+      if (ranges++ < kShown) out += cat(out.empty() ? " on devices " : ", ", text_of(range));
+    }
+  }
+  return ranges > kShown ? out + ", …" : out;
+}
+
 /// A strategy with what its dimensions do not say.
 std::string text_of(const Strategy& strategy, const Schedule& schedule) {
   std::string out = canonical_text(strategy, schedule);
@@ -228,7 +242,8 @@ std::string Plan::canonical_text() const {
 
 std::string Plan::label() const {
   const std::int32_t last_layer = last_layer_of(*this);
-  if (pipelines.size() == 1) return label_of(pipelines.front(), last_layer);
+  if (pipelines.size() == 1)
+    return label_of(pipelines.front(), last_layer) + (devices_in_order(*this) ? "" : devices_label(pipelines.front()));
   if (pipelines.empty()) return "empty plan";
   std::string out = cat(pipelines.size(), " pipelines: ");
   for (std::size_t i = 0; i < pipelines.size(); ++i) out += cat(i == 0 ? "" : " | ", label_of(pipelines[i], last_layer));

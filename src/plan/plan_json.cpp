@@ -14,6 +14,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "espalier/plan.h"
+#include "plan/listed_devices.h"
 #include "plan/operator_partition.h"
 #include "plan/plan_json.h"
 
@@ -22,11 +23,6 @@ namespace {
 
 using base::cat;
 using base::JsonWriter;
-
-std::string device_text(const DeviceRange& r) {
-  if (r.count == 1) return cat(r.first);
-  return cat(r.first, "-", r.first + (r.count - 1) * r.stride, r.stride == 1 ? "" : cat(":", r.stride));
-}
 
 void write_input(JsonWriter& w, std::string_view key, const std::string& name, const std::string& hash,
                  const std::string& summary, const std::string& source) {
@@ -93,7 +89,7 @@ void write_stages(JsonWriter& w, const Pipeline& pipeline, PlanSchema schema) {
   w.key("stages").begin_array();
   for (const Stage& stage : pipeline.stages) {
     w.begin_object().key("devices").compact_next().begin_array();
-    for (const DeviceRange& r : stage.devices) w.value(device_text(r));
+    for (const DeviceRange& r : stage.devices) w.value(text_of(r));
     w.end_array();
     write_numbers(w, "samples_per_replica", stage.samples_per_replica);
     write_numbers(w, "state_shares", stage.state_shares);

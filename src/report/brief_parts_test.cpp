@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "base/check.h"
 #include "espalier/text.h"
 #include "report/brief_text.h"
 #include "report/operator_text.h"
@@ -20,6 +23,15 @@ TEST(Bar, OneBlockForWhatIsVisibleAtAll) {
   EXPECT_EQ(bar(0.004, 10), "");
   EXPECT_EQ(bar(7, 2), "██");
   EXPECT_EQ(bar(-1, 2), "");
+}
+
+TEST(Table, EveryRowHasACellBelowEveryHeader) {
+  EXPECT_NE(table({{"a", "b"}, {"1", "2"}}, {1}), "");
+  EXPECT_THROW((void)table({{"a", "b"}, {"1"}}), base::InternalError);
+  EXPECT_THROW((void)table({{"a", "b"}}, {2}), base::InternalError);
+  EXPECT_THROW((void)table({}), base::InternalError);
+  EXPECT_THROW((void)bar(std::nan(""), 4), base::InternalError);
+  EXPECT_THROW((void)wrap("a", 2, "  "), base::InternalError);
 }
 
 TEST(Wrap, BreaksAtSpacesAndIndentsLaterLines) {

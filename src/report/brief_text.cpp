@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "planner/plan_layers.h"
 #include "report/table_layout.h"
@@ -33,6 +34,7 @@ std::string layers_of(const Stage& stage, std::int32_t last_layer) {
 }  // namespace
 
 std::string bar(double fraction, int width) {
+  ESPALIER_CHECK(std::isfinite(fraction) && width >= 1);
   const double clamped = std::clamp(fraction, 0.0, 1.0);
   long blocks = std::lround(clamped * width);
   if (blocks == 0 && clamped > 0.005) blocks = 1;
@@ -47,6 +49,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const std::
 }
 
 std::string wrap(std::string_view sentence, std::size_t width, std::string_view indent) {
+  ESPALIER_CHECK(width > display_width(indent));  // room for a word beside the indent
   std::string out;
   std::size_t column = 0;
   while (!sentence.empty()) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/document.h"
 #include "base/format.h"
 #include "espalier/text.h"
@@ -169,6 +170,7 @@ PlannerResult with_search(const Job& job, PlannerResult simulated, const Planner
     result.runnable = best->runnable;
     return result;
   }
+  ESPALIER_CHECK(best->prediction.fits);  // no search answers with a plan that does not fit
   Alternative better;
   better.label = best->plan.label();
   better.fits = true;

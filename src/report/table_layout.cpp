@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "report/brief_text.h"
 #include "report/text_layout.h"
@@ -208,10 +209,15 @@ std::string several(const Table& whole, const std::vector<std::size_t>& columns,
 
 std::string mark_table(const std::vector<std::vector<std::string>>& rows, const std::vector<std::size_t>& left,
                        std::string_view indent) {
+  ESPALIER_CHECK(!rows.empty());
   std::string out(1, kTable);
   out += indent;
-  for (const std::size_t column : left) out.append(1, kCell).append(std::to_string(column));
+  for (const std::size_t column : left) {
+    ESPALIER_CHECK(column < rows.front().size());
+    out.append(1, kCell).append(std::to_string(column));
+  }
   for (const auto& row : rows) {
+    ESPALIER_CHECK(row.size() == rows.front().size());  // every row has a cell below every header
     out += kRow;
     for (std::size_t c = 0; c < row.size(); ++c) out.append(c > 0 ? 1 : 0, kCell).append(row[c]);
   }

@@ -2,6 +2,7 @@
 // The validation document, schema espalier.validation/1.
 #include <cmath>
 
+#include "base/check.h"
 #include "base/document.h"
 #include "report/validation_text.h"
 
@@ -84,6 +85,7 @@ void write_defaults(JsonWriter& w, const std::vector<UsedDefault>& defaults) {
 namespace espalier {
 
 std::string to_json(const Validation& v) {
+  ESPALIER_CHECK(v.all.evaluated == static_cast<std::int64_t>(v.results.size()));
   using namespace report;
   base::JsonWriter w;
   w.begin_object();

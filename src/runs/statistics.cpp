@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/statistics.h"
 
 namespace espalier {
@@ -24,6 +25,7 @@ ErrorSummary summarize(const std::vector<double>& errors) {
   if (errors.empty()) return s;
   std::vector<double> ape;
   for (double e : errors) {
+    ESPALIER_CHECK(std::isfinite(e) && e >= -1);  // relative errors of what is not negative
     ape.push_back(std::fabs(e));
     s.bias += e;
     s.mape += std::fabs(e);
@@ -37,6 +39,7 @@ ErrorSummary summarize(const std::vector<double>& errors) {
   s.median_ape = base::median(ape);
   s.median_accuracy = std::max(0.0, 1 - s.median_ape);
   s.p90_ape = ape[(9 * ape.size() + 9) / 10 - 1];
+  ESPALIER_CHECK(s.median_ape <= s.p90_ape && s.p90_ape <= ape.back());
   return s;
 }
 
@@ -56,7 +59,9 @@ double kendall_tau(const std::vector<Pair>& pairs) {
   }
   const double a = static_cast<double>(agree + disagree + tied_predicted),
                b = static_cast<double>(agree + disagree + tied_measured);
-  return a > 0 && b > 0 ? static_cast<double>(agree - disagree) / std::sqrt(a * b) : 0;
+  const double tau = a > 0 && b > 0 ? static_cast<double>(agree - disagree) / std::sqrt(a * b) : 0;
+  ESPALIER_CHECK(std::fabs(tau) <= 1 + 1e-12);
+  return tau;
 }
 
 double top1_regret(const std::vector<Pair>& pairs) {
@@ -65,6 +70,7 @@ double top1_regret(const std::vector<Pair>& pairs) {
       std::min_element(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.predicted < b.predicted; });
   const auto best =
       std::min_element(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.measured < b.measured; });
+  ESPALIER_CHECK(best->measured > 0);  // seconds of steps that ran
   return 1 - best->measured / chosen->measured;
 }
 

@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+
 namespace espalier::runs {
 namespace {
 
@@ -25,6 +30,14 @@ TEST(Statistics, AnErrorAbove100PercentCountsAs100) {
   EXPECT_DOUBLE_EQ(s.median_accuracy, 1.0);
   EXPECT_DOUBLE_EQ(s.mape, 1.0);
   EXPECT_DOUBLE_EQ(summarize({3.0}).median_accuracy, 0.0);
+}
+
+// Relative errors of what cannot be negative: −1 at least, and finite; a step that took no time has no throughput to lose.
+TEST(Statistics, OnlyOfWhatWasMeasured) {
+  EXPECT_THROW((void)summarize({0.1, std::nan("")}), base::InternalError);
+  EXPECT_THROW((void)summarize({std::numeric_limits<double>::infinity()}), base::InternalError);
+  EXPECT_THROW((void)summarize({-1.5}), base::InternalError);
+  EXPECT_THROW((void)top1_regret({{1, 0}, {2, 3}}), base::InternalError);
 }
 
 TEST(Statistics, RepeatsCountOnceWithTheirMedian) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "espalier/configuration.h"
 #include "plan/coefficients.h"
@@ -24,17 +25,28 @@ using Outcome = std::variant<RunResult, RunSkip>;
 
 constexpr const char* kUnreadable = "line cannot be read";
 
+/// A figure of a record if it can have been measured, in seconds or bytes; nothing where it is 0, negative or beyond all machines, which is
+/// how records say that there is none.
+std::optional<double> plausible(double value, double least, double most) {
+  return value >= least && value <= most ? std::optional(value) : std::nullopt;
+}
+
 std::optional<double> measured_seconds(const RunRecord& r, std::int64_t devices) {
-  if (r.measured.iteration_s && *r.measured.iteration_s > 0) return r.measured.iteration_s;
+  constexpr double kShortest = 1e-9, kLongest = 1e9;
+  if (r.measured.iteration_s && *r.measured.iteration_s > 0) return plausible(*r.measured.iteration_s, kShortest, kLongest);
   if (!r.measured.tokens_per_s_per_gpu || *r.measured.tokens_per_s_per_gpu <= 0 || !r.seq || !r.global_batch) return std::nullopt;
-  return static_cast<double>(*r.seq) * static_cast<double>(*r.global_batch) /
-         (*r.measured.tokens_per_s_per_gpu * static_cast<double>(devices));
+  return plausible(static_cast<double>(*r.seq) * static_cast<double>(*r.global_batch) /
+                       (*r.measured.tokens_per_s_per_gpu * static_cast<double>(devices)),
+                   kShortest, kLongest);
 }
 
 std::optional<std::int64_t> measured_bytes(const RunRecord& r, double unit) {
-  if (r.measured.peak_mem_bytes) return r.measured.peak_mem_bytes;
-  if (!r.measured.peak_mem_gb || *r.measured.peak_mem_gb <= 0) return std::nullopt;
-  return std::llround(*r.measured.peak_mem_gb * unit);
+  constexpr double kMost = 1e18;
+  if (!r.measured.peak_mem_bytes && !r.measured.peak_mem_gb) return std::nullopt;
+  const double bytes =
+      r.measured.peak_mem_bytes ? static_cast<double>(*r.measured.peak_mem_bytes) : *r.measured.peak_mem_gb * unit;
+  if (!plausible(bytes, 1, kMost)) return std::nullopt;
+  return r.measured.peak_mem_bytes ? *r.measured.peak_mem_bytes : std::llround(bytes);
 }
 
 /// The predicted peak of the rank that was measured, in the kind that was measured.
@@ -68,6 +80,7 @@ void compare(const RunRecord& r, const MappedRun& run, const Prediction& p, RunR
   }
   if (!ran) return;
   if (run.time_known) out.measured_s = measured_seconds(r, run.job.cluster.devices());
+  ESPALIER_CHECK(p.peak_memory_bytes >= out.static_bytes);  // what is held throughout is held at the peak
   if (run.memory_comparable && run.peak_comparable) out.measured_bytes = measured_bytes(r, run.memory_unit_bytes);
   if (out.measured_bytes) out.predicted_bytes = comparable_bytes(run, p);
 }
@@ -102,6 +115,7 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   auto& run = std::get<MappedRun>(mapping);
   const auto prediction = predict(run.job, run.strategy, run.schedule);
   if (!prediction) return RunSkip{"no prediction", prediction.error().message()};
+  ESPALIER_CHECK(prediction->iteration_ns > 0);  // what is set against a measured time took some
   RunResult out;
   out.id = record.id;
   out.source = record.source.empty() ? "unknown" : record.source;
@@ -211,6 +225,9 @@ Validation validate_runs(const RunFile& file, const PredictFunction& predict, co
   v.unreadable = file.unreadable;
   if (!v.unreadable.empty()) v.skipped[kUnreadable] = static_cast<std::int64_t>(v.unreadable.size());
   for (const auto& [source, n] : records_of) v.by_source[source] = summary_of(of_source[source], n);
+  std::int64_t told = v.all.evaluated;
+  for (const auto& [reason, n] : v.skipped) told += n;
+  ESPALIER_CHECK(told == v.all.records);  // every line is evaluated or says why not
   return v;
 }
 
@@ -233,6 +250,7 @@ runs::PredictFunction predict_by(const std::shared_ptr<const Calibration>& calib
 }  // namespace
 
 double RunResult::memory_error() const {
+  ESPALIER_CHECK(predicted_bytes && measured_bytes && *measured_bytes > 0);
   return (static_cast<double>(*predicted_bytes) - static_cast<double>(*measured_bytes)) / static_cast<double>(*measured_bytes);
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/check.h"
 #include "base/document.h"
 #include "plan/engine.h"
 #include "planner/estimate.h"
@@ -419,6 +420,21 @@ TEST(ValidateRuns, RepeatsOfAConfigurationRankOnce) {
   EXPECT_EQ(v.all.ranking.groups, 1);
   EXPECT_DOUBLE_EQ(v.all.ranking.mean_top1_regret, 1 - 6.0 / 9.0);
   EXPECT_DOUBLE_EQ(v.all.ranking.kendall_tau, -1);
+}
+
+// A step of 10⁻³²⁰ s or of 10¹² s was not measured, nor was a peak of 10²¹ bytes: before, the error of the first was infinite, which
+// no JSON can say. The fourth line alone has a time, twice what is predicted.
+TEST(ValidateRuns, WhatNoMachineCanMeasureIsNotCompared) {
+  std::string text;
+  for (const char* measured : {R"("iteration_s": 1e-320)", R"("iteration_s": 1e12)", R"("iteration_s": 2.0, "peak_mem_gb": 1e12)",
+                               R"("iteration_s": 4.0)"})
+    text += line(std::string(R"(, "measured": {)") + measured + "}");
+  const Validation v = validate_runs(*read_run_records(text, "t"), fake);
+  EXPECT_EQ(v.all.records, 4);
+  EXPECT_EQ(v.all.time.n, 2);
+  EXPECT_DOUBLE_EQ(v.all.time.mape, (0 + 0.5) / 2);
+  EXPECT_EQ(v.all.memory.n, 0);
+  EXPECT_THROW((void)RunResult{}.memory_error(), base::InternalError);
 }
 
 TEST(ValidateRuns, LinesThatCannotBeReadAreCountedAndShown) {

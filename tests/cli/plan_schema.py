@@ -113,7 +113,7 @@ def what_has_no_price_is_refused_by_name(folder):
         path = write(folder / "beyond/plan.json", document)
         for command in PRICED:
             ran = call(*command, path, "--json") if command[0] != "export" else call(*command, path)
-            expect(ran.returncode == 3 and where in ran.stderr, f"{command} of {where}: exit {ran.returncode}: {ran.stderr}")
+            expect(ran.returncode == 3 and f"espalier: {path}: {where}" in ran.stderr, f"{command} of {where}: exit {ran.returncode}: {ran.stderr}")
         ran = call("check", write(folder / "beyond/result.json", {**result, "plan": document}))
         expect(ran.returncode == 3 and where[1:] in ran.stderr, f"result with {where}: exit {ran.returncode}: {ran.stderr}")
         (folder / "beyond/result.json").unlink()
@@ -126,6 +126,28 @@ def what_has_no_price_is_refused_by_name(folder):
         script = subprocess.run([sys.executable, SCRIPT], input=again.stdout, capture_output=True, text=True)
         if not where.startswith("$.precision"):
             expect(script.returncode == 5 and where in script.stderr, f"the script on {where}: {script.stderr}")
+
+
+def what_does_not_belong_together_names_the_file(folder):
+    """Found when the job is made of the plan, and when the plan is held against the job."""
+    plan = json.loads((folder / "tp2-pp2/plan.json").read_text())
+    (folder / "odd").mkdir()
+    moved = copy.deepcopy(plan)
+    moved["engine"] = "nobody"
+    path = write(folder / "odd/plan.json", moved)
+    for command in PRICED:
+        ran = call(*command, path)
+        expect(ran.returncode == 3 and f"espalier: {path}: $.engine" in ran.stderr, f"{command}: exit {ran.returncode}: {ran.stderr}")
+    ran = subprocess.run([BINARY, "export", "timeline", "-"], input=path.read_text(), capture_output=True, text=True)
+    expect(ran.returncode == 3 and "espalier: <stdin>: $.engine" in ran.stderr, f"from stdin: {ran.stderr}")
+    turned = copy.deepcopy(plan)
+    turned["engine"] = "megatron-core"  # whose ranks run where the rank order puts them
+    for stage, other in zip(turned["pipelines"][0]["stages"], reversed(plan["pipelines"][0]["stages"])):
+        stage["devices"] = other["devices"]
+    path = write(folder / "odd/turned.json", turned)
+    for command in (("simulate",), ("compare",), ("export", "timeline")):
+        ran = call(*command, path)
+        expect(ran.returncode == 3 and f"espalier: {path}: $.pipelines[0].stages" in ran.stderr, f"{command}: exit {ran.returncode}: {ran.stderr}")
 
 
 def seconds(path):
@@ -150,6 +172,8 @@ def devices_are_priced_as_listed(folder):
     expect(seconds(torn) > 1.2 * canonical, f"tensor groups across nodes: {seconds(torn)} s after {canonical} s")
     for path in (same, torn):
         ran = call("check", path)
+        first = {"same.json": "on devices 8-15, 0-7, 24-31, 16-23", "torn.json": "on devices 0-3, 8-11, 4-7, 12-15, …"}[path.name]
+        expect(first in " ".join(ran.stdout.split()), f"the label of {path.name}: {ran.stdout}")
         expect(ran.returncode == 0 and "order of their own" in ran.stdout, f"check {path.name}: exit {ran.returncode}: {ran.stdout}")
         ran = call("check", path, "--engine", "megatron-core")
         expect(ran.returncode == 5 and "MEG-DEVICES" in ran.stdout, f"megatron-core: exit {ran.returncode}: {ran.stdout}")
@@ -165,6 +189,7 @@ def main():
         versions_say_the_same(folder)
         results_of_either_version_are_checked(folder)
         what_has_no_price_is_refused_by_name(folder)
+        what_does_not_belong_together_names_the_file(folder)
         devices_are_priced_as_listed(folder)
     print("plan schema:", "ok" if not failures else f"{len(failures)} failures")
     return 1 if failures else 0
