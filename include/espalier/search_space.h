@@ -28,8 +28,17 @@ constexpr bool partitions_operators(SpaceKind kind) { return kind == SpaceKind::
 std::string_view to_string(SpaceKind kind);  ///< "uniform" "layerwise" "spatial_temporal" "full"
 std::optional<SpaceKind> space_kind_of(std::string_view word);
 
+/// On which devices plans may lie.
+enum class DeviceChoice : std::uint8_t {
+  equal,  ///< all stages on equally many devices of one kind
+  any,    ///< stages on groups of unlike devices; devices may be left out
+};
+std::string_view to_string(DeviceChoice choice);  ///< "equal" "any"
+std::optional<DeviceChoice> device_choice_of(std::string_view word);
+
 struct SearchSpace {
   SpaceKind kind = SpaceKind::uniform;
+  std::optional<DeviceChoice> devices = std::nullopt;       ///< absent: equal on one node group, any on several
   std::map<std::string, std::vector<std::int64_t>> allow;   ///< only these values (fix = one value)
   std::map<std::string, std::vector<std::int64_t>> forbid;  ///< none of these
   std::map<std::string, std::int64_t> limits;               ///< at most

@@ -310,7 +310,69 @@ class PlanClock {
 
 }  // namespace
 
+namespace {
+
+/// A message between stages that are not alike. Least: the busier end alone; most: both ends gather what came in parts besides.
+double unlike_message_s(const View& view, std::size_t c, double sent, double taken, End end) {
+  const std::int32_t from = view.stage_of[c - 1], to = view.stage_of[c];
+  if (from == to) return 0;
+  const auto parts = [&](const Strategy& s) {
+    const bool scattered = view.engine.communication.scattered_messages && s.sp == SequenceParallel::none && s.partition.empty();
+    return scattered ? static_cast<double>(s.tp) : 1.0;
+  };
+  const Strategy &sender = view.chunks[c - 1].ranges.back().strategy, &receiver = view.chunks[c].ranges.front().strategy;
+  double time = unlike_message(view, from, to, std::max(sent / parts(sender), taken / parts(receiver)));
+  const View here = view_on(view, view.group_of_stage[static_cast<std::size_t>(to)]);
+  const double launch = Kernels(here).launch;
+  const double other = Kernels(view_on(view, view.group_of_stage[static_cast<std::size_t>(from)])).launch;
+  const double calls = view.engine.communication.message_host_calls;
+  time += calls * (end == End::least ? std::min(launch, other) : launch + other);
+  if (end == End::least || parts(receiver) <= 1) return time;
+  const View under = view_of(here, receiver);
+  const Fabric tensor(here, view.engine.coefficients.tensor_communication, end);
+  return time + tensor.gather(tensor.tensor(under), taken);
+}
+
+/// The gradient of a table with copies on several stages, from the fastest to the slowest pair of them: at least a third of a message, at most as
+/// many round trips as there are copies.
+double unlike_exchange_s(const View& view, End end) {
+  const std::vector<std::int32_t> copies = table_copies(view);
+  if (copies.empty()) return 0;
+  const View table = view_of(view, view.chunks.front().ranges.front().strategy);
+  const double bytes = static_cast<double>(table_elements(table)) * bytes_of(view).reduce;
+  double slowest = 0, fastest = std::numeric_limits<double>::infinity();
+  for (const std::int32_t stage : copies) {
+    const double message = unlike_message(view, view.stage_of.front(), stage, bytes);
+    slowest = std::max(slowest, message);
+    fastest = std::min(fastest, message);
+  }
+  return end == End::most ? 2 * static_cast<double>(copies.size()) * slowest : fastest / 3;
+}
+
+/// Of a plan whose stages are not alike: every stage as on its own group.
+PlanTime unlike_time(const View& view, const std::vector<std::int32_t>& buckets, End end) {
+  PlanTime out;
+  out.chunks.resize(view.chunks.size());
+  out.stages.resize(static_cast<std::size_t>(view.stages));
+  each_group(view, [&](const View& alone, const auto& counts) {
+    const PlanTime time = PlanClock(alone, end).run(buckets);
+    for (std::size_t i = 0; i < out.stages.size(); ++i)
+      if (counts(i)) out.stages[i] = time.stages[i];
+    for (std::size_t c = 0; c < out.chunks.size(); ++c)
+      if (counts(static_cast<std::size_t>(view.stage_of[c]))) out.chunks[c] = time.chunks[c];
+  });
+  const std::vector<std::int64_t> sent = boundary_bytes_per_chunk(view), taken = taken_bytes_per_chunk(view);
+  for (std::size_t c = 1; c < out.chunks.size(); ++c)
+    out.chunks[c].message = unlike_message_s(view, c, static_cast<double>(sent[c]), static_cast<double>(taken[c]), end);
+  const double exchange = unlike_exchange_s(view, end);
+  for (StageTime& stage : out.stages) stage.shared_table = exchange;
+  return out;
+}
+
+}  // namespace
+
 PlanTime plan_time(const View& view, const std::vector<std::int32_t>& buckets, End end) {
+  if (!view.group_of_stage.empty()) return unlike_time(view, buckets, end);
   return PlanClock(view, end).run(buckets);
 }
 

@@ -68,26 +68,30 @@ Finding check_peak(const View& view, const Program& program, const Claims& claim
   return verdict.finding(say("every peak within 2 % of what is derived; stage 0: ", derived.front().least, " bytes"));
 }
 
-std::int64_t usable_bytes(const View& view) {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  for (const NodeGroup& group : view.cluster->groups) {
-    least = std::min(least, group.device.memory.count() - group.device.context_reserve.count());
-  }
-  return view.cluster->memory_limit ? std::min(least, view.cluster->memory_limit->count()) : least;
+std::int64_t usable_bytes(const View& view, std::size_t group) {
+  const DeviceKind& device = view.cluster->groups[group].device;
+  const std::int64_t usable = device.memory.count() - device.context_reserve.count();
+  return view.cluster->memory_limit ? std::min(usable, view.cluster->memory_limit->count()) : usable;
 }
 
+/// The limit that is claimed is the least of the kinds that the plan uses; each stage must stay below that of its own.
 Finding check_limit(const View& view, const Claims& claims) {
   Verdict verdict("memory-limit");
-  const std::int64_t usable = usable_bytes(view);
-  verdict.require(claims.memory_limit_bytes == usable,
-                  [&] { return say("claimed limit ", claims.memory_limit_bytes, " bytes, the device leaves ", usable); });
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  const auto usable = [&](std::size_t stage) {
+    return usable_bytes(view, view.group_of_stage.empty() ? 0 : view.group_of_stage[stage]);
+  };
+  for (std::size_t i = 0; i < claims.peak_bytes_per_stage.size(); ++i) least = std::min(least, usable(i));
+  verdict.require(claims.memory_limit_bytes == least,
+                  [&] { return say("claimed limit ", claims.memory_limit_bytes, " bytes, the device leaves ", least); });
   for (std::size_t i = 0; i < claims.peak_bytes_per_stage.size(); ++i) {
-    verdict.require(claims.peak_bytes_per_stage[i] <= std::min(usable, claims.memory_limit_bytes), [&] {
-      return say("stage ", i, " peaks at ", claims.peak_bytes_per_stage[i], " bytes, the limit is ",
-                 std::min(usable, claims.memory_limit_bytes));
+    verdict.require(claims.peak_bytes_per_stage[i] <= usable(i), [&] {
+      return say("stage ", i, " peaks at ", claims.peak_bytes_per_stage[i], " bytes, the limit is ", usable(i));
     });
   }
-  return verdict.finding(say("all peaks within ", claims.memory_limit_bytes, " bytes"));
+  return verdict.finding(view.group_of_stage.empty()
+                             ? say("all peaks within ", least, " bytes")
+                             : say("all peaks within what their devices leave, at least ", least, " bytes"));
 }
 
 Finding check_time(const View& view, const Program& program, const Claims& claims) {

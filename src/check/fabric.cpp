@@ -91,9 +91,10 @@ Path path_of(const std::vector<Crossing>& all, std::int64_t size, double loss) {
 }  // namespace
 
 Fabric::Fabric(const View& view, double scale, End end) : end_(end) {
-  const NodeGroup& nodes = view.cluster->groups.front();
+  const NodeGroup& nodes = nodes_of(view);
+  const std::vector<FabricLevel>& network = view.cluster->groups.size() > 1 ? nodes.inter : view.cluster->inter;
   levels_ = nodes.intra;
-  levels_.insert(levels_.end(), view.cluster->inter.begin(), view.cluster->inter.end());
+  levels_.insert(levels_.end(), network.begin(), network.end());
   for (FabricLevel& level : levels_) {
     level.efficiency /= scale;
     level.latency = Seconds(level.latency.count() * scale);
@@ -258,6 +259,41 @@ double Fabric::message(const View& view, std::int32_t from, std::int32_t to, dou
   for (std::size_t k = 0; k < levels_.size(); ++k)
     time = end_ == End::most ? std::max(time, link(k, bytes)) : std::min(time, link(k, bytes));
   return time;
+}
+
+double unlike_message(const View& view, std::int32_t from, std::int32_t to, double bytes) {
+  const auto stage = [&](std::int32_t i) -> const Stage& {
+    return view.plan->only_pipeline().stages[static_cast<std::size_t>(i)];
+  };
+  const std::size_t a = view.group_of_stage[static_cast<std::size_t>(from)],
+                    b = view.group_of_stage[static_cast<std::size_t>(to)];
+  if (a != b) {
+    double time = 0;
+    // All that lies on the way: what joins the groups, and the network of each.
+    std::vector<FabricLevel> way = {view.cluster->inter.back()};
+    for (const std::size_t g : {a, b})
+      if (!view.cluster->groups[g].inter.empty()) way.push_back(view.cluster->groups[g].inter.back());
+    double slowest = std::numeric_limits<double>::infinity(), latency = 0;
+    for (const FabricLevel& level : way) {
+      slowest = std::min(slowest, rate(level, 1));
+      latency = std::max(latency, level.latency.count());
+      time = std::max(time, level.start.count());
+    }
+    return time + latency + bytes / slowest;
+  }
+  std::vector<FabricLevel> levels = view.cluster->groups[a].intra;
+  const std::vector<FabricLevel>& network = view.cluster->groups.size() > 1 ? view.cluster->groups[a].inter : view.cluster->inter;
+  levels.insert(levels.end(), network.begin(), network.end());
+  const std::int64_t base = first_device_of(*view.cluster, a);
+  std::int64_t low = std::numeric_limits<std::int64_t>::max(), high = 0;
+  for (const Stage* end : {&stage(from), &stage(to)})
+    for (const DeviceRange& range : end->devices) {
+      low = std::min(low, range.first - base);
+      high = std::max(high, range.first - base + (range.count - 1) * range.stride);
+    }
+  std::size_t level = 0;
+  while (level + 1 < levels.size() && low / levels[level].span != high / levels[level].span) ++level;
+  return levels[level].start.count() + levels[level].latency.count() + bytes / rate(levels[level], 1);
 }
 
 }  // namespace espalier::check

@@ -4,7 +4,7 @@
 namespace espalier::check {
 
 Kernels::Kernels(const View& view) {
-  const DeviceKind& device = view.cluster->groups.front().device;
+  const DeviceKind& device = nodes_of(view).device;
   const DeviceEfficiency& e = device.efficiency;
   const Precision precision = view.plan->training.precision;
   const bool fp8 = precision == Precision::fp8, four = precision == Precision::fp32 || precision == Precision::tf32;

@@ -26,23 +26,35 @@ std::int64_t handed_on(const View& view, const LayerKind& kind) {
 
 }  // namespace
 
-std::vector<std::int64_t> boundary_bytes_per_chunk(const View& view) {
-  const Precision precision = view.plan->training.precision;
+namespace {
+
+/// The message into chunk c as the stage of `end` holds it.
+std::int64_t held_bytes(const View& end, std::size_t c) {
+  const Precision precision = end.plan->training.precision;
   const std::int64_t a = precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
+  const Strategy& s = end.strategy;
+  const std::int64_t parts = std::int64_t{s.cp} * (s.sp == SequenceParallel::none ? 1 : s.tp);
+  const LayerKind& kind = end.model->layer(static_cast<std::size_t>(end.chunks[c - 1].last()));
+  if (!s.partition.empty() && kind.role == LayerRole::block) return partitioned_boundary_bytes(end, kind);
+  return ceil_div(saturating_product({end.micro_batch, handed_on(end, kind), a}), parts);
+}
+
+template <class EndOf>
+std::vector<std::int64_t> bytes_per_chunk(const View& view, const EndOf& end_of) {
   std::vector<std::int64_t> result(view.chunks.size(), 0);
-  for (std::size_t c = 1; c < view.chunks.size(); ++c) {
-    if (view.stage_of[c] == view.stage_of[c - 1]) continue;
-    const View sender = view_of(view, view.chunks[c - 1].ranges.back().strategy);  // sends what it holds, as it holds it
-    const Strategy& s = sender.strategy;
-    const std::int64_t parts = std::int64_t{s.cp} * (s.sp == SequenceParallel::none ? 1 : s.tp);
-    const LayerKind& kind = view.model->layer(static_cast<std::size_t>(view.chunks[c - 1].last()));
-    if (!s.partition.empty() && kind.role == LayerRole::block) {
-      result[c] = partitioned_boundary_bytes(sender, kind);
-      continue;
-    }
-    result[c] = ceil_div(saturating_product({sender.micro_batch, handed_on(view, kind), a}), parts);
-  }
+  for (std::size_t c = 1; c < view.chunks.size(); ++c)
+    if (view.stage_of[c] != view.stage_of[c - 1]) result[c] = held_bytes(view_of(view, end_of(c)), c);
   return result;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> boundary_bytes_per_chunk(const View& view) {
+  return bytes_per_chunk(view, [&](std::size_t c) { return view.chunks[c - 1].ranges.back().strategy; });
+}
+
+std::vector<std::int64_t> taken_bytes_per_chunk(const View& view) {
+  return bytes_per_chunk(view, [&](std::size_t c) { return view.chunks[c].ranges.front().strategy; });
 }
 
 }  // namespace espalier::check

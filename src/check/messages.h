@@ -14,5 +14,7 @@
 namespace espalier::check {
 
 std::vector<std::int64_t> boundary_bytes_per_chunk(const View& view);
+/// The same as the receiving stage holds it: what a rank of it takes in, where stages are not alike.
+std::vector<std::int64_t> taken_bytes_per_chunk(const View& view);
 
 }  // namespace espalier::check

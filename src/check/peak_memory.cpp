@@ -38,8 +38,19 @@ std::int64_t most_activations(const Program& program, const RankClass& rank, con
 
 std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& program, const std::vector<std::int64_t>& fixed,
                                             const std::vector<std::int64_t>& saved) {
-  const std::vector<std::int64_t> buffers = buffer_bytes_per_stage(view);
-  const std::vector<ChunkPeak> least = chunk_peaks(view, false), most = chunk_peaks(view, true);
+  std::vector<std::int64_t> buffers(fixed.size(), 0);
+  std::vector<ChunkPeak> least(view.chunks.size()), most(view.chunks.size());
+  each_group(view, [&](const View& alone, const auto& counts) {
+    const std::vector<std::int64_t> own = buffer_bytes_per_stage(alone);
+    const std::vector<ChunkPeak> low = chunk_peaks(alone, false), high = chunk_peaks(alone, true);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (counts(i)) buffers[i] = own[i];
+    for (std::size_t c = 0; c < low.size(); ++c) {
+      if (!counts(static_cast<std::size_t>(view.stage_of[c]))) continue;
+      least[c] = low[c];
+      most[c] = high[c];
+    }
+  });
   const double reserve = 1.0 + view.engine.memory.allocator_reserve;
   ESPALIER_CHECK(fixed.size() == static_cast<std::size_t>(view.stages) && saved.size() == view.chunks.size());
   std::vector<PeakBytes> result(fixed.size());

@@ -32,6 +32,10 @@ std::int64_t represented_by(const RankClass& rank) {
 /// Whether the ends of every range of the rank's devices are devices of its stage.
 bool devices_of_stage(const View& view, const RankClass& rank, std::int64_t devices) {
   const auto inside = [&](std::int64_t device) {
+    if (!view.group_of_stage.empty()) {
+      const DeviceRange& own = view.plan->only_pipeline().stages[static_cast<std::size_t>(rank.stage)].devices.front();
+      return device >= own.first && device < own.first + own.count;
+    }
     if (view.listed != nullptr) {
       const std::vector<std::int64_t>& own = view.listed->at(static_cast<std::size_t>(rank.stage));
       return std::find(own.begin(), own.end(), device) != own.end();
@@ -67,9 +71,10 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
   }
   verdict.require(next == size, [&] { return say(size - next, " instructions belong to no rank"); });
   for (std::size_t i = 0; i < represented.size(); ++i) {
-    verdict.require(represented[i] == devices / view.stages, [&] {
-      return say("the ranks of stage ", i, " represent ", represented[i], " devices of ", devices / view.stages);
-    });
+    std::int64_t expected = devices / view.stages;
+    if (!view.group_of_stage.empty()) expected = view.plan->only_pipeline().stages[i].devices.front().count;
+    verdict.require(represented[i] == expected,
+                    [&] { return say("the ranks of stage ", i, " represent ", represented[i], " devices of ", expected); });
   }
 }
 

@@ -206,6 +206,7 @@ Finding check_devices_fit(const View& view) {
 
 Finding check_homogeneous(const View& view) {
   Verdict verdict("homogeneous");
+  if (!view.group_of_stage.empty()) return verdict.finding("one kind of node in every stage");  // as check_structure found it
   verdict.require(view.cluster->groups.size() == 1, [&] { return say(view.cluster->groups.size(), " node groups"); });
   return verdict.finding("one kind of node");
 }

@@ -76,7 +76,8 @@ bool each_device(const Stage& stage, std::int64_t devices, const Visit& visit) {
   return true;
 }
 
-Finding check_devices(const Plan& plan, std::int64_t devices) {
+/// `left_out`: devices may be in no stage.
+Finding check_devices(const Plan& plan, std::int64_t devices, bool left_out) {
   Verdict verdict("devices-once");
   if (!verdict.require(devices >= 1 && devices <= kMostDevices, [&] { return say("the cluster has ", devices, " devices"); })) {
     return verdict.finding("");
@@ -90,10 +91,13 @@ Finding check_devices(const Plan& plan, std::int64_t devices) {
     });
     verdict.require(inside, [&] { return say("stage ", i, " names devices outside 0…", devices - 1); });
   }
+  std::int64_t used = 0;
   for (std::size_t id = 0; id < owner.size(); ++id) {
-    verdict.require(owner[id] >= 0, [&] { return say("device ", id, " is in no stage"); });
+    used += owner[id] >= 0 ? 1 : 0;
+    verdict.require(left_out || owner[id] >= 0, [&] { return say("device ", id, " is in no stage"); });
   }
-  return verdict.finding(say(devices, " devices, each once"));
+  return verdict.finding(used == devices ? say(devices, " devices, each once")
+                                         : say(used, " of ", devices, " devices, each once"));
 }
 
 /// What layers of different strategies must share: the devices of the stage, the samples, the engine-wide switches.
@@ -124,6 +128,40 @@ Finding check_strategies(const Plan& plan, const Model& model) {
     });
   });
   return verdict.finding(plan.uniform() ? "one strategy for all layers" : "all layers share devices, samples and overlap");
+}
+
+std::int64_t devices_in(const Stage& stage) {
+  std::int64_t count = 0;
+  for (const DeviceRange& range : stage.devices) count = saturating_sum(count, std::max<std::int64_t>(0, range.count));
+  return count;
+}
+
+/// Stages that are not alike: each by itself has as many devices as its layers are spread over, neighbours of one node group in the order
+/// tp-cp-dp-pp.
+Finding check_unlike_degrees(const Plan& plan, const Cluster& cluster) {
+  Verdict verdict("degrees");
+  each_range(plan, [&](std::size_t i, const LayerRange& range) {
+    const Strategy& s = range.strategy;
+    verdict.require(s.tp >= 1 && s.cp >= 1 && s.dp >= 1 && s.ep >= 1 && s.etp >= 1 && s.shard >= 1, [&] {
+      return say("tp ", s.tp, ", cp ", s.cp, ", dp ", s.dp, ", ep ", s.ep, ", etp ", s.etp, ", shard ", s.shard);
+    });
+    const std::int64_t needed = saturating_product({s.tp, s.cp, s.dp}), held = devices_in(plan.only_pipeline().stages[i]);
+    verdict.require(needed == held, [&] {
+      return say("stage ", i, ": tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " = ", needed, ", it holds ", held, " devices");
+    });
+    verdict.require(s.order == RankOrder::tp_cp_dp_pp,
+                    [&] { return say("stage ", i, " has order ", to_string(s.order), " in a plan of unlike stages"); });
+  });
+  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
+    const std::vector<DeviceRange>& devices = plan.only_pipeline().stages[i].devices;
+    const bool one_run = devices.size() == 1 && devices.front().stride == 1;
+    verdict.require(one_run, [&] { return say("the devices of stage ", i, " are not neighbours"); });
+    if (!one_run) continue;
+    const std::int64_t last = saturating_sum(devices.front().first, devices.front().count - 1);
+    verdict.require(group_of_device(cluster, devices.front().first) == group_of_device(cluster, last),
+                    [&] { return say("stage ", i, " lies on several node groups"); });
+  }
+  return verdict.finding("every stage has tp·cp·dp neighbouring devices of one node group");
 }
 
 Finding check_degrees(const Plan& plan, std::int64_t devices) {
@@ -173,9 +211,14 @@ std::vector<Finding> check_structure(const Plan& plan, const Model& model, const
   if (!findings.back().ok) return findings;  // nothing below could index the stages
   findings.push_back(check_coverage(plan, model));
   const std::int64_t devices = device_count(cluster);
-  findings.push_back(check_devices(plan, devices));
+  const bool unlike = unlike_stages(plan, cluster);
+  findings.push_back(check_devices(plan, devices, unlike));
   const bool devices_ok = findings.back().ok;
   findings.push_back(check_strategies(plan, model));
+  if (unlike) {
+    if (devices_ok) findings.push_back(check_unlike_degrees(plan, cluster));
+    return findings;
+  }
   findings.push_back(check_degrees(plan, devices));
   if (devices_ok && findings.back().ok) {
     const std::shared_ptr<const Listed> listed = listed_devices(plan);

@@ -138,7 +138,7 @@ std::int64_t largest_layer(const View& view, ZeroStage zero) {
 std::int64_t workspace_bytes(const View& view) {
   constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
   const WorkspacePolicy& w = view.engine.memory.workspace;
-  const bool hopper = view.cluster->groups.front().device.peak_of(Precision::fp8).count() > 0;
+  const bool hopper = nodes_of(view).device.peak_of(Precision::fp8).count() > 0;
   const std::int64_t torch = hopper || w.deterministic ? 32 * kMebibyte : 65 * kMebibyte / 8;
   return w.cublas * torch + w.transformer_engine * (hopper ? 32 : 4) * kMebibyte;
 }
@@ -168,6 +168,8 @@ std::vector<std::int64_t> buffer_bytes_per_stage(const View& view) {
   const StatePolicy bytes = bytes_of(view);
   std::int64_t message = 0;
   for (const std::int64_t one : boundary_bytes_per_chunk(view)) message = std::max(message, one);
+  if (!view.group_of_stage.empty())
+    for (const std::int64_t one : taken_bytes_per_chunk(view)) message = std::max(message, one);
   const std::int64_t gathered = largest_layer(view, ZeroStage::parameters), scattered = largest_layer(view, ZeroStage::gradients);
   std::vector<bool> gathers(static_cast<std::size_t>(view.stages), false), scatters = gathers;
   for (std::size_t c = 0; c < view.chunks.size(); ++c) {

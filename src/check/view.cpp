@@ -50,6 +50,37 @@ bool has_experts(const Model& model) {
   });
 }
 
+std::size_t group_of_device(const Cluster& cluster, std::int64_t device) {
+  std::size_t group = 0;
+  while (group + 1 < cluster.groups.size() && device >= first_device_of(cluster, group + 1)) ++group;
+  return group;
+}
+
+std::int64_t first_device_of(const Cluster& cluster, std::size_t group) {
+  std::int64_t first = 0;
+  for (std::size_t g = 0; g < group; ++g) first += cluster.groups[g].nodes * cluster.groups[g].devices_per_node;
+  return first;
+}
+
+bool unlike_stages(const Plan& plan, const Cluster& cluster) {
+  if (cluster.groups.size() > 1) return true;
+  std::vector<std::int64_t> counts;
+  for (const Stage& stage : plan.only_pipeline().stages) {
+    counts.push_back(0);
+    for (const DeviceRange& range : stage.devices) counts.back() += range.count;
+  }
+  return std::any_of(counts.begin(), counts.end(), [&](std::int64_t n) { return n != counts.front(); });
+}
+
+const NodeGroup& nodes_of(const View& view) { return view.cluster->groups[view.group]; }
+
+View view_on(const View& plan, std::size_t group) {
+  ESPALIER_CHECK(group < plan.cluster->groups.size());
+  View view = plan;
+  view.group = group;
+  return view;
+}
+
 View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
   View view;
   view.plan = &plan;
@@ -61,7 +92,11 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
   view.samples = plan.samples_per_microbatch();
   view.stages = plan.only_pipeline().schedule.stages;
   view.microbatches = plan.only_pipeline().schedule.microbatches;
-  view.listed = listed_devices(plan);
+  if (unlike_stages(plan, cluster))
+    for (const Stage& stage : plan.only_pipeline().stages)
+      view.group_of_stage.push_back(group_of_device(cluster, stage.devices.front().first));
+  else
+    view.listed = listed_devices(plan);
   const std::int32_t v = plan.only_pipeline().schedule.virtual_stages;
   view.chunks.resize(static_cast<std::size_t>(view.stages) * static_cast<std::size_t>(v));
   view.stage_of.resize(view.chunks.size());

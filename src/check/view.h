@@ -21,13 +21,17 @@ struct View {
   const Model* model = nullptr;
   const Cluster* cluster = nullptr;
   EngineModel engine;
-  Strategy strategy;                     ///< of all layers of a uniform plan; of a range in a view_of
-  std::int32_t micro_batch = 1;          ///< samples a rank takes at a time under that strategy
-  std::int64_t samples = 1;              ///< of a micro-batch in all replicas together
-  std::int32_t stages = 1;               ///< p
-  std::int32_t microbatches = 1;         ///< m
-  std::vector<Chunk> chunks;             ///< p·v, in pipeline order
-  std::vector<std::int32_t> stage_of;    ///< of each pipeline chunk
+  Strategy strategy;                   ///< of all layers of a uniform plan; of a range in a view_of
+  std::int32_t micro_batch = 1;        ///< samples a rank takes at a time under that strategy
+  std::int64_t samples = 1;            ///< of a micro-batch in all replicas together
+  std::int32_t stages = 1;             ///< p
+  std::int32_t microbatches = 1;       ///< m
+  std::vector<Chunk> chunks;           ///< p·v, in pipeline order
+  std::vector<std::int32_t> stage_of;  ///< of each pipeline chunk
+  /// Where stages are not all alike, in number or kind of their devices: the node group of each. Everything is then derived as if all stages lay
+  /// on group `group`, once for each, and of what comes out the stages of that group count. Empty: all stages are alike.
+  std::vector<std::size_t> group_of_stage;
+  std::size_t group = 0;
   std::shared_ptr<const Listed> listed;  ///< devices of each stage, where they are in an order of the plan's own; else null
 };
 
@@ -42,6 +46,23 @@ std::int64_t layer_tokens(const LayerKind& kind, const Sequence& sequence);
 bool has_experts(const Model& model);
 /// Requires a plan that check_structure accepts.
 View make_view(const Plan& plan, const Model& model, const Cluster& cluster);
+/// Whether stages of a plan of sound structure differ in number or kind of their devices.
+bool unlike_stages(const Plan& plan, const Cluster& cluster);
+/// The node group of a device, and the first device of a group.
+std::size_t group_of_device(const Cluster& cluster, std::int64_t device);
+std::int64_t first_device_of(const Cluster& cluster, std::size_t group);
+/// The devices that everything is derived for.
+const NodeGroup& nodes_of(const View& view);
+/// The same plan as if all its stages lay on one node group.
+View view_on(const View& plan, std::size_t group);
+/// Calls visit(view, counts) once where stages are alike, else for each group that some stage lies on; counts(stage) says whether the stage lies
+/// there.
+template <class Visit>
+void each_group(const View& plan, const Visit& visit) {
+  if (plan.group_of_stage.empty()) return visit(plan, [](std::size_t) { return true; });
+  for (std::size_t g = 0; g < plan.cluster->groups.size(); ++g)
+    visit(view_on(plan, g), [&plan, g](std::size_t stage) { return plan.group_of_stage[stage] == g; });
+}
 /// The same plan seen under the strategy of one of its ranges.
 View view_of(const View& plan, const Strategy& strategy);
 /// The strategies of the plan, each once, in the order of the document.

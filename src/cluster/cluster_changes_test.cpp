@@ -10,10 +10,10 @@
 #include "cluster/cluster_files.h"
 #include "cluster/cluster_reader.h"
 
-namespace espalier {
+namespace espalier::cluster {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr const char* kTwo =
     "groups: [{nodes: 2, device: h100-sxm-80gb}, {nodes: 3, device: l4}]\n"
@@ -172,4 +172,4 @@ TEST(ClusterFiles, MistakesPointIntoTheTable) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::cluster

@@ -5,11 +5,11 @@
 
 #include "espalier/cluster.h"
 
-namespace espalier {
+namespace espalier::cluster {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // Two nodes of 8 A100 (node:0, node:1; rank:0 … rank:15) and three nodes of 4 V100 (node:2 … node:4; rank:16 … rank:27).
 constexpr const char* kGroups =
@@ -195,4 +195,4 @@ TEST(MixedCluster, MistakesSayWhereAndWhatWasMeant) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::cluster

@@ -9,8 +9,7 @@
 #include "base/check.h"
 #include "cluster/topology_builders.h"
 
-namespace espalier {
-namespace cluster {
+namespace espalier::cluster {
 namespace {
 
 constexpr double kUnlimited = 1e15;  ///< bytes/s, where the interfaces of a group are not known
@@ -124,7 +123,9 @@ SiteGraph graph_of(const Cluster& cluster) {
   return graph;
 }
 
-}  // namespace cluster
+}  // namespace espalier::cluster
+
+namespace espalier {
 
 GroupPath Cluster::path(std::size_t from_group, std::size_t to_group) const {
   ESPALIER_CHECK(from_group < groups.size() && to_group < groups.size());

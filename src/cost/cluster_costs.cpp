@@ -79,9 +79,18 @@ FabricLevel ClusterCosts::link(const StagePlace& a, const StagePlace& b) const {
   return link;
 }
 
+bool on_unlike_devices(const Plan& plan, const Cluster& cluster) {
+  if (!cluster.homogeneous() || plan.pipelines.size() > 1) return true;
+  const auto devices = [](const Stage& stage) {
+    std::int64_t count = 0;
+    for (const DeviceRange& range : stage.devices) count += range.count;
+    return count;
+  };
+  const std::vector<Stage>& stages = plan.pipelines.front().stages;
+  return std::any_of(stages.begin(), stages.end(), [&](const Stage& s) { return devices(s) != devices(stages.front()); });
+}
+
 Status unpriced_groups(const Plan& plan, const Cluster& cluster) {
-  std::vector<std::int64_t> first{0};
-  for (const NodeGroup& group : cluster.groups) first.push_back(first.back() + group.nodes * group.devices_per_node);
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i) {
       const Stage& stage = plan.pipelines[p].stages[i];
@@ -90,11 +99,12 @@ Status unpriced_groups(const Plan& plan, const Cluster& cluster) {
       if (stage.devices.size() != 1 || range.stride != 1)
         return Error{ErrorKind::bad_input, where + ".devices", "devices out of order",
                      "consecutive devices, as the cluster has several node groups or the plan unlike stages", ""};
-      std::size_t group = 0;
-      while (group + 1 < cluster.groups.size() && range.first >= first[group + 1]) ++group;
-      if (range.first + range.count > first[group + 1])
+      const std::size_t group = cluster.group_of(range.first);
+      const std::int64_t first = cluster.first_device(group),
+                         end = first + cluster.groups[group].nodes * cluster.groups[group].devices_per_node;
+      if (range.first + range.count > end)
         return Error{ErrorKind::bad_input, where + ".devices", cat("devices ", range.first, " … ", range.first + range.count - 1),
-                     cat("devices of one node group: ", first[group], " … ", first[group + 1] - 1), ""};
+                     cat("devices of one node group: ", first, " … ", end - 1), ""};
       for (const Chunk& chunk : stage.chunks)
         for (const LayerRange& r : chunk.ranges)
           if (r.strategy.order != RankOrder::tp_cp_dp_pp)

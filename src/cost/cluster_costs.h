@@ -47,6 +47,9 @@ class ClusterCosts {
   FabricLevel join_;                        // between groups
 };
 
+/// Whether a plan needs ClusterCosts: the cluster has several node groups, the plan several pipelines, or stages of unlike numbers of devices.
+bool on_unlike_devices(const Plan& plan, const Cluster& cluster);
+
 /// A plan that ClusterCosts cannot price, by place and name: stages across node groups, devices out of order, layers of one stage spread
 /// differently, ZeRO shards or shares that are unequal.
 Status unpriced_groups(const Plan& plan, const Cluster& cluster);

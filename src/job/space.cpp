@@ -160,6 +160,11 @@ SearchSpace read_search_space(base::Reader& reader) {
     const auto close = base::did_you_mean(word, kKinds);
     reader.fail("space", "\"" + word + "\"", "one of " + base::joined(kKinds), close ? "did you mean \"" + *close + "\"?" : "");
   }
+  if (reader.has("devices")) {
+    const std::string devices = reader.optional_string("devices", "");
+    space.devices = device_choice_of(devices);
+    if (!space.devices) reader.fail("devices", "\"" + devices + "\"", "equal or any", "any: stages on groups of unlike devices");
+  }
   base::Reader allow = reader.child("allow", false), forbid = reader.child("forbid", false);
   base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);
   space.allow = read_values(allow, true);

@@ -31,4 +31,12 @@ bool SearchSpace::admits(const std::string& dimension, std::int64_t value) const
   return limit == limits.end() || value <= limit->second;
 }
 
+std::string_view to_string(DeviceChoice choice) { return choice == DeviceChoice::any ? "any" : "equal"; }
+
+std::optional<DeviceChoice> device_choice_of(std::string_view word) {
+  for (const DeviceChoice choice : {DeviceChoice::equal, DeviceChoice::any})
+    if (to_string(choice) == word) return choice;
+  return std::nullopt;
+}
+
 }  // namespace espalier

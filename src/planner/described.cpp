@@ -12,6 +12,7 @@ Result<Prepared> prepare(const Job& job) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
+  if (auto refused = device_choice(job, **engine)) return *refused;
   if (varies_by_layer(job.search.kind))
     if (auto refused = layerwise_dimensions(job.search)) return *refused;
   return Prepared{*engine, {&job.model, &job.cluster, job.training, *engine, job.search}};

@@ -204,4 +204,23 @@ Error infeasible(const Job& job, const EngineModel& engine, const search::Outcom
   return Error{ErrorKind::infeasible, "memory", what, expected, hint};
 }
 
+Error nothing_fits(const Job& job, const search::Found& found, Watch& watch) {
+  SearchEnd cut = watch.reason();
+  if (!searched(cut) && !found.complete()) cut = SearchEnd::node_limit;
+  if (searched(cut))
+    return Error{ErrorKind::limit, "search", std::string(to_string(cut)) + " before any plan that fits was simulated",
+                 "a search that ends",
+                 "give it more time or a larger limit, or narrow search with fix, allow, forbid and limits"};
+  std::string room;
+  for (std::size_t g = 0; g < job.cluster.groups.size(); ++g)
+    room += (g > 0 ? ", " : "") + job.cluster.groups[g].device.name + " " +
+            size_text(room_of(job.cluster.usable_memory(g).count(), memory_margin_of(job).share));
+  const bool tried = found.grouped && found.grouped->without_room > 0;
+  return Error{ErrorKind::infeasible, "memory",
+               tried ? "none of " + std::to_string(found.grouped->simulations) + " plans tried fits"
+                     : "no chain of stages holds the model",
+               "at most " + room + " a device",
+               "more nodes, devices with more memory, a shorter sequence, or search.memory_margin: 0"};
+}
+
 }  // namespace espalier::planner

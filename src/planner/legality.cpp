@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/document.h"
+#include "plan/layer_freedom.h"
 #include "search/pruning.h"
 
 namespace espalier::planner {
@@ -45,6 +46,23 @@ Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, 
 }
 
 }  // namespace
+
+bool any_devices(const Job& job) {
+  if (job.search.devices) return *job.search.devices == DeviceChoice::any;
+  return !job.cluster.homogeneous();
+}
+
+Status device_choice(const Job& job, const EngineModel& engine) {
+  if (!any_devices(job)) {
+    if (job.cluster.homogeneous()) return std::nullopt;
+    return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of several node groups", "any",
+                 "no plan spreads its stages equally over unlike devices"};
+  }
+  if (is_unrestricted(engine.layers)) return std::nullopt;
+  return Error{ErrorKind::bad_input, job.cluster.homogeneous() ? "search.devices" : "cluster.groups",
+               "engine " + engine.name + ", whose stages must be alike", "an engine that runs unlike stages",
+               "engine: generic or espalier"};
+}
 
 Status layerwise_dimensions(const SearchSpace& space) {
   const std::string name = "recompute_layers";

@@ -17,6 +17,10 @@ std::string named_rules(const std::vector<RuleViolation>& broken);
 Status illegal(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
 /// A plan file must be for this job: same world, same layers.
 Status plan_fits_job(const Job& job, const Plan& plan);
+/// Whether plans of the job may lie on groups of unlike devices: as the job says, else on several node groups.
+bool any_devices(const Job& job);
+/// Refuses search.devices: equal on a cluster of several node groups, and any for an engine whose stages must be alike.
+Status device_choice(const Job& job, const EngineModel& engine);
 /// Refuses restrictions that mean nothing where every layer has a strategy of its own.
 Status layerwise_dimensions(const SearchSpace& space);
 Error unknown_pruning_rule(const std::string& name);

@@ -59,14 +59,27 @@ MemoryMargin memory_margin_of(const Job& job) {
   return {error.half_width, "80 % error of the memory model: " + error.basis};
 }
 
+std::int64_t room_of(std::int64_t limit_bytes, double margin) {
+  return static_cast<std::int64_t>(static_cast<double>(limit_bytes) * (1.0 - margin));
+}
+
 std::int64_t memory_room_bytes(const Job& job) {
-  const auto limit = static_cast<double>(job.cluster.usable_memory().count());
-  return static_cast<std::int64_t>(limit * (1.0 - memory_margin_of(job).share));
+  return room_of(job.cluster.usable_memory().count(), memory_margin_of(job).share);
 }
 
 Job with_memory_room(const Job& job) {
   Job out = job;
-  out.cluster.memory_limit = Bytes(memory_room_bytes(job));
+  if (job.cluster.homogeneous()) {
+    out.cluster.memory_limit = Bytes(memory_room_bytes(job));
+    return out;
+  }
+  // One limit would be that of the smallest kind: every kind gets a memory that leaves it its own room.
+  const double margin = memory_margin_of(job).share;
+  out.cluster.memory_limit.reset();
+  for (std::size_t g = 0; g < out.cluster.groups.size(); ++g) {
+    DeviceKind& device = out.cluster.groups[g].device;
+    device.memory = device.context_reserve + Bytes(room_of(job.cluster.usable_memory(g).count(), margin));
+  }
   return out;
 }
 

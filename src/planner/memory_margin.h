@@ -39,9 +39,11 @@ struct MemoryMargin {
 };
 /// What the job says, else the default.
 MemoryMargin memory_margin_of(const Job& job);
+/// limit · (1 − margin), rounded down.
+std::int64_t room_of(std::int64_t limit_bytes, double margin);
 /// Bytes below which a plan of the job must stay: usable memory · (1 − margin), rounded down.
 std::int64_t memory_room_bytes(const Job& job);
-/// The job on a cluster whose memory limit is that room: what is searched.
+/// The job on a cluster whose devices have that room each: what is searched.
 Job with_memory_room(const Job& job);
 
 }  // namespace espalier::planner

@@ -44,33 +44,37 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   if (!phases) return phases.error();
   search::Options& how = phases->how;
   SimulatedEvaluator evaluator(how.threads, job.network);
-  const std::vector<JudgedBaseline> presets = judge_baselines(job, engine);
+  const bool equal = job.cluster.homogeneous();
+  const std::vector<JudgedBaseline> presets = equal ? judge_baselines(job, engine) : std::vector<JudgedBaseline>{};
   how.seeds = seeds_of(presets);
   const auto searching = Clock::now();
   const search::Found all = search::search(prepared->problem, evaluator, *phases);
   const auto best = all.best();
-  if (!best) return infeasible(job, engine, all.flat(), watch);
+  if (!best) return equal ? infeasible(job, engine, all.flat(), watch) : nothing_fits(job, all, watch);
   const Plan fastest = document_of(job, engine, *best);
   search::Problem flat = prepared->problem;
   flat.partitions = all.partitioned ? &all.choices : nullptr;
-  Simplest simplest =
-      simplest_plan(job, engine, flat, evaluator, how, {&fastest, best->iteration_ns, options.simple_within, &all.flat()});
+  std::optional<Simplest> simplest;
+  if (best->pipelines.empty())
+    simplest =
+        simplest_plan(job, engine, flat, evaluator, how, {&fastest, best->iteration_ns, options.simple_within, &all.flat()});
+  const bool simple = options.simple && simplest;
   const double search_s = since(searching);
   Timed timed;
-  auto result = describe(job, engine, options.simple ? *simplest.plan : fastest, false, &timed);
+  auto result = describe(job, engine, simple ? *simplest->plan : fastest, false, &timed);
   if (!result) return result;
-  ESPALIER_CHECK(result->prediction.iteration_ns == (options.simple ? simplest.iteration_ns : best->iteration_ns));
+  ESPALIER_CHECK(result->prediction.iteration_ns == (simple ? simplest->iteration_ns : best->iteration_ns));
   if (auto broken = verify(job, result->plan, timed.program)) return *broken;
   result->search = certificate_of(job, engine, all, watch);
   result->search.asked = request_of(job, options);
   restate(result->search, result->prediction.iteration_ns);
-  if (options.simple && !simplest.certified && searched(watch.reason())) result->search.reason = watch.reason();
+  if (simple && !simplest->certified && searched(watch.reason())) result->search.reason = watch.reason();
   result->simplest = std::move(simplest);
   result->alternatives = alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives);
   if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);
   PlannerOptions watched = options;  // the time limit holds for what stands beside the answer too
   watched.interrupted = how.interrupted;
-  add_beside(room, engine, evaluator, how, {job, watched, all.uniform}, *result);
+  if (best->pipelines.empty()) add_beside(room, engine, evaluator, how, {job, watched, all.uniform}, *result);
   result->reasons = reasons_of(job, *result);
   result->threads = how.threads;
   result->search_s = search_s;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/document.h"
+#include "cost/cluster_costs.h"
 #include "cost/partitioned_block.h"
 #include "cost/price.h"
 #include "cost/state_memory.h"
@@ -31,12 +32,25 @@ double tokens_of_step(const Training& t) {
   return static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, per_sample));
 }
 
-void fill_memory(const Timed& timed, Prediction& p) {
+/// Bytes of memory left on the devices of a rank class, by the node group that they belong to.
+std::int64_t limit_of(const Job& job, const RankClass& rank) {
+  return job.cluster.usable_memory(job.cluster.group_of(rank.device())).count();
+}
+
+/// The fullest rank is the one that leaves the smallest share of its device's limit; among equal devices the one that holds most.
+void fill_memory(const Job& job, const Timed& timed, Prediction& p) {
   std::size_t fullest = 0;
+  const auto share = [&](std::size_t i) {
+    return static_cast<double>(timed.simulation.ranks[i].memory.bytes) /
+           static_cast<double>(limit_of(job, timed.program.ranks[i]));
+  };
   for (std::size_t i = 0; i < timed.simulation.ranks.size(); ++i) {
     p.peak_memory_bytes_per_stage.push_back(timed.simulation.ranks[i].memory.bytes);
-    if (timed.simulation.ranks[i].memory.bytes > timed.simulation.ranks[fullest].memory.bytes) fullest = i;
+    const bool alike = limit_of(job, timed.program.ranks[i]) == limit_of(job, timed.program.ranks[fullest]);
+    if (alike ? timed.simulation.ranks[i].memory.bytes > timed.simulation.ranks[fullest].memory.bytes : share(i) > share(fullest))
+      fullest = i;
   }
+  p.memory_limit_bytes = limit_of(job, timed.program.ranks[fullest]);
   const auto& peak = timed.simulation.ranks[fullest].memory;
   const auto& fixed = timed.costs.stages[fullest].memory;
   p.peak_memory_bytes = peak.bytes;
@@ -83,11 +97,42 @@ Status too_large(const Job& job) {
   }
   elements *= static_cast<double>(job.training.global_batch) * std::max(1.0, job.training.moe_imbalance);
   const double flops = training_flops(job.model, job.training.sequence).count() * static_cast<double>(job.training.global_batch);
-  const double seconds = flops / (0.01 * job.cluster.groups.front().device.peak_of(job.training.precision).count());
+  double slowest = job.cluster.groups.front().device.peak_of(job.training.precision).count();
+  for (const NodeGroup& group : job.cluster.groups)
+    slowest = std::min(slowest, group.device.peak_of(job.training.precision).count());
+  const double seconds = flops / (0.01 * slowest);
   if (elements < kMostElements && seconds < kMostSeconds) return std::nullopt;
   return Error{ErrorKind::bad_input, "training",
                "a step that one device would compute for " + std::to_string(seconds / 86400) + " days or more",
                "a global batch and sequence of a real job", "training.global_batch counts samples, sequence_length tokens"};
+}
+
+/// Of all devices of the cluster.
+double mean_peak_tflops(const Job& job) {
+  if (job.cluster.homogeneous()) return job.cluster.groups.front().device.peak_of(job.training.precision).count() * 1e-12;
+  double sum = 0;
+  for (const NodeGroup& group : job.cluster.groups)
+    sum += static_cast<double>(group.nodes * group.devices_per_node) * group.device.peak_of(job.training.precision).count();
+  return sum / static_cast<double>(job.cluster.devices()) * 1e-12;
+}
+
+/// That of the device; of several kinds the widest, and the basis of each.
+Interval interval_of(const Job& job, const EngineModel& engine) {
+  Interval out;
+  std::vector<std::string> seen;
+  for (const NodeGroup& group : job.cluster.groups) {
+    if (std::find(seen.begin(), seen.end(), group.device.name) != seen.end()) continue;
+    const Interval own = interval_for(shipped_intervals(), engine.name, group.device.name);
+    if (seen.empty()) {
+      out = own;
+    } else {
+      out.low = std::min(out.low, own.low);
+      out.high = std::max(out.high, own.high);
+      out.basis += "; " + own.basis;
+    }
+    seen.push_back(group.device.name);
+  }
+  return out;
 }
 
 }  // namespace
@@ -101,13 +146,10 @@ Result<const EngineModel*> engine_of(const Job& job) {
 }
 
 Status plannable(const Job& job) {
-  if (!job.cluster.homogeneous())
-    return Error{ErrorKind::bad_input, "cluster.groups", std::to_string(job.cluster.groups.size()) + " node groups",
-                 "one group of equal nodes", "planning over unequal devices is not built yet: see docs/non-goals.md"};
-  const auto& device = job.cluster.groups.front().device;
-  if (device.peak_of(job.training.precision).count() <= 0)
-    return Error{ErrorKind::bad_input, "training.precision", std::string(to_string(job.training.precision)),
-                 "a precision that " + device.name + " supports", "see data/devices.yaml"};
+  for (const NodeGroup& group : job.cluster.groups)
+    if (group.device.peak_of(job.training.precision).count() <= 0)
+      return Error{ErrorKind::bad_input, "training.precision", std::string(to_string(job.training.precision)),
+                   "a precision that " + group.device.name + " supports", "see data/devices.yaml"};
   for (const FabricLevel& level : job.cluster.levels())
     if (!level.trace.empty())
       return Error{ErrorKind::bad_input, "cluster: fabric level \"" + level.name + "\"", "a bandwidth trace", "constant links",
@@ -118,6 +160,9 @@ Status plannable(const Job& job) {
   if (job.cluster.changes())
     return Error{ErrorKind::bad_input, "cluster: capacity, events", "a cluster that changes over time", "a constant cluster",
                  "plans for changing networks are not built yet: see docs/non-goals.md"};
+  if (job.network == NetworkKind::flow && !job.cluster.homogeneous())
+    return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.groups.size()) + " node groups",
+                 "one group of equal nodes", "the closed form (--network closed) knows several"};
   if (job.network == NetworkKind::flow && job.cluster.devices() > kMostFlowDevices)
     return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.devices()) + " devices",
                  "at most " + std::to_string(kMostFlowDevices), "the closed form (--network closed) has no limit"};
@@ -173,11 +218,25 @@ Plan document_of(const Job& job, const EngineModel& engine, const Schedule& sche
 }
 
 Plan document_of(const Job& job, const EngineModel& engine, const search::PlanCandidate& best) {
+  if (!best.pipelines.empty()) {
+    // What is said of model, cluster and training is the same in every plan of the job.
+    Strategy one;
+    one.dp = static_cast<std::int32_t>(job.cluster.devices());
+    Plan plan = make_uniform_plan(job.model, job.cluster, job.training, engine.name, one, Schedule{}, engine.split);
+    plan.pipelines = best.pipelines;
+    stamp_inputs(job, plan);
+    return plan;
+  }
   if (best.chunks.empty()) return document_of(job, engine, best.strategy, best.schedule);
   return document_of(job, engine, best.schedule, best.chunks);
 }
 
 namespace {
+
+Error broken_plan(const RuleViolation& broken) {
+  return Error{ErrorKind::bad_input, "$.pipelines[0].stages", broken.rule + ": " + broken.text,
+               "a plan that keeps every rule of plans", broken.hint};
+}
 
 /// Whether the model's blocks can be partitioned as a strategy says.
 Status partition_fault_of(const cost::CostContext& context, const Plan& plan, const Strategy& s) {
@@ -189,14 +248,31 @@ Status partition_fault_of(const cost::CostContext& context, const Plan& plan, co
 
 }  // namespace
 
+namespace {
+
+/// A plan whose stages are not all alike, in number or kind of their devices.
+Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
+  if (auto refused = cost::unpriced_groups(plan, job.cluster)) return *refused;
+  if (const auto broken = plan_violations(job.model, plan); !broken.empty()) return broken_plan(broken.front());
+  const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine);
+  Timed timed;
+  timed.costs = cost::price(costs, plan, timed.program);
+  sim::Simulator simulator;
+  auto simulation = simulator.run(timed.program, timed.costs, {spans});
+  if (!simulation) return simulation.error();
+  timed.simulation = std::move(*simulation);
+  return timed;
+}
+
+}  // namespace
+
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
   if (auto refused = unpriced(plan)) return *refused;
+  if (cost::on_unlike_devices(plan, job.cluster)) return time_grouped(job, engine, plan, spans);
   if (auto refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
   cost::CostContext context(job.model, job.cluster, job.training, engine);
   context.fabric.place(plan);
-  if (const auto broken = plan_violations(job.model, plan); !broken.empty())
-    return Error{ErrorKind::bad_input, "$.pipelines[0].stages", broken.front().rule + ": " + broken.front().text,
-                 "a plan that keeps every rule of plans", broken.front().hint};
+  if (const auto broken = plan_violations(job.model, plan); !broken.empty()) return broken_plan(broken.front());
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
@@ -224,21 +300,19 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.last_stage = timed.program.ranks[static_cast<std::size_t>(timed.simulation.last_rank)].stage;
   p.bottleneck = bottleneck_of(timed);
   p.hidden_communication_ns = last.hidden_communication_ns;
-  fill_memory(timed, p);
-  p.memory_limit_bytes = job.cluster.usable_memory().count();
+  fill_memory(job, timed, p);
   p.fits = p.peak_memory_bytes <= p.memory_limit_bytes;
   p.memory_margin = memory_margin_of(job).share;
-  p.fits_with_margin = p.peak_memory_bytes <= memory_room_bytes(job);
+  p.fits_with_margin = p.peak_memory_bytes <= room_of(p.memory_limit_bytes, p.memory_margin);
   const double seconds = static_cast<double>(p.iteration_ns) * 1e-9, devices = static_cast<double>(job.cluster.devices());
   const double tokens = tokens_of_step(job.training);
   p.tokens_per_s_per_device = tokens / seconds / devices;
   const double flops = training_flops(job.model, job.training.sequence).count() * static_cast<double>(job.training.global_batch);
-  const auto& device = job.cluster.groups.front().device;
   p.model_tflops_per_device = flops / seconds / devices * 1e-12;
-  p.mfu_peak_tflops = device.peak_of(job.training.precision).count() * 1e-12;
+  p.mfu_peak_tflops = mean_peak_tflops(job);
   p.mfu = p.model_tflops_per_device / p.mfu_peak_tflops;
-  Interval interval = interval_for(shipped_intervals(), engine.name, device.name);
-  p.confidence = {seconds * interval.low, seconds * interval.high, kLevel, std::move(interval.basis)};
+  const Interval interval = interval_of(job, engine);
+  p.confidence = {seconds * interval.low, seconds * interval.high, kLevel, interval.basis};
   if (job.calibration) {
     if (auto own = calibrated_confidence(*job.calibration, seconds, job.cluster.devices())) p.confidence = std::move(*own);
   }
@@ -291,7 +365,9 @@ Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
     claims.boundary_bytes_per_chunk.push_back(c > 0 ? timed->program.transfers[structure.transfer(c, false)].bytes : 0);
   }
   for (const auto& rank : timed->simulation.ranks) claims.peak_bytes_per_stage.push_back(rank.memory.bytes);
-  claims.memory_limit_bytes = job.cluster.usable_memory().count();
+  claims.memory_limit_bytes = limit_of(job, timed->program.ranks.front());
+  for (const RankClass& rank : timed->program.ranks)
+    claims.memory_limit_bytes = std::min(claims.memory_limit_bytes, limit_of(job, rank));
   return claims;
 }
 

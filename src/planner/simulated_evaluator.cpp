@@ -75,6 +75,24 @@ const std::vector<std::int64_t>* SimulatedEvaluator::pass_ends(const ProgramStru
   return &pass_ends_.emplace(print, std::move(ends)).first->second;
 }
 
+std::optional<search::PlanEvaluation> SimulatedEvaluator::evaluate(const search::Problem& problem,
+                                                                   const cost::ClusterCosts& costs, const Plan& plan) {
+  Program program;
+  const cost::Costs priced = cost::price(costs, plan, program);
+  sim::Simulator simulator;
+  search::PlanEvaluation out;
+  out.iteration_ns = simulator.iteration_ns(program, priced);
+  ESPALIER_CHECK(out.iteration_ns >= 0);
+  std::vector<std::int64_t> peaks;
+  simulator.peak_bytes(program, priced, peaks);
+  out.fits = true;
+  for (std::size_t r = 0; r < peaks.size(); ++r)
+    out.fits &= peaks[r] <= problem.cluster->usable_memory(problem.cluster->group_of(program.ranks[r].device())).count();
+  const std::lock_guard lock(mutex_);
+  ++flows_;
+  return out;
+}
+
 std::int64_t SimulatedEvaluator::lowered() const {
   const std::lock_guard lock(mutex_);
   return static_cast<std::int64_t>(times_.size() + pass_ends_.size()) + flows_;

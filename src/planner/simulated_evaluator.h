@@ -28,6 +28,8 @@ class SimulatedEvaluator final : public search::Evaluator {
   /// In the closed form, which needs no plan.
   std::int64_t iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, int worker);
   const std::vector<std::int64_t>* pass_ends(const ProgramStructure& structure, const cost::Costs& costs, int worker) override;
+  std::optional<search::PlanEvaluation> evaluate(const search::Problem& problem, const cost::ClusterCosts& costs,
+                                                 const Plan& plan) override;
   [[nodiscard]] std::int64_t lowered() const override;
 
  private:
@@ -49,7 +51,7 @@ class SimulatedEvaluator final : public search::Evaluator {
   mutable std::mutex mutex_;  ///< guards times_, pass_ends_ and flows_
   std::unordered_map<TimingPrint, std::int64_t, TimingPrintHash> times_;
   std::unordered_map<TimingPrint, std::vector<std::int64_t>, TimingPrintHash> pass_ends_;
-  std::int64_t flows_ = 0;  ///< programs timed under the flow-level network
+  std::int64_t flows_ = 0;  ///< programs timed under the flow-level network, and those of plans on unlike devices
 };
 
 }  // namespace espalier::planner

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "cost/cluster_costs.h"
 #include "cost/costs.h"
 #include "cost/layer_cost.h"
 #include "plan/program.h"
@@ -27,6 +29,12 @@ struct CandidatePlan {
   const std::vector<std::vector<LayerRange>>* chunks = nullptr;  ///< ranges of each pipeline chunk
 };
 
+/// A plan on devices of several kinds.
+struct PlanEvaluation {
+  std::int64_t iteration_ns = 0;
+  bool fits = false;  ///< every rank, into its own device
+};
+
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
@@ -39,6 +47,8 @@ class Evaluator {
   virtual const std::vector<std::int64_t>* pass_ends(const ProgramStructure&, const cost::Costs&, int /*worker*/) {
     return nullptr;
   }
+  /// A plan whose stages lie on unlike devices. Nothing: this evaluator knows one kind alone.
+  virtual std::optional<PlanEvaluation> evaluate(const Problem&, const cost::ClusterCosts&, const Plan&) { return std::nullopt; }
   /// How many programs were timed so far; fewer than candidates where some have equal timings.
   [[nodiscard]] virtual std::int64_t lowered() const { return 0; }
 };

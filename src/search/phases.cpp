@@ -98,6 +98,24 @@ void run_operators_by_layer(State& s, PhaseReport& out) {
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.layered_lower_bound_ns);
 }
 
+void run_device_groups(State& s, PhaseReport& out) {
+  const Found& before = s.found;
+  DeviceGroupsOptions how;
+  how.threads = s.options.how.threads;
+  how.node_limit = s.rest_after(before.uniform.simulations);
+  how.incumbent_ns =
+      faster(time_of(before.flat()), before.last() != nullptr && before.last()->best ? before.last()->best->iteration_ns : 0);
+  how.interrupted = s.options.how.interrupted;
+  how.progress = s.options.how.progress;
+  s.found.grouped = device_groups(s.problem, s.evaluator, how);
+  const DeviceGroupsOutcome& found = *s.found.grouped;
+  out.complete = found.complete;
+  out.bounded = found.states;
+  out.simulated = found.simulations;
+  out.best_ns = found.best ? found.best->iteration_ns : 0;
+  out.lower_bound_ns = found.lower_bound_ns == INT64_MAX ? 0 : found.lower_bound_ns;
+}
+
 bool never(const State&) { return false; }
 bool uniform_interrupted(const State& s) { return s.found.uniform.interrupted; }
 /// Layer-wise plans with partitions start from uniform ones with partitions.
@@ -107,15 +125,17 @@ struct Phase {
   const char* name;
   /// What the space must hold and the engine be able to run: strategies that vary by layer, partitioned operators.
   bool by_layer, operators;
+  bool any_devices;  ///< the job lets stages lie on groups of unlike devices
   bool (*cut_short)(const State&);
   void (*run)(State&, PhaseReport&);
 };
 
-constexpr std::array<Phase, 4> kPhases = {{
-    {"uniform", false, false, never, run_uniform},
-    {"layer-wise", true, false, uniform_interrupted, run_layers},
-    {"operators", false, true, uniform_interrupted, run_operators},
-    {"operators by layer", true, true, operators_unfinished, run_operators_by_layer},
+constexpr std::array<Phase, 5> kPhases = {{
+    {"uniform", false, false, false, never, run_uniform},
+    {"layer-wise", true, false, false, uniform_interrupted, run_layers},
+    {"operators", false, true, false, uniform_interrupted, run_operators},
+    {"operators by layer", true, true, false, operators_unfinished, run_operators_by_layer},
+    {"device groups", false, false, true, uniform_interrupted, run_device_groups},
 }};
 
 }  // namespace
@@ -138,15 +158,33 @@ const LayeredCandidate* Found::faster_layered() const {
   return best;
 }
 
+const GroupedCandidate* Found::faster_grouped() const {
+  if (!grouped || !grouped->best) return nullptr;
+  const std::int64_t equal = best_equal_ns();
+  return equal == 0 || grouped->best->iteration_ns < equal ? &*grouped->best : nullptr;
+}
+
 std::optional<PlanCandidate> Found::best() const {
+  if (const GroupedCandidate* on_groups = faster_grouped()) {
+    PlanCandidate out;
+    out.schedule = on_groups->pipelines.front().schedule;
+    out.pipelines = on_groups->pipelines;
+    out.iteration_ns = on_groups->iteration_ns;
+    return out;
+  }
   if (const LayeredCandidate* by_layer = faster_layered())
-    return PlanCandidate{by_layer->configuration.schedule, by_layer->configuration.chunks, {}, by_layer->iteration_ns};
+    return PlanCandidate{by_layer->configuration.schedule, by_layer->configuration.chunks, {}, {}, by_layer->iteration_ns};
   if (!flat().best) return std::nullopt;
   const Candidate& one = *flat().best;
-  return PlanCandidate{one.configuration.schedule, {}, one.configuration.strategy, one.iteration_ns};
+  return PlanCandidate{one.configuration.schedule, {}, one.configuration.strategy, {}, one.iteration_ns};
 }
 
 std::int64_t Found::best_ns() const {
+  const GroupedCandidate* on_groups = faster_grouped();
+  return on_groups != nullptr ? on_groups->iteration_ns : best_equal_ns();
+}
+
+std::int64_t Found::best_equal_ns() const {
   const LayeredCandidate* by_layer = faster_layered();
   return by_layer != nullptr ? by_layer->iteration_ns : time_of(flat());
 }
@@ -158,6 +196,7 @@ std::int64_t Found::lower_bound_ns() const {
   std::int64_t bound = flat().complete ? best : std::min(best, flat().lower_bound_ns);
   if (last() != nullptr) bound = std::min(bound, last()->lower_bound_ns);
   if (partitioned) bound = std::min(bound, both ? choices.layered_lower_bound_ns : choices.lower_bound_ns);
+  if (grouped) bound = std::min(bound, grouped->lower_bound_ns);
   // Nothing is known of plans that no phase came to.
   return all_begun() ? bound : 0;
 }
@@ -166,9 +205,13 @@ bool Found::all_begun() const {
   return std::all_of(phases.begin(), phases.end(), [](const PhaseReport& p) { return p.begun; });
 }
 
-bool Found::complete() const { return flat().complete && (last() == nullptr || last()->complete) && all_begun(); }
+bool Found::complete() const {
+  return flat().complete && (last() == nullptr || last()->complete) && (!grouped || grouped->complete) && all_begun();
+}
 
-bool Found::interrupted() const { return flat().interrupted || (last() != nullptr && last()->interrupted); }
+bool Found::interrupted() const {
+  return flat().interrupted || (last() != nullptr && last()->interrupted) || (grouped && grouped->interrupted);
+}
 
 bool Found::left_out() const {
   return std::any_of(phases.begin(), phases.end(), [](const PhaseReport& p) { return p.left_out; });
@@ -181,6 +224,7 @@ Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& o
   State state{problem, evaluator, options, found};
   for (const Phase& phase : kPhases) {
     if ((phase.by_layer && !by_layer) || (phase.operators && !operators)) continue;
+    if (phase.any_devices ? !options.any_devices : !problem.cluster->homogeneous()) continue;
     PhaseReport out;
     out.name = phase.name;
     out.left_out = options.left_out.contains(phase.name);

@@ -5,6 +5,8 @@
 //   layer-wise          every layer its own strategy, every stage its own layers (layerwise.h); starts from the uniform answer
 //   operators           uniform strategies whose operators may be partitioned one by one (partition_choices.h)
 //   operators by layer  layer-wise plans with such partitions
+//   device groups       stages on groups of unlike devices (device_groups.h): where the job lets plans lie on any devices. On a cluster of several
+//                       node groups the phases above have no plans
 //
 // A phase runs when the space of the job has its plans, the job did not leave it out by name, and no phase before it was interrupted. It
 // starts from what the phases before it found and simulates nothing that they simulated. The certificate is that of the phases together:
@@ -18,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "search/device_groups.h"
 #include "search/layerwise.h"
 #include "search/partition_choices.h"
 #include "search/search.h"
@@ -41,9 +44,10 @@ struct PhaseReport {
 struct PhaseOptions {
   Options how;
   SpaceKind space = SpaceKind::uniform;
-  bool by_layer = true;     ///< the engine lets layers or stages of one plan differ; else no layer-wise plan is in the space
-  bool operators = true;    ///< it partitions operators; else no plan with partitions is in the space
-  bool exhaustive = false;  ///< the uniform phase simulates every configuration
+  bool by_layer = true;      ///< the engine lets layers or stages of one plan differ; else no layer-wise plan is in the space
+  bool operators = true;     ///< it partitions operators; else no plan with partitions is in the space
+  bool any_devices = false;  ///< stages may lie on groups of unlike devices
+  bool exhaustive = false;   ///< the uniform phase simulates every configuration
   std::set<std::string> left_out;  ///< phases that do not run, by name
 };
 
@@ -53,6 +57,7 @@ struct PlanCandidate {
   Schedule schedule;
   std::vector<std::vector<LayerRange>> chunks;  ///< empty: `strategy` for all layers, split by the engine
   Strategy strategy;                            ///< of a uniform plan
+  std::vector<Pipeline> pipelines = {};         ///< of a plan on unlike devices: all of it
   std::int64_t iteration_ns = 0;
 };
 
@@ -60,10 +65,11 @@ struct PlanCandidate {
 struct Found {
   Outcome uniform;
   std::optional<LayerwiseOutcome> layered;
-  PartitionChoices choices;              ///< of the operators phase
-  std::optional<Outcome> partitioned;    ///< uniform strategies, with and without partitions
-  std::optional<LayerwiseOutcome> both;  ///< layer-wise plans, with and without partitions
-  std::vector<PhaseReport> phases;       ///< of the space, in order
+  PartitionChoices choices;                    ///< of the operators phase
+  std::optional<Outcome> partitioned;          ///< uniform strategies, with and without partitions
+  std::optional<LayerwiseOutcome> both;        ///< layer-wise plans, with and without partitions
+  std::optional<DeviceGroupsOutcome> grouped;  ///< stages on groups of unlike devices
+  std::vector<PhaseReport> phases;             ///< of the space, in order
 
   /// Of uniform strategies, in the space that the job asks for.
   [[nodiscard]] const Outcome& flat() const { return partitioned ? *partitioned : uniform; }
@@ -83,6 +89,8 @@ struct Found {
 
  private:
   [[nodiscard]] const LayeredCandidate* faster_layered() const;
+  [[nodiscard]] std::int64_t best_equal_ns() const;
+  [[nodiscard]] const GroupedCandidate* faster_grouped() const;
   [[nodiscard]] bool all_begun() const;
 };
 

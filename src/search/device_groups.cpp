@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/device_groups.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace espalier::search {
+namespace {
+
+/// Divisors of the global batch, largest number of micro-batches last.
+std::vector<std::int64_t> sizes_of(std::int64_t batch) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t samples = 1; samples <= batch; ++samples)
+    if (batch % samples == 0) out.push_back(samples);
+  return out;
+}
+
+/// Where the stages of a chain begin, as device ids of the cluster.
+std::vector<std::int64_t> first_devices(const Problem& problem, const StageOptions& options,
+                                        const std::vector<solve::GroupedStage>& stages) {
+  std::vector<std::size_t> order(stages.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto choice = [&](std::size_t i) -> const StageChoice& {
+    return options.choices[static_cast<std::size_t>(stages[i].option)];
+  };
+  const auto devices = [&](std::size_t i) { return std::int64_t{choice(i).strategy.tp} * choice(i).strategy.dp; };
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return devices(a) > devices(b); });
+  std::vector<std::int64_t> next(1, 0), out(stages.size());
+  for (const NodeGroup& group : problem.cluster->groups) next.push_back(next.back() + group.nodes * group.devices_per_node);
+  for (const std::size_t i : order) {
+    std::int64_t& free = next[choice(i).group];
+    out[i] = free;
+    free += devices(i);
+  }
+  return out;
+}
+
+std::int32_t blocks_in(const Model& model, std::int32_t first, std::int32_t last) {
+  std::int32_t blocks = 0;
+  for (std::int32_t i = first; i <= last; ++i)
+    blocks += model.layer(static_cast<std::size_t>(i)).role == LayerRole::block ? 1 : 0;
+  return blocks;
+}
+
+class Search {
+ public:
+  Search(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& how)
+      : problem_(problem),
+        evaluator_(evaluator),
+        how_(how),
+        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
+        units_(unit_devices(*problem.cluster)) {}
+
+  DeviceGroupsOutcome run();
+
+ private:
+  void search_size(std::int64_t samples);
+  void judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples);
+  [[nodiscard]] std::int64_t incumbent() const {
+    const std::int64_t own = out_.best ? out_.best->iteration_ns : INT64_MAX;
+    return how_.incumbent_ns > 0 ? std::min(own, how_.incumbent_ns) : own;
+  }
+  [[nodiscard]] bool stopped() {
+    if (how_.interrupted && how_.interrupted()) out_.interrupted = true;
+    return out_.interrupted || (how_.node_limit > 0 && out_.simulations >= how_.node_limit);
+  }
+
+  const Problem& problem_;
+  Evaluator& evaluator_;
+  const DeviceGroupsOptions& how_;
+  const cost::ClusterCosts costs_;
+  const std::vector<std::int64_t> units_;
+  DeviceGroupsOutcome out_;
+};
+
+void Search::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples) {
+  Plan plan;
+  plan.training = problem_.training;
+  plan.engine = problem_.engine->name;
+  plan.pipelines = {pipeline_of(problem_, options, chain.stages, samples)};
+  if (!plan_violations(*problem_.model, plan).empty()) return;
+  ++out_.simulations;
+  const std::optional<PlanEvaluation> found = evaluator_.evaluate(problem_, costs_, plan);
+  ESPALIER_CHECK(found);
+  ESPALIER_CHECK(found->iteration_ns >= chain.bound_ns);
+  if (!found->fits) {
+    ++out_.without_room;
+    return;
+  }
+  GroupedCandidate candidate{std::move(plan.pipelines), found->iteration_ns};
+  if (!out_.best || candidate.iteration_ns < out_.best->iteration_ns) out_.best = candidate;
+  const auto at = std::upper_bound(out_.simulated.begin(), out_.simulated.end(), candidate,
+                                   [](const auto& a, const auto& b) { return a.iteration_ns < b.iteration_ns; });
+  out_.simulated.insert(at, std::move(candidate));
+  if (out_.simulated.size() > kKeptGrouped) out_.simulated.pop_back();
+}
+
+void Search::search_size(std::int64_t samples) {
+  const StageOptions options = stage_options(problem_, costs_, samples);
+  if (options.options.empty()) return;
+  solve::DeviceGroupsProblem numbers;
+  for (std::size_t g = 0; g < units_.size(); ++g) {
+    const NodeGroup& group = problem_.cluster->groups[g];
+    numbers.units.push_back(static_cast<std::int32_t>(group.nodes * group.devices_per_node / units_[g]));
+  }
+  numbers.layers = problem_.model->layers;
+  numbers.options = options.options;
+  numbers.send_ns = options.send_ns;
+  numbers.microbatches = problem_.training.global_batch / samples;
+  numbers.cutoff_ns = incumbent();
+  if (const auto pp = problem_.space.limits.find("pp"); pp != problem_.space.limits.end())
+    numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));
+  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
+  ++out_.sizes;
+  out_.options += static_cast<std::int64_t>(options.options.size());
+  out_.dropped += found.counters.options_dropped;
+  out_.states += found.counters.states;
+  out_.candidates += static_cast<std::int64_t>(found.candidates.size());
+  std::int64_t least = found.lower_bound_ns;
+  for (const solve::GroupedPipeline& chain : found.candidates) {
+    if (chain.bound_ns >= incumbent()) break;
+    if (stopped()) {
+      out_.complete = false;
+      break;
+    }
+    judge(options, chain, samples);
+  }
+  out_.lower_bound_ns = std::min(out_.lower_bound_ns, least);
+}
+
+DeviceGroupsOutcome Search::run() {
+  out_.lower_bound_ns = INT64_MAX;
+  const std::vector<std::int64_t> sizes = sizes_of(problem_.training.global_batch);
+  for (std::size_t i = 0; i < sizes.size() && !stopped(); ++i) {
+    search_size(sizes[i]);
+    if (how_.progress)
+      how_.progress({"device groups", static_cast<std::int64_t>(i) + 1, static_cast<std::int64_t>(sizes.size()),
+                     "micro-batch sizes", incumbent() == INT64_MAX ? 0 : incumbent(), 0});
+  }
+  if (stopped()) {
+    out_.complete = false;
+    out_.lower_bound_ns = 0;
+  }
+  if (out_.best) out_.lower_bound_ns = std::min(out_.lower_bound_ns, out_.best->iteration_ns);
+  return std::move(out_);
+}
+
+}  // namespace
+
+Pipeline pipeline_of(const Problem& problem, const StageOptions& options, const std::vector<solve::GroupedStage>& stages,
+                     std::int64_t samples) {
+  const std::vector<std::int64_t> devices = first_devices(problem, options, stages);
+  Pipeline out;
+  out.samples = problem.training.global_batch;
+  out.schedule.stages = static_cast<std::int32_t>(stages.size());
+  out.schedule.microbatches = static_cast<std::int32_t>(problem.training.global_batch / samples);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    Strategy s = options.choices[static_cast<std::size_t>(stages[i].option)].strategy;
+    s.overlap.p2p = stages.size() > 1;
+    if (s.recompute.kind == RecomputeKind::full) {
+      s.recompute.layers = blocks_in(*problem.model, stages[i].first, stages[i].last);
+      if (s.recompute.layers == 0) s.recompute.kind = RecomputeKind::none;
+    }
+    if (i == 0) out.schedule.micro_batch = static_cast<std::int32_t>(samples / s.dp);
+    Stage stage;
+    stage.devices = {{devices[i], std::int64_t{s.tp} * s.dp, 1}};
+    stage.chunks.resize(1);
+    stage.chunks.front().ranges = {{stages[i].first, stages[i].last, s}};
+    out.stages.push_back(std::move(stage));
+  }
+  return out;
+}
+
+DeviceGroupsOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options) {
+  return Search(problem, evaluator, options).run();
+}
+
+}  // namespace espalier::search

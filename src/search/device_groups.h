@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans whose stages lie on groups of unlike devices: pipelines of stages made as stage_options.h says, 1F1B, each stage its own units of one
+// kind, its own tensor and data parallelism, ZeRO and recomputation, its own number of layers; units may be left out.
+//
+// For every number of samples a micro-batch may have (divisors of the global batch) the chains of stages are searched by
+// solve/device_groups.h under its bound, those of the lowest bound first; candidates whose bound is below the incumbent are built as plans and
+// judged: priced, lowered, simulated, every rank's memory against its own device. The incumbent of all sizes prunes the next. The lower bound of
+// the phase is the least of what the solver proves for each size and of the bounds of candidates that were not judged.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "search/search.h"
+#include "search/stage_options.h"
+
+namespace espalier::search {
+
+/// A plan without names, simulated.
+struct GroupedCandidate {
+  std::vector<Pipeline> pipelines;
+  std::int64_t iteration_ns = 0;
+};
+
+struct DeviceGroupsOptions {
+  int threads = 1;
+  std::int64_t node_limit = 0;    ///< plans simulated; 0: no limit
+  std::int64_t incumbent_ns = 0;  ///< of another phase; 0: none
+  std::function<bool()> interrupted;
+  Progress progress;
+};
+
+struct DeviceGroupsOutcome {
+  std::optional<GroupedCandidate> best;
+  std::vector<GroupedCandidate> simulated;  ///< that fit, by time; at most kKeptGrouped
+  std::int64_t sizes = 0;                   ///< of micro-batches
+  std::int64_t options = 0, dropped = 0, states = 0;
+  std::int64_t candidates = 0, simulations = 0, without_room = 0;
+  bool complete = true, interrupted = false;
+  std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; INT64_MAX: it has none
+};
+inline constexpr std::size_t kKeptGrouped = 16;
+
+DeviceGroupsOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options);
+
+/// The pipeline of a chain of stages, on devices of the cluster: of each group the largest stages first, so that no stage inside a node lies
+/// across two.
+Pipeline pipeline_of(const Problem& problem, const StageOptions& options, const std::vector<solve::GroupedStage>& stages,
+                     std::int64_t samples);
+
+}  // namespace espalier::search

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/stage_options.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost/chunk_sum.h"
+#include "cost/collective.h"
+#include "plan/rules.h"
+
+namespace espalier::search {
+namespace {
+
+constexpr double kFullRate = 1e9;           // times a message: what is left of its latency does not show
+constexpr double kBelow = 1.0 - 1e-4;       // below it all the same
+constexpr std::int64_t kPaddingBytes = 64;  // a layer's states are rounded up by less than that
+
+std::int64_t floor_ns(double seconds) { return static_cast<std::int64_t>(std::max(0.0, seconds) * 1e9 * kBelow); }
+
+bool is_power_of_two(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+/// Strategies of a stage of `devices` devices.
+std::vector<Strategy> strategies_of(const NodeGroup& group, std::int64_t devices, const RuleFacts& facts) {
+  std::vector<Strategy> out;
+  const bool experts = !facts.experts.empty();
+  for (std::int64_t tp = 1; tp <= std::min(devices, group.devices_per_node); tp *= 2) {
+    if (devices % tp != 0) continue;
+    for (const SequenceParallel sp : {SequenceParallel::none, SequenceParallel::megatron}) {
+      if (sp != SequenceParallel::none && tp == 1) continue;
+      for (std::int64_t ep = 1; ep <= (experts ? devices : 1); ep *= 2) {
+        for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters}) {
+          Strategy s;
+          s.tp = static_cast<std::int32_t>(tp);
+          s.dp = static_cast<std::int32_t>(devices / tp);
+          s.sp = sp;
+          s.ep = static_cast<std::int32_t>(ep);
+          s.zero = zero;
+          if (shards_optimizer(zero) && s.dp == 1) continue;
+          s.shard = shards_optimizer(zero) ? s.dp : 1;
+          s.overlap.grad_reduce = replicates_weights(experts, s);
+          s.overlap.param_gather = shards_optimizer(zero);
+          for (const RecomputeKind how : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
+            s.recompute.kind = how;
+            s.recompute.layers = how == RecomputeKind::full ? 1 : 0;
+            out.push_back(s);
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
+/// Whether rules, engine and the job's search part let a stage be made so. The plan has other stages besides: what they decide (pp, dp of the
+/// first stage, micro-batch) is not asked.
+bool admitted(const Problem& problem, RuleFacts& facts, const Strategy& s, std::int64_t samples) {
+  if (samples % s.dp != 0) return false;
+  Schedule one;
+  one.micro_batch = static_cast<std::int32_t>(samples / s.dp);
+  one.microbatches = static_cast<std::int32_t>(facts.global_batch / samples);
+  facts.devices = std::int64_t{s.tp} * s.dp;
+  if (!is_legal(facts, s, one) || !engine_allows(*problem.engine, facts, s, one)) return false;
+  for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::ep, Dimension::etp, Dimension::dp,
+                            Dimension::zero, Dimension::recompute, Dimension::micro_batch})
+    if (!problem.space.admits(std::string(to_string(d)), get(d, s, one))) return false;
+  return true;
+}
+
+/// Seconds in which the gradients of one layer are reduced at full rate.
+double reduction_s(const cost::Assembly& x, const cost::LayerCost& layer, bool experts) {
+  if (!reduces_gradients(experts, x.s)) return 0.0;
+  return cost::reduce_bucket_s(x, static_cast<double>(layer.dense_parameters) * kFullRate,
+                               static_cast<double>(layer.expert_parameters) * kFullRate, 1) /
+         kFullRate;
+}
+
+/// What a layer's gradients take beyond its backward pass, kind by kind of the model; nothing where some kind has time to spare.
+std::vector<std::int64_t> late_reductions(const cost::Assembly& x, const std::vector<std::int64_t>& backward_ns) {
+  std::vector<std::int64_t> late;
+  for (std::size_t k = 0; k < x.layers.size(); ++k) {
+    const std::int64_t beyond = floor_ns(reduction_s(x, x.layers[k], x.c.workload.experts)) - backward_ns[k];
+    if (beyond < 0) return std::vector<std::int64_t>(x.layers.size(), 0);
+    late.push_back(beyond);
+  }
+  return late;
+}
+
+solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, const std::vector<cost::LayerCost>& layers) {
+  const cost::Assembly x = cost::assembly_of(c, s, 1, layers, cost::ChunkEdges::exposed);
+  const StatePolicy states = states_of(*c.engine, c.workload.training);
+  solve::StageOption out;
+  for (std::size_t k = 0; k < layers.size(); ++k) {
+    const bool block = c.workload.model->kinds[k].role == LayerRole::block;
+    cost::ChunkTotal total;
+    cost::ChunkSum sum(total);
+    sum.add(x, static_cast<std::int32_t>(k), 1, block ? s.recompute.kind : RecomputeKind::none);
+    out.forward_ns.push_back(total.forward.duration_ns());
+    out.backward_ns.push_back(total.backward.duration_ns());
+    const cost::ParameterElements elements{layers[k].dense_parameters, layers[k].expert_parameters};
+    const cost::StaticMemory memory = cost::state_memory(elements, states, s);
+    const std::int64_t bytes = memory.parameters + memory.gradients + memory.optimizer;
+    out.static_bytes.push_back(std::max<std::int64_t>(0, bytes - kPaddingBytes));
+    out.saved_bytes.push_back(std::max<std::int64_t>(0, sum.bytes().saved));
+    out.end_ns.push_back(floor_ns(cost::update_bytes(*c.engine, states, elements, s) / c.device.rates.memory));
+  }
+  const std::vector<std::int64_t> late = late_reductions(x, out.backward_ns);
+  for (std::size_t k = 0; k < layers.size(); ++k) out.end_ns[k] += late[k];
+  out.pass_forward_ns = out.pass_backward_ns = cost::pass_ns(c.device, *c.engine);
+  out.fixed_bytes = c.device.workspace_bytes;
+  return out;
+}
+
+/// The least that a message between two groups takes: the link at its least latency, with the smallest parts that any option sends or takes.
+void fill_sends(const Problem& problem, const cost::ClusterCosts& costs, const std::vector<std::int64_t>& least_bytes,
+                StageOptions& out) {
+  const std::size_t n = problem.cluster->groups.size();
+  out.send_ns.assign(n, std::vector<std::int64_t>(n, 0));
+  for (std::size_t a = 0; a < n; ++a)
+    for (std::size_t b = 0; b < n; ++b) {
+      if (a == b) continue;  // neighbours may share a node
+      const FabricLevel link = costs.link({a, 0, 0}, {b, 0, 0});
+      const auto bytes = static_cast<double>(std::max(least_bytes[a], least_bytes[b]));
+      out.send_ns[a][b] = floor_ns(cost::point_to_point_s({link}, 0, bytes));
+    }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> unit_devices(const Cluster& cluster) {
+  std::vector<std::int64_t> out;
+  for (const NodeGroup& group : cluster.groups) {
+    std::int64_t unit = 1;
+    while (unit < group.devices_per_node && group.nodes * (group.devices_per_node / unit) > kMostUnits &&
+           group.devices_per_node % (2 * unit) == 0)
+      unit *= 2;
+    if (group.nodes * (group.devices_per_node / unit) > kMostUnits || group.devices_per_node % unit != 0)
+      unit = group.devices_per_node;
+    out.push_back(unit);
+  }
+  return out;
+}
+
+StageOptions stage_options(const Problem& problem, const cost::ClusterCosts& costs, std::int64_t samples) {
+  StageOptions out;
+  RuleFacts facts = rule_facts(*problem.model, *problem.cluster, problem.training, 1);
+  const std::vector<std::int64_t> unit = unit_devices(*problem.cluster);
+  std::vector<std::int64_t> least_bytes;
+  for (std::size_t g = 0; g < problem.cluster->groups.size(); ++g) {
+    const NodeGroup& group = problem.cluster->groups[g];
+    const cost::CostContext& c = costs.of(g);
+    least_bytes.push_back(INT64_MAX);
+    std::vector<cost::LayerCost> layers;
+    for (std::int64_t devices = unit[g]; devices <= group.nodes * group.devices_per_node; devices += unit[g]) {
+      const bool inside = devices < group.devices_per_node;
+      if (inside ? !is_power_of_two(devices / unit[g]) || group.devices_per_node % devices != 0
+                 : devices % group.devices_per_node != 0)
+        continue;
+      const Strategy* before = nullptr;
+      for (const Strategy& s : strategies_of(group, devices, facts)) {
+        if (!admitted(problem, facts, s, samples)) continue;
+        const bool same = before != nullptr && before->tp == s.tp && before->sp == s.sp && before->ep == s.ep;
+        if (!same) cost::layer_costs(c, s, 1, static_cast<std::int32_t>(samples / s.dp), layers);
+        before = &s;
+        solve::StageOption option = option_of(c, s, layers);
+        option.kind = static_cast<std::int32_t>(g);
+        option.units = static_cast<std::int32_t>(devices / unit[g]);
+        const auto usable = static_cast<double>(problem.cluster->usable_memory(g).count());
+        option.memory_bytes = static_cast<std::int64_t>(usable / (1.0 + c.engine->memory.allocator_reserve));
+        const std::int32_t parts = c.engine->communication.scattered_messages && s.sp == SequenceParallel::none ? s.tp : 1;
+        for (const cost::LayerCost& l : layers) least_bytes[g] = std::min(least_bytes[g], l.boundary_bytes / parts);
+        out.options.push_back(std::move(option));
+        out.choices.push_back({g, s});
+      }
+    }
+    if (least_bytes.back() == INT64_MAX) least_bytes.back() = 0;
+  }
+  fill_sends(problem, costs, least_bytes, out);
+  return out;
+}
+
+}  // namespace espalier::search
