@@ -103,7 +103,7 @@ class Pass {
     end.first = static_cast<std::int16_t>(tables_.layers());
     kept_.push_back(end);
     std::size_t begin = 0;
-    for (std::int32_t stages = 1; stages <= tables_.most_stages() && begin < kept_.size() && !over_budget_; ++stages) {
+    for (std::int32_t stages = 1; stages <= limits_.count().most && begin < kept_.size() && !over_budget_; ++stages) {
       const std::size_t behind = kept_.size();
       for (std::size_t i = begin; i < behind && !over_budget_; ++i)
         if (kept_[i].first > 0) extend(static_cast<std::int32_t>(i), stages);
@@ -130,6 +130,7 @@ class Pass {
       if (shape.units > free[shape.kind]) continue;
       Range begins = limits_.ranges().begins(stages - 1, s, from.first);
       begins.last = std::min(begins.last, static_cast<std::int16_t>(limits_.room(stages, from.code - shape.code)));
+      if (stages < limits_.count().least) begins.first = std::max<std::int16_t>(begins.first, 1);
       if (begins.first > begins.last) {
         ++counters_.no_room;
         continue;

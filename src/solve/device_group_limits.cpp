@@ -7,7 +7,8 @@ void Limits::fill_room() {
   room_depth_ =
       static_cast<std::int32_t>(std::min<std::int64_t>(tables_->depth(), tables_->table_cells() / tables_->codes() - 1));
   room_.assign(static_cast<std::size_t>((room_depth_ + 1) * tables_->codes()), 0);
-  for (std::int32_t behind = room_depth_; behind >= 0; --behind) fill_room(behind);
+  for (std::int32_t behind = room_depth_; behind >= 0; --behind)
+    if (behind < count_.most) fill_room(behind);
 }
 
 /// [shape][a] with so many stages behind; with the most that the table tells apart, or more.
@@ -50,7 +51,7 @@ void Limits::fill_room(std::int32_t behind) {
 bool Limits::narrow(std::int64_t left, const std::vector<std::int64_t>& prices) {
   prices_.clear();
   for (const auto& at : {prices, std::vector<std::int64_t>(prices.size(), 0)}) {
-    prices_.emplace_back(*tables_, ranges_, at);
+    prices_.emplace_back(*tables_, ranges_, count_, at);
     if (prices_.back().whole() > left) return false;
     prices_.back().look_behind(ranges_);
   }
@@ -58,15 +59,16 @@ bool Limits::narrow(std::int64_t left, const std::vector<std::int64_t>& prices) 
   return true;
 }
 
-std::optional<Limits> Limits::make(const StageTables& tables, std::int64_t limit, std::vector<std::int64_t>& prices) {
+std::optional<Limits> Limits::make(const StageTables& tables, StageCount count, std::int64_t limit,
+                                   std::vector<std::int64_t>& prices) {
   constexpr int kRounds = 2;
   const std::int64_t m = tables.microbatches(), left = std::min(limit, kNever - 1) - tables.least_end();
   if (left < 0 || tables.shapes().empty()) return std::nullopt;
   prices.resize(tables.units().size(), 0);
-  Limits result(tables, left / m);
+  Limits result(tables, count, left / m);
   std::vector<std::int64_t> at = prices;
   for (int round = 0; round < kRounds; ++round) {
-    at = raised_prices(tables, result.ranges_, left, at).of_unit();
+    at = raised_prices(tables, result.ranges_, count, left, at).of_unit();
     if (!result.narrow(left, at)) return std::nullopt;
   }
   result.fill_room();

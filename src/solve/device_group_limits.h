@@ -32,8 +32,9 @@ namespace espalier::solve::device_groups {
 
 class Limits {
  public:
-  /// Nothing when no plan has a bound of at most `limit`. `prices`: where to begin; becomes where it ended.
-  static std::optional<Limits> make(const StageTables& tables, std::int64_t limit, std::vector<std::int64_t>& prices);
+  /// Nothing when no plan with `count` stages has a bound of at most `limit`. `prices`: where to begin; becomes where it ended.
+  static std::optional<Limits> make(const StageTables& tables, StageCount count, std::int64_t limit,
+                                    std::vector<std::int64_t>& prices);
 
   [[nodiscard]] std::int64_t cap() const { return cap_; }
   /// R.
@@ -42,6 +43,7 @@ class Limits {
     const std::int32_t level = std::min(behind, room_depth_);
     return room_[static_cast<std::size_t>(level * tables_->codes() + code)];
   }
+  [[nodiscard]] const StageCount& count() const { return count_; }
   [[nodiscard]] const StageRanges& ranges() const { return ranges_; }
   [[nodiscard]] const std::vector<PricedChains>& prices() const { return prices_; }
   /// Least Σ (w + d + r) of layers [0, a) with so many stages behind, the first of them of `kind`; `worth`: Σ λ·free units for
@@ -54,13 +56,15 @@ class Limits {
   }
 
  private:
-  Limits(const StageTables& tables, std::int64_t cap) : tables_(&tables), cap_(cap), ranges_(tables, cap) {}
+  Limits(const StageTables& tables, StageCount count, std::int64_t cap)
+      : tables_(&tables), count_(count), cap_(cap), ranges_(tables, cap) {}
   bool narrow(std::int64_t left, const std::vector<std::int64_t>& prices);
   void fill_room();
   void fill_room(std::int32_t behind);
   [[nodiscard]] std::vector<std::int16_t> reach(std::int32_t behind) const;
 
   const StageTables* tables_;
+  StageCount count_;
   std::int64_t cap_;
   StageRanges ranges_;
   std::int32_t room_depth_ = 0;

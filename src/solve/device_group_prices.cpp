@@ -6,8 +6,9 @@
 
 namespace espalier::solve::device_groups {
 
-PricedChains::PricedChains(const StageTables& tables, const StageRanges& ranges, const std::vector<std::int64_t>& prices)
-    : tables_(&tables), of_unit_(prices) {
+PricedChains::PricedChains(const StageTables& tables, const StageRanges& ranges, StageCount count,
+                           const std::vector<std::int64_t>& prices)
+    : tables_(&tables), count_(count), of_unit_(prices) {
   const auto cells = static_cast<std::size_t>(cell(tables.depth() + 1, 0, 0));
   least_.assign(cells, kNever);
   ending_.assign(cells, {});
@@ -18,8 +19,15 @@ PricedChains::PricedChains(const StageTables& tables, const StageRanges& ranges,
   for (std::int32_t kind = 0; kind < tables.kinds(); ++kind) whole_ -= of_unit_[kind] * tables.units()[kind];
 }
 
+/// Whether the number of stages may be `behind`, which stands for more in the deepest level.
+bool PricedChains::may_end(std::int32_t behind) const {
+  return behind == tables_->depth() ? count_.most >= behind : count_.least <= behind && behind <= count_.most;
+}
+
 void PricedChains::fill(const StageRanges& ranges, std::int32_t behind) {
-  for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) least_[cell(behind, 0, kind)] = 0;
+  if (may_end(behind))
+    for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) least_[cell(behind, 0, kind)] = 0;
+  if (behind >= count_.most) return;
   for (std::int32_t a = 0; a < tables_->layers(); ++a) {
     if (a > 0) reach(behind, a);
     for (std::size_t s = 0; s < tables_->shapes().size(); ++s) push(ranges, behind, a, s);
@@ -101,13 +109,14 @@ std::vector<double> PricedChains::excess() const {
   return result;
 }
 
-PricedChains raised_prices(const StageTables& tables, const StageRanges& ranges, std::int64_t target,
+PricedChains raised_prices(const StageTables& tables, const StageRanges& ranges, StageCount count, std::int64_t target,
                            const std::vector<std::int64_t>& begin) {
-  constexpr int kSteps = 24;
   std::vector<std::int64_t> at = begin;
+  const bool known = std::any_of(at.begin(), at.end(), [](std::int64_t price) { return price > 0; });
+  const int steps = known ? 16 : 24;
   std::optional<PricedChains> best;
-  for (int step = 0; step < kSteps; ++step) {
-    PricedChains chain(tables, ranges, at);
+  for (int step = 0; step < steps; ++step) {
+    PricedChains chain(tables, ranges, count, at);
     const std::int64_t whole = chain.whole();
     const std::vector<double> excess = chain.excess();
     if (!best || whole > best->whole()) best = std::move(chain);

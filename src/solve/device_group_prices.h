@@ -13,8 +13,8 @@ namespace espalier::solve::device_groups {
 
 class PricedChains {
  public:
-  /// Stages with layers in these ranges only.
-  PricedChains(const StageTables& tables, const StageRanges& ranges, const std::vector<std::int64_t>& prices);
+  /// Plans with `count` stages, which have layers in these ranges only.
+  PricedChains(const StageTables& tables, const StageRanges& ranges, StageCount count, const std::vector<std::int64_t>& prices);
   /// Makes least_behind known.
   void look_behind(const StageRanges& ranges);
 
@@ -46,7 +46,10 @@ class PricedChains {
   void reach(std::int32_t behind, std::int32_t a);
   [[nodiscard]] Stage best_whole() const;
 
+  [[nodiscard]] bool may_end(std::int32_t behind) const;
+
   const StageTables* tables_;
+  StageCount count_;
   std::int64_t whole_ = kNever;
   std::vector<std::int64_t> of_unit_, least_, least_behind_;
   std::vector<Stage> ending_;         ///< [behind][e][kind] the cheapest chain over [0, e) whose last stage is of that kind
@@ -54,7 +57,7 @@ class PricedChains {
 };
 
 /// Prices whose `whole` is high: subgradient steps towards `target`, from `begin`; the best seen. Stops once above the target.
-PricedChains raised_prices(const StageTables& tables, const StageRanges& ranges, std::int64_t target,
+PricedChains raised_prices(const StageTables& tables, const StageRanges& ranges, StageCount count, std::int64_t target,
                            const std::vector<std::int64_t>& begin);
 
 }  // namespace espalier::solve::device_groups

@@ -88,7 +88,6 @@ StageTables::StageTables(const DeviceGroupsProblem& problem) {
   layers_ = static_cast<std::int32_t>(problem.layers.size());
   microbatches_ = problem.microbatches;
   table_cells_ = problem.table_cells;
-  depth_ = problem.depth;
   const std::vector<std::int32_t> kept = worth_trying(problem);
   dropped_ = static_cast<std::int64_t>(problem.options.size() - kept.size());
   count_units(problem, kept);
@@ -98,6 +97,7 @@ StageTables::StageTables(const DeviceGroupsProblem& problem) {
   for (std::size_t a = 0; a < problem.send_ns.size(); ++a)
     std::copy(problem.send_ns[a].begin(), problem.send_ns[a].end(),
               send_.begin() + static_cast<std::ptrdiff_t>(a * units_.size()));
+  depth_ = std::min(problem.depth, most_stages_);
   for (const std::int32_t o : kept) add_option(problem, o);
   std::stable_sort(shapes_.begin(), shapes_.end(),
                    [](const Shape& a, const Shape& b) { return a.kind != b.kind ? a.kind < b.kind : a.units < b.units; });
@@ -166,11 +166,11 @@ void StageTables::fill_first_that_fits(const DeviceGroupsProblem& problem, const
 }
 
 void StageTables::fill_least_work() {
-  depth_ = std::max(0, std::min(depth_, static_cast<std::int32_t>(in_flight(most_stages_))) - 1);
+  memory_depth_ = std::max(0, static_cast<std::int32_t>(std::min<std::int64_t>(depth_ + 1, in_flight(most_stages_))) - 1);
   const std::size_t side = static_cast<std::size_t>(layers_) + 1;
-  least_work_.assign(static_cast<std::size_t>(depth_ + 1) * shapes_.size() * side * side, kNever);
+  least_work_.assign(static_cast<std::size_t>(memory_depth_ + 1) * shapes_.size() * side * side, kNever);
   std::size_t base = 0;
-  for (std::int32_t behind = 0; behind <= depth_; ++behind) {
+  for (std::int32_t behind = 0; behind <= memory_depth_; ++behind) {
     for (const Shape& shape : shapes_) {
       for (const std::int32_t o : shape.options) add_least_work(option(o), behind, &least_work_[base]);
       base += side * side;

@@ -51,6 +51,11 @@ inline Tail in_front(const StageTime& stage, const Tail& tail, const InFlight& a
   return result;
 }
 
+/// Plans with so many stages, both included.
+struct StageCount {
+  std::int32_t least = 1, most = 1;
+};
+
 struct Shape {
   std::int32_t kind = 0, units = 1;  ///< counted in the kind's divisor
   std::int64_t code = 0;
@@ -101,13 +106,13 @@ class StageTables {
   [[nodiscard]] std::int64_t longer_permille() const { return longer_permille_; }
   /// No plan has a larger bound: every term of G is at most m·Σ (w + d + r).
   [[nodiscard]] std::int64_t worst_bound() const;
-  /// Up to so many stages behind, what a stage may hold is known exactly; with more, as with so many.
+  /// Tables tell apart up to so many stages behind; with more, they say what holds for all of those.
   [[nodiscard]] std::int32_t depth() const { return depth_; }
   [[nodiscard]] std::int64_t table_cells() const { return table_cells_; }
   /// The least w of layers [a, e) in the shape with `behind` stages behind; kNever where no option fits. [e]
   [[nodiscard]] const std::int64_t* least_work(std::int32_t behind, std::size_t shape, std::int32_t a) const {
     const std::size_t side = static_cast<std::size_t>(layers_) + 1;
-    const std::size_t level = static_cast<std::size_t>(std::min(behind, depth_));
+    const std::size_t level = static_cast<std::size_t>(std::min(behind, memory_depth_));
     return &least_work_[((level * shapes_.size() + shape) * side + static_cast<std::size_t>(a)) * side];
   }
 
@@ -118,7 +123,7 @@ class StageTables {
   void fill_least_work();
   void add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const;
 
-  std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0;
+  std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0, memory_depth_ = 0;
   std::int64_t microbatches_ = 1, table_cells_ = 0, codes_ = 1, dropped_ = 0, least_end_ = kNever, longer_permille_ = 1000;
   std::vector<std::int32_t> units_, divisor_;
   std::vector<std::int64_t> strides_, send_, least_work_;

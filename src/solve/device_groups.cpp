@@ -2,6 +2,7 @@
 #include "solve/device_groups.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <tuple>
 
 #include "base/check.h"
@@ -16,11 +17,13 @@ using device_groups::kNever;
 using device_groups::Limits;
 using device_groups::PassLimits;
 using device_groups::PassResult;
+using device_groups::StageCount;
 using device_groups::StageTables;
 using device_groups::StageTime;
 using device_groups::Tail;
 
 constexpr std::size_t kWidth = 60;  // labels of a level with the same first layer while a first plan is looked for
+constexpr std::int64_t kFewCodes = 5'000;  // up to so many, all numbers of stages are searched together
 
 bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
   const auto stage = [](const GroupedStage& s) { return std::tuple(s.option, s.first, s.last); };
@@ -62,30 +65,30 @@ class Planner {
 
   /// The least limit that the limits alone do not refuse, to a share of 1/512. False: they refuse every one below the cutoff.
   bool bracket() {
-    const std::optional<Limits> all = Limits::make(tables_, top_, prices_);
-    if (!all) return false;
+    const std::optional<Limits> widest = Limits::make(tables_, all(), top_, prices_);
+    if (!widest) return false;
     std::int64_t low = tables_.least_end() - 1;  // refused
     std::int64_t high = tables_.least_end() + 1;
-    for (const auto& prices : all->prices()) high = std::max(high, tables_.least_end() + prices.whole());
-    while (high < top_ && !Limits::make(tables_, high, prices_)) {
+    for (const auto& prices : widest->prices()) high = std::max(high, tables_.least_end() + prices.whole());
+    while (high < top_ && !Limits::make(tables_, all(), high, prices_)) {
       low = high;
       high += high / 2 + 1;
     }
     high = std::min(high, top_);
     while (high - low > 1 + low / 512) {
       const std::int64_t middle = low + (high - low) / 2;
-      (Limits::make(tables_, middle, prices_) ? high : low) = middle;
+      (Limits::make(tables_, all(), middle, prices_) ? high : low) = middle;
     }
     outcome_.lower_bound_ns = low + 1;
     return true;
   }
 
   /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it was whole.
-  bool pass(std::int64_t limit, PassLimits how) {
-    const std::optional<Limits> limits = Limits::make(tables_, limit, prices_);
+  bool pass(StageCount count, std::int64_t limit, PassLimits how) {
+    const std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_);
     if (!limits) return true;
     how.limit = limit;
-    how.states = problem_.states;
+    if (how.width > 0) how.states = problem_.states;
     const PassResult found = search_labels(tables_, *limits, how, outcome_.counters);
     for (const auto& stages : found.plans) {
       const std::optional<GroupedPipeline> plan = evaluate_stages(problem_, stages);
@@ -107,7 +110,7 @@ class Planner {
       PassLimits how;
       how.width = kWidth;
       how.slack = problem_.slack_permille;
-      const bool whole = pass(limit, how);
+      const bool whole = pass(all(), limit, how);
       if (whole && outcome_.candidates.empty()) outcome_.lower_bound_ns = limit + 1;
       if (limit == top_ && whole) outcome_.exact = true;
       if (limit == top_ || !outcome_.candidates.empty()) return;
@@ -117,30 +120,95 @@ class Planner {
   /// The best bound known, or the cutoff.
   [[nodiscard]] std::int64_t known() const { return outcome_.candidates.empty() ? top_ : outcome_.candidates.front().bound_ns; }
 
-  /// All plans near the best one; else all at its bound; else limits between, for the lower bound.
+  /// Up to the slack above the best bound known.
+  [[nodiscard]] std::int64_t near() const {
+    return known() > kNever / 2000 ? top_ : std::min(top_, known() + known() / 1000 * problem_.slack_permille);
+  }
+
+  /// One number of stages after the other, the one of the best plan known first and then its neighbours: a known number makes the
+  /// limits sharper, and most numbers are refused without a search. With few counts of units those left are searched at once.
   void prove() {
+    const std::int32_t most = tables_.most_stages();
+    const std::int32_t first = outcome_.candidates.empty() ? 1 : static_cast<std::int32_t>(outcome_.candidates[0].stages.size());
+    std::vector<StageCount> open;
+    const auto nearer = [&](StageCount a, StageCount b) { return std::abs(a.least - first) < std::abs(b.least - first); };
+    if (tables_.codes() > kFewCodes) {
+      std::vector<StageCount> all_left;
+      collect(all(), all_left);
+      std::stable_sort(all_left.begin(), all_left.end(), nearer);
+      improve(all_left);
+    }
+    search({first, first}, problem_.states / 4, open);
+    std::vector<StageCount> left;
+    collect({1, first - 1}, left);
+    collect({first + 1, most}, left);
+    std::stable_sort(left.begin(), left.end(), nearer);
+    for (std::size_t i = 0; i < left.size(); ++i)
+      search(left[i], (problem_.states * 3 / 4 - spent_) / static_cast<std::int64_t>(left.size() - i), open);
+    outcome_.exact = open.empty();
+    if (!open.empty()) raise_bound(open);
+  }
+
+  /// Narrow passes with one number of stages each, under the sharper limits that this gives.
+  void improve(const std::vector<StageCount>& counts) {
+    PassLimits how;
+    how.width = kWidth;
+    how.slack = problem_.slack_permille;
+    for (const StageCount count : counts) pass(count, near(), how);
+  }
+
+  /// The numbers of stages that the limits do not refuse; together where they may be searched together.
+  void collect(StageCount count, std::vector<StageCount>& left) {
+    if (count.least > count.most || !Limits::make(tables_, count, near(), prices_)) return;
+    if (count.least == count.most || count.least >= tables_.depth() || tables_.codes() <= kFewCodes) {
+      left.push_back(count);
+      return;
+    }
+    const std::int32_t middle = std::min(count.least + (count.most - count.least) / 2, tables_.depth() - 1);
+    collect({count.least, middle}, left);
+    collect({middle + 1, count.most}, left);
+  }
+
+  /// A pass near the best plan; `open` takes what was not finished.
+  void search(StageCount count, std::int64_t states, std::vector<StageCount>& open) {
     PassLimits how;
     how.slack = problem_.slack_permille;
-    const std::int64_t wide = known() > kNever / 2000 ? top_ : std::min(top_, known() + known() / 1000 * how.slack);
-    outcome_.exact = pass(wide, how);
-    how.slack = 0;
-    if (!outcome_.exact) outcome_.exact = pass(known(), how);
-    constexpr int kParts = 4;
-    const std::int64_t from = outcome_.lower_bound_ns, part = (known() - from) / kParts;
-    for (int i = 1; i < kParts && !outcome_.exact && part > 0; ++i) {
-      const std::int64_t limit = from + part * i;
-      if (!pass(limit, how)) return;
-      if (known() <= limit) {
-        outcome_.exact = true;
+    if (!exact_pass(count, near(), states, how)) open.push_back(count);
+  }
+
+  bool exact_pass(StageCount count, std::int64_t limit, std::int64_t states, PassLimits how) {
+    how.states = std::max<std::int64_t>(states, 1);
+    const std::int64_t before = outcome_.counters.states;
+    const bool whole = pass(count, limit, how);
+    spent_ += outcome_.counters.states - before;
+    return whole;
+  }
+
+  /// Half-way between the lower bound and the best plan, a few times: is there nothing with the open numbers of stages?
+  void raise_bound(const std::vector<StageCount>& open) {
+    constexpr int kRounds = 4;
+    std::int64_t low = outcome_.lower_bound_ns, high = known();
+    const std::int64_t share =
+        std::max<std::int64_t>(problem_.states - spent_, 0) / kRounds / static_cast<std::int64_t>(open.size());
+    for (int round = 0; round < kRounds && high - low > 1; ++round) {
+      const std::int64_t limit = low + (high - low) / 2;
+      const bool whole =
+          std::all_of(open.rbegin(), open.rend(), [&](StageCount count) { return exact_pass(count, limit, share, {}); });
+      if (whole) {
+        low = std::min(limit + 1, known());
       } else {
-        outcome_.lower_bound_ns = limit + 1;
+        high = limit;
       }
     }
+    outcome_.lower_bound_ns = std::max(outcome_.lower_bound_ns, low);
   }
+
+  [[nodiscard]] StageCount all() const { return {1, tables_.most_stages()}; }
 
   const DeviceGroupsProblem& problem_;
   const StageTables tables_;
   std::int64_t top_;
+  std::int64_t spent_ = 0;  ///< labels of exact passes
   std::vector<std::int64_t> prices_;
   DeviceGroupsOutcome outcome_;
 };

@@ -68,7 +68,7 @@ struct DeviceGroupsProblem {
   std::size_t candidates = 32;                                        ///< how many plans to return
   std::int32_t slack_permille = 20;      ///< candidates are looked for up to this much above the best bound
   std::int64_t table_cells = 6'000'000;  ///< of the table over counts of units; more make bounds of more stages sharper
-  std::int32_t depth = 16;               ///< numbers of stages that the tables tell apart
+  std::int32_t depth = 24;               ///< numbers of stages that the tables tell apart
   std::int64_t states = 2'000'000;       ///< how many partial plans an exact pass may keep; beyond, the answer is not exact
 };
 
