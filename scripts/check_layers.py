@@ -52,7 +52,7 @@ PUBLIC = {
     "units.h": "base",
     "result.h": "base",
     "model.h": "model",
-    "cluster.h": "cluster",
+    "cluster.h": "cluster", "cluster_change.h": "cluster",
     "profile.h": "profile",
     "plan.h": "plan",
     "block_partition.h": "plan",

@@ -7,11 +7,13 @@
 // Nothing is approximated: what one side cannot say is an error that names it.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "espalier/cluster.h"
 #include "espalier/job.h"
 #include "espalier/plan.h"
 #include "espalier/result.h"
@@ -66,6 +68,33 @@ struct Exporter {
   /// The bytes of the file. bad_input: the plan says what the format cannot. `job` is the plan's own.
   Result<std::string> (*write)(const Job& job, const Plan& plan) = nullptr;
 };
+
+/// Traces of clusters whose nodes come and go, as other tools write them.
+struct TraceRequest {
+  std::string name, text;             ///< what messages call the file, and its bytes
+  std::int64_t first_node = 0;        ///< number that the trace's first node has in the cluster
+  std::int64_t devices_per_node = 1;  ///< of formats that count devices
+};
+
+/// Events of nodes first … first + nodes − 1, as a cluster file holds them: all are there at the start, those that the trace does not begin with leave
+/// at time 0.
+struct ImportedTrace {
+  std::vector<ClusterEvent> events;
+  std::int64_t nodes = 0;          ///< most that are there at once
+  std::vector<std::string> notes;  ///< what the trace says and its events do not
+};
+
+struct TraceFormat {
+  std::string name;   ///< "bamboo", "parcae", "sailor", "counts"
+  std::string reads;  ///< for people
+  /// bad_input: the text is not such a trace.
+  Result<ImportedTrace> (*read)(const TraceRequest& request) = nullptr;
+};
+
+const std::vector<TraceFormat>& trace_formats();
+const TraceFormat* find_trace_format(std::string_view name);
+/// The table that `events:` of a cluster file names: time_s,event,target,value. `source` becomes a comment in its first line.
+std::string events_csv(const std::vector<ClusterEvent>& events, const std::string& source);
 
 const std::vector<Importer>& importers();
 const std::vector<Exporter>& exporters();

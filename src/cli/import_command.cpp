@@ -56,10 +56,11 @@ void add_import_job_flags(Command& command, JobFlags& flags) {
 }
 
 void add_import_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("import", "a plan or measurements of another tool");
+  Command* command = app.add_subcommand("import", "a plan, measurements or traces of another tool");
   command->require_subcommand();
   add_import_galvatron(*command, context);
   add_import_galvatron_profile(*command, context);
+  add_import_trace(*command, context);
 }
 
 }  // namespace espalier::cli

@@ -9,6 +9,7 @@ namespace espalier::cli {
 /// --job JOB.yaml, --set, --calibration.
 void add_import_job_flags(Command& command, JobFlags& flags);
 
+void add_import_trace(Command& command, Context& context);
 void add_import_galvatron_profile(Command& command, Context& context);
 
 }  // namespace espalier::cli

@@ -268,7 +268,7 @@ TEST(MixedForm, OneGroupIsHomogeneous) {
 }
 
 TEST(Errors, SayWhereWhatAndWhatNext) {
-  EXPECT_THAT(failure("{nodes: 1, device: h100}"), HasSubstr("did you mean h100-pcie-80gb, h100-sxm-80gb?"));
+  EXPECT_THAT(failure("{nodes: 1, device: h100}"), HasSubstr("did you mean h100-500w, h100-nvl, h100-pcie-80gb, h100-sxm-80gb?"));
   EXPECT_THAT(failure("{nodes: 1, device: a100-sxm-80g}"), HasSubstr("a100-sxm-80gb"));
   EXPECT_THAT(failure("{nodes: 1, device: h100-sxm-80gb, devices_pernode: 8}"), HasSubstr("devices_per_node"));
   EXPECT_THAT(failure("{nodes: 1, device: h100-sxm-80gb, inter_node: {bandwith: 1GB/s}}"), HasSubstr("bandwidth"));

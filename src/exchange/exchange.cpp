@@ -8,6 +8,7 @@
 #include "espalier/planner.h"
 #include "exchange/galvatron.h"
 #include "exchange/request.h"
+#include "exchange/spot_trace.h"
 
 namespace espalier {
 namespace {
@@ -55,6 +56,17 @@ const std::vector<Exporter>& exporters() {
       exchange::galvatron_export()};
   return rows;
 }
+
+const std::vector<TraceFormat>& trace_formats() {
+  static const std::vector<TraceFormat> rows{
+      {"bamboo", "Bamboo's spot traces: time_ms,add|remove,node; or date,time,instances", exchange::read_bamboo_trace},
+      {"parcae", "Parcae's spot traces: time_ms,add|remove|no-op,nodes; or time_ms,instances", exchange::read_parcae_trace},
+      {"sailor", "Sailor's traces: time_s,gpus", exchange::read_sailor_trace},
+      {"counts", "time_s,nodes: how many there are from then on", exchange::read_counts_trace}};
+  return rows;
+}
+
+const TraceFormat* find_trace_format(std::string_view name) { return row_called(trace_formats(), name); }
 
 const Importer* find_importer(std::string_view name) { return row_called(importers(), name); }
 const Exporter* find_exporter(std::string_view name) { return row_called(exporters(), name); }

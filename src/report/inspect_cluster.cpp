@@ -7,6 +7,7 @@
 #include "espalier/inspect.h"
 #include "espalier/text.h"
 #include "report/brief_text.h"
+#include "report/inspect_mixed.h"
 
 namespace espalier::report {
 namespace {
@@ -19,7 +20,8 @@ using base::grouped;
 using base::pad_right;
 using base::percent;
 
-std::string gbps(BytesPerSecond rate) { return cat(fixed(rate.count() / 1e9, 1), " GB/s"); }
+/// One digit behind the point; three of a slow link.
+std::string gbps(BytesPerSecond rate) { return cat(fixed(rate.count() / 1e9, rate < GBps(0.1) ? 3 : 1), " GB/s"); }
 std::string micro(Seconds s) { return cat(fixed(s.count() * 1e6, 1), " us"); }
 
 std::string peaks(const DeviceKind& device) {
@@ -35,8 +37,9 @@ std::string peaks(const DeviceKind& device) {
 std::string group_section(const Cluster& cluster, std::size_t index) {
   const NodeGroup& group = cluster.groups[index];
   const DeviceKind& d = group.device;
-  std::string out = cat("\n", std::to_string(group.nodes), " nodes × ", std::to_string(group.devices_per_node), " ", d.name,
-                        d.calibrated ? " (calibrated)" : " (uncalibrated: priors)", "\n");
+  std::string out = cat("\n", cluster.homogeneous() ? "" : cat(group.name, ": "), std::to_string(group.nodes), " nodes × ",
+                        std::to_string(group.devices_per_node), " ", d.name,
+                        d.calibrated ? " (calibrated)" : " (uncalibrated: priors)", traits_of(cluster, index), "\n");
   out += cat("  peak       ", peaks(d), "\n");
   out += cat("  memory     ", gib(d.memory.count()), " reported, ", gib(d.context_reserve.count()), " reserved, ",
              gib(cluster.usable_memory(index).count()), " usable, ", gbps(d.memory_bandwidth), "\n");
@@ -53,13 +56,18 @@ std::string group_section(const Cluster& cluster, std::size_t index) {
 
 std::string fabric_section(const Cluster& cluster) {
   std::vector<std::vector<std::string>> rows{{"level", "kind", "span", "bandwidth", "alone", "latency", "efficiency", "reduces"}};
-  const auto add = [&](const FabricLevel& l) {
-    rows.push_back({l.trace.empty() ? l.name : cat(l.name, " (varies)"), std::string(to_string(l.kind)), std::to_string(l.span),
-                    gbps(l.bandwidth), gbps(l.bandwidth_alone), micro(l.latency), percent(l.efficiency),
-                    l.in_network_reduction ? "in the network" : "–"});
+  const auto add = [&](const std::string& group, const std::vector<FabricLevel>& levels) {
+    for (const FabricLevel& l : levels)
+      rows.push_back({cat(group, l.name, l.trace.empty() ? "" : " (varies)"), std::string(to_string(l.kind)),
+                      std::to_string(l.span), gbps(l.bandwidth), gbps(l.bandwidth_alone), micro(l.latency), percent(l.efficiency),
+                      l.in_network_reduction ? "in the network" : "–"});
   };
-  for (const NodeGroup& group : cluster.groups) std::for_each(group.intra.begin(), group.intra.end(), add);
-  std::for_each(cluster.inter.begin(), cluster.inter.end(), add);
+  for (const NodeGroup& group : cluster.groups) {
+    const std::string name = cluster.homogeneous() ? "" : cat(group.name, ": ");
+    add(name, group.intra);
+    add(name, group.inter);
+  }
+  add("", cluster.inter);
   return cat("\nFabric, per device and direction\n", table(rows, {1}));
 }
 
@@ -79,6 +87,7 @@ void write_level(base::JsonWriter& w, const FabricLevel& l) {
 void write_group(base::JsonWriter& w, const Cluster& cluster, std::size_t index) {
   const NodeGroup& group = cluster.groups[index];
   w.begin_object();
+  write_traits(w, cluster, index);
   w.key("nodes").value(group.nodes);
   w.key("devices_per_node").value(group.devices_per_node);
   w.key("device").value(group.device.name);
@@ -97,6 +106,11 @@ void write_group(base::JsonWriter& w, const Cluster& cluster, std::size_t index)
   w.key("intra").begin_array();
   for (const FabricLevel& level : group.intra) write_level(w, level);
   w.end_array();
+  if (!group.inter.empty()) {
+    w.key("inter").begin_array();
+    for (const FabricLevel& level : group.inter) write_level(w, level);
+    w.end_array();
+  }
   w.key("sources").begin_object();
   for (const auto& [field, source] : group.device.sources) w.key(field).value(source);
   w.end_object();
@@ -114,6 +128,7 @@ std::string inspect_cluster(const Cluster& cluster, std::size_t width) {
   if (cluster.memory_limit) out += cat("  memory limit ", gib(cluster.memory_limit->count()), " a device\n");
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) out += group_section(cluster, i);
   out += fabric_section(cluster);
+  out += mixed_sections(cluster);
   if (!cluster.notes.empty()) out += "\nNotes\n";
   for (const std::string& note : cluster.notes) {
     const bool marked = note.find("default") != std::string::npos;
@@ -136,6 +151,7 @@ std::string inspect_cluster_json(const Cluster& cluster) {
   w.key("inter").begin_array();
   for (const FabricLevel& level : cluster.inter) write_level(w, level);
   w.end_array();
+  write_mixed(w, cluster);
   w.key("defaults").begin_array();
   for (const std::string& note : cluster.notes) w.value(note);
   w.end_array();

@@ -41,14 +41,26 @@ void FlowNetwork::change_capacity(std::int64_t at_ns, LinkId first, std::int64_t
 
 void FlowNetwork::apply(const CapacityChange& change) {
   for (LinkId id = change.first; id < change.first + static_cast<LinkId>(change.count); ++id) {
-    LinkState& state = link(id);
-    const bool before = state.contended();
-    state.capacity = state.nominal * change.factor;
-    state.limit = limit_of(state.capacity);
-    if (state.flows.empty()) continue;
-    touch(id);
-    if (before || state.contended()) mark_changed(id);
+    const std::int32_t bucket = link(id).bucket;
+    if (bucket >= 0) {
+      BucketState& state = buckets_[static_cast<std::size_t>(bucket)];
+      state.factor = change.factor;
+      set_capacity(id, capacity_of(state));
+    } else {
+      set_capacity(id, link(id).nominal * change.factor);
+    }
   }
+}
+
+/// From now on, in bytes/ns.
+void FlowNetwork::set_capacity(LinkId id, double capacity) {
+  LinkState& state = link(id);
+  const bool before = state.contended();
+  state.capacity = capacity;
+  state.limit = limit_of(capacity);
+  if (state.flows.empty()) return;
+  touch(id);
+  if (before || state.contended()) mark_changed(id);
 }
 
 void FlowNetwork::check(const Activity& activity) const {
@@ -133,6 +145,7 @@ void FlowNetwork::handle_events(std::vector<FinishedActivity>& finished) {
     apply(capacity_changes_.top());
     capacity_changes_.pop();
   }
+  empty_buckets();
   while (!events_.empty() && events_.first_time() == now_) {
     const EventHeap::Handle handle = events_.first_handle();
     const std::int32_t slot = handle / 2;
@@ -152,11 +165,12 @@ void FlowNetwork::handle_events(std::vector<FinishedActivity>& finished) {
             [](const FinishedActivity& a, const FinishedActivity& b) { return a.id < b.id; });
 }
 
-std::optional<std::int64_t> FlowNetwork::next_time() const {
-  if (capacity_changes_.empty() && events_.empty()) return std::nullopt;
-  if (capacity_changes_.empty()) return events_.first_time();
-  if (events_.empty()) return capacity_changes_.top().at;
-  return std::min(events_.first_time(), capacity_changes_.top().at);
+std::optional<std::int64_t> FlowNetwork::next_time() {
+  std::optional<std::int64_t> next = next_empty_bucket();
+  const auto earlier = [&next](std::int64_t time) { next = next ? std::min(*next, time) : time; };
+  if (!capacity_changes_.empty()) earlier(capacity_changes_.top().at);
+  if (!events_.empty()) earlier(events_.first_time());
+  return next;
 }
 
 std::optional<std::int64_t> FlowNetwork::next_event() {

@@ -9,6 +9,9 @@
 //     rate x_f   max-min fair (solve/max_min.h) under the caps and Σ_f w_fl·x_f ≤ c_l(t), again after each event
 //     left       work of a flow in ns at its cap: d(left)/dt = −x_f / cap_f; it ends at the first whole ns at which nothing is left
 //     capacity   c_l(t) = nominal · factor(t), piecewise constant
+//     bucket     of a link that has one: c_l at most `full` while there are tokens, `sustained` while there are none; d(tokens)/dt =
+//                sustained − Σ_f w_fl·x_f, between 0 and the bucket's size, full at the start (espalier/cluster_change.h has the closed forms). It
+//                runs empty at the first whole ns at which nothing is left; a link in use below the sustained rate has tokens again at once.
 //
 // A link is contended while the caps on it sum up to more than its capacity; other links never hold anybody back. When a flow begins or
 // ends, or a capacity changes, only flows that contended links join to this event can get a new rate, and only those that do are
@@ -75,6 +78,9 @@ class FlowNetwork {
   /// From `at_ns` on links first … first + count − 1 have `factor` × nominal capacity. Not in the past.
   void change_capacity(std::int64_t at_ns, LinkId first, std::int64_t count, double factor);
 
+  /// Gives a link that has none a token bucket, full now: rates in bytes/s, `sustained` ≤ `full`, `size` in bytes.
+  void add_bucket(LinkId link, double full, double sustained, double size);
+
   /// `at_ns` is not in the past. The activity is copied.
   ActivityId start(std::int64_t at_ns, const Activity& activity);
 
@@ -94,6 +100,7 @@ class FlowNetwork {
 
  private:
   static constexpr LinkId kNoLink = -1;
+  static constexpr std::int64_t kNoTime = -1;
   struct Use {
     LinkId link;
     std::int32_t place;  ///< in the link's list
@@ -129,6 +136,7 @@ class FlowNetwork {
     double bytes = 0.0;         ///< of flows that ended
     double highest_share = 0.0;
     std::int64_t busy = 0, busy_since = 0;
+    std::int32_t bucket = -1;  ///< in buckets_; −1: none
     [[nodiscard]] bool contended() const { return demand > limit; }
   };
   struct ActivityState {
@@ -144,6 +152,23 @@ class FlowNetwork {
     std::int64_t count;
     double factor;
     bool operator>(const CapacityChange& other) const { return at != other.at ? at > other.at : order > other.order; }
+  };
+
+  struct BucketState {
+    LinkId link = 0;
+    double full = 0.0, sustained = 0.0;  ///< bytes/ns
+    double size = 0.0;                   ///< bytes
+    double factor = 1.0;                 ///< of the link's nominal capacity
+    double tokens = 0.0;                 ///< bytes that were there at `since`
+    double used = 0.0;                   ///< bytes/ns that flow since then
+    std::int64_t since = 0;
+    std::int64_t empty_at = kNoTime;
+    bool spent = false;  ///< the link gives the sustained rate
+  };
+  struct BucketEvent {
+    std::int64_t at;
+    std::int32_t bucket;
+    bool operator>(const BucketEvent& other) const { return at != other.at ? at > other.at : bucket > other.bucket; }
   };
 
   struct Load {
@@ -178,8 +203,16 @@ class FlowNetwork {
   void begin(std::int32_t activity);
   void finish(std::int32_t activity, std::vector<FinishedActivity>& finished);
   void handle_events(std::vector<FinishedActivity>& finished);
-  [[nodiscard]] std::optional<std::int64_t> next_time() const;
+  [[nodiscard]] std::optional<std::int64_t> next_time();
   void apply(const CapacityChange& change);
+  void set_capacity(LinkId id, double capacity);
+
+  // flow_buckets.cpp: tokens
+  [[nodiscard]] double capacity_of(const BucketState& bucket) const;
+  void empty_buckets();
+  bool settle_buckets();
+  bool settle_bucket(std::int32_t index);
+  [[nodiscard]] std::optional<std::int64_t> next_empty_bucket();
 
   // flow_rates.cpp: who moves how fast
   void begin_flow(std::int32_t slot);
@@ -215,6 +248,9 @@ class FlowNetwork {
   EventHeap events_;
   std::priority_queue<CapacityChange, std::vector<CapacityChange>, std::greater<>> capacity_changes_;
   std::int64_t capacity_changes_made_ = 0;
+  std::vector<BucketState> buckets_;
+  std::priority_queue<BucketEvent, std::vector<BucketEvent>, std::greater<>>
+      bucket_events_;  ///< also of times that no longer hold
 
   std::vector<LinkId> changed_;        ///< links whose flows need new rates
   std::vector<LinkId> touched_;        ///< links whose load is not yet in highest_share

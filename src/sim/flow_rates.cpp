@@ -110,7 +110,9 @@ void FlowNetwork::schedule_end(std::int32_t slot) {
 
 /// Rates for this moment, after all events that happen at it.
 void FlowNetwork::settle() {
-  if (!changed_.empty()) solve_changed();
+  do {
+    if (!changed_.empty()) solve_changed();
+  } while (settle_buckets());
   for (const LinkId id : touched_) {
     LinkState& state = link(id);
     state.touched = false;

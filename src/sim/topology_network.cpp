@@ -15,6 +15,8 @@ FlowNetwork flow_network(const cluster::Topology& topology) {
   for (const cluster::LinkTrace& trace : topology.traces())  // after those of ranges: the later word on a link counts
     for (const LinkChange& change : trace.changes)
       network.change_capacity(round_ns(change.at).count(), trace.link, 1, change.bandwidth_factor);
+  for (const cluster::LinkBucket& bucket : topology.buckets())
+    network.add_bucket(bucket.link, bucket.full, bucket.sustained, bucket.bucket);
   return network;
 }
 

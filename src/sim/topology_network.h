@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flow-level network over a topology: its capacities, and its traces as changes of capacity.
+// A flow-level network over a topology: its capacities, its traces as changes of capacity, its token buckets.
 #pragma once
 
 #include "cluster/topology.h"

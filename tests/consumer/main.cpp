@@ -4,6 +4,7 @@
 // usage: consumer FOLDER     with the examples of the package: PREFIX/share/espalier
 #include <espalier/calibrate.h>
 #include <espalier/check.h>
+#include <espalier/cluster_change.h>
 #include <espalier/compare.h>
 #include <espalier/configuration.h>
 #include <espalier/documents.h>
@@ -171,6 +172,19 @@ void exchange_files(const espalier::Job& job, const espalier::Plan& plan) {
   require(back.plan == plan, "a plan is what was written");
 }
 
+void change_a_cluster(const espalier::Job& job) {
+  // begin changes
+  espalier::Cluster cluster = job.cluster;
+  const espalier::TraceFormat* counts = espalier::find_trace_format("counts");
+  cluster.events = value_or_exit(counts->read({"spot.csv", "time_s,nodes\n0,1\n60,0\n90,1\n"})).events;
+  for (const espalier::Seconds at : espalier::change_times(cluster))
+    std::cout << at.count() << " s: " << espalier::state_at(cluster, at).away.size() << " nodes away\n";
+  const espalier::TokenBucket bucket{"node:0", espalier::GBps(1.25), espalier::GBps(0.15625), espalier::Bytes(562'500'000'000)};
+  std::cout << "full rate for " << espalier::full_rate_lasts(bucket, espalier::full_bucket(bucket)).count() << " s\n";
+  // end changes
+  require(espalier::state_at(cluster, espalier::Seconds(60)).away.size() == 1, "a node that left is away");
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -189,5 +203,6 @@ int main(int count, char** words) {
   validate_and_calibrate(folder);
   list_engines(job, best.plan);
   exchange_files(job, best.plan);
+  change_a_cluster(job);
   std::cout << "every call answered\n";
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// load_cluster on any bytes; an accepted cluster has devices, levels of growing span, and links faster than nothing.
+// load_cluster on any bytes; an accepted cluster has devices, levels of growing span, links faster than nothing, groups that reach each other, and events
+// that can be replayed. Its topology can be built.
 #include <cmath>
 
+#include "cluster/topology_builders.h"
 #include "espalier/cluster.h"
+#include "espalier/cluster_change.h"
 #include "fuzz_expect.h"
 
 namespace {
@@ -20,6 +23,27 @@ void expect_sound(const std::vector<FabricLevel>& levels, bool nested) {
   }
 }
 
+void expect_joined(const Cluster& cluster) {
+  for (std::size_t a = 0; a < cluster.groups.size(); ++a)
+    for (std::size_t b = 0; b < cluster.groups.size(); ++b) {
+      if (a == b) continue;
+      const GroupPath path = cluster.path(a, b);
+      fuzz::expect(path.bandwidth.count() > 0 && std::isfinite(path.bandwidth.count()), "groups reach each other");
+      fuzz::expect(path.latency.count() >= 0, "latency of a way is not negative");
+      fuzz::expect(cluster.egress_price(a, b) >= 0, "prices are not negative");
+    }
+}
+
+void expect_replayable(const Cluster& cluster) {
+  const std::vector<Seconds> times = change_times(cluster);
+  for (std::size_t i = 0; i < times.size(); i += 1 + times.size() / 20) {
+    const ClusterState state = state_at(cluster, times[i]);
+    fuzz::expect(static_cast<std::int64_t>(state.away.size()) <= cluster.nodes(), "no more nodes are away than there are");
+  }
+  for (const TokenBucket& bucket : cluster.token_buckets)
+    fuzz::expect(time_to_move(bucket, full_bucket(bucket), 1e9).count() > 0, "moving takes time");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -35,5 +59,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   // The level that joins unequal groups spans all of them: no multiple of a group's node.
   expect_sound(cluster->levels(), cluster->homogeneous());
+  if (cluster->groups.size() <= 16) expect_joined(*cluster);
+  if (cluster->devices() > 4096) return 0;
+  expect_replayable(*cluster);
+  const auto topology = cluster::topology_of(*cluster);
+  if (!topology.ok()) fuzz::expect_helpful(topology.error());
   return 0;
 }

@@ -27,6 +27,12 @@ TEST(Golden, InspectCluster) {
   golden::expect_golden("inspect_cluster.txt", inspect_cluster(*cluster));
 }
 
+TEST(Golden, InspectMixedCluster) {
+  const auto cluster = load_cluster_file(ESPALIER_SOURCE_DIR "/examples/clusters/two-sites.yaml");
+  ASSERT_TRUE(cluster) << cluster.error().message();
+  golden::expect_golden("inspect_mixed_cluster.txt", inspect_cluster(*cluster) + inspect_cluster_json(*cluster) + "\n");
+}
+
 /// Round figures, so that the text can be read against them.
 PlannerResult by_hand() {
   PlannerResult r;

@@ -135,7 +135,7 @@ MISTAKES = [
     ('device-short', 'a name that fits two devices', sets('cluster.device=h100'), 3, ['"h100"', 'h100-pcie-80gb', 'h100-sxm-80gb'],
      sets('cluster.device=h100-sxm-80gb')),
     ('device-misspelt', 'a misspelt device', sets('cluster.device=h100-smx-80gb'), 3, ['did you mean h100-sxm-80gb?']),
-    ('device-unknown', 'a device that nobody described', sets('cluster.device=tpu-v5p'), 3, ['"tpu-v5p"', 'can be described', 'peak_tflops']),
+    ('device-unknown', 'a device that nobody described', sets('cluster.device=gaudi-3'), 3, ['"gaudi-3"', 'can be described', 'peak_tflops']),
     ('no-nodes', 'a cluster of no nodes', sets('cluster.nodes=0'), 3, ['found 0', 'an integer from 1']),
     ('gpus-twice', 'gpus_per_node beside devices_per_node', ['plan', 'both.yaml'], 3, ['gpus_per_node', 'the same']),
     ('precision-misspelt', 'bf17', sets('training.precision=bf17'), 3, ['"bf17"', 'did you mean "bf16"?']),

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clusters over time: states replayed by hand, token buckets in closed form, made-up traces.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "espalier/cluster_change.h"
+
+namespace espalier {
+namespace {
+
+using testing::ElementsAre;
+
+Cluster loaded(const std::string& text) {
+  auto cluster = load_cluster(text, "cluster.yaml");
+  EXPECT_TRUE(cluster.ok()) << (cluster.ok() ? "" : cluster.error().message());
+  return cluster.ok() ? *cluster : Cluster{};
+}
+
+// Four nodes of 8. At 0 the two with the highest numbers go; node:2 is back at 60 s; rank:1 takes half as long again from 30 s to 90 s; node:0 has half of
+// its way to the network by an event and 0.8 by a trace: 0.4.
+TEST(ClusterState, ReplaysWhatHappened) {
+  const Cluster c = loaded(
+      "{nodes: 4, device: h100-sxm-80gb, capacity: [{time_s: 40, link: \"node:0\", factor: 0.8}], events: ["
+      "{time_s: 0, event: leave, target: a, value: 2}, {time_s: 30, event: slow, target: \"rank:1\", value: 1.5},"
+      "{time_s: 60, event: join, target: a}, {time_s: 60, event: link, target: \"node:0\", value: 0.5},"
+      "{time_s: 90, event: slow, target: \"node:0\", value: 1}]}");
+  EXPECT_THAT(change_times(c), ElementsAre(Seconds(0), Seconds(30), Seconds(40), Seconds(60), Seconds(90)));
+  EXPECT_THAT(state_at(c, Seconds(0)).away, ElementsAre(2, 3));
+  EXPECT_TRUE(state_at(c, Seconds(29)).slow.empty());
+  EXPECT_THAT(state_at(c, Seconds(30)).slow, ElementsAre(Slowdown{1, 1.5}));
+  EXPECT_THAT(state_at(c, Seconds(59)).capacity, ElementsAre(CapacityFactor{"node:0", 0.8}));
+  const ClusterState later = state_at(c, Seconds(60));
+  EXPECT_THAT(later.away, ElementsAre(3));
+  EXPECT_THAT(later.capacity, ElementsAre(CapacityFactor{"node:0", 0.4}));
+  EXPECT_TRUE(state_at(c, Seconds(1e6)).slow.empty());
+}
+
+// 10 Gb/s = 1.25 GB/s while tokens last, 1.25 Gb/s = 0.15625 GB/s then, 4.5 Tb = 562.5 GB: at full rate tokens go at 1.09375 GB/s, for
+// 514.2857… s, in which 642.857… GB get through. (EC2 c5.xlarge: 533 s at 9.689 Gb/s, 1.254 after, data of Uta et al., NSDI 2020.)
+TEST(TokenBuckets, ClosedForm) {
+  const TokenBucket bucket{"a-b", GBps(1.25), GBps(0.15625), Bytes(562'500'000'000)};
+  const TokenState full = full_bucket(bucket);
+  EXPECT_NEAR(full_rate_lasts(bucket, full).count(), 514.285714, 1e-6);
+  EXPECT_DOUBLE_EQ(time_to_move(bucket, full, 125e9).count(), 100.0);
+  EXPECT_NEAR(time_to_move(bucket, full, 642.857142857e9 + 15.625e9).count(), 514.285714 + 100.0, 1e-5);
+  EXPECT_DOUBLE_EQ(time_to_move(bucket, {0.0}, 15.625e9).count(), 100.0);
+  EXPECT_EQ(highest_rate(bucket, full), GBps(1.25));
+  EXPECT_EQ(highest_rate(bucket, {0.0}), GBps(0.15625));
+  const TokenState half = after(bucket, full, GBps(1.25), Seconds(257.142857142857));
+  EXPECT_NEAR(half.tokens, 281.25e9, 1.0);
+  EXPECT_DOUBLE_EQ(after(bucket, half, GBps(2), Seconds(1e6)).tokens, 0.0);
+  EXPECT_DOUBLE_EQ(after(bucket, {0.0}, BytesPerSecond(0), Seconds(100)).tokens, 15.625e9);
+  EXPECT_DOUBLE_EQ(after(bucket, half, BytesPerSecond(0), Seconds(1e9)).tokens, 562.5e9);
+  EXPECT_TRUE(std::isinf(full_rate_lasts({"a-b", GBps(1), GBps(1), Bytes(5)}, {5}).count()));
+}
+
+// 50 GB a step: 43.75 GB of tokens. A pause of 280 s brings 43.75 GB: the bucket stays full, 40 s. A pause of 64 s brings 10 GB of tokens: they last 9.142857 s for
+// 11.428571 GB, the other 38.571429 GB take 246.857143 s. Long after, step by step, it is the same.
+TEST(TokenBuckets, InTheLongRun) {
+  const TokenBucket bucket{"a-b", GBps(1.25), GBps(0.15625), Bytes(562'500'000'000)};
+  EXPECT_DOUBLE_EQ(lasting_time_to_move(bucket, 50e9, Seconds(280)).count(), 40.0);
+  EXPECT_NEAR(lasting_time_to_move(bucket, 50e9, Seconds(64)).count(), 9.142857 + 246.857143, 1e-5);
+  TokenState state = full_bucket(bucket);
+  Seconds takes;
+  for (int step = 0; step < 40; ++step) {
+    takes = time_to_move(bucket, state, 50e9);
+    state = after(bucket, state, bucket.full, takes);
+    state = after(bucket, state, BytesPerSecond(0), Seconds(64));
+  }
+  EXPECT_NEAR(takes.count(), lasting_time_to_move(bucket, 50e9, Seconds(64)).count(), 1e-6);
+}
+
+TEST(MadeUpTraces, DiurnalIsNominalAtNight) {
+  const CapacityTrace day = diurnal("a-b", Seconds(86400), Seconds(86400), 0.6, 24);
+  ASSERT_EQ(day.changes.size(), 24u);
+  EXPECT_DOUBLE_EQ(day.changes[12].at.count(), 43200.0);
+  EXPECT_NEAR(day.changes[0].bandwidth_factor, 1.0 - 0.3 * (1.0 - std::cos(M_PI / 24)), 1e-12);
+  EXPECT_NEAR(day.changes[11].bandwidth_factor, day.changes[12].bandwidth_factor, 1e-12);
+  EXPECT_GT(day.changes[11].bandwidth_factor, 0.4);
+  EXPECT_LT(day.changes[11].bandwidth_factor, 0.41);
+}
+
+TEST(MadeUpTraces, SeedsDecide) {
+  const auto trace = [](std::uint64_t seed) {
+    return bursty_neighbour("a-b", Seconds(3600), Seconds(60), Seconds(20), 0.5, seed);
+  };
+  EXPECT_EQ(trace(1), trace(1));
+  EXPECT_NE(trace(1), trace(2));
+  double busy = 0;
+  const CapacityTrace one = bursty_neighbour("a-b", Seconds(1e6), Seconds(60), Seconds(20), 0.5, 7);
+  for (std::size_t i = 0; i + 1 < one.changes.size(); ++i) {
+    EXPECT_LT(one.changes[i].at, one.changes[i + 1].at);
+    if (one.changes[i].bandwidth_factor == 0.5) busy += (one.changes[i + 1].at - one.changes[i].at).count();
+  }
+  EXPECT_NEAR(busy / 1e6, 0.25, 0.02);  // 20 of 80 s
+}
+
+TEST(MadeUpTraces, FailuresByHand) {
+  EXPECT_EQ(failing_nic(3, 8, Seconds(10), Seconds(5)), (CapacityTrace{"node:3", {{Seconds(10), 0.875}, {Seconds(15), 1.0}}}));
+  EXPECT_EQ(flapping("a-b", Seconds(1), Seconds(2), Seconds(3), 2),
+            (CapacityTrace{"a-b", {{Seconds(1), 0}, {Seconds(3), 1}, {Seconds(6), 0}, {Seconds(8), 1}}}));
+  const auto pod = pod_loss(4, 2, Seconds(100), Seconds(50));
+  ASSERT_EQ(pod.size(), 4u);
+  EXPECT_EQ(pod[1], (ClusterEvent{Seconds(100), ClusterEventKind::leave, "node:5", 1.0, ""}));
+  EXPECT_EQ(pod[2], (ClusterEvent{Seconds(150), ClusterEventKind::join, "node:4", 1.0, ""}));
+}
+
+// 16 spot nodes, away a quarter of the time. The events can be replayed: who leaves is there.
+TEST(MadeUpTraces, PreemptionsCanBeReplayed) {
+  Cluster c = loaded("{nodes: 16, device: l4}");
+  c.events = preemptions(0, 16, Seconds(36000), Seconds(3600), Seconds(1200), 11);
+  EXPECT_EQ(c.events, preemptions(0, 16, Seconds(36000), Seconds(3600), Seconds(1200), 11));
+  double away = 0;
+  for (int t = 6000; t < 36000; t += 60) away += static_cast<double>(state_at(c, Seconds(t)).away.size());
+  EXPECT_NEAR(away / (500 * 16), 0.25, 0.08);
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Token buckets of the flow-level network: tokens flow in at the sustained rate and out with the bytes; without tokens the link slows down.
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "sim/flow_network.h"
+
+namespace espalier::sim {
+namespace {
+
+constexpr double kPerNanosecond = 1e-9;
+/// Relative difference of rates that is rounding.
+constexpr double kEqual = 1e-9;
+/// 146 years in ns: a bucket that would last longer does not run empty.
+constexpr double kNever = 4.6e18;
+
+}  // namespace
+
+void FlowNetwork::add_bucket(LinkId id, double full, double sustained, double size) {
+  ESPALIER_CHECK(id >= 0 && id < links() && link(id).bucket < 0 && link(id).flows.empty());
+  ESPALIER_CHECK(sustained > 0.0 && full >= sustained && std::isfinite(full) && size >= 0.0 && std::isfinite(size));
+  BucketState state;
+  state.link = id;
+  state.full = full * kPerNanosecond;
+  state.sustained = sustained * kPerNanosecond;
+  state.size = size;
+  state.tokens = size;
+  state.since = now_;
+  if (link(id).nominal > 0.0) state.factor = link(id).capacity / link(id).nominal;
+  link(id).bucket = static_cast<std::int32_t>(buckets_.size());
+  set_capacity(id, capacity_of(state));
+  buckets_.push_back(state);
+}
+
+double FlowNetwork::capacity_of(const BucketState& bucket) const {
+  const double nominal = links_[static_cast<std::size_t>(bucket.link)].nominal * bucket.factor;
+  return std::min(nominal, bucket.spent ? bucket.sustained : bucket.full);
+}
+
+/// When the next one runs empty, as far as is known now.
+std::optional<std::int64_t> FlowNetwork::next_empty_bucket() {
+  while (!bucket_events_.empty()) {
+    const BucketEvent next = bucket_events_.top();
+    if (buckets_[static_cast<std::size_t>(next.bucket)].empty_at == next.at) return next.at;
+    bucket_events_.pop();
+  }
+  return std::nullopt;
+}
+
+/// Those that run empty at this moment; settle() slows their links down.
+void FlowNetwork::empty_buckets() {
+  for (auto next = next_empty_bucket(); next && *next == now_; next = next_empty_bucket()) {
+    BucketState& state = buckets_[static_cast<std::size_t>(bucket_events_.top().bucket)];
+    bucket_events_.pop();
+    state.tokens = 0.0;
+    state.since = now_;
+    state.empty_at = kNoTime;
+    touch(state.link);
+  }
+}
+
+/// Tokens of all links whose use may have changed. True where a link's capacity became another, so that rates are to be found again.
+bool FlowNetwork::settle_buckets() {
+  if (buckets_.empty()) return false;
+  bool again = false;
+  for (std::size_t i = 0; i < touched_.size(); ++i) {
+    const std::int32_t bucket = link(touched_[i]).bucket;
+    if (bucket >= 0 && settle_bucket(bucket)) again = true;
+  }
+  return again;
+}
+
+bool FlowNetwork::settle_bucket(std::int32_t index) {
+  BucketState& state = buckets_[static_cast<std::size_t>(index)];
+  const auto passed = static_cast<double>(now_ - state.since);
+  state.tokens = std::clamp(state.tokens + (state.sustained - state.used) * passed, 0.0, state.size);
+  state.since = now_;
+  state.used = link(state.link).used;
+  const bool drains = state.used > state.sustained * (1.0 + kEqual);
+  const bool fills = state.used < state.sustained * (1.0 - kEqual);
+  const bool was_spent = state.spent;
+  if (!state.spent && drains && state.tokens <= 0.0) state.spent = true;
+  // A link that is not full holds nobody back: with tokens again, the rates are still those of now.
+  if (state.spent && fills && state.size > 0.0) state.spent = false;
+  const double lasts = drains ? state.tokens / (state.used - state.sustained) : kNever;
+  const bool empties = !state.spent && lasts < kNever - static_cast<double>(now_);
+  const std::int64_t empty_at = empties ? now_ + std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(lasts))) : kNoTime;
+  if (empty_at != state.empty_at && empty_at != kNoTime) bucket_events_.push({empty_at, index});
+  state.empty_at = empty_at;
+  if (state.spent == was_spent) return false;
+  set_capacity(state.link, capacity_of(state));
+  return true;
+}
+
+}  // namespace espalier::sim
