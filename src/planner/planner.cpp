@@ -10,6 +10,7 @@
 #include "planner/described.h"
 #include "planner/infeasible.h"
 #include "planner/legality.h"
+#include "planner/memory.h"
 #include "planner/memory_margin.h"
 #include "planner/prediction.h"
 #include "planner/reasons.h"
@@ -43,8 +44,12 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   SimulatedEvaluator evaluator(how.threads, job.network);
   const std::vector<JudgedBaseline> presets = judge_baselines(job, engine);
   how.seeds = seeds_of(presets);
+  const std::optional<search::Carried> carried = carried_for(options.memory, room, engine);
+  phases->carried = carried ? &*carried : nullptr;
+  phases->keep_record = options.memory != nullptr;
   const auto searching = Clock::now();
-  const search::Found all = search::search(prepared->problem, evaluator, *phases);
+  search::Found all = search::search(prepared->problem, evaluator, *phases);
+  remember(options.memory, room, std::move(all.uniform.record));
   const auto best = all.best();
   if (!best) return infeasible(job, engine, all.flat(), watch);
   const Plan fastest = document_of(job, engine, *best);

@@ -44,6 +44,9 @@ struct PhaseOptions {
   bool by_layer = true;     ///< the engine lets layers or stages of one plan differ; else no layer-wise plan is in the space
   bool operators = true;    ///< it partitions operators; else no plan with partitions is in the space
   bool exhaustive = false;  ///< the uniform phase simulates every configuration
+  /// Of and for the uniform phase: what a search before a change of the cluster proved (Options::carried), and whether to hand on as much.
+  const Carried* carried = nullptr;
+  bool keep_record = false;
   std::set<std::string> left_out;  ///< phases that do not run, by name
 };
 
