@@ -58,12 +58,40 @@ bool equal_speed(const FabricLevel& a, const FabricLevel& b) {
          a.latency.count() == b.latency.count() && a.start.count() == b.start.count();
 }
 
+/// Whether the bytes' part of some group that crosses both may be larger on level i than on level j. A domain of level k − 1 holds at most
+/// span_{k−1} members, and where all spans and degrees are powers of two, a group that leaves domains fills two of them at least.
+class Domination {
+ public:
+  Domination(const Cluster& cluster, const std::vector<FabricLevel>& levels) : levels_(levels) {
+    const auto power_of_two = [](std::int64_t n) { return (n & (n - 1)) == 0; };
+    regular_ = power_of_two(cluster.devices()) &&
+               std::all_of(levels.begin(), levels.end(), [&](const FabricLevel& l) { return power_of_two(l.span); });
+  }
+  [[nodiscard]] bool possible(std::size_t i, std::size_t j) const {
+    const FabricLevel &x = levels_[i], &y = levels_[j];
+    if (j < i || x.per_peer.count() > 0 || y.per_peer.count() > 0) return true;
+    const double inside = domain_below(j) / domain_below(i);
+    const double rate_x =
+        x.bandwidth.count() * x.efficiency / (1.0 + x.congestion * std::log2(domain_below(i + 1) / domain_below(i)));
+    const double rate_y = y.bandwidth.count() * y.efficiency / (1.0 + y.congestion);
+    const double exchanged = (regular_ ? 2.0 : domain_below(j)) * (1.0 + x.small_group);  // all-to-all
+    return std::max(inside, exchanged) * rate_y * (1.0 + 1e-9) >= rate_x;
+  }
+
+ private:
+  [[nodiscard]] double domain_below(std::size_t k) const { return k == 0 ? 1.0 : static_cast<double>(levels_[k - 1].span); }
+
+  const std::vector<FabricLevel>& levels_;
+  bool regular_ = false;
+};
+
 /// What times keep where another level's ramp counts.
-double kept_of_ramps(const std::vector<FabricLevel>& levels, const std::vector<Volume>& volumes) {
+double kept_of_ramps(const Cluster& cluster, const std::vector<FabricLevel>& levels, const std::vector<Volume>& volumes) {
+  const Domination domination(cluster, levels);
   double least = 1.0;
   for (std::size_t i = 0; i < levels.size(); ++i)
     for (std::size_t j = 0; j < levels.size(); ++j)
-      if (volumes[j].most > volumes[i].least && levels[j].ramp < levels[i].ramp)
+      if (volumes[j].most > volumes[i].least && levels[j].ramp < levels[i].ramp && domination.possible(i, j))
         least = std::min(least, (1.0 + levels[j].ramp / 2) / (1.0 + levels[i].ramp / 2));
   return least;
 }
@@ -102,7 +130,8 @@ NetworkChange network_change(const Cluster& a, const Cluster& b, const EngineMod
   }
   double slower = 1.0;
   for (const Volume& v : volumes) slower = std::max(slower, v.most);
-  change.ratio *= kept_of_ramps(before, volumes) * kept_of_overlap(a.groups.front().device, slower, fastest_bus(before, engine));
+  change.ratio *=
+      kept_of_ramps(a, before, volumes) * kept_of_overlap(a.groups.front().device, slower, fastest_bus(before, engine));
   if (!std::isfinite(change.ratio) || change.ratio <= 0) return {};
   ESPALIER_CHECK(change.ratio <= 1.0 && (!change.equal || change.ratio == 1.0));
   return change;

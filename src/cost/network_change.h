@@ -6,7 +6,8 @@
 // so that of every collective (collective.h) the bytes' part V and the small message's part L keep at least f = min_k(v_k, a_k, s_k, 1) of
 // themselves. Its time is L + V + ρ·√(L·V), of degree one and growing in both, so that it keeps f as well where its ramp ρ stays. ρ is that
 // of the level whose V counts, and another level may count after the change: level j in place of i only if j slowed down more, and since
-// √(L·V) ≤ (L + V)/2 the time then keeps at least f·(1 + ρ_j/2)/(1 + ρ_i/2). The least of these over all such pairs is the ratio r.
+// √(L·V) ≤ (L + V)/2 the time then keeps at least f·(1 + ρ_j/2)/(1 + ρ_i/2): the least of these over all such pairs of levels, where i can have
+// counted at all before, for no more members than domains hold.
 // Compute keeps all of itself. Compute beside a collective (overlap.h) is slowed down by κ = κ_w + t·bus/HBM (collective.h), less so where the
 // collective became slower: bus falls to 1/v of itself at least, v = max_k of what volumes grew by, and κ to κ'. Of pair(c, w) then remains,
 // whatever c and w are, at least
