@@ -9,7 +9,7 @@ namespace espalier::search {
 namespace {
 
 constexpr double kNear = 4;           // times the answer: further floors are not listed one by one
-constexpr std::size_t kFastest = 64;  // simulated configurations that a record names
+constexpr std::size_t kFastest = 16;  // simulated configurations that a record names
 
 void add_layer(SearchRecord::Layer layer, std::int64_t reach, SearchRecord& out) {
   if (layer.floor_ns <= reach) {
