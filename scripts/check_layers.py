@@ -99,7 +99,7 @@ COMMENT = re.compile(r"//.*")
 # What a line in the first column declares: a type, a name for one, a constant, or a function (of a type).
 TYPE = re.compile(r"^(?:struct|class|enum class|enum|union) (\w+)(?!.*;\s*$)|^using (\w+) =")
 CONSTANT = re.compile(r"^(?:inline |static )*(?:constexpr|const) [^(]*?(\w+)(?:\[\w*\])? ?[={]")
-FUNCTION = re.compile(r"^(?!template|using|extern|#)[A-Za-z][^()=]*?([A-Za-z_]\w*)(?:::~?\w+)*\(")
+FUNCTION = re.compile(r"^(?!template|using|extern|#)(?:[A-Za-z][^()=]*?[\s*&>])?([A-Za-z_]\w*)(?:::~?\w+)*\(")
 DRIVER = re.compile(r"^\| (\w+) \| `([^`]+)` \|")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

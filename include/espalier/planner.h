@@ -230,6 +230,32 @@ struct BatchHint {
   double gain = 0;  ///< share of the time saved against the plan of today, grown to that batch (planner/batch_hint.h)
 };
 
+/// What calls of plan() leave for later calls of the same job on a changed cluster: links slower or faster, less memory, and back again. The
+/// caller keeps it and hands it to each call (PlannerOptions::memory). A later call then drops at once what an earlier one proved too slow by
+/// enough, and starts from its best plans. Its plan, prediction and certificate are those of a call without memory; counters of the search
+/// (bounded, simulated, pruned by rule) are lower, and runners-up are the fastest of the fewer plans that were simulated. Jobs that differ in
+/// more than their links and memory limit share nothing. It holds what the last eight searches of a job found, some megabytes each, and is no cache of
+/// answers: every answer is proven anew. For one call at a time.
+class PlannerMemory {
+ public:
+  PlannerMemory();
+  ~PlannerMemory();
+  PlannerMemory(PlannerMemory&&) noexcept;
+  PlannerMemory& operator=(PlannerMemory&&) noexcept;
+  PlannerMemory(const PlannerMemory&) = delete;
+  PlannerMemory& operator=(const PlannerMemory&) = delete;
+  /// Forgets everything.
+  void clear();
+  /// Searches that it remembers.
+  [[nodiscard]] std::size_t size() const;
+
+  struct Content;  ///< planner/memory.h
+  [[nodiscard]] Content& content() { return *content_; }
+
+ private:
+  std::unique_ptr<Content> content_;
+};
+
 struct PlannerOptions {
   int threads = 0;                          ///< 0 = hardware; never changes the answer
   std::int64_t node_limit = 0;              ///< deterministic budget of simulated plans, of all phases together; 0 = none
@@ -243,6 +269,7 @@ struct PlannerOptions {
   bool simple = false;                ///< the simplest plan is the answer
   bool engines = false;               ///< also the best plan of every engine
   std::function<bool()> interrupted;  ///< polled all the time, from any thread; true stops with the best so far
+  PlannerMemory* memory = nullptr;    ///< of earlier calls, and for later ones; null: none. Lives as long as the call
   /// Where the search stands: a line a second at most, one at a time, from any thread.
   std::function<void(const std::string&)> progress;
 };

@@ -7,10 +7,10 @@
 
 #include "espalier/cluster_change.h"
 
-namespace espalier {
+namespace espalier::cluster {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 Cluster loaded(const std::string& text) {
   auto cluster = load_cluster(text, "cluster.yaml");
@@ -118,4 +118,4 @@ TEST(MadeUpTraces, PreemptionsCanBeReplayed) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::cluster

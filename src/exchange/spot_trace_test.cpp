@@ -11,10 +11,10 @@
 #include "espalier/cluster_change.h"
 #include "espalier/exchange.h"
 
-namespace espalier {
+namespace espalier::exchange {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Result<ImportedTrace> imported(const char* format, const std::string& text, std::int64_t per_node = 1) {
   return find_trace_format(format)->read({"trace.csv", text, 0, per_node});
@@ -117,4 +117,4 @@ TEST(SpotTraces, ThoseThatShipAreRead) {
 }
 
 }  // namespace
-}  // namespace espalier
+}  // namespace espalier::exchange

@@ -10,6 +10,7 @@
 #include "planner/described.h"
 #include "planner/infeasible.h"
 #include "planner/legality.h"
+#include "planner/memory.h"
 #include "planner/memory_margin.h"
 #include "planner/prediction.h"
 #include "planner/reasons.h"
@@ -47,8 +48,13 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const bool equal = job.cluster.homogeneous();
   const std::vector<JudgedBaseline> presets = equal ? judge_baselines(job, engine) : std::vector<JudgedBaseline>{};
   how.seeds = seeds_of(presets);
+  PlannerMemory* memory = equal ? options.memory : nullptr;
+  const std::optional<search::Carried> carried = carried_for(memory, room, engine);
+  phases->carried = carried ? &*carried : nullptr;
+  phases->keep_record = memory != nullptr;
   const auto searching = Clock::now();
-  const search::Found all = search::search(prepared->problem, evaluator, *phases);
+  search::Found all = search::search(prepared->problem, evaluator, *phases);
+  remember(memory, room, std::move(all.uniform.record));
   const auto best = all.best();
   if (!best) return equal ? infeasible(job, engine, all.flat(), watch) : nothing_fits(job, all, watch);
   const Plan fastest = document_of(job, engine, *best);

@@ -6,6 +6,7 @@
 
 #include "base/format.h"
 #include "base/parallel.h"
+#include "planner/memory.h"
 #include "planner/memory_margin.h"
 #include "planner/plan_layers.h"
 #include "planner/prediction.h"
@@ -28,8 +29,16 @@ search::Outcome search_with(const Job& job, const EngineModel& engine, const Pla
   how.interrupted = options.interrupted;
   for (std::size_t i = 0; i < std::min(good.size(), kSeeds); ++i) how.seeds.push_back(good[i].configuration);
   how.side_by_side = kSideBySide;
+  // Under a limit the answer depends on the order of work, which a record changes.
+  PlannerMemory* memory = options.node_limit == 0 ? options.memory : nullptr;
+  const std::optional<search::Carried> carried = carried_for(memory, room, engine);
+  how.carried = carried ? &*carried : nullptr;
+  how.keep_record = memory != nullptr;
   SimulatedEvaluator evaluator(how.threads, job.network);
-  return search::branch_and_bound({&room.model, &room.cluster, room.training, &engine, room.search}, evaluator, how);
+  search::Outcome found =
+      search::branch_and_bound({&room.model, &room.cluster, room.training, &engine, room.search}, evaluator, how);
+  remember(memory, room, std::move(found.record));
+  return found;
 }
 
 /// The same job for another engine. A user's calibration changes the devices and links, which stay, and coefficients of its own engine.

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/parallel.h"
 #include "search/expansion.h"
+#include "search/floors.h"
 #include "search/leaf_judge.h"
 
 namespace espalier::search {
@@ -35,6 +36,7 @@ class Search {
     const std::int64_t lowered_before = evaluator_.lowered();
     seed();
     std::vector<LayerNode> nodes = layer_nodes();
+    const bool probes = !frame_.options.preference && !(carries() && frame_.out.best);
     layers_ = static_cast<std::int64_t>(nodes.size());
     std::size_t next = 0;
     if (stop()) unfinished_bound_ = 0;  // not every node was met
@@ -42,7 +44,7 @@ class Search {
       const std::size_t end = std::min(nodes.size(), next + kLayerBatch);
       std::vector<Leaf> schedules = schedule_nodes(nodes, next, end);
       if (stop()) break;
-      if (next == 0 && !frame_.options.preference) probe(schedules);
+      if (next == 0 && probes) probe(schedules);
       search_schedules(schedules, static_cast<std::int64_t>(next));
       next = end;
     }
@@ -54,8 +56,10 @@ class Search {
  private:
   /// All choices of the layer group that may fit; those that may beat the incumbent come first, by bound.
   std::vector<LayerNode> layer_nodes() {
-    std::vector<LayerNode> alive =
-        frame_.options.known != nullptr && frame_.options.known->choices ? known_layers() : enumerated_layers();
+    if (frame_.options.carried != nullptr && !frame_.out.best && frame_.out.pruning.enabled_all()) probe(likely_of_record());
+    std::vector<LayerNode> alive = frame_.options.known != nullptr && frame_.options.known->choices ? known_layers()
+                                   : carries()                                                      ? carried_layers()
+                                                                                                    : enumerated_layers();
     // The incumbent only gets better: what exceeds it now is never looked at, in whatever order.
     const auto open = std::partition(alive.begin(), alive.end(),
                                      [&](const LayerNode& n) { return !frame_.beaten(Pruning::layer_bound, n.bound_ns); });
@@ -76,19 +80,74 @@ class Search {
     return alive;
   }
 
+  /// Whether a record says enough of the space: all of what it does not list is slower than the incumbent.
+  [[nodiscard]] bool carries() const {
+    const Carried* carried = frame_.options.carried;
+    return carried != nullptr && frame_.out.pruning.enabled_all() &&
+           frame_.out_of_reach(carried->far_floor_ns(frame_.problem.training.global_batch));
+  }
+
+  /// The schedule choices of lowest floor that the record lists: where to look for an incumbent when its fastest configurations fit no more.
+  std::vector<Leaf> likely_of_record() {
+    std::vector<Leaf> all;
+    for (const SearchRecord::Layer& layer : frame_.options.carried->record->layers) {
+      if (layer.schedule_floors_ns.empty()) continue;
+      frame_.book.prepare(layer.choice.schedule.stages);
+      frame_.space.leaves(layer.choice);
+      const std::vector<Space::ScheduleChoice>& choices = frame_.space.schedules(layer.choice);
+      ESPALIER_CHECK(choices.size() == layer.schedule_floors_ns.size());
+      for (std::size_t i = 0; i < choices.size(); ++i) {
+        all.push_back({layer.choice, layer.schedule_floors_ns[i]});
+        all.back().configuration.schedule.kind = choices[i].kind;
+        all.back().configuration.schedule.virtual_stages = choices[i].virtual_stages;
+      }
+    }
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kProbes));
+    std::partial_sort(all.begin(), end, all.end(), by_bound);
+    all.erase(end, all.end());
+    return all;
+  }
+
+  /// The choices that an earlier search listed, less those whose floor is enough.
+  std::vector<LayerNode> carried_layers() {
+    const SearchRecord& record = *frame_.options.carried->record;
+    floors_.carry();
+    frame_.out.space_size = record.space_size;
+    frame_.out.by_dimension = record.by_dimension;
+    frame_.out.pruning.count(Pruning::layer_memory, record.too_large);
+    frame_.out.pruning.count(Pruning::layer_bound, record.far_leaves);
+    std::vector<LayerNode> nodes;
+    for (std::size_t i = 0; i < record.layers.size(); ++i) {
+      const SearchRecord::Layer& layer = record.layers[i];
+      if (frame_.out_of_reach(frame_.options.carried->floor_ns(layer.choice, layer.floor_ns))) {
+        frame_.out.pruning.count(Pruning::layer_bound, layer.leaves);
+        floors_.drop(i);
+        continue;
+      }
+      nodes.push_back({layer.choice, 0, frame_.space.leaves(layer.choice), static_cast<std::int64_t>(i)});
+      ESPALIER_CHECK(nodes.back().leaves == layer.leaves);  // the record is of this space
+    }
+    return bounded_layers(std::move(nodes));
+  }
+
   std::vector<LayerNode> enumerated_layers() {
     std::vector<LayerNode> nodes;
-    std::set<std::int32_t> stages;
     frame_.space.layer_group([&](const Configuration& c) {
       if (frame_.interrupted()) return;
       if (frame_.options.preference && frame_.exceeds(frame_.rank(c, 0))) return;
       const double leaves = frame_.space.leaves(c);
       if (leaves == 0) return;
       nodes.push_back({c, 0, leaves});
-      stages.insert(c.schedule.stages);
       count_space(c, leaves);
     });
+    return bounded_layers(std::move(nodes));
+  }
+
+  /// Those that may fit, with their bounds.
+  std::vector<LayerNode> bounded_layers(std::vector<LayerNode> nodes) {
     report("enumerating", 0, static_cast<std::int64_t>(nodes.size()), 0);
+    std::set<std::int32_t> stages;
+    for (const LayerNode& n : nodes) stages.insert(n.choice.schedule.stages);
     for (const std::int32_t p : stages) frame_.book.prepare(p);
     std::vector<char> fits(nodes.size(), 1);
     // Stopped here, nodes keep the bound 0, and so does what is said of the space.
@@ -104,7 +163,7 @@ class Search {
     std::vector<LayerNode> alive;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (fits[i] || !frame_.out.pruning.enabled(Pruning::layer_memory))
-        alive.push_back(nodes[i]);
+        alive.push_back(std::move(nodes[i]));
       else
         frame_.out.pruning.count(Pruning::layer_memory, nodes[i].leaves);
     }
@@ -126,7 +185,10 @@ class Search {
 
   /// A good incumbent early. Seeds are counted nowhere: the search meets them again as leaves.
   void seed() {
-    for (const Configuration& c : frame_.options.seeds) {
+    std::vector<Configuration> seeds = frame_.options.seeds;
+    if (const Carried* carried = frame_.options.carried)
+      seeds.insert(seeds.begin(), carried->record->fastest.begin(), carried->record->fastest.end());
+    for (const Configuration& c : seeds) {
       if (!frame_.space.contains(c)) continue;
       frame_.book.prepare(c.schedule.stages);
       Workspace& w = work_.front();
@@ -144,8 +206,11 @@ class Search {
     base::parallel_for(end - begin, threads(), 4, [&](std::size_t i, int worker) {
       if (!frame_.interrupted()) results[i] = expander_.schedules(nodes[begin + i], work_[static_cast<std::size_t>(worker)]);
     });
-    for (std::size_t i = 0; i < results.size() && frame_.options.keep_within > 0; ++i)
-      if (results[i].expanded) frame_.out.known.nodes.push_back({nodes[begin + i].choice, std::move(results[i].known)});
+    for (std::size_t i = 0; i < results.size() && keeps_floors(); ++i) {
+      if (!results[i].expanded) continue;
+      const std::int64_t first = floors_.add(begin + i, results[i].bounds);
+      for (Leaf& leaf : results[i].leaves) leaf.slot += first;
+    }
     return collect(results);
   }
 
@@ -189,8 +254,8 @@ class Search {
         if (!frame_.interrupted())
           results[i] = expander_.configurations(schedules[next + i], work_[static_cast<std::size_t>(worker)]);
       });
-      for (std::size_t i = 0; i < results.size() && frame_.options.keep_within > 0; ++i)
-        floors_.emplace_back(schedules[next + i].configuration, results[i].floor_ns);
+      for (std::size_t i = 0; i < results.size() && keeps_floors(); ++i)
+        floors_.raise(schedules[next + i].slot, results[i].floor_ns);
       if (stop()) {  // some are not expanded
         unfinished_bound_ = std::min(unfinished_bound_, schedules[next].bound_ns);
         return;
@@ -235,29 +300,19 @@ class Search {
     frame_.options.progress({"uniform", done, total, unit, best, best > 0 ? std::min(best, bound) : bound});
   }
 
-  /// What was learned below a schedule choice replaces its own bound: most of them need not be expanded again.
-  void raise_known_bounds() {
-    frame_.out.known.sort();
-    const auto before_text = [](const auto& a, const auto& b) { return canonical_less(a.first, b.first); };
-    std::sort(floors_.begin(), floors_.end(), before_text);
-    for (KnownBounds::Node& node : frame_.out.known.nodes)
-      for (auto& schedule : node.schedules) {
-        const auto at = std::lower_bound(floors_.begin(), floors_.end(), schedule, before_text);
-        if (at != floors_.end() && at->first == schedule.first) schedule.second = std::max(schedule.second, at->second);
-      }
+  [[nodiscard]] bool keeps_floors() const {
+    return !frame_.options.preference && (frame_.options.keep_within > 0 || frame_.options.keep_record);
   }
 
-  /// What a search that allows (1 + keep_within) times the answer has to look at.
-  void keep_layers(const std::vector<LayerNode>& nodes) {
-    if (frame_.options.keep_within <= 0 || frame_.options.preference || !frame_.out.complete || !frame_.out.best) return;
-    frame_.out.known.choices.emplace();
-    for (const LayerNode& n : nodes)
-      if (frame_.worth_keeping(n.bound_ns)) frame_.out.known.choices->push_back(n);
+  void hand_on(const std::vector<LayerNode>& nodes) {
+    if (!keeps_floors()) return;
+    if (frame_.options.keep_within > 0) frame_.out.known = floors_.known(frame_, nodes);
+    const bool whole = frame_.out.complete && frame_.out.best && frame_.out.pruning.enabled_all();
+    if (!frame_.options.keep_record || !whole) return;
+    frame_.out.record = floors_.record(frame_, nodes, frame_.out.pruning.removed(Pruning::layer_memory));
   }
 
   void finish(const std::vector<LayerNode>& nodes, std::size_t next) {
-    raise_known_bounds();
-    keep_layers(nodes);
     if (frame_.out.complete) {
       for (std::size_t i = next; i < nodes.size(); ++i) frame_.out.pruning.count(Pruning::layer_bound, nodes[i].leaves);
       if (frame_.out.best) frame_.out.lower_bound_ns = frame_.out.best->iteration_ns;
@@ -273,6 +328,7 @@ class Search {
       return before(a.iteration_ns, a.configuration, b.iteration_ns, b.configuration);
     });
     if (frame_.out.simulated.size() > kKept) frame_.out.simulated.resize(kKept);
+    hand_on(nodes);
   }
 
   Frame frame_;
@@ -282,8 +338,7 @@ class Search {
   LeafJudge judge_;
   std::int64_t layers_ = 0;  ///< choices of the layer group that may fit
   std::int64_t unfinished_bound_ = INT64_MAX;
-  /// Of schedule choices that were expanded, with Options::keep_within.
-  std::vector<std::pair<Configuration, std::int64_t>> floors_;
+  Floors floors_;
 };
 
 }  // namespace

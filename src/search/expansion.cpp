@@ -3,23 +3,41 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace espalier::search {
 
-/// Every schedule choice of a layer choice with its bound in nanoseconds: known, or computed.
+/// Every schedule choice of a layer choice with its bound in nanoseconds: known, or computed, unless a floor that was carried over is enough.
 template <class Visit>
-void Expander::each_schedule(const Configuration& c, Workspace& w, Expansion& e, const Visit& visit) const {
+void Expander::each_schedule(const KnownBounds::LayerChoice& node, Workspace& w, Expansion& e, const Visit& visit) const {
+  const Configuration& c = node.choice;
   if (const KnownBounds::Node* known = frame_.options.known != nullptr ? frame_.options.known->find(c) : nullptr) {
     for (const auto& [b, ns] : known->schedules) visit(b, ns);
     return;
   }
+  const std::vector<Space::ScheduleChoice>& choices = frame_.space.schedules(c);
+  const std::vector<std::int64_t>* carried = carried_floors(node);
+  ESPALIER_CHECK(carried == nullptr || carried->size() == choices.size());
   price_layers(frame_.book, c, w);
   Configuration b = c;
-  for (const Space::ScheduleChoice& choice : frame_.space.schedules(c)) {
-    b.schedule.kind = choice.kind;
-    b.schedule.virtual_stages = choice.virtual_stages;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    b.schedule.kind = choices[i].kind;
+    b.schedule.virtual_stages = choices[i].virtual_stages;
+    const std::int64_t floor = carried != nullptr ? frame_.options.carried->floor_ns(b, (*carried)[i]) : 0;
+    if (frame_.out_of_reach(floor)) {
+      visit(b, floor);
+      continue;
+    }
     ++e.bounded;
-    visit(b, schedule_group_bound_ns(frame_.book, b, w));
+    visit(b, std::max(floor, schedule_group_bound_ns(frame_.book, b, w)));
   }
+}
+
+/// Floors of an earlier search below a layer choice, as they were; null: none.
+const std::vector<std::int64_t>* Expander::carried_floors(const KnownBounds::LayerChoice& node) const {
+  if (frame_.options.carried == nullptr || node.carried < 0) return nullptr;
+  const auto& floors = frame_.options.carried->record->layers[static_cast<std::size_t>(node.carried)].schedule_floors_ns;
+  return floors.empty() ? nullptr : &floors;
 }
 
 /// Every ZeRO stage and shard group below a schedule choice, the widest groups first, with the overlaps it may have.
@@ -41,11 +59,11 @@ Expansion Expander::schedules(const KnownBounds::LayerChoice& node, Workspace& w
     return e;
   }
   double kept = 0;
-  each_schedule(node.choice, w, e, [&](const Configuration& b, std::int64_t ns) {
-    if (frame_.worth_keeping(ns)) e.known.emplace_back(b, ns);
+  each_schedule(node, w, e, [&](const Configuration& b, std::int64_t ns) {
+    e.bounds.push_back(ns);
     const std::int64_t bound = frame_.rank(b, ns);
     if (frame_.beaten(Pruning::schedule_bound, bound)) return;
-    e.leaves.push_back({b, bound});
+    e.leaves.push_back({b, bound, static_cast<std::int64_t>(e.bounds.size()) - 1});
     kept += leaves_below(b);
   });
   e.expanded = true;

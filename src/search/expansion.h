@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "search/frame.h"
@@ -14,9 +13,10 @@ namespace espalier::search {
 /// What expanding one node brought.
 struct Expansion {
   std::vector<Leaf> leaves;
-  std::vector<std::pair<Configuration, std::int64_t>> known;  ///< bounds to keep
-  bool expanded = false;                                      ///< all its schedule choices were bounded
-  std::int64_t floor_ns = INT64_MAX;                          ///< of a schedule choice: nothing below it that fits takes less
+  std::vector<std::int64_t>
+      bounds;             ///< of all schedule choices of a layer choice, in their order; leaves name their place as slot
+  bool expanded = false;  ///< all its schedule choices were bounded
+  std::int64_t floor_ns = INT64_MAX;  ///< of a schedule choice: nothing below it that fits takes less
   PruningState removed;
   std::int64_t bounded = 0;
 };
@@ -34,7 +34,8 @@ class Expander {
 
  private:
   template <class Visit>
-  void each_schedule(const Configuration& c, Workspace& w, Expansion& e, const Visit& visit) const;
+  void each_schedule(const KnownBounds::LayerChoice& node, Workspace& w, Expansion& e, const Visit& visit) const;
+  [[nodiscard]] const std::vector<std::int64_t>* carried_floors(const KnownBounds::LayerChoice& node) const;
   template <class Visit>
   void each_shard(const Configuration& b, const Visit& visit) const;
   template <class Bound>

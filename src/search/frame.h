@@ -15,6 +15,7 @@ namespace espalier::search {
 struct Leaf {
   Configuration configuration;
   std::int64_t bound_ns = 0;
+  std::int64_t slot = -1;  ///< of a schedule choice: where its floor is kept
 };
 
 inline bool before(std::int64_t bound_a, const Configuration& a, std::int64_t bound_b, const Configuration& b) {
@@ -45,6 +46,8 @@ struct Frame {
     if (options.keep_within <= 0) return false;
     return static_cast<double>(ns) <= static_cast<double>(best_rank) * (1.0 + options.keep_within);
   }
+  /// Whether nobody asks for what lies above the bound: neither this search nor a second one.
+  [[nodiscard]] bool out_of_reach(std::int64_t bound) const { return exceeds(bound) && !worth_keeping(bound); }
   /// Takes a candidate as incumbent if it is better, or as good and first by canonical text.
   void improve(const Candidate& c);
 };

@@ -28,6 +28,7 @@ struct KnownBounds {
     Configuration choice;
     std::int64_t bound_ns = 0;
     double leaves = 0;
+    std::int64_t carried = -1;  ///< its place in the record that the search carries over (search_record.h); −1: none
   };
   /// Every layer choice that may fit and whose bound is within (1 + within) of the answer; only of a complete search.
   std::optional<std::vector<LayerChoice>> choices;

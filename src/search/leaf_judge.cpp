@@ -50,8 +50,9 @@ bool LeafJudge::floor_beats(const Configuration& c, Workspace& w, int worker) {
   if (!frame_.out.pruning.enabled(Pruning::pipeline_floor) || frame_.options.preference || !frame_.out.best) return false;
   const auto sibling = fastest_.find(schedule_choice_of(c));
   const auto timed = timed_pipelines_.find(pipeline_of(c));
-  if (sibling == fastest_.end() || timed == timed_pipelines_.end()) return false;
-  const auto beats = [&](std::int64_t floor) { return frame_.exceeds(floor) && sibling->second < floor; };
+  const bool alone = frame_.options.carried != nullptr;
+  if ((sibling == fastest_.end() && !alone) || timed == timed_pipelines_.end()) return false;
+  const auto beats = [&](std::int64_t floor) { return frame_.exceeds(floor) && (alone || sibling->second < floor); };
   return beats(floor_of_ends(w, timed->second)) && beats(pipeline_floor_ns(evaluator_, w, worker));
 }
 

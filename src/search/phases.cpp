@@ -64,7 +64,11 @@ void report(const LayerwiseOutcome& found, PhaseReport& out) {
 }
 
 void run_uniform(State& s, PhaseReport& out) {
-  const Options& how = s.options.how;
+  Options how = s.options.how;
+  // Under a limit the answer depends on the order of work, which a record changes.
+  const bool whole = how.node_limit == 0;
+  how.carried = whole ? s.options.carried : nullptr;
+  how.keep_record = whole && s.options.keep_record;
   s.found.uniform =
       s.options.exhaustive ? exhaustive(s.problem, s.evaluator, how) : branch_and_bound(s.problem, s.evaluator, how);
   report(s.found.uniform, out);

@@ -48,6 +48,9 @@ struct PhaseOptions {
   bool operators = true;     ///< it partitions operators; else no plan with partitions is in the space
   bool any_devices = false;  ///< stages may lie on groups of unlike devices
   bool exhaustive = false;   ///< the uniform phase simulates every configuration
+  /// Of and for the uniform phase: what a search before a change of the cluster proved (Options::carried), and whether to hand on as much.
+  const Carried* carried = nullptr;
+  bool keep_record = false;
   std::set<std::string> left_out;  ///< phases that do not run, by name
 };
 

@@ -15,6 +15,7 @@
 //                     the same degrees and schedule that was simulated (pipeline_floor.h)
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -50,6 +51,9 @@ class PruningState {
   /// False when there is no rule of that name.
   bool disable(std::string_view name);
   [[nodiscard]] bool enabled(Pruning rule) const { return enabled_[static_cast<std::size_t>(rule)]; }
+  [[nodiscard]] bool enabled_all() const {
+    return std::all_of(enabled_.begin(), enabled_.end(), [](bool on) { return on; });
+  }
   void count(Pruning rule, double configurations) { removed_[static_cast<std::size_t>(rule)] += configurations; }
   [[nodiscard]] double removed(Pruning rule) const { return removed_[static_cast<std::size_t>(rule)]; }
   void add(const PruningState& other) {

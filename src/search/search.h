@@ -21,6 +21,7 @@
 #include "search/known_bounds.h"
 #include "search/preference.h"
 #include "search/pruning.h"
+#include "search/search_record.h"
 #include "search/space.h"
 
 namespace espalier::search {
@@ -58,8 +59,11 @@ struct Options {
   double keep_within = 0;               ///< above 0: Outcome::known holds bounds up to (1 + keep_within) times the answer
   const KnownBounds* known = nullptr;   ///< of a search of the same problem; with a preference or slowest_ns within what it kept
   std::int64_t slowest_ns = INT64_MAX;  ///< slower configurations are no answers
-  std::vector<Configuration> seeds;     ///< tried first if they belong to the space (the baselines): a good incumbent early
-  std::function<bool()> interrupted;    ///< polled all the time, from any thread; once true it stays so
+  const Carried* carried =
+      nullptr;  ///< of a search of the same problem before its cluster changed; not with a preference or known bounds
+  bool keep_record = false;           ///< a finished search fills Outcome::record
+  std::vector<Configuration> seeds;   ///< tried first if they belong to the space (the baselines): a good incumbent early
+  std::function<bool()> interrupted;  ///< polled all the time, from any thread; once true it stays so
   Progress progress;
 };
 
@@ -79,8 +83,9 @@ struct Outcome {
   PruningState pruning;
   bool complete = true;  ///< false: limit or interruption
   bool interrupted = false;
-  std::int64_t lower_bound_ns = 0;  ///< = best when complete
-  KnownBounds known;                ///< with Options::keep_within
+  std::int64_t lower_bound_ns = 0;     ///< = best when complete
+  KnownBounds known;                   ///< with Options::keep_within
+  std::optional<SearchRecord> record;  ///< with Options::keep_record, of a finished search with every rule, which found something
 };
 
 Outcome branch_and_bound(const Problem& problem, Evaluator& evaluator, const Options& options);

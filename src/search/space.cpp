@@ -43,6 +43,14 @@ void first_integers(std::int64_t from, std::int64_t to, std::vector<std::int64_t
 
 bool zero_bubble(ScheduleKind kind) { return kind == ScheduleKind::zb_h1 || kind == ScheduleKind::zb_v; }
 
+/// Whether the values of a dimension depend on those before it; of the others each word or flag is tried.
+bool listed(Dimension d) {
+  constexpr DimensionSet kListed = bit(Dimension::tp) | bit(Dimension::cp) | bit(Dimension::pp) | bit(Dimension::dp) |
+                                   bit(Dimension::ep) | bit(Dimension::etp) | bit(Dimension::micro_batch) | bit(Dimension::vpp) |
+                                   bit(Dimension::zero) | bit(Dimension::shard) | bit(Dimension::recompute_layers);
+  return (kListed & bit(d)) != 0;
+}
+
 bool contains_value(const std::vector<std::int64_t>& values, std::int64_t v) {
   return std::find(values.begin(), values.end(), v) != values.end();
 }
@@ -137,7 +145,7 @@ void Space::values(Dimension d, const Configuration& c, std::vector<std::int64_t
       first_integers(s.recompute.kind == RecomputeKind::full ? 1 : 0, s.recompute.kind == RecomputeKind::full ? most : 0, out);
       break;
     }
-    default: first_integers(0, enum_size(d) - 1, out); break;
+    default: ESPALIER_CHECK(!listed(d));
   }
 }
 
@@ -155,15 +163,20 @@ void Space::descend(std::size_t depth, std::size_t end, Configuration& c, const 
     return;
   }
   const Dimension d = kOrder[depth];
-  std::vector<std::int64_t> candidates;
-  values(d, c, candidates);
   const std::int64_t before = get(d, c.strategy, c.schedule);
-  for (const std::int64_t v : candidates) {
-    if (!admitted_[static_cast<std::size_t>(d)](v)) continue;
+  const auto choose = [&](std::int64_t v) {
+    if (!admitted_[static_cast<std::size_t>(d)](v)) return;
     set(d, v, c.strategy, c.schedule);
     if (d == Dimension::micro_batch)
       c.schedule.microbatches = static_cast<std::int32_t>(microbatches_of(facts_, c.strategy, c.schedule));
     if (decided_rules_hold(depth, c)) descend(depth + 1, end, c, visit);
+  };
+  if (listed(d)) {
+    std::vector<std::int64_t> candidates;
+    values(d, c, candidates);
+    for (const std::int64_t v : candidates) choose(v);
+  } else {
+    for (std::int64_t v = 0; v < enum_size(d); ++v) choose(v);
   }
   set(d, before, c.strategy, c.schedule);
 }
