@@ -87,6 +87,8 @@ TRAINING = closed_object({
 SEARCH = closed_object({
     "space": one_of(*SPACES, default="uniform", description="uniform: one strategy for all layers; layerwise: one for each layer; "
                     "spatial_temporal: uniform with partitions of operators; full: layerwise with them; each as far as the engine can vary it"),
+    "devices": one_of("equal", "any", description="equal: all stages on equally many devices of one kind; any: stages on groups of unlike "
+                      "devices, some left out; default: equal on one node group, any on several"),
     "fix": described(closed_object(DIMENSIONS), "dimension: value"),
     "allow": described(closed_object(VALUES), "dimension: value or list of values"),
     "forbid": described(closed_object(VALUES), "dimension: value or list of values"),
@@ -221,6 +223,9 @@ LAYERWISE = open_object({
 PARTITIONS = open_object({"without_s": SECONDS, "groups": WHOLE, "solved": WHOLE, "offered": WHOLE, "certified": YES_NO,
                           "lower_bound_s": SECONDS}, ("without_s", "certified", "lower_bound_s"))
 
+DEVICE_GROUPS = open_object({name: WHOLE for name in ("sizes", "options", "dropped", "states", "candidates", "simulated", "without_room")},
+                            ("sizes", "options", "candidates", "simulated"))
+
 ENGINE_ANSWER = open_object({"engine": TEXT, "status": one_of("runs", "has a plan", "none", "unknown"), "label": TEXT, "iteration_s": SECONDS,
                              "peak_memory_bytes": BYTES, "loss": {"type": "number"}, "why": TEXT}, ("engine", "status"))
 
@@ -228,7 +233,7 @@ SIMPLEST = open_object({"label": TEXT, "iteration_s": SECONDS, "loss": {"type": 
                         "certified": YES_NO, "simulated": WHOLE}, ("label", "iteration_s", "loss", "dimensions", "within", "certified"))
 
 # What was searched for: check --search does it again.
-ASKED = open_object({"space": one_of(*SPACES), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
+ASKED = open_object({"space": one_of(*SPACES), "devices": one_of("equal", "any"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
                      "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
 
 RESULT = open_object({
@@ -242,7 +247,7 @@ RESULT = open_object({
         "pruned": mapping(COUNT), "optimal": YES_NO, "lower_bound_s": SECONDS, "gap": {"type": "number"},
         "reason": one_of("optimal", "gap", "node limit", "time limit", "interrupted", "phase left out"),
         "asked": ASKED, "memory_margin": COUNT, "memory_margin_basis": TEXT, "split": TEXT, "freedom": TEXT,
-        "layerwise": LAYERWISE, "partitions": PARTITIONS,
+        "layerwise": LAYERWISE, "partitions": PARTITIONS, "device_groups": DEVICE_GROUPS,
         "phases": array(open_object({"name": TEXT, "left_out": YES_NO, "complete": YES_NO, "lower_bound_s": SECONDS, "bounded": WHOLE, "lowered": WHOLE,
                                      "simulated": WHOLE}, ("name", "complete", "lower_bound_s", "bounded", "lowered", "simulated")),
                         description="of the search, in order: what each did"),

@@ -146,6 +146,18 @@ struct PartitionSummary {
   std::int64_t lower_bound_ns = 0;  ///< for plans with any partition, offered or not
 };
 
+/// What the search of plans on groups of unlike devices did.
+struct DeviceGroupsSummary {
+  std::int64_t sizes = 0;         ///< numbers of samples that a micro-batch may have
+  std::int64_t options = 0;       ///< ways to make a stage, over all sizes
+  std::int64_t dropped = 0;       ///< of these: another on as many devices of the same kind is no worse
+  std::int64_t states = 0;        ///< partial plans that were kept
+  std::int64_t candidates = 0;    ///< plans of the least bounds
+  std::int64_t simulated = 0;     ///< of these, whose bound was below the best plan so far
+  std::int64_t without_room = 0;  ///< of these, that do not fit
+  bool operator==(const DeviceGroupsSummary&) const = default;
+};
+
 /// What one phase of the search did (docs/search.md).
 struct PhaseSummary {
   std::string name;       ///< "uniform", "layer-wise", "operators", "operators by layer"
@@ -187,6 +199,7 @@ struct SearchSummary {
   SpaceKind space = SpaceKind::uniform;
   std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
   std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
+  std::optional<DeviceGroupsSummary> device_groups = std::nullopt;  ///< where plans may lie on groups of unlike devices
   double memory_margin = 0;                                   ///< the space holds what fits into memory limit · (1 − margin)
   std::string memory_margin_basis{};                          ///< "search.memory_margin", or which runs the default rests on
   SearchRequest asked = {};

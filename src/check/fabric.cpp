@@ -261,12 +261,39 @@ double Fabric::message(const View& view, std::int32_t from, std::int32_t to, dou
   return time;
 }
 
+namespace {
+
+/// Over links between groups by name: what all devices of the smaller stage move together, at what the links and the nodes' interfaces give.
+double named_message(const View& view, const Stage& from, const Stage& to, std::size_t a, std::size_t b, double bytes) {
+  const auto nodes = [&](const Stage& stage, std::size_t group) {
+    const DeviceRange& range = stage.devices.front();
+    const std::int64_t base = first_device_of(*view.cluster, group), node = view.cluster->groups[group].devices_per_node;
+    return static_cast<double>((range.first + range.count - 1 - base) / node - (range.first - base) / node + 1);
+  };
+  const double n = nodes(from, a), m = nodes(to, b);
+  const GroupPath way = view.cluster->path(a, b);
+  double rate = way.links.empty() ? way.bandwidth.count() * std::min(n, m) : std::numeric_limits<double>::infinity();
+  for (const std::size_t link : way.links) {
+    const GroupLink& l = view.cluster->links[link];
+    const double ways = l.sharing == LinkSharing::line ? 1 : l.sharing == LinkSharing::node ? std::min(n, m) : n * m;
+    rate = std::min(rate, ways * l.bandwidth.count());
+  }
+  const double out = view.cluster->groups[a].node_bandwidth.count() * n, in = view.cluster->groups[b].node_bandwidth.count() * m;
+  if (out > 0) rate = std::min(rate, out);
+  if (in > 0) rate = std::min(rate, in);
+  const auto devices = static_cast<double>(std::min(from.devices.front().count, to.devices.front().count));
+  return way.latency.count() + bytes * devices / rate;
+}
+
+}  // namespace
+
 double unlike_message(const View& view, std::int32_t from, std::int32_t to, double bytes) {
   const auto stage = [&](std::int32_t i) -> const Stage& {
     return view.plan->only_pipeline().stages[static_cast<std::size_t>(i)];
   };
   const std::size_t a = view.group_of_stage[static_cast<std::size_t>(from)],
                     b = view.group_of_stage[static_cast<std::size_t>(to)];
+  if (a != b && !view.cluster->links.empty()) return named_message(view, stage(from), stage(to), a, b, bytes);
   if (a != b) {
     double time = 0;
     // All that lies on the way: what joins the groups, and the network of each.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 
 #include "base/check.h"
 #include "base/format.h"
@@ -42,7 +43,8 @@ FabricLevel slower(FabricLevel a, const FabricLevel& b) {
 
 }  // namespace
 
-ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine) {
+ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine)
+    : cluster_(&cluster) {
   first_device_.push_back(0);
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
     groups_.emplace_back(model, alone(cluster, g), training, engine);
@@ -71,12 +73,41 @@ FabricLevel ClusterCosts::link(const StagePlace& a, const StagePlace& b) const {
       if (first / level.span == last / level.span) return level;
     return levels.back();
   }
+  if (!cluster_->links.empty()) return named_link(a, b);
   FabricLevel link = join_;
   for (const StagePlace* end : {&a, &b}) {
     const Fabric& fabric = groups_[end->group].fabric;
     if (static_cast<int>(fabric.levels.size()) > fabric.node_levels) link = slower(link, fabric.levels.back());
   }
   return link;
+}
+
+FabricLevel ClusterCosts::named_link(const StagePlace& a, const StagePlace& b) const {
+  const auto nodes = [&](const StagePlace& at) {
+    const std::int64_t node = cluster_->groups[at.group].devices_per_node;
+    return static_cast<double>(at.last / node - at.first / node + 1);
+  };
+  const GroupPath path = cluster_->path(a.group, b.group);
+  double rate = std::numeric_limits<double>::infinity();
+  for (const std::size_t i : path.links) {
+    const GroupLink& link = cluster_->links[i];
+    double shared = 1;
+    if (link.sharing == LinkSharing::node) shared = std::min(nodes(a), nodes(b));
+    if (link.sharing == LinkSharing::node_pair) shared = nodes(a) * nodes(b);
+    rate = std::min(rate, link.bandwidth.count() * shared);
+  }
+  for (const StagePlace* end : {&a, &b})
+    if (const double own = cluster_->groups[end->group].node_bandwidth.count(); own > 0)
+      rate = std::min(rate, own * nodes(*end));
+  if (path.links.empty()) rate = std::min(rate, path.bandwidth.count() * std::min(nodes(a), nodes(b)));
+  const auto devices = static_cast<double>(std::min(a.last - a.first, b.last - b.first) + 1);
+  FabricLevel level;
+  level.name = "between groups";
+  level.span = cluster_->devices();
+  level.bandwidth = level.bandwidth_alone = BytesPerSecond(rate / devices);
+  level.efficiency = 1.0;
+  level.latency = path.latency;
+  return level;
 }
 
 bool on_unlike_devices(const Plan& plan, const Cluster& cluster) {

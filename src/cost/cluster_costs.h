@@ -5,7 +5,10 @@
 // over its own replicas) costs what it costs on that group. Between stages:
 //
 //     link(a, b)      inside a group the lowest level whose domain holds both stages; between groups the level that joins them
-//                     (Cluster::inter), no faster than the outermost network level of either group
+//                     (Cluster::inter), no faster than the outermost network level of either group. Where the cluster names links between
+//                     groups (Cluster::path): all devices of the stages together move the least of what each link on the way gives them and of
+//                     what the interfaces of their nodes do; a link is shared as it says (one line, by node, by pair of nodes), and each device
+//                     of the smaller stage has its part of that. Latencies of the links add up
 //     message         an activation goes from d_a replicas to d_b and from one tensor group to another: every rank of a sends what it holds,
 //                     every rank of b takes what it needs, and the busier end decides:
 //                     σ + α + max(bytes a rank of a sends, bytes a rank of b takes) / (β·η), then an all-gather in the tensor group of b where
@@ -30,7 +33,7 @@ struct StagePlace {
   std::int64_t first = 0, last = 0;  ///< devices, counted within the group
 };
 
-/// Immutable; shared by threads.
+/// Immutable; shared by threads. The cluster lives longer than this value.
 class ClusterCosts {
  public:
   ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine);
@@ -42,6 +45,9 @@ class ClusterCosts {
   [[nodiscard]] FabricLevel link(const StagePlace& a, const StagePlace& b) const;
 
  private:
+  [[nodiscard]] FabricLevel named_link(const StagePlace& a, const StagePlace& b) const;
+
+  const Cluster* cluster_;  // outlives this value
   std::vector<CostContext> groups_;
   std::vector<std::int64_t> first_device_;  // of each group, and the number of all
   FabricLevel join_;                        // between groups

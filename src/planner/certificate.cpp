@@ -72,6 +72,11 @@ std::string freedom_of(const Job& job, const EngineModel& engine) {
   return to_string(engine.layers);
 }
 
+void add_groups(const search::DeviceGroupsOutcome& found, SearchSummary& s) {
+  s.device_groups = DeviceGroupsSummary{found.sizes,      found.options,     found.dropped,     found.states,
+                                        found.candidates, found.simulations, found.without_room};
+}
+
 void add_phases(const search::Found& all, SearchSummary& s) {
   for (const search::PhaseReport& p : all.phases)
     s.phases.push_back({p.name, p.left_out, p.complete, p.bounded, p.lowered, p.simulated, p.lower_bound_ns, p.seconds});
@@ -89,6 +94,7 @@ SearchSummary certificate_of(const Job& job, const EngineModel& engine, const se
   s.freedom = freedom_of(job, engine);
   if (all.last() != nullptr) add_layers(all, s);
   if (all.partitioned) add_partitions(all, s);
+  if (all.grouped) add_groups(*all.grouped, s);
   add_phases(all, s);
   const std::int64_t best = all.best_ns();
   s.lower_bound_ns = all.lower_bound_ns();

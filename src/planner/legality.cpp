@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/document.h"
+#include "cost/cluster_costs.h"
 #include "plan/layer_freedom.h"
 #include "search/pruning.h"
 
@@ -45,6 +46,28 @@ Status illegal_range(const Job& job, const Plan& plan, const LayerRange& range, 
   return illegal(job, *find_engine(job.engine), s, schedule);
 }
 
+/// The same for a stage that is unlike others: the rules of a cluster of its own devices, which it fills alone.
+Status illegal_stage(const Job& job, const Plan& plan, const Stage& stage, const LayerRange& range) {
+  Job alone = job;
+  NodeGroup& nodes = alone.cluster.groups[job.cluster.group_of(stage.devices.front().first)];
+  nodes.nodes = 1;
+  nodes.devices_per_node = 0;
+  for (const DeviceRange& devices : stage.devices) nodes.devices_per_node += devices.count;
+  alone.cluster.groups = {NodeGroup(nodes)};
+  Strategy s = range.strategy;
+  s.overlap.p2p = false;
+  if (s.recompute.kind == RecomputeKind::full) {
+    if (s.recompute.layers < 1 || s.recompute.layers > range.last - range.first + 1)
+      return Error{ErrorKind::bad_input, "", "full recomputation of " + std::to_string(s.recompute.layers) + " layers",
+                   "1 to the number of layers of the range", ""};
+    s.recompute.layers = 1;
+  }
+  Schedule schedule;
+  schedule.microbatches = plan.only_pipeline().schedule.microbatches;
+  schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
+  return illegal(alone, *find_engine(job.engine), s, schedule);
+}
+
 }  // namespace
 
 bool any_devices(const Job& job) {
@@ -79,7 +102,8 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
     for (const DeviceRange& range : stage.devices) devices += range.count;
     for (const Chunk& chunk : stage.chunks) last_layer = std::max(last_layer, chunk.last());
   }
-  if (devices != job.cluster.devices())
+  const bool unlike = cost::on_unlike_devices(plan, job.cluster);
+  if (unlike ? devices > job.cluster.devices() : devices != job.cluster.devices())
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", std::to_string(devices) + " devices",
                  std::to_string(job.cluster.devices()) + " devices, as the plan's cluster has", "plan again from the job file"};
   if (last_layer + 1 != static_cast<std::int32_t>(job.model.layers.size()))
@@ -89,11 +113,14 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
   if (const auto faults = engine_plan_violations(engine, job.model, plan); !faults.empty())
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", named_rules(faults),
                  "layers that engine " + engine.name + " can run", "plan again from the job file"};
+  if (unlike)
+    if (Status refused = cost::unpriced_groups(plan, job.cluster)) return refused;
   for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
     std::size_t position = 0;
-    for (const Chunk& chunk : plan.only_pipeline().stages[i].chunks)
+    const Stage& stage = plan.only_pipeline().stages[i];
+    for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges) {
-        Status broken = illegal_range(job, plan, range, devices);
+        Status broken = unlike ? illegal_stage(job, plan, stage, range) : illegal_range(job, plan, range, devices);
         if (!broken) {
           ++position;
           continue;

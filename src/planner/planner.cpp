@@ -8,6 +8,7 @@
 #include "planner/beside_answer.h"
 #include "planner/certificate.h"
 #include "planner/described.h"
+#include "planner/group_baselines.h"
 #include "planner/infeasible.h"
 #include "planner/legality.h"
 #include "planner/memory.h"
@@ -76,7 +77,8 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   restate(result->search, result->prediction.iteration_ns);
   if (simple && !simplest->certified && searched(watch.reason())) result->search.reason = watch.reason();
   result->simplest = std::move(simplest);
-  result->alternatives = alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives);
+  result->alternatives = equal ? alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives)
+                               : group_alternatives(job, engine, *result, how.threads, how.interrupted);
   if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);
   PlannerOptions watched = options;  // the time limit holds for what stands beside the answer too
   watched.interrupted = how.interrupted;
@@ -93,6 +95,10 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
   const auto prepared = prepare(job);
   if (!prepared) return prepared.error();
   const EngineModel& engine = *prepared->engine;
+  if (!job.cluster.homogeneous())
+    return Error{ErrorKind::bad_input, "cluster.groups", std::to_string(job.cluster.groups.size()) + " node groups",
+                 "one group of equal nodes: one strategy for all devices says nothing of several kinds",
+                 "espalier plan finds stages for each kind; simulate prices a plan file that names them"};
   if (auto broken = illegal(job, engine, strategy, schedule)) return *broken;
   auto result = describe(job, engine, document_of(job, engine, strategy, schedule), false, nullptr);
   if (!result) return result;

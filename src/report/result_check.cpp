@@ -9,6 +9,7 @@
 #include "check/verdict.h"
 #include "job/calibration_file.h"
 #include "planner/estimate.h"
+#include "planner/group_baselines.h"
 #include "planner/prediction.h"
 
 namespace espalier::report {
@@ -140,7 +141,19 @@ void check_certificate(const PlannerResult& r, Findings& findings) {
     expect(!s.optimal || a.baseline || !a.fits || a.iteration_ns >= time, check::say("optimal, and ", a.label, " is faster"));
 }
 
+/// Of a search on groups of unlike devices, which has no uniform configurations where there are several.
+void check_group_counters(const SearchSummary& s, Findings& findings) {
+  const DeviceGroupsSummary& g = *s.device_groups;
+  const auto expect = [&](bool ok, const std::string& fault) { findings.expect("counters", ok, fault); };
+  expect(g.dropped <= g.options, check::say(g.dropped, " ways to make a stage dropped of ", g.options));
+  expect(g.simulated <= g.candidates, check::say(g.simulated, " plans simulated of ", g.candidates, " candidates"));
+  expect(g.without_room <= g.simulated, check::say(g.without_room, " plans without room of ", g.simulated, " simulated"));
+  expect(!is_whole(s.reason) || g.simulated > g.without_room || s.simulated > 0, "an answer, and no plan that fits was simulated");
+}
+
 void check_counters(const SearchSummary& s, Findings& findings) {
+  if (s.device_groups) check_group_counters(s, findings);
+  if (s.device_groups && s.space_size == 0) return;
   const auto expect = [&](bool ok, const std::string& fault) { findings.expect("counters", ok, fault); };
   const double slack = s.space_size < 0x1p53 ? 0 : 1e-9 * s.space_size;
   const auto equal = [&](double a, double b) { return std::abs(a - b) <= slack; };
@@ -161,6 +174,22 @@ void check_counters(const SearchSummary& s, Findings& findings) {
   expect(!uniform || seen <= s.space_size + slack,
          check::say("pruned and simulated configurations are ", seen, ", more than the space's ", s.space_size));
   expect(s.bounded >= 0 && s.simulated >= (ended ? 1 : 0), check::say(s.simulated, " configurations simulated"));
+}
+
+/// Of an answer on unlike devices they are best plans of parts of the cluster: found again, and compared by name.
+void check_group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& r, Findings& findings) {
+  findings.expect("alternatives", true, "");
+  const std::vector<Alternative> again = planner::group_alternatives(job, engine, r, 1, {});
+  findings.expect("alternatives", again.size() == r.alternatives.size(),
+                  check::say(r.alternatives.size(), " alternatives, found again ", again.size()));
+  for (std::size_t i = 0; i < std::min(again.size(), r.alternatives.size()); ++i) {
+    const Alternative &said = r.alternatives[i], &found = again[i];
+    findings.expect("alternatives",
+                    said.label == found.label && said.iteration_ns == found.iteration_ns && said.fits == found.fits &&
+                        said.peak_memory_bytes == found.peak_memory_bytes,
+                    check::say(said.label, ": claimed ", said.iteration_ns, " ns, found again ", found.label, " with ",
+                               found.iteration_ns, " ns"));
+  }
 }
 
 void check_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& r, Findings& findings) {
@@ -238,7 +267,10 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
   const auto said = tree_of(text, "result"), found = tree_of(to_json(*again, false), "simulation");
   if (!said || !found) return {{"prediction", false, (said ? found : said).error().message()}};
   compare_prediction(*said, *found, findings);
-  check_alternatives(job, **engine, claimed, findings);
+  if (job.cluster.homogeneous())
+    check_alternatives(job, **engine, claimed, findings);
+  else if (said->find("search") != nullptr)
+    check_group_alternatives(with_margin, **engine, claimed, findings);
   if (said->find("search") != nullptr) {
     check_certificate(claimed, findings);
     check_counters(claimed.search, findings);

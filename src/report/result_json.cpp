@@ -137,6 +137,13 @@ void write_partitions(JsonWriter& w, const PartitionSummary& s) {
   w.end_object();
 }
 
+void write_device_groups(JsonWriter& w, const DeviceGroupsSummary& s) {
+  w.key("device_groups").compact_next().begin_object();
+  w.key("sizes").value(s.sizes).key("options").value(s.options).key("dropped").value(s.dropped).key("states").value(s.states);
+  w.key("candidates").value(s.candidates).key("simulated").value(s.simulated).key("without_room").value(s.without_room);
+  w.end_object();
+}
+
 void write_operators(JsonWriter& w, const std::vector<OperatorReport>& operators) {
   w.key("operators").begin_array();
   for (const OperatorReport& o : operators) {
@@ -171,6 +178,7 @@ void write_values(JsonWriter& w, std::string_view key, const std::map<std::strin
 void write_request(JsonWriter& w, const SearchRequest& asked) {
   w.key("asked").compact_next().begin_object();
   w.key("space").value(to_string(asked.space.kind));
+  if (asked.space.devices) w.key("devices").value(to_string(*asked.space.devices));
   write_values(w, "allow", asked.space.allow);
   write_values(w, "forbid", asked.space.forbid);
   if (!asked.space.limits.empty()) {
@@ -249,6 +257,7 @@ void write_search(JsonWriter& w, const SearchSummary& s) {
   if (!s.freedom.empty()) w.key("freedom").value(s.freedom);
   if (s.layerwise) write_layerwise(w, *s.layerwise);
   if (s.partitions) write_partitions(w, *s.partitions);
+  if (s.device_groups) write_device_groups(w, *s.device_groups);
   w.end_object();
 }
 

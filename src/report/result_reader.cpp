@@ -143,6 +143,19 @@ LayerwiseSummary read_layerwise(Reader r) {
   return s;
 }
 
+DeviceGroupsSummary read_device_groups(Reader r) {
+  DeviceGroupsSummary s;
+  s.sizes = r.optional_int("sizes", 0, kBig, 0);
+  s.options = r.optional_int("options", 0, kBig, 0);
+  s.dropped = r.optional_int("dropped", 0, kBig, 0);
+  s.states = r.optional_int("states", 0, kBig, 0);
+  s.candidates = r.optional_int("candidates", 0, kBig, 0);
+  s.simulated = r.optional_int("simulated", 0, kBig, 0);
+  s.without_room = r.optional_int("without_room", 0, kBig, 0);
+  r.finish();
+  return s;
+}
+
 PartitionSummary read_partitions(Reader r) {
   PartitionSummary s;
   s.without_ns = read_ns(r, "without_s");
@@ -258,6 +271,7 @@ SearchSummary read_search(Reader r) {
   r.each("phases", false, [&s](Reader& row) { s.phases.push_back(read_phase(row)); });
   if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));
   if (r.has("partitions")) s.partitions = read_partitions(r.child("partitions", true));
+  if (r.has("device_groups")) s.device_groups = read_device_groups(r.child("device_groups", true));
   r.finish();
   return s;
 }
