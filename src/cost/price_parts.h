@@ -62,7 +62,7 @@ struct Pricing {
   [[nodiscard]] std::int32_t kind_of(std::int32_t layer) const {
     return c.workload.model->layers[static_cast<std::size_t>(layer)];
   }
-  [[nodiscard]] PhaseTime& optimizer(std::int32_t stage) { return out.works[structure.optimizer(stage)].time; }
+  [[nodiscard]] PhaseTime& optimizer(std::int32_t stage) { return out.works[structure.optimizer(StageId(stage))].time; }
   const Assembly& under(const RangeCost& range);
   const Assembly& under_embedding() { return under(chunks.front().front()); }
   [[nodiscard]] std::int32_t strategy_index(const Strategy& s) const;

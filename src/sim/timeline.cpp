@@ -35,7 +35,7 @@ class Recorder {
   void describe_transfer(const Instruction& x, TimelineSpan& span) const;
   void describe_collective(const Instruction& x, TimelineSpan& span) const;
   [[nodiscard]] std::int64_t bytes_of(const Collective& collective) const;
-  [[nodiscard]] std::int32_t chunk_of(const RankClass& rank, const Instruction& x) const;
+  [[nodiscard]] ChunkId chunk_of(const RankClass& rank, const Instruction& x) const;
 
   const Plan& plan_;
   const Program& program_;
@@ -45,18 +45,17 @@ class Recorder {
 };
 
 /// The chunk of the rank's own that an instruction concerns: of the exchange of a shared table, the one with the copy.
-std::int32_t Recorder::chunk_of(const RankClass& rank, const Instruction& x) const {
+ChunkId Recorder::chunk_of(const RankClass& rank, const Instruction& x) const {
   if (x.kind != Kind::tied_reduce) return program_.chunk_of(x);
-  for (const std::int32_t copy : program_.structure.table_chunks)
-    if (place_of_chunk(program_.schedule(), copy).stage == rank.stage) return copy;
+  for (const ChunkId copy : program_.structure.table_chunks)
+    if (place_of_chunk(program_.schedule(), copy.value).stage == rank.stage.value) return copy;
   return program_.chunk_of(x);
 }
 
 void Recorder::describe_compute(const RankClass& rank, const Instruction& x, TimelineSpan& span) const {
   if (x.kind == Kind::optimizer) return;
-  const ChunkPlace place = place_of_chunk(program_.schedule(), program_.chunk_of(x));
-  const Chunk& layers =
-      plan_.only_pipeline().stages[static_cast<std::size_t>(rank.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+  const ChunkPlace place = place_of_chunk(program_.schedule(), program_.chunk_of(x).value);
+  const Chunk& layers = plan_.only_pipeline().stages[rank.stage.index()].chunks[static_cast<std::size_t>(place.local_chunk)];
   span.first_layer = layers.first();
   span.last_layer = layers.last();
 }
@@ -101,7 +100,7 @@ TimelineSpan Recorder::span(const RankClass& rank, std::int32_t index) const {
   span.instruction = index;
   span.kind = x.kind;
   span.stream = x.stream;
-  span.chunk = chunk_of(rank, x);
+  span.chunk = chunk_of(rank, x).value;
   span.microbatch = x.microbatch;
   span.bucket = x.bucket;
   span.buckets = x.buckets;
@@ -117,8 +116,8 @@ TimelineRank Recorder::rank(const RankClass& rank) const {
   TimelineRank out;
   out.device = rank.device();
   out.represents = rank.represents();
-  out.stage = rank.stage;
-  out.static_bytes = costs_.stages[static_cast<std::size_t>(rank.stage)].memory.total();
+  out.stage = rank.stage.value;
+  out.static_bytes = costs_.stages[rank.stage].memory.total();
   out.spans.reserve(static_cast<std::size_t>(rank.end - rank.begin));
   std::int64_t held = 0;
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {
