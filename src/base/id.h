@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -29,6 +30,7 @@ class IndexedVector {
  public:
   IndexedVector() = default;
   explicit IndexedVector(std::size_t size) : items_(size) {}
+  IndexedVector(std::initializer_list<T> items) : items_(items) {}
 
   [[nodiscard]] T& operator[](I id) { return items_[id.index()]; }
   [[nodiscard]] const T& operator[](I id) const { return items_[id.index()]; }

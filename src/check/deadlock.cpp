@@ -48,9 +48,9 @@ Finding join_collectives(const View& view, const Program& program, std::vector<s
   std::vector<std::vector<std::vector<std::int32_t>>> exchanges(
       holders.size());  // of each stage that holds the table, rank by rank
   for (const RankClass& rank : program.ranks) {
-    groups[{rank.stage, rank.data}].push_back(collectives_of(program, rank, false));
+    groups[{rank.stage.value, rank.data}].push_back(collectives_of(program, rank, false));
     for (std::size_t h = 0; h < holders.size(); ++h)
-      if (rank.stage == holders[h]) exchanges[h].push_back(collectives_of(program, rank, true));
+      if (rank.stage.value == holders[h]) exchanges[h].push_back(collectives_of(program, rank, true));
   }
   for (const auto& [key, lists] : groups) {
     verdict.require(join(program, lists, node), [&, stage = key.first] {
@@ -96,7 +96,7 @@ std::vector<Finding> check_deadlock(const View& view, const Program& program) {
   for (std::size_t i = 0; i < size; ++i) {
     verdict.require(ran[static_cast<std::size_t>(node[i])], [&] {
       const Instruction& stuck = program.instructions[i];
-      return say(to_string(stuck.kind), " of chunk ", program.chunk_of(stuck), ", micro-batch ", stuck.microbatch, " (#", i,
+      return say(to_string(stuck.kind), " of chunk ", program.chunk_of(stuck).value, ", micro-batch ", stuck.microbatch, " (#", i,
                  ") can never start");
     });
   }

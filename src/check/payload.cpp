@@ -31,14 +31,16 @@ Finding check_layers(const View& view, const Program& program) {
   for (const Work& work : program.works) {
     if (work.phase == InstructionKind::optimizer) continue;
     if (!verdict.require(inside(work.ranges_begin, work.ranges_end, program.ranges.size()),
-                         [&] { return say("a pass of chunk ", work.chunk, " has ranges out of bounds"); }))
+                         [&] { return say("a pass of chunk ", work.chunk.value, " has ranges out of bounds"); }))
       continue;
-    const std::vector<LayerRange>& planned = view.chunks[static_cast<std::size_t>(work.chunk)].ranges;
+    const std::vector<LayerRange>& planned = view.chunks[work.chunk.index()].ranges;
     const bool as_many = static_cast<std::size_t>(work.ranges_end - work.ranges_begin) == planned.size();
     verdict.require(
         as_many && std::equal(planned.begin(), planned.end(), program.ranges.begin() + work.ranges_begin,
                               [&](const LayerRange& p, const WorkRange& f) { return same_range(view, program, f, p); }),
-        [&] { return say("a pass of chunk ", work.chunk, " works on other layers, strategies or samples than the plan's"); });
+        [&] {
+          return say("a pass of chunk ", work.chunk.value, " works on other layers, strategies or samples than the plan's");
+        });
   }
   return verdict.finding(say("as the plan has them in ", view.chunks.size(), " chunks"));
 }
@@ -46,9 +48,9 @@ Finding check_layers(const View& view, const Program& program) {
 void require_transfers(const View& view, const Program& program, Verdict& verdict) {
   const std::vector<std::int64_t> derived = boundary_bytes_per_chunk(view);
   for (const Transfer& t : program.transfers) {
-    const std::int64_t expected = derived[static_cast<std::size_t>(t.chunk)];
+    const std::int64_t expected = derived[t.chunk.index()];
     verdict.require(t.bytes == expected, [&] {
-      return say(t.gradient ? "the gradient leaving chunk " : "the activation entering chunk ", t.chunk, " moves ", t.bytes,
+      return say(t.gradient ? "the gradient leaving chunk " : "the activation entering chunk ", t.chunk.value, " moves ", t.bytes,
                  " bytes, derived ", expected);
     });
   }
@@ -57,14 +59,14 @@ void require_transfers(const View& view, const Program& program, Verdict& verdic
 void require_parts(const Program& program, Verdict& verdict) {
   for (const Collective& c : program.collectives) {
     if (!verdict.require(inside(c.parts_begin, c.parts_end, program.parts.size()),
-                         [&] { return say("a collective of chunk ", c.chunk, " has messages out of bounds"); }))
+                         [&] { return say("a collective of chunk ", c.chunk.value, " has messages out of bounds"); }))
       continue;
     for (std::int32_t i = c.parts_begin; i < c.parts_end; ++i) {
       const CollectivePart& part = program.parts[static_cast<std::size_t>(i)];
       const bool sound = part.bytes > 0 && std::isfinite(part.bytes) && part.share > 0 && part.share <= 1 &&
                          part.element_bytes > 0 && strategy_at(program, part.strategy) != nullptr;
-      verdict.require(sound,
-                      [&] { return say("a message of a collective of chunk ", c.chunk, " has no bytes, share or strategy"); });
+      verdict.require(
+          sound, [&] { return say("a message of a collective of chunk ", c.chunk.value, " has no bytes, share or strategy"); });
     }
   }
 }

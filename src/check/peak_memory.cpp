@@ -21,7 +21,7 @@ std::int64_t most_activations(const Program& program, const RankClass& rank, con
   for (std::int32_t n = rank.begin; n < rank.end; ++n) {
     const Instruction& i = program.instructions[static_cast<std::size_t>(n)];
     if (!is_pass(i.kind)) continue;
-    const auto chunk = static_cast<std::size_t>(program.chunk_of(i));
+    const auto chunk = program.chunk_of(i).index();
     if (i.kind == InstructionKind::forward) {
       if (i.bucket == 0) held += saved[chunk];
       most = std::max(most, held - saved[chunk] + peaks[chunk].forward);
@@ -55,7 +55,7 @@ std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& pro
   ESPALIER_CHECK(fixed.size() == static_cast<std::size_t>(view.stages) && saved.size() == view.chunks.size());
   std::vector<PeakBytes> result(fixed.size());
   for (const RankClass& rank : program.ranks) {
-    const auto stage = static_cast<std::size_t>(rank.stage);
+    const auto stage = rank.stage.index();
     const auto total = [&](const std::vector<ChunkPeak>& peaks) {
       const std::int64_t tensors = fixed[stage] + buffers[stage] + most_activations(program, rank, peaks, saved);
       return static_cast<std::int64_t>(std::floor(static_cast<double>(tensors) * reserve));

@@ -17,7 +17,7 @@ bool is_p2p(Kind kind) { return kind == Kind::send || kind == Kind::recv; }
 
 std::string name_of(const Program& program, std::int32_t index) {
   const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-  return say(to_string(i.kind), program.carries_gradient(i) ? " gradient" : "", " of chunk ", program.chunk_of(i),
+  return say(to_string(i.kind), program.carries_gradient(i) ? " gradient" : "", " of chunk ", program.chunk_of(i).value,
              ", micro-batch ", i.microbatch, " (#", index, ")");
 }
 
@@ -33,14 +33,14 @@ std::int64_t represented_by(const RankClass& rank) {
 bool devices_of_stage(const View& view, const RankClass& rank, std::int64_t devices) {
   const auto inside = [&](std::int64_t device) {
     if (!view.group_of_stage.empty()) {
-      const DeviceRange& own = view.plan->only_pipeline().stages[static_cast<std::size_t>(rank.stage)].devices.front();
+      const DeviceRange& own = view.plan->only_pipeline().stages[rank.stage.index()].devices.front();
       return device >= own.first && device < own.first + own.count;
     }
     if (view.listed != nullptr) {
-      const std::vector<std::int64_t>& own = view.listed->at(static_cast<std::size_t>(rank.stage));
+      const std::vector<std::int64_t>& own = view.listed->at(rank.stage.index());
       return std::find(own.begin(), own.end(), device) != own.end();
     }
-    return device >= 0 && device < devices && stage_of_device(view.strategy, view.stages, device) == rank.stage;
+    return device >= 0 && device < devices && stage_of_device(view.strategy, view.stages, device) == rank.stage.value;
   };
   return !rank.devices.empty() && std::all_of(rank.devices.begin(), rank.devices.end(), [&](const DeviceRange& range) {
     const std::int64_t last = saturating_sum(range.first, saturating_multiply(range.count - 1, range.stride));
@@ -59,14 +59,16 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
       return say("rank ", r, " holds instructions ", rank.begin, "…", rank.end, ", expected to begin at ", next);
     });
     next = rank.end;
-    const bool stage_ok = verdict.require(rank.stage >= 0 && rank.stage < view.stages,
-                                          [&] { return say("rank ", r, " is of stage ", rank.stage, " of ", view.stages); });
+    const bool stage_ok = verdict.require(rank.stage.value >= 0 && rank.stage.value < view.stages, [&] {
+      return say("rank ", r, " is of stage ", rank.stage.value, " of ", view.stages);
+    });
     if (!stage_ok) continue;
     verdict.require(represented_by(rank) >= 1, [&] { return say("rank ", r, " represents ", represented_by(rank), " devices"); });
-    std::int64_t& sum = represented[static_cast<std::size_t>(rank.stage)];
+    std::int64_t& sum = represented[rank.stage.index()];
     sum = saturating_sum(sum, std::max<std::int64_t>(represented_by(rank), 0));
     verdict.require(devices_of_stage(view, rank, devices), [&] {
-      return say("rank ", r, " of stage ", rank.stage, " is device ", rank.device(), ", or has one that is not of that stage");
+      return say("rank ", r, " of stage ", rank.stage.value, " is device ", rank.device(),
+                 ", or has one that is not of that stage");
     });
   }
   verdict.require(next == size, [&] { return say(size - next, " instructions belong to no rank"); });
@@ -85,15 +87,18 @@ void require_tables(const View& view, const Program& program, Verdict& verdict) 
     return chunk >= 0 && chunk < chunks && view.stage_of[static_cast<std::size_t>(chunk)] == stage;
   };
   for (const Work& w : program.works)
-    verdict.require((is_pass(w.phase) || w.phase == Kind::optimizer) && chunk_of_stage(w.chunk, w.stage),
-                    [&] { return say("a work of chunk ", w.chunk, " of stage ", w.stage, " that the plan has not"); });
+    verdict.require((is_pass(w.phase) || w.phase == Kind::optimizer) && chunk_of_stage(w.chunk.value, w.stage.value), [&] {
+      return say("a work of chunk ", w.chunk.value, " of stage ", w.stage.value, " that the plan has not");
+    });
   for (const Collective& c : program.collectives) {
     const bool known = c.kind == Kind::grad_reduce || c.kind == Kind::param_gather || c.kind == Kind::tied_reduce;
-    verdict.require(known && chunk_of_stage(c.chunk, c.stage),
-                    [&] { return say("a collective of chunk ", c.chunk, " of stage ", c.stage, " that the plan has not"); });
+    verdict.require(known && chunk_of_stage(c.chunk.value, c.stage.value), [&] {
+      return say("a collective of chunk ", c.chunk.value, " of stage ", c.stage.value, " that the plan has not");
+    });
   }
   for (const Transfer& t : program.transfers)
-    verdict.require(t.chunk > 0 && t.chunk < chunks, [&] { return say("a transfer into chunk ", t.chunk, " of ", chunks); });
+    verdict.require(t.chunk.value > 0 && t.chunk.value < chunks,
+                    [&] { return say("a transfer into chunk ", t.chunk.value, " of ", chunks); });
 }
 
 /// Whether an instruction names something of its kind.
@@ -188,7 +193,7 @@ struct TableBuilder {
 
   void add_pass(RankTable& table, std::int32_t stage, std::int32_t index) {
     const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-    ChunkPasses* entry = find(table, stage, program.chunk_of(i), i.microbatch);
+    ChunkPasses* entry = find(table, stage, program.chunk_of(i).value, i.microbatch);
     if (!work.require(entry != nullptr, [&] { return say(name_of(program, index), " on stage ", stage); })) return;
     if (i.kind == Kind::forward) add_bucket(entry->forward, program, index, work);
     if (i.kind == Kind::backward || i.kind == Kind::backward_input) add_bucket(entry->input, program, index, work);
@@ -198,7 +203,7 @@ struct TableBuilder {
   /// Activations enter a chunk (recv) and leave its predecessor (send); gradients go the other way.
   void add_p2p(RankTable& table, std::int32_t stage, std::int32_t index) {
     const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
-    const std::int32_t chunk = program.chunk_of(i);
+    const std::int32_t chunk = program.chunk_of(i).value;
     const bool gradient = program.carries_gradient(i);
     const bool at_chunk = (i.kind == Kind::recv) != gradient;  // else at the chunk before
     ChunkPasses* entry = find(table, stage, at_chunk ? chunk : chunk - 1, i.microbatch);
@@ -213,7 +218,7 @@ struct TableBuilder {
     if (i.kind == Kind::tied_reduce) table.tied.push_back(index);
     if (i.kind == Kind::optimizer) table.optimizers.push_back(index);
     if (i.kind != Kind::grad_reduce && i.kind != Kind::param_gather) return;
-    const std::int32_t chunk = program.chunk_of(i);
+    const std::int32_t chunk = program.chunk_of(i).value;
     const bool here = view.stage_of[static_cast<std::size_t>(chunk)] == stage;
     if (!work.require(here, [&] { return say(name_of(program, index), " on stage ", stage); })) return;
     (i.kind == Kind::grad_reduce ? table.reduces : table.gathers)[local_chunk(view, chunk)].push_back(index);
@@ -226,18 +231,19 @@ struct TableBuilder {
     table.gathers.resize(v);
     const std::int64_t passes = saturating_multiply(static_cast<std::int64_t>(v), view.microbatches);
     const bool enough = passes <= std::int64_t{rank.end} - rank.begin;  // also bounds the table's memory
-    if (!work.require(enough, [&] { return say("stage ", rank.stage, " has fewer instructions than passes"); })) return table;
+    if (!work.require(enough, [&] { return say("stage ", rank.stage.value, " has fewer instructions than passes"); }))
+      return table;
     table.work.resize(static_cast<std::size_t>(passes));
     for (std::int32_t index = rank.begin; index < rank.end; ++index) {
       const Kind kind = program.instructions[static_cast<std::size_t>(index)].kind;
       if (is_pass(kind))
-        add_pass(table, rank.stage, index);
+        add_pass(table, rank.stage.value, index);
       else if (is_p2p(kind))
-        add_p2p(table, rank.stage, index);
+        add_p2p(table, rank.stage.value, index);
       else
-        add_collective(table, rank.stage, index);
+        add_collective(table, rank.stage.value, index);
     }
-    for (std::size_t n = 0; n < table.work.size(); ++n) require_complete(table.work[n], n, rank.stage);
+    for (std::size_t n = 0; n < table.work.size(); ++n) require_complete(table.work[n], n, rank.stage.value);
     return table;
   }
 
@@ -305,9 +311,9 @@ void require_transfers(const View& view, const Program& program, const ProgramTa
     for (std::size_t n = 0; n < tables.ranks[r].work.size(); ++n) {
       const ChunkPasses& work = tables.ranks[r].work[n];
       const std::int32_t chunk =
-          chunk_of_stage(view.plan->only_pipeline().schedule, rank.stage, static_cast<std::int32_t>(n / m));
-      const bool before = chunk > 0 && view.stage_of[static_cast<std::size_t>(chunk - 1)] != rank.stage;
-      const bool after = chunk < last_chunk && view.stage_of[static_cast<std::size_t>(chunk + 1)] != rank.stage;
+          chunk_of_stage(view.plan->only_pipeline().schedule, rank.stage.value, static_cast<std::int32_t>(n / m));
+      const bool before = chunk > 0 && view.stage_of[static_cast<std::size_t>(chunk - 1)] != rank.stage.value;
+      const bool after = chunk < last_chunk && view.stage_of[static_cast<std::size_t>(chunk + 1)] != rank.stage.value;
       const bool as_needed = (work.recv_activation >= 0) == before && (work.send_gradient >= 0) == before &&
                              (work.send_activation >= 0) == after && (work.recv_gradient >= 0) == after;
       verdict.require(as_needed, [&] {
@@ -337,7 +343,7 @@ Finding check_order(const View& view, const Program& program, const ProgramTable
   const auto m = static_cast<std::size_t>(view.microbatches);
   for (std::size_t r = 0; r < tables.ranks.size(); ++r) {
     const RankTable& table = tables.ranks[r];
-    const std::int32_t stage = program.ranks[r].stage;
+    const std::int32_t stage = program.ranks[r].stage.value;
     for (std::size_t n = 0; n < table.work.size(); ++n) {
       const ChunkPasses& work = table.work[n];
       require_own_order(program, tables, work, verdict);

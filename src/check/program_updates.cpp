@@ -34,7 +34,7 @@ struct Rank {
   [[nodiscard]] const Instruction& at(std::int32_t i) const { return program.instructions[static_cast<std::size_t>(i)]; }
   [[nodiscard]] bool precedes(std::int32_t before, std::int32_t after) const { return tables.precedes(program, before, after); }
   [[nodiscard]] std::int32_t chunk(std::size_t k) const {
-    return chunk_of_stage(view.plan->only_pipeline().schedule, rank().stage, static_cast<std::int32_t>(k));
+    return chunk_of_stage(view.plan->only_pipeline().schedule, rank().stage.value, static_cast<std::int32_t>(k));
   }
 };
 
@@ -67,7 +67,7 @@ void require_reduction(const Rank& r, std::size_t k, Verdict& verdict) {
   }
   for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
     const Instruction& pass = r.at(i);
-    if (r.program.chunk_of(pass) != r.chunk(k) ||
+    if (r.program.chunk_of(pass).value != r.chunk(k) ||
         (pass.kind != InstructionKind::backward && pass.kind != InstructionKind::backward_weight))
       continue;
     for (const std::int32_t reduce : reduces) {
@@ -96,7 +96,7 @@ void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
     for (const std::int32_t optimizer : r.table().optimizers) after_update = after_update && r.precedes(optimizer, gather);
     bool before_use = true;
     for (std::int32_t i = r.rank().begin; i < r.rank().end && !after_update; ++i) {
-      const bool uses = r.at(i).kind == InstructionKind::forward && r.program.chunk_of(r.at(i)) == r.chunk(k) &&
+      const bool uses = r.at(i).kind == InstructionKind::forward && r.program.chunk_of(r.at(i)).value == r.chunk(k) &&
                         overlaps(r.at(i), r.at(gather));
       before_use = before_use && (!uses || r.precedes(gather, i));
     }
@@ -106,7 +106,7 @@ void require_gather(const Rank& r, std::size_t k, Verdict& verdict) {
 
 /// Stages that hold the embedding's table, where there are several: each exchanges its gradient once, when all that use it are done.
 void require_tied(const Rank& r, const std::vector<std::int32_t>& holders, Verdict& verdict) {
-  const std::int32_t stage = r.rank().stage;
+  const std::int32_t stage = r.rank().stage.value;
   const bool needed = std::find(holders.begin(), holders.end(), stage) != holders.end();
   const std::vector<std::int32_t>& tied = r.table().tied;
   verdict.require(tied.size() == (needed ? 1u : 0u), [&] {
@@ -116,7 +116,7 @@ void require_tied(const Rank& r, const std::vector<std::int32_t>& holders, Verdi
     for (std::int32_t i = r.rank().begin; i < r.rank().end; ++i) {
       const Instruction& pass = r.at(i);
       const bool adds = pass.kind == InstructionKind::backward || pass.kind == InstructionKind::backward_weight;
-      if (!adds || !uses_table(r.view, static_cast<std::size_t>(r.program.chunk_of(pass)))) continue;
+      if (!adds || !uses_table(r.view, static_cast<std::size_t>(r.program.chunk_of(pass).value))) continue;
       verdict.require(r.precedes(i, exchange), [&] {
         return say("stage ", stage, " exchanges the tied gradient before the backward of micro-batch ", pass.microbatch);
       });
@@ -129,7 +129,7 @@ void require_tied(const Rank& r, const std::vector<std::int32_t>& holders, Verdi
 }
 
 void require_optimizer(const Rank& r, Verdict& verdict) {
-  const std::int32_t stage = r.rank().stage;
+  const std::int32_t stage = r.rank().stage.value;
   const std::vector<std::int32_t>& optimizers = r.table().optimizers;
   if (!verdict.require(optimizers.size() == 1, [&] { return say("stage ", stage, " updates ", optimizers.size(), " times"); }))
     return;

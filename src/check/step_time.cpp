@@ -18,7 +18,7 @@ std::vector<std::int32_t> buckets_of(const View& view, const Program& program) {
   std::vector<std::int32_t> buckets(view.chunks.size(), 1);
   for (const Instruction& i : program.instructions) {
     const bool collective = i.kind == InstructionKind::grad_reduce || i.kind == InstructionKind::param_gather;
-    if (collective) buckets[static_cast<std::size_t>(program.chunk_of(i))] = std::max<std::int32_t>(1, i.buckets);
+    if (collective) buckets[program.chunk_of(i).index()] = std::max<std::int32_t>(1, i.buckets);
   }
   return buckets;
 }
@@ -43,7 +43,7 @@ std::int64_t duration_of(const Program& program, const Instruction& i, std::int3
   const StageTime& held = time.stages[static_cast<std::size_t>(stage)];
   if (i.kind == InstructionKind::optimizer) return round(held.update, 0);
   if (i.kind == InstructionKind::tied_reduce) return round(held.shared_table, 0);
-  const ChunkTime& chunk = time.chunks[static_cast<std::size_t>(program.chunk_of(i))];
+  const ChunkTime& chunk = time.chunks[program.chunk_of(i).index()];
   switch (i.kind) {
     case InstructionKind::forward: return round(chunk.forward, chunk.layers, parts);
     case InstructionKind::backward: return round(chunk.backward, chunk.layers, parts);
@@ -71,7 +71,7 @@ std::int64_t longest_path_ns(const View& view, const Program& program, End end) 
     last.fill(-1);
     for (std::int32_t n = rank.begin; n < rank.end; ++n) {
       const Instruction& i = program.instructions[static_cast<std::size_t>(n)];
-      durations[static_cast<std::size_t>(n)] = duration_of(program, i, rank.stage, time, round);
+      durations[static_cast<std::size_t>(n)] = duration_of(program, i, rank.stage.value, time, round);
       std::int32_t& stream = last[static_cast<std::size_t>(stream_of(i, end))];
       const std::int32_t sent = i.kind == InstructionKind::recv ? i.match : -1;
       for (const std::int32_t before : {stream, i.wait0, i.wait1, sent}) {

@@ -14,23 +14,31 @@ struct Columns {
   const Costs& costs;
   const ProgramStructure& s;
   [[nodiscard]] const Schedule& schedule() const { return s.schedule; }
-  [[nodiscard]] std::int64_t forward(std::int32_t c) const { return costs.works[s.forward(c)].time.duration_ns(); }
-  [[nodiscard]] std::int64_t backward(std::int32_t c) const { return costs.works[s.backward(c)].time.duration_ns(); }
-  [[nodiscard]] std::int64_t weight(std::int32_t c) const { return costs.works[s.backward_weight(c)].time.duration_ns(); }
-  [[nodiscard]] std::int64_t down(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, false)].count() : 0; }
-  [[nodiscard]] std::int64_t up(std::int32_t c) const { return c > 0 ? costs.transfers[s.transfer(c, true)].count() : 0; }
-  [[nodiscard]] std::int64_t reduce(std::int32_t c) const { return costs.collectives[s.grad_reduce(c)].count(); }
-  [[nodiscard]] std::int64_t gather(std::int32_t c) const { return costs.collectives[s.param_gather(c)].count(); }
+  [[nodiscard]] std::int64_t forward(std::int32_t c) const { return costs.works[s.forward(ChunkId(c))].time.duration_ns(); }
+  [[nodiscard]] std::int64_t backward(std::int32_t c) const { return costs.works[s.backward(ChunkId(c))].time.duration_ns(); }
+  [[nodiscard]] std::int64_t weight(std::int32_t c) const {
+    return costs.works[s.backward_weight(ChunkId(c))].time.duration_ns();
+  }
+  [[nodiscard]] std::int64_t down(std::int32_t c) const {
+    return c > 0 ? costs.transfers[s.transfer(ChunkId(c), false)].count() : 0;
+  }
+  [[nodiscard]] std::int64_t up(std::int32_t c) const {
+    return c > 0 ? costs.transfers[s.transfer(ChunkId(c), true)].count() : 0;
+  }
+  [[nodiscard]] std::int64_t reduce(std::int32_t c) const { return costs.collectives[s.grad_reduce(ChunkId(c))].count(); }
+  [[nodiscard]] std::int64_t gather(std::int32_t c) const { return costs.collectives[s.param_gather(ChunkId(c))].count(); }
   [[nodiscard]] std::int64_t tied_reduce() const { return costs.collectives[s.tied_reduce()].count(); }
-  [[nodiscard]] std::int64_t optimizer(std::int32_t stage) const { return costs.works[s.optimizer(stage)].time.duration_ns(); }
-  [[nodiscard]] std::int64_t buckets(std::int32_t c) const { return s.buckets[static_cast<std::size_t>(c)]; }
-  [[nodiscard]] const std::vector<std::int32_t>& table_chunks() const { return s.table_chunks; }
+  [[nodiscard]] std::int64_t optimizer(std::int32_t stage) const {
+    return costs.works[s.optimizer(StageId(stage))].time.duration_ns();
+  }
+  [[nodiscard]] std::int64_t buckets(std::int32_t c) const { return s.buckets[ChunkId(c)]; }
+  [[nodiscard]] const std::vector<ChunkId>& table_chunks() const { return s.table_chunks; }
   [[nodiscard]] bool reduce_gradients() const { return s.reduce_gradients; }
   [[nodiscard]] bool overlap_reduce() const { return s.overlap_reduce; }
   [[nodiscard]] bool gather_parameters() const { return s.gather_parameters; }
   [[nodiscard]] bool overlap_gather() const { return s.overlap_gather; }
   [[nodiscard]] bool overlap_p2p() const { return s.overlap_p2p; }
-  [[nodiscard]] PassBytes bytes(std::int32_t c) const { return costs.bytes_of(s, c); }
+  [[nodiscard]] PassBytes bytes(std::int32_t c) const { return costs.bytes_of(s, ChunkId(c)); }
 };
 
 }  // namespace

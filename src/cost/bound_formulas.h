@@ -22,8 +22,8 @@ template <class Times>
 std::int64_t tail_ns(const Times& x, std::int32_t stage, std::int32_t lowest) {
   const Schedule& s = x.schedule();
   std::int64_t t = x.optimizer(stage);
-  for (const std::int32_t c : x.table_chunks())
-    if (place_of_chunk(s, c).stage == stage) t += x.tied_reduce();
+  for (const ChunkId c : x.table_chunks())
+    if (place_of_chunk(s, c.value).stage == stage) t += x.tied_reduce();
   if (x.overlap_reduce()) t += x.reduce(lowest);
   const bool reduces = x.reduce_gradients() && !x.overlap_reduce(), gathers = x.gather_parameters() && !x.overlap_gather();
   if (!reduces && !gathers) return t;

@@ -109,7 +109,7 @@ TEST(Bound, ZeroBubbleCountsWeightGradientsAsWork) { EXPECT_EQ(pipeline(Schedule
 // Tied embeddings are reduced on the first and the last stage before the optimizer.
 TEST(Bound, TiedReduction) {
   Pipeline x = pipeline(ScheduleKind::gpipe, 2, 1, 4);
-  x.structure.table_chunks = {0, 1};
+  x.structure.table_chunks = {ChunkId(0), ChunkId(1)};
   x.timing.tied_reduce_ns = 50;
   EXPECT_EQ(x.bound(), 11 + 120 + 21 + 50 + 5);
 }

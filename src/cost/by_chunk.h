@@ -48,28 +48,29 @@ inline cost::Costs costs_of(const ByChunk& rows, const ProgramStructure& s) {
   for (std::int32_t c = 0; c < s.chunks(); ++c) {
     const ChunkRow& row = rows.chunks[static_cast<std::size_t>(c)];
     const std::int64_t saved = row.saved_bytes, after = row.saved_after_input_bytes;
-    out.works[s.forward(c)] = {row.forward, {Bytes(saved), Bytes(row.forward_transient_bytes), Bytes()}};
+    out.works[s.forward(ChunkId(c))] = {row.forward, {Bytes(saved), Bytes(row.forward_transient_bytes), Bytes()}};
     if (splits_backward(s.schedule.kind)) {
-      out.works[s.backward(c)] = {row.backward_input, {Bytes(), Bytes(row.backward_transient_bytes), Bytes(after - saved)}};
-      out.works[s.backward_weight(c)] = {row.backward_weight, {Bytes(), Bytes(), Bytes(-after)}};
+      out.works[s.backward(ChunkId(c))] = {row.backward_input,
+                                           {Bytes(), Bytes(row.backward_transient_bytes), Bytes(after - saved)}};
+      out.works[s.backward_weight(ChunkId(c))] = {row.backward_weight, {Bytes(), Bytes(), Bytes(-after)}};
     } else {
-      out.works[s.backward(c)] = {row.backward, {Bytes(), Bytes(row.backward_transient_bytes), Bytes(-saved)}};
+      out.works[s.backward(ChunkId(c))] = {row.backward, {Bytes(), Bytes(row.backward_transient_bytes), Bytes(-saved)}};
     }
-    if (s.reduce_gradients) out.collectives[s.grad_reduce(c)] = Nanoseconds(row.grad_reduce_ns);
-    if (s.gather_parameters) out.collectives[s.param_gather(c)] = Nanoseconds(row.param_gather_ns);
+    if (s.reduce_gradients) out.collectives[s.grad_reduce(ChunkId(c))] = Nanoseconds(row.grad_reduce_ns);
+    if (s.gather_parameters) out.collectives[s.param_gather(ChunkId(c))] = Nanoseconds(row.param_gather_ns);
     if (c == 0) continue;
-    out.transfers[s.transfer(c, false)] = Nanoseconds(row.send_forward_ns);
-    out.transfers[s.transfer(c, true)] = Nanoseconds(row.send_backward_ns);
+    out.transfers[s.transfer(ChunkId(c), false)] = Nanoseconds(row.send_forward_ns);
+    out.transfers[s.transfer(ChunkId(c), true)] = Nanoseconds(row.send_backward_ns);
   }
   if (!s.table_chunks.empty()) out.collectives[s.tied_reduce()] = Nanoseconds(rows.tied_reduce_ns);
   for (std::int32_t i = 0; i < s.schedule.stages; ++i) {
     const StageRow& row = rows.stages[static_cast<std::size_t>(i)];
-    cost::PhaseTime& optimizer = out.works[s.optimizer(i)].time;
+    cost::PhaseTime& optimizer = out.works[s.optimizer(StageId(i))].time;
     optimizer.exposed_ns = row.optimizer_exposed_ns;
     optimizer.other_ns = row.optimizer_launch_ns;
     optimizer.compute_ns = row.optimizer_ns - row.optimizer_exposed_ns - row.optimizer_launch_ns;
-    out.stages[static_cast<std::size_t>(i)] = {row.memory, row.dense_parameters, row.expert_parameters, row.reduced_elements,
-                                               Nanoseconds(row.step_host_ns)};
+    out.stages[StageId(i)] = {row.memory, row.dense_parameters, row.expert_parameters, row.reduced_elements,
+                              Nanoseconds(row.step_host_ns)};
   }
   out.compute_slowdown = rows.compute_slowdown;
   out.communication_slowdown = rows.communication_slowdown;
@@ -82,7 +83,7 @@ inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
   ByChunk out = empty_rows(s.schedule);
   for (std::int32_t c = 0; c < s.chunks(); ++c) {
     ChunkRow& row = out.chunks[static_cast<std::size_t>(c)];
-    const cost::WorkCost &forward = costs.works[s.forward(c)], &backward = costs.works[s.backward(c)];
+    const cost::WorkCost &forward = costs.works[s.forward(ChunkId(c))], &backward = costs.works[s.backward(ChunkId(c))];
     row.forward = forward.time;
     row.saved_bytes = forward.memory.before.count();
     row.forward_transient_bytes = forward.memory.during.count();
@@ -90,21 +91,21 @@ inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
     row.saved_after_input_bytes = row.saved_bytes;
     if (splits_backward(s.schedule.kind)) {
       row.backward_input = backward.time;
-      row.backward_weight = costs.works[s.backward_weight(c)].time;
-      row.saved_after_input_bytes = -costs.works[s.backward_weight(c)].memory.after.count();
+      row.backward_weight = costs.works[s.backward_weight(ChunkId(c))].time;
+      row.saved_after_input_bytes = -costs.works[s.backward_weight(ChunkId(c))].memory.after.count();
     } else {
       row.backward = backward.time;
     }
-    if (s.reduce_gradients) row.grad_reduce_ns = costs.collectives[s.grad_reduce(c)].count();
-    if (s.gather_parameters) row.param_gather_ns = costs.collectives[s.param_gather(c)].count();
+    if (s.reduce_gradients) row.grad_reduce_ns = costs.collectives[s.grad_reduce(ChunkId(c))].count();
+    if (s.gather_parameters) row.param_gather_ns = costs.collectives[s.param_gather(ChunkId(c))].count();
     if (c == 0) continue;
-    row.send_forward_ns = costs.transfers[s.transfer(c, false)].count();
-    row.send_backward_ns = costs.transfers[s.transfer(c, true)].count();
+    row.send_forward_ns = costs.transfers[s.transfer(ChunkId(c), false)].count();
+    row.send_backward_ns = costs.transfers[s.transfer(ChunkId(c), true)].count();
   }
   if (!s.table_chunks.empty()) out.tied_reduce_ns = costs.collectives[s.tied_reduce()].count();
   for (std::int32_t i = 0; i < s.schedule.stages; ++i) {
-    const cost::StageCost& stage = costs.stages[static_cast<std::size_t>(i)];
-    const cost::PhaseTime& optimizer = costs.works[s.optimizer(i)].time;
+    const cost::StageCost& stage = costs.stages[StageId(i)];
+    const cost::PhaseTime& optimizer = costs.works[s.optimizer(StageId(i))].time;
     out.stages[static_cast<std::size_t>(i)] = {
         optimizer.duration_ns(), optimizer.exposed_ns,    optimizer.other_ns,     stage.step_host.count(),
         stage.dense_parameters,  stage.expert_parameters, stage.reduced_elements, stage.memory};

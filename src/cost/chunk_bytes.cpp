@@ -23,23 +23,23 @@ void fill_stages(const CostContext& c, const Strategy& s, const Schedule& schedu
                  const std::vector<LayerCost>& layers, Costs& out) {
   out.stages.assign(static_cast<std::size_t>(schedule.stages), StageCost{});
   out.message = Bytes(0);
-  std::vector<std::int32_t> copies;
+  std::vector<ChunkId> copies;
   table_chunks(*c.workload.model, schedule, split.layer_counts(), copies);
   for (std::int32_t i = 0; i < split.chunks(); ++i) {
-    const std::int32_t here = place_of_chunk(schedule, i).stage;
-    StageCost& stage = out.stages[static_cast<std::size_t>(here)];
+    const StageId here(place_of_chunk(schedule, i).stage);
+    StageCost& stage = out.stages[here];
     for (const SplitTable::Run& run : split.runs(i)) {
       const LayerCost& l = layers[static_cast<std::size_t>(run.kind)];
       stage.dense_parameters += l.dense_parameters * run.layers;
       stage.expert_parameters += l.expert_parameters * run.layers;
     }
-    if (holds_copy(copies, i)) stage.dense_parameters += table_elements(*c.workload.model, *c.engine, s);
-    if (i == 0 || place_of_chunk(schedule, i - 1).stage == here) continue;
+    if (holds_copy(copies, ChunkId(i))) stage.dense_parameters += table_elements(*c.workload.model, *c.engine, s);
+    if (i == 0 || StageId(place_of_chunk(schedule, i - 1).stage) == here) continue;
     const auto sender = static_cast<std::size_t>(split.runs(i - 1).back().kind);
     out.message = std::max(out.message, Bytes(layers[sender].boundary_bytes));
   }
   for (StageCost& stage : out.stages) stage.memory.framework = c.device.workspace_bytes;
-  out.stages.back().memory.framework += deferred_bytes(*c.workload.model, *c.engine, schedule, layers);
+  out.stages[StageId(schedule.stages - 1)].memory.framework += deferred_bytes(*c.workload.model, *c.engine, schedule, layers);
 }
 
 void UniformBytes::fill(const Model& model, const SplitTable& split, const std::vector<LayerCost>& layers,

@@ -115,7 +115,7 @@ class Pass {
 
   /// A copy of the token table that the chunk holds beside the layer that uses it.
   void add_table(const LayerHere& at, const LayerCost& user) {
-    if (!zero_here() || !holds_copy(chunks_.table_chunks, chunk_)) return;
+    if (!zero_here() || !holds_copy(chunks_.table_chunks, ChunkId(chunk_))) return;
     if (table_layer(*c_.workload.model, ranges().front().first, ranges().back().last) != at.layer) return;
     const Strategy& s = chunks_.ranges.front().front().strategy;
     const DataGroups& groups = book_.priced(s).groups;
@@ -171,7 +171,7 @@ class Pass {
 
 }  // namespace
 
-PlanChunks chunks_of(const Plan& plan, const std::vector<std::int32_t>& table_chunks) {
+PlanChunks chunks_of(const Plan& plan, const std::vector<ChunkId>& table_chunks) {
   PlanChunks out;
   out.schedule = plan.only_pipeline().schedule;
   out.samples = plan.samples_per_microbatch();

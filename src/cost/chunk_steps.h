@@ -49,10 +49,10 @@ struct ChunkSteps {
 struct PlanChunks {
   Schedule schedule;
   std::vector<std::vector<LayerRange>> ranges;
-  std::int64_t samples = 0;                ///< of a micro-batch in all replicas
-  std::vector<std::int32_t> table_chunks;  ///< that hold a copy of a shared token table (ProgramStructure)
+  std::int64_t samples = 0;           ///< of a micro-batch in all replicas
+  std::vector<ChunkId> table_chunks;  ///< that hold a copy of a shared token table (ProgramStructure)
 };
-PlanChunks chunks_of(const Plan& plan, const std::vector<std::int32_t>& table_chunks);
+PlanChunks chunks_of(const Plan& plan, const std::vector<ChunkId>& table_chunks);
 
 /// Prices what it is asked for, once each. Not to be shared by threads; context and chunks outlive it.
 class StepBook {

@@ -34,11 +34,11 @@ double table_exchange_bytes(const Sharing& x) {
   return static_cast<double>(table_elements(*x.c.workload.model, *x.c.engine, x.s)) * x.states.reduce;
 }
 
-double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<std::int32_t>& copies) {
+double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<ChunkId>& copies) {
   const auto& levels = x.c.fabric.levels;
   const double bytes = table_exchange_bytes(x);
   if (copies.size() < 2 || bytes <= 0) return 0.0;
-  const auto stage = [&](std::size_t i) { return place_of_chunk(schedule, copies[i]).stage; };
+  const auto stage = [&](std::size_t i) { return place_of_chunk(schedule, copies[i].value).stage; };
   int slowest = 0;
   for (std::size_t a = 0; a < copies.size(); ++a)
     for (std::size_t b = a + 1; b < copies.size(); ++b)

@@ -177,7 +177,7 @@ double gather_bucket_s(const Sharing& x, double dense, double expert, double buc
 
 /// Seconds of one exchange of the table's gradient between the stages that hold a copy: two of them send each other what they have, both
 /// ways at once; three all-reduce it over the slowest link among them. 0 for one.
-double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<std::int32_t>& copies);
+double table_exchange_s(const Sharing& x, const Schedule& schedule, const std::vector<ChunkId>& copies);
 /// Bytes that a rank puts into it.
 double table_exchange_bytes(const Sharing& x);
 

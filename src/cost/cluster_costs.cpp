@@ -203,7 +203,7 @@ void append(Costs& out, const Costs& of) {
   for (const WorkCost& work : of.works) out.works.add(work);
   for (const Nanoseconds t : of.collectives) out.collectives.add(t);
   for (const Nanoseconds t : of.transfers) out.transfers.add(t);
-  out.stages.insert(out.stages.end(), of.stages.begin(), of.stages.end());
+  for (const StageCost& stage : of.stages) out.stages.add(stage);
   out.compute_slowdown = std::max(out.compute_slowdown, of.compute_slowdown);
   out.communication_slowdown = std::max(out.communication_slowdown, of.communication_slowdown);
   out.allocator_reserve = of.allocator_reserve;

@@ -24,13 +24,13 @@ bool Costs::fits(const ProgramStructure& s) const {
          stages.size() == static_cast<std::size_t>(s.schedule.stages);
 }
 
-PassBytes Costs::bytes_of(const ProgramStructure& s, std::int32_t chunk) const {
+PassBytes Costs::bytes_of(const ProgramStructure& s, ChunkId chunk) const {
   const MemoryStep &forward = works[s.forward(chunk)].memory, &backward = works[s.backward(chunk)].memory;
   const Bytes after = splits_backward(s.schedule.kind) ? -works[s.backward_weight(chunk)].memory.after : forward.before;
   return {forward.before.count(), after.count(), forward.during.count(), backward.during.count()};
 }
 
-void Costs::set_bytes(const ProgramStructure& s, std::int32_t chunk, const PassBytes& bytes) {
+void Costs::set_bytes(const ProgramStructure& s, ChunkId chunk, const PassBytes& bytes) {
   works[s.forward(chunk)].memory = {Bytes(bytes.saved), Bytes(bytes.forward_transient), Bytes()};
   const bool split = splits_backward(s.schedule.kind);
   works[s.backward(chunk)].memory = {Bytes(), Bytes(bytes.backward_transient),

@@ -73,7 +73,7 @@ struct Costs {
   base::IndexedVector<WorkId, WorkCost> works;
   base::IndexedVector<CollectiveId, Nanoseconds> collectives;  ///< of one bucket
   base::IndexedVector<TransferId, Nanoseconds> transfers;      ///< 0 between chunks of one stage
-  std::vector<StageCost> stages;
+  base::IndexedVector<StageId, StageCost> stages;
   double compute_slowdown = 1.0;        ///< κ_w of `compute` while `data` runs on the same rank
   double communication_slowdown = 1.0;  ///< κ_c of `data` while `compute` runs
   double allocator_reserve = 0.0;       ///< peak = tensors · (1 + reserve), rounded down
@@ -85,10 +85,10 @@ struct Costs {
   /// Whether the columns belong to a structure.
   [[nodiscard]] bool fits(const ProgramStructure& structure) const;
   /// What one micro-batch keeps in a chunk, as the memory steps of its works say.
-  [[nodiscard]] PassBytes bytes_of(const ProgramStructure& s, std::int32_t chunk) const;
-  void set_bytes(const ProgramStructure& s, std::int32_t chunk, const PassBytes& bytes);
+  [[nodiscard]] PassBytes bytes_of(const ProgramStructure& s, ChunkId chunk) const;
+  void set_bytes(const ProgramStructure& s, ChunkId chunk, const PassBytes& bytes);
   /// Bytes that one micro-batch keeps of a chunk from its forward to its backward.
-  [[nodiscard]] std::int64_t saved_bytes(const ProgramStructure& s, std::int32_t chunk) const {
+  [[nodiscard]] std::int64_t saved_bytes(const ProgramStructure& s, ChunkId chunk) const {
     return works[s.forward(chunk)].memory.before.count();
   }
 };

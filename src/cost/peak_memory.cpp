@@ -13,13 +13,13 @@ std::int64_t PeakMemory::activations(const Costs& costs, const ProgramStructure&
   ESPALIER_CHECK(costs.fits(structure) && stage >= 0 && stage < structure.schedule.stages);
   chunks_.clear();
   for (std::int32_t k = 0; k < structure.schedule.virtual_stages; ++k) {
-    chunks_.push_back(costs.bytes_of(structure, pipeline_chunk(structure.schedule, stage, k)));
+    chunks_.push_back(costs.bytes_of(structure, ChunkId(pipeline_chunk(structure.schedule, stage, k))));
   }
   return held_.peak_bytes(structure.schedule, stage, chunks_);
 }
 
 std::int64_t PeakMemory::stage_bytes(const Costs& costs, const ProgramStructure& structure, std::int32_t stage) {
-  const std::int64_t fixed = costs.stages[static_cast<std::size_t>(stage)].memory.total();
+  const std::int64_t fixed = costs.stages[StageId(stage)].memory.total();
   return peak_bytes(fixed, activations(costs, structure, stage), costs.allocator_reserve);
 }
 

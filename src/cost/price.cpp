@@ -20,15 +20,15 @@ namespace {
 
 /// As table_exchange_s over the slowest link between stages that hold a copy.
 double unlike_exchange_s(Pricing& p) {
-  const std::vector<std::int32_t>& copies = p.structure.table_chunks;
+  const std::vector<ChunkId>& copies = p.structure.table_chunks;
   const double bytes = table_exchange_bytes(p.under_embedding());
   double slowest = 0;
   Group ring;
   ring.size = ring.members[0] = static_cast<std::int64_t>(copies.size());
   ring.levels = 1;
-  const auto at = [&](std::int32_t c) -> const StagePlace& { return (*p.places)[static_cast<std::size_t>(p.stage_of(c))]; };
-  for (const std::int32_t a : copies)
-    for (const std::int32_t b : copies) {
+  const auto at = [&](ChunkId c) -> const StagePlace& { return (*p.places)[static_cast<std::size_t>(p.stage_of(c.value))]; };
+  for (const ChunkId a : copies)
+    for (const ChunkId b : copies) {
       if (a >= b) continue;
       const std::vector<FabricLevel> link{p.cluster->link(at(a), at(b))};
       slowest = std::max(slowest, copies.size() == 2 ? point_to_point_s(link, 0, bytes) : all_reduce_s(link, ring, bytes));
@@ -112,23 +112,23 @@ void wait_for_reduction(Pricing& p, std::int32_t i) {
   const std::int64_t waited =
       late_reduction_ns(p.c, *p.chunks.front().front().strategy, p.structure.chunks(), elements, chunk.reduce_ns);
   chunk.reduce_ns -= waited;
-  p.optimizer(p.stage_of(i)).exposed_ns += waited * p.structure.buckets[static_cast<std::size_t>(i)];
+  p.optimizer(p.stage_of(i)).exposed_ns += waited * p.structure.buckets[ChunkId(i)];
 }
 
 void write_chunk(Pricing& p, std::int32_t i) {
   const PricedChunk& chunk = p.priced(i);
   const ChunkTotal& t = chunk.total;
   const bool apart = splits_backward(p.structure.schedule.kind);
-  p.out.works[p.structure.forward(i)].time = t.forward;
-  p.out.works[p.structure.backward(i)].time = apart ? t.backward_input : t.backward;
-  if (apart) p.out.works[p.structure.backward_weight(i)].time = t.backward_weight;
-  p.out.set_bytes(p.structure, i, t.bytes);
-  if (p.structure.reduce_gradients) p.out.collectives[p.structure.grad_reduce(i)] = Nanoseconds(chunk.reduce_ns);
-  if (p.structure.gather_parameters) p.out.collectives[p.structure.param_gather(i)] = Nanoseconds(chunk.gather_ns);
+  p.out.works[p.structure.forward(ChunkId(i))].time = t.forward;
+  p.out.works[p.structure.backward(ChunkId(i))].time = apart ? t.backward_input : t.backward;
+  if (apart) p.out.works[p.structure.backward_weight(ChunkId(i))].time = t.backward_weight;
+  p.out.set_bytes(p.structure, ChunkId(i), t.bytes);
+  if (p.structure.reduce_gradients) p.out.collectives[p.structure.grad_reduce(ChunkId(i))] = Nanoseconds(chunk.reduce_ns);
+  if (p.structure.gather_parameters) p.out.collectives[p.structure.param_gather(ChunkId(i))] = Nanoseconds(chunk.gather_ns);
   if (i == 0) return;
   for (const bool gradient : {false, true}) {
-    p.out.transfers[p.structure.transfer(i, gradient)] = Nanoseconds(chunk.transfer_ns);
-    if (p.program != nullptr) p.program->transfers[p.structure.transfer(i, gradient)].bytes = chunk.boundary_bytes;
+    p.out.transfers[p.structure.transfer(ChunkId(i), gradient)] = Nanoseconds(chunk.transfer_ns);
+    if (p.program != nullptr) p.program->transfers[p.structure.transfer(ChunkId(i), gradient)].bytes = chunk.boundary_bytes;
   }
 }
 

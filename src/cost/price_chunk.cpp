@@ -162,7 +162,7 @@ void hold(Pricing& p, std::int32_t stage, const Shares& shares) {
 
 void price_chunk(Pricing& p, std::int32_t i) {
   PricedChunk& chunk = p.priced(i);
-  const bool copy = holds_copy(p.structure.table_chunks, i);
+  const bool copy = holds_copy(p.structure.table_chunks, ChunkId(i));
   chunk.shares.clear();
   chunk.like = i;
   if (const std::int32_t twin = twin_of(p, i); twin != i && !copy) {
@@ -173,10 +173,11 @@ void price_chunk(Pricing& p, std::int32_t i) {
     chunk.like = twin;
   } else {
     sum_layers(p, i, copy, chunk);
-    const double buckets = p.structure.buckets[static_cast<std::size_t>(i)];
-    chunk.reduce_ns = p.structure.reduce_gradients ? step_end_ns(p, chunk.shares, buckets, p.structure.grad_reduce(i), true) : 0;
+    const double buckets = p.structure.buckets[ChunkId(i)];
+    chunk.reduce_ns =
+        p.structure.reduce_gradients ? step_end_ns(p, chunk.shares, buckets, p.structure.grad_reduce(ChunkId(i)), true) : 0;
     chunk.gather_ns =
-        p.structure.gather_parameters ? step_end_ns(p, chunk.shares, buckets, p.structure.param_gather(i), false) : 0;
+        p.structure.gather_parameters ? step_end_ns(p, chunk.shares, buckets, p.structure.param_gather(ChunkId(i)), false) : 0;
   }
   hold(p, p.stage_of(i), p.priced(chunk.like).shares);
 }

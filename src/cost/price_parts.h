@@ -64,7 +64,7 @@ struct Pricing {
   [[nodiscard]] std::int32_t kind_of(std::int32_t layer) const {
     return c.workload.model->layers[static_cast<std::size_t>(layer)];
   }
-  [[nodiscard]] PhaseTime& optimizer(std::int32_t stage) { return out.works[structure.optimizer(stage)].time; }
+  [[nodiscard]] PhaseTime& optimizer(std::int32_t stage) { return out.works[structure.optimizer(StageId(stage))].time; }
   /// What the devices of a range cost.
   [[nodiscard]] const CostContext& on(const RangeCost& range) const { return range.on != nullptr ? *range.on : c; }
   /// Of a stage; stage i of every schedule holds pipeline chunk i.

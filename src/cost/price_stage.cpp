@@ -36,11 +36,11 @@ bool like_before(Pricing& p, std::int32_t i) {
 
 void price_stage(Pricing& p, std::int32_t i) {
   if (like_before(p, i)) {
-    p.out.stages[static_cast<std::size_t>(i)] = p.out.stages[static_cast<std::size_t>(i) - 1];
+    p.out.stages[StageId(i)] = p.out.stages[StageId(i - 1)];
     p.optimizer(i) = p.optimizer(i - 1);
     return;
   }
-  StageCost& stage = p.out.stages[static_cast<std::size_t>(i)];
+  StageCost& stage = p.out.stages[StageId(i)];
   const StatePolicy states = states_of(*p.c.engine, p.c.workload.training);
   double bytes = 0;
   bool gathers = false, scatters = false;

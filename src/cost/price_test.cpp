@@ -343,7 +343,8 @@ TEST(Price, StaticBytesOfAnotherSharding) {
     const Costs second = timing_of(p, p.model, split);
     std::vector<std::int64_t> bytes;
     static_bytes(context, p.strategy, costs, first, bytes);
-    for (std::size_t i = 0; i < bytes.size(); ++i) RC_ASSERT(bytes[i] == second.stages[i].memory.total());
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      RC_ASSERT(bytes[i] == second.stages[StageId(static_cast<std::int32_t>(i))].memory.total());
   }));
 }
 

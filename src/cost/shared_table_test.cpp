@@ -153,7 +153,7 @@ TEST(SharedTableCost, CopiesAreTheEmbeddings) {
   structure_of(model, {&sharded, &plain, &plain}, uniform.structure.schedule, {3, 3}, structure);
   Costs x;
   price(context, structure, {{{0, 0, sharded}, {1, 2, plain}}, {{3, 5, plain}}}, 2, x);
-  EXPECT_EQ(x.stages[1].memory.optimizer, 12 * (uniform.timing.stages[1].dense_parameters - kTable) + 12 * kTable / 2);
+  EXPECT_EQ(x.stages[StageId(1)].memory.optimizer, 12 * (uniform.timing.stages[1].dense_parameters - kTable) + 12 * kTable / 2);
 }
 
 }  // namespace

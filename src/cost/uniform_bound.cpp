@@ -64,7 +64,7 @@ struct UniformBound::Times {
   [[nodiscard]] std::int64_t buckets(std::int32_t c) const { return at(c).buckets; }
   [[nodiscard]] std::int64_t optimizer(std::int32_t stage) const { return b.optimizers_[static_cast<std::size_t>(stage)]; }
   [[nodiscard]] std::int64_t tied_reduce() const { return tied; }
-  [[nodiscard]] const std::vector<std::int32_t>& table_chunks() const { return b.table_chunks_; }
+  [[nodiscard]] const std::vector<ChunkId>& table_chunks() const { return b.table_chunks_; }
   [[nodiscard]] bool reduce_gradients() const { return call.reduces; }
   [[nodiscard]] bool overlap_reduce() const { return call.overlaps_reduce; }
   [[nodiscard]] bool gather_parameters() const { return call.gathers; }
@@ -82,7 +82,7 @@ std::int64_t UniformBound::ns(const CostContext& c, const Strategy& s, const Sch
   chunks_.resize(std::max(chunks_.size(), chunks));
   class_of_.resize(chunks);
   for (std::int32_t i = 0; i < call.chunks(); ++i) {
-    const bool copy = holds_copy(table_chunks_, i);
+    const bool copy = holds_copy(table_chunks_, ChunkId(i));
     const std::int32_t like = copy ? i : split.twin(i);
     class_of_[static_cast<std::size_t>(i)] = like;
     if (like == i) sum(call, i, copy, chunks_[static_cast<std::size_t>(i)]);

@@ -78,7 +78,7 @@ class UniformBound {
   std::vector<std::int32_t> class_of_;    // chunk → that chunk
   std::vector<std::int64_t> transfers_;   // into each chunk
   std::vector<std::int64_t> optimizers_;  // by stage
-  std::vector<std::int32_t> table_chunks_;
+  std::vector<ChunkId> table_chunks_;
   std::vector<std::int64_t> messages_;  // by kind of the sending layer and level; −1: not asked for yet
   std::vector<int> levels_;             // between stage i and the next one; of the last stage: and the first
   Pipeline placed_;

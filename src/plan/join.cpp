@@ -12,7 +12,7 @@ namespace {
 using Kind = InstructionKind;
 
 LayerSpan layers_of(const Program& program, std::int32_t chunk) {
-  const Work& work = program.works[program.structure().forward(chunk)];
+  const Work& work = program.works[program.structure().forward(ChunkId(chunk))];
   ESPALIER_CHECK(work.ranges_begin < work.ranges_end);
   return {program.ranges[static_cast<std::size_t>(work.ranges_begin)].first,
           program.ranges[static_cast<std::size_t>(work.ranges_end) - 1].last};
@@ -107,8 +107,8 @@ void Joiner::add_reductions() {
   for (const Segment& segment : segments_) {
     Collective reduction;
     reduction.kind = Kind::grad_reduce;
-    reduction.stage = segment.holders.front().stage;
-    reduction.chunk = segment.holders.front().chunk;
+    reduction.stage = StageId(segment.holders.front().stage);
+    reduction.chunk = ChunkId(segment.holders.front().chunk);
     reduction.layers = segment.layers;
     ProcessGroup group{GroupKind::data_replica, {}};
     for (const SegmentHolder& holder : segment.holders)
@@ -140,7 +140,7 @@ void Joiner::place_lists() {
 void Joiner::add_list(std::size_t k, const RankClass& source) {
   const PipelineProgram& pipeline = out_.pipelines[k];
   const Program& part = pipelines_[k];
-  const std::int32_t update = update_of(part, source), local = source.stage;
+  const std::int32_t update = update_of(part, source), local = source.stage.value;
   const auto r = static_cast<std::size_t>(pipeline.first_rank + local);
   RankClass rank = source;
   rank.pipeline = static_cast<std::int32_t>(k);

@@ -46,7 +46,7 @@ TEST(LayeredLowering, SmallestExample) {
   EXPECT_TRUE(mixed.reduce_gradients);   // of dp 4; ZeRO-2 reduces with every micro-batch
   EXPECT_TRUE(mixed.gather_parameters);  // of ZeRO-2
   EXPECT_FALSE(mixed.overlap_reduce || mixed.overlap_gather || mixed.overlap_p2p || !mixed.table_chunks.empty());
-  EXPECT_EQ(mixed.buckets, (std::vector<std::uint8_t>{1, 1}));
+  EXPECT_EQ(mixed.buckets, (base::IndexedVector<ChunkId, std::uint8_t>{1, 1}));
 }
 
 // A switch counts where the collective is; then chunks are cut, all of them.
@@ -60,7 +60,7 @@ TEST(LayeredLowering, Overlap) {
   const ProgramStructure some = facts(model, {spread(1, 4), reduced}, two, {3, 40});
   EXPECT_TRUE(some.overlap_reduce);
   EXPECT_FALSE(some.overlap_gather);
-  EXPECT_EQ(some.buckets, (std::vector<std::uint8_t>{3, kMaxBuckets}));
+  EXPECT_EQ(some.buckets, (base::IndexedVector<ChunkId, std::uint8_t>{3, kMaxBuckets}));
   Strategy scattered = spread(4, 1, 3);  // reduces and gathers with every micro-batch
   scattered.overlap = {true, true, true, false};
   Strategy split = spread(1, 4);
@@ -68,7 +68,7 @@ TEST(LayeredLowering, Overlap) {
   const ProgramStructure none = facts(model, {split, scattered}, two, {3, 3});
   EXPECT_FALSE(none.reduce_gradients || none.overlap_reduce || none.gather_parameters || none.overlap_gather);
   EXPECT_TRUE(none.overlap_p2p);
-  EXPECT_EQ(none.buckets, (std::vector<std::uint8_t>{1, 1}));
+  EXPECT_EQ(none.buckets, (base::IndexedVector<ChunkId, std::uint8_t>{1, 1}));
   // HSDP: replicas of the shards reduce once a step
   scattered.shard = 2;
   EXPECT_TRUE(facts(model, {split, scattered}, two, {3, 3}).overlap_reduce);
@@ -88,7 +88,7 @@ TEST(LayeredLowering, OrderMakesNoDifference) {
     ProgramStructure one;
     structure_of(model, all[a], two, {5, 5}, one);
     EXPECT_TRUE(facts(model, {all[a], all[a], all[a]}, two, {5, 5}) == one);
-    EXPECT_EQ(one.table_chunks, (std::vector<std::int32_t>{0, 1}));
+    EXPECT_EQ(one.table_chunks, (std::vector{ChunkId(0), ChunkId(1)}));
     for (std::size_t b = 0; b < all.size(); ++b)
       EXPECT_TRUE(facts(model, {all[a], all[b]}, two, {5, 5}) == facts(model, {all[b], all[a]}, two, {5, 5})) << a << " " << b;
   }

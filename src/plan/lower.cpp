@@ -49,7 +49,7 @@ class RankWriter {
  private:
   std::int32_t add(Kind kind, Stream stream, std::int32_t id, std::int32_t microbatch, std::int32_t wait0,
                    std::int32_t wait1 = -1);
-  std::int32_t add_compute(Kind kind, std::int32_t place, std::int32_t microbatch, std::int32_t wait);
+  std::int32_t add_compute(Kind kind, WorkId work, std::int32_t microbatch, std::int32_t wait);
   std::int32_t add_transfer(Kind kind, bool gradient, std::int32_t boundary, std::int32_t microbatch, std::int32_t peer,
                             std::int32_t wait);
   void set_bucket(std::int32_t index, std::int32_t bucket, std::int32_t buckets);
@@ -61,7 +61,7 @@ class RankWriter {
 
   [[nodiscard]] std::int32_t chunk_of(std::int32_t local_chunk) const { return pipeline_chunk(schedule_, stage_, local_chunk); }
   [[nodiscard]] std::int32_t chunks() const { return structure_.chunks(); }
-  [[nodiscard]] std::int32_t buckets_of(std::int32_t chunk) const { return structure_.buckets[static_cast<std::size_t>(chunk)]; }
+  [[nodiscard]] std::int32_t buckets_of(std::int32_t chunk) const { return structure_.buckets[ChunkId(chunk)]; }
   /// The rank on the other side of the boundary before `boundary`, seen from here; −1 if there is none or it is this rank.
   [[nodiscard]] std::int32_t peer(std::int32_t boundary, std::int32_t other_chunk) const {
     if (boundary <= 0 || boundary >= chunks()) return -1;
@@ -96,15 +96,15 @@ std::int32_t RankWriter::add(Kind kind, Stream stream, std::int32_t id, std::int
   return index;
 }
 
-std::int32_t RankWriter::add_compute(Kind kind, std::int32_t place, std::int32_t microbatch, std::int32_t wait) {
+std::int32_t RankWriter::add_compute(Kind kind, WorkId work, std::int32_t microbatch, std::int32_t wait) {
   const std::int32_t send = blocking_send_;
   blocking_send_ = -1;
-  return add(kind, Stream::compute, structure_.work(kind, place).value, microbatch, wait, send);
+  return add(kind, Stream::compute, work.value, microbatch, wait, send);
 }
 
 std::int32_t RankWriter::add_transfer(Kind kind, bool gradient, std::int32_t boundary, std::int32_t microbatch, std::int32_t peer,
                                       std::int32_t wait) {
-  const std::int32_t id = structure_.transfer(boundary, gradient).value;
+  const std::int32_t id = structure_.transfer(ChunkId(boundary), gradient).value;
   const std::int32_t index = add(kind, kind == Kind::send ? Stream::send : Stream::recv, id, microbatch, wait);
   Instruction& instruction = program_.instructions[static_cast<std::size_t>(index)];
   instruction.peer = peer;
@@ -134,7 +134,7 @@ void RankWriter::forward(const ChunkPass& step) {
   }
   std::int32_t last = -1;
   for (std::int32_t bucket = 0; bucket < buckets; ++bucket) {
-    last = add_compute(Kind::forward, chunk, j, bucket == 0 ? wait : first_gather_[local] + bucket);
+    last = add_compute(Kind::forward, structure_.forward(ChunkId(chunk)), j, bucket == 0 ? wait : first_gather_[local] + bucket);
     set_bucket(last, bucket, buckets);
   }
   if (const std::int32_t to = peer(chunk + 1, chunk + 1); to >= 0) add_transfer(Kind::send, false, chunk + 1, j, to, last);
@@ -152,9 +152,10 @@ void RankWriter::backward(const ChunkPass& step) {
   const std::int32_t buckets = reduces ? buckets_of(chunk) : 1;
   std::int32_t last = -1;
   for (std::int32_t bucket = 0; bucket < buckets; ++bucket) {
-    last = add_compute(step.kind, chunk, j, bucket == 0 ? wait : -1);
+    last = add_compute(step.kind, structure_.work(step.kind, ChunkId(chunk)), j, bucket == 0 ? wait : -1);
     set_bucket(last, bucket, buckets);
-    if (reduces) set_bucket(add(Kind::grad_reduce, Stream::data, structure_.grad_reduce(chunk).value, -1, last), bucket, buckets);
+    if (reduces)
+      set_bucket(add(Kind::grad_reduce, Stream::data, structure_.grad_reduce(ChunkId(chunk)).value, -1, last), bucket, buckets);
   }
   if (step.kind == Kind::backward_weight) return;
   if (const std::int32_t to = peer(chunk, chunk - 1); to >= 0) add_transfer(Kind::send, true, chunk, j, to, last);
@@ -163,7 +164,7 @@ void RankWriter::backward(const ChunkPass& step) {
 void RankWriter::gather_chunk(std::int32_t local_chunk, std::int32_t wait) {
   const std::int32_t chunk = chunk_of(local_chunk), buckets = buckets_of(chunk);
   for (std::int32_t bucket = 0; bucket < buckets; ++bucket) {
-    const std::int32_t index = add(Kind::param_gather, Stream::data, structure_.param_gather(chunk).value, -1, wait);
+    const std::int32_t index = add(Kind::param_gather, Stream::data, structure_.param_gather(ChunkId(chunk)).value, -1, wait);
     set_bucket(index, bucket, buckets);
     if (bucket == 0) first_gather_[static_cast<std::size_t>(local_chunk)] = index;
   }
@@ -172,7 +173,7 @@ void RankWriter::gather_chunk(std::int32_t local_chunk, std::int32_t wait) {
 void RankWriter::reduce_chunk(std::int32_t local_chunk, std::int32_t wait) {
   const std::int32_t chunk = chunk_of(local_chunk), buckets = buckets_of(chunk);
   for (std::int32_t bucket = 0; bucket < buckets; ++bucket)
-    set_bucket(add(Kind::grad_reduce, Stream::data, structure_.grad_reduce(chunk).value, -1, wait), bucket, buckets);
+    set_bucket(add(Kind::grad_reduce, Stream::data, structure_.grad_reduce(ChunkId(chunk)).value, -1, wait), bucket, buckets);
 }
 
 void RankWriter::end_of_step() {
@@ -181,10 +182,10 @@ void RankWriter::end_of_step() {
   if (structure_.reduce_gradients && !structure_.overlap_reduce) {
     for (std::int32_t k = v - 1; k >= 0; --k) reduce_chunk(k, last_backward);  // last chunk first, as its gradients are first
   }
-  for (const std::int32_t chunk : structure_.table_chunks)
-    if (place_of_chunk(schedule_, chunk).stage == stage_)
+  for (const ChunkId chunk : structure_.table_chunks)
+    if (place_of_chunk(schedule_, chunk.value).stage == stage_)
       add(Kind::tied_reduce, Stream::data, structure_.tied_reduce().value, -1, last_backward);
-  const std::int32_t optimizer = add_compute(Kind::optimizer, stage_, -1, last_data_);
+  const std::int32_t optimizer = add_compute(Kind::optimizer, structure_.optimizer(StageId(stage_)), -1, last_data_);
   if (structure_.gather_parameters && !structure_.overlap_gather) {
     for (std::int32_t k = 0; k < v; ++k) gather_chunk(k, optimizer);
   }
@@ -196,7 +197,7 @@ void RankWriter::write() {
   backwards_left_.assign(v, schedule_.microbatches);
   first_gather_.assign(v, -1);
   RankClass rank;
-  rank.stage = stage_;
+  rank.stage = StageId(stage_);
   rank.begin = static_cast<std::int32_t>(program_.instructions.size());
   if (structure_.gather_parameters && structure_.overlap_gather) {
     for (std::int32_t k = 0; k < schedule_.virtual_stages; ++k) gather_chunk(k, -1);
@@ -212,20 +213,21 @@ void RankWriter::write() {
 /// Works, collectives and transfers of a structure, without layers and bytes.
 void fill_tables(Program& program) {
   const ProgramStructure& s = program.structure();
-  const auto stage_of = [&](std::int32_t chunk) { return place_of_chunk(s.schedule, chunk).stage; };
-  for (std::int32_t c = 0; c < s.chunks(); ++c) {
+  const auto stage_of = [&](ChunkId chunk) { return StageId(place_of_chunk(s.schedule, chunk.value).stage); };
+  for (ChunkId c(0); c.value < s.chunks(); ++c.value) {
     program.works.add({Kind::forward, stage_of(c), c});
     program.works.add({splits_backward(s.schedule.kind) ? Kind::backward_input : Kind::backward, stage_of(c), c});
     if (splits_backward(s.schedule.kind)) program.works.add({Kind::backward_weight, stage_of(c), c});
   }
-  for (std::int32_t i = 0; i < s.schedule.stages; ++i) program.works.add({Kind::optimizer, i, pipeline_chunk(s.schedule, i, 0)});
-  for (std::int32_t c = 0; s.reduce_gradients && c < s.chunks(); ++c)
+  for (std::int32_t i = 0; i < s.schedule.stages; ++i)
+    program.works.add({Kind::optimizer, StageId(i), ChunkId(pipeline_chunk(s.schedule, i, 0))});
+  for (ChunkId c(0); s.reduce_gradients && c.value < s.chunks(); ++c.value)
     program.collectives.add({Kind::grad_reduce, stage_of(c), c});
-  for (std::int32_t c = 0; s.gather_parameters && c < s.chunks(); ++c)
+  for (ChunkId c(0); s.gather_parameters && c.value < s.chunks(); ++c.value)
     program.collectives.add({Kind::param_gather, stage_of(c), c});
   if (!s.table_chunks.empty())
     program.collectives.add({Kind::tied_reduce, stage_of(s.table_chunks.front()), s.table_chunks.front()});
-  for (std::int32_t c = 1; c < s.chunks(); ++c) {
+  for (ChunkId c(1); c.value < s.chunks(); ++c.value) {
     program.transfers.add({c, false});
     program.transfers.add({c, true});
   }
@@ -236,11 +238,11 @@ void fill_tables(Program& program) {
 
 /// Ranks of a folded program meet nobody but those they stand for; the stages that hold a copy of the table are one group.
 void fill_groups(Program& program) {
-  for (RankClass& rank : program.ranks) rank.data = program.groups.add({GroupKind::data_shard, {rank.stage}});
+  for (RankClass& rank : program.ranks) rank.data = program.groups.add({GroupKind::data_shard, {rank.stage.value}});
   if (program.structure().table_chunks.empty()) return;
   ProcessGroup copies{GroupKind::table_copies, {}};
-  for (const std::int32_t c : program.structure().table_chunks)
-    copies.members.push_back(place_of_chunk(program.structure().schedule, c).stage);
+  for (const ChunkId c : program.structure().table_chunks)
+    copies.members.push_back(place_of_chunk(program.structure().schedule, c.value).stage);
   std::sort(copies.members.begin(), copies.members.end());
   const ProcessGroupId id = program.groups.add(copies);
   for (const std::int32_t r : program.groups[id].members) program.ranks[static_cast<std::size_t>(r)].table_copies = id;

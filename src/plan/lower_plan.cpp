@@ -38,14 +38,14 @@ void fill_ranges(const Pipeline& pipeline, Program& program) {
       program.ranges.push_back({r.first, r.last, strategy_index(program, r.strategy),
                                 pipeline.samples_per_microbatch() / r.strategy.dp, r.strategy.recompute.layers});
     for (std::int32_t k = 0; k < s.phases(); ++k) {
-      Work& work = program.works[WorkId(s.forward(c).value + k)];
+      Work& work = program.works[WorkId(s.forward(ChunkId(c)).value + k)];
       work.ranges_begin = begin;
       work.ranges_end = static_cast<std::int32_t>(program.ranges.size());
     }
     if (c == 0) continue;
     for (const bool gradient : {false, true}) {
-      program.transfers[s.transfer(c, gradient)].sender = begin - 1;
-      program.transfers[s.transfer(c, gradient)].receiver = begin;
+      program.transfers[s.transfer(ChunkId(c), gradient)].sender = begin - 1;
+      program.transfers[s.transfer(ChunkId(c), gradient)].receiver = begin;
     }
   }
 }
@@ -60,7 +60,7 @@ std::int64_t weight_shard(const Plan& plan, std::int64_t local) {
 /// Shifts the list of a folded rank to where its copy for one device begins.
 void copy_list(const Program& folded, const RankClass& source, std::int64_t local, std::int64_t devices,
                const std::vector<std::int32_t>& begins, Program& program) {
-  const auto begin_of = [&](std::int32_t stage) { return begins[static_cast<std::size_t>(stage * devices + local)]; };
+  const auto begin_of = [&](StageId stage) { return begins[static_cast<std::size_t>(stage.value * devices + local)]; };
   const std::int32_t shift = begin_of(source.stage) - source.begin;
   for (std::int32_t i = source.begin; i < source.end; ++i) {
     Instruction instruction = folded.instructions[static_cast<std::size_t>(i)];
@@ -69,7 +69,7 @@ void copy_list(const Program& folded, const RankClass& source, std::int64_t loca
     if (instruction.peer >= 0) {
       const RankClass& peer = folded.ranks[static_cast<std::size_t>(instruction.peer)];
       instruction.match += begin_of(peer.stage) - peer.begin;
-      instruction.peer = static_cast<std::int32_t>(peer.stage * devices + local);
+      instruction.peer = static_cast<std::int32_t>(peer.stage.value * devices + local);
     }
     program.instructions.push_back(instruction);
   }
@@ -85,9 +85,9 @@ void fill_groups_of_devices(const Plan& plan, const Program& folded, std::int64_
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     RankClass& rank = program.ranks[r];
     const auto local = static_cast<std::int32_t>(static_cast<std::int64_t>(r) % devices);
-    rank.data = ProcessGroupId(static_cast<std::int32_t>(rank.stage * shards + weight_shard(plan, local)));
+    rank.data = ProcessGroupId(static_cast<std::int32_t>(rank.stage.value * shards + weight_shard(plan, local)));
     program.groups[rank.data].members.push_back(static_cast<std::int32_t>(r));
-    if (!folded.ranks[static_cast<std::size_t>(rank.stage)].table_copies.valid()) continue;
+    if (!folded.ranks[rank.stage.index()].table_copies.valid()) continue;
     rank.table_copies = ProcessGroupId(copies + local);
     program.groups[rank.table_copies].members.push_back(static_cast<std::int32_t>(r));
   }
@@ -110,7 +110,7 @@ Program unfold(const Program& folded, const Plan& plan) {
   }
   program.instructions.reserve(static_cast<std::size_t>(next));
   for (const RankClass& source : folded.ranks) {
-    const std::vector<std::int64_t> ids = devices_of(plan.only_pipeline().stages[static_cast<std::size_t>(source.stage)]);
+    const std::vector<std::int64_t> ids = devices_of(plan.only_pipeline().stages[source.stage.index()]);
     ESPALIER_CHECK(static_cast<std::int64_t>(ids.size()) == devices);  // a rank's neighbour has the same position in its stage
     for (std::int64_t local = 0; local < devices; ++local) {
       RankClass rank = source;
@@ -133,7 +133,7 @@ namespace {
 Program lower(const Pipeline& pipeline, const Model& model) {
   Program program = lower(structure_of(pipeline, model));
   fill_ranges(pipeline, program);
-  for (RankClass& rank : program.ranks) rank.devices = pipeline.stages[static_cast<std::size_t>(rank.stage)].devices;
+  for (RankClass& rank : program.ranks) rank.devices = pipeline.stages[rank.stage.index()].devices;
   return program;
 }
 

@@ -63,7 +63,7 @@ TEST(Lower, BlockingSendsHoldTheNextComputation) {
 TEST(Lower, OverlappedReductionFollowsThePieces) {
   ProgramStructure low = make(ScheduleKind::one_f_one_b, 2, 1, 2, 2);
   low.reduce_gradients = low.overlap_reduce = true;
-  low.table_chunks = {0, 1};
+  low.table_chunks = {ChunkId(0), ChunkId(1)};
   EXPECT_EQ(
       text(lower(low), 1),
       "recv0 forward0[0] backward0 send_grad0[2] recv1 forward1[4] backward1.0 grad_reduce.0[6] backward1.1 grad_reduce.1[8] "
@@ -117,7 +117,7 @@ TEST(Lower, EveryProgramIsValid) {
         for (int bits = 0; bits < 16; ++bits) {
           low.reduce_gradients = low.gather_parameters = (bits & 1) != 0;
           low.table_chunks.clear();
-          if (p > 2 && low.reduce_gradients) low.table_chunks = {0, 1, p - 1};
+          if (p > 2 && low.reduce_gradients) low.table_chunks = {ChunkId(0), ChunkId(1), ChunkId(p - 1)};
           low.overlap_reduce = low.reduce_gradients && (bits & 2) != 0;
           low.overlap_gather = low.gather_parameters && (bits & 4) != 0;
           low.overlap_p2p = (bits & 8) != 0;
@@ -151,7 +151,7 @@ TEST(Validate, RejectsAForwardWait) {
 
 TEST(Validate, RejectsAForeignChunk) {
   Program program = small();
-  program.instructions[0].id = program.structure().forward(1).value;
+  program.instructions[0].id = program.structure().forward(ChunkId(1)).value;
   ASSERT_TRUE(validate(program));
 }
 

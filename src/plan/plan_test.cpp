@@ -33,7 +33,10 @@ TEST(PlanText, LabelAndCanonicalText) {
 
 TEST(PlanText, LabelNamesWhatIsUnusual) {
   Plan plan = example();
+  std::int64_t first = 0;
   for (Stage& stage : plan.only_pipeline().stages) {
+    stage.devices = {{first, 16, 1}};  // tp 2 · cp 4 · dp 2, in rank order: what is not unusual
+    first += 16;
     for (Chunk& chunk : stage.chunks) {
       Strategy& s = chunk.ranges.front().strategy;
       s.sp = SequenceParallel::ulysses;

@@ -45,7 +45,7 @@ std::int64_t RankClass::represents() const {
   return std::max<std::int64_t>(1, count);
 }
 
-std::int32_t Program::chunk_of(const Instruction& i) const {
+ChunkId Program::chunk_of(const Instruction& i) const {
   switch (i.stream) {
     case Stream::compute: return works.at(i.work()).chunk;
     case Stream::data: return collectives.at(i.collective()).chunk;
@@ -59,8 +59,8 @@ std::int32_t Program::stages() const {
   return count;
 }
 
-std::int32_t Program::stage_row(const RankClass& rank) const {
-  return pipelines[static_cast<std::size_t>(rank.pipeline)].first_rank + rank.stage;
+StageId Program::stage_row(const RankClass& rank) const {
+  return StageId(pipelines[static_cast<std::size_t>(rank.pipeline)].first_rank + rank.stage.value);
 }
 
 bool Program::carries_gradient(const Instruction& i) const {
@@ -103,7 +103,7 @@ std::string describe(const Program& program, std::int32_t index) {
   const Instruction& instruction = program.instructions[static_cast<std::size_t>(index)];
   std::string text(to_string(instruction.kind));
   if (table_size(program, instruction.stream) > instruction.id && instruction.id >= 0)
-    text += " of chunk " + std::to_string(program.chunk_of(instruction));
+    text += " of chunk " + std::to_string(program.chunk_of(instruction).value);
   if (instruction.microbatch >= 0) text += ", micro-batch " + std::to_string(instruction.microbatch);
   return text;
 }
@@ -127,8 +127,8 @@ Status check_layout(const Program& program) {
       return wrong("instructions [" + std::to_string(rank.begin) + ", " + std::to_string(rank.end) + ")",
                    "a list that begins at " + std::to_string(next));
     }
-    if (rank.stage < 0 || rank.stage >= program.schedule().stages) {
-      return wrong("stage " + std::to_string(rank.stage), "a stage below " + std::to_string(program.schedule().stages));
+    if (!rank.stage.valid() || rank.stage.value >= program.schedule().stages) {
+      return wrong("stage " + std::to_string(rank.stage.value), "a stage below " + std::to_string(program.schedule().stages));
     }
     if (!rank.data.valid() || rank.data.index() >= program.groups.size())
       return wrong("group " + std::to_string(rank.data.value), "a group below " + std::to_string(program.groups.size()));
@@ -158,7 +158,7 @@ Status check_match(const Program& program, std::int32_t r, std::int32_t i) {
 
 /// Whether an instruction of `stage` may name what it names: works and collectives of its own chunks, and the exchange of the table.
 bool belongs(const Program& program, const Instruction& i, const RankClass& rank) {
-  const std::int32_t stage = rank.stage;
+  const StageId stage = rank.stage;
   if (i.stream == Stream::compute) return program.works[i.work()].stage == stage;
   const Collective& collective = program.collectives[i.collective()];
   if (collective.pipelines.valid()) {
@@ -170,7 +170,7 @@ bool belongs(const Program& program, const Instruction& i, const RankClass& rank
   const ProgramStructure& structure = program.structure(rank);
   const auto& copies = structure.table_chunks;
   return std::any_of(copies.begin(), copies.end(),
-                     [&](std::int32_t c) { return place_of_chunk(structure.schedule, c).stage == stage; });
+                     [&](ChunkId c) { return place_of_chunk(structure.schedule, c.value).stage == stage.value; });
 }
 Kind kind_of(const Program& program, const Instruction& i) {
   return i.stream == Stream::compute ? program.works[i.work()].phase : program.collectives[i.collective()].kind;
@@ -185,7 +185,7 @@ Status check_instruction(const Program& program, std::int32_t r, std::int32_t i)
   if (here.id < 0 || here.id >= size)
     return broken(program, r, i, "id " + std::to_string(here.id), "an id below " + std::to_string(size));
   if (!is_transfer(here.kind) && !belongs(program, here, rank))
-    return broken(program, r, i, "a chunk of another stage", "a chunk of stage " + std::to_string(rank.stage));
+    return broken(program, r, i, "a chunk of another stage", "a chunk of stage " + std::to_string(rank.stage.value));
   if (!is_transfer(here.kind) && kind_of(program, here) != here.kind)
     return broken(program, r, i, "an id of a " + std::string(to_string(kind_of(program, here))),
                   "one of a " + std::string(to_string(here.kind)));

@@ -46,8 +46,6 @@
 
 namespace espalier {
 
-using ProcessGroupId = base::Id<struct ProcessGroupTag>;
-
 /// 28 bytes; a plan of 10⁵ instructions stays in the second-level cache.
 struct Instruction {
   InstructionKind kind = InstructionKind::forward;
@@ -84,8 +82,8 @@ struct WorkRange {
 /// bucket_layers().
 struct Work {
   InstructionKind phase = InstructionKind::forward;
-  std::int32_t stage = 0;
-  std::int32_t chunk = 0;                         ///< of an optimizer the first chunk of its stage
+  StageId stage{0};
+  ChunkId chunk{0};                               ///< of an optimizer the first chunk of its stage
   std::int32_t ranges_begin = 0, ranges_end = 0;  ///< into Program::ranges; empty for an optimizer and before a plan is known
   bool operator==(const Work&) const = default;
 };
@@ -105,7 +103,8 @@ struct CollectivePart {
 /// Communication at the end or the beginning of a step. All buckets of a chunk move the same number of bytes.
 struct Collective {
   InstructionKind kind = InstructionKind::grad_reduce;
-  std::int32_t stage = 0, chunk = 0;            ///< of a tied_reduce those of the first copy
+  StageId stage{0};
+  ChunkId chunk{0};                             ///< of a tied_reduce, as its stage, that of the first copy
   std::int32_t parts_begin = 0, parts_end = 0;  ///< into Program::parts, one after the other; empty before costs are known
   /// Of a grad_reduce between pipelines: the rank classes that hold layers `layers`; names nothing otherwise. Chunk and stage are then those
   /// of the first of them.
@@ -116,7 +115,7 @@ struct Collective {
 
 /// An activation or its gradient between two pipeline chunks.
 struct Transfer {
-  std::int32_t chunk = 0;  ///< the chunk that the activation enters; its gradient leaves it
+  ChunkId chunk{0};  ///< the chunk that the activation enters; its gradient leaves it
   bool gradient = false;
   std::int64_t bytes = 0;                 ///< that one rank sends; 0 between chunks of one stage
   std::int32_t sender = 0, receiver = 0;  ///< indices into Program::ranges: the layouts at both ends
@@ -135,11 +134,11 @@ struct RankClass {
   std::vector<DeviceRange> devices;  ///< all of them, in rank order; empty before a plan is known
   std::int32_t device_kind = 0;      ///< index of the node group in the cluster
   std::int32_t pipeline = 0;
-  std::int32_t stage = 0;
+  StageId stage{0};
   ProcessGroupId data;              ///< where its grad_reduces and param_gathers meet
   ProcessGroupId table_copies;      ///< where its tied_reduce meets; names nothing where there is none
   std::int32_t begin = 0, end = 0;  ///< its instructions: [begin, end)
-  [[nodiscard]] std::int64_t device() const { return devices.empty() ? stage : devices.front().first; }
+  [[nodiscard]] std::int64_t device() const { return devices.empty() ? stage.value : devices.front().first; }
   [[nodiscard]] std::int64_t represents() const;
 };
 
@@ -172,9 +171,9 @@ struct Program {
   /// Stages of all pipelines, pipeline after pipeline: the rows of Costs::stages.
   [[nodiscard]] std::int32_t stages() const;
   /// The row of a rank's stage among them.
-  [[nodiscard]] std::int32_t stage_row(const RankClass& rank) const;
+  [[nodiscard]] StageId stage_row(const RankClass& rank) const;
   /// The pipeline chunk of an instruction; of a transfer the one that the activation enters.
-  [[nodiscard]] std::int32_t chunk_of(const Instruction& i) const;
+  [[nodiscard]] ChunkId chunk_of(const Instruction& i) const;
   /// Whether a transfer carries a gradient; false for all others.
   [[nodiscard]] bool carries_gradient(const Instruction& i) const;
   /// Whether a collective waits for the other ranks of its group: in a folded program a group of one stands for groups whose members act

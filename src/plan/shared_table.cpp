@@ -36,7 +36,7 @@ std::int32_t second_lookup_layer(const Model& model) {
 }
 
 void table_chunks(const Model& model, const Schedule& schedule, const std::vector<std::int32_t>& layers,
-                  std::vector<std::int32_t>& out) {
+                  std::vector<ChunkId>& out) {
   out.clear();
   if (schedule.stages == 1 || layers.empty() || model.vocabulary == 0) return;
   const std::int32_t lookup = second_lookup_layer(model), last = schedule.stages * schedule.virtual_stages - 1;
@@ -47,7 +47,7 @@ void table_chunks(const Model& model, const Schedule& schedule, const std::vecto
     const auto held = stages.begin() + static_cast<std::ptrdiff_t>(out.size());
     if (std::find(stages.begin(), held, stage) != held) continue;
     *held = stage;
-    out.push_back(chunk);
+    out.emplace_back(chunk);
   }
   if (out.size() == 1) out.clear();
 }

@@ -17,6 +17,7 @@
 
 #include "espalier/model.h"
 #include "espalier/plan.h"
+#include "plan/ids.h"
 
 namespace espalier {
 
@@ -29,13 +30,13 @@ std::int32_t second_lookup_layer(const Model& model);
 /// Pipeline chunks that hold a copy: the first that uses the table of each stage, by rising chunk; the embedding's is the first.
 /// Empty when one stage has all uses of the table. `layers[c]`: layers of chunk c. Reuses the memory of `out`.
 void table_chunks(const Model& model, const Schedule& schedule, const std::vector<std::int32_t>& layers,
-                  std::vector<std::int32_t>& out);
+                  std::vector<ChunkId>& out);
 
 /// The first of layers [first, last] that uses the table; −1 if none does.
 std::int32_t table_layer(const Model& model, std::int32_t first, std::int32_t last);
 
 /// Whether a chunk holds a copy beside its own layers: every one of `copies` but the first, which has the embedding itself.
-inline bool holds_copy(const std::vector<std::int32_t>& copies, std::int32_t chunk) {
+inline bool holds_copy(const std::vector<ChunkId>& copies, ChunkId chunk) {
   return !copies.empty() && chunk != copies.front() && std::find(copies.begin(), copies.end(), chunk) != copies.end();
 }
 

@@ -17,9 +17,11 @@ using Chunks = std::vector<std::int32_t>;
 
 Chunks copies(const Model& model, ScheduleKind kind, std::int32_t stages, std::int32_t v,
               const std::vector<std::int32_t>& layers) {
-  Chunks out;
+  std::vector<ChunkId> out;
   table_chunks(model, {kind, stages, v, 8, 1}, layers, out);
-  return out;
+  Chunks numbers;
+  for (const ChunkId chunk : out) numbers.push_back(chunk.value);
+  return numbers;
 }
 
 /// Embedding, encoder, encoder, decoder, decoder, head.

@@ -32,7 +32,8 @@ void structure_of(const Model& model, const Strategy& s, const Schedule& schedul
   out.buckets.resize(layers.size());
   const bool cut = out.overlap_reduce || out.overlap_gather;
   for (std::size_t c = 0; c < layers.size(); ++c)
-    out.buckets[c] = static_cast<std::uint8_t>(cut ? std::clamp(layers[c], 1, kMaxBuckets) : 1);
+    out.buckets[ChunkId(static_cast<std::int32_t>(c))] =
+        static_cast<std::uint8_t>(cut ? std::clamp(layers[c], 1, kMaxBuckets) : 1);
 }
 
 void structure_of(const Model& model, const std::vector<const Strategy*>& strategies, const Schedule& schedule,
@@ -55,7 +56,8 @@ void structure_of(const Model& model, const std::vector<const Strategy*>& strate
   out.overlap_gather = gather && on.param_gather;
   const bool cut = out.overlap_reduce || out.overlap_gather;
   for (std::size_t c = 0; c < layers.size(); ++c)
-    out.buckets[c] = static_cast<std::uint8_t>(cut ? std::clamp(layers[c], 1, kMaxBuckets) : 1);
+    out.buckets[ChunkId(static_cast<std::int32_t>(c))] =
+        static_cast<std::uint8_t>(cut ? std::clamp(layers[c], 1, kMaxBuckets) : 1);
 }
 
 ProgramStructure structure_of(const Pipeline& pipeline, const Model& model) {
@@ -78,13 +80,13 @@ ProgramStructure structure_of(const Pipeline& pipeline, const Model& model) {
 
 ProgramStructure structure_of(const Plan& plan, const Model& model) { return structure_of(plan.only_pipeline(), model); }
 
-WorkId ProgramStructure::work(InstructionKind kind, std::int32_t place) const {
-  switch (kind) {
-    case InstructionKind::forward: return forward(place);
+WorkId ProgramStructure::work(InstructionKind pass, ChunkId chunk) const {
+  switch (pass) {
+    case InstructionKind::forward: return forward(chunk);
     case InstructionKind::backward:
-    case InstructionKind::backward_input: return backward(place);
-    case InstructionKind::backward_weight: return backward_weight(place);
-    default: ESPALIER_CHECK(kind == InstructionKind::optimizer); return optimizer(place);
+    case InstructionKind::backward_input: return backward(chunk);
+    case InstructionKind::backward_weight: return backward_weight(chunk);
+    default: ESPALIER_CHECK(false);  // no pass over a chunk
   }
 }
 

@@ -18,16 +18,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/id.h"
 #include "espalier/instruction.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
+#include "plan/ids.h"
 
 namespace espalier {
-
-using WorkId = base::Id<struct WorkTag>;
-using CollectiveId = base::Id<struct CollectiveTag>;
-using TransferId = base::Id<struct TransferTag>;
 
 inline constexpr int kMaxBuckets = 32;  ///< of a chunk, at most
 
@@ -36,41 +32,41 @@ inline bool splits_backward(ScheduleKind kind) { return kind == ScheduleKind::zb
 
 struct ProgramStructure {
   Schedule schedule;
-  std::vector<std::uint8_t> buckets;  ///< per pipeline chunk: into how many its gradients and parameters are cut (≥ 1)
-  bool reduce_gradients = false;      ///< grad_reduce at the end (data_ranks > 1, and not per micro-batch)
+  base::IndexedVector<ChunkId, std::uint8_t> buckets;  ///< into how many its gradients and parameters are cut (≥ 1)
+  bool reduce_gradients = false;                       ///< grad_reduce at the end (data_ranks > 1, and not per micro-batch)
   bool overlap_reduce = false;
   bool gather_parameters = false;  ///< param_gather once a step (ZeRO 1, 2)
   bool overlap_gather = false;     ///< at the beginning, beside the first forward; otherwise after the optimizer
   bool overlap_p2p = false;
   /// Chunks that hold a copy of a token table that several stages use, one a stage (plan/shared_table.h); empty: nothing to exchange.
-  std::vector<std::int32_t> table_chunks;
+  std::vector<ChunkId> table_chunks;
   bool operator==(const ProgramStructure&) const = default;
 
   [[nodiscard]] std::int32_t chunks() const { return schedule.stages * schedule.virtual_stages; }
   /// Works of a chunk: 2, or 3 where the backward is split.
   [[nodiscard]] std::int32_t phases() const { return splits_backward(schedule.kind) ? 3 : 2; }
   [[nodiscard]] std::int32_t works() const { return phases() * chunks() + schedule.stages; }
-  [[nodiscard]] WorkId forward(std::int32_t chunk) const { return WorkId(phases() * chunk); }
+  [[nodiscard]] WorkId forward(ChunkId chunk) const { return WorkId(phases() * chunk.value); }
   /// The part of the backward that the chunk before waits for: all of it, or the gradient of the input.
-  [[nodiscard]] WorkId backward(std::int32_t chunk) const { return WorkId(phases() * chunk + 1); }
+  [[nodiscard]] WorkId backward(ChunkId chunk) const { return WorkId(phases() * chunk.value + 1); }
   /// The part of the backward after which the gradients of weights are complete.
-  [[nodiscard]] WorkId backward_weight(std::int32_t chunk) const { return WorkId(phases() * (chunk + 1) - 1); }
-  [[nodiscard]] WorkId optimizer(std::int32_t stage) const { return WorkId(phases() * chunks() + stage); }
-  /// Of a kind of compute instruction; `place` is the chunk, or the stage of an optimizer.
-  [[nodiscard]] WorkId work(InstructionKind kind, std::int32_t place) const;
+  [[nodiscard]] WorkId backward_weight(ChunkId chunk) const { return WorkId(phases() * (chunk.value + 1) - 1); }
+  [[nodiscard]] WorkId optimizer(StageId stage) const { return WorkId(phases() * chunks() + stage.value); }
+  /// Of the kind of a pass over a chunk.
+  [[nodiscard]] WorkId work(InstructionKind pass, ChunkId chunk) const;
 
   [[nodiscard]] std::int32_t collectives() const {
     return chunks() * ((reduce_gradients ? 1 : 0) + (gather_parameters ? 1 : 0)) + (table_chunks.empty() ? 0 : 1);
   }
-  [[nodiscard]] CollectiveId grad_reduce(std::int32_t chunk) const { return CollectiveId(chunk); }
-  [[nodiscard]] CollectiveId param_gather(std::int32_t chunk) const {
-    return CollectiveId((reduce_gradients ? chunks() : 0) + chunk);
+  [[nodiscard]] CollectiveId grad_reduce(ChunkId chunk) const { return CollectiveId(chunk.value); }
+  [[nodiscard]] CollectiveId param_gather(ChunkId chunk) const {
+    return CollectiveId((reduce_gradients ? chunks() : 0) + chunk.value);
   }
   [[nodiscard]] CollectiveId tied_reduce() const { return CollectiveId(collectives() - 1); }
   [[nodiscard]] std::int32_t transfers() const { return 2 * (chunks() - 1); }
   /// The activation that enters `chunk`, or (gradient) the gradient of it that goes back.
-  [[nodiscard]] TransferId transfer(std::int32_t chunk, bool gradient) const {
-    return TransferId(2 * (chunk - 1) + (gradient ? 1 : 0));
+  [[nodiscard]] TransferId transfer(ChunkId chunk, bool gradient) const {
+    return TransferId(2 * (chunk.value - 1) + (gradient ? 1 : 0));
   }
 };
 

@@ -8,7 +8,9 @@
 #include "data/source_dir.h"
 #include "planner/alternatives.h"
 #include "planner/pipeline_bottleneck.h"
+#include "planner/prediction.h"
 #include "planner/time_parts.h"
+#include "sim/simulator.h"
 
 namespace espalier::planner {
 namespace {
@@ -46,6 +48,30 @@ TEST(Bottleneck, IsTheBubbleWhereAllIdle) {
   p.bottleneck.breakdown = {3 * kSecond, 0, 7 * kSecond, 0, 0};
   p.bottleneck.busy_per_stage = {0.3, 0.3, 0.3};
   EXPECT_THAT(pipeline_bottleneck(p), HasSubstr("bound by pipeline bubble (70.0 %)"));
+}
+
+// With a rank for every device ranks and stages are numbered apart: ranks 2 and 3 of 4 are of stage 1 of 2. Stage 1 is given 8 GiB more than it
+// needs, so that rank 2 is the first of the fullest; what it holds is what stage 1 holds (there is no stage 2).
+TEST(Memory, OfTheFullestRankIsThatOfItsStage) {
+  const std::string root = ESPALIER_SOURCE_DIR;
+  const auto job = load_job("model: " + root +
+                                "/models/gpt2/config.json\ncluster: {nodes: 1, devices_per_node: 4, device: h100-sxm-80gb}\n"
+                                "training: {sequence_length: 1024, global_batch: 32}\n",
+                            "test", ".", {});
+  ASSERT_TRUE(job.ok());
+  Strategy s;
+  s.dp = 2;
+  const Schedule c{ScheduleKind::one_f_one_b, 2, 1, 16, 1};
+  const EngineModel& engine = **engine_of(*job);
+  const Plan plan = document_of(*job, engine, s, c);
+  Timed timed = *time_plan(*job, engine, plan, false);
+  timed.costs.stages[StageId(1)].memory.parameters += std::int64_t{1} << 33;  // 8 GiB more on stage 1
+  timed.program = lower(plan, job->model, false);
+  timed.simulation = *sim::Simulator().run(timed.program, timed.costs);
+  ASSERT_EQ(timed.simulation.ranks.size(), 4U);
+  const Prediction p = prediction_of(*job, engine, timed);
+  EXPECT_EQ(p.peak_memory_bytes, timed.simulation.ranks[2].memory.bytes);
+  EXPECT_EQ(p.memory.parameters, timed.costs.stages[StageId(1)].memory.parameters);
 }
 
 // One microbatch through two stages of unequal work on a real model: the shares are those of each stage's own timeline.

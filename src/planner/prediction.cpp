@@ -52,7 +52,7 @@ void fill_memory(const Job& job, const Timed& timed, Prediction& p) {
   }
   p.memory_limit_bytes = limit_of(job, timed.program.ranks[fullest]);
   const auto& peak = timed.simulation.ranks[fullest].memory;
-  const auto& fixed = timed.costs.stages[fullest].memory;
+  const auto& fixed = timed.costs.stages[timed.program.ranks[fullest].stage].memory;
   p.peak_memory_bytes = peak.bytes;
   p.memory = {fixed.parameters,
               fixed.gradients,
@@ -69,7 +69,7 @@ Bottleneck bottleneck_of(const Timed& timed) {
   std::int64_t least_idle = INT64_MAX;
   out.busy_per_stage.assign(timed.costs.stages.size(), 0.0);
   for (std::size_t i = 0; i < timed.simulation.ranks.size(); ++i) {
-    const std::int32_t stage = timed.program.ranks[i].stage;
+    const std::int32_t stage = timed.program.ranks[i].stage.value;
     const Breakdown& b = timed.simulation.ranks[i].breakdown;
     const double busy = 1.0 - static_cast<double>(b.bubble_ns) / whole;
     double& of_stage = out.busy_per_stage[static_cast<std::size_t>(stage)];
@@ -297,7 +297,7 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.iteration_ns = timed.simulation.iteration_ns;
   const auto& last = timed.simulation.ranks[static_cast<std::size_t>(timed.simulation.last_rank)];
   p.breakdown = last.breakdown;
-  p.last_stage = timed.program.ranks[static_cast<std::size_t>(timed.simulation.last_rank)].stage;
+  p.last_stage = timed.program.ranks[static_cast<std::size_t>(timed.simulation.last_rank)].stage.value;
   p.bottleneck = bottleneck_of(timed);
   p.hidden_communication_ns = last.hidden_communication_ns;
   fill_memory(job, timed, p);
@@ -361,8 +361,8 @@ Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   }
   const ProgramStructure& structure = timed->program.structure();
   for (std::int32_t c = 0; c < structure.chunks(); ++c) {
-    claims.saved_bytes_per_chunk.push_back(timed->costs.saved_bytes(structure, c));
-    claims.boundary_bytes_per_chunk.push_back(c > 0 ? timed->program.transfers[structure.transfer(c, false)].bytes : 0);
+    claims.saved_bytes_per_chunk.push_back(timed->costs.saved_bytes(structure, ChunkId(c)));
+    claims.boundary_bytes_per_chunk.push_back(c > 0 ? timed->program.transfers[structure.transfer(ChunkId(c), false)].bytes : 0);
   }
   for (const auto& rank : timed->simulation.ranks) claims.peak_bytes_per_stage.push_back(rank.memory.bytes);
   claims.memory_limit_bytes = limit_of(job, timed->program.ranks.front());

@@ -43,7 +43,7 @@ void add(Chains& chains, const ProgramStructure& l) {
   chains.add(flags);
   for (const std::uint8_t buckets : l.buckets) chains.add(std::int64_t{buckets});
   chains.add(static_cast<std::int64_t>(l.table_chunks.size()));
-  for (const std::int32_t chunk : l.table_chunks) chains.add(std::int64_t{chunk});
+  for (const ChunkId chunk : l.table_chunks) chains.add(std::int64_t{chunk.value});
 }
 
 }  // namespace

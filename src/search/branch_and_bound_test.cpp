@@ -23,8 +23,8 @@ class Ideal : public Evaluator {
     std::int64_t most = 0;
     for (std::int32_t i = 0; i < structure.schedule.stages; ++i) {
       const std::int64_t activations = cost::activations_lower_bound_bytes(costs, structure, i);
-      most = std::max(
-          most, cost::peak_bytes(costs.stages[static_cast<std::size_t>(i)].memory.total(), activations, costs.allocator_reserve));
+      most = std::max(most, cost::peak_bytes(costs.stages[StageId(static_cast<std::int32_t>(i))].memory.total(), activations,
+                                             costs.allocator_reserve));
     }
     return most;
   }

@@ -105,7 +105,7 @@ std::int64_t peak_bound_bytes(const Workspace& w) {
   std::int64_t most = 0;
   for (std::int32_t i = 0; i < w.structure.schedule.stages; ++i) {
     const std::int64_t activations = cost::activations_lower_bound_bytes(w.costs, w.structure, i);
-    most = std::max(most, cost::peak_bytes(w.costs.stages[static_cast<std::size_t>(i)].memory.total(), activations,
+    most = std::max(most, cost::peak_bytes(w.costs.stages[StageId(static_cast<std::int32_t>(i))].memory.total(), activations,
                                            w.costs.allocator_reserve));
   }
   return most;

@@ -82,7 +82,7 @@ std::vector<std::int64_t> GroupJudge::excess_bytes(const ProgramStructure& struc
   std::vector<std::int64_t> excess;
   for (std::int32_t i = 0; i < s.stages; ++i) {
     const std::int64_t peak =
-        exact ? cost::peak_bytes(costs.stages[static_cast<std::size_t>(i)].memory.total(),
+        exact ? cost::peak_bytes(costs.stages[StageId(static_cast<std::int32_t>(i))].memory.total(),
                                  cost::activations_lower_bound_bytes(costs, structure, i), costs.allocator_reserve)
               : fullest;
     const double reserve = 1.0 + costs.allocator_reserve;

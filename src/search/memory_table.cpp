@@ -59,6 +59,8 @@ std::vector<char> fitting_beside(const CostBook& book, const MemoryTable& t, con
   return fits;
 }
 
+StageId stage_at(std::size_t i) { return StageId(static_cast<std::int32_t>(i)); }
+
 /// All stages, before those that never decide are left out.
 struct Whole {
   std::vector<std::int64_t> activations;  ///< choice-major, by stage
@@ -67,7 +69,7 @@ struct Whole {
 
   /// Whether stage a needs no more than stage b, whatever is chosen.
   [[nodiscard]] bool no_more(std::size_t a, std::size_t b) const {
-    const cost::StageCost &x = costs.stages[a], &y = costs.stages[b];
+    const cost::StageCost &x = costs.stages[stage_at(a)], &y = costs.stages[stage_at(b)];
     if (x.dense_parameters > y.dense_parameters || x.expert_parameters > y.expert_parameters) return false;
     if (x.memory.framework > y.memory.framework) return false;
     for (std::size_t c = 0; c < activations.size(); c += stages)
@@ -104,7 +106,7 @@ MemoryTable memory_table(const CostBook& book, const Space& space, const Configu
   for (std::size_t i = (t.first_full + 1) * whole.stages; i < whole.activations.size(); ++i)
     t.falling = t.falling && whole.activations[i] <= whole.activations[i - whole.stages];
   const std::vector<std::size_t> stages = whole.deciding();
-  for (const std::size_t i : stages) t.parts.stages.push_back(w.costs.stages[i]);
+  for (const std::size_t i : stages) t.parts.stages.add(w.costs.stages[stage_at(i)]);
   for (std::size_t c = 0; c < whole.activations.size(); c += whole.stages)
     for (const std::size_t i : stages) t.activations.push_back(whole.activations[c + i]);
   ESPALIER_CHECK(!stages.empty());  // some stage is the fullest under every choice

@@ -20,7 +20,7 @@ void fill_pipeline(const Workspace& w, PipelineAlone& out) {
 }
 
 std::int64_t first_gather_ns(const Workspace& w) {
-  return w.structure.overlap_gather ? w.costs.collectives[w.structure.param_gather(0)].count() : 0;
+  return w.structure.overlap_gather ? w.costs.collectives[w.structure.param_gather(ChunkId(0))].count() : 0;
 }
 
 }  // namespace

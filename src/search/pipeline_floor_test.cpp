@@ -35,15 +35,15 @@ Workspace two_stages() {
   s.reduce_gradients = s.gather_parameters = s.overlap_gather = true;
   w.costs.reset(s);
   for (std::int32_t c = 0; c < 2; ++c) {
-    w.costs.works[s.forward(c)].time = {6, 3, 1, 0};
-    w.costs.works[s.backward(c)].time = {20, 0, 0, 0};
-    w.costs.collectives[s.grad_reduce(c)] = Nanoseconds(7);
-    w.costs.collectives[s.param_gather(c)] = Nanoseconds(4);
+    w.costs.works[s.forward(ChunkId(c))].time = {6, 3, 1, 0};
+    w.costs.works[s.backward(ChunkId(c))].time = {20, 0, 0, 0};
+    w.costs.collectives[s.grad_reduce(ChunkId(c))] = Nanoseconds(7);
+    w.costs.collectives[s.param_gather(ChunkId(c))] = Nanoseconds(4);
   }
-  w.costs.works[s.optimizer(0)].time.compute_ns = 5;
-  w.costs.works[s.optimizer(1)].time.compute_ns = 1;
-  w.costs.transfers[s.transfer(1, false)] = Nanoseconds(3);
-  w.costs.transfers[s.transfer(1, true)] = Nanoseconds(3);
+  w.costs.works[s.optimizer(StageId(0))].time.compute_ns = 5;
+  w.costs.works[s.optimizer(StageId(1))].time.compute_ns = 1;
+  w.costs.transfers[s.transfer(ChunkId(1), false)] = Nanoseconds(3);
+  w.costs.transfers[s.transfer(ChunkId(1), true)] = Nanoseconds(3);
   return w;
 }
 
@@ -64,8 +64,8 @@ TEST(PipelineFloor, APipelineIsPassesAndMessagesAlone) {
   EXPECT_EQ(s.collectives(), 0);
   EXPECT_TRUE(s.overlap_p2p);
   EXPECT_TRUE(evaluator.asked_costs.fits(s));
-  EXPECT_EQ(evaluator.asked_costs.works[s.forward(1)].time.duration_ns(), 10);
-  EXPECT_EQ(evaluator.asked_costs.works[s.optimizer(0)].time.duration_ns(), 0);
+  EXPECT_EQ(evaluator.asked_costs.works[s.forward(ChunkId(1))].time.duration_ns(), 10);
+  EXPECT_EQ(evaluator.asked_costs.works[s.optimizer(StageId(0))].time.duration_ns(), 0);
   EXPECT_EQ(evaluator.asked_costs.transfers, w.costs.transfers);
 }
 
@@ -76,7 +76,7 @@ TEST(PipelineFloor, ASimulatedConfigurationSaysWhatABoundCanBe) {
   const std::vector<std::int64_t> latest = latest_pass_ends(w, 89);
   EXPECT_EQ(latest, (std::vector<std::int64_t>{66, 70}));
   EXPECT_EQ(floor_of_ends(w, latest), 89);
-  for (std::int32_t c = 0; c < 2; ++c) w.costs.collectives[w.structure.grad_reduce(c)] = Nanoseconds(1);
+  for (std::int32_t c = 0; c < 2; ++c) w.costs.collectives[w.structure.grad_reduce(ChunkId(c))] = Nanoseconds(1);
   EXPECT_EQ(floor_of_ends(w, latest), 77);
 }
 

@@ -39,14 +39,13 @@ class DataBusy {
 };
 
 /// A compute instruction that took `took`: what its work says, and the slow-down beyond it.
-void add_busy(const Instruction& instruction, const cost::Costs& costs, std::int32_t row, std::int64_t took,
-              Attribution& result) {
+void add_busy(const Instruction& instruction, const cost::Costs& costs, StageId row, std::int64_t took, Attribution& result) {
   Breakdown& b = result.breakdown;
   cost::PhaseTime phase = costs.works[instruction.work()].time;
   if (instruction.buckets > 1) phase = cost::part_of(phase, instruction.bucket, instruction.buckets);
   const bool update = instruction.kind == InstructionKind::optimizer;
   (update ? b.optimizer_ns : b.compute_ns) += phase.compute_ns;
-  if (update) b.step_host_ns += costs.stages[static_cast<std::size_t>(row)].step_host.count();
+  if (update) b.step_host_ns += costs.stages[row].step_host.count();
   b.other_ns += phase.other_ns;
   b.exposed_communication_ns += phase.exposed_ns + took - phase.duration_ns();
   result.hidden_ns += phase.hidden_ns;

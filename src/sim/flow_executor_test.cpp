@@ -56,8 +56,8 @@ struct TwoStages {
     costs = cost::test::costs_of(rows, s);
     traffic.collectives.resize(2);
   }
-  [[nodiscard]] std::int32_t transfer(bool gradient) const { return program.structure().transfer(1, gradient).value; }
-  [[nodiscard]] std::int32_t reduction(std::int32_t chunk) const { return program.structure().grad_reduce(chunk).value; }
+  [[nodiscard]] std::int32_t transfer(bool gradient) const { return program.structure().transfer(ChunkId(1), gradient).value; }
+  [[nodiscard]] std::int32_t reduction(std::int32_t chunk) const { return program.structure().grad_reduce(ChunkId(chunk)).value; }
   Program program;
   cost::Costs costs;
   ProgramTraffic traffic;
@@ -98,7 +98,7 @@ TEST(FlowExecutor, AReductionBesideAMessageOverOneNic) {
 // rate beside the 80 bytes of stage 0, which take 160 until 760; 480 − 200 − 80 = 200 are left and take until 960.
 TEST(FlowExecutor, TwoTransfersOverOneNicTakeTwiceAsLong) {
   TwoStages x(1, 0);
-  x.costs.collectives[x.program.structure().grad_reduce(1)] = Nanoseconds(480);
+  x.costs.collectives[x.program.structure().grad_reduce(ChunkId(1))] = Nanoseconds(480);
   x.traffic.collectives[0][x.reduction(0)] = {over(0, 80)};
   x.traffic.collectives[1][x.reduction(1)] = {over(0, 480)};
   const Ran flow = run(FlowNetwork({kGigabyte}), x.program, x.costs, x.traffic);
@@ -135,7 +135,7 @@ TEST(FlowExecutor, TrafficBesideComputeDelaysByWhatIsLaterThanTheCompute) {
     TwoStages x(1);
     TrafficPiece hidden = over(0, 40, 20);
     hidden.due_ns = 100;
-    x.traffic.works[x.program.structure().forward(0).value] = {hidden};
+    x.traffic.works[x.program.structure().forward(ChunkId(0)).value] = {hidden};
     FlowNetwork network({kGigabyte});
     network.change_capacity(0, 0, 1, factor);
     const Ran flow = run(std::move(network), x.program, x.costs, x.traffic);

@@ -42,9 +42,9 @@ TEST(Folding, ChangesNothing) {
               folded.ranks[static_cast<std::size_t>(a->last_rank)].device());
     for (std::size_t r = 0; r < whole.ranks.size(); ++r) {
       const RankClass& rank = whole.ranks[r];
-      RC_ASSERT(folded.ranks[static_cast<std::size_t>(rank.stage)].represents() == devices);
+      RC_ASSERT(folded.ranks[rank.stage.index()].represents() == devices);
       RC_ASSERT(rank.device() == static_cast<std::int64_t>(r));
-      RC_ASSERT(same(a->ranks[static_cast<std::size_t>(rank.stage)], b->ranks[r]));
+      RC_ASSERT(same(a->ranks[rank.stage.index()], b->ranks[r]));
     }
   }));
 }

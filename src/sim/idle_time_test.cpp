@@ -98,7 +98,7 @@ TEST(IdleTime, ZbVHasNoneBetweenFirstAndLastStep) {
           first = std::min(first, result->spans[static_cast<std::size_t>(i)].start_ns);
           last = std::max(last, result->spans[static_cast<std::size_t>(i)].end_ns);
         }
-        ASSERT_EQ(first, rank.stage * unit) << "p " << p << " m " << m;
+        ASSERT_EQ(first, rank.stage.value * unit) << "p " << p << " m " << m;
         ASSERT_EQ(last - first, 6 * m * unit) << "p " << p << " m " << m;
       }
       ASSERT_EQ(result->iteration_ns, (6 * m + p - 1) * unit);

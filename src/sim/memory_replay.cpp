@@ -27,7 +27,7 @@ MemoryPeak replay_memory(const Program& program, const RankClass& rank, const co
     }
     held += step.after.count();
   }
-  const std::int64_t tensors = peak.activations + costs.stages[static_cast<std::size_t>(program.stage_row(rank))].memory.total();
+  const std::int64_t tensors = peak.activations + costs.stages[program.stage_row(rank)].memory.total();
   peak.bytes = static_cast<std::int64_t>(std::floor(static_cast<double>(tensors) * (1.0 + costs.allocator_reserve)));
   peak.reserve = peak.bytes - tensors;
   return peak;

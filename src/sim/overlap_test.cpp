@@ -85,7 +85,7 @@ TEST(Overlap, WholeProgramsStayBetweenTheBounds) {
     timing.compute_slowdown = *rc::gen::inRange(100, 200) / 100.0;
     const cost::test::ChunkRow& chunk = timing.chunks[0];
     const std::int64_t compute = low.schedule.microbatches * (chunk.forward.compute_ns + chunk.backward.compute_ns);
-    const std::int64_t data = low.buckets[0] * (chunk.grad_reduce_ns + chunk.param_gather_ns);
+    const std::int64_t data = low.buckets[ChunkId(0)] * (chunk.grad_reduce_ns + chunk.param_gather_ns);
     Simulator simulator;
     const std::int64_t time = simulator.iteration_ns(lower(low), costs_of(timing, low));
     RC_ASSERT(time >= std::max(compute, data));

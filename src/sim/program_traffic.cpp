@@ -113,7 +113,7 @@ class TrafficWriter {
   void write_work(std::size_t r, const Instruction& here) {
     Pieces& pieces = made_.works[here.id];
     const Work& work = program_.works[here.work()];
-    const cost::ChunkSteps steps = book_.chunk(work.chunk, phase_of(here.kind));
+    const cost::ChunkSteps steps = book_.chunk(work.chunk.value, phase_of(here.kind));
     ESPALIER_CHECK(steps.whole == costs_.works[here.work()].time);
     for (const cost::ChunkSpan& span : steps.spans) {
       if (span.traffic.times <= 0 || span.end_ns <= span.start_ns) continue;

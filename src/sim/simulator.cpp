@@ -45,7 +45,7 @@ Error deadlock(const Program& program, const NetworkModel& engine) {
     const Instruction& instruction = program.instructions[static_cast<std::size_t>(i)];
     if (!found.empty()) found += "; ";
     found += "rank " + std::to_string(r) + " at " + std::to_string(i) + " (" + std::string(to_string(instruction.kind)) +
-             " of chunk " + std::to_string(program.chunk_of(instruction));
+             " of chunk " + std::to_string(program.chunk_of(instruction).value);
     if (instruction.microbatch >= 0) found += ", micro-batch " + std::to_string(instruction.microbatch);
     found += ")";
   }

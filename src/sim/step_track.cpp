@@ -101,7 +101,7 @@ class StepTrack {
     std::vector<Passage> out;
     std::vector<bool> seen(static_cast<std::size_t>(program_.schedule().stages), false);
     for (std::size_t r = 0; r < program_.ranks.size(); ++r) {
-      const auto stage = static_cast<std::size_t>(program_.ranks[r].stage);
+      const auto stage = program_.ranks[r].stage.index();
       if (seen[stage]) continue;
       seen[stage] = true;
       add_passages(r, out);
@@ -114,7 +114,7 @@ class StepTrack {
       const Instruction& x = program_.instructions[static_cast<std::size_t>(i)];
       if (x.stream != Stream::compute || x.kind == Kind::optimizer) continue;
       const auto [at, fresh] = cut.try_emplace({x.id, x.microbatch}, out.size());
-      if (fresh) out.push_back({rank, x.work(), program_.chunk_of(x), x.microbatch, phase_of(x.kind), {}});
+      if (fresh) out.push_back({rank, x.work(), program_.chunk_of(x).value, x.microbatch, phase_of(x.kind), {}});
       out[at->second].instructions.push_back(i);
     }
   }

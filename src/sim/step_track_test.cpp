@@ -129,7 +129,7 @@ TEST(StepTrack, TheDefaultTimelineHasNoSteps) {
 
 TEST(StepTrack, CostsOfAnotherPlanAreABug) {
   Traced t(2);
-  ++t.costs.works[t.program.structure().backward(1)].time.exposed_ns;
+  ++t.costs.works[t.program.structure().backward(ChunkId(1))].time.exposed_ns;
   EXPECT_ANY_THROW(t.trace());
 }
 

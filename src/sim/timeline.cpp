@@ -38,7 +38,7 @@ class Recorder {
     return plan_.pipelines[static_cast<std::size_t>(rank.pipeline)];
   }
   [[nodiscard]] std::int64_t bytes_of(const Collective& collective) const;
-  [[nodiscard]] std::int32_t chunk_of(const RankClass& rank, const Instruction& x) const;
+  [[nodiscard]] ChunkId chunk_of(const RankClass& rank, const Instruction& x) const;
 
   const Plan& plan_;
   const Program& program_;
@@ -48,19 +48,18 @@ class Recorder {
 };
 
 /// The chunk of the rank's own that an instruction concerns: of the exchange of a shared table, the one with the copy.
-std::int32_t Recorder::chunk_of(const RankClass& rank, const Instruction& x) const {
+ChunkId Recorder::chunk_of(const RankClass& rank, const Instruction& x) const {
   if (x.kind != Kind::tied_reduce) return program_.chunk_of(x);
   const ProgramStructure& structure = program_.structure(rank);
-  for (const std::int32_t copy : structure.table_chunks)
-    if (place_of_chunk(structure.schedule, copy).stage == rank.stage) return copy;
+  for (const ChunkId copy : structure.table_chunks)
+    if (place_of_chunk(structure.schedule, copy.value).stage == rank.stage.value) return copy;
   return program_.chunk_of(x);
 }
 
 void Recorder::describe_compute(const RankClass& rank, const Instruction& x, TimelineSpan& span) const {
   if (x.kind == Kind::optimizer) return;
-  const ChunkPlace place = place_of_chunk(program_.structure(rank).schedule, program_.chunk_of(x));
-  const Chunk& layers =
-      pipeline_of(rank).stages[static_cast<std::size_t>(rank.stage)].chunks[static_cast<std::size_t>(place.local_chunk)];
+  const ChunkPlace place = place_of_chunk(program_.structure(rank).schedule, program_.chunk_of(x).value);
+  const Chunk& layers = pipeline_of(rank).stages[rank.stage.index()].chunks[static_cast<std::size_t>(place.local_chunk)];
   span.first_layer = layers.first();
   span.last_layer = layers.last();
 }
@@ -108,7 +107,7 @@ TimelineSpan Recorder::span(const RankClass& rank, std::int32_t index) const {
   span.instruction = index;
   span.kind = x.kind;
   span.stream = x.stream;
-  span.chunk = chunk_of(rank, x);
+  span.chunk = chunk_of(rank, x).value;
   span.microbatch = x.microbatch;
   span.bucket = x.bucket;
   span.buckets = x.buckets;
@@ -125,8 +124,8 @@ TimelineRank Recorder::rank(const RankClass& rank) const {
   out.device = rank.device();
   out.represents = rank.represents();
   out.pipeline = rank.pipeline;
-  out.stage = rank.stage;
-  out.static_bytes = costs_.stages[static_cast<std::size_t>(program_.stage_row(rank))].memory.total();
+  out.stage = rank.stage.value;
+  out.static_bytes = costs_.stages[program_.stage_row(rank)].memory.total();
   out.spans.reserve(static_cast<std::size_t>(rank.end - rank.begin));
   std::int64_t held = 0;
   for (std::int32_t i = rank.begin; i < rank.end; ++i) {

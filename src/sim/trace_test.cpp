@@ -24,7 +24,7 @@ struct Traced {
   explicit Traced(std::int32_t microbatches = 8) {
     ProgramStructure low = testing::structure(ScheduleKind::interleaved, 4, 2, microbatches, 3);
     low.reduce_gradients = low.overlap_reduce = low.gather_parameters = low.overlap_gather = true;
-    low.table_chunks = {0, 7};
+    low.table_chunks = {ChunkId(0), ChunkId(7)};
     program = lower(low);
     cost::test::ByChunk timing = testing::uniform(low.schedule, 1001, 1500, 507);
     for (cost::test::ChunkRow& chunk : timing.chunks) {

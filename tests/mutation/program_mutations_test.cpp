@@ -222,7 +222,7 @@ std::vector<Mutation> program_mutations() {
       {"a transfer moves a byte too many", "program-messages",
        [](Case& c) { return !c.program.transfers.empty() && (++c.program.transfers[TransferId(0)].bytes, true); }},
       {"a work belongs to another stage", "program-shape",
-       [](Case& c) { return c.program.ranks.size() > 1 && (++c.program.works[WorkId(0)].stage, true); }},
+       [](Case& c) { return c.program.ranks.size() > 1 && (++c.program.works[WorkId(0)].stage.value, true); }},
   };
 }
 

@@ -213,7 +213,7 @@ TEST(LayeredPlan, SharesNeverExceedTheChunk) {
       const cost::test::ChunkRow& chunk = t.timing.chunks[c];
       const std::int64_t whole =  // joint, or its two halves
           chunk.backward.duration_ns() + chunk.backward_input.duration_ns() + chunk.backward_weight.duration_ns();
-      reduced[stage] += chunk.grad_reduce_ns * t.structure.buckets[c];
+      reduced[stage] += chunk.grad_reduce_ns * t.structure.buckets[ChunkId(static_cast<std::int32_t>(c))];
       if (forward > chunk.forward.duration_ns()) broken += "forward ";
       if (backward > whole) broken += "backward ";
       if (static_cast<double>(forward + backward) + moved > static_cast<double>(chunk.forward.duration_ns() + whole))
@@ -339,7 +339,7 @@ std::int64_t replayed(const TimedLayers& t, const RankClass& rank, const Plan& p
     const Instruction& pass = t.program.instructions[static_cast<std::size_t>(i)];
     const bool forward = pass.kind == InstructionKind::forward, backward = pass.kind == InstructionKind::backward;
     if ((!forward && !backward) || (forward ? pass.bucket > 0 : pass.bucket + 1 < pass.buckets)) continue;
-    const auto [first, last] = chunks[static_cast<std::size_t>(t.program.chunk_of(pass))];
+    const auto [first, last] = chunks[t.program.chunk_of(pass).index()];
     for (std::int32_t n = 0; n <= last - first; ++n) {
       const LayerMemory& x = layers[static_cast<std::size_t>(forward ? first + n : last - n)];
       held += forward ? x.kept : 0;

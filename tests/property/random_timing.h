@@ -78,10 +78,11 @@ inline TimedProgram any_program(Random& random) {
   low.gather_parameters = random.one_in(2);
   low.overlap_gather = low.gather_parameters && random.one_in(2);
   low.overlap_p2p = random.one_in(2);
-  if (s.stages > 1 && s.kind != ScheduleKind::zb_v && random.one_in(3)) low.table_chunks = {0, s.stages * s.virtual_stages - 1};
+  if (s.stages > 1 && s.kind != ScheduleKind::zb_v && random.one_in(3))
+    low.table_chunks = {ChunkId(0), ChunkId(s.stages * s.virtual_stages - 1)};
   const bool cut = low.overlap_reduce || low.overlap_gather;
   for (std::int32_t c = 0; c < s.stages * s.virtual_stages; ++c)
-    low.buckets.push_back(static_cast<std::uint8_t>(cut ? random.between(1, random.one_in(4) ? kMaxBuckets : 4) : 1));
+    low.buckets.add(static_cast<std::uint8_t>(cut ? random.between(1, random.one_in(4) ? kMaxBuckets : 4) : 1));
   cost::test::ByChunk& timing = x.timing;
   timing = cost::test::empty_rows(s);
   fill_chunks(random, low, timing);
@@ -113,7 +114,8 @@ inline std::string describe(const TimedProgram& x) {
            std::to_string(t.backward.duration_ns()) + " I " + std::to_string(t.backward_input.duration_ns()) + " W " +
            std::to_string(t.backward_weight.duration_ns()) + " down " + std::to_string(t.send_forward_ns) + " up " +
            std::to_string(t.send_backward_ns) + " reduce " + std::to_string(t.grad_reduce_ns) + " gather " +
-           std::to_string(t.param_gather_ns) + " buckets " + std::to_string(x.structure.buckets[c]) + " saved " +
+           std::to_string(t.param_gather_ns) + " buckets " +
+           std::to_string(x.structure.buckets[ChunkId(static_cast<std::int32_t>(c))]) + " saved " +
            std::to_string(t.saved_bytes) + " transients " + std::to_string(t.forward_transient_bytes) + " " +
            std::to_string(t.backward_transient_bytes) + "\n";
   }

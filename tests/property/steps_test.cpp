@@ -82,9 +82,10 @@ void expect_chunks(const cost::CostContext& context, const Plan& plan, std::map<
   for (std::int32_t c = 0; c < structure.chunks(); ++c) {
     const auto time_of = [&](WorkId work) { return costs.works[work].time; };
     std::vector<std::pair<cost::ChunkPhase, cost::PhaseTime>> phases = {
-        {cost::ChunkPhase::forward, time_of(structure.forward(c))}};
-    phases.emplace_back(split ? cost::ChunkPhase::backward_input : cost::ChunkPhase::backward, time_of(structure.backward(c)));
-    if (split) phases.emplace_back(cost::ChunkPhase::backward_weight, time_of(structure.backward_weight(c)));
+        {cost::ChunkPhase::forward, time_of(structure.forward(ChunkId(c)))}};
+    phases.emplace_back(split ? cost::ChunkPhase::backward_input : cost::ChunkPhase::backward,
+                        time_of(structure.backward(ChunkId(c))));
+    if (split) phases.emplace_back(cost::ChunkPhase::backward_weight, time_of(structure.backward_weight(ChunkId(c))));
     for (const auto& [phase, time] : phases) {
       const cost::ChunkSteps steps = book.chunk(c, phase);
       ASSERT_EQ(steps.whole, time) << plan.label() << " chunk " << c << " phase " << static_cast<int>(phase);

@@ -92,11 +92,11 @@ TEST(ClusterCosts, AStageCostsWhatItsOwnDevicesTake) {
   Program program;
   const Costs c = price(costs, plan, program);
   const ProgramStructure& s = program.structure();
-  EXPECT_GT(c.works[s.forward(1)].time.compute_ns, c.works[s.forward(0)].time.compute_ns);
+  EXPECT_GT(c.works[s.forward(ChunkId(1))].time.compute_ns, c.works[s.forward(ChunkId(0))].time.compute_ns);
   const FabricLevel link = costs.link(costs.place(plan.pipelines[0].stages[0]), costs.place(plan.pipelines[0].stages[1]));
   // 2 samples × 1,024 tokens × 1,024 features × 2 bytes = 4 MiB a rank, over 10 Gb/s / 8 devices of a node.
-  EXPECT_EQ(program.transfers[s.transfer(1, false)].bytes, 4 << 20);
-  EXPECT_NEAR(static_cast<double>(c.transfers[s.transfer(1, false)].count()) * 1e-9,
+  EXPECT_EQ(program.transfers[s.transfer(ChunkId(1), false)].bytes, 4 << 20);
+  EXPECT_NEAR(static_cast<double>(c.transfers[s.transfer(ChunkId(1), false)].count()) * 1e-9,
               4194304.0 / (10e9 / 8 / 8 * link.efficiency) + link.latency.count() + link.start.count(), 2e-5);
 }
 
