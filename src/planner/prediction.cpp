@@ -52,7 +52,7 @@ void fill_memory(const Job& job, const Timed& timed, Prediction& p) {
   }
   p.memory_limit_bytes = limit_of(job, timed.program.ranks[fullest]);
   const auto& peak = timed.simulation.ranks[fullest].memory;
-  const auto& fixed = timed.costs.stages[timed.program.ranks[fullest].stage].memory;
+  const auto& fixed = timed.costs.stages[timed.program.stage_row(timed.program.ranks[fullest])].memory;
   p.peak_memory_bytes = peak.bytes;
   p.memory = {fixed.parameters,
               fixed.gradients,
