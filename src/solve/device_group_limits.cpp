@@ -14,7 +14,7 @@ void Limits::fill_room() {
 /// [shape][a] with so many stages behind; with the most that the table tells apart, or more.
 std::vector<std::int16_t> Limits::reach(std::int32_t behind) const {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1, shapes = tables_->shapes().size();
-  const std::int32_t deepest = behind == room_depth_ ? tables_->depth() : behind;
+  const std::int32_t deepest = behind == room_depth_ ? ranges_.levels() - 1 : behind;
   std::vector<std::int16_t> reach(shapes * side);
   for (std::size_t s = 0; s < shapes; ++s) {
     std::int16_t furthest = 0;

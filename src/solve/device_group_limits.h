@@ -57,7 +57,7 @@ class Limits {
 
  private:
   Limits(const StageTables& tables, StageCount count, std::int64_t cap)
-      : tables_(&tables), count_(count), cap_(cap), ranges_(tables, cap) {}
+      : tables_(&tables), count_(count), cap_(cap), ranges_(tables, count, cap) {}
   bool narrow(std::int64_t left, const std::vector<std::int64_t>& prices);
   void fill_room();
   void fill_room(std::int32_t behind);

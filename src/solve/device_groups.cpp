@@ -22,7 +22,7 @@ using device_groups::StageTables;
 using device_groups::StageTime;
 using device_groups::Tail;
 
-constexpr std::size_t kWidth = 60;  // labels of a level with the same first layer while a first plan is looked for
+constexpr std::size_t kWidth = 60;         // labels of a level with the same first layer while a first plan is looked for
 constexpr std::int64_t kFewCodes = 5'000;  // up to so many, all numbers of stages are searched together
 
 bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
