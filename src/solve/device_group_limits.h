@@ -61,6 +61,7 @@ class Limits {
   bool narrow(std::int64_t left, const std::vector<std::int64_t>& prices);
   void fill_room();
   void fill_room(std::int32_t behind);
+  void fill_deepest_room(const std::vector<std::int16_t>& reach);
   [[nodiscard]] std::vector<std::int16_t> reach(std::int32_t behind) const;
 
   const StageTables* tables_;
