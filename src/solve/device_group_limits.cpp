@@ -14,7 +14,7 @@ void Limits::fill_room() {
 /// [shape][a] with so many stages behind; with the most that the table tells apart, or more.
 std::vector<std::int16_t> Limits::reach(std::int32_t behind) const {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1, shapes = tables_->shapes().size();
-  const std::int32_t deepest = behind == room_depth_ ? tables_->depth() : behind;
+  const std::int32_t deepest = behind == room_depth_ ? ranges_.levels() - 1 : behind;
   std::vector<std::int16_t> reach(shapes * side);
   for (std::size_t s = 0; s < shapes; ++s) {
     std::int16_t furthest = 0;
@@ -29,21 +29,35 @@ std::vector<std::int16_t> Limits::reach(std::int32_t behind) const {
   return reach;
 }
 
+/// Codes with so many free units of a kind are runs of consecutive numbers.
 void Limits::fill_room(std::int32_t behind) {
-  const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1, shapes = tables_->shapes().size();
+  const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1;
   const std::vector<std::int16_t> reach = this->reach(behind);
   std::int16_t* level = &room_[static_cast<std::size_t>(behind * tables_->codes())];
   const std::int16_t* front = &room_[static_cast<std::size_t>(std::min(behind + 1, room_depth_) * tables_->codes())];
+  if (front == level) return fill_deepest_room(reach);
+  for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
+    const Shape& shape = tables_->shapes()[s];
+    const std::int16_t* far = &reach[s * side];
+    const std::int64_t period = tables_->strides()[shape.kind] * (tables_->units()[shape.kind] + 1);
+    for (std::int64_t begin = 0; begin < tables_->codes(); begin += period)
+      for (std::int64_t code = begin + shape.code; code < begin + period; ++code)
+        level[code] = std::max(level[code], far[front[code - shape.code]]);
+  }
+}
+
+/// The deepest level is in front of itself: by rising code.
+void Limits::fill_deepest_room(const std::vector<std::int16_t>& reach) {
+  const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1;
+  std::int16_t* level = &room_[static_cast<std::size_t>(room_depth_ * tables_->codes())];
   std::vector<std::int32_t> digits(tables_->units().size(), 0);
   for (std::int64_t code = 1; code < tables_->codes(); ++code) {
     for (std::size_t k = 0; ++digits[k] > tables_->units()[k]; ++k) digits[k] = 0;
-    std::int16_t most = 0;
-    for (std::size_t s = 0; s < shapes; ++s) {
+    for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
       const Shape& shape = tables_->shapes()[s];
       if (shape.units > digits[shape.kind]) continue;
-      most = std::max(most, reach[s * side + static_cast<std::size_t>(front[code - shape.code])]);
+      level[code] = std::max(level[code], reach[s * side + static_cast<std::size_t>(level[code - shape.code])]);
     }
-    level[code] = most;
   }
 }
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a limit on the bound says about plans that are not yet complete. Internal to solve/device_groups.h.
 //
-// Let T be the limit less the least end of a first stage, so that X_0 ≤ T is needed. Let S be a value that Σ (w + d + r) of no such
-// plan is below, and K the most micro-batches that any stage keeps. No stage of a plan within the limit has more than
-//     w ≤ min( T/m, 2·(T − S)/(2m − K − 1) ),
-// the *cap*. The first is m·w ≤ G ≤ X_0. The second: V_<i + G_i ≤ X_0, where V_<i = Σ_{j<i} (w + d + r), with the second line of G_i
-// and max(f, b) ≥ w/2 gives S + (m − k)·w + (k − 1)·w/2 ≤ T.
+// Let T be the limit less the least end of a first stage, so that X_0 ≤ T is needed, and with it w ≤ T/m for every stage: the *cap*.
 //
 // Stages are counted from the end: with q stages behind it, a stage keeps min(m, q + 1) micro-batches, so that memory is exact
 // without the number of all stages. (From `depth` stages behind on, no more is asked than with so many.)
@@ -15,9 +11,9 @@
 // where reach_q(shape, a) is the furthest end of a stage that begins with layer a or before (StageRanges).
 //
 // Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(q, a, kind) is the least Σ (w + d + r + λ·units) of a chain of
-// stages within their ranges over layers [0, a), with q stages behind, the next of that kind; a dynamic program over a and q alone. A chain
-// of at most `free` units costs at least N_λ − Σ λ·free: Lagrange's relaxation, for any prices, so that these may be found by any
-// method (subgradient steps). They narrow the ranges, and narrower ranges raise them.
+// stages within their ranges over layers [0, a), with q stages behind, the next of that kind; a dynamic program over a and q alone.
+// A chain of at most `free` units costs at least N_λ − Σ λ·free: Lagrange's relaxation, for any prices, so that these may be found
+// by any method (subgradient steps). They narrow the ranges, and narrower ranges raise them.
 #pragma once
 
 #include <algorithm>
@@ -57,10 +53,11 @@ class Limits {
 
  private:
   Limits(const StageTables& tables, StageCount count, std::int64_t cap)
-      : tables_(&tables), count_(count), cap_(cap), ranges_(tables, cap) {}
+      : tables_(&tables), count_(count), cap_(cap), ranges_(tables, count, cap) {}
   bool narrow(std::int64_t left, const std::vector<std::int64_t>& prices);
   void fill_room();
   void fill_room(std::int32_t behind);
+  void fill_deepest_room(const std::vector<std::int16_t>& reach);
   [[nodiscard]] std::vector<std::int16_t> reach(std::int32_t behind) const;
 
   const StageTables* tables_;

@@ -11,10 +11,9 @@ PricedChains::PricedChains(const StageTables& tables, const StageRanges& ranges,
     : tables_(&tables), count_(count), of_unit_(prices) {
   const auto cells = static_cast<std::size_t>(cell(tables.depth() + 1, 0, 0));
   least_.assign(cells, kNever);
-  ending_.assign(cells, {});
-  before_.assign(cells, 0);
+  ending_.assign(cells, kNever);
   for (std::int32_t behind = tables.depth(); behind >= 0; --behind) fill(ranges, behind);
-  whole_ = best_whole().cost;
+  whole_ = ending_[cell(0, last_kind(), tables.layers())];
   if (whole_ >= kNever) return;
   for (std::int32_t kind = 0; kind < tables.kinds(); ++kind) whole_ -= of_unit_[kind] * tables.units()[kind];
 }
@@ -26,85 +25,122 @@ bool PricedChains::may_end(std::int32_t behind) const {
 
 void PricedChains::fill(const StageRanges& ranges, std::int32_t behind) {
   if (may_end(behind))
-    for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) least_[cell(behind, 0, kind)] = 0;
+    for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) least_[cell(behind, kind, 0)] = 0;
   if (behind >= count_.most) return;
-  for (std::int32_t a = 0; a < tables_->layers(); ++a) {
+  const bool deepest = behind == tables_->depth();
+  for (std::size_t s = 0; s < tables_->shapes().size() && !deepest; ++s) add_stage(ranges, behind, s);
+  for (std::int32_t a = 0; a <= tables_->layers(); ++a) {
     if (a > 0) reach(behind, a);
-    for (std::size_t s = 0; s < tables_->shapes().size(); ++s) push(ranges, behind, a, s);
+    for (std::size_t s = 0; s < tables_->shapes().size() && deepest; ++s) add_stage_from(ranges, behind, s, a);
   }
 }
 
-/// Stages from a on, behind the cheapest chain over [0, a).
-void PricedChains::push(const StageRanges& ranges, std::int32_t behind, std::int32_t a, std::size_t s) {
+/// Stages of the shape behind the cheapest chains of the level in front, which are known: for every number of layers at once.
+void PricedChains::add_stage(const StageRanges& ranges, std::int32_t behind, std::size_t s) {
   const Shape& shape = tables_->shapes()[s];
-  const std::int64_t cost = least(behind + 1, a, shape.kind) + shape.units * of_unit_[shape.kind];
-  if (cost >= kNever) return;
-  const std::int64_t* work = tables_->least_work(behind, s, a);
-  const Range ends = ranges.ends(behind, s, a);
-  for (std::int32_t e = ends.first; e <= ends.last; ++e) {
-    Stage& stage = ending_[cell(behind, e, shape.kind)];
-    if (cost + work[e] < stage.cost) stage = {cost + work[e], a, static_cast<std::int32_t>(s)};
+  const Band band = ranges.band(behind, s);
+  const std::int64_t price = shape.units * of_unit_[shape.kind];
+  const std::int64_t* front = &least_[cell(behind + 1, shape.kind, 0)];
+  for (std::int32_t n = band.least; n <= band.most; ++n) {
+    const std::int64_t* work = band.work + (n - band.least) * (tables_->layers() + 1);
+    std::int64_t* ending = &ending_[cell(behind, shape.kind, n)];
+    for (std::int32_t a = 0; a <= tables_->layers() - n; ++a) ending[a] = std::min(ending[a], front[a] + work[a] + price);
+  }
+}
+
+/// The same in the deepest level, which is in front of itself, for one first layer.
+void PricedChains::add_stage_from(const StageRanges& ranges, std::int32_t behind, std::size_t s, std::int32_t a) {
+  const Shape& shape = tables_->shapes()[s];
+  const Band band = ranges.band(behind, s);
+  const std::int64_t cost = least_[cell(behind, shape.kind, a)] + shape.units * of_unit_[shape.kind];
+  for (std::int32_t n = band.least; n <= std::min(band.most, tables_->layers() - a); ++n) {
+    std::int64_t& ending = ending_[cell(behind, shape.kind, a + n)];
+    ending = std::min(ending, cost + band.work[(n - band.least) * (tables_->layers() + 1) + a]);
   }
 }
 
 void PricedChains::reach(std::int32_t behind, std::int32_t a) {
   for (std::int32_t next = 0; next < tables_->kinds(); ++next) {
-    for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) {
-      const std::int64_t cost = ending_[cell(behind, a, kind)].cost + tables_->send(kind, next) + tables_->send(next, kind);
-      if (cost >= least_[cell(behind, a, next)]) continue;
-      least_[cell(behind, a, next)] = cost;
-      before_[cell(behind, a, next)] = kind;
-    }
+    std::int64_t& least = least_[cell(behind, next, a)];
+    for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind)
+      least = std::min(least, ending_[cell(behind, kind, a)] + way(kind, next));
   }
 }
 
 void PricedChains::look_behind(const StageRanges& ranges) {
   least_behind_.assign(least_.size(), kNever);
-  for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) least_behind_[cell(0, tables_->layers(), kind)] = 0;
-  for (std::int32_t behind = 0; behind <= tables_->depth(); ++behind)
-    for (std::int32_t e = tables_->layers(); e-- > 0;) look_behind(ranges, behind, e);
+  for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) least_behind_[cell(0, kind, tables_->layers())] = 0;
+  for (std::int32_t behind = 1; behind < ranges.levels(); ++behind)
+    for (std::size_t s = 0; s < tables_->shapes().size(); ++s) look_behind(ranges, behind, behind - 1, s);
+  if (ranges.levels() > tables_->depth())
+    for (std::int32_t e = tables_->layers(); e-- > 0;) look_behind_from(ranges, e);
 }
 
-/// The foremost of the `behind` stages begins with layer e; with `depth` of them, as many or more may be behind that one.
-void PricedChains::look_behind(const StageRanges& ranges, std::int32_t behind, std::int32_t e) {
+/// The foremost of `behind` stages has the shape, and `rest` behind it.
+void PricedChains::look_behind(const StageRanges& ranges, std::int32_t behind, std::int32_t rest, std::size_t s) {
+  const Shape& shape = tables_->shapes()[s];
+  const Band band = ranges.band(rest, s);
+  const std::int64_t* after = &least_behind_[cell(rest, shape.kind, 0)];
+  std::vector<std::int64_t> best(static_cast<std::size_t>(tables_->layers()) + 1, kNever);
+  for (std::int32_t n = band.least; n <= band.most; ++n) {
+    const std::int64_t* work = band.work + (n - band.least) * (tables_->layers() + 1);
+    for (std::int32_t e = 0; e <= tables_->layers() - n; ++e) best[e] = std::min(best[e], work[e] + after[e + n]);
+  }
+  for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) {
+    const std::int64_t more = shape.units * of_unit_[shape.kind] + way(kind, shape.kind);
+    std::int64_t* least = &least_behind_[cell(behind, kind, 0)];
+    for (std::int32_t e = 0; e <= tables_->layers(); ++e) least[e] = std::min(least[e], best[e] + more);
+  }
+}
+
+/// The deepest level stands for all larger numbers: the foremost stage, from layer e, has as many behind.
+void PricedChains::look_behind_from(const StageRanges& ranges, std::int32_t e) {
+  const std::int32_t behind = tables_->depth();
   for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
     const Shape& shape = tables_->shapes()[s];
+    const Band band = ranges.band(behind, s);
     std::int64_t best = kNever;
-    for (std::int32_t rest = std::max(behind - 1, 0); rest <= behind; ++rest) {
-      if (rest == behind && behind < tables_->depth()) continue;
-      const std::int64_t* work = tables_->least_work(rest, s, e);
-      const Range ends = ranges.ends(rest, s, e);
-      for (std::int32_t end = ends.first; end <= ends.last; ++end)
-        best = std::min(best, work[end] + least_behind_[cell(rest, end, shape.kind)]);
+    for (std::int32_t n = band.least; n <= std::min(band.most, tables_->layers() - e); ++n) {
+      const std::int64_t work = band.work[(n - band.least) * (tables_->layers() + 1) + e];
+      best = std::min(best, work + least_behind_[cell(behind, shape.kind, e + n)]);
     }
-    if (best >= kNever) continue;
-    best += shape.units * of_unit_[shape.kind];
     for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) {
-      std::int64_t& least = least_behind_[cell(behind, e, kind)];
-      least = std::min(least, best + tables_->send(kind, shape.kind) + tables_->send(shape.kind, kind));
+      std::int64_t& least = least_behind_[cell(behind, kind, e)];
+      least = std::min(least, best + shape.units * of_unit_[shape.kind] + way(kind, shape.kind));
     }
   }
 }
 
-PricedChains::Stage PricedChains::best_whole() const {
-  Stage best;
-  for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) {
-    const Stage& stage = ending_[cell(0, tables_->layers(), kind)];
-    if (stage.cost < best.cost) best = stage;
-  }
+std::int32_t PricedChains::last_kind() const {
+  std::int32_t best = 0;
+  for (std::int32_t kind = 1; kind < tables_->kinds(); ++kind)
+    if (ending_[cell(0, kind, tables_->layers())] < ending_[cell(0, best, tables_->layers())]) best = kind;
   return best;
 }
 
-std::vector<double> PricedChains::excess() const {
+/// Finds again what gave each least value.
+std::vector<double> PricedChains::excess(const StageRanges& ranges) const {
   std::vector<double> result;
   for (const std::int32_t units : tables_->units()) result.push_back(-units);
-  Stage stage = best_whole();
-  for (std::int32_t behind = 1; stage.shape >= 0; ++behind) {
-    const Shape& shape = tables_->shapes()[static_cast<std::size_t>(stage.shape)];
-    result[shape.kind] += shape.units;
-    if (stage.first == 0) break;
-    const std::int32_t level = std::min(behind, tables_->depth());
-    stage = ending_[cell(level, stage.first, before_[cell(level, stage.first, shape.kind)])];
+  std::int32_t kind = last_kind(), e = tables_->layers();
+  for (std::int32_t at = 0; e > 0 && ending_[cell(std::min(at, tables_->depth()), kind, e)] < kNever; ++at) {
+    const std::int32_t behind = std::min(at, tables_->depth()), front = std::min(at + 1, tables_->depth());
+    const std::int64_t wanted = ending_[cell(behind, kind, e)];
+    std::int32_t a = -1;
+    for (std::size_t s = 0; s < tables_->shapes().size() && a < 0; ++s) {
+      const Shape& shape = tables_->shapes()[s];
+      const Band band = ranges.band(behind, s);
+      for (std::int32_t n = band.least; n <= std::min(band.most, e) && a < 0 && shape.kind == kind; ++n) {
+        const std::int64_t work = band.work[(n - band.least) * (tables_->layers() + 1) + e - n];
+        if (least_[cell(front, kind, e - n)] + work + shape.units * of_unit_[kind] != wanted) continue;
+        a = e - n;
+        result[kind] += shape.units;
+      }
+    }
+    e = a;
+    const std::int32_t next = kind;
+    for (std::int32_t k = 0; k < tables_->kinds() && e > 0; ++k)
+      if (ending_[cell(front, k, e)] + way(k, next) == least_[cell(front, next, e)]) kind = k;
   }
   return result;
 }
@@ -118,7 +154,7 @@ PricedChains raised_prices(const StageTables& tables, const StageRanges& ranges,
   for (int step = 0; step < steps; ++step) {
     PricedChains chain(tables, ranges, count, at);
     const std::int64_t whole = chain.whole();
-    const std::vector<double> excess = chain.excess();
+    const std::vector<double> excess = chain.excess(ranges);
     if (!best || whole > best->whole()) best = std::move(chain);
     if (best->whole() > target) break;
     double square = 0;

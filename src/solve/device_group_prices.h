@@ -21,39 +21,40 @@ class PricedChains {
   [[nodiscard]] const std::vector<std::int64_t>& of_unit() const { return of_unit_; }
   /// N_λ; kNever or more where there is no chain.
   [[nodiscard]] std::int64_t least(std::int32_t behind, std::int32_t a, std::int32_t kind) const {
-    return least_[static_cast<std::size_t>(cell(std::min(behind, tables_->depth()), a, kind))];
+    return least_[static_cast<std::size_t>(cell(std::min(behind, tables_->depth()), kind, a))];
   }
   /// The same for the layers from e on, which `behind` stages have, behind a stage of that kind.
   [[nodiscard]] std::int64_t least_behind(std::int32_t behind, std::int32_t e, std::int32_t kind) const {
-    return least_behind_[static_cast<std::size_t>(cell(std::min(behind, tables_->depth()), e, kind))];
+    return least_behind_[static_cast<std::size_t>(cell(std::min(behind, tables_->depth()), kind, e))];
   }
   /// No plan has a smaller Σ (w + d + r); kNever when there is none.
   [[nodiscard]] std::int64_t whole() const { return whole_; }
   /// Units of each kind that the cheapest chain takes, less what there is.
-  [[nodiscard]] std::vector<double> excess() const;
+  [[nodiscard]] std::vector<double> excess(const StageRanges& ranges) const;
 
  private:
-  struct Stage {
-    std::int64_t cost = kNever;
-    std::int32_t first = 0, shape = -1;
-  };
-  [[nodiscard]] std::int32_t cell(std::int32_t behind, std::int32_t a, std::int32_t kind) const {
-    return (behind * (tables_->layers() + 1) + a) * tables_->kinds() + kind;
+  [[nodiscard]] std::int32_t cell(std::int32_t behind, std::int32_t kind, std::int32_t a) const {
+    return (behind * tables_->kinds() + kind) * (tables_->layers() + 1) + a;
+  }
+  [[nodiscard]] bool may_end(std::int32_t behind) const;
+  [[nodiscard]] std::int64_t way(std::int32_t kind, std::int32_t other) const {
+    return tables_->send(kind, other) + tables_->send(other, kind);
   }
   void fill(const StageRanges& ranges, std::int32_t behind);
-  void push(const StageRanges& ranges, std::int32_t behind, std::int32_t a, std::size_t shape);
-  void look_behind(const StageRanges& ranges, std::int32_t behind, std::int32_t e);
+  void add_stage(const StageRanges& ranges, std::int32_t behind, std::size_t shape);
+  void add_stage_from(const StageRanges& ranges, std::int32_t behind, std::size_t shape, std::int32_t a);
   void reach(std::int32_t behind, std::int32_t a);
-  [[nodiscard]] Stage best_whole() const;
-
-  [[nodiscard]] bool may_end(std::int32_t behind) const;
+  void look_behind(const StageRanges& ranges, std::int32_t behind, std::int32_t rest, std::size_t shape);
+  void look_behind_from(const StageRanges& ranges, std::int32_t e);
+  [[nodiscard]] std::int32_t last_kind() const;
 
   const StageTables* tables_;
   StageCount count_;
   std::int64_t whole_ = kNever;
-  std::vector<std::int64_t> of_unit_, least_, least_behind_;
-  std::vector<Stage> ending_;         ///< [behind][e][kind] the cheapest chain over [0, e) whose last stage is of that kind
-  std::vector<std::int32_t> before_;  ///< [behind][a][kind of the next] kind of the stage that ends at a
+  std::vector<std::int64_t> of_unit_;
+  std::vector<std::int64_t> ending_;        ///< [behind][kind][e] the cheapest chain over [0, e) whose last stage is of the kind
+  std::vector<std::int64_t> least_;         ///< [behind][kind of the next][a]
+  std::vector<std::int64_t> least_behind_;  ///< [behind][kind of the one before][e]
 };
 
 /// Prices whose `whole` is high: subgradient steps towards `target`, from `begin`; the best seen. Stops once above the target.

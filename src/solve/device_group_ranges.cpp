@@ -48,9 +48,9 @@ class StageBound {
 
 }  // namespace
 
-StageRanges::StageRanges(const StageTables& tables, std::int64_t cap) : tables_(&tables) {
+StageRanges::StageRanges(const StageTables& tables, StageCount count, std::int64_t cap) : tables_(&tables), count_(count) {
   ends_.resize(place(tables.depth(), tables.shapes().size(), 0));
-  for (std::int32_t behind = 0; behind <= tables.depth(); ++behind) {
+  for (std::int32_t behind = 0; behind < levels(); ++behind) {
     for (std::size_t s = 0; s < tables.shapes().size(); ++s) {
       for (std::int32_t a = 0; a < tables.layers(); ++a) {
         const std::int64_t* work = tables.least_work(behind, s, a);
@@ -61,10 +61,11 @@ StageRanges::StageRanges(const StageTables& tables, std::int64_t cap) : tables_(
     }
   }
   fill_begins();
+  fill_bands();
 }
 
 void StageRanges::narrow(std::int64_t left, const std::vector<PricedChains>& prices) {
-  for (std::int32_t behind = 0; behind <= tables_->depth(); ++behind) {
+  for (std::int32_t behind = 0; behind < levels(); ++behind) {
     for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
       const StageBound bound(*tables_, prices, behind, tables_->shapes()[s]);
       for (std::int32_t a = 0; a < tables_->layers(); ++a) {
@@ -76,11 +77,40 @@ void StageRanges::narrow(std::int64_t left, const std::vector<PricedChains>& pri
     }
   }
   fill_begins();
+  fill_bands();
+}
+
+void StageRanges::fill_bands() {
+  bands_.resize(static_cast<std::size_t>(levels()) * tables_->shapes().size());
+  for (std::int32_t behind = 0; behind < levels(); ++behind)
+    for (std::size_t s = 0; s < tables_->shapes().size(); ++s) fill_band(behind, s);
+}
+
+void StageRanges::fill_band(std::int32_t behind, std::size_t shape) {
+  OwnedBand& owned = bands_[static_cast<std::size_t>(behind) * tables_->shapes().size() + shape];
+  Band& band = owned.band;
+  band.least = tables_->layers() + 1;
+  band.most = 0;
+  for (std::int32_t a = 0; a < tables_->layers(); ++a) {
+    const Range range = ends(behind, shape, a);
+    if (range.first > range.last) continue;
+    band.least = std::min(band.least, range.first - a);
+    band.most = std::max(band.most, range.last - a);
+  }
+  const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1;
+  owned.work.assign(band.least > band.most ? 0 : static_cast<std::size_t>(band.most - band.least + 1) * side, kNever);
+  band.work = owned.work.data();
+  for (std::int32_t a = 0; a < tables_->layers(); ++a) {
+    const Range range = ends(behind, shape, a);
+    const std::int64_t* work = tables_->least_work(behind, shape, a);
+    for (std::int32_t e = range.first; e <= range.last; ++e)
+      owned.work[static_cast<std::size_t>(e - a - band.least) * side + static_cast<std::size_t>(a)] = work[e];
+  }
 }
 
 void StageRanges::fill_begins() {
   begins_.assign(ends_.size(), {static_cast<std::int16_t>(tables_->layers()), -1});
-  for (std::int32_t behind = 0; behind <= tables_->depth(); ++behind) {
+  for (std::int32_t behind = 0; behind < levels(); ++behind) {
     for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
       for (std::int32_t a = 0; a < tables_->layers(); ++a) {
         const Range range = ends(behind, s, a);

@@ -23,9 +23,16 @@ struct Range {
   std::int16_t first = 0, last = -1;
 };
 
+/// Numbers of layers that some stage of a shape may have, and the least w of each by first layer.
+struct Band {
+  std::int32_t least = 1, most = 0;    ///< numbers of layers
+  const std::int64_t* work = nullptr;  ///< [number − least][first layer], rows of layers + 1; kNever outside the ranges
+};
+
 class StageRanges {
  public:
-  StageRanges(const StageTables& tables, std::int64_t cap);
+  /// Of plans with `count` stages.
+  StageRanges(const StageTables& tables, StageCount count, std::int64_t cap);
 
   /// T: the limit less the least end of a first stage.
   void narrow(std::int64_t left, const std::vector<PricedChains>& prices);
@@ -34,6 +41,11 @@ class StageRanges {
   [[nodiscard]] Range ends(std::int32_t behind, std::size_t shape, std::int32_t a) const {
     return ends_[place(behind, shape, a)];
   }
+  [[nodiscard]] Band band(std::int32_t behind, std::size_t shape) const {
+    return bands_[static_cast<std::size_t>(std::min(behind, tables_->depth())) * tables_->shapes().size() + shape].band;
+  }
+  /// Numbers of stages behind that the tables tell apart and that there are.
+  [[nodiscard]] std::int32_t levels() const { return std::min(tables_->depth() + 1, count_.most); }
   [[nodiscard]] Range begins(std::int32_t behind, std::size_t shape, std::int32_t e) const {
     return begins_[place(behind, shape, e)];
   }
@@ -45,9 +57,18 @@ class StageRanges {
            static_cast<std::size_t>(layer);
   }
   void fill_begins();
+  void fill_bands();
+  void fill_band(std::int32_t behind, std::size_t shape);
+
+  struct OwnedBand {
+    Band band;
+    std::vector<std::int64_t> work;
+  };
 
   const StageTables* tables_;
+  StageCount count_;
   std::vector<Range> ends_, begins_;
+  std::vector<OwnedBand> bands_;  ///< [behind][shape]
 };
 
 }  // namespace espalier::solve::device_groups

@@ -23,7 +23,6 @@ using device_groups::StageTime;
 using device_groups::Tail;
 
 constexpr std::size_t kWidth = 60;  // labels of a level with the same first layer while a first plan is looked for
-constexpr std::int64_t kFewCodes = 5'000;  // up to so many, all numbers of stages are searched together
 
 bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
   const auto stage = [](const GroupedStage& s) { return std::tuple(s.option, s.first, s.last); };
@@ -132,17 +131,13 @@ class Planner {
     const std::int32_t first = outcome_.candidates.empty() ? 1 : static_cast<std::int32_t>(outcome_.candidates[0].stages.size());
     std::vector<StageCount> open;
     const auto nearer = [&](StageCount a, StageCount b) { return std::abs(a.least - first) < std::abs(b.least - first); };
-    if (tables_.codes() > kFewCodes) {
-      std::vector<StageCount> all_left;
-      collect(all(), all_left);
-      std::stable_sort(all_left.begin(), all_left.end(), nearer);
-      improve(all_left);
-    }
-    search({first, first}, problem_.states / 4, open);
-    std::vector<StageCount> left;
+    std::vector<StageCount> left{{first, first}};
     collect({1, first - 1}, left);
     collect({first + 1, most}, left);
     std::stable_sort(left.begin(), left.end(), nearer);
+    if (tables_.codes() > problem_.joint_codes) improve(left);
+    search(left.front(), problem_.states / 4, open);
+    left.erase(left.begin());
     for (std::size_t i = 0; i < left.size(); ++i)
       search(left[i], (problem_.states * 3 / 4 - spent_) / static_cast<std::int64_t>(left.size() - i), open);
     outcome_.exact = open.empty();
@@ -160,7 +155,7 @@ class Planner {
   /// The numbers of stages that the limits do not refuse; together where they may be searched together.
   void collect(StageCount count, std::vector<StageCount>& left) {
     if (count.least > count.most || !Limits::make(tables_, count, near(), prices_)) return;
-    if (count.least == count.most || count.least >= tables_.depth() || tables_.codes() <= kFewCodes) {
+    if (count.least == count.most || count.least >= tables_.depth() || tables_.codes() <= problem_.joint_codes) {
       left.push_back(count);
       return;
     }

@@ -67,9 +67,10 @@ struct DeviceGroupsProblem {
   std::int64_t cutoff_ns = std::numeric_limits<std::int64_t>::max();  ///< plans whose bound is not below it are of no interest
   std::size_t candidates = 32;                                        ///< how many plans to return
   std::int32_t slack_permille = 20;      ///< candidates are looked for up to this much above the best bound
-  std::int64_t table_cells = 6'000'000;  ///< of the table over counts of units; more make bounds of more stages sharper
+  std::int64_t table_cells = 2'500'000;  ///< of the table over counts of units; with more, more stages are told apart
+  std::int64_t joint_codes = 5'000;      ///< with more counts of units, numbers of stages are searched one by one
   std::int32_t depth = 24;               ///< numbers of stages that the tables tell apart
-  std::int64_t states = 2'000'000;       ///< how many partial plans an exact pass may keep; beyond, the answer is not exact
+  std::int64_t states = 1'000'000;       ///< partial plans that may be kept, narrow passes aside; beyond, the answer is not exact
 };
 
 /// Layers [first, last], both included.

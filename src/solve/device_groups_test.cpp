@@ -148,6 +148,7 @@ DeviceGroupsProblem random_problem(Random& random) {
     for (std::int64_t k = 0; k < kinds; ++k) problem.send_ns.push_back(draws(random, static_cast<std::size_t>(kinds), 0, 60));
   problem.max_stages = static_cast<std::int32_t>(draw(random, 1, 4));
   problem.depth = static_cast<std::int32_t>(draw(random, 1, 4));
+  if (draw(random, 0, 1) == 0) problem.joint_codes = 0;
   problem.table_cells = draw(random, 0, 1) == 0 ? draw(random, 0, 300) : 1'000'000;
   return problem;
 }
@@ -275,7 +276,6 @@ TEST(DeviceGroups, TheBoundIsNeverAboveTheSimulation) {
     met += plan->bound_ns == simulated ? 1 : 0;
     share += static_cast<double>(plan->bound_ns) / static_cast<double>(std::max<std::int64_t>(simulated, 1));
   }
-  RecordProperty("met", std::to_string(met));
   EXPECT_GT(met * 2, plans);  // it is the simulated time of more than half of them
   EXPECT_GT(share, 0.97 * static_cast<double>(plans));
 }
