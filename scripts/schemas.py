@@ -104,7 +104,7 @@ TRAITS = {
     "site": described(TEXT, "where the nodes stand"),
     "price_per_device_hour": PRICE,
     "nic": either(TEXT, array(TEXT, minItems=1), description="kinds of network interface: infiniband, ethernet, …"),
-    "speed": {"type": "object", "additionalProperties": {"type": "number", "exclusiveMinimum": 0},
+    "speed": {"type": "object", "additionalProperties": {"type": "number", "minimum": 1e-6, "maximum": 100},
               "description": "node:3 or rank:17, numbered through the whole cluster, to its speed relative to its kind"},
 }
 GROUP = {

@@ -48,7 +48,8 @@ Result<std::string> resolve_device(const std::string& name) {
     if (!name.empty() && d.name.rfind(name, 0) == 0) begin.push_back(d.name);
   }
   if (begin.size() == 1) return begin.front();
-  const auto close = base::did_you_mean(name, all);
+  // A beginning that several share is none of the others misspelt.
+  const auto close = begin.empty() ? base::did_you_mean(name, all) : std::nullopt;
   return Error{ErrorKind::usage, "--base",
                begin.empty() ? cat("\"", name, "\"") : cat("\"", name, "\", which may be any of ", base::joined(begin)),
                begin.empty() ? cat("a device of the catalogue: ", base::joined(all)) : "one of them",

@@ -113,6 +113,29 @@ TEST(Job, DeviceMustSupportThePrecision) {
   EXPECT_THAT(job.error().message(), HasSubstr("v100-sxm-32gb does not support bf16"));
 }
 
+// A cluster file that names tables: the job's cluster source holds their rows, so that a plan needs no other file. In the job's own mapping they are looked for
+// beside the job.
+TEST(Job, TablesOfAClusterAreEmbedded) {
+  const std::string clusters = ESPALIER_SOURCE_DIR "/examples/clusters";
+  const std::string rest = "training: {sequence_length: 128, global_batch: 8, precision: fp16}\n";
+  const auto job = load_job("model:\n" + std::string(kModel) + "cluster: two-sites.yaml\n" + rest, "job.yaml", clusters, {});
+  ASSERT_TRUE(job) << job.error().message();
+  EXPECT_THAT(job->cluster_source, testing::Not(HasSubstr(".csv")));
+  const auto again = load_cluster(job->cluster_source, "plan");
+  ASSERT_TRUE(again) << again.error().message();
+  EXPECT_EQ(again->capacity, job->cluster.capacity);
+  EXPECT_EQ(again->events, job->cluster.events);
+  EXPECT_EQ(again->events.size(), 5u);
+  EXPECT_EQ(again->links, job->cluster.links);
+
+  const std::string inline_cluster =
+      "cluster: {nodes: 8, devices_per_node: 8, device: h100-sxm-80gb, events: two-sites/events.csv}\n";
+  const auto beside = load_job("model:\n" + std::string(kModel) + inline_cluster + rest, "job.yaml", clusters, {});
+  ASSERT_TRUE(beside) << beside.error().message();
+  EXPECT_EQ(beside->cluster.events.size(), 5u);
+  EXPECT_THAT(beside->cluster_source, HasSubstr("node:7"));
+}
+
 TEST(Job, SetChangesAnyValueAndIsBlamedForIt) {
   const auto job = load(
       job_text(), {"training.global_batch=128", "cluster.nodes=4", "model.n_layer=6", "search.fix.tp=2", "engine=megatron-core"});
