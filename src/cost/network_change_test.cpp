@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What bounds keep of themselves, by hand. A cluster of two levels: 8 devices at 400 GB/s inside a node, 50 GB/s each between nodes; no
+// overlap_traffic, equal ramps.
+#include "cost/network_change.h"
+
+#include <gtest/gtest.h>
+
+namespace espalier::cost {
+namespace {
+
+FabricLevel level(std::int64_t span, double bandwidth) {
+  FabricLevel l;
+  l.span = span;
+  l.bandwidth = l.bandwidth_alone = BytesPerSecond(bandwidth);
+  l.latency = Seconds(1e-6);
+  l.start = Seconds(1e-5);
+  l.efficiency = 1.0;
+  l.ramp = 1.0;
+  return l;
+}
+
+Cluster two_levels() {
+  Cluster c;
+  NodeGroup group;
+  group.nodes = 4;
+  group.devices_per_node = 8;
+  group.device.memory = GiB(80);
+  group.device.memory_bandwidth = BytesPerSecond(2e12);
+  group.intra = {level(8, 400e9)};
+  c.groups = {group};
+  c.inter = {level(32, 50e9)};
+  return c;
+}
+
+double ratio(const Cluster& before, const Cluster& after) { return network_change(before, after, *find_engine("generic")).ratio; }
+
+TEST(NetworkChange, SlowerLinksKeepAllAndFasterOnesTheirPart) {
+  const Cluster nominal = two_levels();
+  EXPECT_TRUE(network_change(nominal, nominal, *find_engine("generic")).equal);
+  Cluster slower = nominal;
+  slower.inter[0].bandwidth = BytesPerSecond(25e9);
+  EXPECT_EQ(ratio(nominal, slower), 1.0);
+  EXPECT_EQ(ratio(slower, nominal), 0.5);  // messages take half as long at least
+  Cluster quicker = nominal;
+  quicker.groups[0].intra[0].latency = Seconds(0.8e-6);
+  EXPECT_NEAR(ratio(nominal, quicker), 0.8, 1e-12);
+}
+
+// Level 0 has ramp 1.5 and level 1 ramp 1. Between nodes a group of 8 a node reaches 8 · 50 = 400 GB/s: as slow as inside, so that level 0 may have
+// counted before and level 1 counts now. Of L + V + 1.5·√(L·V), at L = V, (1 + 1/2)/(1 + 1.5/2) = 1.5/1.75 stays. At 45 GB/s between
+// nodes (all-to-all: 2 · 45 < 400, and 8 · 45 = 360 < 400) level 1 counted before as well.
+TEST(NetworkChange, ARampMayStopToCount) {
+  Cluster nominal = two_levels();
+  nominal.groups[0].intra[0].ramp = 1.5;
+  Cluster slower = nominal;
+  slower.inter[0].bandwidth = BytesPerSecond(25e9);
+  EXPECT_NEAR(ratio(nominal, slower), 1.5 / 1.75, 1e-12);
+  nominal.inter[0].bandwidth = BytesPerSecond(45e9);
+  EXPECT_EQ(ratio(nominal, slower), 1.0);
+}
+
+// κ = 1 + 5 · 400e9/2e12 = 2 beside the fastest bus, 1.5 beside half of it; but worst is t·bus/HBM = √2: κ = 2.414, beyond the fastest bus, which is
+// at 1. So 1/(1 + 1/1.5 − 1/2) = 6/7. κ_c = 1: traffic beside compute hides to the end, and the second kink keeps all.
+TEST(NetworkChange, ComputeIsFasterBesideASlowerCollective) {
+  Cluster nominal = two_levels();
+  DeviceEfficiency& e = nominal.groups[0].device.efficiency;
+  e.overlap_compute_slowdown = e.overlap_communication_slowdown = 1.0;
+  e.overlap_traffic = 5;
+  Cluster slower = nominal;
+  slower.inter[0].bandwidth = BytesPerSecond(25e9);
+  EXPECT_NEAR(ratio(nominal, slower), 6.0 / 7.0, 1e-12);
+  EXPECT_EQ(ratio(slower, nominal), 0.5);
+}
+
+TEST(NetworkChange, OtherNodesOrDevicesAreNotComparable) {
+  const Cluster nominal = two_levels();
+  Cluster fewer = nominal;
+  fewer.groups[0].nodes = 3;
+  EXPECT_EQ(ratio(nominal, fewer), 0.0);
+  Cluster other = nominal;
+  other.groups[0].device.memory_bandwidth = BytesPerSecond(3e12);
+  EXPECT_EQ(ratio(nominal, other), 0.0);
+  Cluster flat = nominal;
+  flat.inter[0].congestion = 0.1;
+  EXPECT_EQ(ratio(nominal, flat), 0.0);
+  Cluster less = nominal;
+  less.memory_limit = GiB(40);
+  EXPECT_TRUE(network_change(nominal, less, *find_engine("generic")).equal);  // memory is not on the clock
+}
+
+// 10 ms, half of which stays; 2 micro-batches, 3 layers: 32 · (2 + 2) · (4·3 + 64) = 9,728 ns of roundings.
+TEST(NetworkChange, BoundsLoseTheirRoundings) {
+  const NetworkChange half{0.5, false};
+  EXPECT_NEAR(static_cast<double>(half.bound_after(10'000'000, 2, 3)), 5'000'000 - 9'728, 1);
+  EXPECT_EQ(half.bound_after(10'000, 2, 3), 0);
+  EXPECT_EQ(half.bound_after(INT64_MAX, 2, 3), INT64_MAX);  // nothing fits, then as now
+  const NetworkChange none{1.0, true};
+  EXPECT_EQ(none.bound_after(10'000, 2, 3), 10'000);
+}
+
+}  // namespace
+}  // namespace espalier::cost
