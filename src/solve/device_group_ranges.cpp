@@ -25,6 +25,7 @@ class StageBound {
     std::int64_t before = 0, after = 0, both = 0;
     for (std::size_t i = 0; i < prices_.size(); ++i) {
       const std::int64_t v = a == 0 ? 0 : prices_[i].least(behind_ + 1, a, kind_), c = prices_[i].least_behind(behind_, e, kind_);
+      if (v >= kNever || c >= kNever) return kNever;  // nothing before it, or nothing behind it, is within the limit
       before = std::max(before, v - worth_[i]);
       after = std::max(after, c - worth_[i]);
       both = std::max(both, v + c - worth_[i]);

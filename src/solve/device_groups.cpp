@@ -138,8 +138,9 @@ class Planner {
     if (tables_.codes() > problem_.joint_codes) improve(left);
     search(left.front(), problem_.states / 4, open);
     left.erase(left.begin());
+    const std::int64_t share = tables_.codes() > problem_.joint_codes ? problem_.states / 2 : problem_.states / 4 * 3;
     for (std::size_t i = 0; i < left.size(); ++i)
-      search(left[i], (problem_.states * 3 / 4 - spent_) / static_cast<std::int64_t>(left.size() - i), open);
+      search(left[i], (share - spent_) / static_cast<std::int64_t>(left.size() - i), open);
     outcome_.exact = open.empty();
     if (!open.empty()) raise_bound(open);
   }
@@ -183,12 +184,12 @@ class Planner {
   void raise_bound(const std::vector<StageCount>& open) {
     constexpr int kRounds = 4;
     std::int64_t low = outcome_.lower_bound_ns, high = known();
-    const std::int64_t share =
-        std::max<std::int64_t>(problem_.states - spent_, 0) / kRounds / static_cast<std::int64_t>(open.size());
     for (int round = 0; round < kRounds && high - low > 1; ++round) {
       const std::int64_t limit = low + (high - low) / 2;
-      const bool whole =
-          std::all_of(open.rbegin(), open.rend(), [&](StageCount count) { return exact_pass(count, limit, share, {}); });
+      bool whole = true;
+      for (std::size_t i = open.size(); i-- > 0 && whole;)  // from the numbers far from the best plan's, which take the least
+        whole = exact_pass(open[i], limit,
+                           (problem_.states - spent_) / std::min<std::int64_t>(static_cast<std::int64_t>(i) + 2, 6), {});
       if (whole) {
         low = std::min(limit + 1, known());
       } else {
