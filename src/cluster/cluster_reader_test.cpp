@@ -314,6 +314,7 @@ TEST(Errors, FullFormMustNest) {
 TEST(Examples, AllLoadAndAreRepeatable) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(ESPALIER_SOURCE_DIR "/examples/clusters")) {
+    if (entry.path().extension() != ".yaml") continue;  // tables that a cluster names stand in folders beside it
     SCOPED_TRACE(entry.path().string());
     auto first = load_cluster_file(entry.path().string());
     ASSERT_TRUE(first.ok()) << first.error().message();
