@@ -148,13 +148,14 @@ struct PartitionSummary {
 
 /// What the search of plans on groups of unlike devices did.
 struct DeviceGroupsSummary {
-  std::int64_t sizes = 0;         ///< numbers of samples that a micro-batch may have
-  std::int64_t options = 0;       ///< ways to make a stage, over all sizes
-  std::int64_t dropped = 0;       ///< of these: another on as many devices of the same kind is no worse
-  std::int64_t states = 0;        ///< partial plans that were kept
-  std::int64_t candidates = 0;    ///< plans of the least bounds
-  std::int64_t simulated = 0;     ///< of these, whose bound was below the best plan so far
-  std::int64_t without_room = 0;  ///< of these, that do not fit
+  std::int64_t sizes = 0;       ///< numbers of samples that a micro-batch may have
+  std::int64_t options = 0;     ///< ways to make a stage, over all sizes
+  std::int64_t dropped = 0;     ///< of these: another on as many devices of the same kind is no worse
+  std::int64_t states = 0;      ///< partial plans that were kept
+  std::int64_t candidates = 0;  ///< plans of the least bounds
+  std::int64_t simulated = 0;   ///< of these, whose bound was below the best plan so far, and single changes of the best of them
+  std::int64_t refined = 0;     ///< of the simulated, single changes
+  std::int64_t without_room = 0;  ///< of the simulated, that do not fit
   bool operator==(const DeviceGroupsSummary&) const = default;
 };
 
@@ -197,11 +198,11 @@ struct SearchSummary {
   double gap = 0;
   SearchEnd reason = SearchEnd::none;
   SpaceKind space = SpaceKind::uniform;
-  std::optional<LayerwiseSummary> layerwise;                  ///< of spaces with layer-wise plans
-  std::optional<PartitionSummary> partitions = std::nullopt;  ///< of spaces with operator partitions
+  std::optional<LayerwiseSummary> layerwise;                        ///< of spaces with layer-wise plans
+  std::optional<PartitionSummary> partitions = std::nullopt;        ///< of spaces with operator partitions
   std::optional<DeviceGroupsSummary> device_groups = std::nullopt;  ///< where plans may lie on groups of unlike devices
-  double memory_margin = 0;                                   ///< the space holds what fits into memory limit · (1 − margin)
-  std::string memory_margin_basis{};                          ///< "search.memory_margin", or which runs the default rests on
+  double memory_margin = 0;           ///< the space holds what fits into memory limit · (1 − margin)
+  std::string memory_margin_basis{};  ///< "search.memory_margin", or which runs the default rests on
   SearchRequest asked = {};
   /// How layers come to stages, where there is a pipeline: "by policy (balanced), not searched"; empty: none.
   std::string split = {};

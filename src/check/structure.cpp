@@ -136,15 +136,23 @@ std::int64_t devices_in(const Stage& stage) {
   return count;
 }
 
-/// Stages that are not alike: each by itself has as many devices as its layers are spread over, neighbours of one node group in the order
-/// tp-cp-dp-pp.
-Finding check_unlike_degrees(const Plan& plan, const Cluster& cluster) {
+Finding check_positive_degrees(const Plan& plan) {
   Verdict verdict("degrees");
-  each_range(plan, [&](std::size_t i, const LayerRange& range) {
+  each_range(plan, [&](std::size_t, const LayerRange& range) {
     const Strategy& s = range.strategy;
     verdict.require(s.tp >= 1 && s.cp >= 1 && s.dp >= 1 && s.ep >= 1 && s.etp >= 1 && s.shard >= 1, [&] {
       return say("tp ", s.tp, ", cp ", s.cp, ", dp ", s.dp, ", ep ", s.ep, ", etp ", s.etp, ", shard ", s.shard);
     });
+  });
+  return verdict.finding("every degree at least 1");
+}
+
+/// Stages that are not alike: each by itself has as many devices as its layers are spread over, neighbours of one node group in the order
+/// tp-cp-dp-pp.
+Finding check_unlike_placement(const Plan& plan, const Cluster& cluster) {
+  Verdict verdict("stage-placement");
+  each_range(plan, [&](std::size_t i, const LayerRange& range) {
+    const Strategy& s = range.strategy;
     const std::int64_t needed = saturating_product({s.tp, s.cp, s.dp}), held = devices_in(plan.only_pipeline().stages[i]);
     verdict.require(needed == held, [&] {
       return say("stage ", i, ": tp ", s.tp, " · cp ", s.cp, " · dp ", s.dp, " = ", needed, ", it holds ", held, " devices");
@@ -216,7 +224,8 @@ std::vector<Finding> check_structure(const Plan& plan, const Model& model, const
   const bool devices_ok = findings.back().ok;
   findings.push_back(check_strategies(plan, model));
   if (unlike) {
-    if (devices_ok) findings.push_back(check_unlike_degrees(plan, cluster));
+    findings.push_back(check_positive_degrees(plan));
+    if (devices_ok && findings.back().ok) findings.push_back(check_unlike_placement(plan, cluster));
     return findings;
   }
   findings.push_back(check_degrees(plan, devices));

@@ -97,8 +97,7 @@ FabricLevel ClusterCosts::named_link(const StagePlace& a, const StagePlace& b) c
     rate = std::min(rate, link.bandwidth.count() * shared);
   }
   for (const StagePlace* end : {&a, &b})
-    if (const double own = cluster_->groups[end->group].node_bandwidth.count(); own > 0)
-      rate = std::min(rate, own * nodes(*end));
+    if (const double own = cluster_->groups[end->group].node_bandwidth.count(); own > 0) rate = std::min(rate, own * nodes(*end));
   if (path.links.empty()) rate = std::min(rate, path.bandwidth.count() * std::min(nodes(a), nodes(b)));
   const auto devices = static_cast<double>(std::min(a.last - a.first, b.last - b.first) + 1);
   FabricLevel level;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "base/text.h"
 #include "cluster/table_reader.h"
@@ -91,7 +92,12 @@ class Presence {
     };
     for (std::int64_t slot = 0; slot < slots_; ++slot)
       if (at_start.count(slot) == 0) add(0, slot, false);
-    for (; after < moves_.size(); ++after) add(moves_[after].at, moves_[after].slot, moves_[after].join);
+    for (; after < moves_.size(); ++after) {
+      ESPALIER_CHECK(moves_[after].slot >= 0 && moves_[after].slot < slots_);  // a node that the cluster will have
+      ESPALIER_CHECK(trace.events.empty() ||
+                     Seconds(moves_[after].at) >= trace.events.back().at);  // as readers have ordered them
+      add(moves_[after].at, moves_[after].slot, moves_[after].join);
+    }
     return trace;
   }
 

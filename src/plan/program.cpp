@@ -127,8 +127,11 @@ Status check_layout(const Program& program) {
       return wrong("instructions [" + std::to_string(rank.begin) + ", " + std::to_string(rank.end) + ")",
                    "a list that begins at " + std::to_string(next));
     }
-    if (!rank.stage.valid() || rank.stage.value >= program.schedule().stages) {
-      return wrong("stage " + std::to_string(rank.stage.value), "a stage below " + std::to_string(program.schedule().stages));
+    if (rank.pipeline < 0 || static_cast<std::size_t>(rank.pipeline) >= program.pipelines.size())
+      return wrong("pipeline " + std::to_string(rank.pipeline), "a pipeline below " + std::to_string(program.pipelines.size()));
+    const std::int32_t stages = program.structure(rank).schedule.stages;
+    if (!rank.stage.valid() || rank.stage.value >= stages) {
+      return wrong("stage " + std::to_string(rank.stage.value), "a stage below " + std::to_string(stages));
     }
     if (!rank.data.valid() || rank.data.index() >= program.groups.size())
       return wrong("group " + std::to_string(rank.data.value), "a group below " + std::to_string(program.groups.size()));

@@ -73,8 +73,8 @@ std::string freedom_of(const Job& job, const EngineModel& engine) {
 }
 
 void add_groups(const search::DeviceGroupsOutcome& found, SearchSummary& s) {
-  s.device_groups = DeviceGroupsSummary{found.sizes,      found.options,     found.dropped,     found.states,
-                                        found.candidates, found.simulations, found.without_room};
+  s.device_groups = DeviceGroupsSummary{found.sizes,      found.options,     found.dropped, found.states,
+                                        found.candidates, found.simulations, found.refined, found.without_room};
 }
 
 void add_phases(const search::Found& all, SearchSummary& s) {

@@ -38,7 +38,8 @@ Cluster only_group(const Cluster& cluster, std::size_t group) {
 Cluster all_as_slowest(const Job& job) {
   const auto peak = [&](const NodeGroup& group) { return group.device.peak_of(job.training.precision).count(); };
   const auto& groups = job.cluster.groups;
-  const auto slowest = std::min_element(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return peak(a) < peak(b); });
+  const auto slowest =
+      std::min_element(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return peak(a) < peak(b); });
   Cluster out = only_group(job.cluster, static_cast<std::size_t>(slowest - groups.begin()));
   std::int64_t usable = job.cluster.usable_memory(0).count();
   for (std::size_t g = 1; g < groups.size(); ++g) usable = std::min(usable, job.cluster.usable_memory(g).count());

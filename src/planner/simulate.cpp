@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "cost/cluster_costs.h"
 #include "espalier/planner.h"
 #include "planner/described.h"
 #include "planner/legality.h"
@@ -40,6 +41,9 @@ Result<PlannerResult> simulated(const Job& job, const Plan& plan, Timed* keep) {
 Result<PlannerResult> simulate(const Job& job, const Plan& plan) { return simulated(job, plan, nullptr); }
 
 Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan, TimelineDetail detail) {
+  if (detail == TimelineDetail::steps && validate(plan) == std::nullopt && cost::on_unlike_devices(plan, job.cluster))
+    return Error{ErrorKind::bad_input, "--detail", "a plan whose stages lie on unlike devices", "a plan of stages that are alike",
+                 "the timeline without steps is there: leave --detail out"};
   Timed timed;
   auto result = simulated(job, plan, &timed);
   if (!result) return result.error();

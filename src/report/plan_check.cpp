@@ -5,6 +5,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "check/check.h"
+#include "cost/cluster_costs.h"
 #include "espalier/check.h"
 #include "espalier/engines.h"
 #include "plan/engine.h"
@@ -85,7 +86,9 @@ Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOpti
     return report;
   }
   if (Status refused = unpriced(plan)) return *refused;
-  if (Status refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
+  const bool unlike = cost::on_unlike_devices(plan, job.cluster);
+  if (Status refused = unlike ? cost::unpriced_groups(plan, job.cluster) : unpriced_placement(plan, job.model, job.cluster))
+    return *refused;
   report = check_against_claims(job, plan);
   report.findings.insert(report.findings.begin(), report::check_summaries(job, plan));
   if (*engine != nullptr) add_engine_findings(**engine, job, plan, report);

@@ -140,7 +140,8 @@ void write_partitions(JsonWriter& w, const PartitionSummary& s) {
 void write_device_groups(JsonWriter& w, const DeviceGroupsSummary& s) {
   w.key("device_groups").compact_next().begin_object();
   w.key("sizes").value(s.sizes).key("options").value(s.options).key("dropped").value(s.dropped).key("states").value(s.states);
-  w.key("candidates").value(s.candidates).key("simulated").value(s.simulated).key("without_room").value(s.without_room);
+  w.key("candidates").value(s.candidates).key("simulated").value(s.simulated).key("refined").value(s.refined);
+  w.key("without_room").value(s.without_room);
   w.end_object();
 }
 

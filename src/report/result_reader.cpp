@@ -151,6 +151,7 @@ DeviceGroupsSummary read_device_groups(Reader r) {
   s.states = r.optional_int("states", 0, kBig, 0);
   s.candidates = r.optional_int("candidates", 0, kBig, 0);
   s.simulated = r.optional_int("simulated", 0, kBig, 0);
+  s.refined = r.optional_int("refined", 0, kBig, 0);
   s.without_room = r.optional_int("without_room", 0, kBig, 0);
   r.finish();
   return s;

@@ -44,6 +44,41 @@ std::int32_t blocks_in(const Model& model, std::int32_t first, std::int32_t last
   return blocks;
 }
 
+using Chain = std::vector<solve::GroupedStage>;
+
+/// Chains that differ from one by a single change.
+std::vector<Chain> changes_of(const Chain& chain, const StageOptions& options) {
+  std::vector<Chain> out;
+  for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
+    for (const int step : {-1, 1}) {  // the boundary behind stage i
+      Chain moved = chain;
+      moved[i].last += step;
+      moved[i + 1].first += step;
+      if (moved[i].first <= moved[i].last && moved[i + 1].first <= moved[i + 1].last) out.push_back(std::move(moved));
+    }
+    Chain exchanged = chain;
+    std::swap(exchanged[i].option, exchanged[i + 1].option);
+    out.push_back(std::move(exchanged));
+    Chain without_next = chain;
+    without_next[i].last = chain[i + 1].last;
+    without_next.erase(without_next.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    out.push_back(without_next);
+    without_next[i].option = chain[i + 1].option;
+    out.push_back(std::move(without_next));
+  }
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    const solve::StageOption& now = options.options[static_cast<std::size_t>(chain[i].option)];
+    for (std::size_t o = 0; o < options.options.size(); ++o) {
+      const solve::StageOption& other = options.options[o];
+      if (other.kind != now.kind || other.units != now.units || static_cast<std::int32_t>(o) == chain[i].option) continue;
+      Chain changed = chain;
+      changed[i].option = static_cast<std::int32_t>(o);
+      out.push_back(std::move(changed));
+    }
+  }
+  return out;
+}
+
 class Search {
  public:
   Search(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& how)
@@ -56,8 +91,13 @@ class Search {
   DeviceGroupsOutcome run();
 
  private:
+  struct Kept;
   void search_size(std::int64_t samples);
-  void judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples);
+  [[nodiscard]] solve::DeviceGroupsProblem problem_of(const StageOptions& options, std::int64_t samples) const;
+  /// Simulated time; 0: it breaks a rule or does not fit.
+  std::int64_t judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples);
+  void refine_best();
+  void refine(const Kept& start);
   [[nodiscard]] std::int64_t incumbent() const {
     const std::int64_t own = out_.best ? out_.best->iteration_ns : INT64_MAX;
     return how_.incumbent_ns > 0 ? std::min(own, how_.incumbent_ns) : own;
@@ -67,27 +107,35 @@ class Search {
     return out_.interrupted || (how_.node_limit > 0 && out_.simulations >= how_.node_limit);
   }
 
+  /// A chain that fits, simulated.
+  struct Kept {
+    std::int64_t samples = 0;
+    Chain chain;
+    std::int64_t iteration_ns = 0;
+  };
+
   const Problem& problem_;
   Evaluator& evaluator_;
   const DeviceGroupsOptions& how_;
   const cost::ClusterCosts costs_;
   const std::vector<std::int64_t> units_;
+  std::vector<Kept> kept_;  ///< the best of each size
   DeviceGroupsOutcome out_;
 };
 
-void Search::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples) {
+std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples) {
   Plan plan;
   plan.training = problem_.training;
   plan.engine = problem_.engine->name;
   plan.pipelines = {pipeline_of(problem_, options, chain.stages, samples)};
-  if (!plan_violations(*problem_.model, plan).empty()) return;
+  if (!plan_violations(*problem_.model, plan).empty()) return 0;
   ++out_.simulations;
   const std::optional<PlanEvaluation> found = evaluator_.evaluate(problem_, costs_, plan);
   ESPALIER_CHECK(found);
   ESPALIER_CHECK(found->iteration_ns >= chain.bound_ns);
   if (!found->fits) {
     ++out_.without_room;
-    return;
+    return 0;
   }
   GroupedCandidate candidate{std::move(plan.pipelines), found->iteration_ns};
   if (!out_.best || candidate.iteration_ns < out_.best->iteration_ns) out_.best = candidate;
@@ -95,11 +143,10 @@ void Search::judge(const StageOptions& options, const solve::GroupedPipeline& ch
                                    [](const auto& a, const auto& b) { return a.iteration_ns < b.iteration_ns; });
   out_.simulated.insert(at, std::move(candidate));
   if (out_.simulated.size() > kKeptGrouped) out_.simulated.pop_back();
+  return found->iteration_ns;
 }
 
-void Search::search_size(std::int64_t samples) {
-  const StageOptions options = stage_options(problem_, costs_, samples);
-  if (options.options.empty()) return;
+solve::DeviceGroupsProblem Search::problem_of(const StageOptions& options, std::int64_t samples) const {
   solve::DeviceGroupsProblem numbers;
   for (std::size_t g = 0; g < units_.size(); ++g) {
     const NodeGroup& group = problem_.cluster->groups[g];
@@ -109,25 +156,63 @@ void Search::search_size(std::int64_t samples) {
   numbers.options = options.options;
   numbers.send_ns = options.send_ns;
   numbers.microbatches = problem_.training.global_batch / samples;
-  numbers.cutoff_ns = incumbent();
   if (const auto pp = problem_.space.limits.find("pp"); pp != problem_.space.limits.end())
     numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));
+  return numbers;
+}
+
+/// Takes the fastest of all single changes, again and again.
+void Search::refine(const Kept& start) {
+  const StageOptions options = stage_options(problem_, costs_, start.samples);
+  const solve::DeviceGroupsProblem numbers = problem_of(options, start.samples);
+  const std::int64_t before = out_.simulations;
+  Kept best = start;
+  for (bool better = true; better && !stopped();) {
+    better = false;
+    for (const Chain& chain : changes_of(best.chain, options)) {
+      if (stopped() || out_.simulations - before >= kMostChanges) break;
+      const auto bounded = solve::evaluate_stages(numbers, chain);
+      if (!bounded || static_cast<std::int32_t>(chain.size()) > numbers.max_stages || bounded->bound_ns >= best.iteration_ns)
+        continue;
+      const std::int64_t ns = judge(options, *bounded, start.samples);
+      if (ns == 0 || ns >= best.iteration_ns) continue;
+      best.iteration_ns = ns;
+      best.chain = chain;
+      better = true;
+      break;
+    }
+  }
+  out_.refined += out_.simulations - before;
+}
+
+void Search::refine_best() {
+  std::stable_sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
+  for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped); ++i) refine(kept_[i]);
+}
+
+void Search::search_size(std::int64_t samples) {
+  const StageOptions options = stage_options(problem_, costs_, samples);
+  if (options.options.empty()) return;
+  solve::DeviceGroupsProblem numbers = problem_of(options, samples);
+  numbers.cutoff_ns = incumbent();
   const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
   ++out_.sizes;
   out_.options += static_cast<std::int64_t>(options.options.size());
   out_.dropped += found.counters.options_dropped;
   out_.states += found.counters.states;
   out_.candidates += static_cast<std::int64_t>(found.candidates.size());
-  std::int64_t least = found.lower_bound_ns;
+  Kept best{samples, {}, INT64_MAX};
   for (const solve::GroupedPipeline& chain : found.candidates) {
     if (chain.bound_ns >= incumbent()) break;
     if (stopped()) {
       out_.complete = false;
       break;
     }
-    judge(options, chain, samples);
+    const std::int64_t ns = judge(options, chain, samples);
+    if (ns > 0 && ns < best.iteration_ns) best = {samples, chain.stages, ns};
   }
-  out_.lower_bound_ns = std::min(out_.lower_bound_ns, least);
+  if (!best.chain.empty()) kept_.push_back(std::move(best));
+  out_.lower_bound_ns = std::min(out_.lower_bound_ns, found.lower_bound_ns);
 }
 
 DeviceGroupsOutcome Search::run() {
@@ -143,6 +228,7 @@ DeviceGroupsOutcome Search::run() {
     out_.complete = false;
     out_.lower_bound_ns = 0;
   }
+  refine_best();
   if (out_.best) out_.lower_bound_ns = std::min(out_.lower_bound_ns, out_.best->iteration_ns);
   return std::move(out_);
 }

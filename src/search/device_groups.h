@@ -37,10 +37,13 @@ struct DeviceGroupsOutcome {
   std::int64_t sizes = 0;                   ///< of micro-batches
   std::int64_t options = 0, dropped = 0, states = 0;
   std::int64_t candidates = 0, simulations = 0, without_room = 0;
+  std::int64_t refined = 0;  ///< of the plans simulated, single changes of others
   bool complete = true, interrupted = false;
   std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; INT64_MAX: it has none
 };
 inline constexpr std::size_t kKeptGrouped = 16;
+inline constexpr std::size_t kRefinedGrouped = 4;    ///< plans that are refined, of different sizes
+inline constexpr std::int64_t kMostChanges = 2'000;  ///< judged for each of them
 
 DeviceGroupsOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options);
 

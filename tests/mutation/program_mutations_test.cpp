@@ -136,7 +136,7 @@ std::vector<Mutation> program_mutations() {
        }},
       {"a micro-batch too few", "program-shape",
        [](Case& c) {
-         --c.program.structure().schedule.microbatches;
+         --c.program.pipelines.front().structure.schedule.microbatches;
          return true;
        }},
       {"a send is missing", "send-recv", erase_first(Kind::send)},

@@ -41,7 +41,7 @@ RandomProblem changed(Random& random, const RandomProblem& before) {
 }
 
 search::Outcome searched(const RandomProblem& p, const search::Carried* carried, double within) {
-  SimulatedEvaluator evaluator(1);
+  planner::SimulatedEvaluator evaluator(1);
   search::Options options;
   options.carried = carried;
   options.keep_record = true;

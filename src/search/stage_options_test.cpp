@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/stage_options.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cost/price.h"
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+#include "search/device_groups.h"
+
+namespace espalier::search {
+namespace {
+
+constexpr const char* kModel =
+    R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
+  "num_key_value_heads": 8, "num_hidden_layers": 6, "vocab_size": 8192, "max_position_embeddings": 2048})";
+
+struct Fixture {
+  Model model = load_model(kModel, "test").value();
+  Cluster cluster;
+  Problem problem;
+  explicit Fixture(const char* text, std::int64_t batch = 16) : cluster(load_cluster(text, "test").value()) {
+    problem.model = &model;
+    problem.cluster = &cluster;
+    problem.training.sequence.main = 512;
+    problem.training.global_batch = batch;
+    problem.training.precision = Precision::fp16;
+    problem.engine = find_engine("generic");
+  }
+  Fixture(const Fixture&) = delete;
+  Fixture& operator=(const Fixture&) = delete;
+  [[nodiscard]] cost::ClusterCosts costs() const { return {model, cluster, problem.training, *problem.engine}; }
+};
+
+constexpr const char* kMixed =
+    "{groups: [{nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}, {nodes: 2, devices_per_node: 8, device: v100-sxm-32gb}],"
+    " inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
+
+/// At most 32 units a group: 4 devices in units of 1; 16 in units of 1; 6 nodes of 8 are 48 devices, so pairs; 48 nodes of 8 are whole nodes, as
+/// no smaller unit is few enough; a node of 3 has no power of two but 1.
+TEST(StageOptions, UnitsAreAsSmallAsLeavesFewEnough) {
+  const auto units = [](const char* text) { return unit_devices(load_cluster(text, "test").value()); };
+  EXPECT_EQ(units(kMixed), (std::vector<std::int64_t>{1, 1}));
+  EXPECT_EQ(units("{nodes: 6, devices_per_node: 8, device: v100-sxm-32gb}"), (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(units("{nodes: 16, devices_per_node: 8, device: v100-sxm-32gb}"), (std::vector<std::int64_t>{4}));
+  EXPECT_EQ(units("{nodes: 48, devices_per_node: 8, device: v100-sxm-32gb}"), (std::vector<std::int64_t>{8}));
+  EXPECT_EQ(units("{nodes: 4, devices_per_node: 3, device: v100-sxm-32gb}"), (std::vector<std::int64_t>{1}));
+}
+
+/// Every option is a stage that could stand: whole units, tp inside a node, replicas that divide the micro-batch, ZeRO over all of them.
+TEST(StageOptions, EveryOptionIsAStage) {
+  const Fixture f(kMixed);
+  const StageOptions all = stage_options(f.problem, f.costs(), 4);
+  ASSERT_FALSE(all.options.empty());
+  ASSERT_EQ(all.options.size(), all.choices.size());
+  const std::size_t kinds = f.model.kinds.size();
+  for (std::size_t i = 0; i < all.options.size(); ++i) {
+    const solve::StageOption& o = all.options[i];
+    const StageChoice& c = all.choices[i];
+    const NodeGroup& group = f.cluster.groups[c.group];
+    EXPECT_EQ(o.kind, static_cast<std::int32_t>(c.group));
+    EXPECT_EQ(o.units, c.strategy.tp * c.strategy.dp);
+    EXPECT_LE(c.strategy.tp, group.devices_per_node);
+    EXPECT_EQ(4 % c.strategy.dp, 0);
+    EXPECT_EQ(c.strategy.shard, shards_optimizer(c.strategy.zero) ? c.strategy.dp : 1);
+    EXPECT_TRUE(o.units <= group.devices_per_node || o.units % group.devices_per_node == 0);
+    for (const auto* column : {&o.forward_ns, &o.backward_ns, &o.static_bytes, &o.saved_bytes, &o.end_ns}) {
+      ASSERT_EQ(column->size(), kinds);
+      EXPECT_GE(*std::min_element(column->begin(), column->end()), 0);
+    }
+  }
+}
+
+/// What the job pins is pinned stage by stage.
+TEST(StageOptions, TheJobsPinsHold) {
+  Fixture f(kMixed);
+  f.problem.space.allow["tp"] = {2};
+  f.problem.space.allow["zero"] = {1};
+  f.problem.space.forbid["recompute"] = {2};
+  const StageOptions all = stage_options(f.problem, f.costs(), 4);
+  ASSERT_FALSE(all.choices.empty());
+  for (const StageChoice& c : all.choices) {
+    EXPECT_EQ(c.strategy.tp, 2);
+    EXPECT_EQ(c.strategy.zero, ZeroStage::optimizer);
+    EXPECT_NE(c.strategy.recompute.kind, RecomputeKind::full);
+  }
+}
+
+/// A chain of two stages, one a kind: option figures of its layers never exceed what the whole plan is priced with.
+TEST(StageOptions, FiguresAreLowerBoundsOfPrices) {
+  const Fixture f(kMixed);
+  const cost::ClusterCosts costs = f.costs();
+  const StageOptions all = stage_options(f.problem, costs, 4);
+  std::size_t seen = 0;
+  for (std::size_t a = 0; a < all.options.size(); a += 3)
+    for (std::size_t b = 1; b < all.options.size(); b += 5) {
+      if (all.options[a].kind == all.options[b].kind) continue;
+      const std::vector<solve::GroupedStage> chain = {{static_cast<std::int32_t>(a), 0, 3}, {static_cast<std::int32_t>(b), 4, 7}};
+      Plan plan;
+      plan.training = f.problem.training;
+      plan.pipelines = {pipeline_of(f.problem, all, chain, 4)};
+      ASSERT_FALSE(validate(plan)) << validate(plan)->where << ": " << validate(plan)->found;
+      Program program;
+      const cost::Costs priced = cost::price(costs, plan, program);
+      for (std::int32_t i = 0; i < 2; ++i) {
+        const solve::StageOption& o = all.options[i == 0 ? a : b];
+        std::int64_t forward = o.pass_forward_ns, backward = o.pass_backward_ns, bytes = o.fixed_bytes, saved = 0;
+        for (std::int32_t layer = chain[static_cast<std::size_t>(i)].first; layer <= chain[static_cast<std::size_t>(i)].last;
+             ++layer) {
+          const auto kind = static_cast<std::size_t>(f.model.layers[static_cast<std::size_t>(layer)]);
+          forward += o.forward_ns[kind];
+          backward += o.backward_ns[kind];
+          bytes += o.static_bytes[kind];
+          saved += o.saved_bytes[kind];
+        }
+        const ProgramStructure& s = program.structure();
+        EXPECT_LE(forward, priced.works[s.forward(ChunkId(i))].time.duration_ns());
+        EXPECT_LE(backward, priced.works[s.backward(ChunkId(i))].time.duration_ns());
+        EXPECT_LE(bytes, priced.stages[StageId(i)].memory.total());
+        EXPECT_LE(saved, priced.saved_bytes(s, ChunkId(i)));
+      }
+      const std::int64_t sent = priced.transfers[program.structure().transfer(ChunkId(1), false)].count();
+      EXPECT_LE(all.send_ns[static_cast<std::size_t>(all.options[a].kind)][static_cast<std::size_t>(all.options[b].kind)], sent);
+      ++seen;
+    }
+  EXPECT_GT(seen, 20U);
+}
+
+/// The larger stages of a group come first on its devices, so that stages of 4 and 8 of two nodes of 8 do not straddle.
+TEST(DeviceGroups, StagesLieInsideNodes) {
+  const Fixture f(
+      "{groups: [{nodes: 2, devices_per_node: 8, device: v100-sxm-32gb}, {nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}],"
+      " inter_group: {bandwidth: 100Gb/s, latency: 5us}}");
+  StageOptions options;
+  const auto add = [&](std::size_t group, std::int32_t tp, std::int32_t dp) {
+    StageChoice choice;
+    choice.group = group;
+    choice.strategy.tp = tp;
+    choice.strategy.dp = dp;
+    options.choices.push_back(choice);
+    options.options.emplace_back();
+  };
+  add(0, 4, 1);
+  add(0, 4, 2);
+  add(1, 2, 2);
+  const Pipeline p = pipeline_of(f.problem, options, {{0, 0, 1}, {1, 2, 3}, {2, 4, 5}, {0, 6, 7}}, 4);
+  ASSERT_EQ(p.stages.size(), 4U);
+  EXPECT_EQ(p.stages[1].devices, (std::vector<DeviceRange>{{0, 8, 1}}));
+  EXPECT_EQ(p.stages[0].devices, (std::vector<DeviceRange>{{8, 4, 1}}));
+  EXPECT_EQ(p.stages[3].devices, (std::vector<DeviceRange>{{12, 4, 1}}));
+  EXPECT_EQ(p.stages[2].devices, (std::vector<DeviceRange>{{16, 4, 1}}));
+  EXPECT_EQ(p.schedule.microbatches, 4);
+  EXPECT_EQ(p.schedule.micro_batch, 4);  // dp 1 in the first stage
+  EXPECT_EQ(p.samples, 16);
+}
+
+/// Takes the bound of the first stage for the time, and says of every third plan that it does not fit.
+class Fake : public Evaluator {
+ public:
+  std::int64_t peak_bytes(const ProgramStructure&, const cost::Costs&, int) override { return 0; }
+  std::int64_t iteration_ns(const ProgramStructure&, const cost::Costs&, const CandidatePlan&, int) override { return 0; }
+  std::optional<PlanEvaluation> evaluate(const Problem&, const cost::ClusterCosts& costs, const Plan& plan) override {
+    Program program;
+    const cost::Costs priced = cost::price(costs, plan, program);
+    std::int64_t all = 0;  // one after the other: no plan takes longer
+    for (const Instruction& i : program.instructions)
+      if (i.stream == Stream::compute) all += priced.works[i.work()].time.duration_ns();
+    for (const Nanoseconds t : priced.collectives) all += t.count();
+    for (const Nanoseconds t : priced.transfers) all += t.count() * plan.only_pipeline().schedule.microbatches;
+    ++asked;
+    return PlanEvaluation{all, asked % 3 != 0};
+  }
+  std::int64_t asked = 0;
+};
+
+TEST(DeviceGroups, CountsWhatItDid) {
+  const Fixture f(kMixed, 4);
+  Fake judge;
+  const DeviceGroupsOutcome found = device_groups(f.problem, judge, {});
+  EXPECT_EQ(found.sizes, 3);  // 1, 2 and 4 samples
+  EXPECT_EQ(found.simulations, judge.asked);
+  EXPECT_GT(found.without_room, 0);
+  EXPECT_LE(found.refined, found.simulations);
+  ASSERT_TRUE(found.best);
+  EXPECT_EQ(found.best->iteration_ns, found.simulated.front().iteration_ns);
+  EXPECT_LE(found.lower_bound_ns, found.best->iteration_ns);
+  EXPECT_TRUE(found.complete);
+}
+
+TEST(DeviceGroups, AnInterruptedSearchKnowsNoBound) {
+  const Fixture f(kMixed, 4);
+  Fake judge;
+  DeviceGroupsOptions how;
+  how.interrupted = [] { return true; };
+  const DeviceGroupsOutcome found = device_groups(f.problem, judge, how);
+  EXPECT_TRUE(found.interrupted);
+  EXPECT_FALSE(found.complete);
+  EXPECT_EQ(found.lower_bound_ns, 0);
+  EXPECT_FALSE(found.best);
+}
+
+}  // namespace
+}  // namespace espalier::search
