@@ -246,10 +246,10 @@ struct BatchHint {
 
 /// What calls of plan() leave for later calls of the same job on a changed cluster: links slower or faster, less memory, and back again. The
 /// caller keeps it and hands it to each call (PlannerOptions::memory). A later call then drops at once what an earlier one proved too slow by
-/// enough, and starts from its best plans. Its plan, prediction and certificate are those of a call without memory; counters of the search
-/// (bounded, simulated, pruned by rule) are lower, and runners-up are the fastest of the fewer plans that were simulated. Jobs that differ in
-/// more than their links and memory limit share nothing. It holds what the last eight searches of a job found, some megabytes each, and is no cache of
-/// answers: every answer is proven anew. For one call at a time.
+/// enough, and starts from its best plans; on other nodes it has the starts alone. Its plan, prediction and certificate are those of a call
+/// without memory. Counters of the search (bounded, simulated, pruned by rule) differ, and runners-up are the fastest of the fewer plans that were
+/// simulated. It holds what the last eight searches of a job found, 24 at most, some megabytes each, and is no cache of answers: every answer is
+/// proven anew. For one call at a time.
 class PlannerMemory {
  public:
   PlannerMemory();

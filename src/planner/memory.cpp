@@ -27,6 +27,20 @@ bool same_problem(const Job& a, const Job& b) {
          a.model == b.model;
 }
 
+/// The same degrees but for data parallelism, which takes what is left of the devices. Nothing: they do not divide.
+std::optional<search::Configuration> spread_over(std::int64_t devices, std::int64_t global_batch,
+                                                 const search::Configuration& c) {
+  search::Configuration out = c;
+  const std::int64_t replica = std::int64_t{c.strategy.tp} * c.strategy.cp * c.schedule.stages;
+  const std::int64_t dp = devices / replica, samples = dp * c.schedule.micro_batch;
+  if (devices % replica != 0 || samples == 0 || global_batch % samples != 0) return std::nullopt;
+  out.strategy.dp = static_cast<std::int32_t>(dp);
+  out.schedule.microbatches = static_cast<std::int32_t>(global_batch / samples);
+  // Sharded over all ranks, or over as many as before.
+  if (c.strategy.shard == c.strategy.data_ranks()) out.strategy.shard = static_cast<std::int32_t>(out.strategy.data_ranks());
+  return out;
+}
+
 }  // namespace
 
 std::optional<search::Carried> carried_for(PlannerMemory* memory, const Job& room, const EngineModel& engine) {
@@ -39,6 +53,18 @@ std::optional<search::Carried> carried_for(PlannerMemory* memory, const Job& roo
     if (change.ratio > 0 && (!best || change.ratio >= best->change.ratio)) best = search::Carried{&known.record, change};
   }
   return best;
+}
+
+std::vector<search::Configuration> seeds_for(PlannerMemory* memory, const Job& room) {
+  std::vector<search::Configuration> seeds;
+  if (memory == nullptr) return seeds;
+  const auto& searches = memory->content().searches;
+  const auto latest =
+      std::find_if(searches.rbegin(), searches.rend(), [&](const auto& known) { return same_problem(known.job, room); });
+  if (latest == searches.rend()) return seeds;
+  for (const search::Configuration& c : latest->record.fastest)
+    if (const auto seed = spread_over(room.cluster.devices(), room.training.global_batch, c)) seeds.push_back(*seed);
+  return seeds;
 }
 
 void remember(PlannerMemory* memory, const Job& room, std::optional<search::SearchRecord> record) {

@@ -97,9 +97,36 @@ TEST(PlannerMemory, ServesOnlyWhatItIsTrueOf) {
   Job other = room;
   other.training.global_batch *= 2;
   EXPECT_FALSE(carried_for(&memory, other, engine).has_value());
-  Job fewer = room;
+  Job fewer = room;  // of nodes: only good starts are left
   fewer.cluster.groups.front().nodes = 1;
   EXPECT_FALSE(carried_for(&memory, fewer, engine).has_value());
+  const auto seeds = seeds_for(&memory, fewer);
+  ASSERT_FALSE(seeds.empty());
+  for (const search::Configuration& c : seeds) {
+    EXPECT_EQ(c.strategy.tp * c.strategy.cp * c.strategy.dp * c.schedule.stages, 8);
+    EXPECT_EQ(c.strategy.dp * c.schedule.micro_batch * c.schedule.microbatches, 32);
+  }
+  EXPECT_TRUE(seeds_for(&memory, other).empty());
+}
+
+// One node less, and more memory: starts alone are carried over.
+TEST(PlannerMemory, StartsFromWhatWasBestOnOtherNodes) {
+  PlannerMemory memory;
+  PlannerOptions warm;
+  warm.threads = 1;
+  PlannerOptions cold = warm;
+  warm.memory = &memory;
+  Job job = llama();
+  job.cluster.memory_limit = GiB(60);
+  planned(job, warm);
+  Job node = llama();
+  node.cluster.groups.front().nodes = 1;
+  node.cluster.inter.clear();
+  for (const Job& now : {node, llama()}) {
+    const PlannerResult expected = planned(now, cold), got = planned(now, warm);
+    EXPECT_EQ(to_json(comparable(got), false), to_json(comparable(expected), false));
+    EXPECT_LE(got.search.simulated, expected.search.simulated);
+  }
 }
 
 // Under a limit of simulated plans the answer depends on the order of work, which a record would change.

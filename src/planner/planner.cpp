@@ -31,6 +31,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+void add_seeds(const std::vector<search::Configuration>& more, search::Options& how) {
+  how.seeds.insert(how.seeds.begin(), more.begin(), more.end());
+}
+
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 }  // namespace
@@ -52,6 +56,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   PlannerMemory* memory = equal ? options.memory : nullptr;
   const std::optional<search::Carried> carried = carried_for(memory, room, engine);
   phases->carried = carried ? &*carried : nullptr;
+  if (!carried && options.node_limit == 0) add_seeds(seeds_for(memory, room), how);
   phases->keep_record = memory != nullptr;
   const auto searching = Clock::now();
   search::Found all = search::search(prepared->problem, evaluator, *phases);

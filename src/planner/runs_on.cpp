@@ -33,6 +33,8 @@ search::Outcome search_with(const Job& job, const EngineModel& engine, const Pla
   PlannerMemory* memory = options.node_limit == 0 ? options.memory : nullptr;
   const std::optional<search::Carried> carried = carried_for(memory, room, engine);
   how.carried = carried ? &*carried : nullptr;
+  if (!carried)
+    for (const search::Configuration& seed : seeds_for(memory, room)) how.seeds.push_back(seed);
   how.keep_record = memory != nullptr;
   SimulatedEvaluator evaluator(how.threads, job.network);
   search::Outcome found =
