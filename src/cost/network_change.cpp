@@ -27,6 +27,8 @@ FabricLevel without_speed(FabricLevel level) {
 bool comparable(const Cluster& a, const Cluster& b, const std::vector<FabricLevel>& before,
                 const std::vector<FabricLevel>& after) {
   if (!a.homogeneous() || !b.homogeneous() || before.size() != after.size()) return false;
+  for (const Cluster* c : {&a, &b})
+    if (c->has_speeds() || c->changes()) return false;
   const NodeGroup &x = a.groups.front(), &y = b.groups.front();
   if (x.nodes != y.nodes || x.devices_per_node != y.devices_per_node || x.intra.size() != y.intra.size()) return false;
   if (x.segment != y.segment || x.domain_nodes != y.domain_nodes || !(x.device == y.device)) return false;
