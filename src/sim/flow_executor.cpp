@@ -223,7 +223,10 @@ bool FlowExecutor::settle_rank(std::int32_t r) {
   bool any = false;
   for (bool changed = true; changed; any = any || changed) {
     changed = false;
-    for (const Stream stream : {Stream::data, Stream::compute, Stream::send}) changed = progress(r, stream) || changed;
+    // Data once more: where compute has just ended, less than a nanosecond of a collective may be left, which is over before the next
+    // compute slows it down.
+    for (const Stream stream : {Stream::data, Stream::compute, Stream::data, Stream::send})
+      changed = progress(r, stream) || changed;
     while (receive(r)) changed = true;
     for (const Stream stream : {Stream::send, Stream::compute}) changed = start_head(r, stream) || changed;
   }
