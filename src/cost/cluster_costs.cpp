@@ -180,7 +180,7 @@ void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, PipelineRanges
 
 /// What a rank of a chunk's stage answers for when the gradients of layers meet between pipelines: bytes, after the reduction over its own
 /// replicas.
-double answered_bytes(const ClusterCosts& c, const PipelineRanges& pipeline, std::int32_t chunk, const LayerSpan& layers) {
+double answered_bytes(const PipelineRanges& pipeline, std::int32_t chunk, const LayerSpan& layers) {
   double bytes = 0;
   for (const RangeCost& range : pipeline.chunks[static_cast<std::size_t>(chunk)]) {
     const CostContext& context = *range.on;
@@ -193,7 +193,6 @@ double answered_bytes(const ClusterCosts& c, const PipelineRanges& pipeline, std
                                 static_cast<double>(layer.expert_parameters) / static_cast<double>(s.expert_data_ranks()));
     }
   }
-  (void)c;
   return bytes;
 }
 
@@ -217,7 +216,7 @@ Nanoseconds price_segment(const ClusterCosts& c, const std::deque<PipelineRanges
   bool first = true;
   for (std::size_t a = 0; a < segment.holders.size(); ++a) {
     const SegmentHolder& x = segment.holders[a];
-    bytes = std::max(bytes, answered_bytes(c, pipelines[static_cast<std::size_t>(x.pipeline)], x.chunk, segment.layers));
+    bytes = std::max(bytes, answered_bytes(pipelines[static_cast<std::size_t>(x.pipeline)], x.chunk, segment.layers));
     const StagePlace& here = pipelines[static_cast<std::size_t>(x.pipeline)].places[static_cast<std::size_t>(x.stage)];
     for (std::size_t b = a + 1; b < segment.holders.size(); ++b) {
       const SegmentHolder& y = segment.holders[b];

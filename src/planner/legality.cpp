@@ -2,6 +2,7 @@
 #include "planner/legality.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/document.h"
 #include "cost/cluster_costs.h"
@@ -68,6 +69,23 @@ Status illegal_stage(const Job& job, const Plan& plan, const Stage& stage, const
   return illegal(alone, *find_engine(job.engine), s, schedule);
 }
 
+/// A restriction of a dimension that plans on unlike devices do not vary, which would be passed over.
+Status unsearched_pin(const SearchSpace& space) {
+  constexpr std::array kSearched = {Dimension::pp,  Dimension::tp, Dimension::sp,   Dimension::cp,        Dimension::ep,
+                                    Dimension::etp, Dimension::dp, Dimension::zero, Dimension::recompute, Dimension::micro_batch};
+  std::vector<std::string> named;
+  for (const auto* part : {&space.allow, &space.forbid})
+    for (const auto& [name, values] : *part) named.push_back(name);
+  for (const auto& [name, most] : space.limits) named.push_back(name);
+  std::string known;
+  for (const Dimension d : kSearched) known += (known.empty() ? "" : ", ") + std::string(to_string(d));
+  for (const std::string& name : named)
+    if (std::none_of(kSearched.begin(), kSearched.end(), [&](Dimension d) { return to_string(d) == name; }))
+      return Error{ErrorKind::bad_input, "search", "a restriction of " + name + " where plans lie on unlike devices",
+                   "restrictions of " + known, "take it out: stages on unlike devices run 1f1b in the order tp-cp-dp-pp"};
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool any_devices(const Job& job) {
@@ -81,7 +99,7 @@ Status device_choice(const Job& job, const EngineModel& engine) {
     return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of several node groups", "any",
                  "no plan spreads its stages equally over unlike devices"};
   }
-  if (is_unrestricted(engine.layers)) return std::nullopt;
+  if (is_unrestricted(engine.layers)) return unsearched_pin(job.search);
   return Error{ErrorKind::bad_input, job.cluster.homogeneous() ? "search.devices" : "cluster.groups",
                "engine " + engine.name + ", whose stages must be alike", "an engine that runs unlike stages",
                "engine: generic or espalier"};

@@ -257,6 +257,16 @@ TEST(Plan, RefusesAnUnknownPhase) {
   }
 }
 
+TEST(Plan, RefusesPinsThatUnlikeDevicesDoNotVary) {
+  Job job = jobs().front();
+  job.search.devices = DeviceChoice::any;
+  job.search.limits["vpp"] = 2;
+  const auto r = plan(job, {});
+  ASSERT_FALSE(r.ok());
+  EXPECT_EQ(r.error().kind, ErrorKind::bad_input);
+  EXPECT_EQ(r.error().found, "a restriction of vpp where plans lie on unlike devices");
+}
+
 TEST(Plan, RefusesAnUnknownPruningRule) {
   PlannerOptions options;
   options.disabled_rules = {"layer-bond"};

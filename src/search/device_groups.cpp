@@ -127,6 +127,7 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
   Plan plan;
   plan.training = problem_.training;
   plan.engine = problem_.engine->name;
+  if (!problem_.space.admits("pp", static_cast<std::int64_t>(chain.stages.size()))) return 0;
   plan.pipelines = {pipeline_of(problem_, options, chain.stages, samples)};
   if (!plan_violations(*problem_.model, plan).empty()) return 0;
   ++out_.simulations;
@@ -161,7 +162,7 @@ solve::DeviceGroupsProblem Search::problem_of(const StageOptions& options, std::
   return numbers;
 }
 
-/// Takes the fastest of all single changes, again and again.
+/// Takes the first single change that is faster, again and again.
 void Search::refine(const Kept& start) {
   const StageOptions options = stage_options(problem_, costs_, start.samples);
   const solve::DeviceGroupsProblem numbers = problem_of(options, start.samples);

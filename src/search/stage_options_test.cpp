@@ -189,6 +189,15 @@ TEST(DeviceGroups, CountsWhatItDid) {
   EXPECT_TRUE(found.complete);
 }
 
+TEST(DeviceGroups, APinnedNumberOfStagesHolds) {
+  Fixture f(kMixed, 4);
+  f.problem.space.allow["pp"] = {2};
+  Fake judge;
+  const DeviceGroupsOutcome found = device_groups(f.problem, judge, {});
+  ASSERT_FALSE(found.simulated.empty());
+  for (const GroupedCandidate& c : found.simulated) EXPECT_EQ(c.pipelines.front().stages.size(), 2U);
+}
+
 TEST(DeviceGroups, AnInterruptedSearchKnowsNoBound) {
   const Fixture f(kMixed, 4);
   Fake judge;
