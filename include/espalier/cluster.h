@@ -67,6 +67,9 @@ struct DeviceKind {
       calibration_range;  ///< shapes that the efficiencies were fitted on; beyond them predictions extrapolate. Empty: priors
   std::vector<std::pair<std::string, std::string>> sources;  ///< field -> where the figure is from
   [[nodiscard]] FlopsPerSecond peak_of(Precision p) const { return peak[static_cast<std::size_t>(p)]; }
+  /// The same device when all that it computes takes 1/factor of the time: rates times factor, launches and shortest kernels divided by it. Its
+  /// memory and its links are as they are.
+  [[nodiscard]] DeviceKind at_speed(double factor) const;
   bool operator==(const DeviceKind&) const = default;
 };
 
@@ -236,6 +239,8 @@ struct Cluster {
   [[nodiscard]] std::int64_t first_device_of_node(std::int64_t node) const;
   /// Relative to its kind; 1 for most.
   [[nodiscard]] double speed_of(std::int64_t device) const;
+  /// The least speed of devices first … first + count − 1.
+  [[nodiscard]] double slowest_of(std::int64_t first, std::int64_t count) const;
   /// Names of all sites, by their first group.
   [[nodiscard]] std::vector<std::string> sites() const;
   [[nodiscard]] std::optional<std::size_t> group_called(std::string_view name) const;

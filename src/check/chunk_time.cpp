@@ -322,9 +322,9 @@ double unlike_message_s(const View& view, std::size_t c, double sent, double tak
   };
   const Strategy &sender = view.chunks[c - 1].ranges.back().strategy, &receiver = view.chunks[c].ranges.front().strategy;
   double time = unlike_message(view, from, to, std::max(sent / parts(sender), taken / parts(receiver)));
-  const View here = view_on(view, view.group_of_stage[static_cast<std::size_t>(to)]);
+  const View here = view_on(view, static_cast<std::size_t>(to));
   const double launch = Kernels(here).launch;
-  const double other = Kernels(view_on(view, view.group_of_stage[static_cast<std::size_t>(from)])).launch;
+  const double other = Kernels(view_on(view, static_cast<std::size_t>(from))).launch;
   const double calls = view.engine.communication.message_host_calls;
   time += calls * (end == End::least ? std::min(launch, other) : launch + other);
   if (end == End::least || parts(receiver) <= 1) return time;

@@ -29,6 +29,10 @@ Kernels::Kernels(const View& view) {
   elementwise = memory / (engine.coefficients.elementwise * engine.kernels.elementwise_traffic);
   floor = e.kernel_floor.count();
   launch = e.kernel_launch.count() * engine.kernels.host_launches * engine.coefficients.launch;
+  for (double* rate : {&product, &wide, &batched, &grouped, &attention, &attention_back, &stream, &memory, &elementwise})
+    *rate *= view.speed;
+  floor /= view.speed;
+  launch /= view.speed;
   a = four ? 4 : 2;
   operand = fp8 ? 1 : a;
 }

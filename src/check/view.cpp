@@ -2,6 +2,7 @@
 #include "check/view.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "check/arithmetic.h"
@@ -63,7 +64,7 @@ std::int64_t first_device_of(const Cluster& cluster, std::size_t group) {
 }
 
 bool unlike_stages(const Plan& plan, const Cluster& cluster) {
-  if (cluster.groups.size() > 1) return true;
+  if (cluster.groups.size() > 1 || !cluster.groups.front().speed.empty()) return true;
   std::vector<std::int64_t> counts;
   for (const Stage& stage : plan.only_pipeline().stages) {
     counts.push_back(0);
@@ -74,12 +75,33 @@ bool unlike_stages(const Plan& plan, const Cluster& cluster) {
 
 const NodeGroup& nodes_of(const View& view) { return view.cluster->groups[view.group]; }
 
-View view_on(const View& plan, std::size_t group) {
-  ESPALIER_CHECK(group < plan.cluster->groups.size());
+View view_on(const View& plan, std::size_t stage) {
+  ESPALIER_CHECK(stage < plan.group_of_stage.size() && plan.group_of_stage[stage] < plan.cluster->groups.size());
   View view = plan;
-  view.group = group;
+  view.group = plan.group_of_stage[stage];
+  view.speed = plan.speed_of_stage[stage];
   return view;
 }
+
+namespace {
+
+/// A stage is as fast as the slowest of its devices.
+double slowest_speed(const NodeGroup& group, const Stage& stage) {
+  std::int64_t devices = 0, unlike = 0;
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const DeviceRange& range : stage.devices) {
+    devices += range.count;
+    for (const DeviceSpeed& device : group.speed) {
+      const std::int64_t steps = (device.device - range.first) / range.stride;
+      if (device.device < range.first || steps >= range.count || range.first + steps * range.stride != device.device) continue;
+      ++unlike;
+      slowest = std::min(slowest, device.factor);
+    }
+  }
+  return unlike == devices ? slowest : std::min(slowest, 1.0);
+}
+
+}  // namespace
 
 View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
   View view;
@@ -93,8 +115,10 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
   view.stages = plan.only_pipeline().schedule.stages;
   view.microbatches = plan.only_pipeline().schedule.microbatches;
   if (unlike_stages(plan, cluster))
-    for (const Stage& stage : plan.only_pipeline().stages)
+    for (const Stage& stage : plan.only_pipeline().stages) {
       view.group_of_stage.push_back(group_of_device(cluster, stage.devices.front().first));
+      view.speed_of_stage.push_back(slowest_speed(cluster.groups[view.group_of_stage.back()], stage));
+    }
   else
     view.listed = listed_devices(plan);
   const std::int32_t v = plan.only_pipeline().schedule.virtual_stages;

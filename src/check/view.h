@@ -28,10 +28,12 @@ struct View {
   std::int32_t microbatches = 1;       ///< m
   std::vector<Chunk> chunks;           ///< p·v, in pipeline order
   std::vector<std::int32_t> stage_of;  ///< of each pipeline chunk
-  /// Where stages are not all alike, in number or kind of their devices: the node group of each. Everything is then derived as if all stages lay
-  /// on group `group`, once for each, and of what comes out the stages of that group count. Empty: all stages are alike.
+  /// Where stages are not all alike, in number or kind or speed of their devices: the node group of each. Everything is then derived as if all
+  /// stages lay on group `group`, once for each, and of what comes out the stages of that group count. Empty: all stages are alike.
   std::vector<std::size_t> group_of_stage;
   std::size_t group = 0;
+  std::vector<double> speed_of_stage;    ///< of its slowest device, relative to the kind; as long as group_of_stage
+  double speed = 1.0;                    ///< at which everything is derived
   std::shared_ptr<const Listed> listed;  ///< devices of each stage, where they are in an order of the plan's own; else null
 };
 
@@ -53,15 +55,21 @@ std::size_t group_of_device(const Cluster& cluster, std::int64_t device);
 std::int64_t first_device_of(const Cluster& cluster, std::size_t group);
 /// The devices that everything is derived for.
 const NodeGroup& nodes_of(const View& view);
-/// The same plan as if all its stages lay on one node group.
-View view_on(const View& plan, std::size_t group);
-/// Calls visit(view, counts) once where stages are alike, else for each group that some stage lies on; counts(stage) says whether the stage lies
-/// there.
+/// The same plan as if all its stages lay on the devices of one.
+View view_on(const View& plan, std::size_t stage);
+/// Calls visit(view, counts) once where stages are alike, else for each group and speed that some stage has; counts(stage) says whether the stage
+/// has these.
 template <class Visit>
 void each_group(const View& plan, const Visit& visit) {
   if (plan.group_of_stage.empty()) return visit(plan, [](std::size_t) { return true; });
-  for (std::size_t g = 0; g < plan.cluster->groups.size(); ++g)
-    visit(view_on(plan, g), [&plan, g](std::size_t stage) { return plan.group_of_stage[stage] == g; });
+  const auto alike = [&plan](std::size_t a, std::size_t b) {
+    return plan.group_of_stage[a] == plan.group_of_stage[b] && plan.speed_of_stage[a] == plan.speed_of_stage[b];
+  };
+  for (std::size_t s = 0; s < plan.group_of_stage.size(); ++s) {
+    bool seen = false;
+    for (std::size_t before = 0; before < s; ++before) seen = seen || alike(before, s);
+    if (!seen) visit(view_on(plan, s), [&alike, s](std::size_t stage) { return alike(stage, s); });
+  }
 }
 /// The same plan seen under the strategy of one of its ranges.
 View view_of(const View& plan, const Strategy& strategy);

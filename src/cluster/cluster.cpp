@@ -3,6 +3,7 @@
 #include "espalier/cluster.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/check.h"
 #include "cluster/names.h"
@@ -78,6 +79,25 @@ double Cluster::speed_of(std::int64_t device) const {
   const auto at = std::lower_bound(unlike.begin(), unlike.end(), device,
                                    [](const DeviceSpeed& speed, std::int64_t id) { return speed.device < id; });
   return at != unlike.end() && at->device == device ? at->factor : 1.0;
+}
+
+double Cluster::slowest_of(std::int64_t first, std::int64_t count) const {
+  ESPALIER_CHECK(count >= 1);
+  if (!has_speeds()) return 1.0;
+  double slowest = std::numeric_limits<double>::infinity();
+  for (std::int64_t device = first; device < first + count; ++device) slowest = std::min(slowest, speed_of(device));
+  return slowest;
+}
+
+DeviceKind DeviceKind::at_speed(double factor) const {
+  ESPALIER_CHECK(factor > 0);
+  DeviceKind out = *this;
+  for (FlopsPerSecond& rate : out.peak) rate = FlopsPerSecond(rate.count() * factor);
+  out.memory_bandwidth = BytesPerSecond(memory_bandwidth.count() * factor);
+  out.efficiency.kernel_launch = Seconds(efficiency.kernel_launch.count() / factor);
+  out.efficiency.kernel_floor = Seconds(efficiency.kernel_floor.count() / factor);
+  out.efficiency.overlap_traffic = efficiency.overlap_traffic * factor;  // per bandwidth: what a collective costs compute stays
+  return out;
 }
 
 bool Cluster::has_speeds() const {

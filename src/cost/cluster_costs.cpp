@@ -16,13 +16,15 @@ namespace {
 
 using base::cat;
 
-/// One group as a cluster of its own.
-Cluster alone(const Cluster& cluster, std::size_t group) {
+/// One group as a cluster of its own, its devices so fast.
+Cluster alone(const Cluster& cluster, std::size_t group, double speed) {
   Cluster out;
   out.name = cluster.name;
   out.groups = {cluster.groups[group]};
   out.inter = cluster.homogeneous() ? cluster.inter : cluster.groups[group].inter;
   out.groups.front().inter.clear();
+  out.groups.front().speed.clear();
+  if (speed != 1.0) out.groups.front().device = cluster.groups[group].device.at_speed(speed);
   out.memory_limit = cluster.memory_limit;
   return out;
 }
@@ -47,7 +49,13 @@ ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Tra
     : cluster_(&cluster) {
   first_device_.push_back(0);
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
-    groups_.emplace_back(model, alone(cluster, g), training, engine);
+    groups_.emplace_back(model, alone(cluster, g, 1.0), training, engine);
+    std::vector<double> speeds;
+    for (const DeviceSpeed& device : cluster.groups[g].speed) speeds.push_back(device.factor);
+    std::sort(speeds.begin(), speeds.end());
+    speeds.erase(std::unique(speeds.begin(), speeds.end()), speeds.end());
+    for (const double speed : speeds)
+      if (speed != 1.0) unlike_.push_back({g, speed, CostContext(model, alone(cluster, g, speed), training, engine)});
     first_device_.push_back(first_device_.back() + cluster.groups[g].nodes * cluster.groups[g].devices_per_node);
   }
   if (!cluster.inter.empty()) join_ = cluster.inter.back();
@@ -61,7 +69,16 @@ StagePlace ClusterCosts::place(const Stage& stage) const {
   at.first = range.first - first_device_[at.group];
   at.last = at.first + range.count - 1;
   ESPALIER_CHECK(first_device_[at.group] + at.last < first_device_[at.group + 1]);
+  at.speed = cluster_->slowest_of(range.first, range.count);
   return at;
+}
+
+const CostContext& ClusterCosts::of(const StagePlace& place) const {
+  if (place.speed == 1.0) return groups_[place.group];
+  const auto at = std::find_if(unlike_.begin(), unlike_.end(),
+                               [&](const AtSpeed& known) { return known.group == place.group && known.speed == place.speed; });
+  ESPALIER_CHECK(at != unlike_.end());
+  return at->context;
 }
 
 FabricLevel ClusterCosts::link(const StagePlace& a, const StagePlace& b) const {
@@ -110,7 +127,7 @@ FabricLevel ClusterCosts::named_link(const StagePlace& a, const StagePlace& b) c
 }
 
 bool on_unlike_devices(const Plan& plan, const Cluster& cluster) {
-  if (!cluster.homogeneous() || plan.pipelines.size() > 1) return true;
+  if (!cluster.homogeneous() || cluster.has_speeds() || plan.pipelines.size() > 1) return true;
   const auto devices = [](const Stage& stage) {
     std::int64_t count = 0;
     for (const DeviceRange& range : stage.devices) count += range.count;
@@ -135,6 +152,11 @@ Status unpriced_groups(const Plan& plan, const Cluster& cluster) {
       if (range.first + range.count > end)
         return Error{ErrorKind::bad_input, where + ".devices", cat("devices ", range.first, " … ", range.first + range.count - 1),
                      cat("devices of one node group: ", first, " … ", end - 1), ""};
+      for (const Chunk& chunk : stage.chunks)
+        for (const LayerRange& r : chunk.ranges)
+          if (!r.strategy.partition.empty())
+            return Error{ErrorKind::bad_input, where, "operators partitioned in space and time",
+                         "tensor parallelism alone where stages are unlike", ""};
       for (const Chunk& chunk : stage.chunks)
         for (const LayerRange& r : chunk.ranges)
           if (r.strategy.order != RankOrder::tp_cp_dp_pp)
@@ -171,7 +193,7 @@ void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, PipelineRanges
   for (std::int32_t n = 0; n < schedule.stages * schedule.virtual_stages; ++n) {
     const ChunkPlace at = place_of_chunk(schedule, n);
     const auto stage = static_cast<std::size_t>(at.stage);
-    const CostContext& context = c.of(out.places[stage].group);
+    const CostContext& context = c.of(out.places[stage]);
     out.chunks.emplace_back();
     for (const LayerRange& r : pipeline.stages[stage].chunks[static_cast<std::size_t>(at.local_chunk)].ranges)
       out.chunks.back().push_back({r.first, r.last, &r.strategy, &layers_of(out, context, r.strategy, pipeline), &context});

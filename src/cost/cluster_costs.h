@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Costs on unequal devices: a CostContext for each node group, and what joins stages that lie on different ones.
 //
+// Devices that are slower or faster than their kind (Cluster::speed_of) are devices of another kind: at factor s all that they compute takes 1/s
+// of the usual time (DeviceKind::at_speed). The ranks of a stage work in lockstep, inside a micro-batch by TP, CP and EP and over the step by the
+// reduction of their gradients, so that a stage is as fast as its slowest device.
+//
 // A stage lies on consecutive devices of one group, in the order tp-cp-dp-pp. Everything inside it (compute, TP, CP, EP, ZeRO, the reduction
 // over its own replicas) costs what it costs on that group. Between stages:
 //
@@ -31,6 +35,7 @@ namespace espalier::cost {
 struct StagePlace {
   std::size_t group = 0;
   std::int64_t first = 0, last = 0;  ///< devices, counted within the group
+  double speed = 1.0;                ///< of the slowest of them, relative to their kind
 };
 
 /// Immutable; shared by threads. The cluster lives longer than this value.
@@ -38,7 +43,9 @@ class ClusterCosts {
  public:
   ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine);
 
+  /// Of a group's devices as fast as their kind.
   [[nodiscard]] const CostContext& of(std::size_t group) const { return groups_[group]; }
+  [[nodiscard]] const CostContext& of(const StagePlace& place) const;
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
   /// Needs a stage of consecutive devices of one group (unpriced_groups refuses others).
   [[nodiscard]] StagePlace place(const Stage& stage) const;
@@ -48,12 +55,21 @@ class ClusterCosts {
   [[nodiscard]] FabricLevel named_link(const StagePlace& a, const StagePlace& b) const;
 
   const Cluster* cluster_;  // outlives this value
+  /// Devices of a group that are unlike their kind.
+  struct AtSpeed {
+    std::size_t group = 0;
+    double speed = 1.0;
+    CostContext context;
+  };
+
   std::vector<CostContext> groups_;
+  std::vector<AtSpeed> unlike_;             ///< each speed of a group once
   std::vector<std::int64_t> first_device_;  // of each group, and the number of all
   FabricLevel join_;                        // between groups
 };
 
-/// Whether a plan needs ClusterCosts: the cluster has several node groups, the plan several pipelines, or stages of unlike numbers of devices.
+/// Whether a plan needs ClusterCosts: the cluster has several node groups or devices of unlike speeds, the plan several pipelines, or stages of
+/// unlike numbers of devices.
 bool on_unlike_devices(const Plan& plan, const Cluster& cluster);
 
 /// A plan that ClusterCosts cannot price, by place and name: stages across node groups, devices out of order, layers of one stage spread

@@ -105,6 +105,12 @@ Status device_choice(const Job& job, const EngineModel& engine) {
                "engine: generic or espalier"};
 }
 
+Status searchable(const Job& job) {
+  if (!job.cluster.has_speeds()) return std::nullopt;
+  return Error{ErrorKind::bad_input, "cluster: speed", "devices of unequal speed", "devices as fast as their kind",
+               "estimate and simulate know devices of unequal speed; the search does not yet: see docs/non-goals.md"};
+}
+
 Status layerwise_dimensions(const SearchSpace& space) {
   const std::string name = "recompute_layers";
   if (space.allow.count(name) == 0 && space.forbid.count(name) == 0 && space.limits.count(name) == 0) return std::nullopt;

@@ -154,9 +154,6 @@ Status plannable(const Job& job) {
     if (!level.trace.empty())
       return Error{ErrorKind::bad_input, "cluster: fabric level \"" + level.name + "\"", "a bandwidth trace", "constant links",
                    "plans for changing networks are not built yet: see docs/non-goals.md"};
-  if (job.cluster.has_speeds())
-    return Error{ErrorKind::bad_input, "cluster: speed", "devices of unequal speed", "devices as fast as their kind",
-                 "planning over unequal devices is not built yet: see docs/non-goals.md"};
   if (job.cluster.changes())
     return Error{ErrorKind::bad_input, "cluster: capacity, events", "a cluster that changes over time", "a constant cluster",
                  "plans for changing networks are not built yet: see docs/non-goals.md"};

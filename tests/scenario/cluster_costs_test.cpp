@@ -100,6 +100,27 @@ TEST(ClusterCosts, AStageCostsWhatItsOwnDevicesTake) {
               4194304.0 / (10e9 / 8 / 8 * link.efficiency) + link.latency.count() + link.start.count(), 2e-5);
 }
 
+/// One device at half its speed: the stage that holds it computes twice as long, and no other.
+TEST(ClusterCosts, AStageIsAsFastAsItsSlowestDevice) {
+  const Fixture f;
+  const Cluster even = load_cluster("{nodes: 2, devices_per_node: 8, device: a100-sxm-80gb}", "test").value();
+  const Cluster slow =
+      load_cluster("{nodes: 2, devices_per_node: 8, device: a100-sxm-80gb, speed: {\"rank:11\": 0.5}}", "test").value();
+  const Plan plan = plan_of(f, {pipeline(0, 0, {strategy(2, 4), strategy(2, 4)}, {4, 9}, 2, 4)});
+  EXPECT_FALSE(on_unlike_devices(plan, even));
+  EXPECT_TRUE(on_unlike_devices(plan, slow));
+  Program a, b;
+  const ClusterCosts of_even(f.model, even, f.training, f.engine), of_slow(f.model, slow, f.training, f.engine);
+  const Costs usual = price(of_even, plan, a), found = price(of_slow, plan, b);
+  const ProgramStructure& s = a.structure();
+  EXPECT_EQ(found.works[s.forward(ChunkId(0))], usual.works[s.forward(ChunkId(0))]);
+  for (const WorkId work : {s.forward(ChunkId(1)), s.backward(ChunkId(1))}) {
+    const PhaseTime& at_half = found.works[work].time;
+    EXPECT_NEAR(static_cast<double>(at_half.compute_ns), 2.0 * static_cast<double>(usual.works[work].time.compute_ns), 2.0);
+  }
+  EXPECT_EQ(found.collectives, usual.collectives);
+}
+
 /// Pipelines of one and of two stages: three segments of gradients meet, and the step ends when the slower pipeline has reduced.
 TEST(ClusterCosts, UnlikePipelinesMeetByLayer) {
   const Fixture f;
