@@ -208,6 +208,8 @@ PREDICTION = open_object({
     "confidence": open_object({"iteration_s_low": SECONDS, "iteration_s_high": SECONDS, "level": {"type": "number", "minimum": 0, "maximum": 1},
                                "basis": TEXT}, ("iteration_s_low", "iteration_s_high", "level", "basis")),
     "days": COUNT, "gpu_hours": COUNT,
+    "cost": open_object({"per_step": COUNT, "per_token": COUNT, "currency": TEXT, "per_hour": COUNT, "devices": WHOLE, "egress_per_step": COUNT,
+                         "whole_run": COUNT}, ("per_step", "per_token", "currency"), description="where every node of the plan has a price"),
     "network": open_object({"model": {"enum": ["flow"]}, "closed_iteration_s": SECONDS,
                             "links": array(open_object({"link": TEXT, "links": WHOLE, "bytes": COUNT, "busy": COUNT, "highest_load": COUNT},
                                                        ("link", "links", "bytes", "busy", "highest_load")))},

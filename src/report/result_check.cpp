@@ -94,6 +94,7 @@ std::string prediction_finding(const std::string& key) {
       {"days", "throughput"},
       {"gpu_hours", "throughput"},
       {"confidence", "confidence"},
+      {"cost", "cost"},
   };
   const auto at = kNames.find(key);
   return at == kNames.end() ? "prediction" : at->second;
