@@ -168,6 +168,9 @@ struct DeviceGroupsSummary {
   std::int64_t simulated = 0;   ///< of these, whose bound was below the best plan so far, and single changes of the best of them
   std::int64_t refined = 0;     ///< of the simulated, single changes
   std::int64_t without_room = 0;  ///< of the simulated, that do not fit
+  double alone =
+      0;  ///< uniform configurations on one node group alone, of a cluster of several: all of them are slower or the answer
+  std::int64_t alone_simulated = 0;
   bool operator==(const DeviceGroupsSummary&) const = default;
 };
 

@@ -104,8 +104,10 @@ std::string partition_certificate(const SearchSummary& s) {
 /// Of plans on groups of unlike devices.
 std::string groups_certificate(const SearchSummary& s) {
   const DeviceGroupsSummary& g = *s.device_groups;
-  const std::string space = cat("plans on groups of these devices (stages of ", grouped(g.options), " kinds at ",
-                                grouped(g.sizes), " micro-batch sizes, 1f1b, cp 1)", margin_of(s));
+  const std::string space =
+      cat("plans on groups of these devices (stages of ", grouped(g.options), " kinds at ", grouped(g.sizes),
+          " micro-batch sizes, 1f1b, cp 1)", g.alone > 0 ? cat(" and ", count(g.alone), " uniform ones on one group alone") : "",
+          margin_of(s));
   const std::string work = cat(" (", grouped(g.states), " partial plans, ", grouped(g.candidates), " candidates, ",
                                grouped(g.simulated), " simulated, ", grouped(g.refined), " of them single changes)");
   if (s.optimal) return cat("optimal: none of the ", space, " is faster", work);

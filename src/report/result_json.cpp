@@ -152,6 +152,11 @@ void write_device_groups(JsonWriter& w, const DeviceGroupsSummary& s) {
   w.key("sizes").value(s.sizes).key("options").value(s.options).key("dropped").value(s.dropped).key("states").value(s.states);
   w.key("candidates").value(s.candidates).key("simulated").value(s.simulated).key("refined").value(s.refined);
   w.key("without_room").value(s.without_room);
+  if (s.alone > 0) {
+    w.key("alone");
+    write_count(w, s.alone);
+    w.key("alone_simulated").value(s.alone_simulated);
+  }
   w.end_object();
 }
 

@@ -159,6 +159,8 @@ LayerwiseSummary read_layerwise(Reader r) {
 
 DeviceGroupsSummary read_device_groups(Reader r) {
   DeviceGroupsSummary s;
+  s.alone = r.optional_real("alone", 0, 1e300, 0);
+  s.alone_simulated = r.optional_int("alone_simulated", 0, kBig, 0);
   s.sizes = r.optional_int("sizes", 0, kBig, 0);
   s.options = r.optional_int("options", 0, kBig, 0);
   s.dropped = r.optional_int("dropped", 0, kBig, 0);
