@@ -214,6 +214,8 @@ struct Plan {
   std::vector<Pipeline> pipelines = std::vector<Pipeline>(1);
   bool operator==(const Plan&) const = default;
 
+  /// The plan that one of its pipelines is by itself, with that pipeline's samples as global batch.
+  [[nodiscard]] Plan alone(std::size_t pipeline) const;
   /// The one pipeline of a plan that has one. Whatever cannot treat several reads a plan through this, after unpriced() has refused them.
   [[nodiscard]] const Pipeline& only_pipeline() const;
   [[nodiscard]] Pipeline& only_pipeline();

@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
+#include "check/arithmetic.h"
 #include "check/claims.h"
 #include "check/payload.h"
+#include "check/pipelines.h"
 #include "check/program_check.h"
 #include "check/rules.h"
 #include "check/structure.h"
+#include "check/verdict.h"
 #include "check/view.h"
 
 namespace espalier {
@@ -30,11 +34,14 @@ void append(std::vector<Finding>& all, std::vector<Finding> more) {
 
 }  // namespace
 
-CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
-                       const Claims* claims) {
-  CheckReport report{check_structure(plan, model, cluster)};
+namespace {
+
+/// A plan of one pipeline. `part`: of a plan of several, whose claims about the step are judged with those of the others.
+CheckReport check_one(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims,
+                      PlanPart part) {
+  CheckReport report{check_structure(plan, model, cluster, part)};
   if (!report.ok()) return report;
-  const View view = make_view(plan, model, cluster);
+  const View view = make_view(plan, model, cluster, part);
   append(report.findings, check_rules(view));
   if (!report.ok()) return report;
   ProgramCheck checked = check_program(view, program);
@@ -43,6 +50,34 @@ CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& clus
   if (tables) append(report.findings, check_payload(view, program));
   if (claims != nullptr) append(report.findings, check_claims(view, program, checked.readable, *claims));
   return report;
+}
+
+/// Every pipeline by itself, then what holds between them.
+CheckReport check_several(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
+                          const Claims* claims) {
+  CheckReport report{check_pipelines(plan, cluster)};
+  report.findings.push_back(check_parts(plan, program));
+  if (!report.ok()) return report;
+  for (std::size_t k = 0; k < plan.pipelines.size(); ++k) {
+    const Plan own = plan.alone(k);
+    const Program part = part_of(program, k);
+    const std::optional<Claims> said = claims == nullptr ? std::nullopt : std::optional(part_of(*claims, plan, k));
+    CheckReport of_part = check_one(own, model, cluster, part, said ? &*said : nullptr, PlanPart::of_several);
+    for (Finding& finding : of_part.findings) finding.text = say("pipeline ", k, ": ", finding.text);
+    append(report.findings, std::move(of_part.findings));
+  }
+  if (!report.ok()) return report;
+  report.findings.push_back(check_meetings(plan, program));
+  if (claims != nullptr && report.ok()) append(report.findings, check_claims_of_several(plan, model, cluster, program, *claims));
+  return report;
+}
+
+}  // namespace
+
+CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
+                       const Claims* claims) {
+  if (plan.pipelines.size() == 1) return check_one(plan, model, cluster, program, claims, PlanPart::whole);
+  return check_several(plan, model, cluster, program, claims);
 }
 
 }  // namespace espalier::check

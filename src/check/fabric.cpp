@@ -288,12 +288,14 @@ double named_message(const View& view, const Stage& from, const Stage& to, std::
 }  // namespace
 
 double unlike_message(const View& view, std::int32_t from, std::int32_t to, double bytes) {
-  const auto stage = [&](std::int32_t i) -> const Stage& {
-    return view.plan->only_pipeline().stages[static_cast<std::size_t>(i)];
-  };
-  const std::size_t a = view.group_of_stage[static_cast<std::size_t>(from)],
-                    b = view.group_of_stage[static_cast<std::size_t>(to)];
-  if (a != b && !view.cluster->links.empty()) return named_message(view, stage(from), stage(to), a, b, bytes);
+  const std::vector<Stage>& stages = view.plan->only_pipeline().stages;
+  return stage_message(view, stages[static_cast<std::size_t>(from)], stages[static_cast<std::size_t>(to)], bytes);
+}
+
+double stage_message(const View& view, const Stage& from, const Stage& to, double bytes) {
+  const std::size_t a = group_of_device(*view.cluster, from.devices.front().first),
+                    b = group_of_device(*view.cluster, to.devices.front().first);
+  if (a != b && !view.cluster->links.empty()) return named_message(view, from, to, a, b, bytes);
   if (a != b) {
     double time = 0;
     // All that lies on the way: what joins the groups, and the network of each.
@@ -313,7 +315,7 @@ double unlike_message(const View& view, std::int32_t from, std::int32_t to, doub
   levels.insert(levels.end(), network.begin(), network.end());
   const std::int64_t base = first_device_of(*view.cluster, a);
   std::int64_t low = std::numeric_limits<std::int64_t>::max(), high = 0;
-  for (const Stage* end : {&stage(from), &stage(to)})
+  for (const Stage* end : {&from, &to})
     for (const DeviceRange& range : end->devices) {
       low = std::min(low, range.first - base);
       high = std::max(high, range.first - base + (range.count - 1) * range.stride);

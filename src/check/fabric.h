@@ -77,5 +77,7 @@ class Fabric {
 /// Seconds of a message between stages that are not alike: `bytes` at the busier end. Inside a group over the lowest level whose domain holds
 /// both stages; between groups over what joins them and the outermost network of each, at the pace of the slowest.
 double unlike_message(const View& view, std::int32_t from, std::int32_t to, double bytes);
+/// The same between any two stages on the cluster of the view.
+double stage_message(const View& view, const Stage& from, const Stage& to, double bytes);
 
 }  // namespace espalier::check

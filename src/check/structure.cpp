@@ -213,13 +213,13 @@ Finding check_device_order(const Plan& plan, const Model& model, const Cluster& 
 
 }  // namespace
 
-std::vector<Finding> check_structure(const Plan& plan, const Model& model, const Cluster& cluster) {
+std::vector<Finding> check_structure(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part) {
   std::vector<Finding> findings;
   findings.push_back(check_schedule(plan));
   if (!findings.back().ok) return findings;  // nothing below could index the stages
   findings.push_back(check_coverage(plan, model));
   const std::int64_t devices = device_count(cluster);
-  const bool unlike = unlike_stages(plan, cluster);
+  const bool unlike = unlike_stages(plan, cluster, part);
   findings.push_back(check_devices(plan, devices, unlike));
   const bool devices_ok = findings.back().ok;
   findings.push_back(check_strategies(plan, model));

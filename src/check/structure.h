@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "check/check.h"
+#include "check/view.h"
 
 namespace espalier::check {
 
 /// In the order above. After the first finding that is not ok the later ones may be missing.
-std::vector<Finding> check_structure(const Plan& plan, const Model& model, const Cluster& cluster);
+std::vector<Finding> check_structure(const Plan& plan, const Model& model, const Cluster& cluster,
+                                     PlanPart part = PlanPart::whole);
 
 }  // namespace espalier::check

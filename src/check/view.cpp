@@ -63,7 +63,8 @@ std::int64_t first_device_of(const Cluster& cluster, std::size_t group) {
   return first;
 }
 
-bool unlike_stages(const Plan& plan, const Cluster& cluster) {
+bool unlike_stages(const Plan& plan, const Cluster& cluster, PlanPart part) {
+  if (part == PlanPart::of_several) return true;
   if (cluster.groups.size() > 1 || !cluster.groups.front().speed.empty()) return true;
   std::vector<std::int64_t> counts;
   for (const Stage& stage : plan.only_pipeline().stages) {
@@ -103,8 +104,9 @@ double slowest_speed(const NodeGroup& group, const Stage& stage) {
 
 }  // namespace
 
-View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
+View make_view(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part) {
   View view;
+  view.part = part;
   view.plan = &plan;
   view.model = &model;
   view.cluster = &cluster;
@@ -114,7 +116,7 @@ View make_view(const Plan& plan, const Model& model, const Cluster& cluster) {
   view.samples = plan.samples_per_microbatch();
   view.stages = plan.only_pipeline().schedule.stages;
   view.microbatches = plan.only_pipeline().schedule.microbatches;
-  if (unlike_stages(plan, cluster))
+  if (unlike_stages(plan, cluster, part))
     for (const Stage& stage : plan.only_pipeline().stages) {
       view.group_of_stage.push_back(group_of_device(cluster, stage.devices.front().first));
       view.speed_of_stage.push_back(slowest_speed(cluster.groups[view.group_of_stage.back()], stage));

@@ -16,6 +16,10 @@
 
 namespace espalier::check {
 
+/// Whether a plan of one pipeline is all there is, or one of several beside each other: its stages are then judged by themselves, and other devices
+/// are other pipelines'.
+enum class PlanPart : std::uint8_t { whole, of_several };
+
 struct View {
   const Plan* plan = nullptr;
   const Model* model = nullptr;
@@ -32,8 +36,9 @@ struct View {
   /// stages lay on group `group`, once for each, and of what comes out the stages of that group count. Empty: all stages are alike.
   std::vector<std::size_t> group_of_stage;
   std::size_t group = 0;
-  std::vector<double> speed_of_stage;    ///< of its slowest device, relative to the kind; as long as group_of_stage
-  double speed = 1.0;                    ///< at which everything is derived
+  std::vector<double> speed_of_stage;  ///< of its slowest device, relative to the kind; as long as group_of_stage
+  double speed = 1.0;                  ///< at which everything is derived
+  PlanPart part = PlanPart::whole;
   std::shared_ptr<const Listed> listed;  ///< devices of each stage, where they are in an order of the plan's own; else null
 };
 
@@ -47,9 +52,9 @@ std::int64_t device_count(const Cluster& cluster);
 std::int64_t layer_tokens(const LayerKind& kind, const Sequence& sequence);
 bool has_experts(const Model& model);
 /// Requires a plan that check_structure accepts.
-View make_view(const Plan& plan, const Model& model, const Cluster& cluster);
+View make_view(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part = PlanPart::whole);
 /// Whether stages of a plan of sound structure differ in number or kind of their devices.
-bool unlike_stages(const Plan& plan, const Cluster& cluster);
+bool unlike_stages(const Plan& plan, const Cluster& cluster, PlanPart part);
 /// The node group of a device, and the first device of a group.
 std::size_t group_of_device(const Cluster& cluster, std::int64_t device);
 std::int64_t first_device_of(const Cluster& cluster, std::size_t group);

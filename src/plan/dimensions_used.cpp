@@ -35,9 +35,10 @@ std::int32_t dimensions_used(const Strategy& strategy, const Schedule& schedule)
 
 std::int32_t dimensions_used(const Plan& plan) {
   Used used;
-  for (const Stage& stage : plan.only_pipeline().stages)
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges) used |= used_by(range.strategy, plan.only_pipeline().schedule);
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const Chunk& chunk : stage.chunks)
+        for (const LayerRange& range : chunk.ranges) used |= used_by(range.strategy, pipeline.schedule);
   return static_cast<std::int32_t>(used.count()) + (plan.uniform() ? 0 : 1);
 }
 

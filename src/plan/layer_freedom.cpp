@@ -192,7 +192,8 @@ std::vector<std::string> layer_faults(const LayerFreedom& freedom, const Model& 
 }
 
 std::vector<std::string> layer_faults(const LayerFreedom& freedom, const Model& model, const Plan& plan) {
-  if (plan.uniform()) return {};
+  if (plan.uniform() || is_unrestricted(freedom)) return {};
+  if (plan.pipelines.size() > 1) return {cat(plan.pipelines.size(), " pipelines beside each other")};
   std::vector<std::vector<LayerRange>> chunks;
   for (std::int32_t c = 0; c < plan.only_pipeline().schedule.stages * plan.only_pipeline().schedule.virtual_stages; ++c) {
     const ChunkPlace place = place_of_chunk(plan.only_pipeline().schedule, c);

@@ -61,7 +61,11 @@ struct Beyond {
 };
 const std::vector<Beyond>& beyond() {
   static const std::vector<Beyond> all = {
-      {"$.pipelines", [](Plan& p) { p = two_pipelines(); }},
+      {"$.pipelines",
+       [](Plan& p) {
+         p = two_pipelines();
+         p.engine = "megatron-core";  // whose stages are alike
+       }},
       {"$.pipelines[0].stages[1].samples_per_replica",
        [](Plan& p) {
          p.only_pipeline().stages[1].samples_per_replica = {2, 0};
@@ -96,6 +100,17 @@ TEST(Pipelines, EveryFieldIsHeldAndRefusedByName) {
     EXPECT_EQ(refused->kind, ErrorKind::bad_input);
     EXPECT_EQ(refused->where, b.where);
     EXPECT_FALSE(refused->found.empty() || refused->expected.empty() || refused->hint.empty());
+  }
+}
+
+TEST(Pipelines, EnginesOfUnlikeStagesRunSeveral) {
+  Plan plan = two_pipelines();
+  EXPECT_EQ(plan.engine, "generic");
+  EXPECT_FALSE(unpriced(plan));
+  for (std::size_t k = 0; k < plan.pipelines.size(); ++k) {
+    const Plan alone = plan.alone(k);
+    EXPECT_EQ(alone.only_pipeline(), plan.pipelines[k]);
+    EXPECT_EQ(alone.training.global_batch, plan.pipelines[k].samples);
   }
 }
 

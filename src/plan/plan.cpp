@@ -214,6 +214,14 @@ std::string text_of(const Pipeline& pipeline, bool devices) {
 
 }  // namespace
 
+Plan Plan::alone(std::size_t pipeline) const {
+  ESPALIER_CHECK(pipeline < pipelines.size());
+  Plan out = *this;
+  out.pipelines = {pipelines[pipeline]};
+  out.training.global_batch = pipelines[pipeline].samples;
+  return out;
+}
+
 const Pipeline& Plan::only_pipeline() const {
   ESPALIER_CHECK(pipelines.size() == 1);
   return pipelines.front();
@@ -292,6 +300,18 @@ std::vector<LayerRun> layer_runs(const Chunk& chunk, std::int32_t last_layer) {
   return runs;
 }
 
-std::vector<StrategyCount> strategy_counts(const Plan& plan) { return counted(plan.only_pipeline(), last_layer_of(plan)); }
+std::vector<StrategyCount> strategy_counts(const Plan& plan) {
+  std::vector<StrategyCount> all;
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const StrategyCount& own : counted(pipeline, last_layer_of(plan))) {
+      const auto known = std::find_if(all.begin(), all.end(), [&](const StrategyCount& c) { return c.strategy == own.strategy; });
+      if (known == all.end())
+        all.push_back(own);
+      else
+        known->layers += own.layers;
+    }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.layers > b.layers; });
+  return all;
+}
 
 }  // namespace espalier

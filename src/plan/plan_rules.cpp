@@ -34,10 +34,11 @@ std::span<const PlanRule> plan_rules() { return kPlanRules; }
 
 std::vector<RuleViolation> plan_violations(const Model& model, const Plan& plan) {
   std::vector<RuleViolation> broken;
-  for (const PlanRule& rule : kPlanRules) {
-    const std::string fault = rule.fault(model, plan);
-    if (!fault.empty()) broken.push_back({std::string(rule.name), fault, "give the head the strategy of the embedding"});
-  }
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+    for (const PlanRule& rule : kPlanRules) {
+      const std::string fault = rule.fault(model, plan.pipelines.size() == 1 ? plan : plan.alone(p));
+      if (!fault.empty()) broken.push_back({std::string(rule.name), fault, "give the head the strategy of the embedding"});
+    }
   return broken;
 }
 

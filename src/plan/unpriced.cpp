@@ -2,6 +2,8 @@
 // What a plan document can say that has no price yet, and what version 1 of the document cannot say: each by its place and name.
 #include "base/format.h"
 #include "espalier/plan.h"
+#include "plan/engine.h"
+#include "plan/layer_freedom.h"
 
 namespace espalier {
 namespace {
@@ -54,20 +56,28 @@ Answer of_precision(const Plan& plan) {
   return differs("saved", plan.precision->saved, kept.saved);
 }
 
-/// The first thing that goes beyond one pipeline of equal replicas.
-Answer beyond_one_pipeline(const Plan& plan) {
-  if (plan.pipelines.size() != 1) return Said{"$.pipelines", cat(plan.pipelines.size(), " pipelines"), "one pipeline"};
+/// The first thing that goes beyond pipelines of equal replicas.
+Answer beyond_equal_replicas(const Plan& plan) {
   if (auto said = of_precision(plan)) return said;
-  const Pipeline& pipeline = plan.pipelines.front();
-  for (std::size_t i = 0; i < pipeline.stages.size(); ++i)
-    if (auto said = of_stage(pipeline.stages[i], cat("$.pipelines[0].stages[", i, "]"))) return said;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
+      if (auto said = of_stage(plan.pipelines[p].stages[i], cat("$.pipelines[", p, "].stages[", i, "]"))) return said;
   return std::nullopt;
+}
+
+/// Pipelines beside each other run where stages need not be alike.
+Answer several_under_an_engine(const Plan& plan) {
+  const EngineModel* engine = find_engine(plan.engine);
+  if (plan.pipelines.size() < 2 || engine == nullptr || is_unrestricted(engine->layers)) return std::nullopt;
+  return Said{"$.pipelines", cat(plan.pipelines.size(), " pipelines under engine ", plan.engine),
+              "one pipeline, or engine generic or espalier"};
 }
 
 }  // namespace
 
 Status unpriced(const Plan& plan) {
-  const Answer said = beyond_one_pipeline(plan);
+  Answer said = beyond_equal_replicas(plan);
+  if (!said) said = several_under_an_engine(plan);
   if (!said) return std::nullopt;
   return Error{ErrorKind::bad_input, said->where, said->found, said->expected,
                "a plan document can say this, but nothing predicts or checks it yet: docs/file-formats.md"};
@@ -75,7 +85,9 @@ Status unpriced(const Plan& plan) {
 
 Status unwritable(const Plan& plan, PlanSchema schema) {
   if (schema != PlanSchema::one) return std::nullopt;
-  Answer said = beyond_one_pipeline(plan);
+  Answer said;
+  if (plan.pipelines.size() != 1) said = Said{"$.pipelines", cat(plan.pipelines.size(), " pipelines"), "one pipeline"};
+  if (!said) said = beyond_equal_replicas(plan);
   if (!said && plan.only_pipeline().id != 0) said = Said{"$.pipelines[0].id", cat(plan.only_pipeline().id), "0"};
   if (!said) return std::nullopt;
   return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": all that espalier.plan/1 can say",

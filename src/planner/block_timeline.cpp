@@ -16,7 +16,7 @@ Result<std::string> block_timeline(const Job& job, const Plan& plan) {
   if (auto refused = unpriced(plan)) return *refused;
   if (auto broken = plan_fits_job(job, plan)) return *broken;
   const cost::CostContext context(job.model, job.cluster, job.training, **engine);
-  for (const Stage& stage : plan.only_pipeline().stages)
+  for (const Stage& stage : plan.pipelines.front().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges)
         for (std::int32_t i = range.first; i <= range.last && !range.strategy.partition.empty(); ++i) {

@@ -28,14 +28,10 @@ double message_egress(const Cluster& cluster, const EngineModel& engine, const P
       const Instruction& x = program.instructions[static_cast<std::size_t>(i)];
       if (x.stream != Stream::send) continue;
       const Transfer& transfer = program.transfers[x.transfer()];
-      const RankClass& upstream = program.ranks[static_cast<std::size_t>(transfer.sender)];
-      const RankClass& downstream = program.ranks[static_cast<std::size_t>(transfer.receiver)];
-      const double price = egress_price(cluster, rank, &rank == &upstream ? downstream : upstream);
+      const double price = egress_price(cluster, rank, program.ranks[static_cast<std::size_t>(x.peer)]);
       if (price == 0) continue;
-      const WorkRange& range = program.ranges[static_cast<std::size_t>(
-          program.works[program.pipelines[static_cast<std::size_t>(rank.pipeline)].structure.forward(transfer.chunk)]
-              .ranges_begin)];
-      const Strategy& s = program.strategies[static_cast<std::size_t>(range.strategy)];
+      const WorkRange& layout = program.ranges[static_cast<std::size_t>(transfer.gradient ? transfer.receiver : transfer.sender)];
+      const Strategy& s = program.strategies[static_cast<std::size_t>(layout.strategy)];
       const bool parts = engine.communication.scattered_messages && s.sp == SequenceParallel::none;
       money += price * 1e-9 * static_cast<double>(transfer.bytes) * static_cast<double>(rank.represents()) / (parts ? s.tp : 1);
     }

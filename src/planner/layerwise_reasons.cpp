@@ -32,7 +32,7 @@ std::int32_t blocks_with(const Stage& stage, std::int32_t last_layer, Property h
 
 std::vector<std::int32_t> blocks_by_stage(const Plan& plan, Property has) {
   std::vector<std::int32_t> out;
-  for (const Stage& stage : plan.only_pipeline().stages) out.push_back(blocks_with(stage, last_layer_of(plan), has));
+  for (const Stage& stage : plan.pipelines.front().stages) out.push_back(blocks_with(stage, last_layer_of(plan), has));
   return out;
 }
 
@@ -78,7 +78,7 @@ void property_sentence(const PlannerResult& r, const Plan* uniform, const char* 
 
 /// The plan takes its stages' shares unevenly: what even ones cost.
 void partition_sentence(const PlannerResult& r, std::vector<std::string>& out) {
-  if (!r.search.layerwise || r.plan.only_pipeline().stages.size() < 2) return;
+  if (!r.search.layerwise || r.plan.pipelines.size() > 1 || r.plan.only_pipeline().stages.size() < 2) return;
   const auto& rows = r.search.layerwise->balance;
   const auto even = std::find_if(rows.begin(), rows.end(), [](const StageBalance& b) { return b.name == "even"; });
   if (even == rows.end() || r.prediction.iteration_ns <= 0) return;

@@ -7,6 +7,7 @@
 #include "base/document.h"
 #include "cost/cluster_costs.h"
 #include "plan/layer_freedom.h"
+#include "planner/plan_layers.h"
 #include "search/pruning.h"
 
 namespace espalier::planner {
@@ -119,13 +120,40 @@ Status layerwise_dimensions(const SearchSpace& space) {
                "restrictions of recompute alone", "in this space every block is recomputed or not by itself"};
 }
 
+namespace {
+
+/// The strategies of a pipeline against the rules of space and engine. `plan` has it alone.
+Status illegal_pipeline(const Job& job, const Plan& plan, bool unlike, const std::string& where) {
+  std::int64_t devices = 0;
+  for (const Stage& stage : plan.only_pipeline().stages)
+    for (const DeviceRange& range : stage.devices) devices += range.count;
+  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
+    std::size_t position = 0;
+    const Stage& stage = plan.only_pipeline().stages[i];
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges) {
+        Status broken = unlike ? illegal_stage(job, plan, stage, range) : illegal_range(job, plan, range, devices);
+        if (!broken) {
+          ++position;
+          continue;
+        }
+        broken->kind = ErrorKind::bad_input;
+        broken->hint = "plan again from the job file";
+        broken->where = "plan: " + where + ".stages[" + std::to_string(i) + "].layers[" + std::to_string(position) + "].strategy";
+        return broken;
+      }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 Status plan_fits_job(const Job& job, const Plan& plan) {
   std::int64_t devices = 0;
-  std::int32_t last_layer = 0;
-  for (const Stage& stage : plan.only_pipeline().stages) {
-    for (const DeviceRange& range : stage.devices) devices += range.count;
-    for (const Chunk& chunk : stage.chunks) last_layer = std::max(last_layer, chunk.last());
-  }
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const DeviceRange& range : stage.devices) devices += range.count;
+  const std::int32_t last_layer = last_layer_of(plan);
   const bool unlike = cost::on_unlike_devices(plan, job.cluster);
   if (unlike ? devices > job.cluster.devices() : devices != job.cluster.devices())
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", std::to_string(devices) + " devices",
@@ -139,22 +167,10 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
                  "layers that engine " + engine.name + " can run", "plan again from the job file"};
   if (unlike)
     if (Status refused = cost::unpriced_groups(plan, job.cluster)) return refused;
-  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
-    std::size_t position = 0;
-    const Stage& stage = plan.only_pipeline().stages[i];
-    for (const Chunk& chunk : stage.chunks)
-      for (const LayerRange& range : chunk.ranges) {
-        Status broken = unlike ? illegal_stage(job, plan, stage, range) : illegal_range(job, plan, range, devices);
-        if (!broken) {
-          ++position;
-          continue;
-        }
-        broken->kind = ErrorKind::bad_input;
-        broken->hint = "plan again from the job file";
-        broken->where =
-            "plan: $.pipelines[0].stages[" + std::to_string(i) + "].layers[" + std::to_string(position) + "].strategy";
-        return broken;
-      }
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    Job own = job;
+    own.training.global_batch = plan.pipelines[p].samples;
+    if (Status broken = illegal_pipeline(own, plan.alone(p), unlike, "$.pipelines[" + std::to_string(p) + "]")) return broken;
   }
   return std::nullopt;
 }

@@ -47,6 +47,7 @@ std::vector<OperatorReport> operator_reports(const Job& job, const EngineModel& 
   std::vector<OperatorReport> out;
   std::vector<std::string> seen;
   const cost::CostContext context(job.model, job.cluster, job.training, engine);
+  if (plan.pipelines.size() > 1) return out;
   for (const Stage& stage : plan.only_pipeline().stages)
     for (const Chunk& chunk : stage.chunks)
       for (const LayerRange& range : chunk.ranges) {

@@ -63,14 +63,15 @@ void fill_memory(const Job& job, const Timed& timed, Prediction& p) {
               fixed.framework + peak.reserve};
 }
 
-/// The busiest stage. Ranks of a folded program stand for a stage each; of several ranks of a stage the busiest counts.
+/// The busiest stage, counted through all pipelines. Ranks of a folded program stand for a stage each; of several ranks of a stage the busiest
+/// counts.
 Bottleneck bottleneck_of(const Timed& timed) {
   Bottleneck out;
   const auto whole = static_cast<double>(std::max<std::int64_t>(1, timed.simulation.iteration_ns));
   std::int64_t least_idle = INT64_MAX;
   out.busy_per_stage.assign(timed.costs.stages.size(), 0.0);
   for (std::size_t i = 0; i < timed.simulation.ranks.size(); ++i) {
-    const std::int32_t stage = timed.program.ranks[i].stage.value;
+    const std::int32_t stage = timed.program.stage_row(timed.program.ranks[i]).value;
     const Breakdown& b = timed.simulation.ranks[i].breakdown;
     const double busy = 1.0 - static_cast<double>(b.bubble_ns) / whole;
     double& of_stage = out.busy_per_stage[static_cast<std::size_t>(stage)];
@@ -295,7 +296,7 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
   p.iteration_ns = timed.simulation.iteration_ns;
   const auto& last = timed.simulation.ranks[static_cast<std::size_t>(timed.simulation.last_rank)];
   p.breakdown = last.breakdown;
-  p.last_stage = timed.program.ranks[static_cast<std::size_t>(timed.simulation.last_rank)].stage.value;
+  p.last_stage = timed.program.stage_row(timed.program.ranks[static_cast<std::size_t>(timed.simulation.last_rank)]).value;
   p.bottleneck = bottleneck_of(timed);
   p.hidden_communication_ns = last.hidden_communication_ns;
   fill_memory(job, timed, p);
@@ -359,10 +360,13 @@ Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
     claims.static_bytes_per_stage.push_back(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer);
     claims.gradient_bytes_per_stage.push_back(states.reduce * stage.reduced_elements);
   }
-  const ProgramStructure& structure = timed->program.structure();
-  for (std::int32_t c = 0; c < structure.chunks(); ++c) {
-    claims.saved_bytes_per_chunk.push_back(timed->costs.saved_bytes(structure, ChunkId(c)));
-    claims.boundary_bytes_per_chunk.push_back(c > 0 ? timed->program.transfers[structure.transfer(ChunkId(c), false)].bytes : 0);
+  for (const PipelineProgram& part : timed->program.pipelines) {
+    for (std::int32_t c = 0; c < part.structure.chunks(); ++c) {
+      const WorkId forward(part.first_work + part.structure.forward(ChunkId(c)).value);
+      const TransferId into(part.first_transfer + (c > 0 ? part.structure.transfer(ChunkId(c), false).value : 0));
+      claims.saved_bytes_per_chunk.push_back(timed->costs.works[forward].memory.before.count());
+      claims.boundary_bytes_per_chunk.push_back(c > 0 ? timed->program.transfers[into].bytes : 0);
+    }
   }
   for (const auto& rank : timed->simulation.ranks) claims.peak_bytes_per_stage.push_back(rank.memory.bytes);
   claims.memory_limit_bytes = limit_of(job, timed->program.ranks.front());

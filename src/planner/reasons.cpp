@@ -81,7 +81,7 @@ std::vector<std::string> reasons_of(const Job& job, const PlannerResult& r) {
   if (tp > node)
     out.push_back("TP " + std::to_string(tp) + " leaves the node of " + std::to_string(node) +
                   " devices: unusual, check the fabric figures.");
-  const Recompute& recompute = r.plan.strategy().recompute;
+  const Recompute& recompute = r.plan.pipelines.front().strategy().recompute;
   if (!r.plan.uniform()) {
     for (std::string& sentence : layerwise_reasons(r)) out.push_back(std::move(sentence));
   } else if (recompute.kind == RecomputeKind::full) {

@@ -85,6 +85,7 @@ std::string why_none(const search::Outcome& found) {
 bool has_rules(const EngineModel& engine) { return engine.family != EngineFamily::generic; }
 
 bool accepts(const EngineModel& engine, const Job& job, const Plan& plan) {
+  if (plan.pipelines.size() > 1) return is_unrestricted(engine.layers);
   if (!engine.runs.uneven_stages && !even_chunks(plan)) return false;
   if (!engine_plan_violations(engine, job.model, plan).empty()) return false;
   for (const Stage& stage : plan.only_pipeline().stages)

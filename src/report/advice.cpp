@@ -30,8 +30,8 @@ struct Facts {
 Facts facts_of(const PlannerResult& r) {
   Facts f;
   const std::vector<StrategyCount> counts = strategy_counts(r.plan);
-  f.s = r.plan.uniform() || counts.empty() ? r.plan.strategy() : counts.front().strategy;
-  f.c = r.plan.only_pipeline().schedule;
+  f.s = counts.empty() || r.plan.uniform() ? r.plan.pipelines.front().strategy() : counts.front().strategy;
+  f.c = r.plan.pipelines.front().schedule;
   const Prediction& p = r.prediction;
   f.room = static_cast<std::int64_t>(static_cast<double>(p.memory_limit_bytes) * (1 - p.memory_margin)) - p.peak_memory_bytes;
   f.blocks = planner::last_layer_of(r.plan) - 1;

@@ -32,9 +32,9 @@ constexpr int kBarWidth = 34;  // with its label and figures a line of 80 column
 
 std::int64_t device_count(const Plan& plan) {
   std::int64_t n = 0;
-  for (const Stage& stage : plan.only_pipeline().stages) {
-    for (const DeviceRange& range : stage.devices) n += range.count;
-  }
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const DeviceRange& range : stage.devices) n += range.count;
   return n;
 }
 
@@ -236,8 +236,8 @@ std::string memory_section(const Prediction& p) {
 
 std::string stage_section(const PlannerResult& r) {
   if (!r.plan.uniform())
-    return cat(r.plan.only_pipeline().stages.size() < 2 ? "\nLayers\n" : "\nPipeline\n",
-               layer_table(r.plan, r.prediction.peak_memory_bytes_per_stage));
+    return layer_tables(r.plan.pipelines.front().stages.size() < 2 ? "Layers" : "Pipeline", r.plan,
+                        r.prediction.peak_memory_bytes_per_stage);
   if (r.plan.only_pipeline().stages.size() < 2) return "";
   std::vector<std::vector<std::string>> rows{{"stages", "layers of each", "peak"}};
   for (const StageRun& run : stage_runs(r.plan, r.prediction.peak_memory_bytes_per_stage)) {

@@ -120,6 +120,22 @@ std::string layer_table(const Plan& plan, const std::vector<std::int64_t>& peak_
   return table(rows, {1, 3});
 }
 
+std::string layer_tables(const std::string& title, const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage) {
+  if (plan.pipelines.size() == 1) return cat("\n", title, "\n", layer_table(plan, peak_bytes_per_stage));
+  std::string out;
+  std::vector<std::int64_t> left = peak_bytes_per_stage;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    const Pipeline& pipeline = plan.pipelines[p];
+    const auto own = static_cast<std::ptrdiff_t>(std::min(left.size(), pipeline.stages.size()));
+    out += cat("\n", title, ": pipeline ", std::to_string(p), ", ", base::grouped(pipeline.samples), " of ",
+               base::grouped(plan.training.global_batch), " samples, ", base::grouped(pipeline.schedule.microbatches),
+               " micro-batches of ", base::grouped(pipeline.samples_per_microbatch()), "\n",
+               layer_table(plan.alone(p), {left.begin(), left.begin() + own}));
+    left.erase(left.begin(), left.begin() + own);
+  }
+  return out;
+}
+
 std::string balance_table(const LayerwiseSummary& summary, const Plan& plan) {
   const std::int32_t layers = planner::last_layer_of(plan) + 1;
   const auto exact =

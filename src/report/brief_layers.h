@@ -16,6 +16,10 @@ std::string strategies_of(const Stage& stage, std::int32_t last_layer, std::size
 /// One row a stage: its layers, its peak of memory, its strategies. Neighbouring stages of equal strategies are one row.
 std::string layer_table(const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage);
 
+/// The tables of a plan under `title`; of several pipelines one for each, with its samples. Stages are counted within their pipeline; peaks are those
+/// of all stages, pipeline after pipeline.
+std::string layer_tables(const std::string& title, const Plan& plan, const std::vector<std::int64_t>& peak_bytes_per_stage);
+
 /// One row a partition: layers a stage, α_t and α_m, iteration, and the iteration against the exact partition's.
 std::string balance_table(const LayerwiseSummary& summary, const Plan& plan);
 

@@ -33,13 +33,14 @@ void add_row(std::vector<std::vector<std::string>>& rows, const std::string& nam
 std::string value_of(Dimension dimension, const Plan& plan) {
   if (plan.uniform()) return value_text(dimension, get(dimension, plan.strategy(), plan.only_pipeline().schedule));
   std::string out;
-  for (const StrategyCount& c : strategy_counts(plan)) {
-    Schedule schedule = plan.only_pipeline().schedule;
-    schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / c.strategy.dp);
-    std::string value = value_text(dimension, get(dimension, c.strategy, schedule));
-    if (!out.empty() && out != value) return "mixed";
-    out = std::move(value);
-  }
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+    for (const StrategyCount& c : strategy_counts(plan.alone(p))) {
+      Schedule schedule = plan.pipelines[p].schedule;
+      schedule.micro_batch = static_cast<std::int32_t>(plan.pipelines[p].samples_per_microbatch() / c.strategy.dp);
+      std::string value = value_text(dimension, get(dimension, c.strategy, schedule));
+      if (!out.empty() && out != value) return "mixed";
+      out = std::move(value);
+    }
   return out;
 }
 
@@ -63,7 +64,7 @@ std::string layers_section(const std::vector<Compared>& plans) {
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const PlannerResult& r = plans[i].result;
     if (r.plan.uniform()) continue;
-    out += cat("\nLayers of ", std::to_string(i + 1), "\n", layer_table(r.plan, r.prediction.peak_memory_bytes_per_stage));
+    out += layer_tables(cat("Layers of ", std::to_string(i + 1)), r.plan, r.prediction.peak_memory_bytes_per_stage);
   }
   return out;
 }

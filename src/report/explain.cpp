@@ -37,7 +37,7 @@ std::string memory_sentence(const PlannerResult& r) {
   const std::string margin = p.memory_margin > 0 && left >= 0
                                  ? cat(", ", percent(p.memory_margin), " of the limit kept for the error of the memory model")
                                  : "";
-  const std::string place = r.plan.only_pipeline().stages.size() > 1 ? cat(" (stage ", std::to_string(fullest), ")") : "";
+  const std::string place = p.peak_memory_bytes_per_stage.size() > 1 ? cat(" (stage ", std::to_string(fullest), ")") : "";
   return cat("the fullest rank", place, " needs ", gib(p.peak_memory_bytes), " of ", gib(p.memory_limit_bytes), ": ",
              left >= 0 ? cat(gib(left), " to spare") : cat(gib(-left), " too much"), margin);
 }
@@ -86,7 +86,7 @@ std::string beside_section(const PlannerResult& r) {
 
 std::string layers_section(const PlannerResult& r) {
   if (r.plan.uniform()) return "";
-  return cat("\nLayers\n", layer_table(r.plan, r.prediction.peak_memory_bytes_per_stage));
+  return layer_tables("Layers", r.plan, r.prediction.peak_memory_bytes_per_stage);
 }
 
 std::string layerwise_section(const PlannerResult& r) {

@@ -30,7 +30,7 @@ CheckReport check_against_claims(const Job& job, const Plan& plan) {
 
 /// The schedule as the rules of a uniform plan see it: a layer-wise plan's micro-batch is that of its first layers.
 Schedule schedule_of(const Plan& plan, const Strategy& s) {
-  Schedule schedule = plan.only_pipeline().schedule;
+  Schedule schedule = plan.pipelines.front().schedule;
   if (!plan.uniform()) schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
   return schedule;
 }
@@ -41,9 +41,10 @@ void add_engine_findings(const EngineModel& engine, const Job& job, const Plan& 
   const bool uniform = plan.uniform();
   for (const RuleViolation& v : engine_plan_violations(engine, job.model, plan))
     report.findings.push_back({v.rule, false, v.text});
-  std::vector<Strategy> strategies{plan.strategy()};
-  if (!uniform) {
-    strategies.clear();
+  std::vector<Strategy> strategies;
+  if (uniform) {
+    strategies.push_back(plan.strategy());
+  } else if (plan.pipelines.size() == 1) {  // of several pipelines engine_plan_violations has said all
     for (const StrategyCount& c : strategy_counts(plan)) strategies.push_back(c.strategy);
   }
   std::set<std::string> known;
