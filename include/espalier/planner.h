@@ -171,6 +171,10 @@ struct DeviceGroupsSummary {
   double alone =
       0;  ///< uniform configurations on one node group alone, of a cluster of several: all of them are slower or the answer
   std::int64_t alone_simulated = 0;
+  std::int64_t columns = 0;       ///< pipelines on one of several node groups that were put beside each other
+  std::int64_t combinations = 0;  ///< sets of them, samples dealt
+  std::int64_t beside_simulated = 0;
+  bool several_pipelines = false;  ///< the answer has several; the bound then speaks of all plans on these devices
   bool operator==(const DeviceGroupsSummary&) const = default;
 };
 

@@ -83,6 +83,13 @@ void add_groups_alone(const search::EachGroupOutcome& found, SearchSummary& s) {
   s.device_groups->alone_simulated = found.simulations;
 }
 
+void add_pipelines(const search::Found& all, SearchSummary& s) {
+  s.device_groups->columns = all.beside->columns;
+  s.device_groups->combinations = all.beside->combinations;
+  s.device_groups->beside_simulated = all.beside->simulations;
+  s.device_groups->several_pipelines = all.several_pipelines();
+}
+
 void add_phases(const search::Found& all, SearchSummary& s) {
   for (const search::PhaseReport& p : all.phases)
     s.phases.push_back({p.name, p.left_out, p.complete, p.bounded, p.lowered, p.simulated, p.lower_bound_ns, p.seconds});
@@ -102,6 +109,7 @@ SearchSummary certificate_of(const Job& job, const EngineModel& engine, const se
   if (all.partitioned) add_partitions(all, s);
   if (all.grouped) add_groups(*all.grouped, s);
   if (all.alone) add_groups_alone(*all.alone, s);
+  if (all.beside) add_pipelines(all, s);
   add_phases(all, s);
   const std::int64_t best = all.best_ns();
   s.lower_bound_ns = all.lower_bound_ns();

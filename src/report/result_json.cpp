@@ -156,6 +156,8 @@ void write_device_groups(JsonWriter& w, const DeviceGroupsSummary& s) {
     w.key("alone");
     write_count(w, s.alone);
     w.key("alone_simulated").value(s.alone_simulated);
+    w.key("columns").value(s.columns).key("combinations").value(s.combinations);
+    w.key("beside_simulated").value(s.beside_simulated).key("several_pipelines").value(s.several_pipelines);
   }
   w.end_object();
 }

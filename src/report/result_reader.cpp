@@ -161,6 +161,10 @@ DeviceGroupsSummary read_device_groups(Reader r) {
   DeviceGroupsSummary s;
   s.alone = r.optional_real("alone", 0, 1e300, 0);
   s.alone_simulated = r.optional_int("alone_simulated", 0, kBig, 0);
+  s.columns = r.optional_int("columns", 0, kBig, 0);
+  s.combinations = r.optional_int("combinations", 0, kBig, 0);
+  s.beside_simulated = r.optional_int("beside_simulated", 0, kBig, 0);
+  s.several_pipelines = r.optional_bool("several_pipelines", false);
   s.sizes = r.optional_int("sizes", 0, kBig, 0);
   s.options = r.optional_int("options", 0, kBig, 0);
   s.dropped = r.optional_int("dropped", 0, kBig, 0);

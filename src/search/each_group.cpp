@@ -6,9 +6,6 @@
 #include "base/check.h"
 
 namespace espalier::search {
-namespace {
-
-/// A plan of the group on the devices that it has in the cluster.
 Plan in_cluster(const Problem& problem, const Cluster& alone, std::int64_t first_device, const Configuration& found) {
   Plan plan = make_uniform_plan(*problem.model, alone, problem.training, problem.engine->name, found.strategy, found.schedule,
                                 problem.engine->split);
@@ -16,8 +13,6 @@ Plan in_cluster(const Problem& problem, const Cluster& alone, std::int64_t first
     for (DeviceRange& range : stage.devices) range.first += first_device;
   return plan;
 }
-
-}  // namespace
 
 Cluster group_alone(const Cluster& cluster, std::size_t group) {
   Cluster out = cluster.alone(group);
@@ -48,7 +43,7 @@ EachGroupOutcome each_group(const Problem& problem, Evaluator& evaluator, const 
     out.complete = out.complete && found.complete;
     out.interrupted = out.interrupted || found.interrupted;
     if (!found.complete || found.best) out.lower_bound_ns = std::min(out.lower_bound_ns, found.lower_bound_ns);
-    out.groups.push_back({found.best, found.space_size});
+    out.groups.push_back({found.best, std::move(found.simulated), found.space_size});
     if (!found.best) continue;
     const Plan plan = in_cluster(problem, alone, problem.cluster->first_device(g), found.best->configuration);
     const std::optional<PlanEvaluation> judged = evaluator.evaluate(problem, costs, plan);

@@ -15,7 +15,8 @@
 namespace espalier::search {
 
 struct GroupAlone {
-  std::optional<Candidate> best;  ///< as found on the group as a cluster of its own
+  std::optional<Candidate> best;     ///< as found on the group as a cluster of its own
+  std::vector<Candidate> simulated;  ///< that fit, by time
   double space_size = 0;
 };
 
@@ -29,6 +30,8 @@ struct EachGroupOutcome {
 
 /// A node group as a cluster of its own, all of its devices at the speed of the slowest.
 Cluster group_alone(const Cluster& cluster, std::size_t group);
+/// A uniform plan of a group on the devices that it has in the cluster.
+Plan in_cluster(const Problem& problem, const Cluster& alone, std::int64_t first_device, const Configuration& found);
 /// The uniform part of a space, with devices in the order tp-cp-dp-pp.
 SearchSpace space_alone(SearchSpace space);
 

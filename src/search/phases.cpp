@@ -131,8 +131,21 @@ void run_device_groups(State& s, PhaseReport& out) {
   out.lower_bound_ns = found.lower_bound_ns == INT64_MAX ? 0 : found.lower_bound_ns;
 }
 
+void run_unlike_pipelines(State& s, PhaseReport& out) {
+  Options how = s.options.how;
+  how.node_limit = s.rest_after(s.found.alone->simulations + (s.found.grouped ? s.found.grouped->simulations : 0));
+  s.found.beside = unlike_pipelines(s.problem, s.evaluator, *s.found.alone, how);
+  const UnlikePipelinesOutcome& found = *s.found.beside;
+  out.complete = found.complete;
+  out.bounded = found.combinations;
+  out.simulated = found.simulations;
+  out.best_ns = found.best ? found.best->iteration_ns : 0;
+  out.lower_bound_ns = found.lower_bound_ns;
+}
+
 bool never(const State&) { return false; }
 bool uniform_interrupted(const State& s) { return s.found.uniform.interrupted || (s.found.alone && s.found.alone->interrupted); }
+bool groups_unfinished(const State& s) { return !s.found.alone || uniform_interrupted(s); }
 /// Layer-wise plans with partitions start from uniform ones with partitions.
 bool operators_unfinished(const State& s) { return !s.found.partitioned || s.found.partitioned->interrupted; }
 
@@ -146,13 +159,14 @@ struct Phase {
   void (*run)(State&, PhaseReport&);
 };
 
-constexpr std::array<Phase, 6> kPhases = {{
+constexpr std::array<Phase, 7> kPhases = {{
     {"uniform", false, false, false, false, never, run_uniform},
     {"layer-wise", true, false, false, false, uniform_interrupted, run_layers},
     {"operators", false, true, false, false, uniform_interrupted, run_operators},
     {"operators by layer", true, true, false, false, operators_unfinished, run_operators_by_layer},
     {"each group", false, false, true, true, never, run_each_group},
     {"device groups", false, false, true, false, uniform_interrupted, run_device_groups},
+    {"unlike pipelines", false, false, true, true, groups_unfinished, run_unlike_pipelines},
 }};
 
 /// Whether a phase belongs to the search of a problem. Phases of equal devices need one node group.
@@ -184,9 +198,15 @@ const LayeredCandidate* Found::faster_layered() const {
 const GroupedCandidate* Found::faster_grouped() const {
   const GroupedCandidate* best = alone && alone->best ? &*alone->best : nullptr;
   if (grouped && grouped->best && (best == nullptr || grouped->best->iteration_ns < best->iteration_ns)) best = &*grouped->best;
+  if (beside && beside->best && (best == nullptr || beside->best->iteration_ns < best->iteration_ns)) best = &*beside->best;
   if (best == nullptr) return nullptr;
   const std::int64_t equal = best_equal_ns();
   return equal == 0 || best->iteration_ns < equal ? best : nullptr;
+}
+
+bool Found::several_pipelines() const {
+  const GroupedCandidate* best = faster_grouped();
+  return best != nullptr && best->pipelines.size() > 1;
 }
 
 std::optional<PlanCandidate> Found::best() const {
@@ -223,6 +243,7 @@ std::int64_t Found::lower_bound_ns() const {
   if (partitioned) bound = std::min(bound, both ? choices.layered_lower_bound_ns : choices.lower_bound_ns);
   if (alone) bound = std::min(bound, alone->lower_bound_ns);
   if (grouped) bound = std::min(bound, grouped->lower_bound_ns);
+  if (several_pipelines()) bound = std::min(bound, beside->lower_bound_ns);
   // Nothing is known of plans that no phase came to.
   return all_begun() ? bound : 0;
 }
@@ -233,12 +254,12 @@ bool Found::all_begun() const {
 
 bool Found::complete() const {
   return flat().complete && (last() == nullptr || last()->complete) && (!alone || alone->complete) &&
-         (!grouped || grouped->complete) && all_begun();
+         (!grouped || grouped->complete) && (!beside || beside->complete) && all_begun();
 }
 
 bool Found::interrupted() const {
   return flat().interrupted || (last() != nullptr && last()->interrupted) || (alone && alone->interrupted) ||
-         (grouped && grouped->interrupted);
+         (grouped && grouped->interrupted) || (beside && beside->interrupted);
 }
 
 bool Found::left_out() const {

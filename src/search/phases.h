@@ -20,10 +20,10 @@
 #include <string>
 #include <vector>
 
-#include "search/each_group.h"
 #include "search/layerwise.h"
 #include "search/partition_choices.h"
 #include "search/search.h"
+#include "search/unlike_pipelines.h"
 
 namespace espalier::search {
 
@@ -68,12 +68,13 @@ struct PlanCandidate {
 struct Found {
   Outcome uniform;
   std::optional<LayerwiseOutcome> layered;
-  PartitionChoices choices;                    ///< of the operators phase
-  std::optional<Outcome> partitioned;          ///< uniform strategies, with and without partitions
-  std::optional<LayerwiseOutcome> both;        ///< layer-wise plans, with and without partitions
-  std::optional<EachGroupOutcome> alone;       ///< uniform plans on one of several node groups
-  std::optional<DeviceGroupsOutcome> grouped;  ///< stages on groups of unlike devices
-  std::vector<PhaseReport> phases;             ///< of the space, in order
+  PartitionChoices choices;                      ///< of the operators phase
+  std::optional<Outcome> partitioned;            ///< uniform strategies, with and without partitions
+  std::optional<LayerwiseOutcome> both;          ///< layer-wise plans, with and without partitions
+  std::optional<EachGroupOutcome> alone;         ///< uniform plans on one of several node groups
+  std::optional<DeviceGroupsOutcome> grouped;    ///< stages on groups of unlike devices
+  std::optional<UnlikePipelinesOutcome> beside;  ///< pipelines beside each other, one on each of several groups
+  std::vector<PhaseReport> phases;               ///< of the space, in order
 
   /// Of uniform strategies, in the space that the job asks for.
   [[nodiscard]] const Outcome& flat() const { return partitioned ? *partitioned : uniform; }
@@ -87,6 +88,8 @@ struct Found {
   [[nodiscard]] std::int64_t best_without_partitions_ns() const;
   /// No plan of the space takes less; 0: not known.
   [[nodiscard]] std::int64_t lower_bound_ns() const;
+  /// Whether the answer has several pipelines. The bounds of the other phases speak of plans of one.
+  [[nodiscard]] bool several_pipelines() const;
   [[nodiscard]] bool complete() const;
   [[nodiscard]] bool interrupted() const;
   [[nodiscard]] bool left_out() const;

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/unlike_pipelines.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/check.h"
+#include "cost/chunk_sum.h"
+#include "plan/rules.h"
+
+namespace espalier::search {
+namespace {
+
+constexpr std::int64_t kMostCells = 4'096;  // of the table of samples
+constexpr double kBelow = 1.0 - 1e-4;       // rounding of costs to nanoseconds
+constexpr std::size_t kMostCombinations = 20'000;
+
+struct Column {
+  std::size_t group = 0;
+  Pipeline pipeline;  ///< with the whole batch, on the group's devices
+  PipelineEstimate estimate;
+};
+
+/// A choice of columns with the micro-batches of each.
+struct Deal {
+  std::vector<const Column*> columns;
+  std::vector<std::int64_t> microbatches;
+  double estimate_ns = 0;
+};
+
+class Search {
+ public:
+  Search(const Problem& problem, Evaluator& evaluator, const Options& options)
+      : problem_(problem),
+        evaluator_(evaluator),
+        options_(options),
+        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine) {}
+
+  UnlikePipelinesOutcome run(const EachGroupOutcome& alone);
+
+ private:
+  void add_columns(const EachGroupOutcome& alone);
+  void add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns);
+  [[nodiscard]] std::vector<Deal> deals();
+  void extend(std::vector<const Column*>& chosen, std::size_t group, std::vector<Deal>& out);
+  [[nodiscard]] Plan plan_of(const Deal& deal) const;
+  /// Simulated time; 0: it breaks a rule or does not fit.
+  std::int64_t judge(const Deal& deal);
+  void improve(Deal deal, std::int64_t ns);
+  [[nodiscard]] bool legal(const Column& column, std::int64_t microbatches) const;
+  [[nodiscard]] bool stopped() {
+    if (options_.interrupted && options_.interrupted()) out_.interrupted = true;
+    return out_.interrupted || (options_.node_limit > 0 && out_.simulations >= options_.node_limit);
+  }
+
+  const Problem& problem_;
+  Evaluator& evaluator_;
+  const Options& options_;
+  const cost::ClusterCosts costs_;
+  std::vector<std::vector<Column>> columns_;  ///< by group
+  UnlikePipelinesOutcome out_;
+};
+
+Pipeline with_microbatches(Pipeline pipeline, std::int64_t microbatches) {
+  pipeline.schedule.microbatches = static_cast<std::int32_t>(microbatches);
+  pipeline.samples = microbatches * pipeline.samples_per_microbatch();
+  return pipeline;
+}
+
+bool Search::legal(const Column& column, std::int64_t microbatches) const {
+  const Cluster alone = group_alone(*problem_.cluster, column.group);
+  Training training = problem_.training;
+  const Pipeline dealt = with_microbatches(column.pipeline, microbatches);
+  training.global_batch = dealt.samples;
+  const RuleFacts facts = rule_facts(*problem_.model, alone, training, 1);
+  return is_legal(facts, dealt.strategy(), dealt.schedule) &&
+         engine_allows(*problem_.engine, facts, dealt.strategy(), dealt.schedule);
+}
+
+void Search::add_column(std::size_t group, const Pipeline& pipeline, std::int64_t iteration_ns) {
+  Column column{group, pipeline, {}};
+  const std::int64_t all = pipeline.schedule.microbatches, half = all / 2;
+  column.estimate.samples = pipeline.samples_per_microbatch();
+  if (half < 1 || !legal(column, half)) return;
+  Plan plan;
+  plan.training = problem_.training;
+  plan.engine = problem_.engine->name;
+  plan.pipelines = {with_microbatches(pipeline, half)};
+  const auto judged = evaluator_.evaluate(problem_, costs_, plan);
+  ESPALIER_CHECK(judged);
+  ++out_.simulations;
+  column.estimate.tau = static_cast<double>(iteration_ns - judged->iteration_ns) / static_cast<double>(all - half);
+  column.estimate.alpha = static_cast<double>(iteration_ns) - column.estimate.tau * static_cast<double>(all);
+  if (column.estimate.tau <= 0) return;
+  ++out_.columns;
+  columns_[group].push_back(std::move(column));
+}
+
+void Search::add_columns(const EachGroupOutcome& alone) {
+  columns_.resize(alone.groups.size());
+  for (std::size_t g = 0; g < alone.groups.size(); ++g) {
+    const Cluster cluster = group_alone(*problem_.cluster, g);
+    std::vector<std::int64_t> seen;
+    for (const Candidate& candidate : alone.groups[g].simulated) {
+      if (columns_[g].size() >= kColumns || stopped()) break;
+      const std::int64_t samples =
+          std::int64_t{candidate.configuration.schedule.micro_batch} * candidate.configuration.strategy.dp;
+      if (std::find(seen.begin(), seen.end(), samples) != seen.end()) continue;
+      seen.push_back(samples);
+      const Plan plan = in_cluster(problem_, cluster, problem_.cluster->first_device(g), candidate.configuration);
+      add_column(g, plan.only_pipeline(), candidate.iteration_ns);
+    }
+  }
+}
+
+void Search::extend(std::vector<const Column*>& chosen, std::size_t group, std::vector<Deal>& out) {
+  if (out.size() >= kMostCombinations) return;
+  if (group < columns_.size()) {
+    extend(chosen, group + 1, out);
+    for (const Column& column : columns_[group]) {
+      chosen.push_back(&column);
+      extend(chosen, group + 1, out);
+      chosen.pop_back();
+    }
+    return;
+  }
+  if (chosen.size() < 2) return;
+  std::vector<PipelineEstimate> estimates;
+  for (const Column* column : chosen) estimates.push_back(column->estimate);
+  Deal deal{chosen, deal_samples(estimates, problem_.training.global_batch), 0};
+  if (deal.microbatches.empty()) return;
+  for (std::size_t k = 0; k < chosen.size(); ++k)
+    deal.estimate_ns =
+        std::max(deal.estimate_ns, estimates[k].alpha + estimates[k].tau * static_cast<double>(deal.microbatches[k]));
+  out.push_back(std::move(deal));
+}
+
+std::vector<Deal> Search::deals() {
+  std::vector<Deal> all;
+  std::vector<const Column*> chosen;
+  extend(chosen, 0, all);
+  out_.combinations = static_cast<std::int64_t>(all.size());
+  std::stable_sort(all.begin(), all.end(), [](const Deal& a, const Deal& b) { return a.estimate_ns < b.estimate_ns; });
+  return all;
+}
+
+Plan Search::plan_of(const Deal& deal) const {
+  Plan plan;
+  plan.training = problem_.training;
+  plan.engine = problem_.engine->name;
+  plan.pipelines.clear();
+  for (std::size_t k = 0; k < deal.columns.size(); ++k) {
+    plan.pipelines.push_back(with_microbatches(deal.columns[k]->pipeline, deal.microbatches[k]));
+    plan.pipelines.back().id = static_cast<std::int32_t>(k);
+  }
+  return plan;
+}
+
+std::int64_t Search::judge(const Deal& deal) {
+  for (std::size_t k = 0; k < deal.columns.size(); ++k)
+    if (!legal(*deal.columns[k], deal.microbatches[k])) return 0;
+  Plan plan = plan_of(deal);
+  if (!plan_violations(*problem_.model, plan).empty()) return 0;
+  ++out_.simulations;
+  const auto judged = evaluator_.evaluate(problem_, costs_, plan);
+  ESPALIER_CHECK(judged && judged->iteration_ns >= out_.lower_bound_ns);
+  if (!judged->fits) {
+    ++out_.without_room;
+    return 0;
+  }
+  if (!out_.best || judged->iteration_ns < out_.best->iteration_ns)
+    out_.best = GroupedCandidate{std::move(plan.pipelines), judged->iteration_ns};
+  return judged->iteration_ns;
+}
+
+void Search::improve(Deal deal, std::int64_t ns) {
+  const std::int64_t before = out_.simulations;
+  for (bool better = true; better && !stopped() && out_.simulations - before < kMostDeals;) {
+    better = false;
+    for (std::size_t from = 0; from < deal.columns.size() && !better; ++from)
+      for (std::size_t to = 0; to < deal.columns.size() && !better; ++to) {
+        if (from == to) continue;
+        const std::int64_t give = deal.columns[from]->estimate.samples, take = deal.columns[to]->estimate.samples;
+        const std::int64_t samples = std::lcm(give, take);
+        Deal moved = deal;
+        moved.microbatches[from] -= samples / give;
+        moved.microbatches[to] += samples / take;
+        if (moved.microbatches[from] < 1) continue;
+        const std::int64_t found = judge(moved);
+        if (found == 0 || found >= ns) continue;
+        ns = found;
+        deal = std::move(moved);
+        better = true;
+      }
+  }
+}
+
+UnlikePipelinesOutcome Search::run(const EachGroupOutcome& alone) {
+  out_.lower_bound_ns = work_bound_ns(problem_);
+  add_columns(alone);
+  std::optional<Deal> best;
+  std::int64_t best_ns = 0;
+  std::size_t judged = 0;
+  const std::vector<Deal> all = deals();
+  for (const Deal& deal : all) {
+    if (judged++ >= kJudged || stopped()) break;
+    if (best && deal.estimate_ns > 1.2 * static_cast<double>(best_ns)) break;
+    const std::int64_t ns = judge(deal);
+    if (ns == 0 || (best && ns >= best_ns)) continue;
+    best = deal;
+    best_ns = ns;
+  }
+  if (best) improve(*best, best_ns);
+  out_.complete = !out_.interrupted;
+  return std::move(out_);
+}
+
+/// Device-seconds a sample of each layer kind, forward and backward, on one device of a group at its fastest.
+std::vector<double> device_seconds(const Problem& problem, std::size_t group) {
+  Cluster alone = problem.cluster->alone(group);
+  double fastest = 1.0;
+  for (const DeviceSpeed& device : problem.cluster->groups[group].speed) fastest = std::max(fastest, device.factor);
+  if (fastest != 1.0) alone.groups.front().device = alone.groups.front().device.at_speed(fastest);
+  const cost::CostContext context(*problem.model, alone, problem.training, *problem.engine);
+  const auto batch = static_cast<std::int32_t>(problem.training.global_batch);
+  std::vector<cost::LayerCost> layers;
+  const Strategy one;
+  cost::layer_costs(context, one, 1, batch, layers);
+  const cost::Assembly x = cost::assembly_of(context, one, 1, layers, cost::ChunkEdges::exposed);
+  std::vector<double> out;
+  for (std::size_t k = 0; k < layers.size(); ++k) {
+    cost::ChunkTotal total;
+    cost::ChunkSum sum(total);
+    sum.add(x, static_cast<std::int32_t>(k), 1, RecomputeKind::none);
+    const auto ns = static_cast<double>(total.forward.compute_ns + total.backward.compute_ns);
+    out.push_back(kBelow * ns * 1e-9 / static_cast<double>(batch));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::int64_t work_bound_ns(const Problem& problem) {
+  const std::size_t groups = problem.cluster->groups.size();
+  std::vector<std::vector<double>> seconds;
+  std::vector<double> weight;
+  double capacity = 0;
+  for (std::size_t g = 0; g < groups; ++g) {
+    seconds.push_back(device_seconds(problem, g));
+    double whole = 0;
+    for (const std::int32_t kind : problem.model->layers) whole += seconds[g][static_cast<std::size_t>(kind)];
+    if (whole <= 0) return 0;
+    weight.push_back(1.0 / whole);
+    const NodeGroup& group = problem.cluster->groups[g];
+    capacity += weight[g] * static_cast<double>(group.nodes * group.devices_per_node);
+  }
+  double work = 0;
+  for (const std::int32_t kind : problem.model->layers) {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t g = 0; g < groups; ++g) least = std::min(least, weight[g] * seconds[g][static_cast<std::size_t>(kind)]);
+    work += least;
+  }
+  return static_cast<std::int64_t>(1e9 * static_cast<double>(problem.training.global_batch) * work / capacity);
+}
+
+std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipelines, std::int64_t batch) {
+  std::int64_t step = batch;
+  for (const PipelineEstimate& p : pipelines) step = std::gcd(step, p.samples);
+  const std::int64_t cells = batch / step;
+  if (cells > kMostCells) return {};
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<double> best(static_cast<std::size_t>(cells) + 1, kNever);  // by samples dealt so far: the slowest pipeline
+  best[0] = 0;
+  std::vector<std::vector<std::int32_t>> taken;  // micro-batches of each pipeline at each number of samples
+  for (const PipelineEstimate& p : pipelines) {
+    std::vector<double> next(best.size(), kNever);
+    std::vector<std::int32_t> own(best.size(), 0);
+    const auto stride = static_cast<std::size_t>(p.samples / step);
+    for (std::size_t have = 0; have < best.size(); ++have) {
+      if (best[have] == kNever) continue;
+      std::int32_t m = 1;
+      for (std::size_t then = have + stride; then < best.size(); then += stride, ++m) {
+        const double slowest = std::max(best[have], p.alpha + p.tau * m);
+        if (slowest >= next[then]) continue;
+        next[then] = slowest;
+        own[then] = m;
+      }
+    }
+    best = std::move(next);
+    taken.push_back(std::move(own));
+  }
+  if (best.back() == kNever) return {};
+  std::vector<std::int64_t> out(pipelines.size());
+  auto at = static_cast<std::size_t>(cells);
+  for (std::size_t k = pipelines.size(); k-- > 0;) {
+    out[k] = taken[k][at];
+    at -= static_cast<std::size_t>(out[k] * (pipelines[k].samples / step));
+  }
+  return out;
+}
+
+UnlikePipelinesOutcome unlike_pipelines(const Problem& problem, Evaluator& evaluator, const EachGroupOutcome& alone,
+                                        const Options& options) {
+  if (problem.cluster->groups.size() > kMostGroups) return {};
+  return Search(problem, evaluator, options).run(alone);
+}
+
+}  // namespace espalier::search
