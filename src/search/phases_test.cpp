@@ -71,7 +71,7 @@ TEST(Phases, NothingFits) {
 
 TEST(Phases, Names) {
   EXPECT_EQ(phase_names(), (std::vector<std::string>{"uniform", "layer-wise", "operators", "operators by layer", "each group",
-                                                     "device groups"}));
+                                                     "device groups", "unlike pipelines"}));
 }
 
 }  // namespace

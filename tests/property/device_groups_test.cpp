@@ -2,6 +2,7 @@
 // Plans on groups of unlike devices: the phase against every chain of stages that its options can make, and what must be true of any answer.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 #include <string>
 
@@ -9,7 +10,7 @@
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "planner/simulated_evaluator.h"
-#include "search/each_group.h"
+#include "search/unlike_pipelines.h"
 
 namespace espalier {
 namespace {
@@ -165,6 +166,60 @@ TEST(EachGroup, AloneInTheClusterAsOnItsOwn) {
   EXPECT_EQ(found.groups[0].best->iteration_ns, own.best->iteration_ns);
   EXPECT_GT(found.groups[1].best->iteration_ns,
             2 * found.groups[0].best->iteration_ns);  // 80 at half speed against 200, beside the host
+}
+
+/// Two kinds of speeds 1:2 that are joined by next to nothing: a pipeline on each, and samples in proportion within one micro-batch.
+TEST(UnlikePipelines, SamplesFollowSpeed) {
+  Case c(4,
+         cat("{groups: [", group(1, 1, device("fast", 20, 64)), ", ", group(1, 1, device("slow", 10, 64)),
+             "], inter_group: {bandwidth: 1000Gb/s, latency: 0us}}"),
+         96);
+  c.problem.space.allow["recompute"] = {0};
+  c.problem.space.allow["micro_batch"] = {1};
+  planner::SimulatedEvaluator evaluator(1);
+  const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
+  const search::UnlikePipelinesOutcome found = search::unlike_pipelines(c.problem, evaluator, alone, {});
+  ASSERT_TRUE(found.best);
+  ASSERT_EQ(found.best->pipelines.size(), 2U);
+  EXPECT_LE(found.lower_bound_ns, found.best->iteration_ns);
+  EXPECT_LT(found.best->iteration_ns, alone.best->iteration_ns);
+  std::array<std::int64_t, 2> ms{};
+  for (std::size_t k = 0; k < 2; ++k) {
+    const Pipeline& p = found.best->pipelines[k];
+    ms[k] = p.samples;
+    EXPECT_EQ(p.schedule.microbatches * p.samples_per_microbatch(), p.samples);
+  }
+  EXPECT_EQ(ms[0] + ms[1], 96);
+  // Compute alone would give 64:32; launches and memory are equally fast on both.
+  const double fast = static_cast<double>(alone.groups[0].best->iteration_ns),
+               slow = static_cast<double>(alone.groups[1].best->iteration_ns);
+  EXPECT_NEAR(static_cast<double>(ms[0]), 96 * slow / (fast + slow), 1.5);
+}
+
+/// No plan that any phase finds on random clusters is below the bound of all work.
+TEST(UnlikePipelines, NothingIsBelowTheWorkBound) {
+  std::mt19937 random(11);
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  for (int n = 0; n < 25; ++n) {
+    const std::string text = cat("{groups: [", group(1, pick(1, 2) * 2, device("fast", pick(100, 300), pick(4, 16))), ", ",
+                                 group(pick(1, 2), pick(1, 2), device("slow", pick(20, 100), pick(4, 16))),
+                                 "], inter_group: {bandwidth: ", pick(1, 100), "Gb/s, latency: ", pick(5, 200), "us}}");
+    const Case c(pick(2, 4), text, 4 * pick(1, 6));
+    const std::int64_t bound = search::work_bound_ns(c.problem);
+    planner::SimulatedEvaluator evaluator(1);
+    const search::EachGroupOutcome alone = search::each_group(c.problem, evaluator, {});
+    const search::UnlikePipelinesOutcome several = search::unlike_pipelines(c.problem, evaluator, alone, {});
+    const search::DeviceGroupsOutcome chain = found(c);
+    if (alone.best) {
+      EXPECT_LE(bound, alone.best->iteration_ns) << text;
+    }
+    if (several.best) {
+      EXPECT_LE(bound, several.best->iteration_ns) << text;
+    }
+    if (chain.best) {
+      EXPECT_LE(bound, chain.best->iteration_ns) << text;
+    }
+  }
 }
 
 /// 1:2 in speed: the layers of two stages divide 1:2, within one.

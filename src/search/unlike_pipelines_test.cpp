@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/unlike_pipelines.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+
+namespace espalier::search {
+namespace {
+
+/// Twice as fast: of 12 samples 8 and 4. A late start of 3: (3 + 7, 10) would be equal, with 17 samples.
+TEST(DealSamples, BySpeed) {
+  EXPECT_EQ(deal_samples({{1, 0, 1}, {1, 0, 2}}, 12), (std::vector<std::int64_t>{8, 4}));
+  EXPECT_EQ(deal_samples({{1, 3, 1}, {1, 0, 1}}, 17), (std::vector<std::int64_t>{7, 10}));
+}
+
+/// Micro-batches of 4 and 1 samples: 4·3 + 4 or 4·2 + 8, …; the first takes 2 a micro-batch, the second 1.
+TEST(DealSamples, MicroBatchesOfUnlikeSize) {
+  EXPECT_EQ(deal_samples({{4, 0, 2}, {1, 0, 1}}, 18), (std::vector<std::int64_t>{3, 6}));
+  EXPECT_EQ(deal_samples({{4, 0, 2}, {1, 0, 1}}, 5), (std::vector<std::int64_t>{1, 1}));
+}
+
+TEST(DealSamples, EachHasOneOrThereIsNone) {
+  EXPECT_TRUE(deal_samples({{4, 0, 1}, {2, 0, 1}}, 7).empty());
+  EXPECT_TRUE(deal_samples({{4, 0, 1}, {4, 0, 1}}, 4).empty());
+  EXPECT_EQ(deal_samples({{4, 0, 1}, {4, 0, 1000}}, 80), (std::vector<std::int64_t>{19, 1}));
+}
+
+TEST(DealSamples, EqualsEveryDealOfThree) {
+  std::mt19937 random(3);
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  for (int n = 0; n < 200; ++n) {
+    std::vector<PipelineEstimate> p;
+    for (int k = 0; k < 3; ++k) p.push_back({pick(1, 3), static_cast<double>(pick(0, 20)), static_cast<double>(pick(1, 9))});
+    const std::int64_t batch = pick(6, 40);
+    const auto slowest = [&](const std::vector<std::int64_t>& m) {
+      double all = 0;
+      for (std::size_t k = 0; k < 3; ++k) all = std::max(all, p[k].alpha + p[k].tau * static_cast<double>(m[k]));
+      return all;
+    };
+    double best = -1;
+    for (std::int64_t a = 1; a * p[0].samples < batch; ++a)
+      for (std::int64_t b = 1; a * p[0].samples + b * p[1].samples < batch; ++b) {
+        const std::int64_t rest = batch - a * p[0].samples - b * p[1].samples;
+        if (rest % p[2].samples != 0) continue;
+        const double all = slowest({a, b, rest / p[2].samples});
+        if (best < 0 || all < best) best = all;
+      }
+    const std::vector<std::int64_t> found = deal_samples(p, batch);
+    ASSERT_EQ(found.empty(), best < 0);
+    if (!found.empty()) {
+      EXPECT_EQ(slowest(found), best);
+    }
+  }
+}
+
+struct Fixture {
+  Model model = load_model(R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
+    "num_key_value_heads": 8, "num_hidden_layers": 6, "vocab_size": 8192, "max_position_embeddings": 2048})",
+                           "test")
+                    .value();
+  Cluster cluster;
+  Problem problem;
+  explicit Fixture(const std::string& text) : cluster(load_cluster(text, "test").value()) {
+    problem.model = &model;
+    problem.cluster = &cluster;
+    problem.training.sequence.main = 512;
+    problem.training.global_batch = 16;
+    problem.training.precision = Precision::fp16;
+    problem.engine = find_engine("generic");
+  }
+  Fixture(const Fixture&) = delete;
+  Fixture& operator=(const Fixture&) = delete;
+};
+
+/// Devices at twice the speed count as twice as many; equal groups as one group of all.
+TEST(WorkBound, AddsWhatDevicesCanDo) {
+  const std::string join = "], inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
+  const std::string two = "{nodes: 1, devices_per_node: 2, device: a100-sxm-40gb}",
+                    four = "{nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}";
+  const Fixture one("{nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}"), halves("{groups: [" + two + ", " + two + join),
+      fast("{groups: [" + two + ", {nodes: 1, devices_per_node: 2, device: a100-sxm-40gb, speed: {\"node:1\": 3}}" + join),
+      both("{groups: [" + four + ", " + four + join);
+  const auto bound = static_cast<double>(work_bound_ns(one.problem));
+  EXPECT_GT(bound, 0);
+  EXPECT_NEAR(static_cast<double>(work_bound_ns(halves.problem)), bound, 2);
+  EXPECT_NEAR(static_cast<double>(work_bound_ns(both.problem)), bound / 2, 2);
+  EXPECT_NEAR(static_cast<double>(work_bound_ns(fast.problem)), bound / 2, 1e-3 * bound);  // 2 + 2·3 = 8 devices
+}
+
+}  // namespace
+}  // namespace espalier::search
