@@ -19,14 +19,14 @@ namespace espalier::solve::device_groups {
 /// Stands for "not possible"; two of them add up without overflow.
 inline constexpr std::int64_t kNever = std::int64_t{1} << 61;
 
-/// The stages from some stage on: X, Y and Σ (w + d + r) of device_groups.h.
+/// The stages from some stage on: X, Y, Σ (w + d + r) and the largest s + Y of device_groups.h.
 struct Tail {
-  std::int64_t span = 0, finish = 0, work = 0;
+  std::int64_t span = 0, finish = 0, work = 0, whole = 0;
 };
 
 /// Of one stage; `down` and `up`: to and from the stage behind it (d and r).
 struct StageTime {
-  std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0;
+  std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0, begin = 0;
 };
 
 /// What a stage's number of stages behind says: k of m micro-batches in flight, ⌊(m − 1)/k⌋ trips.
@@ -48,6 +48,7 @@ inline Tail in_front(const StageTime& stage, const Tail& tail, const InFlight& a
   result.span = std::max(own, w + way + tail.span);
   result.finish = std::max(result.span + stage.end, stage.forward + stage.down + tail.finish);
   result.work = w + c;
+  result.whole = std::max(tail.whole, stage.begin + result.finish);
   return result;
 }
 
@@ -81,8 +82,9 @@ class StageTables {
   struct Option {
     std::int32_t original = 0;  ///< index into DeviceGroupsProblem::options
     std::int32_t kind = 0;
-    std::vector<std::int64_t> forward, backward, end;  ///< [e] over layers [0, e)
-    std::int64_t pass_forward = 0, pass_backward = 0, end_fixed = 0;
+    std::int32_t port = 0;
+    std::vector<std::int64_t> forward, backward, end, late_end, begin, late_begin;  ///< [e] over layers [0, e)
+    std::int64_t pass_forward = 0, pass_backward = 0, end_fixed = 0, late_end_fixed = 0, late_begin_fixed = 0;
     std::vector<std::int32_t> first_that_fits;  ///< [(k − 1)·(layers + 1) + e]: least a such that layers [a, e) fit; e: none does
   };
   [[nodiscard]] const std::vector<Option>& options() const { return options_; }
@@ -92,14 +94,23 @@ class StageTables {
     StageTime time;
     time.forward = option.pass_forward + option.forward[e] - option.forward[a];
     time.backward = option.pass_backward + option.backward[e] - option.backward[a];
-    time.end = option.end_fixed + option.end[e] - option.end[a];
+    time.end = std::max(option.end_fixed + option.end[e] - option.end[a],
+                        option.late_end_fixed + option.late_end[e] - option.late_end[a]);
+    time.begin = std::max({std::int64_t{0}, option.begin[e] - option.begin[a],
+                           option.late_begin_fixed + option.late_begin[e] - option.late_begin[a]});
     return time;
   }
   [[nodiscard]] std::int32_t first_that_fits(const Option& option, std::int64_t k, std::int32_t e) const {
     return option.first_that_fits[(k - 1) * (layers_ + 1) + e];
   }
+  /// The least between any ports of two kinds, and between two ports.
   [[nodiscard]] std::int64_t send(std::int32_t from, std::int32_t to) const { return send_[from * kinds() + to]; }
-  /// The least `end` of a stage that begins with the first layer.
+  [[nodiscard]] std::int64_t port_send(std::int32_t from, std::int32_t to) const { return port_send_[from * ports_ + to]; }
+  /// Whether no message from or to port a takes longer than the same from or to port b.
+  [[nodiscard]] bool no_worse_port(std::int32_t a, std::int32_t b) const { return a == b || better_port_[a * ports_ + b] != 0; }
+  /// Of stages and messages, the forward way is at least this share of both ways, in 1/1000.
+  [[nodiscard]] std::int64_t forward_permille() const { return forward_permille_; }
+  /// The least `begin` and `end` together of a stage that begins with the first layer.
   [[nodiscard]] std::int64_t least_end() const { return least_end_; }
   /// max(f, b) of any stage is at least this share of its w, in 1/1000: at least half, and more where all that a stage does takes
   /// longer backward than forward.
@@ -118,6 +129,7 @@ class StageTables {
 
  private:
   void count_units(const DeviceGroupsProblem& problem, const std::vector<std::int32_t>& kept);
+  void fill_sends(const DeviceGroupsProblem& problem);
   void add_option(const DeviceGroupsProblem& problem, std::int32_t original);
   void fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const;
   void fill_least_work();
@@ -125,8 +137,11 @@ class StageTables {
 
   std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0, memory_depth_ = 0;
   std::int64_t microbatches_ = 1, table_cells_ = 0, codes_ = 1, dropped_ = 0, least_end_ = kNever, longer_permille_ = 1000;
+  std::int64_t forward_permille_ = 1000;
+  std::int32_t ports_ = 0;
   std::vector<std::int32_t> units_, divisor_;
-  std::vector<std::int64_t> strides_, send_, least_work_;
+  std::vector<std::int64_t> strides_, send_, port_send_, least_work_;
+  std::vector<std::uint8_t> better_port_;
   std::vector<Shape> shapes_;
   std::vector<Option> options_;
 };

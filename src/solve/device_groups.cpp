@@ -220,16 +220,22 @@ StageFigures figures_of(const DeviceGroupsProblem& problem, const GroupedStage& 
   StageFigures result;
   result.time.forward = option.pass_forward_ns;
   result.time.backward = option.pass_backward_ns;
-  result.time.end = option.end_fixed_ns;
+  const auto at = [](const std::vector<std::int64_t>& figures, std::int32_t type) { return figures.empty() ? 0 : figures[type]; };
+  std::int64_t end = option.end_fixed_ns, late_end = option.late_end_fixed_ns, begin = 0, late_begin = option.late_begin_fixed_ns;
   result.fixed_bytes = option.fixed_bytes;
   for (std::int32_t l = stage.first; l <= stage.last; ++l) {
     const std::int32_t type = problem.layers[l];
     result.time.forward += option.forward_ns[type];
     result.time.backward += option.backward_ns[type];
-    result.time.end += option.end_ns[type];
+    end += option.end_ns[type];
+    late_end += at(option.late_end_ns, type);
+    begin += at(option.begin_ns, type);
+    late_begin += at(option.late_begin_ns, type);
     result.fixed_bytes += option.static_bytes[type];
     result.saved_bytes += option.saved_bytes[type];
   }
+  result.time.end = std::max(end, late_end);
+  result.time.begin = std::max({std::int64_t{0}, begin, late_begin});
   return result;
 }
 
@@ -259,15 +265,16 @@ std::optional<GroupedPipeline> evaluate_stages(const DeviceGroupsProblem& proble
     free[option.kind] -= option.units;
     if (free[option.kind] < 0 || stage.fixed_bytes + k * stage.saved_bytes > option.memory_bytes) return std::nullopt;
     if (i + 1 < stages.size() && !problem.send_ns.empty()) {
-      const std::int32_t behind = problem.options[stages[i + 1].option].kind;
-      stage.time.down = problem.send_ns[option.kind][behind];
-      stage.time.up = problem.send_ns[behind][option.kind];
+      const auto port = [](const StageOption& o) { return o.port < 0 ? o.kind : o.port; };
+      const std::int32_t here = port(option), behind = port(problem.options[stages[i + 1].option]);
+      stage.time.down = problem.send_ns[here][behind];
+      stage.time.up = problem.send_ns[behind][here];
     }
     tail = in_front(stage.time, tail, {m, k});
     slowest = std::max(slowest, stage.time.forward + stage.time.backward);
     last_end = std::max(last_end, stage.time.end);
   }
-  return GroupedPipeline{stages, tail.finish, (m - 1) * slowest + tail.work + last_end};
+  return GroupedPipeline{stages, tail.whole, (m - 1) * slowest + tail.work + last_end};
 }
 
 DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem) { return Planner(problem).run(); }

@@ -7,7 +7,14 @@
 // micro-batches: stage i keeps k_i = min(m, p − i) of them in flight, so its memory on a device is
 //     fixed + Σ static + k_i·Σ saved ≤ memory.
 // A stage's forward of one micro-batch takes f_i, its backward b_i (layers and pass), w_i = f_i + b_i; between stage i and i + 1 an
-// activation takes d_i, its gradient r_i; after its own last backward the stage needs e_i (its `end`). All times are nanoseconds.
+// activation takes d_i, its gradient r_i; after its own last backward the stage needs e_i (its `end`), and before s_i (its `begin`) after
+// the start of the step its first forward cannot start, or not in such a way that it ends before s_i + f_i. All times are nanoseconds.
+//
+// Begin and end are each the larger of two sums over the stage's layers (and 0). Two are what communication beside compute needs: of
+// gathers in n parts, with the first forward cut into n parts that wait for theirs, the first part has nothing beside it, and the last
+// part of the forward comes behind all of them; so with reductions in n parts beside the last backward, mirrored:
+//     gathers taking g in all:     s ≥ g/n,   s ≥ g − f·(1 − 1/n)
+//     reductions taking g in all:  e ≥ g/n + update,   e ≥ g − b·(1 − 1/n) + update.
 //
 // The bound. With C_i = Σ_{j>i} w_j + Σ_{j≥i} (d_j + r_j), the way from the end of a forward of stage i down to the last stage and
 // back to the start of its backward, the time from the start of the first forward of stage i to the end of its last backward is at
@@ -18,7 +25,7 @@
 // Then, from the last stage to the first,
 //     X_i = max(G_i, w_i + d_i + r_i + X_{i+1})     first forward of stage i to its last backward,
 //     Y_i = max(X_i + e_i, f_i + d_i + Y_{i+1})     first forward of stage i to the end of the step on stages i and later,
-// and bound(plan) = Y_0.
+// and bound(plan) = max_i (s_i + Y_i).
 //
 // Proof. 1F1B runs on stage i: F_1 … F_k, then B_1 F_{k+1} B_2 F_{k+2} … B_{m−k} F_m, then B_{m−k+1} … B_m (k = k_i). One at a time,
 // so m·w_i holds. B_t of stage i starts no sooner than C_i after the end of its F_t: the activation travels down, every stage works
@@ -30,7 +37,9 @@
 // first (f_i each), the only trip is F_m's, after m − k steps: the second line. X: the first forward of stage i + 1 waits for f_i + d_i,
 // and the last backward of stage i comes r_i after that of stage i + 1 and takes b_i. Y: stage i ends e_i after its last backward, and
 // what is true of the later stages begins f_i + d_i later. The sum W_<i + e_i of a later stage's end and the earlier stages' backwards
-// is *not* a bound: the end of a stage runs beside the backwards of the stages before it. ∎
+// is *not* a bound: the end of a stage runs beside the backwards of the stages before it. Each term counts the last backward as its last
+// piece and the first forward as its first, so that it holds from the end of the first forward less f_i, and to the start of the last
+// backward plus b_i, whatever stretches these two: s_i + Y_i and X_i + e_i hold with begins and ends as above. ∎
 //
 // The estimate (m − 1)·max w + Σ (w + d + r) + max e orders plans of equal bound and says no more.
 //
@@ -55,6 +64,10 @@ struct StageOption {
   std::int64_t memory_bytes = 0;                           ///< what a device has
   std::vector<std::int64_t> end_ns;                        ///< [layer type] once a step, after the stage's last backward
   std::int64_t end_fixed_ns = 0;                           ///< the same, once a stage
+  /// The other sum of the end, and both of the begin. They may be negative in parts; empty: always 0.
+  std::vector<std::int64_t> late_end_ns, begin_ns, late_begin_ns;  ///< [layer type]
+  std::int64_t late_end_fixed_ns = 0, late_begin_fixed_ns = 0;
+  std::int32_t port = -1;  ///< its row and column of send_ns; −1: its kind
 };
 
 struct DeviceGroupsProblem {
@@ -62,7 +75,8 @@ struct DeviceGroupsProblem {
   std::vector<std::int32_t> layers;  ///< type of each layer, in order
   std::vector<StageOption> options;
   std::int64_t microbatches = 1;
-  std::vector<std::vector<std::int64_t>> send_ns;  ///< [from kind][to kind] of one micro-batch, one way; empty: 0
+  /// [from port][to port] of one micro-batch, one way; empty: 0. A port belongs to options of one kind.
+  std::vector<std::vector<std::int64_t>> send_ns;
   std::int32_t max_stages = 64;
   std::int64_t cutoff_ns = std::numeric_limits<std::int64_t>::max();  ///< plans whose bound is not below it are of no interest
   std::size_t candidates = 32;                                        ///< how many plans to return

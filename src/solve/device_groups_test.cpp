@@ -130,6 +130,15 @@ StageOption random_option(Random& random, std::int32_t kind, std::int32_t units)
   option.memory_bytes = draw(random, 20, 120);
   option.end_ns = draws(random, 3, 0, 60);
   option.end_fixed_ns = draw(random, 0, 100);
+  if (draw(random, 0, 1) == 0) {
+    option.late_end_ns = draws(random, 3, -60, 120);
+    option.late_end_fixed_ns = draw(random, -50, 100);
+  }
+  if (draw(random, 0, 1) == 0) option.begin_ns = draws(random, 3, 0, 40);
+  if (draw(random, 0, 1) == 0) {
+    option.late_begin_ns = draws(random, 3, -60, 150);
+    option.late_begin_fixed_ns = draw(random, -50, 50);
+  }
   return option;
 }
 
@@ -144,8 +153,13 @@ DeviceGroupsProblem random_problem(Random& random) {
     problem.options.push_back(random_option(random, static_cast<std::int32_t>(draw(random, 0, kinds - 1)), units));
   }
   problem.microbatches = draw(random, 1, 12);
-  if (draw(random, 0, 3) > 0)
-    for (std::int64_t k = 0; k < kinds; ++k) problem.send_ns.push_back(draws(random, static_cast<std::size_t>(kinds), 0, 60));
+  if (draw(random, 0, 3) > 0) {  // a port of each kind, and perhaps one of each option
+    const std::int64_t ports = kinds + (draw(random, 0, 1) == 0 ? options : 0);
+    for (std::int64_t k = 0; k < ports; ++k) problem.send_ns.push_back(draws(random, static_cast<std::size_t>(ports), 0, 60));
+    if (ports > kinds)
+      for (std::size_t o = 0; o < problem.options.size(); ++o)
+        problem.options[o].port = static_cast<std::int32_t>(kinds) + static_cast<std::int32_t>(o);
+  }
   problem.max_stages = static_cast<std::int32_t>(draw(random, 1, 4));
   problem.depth = static_cast<std::int32_t>(draw(random, 1, 4));
   if (draw(random, 0, 1) == 0) problem.joint_codes = 0;
@@ -183,24 +197,36 @@ std::int64_t least_bound(const DeviceGroupsProblem& problem) {
 
 /// The same sums as the solver's, layer by layer.
 struct SimulatedStage {
-  std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0;
+  std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0, begin = 0;
 };
+
+std::int32_t port_of(const StageOption& option) { return option.port < 0 ? option.kind : option.port; }
+
+/// Of a sum that may be left out.
+std::int64_t sum_of(const DeviceGroupsProblem& problem, const GroupedStage& stage, const std::vector<std::int64_t>& of_type) {
+  std::int64_t sum = 0;
+  for (std::int32_t l = stage.first; l <= stage.last && !of_type.empty(); ++l) sum += of_type[problem.layers[l]];
+  return sum;
+}
 
 std::vector<SimulatedStage> simulated_stages(const DeviceGroupsProblem& problem, const Stages& stages) {
   std::vector<SimulatedStage> result;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const StageOption& option = problem.options[stages[i].option];
-    SimulatedStage stage{option.pass_forward_ns, option.pass_backward_ns, 0, 0, option.end_fixed_ns};
+    SimulatedStage stage{option.pass_forward_ns, option.pass_backward_ns, 0, 0, option.end_fixed_ns, 0};
     for (std::int32_t l = stages[i].first; l <= stages[i].last; ++l) {
       stage.forward += option.forward_ns[problem.layers[l]];
       stage.backward += option.backward_ns[problem.layers[l]];
       stage.end += option.end_ns[problem.layers[l]];
     }
     if (i + 1 < stages.size() && !problem.send_ns.empty()) {
-      const std::int32_t behind = problem.options[stages[i + 1].option].kind;
-      stage.down = problem.send_ns[option.kind][behind];
-      stage.up = problem.send_ns[behind][option.kind];
+      const std::int32_t here = port_of(option), behind = port_of(problem.options[stages[i + 1].option]);
+      stage.down = problem.send_ns[here][behind];
+      stage.up = problem.send_ns[behind][here];
     }
+    stage.end = std::max(stage.end, option.late_end_fixed_ns + sum_of(problem, stages[i], option.late_end_ns));
+    stage.begin = std::max({std::int64_t{0}, sum_of(problem, stages[i], option.begin_ns),
+                            option.late_begin_fixed_ns + sum_of(problem, stages[i], option.late_begin_ns)});
     result.push_back(stage);
   }
   return result;
@@ -235,6 +261,7 @@ std::int64_t simulate(const std::vector<SimulatedStage>& stages, std::int64_t m)
       if (t > 0 && i > 0) ready = forward[i - 1][micro] < 0 ? -1 : forward[i - 1][micro] + stages[i - 1].down;
       if (t < 0 && i + 1 < p) ready = backward[i + 1][micro] < 0 ? -1 : backward[i + 1][micro] + stages[i].up;
       if (ready < 0) continue;
+      if (t == 1) ready = std::max(ready, stages[i].begin);
       now[i] = std::max(now[i], ready) + (t > 0 ? stages[i].forward : stages[i].backward);
       (t > 0 ? forward : backward)[i][micro] = now[i];
       ++next[i];
@@ -264,6 +291,7 @@ TEST(DeviceGroups, TheBoundIsNeverAboveTheSimulation) {
       problem.options.push_back(
           simple(static_cast<std::int32_t>(draw(random, 0, kinds - 1)), draw(random, 0, 60), draw(random, 0, 100)));
       problem.options.back().end_fixed_ns = draw(random, 0, 3 * longest);
+      if (draw(random, 0, 2) == 0) problem.options.back().late_begin_fixed_ns = draw(random, -longest, 6 * longest);
       stages.push_back({static_cast<std::int32_t>(s), static_cast<std::int32_t>(s), static_cast<std::int32_t>(s)});
     }
     for (std::int64_t k = 0; k < kinds; ++k)
@@ -355,6 +383,11 @@ DeviceGroupsProblem scaled(DeviceGroupsProblem problem, std::int64_t factor) {
     scale(option.forward_ns);
     scale(option.backward_ns);
     scale(option.end_ns);
+    scale(option.late_end_ns);
+    scale(option.begin_ns);
+    scale(option.late_begin_ns);
+    option.late_end_fixed_ns *= factor;
+    option.late_begin_fixed_ns *= factor;
     option.pass_forward_ns *= factor;
     option.pass_backward_ns *= factor;
     option.end_fixed_ns *= factor;
@@ -384,7 +417,10 @@ TEST(DeviceGroups, TheOrderOfTheKindsChangesNothing) {
     std::reverse(turned.units.begin(), turned.units.end());
     std::reverse(turned.send_ns.begin(), turned.send_ns.end());
     for (auto& row : turned.send_ns) std::reverse(row.begin(), row.end());
-    for (StageOption& option : turned.options) option.kind = kinds - 1 - option.kind;
+    for (StageOption& option : turned.options) {
+      if (option.port >= 0) option.port = static_cast<std::int32_t>(turned.send_ns.size()) - 1 - option.port;
+      option.kind = kinds - 1 - option.kind;
+    }
     const DeviceGroupsOutcome a = plan_device_groups(problem), b = plan_device_groups(turned);
     EXPECT_EQ(a.lower_bound_ns, b.lower_bound_ns);
     ASSERT_EQ(a.candidates.empty(), b.candidates.empty());
