@@ -122,7 +122,7 @@ TEST(StageOptions, FiguresAreLowerBoundsOfPrices) {
         EXPECT_LE(saved, priced.saved_bytes(s, ChunkId(i)));
       }
       const std::int64_t sent = priced.transfers[program.structure().transfer(ChunkId(1), false)].count();
-      EXPECT_LE(all.send_ns[static_cast<std::size_t>(all.options[a].kind)][static_cast<std::size_t>(all.options[b].kind)], sent);
+      EXPECT_LE(all.send_ns[static_cast<std::size_t>(all.options[a].port)][static_cast<std::size_t>(all.options[b].port)], sent);
       ++seen;
     }
   EXPECT_GT(seen, 20U);
