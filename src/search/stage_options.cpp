@@ -90,39 +90,22 @@ double gather_s(const cost::Assembly& x, const cost::LayerCost& layer) {
          times;
 }
 
-/// What a pass of a time leaves for the parts of a collective behind its first, or before its last.
-std::int64_t beside(std::int64_t pass_ns) { return pass_ns - pass_ns / kMaxBuckets; }
-
-/// Begin and end of stages; forward and backward are known.
+/// What comes at the begin and the end of the step.
 void fill_ends(const cost::Assembly& x, const std::vector<cost::LayerCost>& layers, solve::StageOption& out) {
   const EngineModel& engine = *x.c.engine;
   const StatePolicy states = states_of(engine, x.c.workload.training);
-  const double waited = engine.coefficients.exposed_share, first = waited + (1.0 - waited) / kMaxBuckets;
-  bool reduces = false, gathers = false;
-  for (std::size_t k = 0; k < layers.size(); ++k) {
-    const cost::ParameterElements elements{layers[k].dense_parameters, layers[k].expert_parameters};
-    const std::int64_t update =
-        floor_ns(cost::update_bytes(engine, states, elements, x.s) / x.c.device.rates.memory) + layers[k].gradient_sync_ns;
-    const double reduction = reduction_s(x, layers[k]), gather = gather_s(x, layers[k]);
-    reduces |= reduction > 0;
-    gathers |= gather > 0;
-    out.end_ns.push_back(update + floor_ns(first * reduction));
-    out.late_end_ns.push_back(update + floor_ns(reduction) - beside(out.backward_ns[k]));
-    out.begin_ns.push_back(floor_ns(gather / kMaxBuckets));
-    out.late_begin_ns.push_back(floor_ns(gather) - beside(out.forward_ns[k]));
+  const double waited = engine.coefficients.exposed_share;
+  for (const cost::LayerCost& layer : layers) {
+    const cost::ParameterElements elements{layer.dense_parameters, layer.expert_parameters};
+    const double update = cost::update_bytes(engine, states, elements, x.s) / x.c.device.rates.memory;
+    const double reduction = reduction_s(x, layer);
+    out.end_ns.push_back(floor_ns(update + waited * reduction) + layer.gradient_sync_ns);
+    out.reduce_ns.push_back(floor_ns((1.0 - waited) * reduction));
+    out.gather_ns.push_back(floor_ns(gather_s(x, layer)));
   }
   out.end_fixed_ns = floor_ns(cost::optimizer_s(x.c.device, engine, 0.0));
-  out.late_end_fixed_ns = out.end_fixed_ns - beside(out.pass_backward_ns);
-  out.late_begin_fixed_ns = -beside(out.pass_forward_ns);
-  if (!reduces) {
-    out.late_end_ns.clear();
-    out.late_end_fixed_ns = 0;
-  }
-  if (!gathers) {
-    out.begin_ns.clear();
-    out.late_begin_ns.clear();
-    out.late_begin_fixed_ns = 0;
-  }
+  out.parts = kMaxBuckets;
+  out.slowdown_millionths = std::max<std::int64_t>(1'000'000, static_cast<std::int64_t>(x.groups.slowdown.compute * 1e6 * kBelow));
 }
 
 solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, const std::vector<cost::LayerCost>& layers) {

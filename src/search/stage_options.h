@@ -9,17 +9,16 @@
 // Figures of an option never exceed what price() finds for a stage made so:
 //     forward, backward   of a layer as ChunkSum adds it, in whole nanoseconds; of what only a whole chunk knows the least first gather and
 //                         last reduction of ZeRO 2 and 3 of any kind of layer; redistribution is left out
-//     end                 the update: bytes over bandwidth, its launches and the host's work; sums inside tensor groups; and reductions, which run
-//                         beside the last backward pass in n parts (n = layers, at most kMaxBuckets = N), of which the engine's exposed share
-//                         is waited for: with R = Σ of what the gradients of each layer take, σ the share, n ≤ N,
-//                             end ≥ update + σ·R + (1 − σ)·R/N,    end ≥ update + R − backward·(1 − 1/N)
-//     begin               gathers of parameters beside the first forward pass, taking G in all: begin ≥ G/N,  begin ≥ G − forward·(1 − 1/N)
+//     end                 the update: bytes over bandwidth, its launches and the host's work; sums inside tensor groups; the engine's exposed
+//                         share of the reductions, which is waited for
+//     gather, reduce      parameters gathered beside the first forward pass and gradients reduced beside the last backward pass, in as many parts
+//                         as layers, at most kMaxBuckets; compute beside them is slowed down as beside the collectives of its own stage
 //     bytes               states of the layer, what a micro-batch keeps of it; transients and message buffers are left out
 //
-// R and G. A part of S bytes takes T(S) = L + V·S + ρ·√(L·V·S) (collective.h), concave; so n parts of the mean size of n layers take at least
+// Gathers and reductions. A part of S bytes takes T(S) = L + V·S + ρ·√(L·V·S) (collective.h), concave; so n parts of the mean size of n layers take at least
 // Σ T(S_layer), by Jensen's inequality. Of more than N layers a part has the mean of g = layers / N of them, N·T(g·S̄) = (layers / g)·T(g·S̄),
 // and T(g·S)/g falls with g, so that with the largest g of the model Σ T(g·S_layer)/g is not above it. Where the engine cuts reductions into
-// messages of one size T is not concave; then R is what the bytes take at full rate.
+// messages of one size T is not concave; then it is what the bytes take at full rate.
 //
 // Messages. What a message takes depends on what a rank of either end sends or takes, on the gather in the receiving tensor group and on the
 // link: options equal in these share a *port*. In a group two stages are nowhere nearer than side by side at its beginning, and no level

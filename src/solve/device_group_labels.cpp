@@ -19,7 +19,16 @@ struct Label {
 };
 
 bool beats(const Tail& a, const Tail& b) {
-  return a.span <= b.span && a.finish <= b.finish && a.work <= b.work && a.whole <= b.whole;
+  return a.span <= b.span && a.finish <= b.finish && a.work <= b.work && a.whole <= b.whole && a.ended <= b.ended &&
+         a.near <= b.near;
+}
+
+/// Whether a stage is no worse than another of the same layers in front of any tail: first forward and last backward count with what
+/// delays, stretches and follows them.
+bool no_worse_stage(const StageTime& a, const StageTime& b) {
+  const std::int64_t backward = a.backward + a.stretch, other = b.backward + b.stretch;
+  return a.forward <= b.forward && a.backward <= b.backward && backward <= other && a.forward + a.begin <= b.forward + b.begin &&
+         backward + a.end <= other + b.end;
 }
 
 /// Labels of one number of stages, each chained to the others that differ only in their times.
@@ -66,7 +75,8 @@ class Level {
 
  private:
   [[nodiscard]] bool no_worse(const Label& a, const Label& b) const {
-    return beats(a.tail, b.tail) && (a.first == 0 || tables_.no_worse_port(a.port, b.port));
+    return a.first == 0 ? a.tail.whole <= b.tail.whole
+                        : beats(a.tail, b.tail) && tables_.no_worse_port(a.port, b.port);
   }
   [[nodiscard]] std::int64_t key(const Label& label) const {
     return (label.code * (layers_ + 1) + label.first) * kinds_ + label.kind;
@@ -184,9 +194,7 @@ class Pass {
     const std::size_t begin = out.size();
     for (const Front& front : all) {
       const auto better = [&](const Front& other) {
-        return other.time.forward <= front.time.forward && other.time.backward <= front.time.backward &&
-               other.time.end <= front.time.end && other.time.begin <= front.time.begin &&
-               tables_.no_worse_port(other.port, front.port);
+        return no_worse_stage(other.time, front.time) && tables_.no_worse_port(other.port, front.port);
       };
       if (std::none_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), better)) out.push_back(front);
     }

@@ -17,9 +17,11 @@ void check_option(const StageOption& option, std::size_t kinds, std::size_t type
     ESPALIER_CHECK(figures->size() >= types);
     ESPALIER_CHECK(std::all_of(figures->begin(), figures->end(), [](std::int64_t x) { return x >= 0; }));
   }
-  for (const auto* figures : {&option.late_end_ns, &option.begin_ns, &option.late_begin_ns})
+  for (const auto* figures : {&option.gather_ns, &option.reduce_ns}) {
     ESPALIER_CHECK(figures->empty() || figures->size() >= types);
-  ESPALIER_CHECK(std::all_of(option.begin_ns.begin(), option.begin_ns.end(), [](std::int64_t x) { return x >= 0; }));
+    ESPALIER_CHECK(std::all_of(figures->begin(), figures->end(), [](std::int64_t x) { return x >= 0; }));
+  }
+  ESPALIER_CHECK(option.parts >= 1 && option.slowdown_millionths >= 1'000'000);
   ESPALIER_CHECK(option.pass_forward_ns >= 0 && option.pass_backward_ns >= 0 && option.fixed_bytes >= 0 &&
                  option.end_fixed_ns >= 0);
 }
@@ -45,15 +47,15 @@ std::int64_t at(const std::vector<std::int64_t>& figures, std::int32_t type) { r
 
 /// a is no worse than b in every figure of the layer types that there are.
 bool no_worse(const StageOption& a, const StageOption& b, const std::set<std::int32_t>& types) {
-  if (a.late_end_fixed_ns > b.late_end_fixed_ns || a.late_begin_fixed_ns > b.late_begin_fixed_ns) return false;
+  if (a.parts != b.parts || a.slowdown_millionths > b.slowdown_millionths) return false;
   if (a.kind != b.kind || a.units != b.units || a.pass_forward_ns > b.pass_forward_ns ||
       a.pass_backward_ns > b.pass_backward_ns || a.end_fixed_ns > b.end_fixed_ns ||
       a.memory_bytes - a.fixed_bytes < b.memory_bytes - b.fixed_bytes)
     return false;
   return std::all_of(types.begin(), types.end(), [&](std::int32_t t) {
     return a.forward_ns[t] <= b.forward_ns[t] && a.backward_ns[t] <= b.backward_ns[t] && a.static_bytes[t] <= b.static_bytes[t] &&
-           a.saved_bytes[t] <= b.saved_bytes[t] && a.end_ns[t] <= b.end_ns[t] && at(a.late_end_ns, t) <= at(b.late_end_ns, t) &&
-           at(a.begin_ns, t) <= at(b.begin_ns, t) && at(a.late_begin_ns, t) <= at(b.late_begin_ns, t);
+           a.saved_bytes[t] <= b.saved_bytes[t] && a.end_ns[t] <= b.end_ns[t] && at(a.gather_ns, t) <= at(b.gather_ns, t) &&
+           at(a.reduce_ns, t) <= at(b.reduce_ns, t);
   });
 }
 
@@ -127,16 +129,12 @@ StageTables::StageTables(const DeviceGroupsProblem& problem) {
 }
 
 std::int64_t StageTables::worst_bound() const {
-  std::int64_t pass = 0, end = 0, begin = 0, layers = 0;
+  std::int64_t pass = 0, end = 0, begin = 0, layers = 0, slowdown = 0;
   for (const Option& o : options_) pass = std::max(pass, o.pass_forward + o.pass_backward);
   for (const Option& o : options_) {
-    std::int64_t late_end = std::max<std::int64_t>(0, o.late_end_fixed), late_begin = std::max<std::int64_t>(0, o.late_begin_fixed);
-    for (std::int32_t l = 0; l < layers_; ++l) {
-      late_end += std::max<std::int64_t>(0, o.late_end[l + 1] - o.late_end[l]);
-      late_begin += std::max<std::int64_t>(0, o.late_begin[l + 1] - o.late_begin[l]);
-    }
-    end = std::max({end, o.end_fixed + o.end[layers_], late_end});
-    begin = std::max({begin, o.begin[layers_], late_begin});
+    end = std::max(end, o.end_fixed + o.end[layers_] + o.reduce[layers_]);
+    begin = std::max(begin, 2 * o.gather[layers_]);
+    slowdown = std::max(slowdown, o.slowdown);
   }
   for (std::int32_t l = 0; l < layers_; ++l) {
     std::int64_t layer = 0;
@@ -145,7 +143,8 @@ std::int64_t StageTables::worst_bound() const {
   }
   const std::int64_t send = port_send_.empty() ? 0 : *std::max_element(port_send_.begin(), port_send_.end());
   const std::int64_t chain = layers + most_stages_ * (pass + 2 * send);
-  return (microbatches_ + 1) * chain + begin + end;
+  const std::int64_t stretched = (chain / 1000 + 1) * ((slowdown - 1'000'000) / 1000 + 1);
+  return (microbatches_ + 1) * chain + begin + end + stretched;
 }
 
 void StageTables::fill_sends(const DeviceGroupsProblem& problem) {
@@ -200,18 +199,17 @@ void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t or
   option.backward = sums(problem.layers, from.backward_ns);
   option.port = port_of(from);
   option.end = sums(problem.layers, from.end_ns);
-  option.late_end = sums(problem.layers, from.late_end_ns);
-  option.begin = sums(problem.layers, from.begin_ns);
-  option.late_begin = sums(problem.layers, from.late_begin_ns);
-  option.late_end_fixed = from.late_end_fixed_ns;
-  option.late_begin_fixed = from.late_begin_fixed_ns;
+  option.gather = sums(problem.layers, from.gather_ns);
+  option.reduce = sums(problem.layers, from.reduce_ns);
+  option.parts = from.parts;
+  option.slowdown = from.slowdown_millionths;
   option.pass_forward = from.pass_forward_ns;
   option.pass_backward = from.pass_backward_ns;
   option.end_fixed = from.end_fixed_ns;
   fill_first_that_fits(problem, from, option);
   longer_permille_ = std::min(longer_permille_, share_of_longer(from, problem.layers));
   forward_permille_ = std::min(forward_permille_, share_of_forward(from, problem.layers));
-  least_end_ = std::min(least_end_, option.end_fixed + option.end[1] + option.begin[1]);
+  least_end_ = std::min(least_end_, option.end_fixed + option.end[1]);
   const std::int32_t units = from.units / divisor_[from.kind];
   const auto same = [&](const Shape& shape) { return shape.kind == from.kind && shape.units == units; };
   auto shape = std::find_if(shapes_.begin(), shapes_.end(), same);

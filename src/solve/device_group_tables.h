@@ -19,21 +19,43 @@ namespace espalier::solve::device_groups {
 /// Stands for "not possible"; two of them add up without overflow.
 inline constexpr std::int64_t kNever = std::int64_t{1} << 61;
 
-/// The stages from some stage on: X, Y, Σ (w + d + r) and the largest s + Y of device_groups.h.
+/// The stages from some stage on, in the terms of device_groups.h.
 struct Tail {
-  std::int64_t span = 0, finish = 0, work = 0, whole = 0;
+  std::int64_t span = 0, finish = 0;  ///< X, Y
+  std::int64_t work = 0;              ///< Σ (w + d + r)
+  std::int64_t near = 0;              ///< w of the foremost; 0: no stage
+  std::int64_t ended = 0;             ///< Z
+  std::int64_t whole = 0;             ///< the bound, of these stages alone
 };
 
-/// Of one stage; `down` and `up`: to and from the stage behind it (d and r).
+/// Of one stage; `down` and `up`: to and from the stage behind it (d and r), `stretch`: v.
 struct StageTime {
-  std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0, begin = 0;
+  std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0, begin = 0, stretch = 0;
 };
 
-/// What a stage's number of stages behind says: k of m micro-batches in flight, ⌊(m − 1)/k⌋ trips.
+/// What gathers and reductions in n parts add to a stage whose other times are known; κ in millionths.
+inline void add_parts(StageTime& stage, std::int64_t gather, std::int64_t reduce, std::int64_t n, std::int64_t slowdown) {
+  constexpr std::int64_t kOne = 1'000'000;
+  const auto but_one = [&](std::int64_t all) { return all - all / n; };
+  const double lost = 1.0 - static_cast<double>(kOne) / static_cast<double>(slowdown);
+  const auto of_lost = [&](std::int64_t time) { return static_cast<std::int64_t>(static_cast<double>(time) * lost); };
+  if (gather > 0)
+    stage.begin = std::max(gather / n + of_lost(gather - (gather + n - 1) / n), gather - but_one(stage.forward));
+  if (reduce <= 0) return;
+  const auto stretched = static_cast<std::int64_t>(static_cast<double>(stage.backward) * static_cast<double>(slowdown - kOne) * 1e-6);
+  const std::int64_t most = std::min(stretched, of_lost(reduce));
+  stage.stretch = most - (most + n - 1) / n;
+  stage.end += std::max(reduce / n, reduce - but_one(stage.backward) - stage.stretch);
+}
+
+/// What a stage's number of stages behind says: k of m micro-batches in flight, ⌊(m − 1)/k⌋ trips, ⌊(m + 1 − k)/2⌋ hops.
 struct InFlight {
   InFlight(std::int64_t microbatches, std::int64_t in_flight)
-      : m(microbatches), k(in_flight), trips(in_flight < microbatches ? (microbatches - 1) / in_flight : 0) {}
-  std::int64_t m, k, trips;
+      : m(microbatches),
+        k(in_flight),
+        trips(in_flight < microbatches ? (microbatches - 1) / in_flight : 0),
+        hops((microbatches + 1 - in_flight) / 2) {}
+  std::int64_t m, k, trips, hops;
 };
 
 /// `tail` with a stage in front.
@@ -44,11 +66,17 @@ inline Tail in_front(const StageTime& stage, const Tail& tail, const InFlight& a
     own = std::max(own, 2 * (w + c) + (at.m - 1 - at.k) * w);
     own = std::max(own, (at.trips + 1) * (w + c) + (at.m - 1 - at.trips * at.k) * w);
   }
+  if (tail.near > 0 && at.hops > 0)
+    own = std::max(own, w + c + at.hops * (w + tail.near + way) +
+                            std::max<std::int64_t>(0, at.m - at.k - 2 * at.hops) * stage.forward +
+                            (at.m - 1 - 2 * at.hops) * stage.backward);
   Tail result;
-  result.span = std::max(own, w + way + tail.span);
+  result.near = w;
+  result.span = std::max(own, w + way + tail.span) + stage.stretch;
   result.finish = std::max(result.span + stage.end, stage.forward + stage.down + tail.finish);
   result.work = w + c;
-  result.whole = std::max(tail.whole, stage.begin + result.finish);
+  result.ended = std::max(stage.begin + result.span, tail.ended + stage.up + stage.backward + stage.stretch);
+  result.whole = std::max({tail.whole, stage.begin + result.finish, result.ended + stage.end});
   return result;
 }
 
@@ -83,8 +111,9 @@ class StageTables {
     std::int32_t original = 0;  ///< index into DeviceGroupsProblem::options
     std::int32_t kind = 0;
     std::int32_t port = 0;
-    std::vector<std::int64_t> forward, backward, end, late_end, begin, late_begin;  ///< [e] over layers [0, e)
-    std::int64_t pass_forward = 0, pass_backward = 0, end_fixed = 0, late_end_fixed = 0, late_begin_fixed = 0;
+    std::vector<std::int64_t> forward, backward, end, gather, reduce;  ///< [e] over layers [0, e)
+    std::int64_t pass_forward = 0, pass_backward = 0, end_fixed = 0, slowdown = 0;
+    std::int32_t parts = 1;
     std::vector<std::int32_t> first_that_fits;  ///< [(k − 1)·(layers + 1) + e]: least a such that layers [a, e) fit; e: none does
   };
   [[nodiscard]] const std::vector<Option>& options() const { return options_; }
@@ -94,10 +123,9 @@ class StageTables {
     StageTime time;
     time.forward = option.pass_forward + option.forward[e] - option.forward[a];
     time.backward = option.pass_backward + option.backward[e] - option.backward[a];
-    time.end = std::max(option.end_fixed + option.end[e] - option.end[a],
-                        option.late_end_fixed + option.late_end[e] - option.late_end[a]);
-    time.begin = std::max({std::int64_t{0}, option.begin[e] - option.begin[a],
-                           option.late_begin_fixed + option.late_begin[e] - option.late_begin[a]});
+    time.end = option.end_fixed + option.end[e] - option.end[a];
+    add_parts(time, option.gather[e] - option.gather[a], option.reduce[e] - option.reduce[a], std::min(option.parts, e - a),
+              option.slowdown);
     return time;
   }
   [[nodiscard]] std::int32_t first_that_fits(const Option& option, std::int64_t k, std::int32_t e) const {

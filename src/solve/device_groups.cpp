@@ -220,22 +220,20 @@ StageFigures figures_of(const DeviceGroupsProblem& problem, const GroupedStage& 
   StageFigures result;
   result.time.forward = option.pass_forward_ns;
   result.time.backward = option.pass_backward_ns;
-  const auto at = [](const std::vector<std::int64_t>& figures, std::int32_t type) { return figures.empty() ? 0 : figures[type]; };
-  std::int64_t end = option.end_fixed_ns, late_end = option.late_end_fixed_ns, begin = 0, late_begin = option.late_begin_fixed_ns;
+  result.time.end = option.end_fixed_ns;
   result.fixed_bytes = option.fixed_bytes;
+  std::int64_t gather = 0, reduce = 0;
   for (std::int32_t l = stage.first; l <= stage.last; ++l) {
     const std::int32_t type = problem.layers[l];
     result.time.forward += option.forward_ns[type];
     result.time.backward += option.backward_ns[type];
-    end += option.end_ns[type];
-    late_end += at(option.late_end_ns, type);
-    begin += at(option.begin_ns, type);
-    late_begin += at(option.late_begin_ns, type);
+    result.time.end += option.end_ns[type];
+    if (!option.gather_ns.empty()) gather += option.gather_ns[type];
+    if (!option.reduce_ns.empty()) reduce += option.reduce_ns[type];
     result.fixed_bytes += option.static_bytes[type];
     result.saved_bytes += option.saved_bytes[type];
   }
-  result.time.end = std::max(end, late_end);
-  result.time.begin = std::max({std::int64_t{0}, begin, late_begin});
+  add_parts(result.time, gather, reduce, std::min(option.parts, stage.last - stage.first + 1), option.slowdown_millionths);
   return result;
 }
 
