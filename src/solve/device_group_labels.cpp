@@ -163,6 +163,7 @@ class Pass {
   struct Front {
     StageTime time;
     std::int16_t first = 0, option = -1, port = -1;
+    std::int32_t more = 0;  ///< where those with more layers begin
   };
 
   /// Of one number of stages, shape and end: by number of layers, and then by w; of options with the same layers only those that no other
@@ -198,6 +199,7 @@ class Pass {
       };
       if (std::none_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), better)) out.push_back(front);
     }
+    for (std::size_t i = begin; i < out.size(); ++i) out[i].more = static_cast<std::int32_t>(out.size());
   }
 
   /// All ranges of layers and options of a shape in front of `from`, from the fewest layers on.
@@ -210,34 +212,38 @@ class Pass {
     label.parent = parent;
     label.kind = static_cast<std::int16_t>(shape.kind);
     label.code = from.code - shape.code;
-    std::int16_t a = -1;
-    std::int64_t before = 0;
-    for (const Front& front : fronts(stages, s, from.first)) {
-      if (front.first > begins.last) continue;
-      if (front.first < begins.first) break;
-      ++counters_.tried;
-      const bool cheapest = front.first != a;  // of those with as many layers
-      if (cheapest) {
-        a = front.first;
-        before = a > 0 ? limits_.least_work(stages, a, shape.kind, worth) : 0;
-      }
-      StageTime time = front.time;
-      time.down = from.kind < 0 ? 0 : tables_.port_send(front.port, from.port);
-      time.up = from.kind < 0 ? 0 : tables_.port_send(from.port, front.port);
-      const std::int64_t w = time.forward + time.backward;
-      const std::int64_t soonest = std::max(at.m * w, w + time.down + time.up + from.tail.span);
-      if (soonest + before > left) {
-        ++counters_.too_late;
-        if (cheapest && std::max(at.m * w, w + from.tail.span) > left) return;  // and so with more layers
+    const std::vector<Front>& all = fronts(stages, s, from.first);
+    for (std::size_t i = 0; i < all.size();) {
+      const std::int16_t a = all[i].first;
+      const auto more = static_cast<std::size_t>(all[i].more);
+      if (a < begins.first) return;
+      if (a > begins.last) {
+        i = more;
         continue;
       }
-      label.tail = in_front(time, from.tail, at);
-      label.option = front.option;
-      label.port = front.port;
-      label.first = a;
-      label.least = label.tail.span + before;
-      label.soonest = std::max(label.tail.finish + before / 1000 * tables_.forward_permille(), label.tail.whole);
-      add(label);
+      const std::int64_t before = a > 0 ? limits_.least_work(stages, a, shape.kind, worth) : 0;
+      for (const std::size_t begin = i; i < more; ++i) {
+        const Front& front = all[i];
+        ++counters_.tried;
+        StageTime time = front.time;
+        const std::int64_t w = time.forward + time.backward, soonest = std::max(at.m * w, w + from.tail.span);
+        if (soonest + before > left) {
+          ++counters_.too_late;
+          if (i == begin && soonest > left) return;  // and so with more layers
+          i = more;                                  // and so with more work
+          break;
+        }
+        time.down = from.kind < 0 ? 0 : tables_.port_send(front.port, from.port);
+        time.up = from.kind < 0 ? 0 : tables_.port_send(from.port, front.port);
+        label.tail = in_front(time, from.tail, at);
+        label.option = front.option;
+        label.port = front.port;
+        label.first = a;
+        label.least = label.tail.span + before;
+        label.soonest = std::max({label.tail.whole, label.tail.finish + before / 1000 * tables_.forward_permille(),
+                                  label.tail.ended + before / 1000 * tables_.backward_permille() + tables_.least_end()});
+        add(label);
+      }
     }
   }
 

@@ -74,7 +74,7 @@ bool Limits::narrow(std::int64_t left, const std::vector<std::int64_t>& prices) 
 }
 
 std::optional<Limits> Limits::make(const StageTables& tables, StageCount count, std::int64_t limit,
-                                   std::vector<std::int64_t>& prices) {
+                                   std::vector<std::int64_t>& prices, bool rooms) {
   constexpr int kRounds = 2;
   const std::int64_t m = tables.microbatches(), left = std::min(limit, kNever - 1) - tables.least_end();
   if (left < 0 || tables.shapes().empty()) return std::nullopt;
@@ -85,7 +85,7 @@ std::optional<Limits> Limits::make(const StageTables& tables, StageCount count, 
     at = raised_prices(tables, result.ranges_, count, left, at).of_unit();
     if (!result.narrow(left, at)) return std::nullopt;
   }
-  result.fill_room();
+  if (rooms) result.fill_room();
   if (result.room(0, tables.codes() - 1) < tables.layers()) return std::nullopt;
   prices = at;
   return result;

@@ -29,8 +29,9 @@ namespace espalier::solve::device_groups {
 class Limits {
  public:
   /// Nothing when no plan with `count` stages has a bound of at most `limit`. `prices`: where to begin; becomes where it ended.
+  /// Without `rooms` as if there were too many counts of units for the table.
   static std::optional<Limits> make(const StageTables& tables, StageCount count, std::int64_t limit,
-                                    std::vector<std::int64_t>& prices);
+                                    std::vector<std::int64_t>& prices, bool rooms);
 
   [[nodiscard]] std::int64_t cap() const { return cap_; }
   /// R.

@@ -97,11 +97,13 @@ std::int64_t share_of_longer(const StageOption& option, const std::vector<std::i
   return std::max<std::int64_t>({forward, backward, 500});
 }
 
-/// The least share of f in w over the layers and the pass; 1/1000, rounded down.
-std::int64_t share_of_forward(const StageOption& option, const std::vector<std::int32_t>& layers) {
-  std::int64_t share = 1000;
+/// The least shares of f and of b in w over the layers and the pass; 1/1000, rounded down.
+std::pair<std::int64_t, std::int64_t> shares_of_both(const StageOption& option, const std::vector<std::int32_t>& layers) {
+  std::pair<std::int64_t, std::int64_t> share{1000, 1000};
   const auto add = [&](std::int64_t f, std::int64_t b) {
-    if (f + b > 0) share = std::min(share, f * 1000 / (f + b));
+    if (f + b == 0) return;
+    share.first = std::min(share.first, f * 1000 / (f + b));
+    share.second = std::min(share.second, b * 1000 / (f + b));
   };
   add(option.pass_forward_ns, option.pass_backward_ns);
   for (const std::int32_t type : layers) add(option.forward_ns[type], option.backward_ns[type]);
@@ -170,7 +172,9 @@ void StageTables::fill_sends(const DeviceGroupsProblem& problem) {
         for (const std::int32_t to : of_kind[b]) {
           least = std::min(least, port_send(from, to));
           const std::int64_t both = port_send(from, to) + port_send(to, from);
-          if (both > 0) forward_permille_ = std::min(forward_permille_, port_send(from, to) * 1000 / both);
+          if (both == 0) continue;
+          forward_permille_ = std::min(forward_permille_, port_send(from, to) * 1000 / both);
+          backward_permille_ = std::min(backward_permille_, port_send(to, from) * 1000 / both);
         }
       send_[a * kinds + b] = least == kNever ? 0 : least;
     }
@@ -208,7 +212,9 @@ void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t or
   option.end_fixed = from.end_fixed_ns;
   fill_first_that_fits(problem, from, option);
   longer_permille_ = std::min(longer_permille_, share_of_longer(from, problem.layers));
-  forward_permille_ = std::min(forward_permille_, share_of_forward(from, problem.layers));
+  const auto [forward, backward] = shares_of_both(from, problem.layers);
+  forward_permille_ = std::min(forward_permille_, forward);
+  backward_permille_ = std::min(backward_permille_, backward);
   least_end_ = std::min(least_end_, option.end_fixed + option.end[1]);
   const std::int32_t units = from.units / divisor_[from.kind];
   const auto same = [&](const Shape& shape) { return shape.kind == from.kind && shape.units == units; };

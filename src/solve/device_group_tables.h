@@ -138,6 +138,8 @@ class StageTables {
   [[nodiscard]] bool no_worse_port(std::int32_t a, std::int32_t b) const { return a == b || better_port_[a * ports_ + b] != 0; }
   /// Of stages and messages, the forward way is at least this share of both ways, in 1/1000.
   [[nodiscard]] std::int64_t forward_permille() const { return forward_permille_; }
+  /// The backward way, the same.
+  [[nodiscard]] std::int64_t backward_permille() const { return backward_permille_; }
   /// The least `begin` and `end` together of a stage that begins with the first layer.
   [[nodiscard]] std::int64_t least_end() const { return least_end_; }
   /// max(f, b) of any stage is at least this share of its w, in 1/1000: at least half, and more where all that a stage does takes
@@ -165,7 +167,7 @@ class StageTables {
 
   std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0, memory_depth_ = 0;
   std::int64_t microbatches_ = 1, table_cells_ = 0, codes_ = 1, dropped_ = 0, least_end_ = kNever, longer_permille_ = 1000;
-  std::int64_t forward_permille_ = 1000;
+  std::int64_t forward_permille_ = 1000, backward_permille_ = 1000;
   std::int32_t ports_ = 0;
   std::vector<std::int32_t> units_, divisor_;
   std::vector<std::int64_t> strides_, send_, port_send_, least_work_;

@@ -22,7 +22,7 @@ using device_groups::StageTables;
 using device_groups::StageTime;
 using device_groups::Tail;
 
-constexpr std::size_t kWidth = 60;  // labels of a level with the same first layer while a first plan is looked for
+constexpr std::int64_t kBracketShare = 128;
 
 bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
   const auto stage = [](const GroupedStage& s) { return std::tuple(s.option, s.first, s.last); };
@@ -44,7 +44,7 @@ class Planner {
   DeviceGroupsOutcome run() {
     if (!bracket()) return nothing();
     find_first();
-    if (!outcome_.exact) prove();
+    if (!outcome_.exact && problem_.prove) prove();
     if (outcome_.candidates.empty()) {
       if (outcome_.exact) return nothing();
     } else if (outcome_.exact) {
@@ -62,21 +62,21 @@ class Planner {
     return std::move(outcome_);
   }
 
-  /// The least limit that the limits alone do not refuse, to a share of 1/512. False: they refuse every one below the cutoff.
+  /// The least limit that the limits alone do not refuse, to a share of 1/kBracketShare. False: they refuse every one below the cutoff.
   bool bracket() {
-    const std::optional<Limits> widest = Limits::make(tables_, all(), top_, prices_);
+    const std::optional<Limits> widest = Limits::make(tables_, all(), top_, prices_, few_codes());
     if (!widest) return false;
     std::int64_t low = tables_.least_end() - 1;  // refused
     std::int64_t high = tables_.least_end() + 1;
     for (const auto& prices : widest->prices()) high = std::max(high, tables_.least_end() + prices.whole());
-    while (high < top_ && !Limits::make(tables_, all(), high, prices_)) {
+    while (high < top_ && !Limits::make(tables_, all(), high, prices_, few_codes())) {
       low = high;
       high += high / 2 + 1;
     }
     high = std::min(high, top_);
-    while (high - low > 1 + low / 512) {
+    while (high - low > 1 + low / kBracketShare) {
       const std::int64_t middle = low + (high - low) / 2;
-      (Limits::make(tables_, all(), middle, prices_) ? high : low) = middle;
+      (Limits::make(tables_, all(), middle, prices_, few_codes()) ? high : low) = middle;
     }
     outcome_.lower_bound_ns = low + 1;
     return true;
@@ -84,7 +84,7 @@ class Planner {
 
   /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it was whole.
   bool pass(StageCount count, std::int64_t limit, PassLimits how) {
-    const std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_);
+    const std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_, few_codes() || how.width == 0);
     if (!limits) return true;
     how.limit = limit;
     if (how.width > 0) how.states = problem_.states;
@@ -107,7 +107,7 @@ class Planner {
       const std::int64_t bound = outcome_.lower_bound_ns;
       const std::int64_t limit = bound > (kNever / permille) ? top_ : std::min(top_, bound + bound * permille / 1000 + 1);
       PassLimits how;
-      how.width = kWidth;
+      how.width = problem_.width;
       how.slack = problem_.slack_permille;
       const bool whole = pass(all(), limit, how);
       if (whole && outcome_.candidates.empty()) outcome_.lower_bound_ns = limit + 1;
@@ -148,14 +148,14 @@ class Planner {
   /// Narrow passes with one number of stages each, under the sharper limits that this gives.
   void improve(const std::vector<StageCount>& counts) {
     PassLimits how;
-    how.width = kWidth;
+    how.width = problem_.width;
     how.slack = problem_.slack_permille;
     for (const StageCount count : counts) pass(count, near(), how);
   }
 
   /// The numbers of stages that the limits do not refuse; together where they may be searched together.
   void collect(StageCount count, std::vector<StageCount>& left) {
-    if (count.least > count.most || !Limits::make(tables_, count, near(), prices_)) return;
+    if (count.least > count.most || !Limits::make(tables_, count, near(), prices_, few_codes())) return;
     if (count.least == count.most || count.least >= tables_.depth() || tables_.codes() <= problem_.joint_codes) {
       left.push_back(count);
       return;
@@ -199,6 +199,8 @@ class Planner {
     outcome_.lower_bound_ns = std::max(outcome_.lower_bound_ns, low);
   }
 
+  /// Whether the table of rooms is no effort: with more codes it is made for whole passes alone.
+  [[nodiscard]] bool few_codes() const { return tables_.codes() <= problem_.joint_codes; }
   [[nodiscard]] StageCount all() const { return {1, tables_.most_stages()}; }
 
   const DeviceGroupsProblem& problem_;

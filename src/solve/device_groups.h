@@ -78,7 +78,7 @@ struct StageOption {
   std::vector<std::int64_t> gather_ns, reduce_ns;          ///< [layer type] G and R; empty: none
   std::int32_t parts = 1;                                  ///< into which they are cut at most
   std::int64_t slowdown_millionths = 1'000'000;            ///< κ
-  std::int32_t port = -1;  ///< its row and column of send_ns; −1: its kind
+  std::int32_t port = -1;                                  ///< its row and column of send_ns; −1: its kind
 };
 
 struct DeviceGroupsProblem {
@@ -92,8 +92,10 @@ struct DeviceGroupsProblem {
   std::int64_t cutoff_ns = std::numeric_limits<std::int64_t>::max();  ///< plans whose bound is not below it are of no interest
   std::size_t candidates = 32;                                        ///< how many plans to return
   std::int32_t slack_permille = 20;      ///< candidates are looked for up to this much above the best bound
-  std::int64_t table_cells = 2'500'000;  ///< of the table over counts of units; with more, more stages are told apart
+  std::int64_t table_cells = 250'000;    ///< of the table over counts of units; with more, more stages are told apart
   std::int64_t joint_codes = 5'000;      ///< with more counts of units, numbers of stages are searched one by one
+  bool prove = true;                     ///< false: plans of narrow passes alone
+  std::size_t width = 60;                ///< partial plans of narrow passes, for each number of stages and first layer
   std::int32_t depth = 24;               ///< numbers of stages that the tables tell apart
   std::int64_t states = 1'000'000;       ///< partial plans that may be kept, narrow passes aside; beyond, the answer is not exact
 };
