@@ -2,6 +2,10 @@
 #include "search/device_groups.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -93,9 +97,13 @@ class Search {
  private:
   struct Kept;
   struct Size;
-  /// All sizes of micro-batches that have options, the most promising first.
-  [[nodiscard]] std::vector<Size> ordered_sizes();
+  /// All sizes of micro-batches that have options.
+  [[nodiscard]] std::vector<Size> sizes_with_options();
+  /// First plans, of few partial ones each.
+  void glance(Size& size);
   void search_size(const Size& size);
+  /// Judges candidates that may be better than the best plan; returns the best of them, or nothing.
+  Kept judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most);
   [[nodiscard]] solve::DeviceGroupsProblem problem_of(const StageOptions& options, std::int64_t samples) const;
   /// Simulated time; 0: it breaks a rule or does not fit.
   std::int64_t judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples);
@@ -130,7 +138,7 @@ class Search {
   const DeviceGroupsOptions& how_;
   const cost::ClusterCosts costs_;
   const std::vector<std::int64_t> units_;
-  std::vector<Kept> kept_;  ///< the best of each size that was not refined
+  std::vector<Kept> kept_;  ///< the best of sizes that were not refined
   std::vector<Size> sizes_;
   DeviceGroupsOutcome out_;
 };
@@ -146,6 +154,11 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
   const std::optional<PlanEvaluation> found = evaluator_.evaluate(problem_, costs_, plan);
   ESPALIER_CHECK(found);
   ESPALIER_CHECK(found->iteration_ns >= chain.bound_ns);
+  if (std::getenv("DBG")) {
+    std::fprintf(stderr, "judge s=%ld m=%ld bound %.4f sim %.4f (%.2f%%) fits %d :", (long)samples, (long)(problem_.training.global_batch / samples), chain.bound_ns * 1e-9, found->iteration_ns * 1e-9, 100.0 * (1 - double(chain.bound_ns) / double(found->iteration_ns)), (int)found->fits);
+    for (auto& st : chain.stages) { auto& c = options.choices[st.option]; std::fprintf(stderr, " [%.3f] g%zu tp%d dp%d z%d r%d sp%d x%d", options.options[st.option].slowdown_millionths * 1e-6, c.group, c.strategy.tp, c.strategy.dp, (int)c.strategy.zero, (int)c.strategy.recompute.kind, (int)c.strategy.sp, st.last - st.first + 1); }
+    std::fprintf(stderr, "\n");
+  }
   if (!found->fits) {
     ++out_.without_room;
     return 0;
@@ -176,7 +189,7 @@ solve::DeviceGroupsProblem Search::problem_of(const StageOptions& options, std::
 }
 
 /// What a plan with micro-batches of this size may take, roughly: every kind as if all its units were stages of one option, layers shared so
-/// that all stages take as long, a bubble of as many micro-batches as there are stages.
+/// that all stages take as long but for whole layers, a bubble of as many micro-batches as there are stages.
 double estimate_ns(const solve::DeviceGroupsProblem& numbers) {
   const auto m = static_cast<double>(numbers.microbatches);
   double rate = 0, stages = 0, end = 0;
@@ -202,7 +215,10 @@ double estimate_ns(const solve::DeviceGroupsProblem& numbers) {
     stages += best_stages;
     end = std::max(end, best_end);
   }
-  return rate > 0 ? (m + stages) / rate + end : 0;
+  const auto layers = static_cast<double>(numbers.layers.size());
+  stages = std::min(std::max(1.0, stages), layers);
+  const double whole = std::ceil(layers / stages) * stages / layers;
+  return rate > 0 ? (m + stages) / rate * whole + end / 2 : 0;
 }
 
 /// Takes the first single change that is faster, again and again.
@@ -235,9 +251,10 @@ void Search::refine_best() {
         std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& known) { return known.samples == kept_[i].samples; });
     refine(*size, kept_[i]);
   }
+  kept_.clear();
 }
 
-std::vector<Search::Size> Search::ordered_sizes() {
+std::vector<Search::Size> Search::sizes_with_options() {
   std::vector<Size> sizes;
   for (const std::int64_t samples : sizes_of(problem_.training.global_batch)) {
     Size size{samples, stage_options(problem_, costs_, samples), {}, 0};
@@ -246,33 +263,53 @@ std::vector<Search::Size> Search::ordered_sizes() {
     size.estimate_ns = estimate_ns(size.numbers);
     sizes.push_back(std::move(size));
   }
-  std::stable_sort(sizes.begin(), sizes.end(), [](const Size& a, const Size& b) { return a.estimate_ns < b.estimate_ns; });
   return sizes;
+}
+
+Search::Kept Search::judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most) {
+  Kept best{size.samples, {}, INT64_MAX};
+  for (std::size_t i = 0; i < std::min(chains.size(), most); ++i) {
+    if (chains[i].bound_ns >= incumbent()) break;
+    if (stopped()) {
+      out_.complete = false;
+      break;
+    }
+    const std::int64_t ns = judge(size.options, chains[i], size.samples);
+    if (ns > 0 && ns < best.iteration_ns) best = {size.samples, chains[i].stages, ns};
+  }
+  return best;
+}
+
+void Search::glance(Size& size) {
+  constexpr std::size_t kWidth = 6, kJudged = 3;
+  solve::DeviceGroupsProblem numbers = size.numbers;
+  numbers.cutoff_ns = incumbent();
+  numbers.prove = false;
+  numbers.width = kWidth;
+  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
+  out_.states += found.counters.states;
+  if (std::getenv("DBG")) std::fprintf(stderr, "size %ld glance est %.3f cand %zu %.4f passes %ld states %ld tried %ld at %.2f\n", (long)size.samples, size.estimate_ns * 1e-9, found.candidates.size(), found.candidates.empty() ? 0.0 : found.candidates[0].bound_ns * 1e-9, (long)found.counters.passes, (long)found.counters.states, (long)found.counters.tried, double(std::clock()) / CLOCKS_PER_SEC);
+  size.estimate_ns = static_cast<double>(found.candidates.empty() ? INT64_MAX : found.candidates.front().bound_ns);
+  Kept best = judge_all(size, found.candidates, kJudged);
+  if (!best.chain.empty()) kept_.push_back(std::move(best));
 }
 
 void Search::search_size(const Size& size) {
   solve::DeviceGroupsProblem numbers = size.numbers;
   numbers.cutoff_ns = incumbent();
   if (numbers.cutoff_ns < INT64_MAX) numbers.cutoff_ns -= numbers.cutoff_ns / 1000 * kWorthPermille;
+  const auto t0 = std::clock();
   const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
+  if (std::getenv("DBG")) std::fprintf(stderr, "size %ld: est %.3f lower %.4f exact %d cand %zu options %zu dropped %ld passes %ld states %ld tried %ld noroom %ld late %ld beaten %ld cpu %.3f inc %.4f at %.2f\n", (long)size.samples, size.estimate_ns * 1e-9, found.lower_bound_ns * 1e-9, found.exact, found.candidates.size(), size.options.options.size(), (long)found.counters.options_dropped, (long)found.counters.passes, (long)found.counters.states, (long)found.counters.tried, (long)found.counters.no_room, (long)found.counters.too_late, (long)found.counters.beaten, double(std::clock() - t0) / CLOCKS_PER_SEC, incumbent() * 1e-9, double(t0) / CLOCKS_PER_SEC);
   ++out_.sizes;
   out_.refused += found.counters.passes == 0 ? 1 : 0;
   out_.options += static_cast<std::int64_t>(size.options.options.size());
   out_.dropped += found.counters.options_dropped;
   out_.states += found.counters.states;
   out_.candidates += static_cast<std::int64_t>(found.candidates.size());
-  const std::int64_t known = incumbent();
-  Kept best{size.samples, {}, INT64_MAX};
-  for (const solve::GroupedPipeline& chain : found.candidates) {
-    if (chain.bound_ns >= incumbent()) break;
-    if (stopped()) {
-      out_.complete = false;
-      break;
-    }
-    const std::int64_t ns = judge(size.options, chain, size.samples);
-    if (ns > 0 && ns < best.iteration_ns) best = {size.samples, chain.stages, ns};
-  }
   out_.lower_bound_ns = std::min(out_.lower_bound_ns, found.lower_bound_ns);
+  const std::int64_t known = incumbent();
+  Kept best = judge_all(size, found.candidates, found.candidates.size());
   if (best.chain.empty()) return;
   if (best.iteration_ns < known)
     refine(size, std::move(best));
@@ -282,7 +319,13 @@ void Search::search_size(const Size& size) {
 
 DeviceGroupsOutcome Search::run() {
   out_.lower_bound_ns = INT64_MAX;
-  sizes_ = ordered_sizes();
+  sizes_ = sizes_with_options();
+  const auto by_estimate = [](const Size& a, const Size& b) { return a.estimate_ns < b.estimate_ns; };
+  std::stable_sort(sizes_.begin(), sizes_.end(), by_estimate);
+  for (Size& size : sizes_)
+    if (!stopped()) glance(size);
+  std::stable_sort(sizes_.begin(), sizes_.end(), by_estimate);
+  if (!stopped()) refine_best();
   for (std::size_t i = 0; i < sizes_.size() && !stopped(); ++i) {
     search_size(sizes_[i]);
     if (how_.progress)

@@ -128,6 +128,7 @@ StageTables::StageTables(const DeviceGroupsProblem& problem) {
   std::stable_sort(shapes_.begin(), shapes_.end(),
                    [](const Shape& a, const Shape& b) { return a.kind != b.kind ? a.kind < b.kind : a.units < b.units; });
   fill_least_work();
+  fill_least();
 }
 
 std::int64_t StageTables::worst_bound() const {
@@ -248,12 +249,29 @@ void StageTables::fill_least_work() {
   }
 }
 
+void StageTables::fill_least() {
+  const std::size_t side = static_cast<std::size_t>(layers_) + 1;
+  least_.assign(shapes_.size() * side * side, {kNever, kNever, kNever, kNever});
+  for (std::size_t s = 0; s < shapes_.size(); ++s)
+    for (const std::int32_t o : shapes_[s].options)
+      for (std::int32_t a = 0; a < layers_; ++a)
+        for (std::int32_t e = a + 1; e <= layers_; ++e) {
+          const StageTime t = time(option(o), a, e);
+          Least& cell = least_[(s * side + static_cast<std::size_t>(a)) * side + static_cast<std::size_t>(e)];
+          cell.step = std::min(cell.step, t.begin + microbatches_ * (t.forward + t.backward) + t.stretch + t.end);
+          cell.begin = std::min(cell.begin, t.begin + t.stretch);
+          cell.end = std::min(cell.end, t.stretch + t.end);
+          cell.both = std::min(cell.both, t.begin + t.stretch + t.end);
+        }
+}
+
 void StageTables::add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const {
   for (std::int32_t e = 1; e <= layers_; ++e) {
     for (std::int32_t a = first_that_fits(option, in_flight(behind + 1), e); a < e; ++a) {
-      const StageTime t = time(option, a, e);
+      const std::int64_t work = option.pass_forward + option.pass_backward + option.forward[e] - option.forward[a] +
+                                option.backward[e] - option.backward[a];
       std::int64_t& cell = least[a * (layers_ + 1) + e];
-      cell = std::min(cell, t.forward + t.backward);
+      cell = std::min(cell, work);
     }
   }
 }

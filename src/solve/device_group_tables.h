@@ -150,6 +150,17 @@ class StageTables {
   /// Tables tell apart up to so many stages behind; with more, they say what holds for all of those.
   [[nodiscard]] std::int32_t depth() const { return depth_; }
   [[nodiscard]] std::int64_t table_cells() const { return table_cells_; }
+  /// What any option of a shape takes at least for layers [a, e), whether or not it fits.
+  struct Least {
+    std::int64_t step = 0;   ///< s + m·w + v + e
+    std::int64_t begin = 0;  ///< s + v
+    std::int64_t end = 0;    ///< v + e
+    std::int64_t both = 0;   ///< s + v + e
+  };
+  [[nodiscard]] const Least& least(std::size_t shape, std::int32_t a, std::int32_t e) const {
+    const std::size_t side = static_cast<std::size_t>(layers_) + 1;
+    return least_[(shape * side + static_cast<std::size_t>(a)) * side + static_cast<std::size_t>(e)];
+  }
   /// The least w of layers [a, e) in the shape with `behind` stages behind; kNever where no option fits. [e]
   [[nodiscard]] const std::int64_t* least_work(std::int32_t behind, std::size_t shape, std::int32_t a) const {
     const std::size_t side = static_cast<std::size_t>(layers_) + 1;
@@ -163,6 +174,7 @@ class StageTables {
   void add_option(const DeviceGroupsProblem& problem, std::int32_t original);
   void fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const;
   void fill_least_work();
+  void fill_least();
   void add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const;
 
   std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0, memory_depth_ = 0;
@@ -172,6 +184,7 @@ class StageTables {
   std::vector<std::int32_t> units_, divisor_;
   std::vector<std::int64_t> strides_, send_, port_send_, least_work_;
   std::vector<std::uint8_t> better_port_;
+  std::vector<Least> least_;
   std::vector<Shape> shapes_;
   std::vector<Option> options_;
 };

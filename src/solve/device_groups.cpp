@@ -64,19 +64,19 @@ class Planner {
 
   /// The least limit that the limits alone do not refuse, to a share of 1/kBracketShare. False: they refuse every one below the cutoff.
   bool bracket() {
-    const std::optional<Limits> widest = Limits::make(tables_, all(), top_, prices_, few_codes());
+    const std::optional<Limits> widest = Limits::make(tables_, all(), top_, prices_, true);
     if (!widest) return false;
     std::int64_t low = tables_.least_end() - 1;  // refused
     std::int64_t high = tables_.least_end() + 1;
     for (const auto& prices : widest->prices()) high = std::max(high, tables_.least_end() + prices.whole());
-    while (high < top_ && !Limits::make(tables_, all(), high, prices_, few_codes())) {
+    while (high < top_ && !Limits::make(tables_, all(), high, prices_, true)) {
       low = high;
       high += high / 2 + 1;
     }
     high = std::min(high, top_);
     while (high - low > 1 + low / kBracketShare) {
       const std::int64_t middle = low + (high - low) / 2;
-      (Limits::make(tables_, all(), middle, prices_, few_codes()) ? high : low) = middle;
+      (Limits::make(tables_, all(), middle, prices_, true) ? high : low) = middle;
     }
     outcome_.lower_bound_ns = low + 1;
     return true;
@@ -84,7 +84,7 @@ class Planner {
 
   /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it was whole.
   bool pass(StageCount count, std::int64_t limit, PassLimits how) {
-    const std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_, few_codes() || how.width == 0);
+    const std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_, true);
     if (!limits) return true;
     how.limit = limit;
     if (how.width > 0) how.states = problem_.states;
@@ -155,7 +155,7 @@ class Planner {
 
   /// The numbers of stages that the limits do not refuse; together where they may be searched together.
   void collect(StageCount count, std::vector<StageCount>& left) {
-    if (count.least > count.most || !Limits::make(tables_, count, near(), prices_, few_codes())) return;
+    if (count.least > count.most || !Limits::make(tables_, count, near(), prices_, true)) return;
     if (count.least == count.most || count.least >= tables_.depth() || tables_.codes() <= problem_.joint_codes) {
       left.push_back(count);
       return;

@@ -92,7 +92,7 @@ struct DeviceGroupsProblem {
   std::int64_t cutoff_ns = std::numeric_limits<std::int64_t>::max();  ///< plans whose bound is not below it are of no interest
   std::size_t candidates = 32;                                        ///< how many plans to return
   std::int32_t slack_permille = 20;      ///< candidates are looked for up to this much above the best bound
-  std::int64_t table_cells = 250'000;    ///< of the table over counts of units; with more, more stages are told apart
+  std::int64_t table_cells = 1'000'000;  ///< of the table over counts of units; with more, more stages are told apart
   std::int64_t joint_codes = 5'000;      ///< with more counts of units, numbers of stages are searched one by one
   bool prove = true;                     ///< false: plans of narrow passes alone
   std::size_t width = 60;                ///< partial plans of narrow passes, for each number of stages and first layer
