@@ -2,9 +2,6 @@
 #include "search/device_groups.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <cmath>
 #include <numeric>
 
@@ -154,11 +151,6 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
   const std::optional<PlanEvaluation> found = evaluator_.evaluate(problem_, costs_, plan);
   ESPALIER_CHECK(found);
   ESPALIER_CHECK(found->iteration_ns >= chain.bound_ns);
-  if (std::getenv("DBG")) {
-    std::fprintf(stderr, "judge s=%ld m=%ld bound %.4f sim %.4f (%.2f%%) fits %d :", (long)samples, (long)(problem_.training.global_batch / samples), chain.bound_ns * 1e-9, found->iteration_ns * 1e-9, 100.0 * (1 - double(chain.bound_ns) / double(found->iteration_ns)), (int)found->fits);
-    for (auto& st : chain.stages) { auto& c = options.choices[st.option]; std::fprintf(stderr, " [%.3f] g%zu tp%d dp%d z%d r%d sp%d x%d", options.options[st.option].slowdown_millionths * 1e-6, c.group, c.strategy.tp, c.strategy.dp, (int)c.strategy.zero, (int)c.strategy.recompute.kind, (int)c.strategy.sp, st.last - st.first + 1); }
-    std::fprintf(stderr, "\n");
-  }
   if (!found->fits) {
     ++out_.without_room;
     return 0;
@@ -288,7 +280,6 @@ void Search::glance(Size& size) {
   numbers.width = kWidth;
   const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
   out_.states += found.counters.states;
-  if (std::getenv("DBG")) std::fprintf(stderr, "size %ld glance est %.3f cand %zu %.4f passes %ld states %ld tried %ld at %.2f\n", (long)size.samples, size.estimate_ns * 1e-9, found.candidates.size(), found.candidates.empty() ? 0.0 : found.candidates[0].bound_ns * 1e-9, (long)found.counters.passes, (long)found.counters.states, (long)found.counters.tried, double(std::clock()) / CLOCKS_PER_SEC);
   size.estimate_ns = static_cast<double>(found.candidates.empty() ? INT64_MAX : found.candidates.front().bound_ns);
   Kept best = judge_all(size, found.candidates, kJudged);
   if (!best.chain.empty()) kept_.push_back(std::move(best));
@@ -298,9 +289,7 @@ void Search::search_size(const Size& size) {
   solve::DeviceGroupsProblem numbers = size.numbers;
   numbers.cutoff_ns = incumbent();
   if (numbers.cutoff_ns < INT64_MAX) numbers.cutoff_ns -= numbers.cutoff_ns / 1000 * kWorthPermille;
-  const auto t0 = std::clock();
   const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
-  if (std::getenv("DBG")) std::fprintf(stderr, "size %ld: est %.3f lower %.4f exact %d cand %zu options %zu dropped %ld passes %ld states %ld tried %ld noroom %ld late %ld beaten %ld cpu %.3f inc %.4f at %.2f\n", (long)size.samples, size.estimate_ns * 1e-9, found.lower_bound_ns * 1e-9, found.exact, found.candidates.size(), size.options.options.size(), (long)found.counters.options_dropped, (long)found.counters.passes, (long)found.counters.states, (long)found.counters.tried, (long)found.counters.no_room, (long)found.counters.too_late, (long)found.counters.beaten, double(std::clock() - t0) / CLOCKS_PER_SEC, incumbent() * 1e-9, double(t0) / CLOCKS_PER_SEC);
   ++out_.sizes;
   out_.refused += found.counters.passes == 0 ? 1 : 0;
   out_.options += static_cast<std::int64_t>(size.options.options.size());

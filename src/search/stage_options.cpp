@@ -105,7 +105,8 @@ void fill_ends(const cost::Assembly& x, const std::vector<cost::LayerCost>& laye
   }
   out.end_fixed_ns = floor_ns(cost::optimizer_s(x.c.device, engine, 0.0));
   out.parts = kMaxBuckets;
-  out.slowdown_millionths = std::max<std::int64_t>(1'000'000, static_cast<std::int64_t>(x.groups.slowdown.compute * 1e6 * kBelow));
+  out.slowdown_millionths =
+      std::max<std::int64_t>(1'000'000, static_cast<std::int64_t>(x.groups.slowdown.compute * 1e6 * kBelow));
 }
 
 solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, const std::vector<cost::LayerCost>& layers) {
@@ -124,13 +125,16 @@ solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, cons
     const cost::StaticMemory memory = cost::state_memory(elements, states, s);
     const std::int64_t bytes = memory.parameters + memory.gradients + memory.optimizer;
     out.static_bytes.push_back(std::max<std::int64_t>(0, bytes - kPaddingBytes));
-    out.saved_bytes.push_back(std::max<std::int64_t>(0, sum.bytes().saved));
+    const PassBytes pass = sum.bytes();
+    out.saved_bytes.push_back(std::max<std::int64_t>(0, pass.saved));
+    out.transient_bytes.push_back(std::max({std::int64_t{0}, pass.forward_transient, pass.backward_transient}));
     gather = std::min(gather, x.zero[k].gather_ns);
     reduction = std::min(reduction, x.zero[k].reduce_ns);
   }
   out.pass_forward_ns = cost::pass_ns(c.device, *c.engine) + gather;
   out.pass_backward_ns = cost::pass_ns(c.device, *c.engine) + reduction;
   out.fixed_bytes = c.device.workspace_bytes;
+  out.message_bytes = 2 * least_boundary(*c.workload.model, layers);
   fill_ends(x, layers, out);
   return out;
 }

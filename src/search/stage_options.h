@@ -13,7 +13,8 @@
 //                         share of the reductions, which is waited for
 //     gather, reduce      parameters gathered beside the first forward pass and gradients reduced beside the last backward pass, in as many parts
 //                         as layers, at most kMaxBuckets; compute beside them is slowed down as beside the collectives of its own stage
-//     bytes               states of the layer, what a micro-batch keeps of it; transients and message buffers are left out
+//     bytes               states of the layer, what a micro-batch keeps of it, its transients; two messages of the stage's own; buffers of ZeRO 2
+//                         and 3 and larger messages of other stages are left out
 //
 // Gathers and reductions. A part of S bytes takes T(S) = L + V·S + ρ·√(L·V·S) (collective.h), concave; so n parts of the mean size of n layers take at least
 // Σ T(S_layer), by Jensen's inequality. Of more than N layers a part has the mean of g = layers / N of them, N·T(g·S̄) = (layers / g)·T(g·S̄),

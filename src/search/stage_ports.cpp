@@ -26,17 +26,21 @@ std::vector<FabricLevel> links_between(const Problem& problem, const cost::Clust
 
 }  // namespace
 
+std::int64_t least_boundary(const Model& model, const std::vector<cost::LayerCost>& layers) {
+  std::int64_t least = INT64_MAX;
+  for (std::size_t i = 0; i + 1 < model.layers.size(); ++i)
+    least = std::min(least, layers[static_cast<std::size_t>(model.layers[i])].boundary_bytes);
+  return least == INT64_MAX ? 0 : least;
+}
+
 std::int32_t StagePorts::of(std::size_t group, const cost::CostContext& c, const Strategy& s,
                             const std::vector<cost::LayerCost>& layers) {
   const Model& model = *c.workload.model;
   const bool scattered = c.engine->communication.scattered_messages && s.sp == SequenceParallel::none;
-  std::int64_t least = INT64_MAX;  // the last layer sends nothing
-  for (std::size_t i = 0; i + 1 < model.layers.size(); ++i)
-    least = std::min(least, layers[static_cast<std::size_t>(model.layers[i])].boundary_bytes);
   Port port;
   port.group = group;
   port.devices = std::int64_t{s.tp} * s.dp;
-  const auto held = least == INT64_MAX ? 0.0 : static_cast<double>(least);
+  const auto held = static_cast<double>(least_boundary(model, layers));
   port.bytes = scattered ? held / s.tp : held;
   if (scattered && s.tp > 1) port.gather = cost::all_gather_s(c.fabric.tensor_levels, tp_group(c.fabric.placing(), s), held);
   port.host = c.engine->communication.message_host_calls * c.device.rates.launch;

@@ -10,6 +10,9 @@
 
 namespace espalier::search {
 
+/// Bytes that a rank holds of the activation behind a layer, at least; the last layer sends nothing.
+std::int64_t least_boundary(const Model& model, const std::vector<cost::LayerCost>& layers);
+
 class StagePorts {
  public:
   /// The port of stages of a group under a strategy, whose layers cost so; counted up as they are met.

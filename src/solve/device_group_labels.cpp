@@ -10,7 +10,7 @@ namespace {
 
 struct Label {
   Tail tail;
-  std::int64_t code = 0;   ///< free units
+  std::int64_t code = 0;     ///< free units
   std::int64_t least = 0;    ///< X of the whole plan is not below it
   std::int64_t soonest = 0;  ///< nor is the bound of the whole plan below this
   std::int32_t parent = -1, next = -1;
@@ -75,8 +75,7 @@ class Level {
 
  private:
   [[nodiscard]] bool no_worse(const Label& a, const Label& b) const {
-    return a.first == 0 ? a.tail.whole <= b.tail.whole
-                        : beats(a.tail, b.tail) && tables_.no_worse_port(a.port, b.port);
+    return a.first == 0 ? a.tail.whole <= b.tail.whole : beats(a.tail, b.tail) && tables_.no_worse_port(a.port, b.port);
   }
   [[nodiscard]] std::int64_t key(const Label& label) const {
     return (label.code * (layers_ + 1) + label.first) * kinds_ + label.kind;
@@ -107,12 +106,7 @@ class Level {
 class Pass {
  public:
   Pass(const StageTables& tables, const Limits& limits, const PassLimits& pass, DeviceGroupsCounters& counters)
-      : tables_(tables),
-        limits_(limits),
-        pass_(pass),
-        counters_(counters),
-        limit_(pass.limit),
-        level_(tables) {}
+      : tables_(tables), limits_(limits), pass_(pass), counters_(counters), limit_(pass.limit), level_(tables) {}
 
   PassResult run() {
     ++counters_.passes;

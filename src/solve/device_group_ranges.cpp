@@ -68,7 +68,8 @@ StageRanges::StageRanges(const StageTables& tables, StageCount count, std::int64
         const std::int64_t* work = tables.least_work(behind, s, a);
         std::int32_t e = a;
         while (e < tables.layers() && work[e + 1] <= cap) ++e;
-        while (e > a && tables.least(s, a, e).step > limit) --e;  // not always more with more layers, as these are gathered in more parts
+        while (e > a && tables.least(s, a, e).step > limit)
+          --e;  // not always more with more layers, as these are gathered in more parts
         ends_[place(behind, s, a)] = {static_cast<std::int16_t>(a + 1), static_cast<std::int16_t>(e)};
       }
     }

@@ -17,13 +17,13 @@ void check_option(const StageOption& option, std::size_t kinds, std::size_t type
     ESPALIER_CHECK(figures->size() >= types);
     ESPALIER_CHECK(std::all_of(figures->begin(), figures->end(), [](std::int64_t x) { return x >= 0; }));
   }
-  for (const auto* figures : {&option.gather_ns, &option.reduce_ns}) {
+  for (const auto* figures : {&option.gather_ns, &option.reduce_ns, &option.transient_bytes}) {
     ESPALIER_CHECK(figures->empty() || figures->size() >= types);
     ESPALIER_CHECK(std::all_of(figures->begin(), figures->end(), [](std::int64_t x) { return x >= 0; }));
   }
   ESPALIER_CHECK(option.parts >= 1 && option.slowdown_millionths >= 1'000'000);
   ESPALIER_CHECK(option.pass_forward_ns >= 0 && option.pass_backward_ns >= 0 && option.fixed_bytes >= 0 &&
-                 option.end_fixed_ns >= 0);
+                 option.end_fixed_ns >= 0 && option.message_bytes >= 0);
 }
 
 std::int32_t port_of(const StageOption& option) { return option.port < 0 ? option.kind : option.port; }
@@ -50,12 +50,13 @@ bool no_worse(const StageOption& a, const StageOption& b, const std::set<std::in
   if (a.parts != b.parts || a.slowdown_millionths > b.slowdown_millionths) return false;
   if (a.kind != b.kind || a.units != b.units || a.pass_forward_ns > b.pass_forward_ns ||
       a.pass_backward_ns > b.pass_backward_ns || a.end_fixed_ns > b.end_fixed_ns ||
-      a.memory_bytes - a.fixed_bytes < b.memory_bytes - b.fixed_bytes)
+      a.memory_bytes - a.fixed_bytes < b.memory_bytes - b.fixed_bytes ||
+      a.memory_bytes - a.fixed_bytes - a.message_bytes < b.memory_bytes - b.fixed_bytes - b.message_bytes)
     return false;
   return std::all_of(types.begin(), types.end(), [&](std::int32_t t) {
     return a.forward_ns[t] <= b.forward_ns[t] && a.backward_ns[t] <= b.backward_ns[t] && a.static_bytes[t] <= b.static_bytes[t] &&
            a.saved_bytes[t] <= b.saved_bytes[t] && a.end_ns[t] <= b.end_ns[t] && at(a.gather_ns, t) <= at(b.gather_ns, t) &&
-           at(a.reduce_ns, t) <= at(b.reduce_ns, t);
+           at(a.reduce_ns, t) <= at(b.reduce_ns, t) && at(a.transient_bytes, t) <= at(b.transient_bytes, t);
   });
 }
 
@@ -228,9 +229,13 @@ void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t or
 void StageTables::fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const {
   const std::vector<std::int64_t> fixed = sums(problem.layers, from.static_bytes), saved = sums(problem.layers, from.saved_bytes);
   for (std::int64_t k = 1; k <= in_flight(most_stages_); ++k) {
+    const std::int64_t room = from.memory_bytes - from.fixed_bytes - (k > 1 ? from.message_bytes : 0);
     std::int32_t a = 0;  // never falls as e rises
     for (std::int32_t e = 0; e <= layers_; ++e) {
-      while (a < e && from.fixed_bytes + fixed[e] - fixed[a] + k * (saved[e] - saved[a]) > from.memory_bytes) ++a;
+      const auto held = [&] { return fixed[e] - fixed[a] + k * (saved[e] - saved[a]); };
+      while (a < e && held() > room) ++a;
+      for (std::int32_t l = e; l-- > a && !from.transient_bytes.empty();)
+        while (a <= l && held() + from.transient_bytes[problem.layers[l]] - (saved[e] - saved[l + 1]) > room) ++a;
       option.first_that_fits.push_back(a);
     }
   }

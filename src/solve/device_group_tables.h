@@ -39,10 +39,10 @@ inline void add_parts(StageTime& stage, std::int64_t gather, std::int64_t reduce
   const auto but_one = [&](std::int64_t all) { return all - all / n; };
   const double lost = 1.0 - static_cast<double>(kOne) / static_cast<double>(slowdown);
   const auto of_lost = [&](std::int64_t time) { return static_cast<std::int64_t>(static_cast<double>(time) * lost); };
-  if (gather > 0)
-    stage.begin = std::max(gather / n + of_lost(gather - (gather + n - 1) / n), gather - but_one(stage.forward));
+  if (gather > 0) stage.begin = std::max(gather / n + of_lost(gather - (gather + n - 1) / n), gather - but_one(stage.forward));
   if (reduce <= 0) return;
-  const auto stretched = static_cast<std::int64_t>(static_cast<double>(stage.backward) * static_cast<double>(slowdown - kOne) * 1e-6);
+  const auto stretched =
+      static_cast<std::int64_t>(static_cast<double>(stage.backward) * static_cast<double>(slowdown - kOne) * 1e-6);
   const std::int64_t most = std::min(stretched, of_lost(reduce));
   stage.stretch = most - (most + n - 1) / n;
   stage.end += std::max(reduce / n, reduce - but_one(stage.backward) - stage.stretch);

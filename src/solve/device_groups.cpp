@@ -214,7 +214,7 @@ class Planner {
 /// Sums over the layers of a stage.
 struct StageFigures {
   StageTime time;
-  std::int64_t fixed_bytes = 0, saved_bytes = 0;
+  std::int64_t fixed_bytes = 0, saved_bytes = 0, transient_bytes = 0;
 };
 
 StageFigures figures_of(const DeviceGroupsProblem& problem, const GroupedStage& stage) {
@@ -234,6 +234,9 @@ StageFigures figures_of(const DeviceGroupsProblem& problem, const GroupedStage& 
     if (!option.reduce_ns.empty()) reduce += option.reduce_ns[type];
     result.fixed_bytes += option.static_bytes[type];
     result.saved_bytes += option.saved_bytes[type];
+    result.transient_bytes -= option.saved_bytes[type];
+    if (!option.transient_bytes.empty()) result.transient_bytes = std::max(result.transient_bytes, option.transient_bytes[type]);
+    result.transient_bytes = std::max<std::int64_t>(result.transient_bytes, 0);
   }
   add_parts(result.time, gather, reduce, std::min(option.parts, stage.last - stage.first + 1), option.slowdown_millionths);
   return result;
@@ -263,7 +266,8 @@ std::optional<GroupedPipeline> evaluate_stages(const DeviceGroupsProblem& proble
     const std::int64_t k = std::min<std::int64_t>(m, static_cast<std::int64_t>(stages.size() - i));
     StageFigures stage = figures_of(problem, stages[i]);
     free[option.kind] -= option.units;
-    if (free[option.kind] < 0 || stage.fixed_bytes + k * stage.saved_bytes > option.memory_bytes) return std::nullopt;
+    const std::int64_t held = k * stage.saved_bytes + stage.transient_bytes + (k > 1 ? option.message_bytes : 0);
+    if (free[option.kind] < 0 || stage.fixed_bytes + held > option.memory_bytes) return std::nullopt;
     if (i + 1 < stages.size() && !problem.send_ns.empty()) {
       const auto port = [](const StageOption& o) { return o.port < 0 ? o.kind : o.port; };
       const std::int32_t here = port(option), behind = port(problem.options[stages[i + 1].option]);

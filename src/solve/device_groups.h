@@ -5,7 +5,8 @@
 // A plan is a chain of p stages; stage i (0-based, in pipeline order) is an option and a contiguous non-empty range of layers. The
 // units of a kind that all stages take together are at most what there is. The schedule is one-forward-one-backward (1F1B) with m
 // micro-batches: stage i keeps k_i = min(m, p − i) of them in flight, so its memory on a device is
-//     fixed + Σ static + k_i·Σ saved ≤ memory.
+//     fixed + Σ static + k_i·Σ saved + max_l (transient_l − Σ saved of the stage's layers behind l) + [k_i > 1]·message ≤ memory:
+// while a layer runs its transients are there, and what later layers keep is not; a stage that has another behind it sends and receives.
 // A stage's forward of one micro-batch takes f_i, its backward b_i (layers and pass), w_i = f_i + b_i; between stage i and i + 1 an
 // activation takes d_i, its gradient r_i; after its own last backward the stage needs e_i (its `end`), and before s_i (its `begin`) after
 // the start of the step its first forward cannot start, or not in such a way that it ends before s_i + f_i. All times are nanoseconds.
@@ -71,7 +72,9 @@ struct StageOption {
   std::vector<std::int64_t> forward_ns, backward_ns;       ///< [layer type], of one micro-batch
   std::int64_t pass_forward_ns = 0, pass_backward_ns = 0;  ///< once a stage and micro-batch
   std::vector<std::int64_t> static_bytes, saved_bytes;     ///< [layer type]; saved: of each micro-batch in flight
+  std::vector<std::int64_t> transient_bytes;               ///< [layer type] while it runs; empty: none
   std::int64_t fixed_bytes = 0;                            ///< once a stage
+  std::int64_t message_bytes = 0;                          ///< of messages on their way
   std::int64_t memory_bytes = 0;                           ///< what a device has
   std::vector<std::int64_t> end_ns;                        ///< [layer type] u: once a step, after the stage's reductions
   std::int64_t end_fixed_ns = 0;                           ///< the same, once a stage

@@ -104,6 +104,30 @@ TEST(DeviceGroups, MemoryCountsMicroBatchesInFlight) {
   EXPECT_EQ(none.lower_bound_ns, kMost);
 }
 
+TEST(DeviceGroups, MemoryCountsTransientsAndMessages) {
+  // Three layers that keep 2 bytes each; the first needs 9 while it runs, the others 1. One stage holds max(2 + 9, 4 + 1, 6 + 1) = 11
+  // while a micro-batch is on its way. As the first of two stages (k = 2) layer 0 alone holds 2·2 + 9 = 13, with 3 bytes of messages 16.
+  DeviceGroupsProblem problem = equal_layers({2}, 3, 4);
+  problem.layers = {0, 1, 1};
+  StageOption option = simple(0, 1, 2);
+  for (auto* figures : {&option.forward_ns, &option.backward_ns, &option.static_bytes, &option.end_ns})
+    figures->push_back(figures->front());
+  option.saved_bytes = {2, 2};
+  option.transient_bytes = {9, 1};
+  option.message_bytes = 3;
+  option.memory_bytes = 11;
+  problem.options = {option};
+  EXPECT_TRUE(evaluate_stages(problem, {{0, 0, 2}}));
+  EXPECT_FALSE(evaluate_stages(problem, {{0, 0, 0}, {0, 1, 2}}));
+  ASSERT_EQ(plan_device_groups(problem).candidates.size(), 1U);
+  EXPECT_EQ(plan_device_groups(problem).candidates[0].stages, (Stages{{0, 0, 2}}));
+  problem.options[0].memory_bytes = 10;
+  EXPECT_TRUE(plan_device_groups(problem).candidates.empty());
+  problem.options[0].memory_bytes = 16;
+  EXPECT_TRUE(evaluate_stages(problem, {{0, 0, 0}, {0, 1, 2}}));
+  EXPECT_EQ(plan_device_groups(problem).lower_bound_ns, 3 + 4 * 6);  // 1 | 2 layers
+}
+
 // ---- random problems ----
 
 using Random = std::mt19937_64;
@@ -130,6 +154,8 @@ StageOption random_option(Random& random, std::int32_t kind, std::int32_t units)
   option.saved_bytes = draws(random, 3, 0, 5);
   option.fixed_bytes = draw(random, 0, 5);
   option.memory_bytes = draw(random, 20, 120);
+  if (draw(random, 0, 1) == 0) option.transient_bytes = draws(random, 3, 0, 20);
+  if (draw(random, 0, 1) == 0) option.message_bytes = draw(random, 0, 20);
   option.end_ns = draws(random, 3, 0, 60);
   option.end_fixed_ns = draw(random, 0, 100);
   if (draw(random, 0, 1) == 0) option.gather_ns = draws(random, 3, 0, 150);
@@ -285,8 +311,10 @@ double simulate(const std::vector<SimulatedStage>& stages, std::int64_t m) {
       const std::int64_t t = order[i][next[i]];
       const auto micro = static_cast<std::size_t>(std::abs(t));
       double ready = 0;
-      if (t > 0 && i > 0) ready = forward[i - 1][micro] < 0 ? -1 : forward[i - 1][micro] + static_cast<double>(stages[i - 1].down);
-      if (t < 0 && i + 1 < p) ready = backward[i + 1][micro] < 0 ? -1 : backward[i + 1][micro] + static_cast<double>(stages[i].up);
+      if (t > 0 && i > 0)
+        ready = forward[i - 1][micro] < 0 ? -1 : forward[i - 1][micro] + static_cast<double>(stages[i - 1].down);
+      if (t < 0 && i + 1 < p)
+        ready = backward[i + 1][micro] < 0 ? -1 : backward[i + 1][micro] + static_cast<double>(stages[i].up);
       if (ready < 0) continue;
       const double begin = std::max(now[i], ready);
       now[i] = begin + static_cast<double>(t > 0 ? stages[i].forward : stages[i].backward);
@@ -325,7 +353,8 @@ TEST(DeviceGroups, TheBoundIsNeverAboveTheSimulation) {
       if (draw(random, 0, 2) == 0) option.reduce_ns = {draw(random, 0, 2 * longest)};
       option.parts = static_cast<std::int32_t>(draw(random, 1, layers));
       option.slowdown_millionths = draw(random, 1'000'000, 2'000'000);
-      stages.push_back({static_cast<std::int32_t>(s), static_cast<std::int32_t>(layers * s), static_cast<std::int32_t>(layers * (s + 1) - 1)});
+      stages.push_back(
+          {static_cast<std::int32_t>(s), static_cast<std::int32_t>(layers * s), static_cast<std::int32_t>(layers * (s + 1) - 1)});
     }
     for (std::int64_t k = 0; k < kinds; ++k)
       problem.send_ns.push_back(draws(random, static_cast<std::size_t>(kinds), 0, longest));
