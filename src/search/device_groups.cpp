@@ -175,6 +175,7 @@ solve::DeviceGroupsProblem Search::problem_of(const StageOptions& options, std::
   numbers.send_ns = options.send_ns;
   numbers.microbatches = problem_.training.global_batch / samples;
   numbers.slack_permille = kSlackPermille;
+  numbers.without = how_.without;
   if (const auto pp = problem_.space.limits.find("pp"); pp != problem_.space.limits.end())
     numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));
   return numbers;
@@ -280,6 +281,7 @@ void Search::glance(Size& size) {
   numbers.width = kWidth;
   const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
   out_.states += found.counters.states;
+  out_.tried += found.counters.tried;
   size.estimate_ns = static_cast<double>(found.candidates.empty() ? INT64_MAX : found.candidates.front().bound_ns);
   Kept best = judge_all(size, found.candidates, kJudged);
   if (!best.chain.empty()) kept_.push_back(std::move(best));
@@ -287,7 +289,7 @@ void Search::glance(Size& size) {
 
 void Search::search_size(const Size& size) {
   solve::DeviceGroupsProblem numbers = size.numbers;
-  numbers.cutoff_ns = incumbent();
+  if (how_.cutoff) numbers.cutoff_ns = incumbent();
   if (numbers.cutoff_ns < INT64_MAX) numbers.cutoff_ns -= numbers.cutoff_ns / 1000 * kWorthPermille;
   const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
   ++out_.sizes;
@@ -295,6 +297,7 @@ void Search::search_size(const Size& size) {
   out_.options += static_cast<std::int64_t>(size.options.options.size());
   out_.dropped += found.counters.options_dropped;
   out_.states += found.counters.states;
+  out_.tried += found.counters.tried;
   out_.candidates += static_cast<std::int64_t>(found.candidates.size());
   out_.lower_bound_ns = std::min(out_.lower_bound_ns, found.lower_bound_ns);
   const std::int64_t known = incumbent();
@@ -312,7 +315,7 @@ DeviceGroupsOutcome Search::run() {
   const auto by_estimate = [](const Size& a, const Size& b) { return a.estimate_ns < b.estimate_ns; };
   std::stable_sort(sizes_.begin(), sizes_.end(), by_estimate);
   for (Size& size : sizes_)
-    if (!stopped()) glance(size);
+    if (how_.cutoff && !stopped()) glance(size);
   std::stable_sort(sizes_.begin(), sizes_.end(), by_estimate);
   if (!stopped()) refine_best();
   for (std::size_t i = 0; i < sizes_.size() && !stopped(); ++i) {

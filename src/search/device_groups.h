@@ -28,6 +28,8 @@ struct DeviceGroupsOptions {
   int threads = 1;
   std::int64_t node_limit = 0;    ///< plans simulated; 0: no limit
   std::int64_t incumbent_ns = 0;  ///< of another phase; 0: none
+  std::uint32_t without = 0;      ///< solve::GroupRule
+  bool cutoff = true;             ///< false: no size knows what others found
   std::function<bool()> interrupted;
   Progress progress;
 };
@@ -38,6 +40,7 @@ struct DeviceGroupsOutcome {
   std::int64_t sizes = 0;                   ///< of micro-batches
   std::int64_t refused = 0;                 ///< of these: by limits alone, no plan is better than what was known
   std::int64_t options = 0, dropped = 0, states = 0;
+  std::int64_t tried = 0;  ///< ways to put a stage in front of a partial plan
   std::int64_t candidates = 0, simulations = 0, without_room = 0;
   std::int64_t refined = 0;  ///< of the plans simulated, single changes of others
   bool complete = true, interrupted = false;

@@ -20,7 +20,7 @@ std::vector<FabricLevel> links_between(const Problem& problem, const cost::Clust
   const NodeGroup& group = problem.cluster->groups[a];
   const std::int64_t last = std::min(from + to, group.nodes * group.devices_per_node) - 1;
   auto nearest = std::find_if(levels.begin(), levels.end(), [&](const FabricLevel& level) { return last / level.span == 0; });
-  if (nearest == levels.end()) nearest = levels.end() - 1;
+  if (nearest == levels.end() && !levels.empty()) --nearest;  // a group of one device has no level
   return {nearest, levels.end()};
 }
 

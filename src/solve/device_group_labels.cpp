@@ -75,6 +75,7 @@ class Level {
 
  private:
   [[nodiscard]] bool no_worse(const Label& a, const Label& b) const {
+    if (a.first > 0 && !tables_.uses(GroupRule::labels)) return false;
     return a.first == 0 ? a.tail.whole <= b.tail.whole : beats(a.tail, b.tail) && tables_.no_worse_port(a.port, b.port);
   }
   [[nodiscard]] std::int64_t key(const Label& label) const {
@@ -191,7 +192,8 @@ class Pass {
       const auto better = [&](const Front& other) {
         return no_worse_stage(other.time, front.time) && tables_.no_worse_port(other.port, front.port);
       };
-      if (std::none_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), better)) out.push_back(front);
+      if (!tables_.uses(GroupRule::options) || std::none_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), better))
+        out.push_back(front);
     }
     for (std::size_t i = begin; i < out.size(); ++i) out[i].more = static_cast<std::int32_t>(out.size());
   }
@@ -215,7 +217,7 @@ class Pass {
         i = more;
         continue;
       }
-      const std::int64_t before = a > 0 ? limits_.least_work(stages, a, shape.kind, worth) : 0;
+      const std::int64_t before = a > 0 && tables_.uses(GroupRule::work) ? limits_.least_work(stages, a, shape.kind, worth) : 0;
       for (const std::size_t begin = i; i < more; ++i) {
         const Front& front = all[i];
         ++counters_.tried;

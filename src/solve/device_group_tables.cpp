@@ -68,7 +68,7 @@ std::vector<std::int32_t> worth_trying(const DeviceGroupsProblem& problem, const
   for (std::size_t b = 0; b < problem.options.size(); ++b) {
     const StageOption& option = problem.options[b];
     bool beaten = option.units > problem.units[option.kind];
-    for (std::size_t a = 0; a < problem.options.size() && !beaten; ++a) {
+    for (std::size_t a = 0; a < problem.options.size() && !beaten && tables.uses(GroupRule::options); ++a) {
       const StageOption& other = problem.options[a];
       if (a == b || !tables.no_worse_port(port_of(other), port_of(option)) || !no_worse(other, option, types)) continue;
       beaten = a < b || !tables.no_worse_port(port_of(option), port_of(other)) || !no_worse(option, other, types);
@@ -117,7 +117,8 @@ StageTables::StageTables(const DeviceGroupsProblem& problem) {
   check_problem(problem);
   layers_ = static_cast<std::int32_t>(problem.layers.size());
   microbatches_ = problem.microbatches;
-  table_cells_ = problem.table_cells;
+  without_ = problem.without;
+  table_cells_ = uses(GroupRule::room) ? problem.table_cells : 0;
   fill_sends(problem);
   const std::vector<std::int32_t> kept = worth_trying(problem, *this);
   dropped_ = static_cast<std::int64_t>(problem.options.size() - kept.size());

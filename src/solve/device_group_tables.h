@@ -106,6 +106,7 @@ class StageTables {
   [[nodiscard]] std::int64_t codes() const { return codes_; }
   [[nodiscard]] const std::vector<Shape>& shapes() const { return shapes_; }
   [[nodiscard]] std::int64_t dropped() const { return dropped_; }
+  [[nodiscard]] bool uses(GroupRule rule) const { return (without_ & static_cast<std::uint32_t>(rule)) == 0; }
 
   struct Option {
     std::int32_t original = 0;  ///< index into DeviceGroupsProblem::options
@@ -181,6 +182,7 @@ class StageTables {
   std::int64_t microbatches_ = 1, table_cells_ = 0, codes_ = 1, dropped_ = 0, least_end_ = kNever, longer_permille_ = 1000;
   std::int64_t forward_permille_ = 1000, backward_permille_ = 1000;
   std::int32_t ports_ = 0;
+  std::uint32_t without_ = 0;
   std::vector<std::int32_t> units_, divisor_;
   std::vector<std::int64_t> strides_, send_, port_send_, least_work_;
   std::vector<std::uint8_t> better_port_;

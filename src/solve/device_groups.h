@@ -84,6 +84,14 @@ struct StageOption {
   std::int32_t port = -1;                                  ///< its row and column of send_ns; −1: its kind
 };
 
+/// What makes the search small; none of them changes what it finds.
+enum class GroupRule : std::uint32_t {
+  options = 1,  ///< options that another of as many units of the kind beats, for a range of layers
+  room = 2,     ///< the units left cannot hold the layers left in time
+  work = 4,     ///< with the least work left the bound is not below the limit
+  labels = 8,   ///< partial plans that another beats
+};
+
 struct DeviceGroupsProblem {
   std::vector<std::int32_t> units;   ///< of each kind, for example nodes or halves of nodes; a plan may leave units out
   std::vector<std::int32_t> layers;  ///< type of each layer, in order
@@ -97,6 +105,7 @@ struct DeviceGroupsProblem {
   std::int32_t slack_permille = 20;      ///< candidates are looked for up to this much above the best bound
   std::int64_t table_cells = 1'000'000;  ///< of the table over counts of units; with more, more stages are told apart
   std::int64_t joint_codes = 5'000;      ///< with more counts of units, numbers of stages are searched one by one
+  std::uint32_t without = 0;             ///< of GroupRule: those that are left out, to see what they are worth
   bool prove = true;                     ///< false: plans of narrow passes alone
   std::size_t width = 60;                ///< partial plans of narrow passes, for each number of stages and first layer
   std::int32_t depth = 24;               ///< numbers of stages that the tables tell apart

@@ -397,6 +397,24 @@ TEST(DeviceGroups, EqualsTryingAllPlans) {
   EXPECT_GE(feasible, 500);
 }
 
+TEST(DeviceGroups, RulesChangeNothingButTheEffort) {
+  Random random(23);
+  std::int64_t with = 0, without[4] = {0, 0, 0, 0};
+  for (int i = 0; i < 200; ++i) {
+    DeviceGroupsProblem problem = random_problem(random);
+    const DeviceGroupsOutcome found = plan_device_groups(problem);
+    with += found.counters.tried;
+    for (std::uint32_t rule = 0; rule < 4; ++rule) {
+      problem.without = 1U << rule;
+      const DeviceGroupsOutcome other = plan_device_groups(problem);
+      ASSERT_EQ(other.lower_bound_ns, found.lower_bound_ns) << "case " << i << ", rule " << rule;
+      without[rule] += other.counters.tried;
+    }
+  }
+  EXPECT_GT(without[0], with);
+  EXPECT_GT(without[2], with);
+}
+
 TEST(DeviceGroups, ASmallBudgetStillGivesABound) {
   Random random(13);
   int cut = 0;
