@@ -86,8 +86,7 @@ class Search {
       : problem_(problem),
         evaluator_(evaluator),
         how_(how),
-        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
-        units_(unit_devices(*problem.cluster)) {}
+        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine) {}
 
   DeviceGroupsOutcome run();
 
@@ -101,7 +100,6 @@ class Search {
   void search_size(const Size& size);
   /// Judges candidates that may be better than the best plan; returns the best of them, or nothing.
   Kept judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most);
-  [[nodiscard]] solve::DeviceGroupsProblem problem_of(const StageOptions& options, std::int64_t samples) const;
   /// Simulated time; 0: it breaks a rule or does not fit.
   std::int64_t judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples);
   void refine_best();
@@ -134,7 +132,6 @@ class Search {
   Evaluator& evaluator_;
   const DeviceGroupsOptions& how_;
   const cost::ClusterCosts costs_;
-  const std::vector<std::int64_t> units_;
   std::vector<Kept> kept_;  ///< the best of sizes that were not refined
   std::vector<Size> sizes_;
   DeviceGroupsOutcome out_;
@@ -162,23 +159,6 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
   out_.simulated.insert(at, std::move(candidate));
   if (out_.simulated.size() > kKeptGrouped) out_.simulated.pop_back();
   return found->iteration_ns;
-}
-
-solve::DeviceGroupsProblem Search::problem_of(const StageOptions& options, std::int64_t samples) const {
-  solve::DeviceGroupsProblem numbers;
-  for (std::size_t g = 0; g < units_.size(); ++g) {
-    const NodeGroup& group = problem_.cluster->groups[g];
-    numbers.units.push_back(static_cast<std::int32_t>(group.nodes * group.devices_per_node / units_[g]));
-  }
-  numbers.layers = problem_.model->layers;
-  numbers.options = options.options;
-  numbers.send_ns = options.send_ns;
-  numbers.microbatches = problem_.training.global_batch / samples;
-  numbers.slack_permille = kSlackPermille;
-  numbers.without = how_.without;
-  if (const auto pp = problem_.space.limits.find("pp"); pp != problem_.space.limits.end())
-    numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));
-  return numbers;
 }
 
 /// What a plan with micro-batches of this size may take, roughly: every kind as if all its units were stages of one option, layers shared so
@@ -252,7 +232,8 @@ std::vector<Search::Size> Search::sizes_with_options() {
   for (const std::int64_t samples : sizes_of(problem_.training.global_batch)) {
     Size size{samples, stage_options(problem_, costs_, samples), {}, 0};
     if (size.options.options.empty()) continue;
-    size.numbers = problem_of(size.options, samples);
+    size.numbers = solver_problem(problem_, size.options, samples);
+    size.numbers.without = how_.without;
     size.estimate_ns = estimate_ns(size.numbers);
     sizes.push_back(std::move(size));
   }
@@ -334,6 +315,23 @@ DeviceGroupsOutcome Search::run() {
 }
 
 }  // namespace
+
+solve::DeviceGroupsProblem solver_problem(const Problem& problem, const StageOptions& options, std::int64_t samples) {
+  const std::vector<std::int64_t> units = unit_devices(*problem.cluster);
+  solve::DeviceGroupsProblem numbers;
+  for (std::size_t g = 0; g < units.size(); ++g) {
+    const NodeGroup& group = problem.cluster->groups[g];
+    numbers.units.push_back(static_cast<std::int32_t>(group.nodes * group.devices_per_node / units[g]));
+  }
+  numbers.layers = problem.model->layers;
+  numbers.options = options.options;
+  numbers.send_ns = options.send_ns;
+  numbers.microbatches = problem.training.global_batch / samples;
+  numbers.slack_permille = kSlackPermille;
+  if (const auto pp = problem.space.limits.find("pp"); pp != problem.space.limits.end())
+    numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));
+  return numbers;
+}
 
 Pipeline pipeline_of(const Problem& problem, const StageOptions& options, const std::vector<solve::GroupedStage>& stages,
                      std::int64_t samples) {

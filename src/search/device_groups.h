@@ -55,6 +55,9 @@ inline constexpr std::int64_t kMostChanges = 2'000;   ///< judged for each of th
 
 DeviceGroupsOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options);
 
+/// What the solver is asked for micro-batches of so many samples.
+solve::DeviceGroupsProblem solver_problem(const Problem& problem, const StageOptions& options, std::int64_t samples);
+
 /// The pipeline of a chain of stages, on devices of the cluster: of each group the largest stages first, so that no stage inside a node lies
 /// across two.
 Pipeline pipeline_of(const Problem& problem, const StageOptions& options, const std::vector<solve::GroupedStage>& stages,
