@@ -49,7 +49,8 @@ constexpr std::array<Mixed, 6> kMixed = {
       " links: [{from: east, to: west, bandwidth: 10Gb/s, latency: 30ms, both: true}]}",
       "{sequence_length: 2048, global_batch: 128, precision: bf16, optimizer: adam}"},
      {"128 A100 + 384 V100", "llama-2-13b",
-      "{groups: [{nodes: 16, devices_per_node: 8, device: a100-sxm-40gb}, {nodes: 48, devices_per_node: 8, device: v100-sxm-32gb}],"
+      "{groups: [{nodes: 16, devices_per_node: 8, device: a100-sxm-40gb}, {nodes: 48, devices_per_node: 8, device: "
+      "v100-sxm-32gb}],"
       " inter_group: {bandwidth: 100Gb/s, latency: 5us}}",
       "{sequence_length: 2048, global_batch: 1024, precision: fp16, optimizer: adam}"},
      {"four kinds, 64 nodes", "llama-2-13b", kFourKinds16,
@@ -75,9 +76,11 @@ bool measure(const std::string& name, const Job& job) {
     std::fprintf(stderr, "%s: %s\n", name.c_str(), result.error().message().c_str());
     return false;
   }
-  std::printf("{\"bench\": \"mixed search\", \"job\": \"%s\", \"devices\": %lld, \"cpu_s\": %.3f, \"iteration_s\": %.6f, \"gap\": %.4f}\n",
-              name.c_str(), static_cast<long long>(job.cluster.devices()), seconds,
-              static_cast<double>(result->prediction.iteration_ns) * 1e-9, result->search.gap);
+  std::printf(
+      "{\"bench\": \"mixed search\", \"job\": \"%s\", \"devices\": %lld, \"cpu_s\": %.3f, \"iteration_s\": %.6f, \"gap\": "
+      "%.4f}\n",
+      name.c_str(), static_cast<long long>(job.cluster.devices()), seconds,
+      static_cast<double>(result->prediction.iteration_ns) * 1e-9, result->search.gap);
   std::fflush(stdout);
   return true;
 }
@@ -131,6 +134,6 @@ int main(int argc, char** argv) {
   for (const Mixed& mixed : kMixed)
     if (wanted(mixed.name)) good = measure(mixed.name, job_of(mixed)) && good;
   if (wanted("rules"))
-    for (const std::size_t i : {std::size_t{1}, std::size_t{3}}) measure_rules(kMixed[i].name, job_of(kMixed[i]));
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) measure_rules(kMixed[i].name, job_of(kMixed[i]));
   return good ? 0 : 1;
 }

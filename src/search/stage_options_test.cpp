@@ -189,6 +189,24 @@ TEST(DeviceGroups, CountsWhatItDid) {
   EXPECT_TRUE(found.complete);
 }
 
+/// With a plan at hand that hardly any other can beat, most sizes are refused by limits alone, and the bound stays one.
+TEST(DeviceGroups, AKnownPlanSparesWork) {
+  const Fixture f(kMixed, 16);
+  Fake judge, same;
+  const DeviceGroupsOutcome alone = device_groups(f.problem, judge, {});
+  DeviceGroupsOptions how;
+  how.incumbent_ns = alone.lower_bound_ns + 1;
+  const DeviceGroupsOutcome with = device_groups(f.problem, same, how);
+  EXPECT_LT(with.tried * 4, alone.tried);
+  EXPECT_GT(with.refused, 0);
+  EXPECT_LE(with.lower_bound_ns, how.incumbent_ns);
+  EXPECT_GE(with.lower_bound_ns + with.lower_bound_ns * kWorthPermille / 1000, alone.lower_bound_ns);
+  how.cutoff = false;
+  const DeviceGroupsOutcome without = device_groups(f.problem, same, how);
+  EXPECT_EQ(without.refused, 0);
+  EXPECT_EQ(without.lower_bound_ns, alone.lower_bound_ns);
+}
+
 TEST(DeviceGroups, APinnedNumberOfStagesHolds) {
   Fixture f(kMixed, 4);
   f.problem.space.allow["pp"] = {2};
