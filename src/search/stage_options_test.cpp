@@ -200,7 +200,7 @@ TEST(DeviceGroups, AKnownPlanSparesWork) {
   EXPECT_LT(with.tried * 4, alone.tried);
   EXPECT_GT(with.refused, 0);
   EXPECT_LE(with.lower_bound_ns, how.incumbent_ns);
-  EXPECT_GE(with.lower_bound_ns + with.lower_bound_ns * kWorthPermille / 1000, alone.lower_bound_ns);
+  EXPECT_GE(with.lower_bound_ns + with.lower_bound_ns * (kWorthPermille + 1) / 1000, alone.lower_bound_ns);
   how.cutoff = false;
   const DeviceGroupsOutcome without = device_groups(f.problem, same, how);
   EXPECT_EQ(without.refused, 0);

@@ -46,13 +46,14 @@ class Level {
   bool insert(const Label& label) {
     if (labels_.size() * 2 > heads_.size()) grow();
     std::int32_t* link = &heads_[place(label)];
-    for (std::int32_t i = *link; i >= 0; i = labels_[i].next)
+    const bool compare = label.first == 0 || tables_.uses(GroupRule::labels);
+    for (std::int32_t i = compare ? *link : -1; i >= 0; i = labels_[i].next)
       if (no_worse(labels_[i], label)) return false;
     labels_.push_back(label);
     labels_.back().next = *link;
     *link = static_cast<std::int32_t>(labels_.size()) - 1;
     ++alive_;
-    for (link = &labels_.back().next; *link >= 0;) {
+    for (link = &labels_.back().next; compare && *link >= 0;) {
       Label& other = labels_[*link];
       if (no_worse(label, other)) {
         other.beaten = true;
@@ -75,7 +76,6 @@ class Level {
 
  private:
   [[nodiscard]] bool no_worse(const Label& a, const Label& b) const {
-    if (a.first > 0 && !tables_.uses(GroupRule::labels)) return false;
     return a.first == 0 ? a.tail.whole <= b.tail.whole : beats(a.tail, b.tail) && tables_.no_worse_port(a.port, b.port);
   }
   [[nodiscard]] std::int64_t key(const Label& label) const {
