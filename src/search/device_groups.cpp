@@ -2,6 +2,7 @@
 #include "search/device_groups.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/check.h"
@@ -85,19 +86,24 @@ class Search {
       : problem_(problem),
         evaluator_(evaluator),
         how_(how),
-        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine),
-        units_(unit_devices(*problem.cluster)) {}
+        costs_(*problem.model, *problem.cluster, problem.training, *problem.engine) {}
 
   DeviceGroupsOutcome run();
 
  private:
   struct Kept;
-  void search_size(std::int64_t samples);
-  [[nodiscard]] solve::DeviceGroupsProblem problem_of(const StageOptions& options, std::int64_t samples) const;
+  struct Size;
+  /// All sizes of micro-batches that have options.
+  [[nodiscard]] std::vector<Size> sizes_with_options();
+  /// First plans, of few partial ones each.
+  void glance(Size& size);
+  void search_size(const Size& size);
+  /// Judges candidates that may be better than the best plan; returns the best of them, or nothing.
+  Kept judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most);
   /// Simulated time; 0: it breaks a rule or does not fit.
   std::int64_t judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples);
   void refine_best();
-  void refine(const Kept& start);
+  void refine(const Size& size, Kept start);
   [[nodiscard]] std::int64_t incumbent() const {
     const std::int64_t own = out_.best ? out_.best->iteration_ns : INT64_MAX;
     return how_.incumbent_ns > 0 ? std::min(own, how_.incumbent_ns) : own;
@@ -114,12 +120,20 @@ class Search {
     std::int64_t iteration_ns = 0;
   };
 
+  /// What may be done with micro-batches of a number of samples.
+  struct Size {
+    std::int64_t samples = 0;
+    StageOptions options;
+    solve::DeviceGroupsProblem numbers;
+    double estimate_ns = 0;
+  };
+
   const Problem& problem_;
   Evaluator& evaluator_;
   const DeviceGroupsOptions& how_;
   const cost::ClusterCosts costs_;
-  const std::vector<std::int64_t> units_;
-  std::vector<Kept> kept_;  ///< the best of each size
+  std::vector<Kept> kept_;  ///< the best of sizes that were not refined
+  std::vector<Size> sizes_;
   DeviceGroupsOutcome out_;
 };
 
@@ -147,35 +161,50 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
   return found->iteration_ns;
 }
 
-solve::DeviceGroupsProblem Search::problem_of(const StageOptions& options, std::int64_t samples) const {
-  solve::DeviceGroupsProblem numbers;
-  for (std::size_t g = 0; g < units_.size(); ++g) {
-    const NodeGroup& group = problem_.cluster->groups[g];
-    numbers.units.push_back(static_cast<std::int32_t>(group.nodes * group.devices_per_node / units_[g]));
+/// What a plan with micro-batches of this size may take, roughly: every kind as if all its units were stages of one option, layers shared so
+/// that all stages take as long but for whole layers, a bubble of as many micro-batches as there are stages.
+double estimate_ns(const solve::DeviceGroupsProblem& numbers) {
+  const auto m = static_cast<double>(numbers.microbatches);
+  double rate = 0, stages = 0, end = 0;
+  for (std::size_t kind = 0; kind < numbers.units.size(); ++kind) {
+    double least = 0, best_rate = 0, best_stages = 0, best_end = 0;
+    for (const solve::StageOption& option : numbers.options) {
+      if (static_cast<std::size_t>(option.kind) != kind) continue;
+      double work = 0, after = static_cast<double>(option.end_fixed_ns);
+      for (const std::int32_t type : numbers.layers) {
+        const auto t = static_cast<std::size_t>(type);
+        work += static_cast<double>(option.forward_ns[t] + option.backward_ns[t]);
+        after += static_cast<double>(option.end_ns[t] + option.gather_ns[t] + option.reduce_ns[t]);
+      }
+      const double number = static_cast<double>(numbers.units[kind]) / static_cast<double>(option.units);
+      const double alone = work / number * (m + number) + after / number;
+      if (least > 0 && alone >= least) continue;
+      least = alone;
+      best_rate = number / work;
+      best_stages = number;
+      best_end = after / number;
+    }
+    rate += best_rate;
+    stages += best_stages;
+    end = std::max(end, best_end);
   }
-  numbers.layers = problem_.model->layers;
-  numbers.options = options.options;
-  numbers.send_ns = options.send_ns;
-  numbers.microbatches = problem_.training.global_batch / samples;
-  if (const auto pp = problem_.space.limits.find("pp"); pp != problem_.space.limits.end())
-    numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));
-  return numbers;
+  const auto layers = static_cast<double>(numbers.layers.size());
+  stages = std::min(std::max(1.0, stages), layers);
+  const double whole = std::ceil(layers / stages) * stages / layers;
+  return rate > 0 ? (m + stages) / rate * whole + end / 2 : 0;
 }
 
 /// Takes the first single change that is faster, again and again.
-void Search::refine(const Kept& start) {
-  const StageOptions options = stage_options(problem_, costs_, start.samples);
-  const solve::DeviceGroupsProblem numbers = problem_of(options, start.samples);
+void Search::refine(const Size& size, Kept start) {
   const std::int64_t before = out_.simulations;
-  Kept best = start;
+  Kept best = std::move(start);
   for (bool better = true; better && !stopped();) {
     better = false;
-    for (const Chain& chain : changes_of(best.chain, options)) {
+    for (const Chain& chain : changes_of(best.chain, size.options)) {
       if (stopped() || out_.simulations - before >= kMostChanges) break;
-      const auto bounded = solve::evaluate_stages(numbers, chain);
-      if (!bounded || static_cast<std::int32_t>(chain.size()) > numbers.max_stages || bounded->bound_ns >= best.iteration_ns)
-        continue;
-      const std::int64_t ns = judge(options, *bounded, start.samples);
+      const auto bounded = solve::evaluate_stages(size.numbers, chain);
+      if (!bounded || bounded->bound_ns >= best.iteration_ns) continue;
+      const std::int64_t ns = judge(size.options, *bounded, size.samples);
       if (ns == 0 || ns >= best.iteration_ns) continue;
       best.iteration_ns = ns;
       best.chain = chain;
@@ -186,43 +215,94 @@ void Search::refine(const Kept& start) {
   out_.refined += out_.simulations - before;
 }
 
+/// Plans that were not the best when they were found, but are near it.
 void Search::refine_best() {
   std::stable_sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
-  for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped); ++i) refine(kept_[i]);
+  for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped); ++i) {
+    if (kept_[i].iteration_ns > incumbent() + incumbent() / 1000 * kRefinedPermille) break;
+    const auto size =
+        std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& known) { return known.samples == kept_[i].samples; });
+    refine(*size, kept_[i]);
+  }
+  kept_.clear();
 }
 
-void Search::search_size(std::int64_t samples) {
-  const StageOptions options = stage_options(problem_, costs_, samples);
-  if (options.options.empty()) return;
-  solve::DeviceGroupsProblem numbers = problem_of(options, samples);
-  numbers.cutoff_ns = incumbent();
-  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
-  ++out_.sizes;
-  out_.options += static_cast<std::int64_t>(options.options.size());
-  out_.dropped += found.counters.options_dropped;
-  out_.states += found.counters.states;
-  out_.candidates += static_cast<std::int64_t>(found.candidates.size());
-  Kept best{samples, {}, INT64_MAX};
-  for (const solve::GroupedPipeline& chain : found.candidates) {
-    if (chain.bound_ns >= incumbent()) break;
+std::vector<Search::Size> Search::sizes_with_options() {
+  std::vector<Size> sizes;
+  for (const std::int64_t samples : sizes_of(problem_.training.global_batch)) {
+    Size size{samples, stage_options(problem_, costs_, samples), {}, 0};
+    if (size.options.options.empty()) continue;
+    size.numbers = solver_problem(problem_, size.options, samples);
+    size.numbers.without = how_.without;
+    size.estimate_ns = estimate_ns(size.numbers);
+    sizes.push_back(std::move(size));
+  }
+  return sizes;
+}
+
+Search::Kept Search::judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most) {
+  Kept best{size.samples, {}, INT64_MAX};
+  for (std::size_t i = 0; i < std::min(chains.size(), most); ++i) {
+    if (chains[i].bound_ns >= incumbent()) break;
     if (stopped()) {
       out_.complete = false;
       break;
     }
-    const std::int64_t ns = judge(options, chain, samples);
-    if (ns > 0 && ns < best.iteration_ns) best = {samples, chain.stages, ns};
+    const std::int64_t ns = judge(size.options, chains[i], size.samples);
+    if (ns > 0 && ns < best.iteration_ns) best = {size.samples, chains[i].stages, ns};
   }
+  return best;
+}
+
+void Search::glance(Size& size) {
+  constexpr std::size_t kWidth = 6, kJudged = 3;
+  solve::DeviceGroupsProblem numbers = size.numbers;
+  numbers.cutoff_ns = incumbent();
+  numbers.prove = false;
+  numbers.width = kWidth;
+  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
+  out_.states += found.counters.states;
+  out_.tried += found.counters.tried;
+  size.estimate_ns = static_cast<double>(found.candidates.empty() ? INT64_MAX : found.candidates.front().bound_ns);
+  Kept best = judge_all(size, found.candidates, kJudged);
   if (!best.chain.empty()) kept_.push_back(std::move(best));
+}
+
+void Search::search_size(const Size& size) {
+  solve::DeviceGroupsProblem numbers = size.numbers;
+  if (how_.cutoff) numbers.cutoff_ns = incumbent();
+  if (numbers.cutoff_ns < INT64_MAX) numbers.cutoff_ns -= numbers.cutoff_ns / 1000 * kWorthPermille;
+  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
+  ++out_.sizes;
+  out_.refused += found.counters.passes == 0 ? 1 : 0;
+  out_.options += static_cast<std::int64_t>(size.options.options.size());
+  out_.dropped += found.counters.options_dropped;
+  out_.states += found.counters.states;
+  out_.tried += found.counters.tried;
+  out_.candidates += static_cast<std::int64_t>(found.candidates.size());
   out_.lower_bound_ns = std::min(out_.lower_bound_ns, found.lower_bound_ns);
+  const std::int64_t known = incumbent();
+  Kept best = judge_all(size, found.candidates, found.candidates.size());
+  if (best.chain.empty()) return;
+  if (best.iteration_ns < known)
+    refine(size, std::move(best));
+  else
+    kept_.push_back(std::move(best));
 }
 
 DeviceGroupsOutcome Search::run() {
   out_.lower_bound_ns = INT64_MAX;
-  const std::vector<std::int64_t> sizes = sizes_of(problem_.training.global_batch);
-  for (std::size_t i = 0; i < sizes.size() && !stopped(); ++i) {
-    search_size(sizes[i]);
+  sizes_ = sizes_with_options();
+  const auto by_estimate = [](const Size& a, const Size& b) { return a.estimate_ns < b.estimate_ns; };
+  std::stable_sort(sizes_.begin(), sizes_.end(), by_estimate);
+  for (Size& size : sizes_)
+    if (how_.cutoff && !stopped()) glance(size);
+  std::stable_sort(sizes_.begin(), sizes_.end(), by_estimate);
+  if (!stopped()) refine_best();
+  for (std::size_t i = 0; i < sizes_.size() && !stopped(); ++i) {
+    search_size(sizes_[i]);
     if (how_.progress)
-      how_.progress({"device groups", static_cast<std::int64_t>(i) + 1, static_cast<std::int64_t>(sizes.size()),
+      how_.progress({"device groups", static_cast<std::int64_t>(i) + 1, static_cast<std::int64_t>(sizes_.size()),
                      "micro-batch sizes", incumbent() == INT64_MAX ? 0 : incumbent(), 0});
   }
   if (stopped()) {
@@ -235,6 +315,23 @@ DeviceGroupsOutcome Search::run() {
 }
 
 }  // namespace
+
+solve::DeviceGroupsProblem solver_problem(const Problem& problem, const StageOptions& options, std::int64_t samples) {
+  const std::vector<std::int64_t> units = unit_devices(*problem.cluster);
+  solve::DeviceGroupsProblem numbers;
+  for (std::size_t g = 0; g < units.size(); ++g) {
+    const NodeGroup& group = problem.cluster->groups[g];
+    numbers.units.push_back(static_cast<std::int32_t>(group.nodes * group.devices_per_node / units[g]));
+  }
+  numbers.layers = problem.model->layers;
+  numbers.options = options.options;
+  numbers.send_ns = options.send_ns;
+  numbers.microbatches = problem.training.global_batch / samples;
+  numbers.slack_permille = kSlackPermille;
+  if (const auto pp = problem.space.limits.find("pp"); pp != problem.space.limits.end())
+    numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));
+  return numbers;
+}
 
 Pipeline pipeline_of(const Problem& problem, const StageOptions& options, const std::vector<solve::GroupedStage>& stages,
                      std::int64_t samples) {

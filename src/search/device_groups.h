@@ -4,8 +4,9 @@
 //
 // For every number of samples a micro-batch may have (divisors of the global batch) the chains of stages are searched by
 // solve/device_groups.h under its bound, those of the lowest bound first; candidates whose bound is below the incumbent are built as plans and
-// judged: priced, lowered, simulated, every rank's memory against its own device. The incumbent of all sizes prunes the next. The lower bound of
-// the phase is the least of what the solver proves for each size and of the bounds of candidates that were not judged.
+// judged: priced, lowered, simulated, every rank's memory against its own device. Sizes are searched by rising estimate, so that an early incumbent
+// is a good one; it is refined at once by single changes, and plans of other sizes whose bound is not kWorthPermille below it are not looked for.
+// The lower bound of the phase is the least of what the solver proves for each size under that cutoff.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,8 @@ struct DeviceGroupsOptions {
   int threads = 1;
   std::int64_t node_limit = 0;    ///< plans simulated; 0: no limit
   std::int64_t incumbent_ns = 0;  ///< of another phase; 0: none
+  std::uint32_t without = 0;      ///< solve::GroupRule
+  bool cutoff = true;             ///< false: no size knows what others found
   std::function<bool()> interrupted;
   Progress progress;
 };
@@ -35,17 +38,25 @@ struct DeviceGroupsOutcome {
   std::optional<GroupedCandidate> best;
   std::vector<GroupedCandidate> simulated;  ///< that fit, by time; at most kKeptGrouped
   std::int64_t sizes = 0;                   ///< of micro-batches
+  std::int64_t refused = 0;                 ///< of these: by limits alone, no plan is better than what was known
   std::int64_t options = 0, dropped = 0, states = 0;
+  std::int64_t tried = 0;  ///< ways to put a stage in front of a partial plan
   std::int64_t candidates = 0, simulations = 0, without_room = 0;
   std::int64_t refined = 0;  ///< of the plans simulated, single changes of others
   bool complete = true, interrupted = false;
   std::int64_t lower_bound_ns = 0;  ///< no plan of the phase takes less; INT64_MAX: it has none
 };
 inline constexpr std::size_t kKeptGrouped = 16;
-inline constexpr std::size_t kRefinedGrouped = 4;    ///< plans that are refined, of different sizes
-inline constexpr std::int64_t kMostChanges = 2'000;  ///< judged for each of them
+inline constexpr std::int64_t kWorthPermille = 3;     ///< what a plan of another size must gain, by its bound
+inline constexpr std::int64_t kSlackPermille = 5;     ///< candidates of one size, above its least bound
+inline constexpr std::int64_t kRefinedPermille = 20;  ///< plans of other sizes that are refined, above the best
+inline constexpr std::size_t kRefinedGrouped = 4;     ///< plans that are refined, of different sizes
+inline constexpr std::int64_t kMostChanges = 2'000;   ///< judged for each of them
 
 DeviceGroupsOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options);
+
+/// What the solver is asked for micro-batches of so many samples.
+solve::DeviceGroupsProblem solver_problem(const Problem& problem, const StageOptions& options, std::int64_t samples);
 
 /// The pipeline of a chain of stages, on devices of the cluster: of each group the largest stages first, so that no stage inside a node lies
 /// across two.

@@ -7,6 +7,7 @@
 #include "cost/chunk_sum.h"
 #include "cost/collective.h"
 #include "plan/rules.h"
+#include "search/stage_ports.h"
 
 namespace espalier::search {
 namespace {
@@ -66,29 +67,53 @@ bool admitted(const Problem& problem, RuleFacts& facts, const Strategy& s, std::
   return true;
 }
 
-/// Seconds in which the gradients of one layer are reduced at full rate.
-double reduction_s(const cost::Assembly& x, const cost::LayerCost& layer, bool experts) {
-  if (!reduces_gradients(experts, x.s)) return 0.0;
-  return cost::reduce_bucket_s(x, static_cast<double>(layer.dense_parameters) * kFullRate,
-                               static_cast<double>(layer.expert_parameters) * kFullRate, 1) /
-         kFullRate;
+/// Layers in a part of gradients or parameters, at most.
+double layers_in_part(const Model& model) {
+  return std::max(1.0, static_cast<double>(model.layers.size()) / static_cast<double>(kMaxBuckets));
 }
 
-/// What a layer's gradients take beyond its backward pass, kind by kind of the model; nothing where some kind has time to spare.
-std::vector<std::int64_t> late_reductions(const cost::Assembly& x, const std::vector<std::int64_t>& backward_ns) {
-  std::vector<std::int64_t> late;
-  for (std::size_t k = 0; k < x.layers.size(); ++k) {
-    const std::int64_t beyond = floor_ns(reduction_s(x, x.layers[k], x.c.workload.experts)) - backward_ns[k];
-    if (beyond < 0) return std::vector<std::int64_t>(x.layers.size(), 0);
-    late.push_back(beyond);
+/// Seconds in which the gradients of one layer are reduced, at least.
+double reduction_s(const cost::Assembly& x, const cost::LayerCost& layer) {
+  if (!reduces_gradients(x.c.workload.experts, x.s)) return 0.0;
+  const double times = x.c.engine->communication.reduce_bucket_bytes > 0 ? kFullRate : layers_in_part(*x.c.workload.model);
+  return cost::reduce_bucket_s(x, static_cast<double>(layer.dense_parameters) * times,
+                               static_cast<double>(layer.expert_parameters) * times, 1) /
+         times;
+}
+
+/// Seconds in which the parameters of one layer are gathered, at least.
+double gather_s(const cost::Assembly& x, const cost::LayerCost& layer) {
+  if (!gathers_parameters(x.s)) return 0.0;
+  const double times = layers_in_part(*x.c.workload.model);
+  return cost::gather_bucket_s(x, static_cast<double>(layer.dense_parameters) * times,
+                               static_cast<double>(layer.expert_parameters) * times, 1) /
+         times;
+}
+
+/// What comes at the begin and the end of the step.
+void fill_ends(const cost::Assembly& x, const std::vector<cost::LayerCost>& layers, solve::StageOption& out) {
+  const EngineModel& engine = *x.c.engine;
+  const StatePolicy states = states_of(engine, x.c.workload.training);
+  const double waited = engine.coefficients.exposed_share;
+  for (const cost::LayerCost& layer : layers) {
+    const cost::ParameterElements elements{layer.dense_parameters, layer.expert_parameters};
+    const double update = cost::update_bytes(engine, states, elements, x.s) / x.c.device.rates.memory;
+    const double reduction = reduction_s(x, layer);
+    out.end_ns.push_back(floor_ns(update + waited * reduction) + layer.gradient_sync_ns);
+    out.reduce_ns.push_back(floor_ns((1.0 - waited) * reduction));
+    out.gather_ns.push_back(floor_ns(gather_s(x, layer)));
   }
-  return late;
+  out.end_fixed_ns = floor_ns(cost::optimizer_s(x.c.device, engine, 0.0));
+  out.parts = kMaxBuckets;
+  out.slowdown_millionths =
+      std::max<std::int64_t>(1'000'000, static_cast<std::int64_t>(x.groups.slowdown.compute * 1e6 * kBelow));
 }
 
 solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, const std::vector<cost::LayerCost>& layers) {
   const cost::Assembly x = cost::assembly_of(c, s, 1, layers, cost::ChunkEdges::exposed);
   const StatePolicy states = states_of(*c.engine, c.workload.training);
   solve::StageOption out;
+  std::int64_t gather = INT64_MAX, reduction = INT64_MAX;
   for (std::size_t k = 0; k < layers.size(); ++k) {
     const bool block = c.workload.model->kinds[k].role == LayerRole::block;
     cost::ChunkTotal total;
@@ -100,28 +125,18 @@ solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, cons
     const cost::StaticMemory memory = cost::state_memory(elements, states, s);
     const std::int64_t bytes = memory.parameters + memory.gradients + memory.optimizer;
     out.static_bytes.push_back(std::max<std::int64_t>(0, bytes - kPaddingBytes));
-    out.saved_bytes.push_back(std::max<std::int64_t>(0, sum.bytes().saved));
-    out.end_ns.push_back(floor_ns(cost::update_bytes(*c.engine, states, elements, s) / c.device.rates.memory));
+    const PassBytes pass = sum.bytes();
+    out.saved_bytes.push_back(std::max<std::int64_t>(0, pass.saved));
+    out.transient_bytes.push_back(std::max({std::int64_t{0}, pass.forward_transient, pass.backward_transient}));
+    gather = std::min(gather, x.zero[k].gather_ns);
+    reduction = std::min(reduction, x.zero[k].reduce_ns);
   }
-  const std::vector<std::int64_t> late = late_reductions(x, out.backward_ns);
-  for (std::size_t k = 0; k < layers.size(); ++k) out.end_ns[k] += late[k];
-  out.pass_forward_ns = out.pass_backward_ns = cost::pass_ns(c.device, *c.engine);
+  out.pass_forward_ns = cost::pass_ns(c.device, *c.engine) + gather;
+  out.pass_backward_ns = cost::pass_ns(c.device, *c.engine) + reduction;
   out.fixed_bytes = c.device.workspace_bytes;
+  out.message_bytes = 2 * least_boundary(*c.workload.model, layers);
+  fill_ends(x, layers, out);
   return out;
-}
-
-/// The least that a message between two groups takes: the link at its least latency, with the smallest parts that any option sends or takes.
-void fill_sends(const Problem& problem, const cost::ClusterCosts& costs, const std::vector<std::int64_t>& least_bytes,
-                StageOptions& out) {
-  const std::size_t n = problem.cluster->groups.size();
-  out.send_ns.assign(n, std::vector<std::int64_t>(n, 0));
-  for (std::size_t a = 0; a < n; ++a)
-    for (std::size_t b = 0; b < n; ++b) {
-      if (a == b) continue;  // neighbours may share a node
-      const FabricLevel link = costs.link({a, 0, 0}, {b, 0, 0});
-      const auto bytes = static_cast<double>(std::max(least_bytes[a], least_bytes[b]));
-      out.send_ns[a][b] = floor_ns(cost::point_to_point_s({link}, 0, bytes));
-    }
 }
 
 }  // namespace
@@ -144,11 +159,10 @@ StageOptions stage_options(const Problem& problem, const cost::ClusterCosts& cos
   StageOptions out;
   RuleFacts facts = rule_facts(*problem.model, *problem.cluster, problem.training, 1);
   const std::vector<std::int64_t> unit = unit_devices(*problem.cluster);
-  std::vector<std::int64_t> least_bytes;
+  StagePorts ports;
   for (std::size_t g = 0; g < problem.cluster->groups.size(); ++g) {
     const NodeGroup& group = problem.cluster->groups[g];
     const cost::CostContext& c = costs.of(g);
-    least_bytes.push_back(INT64_MAX);
     std::vector<cost::LayerCost> layers;
     for (std::int64_t devices = unit[g]; devices <= group.nodes * group.devices_per_node; devices += unit[g]) {
       const bool inside = devices < group.devices_per_node;
@@ -166,15 +180,13 @@ StageOptions stage_options(const Problem& problem, const cost::ClusterCosts& cos
         option.units = static_cast<std::int32_t>(devices / unit[g]);
         const auto usable = static_cast<double>(problem.cluster->usable_memory(g).count());
         option.memory_bytes = static_cast<std::int64_t>(usable / (1.0 + c.engine->memory.allocator_reserve));
-        const std::int32_t parts = c.engine->communication.scattered_messages && s.sp == SequenceParallel::none ? s.tp : 1;
-        for (const cost::LayerCost& l : layers) least_bytes[g] = std::min(least_bytes[g], l.boundary_bytes / parts);
+        option.port = ports.of(g, c, s, layers);
         out.options.push_back(std::move(option));
         out.choices.push_back({g, s});
       }
     }
-    if (least_bytes.back() == INT64_MAX) least_bytes.back() = 0;
   }
-  fill_sends(problem, costs, least_bytes, out);
+  ports.fill(problem, costs, out);
   return out;
 }
 

@@ -7,12 +7,24 @@
 // of all blocks in full, selective or none; cp 1; experts over powers of two of tp·dp. Gradients are reduced beside the backward pass.
 //
 // Figures of an option never exceed what price() finds for a stage made so:
-//     forward, backward   of a layer as ChunkSum adds it, in whole nanoseconds; what only a whole chunk knows (first gathers, redistribution) is
-//                         left out
-//     end                 the update: bytes over bandwidth; and, where in every kind of layer of the model the gradients take longer to reduce
-//                         (at full rate, without latency) than its backward pass lasts, the difference: no reduction of a stage begins before
-//                         its last backward pass does
-//     bytes               states of the layer, what a micro-batch keeps of it; transients and message buffers are left out
+//     forward, backward   of a layer as ChunkSum adds it, in whole nanoseconds; of what only a whole chunk knows the least first gather and
+//                         last reduction of ZeRO 2 and 3 of any kind of layer; redistribution is left out
+//     end                 the update: bytes over bandwidth, its launches and the host's work; sums inside tensor groups; the engine's exposed
+//                         share of the reductions, which is waited for
+//     gather, reduce      parameters gathered beside the first forward pass and gradients reduced beside the last backward pass, in as many parts
+//                         as layers, at most kMaxBuckets; compute beside them is slowed down as beside the collectives of its own stage
+//     bytes               states of the layer, what a micro-batch keeps of it, its transients; two messages of the stage's own; buffers of ZeRO 2
+//                         and 3 and larger messages of other stages are left out
+//
+// Gathers and reductions. A part of S bytes takes T(S) = L + V·S + ρ·√(L·V·S) (collective.h), concave; so n parts of the mean size of n layers take at least
+// Σ T(S_layer), by Jensen's inequality. Of more than N layers a part has the mean of g = layers / N of them, N·T(g·S̄) = (layers / g)·T(g·S̄),
+// and T(g·S)/g falls with g, so that with the largest g of the model Σ T(g·S_layer)/g is not above it. Where the engine cuts reductions into
+// messages of one size T is not concave; then it is what the bytes take at full rate.
+//
+// Messages. What a message takes depends on what a rank of either end sends or takes, on the gather in the receiving tensor group and on the
+// link: options equal in these share a *port*. In a group two stages are nowhere nearer than side by side at its beginning, and no level
+// outside the one they share there counts that is slower than another outside it.
+//
 // so that a bound over options is a bound over plans.
 #pragma once
 
@@ -39,7 +51,7 @@ struct StageChoice {
 struct StageOptions {
   std::vector<solve::StageOption> options;
   std::vector<StageChoice> choices;
-  std::vector<std::vector<std::int64_t>> send_ns;  ///< [from group][to group] of a micro-batch, at least
+  std::vector<std::vector<std::int64_t>> send_ns;  ///< [from port][to port] of a micro-batch, at least
 };
 
 /// For micro-batches of `samples` in all replicas together.

@@ -122,7 +122,7 @@ TEST(StageOptions, FiguresAreLowerBoundsOfPrices) {
         EXPECT_LE(saved, priced.saved_bytes(s, ChunkId(i)));
       }
       const std::int64_t sent = priced.transfers[program.structure().transfer(ChunkId(1), false)].count();
-      EXPECT_LE(all.send_ns[static_cast<std::size_t>(all.options[a].kind)][static_cast<std::size_t>(all.options[b].kind)], sent);
+      EXPECT_LE(all.send_ns[static_cast<std::size_t>(all.options[a].port)][static_cast<std::size_t>(all.options[b].port)], sent);
       ++seen;
     }
   EXPECT_GT(seen, 20U);
@@ -187,6 +187,24 @@ TEST(DeviceGroups, CountsWhatItDid) {
   EXPECT_EQ(found.best->iteration_ns, found.simulated.front().iteration_ns);
   EXPECT_LE(found.lower_bound_ns, found.best->iteration_ns);
   EXPECT_TRUE(found.complete);
+}
+
+/// With a plan at hand that hardly any other can beat, most sizes are refused by limits alone, and the bound stays one.
+TEST(DeviceGroups, AKnownPlanSparesWork) {
+  const Fixture f(kMixed, 16);
+  Fake judge, same;
+  const DeviceGroupsOutcome alone = device_groups(f.problem, judge, {});
+  DeviceGroupsOptions how;
+  how.incumbent_ns = alone.lower_bound_ns + 1;
+  const DeviceGroupsOutcome with = device_groups(f.problem, same, how);
+  EXPECT_LT(with.tried * 4, alone.tried);
+  EXPECT_GT(with.refused, 0);
+  EXPECT_LE(with.lower_bound_ns, how.incumbent_ns);
+  EXPECT_GE(with.lower_bound_ns + with.lower_bound_ns * (kWorthPermille + 1) / 1000, alone.lower_bound_ns);
+  how.cutoff = false;
+  const DeviceGroupsOutcome without = device_groups(f.problem, same, how);
+  EXPECT_EQ(without.refused, 0);
+  EXPECT_EQ(without.lower_bound_ns, alone.lower_bound_ns);
 }
 
 TEST(DeviceGroups, APinnedNumberOfStagesHolds) {

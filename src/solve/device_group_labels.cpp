@@ -2,6 +2,7 @@
 #include "solve/device_group_labels.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace espalier::solve::device_groups {
@@ -9,19 +10,31 @@ namespace {
 
 struct Label {
   Tail tail;
-  std::int64_t code = 0;   ///< free units
-  std::int64_t least = 0;  ///< X of the whole plan is not below it
+  std::int64_t code = 0;     ///< free units
+  std::int64_t least = 0;    ///< X of the whole plan is not below it
+  std::int64_t soonest = 0;  ///< nor is the bound of the whole plan below this
   std::int32_t parent = -1, next = -1;
-  std::int16_t option = -1, first = 0, kind = -1;
+  std::int16_t option = -1, first = 0, kind = -1, port = -1;
   bool beaten = false;
 };
 
-bool no_worse(const Tail& a, const Tail& b) { return a.span <= b.span && a.finish <= b.finish && a.work <= b.work; }
+bool beats(const Tail& a, const Tail& b) {
+  return a.span <= b.span && a.finish <= b.finish && a.work <= b.work && a.whole <= b.whole && a.ended <= b.ended &&
+         a.near <= b.near;
+}
+
+/// Whether a stage is no worse than another of the same layers in front of any tail: first forward and last backward count with what
+/// delays, stretches and follows them.
+bool no_worse_stage(const StageTime& a, const StageTime& b) {
+  const std::int64_t backward = a.backward + a.stretch, other = b.backward + b.stretch;
+  return a.forward <= b.forward && a.backward <= b.backward && backward <= other && a.forward + a.begin <= b.forward + b.begin &&
+         backward + a.end <= other + b.end;
+}
 
 /// Labels of one number of stages, each chained to the others that differ only in their times.
 class Level {
  public:
-  explicit Level(std::int64_t layers, std::int64_t kinds) : layers_(layers), kinds_(kinds) { clear(); }
+  explicit Level(const StageTables& tables) : tables_(tables), layers_(tables.layers()), kinds_(tables.kinds()) { clear(); }
 
   void clear() {
     labels_.clear();
@@ -33,15 +46,16 @@ class Level {
   bool insert(const Label& label) {
     if (labels_.size() * 2 > heads_.size()) grow();
     std::int32_t* link = &heads_[place(label)];
-    for (std::int32_t i = *link; i >= 0; i = labels_[i].next)
-      if (no_worse(labels_[i].tail, label.tail)) return false;
+    const bool compare = label.first == 0 || tables_.uses(GroupRule::labels);
+    for (std::int32_t i = compare ? *link : -1; i >= 0; i = labels_[i].next)
+      if (no_worse(labels_[i], label)) return false;
     labels_.push_back(label);
     labels_.back().next = *link;
     *link = static_cast<std::int32_t>(labels_.size()) - 1;
     ++alive_;
-    for (link = &labels_.back().next; *link >= 0;) {
+    for (link = &labels_.back().next; compare && *link >= 0;) {
       Label& other = labels_[*link];
-      if (no_worse(label.tail, other.tail)) {
+      if (no_worse(label, other)) {
         other.beaten = true;
         *link = other.next;
         --alive_;
@@ -61,6 +75,9 @@ class Level {
   }
 
  private:
+  [[nodiscard]] bool no_worse(const Label& a, const Label& b) const {
+    return a.first == 0 ? a.tail.whole <= b.tail.whole : beats(a.tail, b.tail) && tables_.no_worse_port(a.port, b.port);
+  }
   [[nodiscard]] std::int64_t key(const Label& label) const {
     return (label.code * (layers_ + 1) + label.first) * kinds_ + label.kind;
   }
@@ -80,6 +97,7 @@ class Level {
       if (head >= 0) heads_[place(labels_[head])] = head;
   }
 
+  const StageTables& tables_;
   std::int64_t layers_, kinds_;
   std::size_t alive_ = 0;
   std::vector<Label> labels_;
@@ -89,12 +107,7 @@ class Level {
 class Pass {
  public:
   Pass(const StageTables& tables, const Limits& limits, const PassLimits& pass, DeviceGroupsCounters& counters)
-      : tables_(tables),
-        limits_(limits),
-        pass_(pass),
-        counters_(counters),
-        limit_(pass.limit),
-        level_(tables.layers(), tables.kinds()) {}
+      : tables_(tables), limits_(limits), pass_(pass), counters_(counters), limit_(pass.limit), level_(tables) {}
 
   PassResult run() {
     ++counters_.passes;
@@ -118,7 +131,7 @@ class Pass {
  private:
   void extend(std::int32_t parent, std::int32_t stages) {
     const Label from = kept_[parent];
-    if (from.least + tables_.least_end() > limit_) return;
+    if (from.least + tables_.least_end() > limit_ || from.soonest > limit_) return;
     std::vector<std::int64_t> free;
     std::vector<std::int64_t> worth(limits_.prices().size(), 0);
     for (std::size_t k = 0; k < tables_.units().size(); ++k) {
@@ -137,45 +150,101 @@ class Pass {
       }
       std::vector<std::int64_t> left = worth;
       for (std::size_t i = 0; i < left.size(); ++i) left[i] -= shape.units * limits_.prices()[i].of_unit()[shape.kind];
-      for (const std::int32_t option : shape.options) put_in_front(parent, from, stages, shape, option, begins, left);
+      put_in_front(parent, from, stages, s, begins, left);
     }
   }
 
-  /// All ranges of layers for the option in front of `from`, from the fewest on.
-  void put_in_front(std::int32_t parent, const Label& from, std::int32_t stages, const Shape& shape, std::int32_t o, Range begins,
+  /// A stage that may stand in front of labels with some first layer, without its sends.
+  struct Front {
+    StageTime time;
+    std::int16_t first = 0, option = -1, port = -1;
+    std::int32_t more = 0;  ///< where those with more layers begin
+  };
+
+  /// Of one number of stages, shape and end: by number of layers, and then by w; of options with the same layers only those that no other
+  /// beats.
+  const std::vector<Front>& fronts(std::int32_t stages, std::size_t shape, std::int32_t end) {
+    if (stages != fronts_of_) {
+      fronts_.assign(tables_.shapes().size() * (static_cast<std::size_t>(tables_.layers()) + 1), {});
+      fronts_of_ = stages;
+    }
+    auto& known = fronts_[shape * (static_cast<std::size_t>(tables_.layers()) + 1) + static_cast<std::size_t>(end)];
+    if (!known) {
+      known.emplace();
+      const Range begins = limits_.ranges().begins(stages - 1, shape, end);
+      for (std::int32_t a = begins.last; a >= begins.first; --a) add_fronts(stages, tables_.shapes()[shape], a, end, *known);
+    }
+    return *known;
+  }
+
+  void add_fronts(std::int32_t stages, const Shape& shape, std::int32_t a, std::int32_t end, std::vector<Front>& out) {
+    std::vector<Front> all;
+    for (const std::int32_t o : shape.options) {
+      const StageTables::Option& option = tables_.option(o);
+      if (a < tables_.first_that_fits(option, tables_.in_flight(stages), end)) continue;
+      all.push_back({tables_.time(option, a, end), static_cast<std::int16_t>(a), static_cast<std::int16_t>(o),
+                     static_cast<std::int16_t>(option.port)});
+    }
+    const auto work = [](const Front& f) { return f.time.forward + f.time.backward; };
+    std::stable_sort(all.begin(), all.end(), [&](const Front& x, const Front& y) { return work(x) < work(y); });
+    const std::size_t begin = out.size();
+    for (const Front& front : all) {
+      const auto better = [&](const Front& other) {
+        return no_worse_stage(other.time, front.time) && tables_.no_worse_port(other.port, front.port);
+      };
+      if (!tables_.uses(GroupRule::options) || std::none_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), better))
+        out.push_back(front);
+    }
+    for (std::size_t i = begin; i < out.size(); ++i) out[i].more = static_cast<std::int32_t>(out.size());
+  }
+
+  /// All ranges of layers and options of a shape in front of `from`, from the fewest layers on.
+  void put_in_front(std::int32_t parent, const Label& from, std::int32_t stages, std::size_t s, Range begins,
                     const std::vector<std::int64_t>& worth) {
-    const StageTables::Option& option = tables_.option(o);
+    const Shape& shape = tables_.shapes()[s];
     const InFlight at(tables_.microbatches(), tables_.in_flight(stages));
+    const std::int64_t left = limit_ - tables_.least_end();
     Label label;
     label.parent = parent;
-    label.option = static_cast<std::int16_t>(o);
     label.kind = static_cast<std::int16_t>(shape.kind);
     label.code = from.code - shape.code;
-    const std::int64_t down = from.kind < 0 ? 0 : tables_.send(shape.kind, from.kind);
-    const std::int64_t up = from.kind < 0 ? 0 : tables_.send(from.kind, shape.kind);
-    const std::int32_t least = std::max<std::int32_t>(begins.first, tables_.first_that_fits(option, at.k, from.first));
-    for (std::int32_t a = begins.last; a >= least; --a) {
-      ++counters_.tried;
-      StageTime time = tables_.time(option, a, from.first);
-      time.down = down;
-      time.up = up;
-      const std::int64_t w = time.forward + time.backward, soonest = std::max(at.m * w, w + down + up + from.tail.span);
-      const std::int64_t left = limit_ - tables_.least_end(),
-                         before = a > 0 ? limits_.least_work(stages, a, shape.kind, worth) : 0;
-      if (soonest + before > left) {
-        ++counters_.too_late;
-        if (soonest > left) return;  // and so with more layers
+    const std::vector<Front>& all = fronts(stages, s, from.first);
+    for (std::size_t i = 0; i < all.size();) {
+      const std::int16_t a = all[i].first;
+      const auto more = static_cast<std::size_t>(all[i].more);
+      if (a < begins.first) return;
+      if (a > begins.last) {
+        i = more;
         continue;
       }
-      label.tail = in_front(time, from.tail, at);
-      label.first = static_cast<std::int16_t>(a);
-      label.least = label.tail.span + before;
-      add(label);
+      const std::int64_t before = a > 0 && tables_.uses(GroupRule::work) ? limits_.least_work(stages, a, shape.kind, worth) : 0;
+      for (const std::size_t begin = i; i < more; ++i) {
+        const Front& front = all[i];
+        ++counters_.tried;
+        StageTime time = front.time;
+        const std::int64_t w = time.forward + time.backward, soonest = std::max(at.m * w, w + from.tail.span);
+        if (soonest + before > left) {
+          ++counters_.too_late;
+          if (i == begin && soonest > left) return;  // and so with more layers
+          i = more;                                  // and so with more work
+          break;
+        }
+        time.down = from.kind < 0 ? 0 : tables_.port_send(front.port, from.port);
+        time.up = from.kind < 0 ? 0 : tables_.port_send(from.port, front.port);
+        label.tail = in_front(time, from.tail, at);
+        label.option = front.option;
+        label.port = front.port;
+        label.first = a;
+        label.least = label.tail.span + before;
+        label.soonest = std::max({label.tail.whole, label.tail.finish + before / 1000 * tables_.forward_permille(),
+                                  label.tail.ended + before / 1000 * tables_.backward_permille() + tables_.least_end()});
+        add(label);
+      }
     }
   }
 
   void add(const Label& label) {
-    if (label.least + tables_.least_end() > limit_ || label.tail.finish > limit_) {
+    if (label.least + tables_.least_end() > limit_ || label.soonest > limit_) {
       ++counters_.too_late;
       return;
     }
@@ -183,7 +252,7 @@ class Pass {
       ++counters_.beaten;
       return;
     }
-    if (label.first == 0) limit_ = std::min(limit_, label.tail.finish + label.tail.finish / 1000 * pass_.slack);
+    if (label.first == 0) limit_ = std::min(limit_, label.tail.whole + label.tail.whole / 1000 * pass_.slack);
     if (static_cast<std::int64_t>(kept_.size() + level_.alive()) > pass_.states) over_budget_ = true;
   }
 
@@ -212,7 +281,7 @@ class Pass {
 
   void collect() {
     for (const Label& label : kept_) {
-      if (label.first > 0 || label.tail.finish > limit_) continue;
+      if (label.first > 0 || label.tail.whole > limit_) continue;
       std::vector<GroupedStage> plan;
       for (const Label* at = &label; at->parent >= 0; at = &kept_[at->parent]) {
         const std::int32_t end = kept_[at->parent].first;
@@ -228,6 +297,8 @@ class Pass {
   DeviceGroupsCounters& counters_;
   std::int64_t limit_;
   bool over_budget_ = false;
+  std::int32_t fronts_of_ = -1;
+  std::vector<std::optional<std::vector<Front>>> fronts_;  ///< [shape][end] for this number of stages
   Level level_;
   std::vector<Label> kept_;
   PassResult result_;

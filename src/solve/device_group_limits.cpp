@@ -2,6 +2,12 @@
 #include "solve/device_group_limits.h"
 
 namespace espalier::solve::device_groups {
+namespace {
+
+constexpr std::int64_t kFewCodes = 100'000;  // for which a table over all of them is no effort
+
+}  // namespace
+
 void Limits::fill_room() {
   if (tables_->codes() > tables_->table_cells()) return;
   room_depth_ =
@@ -35,7 +41,7 @@ void Limits::fill_room(std::int32_t behind) {
   const std::vector<std::int16_t> reach = this->reach(behind);
   std::int16_t* level = &room_[static_cast<std::size_t>(behind * tables_->codes())];
   const std::int16_t* front = &room_[static_cast<std::size_t>(std::min(behind + 1, room_depth_) * tables_->codes())];
-  if (front == level) return fill_deepest_room(reach);
+  if (front == level) return tables_->codes() <= kFewCodes ? fill_deepest_room(reach) : fill_deepest_room();
   for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
     const Shape& shape = tables_->shapes()[s];
     const std::int16_t* far = &reach[s * side];
@@ -46,7 +52,25 @@ void Limits::fill_room(std::int32_t behind) {
   }
 }
 
-/// The deepest level is in front of itself: by rising code.
+/// The deepest level stands for all deeper ones: of each kind no more layers than its free units hold at the most that any stage has by the unit.
+void Limits::fill_deepest_room() {
+  std::vector<double> by_unit(tables_->units().size(), 0.0);
+  for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
+    const Shape& shape = tables_->shapes()[s];
+    for (std::int32_t level = room_depth_; level < std::max(ranges_.levels(), room_depth_ + 1); ++level)
+      by_unit[shape.kind] = std::max(by_unit[shape.kind], static_cast<double>(ranges_.band(level, s).most) / shape.units);
+  }
+  std::int16_t* level = &room_[static_cast<std::size_t>(room_depth_ * tables_->codes())];
+  std::vector<std::int32_t> digits(tables_->units().size(), 0);
+  for (std::int64_t code = 1; code < tables_->codes(); ++code) {
+    for (std::size_t k = 0; ++digits[k] > tables_->units()[k]; ++k) digits[k] = 0;
+    double room = 0;
+    for (std::size_t k = 0; k < digits.size(); ++k) room += by_unit[k] * digits[k];
+    level[code] = static_cast<std::int16_t>(std::min<double>(tables_->layers(), room + 1e-6));
+  }
+}
+
+/// The same by the table, where it is no effort: it is in front of itself, by rising code.
 void Limits::fill_deepest_room(const std::vector<std::int16_t>& reach) {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1;
   std::int16_t* level = &room_[static_cast<std::size_t>(room_depth_ * tables_->codes())];
@@ -69,23 +93,23 @@ bool Limits::narrow(std::int64_t left, const std::vector<std::int64_t>& prices) 
     if (prices_.back().whole() > left) return false;
     prices_.back().look_behind(ranges_);
   }
-  ranges_.narrow(left, prices_);
+  ranges_.narrow(prices_);
   return true;
 }
 
 std::optional<Limits> Limits::make(const StageTables& tables, StageCount count, std::int64_t limit,
-                                   std::vector<std::int64_t>& prices) {
+                                   std::vector<std::int64_t>& prices, bool rooms) {
   constexpr int kRounds = 2;
-  const std::int64_t m = tables.microbatches(), left = std::min(limit, kNever - 1) - tables.least_end();
+  const std::int64_t left = std::min(limit, kNever - 1) - tables.least_end();
   if (left < 0 || tables.shapes().empty()) return std::nullopt;
   prices.resize(tables.units().size(), 0);
-  Limits result(tables, count, left / m);
+  Limits result(tables, count, left + tables.least_end());
   std::vector<std::int64_t> at = prices;
   for (int round = 0; round < kRounds; ++round) {
     at = raised_prices(tables, result.ranges_, count, left, at).of_unit();
     if (!result.narrow(left, at)) return std::nullopt;
   }
-  result.fill_room();
+  if (rooms) result.fill_room();
   if (result.room(0, tables.codes() - 1) < tables.layers()) return std::nullopt;
   prices = at;
   return result;

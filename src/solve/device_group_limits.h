@@ -8,7 +8,8 @@
 //
 // Room: R(q, code) is the most layers, from the front, that stages of free units can hold with w ≤ cap when q stages are behind:
 //     R(q, code) = max over shapes of reach_q(shape, R(q + 1, code − shape)),    R(q, 0) = 0,
-// where reach_q(shape, a) is the furthest end of a stage that begins with layer a or before (StageRanges).
+// where reach_q(shape, a) is the furthest end of a stage that begins with layer a or before (StageRanges). The deepest level that the
+// table has room for stands for all beyond: with few codes by the same equation, else Σ_kind (free units)·(most layers by the unit of any stage).
 //
 // Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(q, a, kind) is the least Σ (w + d + r + λ·units) of a chain of
 // stages within their ranges over layers [0, a), with q stages behind, the next of that kind; a dynamic program over a and q alone.
@@ -29,10 +30,10 @@ namespace espalier::solve::device_groups {
 class Limits {
  public:
   /// Nothing when no plan with `count` stages has a bound of at most `limit`. `prices`: where to begin; becomes where it ended.
+  /// Without `rooms` as if there were too many counts of units for the table.
   static std::optional<Limits> make(const StageTables& tables, StageCount count, std::int64_t limit,
-                                    std::vector<std::int64_t>& prices);
+                                    std::vector<std::int64_t>& prices, bool rooms);
 
-  [[nodiscard]] std::int64_t cap() const { return cap_; }
   /// R.
   [[nodiscard]] std::int32_t room(std::int32_t behind, std::int64_t code) const {
     if (room_.empty()) return tables_->layers();
@@ -52,17 +53,17 @@ class Limits {
   }
 
  private:
-  Limits(const StageTables& tables, StageCount count, std::int64_t cap)
-      : tables_(&tables), count_(count), cap_(cap), ranges_(tables, count, cap) {}
+  Limits(const StageTables& tables, StageCount count, std::int64_t limit)
+      : tables_(&tables), count_(count), ranges_(tables, count, limit) {}
   bool narrow(std::int64_t left, const std::vector<std::int64_t>& prices);
   void fill_room();
   void fill_room(std::int32_t behind);
+  void fill_deepest_room();
   void fill_deepest_room(const std::vector<std::int16_t>& reach);
   [[nodiscard]] std::vector<std::int16_t> reach(std::int32_t behind) const;
 
   const StageTables* tables_;
   StageCount count_;
-  std::int64_t cap_;
   StageRanges ranges_;
   std::int32_t room_depth_ = 0;
   std::vector<std::int16_t> room_;  ///< [stages behind][code]; empty: too many codes

@@ -21,16 +21,26 @@ class StageBound {
       worth_.push_back(worth);
     }
   }
-  [[nodiscard]] std::int64_t of(std::int32_t a, std::int32_t e, std::int64_t w) const {
+  /// `more`: what comes at the begin and the end of the step besides.
+  [[nodiscard]] std::int64_t of(std::int32_t a, std::int32_t e, std::int64_t w, const StageTables::Least& more) const {
     std::int64_t before = 0, after = 0, both = 0;
     for (std::size_t i = 0; i < prices_.size(); ++i) {
       const std::int64_t v = a == 0 ? 0 : prices_[i].least(behind_ + 1, a, kind_), c = prices_[i].least_behind(behind_, e, kind_);
-      if (v >= kNever || c >= kNever) return kNever;  // nothing before it, or nothing behind it, is within the limit
+      if (v >= kNever || c >= kNever || w >= kNever) return kNever;  // nothing before it, or behind it, is within the limit
       before = std::max(before, v - worth_[i]);
       after = std::max(after, c - worth_[i]);
       both = std::max(both, v + c - worth_[i]);
     }
     both = std::max({both, before, after});
+    const std::int64_t alone = span(0, after, after, w), least_end = tables_.least_end();
+    const std::int64_t led = before / 1000 * tables_.forward_permille(), followed = before / 1000 * tables_.backward_permille();
+    return std::max({span(before, both, after, w) + least_end, alone + more.begin + followed + least_end, led + alone + more.end,
+                     alone + more.both});
+  }
+
+ private:
+  /// G(before, both).
+  [[nodiscard]] std::int64_t span(std::int64_t before, std::int64_t both, std::int64_t after, std::int64_t w) const {
     std::int64_t bound = std::max(before + m_ * w, both + (m_ - k_ + 1) * w + (k_ - 1) * (w / 1000 * tables_.longer_permille()));
     if (!known_ || k_ >= m_) return bound;
     const std::int64_t trips = (m_ - 1) / k_;
@@ -38,7 +48,6 @@ class StageBound {
     return std::max(bound, both + trips * after + (m_ + trips - trips * k_) * w);
   }
 
- private:
   const StageTables& tables_;
   const std::vector<PricedChains>& prices_;
   std::int32_t behind_, kind_;
@@ -49,7 +58,9 @@ class StageBound {
 
 }  // namespace
 
-StageRanges::StageRanges(const StageTables& tables, StageCount count, std::int64_t cap) : tables_(&tables), count_(count) {
+StageRanges::StageRanges(const StageTables& tables, StageCount count, std::int64_t limit)
+    : tables_(&tables), count_(count), limit_(limit) {
+  const std::int64_t cap = (limit - tables.least_end()) / tables.microbatches();
   ends_.resize(place(tables.depth(), tables.shapes().size(), 0));
   for (std::int32_t behind = 0; behind < levels(); ++behind) {
     for (std::size_t s = 0; s < tables.shapes().size(); ++s) {
@@ -57,6 +68,8 @@ StageRanges::StageRanges(const StageTables& tables, StageCount count, std::int64
         const std::int64_t* work = tables.least_work(behind, s, a);
         std::int32_t e = a;
         while (e < tables.layers() && work[e + 1] <= cap) ++e;
+        while (e > a && tables.least(s, a, e).step > limit)
+          --e;  // not always more with more layers, as these are gathered in more parts
         ends_[place(behind, s, a)] = {static_cast<std::int16_t>(a + 1), static_cast<std::int16_t>(e)};
       }
     }
@@ -65,15 +78,16 @@ StageRanges::StageRanges(const StageTables& tables, StageCount count, std::int64
   fill_bands();
 }
 
-void StageRanges::narrow(std::int64_t left, const std::vector<PricedChains>& prices) {
+void StageRanges::narrow(const std::vector<PricedChains>& prices) {
   for (std::int32_t behind = 0; behind < levels(); ++behind) {
     for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
       const StageBound bound(*tables_, prices, behind, tables_->shapes()[s]);
       for (std::int32_t a = 0; a < tables_->layers(); ++a) {
         Range& range = ends_[place(behind, s, a)];
         const std::int64_t* work = tables_->least_work(behind, s, a);
-        while (range.first <= range.last && bound.of(a, range.first, work[range.first]) > left) ++range.first;
-        while (range.first <= range.last && bound.of(a, range.last, work[range.last]) > left) --range.last;
+        const auto refused = [&](std::int32_t e) { return bound.of(a, e, work[e], tables_->least(s, a, e)) > limit_; };
+        while (range.first <= range.last && refused(range.first)) ++range.first;
+        while (range.first <= range.last && refused(range.last)) --range.last;
       }
     }
   }

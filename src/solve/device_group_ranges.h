@@ -2,10 +2,14 @@
 // Which ranges of layers a stage may have in a plan within a limit. Internal to solve/device_groups.h.
 //
 // For q stages behind, a shape and a first layer a: the layers [a, e) with e in [first_end, last_end]; and the same told by e. What
-// is outside is in no plan within the limit; what is inside may still not be in one. First by w ≤ cap alone, then `narrow` asks,
-// with V ≥ what the layers before cost at least, C ≥ what those behind do, and Z ≥ both together (PricedChains), whether
-//     max( V + m·w,  Z + (m − k + 1)·w + (k − 1)·h·w,  Z + q·C + (q + 1)·w + (m − 1 − q·k)·w  for both q )  ≤  T,
-// the terms of G of device_groups.h behind V_<i, with max(f, b) ≥ h·w (StageTables::longer_permille). From `depth` stages behind on k is not known: then k = m, and the first two only.
+// is outside is in no plan within the limit; what is inside may still not be in one. First by s + m·w + v + e ≤ limit alone. Then `narrow`
+// asks, with V ≥ what the layers before cost at least, C ≥ what those behind do, and U ≥ both together (PricedChains), what
+//     G(V, U) = max( V + m·w,  U + (m − k + 1)·w + (k − 1)·h·w,  U + q·C + (q + 1)·w + (m − 1 − q·k)·w  for both q )
+// says, the terms of G of device_groups.h behind V, with max(f, b) ≥ h·w (StageTables::longer_permille). The bound is at least
+//     G(V, U) + u        X_0 and the least end of a first stage,
+//     s + v + G(0, C) + max(e, β·V + u)    and    φ·V + G(0, C) + v + e,
+// with φ and β the least shares of forward and backward ways: what comes before a first forward, and what follows a last backward.
+// From `depth` stages behind on k is not known: then k = m, and the first two terms of G only.
 #pragma once
 
 #include <algorithm>
@@ -32,10 +36,9 @@ struct Band {
 class StageRanges {
  public:
   /// Of plans with `count` stages.
-  StageRanges(const StageTables& tables, StageCount count, std::int64_t cap);
+  StageRanges(const StageTables& tables, StageCount count, std::int64_t limit);
 
-  /// T: the limit less the least end of a first stage.
-  void narrow(std::int64_t left, const std::vector<PricedChains>& prices);
+  void narrow(const std::vector<PricedChains>& prices);
 
   /// Ends of stages that begin with layer a, and first layers of stages that end before layer e.
   [[nodiscard]] Range ends(std::int32_t behind, std::size_t shape, std::int32_t a) const {
@@ -67,6 +70,7 @@ class StageRanges {
 
   const StageTables* tables_;
   StageCount count_;
+  std::int64_t limit_;
   std::vector<Range> ends_, begins_;
   std::vector<OwnedBand> bands_;  ///< [behind][shape]
 };

@@ -17,9 +17,16 @@ void check_option(const StageOption& option, std::size_t kinds, std::size_t type
     ESPALIER_CHECK(figures->size() >= types);
     ESPALIER_CHECK(std::all_of(figures->begin(), figures->end(), [](std::int64_t x) { return x >= 0; }));
   }
+  for (const auto* figures : {&option.gather_ns, &option.reduce_ns, &option.transient_bytes}) {
+    ESPALIER_CHECK(figures->empty() || figures->size() >= types);
+    ESPALIER_CHECK(std::all_of(figures->begin(), figures->end(), [](std::int64_t x) { return x >= 0; }));
+  }
+  ESPALIER_CHECK(option.parts >= 1 && option.slowdown_millionths >= 1'000'000);
   ESPALIER_CHECK(option.pass_forward_ns >= 0 && option.pass_backward_ns >= 0 && option.fixed_bytes >= 0 &&
-                 option.end_fixed_ns >= 0);
+                 option.end_fixed_ns >= 0 && option.message_bytes >= 0);
 }
+
+std::int32_t port_of(const StageOption& option) { return option.port < 0 ? option.kind : option.port; }
 
 void check_problem(const DeviceGroupsProblem& problem) {
   ESPALIER_CHECK(!problem.layers.empty() && problem.layers.size() < 30'000 && problem.microbatches >= 1);
@@ -27,34 +34,44 @@ void check_problem(const DeviceGroupsProblem& problem) {
   ESPALIER_CHECK(problem.table_cells >= 0 && problem.depth >= 1);
   ESPALIER_CHECK(std::all_of(problem.units.begin(), problem.units.end(), [](std::int32_t n) { return n >= 0; }));
   ESPALIER_CHECK(*std::min_element(problem.layers.begin(), problem.layers.end()) >= 0);
-  ESPALIER_CHECK(problem.send_ns.empty() || problem.send_ns.size() == problem.units.size());
-  for (const auto& row : problem.send_ns) ESPALIER_CHECK(row.size() == problem.units.size());
+  for (const auto& row : problem.send_ns) ESPALIER_CHECK(row.size() == problem.send_ns.size());
+  if (!problem.send_ns.empty())
+    for (const StageOption& option : problem.options)
+      ESPALIER_CHECK(static_cast<std::size_t>(port_of(option)) < problem.send_ns.size());
   const auto types = static_cast<std::size_t>(*std::max_element(problem.layers.begin(), problem.layers.end())) + 1;
   for (const StageOption& option : problem.options) check_option(option, problem.units.size(), types);
 }
 
+/// Of a sum that may be left out.
+std::int64_t at(const std::vector<std::int64_t>& figures, std::int32_t type) { return figures.empty() ? 0 : figures[type]; }
+
 /// a is no worse than b in every figure of the layer types that there are.
 bool no_worse(const StageOption& a, const StageOption& b, const std::set<std::int32_t>& types) {
+  if (a.parts != b.parts || a.slowdown_millionths > b.slowdown_millionths) return false;
   if (a.kind != b.kind || a.units != b.units || a.pass_forward_ns > b.pass_forward_ns ||
       a.pass_backward_ns > b.pass_backward_ns || a.end_fixed_ns > b.end_fixed_ns ||
-      a.memory_bytes - a.fixed_bytes < b.memory_bytes - b.fixed_bytes)
+      a.memory_bytes - a.fixed_bytes < b.memory_bytes - b.fixed_bytes ||
+      a.memory_bytes - a.fixed_bytes - a.message_bytes < b.memory_bytes - b.fixed_bytes - b.message_bytes)
     return false;
   return std::all_of(types.begin(), types.end(), [&](std::int32_t t) {
     return a.forward_ns[t] <= b.forward_ns[t] && a.backward_ns[t] <= b.backward_ns[t] && a.static_bytes[t] <= b.static_bytes[t] &&
-           a.saved_bytes[t] <= b.saved_bytes[t] && a.end_ns[t] <= b.end_ns[t];
+           a.saved_bytes[t] <= b.saved_bytes[t] && a.end_ns[t] <= b.end_ns[t] && at(a.gather_ns, t) <= at(b.gather_ns, t) &&
+           at(a.reduce_ns, t) <= at(b.reduce_ns, t) && at(a.transient_bytes, t) <= at(b.transient_bytes, t);
   });
 }
 
 /// Options that no other is no worse than; of equals the first. Those that take more units than there are count as beaten.
-std::vector<std::int32_t> worth_trying(const DeviceGroupsProblem& problem) {
+/// Of `tables` the ports are known.
+std::vector<std::int32_t> worth_trying(const DeviceGroupsProblem& problem, const StageTables& tables) {
   const std::set<std::int32_t> types(problem.layers.begin(), problem.layers.end());
   std::vector<std::int32_t> kept;
   for (std::size_t b = 0; b < problem.options.size(); ++b) {
     const StageOption& option = problem.options[b];
     bool beaten = option.units > problem.units[option.kind];
-    for (std::size_t a = 0; a < problem.options.size() && !beaten; ++a) {
-      if (a == b || !no_worse(problem.options[a], option, types)) continue;
-      beaten = a < b || !no_worse(option, problem.options[a], types);
+    for (std::size_t a = 0; a < problem.options.size() && !beaten && tables.uses(GroupRule::options); ++a) {
+      const StageOption& other = problem.options[a];
+      if (a == b || !tables.no_worse_port(port_of(other), port_of(option)) || !no_worse(other, option, types)) continue;
+      beaten = a < b || !tables.no_worse_port(port_of(option), port_of(other)) || !no_worse(option, other, types);
     }
     if (!beaten) kept.push_back(static_cast<std::int32_t>(b));
   }
@@ -63,7 +80,7 @@ std::vector<std::int32_t> worth_trying(const DeviceGroupsProblem& problem) {
 
 std::vector<std::int64_t> sums(const std::vector<std::int32_t>& layers, const std::vector<std::int64_t>& of_type) {
   std::vector<std::int64_t> result{0};
-  for (const std::int32_t type : layers) result.push_back(result.back() + of_type[type]);
+  for (const std::int32_t type : layers) result.push_back(result.back() + at(of_type, type));
   return result;
 }
 
@@ -81,41 +98,89 @@ std::int64_t share_of_longer(const StageOption& option, const std::vector<std::i
   return std::max<std::int64_t>({forward, backward, 500});
 }
 
+/// The least shares of f and of b in w over the layers and the pass; 1/1000, rounded down.
+std::pair<std::int64_t, std::int64_t> shares_of_both(const StageOption& option, const std::vector<std::int32_t>& layers) {
+  std::pair<std::int64_t, std::int64_t> share{1000, 1000};
+  const auto add = [&](std::int64_t f, std::int64_t b) {
+    if (f + b == 0) return;
+    share.first = std::min(share.first, f * 1000 / (f + b));
+    share.second = std::min(share.second, b * 1000 / (f + b));
+  };
+  add(option.pass_forward_ns, option.pass_backward_ns);
+  for (const std::int32_t type : layers) add(option.forward_ns[type], option.backward_ns[type]);
+  return share;
+}
+
 }  // namespace
 
 StageTables::StageTables(const DeviceGroupsProblem& problem) {
   check_problem(problem);
   layers_ = static_cast<std::int32_t>(problem.layers.size());
   microbatches_ = problem.microbatches;
-  table_cells_ = problem.table_cells;
-  const std::vector<std::int32_t> kept = worth_trying(problem);
+  without_ = problem.without;
+  table_cells_ = uses(GroupRule::room) ? problem.table_cells : 0;
+  fill_sends(problem);
+  const std::vector<std::int32_t> kept = worth_trying(problem, *this);
   dropped_ = static_cast<std::int64_t>(problem.options.size() - kept.size());
   count_units(problem, kept);
   const std::int64_t stages = std::accumulate(units_.begin(), units_.end(), std::int64_t{0});
   most_stages_ = static_cast<std::int32_t>(std::min<std::int64_t>({stages, problem.max_stages, layers_}));
-  send_.assign(units_.size() * units_.size(), 0);
-  for (std::size_t a = 0; a < problem.send_ns.size(); ++a)
-    std::copy(problem.send_ns[a].begin(), problem.send_ns[a].end(),
-              send_.begin() + static_cast<std::ptrdiff_t>(a * units_.size()));
   depth_ = std::min(problem.depth, most_stages_);
   for (const std::int32_t o : kept) add_option(problem, o);
   std::stable_sort(shapes_.begin(), shapes_.end(),
                    [](const Shape& a, const Shape& b) { return a.kind != b.kind ? a.kind < b.kind : a.units < b.units; });
   fill_least_work();
+  fill_least();
 }
 
 std::int64_t StageTables::worst_bound() const {
-  std::int64_t pass = 0, end = 0, layers = 0;
+  std::int64_t pass = 0, end = 0, begin = 0, layers = 0, slowdown = 0;
   for (const Option& o : options_) pass = std::max(pass, o.pass_forward + o.pass_backward);
-  for (const Option& o : options_) end = std::max(end, time(o, 0, layers_).end);
+  for (const Option& o : options_) {
+    end = std::max(end, o.end_fixed + o.end[layers_] + o.reduce[layers_]);
+    begin = std::max(begin, 2 * o.gather[layers_]);
+    slowdown = std::max(slowdown, o.slowdown);
+  }
   for (std::int32_t l = 0; l < layers_; ++l) {
     std::int64_t layer = 0;
     for (const Option& o : options_) layer = std::max(layer, o.forward[l + 1] - o.forward[l] + o.backward[l + 1] - o.backward[l]);
     layers += layer;
   }
-  const std::int64_t send = send_.empty() ? 0 : *std::max_element(send_.begin(), send_.end());
+  const std::int64_t send = port_send_.empty() ? 0 : *std::max_element(port_send_.begin(), port_send_.end());
   const std::int64_t chain = layers + most_stages_ * (pass + 2 * send);
-  return (microbatches_ + 1) * chain + end;
+  const std::int64_t stretched = (chain / 1000 + 1) * ((slowdown - 1'000'000) / 1000 + 1);
+  return (microbatches_ + 1) * chain + begin + end + stretched;
+}
+
+void StageTables::fill_sends(const DeviceGroupsProblem& problem) {
+  const std::size_t kinds = problem.units.size();
+  ports_ = static_cast<std::int32_t>(problem.send_ns.empty() ? kinds : problem.send_ns.size());
+  const auto ports = static_cast<std::size_t>(ports_);
+  port_send_.assign(ports * ports, 0);
+  for (std::size_t a = 0; a < problem.send_ns.size(); ++a)
+    std::copy(problem.send_ns[a].begin(), problem.send_ns[a].end(), port_send_.begin() + static_cast<std::ptrdiff_t>(a * ports));
+  better_port_.assign(ports * ports, 1);
+  for (std::size_t a = 0; a < ports; ++a)
+    for (std::size_t b = 0; b < ports; ++b)
+      for (std::size_t x = 0; x < ports; ++x)
+        if (port_send_[a * ports + x] > port_send_[b * ports + x] || port_send_[x * ports + a] > port_send_[x * ports + b])
+          better_port_[a * ports + b] = 0;
+  std::vector<std::set<std::int32_t>> of_kind(kinds);
+  for (const StageOption& option : problem.options) of_kind[static_cast<std::size_t>(option.kind)].insert(port_of(option));
+  send_.assign(kinds * kinds, 0);
+  for (std::size_t a = 0; a < kinds; ++a)
+    for (std::size_t b = 0; b < kinds; ++b) {
+      std::int64_t least = kNever;
+      for (const std::int32_t from : of_kind[a])
+        for (const std::int32_t to : of_kind[b]) {
+          least = std::min(least, port_send(from, to));
+          const std::int64_t both = port_send(from, to) + port_send(to, from);
+          if (both == 0) continue;
+          forward_permille_ = std::min(forward_permille_, port_send(from, to) * 1000 / both);
+          backward_permille_ = std::min(backward_permille_, port_send(to, from) * 1000 / both);
+        }
+      send_[a * kinds + b] = least == kNever ? 0 : least;
+    }
 }
 
 void StageTables::count_units(const DeviceGroupsProblem& problem, const std::vector<std::int32_t>& kept) {
@@ -139,13 +204,21 @@ void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t or
   option.kind = from.kind;
   option.forward = sums(problem.layers, from.forward_ns);
   option.backward = sums(problem.layers, from.backward_ns);
+  option.port = port_of(from);
   option.end = sums(problem.layers, from.end_ns);
+  option.gather = sums(problem.layers, from.gather_ns);
+  option.reduce = sums(problem.layers, from.reduce_ns);
+  option.parts = from.parts;
+  option.slowdown = from.slowdown_millionths;
   option.pass_forward = from.pass_forward_ns;
   option.pass_backward = from.pass_backward_ns;
   option.end_fixed = from.end_fixed_ns;
   fill_first_that_fits(problem, from, option);
   longer_permille_ = std::min(longer_permille_, share_of_longer(from, problem.layers));
-  least_end_ = std::min(least_end_, time(option, 0, 1).end);
+  const auto [forward, backward] = shares_of_both(from, problem.layers);
+  forward_permille_ = std::min(forward_permille_, forward);
+  backward_permille_ = std::min(backward_permille_, backward);
+  least_end_ = std::min(least_end_, option.end_fixed + option.end[1]);
   const std::int32_t units = from.units / divisor_[from.kind];
   const auto same = [&](const Shape& shape) { return shape.kind == from.kind && shape.units == units; };
   auto shape = std::find_if(shapes_.begin(), shapes_.end(), same);
@@ -157,9 +230,13 @@ void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t or
 void StageTables::fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const {
   const std::vector<std::int64_t> fixed = sums(problem.layers, from.static_bytes), saved = sums(problem.layers, from.saved_bytes);
   for (std::int64_t k = 1; k <= in_flight(most_stages_); ++k) {
+    const std::int64_t room = from.memory_bytes - from.fixed_bytes - (k > 1 ? from.message_bytes : 0);
     std::int32_t a = 0;  // never falls as e rises
     for (std::int32_t e = 0; e <= layers_; ++e) {
-      while (a < e && from.fixed_bytes + fixed[e] - fixed[a] + k * (saved[e] - saved[a]) > from.memory_bytes) ++a;
+      const auto held = [&] { return fixed[e] - fixed[a] + k * (saved[e] - saved[a]); };
+      while (a < e && held() > room) ++a;
+      for (std::int32_t l = e; l-- > a && !from.transient_bytes.empty();)
+        while (a <= l && held() + from.transient_bytes[problem.layers[l]] - (saved[e] - saved[l + 1]) > room) ++a;
       option.first_that_fits.push_back(a);
     }
   }
@@ -178,12 +255,29 @@ void StageTables::fill_least_work() {
   }
 }
 
+void StageTables::fill_least() {
+  const std::size_t side = static_cast<std::size_t>(layers_) + 1;
+  least_.assign(shapes_.size() * side * side, {kNever, kNever, kNever, kNever});
+  for (std::size_t s = 0; s < shapes_.size(); ++s)
+    for (const std::int32_t o : shapes_[s].options)
+      for (std::int32_t a = 0; a < layers_; ++a)
+        for (std::int32_t e = a + 1; e <= layers_; ++e) {
+          const StageTime t = time(option(o), a, e);
+          Least& cell = least_[(s * side + static_cast<std::size_t>(a)) * side + static_cast<std::size_t>(e)];
+          cell.step = std::min(cell.step, t.begin + microbatches_ * (t.forward + t.backward) + t.stretch + t.end);
+          cell.begin = std::min(cell.begin, t.begin + t.stretch);
+          cell.end = std::min(cell.end, t.stretch + t.end);
+          cell.both = std::min(cell.both, t.begin + t.stretch + t.end);
+        }
+}
+
 void StageTables::add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const {
   for (std::int32_t e = 1; e <= layers_; ++e) {
     for (std::int32_t a = first_that_fits(option, in_flight(behind + 1), e); a < e; ++a) {
-      const StageTime t = time(option, a, e);
+      const std::int64_t work = option.pass_forward + option.pass_backward + option.forward[e] - option.forward[a] +
+                                option.backward[e] - option.backward[a];
       std::int64_t& cell = least[a * (layers_ + 1) + e];
-      cell = std::min(cell, t.forward + t.backward);
+      cell = std::min(cell, work);
     }
   }
 }

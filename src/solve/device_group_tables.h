@@ -19,21 +19,43 @@ namespace espalier::solve::device_groups {
 /// Stands for "not possible"; two of them add up without overflow.
 inline constexpr std::int64_t kNever = std::int64_t{1} << 61;
 
-/// The stages from some stage on: X, Y and Σ (w + d + r) of device_groups.h.
+/// The stages from some stage on, in the terms of device_groups.h.
 struct Tail {
-  std::int64_t span = 0, finish = 0, work = 0;
+  std::int64_t span = 0, finish = 0;  ///< X, Y
+  std::int64_t work = 0;              ///< Σ (w + d + r)
+  std::int64_t near = 0;              ///< w of the foremost; 0: no stage
+  std::int64_t ended = 0;             ///< Z
+  std::int64_t whole = 0;             ///< the bound, of these stages alone
 };
 
-/// Of one stage; `down` and `up`: to and from the stage behind it (d and r).
+/// Of one stage; `down` and `up`: to and from the stage behind it (d and r), `stretch`: v.
 struct StageTime {
-  std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0;
+  std::int64_t forward = 0, backward = 0, down = 0, up = 0, end = 0, begin = 0, stretch = 0;
 };
 
-/// What a stage's number of stages behind says: k of m micro-batches in flight, ⌊(m − 1)/k⌋ trips.
+/// What gathers and reductions in n parts add to a stage whose other times are known; κ in millionths.
+inline void add_parts(StageTime& stage, std::int64_t gather, std::int64_t reduce, std::int64_t n, std::int64_t slowdown) {
+  constexpr std::int64_t kOne = 1'000'000;
+  const auto but_one = [&](std::int64_t all) { return all - all / n; };
+  const double lost = 1.0 - static_cast<double>(kOne) / static_cast<double>(slowdown);
+  const auto of_lost = [&](std::int64_t time) { return static_cast<std::int64_t>(static_cast<double>(time) * lost); };
+  if (gather > 0) stage.begin = std::max(gather / n + of_lost(gather - (gather + n - 1) / n), gather - but_one(stage.forward));
+  if (reduce <= 0) return;
+  const auto stretched =
+      static_cast<std::int64_t>(static_cast<double>(stage.backward) * static_cast<double>(slowdown - kOne) * 1e-6);
+  const std::int64_t most = std::min(stretched, of_lost(reduce));
+  stage.stretch = most - (most + n - 1) / n;
+  stage.end += std::max(reduce / n, reduce - but_one(stage.backward) - stage.stretch);
+}
+
+/// What a stage's number of stages behind says: k of m micro-batches in flight, ⌊(m − 1)/k⌋ trips, ⌊(m + 1 − k)/2⌋ hops.
 struct InFlight {
   InFlight(std::int64_t microbatches, std::int64_t in_flight)
-      : m(microbatches), k(in_flight), trips(in_flight < microbatches ? (microbatches - 1) / in_flight : 0) {}
-  std::int64_t m, k, trips;
+      : m(microbatches),
+        k(in_flight),
+        trips(in_flight < microbatches ? (microbatches - 1) / in_flight : 0),
+        hops((microbatches + 1 - in_flight) / 2) {}
+  std::int64_t m, k, trips, hops;
 };
 
 /// `tail` with a stage in front.
@@ -44,10 +66,17 @@ inline Tail in_front(const StageTime& stage, const Tail& tail, const InFlight& a
     own = std::max(own, 2 * (w + c) + (at.m - 1 - at.k) * w);
     own = std::max(own, (at.trips + 1) * (w + c) + (at.m - 1 - at.trips * at.k) * w);
   }
+  if (tail.near > 0 && at.hops > 0)
+    own = std::max(own, w + c + at.hops * (w + tail.near + way) +
+                            std::max<std::int64_t>(0, at.m - at.k - 2 * at.hops) * stage.forward +
+                            (at.m - 1 - 2 * at.hops) * stage.backward);
   Tail result;
-  result.span = std::max(own, w + way + tail.span);
+  result.near = w;
+  result.span = std::max(own, w + way + tail.span) + stage.stretch;
   result.finish = std::max(result.span + stage.end, stage.forward + stage.down + tail.finish);
   result.work = w + c;
+  result.ended = std::max(stage.begin + result.span, tail.ended + stage.up + stage.backward + stage.stretch);
+  result.whole = std::max({tail.whole, stage.begin + result.finish, result.ended + stage.end});
   return result;
 }
 
@@ -77,12 +106,15 @@ class StageTables {
   [[nodiscard]] std::int64_t codes() const { return codes_; }
   [[nodiscard]] const std::vector<Shape>& shapes() const { return shapes_; }
   [[nodiscard]] std::int64_t dropped() const { return dropped_; }
+  [[nodiscard]] bool uses(GroupRule rule) const { return (without_ & static_cast<std::uint32_t>(rule)) == 0; }
 
   struct Option {
     std::int32_t original = 0;  ///< index into DeviceGroupsProblem::options
     std::int32_t kind = 0;
-    std::vector<std::int64_t> forward, backward, end;  ///< [e] over layers [0, e)
-    std::int64_t pass_forward = 0, pass_backward = 0, end_fixed = 0;
+    std::int32_t port = 0;
+    std::vector<std::int64_t> forward, backward, end, gather, reduce;  ///< [e] over layers [0, e)
+    std::int64_t pass_forward = 0, pass_backward = 0, end_fixed = 0, slowdown = 0;
+    std::int32_t parts = 1;
     std::vector<std::int32_t> first_that_fits;  ///< [(k − 1)·(layers + 1) + e]: least a such that layers [a, e) fit; e: none does
   };
   [[nodiscard]] const std::vector<Option>& options() const { return options_; }
@@ -93,13 +125,23 @@ class StageTables {
     time.forward = option.pass_forward + option.forward[e] - option.forward[a];
     time.backward = option.pass_backward + option.backward[e] - option.backward[a];
     time.end = option.end_fixed + option.end[e] - option.end[a];
+    add_parts(time, option.gather[e] - option.gather[a], option.reduce[e] - option.reduce[a], std::min(option.parts, e - a),
+              option.slowdown);
     return time;
   }
   [[nodiscard]] std::int32_t first_that_fits(const Option& option, std::int64_t k, std::int32_t e) const {
     return option.first_that_fits[(k - 1) * (layers_ + 1) + e];
   }
+  /// The least between any ports of two kinds, and between two ports.
   [[nodiscard]] std::int64_t send(std::int32_t from, std::int32_t to) const { return send_[from * kinds() + to]; }
-  /// The least `end` of a stage that begins with the first layer.
+  [[nodiscard]] std::int64_t port_send(std::int32_t from, std::int32_t to) const { return port_send_[from * ports_ + to]; }
+  /// Whether no message from or to port a takes longer than the same from or to port b.
+  [[nodiscard]] bool no_worse_port(std::int32_t a, std::int32_t b) const { return a == b || better_port_[a * ports_ + b] != 0; }
+  /// Of stages and messages, the forward way is at least this share of both ways, in 1/1000.
+  [[nodiscard]] std::int64_t forward_permille() const { return forward_permille_; }
+  /// The backward way, the same.
+  [[nodiscard]] std::int64_t backward_permille() const { return backward_permille_; }
+  /// The least `begin` and `end` together of a stage that begins with the first layer.
   [[nodiscard]] std::int64_t least_end() const { return least_end_; }
   /// max(f, b) of any stage is at least this share of its w, in 1/1000: at least half, and more where all that a stage does takes
   /// longer backward than forward.
@@ -109,6 +151,17 @@ class StageTables {
   /// Tables tell apart up to so many stages behind; with more, they say what holds for all of those.
   [[nodiscard]] std::int32_t depth() const { return depth_; }
   [[nodiscard]] std::int64_t table_cells() const { return table_cells_; }
+  /// What any option of a shape takes at least for layers [a, e), whether or not it fits.
+  struct Least {
+    std::int64_t step = 0;   ///< s + m·w + v + e
+    std::int64_t begin = 0;  ///< s + v
+    std::int64_t end = 0;    ///< v + e
+    std::int64_t both = 0;   ///< s + v + e
+  };
+  [[nodiscard]] const Least& least(std::size_t shape, std::int32_t a, std::int32_t e) const {
+    const std::size_t side = static_cast<std::size_t>(layers_) + 1;
+    return least_[(shape * side + static_cast<std::size_t>(a)) * side + static_cast<std::size_t>(e)];
+  }
   /// The least w of layers [a, e) in the shape with `behind` stages behind; kNever where no option fits. [e]
   [[nodiscard]] const std::int64_t* least_work(std::int32_t behind, std::size_t shape, std::int32_t a) const {
     const std::size_t side = static_cast<std::size_t>(layers_) + 1;
@@ -118,15 +171,22 @@ class StageTables {
 
  private:
   void count_units(const DeviceGroupsProblem& problem, const std::vector<std::int32_t>& kept);
+  void fill_sends(const DeviceGroupsProblem& problem);
   void add_option(const DeviceGroupsProblem& problem, std::int32_t original);
   void fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const;
   void fill_least_work();
+  void fill_least();
   void add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const;
 
   std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0, memory_depth_ = 0;
   std::int64_t microbatches_ = 1, table_cells_ = 0, codes_ = 1, dropped_ = 0, least_end_ = kNever, longer_permille_ = 1000;
+  std::int64_t forward_permille_ = 1000, backward_permille_ = 1000;
+  std::int32_t ports_ = 0;
+  std::uint32_t without_ = 0;
   std::vector<std::int32_t> units_, divisor_;
-  std::vector<std::int64_t> strides_, send_, least_work_;
+  std::vector<std::int64_t> strides_, send_, port_send_, least_work_;
+  std::vector<std::uint8_t> better_port_;
+  std::vector<Least> least_;
   std::vector<Shape> shapes_;
   std::vector<Option> options_;
 };

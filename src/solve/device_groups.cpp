@@ -22,7 +22,7 @@ using device_groups::StageTables;
 using device_groups::StageTime;
 using device_groups::Tail;
 
-constexpr std::size_t kWidth = 60;  // labels of a level with the same first layer while a first plan is looked for
+constexpr std::int64_t kBracketShare = 128;
 
 bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
   const auto stage = [](const GroupedStage& s) { return std::tuple(s.option, s.first, s.last); };
@@ -44,7 +44,7 @@ class Planner {
   DeviceGroupsOutcome run() {
     if (!bracket()) return nothing();
     find_first();
-    if (!outcome_.exact) prove();
+    if (!outcome_.exact && problem_.prove) prove();
     if (outcome_.candidates.empty()) {
       if (outcome_.exact) return nothing();
     } else if (outcome_.exact) {
@@ -62,21 +62,21 @@ class Planner {
     return std::move(outcome_);
   }
 
-  /// The least limit that the limits alone do not refuse, to a share of 1/512. False: they refuse every one below the cutoff.
+  /// The least limit that the limits alone do not refuse, to a share of 1/kBracketShare. False: they refuse every one below the cutoff.
   bool bracket() {
-    const std::optional<Limits> widest = Limits::make(tables_, all(), top_, prices_);
+    const std::optional<Limits> widest = Limits::make(tables_, all(), top_, prices_, true);
     if (!widest) return false;
     std::int64_t low = tables_.least_end() - 1;  // refused
     std::int64_t high = tables_.least_end() + 1;
     for (const auto& prices : widest->prices()) high = std::max(high, tables_.least_end() + prices.whole());
-    while (high < top_ && !Limits::make(tables_, all(), high, prices_)) {
+    while (high < top_ && !Limits::make(tables_, all(), high, prices_, true)) {
       low = high;
       high += high / 2 + 1;
     }
     high = std::min(high, top_);
-    while (high - low > 1 + low / 512) {
+    while (high - low > 1 + low / kBracketShare) {
       const std::int64_t middle = low + (high - low) / 2;
-      (Limits::make(tables_, all(), middle, prices_) ? high : low) = middle;
+      (Limits::make(tables_, all(), middle, prices_, true) ? high : low) = middle;
     }
     outcome_.lower_bound_ns = low + 1;
     return true;
@@ -84,7 +84,7 @@ class Planner {
 
   /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it was whole.
   bool pass(StageCount count, std::int64_t limit, PassLimits how) {
-    const std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_);
+    const std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_, true);
     if (!limits) return true;
     how.limit = limit;
     if (how.width > 0) how.states = problem_.states;
@@ -107,7 +107,7 @@ class Planner {
       const std::int64_t bound = outcome_.lower_bound_ns;
       const std::int64_t limit = bound > (kNever / permille) ? top_ : std::min(top_, bound + bound * permille / 1000 + 1);
       PassLimits how;
-      how.width = kWidth;
+      how.width = problem_.width;
       how.slack = problem_.slack_permille;
       const bool whole = pass(all(), limit, how);
       if (whole && outcome_.candidates.empty()) outcome_.lower_bound_ns = limit + 1;
@@ -148,14 +148,14 @@ class Planner {
   /// Narrow passes with one number of stages each, under the sharper limits that this gives.
   void improve(const std::vector<StageCount>& counts) {
     PassLimits how;
-    how.width = kWidth;
+    how.width = problem_.width;
     how.slack = problem_.slack_permille;
     for (const StageCount count : counts) pass(count, near(), how);
   }
 
   /// The numbers of stages that the limits do not refuse; together where they may be searched together.
   void collect(StageCount count, std::vector<StageCount>& left) {
-    if (count.least > count.most || !Limits::make(tables_, count, near(), prices_)) return;
+    if (count.least > count.most || !Limits::make(tables_, count, near(), prices_, true)) return;
     if (count.least == count.most || count.least >= tables_.depth() || tables_.codes() <= problem_.joint_codes) {
       left.push_back(count);
       return;
@@ -199,6 +199,8 @@ class Planner {
     outcome_.lower_bound_ns = std::max(outcome_.lower_bound_ns, low);
   }
 
+  /// Whether the table of rooms is no effort: with more codes it is made for whole passes alone.
+  [[nodiscard]] bool few_codes() const { return tables_.codes() <= problem_.joint_codes; }
   [[nodiscard]] StageCount all() const { return {1, tables_.most_stages()}; }
 
   const DeviceGroupsProblem& problem_;
@@ -212,7 +214,7 @@ class Planner {
 /// Sums over the layers of a stage.
 struct StageFigures {
   StageTime time;
-  std::int64_t fixed_bytes = 0, saved_bytes = 0;
+  std::int64_t fixed_bytes = 0, saved_bytes = 0, transient_bytes = 0;
 };
 
 StageFigures figures_of(const DeviceGroupsProblem& problem, const GroupedStage& stage) {
@@ -222,14 +224,21 @@ StageFigures figures_of(const DeviceGroupsProblem& problem, const GroupedStage& 
   result.time.backward = option.pass_backward_ns;
   result.time.end = option.end_fixed_ns;
   result.fixed_bytes = option.fixed_bytes;
+  std::int64_t gather = 0, reduce = 0;
   for (std::int32_t l = stage.first; l <= stage.last; ++l) {
     const std::int32_t type = problem.layers[l];
     result.time.forward += option.forward_ns[type];
     result.time.backward += option.backward_ns[type];
     result.time.end += option.end_ns[type];
+    if (!option.gather_ns.empty()) gather += option.gather_ns[type];
+    if (!option.reduce_ns.empty()) reduce += option.reduce_ns[type];
     result.fixed_bytes += option.static_bytes[type];
     result.saved_bytes += option.saved_bytes[type];
+    result.transient_bytes -= option.saved_bytes[type];
+    if (!option.transient_bytes.empty()) result.transient_bytes = std::max(result.transient_bytes, option.transient_bytes[type]);
+    result.transient_bytes = std::max<std::int64_t>(result.transient_bytes, 0);
   }
+  add_parts(result.time, gather, reduce, std::min(option.parts, stage.last - stage.first + 1), option.slowdown_millionths);
   return result;
 }
 
@@ -257,17 +266,19 @@ std::optional<GroupedPipeline> evaluate_stages(const DeviceGroupsProblem& proble
     const std::int64_t k = std::min<std::int64_t>(m, static_cast<std::int64_t>(stages.size() - i));
     StageFigures stage = figures_of(problem, stages[i]);
     free[option.kind] -= option.units;
-    if (free[option.kind] < 0 || stage.fixed_bytes + k * stage.saved_bytes > option.memory_bytes) return std::nullopt;
+    const std::int64_t held = k * stage.saved_bytes + stage.transient_bytes + (k > 1 ? option.message_bytes : 0);
+    if (free[option.kind] < 0 || stage.fixed_bytes + held > option.memory_bytes) return std::nullopt;
     if (i + 1 < stages.size() && !problem.send_ns.empty()) {
-      const std::int32_t behind = problem.options[stages[i + 1].option].kind;
-      stage.time.down = problem.send_ns[option.kind][behind];
-      stage.time.up = problem.send_ns[behind][option.kind];
+      const auto port = [](const StageOption& o) { return o.port < 0 ? o.kind : o.port; };
+      const std::int32_t here = port(option), behind = port(problem.options[stages[i + 1].option]);
+      stage.time.down = problem.send_ns[here][behind];
+      stage.time.up = problem.send_ns[behind][here];
     }
     tail = in_front(stage.time, tail, {m, k});
     slowest = std::max(slowest, stage.time.forward + stage.time.backward);
     last_end = std::max(last_end, stage.time.end);
   }
-  return GroupedPipeline{stages, tail.finish, (m - 1) * slowest + tail.work + last_end};
+  return GroupedPipeline{stages, tail.whole, (m - 1) * slowest + tail.work + last_end};
 }
 
 DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem) { return Planner(problem).run(); }

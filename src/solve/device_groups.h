@@ -5,20 +5,36 @@
 // A plan is a chain of p stages; stage i (0-based, in pipeline order) is an option and a contiguous non-empty range of layers. The
 // units of a kind that all stages take together are at most what there is. The schedule is one-forward-one-backward (1F1B) with m
 // micro-batches: stage i keeps k_i = min(m, p − i) of them in flight, so its memory on a device is
-//     fixed + Σ static + k_i·Σ saved ≤ memory.
+//     fixed + Σ static + k_i·Σ saved + max_l (transient_l − Σ saved of the stage's layers behind l) + [k_i > 1]·message ≤ memory:
+// while a layer runs its transients are there, and what later layers keep is not; a stage that has another behind it sends and receives.
 // A stage's forward of one micro-batch takes f_i, its backward b_i (layers and pass), w_i = f_i + b_i; between stage i and i + 1 an
-// activation takes d_i, its gradient r_i; after its own last backward the stage needs e_i (its `end`). All times are nanoseconds.
+// activation takes d_i, its gradient r_i; after its own last backward the stage needs e_i (its `end`), and before s_i (its `begin`) after
+// the start of the step its first forward cannot start, or not in such a way that it ends before s_i + f_i. All times are nanoseconds.
+//
+// Begin, end and what stretches the last backward follow from communication beside compute in n equal parts, n = min(layers, parts). Gathers
+// that take G in all begin with the step, and part j of the first forward waits for gather j; reduction j of those that take R in all follows
+// part j of the last backward. While either runs, compute takes κ ≥ 1 times as long. An update that takes u comes after the reductions:
+//     s = max( G/n + G·(1 − 1/n)·(1 − 1/κ),  G − f·(1 − 1/n) )
+//     v = (1 − 1/n)·min( b·(κ − 1),  R·(1 − 1/κ) )                           the last backward takes b + v
+//     e = max( R/n,  R − b·(1 − 1/n) − v ) + u
+// s: the first part waits for the first gather, and behind that compute loses 1 − 1/κ of the time of the gathers that are left, or, where
+// they last longer than compute, its last part follows them all. v: between the parts of the last backward either reductions run all the time
+// (and n − 1 parts take κ times as long) or each ends beside the next part, which then loses R/n·(1 − 1/κ). e: the last reduction comes after
+// the last part, and all of them after the first. A first forward that starts later ends no sooner.
 //
 // The bound. With C_i = Σ_{j>i} w_j + Σ_{j≥i} (d_j + r_j), the way from the end of a forward of stage i down to the last stage and
 // back to the start of its backward, the time from the start of the first forward of stage i to the end of its last backward is at
 // least
 //     G_i = max( m·w_i,
 //                C_i + (m − k_i + 1)·w_i + (k_i − 1)·max(f_i, b_i),
-//                (q + 1)·(w_i + C_i) + (m − 1 − q·k_i)·w_i   for q = 1 and for q = ⌊(m − 1)/k_i⌋, where that is ≥ 1 ).
+//                (q + 1)·(w_i + C_i) + (m − 1 − q·k_i)·w_i   for q = 1 and for q = ⌊(m − 1)/k_i⌋, where that is ≥ 1,
+//                w_i + C_i + h·(w_i + w_{i+1} + d_i + r_i) + max(0, m − k_i − 2h)·f_i + (m − 1 − 2h)·b_i   with h = ⌊(m + 1 − k_i)/2⌋,
+//                                                                                           where there is a stage behind ).
 // Then, from the last stage to the first,
-//     X_i = max(G_i, w_i + d_i + r_i + X_{i+1})     first forward of stage i to its last backward,
-//     Y_i = max(X_i + e_i, f_i + d_i + Y_{i+1})     first forward of stage i to the end of the step on stages i and later,
-// and bound(plan) = Y_0.
+//     X_i = max(G_i, w_i + d_i + r_i + X_{i+1}) + v_i     first forward of stage i to its last backward,
+//     Y_i = max(X_i + e_i, f_i + d_i + Y_{i+1})           first forward of stage i to the end of the step on stages i and later,
+//     Z_i = max(s_i + X_i, Z_{i+1} + r_i + b_i + v_i)     begin of the step to the last backward of stage i,
+// and bound(plan) = max_i max(s_i + Y_i, Z_i + e_i).
 //
 // Proof. 1F1B runs on stage i: F_1 … F_k, then B_1 F_{k+1} B_2 F_{k+2} … B_{m−k} F_m, then B_{m−k+1} … B_m (k = k_i). One at a time,
 // so m·w_i holds. B_t of stage i starts no sooner than C_i after the end of its F_t: the activation travels down, every stage works
@@ -27,10 +43,15 @@
 // B_{t+1}, a trip with F_{k+t} brings the end of B_{k+t}. The first trip, with F_1, ends with B_1. Then m − 1 − q·k steps, for which
 // F_{k+1} … F_{m−1−(q−1)k} stand ready, and q trips, the last of which is F_m's, end with B_m: the third line, which is linear in q, so
 // that its ends are enough. Without a second trip the steps of the last k − 1 micro-batches are b_i each; or, the first k − 1 forwards
-// first (f_i each), the only trip is F_m's, after m − k steps: the second line. X: the first forward of stage i + 1 waits for f_i + d_i,
+// first (f_i each), the only trip is F_m's, after m − k steps: the second line. The last line: stage i + 1 has one fewer in flight, so that
+// behind the forward that stage i does at the end of its B_t the next of stage i + 1 is its B_{t+2}: from the end of B_t of stage i to that
+// of B_{t+2} it is a *hop* of f_i, d_i, w_{i+1}, r_i and b_i, for t ≤ m − k_i; the first trip and h hops end with B_{1+2h}, then come a
+// backward for each micro-batch left and a forward for each not yet begun. X: the first forward of stage i + 1 waits for f_i + d_i,
 // and the last backward of stage i comes r_i after that of stage i + 1 and takes b_i. Y: stage i ends e_i after its last backward, and
 // what is true of the later stages begins f_i + d_i later. The sum W_<i + e_i of a later stage's end and the earlier stages' backwards
-// is *not* a bound: the end of a stage runs beside the backwards of the stages before it. ∎
+// is *not* a bound: the end of a stage runs beside the backwards of the stages before it. Each term counts the last backward as its last
+// piece and the first forward as its first, so that it holds from the end of the first forward less f_i, and to the start of the last
+// backward plus b_i, whatever stretches these two: hence v_i, and s_i + X_i and s_i + Y_i count from the begin of the step. ∎
 //
 // The estimate (m − 1)·max w + Σ (w + d + r) + max e orders plans of equal bound and says no more.
 //
@@ -51,10 +72,24 @@ struct StageOption {
   std::vector<std::int64_t> forward_ns, backward_ns;       ///< [layer type], of one micro-batch
   std::int64_t pass_forward_ns = 0, pass_backward_ns = 0;  ///< once a stage and micro-batch
   std::vector<std::int64_t> static_bytes, saved_bytes;     ///< [layer type]; saved: of each micro-batch in flight
+  std::vector<std::int64_t> transient_bytes;               ///< [layer type] while it runs; empty: none
   std::int64_t fixed_bytes = 0;                            ///< once a stage
+  std::int64_t message_bytes = 0;                          ///< of messages on their way
   std::int64_t memory_bytes = 0;                           ///< what a device has
-  std::vector<std::int64_t> end_ns;                        ///< [layer type] once a step, after the stage's last backward
+  std::vector<std::int64_t> end_ns;                        ///< [layer type] u: once a step, after the stage's reductions
   std::int64_t end_fixed_ns = 0;                           ///< the same, once a stage
+  std::vector<std::int64_t> gather_ns, reduce_ns;          ///< [layer type] G and R; empty: none
+  std::int32_t parts = 1;                                  ///< into which they are cut at most
+  std::int64_t slowdown_millionths = 1'000'000;            ///< κ
+  std::int32_t port = -1;                                  ///< its row and column of send_ns; −1: its kind
+};
+
+/// What makes the search small; none of them changes what it finds.
+enum class GroupRule : std::uint32_t {
+  options = 1,  ///< options that another of as many units of the kind beats, for a range of layers
+  room = 2,     ///< the units left cannot hold the layers left in time
+  work = 4,     ///< with the least work left the bound is not below the limit
+  labels = 8,   ///< partial plans that another beats
 };
 
 struct DeviceGroupsProblem {
@@ -62,13 +97,17 @@ struct DeviceGroupsProblem {
   std::vector<std::int32_t> layers;  ///< type of each layer, in order
   std::vector<StageOption> options;
   std::int64_t microbatches = 1;
-  std::vector<std::vector<std::int64_t>> send_ns;  ///< [from kind][to kind] of one micro-batch, one way; empty: 0
+  /// [from port][to port] of one micro-batch, one way; empty: 0. A port belongs to options of one kind.
+  std::vector<std::vector<std::int64_t>> send_ns;
   std::int32_t max_stages = 64;
   std::int64_t cutoff_ns = std::numeric_limits<std::int64_t>::max();  ///< plans whose bound is not below it are of no interest
   std::size_t candidates = 32;                                        ///< how many plans to return
   std::int32_t slack_permille = 20;      ///< candidates are looked for up to this much above the best bound
-  std::int64_t table_cells = 2'500'000;  ///< of the table over counts of units; with more, more stages are told apart
+  std::int64_t table_cells = 1'000'000;  ///< of the table over counts of units; with more, more stages are told apart
   std::int64_t joint_codes = 5'000;      ///< with more counts of units, numbers of stages are searched one by one
+  std::uint32_t without = 0;             ///< of GroupRule: those that are left out, to see what they are worth
+  bool prove = true;                     ///< false: plans of narrow passes alone
+  std::size_t width = 60;                ///< partial plans of narrow passes, for each number of stages and first layer
   std::int32_t depth = 24;               ///< numbers of stages that the tables tell apart
   std::int64_t states = 1'000'000;       ///< partial plans that may be kept, narrow passes aside; beyond, the answer is not exact
 };

@@ -10,6 +10,7 @@
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "planner/simulated_evaluator.h"
+#include "search/device_groups.h"
 #include "search/unlike_pipelines.h"
 
 namespace espalier {
@@ -144,6 +145,70 @@ TEST(DeviceGroups, TheCertificateHoldsAgainstEveryChain) {
   RecordProperty("equal", equal);
   EXPECT_LE(worst, 1.1);
   EXPECT_GE(equal * 10, cases * 8) << equal << " of " << cases;
+}
+
+/// A random chain of stages of these options on free units, or nothing.
+std::vector<solve::GroupedStage> random_chain(const solve::DeviceGroupsProblem& problem, std::mt19937& random) {
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  const auto layers = static_cast<std::int32_t>(problem.layers.size());
+  std::vector<std::int32_t> free = problem.units;
+  std::vector<solve::GroupedStage> stages;
+  const int wanted = pick(1, 4);
+  for (std::int32_t first = 0; first < layers;) {
+    const int o = pick(0, static_cast<int>(problem.options.size()) - 1);
+    const solve::StageOption& option = problem.options[static_cast<std::size_t>(o)];
+    std::int32_t& left = free[static_cast<std::size_t>(option.kind)];
+    if (left < option.units) return {};
+    left -= option.units;
+    const bool last = static_cast<int>(stages.size()) + 1 == wanted;
+    const std::int32_t end = last ? layers : std::min(layers, first + pick(1, layers / wanted + 1));
+    stages.push_back({o, first, end - 1});
+    first = end;
+  }
+  return stages;
+}
+
+/// Whatever the options, sizes, links and layers: no plan is faster in the simulator than its bound, and none that fits is refused for memory.
+TEST(DeviceGroups, NoPlanIsFasterThanItsBound) {
+  std::mt19937 random(11);
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  int chains = 0, fitting = 0;
+  double share = 0;
+  for (int n = 0; n < 40; ++n) {
+    const std::string text = cat("{groups: [", group(pick(1, 2), 4, device("fast", pick(100, 300), pick(1, 8))), ", ",
+                                 group(pick(1, 3), pick(1, 2) * 2, device("slow", pick(20, 100), pick(1, 8))),
+                                 "], inter_group: {bandwidth: ", pick(1, 100), "Gb/s, latency: ", pick(5, 2000), "us}}");
+    const Case c(pick(2, 40), text, 16);
+    const cost::ClusterCosts costs(c.model, c.cluster, c.problem.training, *c.problem.engine);
+    planner::SimulatedEvaluator evaluator(1);
+    const std::int64_t samples = 1 << pick(0, 4);
+    const search::StageOptions options = search::stage_options(c.problem, costs, samples);
+    if (options.options.empty()) continue;
+    const solve::DeviceGroupsProblem numbers = search::solver_problem(c.problem, options, samples);
+    solve::DeviceGroupsProblem roomy = numbers;
+    for (solve::StageOption& option : roomy.options) option.memory_bytes = INT64_MAX / 4;
+    for (int k = 0; k < 40; ++k) {
+      const std::vector<solve::GroupedStage> chain = random_chain(numbers, random);
+      if (chain.empty()) continue;
+      Plan plan;
+      plan.training = c.problem.training;
+      plan.engine = "generic";
+      plan.pipelines = {search::pipeline_of(c.problem, options, chain, samples)};
+      const auto found = evaluator.evaluate(c.problem, costs, plan);
+      const auto bounded = solve::evaluate_stages(roomy, chain);
+      ASSERT_TRUE(found && bounded);
+      ASSERT_LE(bounded->bound_ns, found->iteration_ns) << text << ", " << samples << " samples";
+      if (found->fits) {
+        EXPECT_TRUE(solve::evaluate_stages(numbers, chain)) << text << ", " << samples << " samples";
+      }
+      fitting += found->fits ? 1 : 0;
+      share += static_cast<double>(bounded->bound_ns) / static_cast<double>(found->iteration_ns);
+      ++chains;
+    }
+  }
+  EXPECT_GT(chains, 300);
+  EXPECT_GT(fitting, 50);
+  EXPECT_GT(share, 0.95 * chains) << share / chains;
 }
 
 /// The best uniform plan of each group, put on its devices in the cluster, takes what it takes when the group is all there is; with a device at half

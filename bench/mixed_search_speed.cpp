@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processor seconds of a plan on clusters of several kinds of devices, one thread, baselines included, beside those of the largest example on
+// equal devices in the same run, as machines differ by three; and of the search over device groups alone what each of its rules is worth.
+// One JSON object a line. Arguments: names of clusters, `rules` for the second part; none: all.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "espalier/planner.h"
+#include "planner/prediction.h"
+#include "planner/simulated_evaluator.h"
+#include "search/device_groups.h"
+
+namespace {
+
+using namespace espalier;
+
+struct Mixed {
+  const char* name;
+  const char* model;
+  const char* cluster;
+  const char* training;
+};
+
+constexpr const char* kFourKinds16 =
+    "{groups: [{nodes: 16, devices_per_node: 8, device: h100-sxm-80gb}, {nodes: 16, devices_per_node: 8, device: a100-sxm-80gb},"
+    " {nodes: 16, devices_per_node: 8, device: a100-sxm-40gb}, {nodes: 16, devices_per_node: 8, device: v100-sxm-32gb}],"
+    " inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
+constexpr const char* kFourKinds32 =
+    "{groups: [{nodes: 32, devices_per_node: 8, device: h100-sxm-80gb}, {nodes: 32, devices_per_node: 8, device: a100-sxm-80gb},"
+    " {nodes: 32, devices_per_node: 8, device: a100-sxm-40gb}, {nodes: 32, devices_per_node: 8, device: v100-sxm-32gb}],"
+    " inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
+
+constexpr std::array<Mixed, 6> kMixed = {
+    {{"8 A100 + 16 V100", "llama-3-8b",
+      "{groups: [{nodes: 1, devices_per_node: 8, device: a100-sxm-40gb}, {nodes: 2, devices_per_node: 8, device: v100-sxm-32gb}],"
+      " inter_group: {bandwidth: 100Gb/s, latency: 5us}}",
+      "{sequence_length: 4096, global_batch: 128, precision: fp16, optimizer: adam}"},
+     {"4 H100 + 16 A100", "llama-2-13b",
+      "{groups: [{nodes: 1, devices_per_node: 4, device: h100-sxm-80gb}, {nodes: 2, devices_per_node: 8, device: a100-sxm-40gb}],"
+      " inter_group: {bandwidth: 100Gb/s, latency: 5us}}",
+      "{sequence_length: 2048, global_batch: 128, precision: bf16, optimizer: adam}"},
+     {"two sites, 16 + 16 A100", "llama-2-13b",
+      "{groups: [{name: e, nodes: 2, devices_per_node: 8, device: a100-sxm-40gb, site: east},"
+      " {name: w, nodes: 2, devices_per_node: 8, device: a100-sxm-40gb, site: west}],"
+      " links: [{from: east, to: west, bandwidth: 10Gb/s, latency: 30ms, both: true}]}",
+      "{sequence_length: 2048, global_batch: 128, precision: bf16, optimizer: adam}"},
+     {"128 A100 + 384 V100", "llama-2-13b",
+      "{groups: [{nodes: 16, devices_per_node: 8, device: a100-sxm-40gb}, {nodes: 48, devices_per_node: 8, device: "
+      "v100-sxm-32gb}],"
+      " inter_group: {bandwidth: 100Gb/s, latency: 5us}}",
+      "{sequence_length: 2048, global_batch: 1024, precision: fp16, optimizer: adam}"},
+     {"four kinds, 64 nodes", "llama-2-13b", kFourKinds16,
+      "{sequence_length: 2048, global_batch: 1024, precision: fp16, optimizer: adam}"},
+     {"four kinds, 128 nodes", "llama-3-70b", kFourKinds32,
+      "{sequence_length: 4096, global_batch: 2048, precision: fp16, optimizer: adam}"}}};
+
+Job job_of(const Mixed& mixed) {
+  const std::string text = std::string("{model: models/") + mixed.model + "/config.json, cluster: " + mixed.cluster +
+                           ", training: " + mixed.training + ", engine: generic}";
+  return load_job(text, mixed.name, ".", {}).value();
+}
+
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+bool measure(const std::string& name, const Job& job) {
+  PlannerOptions options;
+  options.threads = 1;
+  const double before = cpu_seconds();
+  const auto result = plan(job, options);
+  const double seconds = cpu_seconds() - before;
+  if (!result) {
+    std::fprintf(stderr, "%s: %s\n", name.c_str(), result.error().message().c_str());
+    return false;
+  }
+  std::printf(
+      "{\"bench\": \"mixed search\", \"job\": \"%s\", \"devices\": %lld, \"cpu_s\": %.3f, \"iteration_s\": %.6f, \"gap\": "
+      "%.4f}\n",
+      name.c_str(), static_cast<long long>(job.cluster.devices()), seconds,
+      static_cast<double>(result->prediction.iteration_ns) * 1e-9, result->search.gap);
+  std::fflush(stdout);
+  return true;
+}
+
+/// The search over device groups alone, with a rule left out.
+void measure_rule(const std::string& name, const Job& job, const char* rule, std::uint32_t without, bool cutoff) {
+  search::Problem problem{&job.model, &job.cluster, job.training, *planner::engine_of(job), job.search};
+  planner::SimulatedEvaluator evaluator(1);
+  search::DeviceGroupsOptions how;
+  how.without = without;
+  how.cutoff = cutoff;
+  const double before = cpu_seconds();
+  const search::DeviceGroupsOutcome found = search::device_groups(problem, evaluator, how);
+  const double seconds = cpu_seconds() - before;
+  const auto best = static_cast<double>(found.best ? found.best->iteration_ns : 0);
+  std::printf(
+      "{\"bench\": \"rules\", \"job\": \"%s\", \"without\": \"%s\", \"cpu_s\": %.3f, \"states\": %lld, \"tried\": %lld, "
+      "\"candidates\": %lld, \"simulated\": %lld, \"iteration_s\": %.6f, \"gap\": %.4f}\n",
+      name.c_str(), rule, seconds, static_cast<long long>(found.states), static_cast<long long>(found.tried),
+      static_cast<long long>(found.candidates), static_cast<long long>(found.simulations), best * 1e-9,
+      best > 0 ? 1 - static_cast<double>(found.lower_bound_ns) / best : 0.0);
+  std::fflush(stdout);
+}
+
+void measure_rules(const std::string& name, const Job& job) {
+  const auto bit = [](solve::GroupRule rule) { return static_cast<std::uint32_t>(rule); };
+  measure_rule(name, job, "", 0, true);
+  measure_rule(name, job, "options", bit(solve::GroupRule::options), true);
+  measure_rule(name, job, "room", bit(solve::GroupRule::room), true);
+  measure_rule(name, job, "work", bit(solve::GroupRule::work), true);
+  measure_rule(name, job, "labels", bit(solve::GroupRule::labels), true);
+  measure_rule(name, job, "cutoff and first look", 0, false);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> asked(argv + 1, argv + argc);
+  const auto wanted = [&](const std::string& name) {
+    return asked.empty() || std::find(asked.begin(), asked.end(), name) != asked.end();
+  };
+  bool good = true;
+  if (asked.empty()) {
+    const auto equal = load_job_file("examples/llama3.1-405b-on-16384xh100.yaml", {});
+    if (!equal) {
+      std::fprintf(stderr, "%s\n(run it in the repository root: ./dev bench speed)\n", equal.error().message().c_str());
+      return 2;
+    }
+    good = measure("llama3.1-405b-on-16384xh100", *equal);
+  }
+  for (const Mixed& mixed : kMixed)
+    if (wanted(mixed.name)) good = measure(mixed.name, job_of(mixed)) && good;
+  if (wanted("rules"))
+    for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) measure_rules(kMixed[i].name, job_of(kMixed[i]));
+  return good ? 0 : 1;
+}
