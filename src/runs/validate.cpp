@@ -14,6 +14,7 @@
 #include "plan/coefficients.h"
 #include "plan/engine.h"
 #include "planner/estimate.h"
+#include "runs/replay_run.h"
 #include "runs/statistics.h"
 
 namespace espalier::runs {
@@ -109,7 +110,16 @@ void recompute_if_needed(MappedRun& run, const PredictFunction& predict) {
   run.defaults.push_back({"recompute", "full", "the measured run does not fit without"});
 }
 
+/// By its measured durations, whatever else is missing.
+Outcome replayed(const RunRecord& record) {
+  if (const std::string status = base::lower(record.status); !status.empty() && status != "ok") return RunSkip{cat("status ", status), ""};
+  Outcome outcome = replay_run(record);
+  if (auto* result = std::get_if<RunResult>(&outcome)) result->ranking_group = group_of(record);
+  return outcome;
+}
+
 Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
+  if (record.mixture.measured_durations()) return replayed(record);
   RunMapping mapping = settled_run(record, predict);
   if (auto* skip = std::get_if<RunSkip>(&mapping)) return std::move(*skip);
   auto& run = std::get<MappedRun>(mapping);
