@@ -39,10 +39,19 @@ class Mapper {
   void choose_memory();
   /// A peak that may be anything is not compared; the step time is.
   void unknown_memory(const char* what, const std::string& words);
-  const job::DeviceDefault* choose_device();
+  const job::DeviceDefault* choose_device() { return choose_device(r_.gpu.type, r_.gpu.mem_gb); }
+  const job::DeviceDefault* choose_device(const std::string& type, const std::optional<double>& memory_gb);
   /// Devices of a node: the record's, or of the device's usual node.
   std::int64_t devices_per_node(const job::DeviceDefault& device);
   void map_cluster();
+  /// Where the record states its nodes and their network as figures (map_mixed.cpp).
+  void map_mixed_cluster();
+  /// A kind of device as records of mixed runs write it: "V100-16GB".
+  const job::DeviceDefault* choose_kind(const std::string& kind);
+  /// One group of the cluster file; `one`: it is the whole cluster.
+  void write_group(base::JsonWriter& w, const RunDeviceGroup& group, const std::string& site);
+  void write_rates(base::JsonWriter& w, double gbits, double delay_ms);
+  void write_groups(base::JsonWriter& w);
   /// A card on PCIe is another device than the module of that name on NVLink, where the catalogue has the module alone.
   void check_links();
   void write_network(base::JsonWriter& w, std::int64_t per_node);

@@ -85,6 +85,8 @@ void Mapper::check_status() {
     used("status", "ok", "a record with a measurement and no status");
   else if (status != "ok" && status != "oom" && status != "crashed_or_oom")
     skip(cat("status ", status));
+  if (job::mentions(r_.framework, {"hivemind", "asynchronous", "delayed averaging"}))
+    skip("asynchronous training", "replicas average when a target batch is reached: there is no step that all of them take");
   if (!r_.irregular.empty()) skip("not uniform", cat(r_.irregular, " has several values"));
   if (arguments_ && !arguments_->unsupported.empty()) skip("outside the uniform space", arguments_->unsupported);
   if (!r_.techniques.unknown.empty()) skip("technique unknown", r_.techniques.unknown);
