@@ -138,7 +138,7 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", named_rules(faults),
                  "layers that engine " + engine.name + " can run", "plan again from the job file"};
   if (unlike)
-    if (Status refused = cost::unpriced_groups(plan, job.cluster)) return refused;
+    if (Status refused = cost::unpriced_groups(plan)) return refused;
   for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
     std::size_t position = 0;
     const Stage& stage = plan.only_pipeline().stages[i];

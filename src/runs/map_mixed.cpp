@@ -4,6 +4,7 @@
 // Rates of `network` are those of one node and one direction, shared by its devices, over TCP on Ethernet: one interface of that rate a node
 // (the fabric's coefficients are those of the catalogue). A delay is added by the sender's queue, so that a hop takes that much more. What joins
 // devices inside a node is the device's usual fabric: `intra_gbps` of such records is what a scheduler assumed, not what was measured.
+#include <algorithm>
 #include <charconv>
 
 #include "base/format.h"
@@ -88,19 +89,83 @@ void Mapper::write_groups(base::JsonWriter& w) {
   w.end_object();
 }
 
+void Mapper::read_case() {
+  const RunNetwork& network = r_.mixture.network;
+  if (network.matrix.empty() || !network.matrix_case) return;
+  if (*network.matrix_case > 1'000'000) return skip("network case out of range", cat(*network.matrix_case));
+  auto read = read_network_case_file(network.matrix, *network.matrix_case + 1);
+  if (read) {
+    case_ = std::move(read).value();
+    return;
+  }
+  // Rates of the record itself are enough for the cluster.
+  if (!network.inter_gbps) skip("matrix cannot be read", read.error().message());
+}
+
+void Mapper::write_regions(base::JsonWriter& w) {
+  std::vector<std::string> names;
+  std::vector<std::int64_t> counts;
+  for (const std::string& region : case_->regions) {
+    if (names.empty() || names.back() != region) {
+      if (std::find(names.begin(), names.end(), region) != names.end()) return skip("regions out of order", region);
+      names.push_back(region);
+      counts.push_back(0);
+    }
+    ++counts.back();
+  }
+  const std::string kind = r_.mixture.groups.front().kind;
+  const job::DeviceDefault* device = choose_kind(kind);
+  if (!device) return skip("device not in the catalogue", kind);
+  used("device", device->device, device->source);
+  w.begin_object();
+  w.key("groups").begin_array();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    w.begin_object();
+    w.key("name").value(names[i]);
+    w.key("nodes").value(counts[i]);
+    w.key("devices_per_node").value(std::int64_t{1});
+    w.key("device").value(device->device);
+    w.key("inter_node");
+    write_rates(w, case_->within.gbps, case_->within.delay_ms);
+    w.end_object();
+  }
+  w.end_array();
+  w.key("links").begin_array();
+  for (std::size_t a = 0; a < names.size(); ++a)
+    for (std::size_t b = a + 1; b < names.size(); ++b) {
+      const LinkRate rate = case_->between(names[a], names[b]);
+      w.compact_next().begin_object();
+      w.key("from").value(names[a]);
+      w.key("to").value(names[b]);
+      w.key("bandwidth").value(cat(base::fixed(rate.gbps, 4), "Gb/s"));
+      w.key("latency").value(cat(base::fixed(rate.delay_ms * 1e3 + kTcpHop * 1e6, 1), "us"));
+      w.key("sharing").value("node_pair");
+      w.key("both").value(true);
+      w.end_object();
+    }
+  w.end_array();
+  w.end_object();
+}
+
 void Mapper::map_mixed_cluster() {
   const RunNetwork& network = r_.mixture.network;
-  if (!network.inter_gbps) return skip("network without rates", network.matrix);
-  if (*network.inter_gbps <= 0 || *network.inter_gbps > 1e6) return skip("network out of range", "inter_gbps");
+  read_case();
+  if (skip_) return;
+  const bool regions = case_ && !case_->regions.empty();
+  if (!network.inter_gbps && !regions) return skip("network without rates", network.matrix);
+  if (!regions && (*network.inter_gbps <= 0 || *network.inter_gbps > 1e6)) return skip("network out of range", "inter_gbps");
   base::JsonWriter w;
-  w.compact_next();
-  write_groups(w);
+  if (regions)
+    write_regions(w);
+  else
+    write_groups(w);
   if (skip_) return;
   auto cluster = load_cluster(w.text(), r_.id);
   if (!cluster) return skip("cluster cannot be built", cluster.error().message());
   run_.job.cluster = std::move(cluster).value();
   run_.job.cluster_source = w.text();
-  used("network", cat(base::fixed(*network.inter_gbps, 1), " Gb/s a node"), "network of the record, TCP over Ethernet");
+  used("network", regions ? cat(run_.job.cluster.groups.size(), " regions") : cat(base::fixed(*network.inter_gbps, 1), " Gb/s a node"),
+       "network of the record, TCP over Ethernet");
   if (r_.gpu.count && *r_.gpu.count != run_.job.cluster.devices())
     skip("gpu.count is not that of device_groups", cat(*r_.gpu.count, " and ", run_.job.cluster.devices()));
 }

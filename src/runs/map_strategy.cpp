@@ -22,6 +22,8 @@ void Mapper::map_degrees() {
   c.micro_batch = degree(r_.microbatch, "microbatch");
   c.microbatches = 0;
   s.dp = r_.dp ? degree(r_.dp, "dp") : 0;
+  if (const EngineModel* engine = find_engine(run_.job.engine); r_.mixture.network.stated() && !engine->runs.orders.empty())
+    s.order = engine->runs.orders.front();
   if (!r_.dp) used("dp", "what is left of the devices", "gpu.count / (tp · pp · cp)");
   map_sequence_parallel();
   map_experts();
@@ -33,6 +35,10 @@ void Mapper::map_sequence_parallel() {
   if (s.tp == 1) return;
   std::string kind = base::lower(r_.sp_kind);
   if (kind.empty() && r_.sp) kind = *r_.sp ? "megatron" : "none";
+  if (kind.empty() && r_.mixture.network.stated()) {
+    kind = "none";
+    used("sp", kind, "Megatron-LM --sequence-parallel is off unless given (megatron/training/arguments.py)");
+  }
   if (kind.empty()) {
     const auto* d = framework_default("sp");
     if (!d) return skip("sp missing");

@@ -11,6 +11,7 @@
 #include "job/framework_defaults.h"
 #include "runs/arguments.h"
 #include "runs/mapping.h"
+#include "runs/network_cases.h"
 
 namespace espalier::runs {
 
@@ -52,6 +53,14 @@ class Mapper {
   void write_group(base::JsonWriter& w, const RunDeviceGroup& group, const std::string& site);
   void write_rates(base::JsonWriter& w, double gbits, double delay_ms);
   void write_groups(base::JsonWriter& w);
+  /// Reads the case of the matrix file, if the record names one.
+  void read_case();
+  /// Groups of the regions of the case, and links between them.
+  void write_regions(base::JsonWriter& w);
+  /// What of a mixed run differs from the uniform plan (map_placement.cpp).
+  void place_run();
+  void place_ranks(Plan& plan);
+  void place_layers(Plan& plan);
   /// A card on PCIe is another device than the module of that name on NVLink, where the catalogue has the module alone.
   void check_links();
   void write_network(base::JsonWriter& w, std::int64_t per_node);
@@ -90,6 +99,7 @@ class Mapper {
   const RunRecord& r_;
   const job::RunDefaults& all_;
   std::optional<MegatronArguments> arguments_;
+  std::optional<NetworkCase> case_;  ///< of the matrix file
   const job::FrameworkDefault* framework_ = nullptr;
   MappedRun run_;
   std::optional<RunSkip> skip_;

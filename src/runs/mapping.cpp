@@ -174,7 +174,8 @@ void Mapper::finish() {
   run_.job.cluster.name = r_.gpu.type;
   const auto broken = violations(run_.job.model, run_.job.cluster, run_.job.training, run_.strategy, run_.schedule,
                                  find_engine(run_.job.engine)->split);
-  if (!broken.empty()) skip(cat("rule ", broken.front().rule), job::joined_violations(broken));
+  if (!broken.empty()) return skip(cat("rule ", broken.front().rule), job::joined_violations(broken));
+  place_run();
 }
 
 std::string Mapper::content_name() const {

@@ -239,7 +239,7 @@ std::optional<ScheduleKind> read_schedule_words(std::string_view words) {
   // (GPipe); class names of torch.distributed.pipelining; Paddle's F-then-B.
   static constexpr std::array<std::pair<std::string_view, ScheduleKind>, 26> kNames{{
       {"1f1b", ScheduleKind::one_f_one_b},
-      {"1f1b(deepspeedpipeline)", ScheduleKind::one_f_one_b},
+      {"1f1bdeepspeedpipeline", ScheduleKind::one_f_one_b},
       {"plain1f1b", ScheduleKind::one_f_one_b},
       {"1f1bflush", ScheduleKind::one_f_one_b},
       {"pipedreamflush", ScheduleKind::one_f_one_b},

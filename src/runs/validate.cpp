@@ -123,7 +123,7 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   RunMapping mapping = settled_run(record, predict);
   if (auto* skip = std::get_if<RunSkip>(&mapping)) return std::move(*skip);
   auto& run = std::get<MappedRun>(mapping);
-  const auto prediction = predict(run.job, run.strategy, run.schedule);
+  const auto prediction = run.plan ? planner::predict_plan(run.job, *run.plan) : predict(run.job, run.strategy, run.schedule);
   if (!prediction) return RunSkip{"no prediction", prediction.error().message()};
   ESPALIER_CHECK(prediction->iteration_ns > 0);  // what is set against a measured time took some
   RunResult out;
@@ -134,6 +134,8 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   named.only_pipeline().schedule = run.schedule;
   named.only_pipeline().stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}}};
   out.label = named.label();
+  if (const std::string& placement = record.mixture.placement; run.plan && !placement.empty() && placement != "default")
+    out.label += cat(", ", placement);
   out.calibration = prediction->confidence.basis;
   const auto& fitted = framework_calibration().sources;
   out.in_calibration = std::find(fitted.begin(), fitted.end(), record.source) != fitted.end();
