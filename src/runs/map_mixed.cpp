@@ -2,7 +2,7 @@
 // The cluster of a record that states its nodes and what joins them as figures: `device_groups` and `network`.
 //
 // Rates of `network` are those of one node and one direction, shared by its devices, over TCP on Ethernet: one interface of that rate a node
-// (the fabric's coefficients are those of the catalogue). A delay is added by the sender's queue, so that a hop takes that much more. What joins
+// (the fabric's coefficients are those of the catalogue). A delay is what a hop takes. What joins
 // devices inside a node is the device's usual fabric: `intra_gbps` of such records is what a scheduler assumed, not what was measured.
 #include <algorithm>
 #include <charconv>
@@ -19,6 +19,9 @@ namespace {
 
 constexpr double kTcpHop = 116.9e-6;  ///< of a small message over TCP, as data/calibration/fabrics.yaml has it for Ethernet
 constexpr std::int64_t kMostNodes = 1 << 16;
+
+/// Microseconds of a hop under a stated delay, which is all of it; never less than TCP takes.
+double hop_us(double delay_ms) { return std::max(delay_ms * 1e3, kTcpHop * 1e6); }
 
 /// "V100-16GB" -> 16.
 std::optional<double> size_named(const std::string& kind) {
@@ -44,7 +47,7 @@ void Mapper::write_rates(base::JsonWriter& w, double gbits, double delay_ms) {
   w.key("kind").value("ethernet");
   w.key("bandwidth").value(cat(base::fixed(gbits, 4), "Gb/s"));
   w.key("nics_per_node").value(std::int64_t{1});
-  if (delay_ms > 0) w.key("latency").value(cat(base::fixed(delay_ms * 1e3 + kTcpHop * 1e6, 1), "us"));
+  if (delay_ms > 0) w.key("latency").value(cat(base::fixed(hop_us(delay_ms), 1), "us"));
   w.end_object();
 }
 
@@ -138,7 +141,7 @@ void Mapper::write_regions(base::JsonWriter& w) {
       w.key("from").value(names[a]);
       w.key("to").value(names[b]);
       w.key("bandwidth").value(cat(base::fixed(rate.gbps, 4), "Gb/s"));
-      w.key("latency").value(cat(base::fixed(rate.delay_ms * 1e3 + kTcpHop * 1e6, 1), "us"));
+      w.key("latency").value(cat(base::fixed(hop_us(rate.delay_ms), 1), "us"));
       w.key("sharing").value("node_pair");
       w.key("both").value(true);
       w.end_object();
