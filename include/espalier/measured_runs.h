@@ -62,7 +62,7 @@ struct RunDeviceGroup {
 /// is the record's case in it, counted from 0.
 struct RunNetwork {
   std::optional<double> inter_gbps, intra_gbps, delay_ms;
-  std::string matrix;                        ///< its path; empty: none
+  std::string matrix;  ///< its path; empty: none
   std::optional<std::int64_t> matrix_case;
   [[nodiscard]] bool stated() const { return inter_gbps || !matrix.empty(); }
 };
@@ -84,11 +84,11 @@ struct RunMixture {
   std::vector<RunDeviceGroup> groups;
   RunNetwork network;
   std::vector<RunStage> stages;
-  std::string placement;                           ///< in words: "default", "scheduled", "random, seeded"
-  std::optional<std::int64_t> seed;                ///< of a random placement
-  std::optional<std::int64_t> microbatches;        ///< of each replica (extra.microbatches_per_replica)
-  double update_s = 0;                             ///< the update and the clipping of gradients (extra.mean_other_ops_s)
-  std::string exchange;                            ///< how replicas exchange gradients, in words (extra.dp_mode)
+  std::string placement;                     ///< in words: "default", "scheduled", "random, seeded"
+  std::optional<std::int64_t> seed;          ///< of a random placement
+  std::optional<std::int64_t> microbatches;  ///< of each replica (extra.microbatches_per_replica)
+  double update_s = 0;                       ///< the update and the clipping of gradients (extra.mean_other_ops_s)
+  std::string exchange;                      ///< how replicas exchange gradients, in words (extra.dp_mode)
   /// Whether every replica of every stage has measured durations.
   [[nodiscard]] bool measured_durations() const;
 };

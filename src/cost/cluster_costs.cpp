@@ -194,7 +194,8 @@ void place_spread(const ClusterCosts& c, const SpreadStages& stages, std::size_t
   }
 }
 
-void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const SpreadStages* spread, std::size_t kind, PipelineRanges& out) {
+void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const SpreadStages* spread, std::size_t kind,
+                 PipelineRanges& out) {
   if (spread != nullptr)
     place_spread(c, *spread, pipeline.stages.size(), kind, out);
   else
@@ -233,6 +234,12 @@ void append(Costs& out, const Costs& of) {
   for (const WorkCost& work : of.works) out.works.add(work);
   for (const Nanoseconds t : of.collectives) out.collectives.add(t);
   for (const Nanoseconds t : of.transfers) out.transfers.add(t);
+  if (!of.delays.empty()) {
+    while (out.delays.size() + of.transfers.size() < out.transfers.size()) out.delays.add(Nanoseconds{});
+    for (const Nanoseconds t : of.delays) out.delays.add(t);
+  } else if (!out.delays.empty()) {
+    while (out.delays.size() < out.transfers.size()) out.delays.add(Nanoseconds{});
+  }
   for (const StageCost& stage : of.stages) out.stages.add(stage);
   out.compute_slowdown = std::max(out.compute_slowdown, of.compute_slowdown);
   out.communication_slowdown = std::max(out.communication_slowdown, of.communication_slowdown);
@@ -309,8 +316,8 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program) {
   std::vector<Program> parts = lower_pipelines(plan, *c.of(0).workload.model);
   std::deque<PipelineRanges> pipelines;
   std::deque<SpreadStages> spread;
-  const bool any_spread = std::any_of(plan.pipelines.begin(), plan.pipelines.end(),
-                                      [&](const Pipeline& p) { return is_spread(c.cluster(), p); });
+  const bool any_spread =
+      std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_spread(c.cluster(), p); });
   Costs out;
   for (std::size_t k = 0; k < parts.size(); ++k) {
     if (any_spread) spread.emplace_back(c.cluster(), plan.pipelines[k]);

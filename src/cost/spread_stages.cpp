@@ -45,7 +45,8 @@ std::map<std::size_t, double> crossings(const Cluster& cluster, const GroupPaths
   for (const auto& group : groups) {
     const Ring ring = ring_of(cluster, group);
     for (std::size_t i = 0; i < ring.nodes.size() && ring.nodes.size() > 1; ++i) {
-      const std::size_t a = cluster.group_of_node(ring.nodes[i]), b = cluster.group_of_node(ring.nodes[(i + 1) % ring.nodes.size()]);
+      const std::size_t a = cluster.group_of_node(ring.nodes[i]),
+                        b = cluster.group_of_node(ring.nodes[(i + 1) % ring.nodes.size()]);
       if (a == b) continue;
       for (const std::size_t link : paths[a * cluster.groups.size() + b].links) count[link] += 1;
     }
@@ -74,7 +75,8 @@ Status spread_stage(const Plan& plan, const Cluster& cluster) {
       one.stages = {plan.pipelines[p].stages[i]};
       if (is_spread(cluster, one))
         return Error{ErrorKind::bad_input, base::cat("$.pipelines[", p, "].stages[", i, "].devices"),
-                     "devices out of order, or of several node groups", "consecutive devices of one node group, in order tp-cp-dp-pp", ""};
+                     "devices out of order, or of several node groups",
+                     "consecutive devices of one node group, in order tp-cp-dp-pp", ""};
     }
   }
   return std::nullopt;
@@ -160,9 +162,9 @@ FabricLevel SpreadStages::network_level(std::size_t stage, GroupKind kind) const
       if (a != b)
         for (const std::size_t l : way_of.links) {
           const GroupLink& link = cluster_->links[l];
-          const double part = link.sharing == LinkSharing::line
-                                  ? 1.0 / crossed.at(l)
-                                  : static_cast<double>(ring.members[i]) / static_cast<double>(cluster_->groups[a].devices_per_node);
+          const double part = link.sharing == LinkSharing::line ? 1.0 / crossed.at(l)
+                                                                : static_cast<double>(ring.members[i]) /
+                                                                      static_cast<double>(cluster_->groups[a].devices_per_node);
           way = std::min(way, link.bandwidth.count() * part);
         }
       if (a != b && way_of.links.empty() && way_of.bandwidth.count() > 0)
@@ -247,8 +249,9 @@ FabricLevel SpreadStages::link(std::size_t from, const SpreadStages& other, std:
       const GroupPath& way_of = path(g, h);
       if (g != h)
         for (const std::size_t l : way_of.links)
-          way = std::min(way, cluster_->links[l].sharing == LinkSharing::line ? cluster_->links[l].bandwidth.count() / crossed.at(l)
-                                                                              : cluster_->links[l].bandwidth.count());
+          way =
+              std::min(way, cluster_->links[l].sharing == LinkSharing::line ? cluster_->links[l].bandwidth.count() / crossed.at(l)
+                                                                            : cluster_->links[l].bandwidth.count());
       if (g != h && way_of.links.empty() && way_of.bandwidth.count() > 0) way = std::min(way, way_of.bandwidth.count());
       level.latency = way_of.latency;
     }

@@ -63,11 +63,11 @@ class SpreadStages {
   const Cluster* cluster_;
   const Pipeline* pipeline_;
   std::shared_ptr<const GroupPaths> paths_;
-  std::int64_t widest_ = 1;                           ///< devices of the largest node, as the new numbers count
-  std::vector<std::vector<std::int64_t>> devices_;    ///< by stage, in rank order
-  std::vector<std::vector<Kind>> kinds_;              ///< by stage
-  std::vector<std::int64_t> leaving_, coming_;        ///< by node: messages to the next stage that leave it, and that come in
-  std::shared_ptr<const StageDevices> listed_;        ///< renumbered
+  std::int64_t widest_ = 1;                         ///< devices of the largest node, as the new numbers count
+  std::vector<std::vector<std::int64_t>> devices_;  ///< by stage, in rank order
+  std::vector<std::vector<Kind>> kinds_;            ///< by stage
+  std::vector<std::int64_t> leaving_, coming_;      ///< by node: messages to the next stage that leave it, and that come in
+  std::shared_ptr<const StageDevices> listed_;      ///< renumbered
 };
 
 /// Whether some stage of a pipeline does not lie on consecutive devices of one node group in the order tp-cp-dp-pp.

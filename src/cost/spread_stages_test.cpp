@@ -16,7 +16,8 @@ Cluster cluster_of(const std::string& text) {
 Cluster four_and_ones() {
   const std::string network = "{kind: ethernet, bandwidth: 8Gb/s, nics_per_node: 1, latency: 10us, efficiency: 1, congestion: 0}";
   return cluster_of("groups: [{nodes: 2, devices_per_node: 4, device: v100-sxm-16gb, inter_node: " + network +
-                    "}, {nodes: 4, devices_per_node: 1, device: v100-sxm-16gb, inter_node: " + network + "}]\ninter_group: " + network + "\n");
+                    "}, {nodes: 4, devices_per_node: 1, device: v100-sxm-16gb, inter_node: " + network +
+                    "}]\ninter_group: " + network + "\n");
 }
 
 /// `dp` replicas on the devices listed, stage after stage.
@@ -72,7 +73,8 @@ TEST(SpreadStages, MessagesShareTheInterfacesOfTheirNode) {
 TEST(SpreadStages, LinesAreSharedAndPairsAreNot) {
   for (const auto& [sharing, expected] : {std::pair("line", 0.0625e9), std::pair("node_pair", 0.125e9)}) {
     const Cluster c = cluster_of(
-        "groups: [{nodes: 2, devices_per_node: 1, device: v100-sxm-16gb}, {nodes: 2, devices_per_node: 1, device: v100-sxm-16gb}]\n"
+        "groups: [{nodes: 2, devices_per_node: 1, device: v100-sxm-16gb}, {nodes: 2, devices_per_node: 1, device: "
+        "v100-sxm-16gb}]\n"
         "links: [{from: a, to: b, bandwidth: 1Gb/s, latency: 30ms, sharing: " +
         std::string(sharing) + ", both: true}]\n");
     const FabricLevel link = SpreadStages(c, on({{0, 1}, {2, 3}})).link(0, 1);

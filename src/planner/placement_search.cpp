@@ -7,24 +7,28 @@
 #include "cost/collective.h"
 #include "cost/spread_stages.h"
 #include "plan/process_groups.h"
+#include "planner/prediction.h"
 
 namespace espalier::planner {
 namespace {
 
-constexpr int kRounds = 4;             ///< over all pairs of places
-constexpr std::size_t kSwapped = 128;  ///< devices up to which exchanges are tried
+constexpr std::size_t kSimulated = 16;  ///< starts, those of the lowest figures
+constexpr int kRounds = 4;              ///< over all pairs of places
+constexpr std::size_t kSwapped = 128;   ///< devices up to which exchanges are tried
 
 /// Devices by place: stage after stage, in rank order.
 using Places = std::vector<std::int64_t>;
 
 class Judge {
  public:
-  Judge(const Job& job, const EngineModel& engine, const Plan& plan) : job_(job), engine_(engine), pipeline_(plan.only_pipeline()) {
+  Judge(const Job& job, const EngineModel& engine, const Plan& plan)
+      : job_(job), engine_(engine), pipeline_(plan.only_pipeline()) {
     const Strategy& s = pipeline_.strategy();
     const LayerKind& block = job.model.kinds[static_cast<std::size_t>(job.model.layers[job.model.layers.size() / 2])];
     message_bytes_ = 2.0 * static_cast<double>(pipeline_.schedule.micro_batch) *
                      static_cast<double>(boundary_elements(block, job.training.sequence, 0)) / s.cp;
-    gradient_bytes_ = 2.0 * static_cast<double>(parameter_count(job.model)) / (pipeline_.schedule.stages * static_cast<double>(s.weight_tp()));
+    gradient_bytes_ =
+        2.0 * static_cast<double>(parameter_count(job.model)) / (pipeline_.schedule.stages * static_cast<double>(s.weight_tp()));
   }
 
   [[nodiscard]] double operator()(const Places& places) {
@@ -102,30 +106,22 @@ std::vector<Places> starts(const Cluster& cluster, const Pipeline& pipeline) {
     Places by_pipeline(devices.size());
     for (std::size_t p = 0; p < stages; ++p)
       for (std::size_t d = 0; d < replicas; ++d)
-        for (std::size_t n = 0; n < inner; ++n) by_pipeline[n + inner * (d + replicas * p)] = devices[n + inner * (p + stages * d)];
+        for (std::size_t n = 0; n < inner; ++n)
+          by_pipeline[n + inner * (d + replicas * p)] = devices[n + inner * (p + stages * d)];
     out.push_back(std::move(by_pipeline));
   }
   return out;
 }
 
-}  // namespace
-
-Plan placed(const Job& job, const EngineModel& engine, Plan plan) {
-  Judge judge(job, engine, plan);
-  Places best;
-  double least = 0;
-  for (Places& places : starts(job.cluster, plan.only_pipeline())) {
-    const double here = judge(places);
-    if (!best.empty() && here >= least) continue;
-    least = here;
-    best = std::move(places);
-  }
+/// The same after exchanges of two devices of different nodes, each of which lowers the figure.
+std::pair<double, Places> exchanged(Judge& judge, const Cluster& cluster, std::pair<double, Places> from) {
+  auto& [least, best] = from;
   bool better = best.size() <= kSwapped;
   for (int round = 0; round < kRounds && better; ++round) {
     better = false;
     for (std::size_t a = 0; a < best.size(); ++a)
       for (std::size_t b = a + 1; b < best.size(); ++b) {
-        if (job.cluster.node_of(best[a]) == job.cluster.node_of(best[b])) continue;
+        if (cluster.node_of(best[a]) == cluster.node_of(best[b])) continue;
         std::swap(best[a], best[b]);
         const double here = judge(best);
         if (here < least * (1 - 1e-9)) {
@@ -136,9 +132,29 @@ Plan placed(const Job& job, const EngineModel& engine, Plan plan) {
         }
       }
   }
-  judge.set(best);
-  plan.only_pipeline().stages = judge.pipeline().stages;
-  return plan;
+  return from;
+}
+
+}  // namespace
+
+Plan placed(const Job& job, const EngineModel& engine, Plan plan) {
+  Judge judge(job, engine, plan);
+  std::vector<std::pair<double, Places>> found;
+  for (Places& places : starts(job.cluster, plan.only_pipeline())) found.emplace_back(judge(places), std::move(places));
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (found.size() > kSimulated) found.resize(kSimulated);
+  found.push_back(exchanged(judge, job.cluster, found.front()));
+  std::int64_t fastest = -1;
+  Plan best = plan;
+  for (const auto& [figure, places] : found) {
+    judge.set(places);
+    plan.only_pipeline().stages = judge.pipeline().stages;
+    const auto timed = time_plan(job, engine, plan, false);
+    if (!timed || (fastest >= 0 && timed->simulation.iteration_ns >= fastest)) continue;
+    fastest = timed->simulation.iteration_ns;
+    best = plan;
+  }
+  return best;
 }
 
 }  // namespace espalier::planner

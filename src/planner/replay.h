@@ -20,7 +20,7 @@ struct MeasuredPass {
   std::int64_t forward_ns = 0, backward_ns = 0;
 };
 struct MeasuredStep {
-  Schedule schedule;                             ///< one chunk a stage; `microbatches` of each replica
+  Schedule schedule;                              ///< one chunk a stage; `microbatches` of each replica
   std::vector<std::vector<MeasuredPass>> passes;  ///< by stage, then by replica; as many replicas in every stage
   std::int64_t update_ns = 0;
 };

@@ -165,9 +165,11 @@ void Mapper::map_mixed_cluster() {
   if (skip_) return;
   auto cluster = load_cluster(w.text(), r_.id);
   if (!cluster) return skip("cluster cannot be built", cluster.error().message());
+  if (cluster->devices() > kMostNodes) return skip("device_groups out of range", cat(cluster->devices(), " devices"));
   run_.job.cluster = std::move(cluster).value();
   run_.job.cluster_source = w.text();
-  used("network", regions ? cat(run_.job.cluster.groups.size(), " regions") : cat(base::fixed(*network.inter_gbps, 1), " Gb/s a node"),
+  used("network",
+       regions ? cat(run_.job.cluster.groups.size(), " regions") : cat(base::fixed(*network.inter_gbps, 1), " Gb/s a node"),
        "network of the record, TCP over Ethernet");
   if (r_.gpu.count && *r_.gpu.count != run_.job.cluster.devices())
     skip("gpu.count is not that of device_groups", cat(*r_.gpu.count, " and ", run_.job.cluster.devices()));

@@ -87,7 +87,8 @@ void Mapper::fill_sizes(DecoderShape& s) {
   if (!vocabulary && arguments_) vocabulary = arguments_->vocabulary;
   if (!vocabulary && r_.mixture.network.stated()) {
     vocabulary = kNoVocabulary;
-    used("vocab", std::to_string(kNoVocabulary), "none in a record that states its network: embedding and loss are counted as nothing");
+    used("vocab", std::to_string(kNoVocabulary),
+         "none in a record that states its network: embedding and loss are counted as nothing");
   }
   s.vocabulary = count(vocabulary, "vocab");
   if (r_.model.experts && *r_.model.experts > 1) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
@@ -36,6 +37,9 @@ std::vector<std::int64_t> in_order_of(const Cluster& cluster, const std::vector<
 
 /// Gives the places of a plan, in their usual order of ranks, other devices.
 void move_devices(Plan& plan, const std::vector<std::int64_t>& device_of) {
+  std::vector<std::int64_t> each = device_of;
+  std::sort(each.begin(), each.end());
+  for (std::size_t n = 0; n < each.size(); ++n) ESPALIER_CHECK(each[n] == static_cast<std::int64_t>(n));  // every device once
   for (Stage& stage : plan.only_pipeline().stages) {
     std::vector<DeviceRange> moved;
     for (const std::int64_t rank : devices_of(stage.devices)) moved.push_back({device_of[static_cast<std::size_t>(rank)], 1, 1});
@@ -57,11 +61,13 @@ void Mapper::place_ranks(Plan& plan) {
   }
   if (job::mentions(m.placement, {"scheduled"})) {
     plan = planner::placed(run_.job, *find_engine(run_.job.engine), plan);
-    used("placement", "searched", "scheduled placements are not part of the record: the best that the search finds for its degrees");
+    used("placement", "searched",
+         "scheduled placements are not part of the record: the best that the search finds for its degrees");
     return;
   }
   if (job::mentions(m.placement, {"random"})) {
-    const auto map = case_ && m.seed ? case_->random_ranks.find(*m.seed) : std::map<std::int64_t, std::vector<std::int64_t>>::const_iterator{};
+    const auto map =
+        case_ && m.seed ? case_->random_ranks.find(*m.seed) : std::map<std::int64_t, std::vector<std::int64_t>>::const_iterator{};
     if (!case_ || !m.seed || map == case_->random_ranks.end()) return skip("placement unknown", m.placement);
     std::vector<std::int64_t> moved(devices, 0), seen(devices, 0);
     for (std::size_t rank = 0; rank < devices; ++rank) {
@@ -85,7 +91,8 @@ void Mapper::place_layers(Plan& plan) {
   const std::int64_t entries = stages.back().layer_range.back();
   // Of DeepSpeed's list for Megatron: embedding, a function, blocks, a function, the last norm, the head, the loss (megatron/model/gpt2_model.py).
   const std::int64_t before = entries == blocks ? 0 : entries == blocks + 6 ? 2 : entries == blocks + 2 ? 1 : -1;
-  if (before < 0 || stages.size() != plan.only_pipeline().stages.size()) return skip("stages of unknown layers", cat(entries, " entries"));
+  if (before < 0 || stages.size() != plan.only_pipeline().stages.size())
+    return skip("stages of unknown layers", cat(entries, " entries"));
   std::int64_t next = 0;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const std::int64_t until = std::clamp<std::int64_t>(stages[i].layer_range[1] - before, 0, blocks);
@@ -109,7 +116,9 @@ void Mapper::place_run() {
   Plan plan = planner::document_of(run_.job, *find_engine(run_.job.engine), run_.strategy, run_.schedule);
   if (places) place_ranks(plan);
   if (!skip_ && layers) place_layers(plan);
-  if (!skip_) run_.plan = std::move(plan);
+  if (skip_) return;
+  ESPALIER_CHECK(!validate(plan).has_value());  // a configuration that keeps the rules, moved to other devices or cut elsewhere
+  run_.plan = std::move(plan);
 }
 
 }  // namespace espalier::runs

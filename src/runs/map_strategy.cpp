@@ -23,7 +23,8 @@ void Mapper::map_degrees() {
   c.microbatches = 0;
   s.dp = r_.dp ? degree(r_.dp, "dp") : 0;
   const EngineModel* engine = find_engine(run_.job.engine);
-  if (r_.mixture.network.stated() && s.dp > 1 && c.stages > 1 && !engine->runs.orders.empty()) s.order = engine->runs.orders.front();
+  if (r_.mixture.network.stated() && s.dp > 1 && c.stages > 1 && !engine->runs.orders.empty())
+    s.order = engine->runs.orders.front();
   if (!r_.dp) used("dp", "what is left of the devices", "gpu.count / (tp · pp · cp)");
   map_sequence_parallel();
   map_experts();

@@ -188,9 +188,9 @@ bool Mapper::beats_network() const {
   if (!m.network.inter_gbps || !r_.measured.iteration_s || !shards_parameters(s.zero) || run_.schedule.stages > 1) return false;
   const double node = static_cast<double>(run_.job.cluster.groups.front().devices_per_node);
   const double devices = static_cast<double>(run_.job.cluster.devices());
-  // A node takes in, over all its interfaces, what its devices do not hold themselves: twice to gather, and sends as much once to reduce.
+  // In the mean over nodes each takes in what its devices do not hold themselves: twice to gather, and once of others' sums to reduce.
   const double bytes = 2.0 * static_cast<double>(parameter_count(run_.job.model)) * (1.0 - node / devices);
-  const double passes = 2.0 * static_cast<double>(run_.schedule.microbatches);
+  const double passes = 3.0 * static_cast<double>(run_.schedule.microbatches);
   return *r_.measured.iteration_s < passes * bytes / (*m.network.inter_gbps * 1e9 / 8);
 }
 

@@ -83,7 +83,8 @@ void read_mixed_extra(const base::Node* extra, RunMixture& m) {
 void read_mixed(const RecordFields& f, RunRecord& record) {
   RunMixture& m = record.mixture;
   for (const RecordFields& group : f.children("device_groups"))
-    m.groups.push_back({group.word("kind"), group.word("where"), group.count("nodes"), group.count("per_node"), group.count("count")});
+    m.groups.push_back(
+        {group.word("kind"), group.word("where"), group.count("nodes"), group.count("per_node"), group.count("count")});
   m.network = network_of(f.child("network"));
   for (const RecordFields& stage : f.children("stages")) m.stages.push_back(stage_of(stage));
   read_mixed_extra(f.find("extra"), m);

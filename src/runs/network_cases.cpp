@@ -101,7 +101,8 @@ Result<NetworkCase> read_network_case(std::string_view text, const std::string& 
         return Error{ErrorKind::bad_input, where, cat("regions of case ", key), "a list of names", ""};
       out.regions.push_back(item.text);
     }
-  if (const Node* note = here->find("note"); note != nullptr && note->kind == NodeKind::string) out.node_sizes = sizes_in(note->text);
+  if (const Node* note = here->find("note"); note != nullptr && note->kind == NodeKind::string)
+    out.node_sizes = sizes_in(note->text);
   read_random(root.find("random_rank_map"), out);
   return out;
 }

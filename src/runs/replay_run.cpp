@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/check.h"
 #include "base/format.h"
 #include "planner/replay.h"
 #include "runs/record_words.h"
@@ -20,6 +21,7 @@ std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 std::variant<RunResult, RunSkip> replay_run(const RunRecord& record) {
   const RunMixture& m = record.mixture;
+  ESPALIER_CHECK(m.measured_durations());
   const auto kind = record.schedule.empty() ? std::optional(ScheduleKind::one_f_one_b) : read_schedule_words(record.schedule);
   if (!kind) return RunSkip{"schedule unknown", record.schedule};
   if (!m.microbatches || *m.microbatches > (1 << 20)) return RunSkip{"microbatches missing", "extra.microbatches_per_replica"};
@@ -42,14 +44,15 @@ std::variant<RunResult, RunSkip> replay_run(const RunRecord& record) {
   out.id = record.id;
   out.source = record.source.empty() ? "unknown" : record.source;
   out.engine = "none";
-  out.label = cat("replay PP", m.stages.size(), " × ", m.stages.front().replicas.size(), " replicas, ", *m.microbatches, " micro-batches, ",
-                  to_string(*kind));
+  out.label = cat("replay PP", m.stages.size(), " × ", m.stages.front().replicas.size(), " replicas, ", *m.microbatches,
+                  " micro-batches, ", to_string(*kind));
   out.calibration = "measured durations";
   out.predicted_s = static_cast<double>(*replayed) * 1e-9;
   out.measured_s = record.measured.iteration_s;
   out.defaults.push_back({"durations", "replayed", "stages[].replicas[].fwd_s and bwd_s of the record"});
   if (m.update_s > 0)
-    out.defaults.push_back({"end of the step", cat(base::fixed(m.update_s, 3), " s"), "optimizer and clipping of extra.mean_other_ops_s"});
+    out.defaults.push_back(
+        {"end of the step", cat(base::fixed(m.update_s, 3), " s"), "optimizer and clipping of extra.mean_other_ops_s"});
   return out;
 }
 

@@ -112,7 +112,8 @@ void recompute_if_needed(MappedRun& run, const PredictFunction& predict) {
 
 /// By its measured durations, whatever else is missing.
 Outcome replayed(const RunRecord& record) {
-  if (const std::string status = base::lower(record.status); !status.empty() && status != "ok") return RunSkip{cat("status ", status), ""};
+  if (const std::string status = base::lower(record.status); !status.empty() && status != "ok")
+    return RunSkip{cat("status ", status), ""};
   Outcome outcome = replay_run(record);
   if (auto* result = std::get_if<RunResult>(&outcome)) result->ranking_group = group_of(record);
   return outcome;
