@@ -144,6 +144,11 @@ Plan placed(const Job& job, const EngineModel& engine, Plan plan) {
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (found.size() > kSimulated) found.resize(kSimulated);
   found.push_back(exchanged(judge, job.cluster, found.front()));
+  Places own;  // those that the plan has
+  for (const Stage& stage : plan.only_pipeline().stages)
+    for (const std::int64_t device : devices_of(stage.devices)) own.push_back(device);
+  const double figure_of_own = judge(own);
+  found.emplace_back(figure_of_own, std::move(own));
   std::int64_t fastest = -1;
   Plan best = plan;
   for (const auto& [figure, places] : found) {

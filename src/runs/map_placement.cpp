@@ -60,6 +60,7 @@ void Mapper::place_ranks(Plan& plan) {
     if (told.size() == devices) order = told;
   }
   if (job::mentions(m.placement, {"scheduled"})) {
+    move_devices(plan, order);
     plan = planner::placed(run_.job, *find_engine(run_.job.engine), plan);
     used("placement", "searched",
          "scheduled placements are not part of the record: the best that the search finds for its degrees");
