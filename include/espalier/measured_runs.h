@@ -52,6 +52,47 @@ struct RunTechniques {
   std::string unknown;   ///< the first name of the list that is none of these
 };
 
+/// Devices of one kind, of a run on unequal nodes: `nodes` of `per_node` devices; `count` where the nodes are not stated.
+struct RunDeviceGroup {
+  std::string kind, where;
+  std::optional<std::int64_t> nodes, per_node, count;
+};
+
+/// The network of a run as rates: of one node, one direction. A matrix is a file beside the runs file that holds the rates between places; `place`
+/// is the record's case in it, counted from 0.
+struct RunNetwork {
+  std::optional<double> inter_gbps, intra_gbps, delay_ms;
+  std::string matrix;  ///< its path; empty: none
+  std::optional<std::int64_t> matrix_case;
+  [[nodiscard]] bool stated() const { return inter_gbps || !matrix.empty(); }
+};
+
+/// What one replica of a stage took for a micro-batch.
+struct RunReplica {
+  std::optional<double> forward_s, backward_s;
+};
+
+/// A stage: which layers it holds (a range of the framework's own list, end exclusive), and its replicas where they were measured.
+struct RunStage {
+  std::vector<std::int64_t> layer_range;
+  std::optional<std::int64_t> layers;
+  std::vector<RunReplica> replicas;
+};
+
+/// What a record of a run on unequal devices or links holds beside the usual fields.
+struct RunMixture {
+  std::vector<RunDeviceGroup> groups;
+  RunNetwork network;
+  std::vector<RunStage> stages;
+  std::string placement;                     ///< in words: "default", "scheduled", "random, seeded"
+  std::optional<std::int64_t> seed;          ///< of a random placement
+  std::optional<std::int64_t> microbatches;  ///< of each replica (extra.microbatches_per_replica)
+  double update_s = 0;                       ///< the update and the clipping of gradients (extra.mean_other_ops_s)
+  std::string exchange;                      ///< how replicas exchange gradients, in words (extra.dp_mode)
+  /// Whether every replica of every stage has measured durations.
+  [[nodiscard]] bool measured_durations() const;
+};
+
 /// One record. What it does not hold is empty.
 struct RunRecord {
   std::int64_t line = 0;
@@ -69,6 +110,7 @@ struct RunRecord {
   /// Share of the operators that are computed again, when not all or none (extra.recompute_op_fraction).
   std::optional<double> recomputed_share;
   RunMeasurement measured;
+  RunMixture mixture;
   std::map<std::string, std::string> arguments;  ///< extra.args: the framework's own command line, flags as "true"
   std::string irregular;                         ///< a field that holds one value per stage or several sequences
 };

@@ -40,6 +40,8 @@ struct MappedRun {
   Job job;
   Strategy strategy;
   Schedule schedule;
+  /// The configuration as a document where devices, or layers of stages, are not those of the uniform one.
+  std::optional<Plan> plan;
   std::vector<UsedDefault> defaults;
   bool time_known = true;         ///< the number of devices is the record's, not made up for its memory
   bool memory_known = false;      ///< the record says how much memory the device has

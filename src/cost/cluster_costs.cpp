@@ -67,7 +67,18 @@ StagePlace ClusterCosts::place(const Stage& stage) const {
   return at;
 }
 
+CostContext ClusterCosts::context(const SpreadStages& stages, std::size_t i, std::size_t k) const {
+  const SpreadStages::Kind& kind = stages.kinds(i)[k];
+  StagePlace at;
+  at.group = kind.group;
+  at.speed = kind.speed;
+  CostContext out = of(at);
+  out.fabric = stages.fabric(i, out.fabric, *out.engine);
+  return out;
+}
+
 const CostContext& ClusterCosts::of(const StagePlace& place) const {
+  if (place.context != nullptr) return *place.context;
   if (place.speed == 1.0) return groups_[place.group];
   const auto at = std::find_if(unlike_.begin(), unlike_.end(),
                                [&](const AtSpeed& known) { return known.group == place.group && known.speed == place.speed; });
@@ -76,6 +87,7 @@ const CostContext& ClusterCosts::of(const StagePlace& place) const {
 }
 
 FabricLevel ClusterCosts::link(const StagePlace& a, const StagePlace& b) const {
+  if (a.spread != nullptr && b.spread != nullptr) return a.spread->link(a.stage, *b.spread, b.stage);
   if (a.group == b.group) {
     const std::vector<FabricLevel>& levels = groups_[a.group].fabric.levels;
     ESPALIER_CHECK(!levels.empty());
@@ -131,31 +143,16 @@ bool on_unlike_devices(const Plan& plan, const Cluster& cluster) {
   return std::any_of(stages.begin(), stages.end(), [&](const Stage& s) { return devices(s) != devices(stages.front()); });
 }
 
-Status unpriced_groups(const Plan& plan, const Cluster& cluster) {
+Status unpriced_groups(const Plan& plan) {
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i) {
       const Stage& stage = plan.pipelines[p].stages[i];
       const std::string where = cat("$.pipelines[", p, "].stages[", i, "]");
-      const DeviceRange& range = stage.devices.front();
-      if (stage.devices.size() != 1 || range.stride != 1)
-        return Error{ErrorKind::bad_input, where + ".devices", "devices out of order",
-                     "consecutive devices, as the cluster has several node groups or the plan unlike stages", ""};
-      const std::size_t group = cluster.group_of(range.first);
-      const std::int64_t first = cluster.first_device(group),
-                         end = first + cluster.groups[group].nodes * cluster.groups[group].devices_per_node;
-      if (range.first + range.count > end)
-        return Error{ErrorKind::bad_input, where + ".devices", cat("devices ", range.first, " … ", range.first + range.count - 1),
-                     cat("devices of one node group: ", first, " … ", end - 1), ""};
       for (const Chunk& chunk : stage.chunks)
         for (const LayerRange& r : chunk.ranges)
           if (!r.strategy.partition.empty())
             return Error{ErrorKind::bad_input, where, "operators partitioned in space and time",
                          "tensor parallelism alone where stages are unlike", ""};
-      for (const Chunk& chunk : stage.chunks)
-        for (const LayerRange& r : chunk.ranges)
-          if (r.strategy.order != RankOrder::tp_cp_dp_pp)
-            return Error{ErrorKind::bad_input, where, cat("order ", to_string(r.strategy.order)),
-                         "order tp-cp-dp-pp where stages are unlike", ""};
     }
   }
   return std::nullopt;
@@ -169,6 +166,7 @@ struct PipelineRanges {
   std::deque<const CostContext*> under;
   ChunkRanges chunks;
   std::vector<StagePlace> places;  ///< by stage
+  std::deque<CostContext> own;     ///< contexts of spread stages
 };
 
 const std::vector<LayerCost>& layers_of(PipelineRanges& out, const CostContext& c, const Strategy& s, const Pipeline& pipeline) {
@@ -181,8 +179,27 @@ const std::vector<LayerCost>& layers_of(PipelineRanges& out, const CostContext& 
   return out.priced.back().second;
 }
 
-void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, PipelineRanges& out) {
-  for (const Stage& stage : pipeline.stages) out.places.push_back(c.place(stage));
+/// Places of stages on devices in any order, each stage's devices of its kind `k` (or of its last one).
+void place_spread(const ClusterCosts& c, const SpreadStages& stages, std::size_t count, std::size_t k, PipelineRanges& out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    StagePlace at;
+    at.spread = &stages;
+    at.stage = i;
+    const std::size_t kind = std::min(k, stages.kinds(i).size() - 1);
+    at.group = stages.kinds(i)[kind].group;
+    at.speed = stages.kinds(i)[kind].speed;
+    out.own.push_back(c.context(stages, i, kind));
+    at.context = &out.own.back();
+    out.places.push_back(at);
+  }
+}
+
+void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const SpreadStages* spread, std::size_t kind,
+                 PipelineRanges& out) {
+  if (spread != nullptr)
+    place_spread(c, *spread, pipeline.stages.size(), kind, out);
+  else
+    for (const Stage& stage : pipeline.stages) out.places.push_back(c.place(stage));
   const Schedule& schedule = pipeline.schedule;
   for (std::int32_t n = 0; n < schedule.stages * schedule.virtual_stages; ++n) {
     const ChunkPlace at = place_of_chunk(schedule, n);
@@ -217,6 +234,12 @@ void append(Costs& out, const Costs& of) {
   for (const WorkCost& work : of.works) out.works.add(work);
   for (const Nanoseconds t : of.collectives) out.collectives.add(t);
   for (const Nanoseconds t : of.transfers) out.transfers.add(t);
+  if (!of.delays.empty()) {
+    while (out.delays.size() + of.transfers.size() < out.transfers.size()) out.delays.add(Nanoseconds{});
+    for (const Nanoseconds t : of.delays) out.delays.add(t);
+  } else if (!out.delays.empty()) {
+    while (out.delays.size() < out.transfers.size()) out.delays.add(Nanoseconds{});
+  }
   for (const StageCost& stage : of.stages) out.stages.add(stage);
   out.compute_slowdown = std::max(out.compute_slowdown, of.compute_slowdown);
   out.communication_slowdown = std::max(out.communication_slowdown, of.communication_slowdown);
@@ -256,15 +279,60 @@ Nanoseconds price_segment(const ClusterCosts& c, const std::deque<PipelineRanges
 
 }  // namespace
 
+namespace {
+
+/// Of each work, collective and message the longer one; of memory the larger.
+void raise(Costs& to, const Costs& by) {
+  for (std::size_t i = 0; i < to.works.size(); ++i) {
+    const WorkId id(static_cast<std::int32_t>(i));
+    if (by.works[id].time.duration_ns() > to.works[id].time.duration_ns()) to.works[id].time = by.works[id].time;
+    to.works[id].memory.during = std::max(to.works[id].memory.during, by.works[id].memory.during);
+  }
+  for (std::size_t i = 0; i < to.collectives.size(); ++i) {
+    const CollectiveId id(static_cast<std::int32_t>(i));
+    to.collectives[id] = std::max(to.collectives[id], by.collectives[id]);
+  }
+  for (std::size_t i = 0; i < to.transfers.size(); ++i) {
+    const TransferId id(static_cast<std::int32_t>(i));
+    to.transfers[id] = std::max(to.transfers[id], by.transfers[id]);
+  }
+  for (std::size_t i = 0; i < to.stages.size(); ++i) {
+    const StageId id(static_cast<std::int32_t>(i));
+    if (by.stages[id].memory.total() > to.stages[id].memory.total()) to.stages[id] = by.stages[id];
+  }
+  to.compute_slowdown = std::max(to.compute_slowdown, by.compute_slowdown);
+  to.communication_slowdown = std::max(to.communication_slowdown, by.communication_slowdown);
+}
+
+std::size_t most_kinds(const SpreadStages* spread, std::size_t stages) {
+  std::size_t most = 1;
+  for (std::size_t i = 0; spread != nullptr && i < stages; ++i) most = std::max(most, spread->kinds(i).size());
+  return most;
+}
+
+}  // namespace
+
 Costs price(const ClusterCosts& c, const Plan& plan, Program& program) {
   std::vector<Program> parts = lower_pipelines(plan, *c.of(0).workload.model);
   std::deque<PipelineRanges> pipelines;
+  std::deque<SpreadStages> spread;
+  const bool any_spread =
+      std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_spread(c.cluster(), p); });
   Costs out;
   for (std::size_t k = 0; k < parts.size(); ++k) {
+    if (any_spread) spread.emplace_back(c.cluster(), plan.pipelines[k]);
+    const SpreadStages* own_spread = any_spread ? &spread.back() : nullptr;
     pipelines.emplace_back();
-    fill_ranges(c, plan.pipelines[k], pipelines.back());
+    fill_ranges(c, plan.pipelines[k], own_spread, 0, pipelines.back());
     Costs own;
     price_pipeline(c, pipelines.back().places, parts[k].structure(), pipelines.back().chunks, own, &parts[k]);
+    for (std::size_t kind = 1; kind < most_kinds(own_spread, plan.pipelines[k].stages.size()); ++kind) {
+      PipelineRanges of_kind;
+      fill_ranges(c, plan.pipelines[k], own_spread, kind, of_kind);
+      Costs other;
+      price_pipeline(c, of_kind.places, parts[k].structure(), of_kind.chunks, other, nullptr);
+      raise(own, other);
+    }
     append(out, own);
   }
   program = joined(parts);

@@ -5,7 +5,11 @@
 // of the usual time (DeviceKind::at_speed). The ranks of a stage work in lockstep, inside a micro-batch by TP, CP and EP and over the step by the
 // reduction of their gradients, so that a stage is as fast as its slowest device.
 //
-// A stage lies on consecutive devices of one group, in the order tp-cp-dp-pp. Everything inside it (compute, TP, CP, EP, ZeRO, the reduction
+// Stages that lie on devices in any order, of any groups, are priced once for each kind of device among them: of every work, collective and
+// message the slowest counts, of every tensor the largest. How they see the network: spread_stages.h. Over ways of a millisecond and more their
+// messages follow each other without waiting for arrival: the latency delays each of them and holds nobody (Costs::delays).
+//
+// Any other stage lies on consecutive devices of one group, in the order tp-cp-dp-pp. Everything inside it (compute, TP, CP, EP, ZeRO, the reduction
 // over its own replicas) costs what it costs on that group. Between stages:
 //
 //     link(a, b)      inside a group the lowest level whose domain holds both stages; between groups the level that joins them
@@ -27,6 +31,7 @@
 
 #include "cost/cost_context.h"
 #include "cost/costs.h"
+#include "cost/spread_stages.h"
 #include "plan/join.h"
 
 namespace espalier::cost {
@@ -36,6 +41,10 @@ struct StagePlace {
   std::size_t group = 0;
   std::int64_t first = 0, last = 0;  ///< devices, counted within the group
   double speed = 1.0;                ///< of the slowest of them, relative to their kind
+  /// Of a stage on devices in any order (spread_stages.h); null: consecutive devices of the group, and what stands above describes them.
+  const SpreadStages* spread = nullptr;
+  std::size_t stage = 0;
+  const CostContext* context = nullptr;  ///< of a spread stage: what its devices cost
 };
 
 /// Immutable; shared by threads. The cluster lives longer than this value.
@@ -47,8 +56,11 @@ class ClusterCosts {
   [[nodiscard]] const CostContext& of(std::size_t group) const { return groups_[group]; }
   [[nodiscard]] const CostContext& of(const StagePlace& place) const;
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
-  /// Needs a stage of consecutive devices of one group (unpriced_groups refuses others).
+  [[nodiscard]] const Cluster& cluster() const { return *cluster_; }
+  /// Needs a stage of consecutive devices of one group (is_spread: others).
   [[nodiscard]] StagePlace place(const Stage& stage) const;
+  /// What devices of kind `k` cost in stage `i` of a spread pipeline.
+  [[nodiscard]] CostContext context(const SpreadStages& stages, std::size_t i, std::size_t k) const;
   [[nodiscard]] FabricLevel link(const StagePlace& a, const StagePlace& b) const;
 
  private:
@@ -72,9 +84,8 @@ class ClusterCosts {
 /// unlike numbers of devices.
 bool on_unlike_devices(const Plan& plan, const Cluster& cluster);
 
-/// A plan that ClusterCosts cannot price, by place and name: stages across node groups, devices out of order, layers of one stage spread
-/// differently, ZeRO shards or shares that are unequal.
-Status unpriced_groups(const Plan& plan, const Cluster& cluster);
+/// A plan that ClusterCosts cannot price, by place and name: operators partitioned in space and time.
+Status unpriced_groups(const Plan& plan);
 
 /// The costs of any plan on any cluster; `program` = lower(plan, model, true) receives the bytes it moves.
 Costs price(const ClusterCosts& c, const Plan& plan, Program& program);

@@ -12,6 +12,7 @@ void Costs::reset(const ProgramStructure& s) {
   works.assign(static_cast<std::size_t>(s.works()), WorkCost{});
   collectives.assign(static_cast<std::size_t>(s.collectives()), Nanoseconds{});
   transfers.assign(static_cast<std::size_t>(s.transfers()), Nanoseconds{});
+  delays.clear();
   stages.assign(static_cast<std::size_t>(s.schedule.stages), StageCost{});
   compute_slowdown = communication_slowdown = 1.0;
   allocator_reserve = 0.0;

@@ -73,6 +73,9 @@ struct Costs {
   base::IndexedVector<WorkId, WorkCost> works;
   base::IndexedVector<CollectiveId, Nanoseconds> collectives;  ///< of one bucket
   base::IndexedVector<TransferId, Nanoseconds> transfers;      ///< 0 between chunks of one stage
+  /// After a send has ended, until its message is there: what the way takes, during which the sender has the next message under way. Empty:
+  /// nothing, the latency of the way is part of `transfers`.
+  base::IndexedVector<TransferId, Nanoseconds> delays;
   base::IndexedVector<StageId, StageCost> stages;
   double compute_slowdown = 1.0;        ///< κ_w of `compute` while `data` runs on the same rank
   double communication_slowdown = 1.0;  ///< κ_c of `data` while `compute` runs

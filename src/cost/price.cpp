@@ -18,6 +18,8 @@ PriceScratch& PriceScratch::operator=(PriceScratch&&) noexcept = default;
 
 namespace {
 
+constexpr double kLongWay = 1e-3;  ///< seconds: over ways that are longer messages follow each other before the first has arrived
+
 /// As table_exchange_s over the slowest link between stages that hold a copy.
 double unlike_exchange_s(Pricing& p) {
   const std::vector<ChunkId>& copies = p.structure.table_chunks;
@@ -64,8 +66,13 @@ std::int64_t known_transfer_ns(Pricing& p, std::int32_t i, const RangeCost& send
 }
 
 /// Between stages on unlike devices, or of unlike layout: see cluster_costs.h.
-std::int64_t unlike_transfer_ns(const Pricing& p, const RangeCost& sender, const RangeCost& receiver, const StagePlace& from,
-                                const StagePlace& to) {
+/// What holds the sender, and what the message takes beyond that.
+struct TransferTime {
+  std::int64_t sending_ns = 0, delay_ns = 0;
+};
+
+TransferTime unlike_transfer(const Pricing& p, const RangeCost& sender, const RangeCost& receiver, const StagePlace& from,
+                             const StagePlace& to) {
   const EngineModel& engine = *p.c.engine;
   const auto parts = [&](const Strategy& s) {
     const bool scattered = engine.communication.scattered_messages && s.sp == SequenceParallel::none && s.partition.empty();
@@ -81,11 +88,18 @@ std::int64_t unlike_transfer_ns(const Pricing& p, const RangeCost& sender, const
   const double host =
       engine.communication.message_host_calls * std::max(p.on(sender).device.rates.launch, p.on(receiver).device.rates.launch);
   const double bytes = std::max(sent / parts(*sender.strategy), taken / parts(*receiver.strategy));
-  return round_ns(point_to_point_s({p.cluster->link(from, to)}, 0, bytes) + gather + host);
+  FabricLevel link = p.cluster->link(from, to);
+  TransferTime time;
+  if (from.spread != nullptr && link.latency.count() >= kLongWay) {
+    time.delay_ns = round_ns(link.latency.count());
+    link.latency = Seconds(0);
+  }
+  time.sending_ns = round_ns(point_to_point_s({link}, 0, bytes) + gather + host);
+  return time;
 }
 
 void fill_transfer(Pricing& p, std::int32_t i, PricedChunk& chunk) {
-  chunk.boundary_bytes = chunk.transfer_ns = 0;
+  chunk.boundary_bytes = chunk.transfer_ns = chunk.delay_ns = 0;
   if (i == 0 || p.stage_of(i) == p.stage_of(i - 1)) return;
   const RangeCost& sender = p.ranges(i - 1).back();
   const std::int32_t kind = p.kind_of(sender.last);
@@ -93,7 +107,9 @@ void fill_transfer(Pricing& p, std::int32_t i, PricedChunk& chunk) {
   if (p.places != nullptr) {
     const RangeCost& receiver = p.ranges(i).front();
     const auto at = [&](std::int32_t c) -> const StagePlace& { return (*p.places)[static_cast<std::size_t>(p.stage_of(c))]; };
-    chunk.transfer_ns = unlike_transfer_ns(p, sender, receiver, at(i - 1), at(i));
+    const TransferTime time = unlike_transfer(p, sender, receiver, at(i - 1), at(i));
+    chunk.transfer_ns = time.sending_ns;
+    chunk.delay_ns = time.delay_ns;
     p.largest_message =
         std::max({p.largest_message, chunk.boundary_bytes, (*receiver.layers)[static_cast<std::size_t>(kind)].boundary_bytes});
     return;
@@ -128,6 +144,7 @@ void write_chunk(Pricing& p, std::int32_t i) {
   if (i == 0) return;
   for (const bool gradient : {false, true}) {
     p.out.transfers[p.structure.transfer(ChunkId(i), gradient)] = Nanoseconds(chunk.transfer_ns);
+    if (!p.out.delays.empty()) p.out.delays[p.structure.transfer(ChunkId(i), gradient)] = Nanoseconds(chunk.delay_ns);
     if (p.program != nullptr) p.program->transfers[p.structure.transfer(ChunkId(i), gradient)].bytes = chunk.boundary_bytes;
   }
 }
@@ -152,6 +169,9 @@ void run(Pricing& p) {
     price_chunk(p, i);
     fill_transfer(p, i, p.priced(i));
   }
+  const auto delayed = [&](std::int32_t i) { return p.priced(i).delay_ns > 0; };
+  for (std::int32_t i = 0; i < structure.chunks() && p.out.delays.empty(); ++i)
+    if (delayed(i)) p.out.delays.assign(static_cast<std::size_t>(structure.transfers()), Nanoseconds{});
   exchange_table(p);
   for (std::int32_t i = 0; i < structure.schedule.stages; ++i) price_stage(p, i);
   for (std::int32_t i = 0; i < structure.chunks(); ++i) {

@@ -12,4 +12,7 @@ Result<Prediction> predict(const Job& job, const Strategy& strategy, const Sched
 /// The same with another description of the job's engine: fits predict a run under many of them.
 Result<Prediction> predict_with(const Job& job, const EngineModel& engine, const Strategy& strategy, const Schedule& schedule);
 
+/// The same of a plan as it stands, its devices and layers as it lists them.
+Result<Prediction> predict_plan(const Job& job, const Plan& plan);
+
 }  // namespace espalier::planner

@@ -166,7 +166,7 @@ Status plan_fits_job(const Job& job, const Plan& plan) {
     return Error{ErrorKind::bad_input, "plan: $.pipelines[0].stages", named_rules(faults),
                  "layers that engine " + engine.name + " can run", "plan again from the job file"};
   if (unlike)
-    if (Status refused = cost::unpriced_groups(plan, job.cluster)) return refused;
+    if (Status refused = cost::unpriced_groups(plan)) return refused;
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
     Job own = job;
     own.training.global_batch = plan.pipelines[p].samples;

@@ -102,14 +102,12 @@ Result<PlannerResult> estimate(const Job& job, const Strategy& strategy, const S
   const auto prepared = prepare(job);
   if (!prepared) return prepared.error();
   const EngineModel& engine = *prepared->engine;
-  if (!job.cluster.homogeneous())
-    return Error{ErrorKind::bad_input, "cluster.groups", std::to_string(job.cluster.groups.size()) + " node groups",
-                 "one group of equal nodes: one strategy for all devices says nothing of several kinds",
-                 "espalier plan finds stages for each kind; simulate prices a plan file that names them"};
   if (auto broken = illegal(job, engine, strategy, schedule)) return *broken;
   auto result = describe(job, engine, document_of(job, engine, strategy, schedule), false, nullptr);
   if (!result) return result;
-  result->alternatives = alternatives_of(job, engine, *result, judge_baselines(job, engine), {}, 0);
+  // Beside a configuration on several node groups stands nothing: baselines are uniform plans of equal devices.
+  if (job.cluster.homogeneous())
+    result->alternatives = alternatives_of(job, engine, *result, judge_baselines(job, engine), {}, 0);
   result->reasons = reasons_of(job, *result);
   result->total_s = since(start);
   return result;

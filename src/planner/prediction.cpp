@@ -33,9 +33,16 @@ double tokens_of_step(const Training& t) {
   return static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, per_sample));
 }
 
-/// Bytes of memory left on the devices of a rank class, by the node group that they belong to.
+/// Bytes of memory left on the devices of a rank class: on those of the node group that has the least.
 std::int64_t limit_of(const Job& job, const RankClass& rank) {
-  return job.cluster.usable_memory(job.cluster.group_of(rank.device())).count();
+  std::int64_t least = job.cluster.usable_memory(job.cluster.group_of(rank.device())).count();
+  if (job.cluster.homogeneous()) return least;
+  for (const DeviceRange& range : rank.devices)
+    for (std::int64_t n = 0; n < range.count; ++n) {
+      const std::size_t group = job.cluster.group_of(range.first + n * range.stride);
+      least = std::min(least, job.cluster.usable_memory(group).count());
+    }
+  return least;
 }
 
 /// The fullest rank is the one that leaves the smallest share of its device's limit; among equal devices the one that holds most.
@@ -249,9 +256,15 @@ Status partition_fault_of(const cost::CostContext& context, const Plan& plan, co
 
 namespace {
 
+/// Whether groups of a kind lie unlike each other, which one price for all of them cannot say (plan/listed_devices.h).
+bool lies_unevenly(const Job& job, const Plan& plan) {
+  return plan.pipelines.size() == 1 && !devices_in_order(plan) && unpriced_placement(plan, job.model, job.cluster).has_value() &&
+         !cost::unpriced_groups(plan).has_value();
+}
+
 /// A plan whose stages are not all alike, in number or kind of their devices.
 Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
-  if (auto refused = cost::unpriced_groups(plan, job.cluster)) return *refused;
+  if (auto refused = cost::unpriced_groups(plan)) return *refused;
   if (const auto broken = plan_violations(job.model, plan); !broken.empty()) return broken_plan(broken.front());
   const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine);
   Timed timed;
@@ -267,7 +280,9 @@ Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan
 
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
   if (auto refused = unpriced(plan)) return *refused;
-  if (cost::on_unlike_devices(plan, job.cluster)) return time_grouped(job, engine, plan, spans);
+  // Equal devices whose groups lie unlike each other are priced as unlike ones are: of every kind of group the slowest.
+  const bool unlike = cost::on_unlike_devices(plan, job.cluster) || lies_unevenly(job, plan);
+  if (unlike) return time_grouped(job, engine, plan, spans);
   if (auto refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
   cost::CostContext context(job.model, job.cluster, job.training, engine);
   context.fabric.place(plan);
@@ -345,6 +360,15 @@ Result<Prediction> predict_with(const Job& job, const EngineModel& engine, const
   const auto timed = time_plan(job, engine, document_of(job, engine, strategy, schedule), false);
   if (!timed) return timed.error();
   return prediction_of(job, engine, *timed);
+}
+
+Result<Prediction> predict_plan(const Job& job, const Plan& plan) {
+  const auto engine = engine_of(job);
+  if (!engine) return engine.error();
+  if (auto refused = plannable(job)) return *refused;
+  const auto timed = time_plan(job, **engine, plan, false);
+  if (!timed) return timed.error();
+  return prediction_of(job, **engine, *timed);
 }
 
 Result<check::Claims> claims_of(const Job& job, const Plan& plan) {

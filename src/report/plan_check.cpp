@@ -88,7 +88,7 @@ Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOpti
   }
   if (Status refused = unpriced(plan)) return *refused;
   const bool unlike = cost::on_unlike_devices(plan, job.cluster);
-  if (Status refused = unlike ? cost::unpriced_groups(plan, job.cluster) : unpriced_placement(plan, job.model, job.cluster))
+  if (Status refused = unlike ? cost::spread_stage(plan, job.cluster) : unpriced_placement(plan, job.model, job.cluster))
     return *refused;
   report = check_against_claims(job, plan);
   report.findings.insert(report.findings.begin(), report::check_summaries(job, plan));

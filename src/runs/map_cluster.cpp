@@ -11,12 +11,12 @@ namespace espalier::runs {
 
 using base::cat;
 
-const job::DeviceDefault* Mapper::choose_device() {
-  const bool pcie = job::mentions(cat(r_.gpu.type, " ", r_.intra), {"pcie"});
-  const auto named = [this](const std::string& word) { return names_device(r_.gpu.type, word); };
+const job::DeviceDefault* Mapper::choose_device(const std::string& type, const std::optional<double>& memory_gb) {
+  const bool pcie = job::mentions(cat(type, " ", r_.intra), {"pcie"});
+  const auto named = [&type](const std::string& word) { return names_device(type, word); };
   for (const job::DeviceDefault& d : all_.devices) {
     if (std::none_of(d.match.begin(), d.match.end(), named) || (d.pcie && !pcie)) continue;
-    if (r_.gpu.mem_gb ? d.memory_gb == 0 || std::fabs(*r_.gpu.mem_gb - d.memory_gb) < 1 : d.silent) return &d;
+    if (memory_gb ? d.memory_gb == 0 || std::fabs(*memory_gb - d.memory_gb) < 1 : d.silent) return &d;
   }
   return nullptr;
 }
@@ -30,6 +30,7 @@ std::int64_t Mapper::devices_per_node(const job::DeviceDefault& device) {
 }
 
 void Mapper::map_cluster() {
+  if (r_.mixture.network.stated() && !r_.mixture.groups.empty()) return map_mixed_cluster();
   const job::DeviceDefault* device = choose_device();
   if (!device) {
     const std::string size = r_.gpu.mem_gb ? cat(" of ", base::fixed(*r_.gpu.mem_gb, 0), " GB") : "";

@@ -11,6 +11,12 @@ namespace espalier::runs {
 
 using base::cat;
 
+namespace {
+
+constexpr std::int64_t kNoVocabulary = 128;  ///< so few that neither the embedding nor the loss counts
+
+}  // namespace
+
 void Mapper::map_model() {
   if (!r_.model.config.empty()) return map_config();
   const job::ArchitectureDefault* architecture = architecture_of(r_, all_);
@@ -79,6 +85,11 @@ void Mapper::fill_sizes(DecoderShape& s) {
   if (r_.model.head_dim) s.head_dim = count(r_.model.head_dim, "model.head_dim");
   std::optional<std::int64_t> vocabulary = r_.model.vocab;
   if (!vocabulary && arguments_) vocabulary = arguments_->vocabulary;
+  if (!vocabulary && r_.mixture.network.stated()) {
+    vocabulary = kNoVocabulary;
+    used("vocab", std::to_string(kNoVocabulary),
+         "none in a record that states its network: embedding and loss are counted as nothing");
+  }
   s.vocabulary = count(vocabulary, "vocab");
   if (r_.model.experts && *r_.model.experts > 1) {
     s.experts = degree(r_.model.experts, "model.experts");

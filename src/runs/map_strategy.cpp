@@ -22,6 +22,9 @@ void Mapper::map_degrees() {
   c.micro_batch = degree(r_.microbatch, "microbatch");
   c.microbatches = 0;
   s.dp = r_.dp ? degree(r_.dp, "dp") : 0;
+  const EngineModel* engine = find_engine(run_.job.engine);
+  if (r_.mixture.network.stated() && s.dp > 1 && c.stages > 1 && !engine->runs.orders.empty())
+    s.order = engine->runs.orders.front();
   if (!r_.dp) used("dp", "what is left of the devices", "gpu.count / (tp · pp · cp)");
   map_sequence_parallel();
   map_experts();
@@ -33,6 +36,10 @@ void Mapper::map_sequence_parallel() {
   if (s.tp == 1) return;
   std::string kind = base::lower(r_.sp_kind);
   if (kind.empty() && r_.sp) kind = *r_.sp ? "megatron" : "none";
+  if (kind.empty() && r_.mixture.network.stated()) {
+    kind = "none";
+    used("sp", kind, "Megatron-LM --sequence-parallel is off unless given (megatron/training/arguments.py)");
+  }
   if (kind.empty()) {
     const auto* d = framework_default("sp");
     if (!d) return skip("sp missing");
@@ -215,8 +222,9 @@ void Mapper::map_overlap() {
                           replicates_weights(has_experts(run_.job.model), s) &&
                           (engine->runs.zero_grad_overlap || !shards_optimizer(s.zero));
   s.overlap.param_gather = wanted.param_gather && engine->runs.overlap_param_gather && shards_optimizer(s.zero);
-  s.overlap.p2p =
-      wanted.p2p && engine->runs.overlap_p2p && run_.schedule.kind == ScheduleKind::interleaved && run_.schedule.stages > 1;
+  const bool any_schedule = engine->family == EngineFamily::generic;  // Megatron overlaps messages under interleaving alone
+  s.overlap.p2p = wanted.p2p && engine->runs.overlap_p2p && run_.schedule.stages > 1 &&
+                  (any_schedule || run_.schedule.kind == ScheduleKind::interleaved);
   s.overlap.tp = wanted.tp && engine->runs.overlap_tp && s.sp == SequenceParallel::megatron;
   std::string names;
   if (s.overlap.grad_reduce) names += "grad ";

@@ -11,6 +11,7 @@
 #include "job/framework_defaults.h"
 #include "runs/arguments.h"
 #include "runs/mapping.h"
+#include "runs/network_cases.h"
 
 namespace espalier::runs {
 
@@ -39,10 +40,27 @@ class Mapper {
   void choose_memory();
   /// A peak that may be anything is not compared; the step time is.
   void unknown_memory(const char* what, const std::string& words);
-  const job::DeviceDefault* choose_device();
+  const job::DeviceDefault* choose_device() { return choose_device(r_.gpu.type, r_.gpu.mem_gb); }
+  const job::DeviceDefault* choose_device(const std::string& type, const std::optional<double>& memory_gb);
   /// Devices of a node: the record's, or of the device's usual node.
   std::int64_t devices_per_node(const job::DeviceDefault& device);
   void map_cluster();
+  /// Where the record states its nodes and their network as figures (map_mixed.cpp).
+  void map_mixed_cluster();
+  /// A kind of device as records of mixed runs write it: "V100-16GB".
+  const job::DeviceDefault* choose_kind(const std::string& kind);
+  /// One group of the cluster file; `one`: it is the whole cluster.
+  void write_group(base::JsonWriter& w, const RunDeviceGroup& group, const std::string& site);
+  void write_rates(base::JsonWriter& w, double gbits, double delay_ms);
+  void write_groups(base::JsonWriter& w);
+  /// Reads the case of the matrix file, if the record names one.
+  void read_case();
+  /// Groups of the regions of the case, and links between them.
+  void write_regions(base::JsonWriter& w);
+  /// What of a mixed run differs from the uniform plan (map_placement.cpp).
+  void place_run();
+  void place_ranks(Plan& plan);
+  void place_layers(Plan& plan);
   /// A card on PCIe is another device than the module of that name on NVLink, where the catalogue has the module alone.
   void check_links();
   void write_network(base::JsonWriter& w, std::int64_t per_node);
@@ -75,12 +93,16 @@ class Mapper {
   static std::optional<std::int64_t> every_nth(const std::string& kind);
   void map_overlap();
   void finish();
+  /// Whether a ZeRO 3 run was measured in less time than its weights need to come in over the interfaces of a node, which no configuration
+  /// with the record's micro-batches can do: one of them is not what the record says.
+  [[nodiscard]] bool beats_network() const;
   /// The record's id, safe inside a JSON string.
   [[nodiscard]] std::string content_name() const;
 
   const RunRecord& r_;
   const job::RunDefaults& all_;
   std::optional<MegatronArguments> arguments_;
+  std::optional<NetworkCase> case_;  ///< of the matrix file
   const job::FrameworkDefault* framework_ = nullptr;
   MappedRun run_;
   std::optional<RunSkip> skip_;

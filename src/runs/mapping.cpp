@@ -85,10 +85,15 @@ void Mapper::check_status() {
     used("status", "ok", "a record with a measurement and no status");
   else if (status != "ok" && status != "oom" && status != "crashed_or_oom")
     skip(cat("status ", status));
+  if (job::mentions(r_.framework, {"hivemind", "asynchronous", "delayed averaging"}))
+    skip("asynchronous training", "replicas average when a target batch is reached: there is no step that all of them take");
   if (!r_.irregular.empty()) skip("not uniform", cat(r_.irregular, " has several values"));
   if (arguments_ && !arguments_->unsupported.empty()) skip("outside the uniform space", arguments_->unsupported);
   if (!r_.techniques.unknown.empty()) skip("technique unknown", r_.techniques.unknown);
-  if (r_.techniques.offload) skip("outside the uniform space", "activations or states are kept in host memory");
+  // Master weights in host memory change the update alone, which such records do not time apart.
+  const bool update_alone = r_.mixture.network.stated() && job::mentions(r_.framework, {"dt-fm"});
+  if (r_.techniques.offload && update_alone) used("update", "on the device", "the master copy in host memory is not modelled");
+  if (r_.techniques.offload && !update_alone) skip("outside the uniform space", "activations or states are kept in host memory");
 }
 
 void Mapper::choose_framework() {
@@ -172,7 +177,21 @@ void Mapper::finish() {
   run_.job.cluster.name = r_.gpu.type;
   const auto broken = violations(run_.job.model, run_.job.cluster, run_.job.training, run_.strategy, run_.schedule,
                                  find_engine(run_.job.engine)->split);
-  if (!broken.empty()) skip(cat("rule ", broken.front().rule), job::joined_violations(broken));
+  if (!broken.empty()) return skip(cat("rule ", broken.front().rule), job::joined_violations(broken));
+  if (beats_network()) return skip("faster than its network", "ZeRO 3 gathers and reduces all weights every micro-batch");
+  place_run();
+}
+
+bool Mapper::beats_network() const {
+  const Strategy& s = run_.strategy;
+  const RunMixture& m = r_.mixture;
+  if (!m.network.inter_gbps || !r_.measured.iteration_s || !shards_parameters(s.zero) || run_.schedule.stages > 1) return false;
+  const double node = static_cast<double>(run_.job.cluster.groups.front().devices_per_node);
+  const double devices = static_cast<double>(run_.job.cluster.devices());
+  // In the mean over nodes each takes in what its devices do not hold themselves: twice to gather, and once of others' sums to reduce.
+  const double bytes = 2.0 * static_cast<double>(parameter_count(run_.job.model)) * (1.0 - node / devices);
+  const double passes = 3.0 * static_cast<double>(run_.schedule.microbatches);
+  return *r_.measured.iteration_s < passes * bytes / (*m.network.inter_gbps * 1e9 / 8);
 }
 
 std::string Mapper::content_name() const {

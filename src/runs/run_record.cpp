@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "espalier/measured_runs.h"
 
-#include <charconv>
-#include <cmath>
 #include <filesystem>
 
 #include "base/document.h"
 #include "base/text.h"
+#include "runs/mixed_fields.h"
+#include "runs/record_fields.h"
 #include "runs/record_words.h"
 #include "runs/remarks.h"
 
@@ -19,112 +19,8 @@ using base::NodeKind;
 constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 constexpr std::size_t kMaxRecords = 1'000'000;
 constexpr base::Limits kLineLimits{std::size_t{4} << 20, 32, 100'000, std::size_t{1} << 20};
-constexpr double kMaxNumber = 1e18;
 
-/// Typed look-ups in one record. The first wrong type is kept as an error.
-class Fields {
- public:
-  Fields(const Node& node, std::string path, RunRecord& record, Status& error, const std::string& where)
-      : node_(node), path_(std::move(path)), record_(record), error_(error), where_(where) {}
-
-  [[nodiscard]] Fields child(const char* key) const {
-    static const Node kNone;
-    const Node* node = find(key);
-    if (node && node->kind != NodeKind::mapping) {
-      fail(*node, key, "a mapping");
-      node = nullptr;
-    }
-    return {node ? *node : kNone, path_ + "." + key, record_, error_, where_};
-  }
-
-  [[nodiscard]] std::optional<double> real(const char* key) const {
-    const Node* node = find(key);
-    if (!node || set_apart(*node, key)) return std::nullopt;
-    const std::optional<double> value = number_of(*node);
-    if (value && std::isfinite(*value) && std::fabs(*value) <= kMaxNumber && *value >= 0) return value;
-    fail(*node, key, "a number ≥ 0");
-    return std::nullopt;
-  }
-
-  [[nodiscard]] std::optional<std::int64_t> count(const char* key) const {
-    const Node* node = find(key);
-    const std::optional<double> value = real(key);
-    if (!value) return std::nullopt;
-    if (*value == std::floor(*value)) return static_cast<std::int64_t>(*value);
-    fail(*node, key, "a whole number");
-    return std::nullopt;
-  }
-
-  [[nodiscard]] std::optional<bool> flag(const char* key) const {
-    const Node* node = find(key);
-    if (!node || set_apart(*node, key)) return std::nullopt;
-    if (node->kind == NodeKind::boolean) return node->boolean;
-    if (node->kind == NodeKind::integer && (node->integer == 0 || node->integer == 1)) return node->integer == 1;
-    fail(*node, key, "true or false");
-    return std::nullopt;
-  }
-
-  [[nodiscard]] std::string word(const char* key) const {
-    const Node* node = find(key);
-    if (!node || set_apart(*node, key)) return "";
-    if (node->kind == NodeKind::boolean) return node->boolean ? "true" : "false";
-    if (node->kind == NodeKind::mapping) fail(*node, key, "text");
-    return node->text;
-  }
-
-  /// A list of words.
-  [[nodiscard]] std::vector<std::string> names(const char* key) const {
-    const Node* node = find(key);
-    std::vector<std::string> out;
-    if (!node) return out;
-    if (node->kind != NodeKind::sequence) fail(*node, key, "a list of names");
-    for (const Node& item : node->items) {
-      if (item.kind != NodeKind::string) fail(item, key, "a name");
-      out.push_back(item.text);
-    }
-    return out;
-  }
-
-  /// nullptr when absent or null.
-  [[nodiscard]] const Node* find(const char* key) const {
-    const Node* node = node_.find(key);
-    return node && node->kind != NodeKind::null ? node : nullptr;
-  }
-
- private:
-  /// One value per stage, or two sequences: no error, but no uniform configuration either.
-  [[nodiscard]] bool set_apart(const Node& node, const char* key) const {
-    const bool several = node.kind == NodeKind::sequence || (node.kind == NodeKind::mapping && std::string_view(key) == "seq");
-    if (several && record_.irregular.empty()) record_.irregular = key;
-    return several;
-  }
-
-  static std::optional<double> number_of(const Node& node) {
-    if (node.kind == NodeKind::integer || node.kind == NodeKind::real) {
-      return node.kind == NodeKind::integer ? static_cast<double>(node.integer) : node.real;
-    }
-    double value = 0;
-    if (node.kind != NodeKind::string) return std::nullopt;
-    const auto [end, code] = std::from_chars(node.text.data(), node.text.data() + node.text.size(), value);
-    if (code != std::errc{} || end != node.text.data() + node.text.size()) return std::nullopt;
-    return value;
-  }
-
-  void fail(const Node& node, const char* key, std::string expected) const {
-    if (error_) return;
-    const std::string place =
-        where_ + ":" + std::to_string(record_.line) + ":" + std::to_string(node.column) + " (" + path_ + "." + key + ")";
-    const bool shown = node.kind != NodeKind::mapping && node.kind != NodeKind::sequence && node.text.size() < 80;
-    error_ = Error{ErrorKind::bad_input, place, shown ? base::to_json(node) : std::string(to_string(node.kind)),
-                   std::move(expected), "unknown values are written as null"};
-  }
-
-  const Node& node_;
-  std::string path_;
-  RunRecord& record_;
-  Status& error_;
-  const std::string& where_;
-};
+using Fields = runs::RecordFields;
 
 void read_model(const Fields& f, RunModel& m) {
   m.name = f.word("name");
@@ -207,6 +103,8 @@ Result<RunRecord> read_record(const Node& root, std::int64_t line, const std::st
   r.inter = links.word("inter");
   read_configuration(f, r);
   read_measured(f.child("measured"), r.measured);
+  runs::read_mixed(f, r);
+  r.mixture.network.matrix = beside(where, r.mixture.network.matrix);
   const Node* extra = root.find("extra");
   runs::read_extra(extra, r);
   read_techniques(f, extra, f.word("notes"), r);

@@ -14,6 +14,7 @@
 #include "plan/coefficients.h"
 #include "plan/engine.h"
 #include "planner/estimate.h"
+#include "runs/replay_run.h"
 #include "runs/statistics.h"
 
 namespace espalier::runs {
@@ -109,11 +110,21 @@ void recompute_if_needed(MappedRun& run, const PredictFunction& predict) {
   run.defaults.push_back({"recompute", "full", "the measured run does not fit without"});
 }
 
+/// By its measured durations, whatever else is missing.
+Outcome replayed(const RunRecord& record) {
+  if (const std::string status = base::lower(record.status); !status.empty() && status != "ok")
+    return RunSkip{cat("status ", status), ""};
+  Outcome outcome = replay_run(record);
+  if (auto* result = std::get_if<RunResult>(&outcome)) result->ranking_group = group_of(record);
+  return outcome;
+}
+
 Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
+  if (record.mixture.measured_durations()) return replayed(record);
   RunMapping mapping = settled_run(record, predict);
   if (auto* skip = std::get_if<RunSkip>(&mapping)) return std::move(*skip);
   auto& run = std::get<MappedRun>(mapping);
-  const auto prediction = predict(run.job, run.strategy, run.schedule);
+  const auto prediction = run.plan ? planner::predict_plan(run.job, *run.plan) : predict(run.job, run.strategy, run.schedule);
   if (!prediction) return RunSkip{"no prediction", prediction.error().message()};
   ESPALIER_CHECK(prediction->iteration_ns > 0);  // what is set against a measured time took some
   RunResult out;
@@ -124,6 +135,8 @@ Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   named.only_pipeline().schedule = run.schedule;
   named.only_pipeline().stages = {Stage{{}, {Chunk{{LayerRange{0, 0, run.strategy}}}}}};
   out.label = named.label();
+  if (const std::string& placement = record.mixture.placement; run.plan && !placement.empty() && placement != "default")
+    out.label += cat(", ", placement);
   out.calibration = prediction->confidence.basis;
   const auto& fitted = framework_calibration().sources;
   out.in_calibration = std::find(fitted.begin(), fitted.end(), record.source) != fitted.end();

@@ -236,7 +236,7 @@ bool Engine::receive(Rank& rank, std::int32_t through) {
       rank.awaited_send = here.match;
       return false;
     }
-    const std::int64_t end = std::max(start, end_of(here.match));
+    const std::int64_t end = std::max(start, end_of(here.match) + durations_.delay(here));
     // The span shows the transfer: from the send's start on, as far as the stream was free.
     if constexpr (kRecord) starts_[static_cast<std::size_t>(i)] = std::max(start, starts_[static_cast<std::size_t>(here.match)]);
     finish(rank, i, Stream::recv, end);

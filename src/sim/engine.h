@@ -32,6 +32,10 @@ class Durations {
     if (instruction.buckets > 1 && instruction.stream == Stream::compute) return of_bucket(instruction);
     return table_[first_[static_cast<std::size_t>(instruction.stream)] + static_cast<std::size_t>(instruction.id)];
   }
+  /// From the end of a send to the end of its receive.
+  [[nodiscard]] std::int64_t delay(const Instruction& receive) const {
+    return costs_->delays.empty() ? 0 : costs_->delays[receive.transfer()].count();
+  }
 
  private:
   [[nodiscard]] std::int64_t of_bucket(const Instruction& instruction) const;

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/spread_stages.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "plan/process_groups.h"
+
+namespace espalier::cost {
+namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+/// The nodes of a group in the order in which its ring comes to them, and how many members each holds.
+struct Ring {
+  std::vector<std::int64_t> nodes;
+  std::vector<std::int64_t> members;
+};
+
+Ring ring_of(const Cluster& cluster, const std::vector<std::int64_t>& group) {
+  Ring ring;
+  for (const std::int64_t device : group) {
+    const std::int64_t node = cluster.node_of(device);
+    const auto known = std::find(ring.nodes.begin(), ring.nodes.end(), node);
+    if (known == ring.nodes.end()) {
+      ring.nodes.push_back(node);
+      ring.members.push_back(1);
+    } else {
+      ++ring.members[static_cast<std::size_t>(known - ring.nodes.begin())];
+    }
+  }
+  return ring;
+}
+
+double rate(const FabricLevel& level) { return level.bandwidth.count() * level.efficiency; }
+
+/// How many rings of a stage pass over each line between node groups.
+std::map<std::size_t, double> crossings(const Cluster& cluster, const GroupPaths& paths,
+                                        const std::vector<std::vector<std::int64_t>>& groups) {
+  std::map<std::size_t, double> count;
+  for (const auto& group : groups) {
+    const Ring ring = ring_of(cluster, group);
+    for (std::size_t i = 0; i < ring.nodes.size() && ring.nodes.size() > 1; ++i) {
+      const std::size_t a = cluster.group_of_node(ring.nodes[i]),
+                        b = cluster.group_of_node(ring.nodes[(i + 1) % ring.nodes.size()]);
+      if (a == b) continue;
+      for (const std::size_t link : paths[a * cluster.groups.size() + b].links) count[link] += 1;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+bool is_spread(const Cluster& cluster, const Pipeline& pipeline) {
+  for (const Stage& stage : pipeline.stages) {
+    const DeviceRange& range = stage.devices.front();
+    if (stage.devices.size() != 1 || (range.stride != 1 && range.count > 1)) return true;
+    if (cluster.group_of(range.first) != cluster.group_of(range.first + range.count - 1)) return true;
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& r : chunk.ranges)
+        if (r.strategy.order != RankOrder::tp_cp_dp_pp) return true;
+  }
+  return false;
+}
+
+Status spread_stage(const Plan& plan, const Cluster& cluster) {
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p) {
+    Pipeline one = plan.pipelines[p];
+    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i) {
+      one.stages = {plan.pipelines[p].stages[i]};
+      if (is_spread(cluster, one))
+        return Error{ErrorKind::bad_input, base::cat("$.pipelines[", p, "].stages[", i, "].devices"),
+                     "devices out of order, or of several node groups",
+                     "consecutive devices of one node group, in order tp-cp-dp-pp", ""};
+    }
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<const GroupPaths> group_paths(const Cluster& cluster) {
+  auto paths = std::make_shared<GroupPaths>();
+  for (std::size_t a = 0; a < cluster.groups.size(); ++a)
+    for (std::size_t b = 0; b < cluster.groups.size(); ++b) paths->push_back(cluster.path(a, b));
+  return paths;
+}
+
+SpreadStages::SpreadStages(const Cluster& cluster, const Pipeline& pipeline, std::shared_ptr<const GroupPaths> paths)
+    : cluster_(&cluster), pipeline_(&pipeline), paths_(paths ? std::move(paths) : group_paths(cluster)) {
+  for (const NodeGroup& group : cluster.groups) {
+    widest_ = std::lcm(widest_, group.devices_per_node);
+    for (const FabricLevel& level : group.intra) widest_ = std::lcm(widest_, std::max<std::int64_t>(1, level.span));
+  }
+  auto listed = std::make_shared<StageDevices>();
+  for (const Stage& stage : pipeline.stages) {
+    devices_.push_back(devices_of(stage.devices));
+    listed->emplace_back();
+    kinds_.emplace_back();
+    for (const std::int64_t device : devices_.back()) {
+      listed->back().push_back(renumbered(device));
+      const Kind kind{cluster.group_of(device), cluster.speed_of(device)};
+      const auto same = [&](const Kind& k) { return k.speed == kind.speed && (k.group == kind.group); };
+      if (std::none_of(kinds_.back().begin(), kinds_.back().end(), same)) kinds_.back().push_back(kind);
+    }
+  }
+  listed_ = std::move(listed);
+  leaving_.assign(static_cast<std::size_t>(cluster.nodes()), 0);
+  coming_ = leaving_;
+  for (std::size_t i = 0; i + 1 < devices_.size(); ++i)
+    for (std::size_t n = 0; n < devices_[i].size(); ++n) {
+      const std::int64_t next = devices_[i + 1][n * devices_[i + 1].size() / devices_[i].size()];
+      const std::int64_t node = cluster.node_of(devices_[i][n]);
+      if (cluster.node_of(next) == node) continue;
+      ++leaving_[static_cast<std::size_t>(node)];
+      ++coming_[static_cast<std::size_t>(cluster.node_of(next))];
+    }
+}
+
+std::int64_t SpreadStages::renumbered(std::int64_t device) const {
+  const std::int64_t node = cluster_->node_of(device);
+  return node * widest_ + (device - cluster_->first_device_of_node(node));
+}
+
+FabricLevel SpreadStages::usual_network(std::size_t group) const {
+  const NodeGroup& at = cluster_->groups[group];
+  if (!cluster_->homogeneous() && !at.inter.empty()) return at.inter.front();
+  ESPALIER_CHECK(!cluster_->inter.empty());
+  return cluster_->homogeneous() ? cluster_->inter.front() : cluster_->inter.back();
+}
+
+/// Bytes/s that `members` devices of a node have of its interfaces.
+double SpreadStages::share(std::int64_t node, std::int64_t members) const {
+  const std::size_t group = cluster_->group_of_node(node);
+  const NodeGroup& at = cluster_->groups[group];
+  const auto devices = static_cast<double>(at.devices_per_node);
+  if (!at.inter.empty() || cluster_->homogeneous()) return rate(usual_network(group)) * static_cast<double>(members);
+  return at.node_bandwidth.count() > 0 ? at.node_bandwidth.count() * static_cast<double>(members) / devices : kUnlimited;
+}
+
+FabricLevel SpreadStages::network_level(std::size_t stage, GroupKind kind) const {
+  const Strategy& strategy = pipeline_->stages[stage].chunks.front().ranges.front().strategy;
+  FabricLevel level = usual_network(kinds_[stage].front().group);
+  Strategy whole = strategy;
+  whole.zero = ZeroStage::none;
+  whole.shard = 1;
+  const auto groups = process_groups(kind, kind == GroupKind::data_shard ? whole : strategy, devices_[stage]);
+  const std::map<std::size_t, double> crossed = crossings(*cluster_, *paths_, groups);
+  double least = kUnlimited, latency = 0;
+  for (const auto& group : groups) {
+    const Ring ring = ring_of(*cluster_, group);
+    if (ring.nodes.size() < 2) continue;
+    double sum = 0;
+    for (std::size_t i = 0; i < ring.nodes.size(); ++i) {
+      const std::size_t j = (i + 1) % ring.nodes.size();
+      const std::size_t a = cluster_->group_of_node(ring.nodes[i]), b = cluster_->group_of_node(ring.nodes[j]);
+      double way = std::min(share(ring.nodes[i], ring.members[i]), share(ring.nodes[j], ring.members[j]));
+      const GroupPath& way_of = path(a, b);
+      if (a != b)
+        for (const std::size_t l : way_of.links) {
+          const GroupLink& link = cluster_->links[l];
+          const double part = link.sharing == LinkSharing::line ? 1.0 / crossed.at(l)
+                                                                : static_cast<double>(ring.members[i]) /
+                                                                      static_cast<double>(cluster_->groups[a].devices_per_node);
+          way = std::min(way, link.bandwidth.count() * part);
+        }
+      if (a != b && way_of.links.empty() && way_of.bandwidth.count() > 0)
+        way = std::min(way, way_of.bandwidth.count() * static_cast<double>(ring.members[i]) /
+                                static_cast<double>(cluster_->groups[a].devices_per_node));
+      sum += way_of.latency.count();
+      least = std::min(least, way);
+    }
+    latency = std::max(latency, sum / static_cast<double>(ring.nodes.size()));
+  }
+  level.span = widest_ * cluster_->nodes();
+  if (least == kUnlimited) return level;
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    const Strategy& s = pipeline_->stages[i].chunks.front().ranges.front().strategy;
+    Strategy all = s;
+    all.zero = ZeroStage::none;
+    all.shard = 1;
+    for (const auto& group : process_groups(kind, kind == GroupKind::data_shard ? all : s, devices_[i])) {
+      const Ring ring = ring_of(*cluster_, group);
+      fewest = std::min(fewest, *std::min_element(ring.members.begin(), ring.members.end()));
+    }
+  }
+  level.bandwidth = level.bandwidth_alone = BytesPerSecond(least / static_cast<double>(fewest));
+  level.efficiency = 1.0;
+  level.latency = Seconds(latency);
+  return level;
+}
+
+Fabric SpreadStages::fabric(std::size_t stage, const Fabric& usual, const EngineModel& engine) const {
+  Fabric out = usual;
+  const auto keep = static_cast<std::ptrdiff_t>(usual.node_levels);
+  const auto with = [&](std::vector<FabricLevel> levels, GroupKind kind, double time_scale) {
+    levels.erase(levels.begin() + std::min(keep, static_cast<std::ptrdiff_t>(levels.size())), levels.end());
+    FabricLevel network = network_level(stage, kind);
+    network.efficiency /= time_scale;
+    network.latency = Seconds(network.latency.count() * time_scale);
+    levels.push_back(network);
+    return levels;
+  };
+  out.levels = with(usual.levels, GroupKind::data_shard, 1.0);
+  out.tensor_levels = with(usual.tensor_levels, GroupKind::tensor, engine.coefficients.tensor_communication);
+  out.data_levels = with(usual.data_levels, GroupKind::data_shard, engine.coefficients.data_communication);
+  // Levels inside a node reach to its end, also in the new numbers.
+  for (auto* levels : {&out.levels, &out.tensor_levels, &out.data_levels})
+    if (keep > 0) (*levels)[static_cast<std::size_t>(keep) - 1].span = widest_;
+  out.listed = listed_;
+  return out;
+}
+
+FabricLevel SpreadStages::link(std::size_t from, std::size_t to) const { return link(from, *this, to); }
+
+FabricLevel SpreadStages::link(std::size_t from, const SpreadStages& other, std::size_t to) const {
+  const std::vector<std::int64_t>&a = devices_[from], &b = other.devices_[to];
+  FabricLevel slowest;
+  double least = kUnlimited, latency = 0;
+  std::map<std::size_t, double> crossed;
+  const auto partner = [&](std::size_t n) { return b[n * b.size() / a.size()]; };
+  // All interfaces of the node, shared by the messages that pass them at once.
+  const auto of_interfaces = [&](std::int64_t node, const std::vector<std::int64_t>& messages) {
+    const std::int64_t all = cluster_->groups[cluster_->group_of_node(node)].devices_per_node;
+    return share(node, all) / static_cast<double>(std::clamp<std::int64_t>(messages[static_cast<std::size_t>(node)], 1, all));
+  };
+  for (std::size_t n = 0; n < a.size(); ++n) {
+    const std::size_t g = cluster_->group_of(a[n]), h = cluster_->group_of(partner(n));
+    if (g != h)
+      for (const std::size_t l : path(g, h).links) crossed[l] += 1;
+  }
+  for (std::size_t n = 0; n < a.size(); ++n) {
+    const std::int64_t u = cluster_->node_of(a[n]), v = cluster_->node_of(partner(n));
+    const std::size_t g = cluster_->group_of_node(u), h = cluster_->group_of_node(v);
+    FabricLevel level;
+    double way = kUnlimited;
+    if (u == v) {
+      if (cluster_->groups[g].intra.empty()) continue;
+      level = cluster_->groups[g].intra.back();
+      way = rate(level);
+      if (level.per_peer.count() > 0) way = std::min(way, level.per_peer.count() * level.efficiency);
+    } else {
+      level = usual_network(g);
+      way = std::min(of_interfaces(u, leaving_), of_interfaces(v, other.coming_));
+      const GroupPath& way_of = path(g, h);
+      if (g != h)
+        for (const std::size_t l : way_of.links)
+          way =
+              std::min(way, cluster_->links[l].sharing == LinkSharing::line ? cluster_->links[l].bandwidth.count() / crossed.at(l)
+                                                                            : cluster_->links[l].bandwidth.count());
+      if (g != h && way_of.links.empty() && way_of.bandwidth.count() > 0) way = std::min(way, way_of.bandwidth.count());
+      level.latency = way_of.latency;
+    }
+    latency = std::max(latency, level.latency.count());
+    if (way < least) {
+      least = way;
+      slowest = level;
+    }
+  }
+  slowest.bandwidth = slowest.bandwidth_alone = BytesPerSecond(least);
+  slowest.efficiency = 1.0;
+  slowest.per_peer = BytesPerSecond(0);
+  slowest.latency = Seconds(latency);
+  slowest.span = widest_ * cluster_->nodes();
+  return slowest;
+}
+
+}  // namespace espalier::cost

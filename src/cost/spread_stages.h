@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stages on devices in any order, on any nodes of any groups: what their process groups and messages see of the network.
+//
+// Nodes may have unlike numbers of devices, interfaces and kinds. Devices are numbered anew, node after node, as if every node had as many as
+// the largest has, so that device / span names the node; the members of groups are then counted as in any listed placement (placement.h).
+// What a group reaches between nodes is given as one level of its stage:
+//     of group q, on node u:       share(u) = c · W_u / D_u        c members on u, W_u bytes/s of all its interfaces, D_u devices on it
+//     on the way from u to v:      both shares; between node groups also those of the links that Cluster::path names: a line is shared by all
+//                                  process groups of the stage that pass over it, other links as interfaces are (c of D_u)
+//     q reaches                    the least of that over its ring, which runs through its nodes in the order of its ranks
+//     the stage's level            the least of its groups, divided by the fewest members that a node holds (collective.h multiplies by them)
+//     α of a hop                   the mean over the ring's ways between nodes, of the ring where it is longest
+// Messages from stage to stage go from each rank to the rank at its place (of unlike numbers: to the one at its share of the list). Those
+// that leave a node share its interfaces with all others that leave it for a next stage; lines with all that pass over them. The slowest pair
+// decides.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cost/cost_context.h"
+#include "espalier/cluster.h"
+#include "espalier/plan.h"
+#include "espalier/result.h"
+#include "plan/steps.h"
+
+namespace espalier::cost {
+
+/// The ways between all pairs of node groups, found once; [from · groups + to].
+using GroupPaths = std::vector<GroupPath>;
+std::shared_ptr<const GroupPaths> group_paths(const Cluster& cluster);
+
+/// One pipeline of such stages. The cluster lives longer than this value.
+class SpreadStages {
+ public:
+  /// `paths` of the cluster; null: they are found.
+  SpreadStages(const Cluster& cluster, const Pipeline& pipeline, std::shared_ptr<const GroupPaths> paths = nullptr);
+
+  /// Devices of stage `i` that cost alike: a kind of device at a speed.
+  struct Kind {
+    std::size_t group = 0;
+    double speed = 1.0;
+  };
+  [[nodiscard]] const std::vector<Kind>& kinds(std::size_t stage) const { return kinds_[stage]; }
+  /// The fabric that stage `i` sees; `usual`: of the devices' own group.
+  [[nodiscard]] Fabric fabric(std::size_t stage, const Fabric& usual, const EngineModel& engine) const;
+  /// Between two stages.
+  [[nodiscard]] FabricLevel link(std::size_t from, std::size_t to) const;
+  /// Between a stage of this pipeline and one of another.
+  [[nodiscard]] FabricLevel link(std::size_t from, const SpreadStages& other, std::size_t to) const;
+
+ private:
+  [[nodiscard]] std::int64_t renumbered(std::int64_t device) const;
+  [[nodiscard]] FabricLevel network_level(std::size_t stage, GroupKind kind) const;
+  [[nodiscard]] FabricLevel usual_network(std::size_t group) const;
+  [[nodiscard]] double share(std::int64_t node, std::int64_t members) const;
+
+  [[nodiscard]] const GroupPath& path(std::size_t from, std::size_t to) const {
+    return (*paths_)[from * cluster_->groups.size() + to];
+  }
+
+  const Cluster* cluster_;
+  const Pipeline* pipeline_;
+  std::shared_ptr<const GroupPaths> paths_;
+  std::int64_t widest_ = 1;                         ///< devices of the largest node, as the new numbers count
+  std::vector<std::vector<std::int64_t>> devices_;  ///< by stage, in rank order
+  std::vector<std::vector<Kind>> kinds_;            ///< by stage
+  std::vector<std::int64_t> leaving_, coming_;      ///< by node: messages to the next stage that leave it, and that come in
+  std::shared_ptr<const StageDevices> listed_;      ///< renumbered
+};
+
+/// Whether some stage of a pipeline does not lie on consecutive devices of one node group in the order tp-cp-dp-pp.
+bool is_spread(const Cluster& cluster, const Pipeline& pipeline);
+/// The first such stage of a plan, by place, for those who know consecutive devices of one group alone.
+Status spread_stage(const Plan& plan, const Cluster& cluster);
+
+}  // namespace espalier::cost

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/spread_stages.h"
+
+#include <gtest/gtest.h>
+
+namespace espalier::cost {
+namespace {
+
+Cluster cluster_of(const std::string& text) {
+  auto cluster = load_cluster(text, "test");
+  EXPECT_TRUE(cluster) << (cluster ? "" : cluster.error().message());
+  return cluster ? *cluster : Cluster{};
+}
+
+/// One node of four devices, four nodes of one: 1 GB/s a node, all at full efficiency.
+Cluster four_and_ones() {
+  const std::string network = "{kind: ethernet, bandwidth: 8Gb/s, nics_per_node: 1, latency: 10us, efficiency: 1, congestion: 0}";
+  return cluster_of("groups: [{nodes: 2, devices_per_node: 4, device: v100-sxm-16gb, inter_node: " + network +
+                    "}, {nodes: 4, devices_per_node: 1, device: v100-sxm-16gb, inter_node: " + network +
+                    "}]\ninter_group: " + network + "\n");
+}
+
+/// `dp` replicas on the devices listed, stage after stage.
+Pipeline on(const std::vector<std::vector<std::int64_t>>& stages) {
+  Pipeline pipeline;
+  pipeline.schedule.stages = static_cast<std::int32_t>(stages.size());
+  for (const auto& devices : stages) {
+    Stage stage;
+    for (const std::int64_t device : devices) stage.devices.push_back({device, 1, 1});
+    Strategy s;
+    s.dp = static_cast<std::int32_t>(devices.size());
+    stage.chunks = {Chunk{{LayerRange{0, 0, s}}}};
+    pipeline.stages.push_back(stage);
+  }
+  return pipeline;
+}
+
+TEST(SpreadStages, KnowsWhatLiesInOneGroup) {
+  const Cluster c = four_and_ones();
+  Pipeline pipeline = on({{0}, {8}});
+  pipeline.stages[0].devices = {{0, 4, 1}};
+  EXPECT_FALSE(is_spread(c, pipeline));
+  pipeline.stages[0].devices = {{6, 4, 1}};  // 6, 7 of the first group, 8, 9 of the second
+  EXPECT_TRUE(is_spread(c, pipeline));
+}
+
+// Four replicas: two on one quad (2 of its 4 devices: 0.5 GB/s), two on single nodes (1 GB/s each). The quad's share decides; a domain holds
+// at least one member.
+TEST(SpreadStages, ARingGoesAtItsNarrowestNode) {
+  const Cluster c = four_and_ones();
+  const Pipeline pipeline = on({{0, 1, 8, 9}});
+  const EngineModel& engine = *find_engine("generic");
+  Cluster one;
+  one.groups = {c.groups[0]};
+  one.inter = c.groups[0].inter;
+  const Fabric fabric = SpreadStages(c, pipeline).fabric(0, Fabric(one, engine), engine);
+  EXPECT_NEAR(fabric.levels.back().bandwidth.count() * fabric.levels.back().efficiency, 0.5e9, 1e3);
+}
+
+// From the four devices of a quad to four single nodes: its interface carries four messages, 0.25 GB/s each. Between single nodes: 1 GB/s.
+// Between devices of one node: the fabric inside.
+TEST(SpreadStages, MessagesShareTheInterfacesOfTheirNode) {
+  const Cluster c = four_and_ones();
+  const Pipeline quad = on({{0, 1, 2, 3}, {8, 9, 10, 11}});
+  EXPECT_NEAR(SpreadStages(c, quad).link(0, 1).bandwidth.count(), 0.25e9, 1e3);
+  const Pipeline single = on({{8, 9}, {10, 11}});
+  EXPECT_NEAR(SpreadStages(c, single).link(0, 1).bandwidth.count(), 1e9, 1e3);
+  const Pipeline inside = on({{0, 4}, {1, 5}});
+  EXPECT_GT(SpreadStages(c, inside).link(0, 1).bandwidth.count(), 10e9);
+}
+
+// A line of 1 Gb/s between two sites carries both messages; a rate of node pairs each of them.
+TEST(SpreadStages, LinesAreSharedAndPairsAreNot) {
+  for (const auto& [sharing, expected] : {std::pair("line", 0.0625e9), std::pair("node_pair", 0.125e9)}) {
+    const Cluster c = cluster_of(
+        "groups: [{nodes: 2, devices_per_node: 1, device: v100-sxm-16gb}, {nodes: 2, devices_per_node: 1, device: "
+        "v100-sxm-16gb}]\n"
+        "links: [{from: a, to: b, bandwidth: 1Gb/s, latency: 30ms, sharing: " +
+        std::string(sharing) + ", both: true}]\n");
+    const FabricLevel link = SpreadStages(c, on({{0, 1}, {2, 3}})).link(0, 1);
+    EXPECT_NEAR(link.bandwidth.count(), expected, 1e3) << sharing;
+    EXPECT_NEAR(link.latency.count(), 0.03, 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace espalier::cost

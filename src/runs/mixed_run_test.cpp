@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of runs on unequal devices and links: invented ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "plan/process_groups.h"
+#include "planner/estimate.h"
+#include "runs/network_cases.h"
+#include "runs/validate.h"
+
+namespace espalier::runs {
+namespace {
+
+using testing::HasSubstr;
+
+RunFile file_of(const std::string& text, const std::string& where = "test") {
+  auto file = read_run_records(text, where);
+  EXPECT_TRUE(file);
+  return file ? *file : RunFile{};
+}
+RunRecord record(const std::string& text, const std::string& where = "test") {
+  const RunFile file = file_of(text, where);
+  EXPECT_EQ(file.records.size(), 1U) << (file.unreadable.empty() ? "" : file.unreadable.front().message());
+  return file.records.empty() ? RunRecord{} : file.records.front();
+}
+
+const std::string kReplay =
+    R"({"id": "a", "source": "lab", "model": {"name": "undisclosed"}, "schedule": "1F1B", "status": "ok", "measured": {"iteration_s": 1.0}, )"
+    R"("stages": [{"stage": 0, "replicas": [{"dp_rank": 0, "fwd_s": 0.1, "bwd_s": 0.2}]}, )"
+    R"({"stage": 1, "replicas": [{"dp_rank": 0, "fwd_s": 0.1, "bwd_s": 0.2}]}], )"
+    R"("extra": {"microbatches_per_replica": 2, "mean_other_ops_s": {"optimizer": 0.02, "optimizer-clip-main-grad": 0.03, "grads-reduce-scatter": 9.0}}})";
+
+// (2 + 2 − 1) · 0.3 = 0.9 s, and 0.05 s of update and clipping; the reduction contains waiting and is not added.
+TEST(MixedRuns, MeasuredDurationsAreReplayed) {
+  const Validation v = validate_runs(file_of(kReplay), planner::predict);
+  ASSERT_EQ(v.results.size(), 1U);
+  EXPECT_NEAR(*v.results.front().predicted_s, 0.95, 1e-9);
+  EXPECT_THAT(v.results.front().label, HasSubstr("replay PP2"));
+}
+
+TEST(MixedRuns, FieldsOfAWrongTypeAreErrorsOfTheirLine) {
+  for (const auto& [text, place] :
+       {std::pair(R"({"id": "a", "device_groups": 3})", "$.device_groups"),
+        std::pair(R"({"id": "a", "stages": [1]})", "$.stages"),
+        std::pair(R"({"id": "a", "stages": [{"replicas": [{"fwd_s": "slow"}]}]})", "$.stages[0].replicas[0].fwd_s"),
+        std::pair(R"({"id": "a", "stages": [{"layer_list_range": [0, 1.5]}]})", "$.stages[0].layer_list_range"),
+        std::pair(R"({"id": "a", "network": {"gbps": "fast"}})", "$.network.gbps")}) {
+    const RunFile file = file_of(std::string(text) + "\n");
+    ASSERT_EQ(file.unreadable.size(), 1U) << text;
+    EXPECT_THAT(file.unreadable.front().where, HasSubstr(place));
+  }
+}
+
+TEST(MixedRuns, AsynchronousOnesAreSkippedByName) {
+  const auto mapping = map_run(record(R"j({"id": "a", "framework": "hivemind (delayed averaging)", "status": "ok"})j"));
+  ASSERT_TRUE(std::holds_alternative<RunSkip>(mapping));
+  EXPECT_EQ(std::get<RunSkip>(mapping).reason, "asynchronous training");
+}
+
+/// 2 × 4 + 4 × 1 V100 at 10 Gb/s.
+std::string mixed(const std::string& more) {
+  return R"({"id": "m", "source": "lab", "model": {"name": "GPT-tiny", "layers": 8, "hidden": 1024, "ffn": 4096, "heads": 16}, "seq": 1024, )"
+         R"("gpu": {"type": "V100-SXM2-16GB", "mem_gb": 16, "count": 12}, "device_groups": [{"kind": "V100-16GB", "nodes": 2, "per_node": 4}, )"
+         R"({"kind": "V100-16GB", "nodes": 4, "per_node": 1}], "tp": 1, "cp": 1, "global_batch": 48, "microbatch": 1, )"
+         R"("recompute": "none", "precision": "fp16", "status": "ok", "measured": {"iteration_s": 1.0}, )" +
+         more + "}";
+}
+
+TEST(MixedRuns, StagesAcrossNodeGroupsAreMappedAndPriced) {
+  const auto mapping = map_run(record(mixed(
+      R"("framework": "Megatron-LM", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "1F1B", "network": {"inter_gbps": 10, "intra_gbps": 100})")));
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping))
+      << std::get<RunSkip>(mapping).reason << " " << std::get<RunSkip>(mapping).detail;
+  const auto& run = std::get<MappedRun>(mapping);
+  ASSERT_TRUE(run.plan);
+  EXPECT_EQ(run.job.cluster.groups.size(), 2U);
+  const auto prediction = planner::predict_plan(run.job, *run.plan);
+  ASSERT_TRUE(prediction) << prediction.error().message();
+  EXPECT_GT(prediction->iteration_ns, 0);
+}
+
+/// A matrix file and a record beside it.
+class WithMatrix : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / "net.json") << R"({"cases": {"1": {"note": "order of instances 1 1 4 repeated 2 times"},
+        "2": {"regions": ["north", "north", "south", "south"], "within": {"gbps": 5, "delay_ms": 1}, "across": {"north-south": [20, 0.5]}}},
+        "random_rank_map": {"7": [11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]}})";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  [[nodiscard]] std::string where() const { return (folder_ / "runs.jsonl").string(); }
+  std::filesystem::path folder_;
+};
+
+const std::string kTwoStages =
+    R"("framework": "Megatron-LM", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "1F1B", "network": {"case": 0, "inter_gbps": 10, "matrix": "net.json"}, )";
+
+// Machines follow each other as 1 1 4 1 1 4; the cluster numbers the quads 0–7 first: ranks 0–5 are on 8, 9, 0, 1, 2, 3.
+TEST_F(WithMatrix, DefaultPlacementFollowsTheOrderOfMachines) {
+  const auto mapping = map_run(record(mixed(kTwoStages + R"("extra": {"placement": "default"})"), where()));
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<RunSkip>(mapping).detail;
+  const auto& stages = std::get<MappedRun>(mapping).plan->only_pipeline().stages;
+  EXPECT_THAT(devices_of(stages[0].devices), testing::ElementsAre(8, 9, 0, 1, 2, 3));
+  EXPECT_THAT(devices_of(stages[1].devices), testing::ElementsAre(10, 11, 4, 5, 6, 7));
+}
+
+// The map of seed 7 turns that order round: rank 0 is on the last device of it.
+TEST_F(WithMatrix, RandomPlacementIsThatOfItsSeed) {
+  const auto mapping = map_run(record(mixed(kTwoStages + R"("extra": {"placement": "random, seeded", "seed": "7"})"), where()));
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<RunSkip>(mapping).detail;
+  const auto& stages = std::get<MappedRun>(mapping).plan->only_pipeline().stages;
+  EXPECT_THAT(devices_of(stages[0].devices), testing::ElementsAre(7, 6, 5, 4, 11, 10));
+  const auto other = map_run(record(mixed(kTwoStages + R"("extra": {"placement": "random, seeded", "seed": "8"})"), where()));
+  EXPECT_EQ(std::get<RunSkip>(other).reason, "placement unknown");
+}
+
+// Searched places are no slower than the default ones.
+TEST_F(WithMatrix, ScheduledPlacementIsSearched) {
+  const auto seconds = [&](const char* placement) {
+    const auto mapping = map_run(record(mixed(kTwoStages + R"("extra": {"placement": ")" + placement + R"("})"), where()));
+    EXPECT_TRUE(std::holds_alternative<MappedRun>(mapping));
+    const auto& run = std::get<MappedRun>(mapping);
+    return planner::predict_plan(run.job, *run.plan)->iteration_ns;
+  };
+  EXPECT_LE(seconds("scheduled"), seconds("default"));
+}
+
+TEST_F(WithMatrix, RegionsAreGroupsWithLinks) {
+  std::string text = mixed(
+      R"("framework": "DT-FM", "pp": 2, "dp": 2, "schedule": "GPipe", "network": {"case": 1, "matrix": "net.json"}, "extra": {"placement": "scheduled"})");
+  const std::string groups =
+      R"("device_groups": [{"kind": "V100-16GB", "nodes": 2, "per_node": 4}, {"kind": "V100-16GB", "nodes": 4, "per_node": 1}])";
+  text.replace(text.find(groups), groups.size(), R"("device_groups": [{"kind": "V100-16GB", "nodes": 4, "per_node": 1}])");
+  text.replace(text.find("\"count\": 12"), 11, "\"count\": 4");
+  const auto mapping = map_run(record(text, where()));
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping))
+      << std::get<RunSkip>(mapping).reason << " " << std::get<RunSkip>(mapping).detail;
+  const auto& run = std::get<MappedRun>(mapping);
+  ASSERT_EQ(run.job.cluster.groups.size(), 2U);
+  EXPECT_EQ(run.job.cluster.links.size(), 2U);
+  EXPECT_NEAR(run.job.cluster.links.front().latency.count(), 0.02, 1e-9);
+  EXPECT_NEAR(run.job.cluster.links.front().bandwidth.count(), 0.5e9 / 8, 1);
+  EXPECT_TRUE(planner::predict_plan(run.job, *run.plan));
+}
+
+// 8 blocks in stages of 5 and 3, as a list with the embedding and a function before them and four entries after them.
+TEST(MixedRuns, UnevenStages) {
+  const auto mapping = map_run(record(mixed(
+      R"j("framework": "DeepSpeed + Megatron-LM v1.1.5", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "1F1B (DeepSpeed pipeline)", )j"
+      R"("network": {"inter_gbps": 10}, "stages": [{"stage": 0, "layer_list_range": [0, 7]}, {"stage": 1, "layer_list_range": [7, 14]}])")));
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping))
+      << std::get<RunSkip>(mapping).reason << " " << std::get<RunSkip>(mapping).detail;
+  const auto& stages = std::get<MappedRun>(mapping).plan->only_pipeline().stages;
+  EXPECT_EQ(stages[0].chunks.front().last(), 5);  // embedding 0, blocks 1 … 5
+  EXPECT_EQ(stages[1].chunks.front().first(), 6);
+  EXPECT_EQ(stages[1].chunks.front().last(), 9);  // blocks 6 … 8 and the head
+}
+
+// 3 · 4 micro-batches move 100 M parameters of 2 bytes, 8/12 of them from other nodes: at least 1.3 s at 10 Gb/s.
+TEST(MixedRuns, ShardedRunsCannotBeatTheirNetwork) {
+  const auto reason = [](const char* seconds) {
+    std::string text =
+        mixed(R"("framework": "DeepSpeed ZeRO-3", "pp": 1, "dp": 12, "zero_stage": 3, "network": {"inter_gbps": 10})");
+    const std::string measured = R"("iteration_s": 1.0)";
+    text.replace(text.find(measured), measured.size(), std::string("\"iteration_s\": ") + seconds);
+    const auto mapping = map_run(record(text));
+    return std::holds_alternative<RunSkip>(mapping) ? std::get<RunSkip>(mapping).reason : "mapped";
+  };
+  EXPECT_EQ(reason("0.2"), "faster than its network");
+  EXPECT_EQ(reason("20"), "mapped");
+}
+
+TEST(NetworkCases, RefusesWhatIsNotThere) {
+  EXPECT_FALSE(read_network_case("{}", "x", 1));
+  EXPECT_FALSE(read_network_case("{\"cases\": {\"1\": 3}}", "x", 1));
+  EXPECT_FALSE(read_network_case("{\"cases\": {\"1\": {\"regions\": [3]}}}", "x", 1));
+  const auto plain =
+      read_network_case(R"({"cases": {"1": {"within": {"gbps": 5}, "across": {"gbps": 1, "delay_ms": 11}}}})", "x", 1);
+  ASSERT_TRUE(plain);
+  EXPECT_DOUBLE_EQ(plain->between("a", "b").gbps, 1);
+  EXPECT_DOUBLE_EQ(plain->between("a", "b").delay_ms, 11);
+}
+
+}  // namespace
+}  // namespace espalier::runs
