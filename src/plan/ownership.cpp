@@ -271,7 +271,10 @@ RankShare share_of(const Holding& holding, const Model& model, const LayerKind& 
   RankShare share;
   std::int64_t first = 0;
   for (const Operator& op : kind.operators) {
-    if (holding.table_copy && !is_table(op)) continue;
+    if (holding.table_copy && !is_table(op)) {
+      first += op.parameters;
+      continue;
+    }
     if (op.kind == OperatorKind::expert_linear)
       append_experts(experts, first, op, p);
     else
