@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "espalier/observation.h"
+
 namespace espalier {
 namespace report {
 namespace {
@@ -35,14 +37,15 @@ void write_seconds(base::JsonWriter& w, const std::optional<double>& seconds) {
     w.null();
 }
 
-void write_change(base::JsonWriter& w, const Change& c, const std::optional<std::int64_t>& if_stay_ns) {
+void write_change(base::JsonWriter& w, const Change& c, const std::optional<std::int64_t>& if_stay_ns,
+                  const std::function<void()>& more) {
   w.begin_object();
   w.key("schema").value("espalier.change/1");
   w.key("action").value(to_string(c.action));
   w.key("possible").value(c.possible);
   w.key("what").value(c.what);
   w.key("iteration_s");
-  write_nanoseconds(w, c.possible ? std::optional(c.iteration_ns) : std::nullopt);
+  write_nanoseconds(w, c.possible && c.iteration_ns > 0 ? std::optional(c.iteration_ns) : std::nullopt);
   w.key("upper_bound").value(c.upper_bound);
   w.key("pause_s");
   write_seconds(w, c.possible ? std::optional(c.move.pause_s()) : std::nullopt);
@@ -74,6 +77,7 @@ void write_change(base::JsonWriter& w, const Change& c, const std::optional<std:
     w.raw(to_json(*c.plan));
   else
     w.null();
+  if (more) more();
   w.end_object();
 }
 
@@ -125,6 +129,51 @@ std::string to_json(const Survival& answer, const Plan& plan) {
   }
   w.end_array();
   w.end_object();
+  return w.text();
+}
+
+namespace {
+
+void write_seen(base::JsonWriter& w, const Diagnosis& seen, const Plan& plan) {
+  w.key("observed").begin_object();
+  w.key("plan").value(content_hash(plan));
+  w.key("slow").begin_object();
+  for (const auto& [name, factor] : seen.what.slow) w.key(name).value(factor);
+  w.end_object();
+  w.key("links").begin_object();
+  for (const auto& [name, factor] : seen.what.links) w.key(name).value(factor);
+  w.end_object();
+  w.key("lost").compact_next().begin_array();
+  for (const std::string& name : seen.what.lost) w.value(name);
+  w.end_array();
+  w.key("tokens_ratio").value(seen.tokens_ratio);
+  w.key("step_s");
+  report::write_seconds(w, seen.step_s);
+  w.key("notes").begin_array();
+  for (const std::string& note : seen.notes) w.value(note);
+  w.end_array();
+  w.end_object();
+}
+
+}  // namespace
+
+std::string to_json(const Replan& answer, const Plan& plan) {
+  base::JsonWriter w;
+  if (!answer.ladder) {
+    Change nothing;
+    nothing.possible = true;
+    nothing.what = "nothing that was seen is wrong with the cluster";
+    report::write_change(w, nothing, std::nullopt, [&] { write_seen(w, answer.diagnosis, plan); });
+    return w.text();
+  }
+  const WhatIf& ladder = *answer.ladder;
+  report::write_change(w, ladder.actions[ladder.recommended], ladder.if_stay_ns, [&] {
+    write_seen(w, answer.diagnosis, plan);
+    w.key("others").begin_array();
+    for (const Change& change : ladder.actions)
+      if (&change != &ladder.actions[ladder.recommended]) report::write_change(w, change, ladder.if_stay_ns);
+    w.end_array();
+  });
   return w.text();
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/format.h"
 #include "espalier/adapt.h"
+#include "espalier/observation.h"
 #include "report/brief_text.h"
 
 namespace espalier {
@@ -82,6 +83,18 @@ std::string to_text(const Survival& answer) {
       rows.push_back({c.holds, std::to_string(c.losses), "–", "", "", "none", a.what});
   }
   return out + report::table(rows, {5, 6});
+}
+
+std::string to_text(const Replan& answer) {
+  const Disturbance& what = answer.diagnosis.what;
+  std::string out;
+  for (const auto& [name, factor] : what.slow)
+    out += cat("  ", name, " takes ", base::fixed(factor, 2), " times as long as its peers\n");
+  for (const auto& [name, factor] : what.links) out += cat("  ", name, " gives ", base::percent(factor), " of its bandwidth\n");
+  for (const std::string& name : what.lost) out += cat("  ", name, " is gone\n");
+  for (const std::string& note : answer.diagnosis.notes) out += cat("  ", note, "\n");
+  if (!answer.ladder) return cat("stay: nothing that was seen is wrong with the cluster\n", out);
+  return cat(to_text(*answer.ladder), "\nseen:\n", out);
 }
 
 }  // namespace espalier
