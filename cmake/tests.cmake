@@ -36,7 +36,7 @@ foreach(module lab reference)  # outside src/
 endforeach()
 foreach(kind golden property mutation scenario)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${kind}/*_test.cpp)
-  espalier_tests(${kind}_tests SOURCES ${sources} DEPENDS espalier_planner espalier_report)
+  espalier_tests(${kind}_tests SOURCES ${sources} DEPENDS espalier_planner espalier_report espalier_adapt espalier_exchange)
 endforeach()
 # The flow-level network beside another simulator's, where that is installed (Debian: libsimgrid-dev).
 find_library(SIMGRID_LIBRARY simgrid)

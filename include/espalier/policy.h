@@ -64,10 +64,12 @@ struct OverTime {
   std::size_t best_static = 0, best_worst = 0;  ///< of `plans`: most samples, most samples in the worst epoch
   std::vector<TraceRun> runs;                   ///< static, static in the worst case, online, clairvoyant
   double checkpoint_age_s = 0;                  ///< work lost where states are
-  double factor = 0;    ///< F of the policy: it loses at most F times what the clairvoyant does, and F cheapest moves
-  double bound_s = 0;   ///< that
-  double regret = 0;    ///< samples of the clairvoyant that the policy misses, as a share
-  PlannerResult start;  ///< the best static plan on the nodes of the start: the answer
+  std::size_t offered = 1;  ///< the policy chooses from the first so many plans; 1: from the best that never changes alone
+  double detection_s = 0;   ///< until the policy notices a change
+  double factor = 0;        ///< F of the policy: it loses at most F times what the clairvoyant does, and F cheapest moves
+  double bound_s = 0;       ///< that
+  double regret = 0;        ///< samples of the clairvoyant that the policy misses, as a share
+  PlannerResult start;      ///< the best static plan on the nodes of the start: the answer
 };
 /// Refuses clusters that do not change.
 Result<OverTime> plan_over_time(const Job& job, const OverTimeOptions& options);

@@ -14,8 +14,7 @@
 #include "base/check.h"
 #include "base/format.h"
 
-namespace espalier {
-namespace adapt {
+namespace espalier::adapt {
 namespace {
 
 using base::cat;
@@ -206,7 +205,6 @@ class Trace {
       chosen.push_back(next);
       for (std::size_t e = 0; e < all_.size(); ++e) best[e] = std::max(best[e], rates_[e][next]);
     }
-    std::sort(chosen.begin(), chosen.end());
     std::vector<Candidate> plans;
     std::vector<PlannerResult> results;
     for (const std::size_t a : chosen) {
@@ -343,6 +341,47 @@ class Trace {
     return out;
   }
 
+  /// The policy with the number of plans to choose from with which it does best: the more there are, the less they lose and the larger its factor.
+  /// With one, the best that never changes, it is that.
+  struct Followed {
+    PolicyRun run;
+    std::size_t plans = 1;
+    double factor = 1, bound_s = 0;
+  };
+  [[nodiscard]] Followed follow(const PolicyRules& rules, std::size_t best_static) const {
+    Followed best;
+    for (std::size_t k = 1; k <= plans_.size(); ++k) {
+      std::vector<std::size_t> offered;
+      for (std::size_t a = 0; a < k; ++a) offered.push_back(a);
+      if (k == 1) offered = {best_static};
+      const Epochs some = table_of(offered);
+      std::size_t start = 0;
+      for (std::size_t i = 1; i < k; ++i)
+        if (some.loss.front()[i] < some.loss.front()[start]) start = i;
+      PolicyRun run = online_run(some, start, rules);
+      if (k > 1 && run.cost_s() >= best.run.cost_s()) continue;
+      for (TraceDecision& decision : run.decisions) decision.plan = offered[decision.plan];
+      best = {std::move(run), k, factor_of(some), adapt::bound_s(some, rules, clairvoyant_run(some).cost_s())};
+    }
+    return best;
+  }
+
+  /// Rows and columns of these plans.
+  [[nodiscard]] Epochs table_of(const std::vector<std::size_t>& plans) const {
+    const auto picked = [&](const std::vector<double>& row) {
+      std::vector<double> out;
+      for (const std::size_t a : plans) out.push_back(row[a]);
+      return out;
+    };
+    Epochs out;
+    out.length_s = table_.length_s;
+    for (const auto& row : table_.loss) out.loss.push_back(picked(row));
+    for (const auto& row : table_.forced_s) out.forced_s.push_back(picked(row));
+    for (const auto& row : table_.hit_s) out.hit_s.push_back(picked(row));
+    for (const std::size_t a : plans) out.move_s.push_back(picked(table_.move_s[a]));
+    return out;
+  }
+
   Result<OverTime> answer() {
     OverTime out;
     out.epochs = static_cast<std::int64_t>(all_.size());
@@ -368,17 +407,19 @@ class Trace {
       if (worst(a) > worst(out.best_worst)) out.best_worst = a;
     }
     for (const Epoch& epoch : all_) out.length_s += epoch.length_s;
-    const std::size_t start =
-        static_cast<std::size_t>(std::max_element(rates_.front().begin(), rates_.front().end()) - rates_.front().begin());
     PolicyRules rules;
     rules.hysteresis = options_->hysteresis;
-    rules.detection_s = options_->detection_steps * static_cast<double>(plans_[start].iteration_ns) * 1e-9;
-    const PolicyRun best = clairvoyant_run(table_), online = online_run(table_, start, rules);
-    out.runs = {told("static", still[out.best_static]), told("static, worst case", still[out.best_worst]), told("online", online),
-                told("clairvoyant", best)};
+    for (const Candidate& c : plans_)
+      rules.detection_s = std::max(rules.detection_s, options_->detection_steps * static_cast<double>(c.iteration_ns) * 1e-9);
+    const PolicyRun best = clairvoyant_run(table_);
+    const Followed online = follow(rules, out.best_static);
+    out.detection_s = rules.detection_s;
+    out.offered = online.plans;
+    out.factor = online.factor;
+    out.bound_s = online.bound_s;
+    out.runs = {told("static", still[out.best_static]), told("static, worst case", still[out.best_worst]),
+                told("online", online.run), told("clairvoyant", best)};
     out.checkpoint_age_s = s_.options.move.checkpoint_age_s;
-    out.factor = factor_of(table_);
-    out.bound_s = bound_s(table_, rules, best.cost_s());
     const double known = out.runs.back().samples_per_s;
     out.regret = known > 0 ? 1 - out.runs[2].samples_per_s / known : 0;
     out.start = results_[out.best_static];
@@ -402,7 +443,9 @@ class Trace {
 };
 
 }  // namespace
-}  // namespace adapt
+}  // namespace espalier::adapt
+
+namespace espalier {
 
 Result<OverTime> plan_over_time(const Job& job, const OverTimeOptions& options) {
   if (!job.cluster.changes() || change_times(job.cluster).size() < 2)

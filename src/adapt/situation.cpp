@@ -39,7 +39,9 @@ Result<std::pair<std::string, double>> named_factor(const std::string& text, con
   return std::pair{text.substr(0, at), value};
 }
 
-namespace adapt {
+}  // namespace espalier
+
+namespace espalier::adapt {
 namespace {
 
 using base::cat;
@@ -265,5 +267,4 @@ void judge(Change& change, const std::optional<std::int64_t>& if_stay_ns) {
   }
 }
 
-}  // namespace adapt
-}  // namespace espalier
+}  // namespace espalier::adapt

@@ -14,8 +14,7 @@
 #include "base/format.h"
 #include "plan/process_groups.h"
 
-namespace espalier {
-namespace adapt {
+namespace espalier::adapt {
 namespace {
 
 using base::cat;
@@ -131,7 +130,9 @@ Situation after(const Situation& s, const std::vector<std::int64_t>& nodes) {
 }
 
 }  // namespace
-}  // namespace adapt
+}  // namespace espalier::adapt
+
+namespace espalier {
 
 Result<Survival> survive(const Job& job, const Plan& plan, std::int64_t most, const ChangeOptions& options) {
   PlannerMemory memory;

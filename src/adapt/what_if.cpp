@@ -6,8 +6,7 @@
 
 #include "adapt/actions.h"
 
-namespace espalier {
-namespace adapt {
+namespace espalier::adapt {
 namespace {
 
 constexpr double kForGood = std::numeric_limits<double>::infinity();
@@ -49,7 +48,9 @@ Result<WhatIf> ladder(const Situation& s, double horizon_s) {
   return out;
 }
 
-}  // namespace adapt
+}  // namespace espalier::adapt
+
+namespace espalier {
 
 std::optional<double> WhatIf::break_even(std::size_t a, std::size_t b) const {
   const Change &from = actions[a], &to = actions[b];

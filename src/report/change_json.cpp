@@ -5,8 +5,7 @@
 
 #include "espalier/observation.h"
 
-namespace espalier {
-namespace report {
+namespace espalier::report {
 namespace {
 
 void write_nanoseconds(base::JsonWriter& w, const std::optional<std::int64_t>& ns) {
@@ -81,7 +80,9 @@ void write_change(base::JsonWriter& w, const Change& c, const std::optional<std:
   w.end_object();
 }
 
-}  // namespace report
+}  // namespace espalier::report
+
+namespace espalier {
 
 std::string to_json(const WhatIf& answer, const Plan& plan) {
   base::JsonWriter w;

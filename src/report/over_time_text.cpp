@@ -63,9 +63,11 @@ std::string to_text(const OverTime& answer) {
   std::string out = cat("over ", hours(answer.length_s), ": ", answer.epochs, " epochs, ", answer.states,
                         " different clusters, plans to choose from: ", answer.plans.size(), "\n\n", plans_table(answer), "\n",
                         runs_table(answer));
-  out += cat("  the online policy loses at most ", base::fixed(answer.factor, 1),
-             " times what the clairvoyant does, and as many cheapest moves (", hours(answer.bound_s), "); here it misses ",
-             base::percent(answer.regret), " of its samples\n");
+  out += cat("  the online policy chooses from ", answer.offered, answer.offered == 1 ? " plan" : " plans",
+             ", notices a change after ", base::fixed(answer.detection_s, 0), " s, and loses at most ",
+             base::fixed(answer.factor, 1), " times what the clairvoyant of these plans does, and as many cheapest moves (",
+             hours(answer.bound_s), " here); it misses ", base::percent(answer.regret),
+             " of the samples of the clairvoyant of all plans\n");
   return out;
 }
 
@@ -78,6 +80,8 @@ std::string to_json(const OverTime& answer) {
   w.key("states").value(answer.states);
   w.key("best_static").value(static_cast<std::int64_t>(answer.best_static));
   w.key("best_worst_case").value(static_cast<std::int64_t>(answer.best_worst));
+  w.key("offered").value(static_cast<std::int64_t>(answer.offered));
+  w.key("detection_s").value(answer.detection_s);
   w.key("checkpoint_age_s").value(answer.checkpoint_age_s);
   w.key("factor").value(answer.factor);
   w.key("bound_s").value(answer.bound_s);
