@@ -208,6 +208,8 @@ PREDICTION = open_object({
     "confidence": open_object({"iteration_s_low": SECONDS, "iteration_s_high": SECONDS, "level": {"type": "number", "minimum": 0, "maximum": 1},
                                "basis": TEXT}, ("iteration_s_low", "iteration_s_high", "level", "basis")),
     "days": COUNT, "gpu_hours": COUNT,
+    "cost": open_object({"per_step": COUNT, "per_token": COUNT, "currency": TEXT, "per_hour": COUNT, "devices": WHOLE, "egress_per_step": COUNT,
+                         "whole_run": COUNT}, ("per_step", "per_token", "currency"), description="where every node of the plan has a price"),
     "network": open_object({"model": {"enum": ["flow"]}, "closed_iteration_s": SECONDS,
                             "links": array(open_object({"link": TEXT, "links": WHOLE, "bytes": COUNT, "busy": COUNT, "highest_load": COUNT},
                                                        ("link", "links", "bytes", "busy", "highest_load")))},
@@ -223,8 +225,8 @@ LAYERWISE = open_object({
 PARTITIONS = open_object({"without_s": SECONDS, "groups": WHOLE, "solved": WHOLE, "offered": WHOLE, "certified": YES_NO,
                           "lower_bound_s": SECONDS}, ("without_s", "certified", "lower_bound_s"))
 
-DEVICE_GROUPS = open_object({name: WHOLE for name in ("sizes", "options", "dropped", "states", "candidates", "simulated", "refined", "without_room")},
-                            ("sizes", "options", "candidates", "simulated"))
+DEVICE_GROUPS = open_object({name: WHOLE for name in ("sizes", "options", "dropped", "states", "candidates", "simulated", "refined", "without_room", "alone_simulated")} |
+                            {"alone": COUNT}, ("sizes", "options", "candidates", "simulated"))
 
 ENGINE_ANSWER = open_object({"engine": TEXT, "status": one_of("runs", "has a plan", "none", "unknown"), "label": TEXT, "iteration_s": SECONDS,
                              "peak_memory_bytes": BYTES, "loss": {"type": "number"}, "why": TEXT}, ("engine", "status"))

@@ -250,6 +250,8 @@ struct Cluster {
   [[nodiscard]] GroupPath path(std::size_t from_group, std::size_t to_group) const;
   /// Price of a gigabyte from one group to another: of the groups' pair, else of their sites'; 0 where nothing is stated.
   [[nodiscard]] double egress_price(std::size_t from_group, std::size_t to_group) const;
+  /// One node group as a cluster of its own, its devices all as fast as their kind; nothing that changes, no prices of bytes.
+  [[nodiscard]] Cluster alone(std::size_t group) const;
   /// Whether some device is unlike its kind.
   [[nodiscard]] bool has_speeds() const;
   /// Whether links or nodes change while training runs: capacity, token buckets, events, traces of levels.

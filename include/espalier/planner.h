@@ -58,6 +58,17 @@ struct NetworkPrediction {
   std::vector<LinkUse> links;            ///< in the order of the topology; those without traffic are left out
 };
 
+/// What training costs in money, where the cluster file says what its devices cost.
+struct Expense {
+  double per_step = 0;         ///< devices for the time of a step, and what leaves groups and sites
+  double per_token = 0;        ///< of vision models per sample
+  double per_hour = 0;         ///< of all devices of the nodes that the plan uses
+  double egress_per_step = 0;  ///< of this per_step
+  std::int64_t devices = 0;    ///< of the nodes that the plan uses
+  double whole_run = 0;        ///< with training.tokens
+  std::string currency;
+};
+
 struct Prediction {
   std::int64_t iteration_ns = 0;
   double tokens_per_s_per_device = 0;  ///< samples per second for vision models
@@ -76,6 +87,7 @@ struct Prediction {
   Confidence confidence;
   double days = 0, device_hours = 0;                        ///< with training.tokens
   std::optional<NetworkPrediction> network = std::nullopt;  ///< of a job whose network is flow
+  std::optional<Expense> cost = std::nullopt;               ///< where every node that the plan uses has a price
 };
 
 /// The build that made a result: its version, and a hash of the figures that ship with it (devices, calibrations, intervals).
@@ -156,6 +168,9 @@ struct DeviceGroupsSummary {
   std::int64_t simulated = 0;   ///< of these, whose bound was below the best plan so far, and single changes of the best of them
   std::int64_t refined = 0;     ///< of the simulated, single changes
   std::int64_t without_room = 0;  ///< of the simulated, that do not fit
+  double alone =
+      0;  ///< uniform configurations on one node group alone, of a cluster of several: all of them are slower or the answer
+  std::int64_t alone_simulated = 0;
   bool operator==(const DeviceGroupsSummary&) const = default;
 };
 

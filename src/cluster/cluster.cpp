@@ -89,6 +89,19 @@ double Cluster::slowest_of(std::int64_t first, std::int64_t count) const {
   return slowest;
 }
 
+Cluster Cluster::alone(std::size_t group) const {
+  ESPALIER_CHECK(group < groups.size());
+  Cluster out;
+  out.name = name;
+  out.groups = {groups[group]};
+  out.inter = homogeneous() ? inter : groups[group].inter;
+  out.groups.front().inter.clear();
+  out.groups.front().speed.clear();
+  out.memory_limit = memory_limit;
+  out.currency = currency;
+  return out;
+}
+
 DeviceKind DeviceKind::at_speed(double factor) const {
   ESPALIER_CHECK(factor > 0);
   DeviceKind out = *this;

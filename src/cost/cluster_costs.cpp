@@ -17,15 +17,9 @@ namespace {
 using base::cat;
 
 /// One group as a cluster of its own, its devices so fast.
-Cluster alone(const Cluster& cluster, std::size_t group, double speed) {
-  Cluster out;
-  out.name = cluster.name;
-  out.groups = {cluster.groups[group]};
-  out.inter = cluster.homogeneous() ? cluster.inter : cluster.groups[group].inter;
-  out.groups.front().inter.clear();
-  out.groups.front().speed.clear();
-  if (speed != 1.0) out.groups.front().device = cluster.groups[group].device.at_speed(speed);
-  out.memory_limit = cluster.memory_limit;
+Cluster at_speed(const Cluster& cluster, std::size_t group, double speed) {
+  Cluster out = cluster.alone(group);
+  if (speed != 1.0) out.groups.front().device = out.groups.front().device.at_speed(speed);
   return out;
 }
 
@@ -49,13 +43,13 @@ ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Tra
     : cluster_(&cluster) {
   first_device_.push_back(0);
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
-    groups_.emplace_back(model, alone(cluster, g, 1.0), training, engine);
+    groups_.emplace_back(model, cluster.alone(g), training, engine);
     std::vector<double> speeds;
     for (const DeviceSpeed& device : cluster.groups[g].speed) speeds.push_back(device.factor);
     std::sort(speeds.begin(), speeds.end());
     speeds.erase(std::unique(speeds.begin(), speeds.end()), speeds.end());
     for (const double speed : speeds)
-      if (speed != 1.0) unlike_.push_back({g, speed, CostContext(model, alone(cluster, g, speed), training, engine)});
+      if (speed != 1.0) unlike_.push_back({g, speed, CostContext(model, at_speed(cluster, g, speed), training, engine)});
     first_device_.push_back(first_device_.back() + cluster.groups[g].nodes * cluster.groups[g].devices_per_node);
   }
   if (!cluster.inter.empty()) join_ = cluster.inter.back();

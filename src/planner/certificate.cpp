@@ -77,6 +77,12 @@ void add_groups(const search::DeviceGroupsOutcome& found, SearchSummary& s) {
                                         found.candidates, found.simulations, found.refined, found.without_room};
 }
 
+void add_groups_alone(const search::EachGroupOutcome& found, SearchSummary& s) {
+  if (!s.device_groups) s.device_groups = DeviceGroupsSummary{};
+  for (const search::GroupAlone& group : found.groups) s.device_groups->alone += group.space_size;
+  s.device_groups->alone_simulated = found.simulations;
+}
+
 void add_phases(const search::Found& all, SearchSummary& s) {
   for (const search::PhaseReport& p : all.phases)
     s.phases.push_back({p.name, p.left_out, p.complete, p.bounded, p.lowered, p.simulated, p.lower_bound_ns, p.seconds});
@@ -95,6 +101,7 @@ SearchSummary certificate_of(const Job& job, const EngineModel& engine, const se
   if (all.last() != nullptr) add_layers(all, s);
   if (all.partitioned) add_partitions(all, s);
   if (all.grouped) add_groups(*all.grouped, s);
+  if (all.alone) add_groups_alone(*all.alone, s);
   add_phases(all, s);
   const std::int64_t best = all.best_ns();
   s.lower_bound_ns = all.lower_bound_ns();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/format.h"
 #include "planner/alternatives.h"
 #include "planner/memory_margin.h"
 #include "planner/prediction.h"
@@ -12,25 +13,13 @@
 namespace espalier::planner {
 namespace {
 
+/// The job on other devices, with the memory margin that its own have.
 Job on_cluster(const Job& job, Cluster cluster) {
   Job out = job;
   out.search.kind = SpaceKind::uniform;
   out.search.devices = DeviceChoice::equal;
-  cluster.links.clear();
-  cluster.egress.clear();
-  cluster.capacity.clear();
-  cluster.token_buckets.clear();
-  cluster.events.clear();
+  out.search.memory_margin = memory_margin_of(job).share;
   out.cluster = std::move(cluster);
-  return out;
-}
-
-Cluster only_group(const Cluster& cluster, std::size_t group) {
-  Cluster out = cluster;
-  out.groups = {cluster.groups[group]};
-  out.inter = cluster.groups[group].inter;
-  out.groups.front().inter.clear();
-  out.groups.front().speed.clear();
   return out;
 }
 
@@ -40,7 +29,7 @@ Cluster all_as_slowest(const Job& job) {
   const auto& groups = job.cluster.groups;
   const auto slowest =
       std::min_element(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return peak(a) < peak(b); });
-  Cluster out = only_group(job.cluster, static_cast<std::size_t>(slowest - groups.begin()));
+  Cluster out = job.cluster.alone(static_cast<std::size_t>(slowest - groups.begin()));
   std::int64_t usable = job.cluster.usable_memory(0).count();
   for (std::size_t g = 1; g < groups.size(); ++g) usable = std::min(usable, job.cluster.usable_memory(g).count());
   out.memory_limit = Bytes(usable);
@@ -67,10 +56,13 @@ std::optional<search::Candidate> best_of(const GroupBaseline& baseline, const En
 std::vector<GroupBaseline> group_baselines(const Job& job) {
   std::vector<GroupBaseline> out;
   const auto& groups = job.cluster.groups;
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    out.push_back({groups[g].name + " alone (" + std::to_string(groups[g].nodes * groups[g].devices_per_node) + " × " +
-                       groups[g].device.name + ")",
-                   on_cluster(job, only_group(job.cluster, g))});
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    GroupBaseline alone{base::cat(groups[g].name, " alone (", std::to_string(groups[g].nodes * groups[g].devices_per_node), " × ",
+                                  groups[g].device.name, ")"),
+                        on_cluster(job, search::group_alone(job.cluster, g))};
+    alone.job.search = search::space_alone(alone.job.search);
+    out.push_back(std::move(alone));
+  }
   Cluster equal = all_as_slowest(job);
   const NodeGroup& nodes = equal.groups.front();
   if (nodes.nodes * nodes.devices_per_node == job.cluster.devices())
@@ -78,14 +70,16 @@ std::vector<GroupBaseline> group_baselines(const Job& job) {
   return out;
 }
 
-std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& answer, int threads,
+std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& answer,
+                                            const search::EachGroupOutcome* alone, int threads,
                                             const std::function<bool()>& interrupted) {
   std::vector<Alternative> out;
   for (const GroupBaseline& baseline : group_baselines(job)) {
+    const bool known = alone != nullptr && out.size() < alone->groups.size();
     Alternative none;
     none.label = baseline.label;
     none.baseline = true;
-    const auto best = best_of(baseline, engine, threads, interrupted);
+    const auto best = known ? alone->groups[out.size()].best : best_of(baseline, engine, threads, interrupted);
     std::optional<Alternative> found;
     if (best)
       found = alternative_of(baseline.job, engine, answer,

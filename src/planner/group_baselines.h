@@ -14,6 +14,7 @@
 
 #include "espalier/planner.h"
 #include "plan/engine.h"
+#include "search/each_group.h"
 
 namespace espalier::planner {
 
@@ -21,11 +22,12 @@ struct GroupBaseline {
   std::string label;
   Job job;  ///< on the cluster that it speaks of
 };
-/// Without those that are the job itself. Needs several node groups.
+/// Of several node groups each alone, in their order, then the equal split where the devices of the slowest kind make whole nodes of it.
 std::vector<GroupBaseline> group_baselines(const Job& job);
 
-/// Their best plans, the alternatives of an answer on unlike devices.
-std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& answer, int threads,
+/// Their best plans, the alternatives of an answer on unlike devices. `alone`: what the search of each group found; null: searched here.
+std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& answer,
+                                            const search::EachGroupOutcome* alone, int threads,
                                             const std::function<bool()>& interrupted);
 
 }  // namespace espalier::planner

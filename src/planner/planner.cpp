@@ -83,8 +83,9 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   restate(result->search, result->prediction.iteration_ns);
   if (simple && !simplest->certified && searched(watch.reason())) result->search.reason = watch.reason();
   result->simplest = std::move(simplest);
-  result->alternatives = equal ? alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives)
-                               : group_alternatives(job, engine, *result, how.threads, how.interrupted);
+  result->alternatives =
+      equal ? alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives)
+            : group_alternatives(job, engine, *result, all.alone ? &*all.alone : nullptr, how.threads, how.interrupted);
   if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);
   PlannerOptions watched = options;  // the time limit holds for what stands beside the answer too
   watched.interrupted = how.interrupted;

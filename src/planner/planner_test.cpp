@@ -253,7 +253,7 @@ TEST(Plan, RefusesAnUnknownPhase) {
     const auto r = plan(jobs().front(), options);
     ASSERT_FALSE(r.ok());
     EXPECT_EQ(r.error().kind, ErrorKind::usage);
-    EXPECT_EQ(r.error().expected, "one of layer-wise, operators, operators by layer, device groups");
+    EXPECT_EQ(r.error().expected, "one of layer-wise, operators, operators by layer, each group, device groups");
   }
 }
 

@@ -16,6 +16,7 @@
 #include "plan/structure.h"
 #include "planner/claims.h"
 #include "planner/estimate.h"
+#include "planner/expense.h"
 #include "planner/flow_prediction.h"
 #include "planner/interval.h"
 #include "planner/memory_margin.h"
@@ -318,6 +319,8 @@ Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed&
     p.device_hours = p.days * 24.0 * devices;
   }
   p.network = timed.network;
+  p.cost = expense_of(job, engine, timed, tokens);
+  if (p.cost && job.training.tokens > 0) p.cost->whole_run = p.cost->per_token * job.training.tokens;
   return p;
 }
 

@@ -104,8 +104,10 @@ std::string partition_certificate(const SearchSummary& s) {
 /// Of plans on groups of unlike devices.
 std::string groups_certificate(const SearchSummary& s) {
   const DeviceGroupsSummary& g = *s.device_groups;
-  const std::string space = cat("plans on groups of these devices (stages of ", grouped(g.options), " kinds at ",
-                                grouped(g.sizes), " micro-batch sizes, 1f1b, cp 1)", margin_of(s));
+  const std::string space =
+      cat("plans on groups of these devices (stages of ", grouped(g.options), " kinds at ", grouped(g.sizes),
+          " micro-batch sizes, 1f1b, cp 1)", g.alone > 0 ? cat(" and ", count(g.alone), " uniform ones on one group alone") : "",
+          margin_of(s));
   const std::string work = cat(" (", grouped(g.states), " partial plans, ", grouped(g.candidates), " candidates, ",
                                grouped(g.simulated), " simulated, ", grouped(g.refined), " of them single changes)");
   if (s.optimal) return cat("optimal: none of the ", space, " is faster", work);
@@ -145,6 +147,16 @@ std::string confidence_text(const Confidence& c) {
 
 std::string line(const char* name, const std::string& value) { return cat("  ", pad_right(name, 14), value, "\n"); }
 
+std::string cost_text(const Expense& cost, bool tokens) {
+  const auto money = [&](double amount, int digits) { return cat(fixed(amount, digits), " ", cost.currency); };
+  std::string out =
+      cat(money(cost.per_step, cost.per_step < 1 ? 4 : 2), " a step, ", money(cost.per_token * 1e6, 3), " a million ",
+          tokens ? "tokens" : "samples", " · ", std::to_string(cost.devices), " devices, ", money(cost.per_hour, 2), " an hour");
+  if (cost.egress_per_step > 0) out += cat(" · ", money(cost.egress_per_step, 4), " a step of it for bytes between sites");
+  if (cost.whole_run > 0) out += cat(" · ", money(cost.whole_run, 0), " for the whole run");
+  return out;
+}
+
 std::string headline(const PlannerResult& r) {
   const Prediction& p = r.prediction;
   const bool tokens = r.plan.training.sequence.main > 0 || r.plan.training.sequence.encoder > 0;
@@ -166,6 +178,7 @@ std::string headline(const PlannerResult& r) {
     out += line("simplest", wrap(simplest, 100, std::string(16, ' ')));
   if (const std::string margin = margin_text(r); !margin.empty())
     out += line("memory margin", wrap(margin, 100, std::string(16, ' ')));
+  if (p.cost) out += line("cost", wrap(cost_text(*p.cost, tokens), 100, std::string(16, ' ')));
   if (p.days > 0) out += line("whole run", fixed(p.days, 1) + " days, " + count(p.device_hours) + " GPU-hours");
   return out;
 }

@@ -94,6 +94,7 @@ std::string prediction_finding(const std::string& key) {
       {"days", "throughput"},
       {"gpu_hours", "throughput"},
       {"confidence", "confidence"},
+      {"cost", "cost"},
   };
   const auto at = kNames.find(key);
   return at == kNames.end() ? "prediction" : at->second;
@@ -149,7 +150,7 @@ void check_group_counters(const SearchSummary& s, Findings& findings) {
   expect(g.simulated <= g.candidates + g.refined,
          check::say(g.simulated, " plans simulated of ", g.candidates, " candidates and ", g.refined, " changes of them"));
   expect(g.without_room <= g.simulated, check::say(g.without_room, " plans without room of ", g.simulated, " simulated"));
-  expect(!is_whole(s.reason) || g.simulated > g.without_room || s.simulated > 0,
+  expect(!is_whole(s.reason) || g.simulated > g.without_room || s.simulated > 0 || g.alone_simulated > 0,
          "an answer, and no plan that fits was simulated");
 }
 
@@ -181,7 +182,7 @@ void check_counters(const SearchSummary& s, Findings& findings) {
 /// Of an answer on unlike devices they are best plans of parts of the cluster: found again, and compared by name.
 void check_group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& r, Findings& findings) {
   findings.expect("alternatives", true, "");
-  const std::vector<Alternative> again = planner::group_alternatives(job, engine, r, 1, {});
+  const std::vector<Alternative> again = planner::group_alternatives(job, engine, r, nullptr, 1, {});
   findings.expect("alternatives", again.size() == r.alternatives.size(),
                   check::say(r.alternatives.size(), " alternatives, found again ", again.size()));
   for (std::size_t i = 0; i < std::min(again.size(), r.alternatives.size()); ++i) {

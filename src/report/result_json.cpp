@@ -88,6 +88,15 @@ void write_network(JsonWriter& w, const NetworkPrediction& n) {
   w.end_array().end_object();
 }
 
+void write_cost(JsonWriter& w, const Expense& cost) {
+  w.key("cost").compact_next().begin_object();
+  w.key("per_step").value(cost.per_step).key("per_token").value(cost.per_token).key("currency").value(cost.currency);
+  w.key("per_hour").value(cost.per_hour).key("devices").value(cost.devices);
+  if (cost.egress_per_step > 0) w.key("egress_per_step").value(cost.egress_per_step);
+  if (cost.whole_run > 0) w.key("whole_run").value(cost.whole_run);
+  w.end_object();
+}
+
 void write_prediction(JsonWriter& w, const Prediction& p) {
   w.key("prediction").begin_object();
   w.key("iteration_s").seconds(p.iteration_ns);
@@ -106,6 +115,7 @@ void write_prediction(JsonWriter& w, const Prediction& p) {
   if (p.days > 0) w.key("days").value(p.days);
   if (p.device_hours > 0) w.key("gpu_hours").value(p.device_hours);
   if (p.network) write_network(w, *p.network);
+  if (p.cost) write_cost(w, *p.cost);
   w.end_object();
 }
 
@@ -142,6 +152,11 @@ void write_device_groups(JsonWriter& w, const DeviceGroupsSummary& s) {
   w.key("sizes").value(s.sizes).key("options").value(s.options).key("dropped").value(s.dropped).key("states").value(s.states);
   w.key("candidates").value(s.candidates).key("simulated").value(s.simulated).key("refined").value(s.refined);
   w.key("without_room").value(s.without_room);
+  if (s.alone > 0) {
+    w.key("alone");
+    write_count(w, s.alone);
+    w.key("alone_simulated").value(s.alone_simulated);
+  }
   w.end_object();
 }
 

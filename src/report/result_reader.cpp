@@ -75,6 +75,19 @@ NetworkPrediction read_network(Reader r) {
   return n;
 }
 
+Expense read_cost(Reader r) {
+  Expense cost;
+  cost.per_step = r.required_real("per_step", 0, kLarge);
+  cost.per_token = r.required_real("per_token", 0, kLarge);
+  cost.currency = r.required_string("currency");
+  cost.per_hour = r.optional_real("per_hour", 0, kLarge, 0);
+  cost.devices = r.optional_int("devices", 0, kBig, 0);
+  cost.egress_per_step = r.optional_real("egress_per_step", 0, kLarge, 0);
+  cost.whole_run = r.optional_real("whole_run", 0, kLarge, 0);
+  r.finish();
+  return cost;
+}
+
 Prediction read_prediction(Reader r) {
   Prediction p;
   p.iteration_ns = read_ns(r, "iteration_s");
@@ -108,6 +121,7 @@ Prediction read_prediction(Reader r) {
   p.days = r.optional_real("days", 0, kLarge, 0);
   p.device_hours = r.optional_real("gpu_hours", 0, kLarge, 0);
   if (r.has("network")) p.network = read_network(r.child("network", true));
+  if (r.has("cost")) p.cost = read_cost(r.child("cost", true));
   r.finish();
   return p;
 }
@@ -145,6 +159,8 @@ LayerwiseSummary read_layerwise(Reader r) {
 
 DeviceGroupsSummary read_device_groups(Reader r) {
   DeviceGroupsSummary s;
+  s.alone = r.optional_real("alone", 0, 1e300, 0);
+  s.alone_simulated = r.optional_int("alone_simulated", 0, kBig, 0);
   s.sizes = r.optional_int("sizes", 0, kBig, 0);
   s.options = r.optional_int("options", 0, kBig, 0);
   s.dropped = r.optional_int("dropped", 0, kBig, 0);

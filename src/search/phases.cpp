@@ -102,13 +102,24 @@ void run_operators_by_layer(State& s, PhaseReport& out) {
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.layered_lower_bound_ns);
 }
 
+void run_each_group(State& s, PhaseReport& out) {
+  s.found.alone = each_group(s.problem, s.evaluator, s.options.how);
+  const EachGroupOutcome& found = *s.found.alone;
+  out.complete = found.complete;
+  out.bounded = found.bounded;
+  out.simulated = found.simulations;
+  out.best_ns = found.best ? found.best->iteration_ns : 0;
+  out.lower_bound_ns = found.lower_bound_ns == INT64_MAX ? 0 : found.lower_bound_ns;
+}
+
 void run_device_groups(State& s, PhaseReport& out) {
   const Found& before = s.found;
   DeviceGroupsOptions how;
   how.threads = s.options.how.threads;
-  how.node_limit = s.rest_after(before.uniform.simulations);
+  how.node_limit = s.rest_after(before.uniform.simulations + (before.alone ? before.alone->simulations : 0));
   how.incumbent_ns =
       faster(time_of(before.flat()), before.last() != nullptr && before.last()->best ? before.last()->best->iteration_ns : 0);
+  if (before.alone && before.alone->best) how.incumbent_ns = faster(how.incumbent_ns, before.alone->best->iteration_ns);
   how.interrupted = s.options.how.interrupted;
   how.progress = s.options.how.progress;
   s.found.grouped = device_groups(s.problem, s.evaluator, how);
@@ -121,7 +132,7 @@ void run_device_groups(State& s, PhaseReport& out) {
 }
 
 bool never(const State&) { return false; }
-bool uniform_interrupted(const State& s) { return s.found.uniform.interrupted; }
+bool uniform_interrupted(const State& s) { return s.found.uniform.interrupted || (s.found.alone && s.found.alone->interrupted); }
 /// Layer-wise plans with partitions start from uniform ones with partitions.
 bool operators_unfinished(const State& s) { return !s.found.partitioned || s.found.partitioned->interrupted; }
 
@@ -129,18 +140,26 @@ struct Phase {
   const char* name;
   /// What the space must hold and the engine be able to run: strategies that vary by layer, partitioned operators.
   bool by_layer, operators;
-  bool any_devices;  ///< the job lets stages lie on groups of unlike devices
+  bool any_devices;     ///< the job lets stages lie on groups of unlike devices
+  bool several_groups;  ///< the cluster has several node groups
   bool (*cut_short)(const State&);
   void (*run)(State&, PhaseReport&);
 };
 
-constexpr std::array<Phase, 5> kPhases = {{
-    {"uniform", false, false, false, never, run_uniform},
-    {"layer-wise", true, false, false, uniform_interrupted, run_layers},
-    {"operators", false, true, false, uniform_interrupted, run_operators},
-    {"operators by layer", true, true, false, operators_unfinished, run_operators_by_layer},
-    {"device groups", false, false, true, uniform_interrupted, run_device_groups},
+constexpr std::array<Phase, 6> kPhases = {{
+    {"uniform", false, false, false, false, never, run_uniform},
+    {"layer-wise", true, false, false, false, uniform_interrupted, run_layers},
+    {"operators", false, true, false, false, uniform_interrupted, run_operators},
+    {"operators by layer", true, true, false, false, operators_unfinished, run_operators_by_layer},
+    {"each group", false, false, true, true, never, run_each_group},
+    {"device groups", false, false, true, false, uniform_interrupted, run_device_groups},
 }};
+
+/// Whether a phase belongs to the search of a problem. Phases of equal devices need one node group.
+bool belongs(const Phase& phase, const Problem& problem, bool any_devices) {
+  if (!phase.any_devices) return problem.cluster->homogeneous();
+  return any_devices && (!phase.several_groups || !problem.cluster->homogeneous());
+}
 
 }  // namespace
 
@@ -163,9 +182,11 @@ const LayeredCandidate* Found::faster_layered() const {
 }
 
 const GroupedCandidate* Found::faster_grouped() const {
-  if (!grouped || !grouped->best) return nullptr;
+  const GroupedCandidate* best = alone && alone->best ? &*alone->best : nullptr;
+  if (grouped && grouped->best && (best == nullptr || grouped->best->iteration_ns < best->iteration_ns)) best = &*grouped->best;
+  if (best == nullptr) return nullptr;
   const std::int64_t equal = best_equal_ns();
-  return equal == 0 || grouped->best->iteration_ns < equal ? &*grouped->best : nullptr;
+  return equal == 0 || best->iteration_ns < equal ? best : nullptr;
 }
 
 std::optional<PlanCandidate> Found::best() const {
@@ -200,6 +221,7 @@ std::int64_t Found::lower_bound_ns() const {
   std::int64_t bound = flat().complete ? best : std::min(best, flat().lower_bound_ns);
   if (last() != nullptr) bound = std::min(bound, last()->lower_bound_ns);
   if (partitioned) bound = std::min(bound, both ? choices.layered_lower_bound_ns : choices.lower_bound_ns);
+  if (alone) bound = std::min(bound, alone->lower_bound_ns);
   if (grouped) bound = std::min(bound, grouped->lower_bound_ns);
   // Nothing is known of plans that no phase came to.
   return all_begun() ? bound : 0;
@@ -210,11 +232,13 @@ bool Found::all_begun() const {
 }
 
 bool Found::complete() const {
-  return flat().complete && (last() == nullptr || last()->complete) && (!grouped || grouped->complete) && all_begun();
+  return flat().complete && (last() == nullptr || last()->complete) && (!alone || alone->complete) &&
+         (!grouped || grouped->complete) && all_begun();
 }
 
 bool Found::interrupted() const {
-  return flat().interrupted || (last() != nullptr && last()->interrupted) || (grouped && grouped->interrupted);
+  return flat().interrupted || (last() != nullptr && last()->interrupted) || (alone && alone->interrupted) ||
+         (grouped && grouped->interrupted);
 }
 
 bool Found::left_out() const {
@@ -228,7 +252,7 @@ Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& o
   State state{problem, evaluator, options, found};
   for (const Phase& phase : kPhases) {
     if ((phase.by_layer && !by_layer) || (phase.operators && !operators)) continue;
-    if (phase.any_devices ? !options.any_devices : !problem.cluster->homogeneous()) continue;
+    if (!belongs(phase, problem, options.any_devices)) continue;
     PhaseReport out;
     out.name = phase.name;
     out.left_out = options.left_out.contains(phase.name);

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "search/device_groups.h"
+#include "search/each_group.h"
 #include "search/layerwise.h"
 #include "search/partition_choices.h"
 #include "search/search.h"
@@ -71,6 +71,7 @@ struct Found {
   PartitionChoices choices;                    ///< of the operators phase
   std::optional<Outcome> partitioned;          ///< uniform strategies, with and without partitions
   std::optional<LayerwiseOutcome> both;        ///< layer-wise plans, with and without partitions
+  std::optional<EachGroupOutcome> alone;       ///< uniform plans on one of several node groups
   std::optional<DeviceGroupsOutcome> grouped;  ///< stages on groups of unlike devices
   std::vector<PhaseReport> phases;             ///< of the space, in order
 

@@ -70,8 +70,8 @@ TEST(Phases, NothingFits) {
 }
 
 TEST(Phases, Names) {
-  EXPECT_EQ(phase_names(),
-            (std::vector<std::string>{"uniform", "layer-wise", "operators", "operators by layer", "device groups"}));
+  EXPECT_EQ(phase_names(), (std::vector<std::string>{"uniform", "layer-wise", "operators", "operators by layer", "each group",
+                                                     "device groups"}));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "planner/simulated_evaluator.h"
-#include "search/device_groups.h"
+#include "search/each_group.h"
 
 namespace espalier {
 namespace {
@@ -143,6 +143,28 @@ TEST(DeviceGroups, TheCertificateHoldsAgainstEveryChain) {
   RecordProperty("equal", equal);
   EXPECT_LE(worst, 1.1);
   EXPECT_GE(equal * 10, cases * 8) << equal << " of " << cases;
+}
+
+/// The best uniform plan of each group, put on its devices in the cluster, takes what it takes when the group is all there is; with a device at half
+/// its speed the group takes twice as long for its compute.
+TEST(EachGroup, AloneInTheClusterAsOnItsOwn) {
+  const std::string fast = group(1, 4, device("fast", 200, 16));
+  std::string slow = group(2, 2, device("slow", 80, 32));
+  slow.insert(slow.size() - 1, ", speed: {\"rank:5\": 0.5}");
+  const Case mixed(8, cat("{groups: [", fast, ", ", slow, "], inter_group: {bandwidth: 50Gb/s, latency: 10us}}"), 16);
+  planner::SimulatedEvaluator evaluator(1);
+  const search::EachGroupOutcome found = search::each_group(mixed.problem, evaluator, {});
+  ASSERT_EQ(found.groups.size(), 2U);
+  ASSERT_TRUE(found.best && found.groups[0].best && found.groups[1].best);
+  EXPECT_TRUE(found.complete);
+  EXPECT_EQ(found.lower_bound_ns, found.best->iteration_ns);
+  Case alone(8, cat("{groups: [", fast, "]}"), 16);
+  alone.problem.space = search::space_alone(alone.problem.space);
+  const search::Outcome own = search::branch_and_bound(alone.problem, evaluator, {});
+  ASSERT_TRUE(own.best);
+  EXPECT_EQ(found.groups[0].best->iteration_ns, own.best->iteration_ns);
+  EXPECT_GT(found.groups[1].best->iteration_ns,
+            2 * found.groups[0].best->iteration_ns);  // 80 at half speed against 200, beside the host
 }
 
 /// 1:2 in speed: the layers of two stages divide 1:2, within one.

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/each_group.h"
+
+#include <gtest/gtest.h>
+
+#include "cost/price.h"
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+
+namespace espalier::search {
+namespace {
+
+constexpr const char* kModel =
+    R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
+  "num_key_value_heads": 8, "num_hidden_layers": 6, "vocab_size": 8192, "max_position_embeddings": 2048})";
+
+struct Fixture {
+  Model model = load_model(kModel, "test").value();
+  Cluster cluster;
+  Problem problem;
+  explicit Fixture(const char* text) : cluster(load_cluster(text, "test").value()) {
+    problem.model = &model;
+    problem.cluster = &cluster;
+    problem.training.sequence.main = 512;
+    problem.training.global_batch = 8;
+    problem.training.precision = Precision::fp16;
+    problem.engine = find_engine("generic");
+  }
+  Fixture(const Fixture&) = delete;
+  Fixture& operator=(const Fixture&) = delete;
+};
+
+constexpr const char* kMixed =
+    "{groups: [{name: new, nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}, {name: old, nodes: 2, devices_per_node: 4, "
+    "device: v100-sxm-32gb, speed: {\"node:2\": 0.5}}], inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
+
+/// Everything one after the other: no plan takes longer. The same of a configuration and of the plan that it becomes.
+class OneAfterTheOther : public Evaluator {
+ public:
+  std::int64_t peak_bytes(const ProgramStructure&, const cost::Costs&, int) override { return 0; }
+  std::int64_t iteration_ns(const ProgramStructure&, const cost::Costs& costs, const CandidatePlan& plan, int) override {
+    return sum(costs, plan.schedule);
+  }
+  std::optional<PlanEvaluation> evaluate(const Problem&, const cost::ClusterCosts& costs, const Plan& plan) override {
+    Program program;
+    placed.push_back(plan);
+    return PlanEvaluation{sum(cost::price(costs, plan, program), plan.only_pipeline().schedule), true};
+  }
+  std::vector<Plan> placed;
+
+ private:
+  static std::int64_t sum(const cost::Costs& costs, const Schedule& schedule) {
+    std::int64_t all = 0;
+    for (const cost::WorkCost& work : costs.works) all += work.time.duration_ns() * schedule.microbatches;
+    for (const Nanoseconds t : costs.collectives) all += t.count();
+    for (const Nanoseconds t : costs.transfers) all += t.count() * schedule.microbatches;
+    return all;
+  }
+};
+
+TEST(EachGroup, PlansLieOnTheirOwnDevices) {
+  const Fixture f(kMixed);
+  OneAfterTheOther judge;
+  const EachGroupOutcome found = each_group(f.problem, judge, {});
+  ASSERT_EQ(found.groups.size(), 2U);
+  ASSERT_EQ(judge.placed.size(), 2U);
+  EXPECT_EQ(judge.placed[0].only_pipeline().stages.front().devices.front().first, 0);
+  EXPECT_EQ(judge.placed[1].only_pipeline().stages.front().devices.front().first, 4);
+  EXPECT_TRUE(found.complete);
+  ASSERT_TRUE(found.best);
+  EXPECT_EQ(found.best->iteration_ns, std::min(found.groups[0].best->iteration_ns, found.groups[1].best->iteration_ns));
+  EXPECT_EQ(found.lower_bound_ns, found.best->iteration_ns);
+  EXPECT_GT(found.groups[0].space_size, 0);
+}
+
+TEST(EachGroup, AnInterruptedSearchKnowsNoBound) {
+  const Fixture f(kMixed);
+  OneAfterTheOther judge;
+  Options how;
+  how.interrupted = [] { return true; };
+  const EachGroupOutcome found = each_group(f.problem, judge, how);
+  EXPECT_TRUE(found.interrupted);
+  EXPECT_FALSE(found.complete);
+}
+
+/// As slow as the slowest: half the rates, the same memory and links. Restrictions of the job stay, and one order of ranks is left.
+TEST(EachGroup, AGroupAlone) {
+  const Fixture f(kMixed);
+  const Cluster old = group_alone(f.cluster, 1);
+  const NodeGroup& group = old.groups.front();
+  EXPECT_FALSE(old.has_speeds());
+  EXPECT_EQ(group.device.peak_of(Precision::fp16).count() * 2, f.cluster.groups[1].device.peak_of(Precision::fp16).count());
+  EXPECT_EQ(group.device.memory.count(), f.cluster.groups[1].device.memory.count());
+  EXPECT_EQ(old.inter, f.cluster.groups[1].inter);
+  SearchSpace space;
+  space.allow["tp"] = {2};
+  space.kind = SpaceKind::layerwise;
+  space = space_alone(space);
+  EXPECT_EQ(space.kind, SpaceKind::uniform);
+  EXPECT_TRUE(space.admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_dp_pp)));
+  EXPECT_FALSE(space.admits("order", static_cast<std::int64_t>(RankOrder::tp_cp_pp_dp)));
+  EXPECT_FALSE(space.admits("tp", 4));
+}
+
+}  // namespace
+}  // namespace espalier::search
