@@ -11,7 +11,7 @@ target_link_libraries(espalier INTERFACE espalier_report espalier_exchange espal
 target_include_directories(espalier INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_features(espalier INTERFACE cxx_std_20)
 
-set(library_modules base model cluster partition profile plan cost check solve search galvatron sim job planner exchange runs runlog calibrate report)
+set(library_modules base model cluster partition profile plan cost check solve search galvatron sim job planner adapt exchange runs runlog calibrate report)
 set(libraries espalier espalier_options)
 foreach(module ${library_modules})
   list(APPEND libraries espalier_${module})

@@ -37,11 +37,12 @@ ALLOWED = {
     "sim": ["base", "solve", "model", "cluster", "partition", "plan", "cost"],
     "job": ["base", "model", "cluster", "profile", "plan"],
     "planner": ["base", "model", "cluster", "partition", "profile", "plan", "cost", "check", "search", "sim", "job"],
+    "adapt": ["base", "solve", "model", "cluster", "plan", "cost", "search", "sim", "job", "planner"],
     "exchange": ["base", "model", "cluster", "plan", "galvatron", "job", "planner"],
     "runs": ["base", "model", "cluster", "profile", "plan", "job", "planner"],
     "calibrate": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "job", "planner", "runs"],
-    "report": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "check", "job", "planner", "runs", "calibrate"],
-    "cli": ["base", "runlog", "model", "cluster", "profile", "plan", "galvatron", "job", "planner", "exchange", "runs", "calibrate", "report"],
+    "report": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "check", "job", "planner", "adapt", "runs", "calibrate"],
+    "cli": ["base", "runlog", "model", "cluster", "profile", "plan", "galvatron", "job", "planner", "adapt", "exchange", "runs", "calibrate", "report"],
     "lab": ["base", "model", "cluster", "profile", "plan", "cost", "job", "planner", "runs", "calibrate"],
 }
 
@@ -66,6 +67,7 @@ PUBLIC = {
     "configuration.h": "job",
     "planner.h": "planner",
     "engines.h": "planner",
+    "adapt.h": "adapt", "policy.h": "adapt", "observation.h": "adapt",
     "exchange.h": "exchange",
     "measured_runs.h": "runs",
     "validate.h": "runs",
@@ -78,7 +80,7 @@ PUBLIC = {
     "text.h": "report",
 }
 RESULTS = {"simulate.h", "timeline.h"}
-RESULT_USERS = {"cost", "search", "sim", "planner", "exchange", "runs", "calibrate", "report", "cli"}
+RESULT_USERS = {"cost", "search", "sim", "planner", "adapt", "exchange", "runs", "calibrate", "report", "cli"}
 
 # Library headers: which modules may include them; only in .cpp files.
 THIRD_PARTY = {

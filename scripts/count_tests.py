@@ -38,6 +38,7 @@ SHARED = {
     "solve": ("golden/layer_search",),
     "galvatron": ("reference/",),
     "runs": ("scenario/",),
+    "adapt": ("scenario/change",),
 }
 
 

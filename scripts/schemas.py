@@ -274,6 +274,29 @@ ERROR = open_object({
     "where": described(TEXT, "file:line:column, or a path in the document"), "found": TEXT, "expected": TEXT, "hint": TEXT,
 }, ("schema", "kind", "exit_code", "where", "found", "expected", "hint"))
 
+# ---- plans under change: docs/adapt.md --------------------------------------------------------------------------------------
+
+MOVE = open_object({**{n: BYTES for n in ("kept_bytes", "peer_bytes", "storage_bytes", "lost_bytes")},
+                    **{n: SECONDS for n in ("transfer_s", "storage_s", "rollback_s", "restart_s", "warm_up_s")}}, ("peer_bytes", "storage_bytes"))
+CHANGE = open_object({
+    "schema": {"const": "espalier.change/1"},
+    "action": one_of("stay", "shift", "re-place", "reroute", "reshape"),
+    "possible": YES_NO, "what": described(TEXT, "what it does, or why it cannot be done"),
+    "iteration_s": or_null(SECONDS), "upper_bound": YES_NO, "pause_s": or_null(SECONDS), "gain_s_per_step": or_null({"type": "number"}),
+    "break_even_s": described(or_null(SECONDS), "how long the change must last; null: it never pays"), "if_stay_s": or_null(SECONDS),
+    "move": MOVE, "bytes_per_link": mapping(BYTES), "nodes": array(WHOLE, description="by node of the plan: its number in the whole cluster"),
+    "plan": described(or_null(PLAN), "null: the plan that runs"),
+    "observed": {"type": "object"}, "others": array({"type": "object"}),
+}, ("schema", "action", "possible", "pause_s", "gain_s_per_step", "break_even_s", "if_stay_s", "bytes_per_link", "plan"))
+
+OBSERVATION = open_object({
+    "schema": {"const": "espalier.observation/1"}, "time_s": {"type": "number"}, "plan": described(TEXT, "content hash of the plan that runs"),
+    "steps": array(open_object({"iteration_s": SECONDS, "tokens": COUNT}, ("iteration_s",))),
+    "ranks": array(open_object({"rank": WHOLE, "forward_s": SECONDS, "backward_s": SECONDS}, ("rank", "forward_s"))),
+    "links": array(open_object({"link": TEXT, "gbps": COUNT}, ("link", "gbps"))),
+    "lost": array(TEXT),
+}, ("schema",))
+
 # ---- measured runs: one object a line; any field may be null ---------------------------------------------------------------
 
 
@@ -304,6 +327,8 @@ SCHEMAS = {
     "plan": ("Espalier plan", "plan.json: which layers run on which devices, how, and in which order.", PLAN),
     "result": ("Espalier result", "What plan, estimate and simulate print with --json.", RESULT),
     "error": ("Espalier error", "What every command prints with --json where it fails.", ERROR),
+    "change": ("Espalier change", "One action on a running plan after its cluster changed: what replan prints with --json, and what-if in a list.", CHANGE),
+    "observation": ("Espalier observation", "What was seen of a running plan: the input of replan.", OBSERVATION),
     "run": ("Measured run", "One line of a *.jsonl file, the input of validate and calibrate.", RUN),
 }
 

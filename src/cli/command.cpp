@@ -220,4 +220,13 @@ void forget_calibration(Plan& plan) {
   plan.calibration_source.clear();
 }
 
+std::unique_ptr<PlannerResult> result_beside(const std::string& path, const Plan& plan) {
+  const auto beside = std::filesystem::path(path).parent_path() / "result.json";
+  const auto text = base::read_file(beside.string());
+  if (!text) return nullptr;
+  auto result = result_from_json(*text, beside.string());
+  if (!result || !(result->plan == plan)) return nullptr;
+  return std::make_unique<PlannerResult>(std::move(result).value());
+}
+
 }  // namespace espalier::cli

@@ -99,6 +99,9 @@ struct LoadedPlan : PlanDocument {
 };
 Result<LoadedPlan> load_plan_file(Context& context, const std::string& path);
 
+/// The result that `plan` wrote beside the plan, if it speaks of this very plan; else null.
+std::unique_ptr<PlannerResult> result_beside(const std::string& path, const Plan& plan);
+
 /// The plan as if no calibration of a user's own had been in force.
 void forget_calibration(Plan& plan);
 
@@ -119,6 +122,8 @@ void add_inspect_command(Command& app, Context& context);
 void add_import_command(Command& app, Context& context);
 void add_export_command(Command& app, Context& context);
 void add_engines_command(Command& app, Context& context);
+void add_what_if_command(Command& app, Context& context);
+void add_replan_command(Command& app, Context& context);
 void add_version_command(Command& app, Context& context);
 
 }  // namespace espalier::cli

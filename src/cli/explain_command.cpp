@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier explain PLAN.json: what limits the plan, what the others lose, which rule removed what. The search is read from a
 // result.json (given, or beside the plan); without one the space is searched again.
-#include <filesystem>
-
-#include "base/document.h"
 #include "cli/command.h"
 #include "espalier/explain.h"
 
 namespace espalier::cli {
 namespace {
-
-/// The result that `plan` wrote beside the plan, if it speaks of this very plan.
-std::unique_ptr<PlannerResult> result_beside(const std::string& path, const Plan& plan) {
-  const auto beside = std::filesystem::path(path).parent_path() / "result.json";
-  const auto text = base::read_file(beside.string());
-  if (!text) return nullptr;
-  auto result = result_from_json(*text, beside.string());
-  if (!result || !(result->plan == plan)) return nullptr;
-  return std::make_unique<PlannerResult>(std::move(result).value());
-}
 
 /// The plan simulated as it stands, with the search of its job's whole space beside it.
 Result<PlannerResult> searched_again(Context& context, const Plan& given, int threads) {

@@ -7,6 +7,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/command.h"
+#include "cli/over_time.h"
 #include "espalier/documents.h"
 #include "espalier/engines.h"
 #include "espalier/text.h"
@@ -92,6 +93,7 @@ int run_plan(Context& context, const PlanFlags& flags) {
   auto job = load_job_of(context, flags.job);
   if (!job) return fail(context, job.error());
   job->network = network_of(flags.network);
+  if (job->cluster.changes()) return run_over_time(context, *job, *options, flags.output);
   auto result = plan(*job, hooked(context, *options));
   clear_progress(context);
   if (!result) return fail(context, result.error());

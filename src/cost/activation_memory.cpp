@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cost/key_value.h"
+#include "plan/key_value.h"
 
 namespace espalier::cost {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fewer key/value heads than tensor ranks, and the sums of gradients inside a tensor group, by hand on round numbers (test_problem.h).
-#include "cost/key_value.h"
+#include "plan/key_value.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "cost/key_value.h"
+#include "plan/key_value.h"
 #include "cost/layer_attention.h"
 #include "cost/tensor_region.h"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "cost/key_value.h"
+#include "plan/key_value.h"
 
 namespace espalier::cost {
 namespace {

@@ -262,8 +262,19 @@ bool lies_unevenly(const Job& job, const Plan& plan) {
          !cost::unpriced_groups(plan).has_value();
 }
 
+Status devices_outside(const Plan& plan, const Cluster& cluster) {
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
+      for (const DeviceRange& range : plan.pipelines[p].stages[i].devices)
+        if (const std::int64_t last = range.first + (range.count - 1) * range.stride; last >= cluster.devices())
+          return Error{ErrorKind::bad_input, "$.pipelines[" + std::to_string(p) + "].stages[" + std::to_string(i) + "].devices",
+                       "device " + std::to_string(last), "devices 0 … " + std::to_string(cluster.devices() - 1), ""};
+  return std::nullopt;
+}
+
 /// A plan whose stages are not all alike, in number or kind of their devices.
 Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
+  if (auto outside = devices_outside(plan, job.cluster)) return *outside;
   if (auto refused = cost::unpriced_groups(plan)) return *refused;
   if (const auto broken = plan_violations(job.model, plan); !broken.empty()) return broken_plan(broken.front());
   const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine);

@@ -93,9 +93,6 @@ class Mapper {
   static std::optional<std::int64_t> every_nth(const std::string& kind);
   void map_overlap();
   void finish();
-  /// Whether a ZeRO 3 run was measured in less time than its weights need to come in over the interfaces of a node, which no configuration
-  /// with the record's micro-batches can do: one of them is not what the record says.
-  [[nodiscard]] bool beats_network() const;
   /// The record's id, safe inside a JSON string.
   [[nodiscard]] std::string content_name() const;
 

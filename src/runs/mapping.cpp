@@ -178,20 +178,7 @@ void Mapper::finish() {
   const auto broken = violations(run_.job.model, run_.job.cluster, run_.job.training, run_.strategy, run_.schedule,
                                  find_engine(run_.job.engine)->split);
   if (!broken.empty()) return skip(cat("rule ", broken.front().rule), job::joined_violations(broken));
-  if (beats_network()) return skip("faster than its network", "ZeRO 3 gathers and reduces all weights every micro-batch");
   place_run();
-}
-
-bool Mapper::beats_network() const {
-  const Strategy& s = run_.strategy;
-  const RunMixture& m = r_.mixture;
-  if (!m.network.inter_gbps || !r_.measured.iteration_s || !shards_parameters(s.zero) || run_.schedule.stages > 1) return false;
-  const double node = static_cast<double>(run_.job.cluster.groups.front().devices_per_node);
-  const double devices = static_cast<double>(run_.job.cluster.devices());
-  // In the mean over nodes each takes in what its devices do not hold themselves: twice to gather, and once of others' sums to reduce.
-  const double bytes = 2.0 * static_cast<double>(parameter_count(run_.job.model)) * (1.0 - node / devices);
-  const double passes = 3.0 * static_cast<double>(run_.schedule.microbatches);
-  return *r_.measured.iteration_s < passes * bytes / (*m.network.inter_gbps * 1e9 / 8);
 }
 
 std::string Mapper::content_name() const {

@@ -161,20 +161,6 @@ TEST(MixedRuns, UnevenStages) {
   EXPECT_EQ(stages[1].chunks.front().last(), 9);  // blocks 6 … 8 and the head
 }
 
-// 3 · 4 micro-batches move 100 M parameters of 2 bytes, 8/12 of them from other nodes: at least 1.3 s at 10 Gb/s.
-TEST(MixedRuns, ShardedRunsCannotBeatTheirNetwork) {
-  const auto reason = [](const char* seconds) {
-    std::string text =
-        mixed(R"("framework": "DeepSpeed ZeRO-3", "pp": 1, "dp": 12, "zero_stage": 3, "network": {"inter_gbps": 10})");
-    const std::string measured = R"("iteration_s": 1.0)";
-    text.replace(text.find(measured), measured.size(), std::string("\"iteration_s\": ") + seconds);
-    const auto mapping = map_run(record(text));
-    return std::holds_alternative<RunSkip>(mapping) ? std::get<RunSkip>(mapping).reason : "mapped";
-  };
-  EXPECT_EQ(reason("0.2"), "faster than its network");
-  EXPECT_EQ(reason("20"), "mapped");
-}
-
 TEST(NetworkCases, RefusesWhatIsNotThere) {
   EXPECT_FALSE(read_network_case("{}", "x", 1));
   EXPECT_FALSE(read_network_case("{\"cases\": {\"1\": 3}}", "x", 1));

@@ -81,6 +81,8 @@ def results_of_either_version_are_checked(folder):
 
 
 def second_pipeline(plan):
+    """Of an engine whose stages are all alike; generic and espalier run several."""
+    plan["engine"] = "megatron-core"
     more = copy.deepcopy(plan["pipelines"][0])
     more["id"], plan["training"]["global_batch"] = 1, 128
     for i, stage in enumerate(more["stages"]):
@@ -178,9 +180,9 @@ def devices_are_priced_as_listed(folder):
         ran = call("check", path, "--engine", "megatron-core")
         expect(ran.returncode == 5 and "MEG-DEVICES" in ran.stdout, f"megatron-core: exit {ran.returncode}: {ran.stdout}")
     uneven = listed("uneven.json", ["0-6", "8", "7", "9-31"])
-    for command in ("simulate", "check", "compare"):
-        ran = call(command, uneven)
-        expect(ran.returncode == 3 and "device-order" in ran.stderr, f"{command}: exit {ran.returncode}: {ran.stderr}")
+    expect(seconds(uneven) > canonical, "a tensor group across nodes waits for its slowest member")
+    ran = call("check", uneven)
+    expect(ran.returncode == 3 and "device-order" in ran.stderr, f"check: exit {ran.returncode}: {ran.stderr}")
 
 
 def main():

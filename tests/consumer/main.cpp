@@ -2,6 +2,7 @@
 // Everything that the installed library does, once: a program of a user's own. docs/library.md shows it piece by piece.
 //
 // usage: consumer FOLDER     with the examples of the package: PREFIX/share/espalier
+#include <espalier/adapt.h>
 #include <espalier/calibrate.h>
 #include <espalier/check.h>
 #include <espalier/cluster_change.h>
@@ -13,7 +14,9 @@
 #include <espalier/explain.h>
 #include <espalier/inspect.h>
 #include <espalier/job.h>
+#include <espalier/observation.h>
 #include <espalier/planner.h>
+#include <espalier/policy.h>
 #include <espalier/validate.h>
 
 #include <algorithm>
@@ -201,6 +204,22 @@ void change_a_cluster(const espalier::Job& job) {
   require(espalier::state_at(cluster, espalier::Seconds(60)).away.size() == 1, "a node that left is away");
 }
 
+void adapt_to_changes(const espalier::Job& job, const espalier::Plan& plan) {
+  // begin adapt
+  espalier::Disturbance what;
+  what.slow = {{"rank:3", 1.5}};
+  const espalier::WhatIf ladder = value_or_exit(espalier::what_if(job, plan, what, {}));
+  std::cout << espalier::to_text(ladder);
+  const espalier::Observation seen =
+      value_or_exit(espalier::load_observation(R"({"schema": "espalier.observation/1", "lost": []})", "obs.json"));
+  std::cout << espalier::to_text(value_or_exit(espalier::replan(job, plan, seen, {})));
+  espalier::Job spot = job;
+  spot.cluster.events = espalier::preemptions(0, 1, espalier::Seconds(7200), espalier::Seconds(1800), espalier::Seconds(300), 1);
+  std::cout << espalier::to_text(value_or_exit(espalier::plan_over_time(spot, {})));
+  // end adapt
+  require(ladder.if_stay_ns && *ladder.if_stay_ns > ladder.before_ns, "a slow rank slows the plan down");
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -221,5 +240,6 @@ int main(int count, char** words) {
   list_engines(job, best.plan);
   exchange_files(job, best.plan);
   change_a_cluster(job);
+  adapt_to_changes(job, best.plan);
   std::cout << "every call answered\n";
 }

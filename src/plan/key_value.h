@@ -10,7 +10,7 @@
 
 #include "espalier/model.h"
 
-namespace espalier::cost {
+namespace espalier {
 
 /// What a linear projects to keys and values; nothing where it does not, or where tp ≤ KV divides the heads.
 struct ReplicatedKeys {
@@ -25,4 +25,4 @@ ReplicatedKeys replicated_keys(const LayerKind& kind, const Operator& op, std::i
 /// Output features of a column linear on a rank of tp, as a real number where they do not divide.
 double outputs_on_rank(const LayerKind& kind, const Operator& op, std::int64_t tp);
 
-}  // namespace espalier::cost
+}  // namespace espalier

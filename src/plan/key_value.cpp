@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cost/key_value.h"
+#include "plan/key_value.h"
 
 #include <algorithm>
 
-namespace espalier::cost {
+namespace espalier {
 namespace {
 
 /// The attention that a linear feeds: the next one in its layer.
@@ -31,4 +31,4 @@ double outputs_on_rank(const LayerKind& kind, const Operator& op, std::int64_t t
          static_cast<double>(keys.any() ? keys.on_rank() : 0);
 }
 
-}  // namespace espalier::cost
+}  // namespace espalier

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapt/move.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "adapt/loads.h"
+#include "base/check.h"
+
+namespace espalier::adapt {
+namespace {
+
+constexpr std::array kMoving = {StateKind::parameters, StateKind::optimizer};
+
+/// What the ranks of a plan hold, each share computed once; equal shares of a holding have one number.
+class Held {
+ public:
+  Held(const Scene& scene, std::vector<Holding> holdings) : scene_(&scene), holdings_(std::move(holdings)) {}
+
+  [[nodiscard]] const std::vector<Holding>& holdings() const { return holdings_; }
+  /// Holdings of a layer.
+  [[nodiscard]] std::vector<int> of_layer(std::int32_t layer) const {
+    std::vector<int> out;
+    for (std::size_t i = 0; i < holdings_.size(); ++i)
+      if (holdings_[i].first_layer <= layer && layer <= holdings_[i].last_layer) out.push_back(static_cast<int>(i));
+    return out;
+  }
+  struct Shares {
+    std::vector<RankShare> different;
+    std::vector<int> of_position;
+  };
+  const Shares& shares(int holding, std::int32_t kind) {
+    const auto [at, is_new] = known_.try_emplace({holding, kind});
+    if (!is_new) return at->second;
+    const Holding& h = holdings_[static_cast<std::size_t>(holding)];
+    const LayerKind& layer = scene_->model->kinds[static_cast<std::size_t>(kind)];
+    Shares& out = at->second;
+    for (std::size_t r = 0; r < h.devices.size(); ++r) {
+      RankShare share = share_of(h, *scene_->model, layer, *scene_->engine, static_cast<std::int64_t>(r));
+      const auto same = std::find(out.different.begin(), out.different.end(), share);
+      out.of_position.push_back(static_cast<int>(same - out.different.begin()));
+      if (same == out.different.end()) out.different.push_back(std::move(share));
+    }
+    return out;
+  }
+
+ private:
+  const Scene* scene_;
+  std::vector<Holding> holdings_;
+  std::map<std::pair<int, std::int32_t>, Shares> known_;
+};
+
+/// Layers that are of one kind and held alike, before and after.
+struct Alike {
+  std::int32_t kind = 0;
+  std::vector<int> before, after;
+  auto operator<=>(const Alike&) const = default;
+};
+std::map<Alike, std::int64_t> layers_alike(const Model& model, const Held& before, const Held& after) {
+  std::map<Alike, std::int64_t> out;
+  for (std::size_t l = 0; l < model.layers.size(); ++l) {
+    const auto layer = static_cast<std::int32_t>(l);
+    ++out[{model.layers[l], before.of_layer(layer), after.of_layer(layer)}];
+  }
+  return out;
+}
+
+/// A device of the whole cluster and what it holds.
+struct Owner {
+  std::int64_t device = 0;
+  const Intervals* set = nullptr;
+};
+
+/// Who holds each piece between two borders of anybody's intervals.
+class Pieces {
+ public:
+  explicit Pieces(const std::vector<Owner>& owners) {
+    for (const Owner& owner : owners)
+      for (const Interval& piece : *owner.set) borders_.insert(borders_.end(), {piece.first, piece.last});
+    std::sort(borders_.begin(), borders_.end());
+    borders_.erase(std::unique(borders_.begin(), borders_.end()), borders_.end());
+    holders_.resize(borders_.size());
+    for (const Owner& owner : owners)
+      for (const Interval& piece : *owner.set)
+        for (std::size_t k = place(piece.first); borders_[k] < piece.last; ++k) holders_[k].push_back(owner.device);
+  }
+  /// visit(elements, holders): every part of `missing`; no holders: null.
+  template <class Visit>
+  void each(const Interval& missing, const Visit& visit) const {
+    std::int64_t at = missing.first;
+    auto border = std::upper_bound(borders_.begin(), borders_.end(), at);
+    for (; at < missing.last; ++border) {
+      const std::int64_t end = border == borders_.end() ? missing.last : std::min(missing.last, *border);
+      const auto k = static_cast<std::size_t>(border - borders_.begin());
+      const std::vector<std::int64_t>* holders = k == 0 || holders_[k - 1].empty() ? nullptr : &holders_[k - 1];
+      visit(end - at, holders);
+      at = end;
+      if (border == borders_.end()) break;
+    }
+  }
+
+ private:
+  [[nodiscard]] std::size_t place(std::int64_t x) const {
+    return static_cast<std::size_t>(std::lower_bound(borders_.begin(), borders_.end(), x) - borders_.begin());
+  }
+  std::vector<std::int64_t> borders_;
+  std::vector<std::vector<std::int64_t>> holders_;  // from each border to the next
+};
+
+class Mover {
+ public:
+  Mover(const Scene& scene, const Placed& from, const Placed& to)
+      : scene_(&scene),
+        from_(&from),
+        to_(&to),
+        states_(states_of(*scene.engine, scene.training)),
+        loads_(*scene.cluster, scene.state) {
+    for (const std::int64_t node : scene.state.away) {
+      const std::int64_t first = scene.cluster->first_device_of_node(node);
+      const std::int64_t count = scene.cluster->groups[scene.cluster->group_of_node(node)].devices_per_node;
+      for (std::int64_t d = first; d < first + count; ++d) gone_.insert(d);
+    }
+  }
+
+  Move price(Held& before, Held& after) {
+    for (const auto& [alike, layers] : layers_alike(*scene_->model, before, after))
+      for (const StateKind state : kMoving)
+        if (bytes_of(state, states_) > 0) move_state(alike, layers, state, before, after);
+    Move& m = move_;
+    m.restart_s = scene_->options.restart_s;
+    m.warm_up_s = scene_->options.warm_up_s;
+    if (m.lost_bytes > 0) {
+      from_storage();
+      return m;
+    }
+    m.links = loads_.links();
+    m.transfer_s = loads_.seconds();
+    return m;
+  }
+
+ private:
+  void move_state(const Alike& alike, std::int64_t layers, StateKind state, Held& before, Held& after) {
+    std::vector<Owner> owners;
+    std::map<std::int64_t, const Intervals*> own;
+    for (const int h : alike.before) {
+      const Holding& holding = before.holdings()[static_cast<std::size_t>(h)];
+      const Held::Shares& shares = before.shares(h, alike.kind);
+      for (std::size_t r = 0; r < holding.devices.size(); ++r) {
+        const std::int64_t device = from_->devices[static_cast<std::size_t>(holding.devices[r])];
+        if (gone_.count(device) > 0) continue;
+        const RankShare& share = shares.different[static_cast<std::size_t>(shares.of_position[r])];
+        owners.push_back({device, &held_of(share, state, holding.strategy.zero)});
+        own[device] = owners.back().set;
+      }
+    }
+    const Pieces pieces(owners);
+    const std::int64_t each = bytes_of(state, states_) * layers;
+    for (const int h : alike.after) {
+      const Holding& holding = after.holdings()[static_cast<std::size_t>(h)];
+      const Held::Shares& shares = after.shares(h, alike.kind);
+      for (std::size_t r = 0; r < holding.devices.size(); ++r) {
+        const std::int64_t device = to_->devices[static_cast<std::size_t>(holding.devices[r])];
+        const RankShare& share = shares.different[static_cast<std::size_t>(shares.of_position[r])];
+        const Intervals& needs = held_of(share, state, holding.strategy.zero);
+        const auto has = own.find(device);
+        const Intervals missing = has == own.end() ? needs : difference(needs, *has->second);
+        reads_[device] += elements_of(needs) * each;
+        move_.kept_bytes += (elements_of(needs) - elements_of(missing)) * each;
+        for (const Interval& interval : missing)
+          pieces.each(interval, [&](std::int64_t elements, const std::vector<std::int64_t>* holders) {
+            fetch(device, elements * each, holders);
+          });
+      }
+    }
+  }
+
+  /// From the nearest holders, the least busy ones first.
+  void fetch(std::int64_t device, std::int64_t bytes, const std::vector<std::int64_t>* holders) {
+    if (holders == nullptr) {
+      move_.lost_bytes += bytes;
+      return;
+    }
+    move_.peer_bytes += bytes;
+    int nearest = 2;
+    for (const std::int64_t holder : *holders) nearest = std::min(nearest, loads_.distance(holder, device));
+    std::vector<std::int64_t> near;
+    for (const std::int64_t holder : *holders)
+      if (loads_.distance(holder, device) == nearest) near.push_back(holder);
+    constexpr std::size_t kMostSources = 8;
+    const std::size_t parts = std::min(near.size(), kMostSources);
+    std::stable_sort(near.begin(), near.end(), [&](std::int64_t a, std::int64_t b) {
+      return loads_.sent_s(a, nearest == 0) < loads_.sent_s(b, nearest == 0);
+    });
+    for (std::size_t k = 0; k < parts; ++k) {
+      const auto p = static_cast<std::int64_t>(parts), i = static_cast<std::int64_t>(k);
+      const std::int64_t part = bytes / p + (i < bytes % p ? 1 : 0);
+      if (part > 0) loads_.send(near[k], device, part);
+    }
+  }
+
+  void from_storage() {
+    Move& m = move_;
+    m.kept_bytes = m.peer_bytes = 0;
+    std::int64_t most = 0;
+    for (const auto& [device, bytes] : reads_) {
+      m.storage_bytes += bytes;
+      most = std::max(most, bytes);
+    }
+    m.storage_s = static_cast<double>(most) / scene_->options.storage_per_device;
+    m.rollback_s = scene_->options.checkpoint_age_s;
+    m.links = {{"storage", m.storage_bytes, m.storage_s}};
+  }
+
+  const Scene* scene_;
+  const Placed *from_, *to_;
+  StatePolicy states_;
+  Loads loads_;
+  std::set<std::int64_t> gone_;
+  std::map<std::int64_t, std::int64_t> reads_;  // by device: all that it will hold
+  Move move_;
+};
+
+}  // namespace
+
+Move restart_alone(const MoveOptions& options) {
+  Move m;
+  m.restart_s = options.restart_s;
+  m.warm_up_s = options.warm_up_s;
+  return m;
+}
+
+Result<Move> move_of(const Scene& scene, const Placed& from, const Placed& to) {
+  auto before = holdings_of(*from.plan, *scene.model);
+  if (!before) return before.error();
+  auto after = holdings_of(*to.plan, *scene.model);
+  if (!after) return after.error();
+  Held held_before(scene, std::move(*before)), held_after(scene, std::move(*after));
+  return Mover(scene, from, to).price(held_before, held_after);
+}
+
+Result<std::vector<std::vector<std::int64_t>>> kept_bytes(const Scene& scene, const Placed& from, const Plan& to,
+                                                          const std::vector<std::int64_t>& devices) {
+  auto before = holdings_of(*from.plan, *scene.model);
+  if (!before) return before.error();
+  auto after = holdings_of(to, *scene.model);
+  if (!after) return after.error();
+  Held old(scene, std::move(*before)), now(scene, std::move(*after));
+  std::map<std::int64_t, std::size_t> place;  // of a device of the whole cluster
+  for (std::size_t i = 0; i < devices.size(); ++i) place[devices[i]] = i;
+  const StatePolicy states = states_of(*scene.engine, scene.training);
+  std::vector<std::vector<std::int64_t>> out(devices.size(), std::vector<std::int64_t>(devices.size()));
+  for (const auto& [alike, layers] : layers_alike(*scene.model, old, now)) {
+    std::map<std::tuple<int, int, int, int>, std::int64_t> known;  // bytes of a share here that is a share there
+    for (const int b : alike.after)
+      for (const int a : alike.before) {
+        const Holding &hb = now.holdings()[static_cast<std::size_t>(b)], &ha = old.holdings()[static_cast<std::size_t>(a)];
+        const Held::Shares &sb = now.shares(b, alike.kind), &sa = old.shares(a, alike.kind);
+        for (std::size_t i = 0; i < hb.devices.size(); ++i)
+          for (std::size_t j = 0; j < ha.devices.size(); ++j) {
+            const auto at = place.find(from.devices[static_cast<std::size_t>(ha.devices[j])]);
+            if (at == place.end()) continue;
+            const auto [bytes, is_new] = known.try_emplace({b, sb.of_position[i], a, sa.of_position[j]}, 0);
+            if (is_new)
+              for (const StateKind state : kMoving)
+                bytes->second +=
+                    layers * bytes_of(state, states) *
+                    elements_of(intersection(
+                        held_of(sb.different[static_cast<std::size_t>(sb.of_position[i])], state, hb.strategy.zero),
+                        held_of(sa.different[static_cast<std::size_t>(sa.of_position[j])], state, ha.strategy.zero)));
+            out[static_cast<std::size_t>(hb.devices[i])][at->second] += bytes->second;
+          }
+      }
+  }
+  return out;
+}
+
+}  // namespace espalier::adapt

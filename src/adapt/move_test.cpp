@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// What moves, by hand on one layer kind at a time; and that a new plan is put where it moves least, against all permutations.
+#include "adapt/move.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "adapt/settle.h"
+#include "adapt/test_jobs.h"
+
+namespace espalier::adapt {
+namespace {
+
+constexpr const char* kFour = "{nodes: 4, devices_per_node: 1, device: a100-sxm-80gb}";
+
+Placed in_order(const Plan& plan, std::int64_t devices) {
+  Placed out{&plan, std::vector<std::int64_t>(static_cast<std::size_t>(devices))};
+  std::iota(out.devices.begin(), out.devices.end(), 0);
+  return out;
+}
+
+Scene scene_of(const Job& job) { return {&job.model, find_engine(job.engine), job.training, &job.cluster, {}, {}}; }
+
+/// Bytes of parameters, master weights and moments of the whole model: 2 + 4 + 8 an element.
+std::int64_t states(const Job& job) { return parameter_count(job.model) * 14; }
+
+TEST(Move, ToTheSamePlanMovesNothing) {
+  const Job job = small_job(kFour);
+  const Plan plan = small_plan(job, 1, 1, 4, ZeroStage::optimizer);
+  const Move m = move_of(scene_of(job), in_order(plan, 4), in_order(plan, 4)).value();
+  EXPECT_EQ(m.peer_bytes, 0);
+  EXPECT_EQ(m.storage_bytes, 0);
+  EXPECT_TRUE(m.links.empty());
+  EXPECT_DOUBLE_EQ(m.pause_s(), 30);
+  // Parameters on all four, everything else once.
+  EXPECT_EQ(m.kept_bytes, parameter_count(job.model) * (4 * 2 + 12));
+}
+
+// From four replicas to four stages: every device holds all of it already.
+TEST(Move, FromReplicasToStagesMovesNothing) {
+  const Job job = small_job(kFour);
+  const Plan replicas = small_plan(job, 1, 1, 4), stages = small_plan(job, 1, 4, 1);
+  const Move m = move_of(scene_of(job), in_order(replicas, 4), in_order(stages, 4)).value();
+  EXPECT_EQ(m.peer_bytes, 0);
+  EXPECT_EQ(m.kept_bytes, states(job));
+}
+
+// And back: of four copies one quarter each is there, three are fetched. What goes out of all nodes is what comes in, and the pause is what the
+// busiest of them needs.
+TEST(Move, FromStagesToReplicas) {
+  const Job job = small_job(kFour);
+  const Plan replicas = small_plan(job, 1, 1, 4), stages = small_plan(job, 1, 4, 1);
+  const Move m = move_of(scene_of(job), in_order(stages, 4), in_order(replicas, 4)).value();
+  EXPECT_EQ(m.peer_bytes, 3 * states(job));
+  EXPECT_EQ(m.kept_bytes, states(job));
+  std::int64_t out = 0, in = 0;
+  double most = 0;
+  for (const LinkLoad& link : m.links) {
+    (link.link.find(" out") != std::string::npos ? out : in) += link.bytes;
+    most = std::max(most, link.seconds);
+  }
+  EXPECT_EQ(out, 3 * states(job));
+  EXPECT_EQ(in, 3 * states(job));
+  const FabricLevel& network = job.cluster.inter.front();
+  EXPECT_NEAR(m.transfer_s, most + network.latency.count(), 1e-9);
+  const auto busiest = std::max_element(m.links.begin(), m.links.end(),
+                                        [](const LinkLoad& a, const LinkLoad& b) { return a.seconds < b.seconds; });
+  EXPECT_NEAR(most, static_cast<double>(busiest->bytes) / (network.bandwidth.count() * network.efficiency), 1e-9);
+}
+
+// Two stages of two replicas; a node of the first is gone. The new plan stands on the other three and one in its place: what the lost one held comes
+// from its twin.
+TEST(Move, TheTwinOfALostDeviceGives) {
+  const Job job = small_job(kFour);
+  const Plan plan = small_plan(job, 1, 2, 2);
+  Scene scene = scene_of(job);
+  scene.state.away = {0};
+  const Move m = move_of(scene, in_order(plan, 4), in_order(plan, 4)).value();
+  EXPECT_EQ(m.lost_bytes, 0);
+  for (const LinkLoad& link : m.links) EXPECT_TRUE(link.link == "node:1 out" || link.link == "node:0 in") << link.link;
+}
+
+// ZeRO shards states over two replicas: with one of them gone half of the states of its stage are nowhere. All is read from the checkpoint.
+TEST(Move, LostShardsAreReadFromStorage) {
+  const Job job = small_job(kFour);
+  const Plan plan = small_plan(job, 1, 2, 2, ZeroStage::optimizer);
+  Scene scene = scene_of(job);
+  scene.state.away = {0};
+  scene.options.checkpoint_age_s = 100;
+  const Move m = move_of(scene, in_order(plan, 4), in_order(plan, 4)).value();
+  EXPECT_GT(m.lost_bytes, 0);
+  EXPECT_EQ(m.peer_bytes, 0);
+  EXPECT_EQ(m.storage_bytes, parameter_count(job.model) * (2 * 2 + 12));
+  EXPECT_DOUBLE_EQ(m.rollback_s, 100);
+  EXPECT_GT(m.storage_s, 0);
+  EXPECT_EQ(m.links.front().link, "storage");
+}
+
+// Bytes stay inside a node where a holder is there: replicas of tp 2 to the other half.
+TEST(Move, TheNearestHolderGives) {
+  const Job job = small_job("{nodes: 2, devices_per_node: 2, device: a100-sxm-80gb}");
+  const Plan stages = small_plan(job, 2, 1, 2), replicas = small_plan(job, 1, 1, 4);
+  const Move m = move_of(scene_of(job), in_order(stages, 4), in_order(replicas, 4)).value();
+  for (const LinkLoad& link : m.links) EXPECT_EQ(link.link.substr(0, 6), "inside") << link.link;
+}
+
+/// Least bytes over all permutations of four nodes.
+TEST(Settle, EqualsAllPermutations) {
+  const Job job = small_job(kFour);
+  const Scene scene = scene_of(job);
+  const std::vector<Plan> plans = {small_plan(job, 1, 4, 1), small_plan(job, 1, 2, 2), small_plan(job, 4, 1, 1),
+                                   small_plan(job, 2, 2, 1), small_plan(job, 1, 1, 4, ZeroStage::optimizer)};
+  std::vector<std::int64_t> order{2, 0, 3, 1};
+  for (const Plan& from : plans)
+    for (const Plan& to : plans) {
+      const Placed placed{&from, order};
+      const Present all = present_cluster(job.cluster, job.cluster_source, {}).value();
+      const auto chosen = settled(scene, placed, to, all, {}).value();
+      const std::int64_t found = move_of(scene, placed, {&to, chosen}).value().peer_bytes;
+      std::vector<std::int64_t> permutation{0, 1, 2, 3};
+      std::int64_t least = INT64_MAX;
+      do least = std::min(least, move_of(scene, placed, {&to, permutation}).value().peer_bytes);
+      while (std::next_permutation(permutation.begin(), permutation.end()));
+      EXPECT_EQ(found, least) << from.label() << " to " << to.label();
+    }
+}
+
+// A slow node is no place for a healthy one.
+TEST(Settle, ClassesKeepTheirPlaces) {
+  const Job job = small_job(kFour);
+  Scene scene = scene_of(job);
+  scene.state.slow = {{2, 1.5}};
+  const Plan from = small_plan(job, 1, 4, 1);
+  const Placed placed{&from, {3, 2, 1, 0}};
+  const Present all = present_cluster(job.cluster, job.cluster_source, scene.state).value();
+  const auto chosen = settled(scene, placed, from, all, {}).value();
+  EXPECT_EQ(chosen[2], 2);
+  EXPECT_EQ(chosen[0], 3);
+}
+
+}  // namespace
+}  // namespace espalier::adapt

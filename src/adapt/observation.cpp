@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier.observation/1: read, and read off.
+#include "espalier/observation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/document.h"
+#include "base/format.h"
+#include "plan/process_groups.h"
+
+namespace espalier {
+namespace {
+
+using base::cat;
+
+constexpr double kMostSeconds = 1e9;
+constexpr double kMostTokens = 1e15;
+constexpr double kMostGbps = 1e9;
+
+double tokens_of(const Training& t) {
+  const std::int64_t sample = t.sequence.main + t.sequence.encoder + t.sequence.decoder;
+  return static_cast<double>(t.global_batch) * static_cast<double>(std::max<std::int64_t>(1, sample));
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+/// By stage of the plan, counted over its pipelines; −1: not used.
+std::vector<std::int64_t> stage_of_devices(const Plan& plan, std::int64_t devices) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(devices), -1);
+  std::int64_t number = 0;
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages) {
+      for (const std::int64_t device : devices_of(stage.devices))
+        if (device < devices) out[static_cast<std::size_t>(device)] = number;
+      ++number;
+    }
+  return out;
+}
+
+void read_steps(const Job& job, const Observation& seen, Diagnosis& out) {
+  if (seen.steps.empty()) return;
+  const double nominal = tokens_of(job.training);
+  double time = 0, tokens = 0;
+  for (const StepSeen& step : seen.steps) {
+    const double own = step.tokens > 0 ? step.tokens : nominal;
+    time += step.iteration_s * nominal / own;
+    tokens += own;
+  }
+  const auto n = static_cast<double>(seen.steps.size());
+  out.step_s = time / n;
+  out.tokens_ratio = tokens / n / nominal;
+  if (std::abs(out.tokens_ratio - 1) > 0.01)
+    out.notes.push_back(
+        cat("steps of ", base::percent(out.tokens_ratio), " of the plan's tokens: taken as steps of all of them"));
+}
+
+Status read_ranks(const Job& job, const Plan& plan, const Observation& seen, double least, Diagnosis& out) {
+  const std::vector<std::int64_t> stages = stage_of_devices(plan, job.cluster.devices());
+  std::map<std::int64_t, std::vector<double>> by_stage;
+  for (const RankSeen& rank : seen.ranks) {
+    if (rank.rank >= job.cluster.devices())
+      return Error{ErrorKind::bad_input, "$.ranks", cat("rank ", rank.rank), cat("below ", job.cluster.devices()), ""};
+    by_stage[stages[static_cast<std::size_t>(rank.rank)]].push_back(rank.forward_s + rank.backward_s);
+  }
+  for (const RankSeen& rank : seen.ranks) {
+    const std::vector<double>& peers = by_stage[stages[static_cast<std::size_t>(rank.rank)]];
+    if (peers.size() < 3) continue;  // of two nobody knows which one is slow
+    const double usual = median(peers);
+    const double factor = usual > 0 ? (rank.forward_s + rank.backward_s) / usual : 1;
+    if (factor >= least) out.what.slow.emplace_back(cat("rank:", rank.rank), factor);
+  }
+  if (!seen.ranks.empty() && std::all_of(by_stage.begin(), by_stage.end(), [](const auto& s) { return s.second.size() < 3; }))
+    out.notes.emplace_back("fewer than three ranks of each stage were seen: none can be called slow");
+  return std::nullopt;
+}
+
+/// What the cluster says that a node or link gives.
+double nominal_gbps(const Cluster& cluster, const ClusterTarget& target) {
+  if (target.kind == ClusterTarget::Kind::link)
+    return cluster.links[static_cast<std::size_t>(target.index)].bandwidth.count() * 8e-9;
+  const std::size_t g =
+      target.kind == ClusterTarget::Kind::node ? cluster.group_of_node(target.index) : cluster.group_of(target.index);
+  const NodeGroup& group = cluster.groups[g];
+  const std::vector<FabricLevel>& between = cluster.homogeneous() ? cluster.inter : group.inter;
+  if (between.empty()) return 0;
+  const double device = between.front().bandwidth.count() * between.front().efficiency * 8e-9;
+  return target.kind == ClusterTarget::Kind::node ? device * static_cast<double>(group.devices_per_node) : device;
+}
+
+Status read_links(const Job& job, const Observation& seen, double least, Diagnosis& out) {
+  for (const LinkSeen& link : seen.links) {
+    const auto target = target_called(job.cluster, link.link, "$.links");
+    if (!target) return target.error();
+    if (target->kind == ClusterTarget::Kind::group)
+      return Error{ErrorKind::bad_input, "$.links", "\"" + link.link + "\"", "a link \"a-b\", a node or a device", ""};
+    const double nominal = nominal_gbps(job.cluster, *target);
+    if (nominal <= 0 || link.gbps * least > nominal) continue;
+    out.what.links.emplace_back(link.link, std::max(1e-9, link.gbps / nominal));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Observation> load_observation(std::string_view text, const std::string& where) {
+  const auto document = base::read_json(text, where);
+  if (!document) return document.error();
+  base::ErrorSink sink;
+  base::Reader root = base::Reader::root(*document, sink);
+  Observation out;
+  if (const std::string schema = root.required_string("schema"); sink.ok() && schema != "espalier.observation/1")
+    root.fail("schema", "", "espalier.observation/1");
+  out.time_s = root.optional_real("time_s", -kMostSeconds * 10, kMostSeconds * 10, 0);
+  out.plan = root.optional_string("plan", "");
+  root.each("steps", false, [&](base::Reader& r) {
+    StepSeen step;
+    step.iteration_s = r.required_real("iteration_s", 1e-9, kMostSeconds);
+    step.tokens = r.optional_real("tokens", 0, kMostTokens, 0);
+    r.finish();
+    out.steps.push_back(step);
+  });
+  root.each("ranks", false, [&](base::Reader& r) {
+    RankSeen rank;
+    rank.rank = r.required_int("rank", 0, std::int64_t{1} << 30);
+    rank.forward_s = r.required_real("forward_s", 0, kMostSeconds);
+    rank.backward_s = r.optional_real("backward_s", 0, kMostSeconds, 0);
+    r.finish();
+    out.ranks.push_back(rank);
+  });
+  root.each("links", false, [&](base::Reader& r) {
+    LinkSeen link;
+    link.link = r.required_string("link");
+    link.gbps = r.required_real("gbps", 0, kMostGbps);
+    r.finish();
+    out.links.push_back(link);
+  });
+  if (const base::Node* lost = root.find("lost"); lost != nullptr && lost->kind != base::NodeKind::null) {
+    const bool words =
+        lost->kind == base::NodeKind::sequence &&
+        std::all_of(lost->items.begin(), lost->items.end(), [](const base::Node& n) { return n.kind == base::NodeKind::string; });
+    if (!words) root.fail("lost", "", "a list of nodes, as [\"node:3\"]");
+    if (words)
+      for (const base::Node& node : lost->items) out.lost.push_back(node.text);
+  }
+  root.finish();
+  if (!sink.ok()) return *sink.first();
+  return out;
+}
+
+Result<Diagnosis> diagnose(const Job& job, const Plan& plan, const Observation& seen, double least) {
+  if (!seen.plan.empty() && seen.plan != content_hash(plan))
+    return Error{ErrorKind::bad_input, "$.plan", seen.plan, cat(content_hash(plan), ", the hash of the plan"),
+                 "what was seen of another plan says nothing of this one"};
+  Diagnosis out;
+  for (const std::string& name : seen.lost) {
+    const auto target = target_called(job.cluster, name, "$.lost");
+    if (!target) return target.error();
+    if (target->kind != ClusterTarget::Kind::node)
+      return Error{ErrorKind::bad_input, "$.lost", "\"" + name + "\"", "a node, as \"node:3\"", ""};
+    out.what.lost.push_back(name);
+  }
+  read_steps(job, seen, out);
+  if (Status error = read_ranks(job, plan, seen, least, out)) return *error;
+  if (Status error = read_links(job, seen, least, out)) return *error;
+  return out;
+}
+
+Result<Replan> replan(const Job& job, const Plan& plan, const Observation& seen, const ChangeOptions& options) {
+  auto diagnosis = diagnose(job, plan, seen);
+  if (!diagnosis) return diagnosis.error();
+  Replan out;
+  out.diagnosis = std::move(*diagnosis);
+  if (out.diagnosis.what.empty()) return out;
+  auto ladder = what_if(job, plan, out.diagnosis.what, options);
+  if (!ladder) return ladder.error();
+  if (out.diagnosis.step_s && ladder->if_stay_ns) {
+    const double predicted = static_cast<double>(*ladder->if_stay_ns) * 1e-9;
+    out.diagnosis.notes.push_back(cat("a step took ", base::fixed(*out.diagnosis.step_s, 3),
+                                      " s, predicted for the cluster as seen ", base::fixed(predicted, 3), " s"));
+  }
+  out.ladder = std::move(*ladder);
+  return out;
+}
+
+}  // namespace espalier

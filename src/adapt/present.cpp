@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapt/present.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/check.h"
+#include "base/document.h"
+#include "base/format.h"
+
+namespace espalier::adapt {
+namespace {
+
+using base::cat;
+
+void set_integer(base::Node& mapping, const std::string& key, std::int64_t value) {
+  base::Node number;
+  number.kind = base::NodeKind::integer;
+  number.integer = value;
+  number.real = static_cast<double>(value);
+  number.text = std::to_string(value);
+  for (auto& [name, node] : mapping.members)
+    if (name == key) {
+      node = number;
+      return;
+    }
+  mapping.members.emplace_back(key, number);
+}
+
+void drop(base::Node& mapping, const std::set<std::string>& keys) {
+  auto& members = mapping.members;
+  members.erase(std::remove_if(members.begin(), members.end(), [&](const auto& m) { return keys.count(m.first) > 0; }),
+                members.end());
+}
+
+/// The source with these numbers of nodes, group by group, and without what changes over time or belongs to single devices.
+std::string source_with(const std::string& source, const std::vector<std::int64_t>& nodes) {
+  auto document = base::read_json(source, "cluster");
+  if (!document) return source;
+  base::Node& root = document->root;
+  drop(root, {"capacity", "events", "speed"});
+  auto groups = std::find_if(root.members.begin(), root.members.end(), [](const auto& m) { return m.first == "groups"; });
+  if (groups == root.members.end()) {
+    set_integer(root, "nodes", nodes.front());
+    return base::to_json(root);
+  }
+  std::vector<base::Node> kept;
+  for (std::size_t g = 0; g < groups->second.items.size() && g < nodes.size(); ++g) {
+    if (nodes[g] == 0) continue;
+    kept.push_back(groups->second.items[g]);
+    drop(kept.back(), {"speed"});
+    set_integer(kept.back(), "nodes", nodes[g]);
+  }
+  groups->second.items = std::move(kept);
+  return base::to_json(root);
+}
+
+/// The least factor on the way of a node of each group to the network.
+std::vector<double> narrowed_groups(const Cluster& whole, const ClusterState& state, const std::set<std::int64_t>& used) {
+  std::vector<double> least(whole.groups.size(), 1.0);
+  for (const CapacityFactor& c : state.capacity) {
+    const auto target = target_called(whole, c.target, "cluster");
+    ESPALIER_CHECK(target.ok());
+    if (target->kind == ClusterTarget::Kind::link || target->kind == ClusterTarget::Kind::group) continue;
+    const std::int64_t node = target->kind == ClusterTarget::Kind::node ? target->index : whole.node_of(target->index);
+    if (used.count(node) == 0) continue;
+    double& factor = least[whole.group_of_node(node)];
+    factor = std::min(factor, c.factor);
+  }
+  return least;
+}
+
+void narrow(std::vector<FabricLevel>& levels, double factor) {
+  if (factor == 1.0) return;
+  for (FabricLevel& level : levels) {
+    level.bandwidth = BytesPerSecond(level.bandwidth.count() * factor);
+    level.bandwidth_alone = BytesPerSecond(level.bandwidth_alone.count() * factor);
+    level.trace.clear();
+  }
+}
+
+void narrow_links(Cluster& cluster, const ClusterState& state) {
+  for (const CapacityFactor& c : state.capacity)
+    if (const auto at = cluster.link_called(c.target))
+      cluster.links[*at].bandwidth = BytesPerSecond(cluster.links[*at].bandwidth.count() * c.factor);
+  for (const Detour& detour : state.detours)
+    if (const auto at = cluster.link_called(detour.link))
+      cluster.links.erase(cluster.links.begin() + static_cast<std::ptrdiff_t>(*at));
+  // A link at factor 0 lets nothing through: whoever has another way takes it.
+  cluster.links.erase(std::remove_if(cluster.links.begin(), cluster.links.end(),
+                                     [](const GroupLink& link) { return link.bandwidth.count() <= 0; }),
+                      cluster.links.end());
+}
+
+/// Speeds of the devices that are left, by their numbers of now.
+void set_speeds(const Cluster& whole, const ClusterState& state, const std::vector<std::int64_t>& node_of, Present& out) {
+  std::map<std::int64_t, double> factor;
+  for (const Slowdown& slow : state.slow) factor[slow.device] = slow.factor;
+  for (NodeGroup& group : out.cluster.groups) group.speed.clear();
+  std::int64_t device = 0;
+  for (const std::int64_t node : node_of) {
+    const std::int64_t count = whole.groups[whole.group_of_node(node)].devices_per_node;
+    for (std::int64_t k = 0; k < count; ++k, ++device) {
+      const std::int64_t was = whole.first_device_of_node(node) + k;
+      const auto slow = factor.find(was);
+      const double speed = whole.speed_of(was) / (slow == factor.end() ? 1.0 : slow->second);
+      if (speed != 1.0) out.cluster.groups[out.cluster.group_of(device)].speed.push_back({device, speed});
+    }
+  }
+}
+
+Status all_reached(const Cluster& cluster) {
+  if (cluster.links.empty()) return std::nullopt;
+  for (std::size_t a = 0; a < cluster.groups.size(); ++a)
+    for (std::size_t b = 0; b < cluster.groups.size(); ++b)
+      if (a != b && cluster.path(a, b).bandwidth.count() <= 0)
+        return Error{ErrorKind::infeasible, "cluster",
+                     cat("no way from ", cluster.groups[a].name, " to ", cluster.groups[b].name), "groups that reach each other",
+                     "take one of them out: --lose"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<Present> present_cluster(const Cluster& whole, const std::string& source, const ClusterState& state,
+                                const std::vector<std::int64_t>& also_away) {
+  std::set<std::int64_t> away(state.away.begin(), state.away.end());
+  away.insert(also_away.begin(), also_away.end());
+  std::vector<std::int64_t> nodes;
+  for (std::int64_t node = 0; node < whole.nodes(); ++node)
+    if (away.count(node) == 0) nodes.push_back(node);
+  return present_on(whole, source, state, nodes);
+}
+
+Result<Present> present_on(const Cluster& whole, const std::string& source, const ClusterState& state,
+                           const std::vector<std::int64_t>& nodes) {
+  if (nodes.empty())
+    return Error{ErrorKind::infeasible, "cluster", "no node that is left", "at least one", "wait for nodes to join"};
+  Present out;
+  out.cluster = whole;
+  out.cluster.capacity.clear();
+  out.cluster.events.clear();
+  out.cluster.token_buckets.clear();
+  out.cluster.groups.clear();
+  out.node_of = nodes;
+  const std::vector<double> factors = narrowed_groups(whole, state, std::set<std::int64_t>(nodes.begin(), nodes.end()));
+  std::vector<std::int64_t> counts;
+  double least = 1.0;
+  for (std::size_t g = 0; g < whole.groups.size(); ++g) {
+    NodeGroup group = whole.groups[g];
+    group.nodes = std::count_if(nodes.begin(), nodes.end(), [&](std::int64_t node) { return whole.group_of_node(node) == g; });
+    counts.push_back(group.nodes);
+    if (group.nodes == 0) continue;
+    narrow(group.inter, factors[g]);
+    group.node_bandwidth = BytesPerSecond(group.node_bandwidth.count() * factors[g]);
+    least = std::min(least, factors[g]);
+    out.cluster.groups.push_back(std::move(group));
+  }
+  narrow(out.cluster.inter, least);
+  narrow_links(out.cluster, state);
+  set_speeds(whole, state, out.node_of, out);
+  if (Status error = all_reached(out.cluster)) return *error;
+  out.source = source_with(source, counts);
+  return out;
+}
+
+std::vector<std::int64_t> device_numbers(const Present& present, const Cluster& whole) {
+  std::vector<std::int64_t> out;
+  for (const std::int64_t node : present.node_of) {
+    const std::int64_t first = whole.first_device_of_node(node);
+    for (std::int64_t k = 0; k < whole.groups[whole.group_of_node(node)].devices_per_node; ++k) out.push_back(first + k);
+  }
+  return out;
+}
+
+Result<Enlarged> enlarged(const Cluster& cluster, const std::string& source, std::size_t group, std::int64_t nodes) {
+  Enlarged out;
+  std::vector<std::int64_t> counts;
+  const std::int64_t end = cluster.first_device(group) + cluster.groups[group].nodes * cluster.groups[group].devices_per_node;
+  const std::int64_t more = nodes * cluster.groups[group].devices_per_node;
+  for (std::int64_t d = 0; d < cluster.devices(); ++d) out.moved.push_back(d < end ? d : d + more);
+  for (std::size_t g = 0; g < cluster.groups.size(); ++g) counts.push_back(cluster.groups[g].nodes + (g == group ? nodes : 0));
+  out.source = source_with(source, counts);
+  // Read again: how nodes are joined may depend on how many there are.
+  auto read = load_cluster(out.source, "cluster");
+  if (!read) return read.error();
+  out.cluster = std::move(*read);
+  out.cluster.name = cluster.name;
+  return out;
+}
+
+}  // namespace espalier::adapt

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A lost device's micro-batches go to its peers of the same stage in other replicas.
+#include <algorithm>
+#include <set>
+
+#include "adapt/actions.h"
+#include "base/format.h"
+#include "plan/process_groups.h"
+
+namespace espalier::adapt {
+namespace {
+
+using base::cat;
+
+constexpr ActionKind kReroute = ActionKind::reroute;
+
+/// Replicas that have lost a device of the stage.
+std::int64_t broken_replicas(const Situation& s, const Stage& stage) {
+  const Strategy& strategy = s.plan->strategy();
+  const std::vector<std::int64_t> devices = devices_of(stage.devices);
+  const std::int64_t inner = strategy.order == RankOrder::tp_dp_cp_pp ? strategy.tp : std::int64_t{strategy.tp} * strategy.cp;
+  std::set<std::int64_t> broken;
+  for (std::size_t n = 0; n < devices.size(); ++n) {
+    const std::int64_t node = s.whole.node_of(s.placed.devices[static_cast<std::size_t>(devices[n])]);
+    if (std::binary_search(s.lost.begin(), s.lost.end(), node)) broken.insert(static_cast<std::int64_t>(n) / inner % strategy.dp);
+  }
+  return static_cast<std::int64_t>(broken.size());
+}
+
+}  // namespace
+
+Result<Change> reroute(const Situation& s) {
+  if (s.lost.empty()) return impossible(kReroute, "no device of the plan is lost");
+  if (s.plan->pipelines.size() != 1 || !s.plan->uniform())
+    return impossible(kReroute, "stages of this plan have strategies of their own");
+  const Strategy& strategy = s.plan->strategy();
+  if (strategy.dp == 1) return impossible(kReroute, "there is no other replica");
+  if (shards_optimizer(strategy.zero))
+    return impossible(kReroute, "ZeRO shards states over the replicas: those of the lost device are gone");
+  if (std::int64_t{strategy.ep} * strategy.etp > std::int64_t{strategy.tp} * strategy.cp)
+    return impossible(kReroute, "experts are spread over several replicas");
+  // As if all devices were there, those of a hit stage slower by what they do for others.
+  Situation all = s;
+  all.state.away.clear();
+  double most = 1;
+  for (const Stage& stage : s.plan->only_pipeline().stages) {
+    const std::int64_t broken = broken_replicas(s, stage);
+    if (broken == strategy.dp) return impossible(kReroute, "a stage is lost in every replica");
+    if (broken == 0) continue;
+    const double factor = static_cast<double>(strategy.dp) / static_cast<double>(strategy.dp - broken);
+    most = std::max(most, factor);
+    for (const std::int64_t device : devices_of(stage.devices)) {
+      const std::int64_t number = s.placed.devices[static_cast<std::size_t>(device)];
+      const auto known =
+          std::find_if(all.state.slow.begin(), all.state.slow.end(), [&](const Slowdown& slow) { return slow.device == number; });
+      if (known == all.state.slow.end())
+        all.state.slow.push_back({number, factor});
+      else
+        known->factor *= factor;
+    }
+  }
+  const auto present = present_on(all.whole, all.source, all.state, all.used);
+  if (!present) return present.error();
+  const auto time = step_time(all, *present, on_own_nodes(all));
+  if (!time) return time.error();
+  const double peak = static_cast<double>(time->peak_bytes) + (most - 1) * static_cast<double>(time->activation_bytes);
+  if (peak > static_cast<double>(time->limit_bytes))
+    return impossible(kReroute, cat("the peers have no room for more micro-batches: ", base::gib(static_cast<std::int64_t>(peak)),
+                                    " of ", base::gib(time->limit_bytes)));
+  Change c;
+  c.action = kReroute;
+  c.possible = true;
+  c.iteration_ns = time->ns;
+  c.upper_bound = time->bound;
+  c.what = cat("the same stage of the other replicas does ", base::fixed(most, 2), " times its work");
+  c.move = restart_alone(s.options.move);
+  c.nodes = s.used;
+  return c;
+}
+
+}  // namespace espalier::adapt

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// All rungs of the ladder, and which of them trains most in the time that the change lasts.
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "adapt/actions.h"
+
+namespace espalier::adapt {
+namespace {
+
+constexpr double kForGood = std::numeric_limits<double>::infinity();
+
+double horizon_of(const Disturbance& what, double asked) {
+  if (asked > 0) return asked;
+  constexpr double kComputeLasts = 600, kNetworkLasts = 1440;
+  if (!what.lost.empty() || !what.added.empty()) return kForGood;
+  return what.links.empty() ? kComputeLasts : kNetworkLasts;
+}
+
+/// Whether a trains more than b within the horizon.
+bool better(const Change& a, const Change& b, double horizon_s) {
+  if (!a.possible || !b.possible) return a.possible && !b.possible;
+  const double ta = static_cast<double>(a.iteration_ns), tb = static_cast<double>(b.iteration_ns);
+  if (std::isinf(horizon_s)) return ta != tb ? ta < tb : a.move.pause_s() < b.move.pause_s();
+  return (horizon_s - a.move.pause_s()) / ta > (horizon_s - b.move.pause_s()) / tb;
+}
+
+}  // namespace
+
+Result<WhatIf> ladder(const Situation& s, double horizon_s) {
+  WhatIf out;
+  out.before_ns = s.before_ns;
+  out.horizon_s = horizon_s;
+  bool bound = false;
+  for (const auto action : {stay, shift, re_place, reroute, reshape}) {
+    auto change = action(s);
+    if (!change) return change.error();
+    if (change->action == ActionKind::stay && change->possible) out.if_stay_ns = change->iteration_ns;
+    judge(*change, out.if_stay_ns);
+    bound |= change->upper_bound;
+    out.actions.push_back(std::move(*change));
+    if (better(out.actions.back(), out.actions[out.recommended], horizon_s)) out.recommended = out.actions.size() - 1;
+  }
+  if (bound)
+    out.notes.emplace_back(
+        "where the way of single nodes is narrowed, all nodes of their group are taken to be so: times with it are upper bounds");
+  return out;
+}
+
+}  // namespace espalier::adapt
+
+namespace espalier {
+
+std::optional<double> WhatIf::break_even(std::size_t a, std::size_t b) const {
+  const Change &from = actions[a], &to = actions[b];
+  if (!from.possible || !to.possible || to.iteration_ns >= from.iteration_ns) return std::nullopt;
+  // (h − p_a)/T_a = (h − p_b)/T_b.
+  const double ta = static_cast<double>(from.iteration_ns), tb = static_cast<double>(to.iteration_ns);
+  return std::max(0.0, (to.move.pause_s() * ta - from.move.pause_s() * tb) / (ta - tb));
+}
+
+Result<WhatIf> what_if(const Job& job, const Plan& plan, const Disturbance& what, const ChangeOptions& options) {
+  PlannerMemory memory;
+  adapt::PlanCache cache;
+  ChangeOptions remembering = options;
+  if (remembering.memory == nullptr) remembering.memory = &memory;
+  auto situation = adapt::situation_of(job, plan, what, remembering);
+  if (!situation) return situation.error();
+  situation->cache = &cache;
+  return adapt::ladder(*situation, adapt::horizon_of(what, options.horizon_s));
+}
+
+}  // namespace espalier

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ladder on small clusters.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "adapt/actions.h"
+#include "adapt/test_jobs.h"
+
+namespace espalier::adapt {
+namespace {
+
+constexpr const char* kFour = "{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb}";
+
+const Change& of(const WhatIf& answer, ActionKind kind) { return answer.actions[static_cast<std::size_t>(kind)]; }
+
+Disturbance lose(const std::string& node) {
+  Disturbance d;
+  d.lost = {node};
+  return d;
+}
+
+TEST(Present, NodesAreLeftOutAndNumberedAnew) {
+  const Job job = small_job(
+      "{groups: [{nodes: 2, devices_per_node: 2, device: a100-sxm-80gb}, {nodes: 2, devices_per_node: 1, device: "
+      "a100-sxm-80gb}], "
+      "inter_group: {bandwidth: 100Gb/s, latency: 5us}}");
+  ClusterState state;
+  state.away = {1};
+  state.slow = {{4, 2.0}};  // node:2, the first of the second group
+  const Present p = present_cluster(job.cluster, job.cluster_source, state).value();
+  EXPECT_EQ(p.node_of, (std::vector<std::int64_t>{0, 2, 3}));
+  EXPECT_EQ(device_numbers(p, job.cluster), (std::vector<std::int64_t>{0, 1, 4, 5}));
+  EXPECT_DOUBLE_EQ(p.cluster.speed_of(2), 0.5);
+  EXPECT_DOUBLE_EQ(p.cluster.speed_of(3), 1);
+  const Cluster read = load_cluster(p.source, "source").value();
+  EXPECT_EQ(read.devices(), 4);
+  EXPECT_EQ(read.groups[0].nodes, 1);
+}
+
+TEST(Present, TheWholeClusterIsItself) {
+  const Job job = small_job(kFour);
+  const Present p = present_cluster(job.cluster, job.cluster_source, {}).value();
+  Cluster same = job.cluster;
+  EXPECT_EQ(p.cluster, same);
+  ClusterState none;
+  none.away = {0, 1, 2, 3};
+  EXPECT_FALSE(present_cluster(job.cluster, job.cluster_source, none).ok());
+}
+
+TEST(WhatIf, NothingChangesNothing) {
+  const Job job = small_job(kFour);
+  const Plan plan = small_plan(job, 2, 2, 2);
+  Disturbance d;
+  d.slow = {{"rank:3", 1.0}};
+  const WhatIf answer = what_if(job, plan, d, {}).value();
+  EXPECT_EQ(of(answer, ActionKind::stay).iteration_ns, answer.before_ns);
+  EXPECT_EQ(answer.before_ns, simulate(job, plan)->prediction.iteration_ns);
+}
+
+TEST(WhatIf, ALostNode) {
+  const Job job = small_job(kFour, "{fix: {zero: 0}}");
+  const Plan plan = small_plan(job, 2, 2, 2);
+  const WhatIf answer = what_if(job, plan, lose("node:3"), {}).value();
+  EXPECT_FALSE(answer.if_stay_ns.has_value());
+  EXPECT_FALSE(of(answer, ActionKind::stay).possible);
+  EXPECT_FALSE(of(answer, ActionKind::re_place).possible);
+  // One replica takes all 64 micro-batches, on the nodes where it lies: nothing moves.
+  const Change& shifted = of(answer, ActionKind::shift);
+  ASSERT_TRUE(shifted.possible) << shifted.what;
+  EXPECT_EQ(shifted.move.peer_bytes, 0);
+  EXPECT_EQ(shifted.nodes, (std::vector<std::int64_t>{0, 2}));
+  ASSERT_TRUE(shifted.plan.has_value());
+  EXPECT_EQ(shifted.plan->only_pipeline().schedule.microbatches, 64);
+  // The peers of one stage do its work twice: more than before, less than all of it twice.
+  const Change& rerouted = of(answer, ActionKind::reroute);
+  ASSERT_TRUE(rerouted.possible) << rerouted.what;
+  EXPECT_GT(rerouted.iteration_ns, answer.before_ns);
+  EXPECT_LT(rerouted.iteration_ns, shifted.iteration_ns);
+  EXPECT_EQ(rerouted.move.peer_bytes + rerouted.move.storage_bytes, 0);
+  // A new plan is no slower than what keeps the old one's shape.
+  const Change& reshaped = of(answer, ActionKind::reshape);
+  ASSERT_TRUE(reshaped.possible) << reshaped.what;
+  EXPECT_LE(reshaped.iteration_ns, shifted.iteration_ns);
+  EXPECT_DOUBLE_EQ(*reshaped.break_even_s, reshaped.move.pause_s());
+  EXPECT_TRUE(std::isinf(answer.horizon_s));
+}
+
+TEST(WhatIf, ASpareNodeTakesThePlaceOfALostOne) {
+  const Job job = small_job(kFour);
+  const Plan plan = small_plan(job, 2, 2, 2);
+  Disturbance d = lose("node:3");
+  d.added = {{"a", 1}};
+  const WhatIf answer = what_if(job, plan, d, {}).value();
+  const Change& placed = of(answer, ActionKind::re_place);
+  ASSERT_TRUE(placed.possible) << placed.what;
+  EXPECT_EQ(placed.iteration_ns, answer.before_ns);
+  EXPECT_EQ(placed.nodes, (std::vector<std::int64_t>{0, 1, 2, 4}));
+  // What node:3 held, its half of the second stage's layers, comes from node:2, the other replica.
+  EXPECT_GT(placed.move.peer_bytes, 0);
+  for (const LinkLoad& link : placed.move.links) EXPECT_TRUE(link.link == "node:2 out" || link.link == "node:4 in") << link.link;
+}
+
+// Device 0 takes twice as long: if it stays the first stage of both replicas waits for it; it had less to do than the second, so that the step is
+// not twice as long. The slow replica gives micro-batches away: shorter than staying and longer than before.
+TEST(WhatIf, ASlowRankGivesSamplesAway) {
+  const Job job = small_job(kFour);
+  const Plan plan = small_plan(job, 2, 2, 2);
+  Disturbance d;
+  d.slow = {{"rank:0", 2.0}};
+  const WhatIf answer = what_if(job, plan, d, {}).value();
+  ASSERT_TRUE(answer.if_stay_ns.has_value());
+  EXPECT_GT(*answer.if_stay_ns * 10, answer.before_ns * 13);
+  EXPECT_LT(*answer.if_stay_ns, answer.before_ns * 2);
+  const Change& shifted = of(answer, ActionKind::shift);
+  ASSERT_TRUE(shifted.possible) << shifted.what;
+  EXPECT_LT(shifted.iteration_ns, *answer.if_stay_ns);
+  EXPECT_GT(shifted.iteration_ns, answer.before_ns);
+  ASSERT_EQ(shifted.plan->pipelines.size(), 2u);
+  // 2·(m + 1) ≈ 64 − m + 1: 21 of 64.
+  EXPECT_NEAR(shifted.plan->pipelines[0].schedule.microbatches, 21, 1);
+  EXPECT_DOUBLE_EQ(answer.horizon_s, 600);
+  EXPECT_DOUBLE_EQ(shifted.move.pause_s(), 0);
+}
+
+TEST(WhatIf, BreakEvenIsWhereBothHaveTrainedAsMuch) {
+  WhatIf answer;
+  answer.actions.resize(2);
+  answer.actions[0].possible = answer.actions[1].possible = true;
+  answer.actions[0].iteration_ns = 4'000'000'000;
+  answer.actions[1].iteration_ns = 3'000'000'000;
+  answer.actions[1].move.restart_s = 30;
+  // (h − 0)/4 = (h − 30)/3 at h = 120.
+  EXPECT_DOUBLE_EQ(*answer.break_even(0, 1), 120);
+  EXPECT_FALSE(answer.break_even(1, 0).has_value());
+}
+
+TEST(WhatIf, UnknownNamesAreRefused) {
+  const Job job = small_job(kFour);
+  const Plan plan = small_plan(job, 2, 2, 2);
+  EXPECT_FALSE(what_if(job, plan, lose("node:9"), {}).ok());
+  EXPECT_FALSE(what_if(job, plan, lose("rank:1"), {}).ok());
+  Disturbance d;
+  d.links = {{"node:1", 2.0}};
+  EXPECT_FALSE(what_if(job, plan, d, {}).ok());
+  EXPECT_FALSE(named_factor("node:3", "--slow", 1, 9).ok());
+  EXPECT_FALSE(named_factor("node:3=0.5", "--slow", 1, 9).ok());
+  EXPECT_EQ(named_factor("node:3=1.5", "--slow", 1, 9)->second, 1.5);
+}
+
+// C(4, 1) + C(4, 2) = 10 losses. One node: of either stage, 2 classes. Two: both of one stage, 2; one of each in one replica or in two, 2.
+TEST(Survive, EveryLossHasAPlan) {
+  const Job job = small_job(kFour, "{fix: {zero: 0}}");
+  const Survival answer = survive(job, small_plan(job, 2, 2, 2), 2, {}).value();
+  EXPECT_EQ(answer.losses, 10);
+  EXPECT_EQ(answer.covered, 10);
+  ASSERT_EQ(answer.classes.size(), 6u);
+  std::int64_t sum = 0;
+  for (const LossClass& c : answer.classes) sum += c.losses;
+  EXPECT_EQ(sum, 10);
+}
+
+TEST(SmallerCounts, AreThoseThatDivideWell) {
+  EXPECT_EQ(smaller_counts(5), (std::vector<std::int64_t>{4, 3}));
+  EXPECT_EQ(smaller_counts(31), (std::vector<std::int64_t>{30, 29, 28, 27, 24, 16}));
+  EXPECT_EQ(smaller_counts(1), std::vector<std::int64_t>{});
+}
+
+}  // namespace
+}  // namespace espalier::adapt

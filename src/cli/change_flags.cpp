@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/change_flags.h"
+
+#include <limits>
+
+#include "base/document.h"
+
+namespace espalier::cli {
+namespace {
+
+/// Sets `value` where the flag was given.
+Status read_duration(const std::string& flag, const std::string& text, double& value) {
+  if (text.empty()) return std::nullopt;
+  auto read = base::parse_duration(text);
+  for (const auto& [unit, seconds] : {std::pair{"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}}) {
+    const std::size_t length = std::char_traits<char>::length(unit);
+    if (read || text.size() <= length || text.substr(text.size() - length) != unit) continue;
+    read = base::parse_duration(text.substr(0, text.size() - length) + "s");
+    if (read) *read *= seconds;
+  }
+  if (!read || *read < 0) return Error{ErrorKind::usage, flag, "\"" + text + "\"", "a duration, as \"90s\" or \"24min\"", ""};
+  value = *read;
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<ChangeOptions> change_options(const Context& context, const ChangeFlags& flags) {
+  ChangeOptions out;
+  out.threads = flags.threads;
+  out.interrupted = context.surroundings.interrupted;
+  if (flags.horizon == "good")
+    out.horizon_s = std::numeric_limits<double>::infinity();
+  else if (Status error = read_duration("--horizon", flags.horizon, out.horizon_s))
+    return *error;
+  if (Status error = read_duration("--restart", flags.restart, out.move.restart_s)) return *error;
+  if (Status error = read_duration("--warm-up", flags.warm_up, out.move.warm_up_s)) return *error;
+  if (Status error = read_duration("--checkpoint-age", flags.checkpoint_age, out.move.checkpoint_age_s)) return *error;
+  if (flags.storage.empty()) return out;
+  const auto rate = base::parse_bandwidth(flags.storage);
+  if (!rate || *rate <= 0) return Error{ErrorKind::usage, "--storage", "\"" + flags.storage + "\"", "a rate, as \"122MB/s\"", ""};
+  out.move.storage_per_device = *rate;
+  return out;
+}
+
+void add_change_flags(Command& command, const std::shared_ptr<ChangeFlags>& flags) {
+  command
+      .add_option("--horizon", flags->horizon,
+                  "how long the change lasts, \"24min\" or \"good\"; default 10 min of slow devices, 24 of links, else for good")
+      ->type_name("TIME");
+  command.add_option("--restart", flags->restart, "from the decision to the first new step, when nothing moves; default 30s")
+      ->type_name("TIME");
+  command.add_option("--warm-up", flags->warm_up, "what the first steps take longer, together; default 0s")->type_name("TIME");
+  command.add_option("--storage", flags->storage, "what each device reads of a checkpoint; default 122MB/s")->type_name("RATE");
+  command
+      .add_option("--checkpoint-age", flags->checkpoint_age,
+                  "work since the last checkpoint, lost where nobody holds its states any more; default 900s")
+      ->type_name("TIME");
+  command.add_option("--threads", flags->threads, "threads of searches; never changes the answer")
+      ->range(0, 4096)
+      ->type_name("N");
+}
+
+}  // namespace espalier::cli

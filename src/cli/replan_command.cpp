@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier replan PLAN.json --observe OBS.json: what was seen of a running plan, what is wrong with the cluster, and what to do. Nothing is
+// executed.
+#include "cli/change_flags.h"
+#include "cli/command.h"
+#include "espalier/observation.h"
+
+namespace espalier::cli {
+namespace {
+
+struct ReplanFlags {
+  std::string path, observation;
+};
+
+int run_replan(Context& context, const ReplanFlags& flags, const ChangeFlags& how) {
+  auto loaded = load_plan_file(context, flags.path);
+  if (!loaded) return fail(context, loaded.error());
+  auto job = job_of_plan(loaded->plan);
+  if (!job) return fail(context, in_file(flags.path, job.error()));
+  if (!loaded->result) loaded->result = result_beside(flags.path, loaded->plan);
+  if (loaded->result && searched(loaded->result->search.reason)) job->search = loaded->result->search.asked.space;
+  const auto options = change_options(context, how);
+  if (!options) return fail(context, options.error());
+  const auto text = read_input(context, flags.observation);
+  if (!text) return fail(context, text.error());
+  const auto seen = load_observation(*text, input_name(flags.observation));
+  if (!seen) return fail(context, seen.error());
+  const auto answer = replan(*job, loaded->plan, *seen, *options);
+  if (!answer) return fail(context, in_file(flags.observation, answer.error()));
+  if (context.json)
+    print_json(context, to_json(*answer, loaded->plan));
+  else
+    print_answer(context, to_text(*answer));
+  return !answer->ladder || answer->ladder->actions[answer->ladder->recommended].possible ? kOk : kInfeasible;
+}
+
+}  // namespace
+
+void add_replan_command(Command& app, Context& context) {
+  Command* command =
+      app.add_subcommand("replan", "what was seen of a running plan, and what to do about it; nothing is executed");
+  auto flags = std::make_shared<ReplanFlags>();
+  auto how = std::make_shared<ChangeFlags>();
+  command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
+  command->add_option("--observe", flags->observation, "what was seen: espalier.observation/1")
+      ->required()
+      ->type_name("OBS.json");
+  add_change_flags(*command, how);
+  add_common_flags(*command, context);
+  command->callback([&context, flags, how] { context.exit_code = run_replan(context, *flags, *how); });
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier what-if PLAN.json: the plan on a changed cluster, and what can be done about it. Nothing is executed.
+#include "cli/change_flags.h"
+#include "cli/command.h"
+#include "espalier/adapt.h"
+
+namespace espalier::cli {
+namespace {
+
+struct WhatIfFlags {
+  std::string path;
+  std::vector<std::string> lost, slow, links, added;
+  std::int64_t survive = 0;
+};
+
+Result<Disturbance> disturbance_of(const WhatIfFlags& flags) {
+  Disturbance out;
+  out.lost = flags.lost;
+  for (const std::string& text : flags.slow) {
+    auto read = named_factor(text, "--slow", 1, 1e6);
+    if (!read) return read.error();
+    out.slow.push_back(*read);
+  }
+  for (const std::string& text : flags.links) {
+    auto read = named_factor(text, "--link", 1e-9, 1);
+    if (!read) return read.error();
+    out.links.push_back(*read);
+  }
+  for (const std::string& text : flags.added) {
+    const auto read = named_factor(text, "--add", 1, 100'000);
+    if (!read) return read.error();
+    out.added.emplace_back(read->first, static_cast<std::int64_t>(read->second));
+  }
+  return out;
+}
+
+int run_survive(Context& context, const Job& job, const LoadedPlan& loaded, std::int64_t most, const ChangeOptions& options) {
+  const auto answer = survive(job, loaded.plan, most, options);
+  if (!answer) return fail(context, answer.error());
+  if (context.json)
+    print_json(context, to_json(*answer, loaded.plan));
+  else
+    print_answer(context, to_text(*answer));
+  return answer->covered == answer->losses ? kOk : kInfeasible;
+}
+
+int run_what_if(Context& context, const WhatIfFlags& flags, const ChangeFlags& how) {
+  auto loaded = load_plan_file(context, flags.path);
+  if (!loaded) return fail(context, loaded.error());
+  auto job = job_of_plan(loaded->plan);
+  if (!job) return fail(context, in_file(flags.path, job.error()));
+  if (!loaded->result) loaded->result = result_beside(flags.path, loaded->plan);
+  if (loaded->result && searched(loaded->result->search.reason)) job->search = loaded->result->search.asked.space;
+  const auto options = change_options(context, how);
+  if (!options) return fail(context, options.error());
+  const auto what = disturbance_of(flags);
+  if (!what) return fail(context, what.error());
+  if (flags.survive > 0) {
+    if (!what->empty())
+      return fail(context, Error{ErrorKind::usage, "--survive", "other changes beside it", "--survive alone", "ask twice"});
+    return run_survive(context, *job, *loaded, flags.survive, *options);
+  }
+  if (what->empty())
+    return fail(context, Error{ErrorKind::usage, "what-if", "nothing that changes", "--lose, --slow, --link, --add or --survive",
+                               "espalier what-if PLAN.json --lose node:3"});
+  const auto answer = what_if(*job, loaded->plan, *what, *options);
+  if (!answer) return fail(context, in_file(flags.path, answer.error()));
+  if (context.json)
+    print_json(context, to_json(*answer, loaded->plan));
+  else
+    print_answer(context, to_text(*answer));
+  return answer->actions[answer->recommended].possible ? kOk : kInfeasible;
+}
+
+}  // namespace
+
+void add_what_if_command(Command& app, Context& context) {
+  Command* command =
+      app.add_subcommand("what-if", "a plan on a changed cluster: what can be done, what each costs, when it pays");
+  auto flags = std::make_shared<WhatIfFlags>();
+  auto how = std::make_shared<ChangeFlags>();
+  command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
+  command->add_option("--lose", flags->lost, "a node that is gone")->one_value_each()->type_name("node:3");
+  command->add_option("--slow", flags->slow, "a device or node that takes so many times as long")
+      ->one_value_each()
+      ->type_name("rank:17=1.2");
+  command
+      ->add_option("--link", flags->links, "a link, or the way of a node or device to the network, at so much of its bandwidth")
+      ->one_value_each()
+      ->type_name("a-b=0.5");
+  command->add_option("--add", flags->added, "so many nodes more in a group")->one_value_each()->type_name("GROUP=4");
+  command->add_option("--survive", flags->survive, "plans for every loss of up to so many nodes")->range(1, 3)->type_name("N");
+  add_change_flags(*command, how);
+  add_common_flags(*command, context);
+  command->callback([&context, flags, how] { context.exit_code = run_what_if(context, *flags, *how); });
+}
+
+}  // namespace espalier::cli

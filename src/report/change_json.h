@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier.change/1: one action of a ladder, as what-if, replan and --survive write it (docs/file-formats.md).
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "base/document.h"
+#include "espalier/adapt.h"
+
+namespace espalier::report {
+
+/// `more`: further keys of the object.
+void write_change(base::JsonWriter& w, const Change& change, const std::optional<std::int64_t>& if_stay_ns,
+                  const std::function<void()>& more = {});
+/// A number of seconds; infinite or none: null.
+void write_seconds(base::JsonWriter& w, const std::optional<double>& seconds);
+
+}  // namespace espalier::report

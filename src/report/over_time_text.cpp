@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans over a trace: the table, and espalier.over-time/1.
+#include "base/document.h"
+#include "base/format.h"
+#include "espalier/policy.h"
+#include "report/brief_text.h"
+
+namespace espalier {
+namespace {
+
+using base::cat;
+
+std::string hours(double seconds) {
+  return seconds < 7200 ? cat(base::fixed(seconds / 60, 1), " min") : cat(base::fixed(seconds / 3600, 1), " h");
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& values) {
+  std::int64_t out = 0;
+  for (const std::int64_t v : values) out += v;
+  return out;
+}
+
+std::string plans_table(const OverTime& answer) {
+  std::vector<std::vector<std::string>> rows{{"plan", "nodes", "step", "can run", "if never changed", "in the worst epoch", ""}};
+  for (std::size_t i = 0; i < answer.plans.size(); ++i) {
+    const TracePlan& p = answer.plans[i];
+    rows.push_back({std::to_string(i), std::to_string(sum(p.nodes_by_group)), base::seconds(p.iteration_ns),
+                    base::percent(p.runs_s / answer.length_s), cat(base::fixed(p.static_samples_per_s, 2), " samples/s"),
+                    cat(base::fixed(p.worst_samples_per_s, 2), " samples/s"), p.plan.label()});
+  }
+  return report::table(rows, {6});
+}
+
+std::string runs_table(const OverTime& answer) {
+  std::vector<std::vector<std::string>> rows{{"", "samples/s", "changes", "pauses", "lost in all"}};
+  for (const TraceRun& run : answer.runs)
+    rows.push_back(
+        {run.name, base::fixed(run.samples_per_s, 3), std::to_string(run.moves), hours(run.moves_s), hours(run.lost_s)});
+  return report::table(rows);
+}
+
+void write_run(base::JsonWriter& w, const TraceRun& run) {
+  w.begin_object();
+  w.key("name").value(run.name);
+  w.key("samples_per_s").value(run.samples_per_s);
+  w.key("lost_s").value(run.lost_s);
+  w.key("pauses_s").value(run.moves_s);
+  w.key("changes").value(run.moves);
+  w.key("decisions").begin_array();
+  for (const TraceDecision& d : run.decisions) {
+    w.compact_next().begin_object();
+    w.key("at_s").value(d.at_s);
+    w.key("plan").value(static_cast<std::int64_t>(d.plan));
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+}
+
+}  // namespace
+
+std::string to_text(const OverTime& answer) {
+  std::string out = cat("over ", hours(answer.length_s), ": ", answer.epochs, " epochs, ", answer.states,
+                        " different clusters, plans to choose from: ", answer.plans.size(), "\n\n", plans_table(answer), "\n",
+                        runs_table(answer));
+  out += cat("  the online policy chooses from ", answer.offered, answer.offered == 1 ? " plan" : " plans",
+             ", notices a change after ", base::fixed(answer.detection_s, 0), " s, and loses at most ",
+             base::fixed(answer.factor, 1), " times what the clairvoyant of these plans does, and as many cheapest moves (",
+             hours(answer.bound_s), " here); it misses ", base::percent(answer.regret),
+             " of the samples of the clairvoyant of all plans\n");
+  return out;
+}
+
+std::string to_json(const OverTime& answer) {
+  base::JsonWriter w;
+  w.begin_object();
+  w.key("schema").value("espalier.over-time/1");
+  w.key("length_s").value(answer.length_s);
+  w.key("epochs").value(answer.epochs);
+  w.key("states").value(answer.states);
+  w.key("best_static").value(static_cast<std::int64_t>(answer.best_static));
+  w.key("best_worst_case").value(static_cast<std::int64_t>(answer.best_worst));
+  w.key("offered").value(static_cast<std::int64_t>(answer.offered));
+  w.key("detection_s").value(answer.detection_s);
+  w.key("checkpoint_age_s").value(answer.checkpoint_age_s);
+  w.key("factor").value(answer.factor);
+  w.key("bound_s").value(answer.bound_s);
+  w.key("regret").value(answer.regret);
+  w.key("runs").begin_array();
+  for (const TraceRun& run : answer.runs) write_run(w, run);
+  w.end_array();
+  w.key("plans").begin_array();
+  for (const TracePlan& p : answer.plans) {
+    w.begin_object();
+    w.key("label").value(p.plan.label());
+    w.key("nodes_by_group").compact_next().begin_array();
+    for (const std::int64_t nodes : p.nodes_by_group) w.value(nodes);
+    w.end_array();
+    w.key("iteration_s").seconds(p.iteration_ns);
+    w.key("runs_s").value(p.runs_s);
+    w.key("static_samples_per_s").value(p.static_samples_per_s);
+    w.key("worst_samples_per_s").value(p.worst_samples_per_s);
+    w.key("plan").raw(to_json(p.plan));
+    w.end_object();
+  }
+  w.end_array();
+  w.end_object();
+  return w.text();
+}
+
+}  // namespace espalier
