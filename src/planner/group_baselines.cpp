@@ -25,11 +25,16 @@ Job on_cluster(const Job& job, Cluster cluster) {
 
 /// As many devices as the cluster has, all of the kind that is slowest at the precision of the training, with the smallest memory of any.
 Cluster all_as_slowest(const Job& job) {
-  const auto peak = [&](const NodeGroup& group) { return group.device.peak_of(job.training.precision).count(); };
   const auto& groups = job.cluster.groups;
-  const auto slowest =
-      std::min_element(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return peak(a) < peak(b); });
-  Cluster out = job.cluster.alone(static_cast<std::size_t>(slowest - groups.begin()));
+  const auto pace = [&](std::size_t g) {
+    const NodeGroup& group = groups[g];
+    return group.device.peak_of(job.training.precision).count() *
+           job.cluster.slowest_of(job.cluster.first_device(g), group.nodes * group.devices_per_node);
+  };
+  std::size_t slowest = 0;
+  for (std::size_t g = 1; g < groups.size(); ++g)
+    if (pace(g) < pace(slowest)) slowest = g;
+  Cluster out = search::group_alone(job.cluster, slowest);
   std::int64_t usable = job.cluster.usable_memory(0).count();
   for (std::size_t g = 1; g < groups.size(); ++g) usable = std::min(usable, job.cluster.usable_memory(g).count());
   out.memory_limit = Bytes(usable);
@@ -57,12 +62,14 @@ std::vector<GroupBaseline> group_baselines(const Job& job) {
   std::vector<GroupBaseline> out;
   const auto& groups = job.cluster.groups;
   for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::string pace = groups[g].speed.empty() ? "" : ", all at the pace of the slowest";
     GroupBaseline alone{base::cat(groups[g].name, " alone (", std::to_string(groups[g].nodes * groups[g].devices_per_node), " × ",
-                                  groups[g].device.name, ")"),
+                                  groups[g].device.name, pace, ")"),
                         on_cluster(job, search::group_alone(job.cluster, g))};
     alone.job.search = search::space_alone(alone.job.search);
     out.push_back(std::move(alone));
   }
+  if (groups.size() == 1) return out;
   Cluster equal = all_as_slowest(job);
   const NodeGroup& nodes = equal.groups.front();
   if (nodes.nodes * nodes.devices_per_node == job.cluster.devices())
