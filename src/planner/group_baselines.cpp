@@ -2,7 +2,9 @@
 #include "planner/group_baselines.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <set>
 
 #include "base/format.h"
 #include "planner/alternatives.h"
@@ -39,10 +41,12 @@ void divide_nodes(NodeGroup& nodes, std::int64_t size) {
   nodes.devices_per_node = size;
 }
 
-search::Outcome searched(const Job& job, const EngineModel& engine, int threads, const std::function<bool()>& interrupted) {
+search::Outcome searched(const Job& job, const EngineModel& engine, int threads, const std::function<bool()>& interrupted,
+                         std::int64_t node_limit = 0) {
   const Job room = with_memory_room(job);
   search::Options how;
   how.threads = threads;
+  how.node_limit = node_limit;
   how.interrupted = interrupted;
   SimulatedEvaluator evaluator(threads);
   return search::branch_and_bound({&room.model, &room.cluster, room.training, &engine, room.search}, evaluator, how);
@@ -93,14 +97,26 @@ Alternative row(const Job& job, const EngineModel& engine, const PlannerResult& 
   return none;
 }
 
-std::optional<Plan> equal_split(const Job& job, const Job& equal, const EngineModel& engine, int threads,
+/// Of each set of degrees that a search among equal devices simulates the fastest, where it really lies.
+void offer_found(const Job& job, const Job& equal, const EngineModel& engine, int threads,
+                 const std::function<bool()>& interrupted, Fastest& fastest) {
+  const search::Outcome found = searched(equal, engine, threads, interrupted, kEqualSimulated);
+  std::set<std::array<std::int32_t, 5>> seen;
+  for (const search::Candidate& candidate : found.simulated) {
+    const Strategy& s = candidate.configuration.strategy;
+    const Schedule& c = candidate.configuration.schedule;
+    if (!seen.insert({c.stages, s.tp, s.cp, s.dp, s.ep}).second) continue;
+    fastest.offer(document_of(job, engine, s, c));
+    if (seen.size() == kTried || (interrupted && interrupted())) break;
+  }
+}
+
+std::optional<Plan> equal_split(const Job& job, const EngineModel& engine, int threads,
                                 const std::function<bool()>& interrupted) {
   Fastest fastest(job, engine);
-  const search::Outcome found = searched(equal, engine, threads, interrupted);
-  for (std::size_t i = 0; i < std::min(kTried, found.simulated.size()); ++i) {
-    const search::Configuration& c = found.simulated[i].configuration;
-    fastest.offer(document_of(job, engine, c.strategy, c.schedule));
-  }
+  const Job flat = as_slowest(job, false), domains = as_slowest(job, true);
+  offer_found(job, flat, engine, threads, interrupted, fastest);
+  if (domains.cluster != flat.cluster) offer_found(job, domains, engine, threads, interrupted, fastest);
   return fastest.best();
 }
 
@@ -141,10 +157,10 @@ std::vector<GroupBaseline> groups_alone(const Job& job) {
   return out;
 }
 
-Job as_slowest(const Job& job) {
+Job as_slowest(const Job& job, bool as_domains) {
   const auto& groups = job.cluster.groups;
   std::size_t slowest = 0;
-  std::int64_t usable = INT64_MAX, node = 0;
+  std::int64_t usable = INT64_MAX, node = 0, together = 0;
   const auto rate = [&](std::size_t g) {
     const std::int64_t devices = groups[g].nodes * groups[g].devices_per_node;
     return groups[g].device.peak_of(job.training.precision).count() *
@@ -154,6 +170,7 @@ Job as_slowest(const Job& job) {
     if (rate(g) < rate(slowest)) slowest = g;
     usable = std::min(usable, job.cluster.usable_memory(g).count());
     node = std::gcd(node, groups[g].devices_per_node);
+    together = std::gcd(together, groups[g].nodes * groups[g].devices_per_node);
   }
   Cluster out = search::group_alone(job.cluster, slowest);
   out.memory_limit = Bytes(usable);
@@ -162,7 +179,10 @@ Job as_slowest(const Job& job) {
   nodes.nodes = job.cluster.devices() / node;
   FabricLevel join = job.cluster.inter.back();
   join.span = job.cluster.devices();
-  out.inter = {join};
+  const bool domains = as_domains && together > node && together < join.span && !out.inter.empty();
+  if (domains) out.inter = {out.inter.back(), join};
+  if (domains) out.inter.front().span = together;
+  if (!domains) out.inter = {join};
   return on_cluster(job, std::move(out));
 }
 
@@ -177,9 +197,9 @@ std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& e
     if (best) plan = document_of(baseline.job, engine, best->configuration.strategy, best->configuration.schedule);
     out.push_back(row(baseline.job, engine, answer, baseline.label, plan));
   }
-  const Job equal = as_slowest(job);
+  const Job equal = as_slowest(job, false);
   const std::string pace = ", at the pace of " + equal.cluster.groups.front().device.name;
-  out.push_back(row(job, engine, answer, "equal split" + pace, equal_split(job, equal, engine, threads, interrupted)));
+  out.push_back(row(job, engine, answer, "equal split" + pace, equal_split(job, engine, threads, interrupted)));
   const std::vector<RecomputeLadder> family = compute_splits(job, equal, engine);
   out.push_back(row(job, engine, answer, "layers in proportion to compute", by_compute(job, engine, family, interrupted),
                     family.empty() ? "no equal stages fill each group" : "no configuration fits"));

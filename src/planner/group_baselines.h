@@ -4,14 +4,13 @@
 //   KIND alone      the node groups of one kind, when they are one group: what remains if all other devices are left out. The best plan of its own
 //                   space (the uniform phase, with the same memory margin)
 //   equal split     all devices treated alike, as engines for equal devices do: every rank takes the same work, so that all wait for the slowest. The
-//                   uniform phase finds the best plans for as many devices of the slowest kind, with the smallest memory of any; the kTried fastest
-//                   are simulated where they lie
+//                   uniform phase finds the best plans for as many devices of the slowest kind, with the smallest memory of any; of each
+//                   set of degrees the fastest is simulated where it lies, and the fastest of these counts
 //   by compute      the same degrees in all stages, layers in proportion to what their devices compute (compute_split.h)
 //   Megatron        what planner/baselines.h calls the Megatron 3-D default, for as many devices of the slowest kind
 //
 // The last three are plans of the whole cluster on its own devices and links, in the order of the cluster file; they are simulated there, against the
-// memory of each device. As a cluster of equal devices it has nodes of the greatest size that all nodes are multiples of, and the network that joins
-// the groups. Ranks of one tensor or data-parallel group may lie on unlike devices, which the search's own plans do not do.
+// memory of each device. Ranks of one tensor or data-parallel group may lie on unlike devices, which the search's own plans do not do.
 #pragma once
 
 #include <string>
@@ -30,9 +29,13 @@ struct GroupBaseline {
 /// Of several node groups each alone, in their order.
 std::vector<GroupBaseline> groups_alone(const Job& job);
 
-/// The job on as many devices as it has, all like the slowest at the precision of the training.
-Job as_slowest(const Job& job);
-inline constexpr std::size_t kTried = 8;
+/// The job on as many devices as it has, all like the slowest at the precision of the training, in nodes of the greatest size that all nodes are
+/// multiples of. They are joined by what joins the groups; `as_domains`: in domains of the greatest size that all groups are multiples of, as sites
+/// are, with the network of the slowest inside.
+Job as_slowest(const Job& job, bool as_domains);
+inline constexpr std::size_t kTried = 24;  ///< sets of degrees, the fastest among equal devices first
+inline constexpr std::int64_t kEqualSimulated =
+    4'096;  ///< plans at most that the search among equal devices simulates: a baseline is no proof
 
 /// Their best plans, the alternatives of an answer on unlike devices. `alone`: what the search of each group found; null: searched here.
 std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& answer,
