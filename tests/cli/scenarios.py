@@ -89,8 +89,7 @@ def a_slow_rank(folder):
 def two_kinds_of_nodes():
     """12 V100 do it alone: the T4s add less than they cost in waiting. 16 T4 behind 50 Gb/s are within a factor of two."""
     found = answer("plan", "02-v100-and-t4.yaml")
-    schedule = found["plan"]["pipelines"][0]["schedule"]
-    expect(schedule["stages"] >= 2, f"2: a pipeline: {schedule}")
+    expect(len(stages_of(found)) >= 2, "2: a pipeline of stages")
     expect(all(len(devices_of(s)) < 16 for s in stages_of(found)), "2: not one replica a device")
     used = {d for s in stages_of(found) for d in devices_of(s)}
     expect(used == set(range(12)), f"2: the V100, and the T4 left out: {sorted(used)}")
@@ -130,7 +129,7 @@ def eight_regions(folder):
     found = answer("plan", "05-eight-regions.yaml")
     gains = []
     for batch in (1024, 4096):
-        made = answer("estimate", "05-eight-regions.yaml", "--pp", 8, "--dp", 8, "--micro-batch", 4, "--zero", 1, "--recompute", "selective",
+        made = answer("estimate", "05-eight-regions.yaml", "--pp", 8, "--dp", 8, "--recompute", "full", "--overlap", "p2p",
                       "--set", f"training.global_batch={batch}", "-o", folder / "05")
         drawn = []
         for seed in (1, 2, 3):
@@ -144,8 +143,8 @@ def eight_regions(folder):
         gains.append(sum(drawn) / 3 / step(made))
         if batch == 1024:
             expect(step(found) < step(made), "5: the answer is faster than places by region in the order of the file")
-    within(gains[0], 1.5, 3, "5: placement, batch 1024")
-    within(gains[1], 1.5, 3, "5: placement, batch 4096")
+    within(gains[0], 1.8, 3.2, "5: placement, batch 1024")
+    within(gains[1], 1.8, 3.2, "5: placement, batch 4096")
 
 
 def overseas():
@@ -223,7 +222,7 @@ def a_token_bucket():
     planned, hoped = answer("plan", "12-a-token-bucket.yaml"), answer("plan", "12-as-benchmarked.yaml")
     schedule = hoped["plan"]["pipelines"][0]["schedule"]
     strategy = stages_of(hoped)[0]["layers"][0]["strategy"]
-    expect((schedule["stages"], strategy["dp"]) == (2, 4) and planned["plan"]["pipelines"][0]["schedule"]["stages"] == 8,
+    expect((len(stages_of(hoped)), strategy["dp"]) == (2, 4) and len(stages_of(planned)) == 8,
            "12: the benchmarked rate takes replicas, the lasting one stages")
     degrees = ["--pp", 2, "--vpp", 2, "--dp", 4, "--zero", strategy["zero"], "--micro-batch", schedule["micro_batch"], "--schedule", schedule["kind"],
                "--overlap", "grad,param,p2p"]
