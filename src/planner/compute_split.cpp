@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "plan/dimension.h"
 #include "planner/legality.h"
 #include "planner/prediction.h"
 
@@ -78,7 +79,9 @@ RecomputeLadder ladder(const Job& job, const Job& equal, const EngineModel& engi
   RecomputeLadder out;
   for (const RecomputeKind kind : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
     s.recompute = {kind, kind == RecomputeKind::full ? 1 : 0};
-    if (!illegal(equal, engine, s, schedule)) out.push_back(dealt(job, engine, s, schedule, places));
+    if (illegal(equal, engine, s, schedule)) continue;
+    Plan plan = dealt(job, engine, s, schedule, places);
+    if (admitted(job.search, plan)) out.push_back(std::move(plan));
   }
   return out;
 }
@@ -102,6 +105,17 @@ std::vector<std::int32_t> split_by_rates(const std::vector<double>& weights, con
     out.push_back(at);
   }
   return out;
+}
+
+bool admitted(const SearchSpace& space, const Plan& plan) {
+  const Schedule& schedule = plan.only_pipeline().schedule;
+  for (const Stage& stage : plan.only_pipeline().stages)
+    for (const Chunk& chunk : stage.chunks)
+      for (const LayerRange& range : chunk.ranges)
+        for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::ep, Dimension::etp, Dimension::dp,
+                                  Dimension::pp, Dimension::zero, Dimension::recompute, Dimension::micro_batch})
+          if (!space.admits(std::string(to_string(d)), get(d, range.strategy, schedule))) return false;
+  return true;
 }
 
 std::vector<RecomputeLadder> compute_splits(const Job& job, const Job& equal, const EngineModel& engine) {

@@ -23,9 +23,12 @@ namespace espalier::planner {
 /// First layer of each of the stages that have these rates; every stage has a layer. Needs 1 ≤ rates ≤ weights, rates above 0.
 std::vector<std::int32_t> split_by_rates(const std::vector<double>& weights, const std::vector<double>& rates);
 
+/// Whether the job's search part admits the stages of a plan of one pipeline.
+bool admitted(const SearchSpace& space, const Plan& plan);
+
 /// Plans that differ in recomputation alone, less of it first.
 using RecomputeLadder = std::vector<Plan>;
-/// The family. `equal`: the job on as many devices of the slowest kind, whose rules the degrees keep. Empty: no degrees keep them.
+/// The family, as far as the job's search part admits it. `equal`: the job on as many devices of the slowest kind, whose rules the degrees keep. Empty: no degrees keep them.
 std::vector<RecomputeLadder> compute_splits(const Job& job, const Job& equal, const EngineModel& engine);
 
 }  // namespace espalier::planner

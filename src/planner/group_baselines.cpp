@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/format.h"
+#include "cost/spread_stages.h"
 #include "planner/alternatives.h"
 #include "planner/baselines.h"
 #include "planner/compute_split.h"
@@ -83,7 +84,7 @@ class Fastest {
 
 /// A row of the table; without a plan it says why.
 Alternative row(const Job& job, const EngineModel& engine, const PlannerResult& answer, const std::string& label,
-                const std::optional<Plan>& plan, const std::string& refusal = "no configuration fits") {
+                const std::optional<Plan>& plan, const std::string& refusal) {
   std::optional<Alternative> found;
   if (plan) found = alternative_of(job, engine, answer, *plan, label);
   if (found) {
@@ -186,26 +187,41 @@ Job as_slowest(const Job& job, bool as_domains) {
   return on_cluster(job, std::move(out));
 }
 
+std::vector<WholePlan> whole_cluster_plans(const Job& job, const EngineModel& engine, int threads,
+                                           const std::function<bool()>& interrupted) {
+  if (job.cluster.groups.size() < 2) return {};
+  const std::string nothing = "no configuration fits";
+  const Job equal = as_slowest(job, false);
+  const std::string pace = ", at the pace of " + equal.cluster.groups.front().device.name;
+  const std::vector<RecomputeLadder> family = compute_splits(job, equal, engine);
+  const Baseline preset = megatron_default(equal);
+  return {{"equal split" + pace, equal_split(job, engine, threads, interrupted), nothing},
+          {"layers in proportion to compute", by_compute(job, engine, family, interrupted),
+           family.empty() ? "no equal stages fill each group" : nothing},
+          {preset.label + pace, megatron(job, engine, preset), preset.refusal.empty() ? nothing : preset.refusal}};
+}
+
+std::vector<Pipeline> starts_of(const Job& job, const std::vector<WholePlan>& whole) {
+  std::vector<Pipeline> out;
+  for (const WholePlan& one : whole) {
+    if (!one.plan || cost::is_spread(job.cluster, one.plan->only_pipeline())) continue;
+    if (admitted(job.search, *one.plan)) out.push_back(one.plan->only_pipeline());
+  }
+  return out;
+}
+
 std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& answer,
-                                            const search::EachGroupOutcome* alone, int threads,
-                                            const std::function<bool()>& interrupted) {
+                                            const search::EachGroupOutcome* alone, const std::vector<WholePlan>& whole,
+                                            int threads, const std::function<bool()>& interrupted) {
   std::vector<Alternative> out;
   for (const GroupBaseline& baseline : groups_alone(job)) {
     const bool known = alone != nullptr && out.size() < alone->groups.size();
     const auto best = known ? alone->groups[out.size()].best : searched(baseline.job, engine, threads, interrupted).best;
     std::optional<Plan> plan;
     if (best) plan = document_of(baseline.job, engine, best->configuration.strategy, best->configuration.schedule);
-    out.push_back(row(baseline.job, engine, answer, baseline.label, plan));
+    out.push_back(row(baseline.job, engine, answer, baseline.label, plan, "no configuration fits"));
   }
-  const Job equal = as_slowest(job, false);
-  const std::string pace = ", at the pace of " + equal.cluster.groups.front().device.name;
-  out.push_back(row(job, engine, answer, "equal split" + pace, equal_split(job, engine, threads, interrupted)));
-  const std::vector<RecomputeLadder> family = compute_splits(job, equal, engine);
-  out.push_back(row(job, engine, answer, "layers in proportion to compute", by_compute(job, engine, family, interrupted),
-                    family.empty() ? "no equal stages fill each group" : "no configuration fits"));
-  const Baseline preset = megatron_default(equal);
-  out.push_back(row(job, engine, answer, preset.label + pace, megatron(job, engine, preset),
-                    preset.refusal.empty() ? "no configuration fits" : preset.refusal));
+  for (const WholePlan& one : whole) out.push_back(row(job, engine, answer, one.label, one.plan, one.refusal));
   return out;
 }
 

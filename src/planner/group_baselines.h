@@ -10,7 +10,8 @@
 //   Megatron        what planner/baselines.h calls the Megatron 3-D default, for as many devices of the slowest kind
 //
 // The last three are plans of the whole cluster on its own devices and links, in the order of the cluster file; they are simulated there, against the
-// memory of each device. Ranks of one tensor or data-parallel group may lie on unlike devices, which the search's own plans do not do.
+// memory of each device. Ranks of one tensor or data-parallel group may lie on unlike devices, which the search's own plans do not do. Where they do
+// not, the search begins with them: its answer is not slower.
 #pragma once
 
 #include <string>
@@ -37,9 +38,24 @@ inline constexpr std::size_t kTried = 24;  ///< sets of degrees, the fastest amo
 inline constexpr std::int64_t kEqualSimulated =
     4'096;  ///< plans at most that the search among equal devices simulates: a baseline is no proof
 
-/// Their best plans, the alternatives of an answer on unlike devices. `alone`: what the search of each group found; null: searched here.
+/// Plans of the whole cluster, each the best of its kind, in the order of the table above.
+struct WholePlan {
+  std::string label;
+  std::optional<Plan> plan;
+  std::string refusal;  ///< why there is none
+};
+/// None for one node group.
+std::vector<WholePlan> whole_cluster_plans(const Job& job, const EngineModel& engine, int threads,
+                                           const std::function<bool()>& interrupted);
+
+/// Those of them that a search may begin with, so that no answer is slower: pipelines whose stages lie each on one node group, made within
+/// the job's search part.
+std::vector<Pipeline> starts_of(const Job& job, const std::vector<WholePlan>& whole);
+
+/// The alternatives of an answer on unlike devices: each group alone, and the plans of the whole cluster. `alone`: what the search of each group found;
+/// null: searched here.
 std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& answer,
-                                            const search::EachGroupOutcome* alone, int threads,
-                                            const std::function<bool()>& interrupted);
+                                            const search::EachGroupOutcome* alone, const std::vector<WholePlan>& whole,
+                                            int threads, const std::function<bool()>& interrupted);
 
 }  // namespace espalier::planner

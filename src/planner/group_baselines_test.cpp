@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "planner/compute_split.h"
-#include "planner/memory_margin.h"
 #include "planner/test_jobs.h"
 
 namespace espalier::planner {
@@ -95,6 +96,42 @@ TEST(GroupBaselines, BesideAnAnswer) {
     const auto again = simulate(job, *row->plan);
     ASSERT_TRUE(again.ok()) << word << ": " << again.error().message();
     EXPECT_EQ(again->prediction.iteration_ns, row->iteration_ns) << word;
+  }
+}
+
+// Whatever lies on one node group stage by stage is a start of the search. Chains of stages of one or two devices were 10 % slower than layers in
+// proportion to compute on the first cluster, and 1f1b over a slow link 30 % slower than zb-v on the second.
+TEST(GroupBaselines, NoAnswerIsSlower) {
+  const Job unlike = testing::job("gpt2-xl",
+                                  "{groups: [" + nodes(2, 4, "a100-sxm-80gb") + ", " + nodes(2, 1, "h100-sxm-80gb") +
+                                      "], inter_group: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 5us}}",
+                                  "{sequence_length: 1024, global_batch: 256, precision: fp16}");
+  const Job slow_link = testing::job("llama-3.2-1b",
+                                     "{groups: [" + nodes(1, 1, "a100-sxm-80gb") + ", " + nodes(1, 1, "a100-sxm-80gb") +
+                                         "], inter_group: {bandwidth: 10Gb/s, nics_per_node: 1, latency: 5us}}",
+                                     "{sequence_length: 1024, global_batch: 256, precision: fp16}");
+  for (const Job& job : {unlike, slow_link}) {
+    const PlannerResult result = testing::planned(job);
+    for (const Alternative& row : result.alternatives) {
+      if (row.fits) {
+        EXPECT_GE(row.iteration_ns, result.prediction.iteration_ns) << row.label;
+      }
+    }
+    EXPECT_LE(result.search.lower_bound_ns, result.prediction.iteration_ns);
+  }
+}
+
+// What the job pins holds for the starts too.
+TEST(GroupBaselines, StartsKeepTheSearchPart) {
+  const Job job =
+      mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"), "gpt2", "search: {fix: {micro_batch: 2, pp: 3}}");
+  const std::vector<WholePlan> whole = whole_cluster_plans(job, *find_engine("generic"), 1, {});
+  ASSERT_EQ(whole.size(), 3U);
+  const std::vector<Pipeline> starts = starts_of(job, whole);
+  EXPECT_FALSE(starts.empty());
+  for (const Pipeline& p : starts) {
+    EXPECT_EQ(p.stages.size(), 3U);
+    EXPECT_EQ(p.schedule.micro_batch, 2);
   }
 }
 
