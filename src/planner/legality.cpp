@@ -59,7 +59,9 @@ Status illegal_stage(const Job& job, const Plan& plan, const Stage& stage, const
   Strategy s = range.strategy;
   s.overlap.p2p = false;
   if (s.recompute.kind == RecomputeKind::full) {
-    if (s.recompute.layers < 1 || s.recompute.layers > range.last - range.first + 1)
+    // Of a uniform plan the number may be that of its fullest stage.
+    const bool too_many = !plan.uniform() && s.recompute.layers > range.last - range.first + 1;
+    if (s.recompute.layers < 1 || too_many)
       return Error{ErrorKind::bad_input, "", "full recomputation of " + std::to_string(s.recompute.layers) + " layers",
                    "1 to the number of layers of the range", ""};
     s.recompute.layers = 1;

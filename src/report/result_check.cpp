@@ -183,7 +183,8 @@ void check_counters(const SearchSummary& s, Findings& findings) {
 /// Of an answer on unlike devices they are best plans of parts of the cluster: found again, and compared by name.
 void check_group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& r, Findings& findings) {
   findings.expect("alternatives", true, "");
-  const std::vector<Alternative> again = planner::group_alternatives(job, engine, r, nullptr, 1, {});
+  const auto whole = planner::whole_cluster_plans(job, engine, 1, {});
+  const std::vector<Alternative> again = planner::group_alternatives(job, engine, r, nullptr, whole, 1, {});
   findings.expect("alternatives", again.size() == r.alternatives.size(),
                   check::say(r.alternatives.size(), " alternatives, found again ", again.size()));
   for (std::size_t i = 0; i < std::min(again.size(), r.alternatives.size()); ++i) {

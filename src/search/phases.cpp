@@ -141,6 +141,30 @@ void run_each_group(State& s, PhaseReport& out) {
   out.lower_bound_ns = found.lower_bound_ns == INT64_MAX ? 0 : found.lower_bound_ns;
 }
 
+/// Of the plans handed in the fastest that fits.
+struct Started {
+  std::optional<GroupedCandidate> best;
+  std::int64_t judged = 0, without_room = 0;
+};
+Started judge_starts(State& s) {
+  Started out;
+  if (s.options.starts.empty()) return out;
+  const cost::ClusterCosts costs(*s.problem.model, *s.problem.cluster, s.problem.training, *s.problem.engine);
+  for (const Pipeline& start : s.options.starts) {
+    Plan plan;
+    plan.training = s.problem.training;
+    plan.engine = s.problem.engine->name;
+    plan.pipelines = {start};
+    const std::optional<PlanEvaluation> judged = s.evaluator.evaluate(s.problem, costs, plan);
+    ESPALIER_CHECK(judged.has_value());
+    ++out.judged;
+    if (!judged->fits) ++out.without_room;
+    if (!judged->fits || (out.best && out.best->iteration_ns <= judged->iteration_ns)) continue;
+    out.best = {std::move(plan.pipelines), judged->iteration_ns};
+  }
+  return out;
+}
+
 void run_device_groups(State& s, PhaseReport& out) {
   const Found& before = s.found;
   DeviceGroupsOptions how;
@@ -149,13 +173,19 @@ void run_device_groups(State& s, PhaseReport& out) {
   how.incumbent_ns =
       faster(time_of(before.flat()), before.last() != nullptr && before.last()->best ? before.last()->best->iteration_ns : 0);
   if (before.alone && before.alone->best) how.incumbent_ns = faster(how.incumbent_ns, before.alone->best->iteration_ns);
+  const Started start = judge_starts(s);
+  if (start.best) how.incumbent_ns = faster(how.incumbent_ns, start.best->iteration_ns);
   how.interrupted = s.options.how.interrupted;
   how.progress = s.options.how.progress;
   s.found.grouped = device_groups(unlike_problem(s), unlike_evaluator(s), how);
   on_devices(s, *s.found.grouped);
+  DeviceGroupsOutcome& found = *s.found.grouped;
   if (s.classes != nullptr)
-    for (GroupedCandidate& plan : s.found.grouped->simulated) plan.pipelines = s.classes->on_devices(std::move(plan.pipelines));
-  const DeviceGroupsOutcome& found = *s.found.grouped;
+    for (GroupedCandidate& plan : found.simulated) plan.pipelines = s.classes->on_devices(std::move(plan.pipelines));
+  if (start.best && (!found.best || start.best->iteration_ns < found.best->iteration_ns)) found.best = start.best;
+  found.candidates += start.judged;
+  found.simulations += start.judged;
+  found.without_room += start.without_room;
   out.complete = found.complete;
   out.bounded = found.states;
   out.simulated = found.simulations;

@@ -60,6 +60,8 @@ struct PhaseOptions {
   const Carried* carried = nullptr;
   bool keep_record = false;
   std::set<std::string> left_out;  ///< phases that do not run, by name
+  /// Of the phase "device groups": plans of one pipeline on devices of the cluster that it begins with, and is never slower than.
+  std::vector<Pipeline> starts = {};
 };
 
 /// A plan without names: ranges of layers with their strategies for each pipeline chunk. One range a chunk, all of one strategy, is a
