@@ -273,11 +273,12 @@ Status devices_outside(const Plan& plan, const Cluster& cluster) {
 }
 
 /// A plan whose stages are not all alike, in number or kind of their devices.
-Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
+Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan& plan, bool spans,
+                           cost::LongWays ways = cost::LongWays::as_stages_lie) {
   if (auto outside = devices_outside(plan, job.cluster)) return *outside;
   if (auto refused = cost::unpriced_groups(plan)) return *refused;
   if (const auto broken = plan_violations(job.model, plan); !broken.empty()) return broken_plan(broken.front());
-  const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine);
+  const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine, ways);
   Timed timed;
   timed.costs = cost::price(costs, plan, timed.program);
   sim::Simulator simulator;
@@ -378,6 +379,16 @@ Result<Prediction> predict_plan(const Job& job, const Plan& plan) {
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
   const auto timed = time_plan(job, **engine, plan, false);
+  if (!timed) return timed.error();
+  return prediction_of(job, **engine, *timed);
+}
+
+Result<Prediction> predict_over_long_ways(const Job& job, const Plan& plan) {
+  const auto engine = engine_of(job);
+  if (!engine) return engine.error();
+  if (auto refused = plannable(job)) return *refused;
+  if (auto refused = unpriced(plan)) return *refused;
+  const auto timed = time_grouped(job, **engine, plan, false, cost::LongWays::messages_follow);
   if (!timed) return timed.error();
   return prediction_of(job, **engine, *timed);
 }
