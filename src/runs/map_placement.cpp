@@ -112,7 +112,9 @@ void Mapper::place_layers(Plan& plan) {
 void Mapper::place_run() {
   const RunMixture& m = r_.mixture;
   if (!m.network.stated()) return;
-  run_.long_ways = run_.schedule.stages > 1 && m.network.delay_ms.value_or(0) * 1e-3 >= cost::kLongWay;
+  // Who waits for the arrival of each message waits for the way too.
+  const bool asynchronous = framework_ != nullptr && framework_->overlap.p2p;
+  run_.long_ways = asynchronous && run_.schedule.stages > 1 && m.network.delay_ms.value_or(0) * 1e-3 >= cost::kLongWay;
   const bool places = run_.job.cluster.groups.size() > 1 || job::mentions(m.placement, {"random", "scheduled"});
   const bool layers = std::any_of(m.stages.begin(), m.stages.end(), [](const RunStage& s) { return !s.layer_range.empty(); });
   if (!places && !layers && !run_.long_ways) return;
