@@ -166,9 +166,6 @@ Status plannable(const Job& job) {
   if (job.cluster.changes())
     return Error{ErrorKind::bad_input, "cluster: capacity, events", "a cluster that changes over time", "a constant cluster",
                  "plans for changing networks are not built yet: see docs/non-goals.md"};
-  if (job.network == NetworkKind::flow && !job.cluster.homogeneous())
-    return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.groups.size()) + " node groups",
-                 "one group of equal nodes", "the closed form (--network closed) knows several"};
   if (job.network == NetworkKind::flow && job.cluster.devices() > kMostFlowDevices)
     return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.devices()) + " devices",
                  "at most " + std::to_string(kMostFlowDevices), "the closed form (--network closed) has no limit"};
@@ -285,6 +282,11 @@ Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan
   auto simulation = simulator.run(timed.program, timed.costs, {spans});
   if (!simulation) return simulation.error();
   timed.simulation = std::move(*simulation);
+  if (job.network == NetworkKind::closed) return timed;
+  auto flow = simulate_flow(costs, plan, timed.program, timed.costs, spans);
+  if (!flow) return flow.error();
+  timed.network = NetworkPrediction{timed.simulation.iteration_ns, std::move(flow->links)};
+  timed.simulation = std::move(flow->simulation);
   return timed;
 }
 

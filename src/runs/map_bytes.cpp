@@ -37,7 +37,8 @@ void Mapper::map_update_in_host_memory() {
   own->coefficients.step_s += seconds;
   run_.job.engine_model = std::move(own);
   used("update", cat(base::fixed(seconds, 2), " s in host memory"),
-       "the record keeps the master copy there: 8 bytes a parameter over the bus at 3 GB/s, 16 of host memory at 10 GB/s (priors)");
+       "the record keeps the master copy there: 8 bytes a parameter over the bus at 3 GB/s, 16 of host memory at 10 GB/s "
+       "(priors)");
 }
 
 /// A ring over N nodes takes P · (N − 1) / N bytes into every node for each gather and each reduction of P, whatever else it does. A run that is
@@ -45,7 +46,8 @@ void Mapper::map_update_in_host_memory() {
 void Mapper::check_bytes_of_zero3() {
   const RunNetwork& network = r_.mixture.network;
   const Cluster& cluster = run_.job.cluster;
-  if (!network.inter_gbps || cluster.nodes() < 2 || run_.strategy.zero != ZeroStage::parameters || !r_.measured.iteration_s) return;
+  if (!network.inter_gbps || cluster.nodes() < 2 || run_.strategy.zero != ZeroStage::parameters || !r_.measured.iteration_s)
+    return;
   const auto nodes = static_cast<double>(cluster.nodes());
   const double parameters = static_cast<double>(parameter_count(run_.job.model)) / std::max(1, run_.strategy.tp);
   const double micro_batches = static_cast<double>(run_.job.training.global_batch) /

@@ -22,8 +22,8 @@ using base::cat;
 
 namespace {
 
-constexpr double kTcpHop = 116.9e-6;  ///< of a small message over TCP, as data/calibration/fabrics.yaml has it for Ethernet
-constexpr double kTcpRamp = 1.261;    ///< as data/calibration/fabrics.yaml has it for Ethernet,
+constexpr double kTcpHop = 116.9e-6;   ///< of a small message over TCP, as data/calibration/fabrics.yaml has it for Ethernet
+constexpr double kTcpRamp = 1.261;     ///< as data/calibration/fabrics.yaml has it for Ethernet,
 constexpr double kTcpRampGbits = 100;  ///< fitted on nodes of this rate (data/README.md, networks)
 /// Of the line rate, as data/calibration/fabrics.yaml has it for Ethernet.
 constexpr double kTcpEfficiency = 0.95;
