@@ -201,10 +201,24 @@ class TrafficWriter {
   /// A collective of `bytes` (cost/collective.h) in all groups of the rank's devices.
   LinkLoads groups(std::size_t r, CollectiveKind kind, GroupKind group, std::int32_t strategy, double bytes) {
     const auto [known, fresh] = unit_loads_.try_emplace({r, kind, group, strategy});
-    if (fresh) known->second = loads_of_unit(r, kind, group, program_.strategies[static_cast<std::size_t>(strategy)]);
+    if (fresh) known->second = loads_of_unit(r, kind, group, laid_out(r, strategy));
     LinkLoads loads = known->second;
     for (auto& [link, load] : loads) load *= bytes / kUnit;
     return loads;
+  }
+
+  /// The strategy, or the rank's own where it spans other numbers of devices: a copy of the token table is reduced as the embedding is laid out,
+  /// whose stage may be larger or smaller.
+  [[nodiscard]] const Strategy& laid_out(std::size_t r, std::int32_t strategy) const {
+    const auto at = [&](std::int32_t i) -> const Strategy& { return program_.strategies[static_cast<std::size_t>(i)]; };
+    const auto devices = [](const Strategy& s) { return static_cast<std::size_t>(s.tp) * static_cast<std::size_t>(s.cp * s.dp); };
+    if (devices(at(strategy)) == devices_[r].size()) return at(strategy);
+    for (std::int32_t i = program_.ranks[r].begin; i < program_.ranks[r].end; ++i) {
+      const Instruction& here = program_.instructions[static_cast<std::size_t>(i)];
+      if (here.stream != Stream::compute || here.kind == InstructionKind::optimizer) continue;
+      return at(program_.ranges[static_cast<std::size_t>(program_.works[here.work()].ranges_begin)].strategy);
+    }
+    return at(strategy);
   }
 
   [[nodiscard]] LinkLoads loads_of_unit(std::size_t r, CollectiveKind kind, GroupKind group, const Strategy& strategy) const {
