@@ -9,9 +9,9 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "plan/key_value.h"
 #include "cost/layer_attention.h"
 #include "cost/tensor_region.h"
+#include "plan/key_value.h"
 
 namespace espalier::cost {
 

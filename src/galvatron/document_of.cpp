@@ -131,8 +131,8 @@ Result<StrategyDocument> document_of(const Plan& plan) {
   if (Status e = validate(plan)) return *e;
   if (Status e = unpriced(plan)) return *e;
   if (plan.pipelines.size() != 1)
-    return Error{ErrorKind::check_failed, "$.pipelines", std::to_string(plan.pipelines.size()) + " pipelines", "one pipeline: all that a strategy file can say",
-                 ""};
+    return Error{ErrorKind::check_failed, "$.pipelines", std::to_string(plan.pipelines.size()) + " pipelines",
+                 "one pipeline: all that a strategy file can say", ""};
   if (Status e = check_schedule(plan.only_pipeline().schedule)) return *e;
   if (Status e = check_devices(plan)) return *e;
   StrategyDocument d;

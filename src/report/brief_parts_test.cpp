@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "espalier/text.h"
+#include "report/brief_layers.h"
 #include "report/brief_text.h"
 #include "report/operator_text.h"
 #include "report/phase_text.h"
@@ -96,6 +97,29 @@ TEST(PhasesText, OneRowAPhase) {
   EXPECT_THAT(text, testing::ContainsRegex("uniform +complete +12,345 +678 +90 +1.500 s +0.25 s"));
   EXPECT_THAT(text, testing::ContainsRegex("layer-wise +not finished +10 +2 +1 +unknown +1.50 s"));
   EXPECT_THAT(text, testing::ContainsRegex("operators +left out"));
+}
+
+/// Two pipelines of one model: each has a table of its own, with its share of the samples and the peaks of its own stages.
+TEST(LayerTables, OnePipelineAfterTheOther) {
+  Plan plan;
+  plan.training.global_batch = 12;
+  plan.only_pipeline().samples = 8;
+  plan.only_pipeline().schedule.microbatches = 4;
+  plan.only_pipeline().schedule.micro_batch = 2;
+  plan.only_pipeline().stages = {stage({{0, 4}}), stage({{5, 9}})};
+  EXPECT_THAT(layer_tables("Layers", plan, {1 << 30, 2 << 29}), testing::StartsWith("\nLayers\n"));
+  Pipeline other;
+  other.id = 1;
+  other.samples = 4;
+  other.schedule.microbatches = 4;
+  other.stages = {stage({{0, 9}})};
+  plan.pipelines.push_back(other);
+  const std::string text = layer_tables("Layers", plan, {1LL << 30, 1LL << 30, 3LL << 30});
+  const std::size_t second = text.find("Layers: pipeline 1, 4 of 12 samples, 4 micro-batches of 1\n");
+  ASSERT_NE(second, std::string::npos);
+  EXPECT_THAT(text.substr(0, second), HasSubstr("Layers: pipeline 0, 8 of 12 samples, 4 micro-batches of 2\n"));
+  EXPECT_THAT(text.substr(0, second), testing::Not(HasSubstr("3.0 GiB")));
+  EXPECT_THAT(text.substr(second), HasSubstr("3.0 GiB"));
 }
 
 }  // namespace

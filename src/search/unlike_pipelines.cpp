@@ -217,12 +217,9 @@ UnlikePipelinesOutcome Search::run(const EachGroupOutcome& alone) {
   return std::move(out_);
 }
 
-/// Device-seconds a sample of each layer kind, forward and backward, on one device of a group at its fastest.
+/// Device-seconds a sample of each layer kind, forward and backward, on one device of a group as fast as its kind.
 std::vector<double> device_seconds(const Problem& problem, std::size_t group) {
-  Cluster alone = problem.cluster->alone(group);
-  double fastest = 1.0;
-  for (const DeviceSpeed& device : problem.cluster->groups[group].speed) fastest = std::max(fastest, device.factor);
-  if (fastest != 1.0) alone.groups.front().device = alone.groups.front().device.at_speed(fastest);
+  const Cluster alone = problem.cluster->alone(group);
   const cost::CostContext context(*problem.model, alone, problem.training, *problem.engine);
   const auto batch = static_cast<std::int32_t>(problem.training.global_batch);
   std::vector<cost::LayerCost> layers;
@@ -253,8 +250,10 @@ std::int64_t work_bound_ns(const Problem& problem) {
     for (const std::int32_t kind : problem.model->layers) whole += seconds[g][static_cast<std::size_t>(kind)];
     if (whole <= 0) return 0;
     weight.push_back(1.0 / whole);
+    const std::int64_t first = problem.cluster->first_device(g);
     const NodeGroup& group = problem.cluster->groups[g];
-    capacity += weight[g] * static_cast<double>(group.nodes * group.devices_per_node);
+    for (std::int64_t d = 0; d < group.nodes * group.devices_per_node; ++d)
+      capacity += weight[g] * problem.cluster->speed_of(first + d);
   }
   double work = 0;
   for (const std::int32_t kind : problem.model->layers) {

@@ -12,7 +12,7 @@
 //
 // The bound. A layer ℓ takes at least c_gℓ device-seconds a sample on kind g: its forward and backward with the whole batch in one kernel each, on one
 // device (kernels only lose when work is cut up, cost/operator_cost.h). If x_gℓ samples of layer ℓ are computed on kind g, Σ_g x_gℓ = B and
-// Σ_ℓ c_gℓ·x_gℓ ≤ n_g·T. For any y_g ≥ 0, summing the latter with these weights,
+// Σ_ℓ c_gℓ·x_gℓ ≤ n_g·T, with n_g the sum of the speeds of its devices. For any y_g ≥ 0, summing the latter with these weights,
 //     T ≥ B·Σ_ℓ min_g (y_g·c_gℓ) / Σ_g y_g·n_g;
 // y_g = 1 / Σ_ℓ c_gℓ. It holds for every plan on these devices, whatever its pipelines; communication, bubbles and updates are left out.
 #pragma once

@@ -76,6 +76,21 @@ struct Fixture {
   Fixture& operator=(const Fixture&) = delete;
 };
 
+/// Two groups of one device, the second at a third of the speed: 1 + 1/3 devices for 16 samples, 12 a device.
+TEST(WorkBound, WeighsSlowDevicesByTheirSpeed) {
+  const std::string join = "], inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
+  const std::string one = "{nodes: 1, devices_per_node: 1, device: v100-sxm-32gb}";
+  const Fixture alone("{nodes: 1, devices_per_node: 1, device: v100-sxm-32gb}");
+  const Fixture mixed("{groups: [" + one +
+                      ", {nodes: 1, devices_per_node: 1, device: v100-sxm-32gb, speed: {\"node:1\": 0.3333333333333333}}" + join);
+  const auto of_one = static_cast<double>(work_bound_ns(alone.problem));
+  EXPECT_NEAR(static_cast<double>(work_bound_ns(mixed.problem)), of_one * 12 / 16, 1e-3 * of_one);
+  // A group that hardly moves changes nothing.
+  const Fixture hopeless("{groups: [" + one +
+                         ", {nodes: 1, devices_per_node: 1, device: v100-sxm-32gb, speed: {\"node:1\": 0.000001}}" + join);
+  EXPECT_NEAR(static_cast<double>(work_bound_ns(hopeless.problem)), of_one, 1e-3 * of_one);
+}
+
 /// Devices at twice the speed count as twice as many; equal groups as one group of all.
 TEST(WorkBound, AddsWhatDevicesCanDo) {
   const std::string join = "], inter_group: {bandwidth: 100Gb/s, latency: 5us}}";
@@ -89,6 +104,14 @@ TEST(WorkBound, AddsWhatDevicesCanDo) {
   EXPECT_NEAR(static_cast<double>(work_bound_ns(halves.problem)), bound, 2);
   EXPECT_NEAR(static_cast<double>(work_bound_ns(both.problem)), bound / 2, 2);
   EXPECT_NEAR(static_cast<double>(work_bound_ns(fast.problem)), bound / 2, 1e-3 * bound);  // 2 + 2·3 = 8 devices
+}
+
+/// Twice the samples: twice the bound, but for what larger kernels do better.
+TEST(WorkBound, GrowsWithTheBatch) {
+  Fixture f("{nodes: 1, devices_per_node: 2, device: a100-sxm-40gb}");
+  const auto once = static_cast<double>(work_bound_ns(f.problem));
+  f.problem.training.global_batch *= 2;
+  EXPECT_NEAR(static_cast<double>(work_bound_ns(f.problem)), 2 * once, 0.1 * once);
 }
 
 }  // namespace
