@@ -385,6 +385,8 @@ Result<Prediction> predict_plan(const Job& job, const Plan& plan) {
   return prediction_of(job, **engine, *timed);
 }
 
+bool is_long_way(double seconds) { return seconds >= cost::kLongWay; }
+
 Result<Prediction> predict_over_long_ways(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();

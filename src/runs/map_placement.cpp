@@ -10,9 +10,9 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "cost/spread_stages.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
+#include "planner/estimate.h"
 #include "planner/placement_search.h"
 #include "planner/prediction.h"
 #include "runs/mapper.h"
@@ -114,7 +114,7 @@ void Mapper::place_run() {
   if (!m.network.stated()) return;
   // Who waits for the arrival of each message waits for the way too.
   const bool asynchronous = framework_ != nullptr && framework_->overlap.p2p;
-  run_.long_ways = asynchronous && run_.schedule.stages > 1 && m.network.delay_ms.value_or(0) * 1e-3 >= cost::kLongWay;
+  run_.long_ways = asynchronous && run_.schedule.stages > 1 && planner::is_long_way(m.network.delay_ms.value_or(0) * 1e-3);
   const bool places = run_.job.cluster.groups.size() > 1 || job::mentions(m.placement, {"random", "scheduled"});
   const bool layers = std::any_of(m.stages.begin(), m.stages.end(), [](const RunStage& s) { return !s.layer_range.empty(); });
   if (!places && !layers && !run_.long_ways) return;
