@@ -28,14 +28,29 @@ constexpr double kPassesOfZero3 = 3;
 
 }  // namespace
 
+EngineModel& Mapper::own_engine() {
+  auto own = std::make_shared<EngineModel>(run_.job.engine_model ? *run_.job.engine_model : *find_engine(run_.job.engine));
+  EngineModel& engine = *own;
+  run_.job.engine_model = std::move(own);
+  return engine;
+}
+
+/// FrameworkCoefficients::tensor_communication was fitted on groups inside nodes, where it stands for launches and for ranks that wait for each
+/// other. Over TCP the bytes take a hundred times as long, and these take what they did.
+void Mapper::map_tensor_groups() {
+  const std::vector<NodeGroup>& groups = run_.job.cluster.groups;
+  const bool between = std::any_of(groups.begin(), groups.end(),
+                                   [&](const NodeGroup& group) { return group.devices_per_node < run_.strategy.tp; });
+  if (!r_.mixture.network.stated() || !between) return;
+  own_engine().coefficients.tensor_communication = 1.0;
+  used("tensor communication", "the closed form", "its factor was fitted inside nodes; these tensor groups lie between nodes");
+}
+
 void Mapper::map_update_in_host_memory() {
-  const EngineModel* engine = find_engine(run_.job.engine);
   const double stages = std::max(1, run_.schedule.stages) * std::max(1, run_.strategy.tp);
   const double parameters = static_cast<double>(parameter_count(run_.job.model)) / stages;
   const double seconds = parameters * (kBusBytes / kPageableBus + kHostBytes / kHostMemory);
-  auto own = std::make_shared<EngineModel>(run_.job.engine_model ? *run_.job.engine_model : *engine);
-  own->coefficients.step_s += seconds;
-  run_.job.engine_model = std::move(own);
+  own_engine().coefficients.step_s += seconds;
   used("update", cat(base::fixed(seconds, 2), " s in host memory"),
        "the record keeps the master copy there: 8 bytes a parameter over the bus at 3 GB/s, 16 of host memory at 10 GB/s "
        "(priors)");

@@ -171,6 +171,7 @@ void Mapper::map_training() {
 }
 
 void Mapper::finish() {
+  map_tensor_groups();
   if (r_.techniques.offload) map_update_in_host_memory();
   complete_configuration(run_.job, run_.strategy, run_.schedule);
   check_bytes_of_zero3();

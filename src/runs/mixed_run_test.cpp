@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "plan/engine.h"
 #include "plan/process_groups.h"
 #include "planner/estimate.h"
 #include "runs/network_cases.h"
@@ -142,6 +143,18 @@ TEST(MixedRuns, Zero3FasterThanItsNetworkIsSkippedByName) {
   EXPECT_EQ(reason(64, 1), "measured faster than its network carries");
   EXPECT_EQ(reason(64, 10), "measured faster than its network carries");
   EXPECT_EQ(reason(8, 10), "");
+}
+
+// The factor of Megatron-LM's collectives inside nodes, 1.2166, is not that of bytes over TCP between nodes of one device.
+TEST(MixedRuns, TensorGroupsBetweenNodesTakeTheClosedForm) {
+  std::string text = equal(
+      R"("framework": "Megatron-LM", "pp": 1, "dp": 4, "zero_stage": 0, "microbatch": 1, "global_batch": 8, "network": {"inter_gbps": 10})");
+  text.replace(text.find("\"tp\": 1"), 7, "\"tp\": 2");
+  const auto mapping = map_run(record(text));
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<RunSkip>(mapping).detail;
+  const auto& run = std::get<MappedRun>(mapping);
+  ASSERT_TRUE(run.job.engine_model);
+  EXPECT_EQ(run.job.engine_model->coefficients.tensor_communication, 1.0);
 }
 
 // 8 blocks of 12.6 million parameters in 8 stages: 12.6e6 · (8 / 3e9 + 16 / 1e10) = 0.054 s.
