@@ -39,8 +39,9 @@ FabricLevel slower(FabricLevel a, const FabricLevel& b) {
 
 }  // namespace
 
-ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine)
-    : cluster_(&cluster) {
+ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
+                           LongWays long_ways)
+    : cluster_(&cluster), long_ways_(long_ways) {
   first_device_.push_back(0);
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
     groups_.emplace_back(model, cluster.alone(g), training, engine);

@@ -48,16 +48,24 @@ struct StagePlace {
   const CostContext* context = nullptr;  ///< of a spread stage: what its devices cost
 };
 
+/// Whether messages over a way of kLongWay and more follow each other.
+enum class LongWays : std::uint8_t {
+  as_stages_lie,    ///< those of stages on devices in any order (spread_stages.h) alone
+  messages_follow,  ///< all
+};
+
 /// Immutable; shared by threads. The cluster lives longer than this value.
 class ClusterCosts {
  public:
-  ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine);
+  ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
+               LongWays long_ways = LongWays::as_stages_lie);
 
   /// Of a group's devices as fast as their kind.
   [[nodiscard]] const CostContext& of(std::size_t group) const { return groups_[group]; }
   [[nodiscard]] const CostContext& of(const StagePlace& place) const;
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
   [[nodiscard]] const Cluster& cluster() const { return *cluster_; }
+  [[nodiscard]] LongWays long_ways() const { return long_ways_; }
   /// Needs a stage of consecutive devices of one group (is_spread: others).
   [[nodiscard]] StagePlace place(const Stage& stage) const;
   /// What devices of kind `k` cost in stage `i` of a spread pipeline.
@@ -79,6 +87,7 @@ class ClusterCosts {
   std::vector<AtSpeed> unlike_;             ///< each speed of a group once
   std::vector<std::int64_t> first_device_;  // of each group, and the number of all
   FabricLevel join_;                        // between groups
+  LongWays long_ways_;
 };
 
 /// Whether a plan needs ClusterCosts: the cluster has several node groups or devices of unlike speeds, the plan several pipelines, or stages of

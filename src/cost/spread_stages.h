@@ -31,6 +31,9 @@
 
 namespace espalier::cost {
 
+/// Seconds: over ways that take as long messages follow each other before the first has arrived (cluster_costs.h).
+inline constexpr double kLongWay = 1e-3;
+
 /// The ways between all pairs of node groups, found once; [from · groups + to].
 using GroupPaths = std::vector<GroupPath>;
 std::shared_ptr<const GroupPaths> group_paths(const Cluster& cluster);

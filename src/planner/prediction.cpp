@@ -183,9 +183,6 @@ Status plannable(const Job& job) {
   if (job.cluster.changes())
     return Error{ErrorKind::bad_input, "cluster: capacity, events", "a cluster that changes over time", "a constant cluster",
                  "plans for changing networks are not built yet: see docs/non-goals.md"};
-  if (job.network == NetworkKind::flow && !job.cluster.homogeneous())
-    return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.groups.size()) + " node groups",
-                 "one group of equal nodes", "the closed form (--network closed) knows several"};
   if (job.network == NetworkKind::flow && job.cluster.devices() > kMostFlowDevices)
     return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.devices()) + " devices",
                  "at most " + std::to_string(kMostFlowDevices), "the closed form (--network closed) has no limit"};
@@ -289,12 +286,25 @@ Status devices_outside(const Plan& plan, const Cluster& cluster) {
   return std::nullopt;
 }
 
+/// What unequal replicas send differs from rank to rank of a class, which the network of shared links does not know.
+Status unequal_under_flow(const Plan& plan) {
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
+      if (unequal_replicas(plan.pipelines[p].stages[i]))
+        return Error{ErrorKind::bad_input, "$.pipelines[" + std::to_string(p) + "].stages[" + std::to_string(i) + "]",
+                     "replicas of unequal shares under --network flow", "the closed form", "leave --network out"};
+  return std::nullopt;
+}
+
 /// A plan whose stages are not all alike, in number or kind of their devices.
-Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
+Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan& plan, bool spans,
+                           cost::LongWays ways = cost::LongWays::as_stages_lie) {
   if (auto outside = devices_outside(plan, job.cluster)) return *outside;
   if (auto refused = cost::unpriced_groups(plan)) return *refused;
   if (const auto broken = plan_violations(job.model, plan); !broken.empty()) return broken_plan(broken.front());
-  const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine);
+  if (job.network == NetworkKind::flow)
+    if (auto refused = unequal_under_flow(plan)) return *refused;
+  const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine, ways);
   Timed timed;
   std::vector<cost::KindCosts> kinds;
   timed.costs = cost::price(costs, plan, timed.program, &kinds);
@@ -309,6 +319,11 @@ Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan
     for (const auto& rank : alone->ranks) memory.peaks.push_back(rank.memory);
     timed.kinds.push_back(std::move(memory));
   }
+  if (job.network == NetworkKind::closed) return timed;
+  auto flow = simulate_flow(costs, plan, timed.program, timed.costs, spans);
+  if (!flow) return flow.error();
+  timed.network = NetworkPrediction{timed.simulation.iteration_ns, std::move(flow->links)};
+  timed.simulation = std::move(flow->simulation);
   return timed;
 }
 
@@ -403,6 +418,18 @@ Result<Prediction> predict_plan(const Job& job, const Plan& plan) {
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
   const auto timed = time_plan(job, **engine, plan, false);
+  if (!timed) return timed.error();
+  return prediction_of(job, **engine, *timed);
+}
+
+bool is_long_way(double seconds) { return seconds >= cost::kLongWay; }
+
+Result<Prediction> predict_over_long_ways(const Job& job, const Plan& plan) {
+  const auto engine = engine_of(job);
+  if (!engine) return engine.error();
+  if (auto refused = plannable(job)) return *refused;
+  if (auto refused = unpriced(plan)) return *refused;
+  const auto timed = time_grouped(job, **engine, plan, false, cost::LongWays::messages_follow);
   if (!timed) return timed.error();
   return prediction_of(job, **engine, *timed);
 }

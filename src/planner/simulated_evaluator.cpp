@@ -84,6 +84,11 @@ std::optional<search::PlanEvaluation> SimulatedEvaluator::evaluate(const search:
   search::PlanEvaluation out;
   out.iteration_ns = simulator.iteration_ns(program, priced);
   ESPALIER_CHECK(out.iteration_ns >= 0);
+  if (network_ == NetworkKind::flow) {
+    const auto flow = simulate_flow(costs, plan, program, priced, false);
+    if (!flow) return std::nullopt;
+    out.iteration_ns = flow->simulation.iteration_ns;
+  }
   std::vector<std::int64_t> peaks;
   out.fits = true;
   for (const cost::KindCosts& kind : kinds) {
