@@ -126,7 +126,7 @@ std::vector<Mutation> mixed_program_mutations() {
        }},
       {"a pipeline does not meet the others for some layers", "gradient-meetings",
        [](Case& c) {
-         const std::int32_t rank = rank_that_meets(c.program, 1);
+         const std::int32_t rank = rank_that_meets(c.program, 2);
          if (rank < 0) return false;
          erase(c.program, meeting_of(c.program, static_cast<std::size_t>(rank), 0));
          return true;
