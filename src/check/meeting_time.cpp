@@ -32,7 +32,7 @@ const Stage* holder_of(const Pipeline& pipeline, const LayerSpan& layers) {
   return nullptr;
 }
 
-/// What the levels of the cluster add to bytes over bandwidth, at most.
+/// What the levels that a piece may pass add to bytes over bandwidth, at most.
 struct Slack {
   double small_group = 0, ramp = 0, congestion = 0;
   void take(const std::vector<FabricLevel>& levels) {
@@ -42,39 +42,39 @@ struct Slack {
       congestion = std::max(congestion, level.congestion);
     }
   }
-};
-
-Slack slack_of(const Cluster& cluster) {
-  Slack slack;
-  slack.take(cluster.inter);
-  for (const NodeGroup& group : cluster.groups) {
-    slack.take(group.intra);
-    slack.take(group.inter);
+  /// Levels between two stages; inside a group those of its nodes as well.
+  void take(const Cluster& cluster, const Stage& a, const Stage& b) {
+    const std::size_t x = group_of_device(cluster, a.devices.front().first), y = group_of_device(cluster, b.devices.front().first);
+    take(cluster.inter);
+    take(cluster.groups[x].inter);
+    take(cluster.groups[y].inter);
+    if (x == y) take(cluster.groups[x].intra);
   }
-  return slack;
-}
+};
 
 }  // namespace
 
 double meeting_s(const Plan& plan, const std::vector<View>& views, const LayerSpan& layers, End end) {
+  const View& any = views.front();
   double bytes = 0, carried = 0, latency = 0;
+  Slack slack;
   for (const View& view : views) bytes = std::max(bytes, answered_bytes(view, layers));
   for (const Pipeline& a : plan.pipelines)
     for (const Pipeline& b : plan.pipelines) {
       const Stage *from = holder_of(a, layers), *to = holder_of(b, layers);
       if (&a >= &b || from == nullptr || to == nullptr) continue;
-      const double there = stage_message(views.front(), *from, *to, 0), back = stage_message(views.front(), *to, *from, 0);
-      const double out = stage_message(views.front(), *from, *to, bytes) - there,
-                   home = stage_message(views.front(), *to, *from, bytes) - back;
+      slack.take(*any.cluster, *from, *to);
+      const double there = stage_message(any, *from, *to, 0), back = stage_message(any, *to, *from, 0);
+      const double out = stage_message(any, *from, *to, bytes) - there, home = stage_message(any, *to, *from, bytes) - back;
       carried = std::max(carried, end == End::least ? std::min(out, home) : std::max(out, home));
       latency = std::max({latency, there, back});
     }
   const auto p = static_cast<double>(plan.pipelines.size());
-  const double scale = views.front().engine.coefficients.data_communication, passes = 2 * (p - 1) / p;
+  const double scale = any.engine.coefficients.data_communication, passes = 2 * (p - 1) / p;
   if (end == End::least) return scale * std::min(passes, 1 / 0.7) * carried;
-  const Slack slack = slack_of(*views.front().cluster);
-  const double volume = passes / 0.92 * (1 + slack.small_group) * carried;
-  return scale * (volume + 2 * p * latency) * (1 + slack.ramp / 2) * (1 + slack.congestion * std::log2(p));
+  const double own = (1 + slack.small_group / (2 * (p - 1))) * (1 + slack.congestion * std::log2(p));
+  const double volume = scale * passes * own * carried, waits = scale * 2 * p * latency;
+  return volume + waits + slack.ramp * std::sqrt(volume * waits);
 }
 
 }  // namespace espalier::check

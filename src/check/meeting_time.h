@@ -6,9 +6,9 @@
 // (Thakur et al. 2005), or 1/0.7 of it where switches add; over the way between two stages that takes longest:
 //
 //     least   c · min(2(P − 1)/P, 1/0.7) · max_k S_k on that way, in its faster direction, latencies left out
-//     most    c · (2(P − 1)/P / 0.92 · (1 + λ) · max_k S_k + 2P latencies) · (1 + ρ/2) · (1 + γ·log₂ P), in its slower direction
+//     most    V + L + ρ·√(L·V), V = c · 2(P − 1)/P · (1 + λ/(2(P − 1))) · (1 + γ·log₂ P) · max_k S_k in its slower direction, L = c · 2P latencies
 //
-// c: the engine's coefficient of data communication; λ, ρ, γ: the largest of the cluster's levels (fabric.h). ρ·√(L·V) ≤ ρ·(L + V)/2.
+// c: the engine's coefficient of data communication; λ, ρ, γ: the largest of the levels that lie between the stages (fabric.h).
 #pragma once
 
 #include <cstdint>
