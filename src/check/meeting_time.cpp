@@ -44,7 +44,8 @@ struct Slack {
   }
   /// Levels between two stages; inside a group those of its nodes as well.
   void take(const Cluster& cluster, const Stage& a, const Stage& b) {
-    const std::size_t x = group_of_device(cluster, a.devices.front().first), y = group_of_device(cluster, b.devices.front().first);
+    const std::size_t x = group_of_device(cluster, a.devices.front().first),
+                      y = group_of_device(cluster, b.devices.front().first);
     take(cluster.inter);
     take(cluster.groups[x].inter);
     take(cluster.groups[y].inter);

@@ -434,6 +434,28 @@ Result<Prediction> predict_over_long_ways(const Job& job, const Plan& plan) {
   return prediction_of(job, **engine, *timed);
 }
 
+namespace {
+
+/// What is claimed of stages and chunks under some costs of the program.
+check::Claims claims_under(const cost::Costs& costs, const Program& program, const StatePolicy& states) {
+  check::Claims claims;
+  for (const auto& stage : costs.stages) {
+    claims.static_bytes_per_stage.push_back(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer);
+    claims.gradient_bytes_per_stage.push_back(states.reduce * stage.reduced_elements);
+  }
+  for (const PipelineProgram& part : program.pipelines) {
+    for (std::int32_t c = 0; c < part.structure.chunks(); ++c) {
+      const WorkId forward(part.first_work + part.structure.forward(ChunkId(c)).value);
+      const TransferId into(part.first_transfer + (c > 0 ? part.structure.transfer(ChunkId(c), false).value : 0));
+      claims.saved_bytes_per_chunk.push_back(costs.works[forward].memory.before.count());
+      claims.boundary_bytes_per_chunk.push_back(c > 0 ? program.transfers[into].bytes : 0);
+    }
+  }
+  return claims;
+}
+
+}  // namespace
+
 Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
@@ -441,21 +463,13 @@ Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   const auto timed = time_plan(job, **engine, plan, false);
   if (!timed) return timed.error();
   const StatePolicy states = cost::states_of(**engine, job.training);
-  check::Claims claims;
+  check::Claims claims = claims_under(timed->costs, timed->program, states);
   claims.iteration_ns = timed->simulation.iteration_ns;
-  for (const auto& stage : timed->costs.stages) {
-    claims.static_bytes_per_stage.push_back(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer);
-    claims.gradient_bytes_per_stage.push_back(states.reduce * stage.reduced_elements);
-  }
-  for (const PipelineProgram& part : timed->program.pipelines) {
-    for (std::int32_t c = 0; c < part.structure.chunks(); ++c) {
-      const WorkId forward(part.first_work + part.structure.forward(ChunkId(c)).value);
-      const TransferId into(part.first_transfer + (c > 0 ? part.structure.transfer(ChunkId(c), false).value : 0));
-      claims.saved_bytes_per_chunk.push_back(timed->costs.works[forward].memory.before.count());
-      claims.boundary_bytes_per_chunk.push_back(c > 0 ? timed->program.transfers[into].bytes : 0);
-    }
-  }
   for (const auto& rank : timed->simulation.ranks) claims.peak_bytes_per_stage.push_back(rank.memory.bytes);
+  for (const KindMemory& kind : timed->kinds) {
+    claims.kinds.push_back(claims_under(kind.kind.costs, timed->program, states));
+    for (const MemoryPeak& peak : kind.peaks) claims.kinds.back().peak_bytes_per_stage.push_back(peak.bytes);
+  }
   claims.memory_limit_bytes = limit_of(job, timed->program.ranks.front());
   for (const RankClass& rank : timed->program.ranks)
     claims.memory_limit_bytes = std::min(claims.memory_limit_bytes, limit_of(job, rank));
