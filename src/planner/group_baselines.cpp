@@ -149,8 +149,9 @@ std::vector<GroupBaseline> groups_alone(const Job& job) {
   std::vector<GroupBaseline> out;
   const auto& groups = job.cluster.groups;
   for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::string pace = groups[g].speed.empty() ? "" : ", all at the pace of the slowest";
     GroupBaseline alone{base::cat(groups[g].name, " alone (", std::to_string(groups[g].nodes * groups[g].devices_per_node), " × ",
-                                  groups[g].device.name, ")"),
+                                  groups[g].device.name, pace, ")"),
                         on_cluster(job, search::group_alone(job.cluster, g))};
     alone.job.search = search::space_alone(alone.job.search);
     out.push_back(std::move(alone));

@@ -93,25 +93,22 @@ Status unsearched_pin(const SearchSpace& space) {
 
 bool any_devices(const Job& job) {
   if (job.search.devices) return *job.search.devices == DeviceChoice::any;
-  return !job.cluster.homogeneous();
+  return !job.cluster.equal_devices();
 }
 
 Status device_choice(const Job& job, const EngineModel& engine) {
   if (!any_devices(job)) {
-    if (job.cluster.homogeneous()) return std::nullopt;
-    return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of several node groups", "any",
+    if (job.cluster.equal_devices()) return std::nullopt;
+    const std::string found = job.cluster.homogeneous() ? "devices of unequal speed" : "several node groups";
+    return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of " + found, "any",
                  "no plan spreads its stages equally over unlike devices"};
   }
   if (is_unrestricted(engine.layers)) return unsearched_pin(job.search);
+  // Equal stages at the pace of the slowest device are all that it runs, and an answer.
+  if (job.cluster.homogeneous() && job.cluster.has_speeds()) return unsearched_pin(job.search);
   return Error{ErrorKind::bad_input, job.cluster.homogeneous() ? "search.devices" : "cluster.groups",
                "engine " + engine.name + ", whose stages must be alike", "an engine that runs unlike stages",
                "engine: generic or espalier"};
-}
-
-Status searchable(const Job& job) {
-  if (!job.cluster.has_speeds()) return std::nullopt;
-  return Error{ErrorKind::bad_input, "cluster: speed", "devices of unequal speed", "devices as fast as their kind",
-               "estimate and simulate know devices of unequal speed; the search does not yet: see docs/non-goals.md"};
 }
 
 Status layerwise_dimensions(const SearchSpace& space) {

@@ -45,13 +45,12 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const auto prepared = prepare(room);
   if (!prepared) return prepared.error();
   const EngineModel& engine = *prepared->engine;
-  if (auto refused = searchable(room)) return *refused;
   Watch watch(options);
   auto phases = search_options(job, engine, options, watch);
   if (!phases) return phases.error();
   search::Options& how = phases->how;
   SimulatedEvaluator evaluator(how.threads, job.network);
-  const bool equal = job.cluster.homogeneous();
+  const bool equal = job.cluster.equal_devices();
   const std::vector<JudgedBaseline> presets = equal ? judge_baselines(job, engine) : std::vector<JudgedBaseline>{};
   how.seeds = seeds_of(presets);
   PlannerMemory* memory = equal ? options.memory : nullptr;
