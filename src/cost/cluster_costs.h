@@ -44,6 +44,7 @@ struct StagePlace {
   /// Of a stage on devices in any order (spread_stages.h); null: consecutive devices of the group, and what stands above describes them.
   const SpreadStages* spread = nullptr;
   std::size_t stage = 0;
+  std::int64_t samples = 0;              ///< of a micro-batch that a replica of a spread stage takes; 0: all take the same
   const CostContext* context = nullptr;  ///< of a spread stage: what its devices cost
 };
 
@@ -96,7 +97,15 @@ bool on_unlike_devices(const Plan& plan, const Cluster& cluster);
 /// A plan that ClusterCosts cannot price, by place and name: operators partitioned in space and time.
 Status unpriced_groups(const Plan& plan);
 
-/// The costs of any plan on any cluster; `program` = lower(plan, model, true) receives the bytes it moves.
-Costs price(const ClusterCosts& c, const Plan& plan, Program& program);
+/// One kind of rank of every stage: stages of several kinds (spread_stages.h) have one of them here, others their only one.
+struct KindCosts {
+  Costs costs;
+  std::vector<std::size_t> group;  ///< of its devices, by stage through all pipelines
+};
+
+/// The costs of any plan on any cluster; `program` = lower(plan, model, true) receives the bytes it moves. `kinds`, if given, receives what each kind
+/// of rank costs by itself where some stage has several, else nothing: who fits into which memory is known from these alone, since what is
+/// returned is of everything the most.
+Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vector<KindCosts>* kinds = nullptr);
 
 }  // namespace espalier::cost
