@@ -9,7 +9,7 @@ namespace espalier::cost {
 
 RankContexts rank_contexts(const CostContext& context, const Program& program) {
   RankContexts out;
-  out.of.assign(program.ranks.size(), {&context});
+  out.of.assign(program.ranks.size(), {RankContext{&context, 0}});
   return out;
 }
 
@@ -22,14 +22,14 @@ RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Progra
     for (const Pipeline& pipeline : plan.pipelines) spread.emplace_back(c.cluster(), pipeline);
   for (const RankClass& rank : program.ranks) {
     const auto pipeline = static_cast<std::size_t>(rank.pipeline), stage = static_cast<std::size_t>(rank.stage.value);
-    std::vector<const CostContext*>& of = out.of.emplace_back();
+    std::vector<RankContext>& of = out.of.emplace_back();
     if (!any_spread) {
-      of.push_back(&c.of(c.place(plan.pipelines[pipeline].stages[stage])));
+      of.push_back({&c.of(c.place(plan.pipelines[pipeline].stages[stage])), 0});
       continue;
     }
     for (std::size_t k = 0; k < spread[pipeline].kinds(stage).size(); ++k) {
       out.own.push_back(c.context(spread[pipeline], stage, k));
-      of.push_back(&out.own.back());
+      of.push_back({&out.own.back(), spread[pipeline].kinds(stage)[k].samples});
     }
   }
   return out;

@@ -11,6 +11,12 @@
 
 namespace espalier::cost {
 
+/// What devices of a kind in a stage cost, and the samples of a micro-batch that each of their replicas takes; 0: all take the same.
+struct RankContext {
+  const CostContext* context = nullptr;
+  std::int64_t samples = 0;
+};
+
 /// Of a rank class all contexts of its stage: one for each kind of device in it (spread_stages.h), else one. Moved, never copied: entries point
 /// into `own` and to what it was made of, which outlives this value.
 struct RankContexts {
@@ -21,7 +27,7 @@ struct RankContexts {
   RankContexts& operator=(RankContexts&&) = default;
   ~RankContexts() = default;
 
-  std::vector<std::vector<const CostContext*>> of;  ///< by rank of the program; the first is never missing
+  std::vector<std::vector<RankContext>> of;  ///< by rank of the program; the first is never missing
   std::deque<CostContext> own;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <tuple>
 
 #include "base/check.h"
@@ -102,7 +103,7 @@ class TrafficWriter {
         return static_cast<std::size_t>(part.first_rank + place_of_chunk(chunks.schedule, chunk).stage);
       };
       const std::size_t here = rank(c), before = rank(std::max(0, c - 1));
-      chunks.apart.push_back(contexts_.of[here].front() != contexts_.of[before].front() ||
+      chunks.apart.push_back(contexts_.of[here].front().context != contexts_.of[before].front().context ||
                              devices_[here].size() != devices_[before].size());
     }
   }
@@ -121,7 +122,8 @@ class TrafficWriter {
     const Collective& collective = program_.collectives[call.collective()];
     if (collective.pipelines.valid()) return write_meeting(r, call);
     Pieces& pieces = made_.collectives[r][call.id];
-    const std::vector<std::int64_t> times = cost::part_times(*contexts_.of[r].front(), program_, costs_, call.collective());
+    const std::vector<std::int64_t> times =
+        cost::part_times(*contexts_.of[r].front().context, program_, costs_, call.collective());
     std::int64_t offset = 0;
     for (std::size_t n = 0; n < times.size(); ++n) {
       const CollectivePart& part = program_.parts[static_cast<std::size_t>(collective.parts_begin) + n];
@@ -170,13 +172,27 @@ class TrafficWriter {
   /// do not know: where that differs, they are stretched to the priced time.
   [[nodiscard]] cost::ChunkSteps steps_of(std::size_t r, const Instruction& here) {
     const auto pipeline = static_cast<std::size_t>(program_.ranks[r].pipeline);
-    for (const cost::CostContext* context : contexts_.of[r]) {
-      const auto [book, fresh] = books_.try_emplace({context, pipeline}, *context, chunks_[pipeline]);
-      cost::ChunkSteps steps = book->second.chunk(program_.works[here.work()].chunk.value, phase_of(here.kind));
-      if (steps.whole == costs_.works[here.work()].time) return steps;
-      if (context == contexts_.of[r].back()) return stretched(std::move(steps), costs_.works[here.work()].time);
+    const std::int32_t chunk = program_.works[here.work()].chunk.value;
+    const cost::PhaseTime& priced = costs_.works[here.work()].time;
+    cost::ChunkSteps steps;
+    for (const cost::RankContext& on : contexts_.of[r]) {
+      steps = book_of(on, pipeline, chunk).chunk(chunk, phase_of(here.kind));
+      if (steps.whole == priced) return steps;
     }
-    return {};
+    return stretched(std::move(steps), priced);
+  }
+
+  /// Replicas that take other samples than an equal part price their passes with these.
+  cost::StepBook& book_of(const cost::RankContext& on, std::size_t pipeline, std::int32_t chunk) {
+    const auto key = std::pair(on.context, pipeline);
+    if (const auto known = books_.find(key); known != books_.end()) return known->second;
+    const cost::PlanChunks* chunks = &chunks_[pipeline];
+    if (on.samples > 0) {
+      unequal_.push_back(*chunks);
+      unequal_.back().samples = on.samples * chunks->ranges[static_cast<std::size_t>(chunk)].front().strategy.dp;
+      chunks = &unequal_.back();
+    }
+    return books_.try_emplace(key, *on.context, *chunks).first->second;
   }
 
   static cost::ChunkSteps stretched(cost::ChunkSteps steps, const cost::PhaseTime& to) {
@@ -253,6 +269,7 @@ class TrafficWriter {
   const cost::Costs& costs_;
   const cluster::Topology& topology_;
   std::vector<cost::PlanChunks> chunks_;  // by pipeline
+  std::deque<cost::PlanChunks> unequal_;
   std::map<std::pair<const cost::CostContext*, std::size_t>, cost::StepBook> books_;
   std::vector<Devices> devices_;                                                                      // by rank
   std::map<std::tuple<std::size_t, CollectiveKind, GroupKind, std::int32_t>, LinkLoads> unit_loads_;  // of kUnit bytes

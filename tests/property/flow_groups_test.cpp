@@ -112,6 +112,9 @@ class PlanMaker {
     const auto stages = static_cast<std::int32_t>(out.stages.size());
     const std::int32_t layers = static_cast<std::int32_t>(tied().layers.size());
     for (std::int32_t i = 0; i < stages; ++i)
+      if (strategies[static_cast<std::size_t>(i)].dp == 2 && random_.one_in(4))
+        out.stages[static_cast<std::size_t>(i)].samples_per_replica = {kSamples - 1, 1};
+    for (std::int32_t i = 0; i < stages; ++i)
       out.stages[static_cast<std::size_t>(i)].chunks = {
           Chunk{{LayerRange{i * layers / stages, (i + 1) * layers / stages - 1, strategies[static_cast<std::size_t>(i)]}}}};
     out.schedule.stages = stages;
