@@ -20,7 +20,7 @@ struct Label {
 
 bool beats(const Tail& a, const Tail& b) {
   return a.span <= b.span && a.finish <= b.finish && a.work <= b.work && a.whole <= b.whole && a.ended <= b.ended &&
-         a.near <= b.near;
+         a.stretched <= b.stretched && a.near <= b.near && a.near_two <= b.near_two;
 }
 
 /// Whether a stage is no worse than another of the same layers in front of any tail: first forward and last backward count with what
@@ -217,7 +217,9 @@ class Pass {
         i = more;
         continue;
       }
-      const std::int64_t before = a > 0 && tables_.uses(GroupRule::work) ? limits_.least_work(stages, a, shape.kind, worth) : 0;
+      std::int64_t before = 0;
+      if (a > 0 && tables_.uses(GroupRule::work))
+        before = std::max(limits_.least_work(stages, a, shape.kind, worth), limits_.counted_work(label.code, a));
       for (const std::size_t begin = i; i < more; ++i) {
         const Front& front = all[i];
         ++counters_.tried;

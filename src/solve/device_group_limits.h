@@ -22,6 +22,7 @@
 #include <optional>
 #include <vector>
 
+#include "solve/device_group_counts.h"
 #include "solve/device_group_prices.h"
 #include "solve/device_group_tables.h"
 
@@ -51,6 +52,9 @@ class Limits {
     for (std::size_t i = 0; i < prices_.size(); ++i) least = std::max(least, prices_[i].least(behind, a, kind) - worth[i]);
     return least;
   }
+  /// The same by counts of units; needs look_before.
+  [[nodiscard]] std::int64_t counted_work(std::int64_t code, std::int32_t a) const { return counts_->before(code, a); }
+  void look_before() { counts_->look_before(); }
 
  private:
   Limits(const StageTables& tables, StageCount count, std::int64_t limit)
@@ -68,6 +72,7 @@ class Limits {
   std::int32_t room_depth_ = 0;
   std::vector<std::int16_t> room_;  ///< [stages behind][code]; empty: too many codes
   std::vector<PricedChains> prices_;
+  std::optional<CountedWork> counts_;
 };
 
 }  // namespace espalier::solve::device_groups

@@ -20,6 +20,7 @@
 
 namespace espalier::solve::device_groups {
 
+class CountedWork;
 class PricedChains;
 
 /// Empty when first > last.
@@ -38,7 +39,7 @@ class StageRanges {
   /// Of plans with `count` stages.
   StageRanges(const StageTables& tables, StageCount count, std::int64_t limit);
 
-  void narrow(const std::vector<PricedChains>& prices);
+  void narrow(const std::vector<PricedChains>& prices, const CountedWork& counts);
 
   /// Ends of stages that begin with layer a, and first layers of stages that end before layer e.
   [[nodiscard]] Range ends(std::int32_t behind, std::size_t shape, std::int32_t a) const {

@@ -84,8 +84,9 @@ class Planner {
 
   /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it was whole.
   bool pass(StageCount count, std::int64_t limit, PassLimits how) {
-    const std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_, true);
+    std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_, true);
     if (!limits) return true;
+    limits->look_before();
     how.limit = limit;
     if (how.width > 0) how.states = problem_.states;
     const PassResult found = search_labels(tables_, *limits, how, outcome_.counters);
