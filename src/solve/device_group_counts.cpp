@@ -22,8 +22,8 @@ CountedWork::CountedWork(const StageTables& tables, const StageRanges& ranges, S
       if (tables.units()[static_cast<std::size_t>(other)] > 0)
         way_.back() = std::min(way_.back(), tables.send(kind, other) + tables.send(other, kind));
   }
-  fill_stages(ranges, count);
-  for (std::int32_t kind = 0; kind < tables.kinds(); ++kind) fill_kind(kind);
+  fill_stages(ranges, count, Part::work);
+  for (std::int32_t kind = 0; kind < tables.kinds(); ++kind) kinds_.push_back(rows_of(kind));
   fill_others();
 }
 
@@ -34,14 +34,14 @@ CountedWork::Row CountedWork::nothing() const {
   return row;
 }
 
-void CountedWork::fill_stages(const StageRanges& ranges, StageCount count) {
+void CountedWork::fill_stages(const StageRanges& ranges, StageCount count, Part part) {
   stages_.assign(tables_->shapes().size() * kSorts * side_, kNever);
   for (std::size_t s = 0; s < tables_->shapes().size(); ++s)
-    for (std::int32_t behind = 0; behind < ranges.levels(); ++behind) fill_stages(ranges, behind, s, count);
+    for (std::int32_t behind = 0; behind < ranges.levels(); ++behind) fill_stages(ranges, behind, s, count, part);
 }
 
 /// With so many stages behind, the deepest level standing for more: the last layer is in the last stage, the first in the first.
-void CountedWork::fill_stages(const StageRanges& ranges, std::int32_t behind, std::size_t s, StageCount count) {
+void CountedWork::fill_stages(const StageRanges& ranges, std::int32_t behind, std::size_t s, StageCount count, Part part) {
   const Band band = ranges.band(behind, s);
   const std::int32_t layers = tables_->layers();
   const bool deepest = behind == tables_->depth();
@@ -53,7 +53,9 @@ void CountedWork::fill_stages(const StageRanges& ranges, std::int32_t behind, st
     for (std::int32_t a = behind == 0 ? layers - n : 0; a <= layers - n; ++a) {
       if ((a == 0 && !may_be_first) || (a + n == layers) != (behind == 0) || work[a] >= kNever) continue;
       std::int64_t& least = of_shape[sort_of(a, a + n) * side_ + static_cast<std::size_t>(n)];
-      least = std::min(least, work[a] + way);
+      const StageTables::Least& more = tables_->least(s, a, a + n);
+      const std::int64_t time = part == Part::work ? work[a] : std::max(work[a], a == 0 ? more.alone : more.late);
+      least = std::min(least, time + way);
     }
   }
 }
@@ -74,8 +76,8 @@ void CountedWork::add_stage(std::size_t s, const Row& front, Row& out) const {
   }
 }
 
-void CountedWork::fill_kind(std::int32_t kind) {
-  std::vector<Row>& rows = kinds_.emplace_back();
+std::vector<CountedWork::Row> CountedWork::rows_of(std::int32_t kind) const {
+  std::vector<Row> rows;
   for (std::int32_t units = 0; units <= tables_->units()[static_cast<std::size_t>(kind)]; ++units) {
     rows.push_back(units == 0 ? nothing() : rows.back());
     for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
@@ -84,6 +86,7 @@ void CountedWork::fill_kind(std::int32_t kind) {
       add_stage(s, rows[static_cast<std::size_t>(units - shape.units)], rows.back());
     }
   }
+  return rows;
 }
 
 CountedWork::Row CountedWork::both(const Row& a, const Row& b, std::size_t most_sorts) const {
@@ -136,7 +139,7 @@ CountedWork::Group CountedWork::group_of(std::int32_t first, std::int32_t end) c
   return group;
 }
 
-void CountedWork::look_before() {
+void CountedWork::look_before(const StageRanges& ranges, StageCount count) {
   const auto cells = [&](std::int32_t first, std::int32_t end) {
     std::int64_t product = static_cast<std::int64_t>(kSorts * side_);
     for (std::int32_t k = first; k < end; ++k) product *= tables_->units()[static_cast<std::size_t>(k)] + 1;
@@ -145,6 +148,8 @@ void CountedWork::look_before() {
   const std::int32_t kinds = tables_->kinds(), half = (kinds + 1) / 2;
   before_.clear();
   if (cells(0, half) > kMostCells || cells(half, kinds) > kMostCells) return;
+  fill_stages(ranges, count, Part::all);
+  for (std::int32_t kind = 0; kind < kinds; ++kind) kinds_[static_cast<std::size_t>(kind)] = rows_of(kind);
   before_.push_back(group_of(0, half));
   before_.push_back(group_of(half, kinds));
 }

@@ -32,8 +32,9 @@ class CountedWork {
     return others_[(shape * kSorts + sort_of(a, e)) * side_ + static_cast<std::size_t>(e - a)];
   }
   /// Makes `before` known, unless there are too many counts.
-  void look_before();
-  /// Least Σ (w + d + r) of stages with layers [0, a) on free units, a < layers; kNever or more where there are none.
+  void look_before(const StageRanges& ranges, StageCount count);
+  /// Least Σ (w + d + r + v) of stages with layers [0, a) on free units, a < layers, with s and e of the first of them; kNever or more where
+  /// there are none.
   [[nodiscard]] std::int64_t before(std::int64_t code, std::int32_t a) const;
 
  private:
@@ -44,9 +45,10 @@ class CountedWork {
     return (a == 0 ? 1U : 0U) + (e == tables_->layers() ? 2U : 0U);
   }
   [[nodiscard]] Row nothing() const;
-  void fill_stages(const StageRanges& ranges, StageCount count);
-  void fill_stages(const StageRanges& ranges, std::int32_t behind, std::size_t shape, StageCount count);
-  void fill_kind(std::int32_t kind);
+  enum class Part { work, all };  ///< w of a stage; w + v, and s and e of the first one
+  void fill_stages(const StageRanges& ranges, StageCount count, Part part);
+  void fill_stages(const StageRanges& ranges, std::int32_t behind, std::size_t shape, StageCount count, Part part);
+  [[nodiscard]] std::vector<Row> rows_of(std::int32_t kind) const;
   void add_stage(std::size_t shape, const Row& front, Row& out) const;
   /// Of two disjoint sets of kinds: both together.
   [[nodiscard]] Row both(const Row& a, const Row& b, std::size_t sorts) const;

@@ -11,8 +11,8 @@ namespace {
 struct Label {
   Tail tail;
   std::int64_t code = 0;     ///< free units
-  std::int64_t least = 0;    ///< X of the whole plan is not below it
-  std::int64_t soonest = 0;  ///< nor is the bound of the whole plan below this
+  std::int64_t least = 0;    ///< the bound of the whole plan is not below it, by X,
+  std::int64_t soonest = 0;  ///< nor below this, by Y and Z
   std::int32_t parent = -1, next = -1;
   std::int16_t option = -1, first = 0, kind = -1, port = -1;
   bool beaten = false;
@@ -21,6 +21,35 @@ struct Label {
 bool beats(const Tail& a, const Tail& b) {
   return a.span <= b.span && a.finish <= b.finish && a.work <= b.work && a.whole <= b.whole && a.ended <= b.ended &&
          a.stretched <= b.stretched && a.near <= b.near && a.near_two <= b.near_two;
+}
+
+/// How much worse a label may be, figure by figure: by what each does to the bound at the most.
+Tail allowance(std::int64_t time, const InFlight& at) {
+  Tail most;
+  most.span = most.finish = most.whole = most.ended = time;
+  most.work = most.stretched = time / (at.rounds_of_all + 2);
+  most.near = most.near_two = time / (at.between / 2 + 2);
+  return most;
+}
+
+bool nearly_beats(const Tail& a, const Tail& b, const Tail& most) {
+  return a.span <= b.span + most.span && a.finish <= b.finish + most.finish && a.work <= b.work + most.work &&
+         a.stretched <= b.stretched + most.stretched && a.whole <= b.whole + most.whole && a.ended <= b.ended + most.ended &&
+         a.near <= b.near + most.near && a.near_two <= b.near_two + most.near_two;
+}
+
+/// Of each figure the better one.
+Tail better_of(const Tail& a, const Tail& b) {
+  Tail best;
+  best.span = std::min(a.span, b.span);
+  best.finish = std::min(a.finish, b.finish);
+  best.work = std::min(a.work, b.work);
+  best.stretched = std::min(a.stretched, b.stretched);
+  best.whole = std::min(a.whole, b.whole);
+  best.ended = std::min(a.ended, b.ended);
+  best.near = std::min(a.near, b.near);
+  best.near_two = std::min(a.near_two, b.near_two);
+  return best;
 }
 
 /// Whether a stage is no worse than another of the same layers in front of any tail: first forward and last backward count with what
@@ -42,13 +71,17 @@ class Level {
     heads_.assign(1024, -1);
   }
   [[nodiscard]] std::size_t alive() const { return alive_; }
+  /// From now on labels that are no worse than others but for this much take their place.
+  void merge(const Tail& most) { most_ = most; }
   /// False when another is no worse.
   bool insert(const Label& label) {
     if (labels_.size() * 2 > heads_.size()) grow();
     std::int32_t* link = &heads_[place(label)];
     const bool compare = label.first == 0 || tables_.uses(GroupRule::labels);
-    for (std::int32_t i = compare ? *link : -1; i >= 0; i = labels_[i].next)
+    for (std::int32_t i = compare ? *link : -1; i >= 0; i = labels_[i].next) {
       if (no_worse(labels_[i], label)) return false;
+      if (most_ && stands_for(labels_[i], label)) return false;
+    }
     labels_.push_back(label);
     labels_.back().next = *link;
     *link = static_cast<std::int32_t>(labels_.size()) - 1;
@@ -78,6 +111,13 @@ class Level {
   [[nodiscard]] bool no_worse(const Label& a, const Label& b) const {
     return a.first == 0 ? a.tail.whole <= b.tail.whole : beats(a.tail, b.tail) && tables_.no_worse_port(a.port, b.port);
   }
+  bool stands_for(Label& a, const Label& b) const {
+    if (a.first == 0 || !nearly_beats(a.tail, b.tail, *most_) || !tables_.no_worse_port(a.port, b.port)) return false;
+    a.tail = better_of(a.tail, b.tail);
+    a.least = std::min(a.least, b.least);
+    a.soonest = std::min(a.soonest, b.soonest);
+    return true;
+  }
   [[nodiscard]] std::int64_t key(const Label& label) const {
     return (label.code * (layers_ + 1) + label.first) * kinds_ + label.kind;
   }
@@ -100,6 +140,7 @@ class Level {
   const StageTables& tables_;
   std::int64_t layers_, kinds_;
   std::size_t alive_ = 0;
+  std::optional<Tail> most_;
   std::vector<Label> labels_;
   std::vector<std::int32_t> heads_;
 };
@@ -118,6 +159,9 @@ class Pass {
     std::size_t begin = 0;
     for (std::int32_t stages = 1; stages <= limits_.count().most && begin < kept_.size() && !over_budget_; ++stages) {
       const std::size_t behind = kept_.size();
+      if (pass_.merged > 0)
+        level_.merge(allowance(pass_.limit / 1'000'000 * pass_.merged,
+                               InFlight(tables_.microbatches(), tables_.in_flight(stages + 1))));
       for (std::size_t i = begin; i < behind && !over_budget_; ++i)
         if (kept_[i].first > 0) extend(static_cast<std::int32_t>(i), stages);
       begin = behind;
@@ -131,7 +175,7 @@ class Pass {
  private:
   void extend(std::int32_t parent, std::int32_t stages) {
     const Label from = kept_[parent];
-    if (from.least + tables_.least_end() > limit_ || from.soonest > limit_) return;
+    if (from.least > limit_ || from.soonest > limit_) return;
     std::vector<std::int64_t> free;
     std::vector<std::int64_t> worth(limits_.prices().size(), 0);
     for (std::size_t k = 0; k < tables_.units().size(); ++k) {
@@ -203,7 +247,6 @@ class Pass {
                     const std::vector<std::int64_t>& worth) {
     const Shape& shape = tables_.shapes()[s];
     const InFlight at(tables_.microbatches(), tables_.in_flight(stages));
-    const std::int64_t left = limit_ - tables_.least_end();
     Label label;
     label.parent = parent;
     label.kind = static_cast<std::int16_t>(shape.kind);
@@ -217,17 +260,19 @@ class Pass {
         i = more;
         continue;
       }
-      std::int64_t before = 0;
-      if (a > 0 && tables_.uses(GroupRule::work))
-        before = std::max(limits_.least_work(stages, a, shape.kind, worth), limits_.counted_work(label.code, a));
+      std::int64_t work = 0, before = tables_.least_end();
+      if (a > 0 && tables_.uses(GroupRule::work)) {
+        work = limits_.least_work(stages, a, shape.kind, worth);
+        before = std::max(work + before, limits_.counted_work(label.code, a));
+      }
       for (const std::size_t begin = i; i < more; ++i) {
         const Front& front = all[i];
         ++counters_.tried;
         StageTime time = front.time;
         const std::int64_t w = time.forward + time.backward, soonest = std::max(at.m * w, w + from.tail.span);
-        if (soonest + before > left) {
+        if (soonest + before > limit_) {
           ++counters_.too_late;
-          if (i == begin && soonest > left) return;  // and so with more layers
+          if (i == begin && soonest + tables_.least_end() > limit_) return;  // and so with more layers
           i = more;                                  // and so with more work
           break;
         }
@@ -238,15 +283,15 @@ class Pass {
         label.port = front.port;
         label.first = a;
         label.least = label.tail.span + before;
-        label.soonest = std::max({label.tail.whole, label.tail.finish + before / 1000 * tables_.forward_permille(),
-                                  label.tail.ended + before / 1000 * tables_.backward_permille() + tables_.least_end()});
+        label.soonest = std::max({label.tail.whole, label.tail.finish + work / 1000 * tables_.forward_permille(),
+                                  label.tail.ended + work / 1000 * tables_.backward_permille() + tables_.least_end()});
         add(label);
       }
     }
   }
 
   void add(const Label& label) {
-    if (label.least + tables_.least_end() > limit_ || label.soonest > limit_) {
+    if (label.least > limit_ || label.soonest > limit_) {
       ++counters_.too_late;
       return;
     }
@@ -282,8 +327,10 @@ class Pass {
   }
 
   void collect() {
+    result_.none_below = limit_ + 1;
     for (const Label& label : kept_) {
       if (label.first > 0 || label.tail.whole > limit_) continue;
+      if (pass_.merged > 0) result_.none_below = std::min(result_.none_below, label.tail.whole);
       std::vector<GroupedStage> plan;
       for (const Label* at = &label; at->parent >= 0; at = &kept_[at->parent]) {
         const std::int32_t end = kept_[at->parent].first;

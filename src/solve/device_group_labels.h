@@ -22,10 +22,14 @@ struct PassLimits {
   std::int64_t slack = 0;   ///< permille: once a plan is found, the limit falls to its bound and this much more
   std::int64_t states = 0;  ///< labels in all; beyond, the pass ends unfinished
   std::size_t width = 0;    ///< labels of each number of stages; those with the least X + work left stay; 0: all
+  /// Millionths of the limit by which a label may be worse and yet stand for another, which then lends it its better figures. 0: none does.
+  std::int64_t merged = 0;
 };
 
 struct PassResult {
   bool complete = true;  ///< nothing was cut: all plans within the last limit are there that no other beats
+  /// Of a complete pass: no plan has a smaller bound, unless it is among `plans`.
+  std::int64_t none_below = 0;
   std::vector<std::vector<GroupedStage>> plans;
 };
 

@@ -52,9 +52,9 @@ class Limits {
     for (std::size_t i = 0; i < prices_.size(); ++i) least = std::max(least, prices_[i].least(behind, a, kind) - worth[i]);
     return least;
   }
-  /// The same by counts of units; needs look_before.
+  /// The same by counts of units, with all that the bound adds to the front; needs look_before.
   [[nodiscard]] std::int64_t counted_work(std::int64_t code, std::int32_t a) const { return counts_->before(code, a); }
-  void look_before() { counts_->look_before(); }
+  void look_before() { counts_->look_before(ranges_, count_); }
 
  private:
   Limits(const StageTables& tables, StageCount count, std::int64_t limit)

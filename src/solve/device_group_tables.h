@@ -176,6 +176,8 @@ class StageTables {
     std::int64_t begin = 0;  ///< s + v
     std::int64_t end = 0;    ///< v + e
     std::int64_t both = 0;   ///< s + v + e
+    std::int64_t late = 0;   ///< w + v
+    std::int64_t alone = 0;  ///< s + w + v + e
   };
   [[nodiscard]] const Least& least(std::size_t shape, std::int32_t a, std::int32_t e) const {
     const std::size_t side = static_cast<std::size_t>(layers_) + 1;
