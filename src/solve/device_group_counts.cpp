@@ -154,19 +154,19 @@ void CountedWork::look_before(const StageRanges& ranges, StageCount count) {
   before_.push_back(group_of(half, kinds));
 }
 
-std::int64_t CountedWork::before(std::int64_t code, std::int32_t a) const {
-  if (before_.empty() || a == 0) return 0;
+std::vector<std::int64_t> CountedWork::before(std::int64_t code) const {
+  std::vector<std::int64_t> result(side_, 0);
+  if (before_.empty()) return result;
   const auto row = [&](const Group& group) {
     return group.of[static_cast<std::size_t>(code / group.stride % group.counts)].data();
   };
   const std::int64_t *one = row(before_[0]), *other = row(before_[1]);
-  const auto layers = static_cast<std::size_t>(a);
-  std::int64_t least = kNever;
-  for (std::size_t n = 0; n <= layers; ++n) {
-    least = std::min(least, one[n] + other[side_ + layers - n]);
-    least = std::min(least, one[side_ + n] + other[layers - n]);
+  std::fill(result.begin() + 1, result.end(), kNever);
+  for (std::size_t n = 0; n < side_; ++n) {
+    for (std::size_t l = n == 0 ? 1 : 0; l < side_ - n; ++l)
+      result[n + l] = std::min({result[n + l], one[n] + other[side_ + l], one[side_ + n] + other[l]});
   }
-  return least;
+  return result;
 }
 
 }  // namespace espalier::solve::device_groups

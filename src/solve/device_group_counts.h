@@ -35,7 +35,7 @@ class CountedWork {
   void look_before(const StageRanges& ranges, StageCount count);
   /// Least Σ (w + d + r + v) of stages with layers [0, a) on free units, a < layers, with s and e of the first of them; kNever or more where
   /// there are none.
-  [[nodiscard]] std::int64_t before(std::int64_t code, std::int32_t a) const;
+  [[nodiscard]] std::vector<std::int64_t> before(std::int64_t code) const;  // [a]
 
  private:
   static constexpr std::size_t kSorts = 4;  ///< bits: has the first layer, has the last one

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 namespace espalier::solve::device_groups {
@@ -176,15 +177,15 @@ class Pass {
   void extend(std::int32_t parent, std::int32_t stages) {
     const Label from = kept_[parent];
     if (from.least > limit_ || from.soonest > limit_) return;
-    std::vector<std::int64_t> free;
-    std::vector<std::int64_t> worth(limits_.prices().size(), 0);
+    free_.clear();
+    worth_.assign(limits_.prices().size(), 0);
     for (std::size_t k = 0; k < tables_.units().size(); ++k) {
-      free.push_back(from.code / tables_.strides()[k] % (tables_.units()[k] + 1));
-      for (std::size_t i = 0; i < worth.size(); ++i) worth[i] += free[k] * limits_.prices()[i].of_unit()[k];
+      free_.push_back(from.code / tables_.strides()[k] % (tables_.units()[k] + 1));
+      for (std::size_t i = 0; i < worth_.size(); ++i) worth_[i] += free_[k] * limits_.prices()[i].of_unit()[k];
     }
     for (std::size_t s = 0; s < tables_.shapes().size(); ++s) {
       const Shape& shape = tables_.shapes()[s];
-      if (shape.units > free[shape.kind]) continue;
+      if (shape.units > free_[shape.kind]) continue;
       Range begins = limits_.ranges().begins(stages - 1, s, from.first);
       begins.last = std::min(begins.last, static_cast<std::int16_t>(limits_.room(stages, from.code - shape.code)));
       if (stages < limits_.count().least) begins.first = std::max<std::int16_t>(begins.first, 1);
@@ -192,9 +193,9 @@ class Pass {
         ++counters_.no_room;
         continue;
       }
-      std::vector<std::int64_t> left = worth;
-      for (std::size_t i = 0; i < left.size(); ++i) left[i] -= shape.units * limits_.prices()[i].of_unit()[shape.kind];
-      put_in_front(parent, from, stages, s, begins, left);
+      left_ = worth_;
+      for (std::size_t i = 0; i < left_.size(); ++i) left_[i] -= shape.units * limits_.prices()[i].of_unit()[shape.kind];
+      put_in_front(parent, from, stages, s, begins);
     }
   }
 
@@ -242,9 +243,14 @@ class Pass {
     for (std::size_t i = begin; i < out.size(); ++i) out[i].more = static_cast<std::int32_t>(out.size());
   }
 
+  /// Less than X with a stage in front.
+  static std::int64_t soonest_with(const Front& front, const Label& from, const InFlight& at) {
+    const std::int64_t w = front.time.forward + front.time.backward;
+    return std::max(at.m * w, w + from.tail.span);
+  }
+
   /// All ranges of layers and options of a shape in front of `from`, from the fewest layers on.
-  void put_in_front(std::int32_t parent, const Label& from, std::int32_t stages, std::size_t s, Range begins,
-                    const std::vector<std::int64_t>& worth) {
+  void put_in_front(std::int32_t parent, const Label& from, std::int32_t stages, std::size_t s, Range begins) {
     const Shape& shape = tables_.shapes()[s];
     const InFlight at(tables_.microbatches(), tables_.in_flight(stages));
     Label label;
@@ -252,6 +258,7 @@ class Pass {
     label.kind = static_cast<std::int16_t>(shape.kind);
     label.code = from.code - shape.code;
     const std::vector<Front>& all = fronts(stages, s, from.first);
+    const std::vector<std::int64_t>& counted = counted_work(label.code);
     for (std::size_t i = 0; i < all.size();) {
       const std::int16_t a = all[i].first;
       const auto more = static_cast<std::size_t>(all[i].more);
@@ -262,14 +269,17 @@ class Pass {
       }
       std::int64_t work = 0, before = tables_.least_end();
       if (a > 0 && tables_.uses(GroupRule::work)) {
-        work = limits_.least_work(stages, a, shape.kind, worth);
-        before = std::max(work + before, limits_.counted_work(label.code, a));
+        before = std::max(before, counted[static_cast<std::size_t>(a)]);
+        if (soonest_with(all[i], from, at) + before <= limit_) {  // else it is too late already
+          work = limits_.least_work(stages, a, shape.kind, left_);
+          before = std::max(before, work + tables_.least_end());
+        }
       }
       for (const std::size_t begin = i; i < more; ++i) {
         const Front& front = all[i];
         ++counters_.tried;
         StageTime time = front.time;
-        const std::int64_t w = time.forward + time.backward, soonest = std::max(at.m * w, w + from.tail.span);
+        const std::int64_t soonest = soonest_with(front, from, at);
         if (soonest + before > limit_) {
           ++counters_.too_late;
           if (i == begin && soonest + tables_.least_end() > limit_) return;  // and so with more layers
@@ -288,6 +298,12 @@ class Pass {
         add(label);
       }
     }
+  }
+
+  const std::vector<std::int64_t>& counted_work(std::int64_t code) {
+    const auto [found, added] = counted_.try_emplace(code);
+    if (added) found->second = limits_.counted_work(code);
+    return found->second;
   }
 
   void add(const Label& label) {
@@ -348,6 +364,8 @@ class Pass {
   bool over_budget_ = false;
   std::int32_t fronts_of_ = -1;
   std::vector<std::optional<std::vector<Front>>> fronts_;  ///< [shape][end] for this number of stages
+  std::vector<std::int64_t> free_, worth_, left_;  ///< units of each kind; what prices say that they are worth, with and without a stage
+  std::unordered_map<std::int64_t, std::vector<std::int64_t>> counted_;  ///< by code
   Level level_;
   std::vector<Label> kept_;
   PassResult result_;

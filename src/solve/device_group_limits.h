@@ -53,7 +53,7 @@ class Limits {
     return least;
   }
   /// The same by counts of units, with all that the bound adds to the front; needs look_before.
-  [[nodiscard]] std::int64_t counted_work(std::int64_t code, std::int32_t a) const { return counts_->before(code, a); }
+  [[nodiscard]] std::vector<std::int64_t> counted_work(std::int64_t code) const { return counts_->before(code); }
   void look_before() { counts_->look_before(ranges_, count_); }
 
  private:
