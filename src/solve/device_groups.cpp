@@ -23,7 +23,8 @@ using device_groups::StageTime;
 using device_groups::Tail;
 
 constexpr std::int64_t kBracketShare = 128;
-constexpr std::int64_t kMergedMillionths = 500;  ///< of the limit: what a partial plan that stands for others may be worse
+constexpr std::int64_t kMergedMillionths = 5'000;  ///< of the limit: what a partial plan that stands for others may be worse
+constexpr std::int64_t kGoalPermille = 15;         ///< below the best plan: what is proven first
 
 bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
   const auto stage = [](const GroupedStage& s) { return std::tuple(s.option, s.first, s.last); };
@@ -132,30 +133,61 @@ class Planner {
     return known() > kNever / 2000 ? top_ : std::min(top_, known() + known() / 1000 * problem_.slack_permille);
   }
 
-  /// All that is below the best plan: exactly, or, where that takes too many labels, with labels that stand for others; else as far as these come.
+  /// All that is below the best plan: exactly, or, where that takes too many labels, with labels that stand for others: first what is well
+  /// below, then the rest if it is likely to come to an end. Where even the first is too much, as far as labels go.
   void prove() {
     PassLimits how;
     how.slack = problem_.slack_permille;
-    how.states = getenv("EXB") ? atol(getenv("EXB")) : problem_.states / 4;
-    const Passed exact = counted(near(), how);
-    outcome_.exact = exact.whole;
-    if (exact.whole) return;
-    how.merged = getenv("MG") ? atol(getenv("MG")) : kMergedMillionths;
-    how.states = (problem_.states - spent_) / 2;
-    const Passed merged = counted(near(), how);
-    if (merged.whole)
-      raise(merged.none_below);
-    else
-      raise_bound();
+    how.states = problem_.states / 16;
+    outcome_.exact = counted(near(), how).whole;
+    if (outcome_.exact) return;
+    how.merged = kMergedMillionths;
+    how.states = problem_.states - spent_;
+    const std::int64_t before = spent_;
+    const Passed most = counted(known() - known() / 1000 * kGoalPermille, how);
+    if (!most.whole) return raise_bound();
+    raise(most.none_below);
+    how.states = problem_.states - spent_;
+    if (how.states < 2 * (spent_ - before)) return;
+    const Passed all = counted(near(), how);
+    if (all.whole) raise(all.none_below);
   }
 
   /// A pass whose labels count.
   Passed counted(std::int64_t limit, PassLimits how) {
     how.states = std::max<std::int64_t>(how.states, 1);
     const std::int64_t before = outcome_.counters.states;
-    const Passed result = pass(all(), limit, how);
+    const std::optional<StageCount> count = possible(limit);
+    if (!count) return {true, limit + 1};
+    if (getenv("DBG")) fprintf(stderr, "  counts %d..%d limit %.4f merged %ld states %ld\n", count->least, count->most, limit*1e-9, long(how.merged), long(how.states));
+    const Passed result = pass(*count, limit, how);
+    if (getenv("DBG")) fprintf(stderr, "     whole %d none below %.4f spent %ld\n", result.whole, result.none_below*1e-9, long(spent_ + outcome_.counters.states - before));
     spent_ += outcome_.counters.states - before;
     return result;
+  }
+
+  /// Numbers of stages outside of these are refused by the limits.
+  std::optional<StageCount> possible(std::int64_t limit) {
+    const auto refused = [&](StageCount count) { return !Limits::make(tables_, count, limit, prices_, true); };
+    if (refused(all())) return std::nullopt;
+    StageCount left = all();
+    for (std::int32_t low = left.least, high = left.most; low < high;) {  // the least `most` such that none is above
+      const std::int32_t middle = low + (high - low) / 2;
+      if (refused({middle + 1, left.most}))
+        high = middle;
+      else
+        low = middle + 1;
+      left.most = high;
+    }
+    for (std::int32_t low = left.least, high = left.most; low < high;) {
+      const std::int32_t middle = low + (high - low + 1) / 2;
+      if (refused({left.least, middle - 1}))
+        low = middle;
+      else
+        high = middle - 1;
+      left.least = low;
+    }
+    return left;
   }
 
   void raise(std::int64_t bound) { outcome_.lower_bound_ns = std::max(outcome_.lower_bound_ns, std::min(bound, known())); }
@@ -166,7 +198,7 @@ class Planner {
     std::int64_t high = known();
     for (int round = 0; round < kRounds && high - outcome_.lower_bound_ns > 1; ++round) {
       PassLimits how;
-      how.merged = getenv("MG") ? atol(getenv("MG")) : kMergedMillionths;
+      how.merged = kMergedMillionths;
       how.states = (problem_.states - spent_) / 2;
       const std::int64_t limit = outcome_.lower_bound_ns + (high - outcome_.lower_bound_ns) / 2;
       const Passed merged = counted(limit, how);
