@@ -51,15 +51,23 @@ using Chain = std::vector<solve::GroupedStage>;
 std::vector<Chain> changes_of(const Chain& chain, const StageOptions& options) {
   std::vector<Chain> out;
   for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
-    for (const int step : {-1, 1}) {  // the boundary behind stage i
+    for (const int step : {-2, -1, 1, 2}) {  // the boundary behind stage i
       Chain moved = chain;
       moved[i].last += step;
       moved[i + 1].first += step;
       if (moved[i].first <= moved[i].last && moved[i + 1].first <= moved[i + 1].last) out.push_back(std::move(moved));
     }
-    Chain exchanged = chain;
-    std::swap(exchanged[i].option, exchanged[i + 1].option);
-    out.push_back(std::move(exchanged));
+    for (std::size_t j = i + 1; j < chain.size(); ++j) {  // two stages change places, with or without their numbers of layers
+      Chain exchanged = chain;
+      std::swap(exchanged[i].option, exchanged[j].option);
+      out.push_back(exchanged);
+      const std::int32_t more = (chain[j].last - chain[j].first) - (chain[i].last - chain[i].first);
+      if (more == 0) continue;
+      exchanged[i].last += more;
+      for (std::size_t k = i + 1; k < j; ++k) exchanged[k] = {chain[k].option, chain[k].first + more, chain[k].last + more};
+      exchanged[j].first += more;
+      out.push_back(std::move(exchanged));
+    }
     Chain without_next = chain;
     without_next[i].last = chain[i + 1].last;
     without_next.erase(without_next.begin() + static_cast<std::ptrdiff_t>(i) + 1);

@@ -142,7 +142,7 @@ class Planner {
     outcome_.exact = counted(near(), how).whole;
     if (outcome_.exact) return;
     how.merged = kMergedMillionths;
-    how.states = problem_.states - spent_;
+    how.states = (problem_.states - spent_) / 8 * 7;
     const std::int64_t before = spent_;
     const Passed most = counted(known() - known() / 1000 * kGoalPermille, how);
     if (!most.whole) return raise_bound();
@@ -159,9 +159,7 @@ class Planner {
     const std::int64_t before = outcome_.counters.states;
     const std::optional<StageCount> count = possible(limit);
     if (!count) return {true, limit + 1};
-    if (getenv("DBG")) fprintf(stderr, "  counts %d..%d limit %.4f merged %ld states %ld\n", count->least, count->most, limit*1e-9, long(how.merged), long(how.states));
     const Passed result = pass(*count, limit, how);
-    if (getenv("DBG")) fprintf(stderr, "     whole %d none below %.4f spent %ld\n", result.whole, result.none_below*1e-9, long(spent_ + outcome_.counters.states - before));
     spent_ += outcome_.counters.states - before;
     return result;
   }
