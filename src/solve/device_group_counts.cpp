@@ -117,7 +117,8 @@ void CountedWork::fill_others() {
     const Shape& shape = tables_->shapes()[s];
     const auto kind = static_cast<std::size_t>(shape.kind);
     const std::vector<Row>& own = kinds_[kind];
-    const Row rest = both(both(earlier[kind], later[kind + 1], all), own[own.size() - 1 - static_cast<std::size_t>(shape.units)], all);
+    const Row rest =
+        both(both(earlier[kind], later[kind + 1], all), own[own.size() - 1 - static_cast<std::size_t>(shape.units)], all);
     for (std::size_t sort = 0; sort < kSorts; ++sort)
       for (std::size_t n = 1; n < side_; ++n)
         others_[(s * kSorts + sort) * side_ + n] =

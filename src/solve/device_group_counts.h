@@ -63,10 +63,10 @@ class CountedWork {
   [[nodiscard]] Group group_of(std::int32_t first, std::int32_t end) const;
 
   const StageTables* tables_;
-  std::size_t side_;                ///< layers + 1
+  std::size_t side_;  ///< layers + 1
   std::int64_t whole_ = kNever;
-  Row stages_;                      ///< c: [shape][sort][n]
-  std::vector<std::int64_t> way_;   ///< from each kind to any other and back, at least
+  Row stages_;                           ///< c: [shape][sort][n]
+  std::vector<std::int64_t> way_;        ///< from each kind to any other and back, at least
   std::vector<std::vector<Row>> kinds_;  ///< B: [kind][units]
   std::vector<std::int64_t> others_;     ///< [shape][sort][n]
   std::vector<Group> before_;            ///< two; empty: not known

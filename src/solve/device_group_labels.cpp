@@ -6,52 +6,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "solve/device_group_level.h"
+
 namespace espalier::solve::device_groups {
 namespace {
-
-struct Label {
-  Tail tail;
-  std::int64_t code = 0;     ///< free units
-  std::int64_t least = 0;    ///< the bound of the whole plan is not below it, by X,
-  std::int64_t soonest = 0;  ///< nor below this, by Y and Z
-  std::int32_t parent = -1, next = -1;
-  std::int16_t option = -1, first = 0, kind = -1, port = -1;
-  bool beaten = false;
-};
-
-bool beats(const Tail& a, const Tail& b) {
-  return a.span <= b.span && a.finish <= b.finish && a.work <= b.work && a.whole <= b.whole && a.ended <= b.ended &&
-         a.stretched <= b.stretched && a.near <= b.near && a.near_two <= b.near_two;
-}
-
-/// How much worse a label may be, figure by figure: by what each does to the bound at the most.
-Tail allowance(std::int64_t time, const InFlight& at) {
-  Tail most;
-  most.span = most.finish = most.whole = most.ended = time;
-  most.work = most.stretched = time / (at.rounds_of_all + 2);
-  most.near = most.near_two = time / (at.between / 2 + 2);
-  return most;
-}
-
-bool nearly_beats(const Tail& a, const Tail& b, const Tail& most) {
-  return a.span <= b.span + most.span && a.finish <= b.finish + most.finish && a.work <= b.work + most.work &&
-         a.stretched <= b.stretched + most.stretched && a.whole <= b.whole + most.whole && a.ended <= b.ended + most.ended &&
-         a.near <= b.near + most.near && a.near_two <= b.near_two + most.near_two;
-}
-
-/// Of each figure the better one.
-Tail better_of(const Tail& a, const Tail& b) {
-  Tail best;
-  best.span = std::min(a.span, b.span);
-  best.finish = std::min(a.finish, b.finish);
-  best.work = std::min(a.work, b.work);
-  best.stretched = std::min(a.stretched, b.stretched);
-  best.whole = std::min(a.whole, b.whole);
-  best.ended = std::min(a.ended, b.ended);
-  best.near = std::min(a.near, b.near);
-  best.near_two = std::min(a.near_two, b.near_two);
-  return best;
-}
 
 /// Whether a stage is no worse than another of the same layers in front of any tail: first forward and last backward count with what
 /// delays, stretches and follows them.
@@ -60,91 +18,6 @@ bool no_worse_stage(const StageTime& a, const StageTime& b) {
   return a.forward <= b.forward && a.backward <= b.backward && backward <= other && a.forward + a.begin <= b.forward + b.begin &&
          backward + a.end <= other + b.end;
 }
-
-/// Labels of one number of stages, each chained to the others that differ only in their times.
-class Level {
- public:
-  explicit Level(const StageTables& tables) : tables_(tables), layers_(tables.layers()), kinds_(tables.kinds()) { clear(); }
-
-  void clear() {
-    labels_.clear();
-    alive_ = 0;
-    heads_.assign(1024, -1);
-  }
-  [[nodiscard]] std::size_t alive() const { return alive_; }
-  /// From now on labels that are no worse than others but for this much take their place.
-  void merge(const Tail& most) { most_ = most; }
-  /// False when another is no worse.
-  bool insert(const Label& label) {
-    if (labels_.size() * 2 > heads_.size()) grow();
-    std::int32_t* link = &heads_[place(label)];
-    const bool compare = label.first == 0 || tables_.uses(GroupRule::labels);
-    for (std::int32_t i = compare ? *link : -1; i >= 0; i = labels_[i].next) {
-      if (no_worse(labels_[i], label)) return false;
-      if (most_ && stands_for(labels_[i], label)) return false;
-    }
-    labels_.push_back(label);
-    labels_.back().next = *link;
-    *link = static_cast<std::int32_t>(labels_.size()) - 1;
-    ++alive_;
-    for (link = &labels_.back().next; compare && *link >= 0;) {
-      Label& other = labels_[*link];
-      if (no_worse(label, other)) {
-        other.beaten = true;
-        *link = other.next;
-        --alive_;
-      } else {
-        link = &other.next;
-      }
-    }
-    return true;
-  }
-  /// Those that are left, in the order in which they came.
-  [[nodiscard]] std::vector<Label> take() {
-    std::vector<Label> result;
-    for (const Label& label : labels_)
-      if (!label.beaten) result.push_back(label);
-    clear();
-    return result;
-  }
-
- private:
-  [[nodiscard]] bool no_worse(const Label& a, const Label& b) const {
-    return a.first == 0 ? a.tail.whole <= b.tail.whole : beats(a.tail, b.tail) && tables_.no_worse_port(a.port, b.port);
-  }
-  bool stands_for(Label& a, const Label& b) const {
-    if (a.first == 0 || !nearly_beats(a.tail, b.tail, *most_) || !tables_.no_worse_port(a.port, b.port)) return false;
-    a.tail = better_of(a.tail, b.tail);
-    a.least = std::min(a.least, b.least);
-    a.soonest = std::min(a.soonest, b.soonest);
-    return true;
-  }
-  [[nodiscard]] std::int64_t key(const Label& label) const {
-    return (label.code * (layers_ + 1) + label.first) * kinds_ + label.kind;
-  }
-  /// Where the chain of the label's key begins, or an empty place for it: open addressing.
-  [[nodiscard]] std::size_t place(const Label& label) const {
-    const std::int64_t wanted = key(label);
-    const std::size_t mask = heads_.size() - 1;
-    std::uint64_t hash = static_cast<std::uint64_t>(wanted) * 0x9e3779b97f4a7c15ULL;
-    hash ^= hash >> 29;
-    std::size_t at = static_cast<std::size_t>(hash) & mask;
-    while (heads_[at] >= 0 && key(labels_[heads_[at]]) != wanted) at = (at + 1) & mask;
-    return at;
-  }
-  void grow() {
-    const std::vector<std::int32_t> old = std::exchange(heads_, std::vector<std::int32_t>(heads_.size() * 2, -1));
-    for (const std::int32_t head : old)
-      if (head >= 0) heads_[place(labels_[head])] = head;
-  }
-
-  const StageTables& tables_;
-  std::int64_t layers_, kinds_;
-  std::size_t alive_ = 0;
-  std::optional<Tail> most_;
-  std::vector<Label> labels_;
-  std::vector<std::int32_t> heads_;
-};
 
 class Pass {
  public:
@@ -161,8 +34,7 @@ class Pass {
     for (std::int32_t stages = 1; stages <= limits_.count().most && begin < kept_.size() && !over_budget_; ++stages) {
       const std::size_t behind = kept_.size();
       if (pass_.merged > 0)
-        level_.merge(allowance(pass_.limit / 1'000'000 * pass_.merged,
-                               InFlight(tables_.microbatches(), tables_.in_flight(stages + 1))));
+        level_.merge(pass_.limit / 1'000'000 * pass_.merged, InFlight(tables_.microbatches(), tables_.in_flight(stages + 1)));
       for (std::size_t i = begin; i < behind && !over_budget_; ++i)
         if (kept_[i].first > 0) extend(static_cast<std::int32_t>(i), stages);
       begin = behind;
@@ -283,7 +155,7 @@ class Pass {
         if (soonest + before > limit_) {
           ++counters_.too_late;
           if (i == begin && soonest + tables_.least_end() > limit_) return;  // and so with more layers
-          i = more;                                  // and so with more work
+          i = more;                                                          // and so with more work
           break;
         }
         time.down = from.kind < 0 ? 0 : tables_.port_send(front.port, from.port);
@@ -364,7 +236,8 @@ class Pass {
   bool over_budget_ = false;
   std::int32_t fronts_of_ = -1;
   std::vector<std::optional<std::vector<Front>>> fronts_;  ///< [shape][end] for this number of stages
-  std::vector<std::int64_t> free_, worth_, left_;  ///< units of each kind; what prices say that they are worth, with and without a stage
+  std::vector<std::int64_t> free_, worth_,
+      left_;  ///< units of each kind; what prices say that they are worth, with and without a stage
   std::unordered_map<std::int64_t, std::vector<std::int64_t>> counted_;  ///< by code
   Level level_;
   std::vector<Label> kept_;

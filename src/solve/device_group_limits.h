@@ -14,7 +14,8 @@
 // Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(q, a, kind) is the least Σ (w + d + r + λ·units) of a chain of
 // stages within their ranges over layers [0, a), with q stages behind, the next of that kind; a dynamic program over a and q alone.
 // A chain of at most `free` units costs at least N_λ − Σ λ·free: Lagrange's relaxation, for any prices, so that these may be found
-// by any method (subgradient steps). They narrow the ranges, and narrower ranges raise them.
+// by any method (subgradient steps). They narrow the ranges, and narrower ranges raise them. Beside them stands the least work by exact counts
+// of units (device_group_counts.h), which knows no order.
 #pragma once
 
 #include <algorithm>

@@ -62,7 +62,7 @@ struct InFlight {
   std::int64_t rounds_of_all = 0, left_of_all = 0;
 };
 
-/// G of a stage in front of `tail`.
+/// G of a stage in front of `tail`: trips of depth 0 take w, of depth 1 and 2 `two` and `three`, to the last stage `all`.
 inline std::int64_t own_span(const StageTime& stage, const Tail& tail, const InFlight& at) {
   const std::int64_t f = stage.forward, b = stage.backward, w = f + b, way = stage.down + stage.up, all = w + way + tail.work;
   const std::int64_t ending = w + way + tail.stretched;
@@ -165,7 +165,7 @@ class StageTables {
   /// max(f, b) of any stage is at least this share of its w, in 1/1000: at least half, and more where all that a stage does takes
   /// longer backward than forward.
   [[nodiscard]] std::int64_t longer_permille() const { return longer_permille_; }
-  /// No plan has a larger bound: every term of G is at most m·Σ (w + d + r).
+  /// No plan has a larger bound: a chain of 1F1B passes each stage and message once a micro-batch, so that G is at most m·Σ (w + d + r) + Σ v.
   [[nodiscard]] std::int64_t worst_bound() const;
   /// Tables tell apart up to so many stages behind; with more, they say what holds for all of those.
   [[nodiscard]] std::int32_t depth() const { return depth_; }
