@@ -45,7 +45,7 @@ cost::Costs costs_for(const ProgramStructure& structure, double slowdown) {
     chunk.saved_bytes = 1'000'000;
     chunk.saved_after_input_bytes = 500'000;
   }
-  timing.compute_slowdown = timing.communication_slowdown = slowdown;
+  timing.slow_down({slowdown, slowdown});
   return cost::test::costs_of(timing, structure);
 }
 

@@ -22,6 +22,7 @@ struct StageRow {
   std::int64_t optimizer_exposed_ns = 0, optimizer_launch_ns = 0;
   std::int64_t step_host_ns = 0, dense_parameters = 0, expert_parameters = 0, reduced_elements = 0;
   cost::StaticMemory memory;
+  cost::Slowdown slowdown;
   bool operator==(const StageRow&) const = default;
 };
 
@@ -29,8 +30,12 @@ struct ByChunk {
   std::vector<ChunkRow> chunks;
   std::vector<StageRow> stages;
   std::int64_t tied_reduce_ns = 0;
-  double compute_slowdown = 1.0, communication_slowdown = 1.0, allocator_reserve = 0.0;
+  double allocator_reserve = 0.0;
   std::int64_t message_bytes = 0;
+  /// All stages alike.
+  void slow_down(const cost::Slowdown& by) {
+    for (StageRow& stage : stages) stage.slowdown = by;
+  }
   bool operator==(const ByChunk&) const = default;
 };
 
@@ -69,11 +74,9 @@ inline cost::Costs costs_of(const ByChunk& rows, const ProgramStructure& s) {
     optimizer.exposed_ns = row.optimizer_exposed_ns;
     optimizer.other_ns = row.optimizer_launch_ns;
     optimizer.compute_ns = row.optimizer_ns - row.optimizer_exposed_ns - row.optimizer_launch_ns;
-    out.stages[StageId(i)] = {row.memory, row.dense_parameters, row.expert_parameters, row.reduced_elements,
-                              Nanoseconds(row.step_host_ns)};
+    out.stages[StageId(i)] = {row.memory,           row.dense_parameters,          row.expert_parameters,
+                              row.reduced_elements, Nanoseconds(row.step_host_ns), row.slowdown};
   }
-  out.compute_slowdown = rows.compute_slowdown;
-  out.communication_slowdown = rows.communication_slowdown;
   out.allocator_reserve = rows.allocator_reserve;
   out.message = Bytes(rows.message_bytes);
   return out;
@@ -106,12 +109,10 @@ inline ByChunk rows_of(const cost::Costs& costs, const ProgramStructure& s) {
   for (std::int32_t i = 0; i < s.schedule.stages; ++i) {
     const cost::StageCost& stage = costs.stages[StageId(i)];
     const cost::PhaseTime& optimizer = costs.works[s.optimizer(StageId(i))].time;
-    out.stages[static_cast<std::size_t>(i)] = {
-        optimizer.duration_ns(), optimizer.exposed_ns,    optimizer.other_ns,     stage.step_host.count(),
-        stage.dense_parameters,  stage.expert_parameters, stage.reduced_elements, stage.memory};
+    out.stages[static_cast<std::size_t>(i)] = {optimizer.duration_ns(), optimizer.exposed_ns,   optimizer.other_ns,
+                                               stage.step_host.count(), stage.dense_parameters, stage.expert_parameters,
+                                               stage.reduced_elements,  stage.memory,           stage.slowdown};
   }
-  out.compute_slowdown = costs.compute_slowdown;
-  out.communication_slowdown = costs.communication_slowdown;
   out.allocator_reserve = costs.allocator_reserve;
   out.message_bytes = costs.message.count();
   return out;

@@ -249,8 +249,6 @@ void append(Costs& out, const Costs& of) {
     while (out.delays.size() < out.transfers.size()) out.delays.add(Nanoseconds{});
   }
   for (const StageCost& stage : of.stages) out.stages.add(stage);
-  out.compute_slowdown = std::max(out.compute_slowdown, of.compute_slowdown);
-  out.communication_slowdown = std::max(out.communication_slowdown, of.communication_slowdown);
   out.allocator_reserve = of.allocator_reserve;
   out.message = std::max(out.message, of.message);
 }
@@ -289,7 +287,7 @@ Nanoseconds price_segment(const ClusterCosts& c, const std::deque<PipelineRanges
 
 namespace {
 
-/// Of each work, collective and message the longer one; of memory the larger.
+/// Of each work, collective and message the longer one; of memory and slow-down the larger.
 void raise(Costs& to, const Costs& by) {
   for (std::size_t i = 0; i < to.works.size(); ++i) {
     const WorkId id(static_cast<std::int32_t>(i));
@@ -306,10 +304,11 @@ void raise(Costs& to, const Costs& by) {
   }
   for (std::size_t i = 0; i < to.stages.size(); ++i) {
     const StageId id(static_cast<std::int32_t>(i));
+    Slowdown slowdown = to.stages[id].slowdown;
+    slowdown.raise(by.stages[id].slowdown);
     if (by.stages[id].memory.total() > to.stages[id].memory.total()) to.stages[id] = by.stages[id];
+    to.stages[id].slowdown = slowdown;
   }
-  to.compute_slowdown = std::max(to.compute_slowdown, by.compute_slowdown);
-  to.communication_slowdown = std::max(to.communication_slowdown, by.communication_slowdown);
 }
 
 std::size_t most_kinds(const SpreadStages* spread, std::size_t stages) {

@@ -14,7 +14,6 @@ void Costs::reset(const ProgramStructure& s) {
   transfers.assign(static_cast<std::size_t>(s.transfers()), Nanoseconds{});
   delays.clear();
   stages.assign(static_cast<std::size_t>(s.schedule.stages), StageCost{});
-  compute_slowdown = communication_slowdown = 1.0;
   allocator_reserve = 0.0;
   message = Bytes{};
 }

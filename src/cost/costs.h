@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/id.h"
+#include "cost/overlap.h"
 #include "espalier/units.h"
 #include "plan/held_passes.h"
 #include "plan/structure.h"
@@ -64,6 +65,8 @@ struct StageCost {
   std::int64_t reduced_elements = 0;  ///< of these, whose gradients are reduced over other ranks
   /// Of the optimizer's compute_ns, what is not the update: host work once a step.
   Nanoseconds step_host;
+  /// Of `compute` and `data` of a rank by each other: the largest of the stages on devices of the same kind.
+  Slowdown slowdown;
   bool operator==(const StageCost&) const = default;
 };
 
@@ -77,10 +80,8 @@ struct Costs {
   /// nothing, the latency of the way is part of `transfers`.
   base::IndexedVector<TransferId, Nanoseconds> delays;
   base::IndexedVector<StageId, StageCost> stages;
-  double compute_slowdown = 1.0;        ///< κ_w of `compute` while `data` runs on the same rank
-  double communication_slowdown = 1.0;  ///< κ_c of `data` while `compute` runs
-  double allocator_reserve = 0.0;       ///< peak = tensors · (1 + reserve), rounded down
-  Bytes message;                        ///< the largest that enters any chunk: one receive and one send of it are in flight
+  double allocator_reserve = 0.0;  ///< peak = tensors · (1 + reserve), rounded down
+  Bytes message;                   ///< the largest that enters any chunk: one receive and one send of it are in flight
   bool operator==(const Costs&) const = default;
 
   /// Empty columns for a structure: everything takes nothing.

@@ -15,6 +15,14 @@ namespace espalier::cost {
 struct Slowdown {
   double communication = 1.0;  ///< κ_c
   double compute = 1.0;        ///< κ_w
+  bool operator==(const Slowdown&) const = default;
+  /// Together they would take longer than one after the other, and are run so.
+  [[nodiscard]] bool in_turn() const { return 1.0 / compute + 1.0 / communication < 1.0; }
+  /// Of each factor the larger.
+  void raise(const Slowdown& by) {
+    communication = std::max(communication, by.communication);
+    compute = std::max(compute, by.compute);
+  }
 };
 
 inline double pair_time(double c, double w, Slowdown k) {
@@ -25,7 +33,7 @@ inline double pair_time(double c, double w, Slowdown k) {
 
 /// pair_time in integer nanoseconds, rounded down where one of the two ends, as the simulator (sim/engine.h) does.
 inline std::int64_t pair_ns(std::int64_t c, std::int64_t w, Slowdown k) {
-  if (1.0 / k.compute + 1.0 / k.communication < 1.0) return c + w;
+  if (k.in_turn()) return c + w;
   const double ring = static_cast<double>(c) * k.communication, compute = static_cast<double>(w) * k.compute;
   if (ring < compute) {
     const auto step = static_cast<std::int64_t>(ring);

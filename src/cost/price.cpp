@@ -148,9 +148,14 @@ void write_chunk(Pricing& p, std::int32_t i) {
   }
 }
 
-void slow_down(Costs& out, const Slowdown& by) {
-  out.compute_slowdown = std::max(out.compute_slowdown, by.compute);
-  out.communication_slowdown = std::max(out.communication_slowdown, by.communication);
+/// Compute and collectives of each stage by each other: stages on devices of one kind slow down alike.
+void slow_down(Pricing& p) {
+  for (std::int32_t i = 0; i < p.structure.schedule.stages; ++i) {
+    Slowdown& slowdown = p.out.stages[StageId(i)].slowdown;
+    if (p.only != nullptr) slowdown = p.only->groups.slowdown;
+    for (const Assembly& x : p.assemblies)
+      if (&x.c == &p.on_stage(i)) slowdown.raise(x.groups.slowdown);
+  }
 }
 
 void run(Pricing& p) {
@@ -179,8 +184,7 @@ void run(Pricing& p) {
     wait_for_reduction(p, i);
     write_chunk(p, i);
   }
-  if (p.only != nullptr) slow_down(p.out, p.only->groups.slowdown);
-  for (const Assembly& x : p.assemblies) slow_down(p.out, x.groups.slowdown);
+  slow_down(p);
 }
 
 }  // namespace

@@ -54,8 +54,10 @@ TimingPrint print_of(const ProgramStructure& structure, const cost::Costs& costs
   for (const cost::WorkCost& work : costs.works) chains.add(work.time);
   for (const Nanoseconds t : costs.collectives) chains.add(t.count());
   for (const Nanoseconds t : costs.transfers) chains.add(t.count());
-  chains.add(costs.compute_slowdown);
-  chains.add(costs.communication_slowdown);
+  for (const cost::StageCost& stage : costs.stages) {
+    chains.add(stage.slowdown.compute);
+    chains.add(stage.slowdown.communication);
+  }
   return chains.print();
 }
 

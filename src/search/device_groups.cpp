@@ -2,10 +2,9 @@
 #include "search/device_groups.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
 #include "base/check.h"
+#include "search/group_chains.h"
 #include "search/group_closing.h"
 
 namespace espalier::search {
@@ -16,68 +15,6 @@ std::vector<std::int64_t> sizes_of(std::int64_t batch) {
   std::vector<std::int64_t> out;
   for (std::int64_t samples = 1; samples <= batch; ++samples)
     if (batch % samples == 0) out.push_back(samples);
-  return out;
-}
-
-/// Where the stages of a chain begin, as device ids of the cluster.
-std::vector<std::int64_t> first_devices(const Problem& problem, const StageOptions& options,
-                                        const std::vector<solve::GroupedStage>& stages) {
-  std::vector<std::size_t> order(stages.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto choice = [&](std::size_t i) -> const StageChoice& {
-    return options.choices[static_cast<std::size_t>(stages[i].option)];
-  };
-  const auto devices = [&](std::size_t i) { return std::int64_t{choice(i).strategy.tp} * choice(i).strategy.dp; };
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return devices(a) > devices(b); });
-  std::vector<std::int64_t> next(1, 0), out(stages.size());
-  for (const NodeGroup& group : problem.cluster->groups) next.push_back(next.back() + group.nodes * group.devices_per_node);
-  for (const std::size_t i : order) {
-    std::int64_t& free = next[choice(i).group];
-    out[i] = free;
-    free += devices(i);
-  }
-  return out;
-}
-
-std::int32_t blocks_in(const Model& model, std::int32_t first, std::int32_t last) {
-  std::int32_t blocks = 0;
-  for (std::int32_t i = first; i <= last; ++i)
-    blocks += model.layer(static_cast<std::size_t>(i)).role == LayerRole::block ? 1 : 0;
-  return blocks;
-}
-
-using Chain = std::vector<solve::GroupedStage>;
-
-/// Chains that differ from one by a single change.
-std::vector<Chain> changes_of(const Chain& chain, const StageOptions& options) {
-  std::vector<Chain> out;
-  for (std::size_t i = 0; i + 1 < chain.size(); ++i) {
-    for (const int step : {-1, 1}) {  // the boundary behind stage i
-      Chain moved = chain;
-      moved[i].last += step;
-      moved[i + 1].first += step;
-      if (moved[i].first <= moved[i].last && moved[i + 1].first <= moved[i + 1].last) out.push_back(std::move(moved));
-    }
-    Chain exchanged = chain;
-    std::swap(exchanged[i].option, exchanged[i + 1].option);
-    out.push_back(std::move(exchanged));
-    Chain without_next = chain;
-    without_next[i].last = chain[i + 1].last;
-    without_next.erase(without_next.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    out.push_back(without_next);
-    without_next[i].option = chain[i + 1].option;
-    out.push_back(std::move(without_next));
-  }
-  for (std::size_t i = 0; i < chain.size(); ++i) {
-    const solve::StageOption& now = options.options[static_cast<std::size_t>(chain[i].option)];
-    for (std::size_t o = 0; o < options.options.size(); ++o) {
-      const solve::StageOption& other = options.options[o];
-      if (other.kind != now.kind || other.units != now.units || static_cast<std::int32_t>(o) == chain[i].option) continue;
-      Chain changed = chain;
-      changed[i].option = static_cast<std::int32_t>(o);
-      out.push_back(std::move(changed));
-    }
-  }
   return out;
 }
 
@@ -163,39 +100,6 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
   out_.simulated.insert(at, std::move(candidate));
   if (out_.simulated.size() > kKeptGrouped) out_.simulated.pop_back();
   return found->iteration_ns;
-}
-
-/// What a plan with micro-batches of this size may take, roughly: every kind as if all its units were stages of one option, layers shared so
-/// that all stages take as long but for whole layers, a bubble of as many micro-batches as there are stages.
-double estimate_ns(const solve::DeviceGroupsProblem& numbers) {
-  const auto m = static_cast<double>(numbers.microbatches);
-  double rate = 0, stages = 0, end = 0;
-  for (std::size_t kind = 0; kind < numbers.units.size(); ++kind) {
-    double least = 0, best_rate = 0, best_stages = 0, best_end = 0;
-    for (const solve::StageOption& option : numbers.options) {
-      if (static_cast<std::size_t>(option.kind) != kind) continue;
-      double work = 0, after = static_cast<double>(option.end_fixed_ns);
-      for (const std::int32_t type : numbers.layers) {
-        const auto t = static_cast<std::size_t>(type);
-        work += static_cast<double>(option.forward_ns[t] + option.backward_ns[t]);
-        after += static_cast<double>(option.end_ns[t] + option.gather_ns[t] + option.reduce_ns[t]);
-      }
-      const double number = static_cast<double>(numbers.units[kind]) / static_cast<double>(option.units);
-      const double alone = work / number * (m + number) + after / number;
-      if (least > 0 && alone >= least) continue;
-      least = alone;
-      best_rate = number / work;
-      best_stages = number;
-      best_end = after / number;
-    }
-    rate += best_rate;
-    stages += best_stages;
-    end = std::max(end, best_end);
-  }
-  const auto layers = static_cast<double>(numbers.layers.size());
-  stages = std::min(std::max(1.0, stages), layers);
-  const double whole = std::ceil(layers / stages) * stages / layers;
-  return rate > 0 ? (m + stages) / rate * whole + end / 2 : 0;
 }
 
 /// Takes the first single change that is faster, again and again.
@@ -336,47 +240,6 @@ DeviceGroupsOutcome Search::run() {
 }
 
 }  // namespace
-
-solve::DeviceGroupsProblem solver_problem(const Problem& problem, const StageOptions& options, std::int64_t samples) {
-  const std::vector<std::int64_t> units = unit_devices(*problem.cluster);
-  solve::DeviceGroupsProblem numbers;
-  for (std::size_t g = 0; g < units.size(); ++g) {
-    const NodeGroup& group = problem.cluster->groups[g];
-    numbers.units.push_back(static_cast<std::int32_t>(group.nodes * group.devices_per_node / units[g]));
-  }
-  numbers.layers = problem.model->layers;
-  numbers.options = options.options;
-  numbers.send_ns = options.send_ns;
-  numbers.microbatches = problem.training.global_batch / samples;
-  numbers.slack_permille = kSlackPermille;
-  if (const auto pp = problem.space.limits.find("pp"); pp != problem.space.limits.end())
-    numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));
-  return numbers;
-}
-
-Pipeline pipeline_of(const Problem& problem, const StageOptions& options, const std::vector<solve::GroupedStage>& stages,
-                     std::int64_t samples) {
-  const std::vector<std::int64_t> devices = first_devices(problem, options, stages);
-  Pipeline out;
-  out.samples = problem.training.global_batch;
-  out.schedule.stages = static_cast<std::int32_t>(stages.size());
-  out.schedule.microbatches = static_cast<std::int32_t>(problem.training.global_batch / samples);
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    Strategy s = options.choices[static_cast<std::size_t>(stages[i].option)].strategy;
-    s.overlap.p2p = stages.size() > 1;
-    if (s.recompute.kind == RecomputeKind::full) {
-      s.recompute.layers = blocks_in(*problem.model, stages[i].first, stages[i].last);
-      if (s.recompute.layers == 0) s.recompute.kind = RecomputeKind::none;
-    }
-    if (i == 0) out.schedule.micro_batch = static_cast<std::int32_t>(samples / s.dp);
-    Stage stage;
-    stage.devices = {{devices[i], std::int64_t{s.tp} * s.dp, 1}};
-    stage.chunks.resize(1);
-    stage.chunks.front().ranges = {{stages[i].first, stages[i].last, s}};
-    out.stages.push_back(std::move(stage));
-  }
-  return out;
-}
 
 DeviceGroupsOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options) {
   return Search(problem, evaluator, options).run();

@@ -13,8 +13,8 @@
 #include <optional>
 #include <vector>
 
+#include "search/group_chains.h"
 #include "search/search.h"
-#include "search/stage_options.h"
 
 namespace espalier::search {
 
@@ -48,19 +48,10 @@ struct DeviceGroupsOutcome {
 };
 inline constexpr std::size_t kKeptGrouped = 16;
 inline constexpr std::int64_t kWorthPermille = 3;     ///< what a plan of another size must gain, by its bound
-inline constexpr std::int64_t kSlackPermille = 5;     ///< candidates of one size, above its least bound
 inline constexpr std::int64_t kRefinedPermille = 20;  ///< plans of other sizes that are refined, above the best
 inline constexpr std::size_t kRefinedGrouped = 4;     ///< plans that are refined, of different sizes
 inline constexpr std::int64_t kMostChanges = 2'000;   ///< judged for each of them
 
 DeviceGroupsOutcome device_groups(const Problem& problem, Evaluator& evaluator, const DeviceGroupsOptions& options);
-
-/// What the solver is asked for micro-batches of so many samples.
-solve::DeviceGroupsProblem solver_problem(const Problem& problem, const StageOptions& options, std::int64_t samples);
-
-/// The pipeline of a chain of stages, on devices of the cluster: of each group the largest stages first, so that no stage inside a node lies
-/// across two.
-Pipeline pipeline_of(const Problem& problem, const StageOptions& options, const std::vector<solve::GroupedStage>& stages,
-                     std::int64_t samples);
 
 }  // namespace espalier::search

@@ -35,7 +35,7 @@ TEST(Simulator, TheInnerLoopDoesNotAllocate) {
   const Program program = lower(low), smaller = lower(testing::structure(ScheduleKind::one_f_one_b, 3, 1, 5));
   cost::test::ByChunk timing = testing::uniform(low.schedule, 100, 100, 100);
   for (cost::test::ChunkRow& chunk : timing.chunks) chunk.grad_reduce_ns = chunk.param_gather_ns = 50;
-  timing.compute_slowdown = timing.communication_slowdown = 1.3;
+  timing.slow_down({1.3, 1.3});
   const cost::Costs costs = costs_of(timing, low);
   const cost::Costs small_costs = costs_of(testing::uniform(smaller.schedule(), 1, 1, 1), smaller.structure());
   Simulator simulator;

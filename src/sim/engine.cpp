@@ -38,7 +38,7 @@ std::int64_t Durations::of_bucket(const Instruction& instruction) const {
 
 // bookkeeping
 
-void Engine::prepare(const Program& program) {
+void Engine::prepare(const Program& program, const cost::Costs& costs) {
   instructions_ = program.instructions.data();
   ranks_.resize(program.ranks.size());
   ready_.clear();
@@ -52,6 +52,9 @@ void Engine::prepare(const Program& program) {
     rank = Rank{};
     rank.begin = source.begin;
     rank.end = source.end;
+    rank.slowdown = costs.stages[program.stage_row(source)].slowdown;
+    ESPALIER_CHECK(rank.slowdown.compute >= 1.0 && rank.slowdown.communication >= 1.0);
+    rank.serial = rank.slowdown.in_turn();
     for (std::size_t s = 0; s < kStreams; ++s) {
       std::int32_t& head = rank.head[s];
       for (head = rank.begin; head < rank.end && at(head).stream != static_cast<Stream>(s);) ++head;
@@ -104,7 +107,7 @@ std::int64_t Engine::data_ready(const Rank& rank) const {
   const Instruction& here = at(d);
   if (!known(rank, here.wait0) || !known(rank, here.wait1)) return kNever;
   const std::int64_t ready = std::max({rank.free[kData], end_of(here.wait0), end_of(here.wait1)});
-  return serial_ ? std::max(ready, rank.free[kCompute]) : ready;
+  return rank.serial ? std::max(ready, rank.free[kCompute]) : ready;
 }
 
 /// The members of a process group start together: raises `start` to the latest. False: not all are here yet.
@@ -171,6 +174,7 @@ bool Engine::run_data(Rank& rank, std::int64_t until, std::int32_t through) {
 template <bool kRecord>
 bool Engine::run_pair(Rank& rank) {
   Pair& pair = rank.pair;
+  const cost::Slowdown& slowdown = rank.slowdown;
   for (;;) {
     if (!pair.data_running) {
       const std::int64_t alone = pair.clock + floor_ns(pair.compute_left);
@@ -184,16 +188,16 @@ bool Engine::run_pair(Rank& rank) {
       pair.compute_left -= static_cast<double>(start - pair.clock);
       start_data<kRecord>(rank, start);
     }
-    const double compute_needs = pair.compute_left * compute_slowdown_, data_needs = pair.data_left * communication_slowdown_;
+    const double compute_needs = pair.compute_left * slowdown.compute, data_needs = pair.data_left * slowdown.communication;
     if (data_needs < compute_needs) {
       const std::int64_t step = floor_ns(data_needs);
       pair.clock += step;
-      pair.compute_left = std::max(0.0, pair.compute_left - static_cast<double>(step) / compute_slowdown_);
+      pair.compute_left = std::max(0.0, pair.compute_left - static_cast<double>(step) / slowdown.compute);
       finish_data(rank, pair.clock);
     } else {
       const std::int64_t step = floor_ns(compute_needs);
       pair.clock += step;
-      pair.data_left = std::max(0.0, pair.data_left - static_cast<double>(step) / communication_slowdown_);
+      pair.data_left = std::max(0.0, pair.data_left - static_cast<double>(step) / slowdown.communication);
       break;
     }
   }
@@ -207,7 +211,7 @@ bool Engine::compute_beside_data(Rank& rank, std::int32_t i, std::int64_t start)
   if (!run_data<kRecord>(rank, start, rank.end)) return false;
   Pair& pair = rank.pair;
   const std::int64_t duration = durations_.of(at(i));
-  if (serial_) {
+  if (rank.serial) {
     if (pair.data_running) {  // it started before: it ends first
       start = pair.clock + floor_ns(pair.data_left);
       finish_data(rank, start);
@@ -338,12 +342,8 @@ bool Engine::work() {
 
 bool Engine::run(const Program& program, const cost::Costs& costs, bool record) {
   durations_.fill(program, costs);
-  compute_slowdown_ = costs.compute_slowdown;
-  communication_slowdown_ = costs.communication_slowdown;
-  ESPALIER_CHECK(compute_slowdown_ >= 1.0 && communication_slowdown_ >= 1.0);
-  serial_ = 1.0 / compute_slowdown_ + 1.0 / communication_slowdown_ < 1.0;
   if (record) starts_.resize(program.instructions.size());
-  prepare(program);
+  prepare(program, costs);
   return record ? work<true>() : work<false>();
 }
 

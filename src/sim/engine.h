@@ -3,7 +3,7 @@
 //
 // Each rank has a head per stream. Compute leads: before a compute instruction runs, the receives and collectives it waits for
 // are timed; after it, the sends it releases. `compute` and `data` of a rank share the device (Pair): each at full rate alone, at
-// rates 1/κ_w and 1/κ_c together. Remaining work is kept in double (exact for κ = 1), ends are rounded down to nanoseconds once
+// rates 1/κ_w and 1/κ_c of its stage together. Remaining work is kept in double (exact for κ = 1), ends are rounded down to nanoseconds once
 // each, so that an instruction never takes less than its stand-alone time and two never more than their sum
 // (1/κ_c + 1/κ_w ≥ 1). With stronger factors they run one after the other: what has started ends first, and compute goes before
 // data when both could start.
@@ -69,6 +69,8 @@ class Engine final : public NetworkModel {
     std::int32_t begin = 0, end = 0;
     std::int32_t data_gate = 0;  ///< the data head cannot start before this instruction has ended; −1: it may or does run
     std::int32_t awaited_send = -1;
+    cost::Slowdown slowdown;  ///< of its stage
+    bool serial = false;      ///< compute and data one after the other
     bool arrived = false;     ///< at the meeting of its next collective
     bool at_meeting = false;  ///< laid aside for it
     bool queued = false;
@@ -81,7 +83,7 @@ class Engine final : public NetworkModel {
     std::int64_t ready = 0;
   };
 
-  void prepare(const Program& program);
+  void prepare(const Program& program, const cost::Costs& costs);
   void wake(Rank& rank);
   template <bool kRecord>
   bool work();
@@ -121,8 +123,6 @@ class Engine final : public NetworkModel {
 
   const Instruction* instructions_ = nullptr;
   Durations durations_;
-  double compute_slowdown_ = 1, communication_slowdown_ = 1;
-  bool serial_ = false;
   std::vector<Rank> ranks_;
   std::unordered_map<std::uint64_t, Meeting> meetings_;  // by group, collective and bucket
   const Program* program_ = nullptr;

@@ -20,7 +20,7 @@ FlowExecutor::FlowExecutor(FlowNetwork network, ProgramTraffic traffic)
 
 // ---- streams and waits ---------------------------------------------------------------------------------------------------------
 
-void FlowExecutor::prepare(const Program& program) {
+void FlowExecutor::prepare(const Program& program, const cost::Costs& costs) {
   ESPALIER_CHECK(program.folded && network_.now() == 0 && traffic_.collectives.size() == program.ranks.size());
   program_ = &program;
   starts_.assign(program.instructions.size(), 0);
@@ -29,6 +29,9 @@ void FlowExecutor::prepare(const Program& program) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     Rank& rank = ranks_[r];
     rank.end = program.ranks[r].end;
+    rank.slowdown = costs.stages[program.stage_row(program.ranks[r])].slowdown;
+    ESPALIER_CHECK(rank.slowdown.compute >= 1.0 && rank.slowdown.communication >= 1.0);
+    rank.serial = rank.slowdown.in_turn();
     for (int s = 0; s < kStreams; ++s) {
       std::int32_t& head = rank.head[static_cast<std::size_t>(s)];
       for (head = program.ranks[r].begin; head < rank.end && at(head).stream != static_cast<Stream>(s);) ++head;
@@ -38,7 +41,7 @@ void FlowExecutor::prepare(const Program& program) {
 }
 
 void FlowExecutor::leave_room_for_rounding() {
-  if (compute_slowdown_ == 1.0 && communication_slowdown_ == 1.0) return;
+  if (std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.slowdown == cost::Slowdown{}; })) return;
   const auto shorten = [](std::map<std::int32_t, Pieces>& table) {
     for (auto& [id, pieces] : table)
       for (TrafficPiece& piece : pieces) {
@@ -55,7 +58,7 @@ bool FlowExecutor::ended(std::int32_t i) const { return i < 0 || ends_[static_ca
 
 bool FlowExecutor::waits_over(const Rank& rank, const Instruction& instruction) const {
   if (!ended(instruction.wait0) || !ended(instruction.wait1)) return false;
-  if (!serial_) return true;
+  if (!rank.serial) return true;
   if (instruction.stream == Stream::data) return !rank.running[index_of(Stream::compute)].on();
   return instruction.stream != Stream::compute || !rank.running[index_of(Stream::data)].on();
 }
@@ -178,8 +181,8 @@ void FlowExecutor::start(std::int32_t r, Stream stream) {
 double FlowExecutor::slowness(const Rank& rank, Stream stream) const {
   const bool both = rank.running[index_of(Stream::compute)].on() && rank.running[index_of(Stream::data)].on();
   if (!both) return 1.0;
-  if (stream == Stream::compute) return compute_slowdown_;
-  return stream == Stream::data ? communication_slowdown_ : 1.0;
+  if (stream == Stream::compute) return rank.slowdown.compute;
+  return stream == Stream::data ? rank.slowdown.communication : 1.0;
 }
 
 /// When the running instruction has `left` ns left.
@@ -311,11 +314,7 @@ void FlowExecutor::set_timers(std::int32_t r) {
 
 bool FlowExecutor::run(const Program& program, const cost::Costs& costs, bool) {
   durations_.fill(program, costs);
-  compute_slowdown_ = costs.compute_slowdown;
-  communication_slowdown_ = costs.communication_slowdown;
-  ESPALIER_CHECK(compute_slowdown_ >= 1.0 && communication_slowdown_ >= 1.0);
-  serial_ = 1.0 / compute_slowdown_ + 1.0 / communication_slowdown_ < 1.0;
-  prepare(program);
+  prepare(program, costs);
   leave_room_for_rounding();
   std::vector<FinishedActivity> finished;
   for (;;) {

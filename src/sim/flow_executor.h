@@ -68,11 +68,13 @@ class FlowExecutor final : public NetworkModel {
     std::array<std::int32_t, kStreams> head{};
     std::array<std::int64_t, kStreams> free{};
     std::array<Running, kStreams> running;  ///< of recv never on: it ends with its send, or its delay after it
+    cost::Slowdown slowdown;                ///< of its stage
+    bool serial = false;                    ///< compute and data one after the other
     bool stale = false;                     ///< to be looked at in this moment
   };
   using Timer = std::pair<std::int64_t, std::int32_t>;  ///< when, rank
 
-  void prepare(const Program& program);
+  void prepare(const Program& program, const cost::Costs& costs);
   void leave_room_for_rounding();
   void settle();
   bool settle_rank(std::int32_t r);
@@ -103,8 +105,6 @@ class FlowExecutor final : public NetworkModel {
   ProgramTraffic traffic_;
   const Program* program_ = nullptr;
   Durations durations_;
-  double compute_slowdown_ = 1, communication_slowdown_ = 1;
-  bool serial_ = false;
   std::int64_t now_ = 0, iteration_ = 0;
   std::vector<Rank> ranks_;
   std::vector<std::int32_t> owners_;  ///< rank of each activity

@@ -21,8 +21,7 @@ struct PairOf {
     program.instructions[2].wait0 = 0;
     timing = testing::uniform(low.schedule, 0, w, 0);
     timing.chunks[0].grad_reduce_ns = c;
-    timing.communication_slowdown = k.communication;
-    timing.compute_slowdown = k.compute;
+    timing.slow_down(k);
     result = Simulator().run(program, costs_of(timing, program.structure()), {true}).value();
   }
   Program program;
@@ -40,6 +39,36 @@ TEST(Overlap, ByHand) {
   EXPECT_EQ(pair.result.spans[1], (Span{0, 24}));
   EXPECT_EQ(pair.result.ranks[0].breakdown, (Breakdown{20, 4, 0, 0, 0})) << "slow-down of compute is exposed communication";
   EXPECT_EQ(pair.result.ranks[0].hidden_communication_ns, 20);
+}
+
+// Two stages, each with the collective and the backward of the first test, which start together. The last stage slows them down as
+// there: 24. The first one does not: its backward follows and takes 20, 44 in all, its collective 10. With one factor for both it were 48.
+TEST(Overlap, EachStageHasItsOwnFactors) {
+  ProgramStructure low = testing::structure(ScheduleKind::one_f_one_b, 2, 1, 1, 1);
+  low.reduce_gradients = low.overlap_p2p = true;
+  Program program = lower(low);
+  cost::test::ByChunk timing = testing::uniform(low.schedule, 0, 20, 0);
+  for (cost::test::ChunkRow& chunk : timing.chunks) {
+    chunk.grad_reduce_ns = 10;
+    chunk.send_forward_ns = chunk.send_backward_ns = 0;
+  }
+  timing.stages[1].slowdown = {2.0, 1.25};
+  std::vector<std::int32_t> backward, reduce;
+  for (const RankClass& rank : program.ranks)
+    for (std::int32_t i = rank.begin; i < rank.end; ++i) {
+      Instruction& x = program.instructions[static_cast<std::size_t>(i)];
+      if (x.kind == InstructionKind::backward) backward.push_back(i);
+      if (x.kind != InstructionKind::grad_reduce) continue;
+      reduce.push_back(i);
+      x.wait0 = backward.back() - 1;  // what the backward follows
+    }
+  const Simulation result = Simulator().run(program, costs_of(timing, low), {true}).value();
+  const auto span = [&](std::int32_t i) { return result.spans[static_cast<std::size_t>(i)]; };
+  EXPECT_EQ(span(backward[1]), (Span{0, 24}));
+  EXPECT_EQ(span(reduce[1]), (Span{0, 20}));
+  EXPECT_EQ(span(backward[0]), (Span{24, 44}));
+  EXPECT_EQ(span(reduce[0]), (Span{24, 34}));
+  EXPECT_EQ(result.iteration_ns, 44);
 }
 
 // κ_c = κ_w = 3: together would be worse than in turn, 1/3 + 1/3 < 1. Compute goes first, then the collective.
@@ -81,8 +110,7 @@ TEST(Overlap, WholeProgramsStayBetweenTheBounds) {
     cost::test::ByChunk timing = testing::uniform(low.schedule, *rc::gen::inRange(0, 1000), *rc::gen::inRange(0, 1000), 0);
     timing.chunks[0].grad_reduce_ns = *rc::gen::inRange(0, 300);
     timing.chunks[0].param_gather_ns = *rc::gen::inRange(0, 300);
-    timing.communication_slowdown = *rc::gen::inRange(100, 200) / 100.0;
-    timing.compute_slowdown = *rc::gen::inRange(100, 200) / 100.0;
+    timing.slow_down({*rc::gen::inRange(100, 200) / 100.0, *rc::gen::inRange(100, 200) / 100.0});
     const cost::test::ChunkRow& chunk = timing.chunks[0];
     const std::int64_t compute = low.schedule.microbatches * (chunk.forward.compute_ns + chunk.backward.compute_ns);
     const std::int64_t data = low.buckets[ChunkId(0)] * (chunk.grad_reduce_ns + chunk.param_gather_ns);

@@ -83,11 +83,10 @@ inline Case any_case() {
   for (cost::test::StageRow& stage : c.timing.stages) {
     stage.optimizer_ns = up_to(100);
     stage.memory.parameters = up_to(5000);
+    stage.slowdown = {1.0 + static_cast<double>(up_to(300)) / 100.0, 1.0 + static_cast<double>(up_to(300)) / 100.0};
   }
   c.timing.tied_reduce_ns = up_to(100);
-  c.timing.compute_slowdown = 1.0 + static_cast<double>(up_to(300)) / 100.0;
-  c.timing.communication_slowdown = 1.0 + static_cast<double>(up_to(300)) / 100.0;
-  if (*rc::gen::arbitrary<bool>()) c.timing.compute_slowdown = c.timing.communication_slowdown = 1.0;
+  if (*rc::gen::arbitrary<bool>()) c.timing.slow_down({});
   c.timing.allocator_reserve = static_cast<double>(up_to(100)) / 1000.0;
   return c;
 }

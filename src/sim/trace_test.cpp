@@ -34,8 +34,7 @@ struct Traced {
       chunk.forward_transient_bytes = 10;
       chunk.backward_transient_bytes = 20;
     }
-    timing.compute_slowdown = 1.1;
-    timing.communication_slowdown = 1.3;
+    timing.slow_down({1.3, 1.1});
     plan.only_pipeline().schedule = low.schedule;
     for (std::int32_t i = 0; i < 4; ++i)
       plan.only_pipeline().stages.push_back({{{i, 1, 1}}, {Chunk{{{2 * i, 2 * i, {}}}}, Chunk{{{2 * i + 1, 2 * i + 1, {}}}}}});

@@ -3,25 +3,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
+
+#include "solve/device_group_level.h"
 
 namespace espalier::solve::device_groups {
 namespace {
-
-struct Label {
-  Tail tail;
-  std::int64_t code = 0;     ///< free units
-  std::int64_t least = 0;    ///< X of the whole plan is not below it
-  std::int64_t soonest = 0;  ///< nor is the bound of the whole plan below this
-  std::int32_t parent = -1, next = -1;
-  std::int16_t option = -1, first = 0, kind = -1, port = -1;
-  bool beaten = false;
-};
-
-bool beats(const Tail& a, const Tail& b) {
-  return a.span <= b.span && a.finish <= b.finish && a.work <= b.work && a.whole <= b.whole && a.ended <= b.ended &&
-         a.near <= b.near;
-}
 
 /// Whether a stage is no worse than another of the same layers in front of any tail: first forward and last backward count with what
 /// delays, stretches and follows them.
@@ -30,79 +18,6 @@ bool no_worse_stage(const StageTime& a, const StageTime& b) {
   return a.forward <= b.forward && a.backward <= b.backward && backward <= other && a.forward + a.begin <= b.forward + b.begin &&
          backward + a.end <= other + b.end;
 }
-
-/// Labels of one number of stages, each chained to the others that differ only in their times.
-class Level {
- public:
-  explicit Level(const StageTables& tables) : tables_(tables), layers_(tables.layers()), kinds_(tables.kinds()) { clear(); }
-
-  void clear() {
-    labels_.clear();
-    alive_ = 0;
-    heads_.assign(1024, -1);
-  }
-  [[nodiscard]] std::size_t alive() const { return alive_; }
-  /// False when another is no worse.
-  bool insert(const Label& label) {
-    if (labels_.size() * 2 > heads_.size()) grow();
-    std::int32_t* link = &heads_[place(label)];
-    const bool compare = label.first == 0 || tables_.uses(GroupRule::labels);
-    for (std::int32_t i = compare ? *link : -1; i >= 0; i = labels_[i].next)
-      if (no_worse(labels_[i], label)) return false;
-    labels_.push_back(label);
-    labels_.back().next = *link;
-    *link = static_cast<std::int32_t>(labels_.size()) - 1;
-    ++alive_;
-    for (link = &labels_.back().next; compare && *link >= 0;) {
-      Label& other = labels_[*link];
-      if (no_worse(label, other)) {
-        other.beaten = true;
-        *link = other.next;
-        --alive_;
-      } else {
-        link = &other.next;
-      }
-    }
-    return true;
-  }
-  /// Those that are left, in the order in which they came.
-  [[nodiscard]] std::vector<Label> take() {
-    std::vector<Label> result;
-    for (const Label& label : labels_)
-      if (!label.beaten) result.push_back(label);
-    clear();
-    return result;
-  }
-
- private:
-  [[nodiscard]] bool no_worse(const Label& a, const Label& b) const {
-    return a.first == 0 ? a.tail.whole <= b.tail.whole : beats(a.tail, b.tail) && tables_.no_worse_port(a.port, b.port);
-  }
-  [[nodiscard]] std::int64_t key(const Label& label) const {
-    return (label.code * (layers_ + 1) + label.first) * kinds_ + label.kind;
-  }
-  /// Where the chain of the label's key begins, or an empty place for it: open addressing.
-  [[nodiscard]] std::size_t place(const Label& label) const {
-    const std::int64_t wanted = key(label);
-    const std::size_t mask = heads_.size() - 1;
-    std::uint64_t hash = static_cast<std::uint64_t>(wanted) * 0x9e3779b97f4a7c15ULL;
-    hash ^= hash >> 29;
-    std::size_t at = static_cast<std::size_t>(hash) & mask;
-    while (heads_[at] >= 0 && key(labels_[heads_[at]]) != wanted) at = (at + 1) & mask;
-    return at;
-  }
-  void grow() {
-    const std::vector<std::int32_t> old = std::exchange(heads_, std::vector<std::int32_t>(heads_.size() * 2, -1));
-    for (const std::int32_t head : old)
-      if (head >= 0) heads_[place(labels_[head])] = head;
-  }
-
-  const StageTables& tables_;
-  std::int64_t layers_, kinds_;
-  std::size_t alive_ = 0;
-  std::vector<Label> labels_;
-  std::vector<std::int32_t> heads_;
-};
 
 class Pass {
  public:
@@ -118,6 +33,8 @@ class Pass {
     std::size_t begin = 0;
     for (std::int32_t stages = 1; stages <= limits_.count().most && begin < kept_.size() && !over_budget_; ++stages) {
       const std::size_t behind = kept_.size();
+      if (pass_.merged > 0)
+        level_.merge(pass_.limit / 1'000'000 * pass_.merged, InFlight(tables_.microbatches(), tables_.in_flight(stages + 1)));
       for (std::size_t i = begin; i < behind && !over_budget_; ++i)
         if (kept_[i].first > 0) extend(static_cast<std::int32_t>(i), stages);
       begin = behind;
@@ -131,16 +48,16 @@ class Pass {
  private:
   void extend(std::int32_t parent, std::int32_t stages) {
     const Label from = kept_[parent];
-    if (from.least + tables_.least_end() > limit_ || from.soonest > limit_) return;
-    std::vector<std::int64_t> free;
-    std::vector<std::int64_t> worth(limits_.prices().size(), 0);
+    if (from.least > limit_ || from.soonest > limit_) return;
+    free_.clear();
+    worth_.assign(limits_.prices().size(), 0);
     for (std::size_t k = 0; k < tables_.units().size(); ++k) {
-      free.push_back(from.code / tables_.strides()[k] % (tables_.units()[k] + 1));
-      for (std::size_t i = 0; i < worth.size(); ++i) worth[i] += free[k] * limits_.prices()[i].of_unit()[k];
+      free_.push_back(from.code / tables_.strides()[k] % (tables_.units()[k] + 1));
+      for (std::size_t i = 0; i < worth_.size(); ++i) worth_[i] += free_[k] * limits_.prices()[i].of_unit()[k];
     }
     for (std::size_t s = 0; s < tables_.shapes().size(); ++s) {
       const Shape& shape = tables_.shapes()[s];
-      if (shape.units > free[shape.kind]) continue;
+      if (shape.units > free_[shape.kind]) continue;
       Range begins = limits_.ranges().begins(stages - 1, s, from.first);
       begins.last = std::min(begins.last, static_cast<std::int16_t>(limits_.room(stages, from.code - shape.code)));
       if (stages < limits_.count().least) begins.first = std::max<std::int16_t>(begins.first, 1);
@@ -148,9 +65,9 @@ class Pass {
         ++counters_.no_room;
         continue;
       }
-      std::vector<std::int64_t> left = worth;
-      for (std::size_t i = 0; i < left.size(); ++i) left[i] -= shape.units * limits_.prices()[i].of_unit()[shape.kind];
-      put_in_front(parent, from, stages, s, begins, left);
+      left_ = worth_;
+      for (std::size_t i = 0; i < left_.size(); ++i) left_[i] -= shape.units * limits_.prices()[i].of_unit()[shape.kind];
+      put_in_front(parent, from, stages, s, begins);
     }
   }
 
@@ -198,17 +115,22 @@ class Pass {
     for (std::size_t i = begin; i < out.size(); ++i) out[i].more = static_cast<std::int32_t>(out.size());
   }
 
+  /// Less than X with a stage in front.
+  static std::int64_t soonest_with(const Front& front, const Label& from, const InFlight& at) {
+    const std::int64_t w = front.time.forward + front.time.backward;
+    return std::max(at.m * w, w + from.tail.span);
+  }
+
   /// All ranges of layers and options of a shape in front of `from`, from the fewest layers on.
-  void put_in_front(std::int32_t parent, const Label& from, std::int32_t stages, std::size_t s, Range begins,
-                    const std::vector<std::int64_t>& worth) {
+  void put_in_front(std::int32_t parent, const Label& from, std::int32_t stages, std::size_t s, Range begins) {
     const Shape& shape = tables_.shapes()[s];
     const InFlight at(tables_.microbatches(), tables_.in_flight(stages));
-    const std::int64_t left = limit_ - tables_.least_end();
     Label label;
     label.parent = parent;
     label.kind = static_cast<std::int16_t>(shape.kind);
     label.code = from.code - shape.code;
     const std::vector<Front>& all = fronts(stages, s, from.first);
+    const std::vector<std::int64_t>& counted = counted_work(label.code);
     for (std::size_t i = 0; i < all.size();) {
       const std::int16_t a = all[i].first;
       const auto more = static_cast<std::size_t>(all[i].more);
@@ -217,16 +139,23 @@ class Pass {
         i = more;
         continue;
       }
-      const std::int64_t before = a > 0 && tables_.uses(GroupRule::work) ? limits_.least_work(stages, a, shape.kind, worth) : 0;
+      std::int64_t work = 0, before = tables_.least_end();
+      if (a > 0 && tables_.uses(GroupRule::work)) {
+        before = std::max(before, counted[static_cast<std::size_t>(a)]);
+        if (soonest_with(all[i], from, at) + before <= limit_) {  // else it is too late already
+          work = limits_.least_work(stages, a, shape.kind, left_);
+          before = std::max(before, work + tables_.least_end());
+        }
+      }
       for (const std::size_t begin = i; i < more; ++i) {
         const Front& front = all[i];
         ++counters_.tried;
         StageTime time = front.time;
-        const std::int64_t w = time.forward + time.backward, soonest = std::max(at.m * w, w + from.tail.span);
-        if (soonest + before > left) {
+        const std::int64_t soonest = soonest_with(front, from, at);
+        if (soonest + before > limit_) {
           ++counters_.too_late;
-          if (i == begin && soonest > left) return;  // and so with more layers
-          i = more;                                  // and so with more work
+          if (i == begin && soonest + tables_.least_end() > limit_) return;  // and so with more layers
+          i = more;                                                          // and so with more work
           break;
         }
         time.down = from.kind < 0 ? 0 : tables_.port_send(front.port, from.port);
@@ -236,15 +165,21 @@ class Pass {
         label.port = front.port;
         label.first = a;
         label.least = label.tail.span + before;
-        label.soonest = std::max({label.tail.whole, label.tail.finish + before / 1000 * tables_.forward_permille(),
-                                  label.tail.ended + before / 1000 * tables_.backward_permille() + tables_.least_end()});
+        label.soonest = std::max({label.tail.whole, label.tail.finish + work / 1000 * tables_.forward_permille(),
+                                  label.tail.ended + work / 1000 * tables_.backward_permille() + tables_.least_end()});
         add(label);
       }
     }
   }
 
+  const std::vector<std::int64_t>& counted_work(std::int64_t code) {
+    const auto [found, added] = counted_.try_emplace(code);
+    if (added) found->second = limits_.counted_work(code);
+    return found->second;
+  }
+
   void add(const Label& label) {
-    if (label.least + tables_.least_end() > limit_ || label.soonest > limit_) {
+    if (label.least > limit_ || label.soonest > limit_) {
       ++counters_.too_late;
       return;
     }
@@ -280,8 +215,10 @@ class Pass {
   }
 
   void collect() {
+    result_.none_below = limit_ + 1;
     for (const Label& label : kept_) {
       if (label.first > 0 || label.tail.whole > limit_) continue;
+      if (pass_.merged > 0) result_.none_below = std::min(result_.none_below, label.tail.whole);
       std::vector<GroupedStage> plan;
       for (const Label* at = &label; at->parent >= 0; at = &kept_[at->parent]) {
         const std::int32_t end = kept_[at->parent].first;
@@ -299,6 +236,9 @@ class Pass {
   bool over_budget_ = false;
   std::int32_t fronts_of_ = -1;
   std::vector<std::optional<std::vector<Front>>> fronts_;  ///< [shape][end] for this number of stages
+  std::vector<std::int64_t> free_, worth_,
+      left_;  ///< units of each kind; what prices say that they are worth, with and without a stage
+  std::unordered_map<std::int64_t, std::vector<std::int64_t>> counted_;  ///< by code
   Level level_;
   std::vector<Label> kept_;
   PassResult result_;

@@ -93,7 +93,9 @@ bool Limits::narrow(std::int64_t left, const std::vector<std::int64_t>& prices) 
     if (prices_.back().whole() > left) return false;
     prices_.back().look_behind(ranges_);
   }
-  ranges_.narrow(prices_);
+  counts_.emplace(*tables_, ranges_, count_);
+  if (counts_->whole() > left) return false;
+  ranges_.narrow(prices_, *counts_);
   return true;
 }
 

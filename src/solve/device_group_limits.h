@@ -14,7 +14,8 @@
 // Least work: units get prices λ_kind ≥ 0 (nanoseconds a unit). N_λ(q, a, kind) is the least Σ (w + d + r + λ·units) of a chain of
 // stages within their ranges over layers [0, a), with q stages behind, the next of that kind; a dynamic program over a and q alone.
 // A chain of at most `free` units costs at least N_λ − Σ λ·free: Lagrange's relaxation, for any prices, so that these may be found
-// by any method (subgradient steps). They narrow the ranges, and narrower ranges raise them.
+// by any method (subgradient steps). They narrow the ranges, and narrower ranges raise them. Beside them stands the least work by exact counts
+// of units (device_group_counts.h), which knows no order.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include <optional>
 #include <vector>
 
+#include "solve/device_group_counts.h"
 #include "solve/device_group_prices.h"
 #include "solve/device_group_tables.h"
 
@@ -51,6 +53,9 @@ class Limits {
     for (std::size_t i = 0; i < prices_.size(); ++i) least = std::max(least, prices_[i].least(behind, a, kind) - worth[i]);
     return least;
   }
+  /// The same by counts of units, with all that the bound adds to the front; needs look_before.
+  [[nodiscard]] std::vector<std::int64_t> counted_work(std::int64_t code) const { return counts_->before(code); }
+  void look_before() { counts_->look_before(ranges_, count_); }
 
  private:
   Limits(const StageTables& tables, StageCount count, std::int64_t limit)
@@ -68,6 +73,7 @@ class Limits {
   std::int32_t room_depth_ = 0;
   std::vector<std::int16_t> room_;  ///< [stages behind][code]; empty: too many codes
   std::vector<PricedChains> prices_;
+  std::optional<CountedWork> counts_;
 };
 
 }  // namespace espalier::solve::device_groups

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "solve/device_group_counts.h"
 #include "solve/device_group_prices.h"
 
 namespace espalier::solve::device_groups {
@@ -11,8 +12,16 @@ namespace {
 /// The bound of the header on X_0 of a plan with this stage.
 class StageBound {
  public:
-  StageBound(const StageTables& tables, const std::vector<PricedChains>& prices, std::int32_t behind, const Shape& shape)
-      : tables_(tables), prices_(prices), behind_(behind), kind_(shape.kind), m_(tables.microbatches()) {
+  StageBound(const StageTables& tables, const std::vector<PricedChains>& prices, const CountedWork& counts, std::int32_t behind,
+             std::size_t s)
+      : tables_(tables),
+        prices_(prices),
+        counts_(counts),
+        behind_(behind),
+        kind_(tables.shapes()[s].kind),
+        shape_(s),
+        m_(tables.microbatches()) {
+    const Shape& shape = tables.shapes()[s];
     known_ = behind < tables.depth() || tables.depth() + 1 >= tables.in_flight(tables.most_stages());
     k_ = known_ ? tables.in_flight(behind + 1) : m_;
     for (const PricedChains& chains : prices) {
@@ -23,7 +32,8 @@ class StageBound {
   }
   /// `more`: what comes at the begin and the end of the step besides.
   [[nodiscard]] std::int64_t of(std::int32_t a, std::int32_t e, std::int64_t w, const StageTables::Least& more) const {
-    std::int64_t before = 0, after = 0, both = 0;
+    std::int64_t before = 0, after = 0, both = counts_.others(shape_, a, e);
+    if (both >= kNever) return kNever;
     for (std::size_t i = 0; i < prices_.size(); ++i) {
       const std::int64_t v = a == 0 ? 0 : prices_[i].least(behind_ + 1, a, kind_), c = prices_[i].least_behind(behind_, e, kind_);
       if (v >= kNever || c >= kNever || w >= kNever) return kNever;  // nothing before it, or behind it, is within the limit
@@ -50,7 +60,9 @@ class StageBound {
 
   const StageTables& tables_;
   const std::vector<PricedChains>& prices_;
+  const CountedWork& counts_;
   std::int32_t behind_, kind_;
+  std::size_t shape_;
   std::int64_t m_, k_ = 1;
   bool known_ = true;
   std::vector<std::int64_t> worth_;
@@ -78,10 +90,10 @@ StageRanges::StageRanges(const StageTables& tables, StageCount count, std::int64
   fill_bands();
 }
 
-void StageRanges::narrow(const std::vector<PricedChains>& prices) {
+void StageRanges::narrow(const std::vector<PricedChains>& prices, const CountedWork& counts) {
   for (std::int32_t behind = 0; behind < levels(); ++behind) {
     for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
-      const StageBound bound(*tables_, prices, behind, tables_->shapes()[s]);
+      const StageBound bound(*tables_, prices, counts, behind, s);
       for (std::int32_t a = 0; a < tables_->layers(); ++a) {
         Range& range = ends_[place(behind, s, a)];
         const std::int64_t* work = tables_->least_work(behind, s, a);

@@ -3,9 +3,9 @@
 //
 // For q stages behind, a shape and a first layer a: the layers [a, e) with e in [first_end, last_end]; and the same told by e. What
 // is outside is in no plan within the limit; what is inside may still not be in one. First by s + m·w + v + e ≤ limit alone. Then `narrow`
-// asks, with V ≥ what the layers before cost at least, C ≥ what those behind do, and U ≥ both together (PricedChains), what
+// asks, with V what the layers before cost at least, C what those behind do, and U both together (PricedChains, CountedWork), what
 //     G(V, U) = max( V + m·w,  U + (m − k + 1)·w + (k − 1)·h·w,  U + q·C + (q + 1)·w + (m − 1 − q·k)·w  for both q )
-// says, the terms of G of device_groups.h behind V, with max(f, b) ≥ h·w (StageTables::longer_permille). The bound is at least
+// says, which G of device_groups.h is not below (trips of depth 0 and to the last stage), behind V, with max(f, b) ≥ h·w (StageTables::longer_permille). The bound is at least
 //     G(V, U) + u        X_0 and the least end of a first stage,
 //     s + v + G(0, C) + max(e, β·V + u)    and    φ·V + G(0, C) + v + e,
 // with φ and β the least shares of forward and backward ways: what comes before a first forward, and what follows a last backward.
@@ -20,6 +20,7 @@
 
 namespace espalier::solve::device_groups {
 
+class CountedWork;
 class PricedChains;
 
 /// Empty when first > last.
@@ -38,7 +39,7 @@ class StageRanges {
   /// Of plans with `count` stages.
   StageRanges(const StageTables& tables, StageCount count, std::int64_t limit);
 
-  void narrow(const std::vector<PricedChains>& prices);
+  void narrow(const std::vector<PricedChains>& prices, const CountedWork& counts);
 
   /// Ends of stages that begin with layer a, and first layers of stages that end before layer e.
   [[nodiscard]] Range ends(std::int32_t behind, std::size_t shape, std::int32_t a) const {

@@ -257,7 +257,7 @@ void StageTables::fill_least_work() {
 
 void StageTables::fill_least() {
   const std::size_t side = static_cast<std::size_t>(layers_) + 1;
-  least_.assign(shapes_.size() * side * side, {kNever, kNever, kNever, kNever});
+  least_.assign(shapes_.size() * side * side, {kNever, kNever, kNever, kNever, kNever, kNever});
   for (std::size_t s = 0; s < shapes_.size(); ++s)
     for (const std::int32_t o : shapes_[s].options)
       for (std::int32_t a = 0; a < layers_; ++a)
@@ -268,6 +268,8 @@ void StageTables::fill_least() {
           cell.begin = std::min(cell.begin, t.begin + t.stretch);
           cell.end = std::min(cell.end, t.stretch + t.end);
           cell.both = std::min(cell.both, t.begin + t.stretch + t.end);
+          cell.late = std::min(cell.late, t.forward + t.backward + t.stretch);
+          cell.alone = std::min(cell.alone, t.begin + t.forward + t.backward + t.stretch + t.end);
         }
 }
 

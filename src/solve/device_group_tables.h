@@ -23,7 +23,9 @@ inline constexpr std::int64_t kNever = std::int64_t{1} << 61;
 struct Tail {
   std::int64_t span = 0, finish = 0;  ///< X, Y
   std::int64_t work = 0;              ///< Σ (w + d + r)
-  std::int64_t near = 0;              ///< w of the foremost; 0: no stage
+  std::int64_t stretched = 0;         ///< Σ (w + d + r + v)
+  std::int64_t near = 0;              ///< w of the foremost
+  std::int64_t near_two = 0;          ///< Σ (w + d + r) of the foremost two, without the way behind the second
   std::int64_t ended = 0;             ///< Z
   std::int64_t whole = 0;             ///< the bound, of these stages alone
 };
@@ -48,33 +50,50 @@ inline void add_parts(StageTime& stage, std::int64_t gather, std::int64_t reduce
   stage.end += std::max(reduce / n, reduce - but_one(stage.backward) - stage.stretch);
 }
 
-/// What a stage's number of stages behind says: k of m micro-batches in flight, ⌊(m − 1)/k⌋ trips, ⌊(m + 1 − k)/2⌋ hops.
+/// What a stage's number of stages behind says: k of m micro-batches in flight, and how many rounds of 2, 3 and k micro-batches there are
+/// between the first backward and the last forward.
 struct InFlight {
   InFlight(std::int64_t microbatches, std::int64_t in_flight)
-      : m(microbatches),
-        k(in_flight),
-        trips(in_flight < microbatches ? (microbatches - 1) / in_flight : 0),
-        hops((microbatches + 1 - in_flight) / 2) {}
-  std::int64_t m, k, trips, hops;
+      : m(microbatches), k(in_flight), between(std::max<std::int64_t>(0, microbatches - in_flight - 1)) {
+    rounds_of_all = between / k;
+    left_of_all = between % k;
+  }
+  std::int64_t m, k, between;
+  std::int64_t rounds_of_all = 0, left_of_all = 0;
 };
+
+/// G of a stage in front of `tail`: trips of depth 0 take w, of depth 1 and 2 `two` and `three`, to the last stage `all`.
+inline std::int64_t own_span(const StageTime& stage, const Tail& tail, const InFlight& at) {
+  const std::int64_t f = stage.forward, b = stage.backward, w = f + b, way = stage.down + stage.up, all = w + way + tail.work;
+  const std::int64_t ending = w + way + tail.stretched;
+  if (at.k >= at.m) return std::max({at.m * w, all + (at.k - 1) * b, ending + (at.k - 1) * f});
+  std::int64_t first = std::max(all, w + (at.k - 1) * f), last = std::max(ending, w + (at.k - 1) * b);
+  std::int64_t between = std::max(at.between * w, at.rounds_of_all * all + at.left_of_all * w);
+  if (at.k >= 2) {
+    const std::int64_t two = w + way + tail.near;
+    first = std::max(first, two + (at.k - 2) * f);
+    last = std::max(last, two + (at.k - 2) * b);
+    between = std::max(between, at.between / 2 * two + at.between % 2 * w);
+    if (at.k >= 3) {
+      const std::int64_t three = w + way + tail.near_two;
+      first = std::max(first, three + (at.k - 3) * f);
+      last = std::max(last, three + (at.k - 3) * b);
+      between = std::max(between, at.between / 3 * three + (at.between % 3 == 2 ? std::max(two, 2 * w) : at.between % 3 * w));
+    }
+  }
+  return first + between + last;
+}
 
 /// `tail` with a stage in front.
 inline Tail in_front(const StageTime& stage, const Tail& tail, const InFlight& at) {
-  const std::int64_t w = stage.forward + stage.backward, way = stage.down + stage.up, c = tail.work + way;
-  std::int64_t own = std::max(at.m * w, c + (at.m - at.k + 1) * w + (at.k - 1) * std::max(stage.forward, stage.backward));
-  if (at.trips > 0) {
-    own = std::max(own, 2 * (w + c) + (at.m - 1 - at.k) * w);
-    own = std::max(own, (at.trips + 1) * (w + c) + (at.m - 1 - at.trips * at.k) * w);
-  }
-  if (tail.near > 0 && at.hops > 0)
-    own = std::max(own, w + c + at.hops * (w + tail.near + way) +
-                            std::max<std::int64_t>(0, at.m - at.k - 2 * at.hops) * stage.forward +
-                            (at.m - 1 - 2 * at.hops) * stage.backward);
+  const std::int64_t w = stage.forward + stage.backward, way = stage.down + stage.up;
   Tail result;
   result.near = w;
-  result.span = std::max(own, w + way + tail.span) + stage.stretch;
+  result.near_two = w + way + tail.near;
+  result.span = std::max(own_span(stage, tail, at), w + way + tail.span) + stage.stretch;
   result.finish = std::max(result.span + stage.end, stage.forward + stage.down + tail.finish);
-  result.work = w + c;
+  result.work = w + way + tail.work;
+  result.stretched = w + way + tail.stretched + stage.stretch;
   result.ended = std::max(stage.begin + result.span, tail.ended + stage.up + stage.backward + stage.stretch);
   result.whole = std::max({tail.whole, stage.begin + result.finish, result.ended + stage.end});
   return result;
@@ -146,7 +165,7 @@ class StageTables {
   /// max(f, b) of any stage is at least this share of its w, in 1/1000: at least half, and more where all that a stage does takes
   /// longer backward than forward.
   [[nodiscard]] std::int64_t longer_permille() const { return longer_permille_; }
-  /// No plan has a larger bound: every term of G is at most m·Σ (w + d + r).
+  /// No plan has a larger bound: a chain of 1F1B passes each stage and message once a micro-batch, so that G is at most m·Σ (w + d + r) + Σ v.
   [[nodiscard]] std::int64_t worst_bound() const;
   /// Tables tell apart up to so many stages behind; with more, they say what holds for all of those.
   [[nodiscard]] std::int32_t depth() const { return depth_; }
@@ -157,6 +176,8 @@ class StageTables {
     std::int64_t begin = 0;  ///< s + v
     std::int64_t end = 0;    ///< v + e
     std::int64_t both = 0;   ///< s + v + e
+    std::int64_t late = 0;   ///< w + v
+    std::int64_t alone = 0;  ///< s + w + v + e
   };
   [[nodiscard]] const Least& least(std::size_t shape, std::int32_t a, std::int32_t e) const {
     const std::size_t side = static_cast<std::size_t>(layers_) + 1;

@@ -23,6 +23,8 @@ using device_groups::StageTime;
 using device_groups::Tail;
 
 constexpr std::int64_t kBracketShare = 128;
+constexpr std::int64_t kMergedMillionths = 5'000;  ///< of the limit: what a partial plan that stands for others may be worse
+constexpr std::int64_t kGoalPermille = 15;         ///< below the best plan: what is proven first
 
 bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
   const auto stage = [](const GroupedStage& s) { return std::tuple(s.option, s.first, s.last); };
@@ -82,23 +84,30 @@ class Planner {
     return true;
   }
 
+  struct Passed {
+    bool whole = false;
+    std::int64_t none_below = 0;  ///< of a whole one: no plan that is not among the candidates has a smaller bound
+  };
+
   /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it was whole.
-  bool pass(StageCount count, std::int64_t limit, PassLimits how) {
-    const std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_, true);
-    if (!limits) return true;
+  Passed pass(StageCount count, std::int64_t limit, PassLimits how) {
+    std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_, true);
+    if (!limits) return {true, limit + 1};
+    limits->look_before();
     how.limit = limit;
     if (how.width > 0) how.states = problem_.states;
     const PassResult found = search_labels(tables_, *limits, how, outcome_.counters);
     for (const auto& stages : found.plans) {
       const std::optional<GroupedPipeline> plan = evaluate_stages(problem_, stages);
-      ESPALIER_CHECK(plan && plan->bound_ns <= limit && plan->bound_ns >= outcome_.lower_bound_ns);
-      outcome_.candidates.push_back(*plan);
+      ESPALIER_CHECK(plan && plan->bound_ns >= outcome_.lower_bound_ns);
+      ESPALIER_CHECK(how.merged > 0 || plan->bound_ns <= limit);
+      if (plan->bound_ns <= limit) outcome_.candidates.push_back(*plan);
     }
     auto& plans = outcome_.candidates;
     std::sort(plans.begin(), plans.end(), rank_before);
     plans.erase(std::unique(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.stages == b.stages; }),
                 plans.end());
-    return found.complete;
+    return {found.complete, found.none_below};
   }
 
   /// Narrow passes under a rising limit until there is a plan.
@@ -109,7 +118,7 @@ class Planner {
       PassLimits how;
       how.width = problem_.width;
       how.slack = problem_.slack_permille;
-      const bool whole = pass(all(), limit, how);
+      const bool whole = pass(all(), limit, how).whole;
       if (whole && outcome_.candidates.empty()) outcome_.lower_bound_ns = limit + 1;
       if (limit == top_ && whole) outcome_.exact = true;
       if (limit == top_ || !outcome_.candidates.empty()) return;
@@ -124,83 +133,80 @@ class Planner {
     return known() > kNever / 2000 ? top_ : std::min(top_, known() + known() / 1000 * problem_.slack_permille);
   }
 
-  /// One number of stages after the other, the one of the best plan known first and then its neighbours: a known number makes the
-  /// limits sharper, and most numbers are refused without a search. With few counts of units those left are searched at once.
+  /// All that is below the best plan: exactly, or, where that takes too many labels, with labels that stand for others: first what is well
+  /// below, then the rest if it is likely to come to an end. Where even the first is too much, as far as labels go.
   void prove() {
-    const std::int32_t most = tables_.most_stages();
-    const std::int32_t first = outcome_.candidates.empty() ? 1 : static_cast<std::int32_t>(outcome_.candidates[0].stages.size());
-    std::vector<StageCount> open;
-    const auto nearer = [&](StageCount a, StageCount b) { return std::abs(a.least - first) < std::abs(b.least - first); };
-    std::vector<StageCount> left{{first, first}};
-    collect({1, first - 1}, left);
-    collect({first + 1, most}, left);
-    std::stable_sort(left.begin(), left.end(), nearer);
-    if (tables_.codes() > problem_.joint_codes) improve(left);
-    search(left.front(), problem_.states / 4, open);
-    left.erase(left.begin());
-    const std::int64_t share = tables_.codes() > problem_.joint_codes ? problem_.states / 2 : problem_.states / 4 * 3;
-    for (std::size_t i = 0; i < left.size(); ++i)
-      search(left[i], (share - spent_) / static_cast<std::int64_t>(left.size() - i), open);
-    outcome_.exact = open.empty();
-    if (!open.empty()) raise_bound(open);
-  }
-
-  /// Narrow passes with one number of stages each, under the sharper limits that this gives.
-  void improve(const std::vector<StageCount>& counts) {
-    PassLimits how;
-    how.width = problem_.width;
-    how.slack = problem_.slack_permille;
-    for (const StageCount count : counts) pass(count, near(), how);
-  }
-
-  /// The numbers of stages that the limits do not refuse; together where they may be searched together.
-  void collect(StageCount count, std::vector<StageCount>& left) {
-    if (count.least > count.most || !Limits::make(tables_, count, near(), prices_, true)) return;
-    if (count.least == count.most || count.least >= tables_.depth() || tables_.codes() <= problem_.joint_codes) {
-      left.push_back(count);
-      return;
-    }
-    const std::int32_t middle = std::min(count.least + (count.most - count.least) / 2, tables_.depth() - 1);
-    collect({count.least, middle}, left);
-    collect({middle + 1, count.most}, left);
-  }
-
-  /// A pass near the best plan; `open` takes what was not finished.
-  void search(StageCount count, std::int64_t states, std::vector<StageCount>& open) {
     PassLimits how;
     how.slack = problem_.slack_permille;
-    if (!exact_pass(count, near(), states, how)) open.push_back(count);
+    how.states = problem_.states / 16;
+    outcome_.exact = counted(near(), how).whole;
+    if (outcome_.exact) return;
+    how.merged = kMergedMillionths;
+    how.states = (problem_.states - spent_) / 8 * 7;
+    const std::int64_t before = spent_;
+    const Passed most = counted(known() - known() / 1000 * kGoalPermille, how);
+    if (!most.whole) return raise_bound();
+    raise(most.none_below);
+    how.states = problem_.states - spent_;
+    if (how.states < 2 * (spent_ - before)) return;
+    const Passed all = counted(near(), how);
+    if (all.whole) raise(all.none_below);
   }
 
-  bool exact_pass(StageCount count, std::int64_t limit, std::int64_t states, PassLimits how) {
-    how.states = std::max<std::int64_t>(states, 1);
+  /// A pass whose labels count.
+  Passed counted(std::int64_t limit, PassLimits how) {
+    how.states = std::max<std::int64_t>(how.states, 1);
     const std::int64_t before = outcome_.counters.states;
-    const bool whole = pass(count, limit, how);
+    const std::optional<StageCount> count = possible(limit);
+    if (!count) return {true, limit + 1};
+    const Passed result = pass(*count, limit, how);
     spent_ += outcome_.counters.states - before;
-    return whole;
+    return result;
   }
 
-  /// Half-way between the lower bound and the best plan, a few times: is there nothing with the open numbers of stages?
-  void raise_bound(const std::vector<StageCount>& open) {
-    constexpr int kRounds = 4;
-    std::int64_t low = outcome_.lower_bound_ns, high = known();
-    for (int round = 0; round < kRounds && high - low > 1; ++round) {
-      const std::int64_t limit = low + (high - low) / 2;
-      bool whole = true;
-      for (std::size_t i = open.size(); i-- > 0 && whole;)  // from the numbers far from the best plan's, which take the least
-        whole = exact_pass(open[i], limit,
-                           (problem_.states - spent_) / std::min<std::int64_t>(static_cast<std::int64_t>(i) + 2, 6), {});
-      if (whole) {
-        low = std::min(limit + 1, known());
-      } else {
-        high = limit;
-      }
+  /// Numbers of stages outside of these are refused by the limits.
+  std::optional<StageCount> possible(std::int64_t limit) {
+    const auto refused = [&](StageCount count) { return !Limits::make(tables_, count, limit, prices_, true); };
+    if (refused(all())) return std::nullopt;
+    StageCount left = all();
+    for (std::int32_t low = left.least, high = left.most; low < high;) {  // the least `most` such that none is above
+      const std::int32_t middle = low + (high - low) / 2;
+      if (refused({middle + 1, left.most}))
+        high = middle;
+      else
+        low = middle + 1;
+      left.most = high;
     }
-    outcome_.lower_bound_ns = std::max(outcome_.lower_bound_ns, low);
+    for (std::int32_t low = left.least, high = left.most; low < high;) {
+      const std::int32_t middle = low + (high - low + 1) / 2;
+      if (refused({left.least, middle - 1}))
+        low = middle;
+      else
+        high = middle - 1;
+      left.least = low;
+    }
+    return left;
   }
 
-  /// Whether the table of rooms is no effort: with more codes it is made for whole passes alone.
-  [[nodiscard]] bool few_codes() const { return tables_.codes() <= problem_.joint_codes; }
+  void raise(std::int64_t bound) { outcome_.lower_bound_ns = std::max(outcome_.lower_bound_ns, std::min(bound, known())); }
+
+  /// Half-way between the lower bound and the best plan, a few times.
+  void raise_bound() {
+    constexpr int kRounds = 4;
+    std::int64_t high = known();
+    for (int round = 0; round < kRounds && high - outcome_.lower_bound_ns > 1; ++round) {
+      PassLimits how;
+      how.merged = kMergedMillionths;
+      how.states = (problem_.states - spent_) / 2;
+      const std::int64_t limit = outcome_.lower_bound_ns + (high - outcome_.lower_bound_ns) / 2;
+      const Passed merged = counted(limit, how);
+      if (!merged.whole)
+        high = limit;
+      else
+        raise(merged.none_below);
+    }
+  }
+
   [[nodiscard]] StageCount all() const { return {1, tables_.most_stages()}; }
 
   const DeviceGroupsProblem& problem_;

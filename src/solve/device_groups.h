@@ -22,36 +22,35 @@
 // (and n − 1 parts take κ times as long) or each ends beside the next part, which then loses R/n·(1 − 1/κ). e: the last reduction comes after
 // the last part, and all of them after the first. A first forward that starts later ends no sooner.
 //
-// The bound. With C_i = Σ_{j>i} w_j + Σ_{j≥i} (d_j + r_j), the way from the end of a forward of stage i down to the last stage and
-// back to the start of its backward, the time from the start of the first forward of stage i to the end of its last backward is at
-// least
-//     G_i = max( m·w_i,
-//                C_i + (m − k_i + 1)·w_i + (k_i − 1)·max(f_i, b_i),
-//                (q + 1)·(w_i + C_i) + (m − 1 − q·k_i)·w_i   for q = 1 and for q = ⌊(m − 1)/k_i⌋, where that is ≥ 1,
-//                w_i + C_i + h·(w_i + w_{i+1} + d_i + r_i) + max(0, m − k_i − 2h)·f_i + (m − 1 − 2h)·b_i   with h = ⌊(m + 1 − k_i)/2⌋,
-//                                                                                           where there is a stage behind ).
-// Then, from the last stage to the first,
+// The bound. S_i(q) = Σ_{i≤j≤i+q} w_j + Σ_{i≤j<i+q} (d_j + r_j) is a *trip* of depth q: from stage i down to stage i + q and back, a forward
+// and a backward of each; A_i is the trip to the last stage. The time from the start of the first forward of stage i to the end of its last
+// backward is at least G_i: where k_i = m
+//     G_i = max( m·w_i,  A_i + (m − 1)·b_i,  A_i + Σ_{j>i} v_j + (m − 1)·f_i ),
+// and where k = k_i < m the sum of a first, a middle and a last part,
+//     first  = max( A_i,  S_i(q) + (k − 1 − q)·f_i )
+//     middle = the most that trips can take which make m − k − 1 steps together, one of depth q making q + 1
+//     last   = max( A_i + Σ_{j>i} v_j,  S_i(q) + (k − 1 − q)·b_i )
+// with q = 0, 1, 2 (q < k) and trips of one of these depths or to the last stage in the middle, the rest of the steps of depth 0 (1, where two
+// are left and that is more). Then, from the last stage to the first,
 //     X_i = max(G_i, w_i + d_i + r_i + X_{i+1}) + v_i     first forward of stage i to its last backward,
 //     Y_i = max(X_i + e_i, f_i + d_i + Y_{i+1})           first forward of stage i to the end of the step on stages i and later,
 //     Z_i = max(s_i + X_i, Z_{i+1} + r_i + b_i + v_i)     begin of the step to the last backward of stage i,
 // and bound(plan) = max_i max(s_i + Y_i, Z_i + e_i).
 //
-// Proof. 1F1B runs on stage i: F_1 … F_k, then B_1 F_{k+1} B_2 F_{k+2} … B_{m−k} F_m, then B_{m−k+1} … B_m (k = k_i). One at a time,
-// so m·w_i holds. B_t of stage i starts no sooner than C_i after the end of its F_t: the activation travels down, every stage works
-// on it twice, the gradient travels up; sends that block or wait for each other only delay. So B_t ends w_i + C_i after the start of
-// F_t at the soonest, which is a *trip*. At the end of B_t the next is F_{k+t}, then B_{t+1}: a *step* of w_i brings the end of
-// B_{t+1}, a trip with F_{k+t} brings the end of B_{k+t}. The first trip, with F_1, ends with B_1. Then m − 1 − q·k steps, for which
-// F_{k+1} … F_{m−1−(q−1)k} stand ready, and q trips, the last of which is F_m's, end with B_m: the third line, which is linear in q, so
-// that its ends are enough. Without a second trip the steps of the last k − 1 micro-batches are b_i each; or, the first k − 1 forwards
-// first (f_i each), the only trip is F_m's, after m − k steps: the second line. The last line: stage i + 1 has one fewer in flight, so that
-// behind the forward that stage i does at the end of its B_t the next of stage i + 1 is its B_{t+2}: from the end of B_t of stage i to that
-// of B_{t+2} it is a *hop* of f_i, d_i, w_{i+1}, r_i and b_i, for t ≤ m − k_i; the first trip and h hops end with B_{1+2h}, then come a
-// backward for each micro-batch left and a forward for each not yet begun. X: the first forward of stage i + 1 waits for f_i + d_i,
-// and the last backward of stage i comes r_i after that of stage i + 1 and takes b_i. Y: stage i ends e_i after its last backward, and
-// what is true of the later stages begins f_i + d_i later. The sum W_<i + e_i of a later stage's end and the earlier stages' backwards
-// is *not* a bound: the end of a stage runs beside the backwards of the stages before it. Each term counts the last backward as its last
-// piece and the first forward as its first, so that it holds from the end of the first forward less f_i, and to the start of the last
-// backward plus b_i, whatever stretches these two: hence v_i, and s_i + X_i and s_i + Y_i count from the begin of the step. ∎
+// Proof. 1F1B runs on stage i: F_1 … F_k, then B_1 F_{k+1} B_2 F_{k+2} … B_{m−k} F_m, then B_{m−k+1} … B_m (k = k_i), one at a time, so that
+// m·w_i holds. F_t waits for the activation from the stage before, B_t for the gradient from the stage behind; sends that block or wait for each
+// other only delay. Let k < m, so that k_{i+q} = k − q. A trip of depth q that begins with F_t goes down to F_t of stage i + q; what follows that
+// there is B_{t−(k−q)+1}, whose gradient goes up to stage i: from the begin of F_t to the end of B_{t−k+q+1} it takes S_i(q). At
+// the end of B_t of stage i, t ≤ m − k, the next is F_{t+k}: a trip with it ends with B_{t+q+1}, which is q + 1 steps. So three chains follow
+// each other: F_1 … F_{k−q−1} of stage i, f_i each, and a trip of depth q with F_{k−q}, which ends with B_1 (to the last stage it is F_1's own:
+// q = k − 1); trips from B_1 to B_{m−k}, which are m − k − 1 steps; and a trip with F_m, which ends with B_{m−k+q+1} and is followed by the
+// k − 1 − q backwards left. The last trip of all, with F_m to the last stage, passes the last backward of every stage, each with its v. Where
+// k = m the first trip to the last stage is followed by m − 1 backwards, or that of F_m preceded by as many forwards. X: the first forward of
+// stage i + 1 waits for f_i + d_i, and the last backward of stage i comes r_i after that of stage i + 1 and takes b_i. Y: stage i ends e_i after
+// its last backward, and what is true of the later stages begins f_i + d_i later. The sum W_<i + e_i of a later stage's end and the earlier
+// stages' backwards is *not* a bound: the end of a stage runs beside the backwards of the stages before it. Each term counts the last backward
+// as its last piece and the first forward as its first, so that it holds from the end of the first forward less f_i, and to the start of the
+// last backward plus b_i, whatever stretches these two: hence v_i, and s_i + X_i and s_i + Y_i count from the begin of the step. ∎
 //
 // The estimate (m − 1)·max w + Σ (w + d + r) + max e orders plans of equal bound and says no more.
 //
@@ -104,12 +103,12 @@ struct DeviceGroupsProblem {
   std::size_t candidates = 32;                                        ///< how many plans to return
   std::int32_t slack_permille = 20;      ///< candidates are looked for up to this much above the best bound
   std::int64_t table_cells = 1'000'000;  ///< of the table over counts of units; with more, more stages are told apart
-  std::int64_t joint_codes = 5'000;      ///< with more counts of units, numbers of stages are searched one by one
   std::uint32_t without = 0;             ///< of GroupRule: those that are left out, to see what they are worth
   bool prove = true;                     ///< false: plans of narrow passes alone
   std::size_t width = 60;                ///< partial plans of narrow passes, for each number of stages and first layer
   std::int32_t depth = 24;               ///< numbers of stages that the tables tell apart
-  std::int64_t states = 1'000'000;       ///< partial plans that may be kept, narrow passes aside; beyond, the answer is not exact
+  std::int64_t states =
+      1'000'000;  ///< partial plans that may be kept, narrow passes aside; with a part of them, the answer is not exact
 };
 
 /// Layers [first, last], both included.

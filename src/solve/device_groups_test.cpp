@@ -49,13 +49,13 @@ TEST(DeviceGroups, SmallestExample) {
   // Three layers, one unit of a kind with f = b = 1 a layer and one of a kind with f = b = 2; four micro-batches; a send takes 1.
   // Fast stage first with two layers (f = b = 2, w = 4), then the slow one with one (w = 4):
   //   the slow stage: m·w = 16, no chain behind: X = 16, Y = 16
-  //   the fast stage: k = 2, C = 4 + 1 + 1 = 6.  m·w = 16;  C + (4 − 2 + 1)·4 + 1·2 = 20;  q = 1: 2·(4 + 6) + (3 − 2)·4 = 24
+  //   the fast stage: k = 2, a trip to the end takes A = 4 + 1 + 4 + 1 = 10.  First A, one step of w = 4 between, last A: G = 24
   //                   X = max(24, 4 + 2 + 16) = 24
   // The trips are real: F1 of the fast stage ends at 2, its B1 starts at 2 + 6 = 8 and ends at 10, F3 until 12, B2 (behind B1 of
   // the slow stage at 5 … 7 and F2, B2 until 11, sent at 12) until 14, F4 until 16; B3 waits for F3: 13, slow 13 … 17, sent 18,
   // B3 18 … 20; F4 reaches the slow stage at 17, is done at 21, sent 22, B4 22 … 24.
   // All three on the fast unit: 4·6 = 24 too, by the estimate 3·6 + 6 = 24 against 3·4 + 4 + 4 + 2 = 22: the pipeline is first.
-  // The other way round: slow first, C = 4 + 2 = 6, k = 2: the same 24 and 22; then the stages decide: option 0 before option 1.
+  // The other way round: slow first, A = 4 + 4 + 2 = 10, k = 2: the same 24 and 22; then the stages decide: option 0 before option 1.
   DeviceGroupsProblem problem = equal_layers({1, 1}, 3, 4);
   problem.options = {simple(0, 1, 1), simple(1, 2, 2)};
   problem.send_ns = {{1, 1}, {1, 1}};
@@ -185,7 +185,6 @@ DeviceGroupsProblem random_problem(Random& random) {
   }
   problem.max_stages = static_cast<std::int32_t>(draw(random, 1, 4));
   problem.depth = static_cast<std::int32_t>(draw(random, 1, 4));
-  if (draw(random, 0, 1) == 0) problem.joint_codes = 0;
   problem.table_cells = draw(random, 0, 1) == 0 ? draw(random, 0, 300) : 1'000'000;
   return problem;
 }
@@ -371,6 +370,41 @@ TEST(DeviceGroups, TheBoundIsNeverAboveTheSimulation) {
   EXPECT_GT(share, 0.97 * static_cast<double>(plans));
 }
 
+/// A layer a stage, on a unit of the only kind.
+Stages one_layer_each(std::int32_t stages) {
+  Stages chain;
+  for (std::int32_t i = 0; i < stages; ++i) chain.push_back({0, i, i});
+  return chain;
+}
+
+// Three stages with f = 1, b = 2, messages of 1 each way, nine micro-batches. Trips from the first stage: 3, 3 + 2 + 3 = 8 and 13 to the last.
+// Three are in flight: first 13, last 13, and 9 − 3 − 1 = 5 steps between: of depth 0 15, of depth 1 8 + 8 + 3 = 19, to the last stage 13
+// and, for the two steps left, 8: 21. 13 + 21 + 13 = 47, which is what it takes. Trips to the end alone: 13 + 13 + 13 + 2·3 = 45.
+TEST(DeviceGroups, TripsOfSeveralDepthsFollowEachOther) {
+  DeviceGroupsProblem problem = equal_layers({3}, 3, 9);
+  problem.options = {simple(0, 1, 2)};
+  problem.send_ns = {{1}};
+  const auto plan = evaluate_stages(problem, one_layer_each(3));
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->bound_ns, 47);
+  EXPECT_NEAR(simulate(simulated_stages(problem, plan->stages), 9), 47.0, 1e-3);
+}
+
+// Two stages of two layers, f = 10 and b = 20 a stage, reductions of 40 in two parts, κ = 2: v = (1 − 1/2)·min(20·1, 40·(1 − 1/2)) = 10 and
+// e = max(40/2, 40 − 20/2 − 10) = 20. Three micro-batches, two in flight in the first stage: first 60, nothing between, and the last trip
+// passes the stretched backward of the second stage, 60 + 10. With its own v and e: 60 + 70 + 10 + 20 = 160.
+TEST(DeviceGroups, TheLastTripPassesEveryStretchedBackward) {
+  DeviceGroupsProblem problem = equal_layers({2}, 4, 3);
+  problem.options = {simple(0, 5, 10)};
+  problem.options[0].reduce_ns = {20};
+  problem.options[0].parts = 2;
+  problem.options[0].slowdown_millionths = 2'000'000;
+  const auto plan = evaluate_stages(problem, {{0, 0, 1}, {0, 2, 3}});
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->bound_ns, 160);
+  EXPECT_NEAR(simulate(simulated_stages(problem, plan->stages), 3), 160.0, 1e-3);
+}
+
 TEST(DeviceGroups, EqualsTryingAllPlans) {
   Random random(11);
   int feasible = 0;
@@ -420,7 +454,7 @@ TEST(DeviceGroups, ASmallBudgetStillGivesABound) {
   int cut = 0;
   for (int i = 0; i < 300; ++i) {
     DeviceGroupsProblem problem = random_problem(random);
-    problem.states = 2;
+    problem.states = draw(random, 1, 40);  // of which a part is for labels that stand for others
     const DeviceGroupsOutcome found = plan_device_groups(problem);
     const std::int64_t least = least_bound(problem);
     ASSERT_LE(found.lower_bound_ns, least) << "case " << i;

@@ -93,8 +93,9 @@ inline TimedProgram any_program(Random& random) {
   }
   timing.tied_reduce_ns = !low.table_chunks.empty() ? random.between(0, tied) : 0;
   if (random.one_in(2)) {
-    timing.compute_slowdown = 1.0 + static_cast<double>(random.below(200)) / 100.0;
-    timing.communication_slowdown = 1.0 + static_cast<double>(random.below(200)) / 100.0;
+    const auto factor = [&] { return 1.0 + static_cast<double>(random.below(200)) / 100.0; };
+    const double compute = factor(), communication = factor();
+    timing.slow_down({communication, compute});
   }
   timing.allocator_reserve = static_cast<double>(random.below(100)) / 1000.0;
   return x;
@@ -106,8 +107,9 @@ inline std::string describe(const TimedProgram& x) {
                     " m" + std::to_string(s.microbatches) + (x.structure.reduce_gradients ? " reduce" : "") +
                     (x.structure.overlap_reduce ? "(beside)" : "") + (x.structure.gather_parameters ? " gather" : "") +
                     (x.structure.overlap_gather ? "(beside)" : "") + (x.structure.overlap_p2p ? " p2p" : "") +
-                    (!x.structure.table_chunks.empty() ? " tied" : "") + " kw " + std::to_string(x.timing.compute_slowdown) +
-                    " kc " + std::to_string(x.timing.communication_slowdown) + "\n";
+                    (!x.structure.table_chunks.empty() ? " tied" : "") + "\n";
+  for (const cost::test::StageRow& stage : x.timing.stages)
+    out += "  stage kw " + std::to_string(stage.slowdown.compute) + " kc " + std::to_string(stage.slowdown.communication) + "\n";
   for (std::size_t c = 0; c < x.timing.chunks.size(); ++c) {
     const cost::test::ChunkRow& t = x.timing.chunks[c];
     out += "  chunk " + std::to_string(c) + ": F " + std::to_string(t.forward.duration_ns()) + " B " +

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "cost/price.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
@@ -98,6 +100,30 @@ TEST(ClusterCosts, AStageCostsWhatItsOwnDevicesTake) {
   EXPECT_EQ(program.transfers[s.transfer(ChunkId(1), false)].bytes, 4 << 20);
   EXPECT_NEAR(static_cast<double>(c.transfers[s.transfer(ChunkId(1), false)].count()) * 1e-9,
               4194304.0 / (10e9 / 8 / 8 * link.efficiency) + link.latency.count() + link.start.count(), 2e-5);
+}
+
+/// Compute beside collectives slows down as it does on a cluster of the stage's own kind.
+TEST(ClusterCosts, AStageSlowsDownAsItsOwnKindDoes) {
+  Fixture f;
+  f.training.precision = Precision::fp16;
+  const std::string a100 = "{nodes: 1, devices_per_node: 8, device: a100-sxm-80gb}";
+  const std::string v100 = "{nodes: 1, devices_per_node: 8, device: v100-sxm-32gb}";
+  Strategy both = strategy(2, 4);
+  both.zero = ZeroStage::optimizer;
+  both.shard = 4;
+  both.overlap.grad_reduce = both.overlap.param_gather = true;
+  const Plan plan = plan_of(f, {pipeline(0, 0, {both, both}, {4, 9}, 2, 4)});
+  const auto slowdowns = [&](const std::string& first, const std::string& second) {
+    const Cluster cluster =
+        load_cluster("{groups: [" + first + ", " + second + "], inter_group: {bandwidth: 10Gb/s, latency: 50us}}", "test")
+            .value();
+    Program program;
+    return price(ClusterCosts(f.model, cluster, f.training, f.engine), plan, program).stages;
+  };
+  const auto mixed = slowdowns(a100, v100), fast = slowdowns(a100, a100), slow = slowdowns(v100, v100);
+  EXPECT_EQ(mixed[StageId(0)].slowdown, fast[StageId(0)].slowdown);
+  EXPECT_EQ(mixed[StageId(1)].slowdown, slow[StageId(1)].slowdown);
+  EXPECT_GT(std::abs(mixed[StageId(0)].slowdown.compute - mixed[StageId(1)].slowdown.compute), 0.01);
 }
 
 /// One device at half its speed: the stage that holds it computes twice as long, and no other.

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/group_chains.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+#include "plan/engine.h"
+
+namespace espalier::search {
+namespace {
+
+/// Options of kinds and units, which say no more here.
+StageOptions options_of(const std::vector<std::pair<std::int32_t, std::int32_t>>& kinds_and_units) {
+  StageOptions out;
+  for (const auto& [kind, units] : kinds_and_units) {
+    solve::StageOption option;
+    option.kind = kind;
+    option.units = units;
+    out.options.push_back(option);
+    StageChoice choice;
+    choice.group = static_cast<std::size_t>(kind);
+    choice.strategy.dp = units;
+    out.choices.push_back(choice);
+  }
+  return out;
+}
+
+bool has(const std::vector<Chain>& chains, const Chain& wanted) {
+  return std::find(chains.begin(), chains.end(), wanted) != chains.end();
+}
+
+// Two stages of 3 and 1 layers: the boundary may move back by one or two layers and not forward; the stages change places with three layers first,
+// or with one; either may have all. Option 2 is the other one on one unit of kind 0.
+TEST(GroupChains, SingleChangesOfAChain) {
+  const StageOptions options = options_of({{0, 1}, {1, 1}, {0, 1}, {1, 2}});
+  const std::vector<Chain> changes = changes_of({{0, 0, 2}, {1, 3, 3}}, options);
+  EXPECT_EQ(changes.size(), 2U + 2U + 2U + 1U);
+  EXPECT_TRUE(has(changes, {{0, 0, 1}, {1, 2, 3}}));
+  EXPECT_TRUE(has(changes, {{0, 0, 0}, {1, 1, 3}}));
+  EXPECT_TRUE(has(changes, {{1, 0, 2}, {0, 3, 3}}));
+  EXPECT_TRUE(has(changes, {{1, 0, 0}, {0, 1, 3}}));
+  EXPECT_TRUE(has(changes, {{0, 0, 3}}));
+  EXPECT_TRUE(has(changes, {{1, 0, 3}}));
+  EXPECT_TRUE(has(changes, {{2, 0, 2}, {1, 3, 3}}));
+}
+
+// The outer two of three stages change places and take their layers along; the one between moves.
+TEST(GroupChains, StagesThatAreNoNeighboursChangePlaces) {
+  const StageOptions options = options_of({{0, 1}, {1, 1}, {2, 1}});
+  const std::vector<Chain> changes = changes_of({{0, 0, 0}, {1, 1, 2}, {2, 3, 5}}, options);
+  EXPECT_TRUE(has(changes, {{2, 0, 2}, {1, 3, 4}, {0, 5, 5}}));
+  EXPECT_TRUE(has(changes, {{2, 0, 0}, {1, 1, 2}, {0, 3, 5}}));
+  for (const Chain& chain : changes) {
+    std::int32_t next = 0;
+    for (const solve::GroupedStage& stage : chain) {
+      EXPECT_EQ(stage.first, next);
+      EXPECT_LE(stage.first, stage.last);
+      next = stage.last + 1;
+    }
+    EXPECT_EQ(next, 6);
+  }
+}
+
+struct Fixture {
+  Model model = load_model(R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
+    "num_key_value_heads": 8, "num_hidden_layers": 4, "vocab_size": 8192, "max_position_embeddings": 2048})",
+                           "test")
+                    .value();
+  Cluster cluster = load_cluster(
+                        "{groups: [{nodes: 1, devices_per_node: 8, device: a100-sxm-40gb}, {nodes: 2, devices_per_node: 4, "
+                        "device: v100-sxm-32gb}], inter_group: {bandwidth: 100Gb/s, latency: 5us}}",
+                        "test")
+                        .value();
+  Problem problem;
+  Fixture() {
+    problem.model = &model;
+    problem.cluster = &cluster;
+    problem.training.global_batch = 16;
+    problem.engine = find_engine("generic");
+  }
+};
+
+// Eight A100 and then eight V100. Of the A100 stages the one of four devices comes first, so that both lie within halves of the node.
+TEST(GroupChains, LargeStagesLieFirstInTheirGroup) {
+  const Fixture f;
+  const StageOptions options = options_of({{0, 2}, {0, 4}, {1, 4}});
+  const Pipeline pipeline = pipeline_of(f.problem, options, {{0, 0, 1}, {2, 2, 3}, {1, 4, 5}}, 4);
+  ASSERT_EQ(pipeline.stages.size(), 3U);
+  EXPECT_EQ(pipeline.stages[0].devices, (std::vector<DeviceRange>{{4, 2, 1}}));
+  EXPECT_EQ(pipeline.stages[1].devices, (std::vector<DeviceRange>{{8, 4, 1}}));
+  EXPECT_EQ(pipeline.stages[2].devices, (std::vector<DeviceRange>{{0, 4, 1}}));
+  EXPECT_EQ(pipeline.schedule.micro_batch, 2);  // 4 samples over the two replicas of the first stage
+  EXPECT_EQ(pipeline.schedule.microbatches, 4);
+}
+
+// Units of one device, as there are few of them; the limit on pp is one on stages; 16 samples in parts of 4.
+TEST(GroupChains, TheSolverIsAskedForTheClusterAndTheSpace) {
+  Fixture f;
+  f.problem.space.limits["pp"] = 3;
+  const solve::DeviceGroupsProblem numbers = solver_problem(f.problem, options_of({{0, 1}, {1, 1}}), 4);
+  EXPECT_EQ(numbers.units, (std::vector<std::int32_t>{8, 8}));
+  EXPECT_EQ(numbers.layers.size(), 6U);
+  EXPECT_EQ(numbers.microbatches, 4);
+  EXPECT_EQ(numbers.max_stages, 3);
+}
+
+// Two units of a kind, four layers of 3 each, eight micro-batches: two stages of two layers, 6 each: (8 + 2)·6.
+TEST(GroupChains, TheEstimateOfEqualStages) {
+  solve::DeviceGroupsProblem numbers;
+  numbers.units = {2};
+  numbers.layers.assign(4, 0);
+  numbers.microbatches = 8;
+  solve::StageOption option;
+  option.forward_ns = {1};
+  option.backward_ns = {2};
+  option.end_ns = option.gather_ns = option.reduce_ns = {0};
+  numbers.options = {option};
+  EXPECT_DOUBLE_EQ(estimate_ns(numbers), 60.0);
+}
+
+}  // namespace
+}  // namespace espalier::search
