@@ -205,7 +205,10 @@ std::vector<WholePlan> whole_cluster_plans(const Job& job, const EngineModel& en
 std::vector<Pipeline> starts_of(const Job& job, const std::vector<WholePlan>& whole) {
   std::vector<Pipeline> out;
   for (const WholePlan& one : whole) {
-    if (!one.plan || cost::is_spread(job.cluster, one.plan->only_pipeline())) continue;
+    // Of stages across groups the order tp-cp-dp-pp alone is derived by the check.
+    if (!one.plan ||
+        (cost::is_spread(job.cluster, one.plan->only_pipeline()) && one.plan->strategy().order != RankOrder::tp_cp_dp_pp))
+      continue;
     if (admitted(job.search, *one.plan)) out.push_back(one.plan->only_pipeline());
   }
   return out;

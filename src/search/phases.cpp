@@ -182,7 +182,12 @@ void run_device_groups(State& s, PhaseReport& out) {
   DeviceGroupsOutcome& found = *s.found.grouped;
   if (s.classes != nullptr)
     for (GroupedCandidate& plan : found.simulated) plan.pipelines = s.classes->on_devices(std::move(plan.pipelines));
-  if (start.best && (!found.best || start.best->iteration_ns < found.best->iteration_ns)) found.best = start.best;
+  if (start.best && (!found.best || start.best->iteration_ns < found.best->iteration_ns)) {
+    found.best = start.best;
+    // The bound of chains speaks of stages on one group each.
+    if (cost::is_spread(*s.problem.cluster, start.best->pipelines.front()))
+      found.lower_bound_ns = std::min(found.lower_bound_ns, work_bound_ns(s.problem));
+  }
   found.candidates += start.judged;
   found.simulations += start.judged;
   found.without_room += start.without_room;
