@@ -273,8 +273,11 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
   compare_prediction(*said, *found, findings);
   if (job.cluster.homogeneous())
     check_alternatives(job, **engine, claimed, findings);
-  else if (said->find("search") != nullptr)
-    check_group_alternatives(with_margin, **engine, claimed, findings);
+  else if (said->find("search") != nullptr) {
+    Job as_asked = with_margin;
+    as_asked.search = claimed.search.asked.space;
+    check_group_alternatives(as_asked, **engine, claimed, findings);
+  }
   if (said->find("search") != nullptr) {
     check_certificate(claimed, findings);
     check_counters(claimed.search, findings);

@@ -268,6 +268,7 @@ void Search::glance(Size& size) {
   out_.states += found.counters.states;
   out_.tried += found.counters.tried;
   size.estimate_ns = static_cast<double>(found.candidates.empty() ? INT64_MAX : found.candidates.front().bound_ns);
+  out_.candidates += static_cast<std::int64_t>(std::min(found.candidates.size(), kJudged));
   Kept best = judge_all(size, found.candidates, kJudged);
   if (!best.chain.empty()) kept_.push_back(std::move(best));
 }

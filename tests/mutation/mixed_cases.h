@@ -114,18 +114,16 @@ inline const std::vector<Case>& mixed_cases() {
     const Job chain = mixed_job(plain, kTwoKinds, 32), sites = mixed_job(tied, kTwoSites, 32);
     const Job moe = mixed_job(experts, kTwoSites, 32), slow = mixed_job(plain, kSlowDevice, 32);
     std::vector<Case> all;
-    all.push_back(mixed_case(chain, {pipeline_on(plain, 0, 32, 4,
-                                                 {{0, 2, 2, 1, 6},
-                                                  {4, 4, 1, 0, 3, R::selective},
-                                                  {8, 1, 4, 1, 3, R::full}})}));
+    all.push_back(mixed_case(
+        chain, {pipeline_on(plain, 0, 32, 4, {{0, 2, 2, 1, 6}, {4, 4, 1, 0, 3, R::selective}, {8, 1, 4, 1, 3, R::full}})}));
     all.push_back(mixed_case(sites, {pipeline_on(tied, 0, 32, 4, {{0, 1, 2, 0, 5}, {4, 2, 1, 0, 4}, {6, 1, 2, 0, 3}})}));
     all.push_back(mixed_case(moe, {pipeline_on(experts, 0, 32, 8, {{0, 1, 4, 1, 5, R::none, 4}, {4, 1, 8, 0, 3, R::none, 2}})}));
     all.push_back(mixed_case(slow, {pipeline_on(plain, 0, 32, 4, {{0, 2, 2, 1, 8}, {4, 2, 1, 0, 4}})}));
     all.push_back(mixed_case(chain, {pipeline_on(plain, 0, 20, 4, {{0, 1, 2, 1, 5}, {2, 2, 1, 0, 7}}),
                                      pipeline_on(plain, 1, 12, 4, {{4, 2, 2, 1, 8, R::selective}, {8, 4, 1, 0, 4}})}));
-    all.push_back(mixed_case(sites, {pipeline_on(tied, 0, 16, 2, {{0, 1, 2, 0, 5}, {2, 1, 2, 0, 7}}),
-                                     pipeline_on(tied, 3, 12, 4, {{4, 1, 4, 2, 12}}),
-                                     pipeline_on(tied, 1, 4, 1, {{8, 4, 1, 0, 12, R::full}})}));
+    all.push_back(mixed_case(
+        sites, {pipeline_on(tied, 0, 16, 2, {{0, 1, 2, 0, 5}, {2, 1, 2, 0, 7}}), pipeline_on(tied, 3, 12, 4, {{4, 1, 4, 2, 12}}),
+                pipeline_on(tied, 1, 4, 1, {{8, 4, 1, 0, 12, R::full}})}));
     return all;
   }();
   return cases;

@@ -150,7 +150,8 @@ std::vector<Mutation> mixed_program_mutations() {
       {"gradients meet before the last backward pass has added to them", "gradient-meetings",
        first_meeting([](Case& c, Instruction& i) {
          for (const RankClass& rank : c.program.ranks)
-           if (&at(c.program, rank.begin) <= &i && &i < &at(c.program, rank.begin) + (rank.end - rank.begin)) i.wait0 = rank.begin;
+           if (&at(c.program, rank.begin) <= &i && &i < &at(c.program, rank.begin) + (rank.end - rank.begin))
+             i.wait0 = rank.begin;
          return true;
        })},
       {"gradients meet without waiting for anything", "gradient-meetings",
@@ -161,20 +162,21 @@ std::vector<Mutation> mixed_program_mutations() {
          if (rank < 0) return false;
          const RankClass& at_rank = c.program.ranks[static_cast<std::size_t>(rank)];
          for (std::int32_t i = at_rank.begin; i < at_rank.end; ++i)
-           if (at(c.program, i).kind == Kind::optimizer) at(c.program, i).wait0 = meeting_of(c.program, static_cast<std::size_t>(rank), 0) - 1;
+           if (at(c.program, i).kind == Kind::optimizer)
+             at(c.program, i).wait0 = meeting_of(c.program, static_cast<std::size_t>(rank), 0) - 1;
          return true;
        }},
       {"gradients of fewer layers meet than the pipelines share", "gradient-meetings",
        meeting_table([](Case&, Collective& m) { return m.layers.last > m.layers.first && (--m.layers.last, true); })},
       {"gradients of other layers meet", "gradient-meetings",
        meeting_table([](Case&, Collective& m) { return (--m.layers.first, true); })},
-      {"a meeting that one pipeline is not invited to", "gradient-meetings", meeting_table([](Case& c, Collective& m) {
-         return (c.program.groups[m.pipelines].members.pop_back(), true);
-       })},
+      {"a meeting that one pipeline is not invited to", "gradient-meetings",
+       meeting_table([](Case& c, Collective& m) { return (c.program.groups[m.pipelines].members.pop_back(), true); })},
       {"a meeting with a stage that does not hold the layers", "gradient-meetings", meeting_table([](Case& c, Collective& m) {
          std::vector<std::int32_t>& members = c.program.groups[m.pipelines].members;
          for (std::size_t r = 0; r < c.program.ranks.size(); ++r) {
-           const bool same_pipeline = c.program.ranks[r].pipeline == c.program.ranks[static_cast<std::size_t>(members.front())].pipeline;
+           const bool same_pipeline =
+               c.program.ranks[r].pipeline == c.program.ranks[static_cast<std::size_t>(members.front())].pipeline;
            if (!same_pipeline || static_cast<std::int32_t>(r) == members.front()) continue;
            members.front() = static_cast<std::int32_t>(r);
            return true;
@@ -186,8 +188,8 @@ std::vector<Mutation> mixed_program_mutations() {
       {"the gradient of a tied table stays with its stage", "tied-gradient", erase_first(Kind::tied_reduce)},
       {"the gradients of one stage's replicas are not reduced", "gradient-reduction",
        [](Case& c) {
-         const std::int32_t index = index_of(
-             c.program, [&](const Instruction& i) { return i.kind == Kind::grad_reduce && !is_meeting(c.program, i); });
+         const std::int32_t index =
+             index_of(c.program, [&](const Instruction& i) { return i.kind == Kind::grad_reduce && !is_meeting(c.program, i); });
          return index >= 0 && (erase(c.program, index), true);
        }},
       {"a stage does not gather the parameters that its ranks updated", "parameter-gather", erase_first(Kind::param_gather)},
@@ -261,13 +263,15 @@ std::vector<Mutation> mixed_claim_mutations() {
          cluster.groups.front().speed = {{0, 0.1}};
          return true;
        })},
-      {"a way between the kinds a thousand times narrower than claimed", "time-bounds", [](Case& c) {
+      {"a way between the kinds a thousand times narrower than claimed", "time-bounds",
+       [](Case& c) {
          if (c.plan.pipelines.size() > 1 || c.cluster.groups.size() < 2) return false;
          for (FabricLevel& level : c.cluster.inter) level.bandwidth = level.bandwidth * 0.001;
          for (GroupLink& link : c.cluster.links) link.bandwidth = link.bandwidth * 0.001;
          return true;
        }},
-      {"a way between the pipelines ten thousand times narrower than claimed", "time-bounds", [](Case& c) {
+      {"a way between the pipelines ten thousand times narrower than claimed", "time-bounds",
+       [](Case& c) {
          if (c.plan.pipelines.size() < 2) return false;
          for (FabricLevel& level : c.cluster.inter) level.bandwidth = level.bandwidth * 0.0001;
          for (GroupLink& link : c.cluster.links) link.bandwidth = link.bandwidth * 0.0001;
@@ -281,7 +285,7 @@ TEST(MixedMutation, FalseClaimsAboutUnlikeStagesAreNamed) { expect_named(mixed_c
 
 TEST(MixedMutation, AtLeastFortyKinds) {
   const std::size_t kinds = mixed_structure_mutations().size() + mixed_rule_mutations().size() + pipeline_mutations().size() +
-                            mixed_program_mutations().size() + mixed_claim_mutations().size();
+                            mixed_program_mutations().size() + mixed_claim_mutations().size() + mixed_result_mutations().size();
   EXPECT_GE(kinds, 40U);
   std::printf("%d kinds\n", static_cast<int>(kinds));
 }

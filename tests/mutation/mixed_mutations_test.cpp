@@ -47,8 +47,7 @@ std::vector<Mutation> mixed_structure_mutations() {
        in_some_pipeline([](Pipeline& p) { return next_stage(p, [](Stage& a, Stage&) { --layers_of(a).last; }); })},
       {"a layer is in the stages of two kinds of device", "coverage",
        in_some_pipeline([](Pipeline& p) { return next_stage(p, [](Stage& a, Stage&) { ++layers_of(a).last; }); })},
-      {"two stages exchange their layers", "coverage",
-       in_some_pipeline([](Pipeline& p) {
+      {"two stages exchange their layers", "coverage", in_some_pipeline([](Pipeline& p) {
          return next_stage(p, [](Stage& a, Stage& b) {
            std::swap(layers_of(a).first, layers_of(b).first);
            std::swap(layers_of(a).last, layers_of(b).last);
@@ -69,8 +68,7 @@ std::vector<Mutation> mixed_structure_mutations() {
          layers_of(c.plan.pipelines.back().stages.front()).first = 1;
          return true;
        }},
-      {"two stages share a device", "devices-once",
-       in_some_pipeline([](Pipeline& p) {
+      {"two stages share a device", "devices-once", in_some_pipeline([](Pipeline& p) {
          return next_stage(p, [](Stage& a, Stage& b) { b.devices.front().first = a.devices.front().first; });
        })},
       {"the last stage lies outside the cluster", "devices-once",
@@ -83,16 +81,13 @@ std::vector<Mutation> mixed_structure_mutations() {
          c.plan.pipelines.back().stages.back().devices.front().first = -1;
          return true;
        }},
-      {"a stage holds a device less than its degrees need", "stage-placement", in_some_stage([](Stage& s) {
-         return s.devices.front().count > 1 && (--s.devices.front().count, true);
-       })},
-      {"a stage has twice the tensor parallelism that its devices allow", "stage-placement",
-       in_some_stage([](Stage& s) {
+      {"a stage holds a device less than its degrees need", "stage-placement",
+       in_some_stage([](Stage& s) { return s.devices.front().count > 1 && (--s.devices.front().count, true); })},
+      {"a stage has twice the tensor parallelism that its devices allow", "stage-placement", in_some_stage([](Stage& s) {
          strategy_of(s).tp *= 2;
          return true;
        })},
-      {"a stage has a context parallelism that its devices do not allow", "stage-placement",
-       in_some_stage([](Stage& s) {
+      {"a stage has a context parallelism that its devices do not allow", "stage-placement", in_some_stage([](Stage& s) {
          strategy_of(s).cp = 2;
          return true;
        })},
@@ -133,8 +128,7 @@ std::vector<Mutation> mixed_structure_mutations() {
          --c.plan.pipelines.back().schedule.microbatches;
          return true;
        }},
-      {"overlap of messages in one stage and not in the next", "strategies",
-       in_some_pipeline([](Pipeline& p) {
+      {"overlap of messages in one stage and not in the next", "strategies", in_some_pipeline([](Pipeline& p) {
          return next_stage(p, [](Stage&, Stage& b) { strategy_of(b).overlap.p2p = !strategy_of(b).overlap.p2p; });
        })},
   };
@@ -142,8 +136,7 @@ std::vector<Mutation> mixed_structure_mutations() {
 
 std::vector<Mutation> mixed_rule_mutations() {
   return {
-      {"ZeRO of one stage without a group to share with", "sharding",
-       last_stage_lowered([](Stage& s) {
+      {"ZeRO of one stage without a group to share with", "sharding", last_stage_lowered([](Stage& s) {
          strategy_of(s).zero = ZeroStage::optimizer;
          strategy_of(s).shard = 1;
          return true;
@@ -229,7 +222,8 @@ std::vector<Mutation> pipeline_mutations() {
               }),
       several("a device in two pipelines", "pipeline-devices",
               [](Case& c) {
-                c.plan.pipelines[1].stages.back().devices.front().first = c.plan.pipelines[0].stages.front().devices.front().first;
+                c.plan.pipelines[1].stages.back().devices.front().first =
+                    c.plan.pipelines[0].stages.front().devices.front().first;
                 return true;
               }),
       several("a layer that one pipeline alone holds", "coverage",

@@ -100,9 +100,8 @@ inline void expect_named(const std::vector<Mutation>& mutations, const std::vect
       if (!mutation.apply(broken_case)) continue;
       ++applied;
       const CheckReport report = broken_case.check();
-      const bool named = std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& f) {
-        return !f.ok && f.name == mutation.finding && !f.text.empty();
-      });
+      const bool named = std::any_of(report.findings.begin(), report.findings.end(),
+                                     [&](const Finding& f) { return !f.ok && f.name == mutation.finding && !f.text.empty(); });
       EXPECT_TRUE(named) << mutation.name << " on case " << n << " passes '" << mutation.finding << "'\n" << broken(report);
       rejected += named ? 1 : 0;
     }

@@ -44,19 +44,19 @@ std::string random_cluster(Random& random) {
       if (nodes * per_node <= left + 1) sizes.emplace_back(nodes, per_node);
     const auto [nodes, per_node] = random.of(sizes);
     left -= nodes * per_node - 1;
-    std::string text =
-        group(nodes, per_node, device(cat("kind", k), static_cast<double>(random.between(20, 300)),
-                                      static_cast<int>(random.one_in(3) ? random.between(1, 2) : random.between(3, 16))));
+    std::string text = group(nodes, per_node,
+                             device(cat("kind", k), static_cast<double>(random.between(20, 300)),
+                                    static_cast<int>(random.one_in(3) ? random.between(1, 2) : random.between(3, 16))));
     text.insert(1, cat("name: g", k, ", site: s", std::min<std::int64_t>(k, 1), ", "));
     if (random.one_in(4))
       text.insert(text.size() - 1, cat(", speed: {\"rank:", devices + nodes * per_node - 1, "\": 0.", random.between(4, 9), "}"));
     devices += nodes * per_node;
     groups += cat(groups.empty() ? "" : ", ", text);
   }
-  const std::string between =
-      random.one_in(3) ? cat("links: [{from: s0, to: s1, bandwidth: ", random.between(1, 40), "Gb/s, latency: ",
-                             random.between(1, 20), "ms, both: true}]")
-                       : cat("inter_group: {bandwidth: ", random.between(1, 100), "Gb/s, latency: ", random.between(5, 200), "us}");
+  const std::string between = random.one_in(3) ? cat("links: [{from: s0, to: s1, bandwidth: ", random.between(1, 40),
+                                                     "Gb/s, latency: ", random.between(1, 20), "ms, both: true}]")
+                                               : cat("inter_group: {bandwidth: ", random.between(1, 100),
+                                                     "Gb/s, latency: ", random.between(5, 200), "us}");
   return cat("{groups: [", groups, "], ", between, "}");
 }
 
@@ -91,8 +91,9 @@ TEST(MixedClusters, TheSearchFindsTheBestOfAllChains) {
     worst = std::max(worst, static_cast<double>(outcome.best->iteration_ns) / static_cast<double>(best));
     EXPECT_EQ(outcome.best->iteration_ns, best) << n << ": " << text;
   }
-  std::printf("%d clusters, %d with a plan that fits, %d proven best, %d not the best (at worst by %.4f); %lld of %lld plans simulated\n",
-              wanted, with_answer, closed, below, worst, static_cast<long long>(simulated), static_cast<long long>(plans));
+  std::printf(
+      "%d clusters, %d with a plan that fits, %d proven best, %d not the best (at worst by %.4f); %lld of %lld plans simulated\n",
+      wanted, with_answer, closed, below, worst, static_cast<long long>(simulated), static_cast<long long>(plans));
   EXPECT_GE(with_answer * 10, wanted * 7);
   EXPECT_EQ(closed, with_answer);
 }
