@@ -151,7 +151,7 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
   ++out_.simulations;
   const std::optional<PlanEvaluation> found = evaluator_.evaluate(problem_, costs_, plan);
   ESPALIER_CHECK(found);
-  ESPALIER_CHECK(found->iteration_ns >= chain.bound_ns);
+  ESPALIER_CHECK(found->iteration_ns >= chain.bound_ns || !evaluator_.exact());
   if (!found->fits) {
     ++out_.without_room;
     return 0;
@@ -268,7 +268,7 @@ void Search::glance(Size& size) {
   out_.states += found.counters.states;
   out_.tried += found.counters.tried;
   size.estimate_ns = static_cast<double>(found.candidates.empty() ? INT64_MAX : found.candidates.front().bound_ns);
-  out_.candidates += static_cast<std::int64_t>(std::min(found.candidates.size(), kJudged));
+  out_.candidates += static_cast<std::int64_t>(std::min(kJudged, found.candidates.size()));
   Kept best = judge_all(size, found.candidates, kJudged);
   if (!best.chain.empty()) kept_.push_back(std::move(best));
 }
