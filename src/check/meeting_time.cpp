@@ -9,9 +9,23 @@
 namespace espalier::check {
 namespace {
 
+/// Elements of the copies of the token table that the piece brings with the layers that use them, for one of their data ranks.
+double copied_elements(const View& view, const LayerSpan& layers) {
+  const std::vector<std::int32_t> copies = table_copies(view);
+  const Strategy& table = view.chunks.front().ranges.front().strategy;
+  double elements = 0;
+  for (std::size_t c = 0; c < view.chunks.size(); ++c) {
+    const std::int32_t user = table_user(view, c);
+    const bool copy = std::find(copies.begin(), copies.end(), view.stage_of[c]) != copies.end();
+    if (copy && user >= layers.first && user <= layers.last)
+      elements += static_cast<double>(table_elements(view_of(view, table))) / static_cast<double>(table.data_ranks());
+  }
+  return elements;
+}
+
 /// Bytes of the piece that a rank of the pipeline answers for.
 double answered_bytes(const View& view, const LayerSpan& layers) {
-  double bytes = 0;
+  double bytes = copied_elements(view, layers);
   for (const Chunk& chunk : view.chunks)
     for (const LayerRange& range : chunk.ranges) {
       const View under = view_of(view, range.strategy);

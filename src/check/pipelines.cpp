@@ -161,10 +161,10 @@ std::vector<Finding> check_pipelines(const Plan& plan, const Cluster& cluster) {
       for (const DeviceRange& range : stage.devices) {
         if (range.count < 1 || range.count > all || range.first < 0 || range.stride < 1) continue;  // each pipeline's own finding
         for (std::int64_t i = 0; i < range.count; ++i) {
-          const auto [at, added] = owner.emplace(range.first + i * range.stride, pipeline.id);
-          devices.require(added || at->second == pipeline.id, [&] {
-            return say("device ", at->first, " is in pipeline ", at->second, " and in pipeline ", pipeline.id);
-          });
+          const std::int64_t device = range.first + i * range.stride;
+          const std::int32_t holder = owner.emplace(device, pipeline.id).first->second;
+          devices.require(holder == pipeline.id,
+                          [&] { return say("device ", device, " is in pipeline ", holder, " and in pipeline ", pipeline.id); });
         }
       }
   return {samples.finding(say(plan.pipelines.size(), " pipelines, ", sum, " samples")),

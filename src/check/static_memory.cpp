@@ -147,15 +147,17 @@ std::int64_t table_elements(const View& view) {
   return 0;
 }
 
-bool uses_table(const View& view, std::size_t chunk) {
-  if (view.model->vocabulary == 0) return false;
+std::int32_t table_user(const View& view, std::size_t chunk) {
+  if (view.model->vocabulary == 0) return -1;
   for (std::int32_t i = view.chunks[chunk].first(); i <= view.chunks[chunk].last(); ++i) {
     const LayerKind& kind = view.model->layer(static_cast<std::size_t>(i));
-    if (i == 0 || (kind.role == LayerRole::head && view.model->tied_embeddings)) return true;
-    if (std::any_of(kind.operators.begin(), kind.operators.end(), looks_up_shared_table)) return true;
+    if (i == 0 || (kind.role == LayerRole::head && view.model->tied_embeddings)) return i;
+    if (std::any_of(kind.operators.begin(), kind.operators.end(), looks_up_shared_table)) return i;
   }
-  return false;
+  return -1;
 }
+
+bool uses_table(const View& view, std::size_t chunk) { return table_user(view, chunk) >= 0; }
 
 std::vector<std::int32_t> table_copies(const View& view) {
   std::vector<std::int32_t> stages;

@@ -42,6 +42,8 @@ std::vector<std::int32_t> table_copies(const View& view);
 std::vector<std::int32_t> table_holders(const View& view);
 /// Whether a layer of the chunk looks up or multiplies with the table.
 bool uses_table(const View& view, std::size_t chunk);
+/// The first layer of the chunk that does; −1: none.
+std::int32_t table_user(const View& view, std::size_t chunk);
 
 std::vector<StageElements> elements_per_stage(const View& view);
 std::vector<std::int64_t> static_bytes_per_stage(const View& view);

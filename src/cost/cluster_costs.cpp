@@ -10,6 +10,8 @@
 #include "cost/chunk_sum.h"
 #include "cost/price_parts.h"
 #include "cost/rounding.h"
+#include "cost/state_memory.h"
+#include "plan/shared_table.h"
 
 namespace espalier::cost {
 namespace {
@@ -237,6 +239,21 @@ double answered_bytes(const PipelineRanges& pipeline, std::int32_t chunk, const 
   return bytes;
 }
 
+/// The same of a copy of the token table that the chunk's stage holds beside its own layers: it meets with the layer that uses it.
+double copied_bytes(const PipelineRanges& pipeline, const ProgramStructure& structure, std::int32_t chunk,
+                    const LayerSpan& layers) {
+  const std::vector<RangeCost>& held = pipeline.chunks[static_cast<std::size_t>(chunk)];
+  const CostContext& context = *held.front().on;
+  const Model& model = *context.workload.model;
+  if (!holds_copy(structure.table_chunks, ChunkId(chunk))) return 0;
+  const std::int32_t user = table_layer(model, held.front().first, held.back().last);
+  if (user < layers.first || user > layers.last) return 0;
+  const Strategy& table = *pipeline.chunks.front().front().strategy;
+  const StatePolicy states = states_of(*context.engine, context.workload.training);
+  return states.reduce * static_cast<double>(table_elements(model, *context.engine, table)) /
+         static_cast<double>(table.data_ranks());
+}
+
 /// Appends the columns of one pipeline.
 void append(Costs& out, const Costs& of) {
   for (const WorkCost& work : of.works) out.works.add(work);
@@ -254,14 +271,16 @@ void append(Costs& out, const Costs& of) {
 }
 
 /// One reduction between pipelines, and its message for the program.
-Nanoseconds price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const Segment& segment,
-                          CollectivePart& part) {
+Nanoseconds price_segment(const ClusterCosts& c, const std::deque<PipelineRanges>& pipelines, const std::vector<Program>& parts,
+                          const Segment& segment, CollectivePart& part) {
   double bytes = 0;
   FabricLevel slowest;
   bool first = true;
   for (std::size_t a = 0; a < segment.holders.size(); ++a) {
     const SegmentHolder& x = segment.holders[a];
-    bytes = std::max(bytes, answered_bytes(pipelines[static_cast<std::size_t>(x.pipeline)], x.chunk, segment.layers));
+    const PipelineRanges& own = pipelines[static_cast<std::size_t>(x.pipeline)];
+    const ProgramStructure& structure = parts[static_cast<std::size_t>(x.pipeline)].structure();
+    bytes = std::max(bytes, answered_bytes(own, x.chunk, segment.layers) + copied_bytes(own, structure, x.chunk, segment.layers));
     const StagePlace& here = pipelines[static_cast<std::size_t>(x.pipeline)].places[static_cast<std::size_t>(x.stage)];
     for (std::size_t b = a + 1; b < segment.holders.size(); ++b) {
       const SegmentHolder& y = segment.holders[b];
@@ -365,7 +384,7 @@ Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vect
     CollectivePart part;
     Collective& reduction = program.collectives[CollectiveId(static_cast<std::int32_t>(before + n))];
     ESPALIER_CHECK(reduction.pipelines.valid() && reduction.layers == segments[n].layers);
-    const Nanoseconds takes = price_segment(c, pipelines, segments[n], part);
+    const Nanoseconds takes = price_segment(c, pipelines, parts, segments[n], part);
     out.collectives.add(takes);
     for (KindCosts& kind : of_kinds) kind.costs.collectives.add(takes);
     reduction.parts_begin = static_cast<std::int32_t>(program.parts.size());

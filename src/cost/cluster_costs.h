@@ -23,7 +23,9 @@
 //                     the engine sends tensor-parallel copies in parts. Between stages of equal layout that is the message of one pipeline.
 //     segment         gradients of layers that P pipelines hold: after the reduction inside each stage a rank of pipeline k answers for
 //                     S_k = (its gradient bytes of the segment) / (its replicas). An all-reduce of P members (collective.h) over the slowest
-//                     link between any two of the stages, of max_k S_k bytes: ranks that hold larger parts are the busier ones.
+//                     link between any two of the stages, of max_k S_k bytes: ranks that hold larger parts are the busier ones. A copy of a
+//                     token table that several stages of a pipeline hold (plan/shared_table.h) is part of S_k where the layer is that uses
+//                     it: each copy holds the sum of its own pipeline, and without meeting the others the copies would drift apart.
 #pragma once
 
 #include <cstdint>

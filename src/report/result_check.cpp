@@ -275,8 +275,11 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
   const bool search = said->find("search") != nullptr;
   if (job.cluster.equal_devices() || (job.cluster.homogeneous() && !search))
     check_alternatives(job, **engine, claimed, findings);
-  else if (search)
-    check_group_alternatives(with_margin, **engine, claimed, findings);
+  else if (search) {
+    Job as_asked = with_margin;
+    as_asked.search = claimed.search.asked.space;
+    check_group_alternatives(as_asked, **engine, claimed, findings);
+  }
   if (search) {
     check_certificate(claimed, findings);
     check_counters(claimed.search, findings);

@@ -28,7 +28,7 @@ void read_both_ways(const Table& table, std::string_view text) {
   const cluster::ClusterFiles files{{table.key, *rows}};
   base::ErrorSink sink;
   base::Reader reader = base::Reader::root(*document, sink);
-  const Cluster cluster = read_cluster(reader, files);
+  const Cluster cluster = cluster::read_cluster(reader, files);
   if (!sink.ok()) return fuzz::expect_helpful(*sink.first());
   cluster::embed(document->root, files);
   const auto again = load_cluster(base::to_json(document->root), "embedded");

@@ -285,7 +285,7 @@ TEST(MixedMutation, FalseClaimsAboutUnlikeStagesAreNamed) { expect_named(mixed_c
 
 TEST(MixedMutation, AtLeastFortyKinds) {
   const std::size_t kinds = mixed_structure_mutations().size() + mixed_rule_mutations().size() + pipeline_mutations().size() +
-                            mixed_program_mutations().size() + mixed_claim_mutations().size();
+                            mixed_program_mutations().size() + mixed_claim_mutations().size() + mixed_result_mutations().size();
   EXPECT_GE(kinds, 40U);
   std::printf("%d kinds\n", static_cast<int>(kinds));
 }

@@ -34,5 +34,6 @@ std::vector<Finding> findings_of(const ResultCase& c, const std::string& text);
 
 /// Every mutation applies to some case; wherever it applies, its finding fails.
 void expect_rejected(const std::vector<ResultMutation>& mutations);
+void expect_rejected(const std::vector<ResultMutation>& mutations, const std::vector<ResultCase>& cases);
 
 }  // namespace espalier::mutation

@@ -21,6 +21,7 @@ std::vector<Mutation> mixed_rule_mutations();
 std::vector<Mutation> pipeline_mutations();
 std::vector<Mutation> mixed_program_mutations();
 std::vector<Mutation> mixed_claim_mutations();
+std::vector<ResultMutation> mixed_result_mutations();
 std::vector<ResultMutation> figure_mutations();
 std::vector<ResultMutation> certificate_mutations();
 std::vector<ResultMutation> document_mutations();

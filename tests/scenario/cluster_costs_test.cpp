@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "base/format.h"
 #include "cost/price.h"
 #include "espalier/cluster.h"
 #include "espalier/model.h"
@@ -124,6 +125,30 @@ TEST(ClusterCosts, AStageSlowsDownAsItsOwnKindDoes) {
   EXPECT_EQ(mixed[StageId(0)].slowdown, fast[StageId(0)].slowdown);
   EXPECT_EQ(mixed[StageId(1)].slowdown, slow[StageId(1)].slowdown);
   EXPECT_GT(std::abs(mixed[StageId(0)].slowdown.compute - mixed[StageId(1)].slowdown.compute), 0.01);
+}
+
+/// A tied head on another stage than the embedding holds a copy of the table. Between pipelines it meets as the matrix of an untied head does:
+/// without that, the copy would follow the gradients of its own pipeline alone.
+TEST(ClusterCosts, ACopyOfATiedTableMeetsTheOtherPipelines) {
+  const Cluster cluster = load_cluster("{nodes: 2, devices_per_node: 4, device: a100-sxm-80gb}", "test").value();
+  std::vector<double> bytes;
+  for (const bool tied : {false, true}) {
+    Fixture f;
+    f.model = load_model(base::cat(std::string(kLlama).substr(0, std::string(kLlama).size() - 1),
+                                   ", \"tie_word_embeddings\": ", tied ? "true}" : "false}"),
+                         "test")
+                  .value();
+    const Plan plan =
+        plan_of(f, {pipeline(0, 0, {strategy(1, 2), strategy(1, 2)}, {4, 9}, 2, 4), pipeline(1, 4, {strategy(1, 4)}, {9}, 1, 4)});
+    const ClusterCosts costs(f.model, cluster, f.training, f.engine);
+    Program program;
+    price(costs, plan, program);
+    for (const Collective& c : program.collectives)
+      if (c.pipelines.valid() && c.layers.last == 9)
+        bytes.push_back(program.parts[static_cast<std::size_t>(c.parts_begin)].bytes);
+  }
+  ASSERT_EQ(bytes.size(), 2U);
+  EXPECT_EQ(bytes[0], bytes[1]);
 }
 
 /// One device at half its speed: the stage that holds it computes twice as long, and no other.
