@@ -7,7 +7,8 @@
 //
 // Stages that lie on devices in any order, of any groups, are priced once for each kind of device among them: of every work, collective and
 // message the slowest counts, of every tensor the largest. How they see the network: spread_stages.h. Over ways of a millisecond and more their
-// messages follow each other without waiting for arrival: the latency delays each of them and holds nobody (Costs::delays).
+// messages follow each other without waiting for arrival, where the engine sends beside compute at all: the latency delays each of them and holds
+// nobody (Costs::delays). Engines that wait for every message wait for its way too.
 //
 // Any other stage lies on consecutive devices of one group, in the order tp-cp-dp-pp. Everything inside it (compute, TP, CP, EP, ZeRO, the reduction
 // over its own replicas) costs what it costs on that group. Between stages:

@@ -88,8 +88,8 @@ TransferTime unlike_transfer(const Pricing& p, const RangeCost& sender, const Ra
   const double bytes = std::max(sent / parts(*sender.strategy), taken / parts(*receiver.strategy));
   FabricLevel link = p.cluster->link(from, to);
   TransferTime time;
-  const bool follow = from.spread != nullptr || p.cluster->long_ways() == LongWays::messages_follow;
-  if (follow && link.latency.count() >= kLongWay) {
+  const bool known = from.spread != nullptr || p.cluster->long_ways() == LongWays::messages_follow;
+  if (known && engine.runs.overlap_p2p && link.latency.count() >= kLongWay) {
     time.delay_ns = round_ns(link.latency.count());
     link.latency = Seconds(0);
   }

@@ -131,6 +131,22 @@ TEST(MixedRuns, AsynchronousMessagesOverLongWaysFollowEachOther) {
   EXPECT_GT(seconds_of("Megatron-LM", "GPipe", 50) - seconds_of("Megatron-LM", "GPipe", 1), 64 * 0.049);
 }
 
+// The same across node groups: all eight micro-batches of a replica wait on their way where each message is waited for, and on the way back.
+TEST(MixedRuns, AwaitedMessagesOverLongWaysHoldTheirStages) {
+  const auto seconds = [](const std::string& framework, int delay_ms) {
+    const Validation v = validate_runs(
+        file_of(mixed(R"("framework": ")" + framework +
+                      R"(", "pp": 2, "dp": 6, "zero_stage": 0, "schedule": "GPipe", "network": {"inter_gbps": 10, "delay_ms": )" +
+                      std::to_string(delay_ms) + "}")),
+        planner::predict);
+    return v.results.empty() ? 0 : *v.results.front().predicted_s;
+  };
+  const double awaited = seconds("Megatron-LM", 50) - seconds("Megatron-LM", 1),
+               sent = seconds("DT-FM", 50) - seconds("DT-FM", 1);
+  EXPECT_GT(awaited - sent, 2 * 7 * 0.049);  // the last of each way is waited for in either
+  EXPECT_LT(awaited - sent, 2 * 8 * 0.049);
+}
+
 // 8 · 12 · 1024² parameters and some: 0.2 GB in fp16. Three passes of 8 micro-batches take 8 · 3 · 0.2 · 7/8 = 4.2 GB into every node, 34 s at
 // 1 Gb/s and 3.4 s at 10 Gb/s; a second was measured. One micro-batch a rank at 10 Gb/s: 0.43 s.
 TEST(MixedRuns, Zero3FasterThanItsNetworkIsSkippedByName) {
