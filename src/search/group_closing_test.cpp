@@ -59,6 +59,29 @@ TEST(GroupClosing, SaysNothingWhenThereIsTooMuchToLookAt) {
   EXPECT_LT(left, 0);
 }
 
+TEST(GroupClosing, NoMoreStagesThanAllowed) {
+  solve::DeviceGroupsProblem problem = problem_of(2, {option(0, 1, 2), option(1, 2, 4)}, 1);
+  problem.max_stages = 1;
+  std::int64_t left = 1000;
+  const auto all = chains_below(problem, 1000, left);
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), 2U);
+  for (const solve::GroupedPipeline& chain : *all) EXPECT_EQ(chain.stages.size(), 1U);
+}
+
+// Memory for one layer of the fast unit: it cannot have both, and as the first of two stages it keeps two micro-batches, which is too much.
+TEST(GroupClosing, OnlyWhatFits) {
+  solve::DeviceGroupsProblem problem = problem_of(2, {option(0, 1, 2), option(1, 2, 4)}, 1);
+  problem.options[0].saved_bytes = {10};
+  problem.options[0].memory_bytes = 10;
+  std::int64_t left = 1000;
+  const auto all = chains_below(problem, 1000, left);
+  ASSERT_TRUE(all);
+  ASSERT_EQ(all->size(), 2U);
+  EXPECT_EQ((*all)[0].stages, (std::vector<solve::GroupedStage>{{1, 0, 0}, {0, 1, 1}}));
+  EXPECT_EQ((*all)[1].stages, (std::vector<solve::GroupedStage>{{1, 0, 1}}));
+}
+
 /// The solver's answer is the least of the chains that are looked at, and there is none below it.
 TEST(GroupClosing, AgreesWithTheSolver) {
   std::mt19937 random(31);
