@@ -121,5 +121,64 @@ TEST(GroupChains, TheEstimateOfEqualStages) {
   EXPECT_DOUBLE_EQ(estimate_ns(numbers), 60.0);
 }
 
+/// One layer type with forward f and backward b on so many units of a kind; nothing at the end of a step.
+solve::StageOption timed(std::int32_t kind, std::int32_t units, std::int64_t f, std::int64_t b) {
+  solve::StageOption option;
+  option.kind = kind;
+  option.units = units;
+  option.forward_ns = {f};
+  option.backward_ns = {b};
+  option.end_ns = option.gather_ns = option.reduce_ns = {0};
+  return option;
+}
+
+// Five layers, two units that take 3 a layer and one that takes 6: 2/15 + 1/30 = 1/6 of the model a nanosecond. Three stages, of which one has
+// two layers where 5/3 were even: 6/5. (10 + 3)·6·6/5.
+TEST(GroupChains, TheEstimateAddsWhatKindsDo) {
+  solve::DeviceGroupsProblem numbers;
+  numbers.units = {2, 1};
+  numbers.layers.assign(5, 0);
+  numbers.microbatches = 10;
+  numbers.options = {timed(0, 1, 1, 2), timed(1, 1, 2, 4)};
+  EXPECT_NEAR(estimate_ns(numbers), 93.6, 1e-9);
+}
+
+// Two units of a kind, as two stages of 3 a layer or as one of 2 a layer. Four layers: with one micro-batch 6·(1 + 2) = 18 against 8·(1 + 1) = 16,
+// with eight 6·10 = 60 against 8·9 = 72.
+TEST(GroupChains, TheEstimateTakesTheBetterOptionOfAKind) {
+  solve::DeviceGroupsProblem numbers;
+  numbers.units = {2};
+  numbers.layers.assign(4, 0);
+  numbers.options = {timed(0, 1, 1, 2), timed(0, 2, 1, 1)};
+  numbers.microbatches = 1;
+  EXPECT_DOUBLE_EQ(estimate_ns(numbers), 16.0);
+  numbers.microbatches = 8;
+  EXPECT_DOUBLE_EQ(estimate_ns(numbers), 60.0);
+}
+
+// Layers are the embedding, four blocks and the head: full recomputation counts the blocks of a stage, and there is none where it has none.
+TEST(GroupChains, FullRecomputationCountsTheBlocksOfAStage) {
+  const Fixture f;
+  StageOptions options = options_of({{0, 2}, {0, 4}, {1, 4}});
+  for (StageChoice& choice : options.choices) choice.strategy.recompute = {RecomputeKind::full, 1};
+  const Pipeline pipeline = pipeline_of(f.problem, options, {{0, 0, 2}, {1, 3, 4}, {2, 5, 5}}, 4);
+  const auto recompute = [&](std::size_t i) { return pipeline.stages[i].chunks.front().ranges.front().strategy.recompute; };
+  EXPECT_EQ(recompute(0).layers, 2);
+  EXPECT_EQ(recompute(1).layers, 2);
+  EXPECT_EQ(recompute(2).kind, RecomputeKind::none);
+}
+
+// Messages overlap where there are any: one stage sends none.
+TEST(GroupChains, OneStageSendsNothing) {
+  const Fixture f;
+  const StageOptions options = options_of({{0, 2}, {0, 4}, {1, 4}});
+  const auto overlaps = [&](const Pipeline& pipeline) {
+    return pipeline.stages.front().chunks.front().ranges.front().strategy.overlap.p2p;
+  };
+  EXPECT_FALSE(overlaps(pipeline_of(f.problem, options, {{1, 0, 5}}, 4)));
+  EXPECT_TRUE(overlaps(pipeline_of(f.problem, options, {{1, 0, 3}, {2, 4, 5}}, 4)));
+  EXPECT_EQ(pipeline_of(f.problem, options, {{1, 0, 5}}, 4).samples, 16);
+}
+
 }  // namespace
 }  // namespace espalier::search
