@@ -95,6 +95,8 @@ SEARCH = closed_object({
     "limits": described(closed_object({name: WHOLE for name in COUNTING}), "counting dimension: largest value"),
     "memory_margin": {"type": "number", "minimum": 0, "maximum": 0.9, "description": "share of the memory limit that plan leaves free; "
                       "default: the error of the memory model for the engine and device"},
+    "objective": described(closed_object({"minimise": one_of("time", "cost"), "budget_per_step": {"type": "number", "minimum": 0},
+                                          "deadline": TEXT}), "what the plan shall be best at, over the sizes of the cluster"),
 })
 
 # Short and full form of a run of equal nodes, and several of them. What stands inside a device or a fabric level is for the program's own

@@ -33,8 +33,11 @@ std::int64_t represented_by(const RankClass& rank) {
 bool devices_of_stage(const View& view, const RankClass& rank, std::int64_t devices) {
   const auto inside = [&](std::int64_t device) {
     if (!view.group_of_stage.empty()) {
-      const DeviceRange& own = view.plan->only_pipeline().stages[rank.stage.index()].devices.front();
-      return device >= own.first && device < own.first + own.count;
+      const std::vector<DeviceRange>& own = view.plan->only_pipeline().stages[rank.stage.index()].devices;
+      return std::any_of(own.begin(), own.end(), [device](const DeviceRange& range) {
+        const std::int64_t steps = device - range.first;
+        return steps >= 0 && steps % range.stride == 0 && steps / range.stride < range.count;
+      });
     }
     if (view.listed != nullptr) {
       const std::vector<std::int64_t>& own = view.listed->at(rank.stage.index());
@@ -74,7 +77,10 @@ void require_ranks(const View& view, const Program& program, Verdict& verdict) {
   verdict.require(next == size, [&] { return say(size - next, " instructions belong to no rank"); });
   for (std::size_t i = 0; i < represented.size(); ++i) {
     std::int64_t expected = devices / view.stages;
-    if (!view.group_of_stage.empty()) expected = view.plan->only_pipeline().stages[i].devices.front().count;
+    if (!view.group_of_stage.empty()) {
+      expected = 0;
+      for (const DeviceRange& range : view.plan->only_pipeline().stages[i].devices) expected += range.count;
+    }
     verdict.require(represented[i] == expected,
                     [&] { return say("the ranks of stage ", i, " represent ", represented[i], " devices of ", expected); });
   }

@@ -103,13 +103,16 @@ Status device_choice(const Job& job, const EngineModel& engine) {
     return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of " + found, "any",
                  "no plan spreads its stages equally over unlike devices"};
   }
+  // Equal stages at the pace of the slowest device are what an engine for equal stages runs, and an answer. Pins are the search's to keep
+  // (searched_pins): a configuration that is given has its own.
+  if (job.cluster.homogeneous() && job.cluster.has_speeds() && !job.search.devices) return std::nullopt;
   if (is_unrestricted(engine.layers)) return unsearched_pin(job.search);
-  // Equal stages at the pace of the slowest device are all that it runs, and an answer.
-  if (job.cluster.homogeneous() && job.cluster.has_speeds()) return unsearched_pin(job.search);
   return Error{ErrorKind::bad_input, job.cluster.homogeneous() ? "search.devices" : "cluster.groups",
                "engine " + engine.name + ", whose stages must be alike", "an engine that runs unlike stages",
                "engine: generic or espalier"};
 }
+
+Status searched_pins(const Job& job) { return any_devices(job) ? unsearched_pin(job.search) : std::nullopt; }
 
 Status layerwise_dimensions(const SearchSpace& space) {
   const std::string name = "recompute_layers";

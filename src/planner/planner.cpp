@@ -45,6 +45,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const auto prepared = prepare(room);
   if (!prepared) return prepared.error();
   const EngineModel& engine = *prepared->engine;
+  if (auto refused = searched_pins(room)) return *refused;
   Watch watch(options);
   auto phases = search_options(job, engine, options, watch);
   if (!phases) return phases.error();

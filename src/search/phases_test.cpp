@@ -106,7 +106,7 @@ TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
   problem.engine = find_engine("generic");
   PhaseOptions options;
   options.any_devices = true;
-  options.left_out = {"each group", "unlike pipelines"};
+  options.left_out = {"each group", "unlike pipelines", "unequal replicas"};
   for (const std::int32_t id : {9, 7, 8}) {
     options.starts.emplace_back();
     options.starts.back().id = id;
@@ -124,7 +124,7 @@ TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
 
 TEST(Phases, Names) {
   EXPECT_EQ(phase_names(), (std::vector<std::string>{"uniform", "layer-wise", "operators", "operators by layer", "each group",
-                                                     "device groups", "unlike pipelines"}));
+                                                     "device groups", "unlike pipelines", "unequal replicas"}));
 }
 
 }  // namespace

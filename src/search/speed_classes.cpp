@@ -60,6 +60,7 @@ std::vector<FabricLevel> between(const std::vector<FabricLevel>& levels, std::in
     out.back().span = (level.span + before - 1) / before * count;
     if (out.back().span >= nodes * count) break;
   }
+  if (!out.empty()) out.back().span = std::max(out.back().span, nodes * count);
   return out;
 }
 
@@ -109,7 +110,9 @@ void SpeedClasses::add_group(const Cluster& cluster, std::size_t group) {
   for (std::int64_t node = 0; node < of.nodes; ++node)
     add_blocks(cluster, cluster.first_device(group) + node * of.devices_per_node, of.devices_per_node, blocks);
   for (const Block& block : blocks) found[{block.speed, block.count}].push_back(block.first);
-  const std::vector<FabricLevel>& network = cluster.homogeneous() ? cluster.inter : of.inter;
+  const std::vector<FabricLevel>& outside = cluster.homogeneous() ? cluster.inter : of.inter;
+  const std::vector<FabricLevel>& network =
+      outside.empty() ? of.intra : outside;  // of one node alone, whose blocks talk inside it
   for (const auto& [kind, first] : found) {
     NodeGroup out = of;
     out.name = base::cat(of.name, "-", classes_.groups.size());

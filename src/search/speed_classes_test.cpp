@@ -55,6 +55,18 @@ TEST(SpeedClasses, ASlowRankLeavesBlocksOfPowersOfTwo) {
   EXPECT_EQ(classes.devices(), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 12, 13, 14, 15, 10, 11, 8, 9}));
 }
 
+/// Of three devices of the only node two are fast: blocks of one device each, which talk inside the node.
+TEST(SpeedClasses, BlocksOfOneNodeTalkInsideIt) {
+  const SpeedClasses classes(read("{nodes: 1, devices_per_node: 3, device: a100-sxm-40gb, speed: {\"rank:1\": 0.5}}"));
+  ASSERT_EQ(classes.cluster().groups.size(), 2U);
+  const NodeGroup& fast = classes.cluster().groups[0];
+  EXPECT_EQ(fast.nodes, 2);
+  EXPECT_EQ(fast.devices_per_node, 1);
+  ASSERT_EQ(fast.inter.size(), 1U);
+  EXPECT_EQ(fast.inter.front().span, 2);
+  EXPECT_EQ(classes.devices(), (std::vector<std::int64_t>{0, 2, 1}));
+}
+
 /// Classes of one group talk over its own network, classes of two groups over what joins these.
 TEST(SpeedClasses, KeepTheNetworkOfTheirGroups) {
   const SpeedClasses classes(read(

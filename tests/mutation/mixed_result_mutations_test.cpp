@@ -15,13 +15,14 @@ using base::Node;
 using base::NodeKind;
 
 ResultCase mixed_answer(const std::string& name, const std::string& model, const std::string& groups, const std::string& training,
-                        const std::string& search) {
+                        const std::string& search, const std::vector<std::string>& left_out = {}) {
   const std::string cluster = "{groups: [" + groups +
                               "], links: [{from: new, to: old, bandwidth: 200Gb/s, latency: 50us, both: true}], "
                               "egress_price_per_GB: {new-old: 0.02, old-new: 0.03}}";
   const Job job = real_job(model, cluster, training, "{devices: any, " + search + "}");
   PlannerOptions how;
   how.threads = 1;
+  how.left_out_phases = left_out;
   const auto result = plan(job, how);
   EXPECT_TRUE(result.ok()) << name << ": " << (result.ok() ? "" : result.error().message());
   return {name, job, result.ok() ? to_json(*result) : ""};
@@ -35,8 +36,8 @@ const std::vector<ResultCase>& mixed_results() {
                    "{sequence_length: 2048, global_batch: 16, tokens: 1e9}", "allow: {tp: [1, 2]}"),
       mixed_answer("several", "llama-3.2-1b",
                    "{name: new, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 3}, {name: old, "
-                   "nodes: 1, devices_per_node: 2, device: a100-sxm-40gb, price_per_device_hour: 1}",
-                   "{sequence_length: 2048, global_batch: 64}", "allow: {tp: [1, 2]}, limits: {pp: 1}")};
+                   "nodes: 1, devices_per_node: 2, device: a40, price_per_device_hour: 1}",
+                   "{sequence_length: 2048, global_batch: 64}", "allow: {tp: [1, 2]}, limits: {pp: 1}", {"unequal replicas"})};
   return cases;
 }
 
@@ -139,6 +140,12 @@ TEST(MixedResult, TruthfulAnswersPass) {
   const auto chain = result_from_json(mixed_results()[0].text, "chain"),
              several = result_from_json(mixed_results()[1].text, "several");
   ASSERT_TRUE(chain.ok() && several.ok());
+  const ResultCase unequal =
+      mixed_answer("replicas", "llama-3.2-1b",
+                   "{name: new, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 3}, {name: old, "
+                   "nodes: 1, devices_per_node: 2, device: a100-sxm-40gb, price_per_device_hour: 1}",
+                   "{sequence_length: 2048, global_batch: 64}", "allow: {tp: [1, 2]}, limits: {pp: 1}");
+  for (const Finding& f : findings_of(unequal, unequal.text)) EXPECT_TRUE(f.ok) << f.name << ": " << f.text;
   EXPECT_GT(chain->plan.pipelines.front().stages.size(), 1U);
   EXPECT_EQ(several->plan.pipelines.size(), 2U);
 }

@@ -19,7 +19,7 @@ Job job_on(const std::string& cluster) {
   return load_job(
              R"({model: {model_type: llama, hidden_size: 1024, intermediate_size: 2816, num_attention_heads: 8, num_key_value_heads: 8,
     num_hidden_layers: 6, vocab_size: 8192, max_position_embeddings: 2048}, cluster: )" +
-                 cluster + ", training: {sequence_length: 512, global_batch: 24}}",
+                 cluster + ", training: {sequence_length: 512, global_batch: 24, precision: fp16}}",
              "test", "", {})
       .value();
 }
@@ -43,8 +43,7 @@ Plan unequal(const Job& job, ZeroStage zero, std::vector<std::int64_t> samples, 
 }
 
 TEST(UnequalReplicas, AreSimulatedAndChecked) {
-  Job job = job_on(kMixed);
-  job.training.precision = Precision::fp16;
+  const Job job = job_on(kMixed);
   for (const ZeroStage zero : {ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters}) {
     const Plan plan = unequal(job, zero, {4, 4, 2, 2}, {5, 5, 3, 3}), even = unequal(job, zero, {}, {});
     const auto result = simulate(job, plan), equal = simulate(job, even);
@@ -58,8 +57,7 @@ TEST(UnequalReplicas, AreSimulatedAndChecked) {
 
 /// Every figure of every kind of rank is derived again.
 TEST(UnequalReplicas, BrokenClaimsAreFound) {
-  Job job = job_on(kMixed);
-  job.training.precision = Precision::fp16;
+  const Job job = job_on(kMixed);
   const Plan plan = unequal(job, ZeroStage::parameters, {4, 4, 2, 2}, {5, 5, 3, 3});
   const auto claims = planner::claims_of(job, plan);
   ASSERT_TRUE(claims.ok()) << claims.error().message();
@@ -92,8 +90,7 @@ TEST(UnequalReplicas, BrokenClaimsAreFound) {
 
 /// Shares that do not belong to the stage.
 TEST(UnequalReplicas, BrokenSharesAreFound) {
-  Job job = job_on(kMixed);
-  job.training.precision = Precision::fp16;
+  const Job job = job_on(kMixed);
   const Plan sound = unequal(job, ZeroStage::optimizer, {4, 4, 2, 2}, {5, 5, 3, 3});
   const Program program = lower(sound, job.model, true);
   const auto broken = [&](const std::function<void(Stage&)>& change) {
