@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/communicator.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <chrono>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/version.h>
+
+namespace espalier::runtime {
+namespace {
+
+using Gloo = c10d::ProcessGroupGloo;
+
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+}  // namespace
+
+// ---- messages ----------------------------------------------------------------------------------------------------------------
+
+class Message::Impl {
+ public:
+  c10::intrusive_ptr<c10d::Work> work;
+  std::vector<at::Tensor> tensors;  // kept alive
+};
+
+Message::Message() = default;
+Message::Message(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+void Message::wait() {
+  if (impl_ == nullptr) return;
+  impl_->work->wait();
+  impl_.reset();
+}
+
+// ---- groups ------------------------------------------------------------------------------------------------------------------
+
+class Communicator::Impl {
+ public:
+  int rank = 0, size = 1;
+  c10::intrusive_ptr<Gloo> gloo;  // null: this rank alone
+};
+
+Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Communicator::~Communicator() = default;
+
+int Communicator::size() const { return impl_->size; }
+int Communicator::rank() const { return impl_->rank; }
+
+namespace {
+
+void reduce(Gloo& gloo, at::Tensor tensor, c10d::ReduceOp::RedOpType op) {
+  std::vector<at::Tensor> tensors{std::move(tensor)};
+  c10d::AllreduceOptions options;
+  options.reduceOp = op;
+  gloo.allreduce(tensors, options)->wait();
+}
+
+// Methods that were renamed between versions of c10d.
+void gather_into(Gloo& gloo, at::Tensor& whole, at::Tensor& part) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 15)
+  gloo.all_gather_single(whole, part)->wait();
+#else
+  gloo._allgather_base(whole, part)->wait();
+#endif
+}
+
+void exchange(Gloo& gloo, at::Tensor& out, at::Tensor& in) {
+  std::vector<int64_t> equal;
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 15)
+  gloo.all_to_all_single(out, in, equal, equal)->wait();
+#else
+  gloo.alltoall_base(out, in, equal, equal)->wait();
+#endif
+}
+
+}  // namespace
+
+void Communicator::all_reduce(at::Tensor tensor) {
+  if (impl_->size > 1) reduce(*impl_->gloo, std::move(tensor), c10d::ReduceOp::SUM);
+}
+
+void Communicator::all_reduce_maximum(at::Tensor tensor) {
+  if (impl_->size > 1) reduce(*impl_->gloo, std::move(tensor), c10d::ReduceOp::MAX);
+}
+
+void Communicator::all_gather(at::Tensor whole, const at::Tensor& part) {
+  if (impl_->size == 1) {
+    whole.view({-1}).copy_(part.reshape({-1}));
+    return;
+  }
+  at::Tensor flat = whole.view({-1}), in = part.reshape({-1});
+  gather_into(*impl_->gloo, flat, in);
+}
+
+void Communicator::all_to_all(at::Tensor out, const at::Tensor& in) {
+  if (impl_->size == 1) {
+    out.view({-1}).copy_(in.reshape({-1}));
+    return;
+  }
+  at::Tensor into = out.view({-1}), from = in.reshape({-1});
+  exchange(*impl_->gloo, into, from);
+}
+
+void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole) {
+  if (impl_->size == 1) {
+    part.view({-1}).copy_(whole.reshape({-1}));
+    return;
+  }
+  at::Tensor received = at::empty_like(whole);
+  all_to_all(received, whole);
+  const at::Tensor rows = received.view({impl_->size, -1});
+  at::Tensor sum = part.view({-1});
+  sum.copy_(rows.select(0, 0));
+  for (int r = 1; r < impl_->size; ++r) sum.add_(rows.select(0, r));
+}
+
+void Communicator::barrier() {
+  if (impl_->size > 1) impl_->gloo->barrier()->wait();
+}
+
+Message Communicator::send(const at::Tensor& tensor, int to, int tag) {
+  auto message = std::make_shared<Message::Impl>();
+  message->tensors = {tensor};
+  message->work = impl_->gloo->send(message->tensors, to, tag);
+  return Message(std::move(message));
+}
+
+Message Communicator::receive(at::Tensor tensor, int from, int tag) {
+  auto message = std::make_shared<Message::Impl>();
+  message->tensors = {std::move(tensor)};
+  message->work = impl_->gloo->recv(message->tensors, from, tag);
+  return Message(std::move(message));
+}
+
+// ---- the meeting -------------------------------------------------------------------------------------------------------------
+
+class Meeting::Impl {
+ public:
+  Rendezvous at;
+  c10::intrusive_ptr<c10d::Store> store;
+};
+
+Meeting::Meeting(const Rendezvous& rendezvous) : impl_(std::make_unique<Impl>()) {
+  impl_->at = rendezvous;
+  if (rendezvous.world == 1) return;
+  if (!rendezvous.file.empty()) {
+    impl_->store = c10::make_intrusive<c10d::FileStore>(rendezvous.file, rendezvous.world);
+  } else {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<std::uint16_t>(rendezvous.port);
+    options.isServer = rendezvous.rank == 0;
+    options.numWorkers = rendezvous.world;
+    options.timeout = milliseconds_of(rendezvous.timeout_seconds);
+    impl_->store = c10::make_intrusive<c10d::TCPStore>(rendezvous.address, options);
+  }
+  impl_->store->setTimeout(milliseconds_of(rendezvous.timeout_seconds));
+}
+
+Meeting::~Meeting() = default;
+
+int Meeting::rank() const { return impl_->at.rank; }
+int Meeting::world() const { return impl_->at.world; }
+
+std::unique_ptr<Communicator> Meeting::group(const std::string& name, const std::vector<int>& members) {
+  const auto here = std::find(members.begin(), members.end(), impl_->at.rank);
+  if (here == members.end()) return nullptr;
+  auto made = std::make_unique<Communicator::Impl>();
+  made->rank = static_cast<int>(here - members.begin());
+  made->size = static_cast<int>(members.size());
+  if (made->size > 1) {
+    auto options = Gloo::Options::create(milliseconds_of(impl_->at.timeout_seconds));
+    options->devices.push_back(impl_->at.local ? Gloo::createDeviceForHostname("127.0.0.1") : Gloo::createDefaultDevice());
+    const auto store = c10::make_intrusive<c10d::PrefixStore>(name, impl_->store);
+    made->gloo = c10::make_intrusive<Gloo>(store, made->rank, made->size, options);
+  }
+  return std::make_unique<Communicator>(std::move(made));
+}
+
+}  // namespace espalier::runtime
