@@ -34,6 +34,8 @@ Executor::Executor(const RankView& view, const Program& program, RankModel& mode
     : view_(view), program_(program), rank_(rank_class(program, view.device)), model_(model), world_(world), data_(data), recipe_(recipe) {
   for (const RankClass& rank : program.ranks)
     if (rank.stage == rank_.stage) stage_devices_.push_back(rank.device());
+  for (std::int32_t index = rank_.begin; index < rank_.end; ++index)
+    if (const std::int32_t peer = program.instructions[static_cast<std::size_t>(index)].peer; peer >= 0) reached_[peer] = 0;
   position_ = std::find(stage_devices_.begin(), stage_devices_.end(), view.device) - stage_devices_.begin();
 }
 
@@ -47,6 +49,7 @@ StepResult Executor::step(std::int64_t step, const std::function<void(RankModel&
   messages_.assign(count, {});
   tasks_.assign(count, 0);
   offered_.assign(count, false);
+  for (auto& [peer, reached] : reached_) reached = program_.ranks[static_cast<std::size_t>(peer)].begin;
   for (std::int32_t index = rank_.begin; index < rank_.end; ++index) run(index);
   for (Message& message : messages_) message.wait();
   queue_.wait_for_all();
@@ -56,6 +59,7 @@ StepResult Executor::step(std::int64_t step, const std::function<void(RankModel&
 
 void Executor::run(std::int32_t index) {
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
+  offer_receives(index);
   if (i.kind != Kind::recv) {  // a receive is offered at once; who needs it waits for it
     wait_for(i.wait0);
     wait_for(i.wait1);
@@ -74,7 +78,6 @@ void Executor::wait_for(std::int32_t index) {
   if (index < 0) return;
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
   const auto at = static_cast<std::size_t>(index - rank_.begin);
-  if (i.kind == Kind::send) offer_receives();
   if (i.kind == Kind::recv) wait_for(i.wait0);
   messages_[at].wait();
   queue_.wait(tasks_[at]);
@@ -190,10 +193,7 @@ void Executor::update() {
   for (State* state : model_.states()) squares += state->squares();
   sums[0] = loss_;
   sums[1] = squares;
-  if (world_ != nullptr) {
-    offer_receives();
-    world_->all_reduce(sums);
-  }
+  if (world_ != nullptr) world_->all_reduce(sums);
   result_.loss = sums[0].item<double>();
   result_.gradient = std::sqrt(sums[1].item<double>());
   const bool clips = recipe_.clip > 0 && result_.gradient > recipe_.clip;
@@ -274,11 +274,15 @@ void Executor::receive(std::int32_t index) {
   messages_[at] = world_->receive(room, from, tag(transfer.chunk.value, i.microbatch, transfer.gradient));
 }
 
-void Executor::offer_receives() {
-  std::set<std::int32_t> peers;
-  for (std::int32_t index = rank_.begin; index < rank_.end; ++index) {
-    const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
-    if (i.kind == Kind::recv && !offered_[static_cast<std::size_t>(index - rank_.begin)] && peers.insert(i.peer).second) receive(index);
+void Executor::offer_receives(std::int32_t now) {
+  const std::int32_t here = static_cast<std::int32_t>(&rank_ - program_.ranks.data());
+  for (auto& [peer, reached] : reached_) {
+    for (; reached < program_.ranks[static_cast<std::size_t>(peer)].end; ++reached) {
+      const Instruction& theirs = program_.instructions[static_cast<std::size_t>(reached)];
+      if (theirs.peer != here) continue;
+      if (theirs.kind == Kind::recv && theirs.match >= now) break;
+      if (theirs.kind == Kind::send) receive(theirs.match);
+    }
   }
 }
 

@@ -3,8 +3,9 @@
 //
 // Instructions are issued in their order. One that waits for another (wait0, wait1) waits until it has ended. Computations run here; sends
 // and receives are messages under way; reductions and gathers run on a queue beside. Gloo's messages move only when both ends are there, while
-// a `send` of the Program ends without its receiver: before this rank waits for a send it offers the next receive of every peer, so that two
-// ranks that send to each other both get through.
+// a `send` of the Program ends without its receiver. So before every instruction a rank offers all receives whose sender may have come to
+// the send: of a peer's list, what stands before the first instruction that needs a send which this rank has not issued. A peer that waits for
+// a send to this rank waits for one of these, so that no two ranks wait for each other where the Program lets them pass.
 //
 // What a step does beyond the Program: before the update all ranks sum their losses and the squares of their gradients (one all-reduce of two
 // numbers), from which follow the loss that is shown and the clipping of gradients.
@@ -58,7 +59,7 @@ class Executor {
   void update();
   void send(std::int32_t index);
   void receive(std::int32_t index);
-  void offer_receives();
+  void offer_receives(std::int32_t now);
   void wait_for(std::int32_t index);
   void reduce(std::int32_t index);
   void gather(std::int32_t index);
@@ -93,6 +94,7 @@ class Executor {
   std::vector<Message> messages_;                 // by instruction, from rank_.begin
   std::vector<std::int64_t> tasks_;               // by instruction: of queue_
   std::vector<bool> offered_;                     // receives
+  std::map<std::int32_t, std::int32_t> reached_;  // by peer: how far its list may have come
   Queue queue_;
 };
 
