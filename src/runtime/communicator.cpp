@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <cstdio>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -146,21 +150,47 @@ class Meeting::Impl {
  public:
   Rendezvous at;
   c10::intrusive_ptr<c10d::Store> store;
+  std::shared_ptr<::gloo::transport::Device> device;  // one for all groups: it has a thread
 };
+
+namespace {
+
+/// What rank 0 wrote into the file, once it is there.
+int port_in(const Rendezvous& at) {
+  const auto end = std::chrono::steady_clock::now() + milliseconds_of(at.timeout_seconds);
+  int port = 0;
+  while (!(std::ifstream(at.file) >> port) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (port == 0) throw std::runtime_error("rank 0 did not write its port into " + at.file);
+  return port;
+}
+
+/// The file appears whole.
+void write_port(const Rendezvous& at, int port) {
+  const std::string beside = at.file + ".new";
+  std::ofstream(beside) << port << "\n";
+  if (std::rename(beside.c_str(), at.file.c_str()) != 0) throw std::runtime_error("cannot write " + at.file);
+}
+
+c10::intrusive_ptr<c10d::Store> store_of(const Rendezvous& at) {
+  const bool leads = at.rank == 0;
+  c10d::TCPStoreOptions options;
+  options.isServer = leads;
+  options.waitWorkers = false;
+  options.timeout = milliseconds_of(at.timeout_seconds);
+  options.port = static_cast<std::uint16_t>(at.file.empty() ? at.port : (leads ? 0 : port_in(at)));
+  auto store = c10::make_intrusive<c10d::TCPStore>(at.file.empty() ? at.address : "127.0.0.1", options);
+  if (leads && !at.file.empty()) write_port(at, store->getPort());
+  return store;
+}
+
+}  // namespace
 
 Meeting::Meeting(const Rendezvous& rendezvous) : impl_(std::make_unique<Impl>()) {
   impl_->at = rendezvous;
   if (rendezvous.world == 1) return;
-  if (!rendezvous.file.empty()) {
-    impl_->store = c10::make_intrusive<c10d::FileStore>(rendezvous.file, rendezvous.world);
-  } else {
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<std::uint16_t>(rendezvous.port);
-    options.isServer = rendezvous.rank == 0;
-    options.numWorkers = rendezvous.world;
-    options.timeout = milliseconds_of(rendezvous.timeout_seconds);
-    impl_->store = c10::make_intrusive<c10d::TCPStore>(rendezvous.address, options);
-  }
+  impl_->store = store_of(rendezvous);
+  impl_->device = rendezvous.local ? Gloo::createDeviceForHostname("127.0.0.1") : Gloo::createDefaultDevice();
   impl_->store->setTimeout(milliseconds_of(rendezvous.timeout_seconds));
 }
 
@@ -177,7 +207,8 @@ std::unique_ptr<Communicator> Meeting::group(const std::string& name, const std:
   made->size = static_cast<int>(members.size());
   if (made->size > 1) {
     auto options = Gloo::Options::create(milliseconds_of(impl_->at.timeout_seconds));
-    options->devices.push_back(impl_->at.local ? Gloo::createDeviceForHostname("127.0.0.1") : Gloo::createDefaultDevice());
+    options->threads = 1;  // collectives of a group follow each other
+    options->devices.push_back(impl_->device);
     const auto store = c10::make_intrusive<c10d::PrefixStore>(name, impl_->store);
     made->gloo = c10::make_intrusive<Gloo>(store, made->rank, made->size, options);
   }

@@ -60,8 +60,8 @@ class Communicator {
 
 /// Where the ranks of a run find each other.
 struct Rendezvous {
-  std::string file;            ///< a file on storage that all ranks see; empty: TCP
-  std::string address;         ///< of rank 0, where `file` is empty
+  std::string file;     ///< ranks of one machine: where rank 0 writes the port on which it listens; empty: `address` and `port`
+  std::string address;  ///< of rank 0
   int port = 0;
   int rank = 0, world = 1;
   double timeout_seconds = 300;  ///< after which a collective is given up
