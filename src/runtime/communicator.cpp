@@ -19,6 +19,9 @@
 namespace espalier::runtime {
 namespace {
 
+/// Up to this many bytes in all, latency is what a collective costs.
+constexpr std::int64_t kDirectBytes = 1 << 18;
+
 using Gloo = c10d::ProcessGroupGloo;
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
@@ -67,6 +70,13 @@ void reduce(Gloo& gloo, at::Tensor tensor, c10d::ReduceOp::RedOpType op) {
   gloo.allreduce(tensors, options)->wait();
 }
 
+/// Row by row, so that every member gets the same bits.
+at::Tensor sum_of(const at::Tensor& rows) {
+  at::Tensor sum = rows.select(0, 0).clone();
+  for (std::int64_t r = 1; r < rows.size(0); ++r) sum.add_(rows.select(0, r));
+  return sum;
+}
+
 // Methods that were renamed between versions of c10d.
 void gather_into(Gloo& gloo, at::Tensor& whole, at::Tensor& part) {
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 15)
@@ -87,21 +97,39 @@ void exchange(Gloo& gloo, at::Tensor& out, at::Tensor& in) {
 
 }  // namespace
 
+/// What every member has, by rank: one message to each, none waits for another.
+at::Tensor Communicator::from_everyone(const at::Tensor& part) {
+  const at::Tensor copies = part.reshape({1, -1}).expand({impl_->size, part.numel()}).contiguous();
+  at::Tensor rows = at::empty_like(copies);
+  all_to_all(rows, copies);
+  return rows;
+}
+
+bool Communicator::is_small(const at::Tensor& part) const {
+  return static_cast<std::int64_t>(part.nbytes()) * impl_->size <= kDirectBytes;
+}
+
 void Communicator::all_reduce(at::Tensor tensor) {
-  if (impl_->size > 1) reduce(*impl_->gloo, std::move(tensor), c10d::ReduceOp::SUM);
+  if (impl_->size == 1) return;
+  if (!is_small(tensor)) return reduce(*impl_->gloo, std::move(tensor), c10d::ReduceOp::SUM);
+  tensor.view({-1}).copy_(sum_of(from_everyone(tensor)));
 }
 
 void Communicator::all_reduce_maximum(at::Tensor tensor) {
-  if (impl_->size > 1) reduce(*impl_->gloo, std::move(tensor), c10d::ReduceOp::MAX);
+  if (impl_->size == 1) return;
+  if (!is_small(tensor)) return reduce(*impl_->gloo, std::move(tensor), c10d::ReduceOp::MAX);
+  tensor.view({-1}).copy_(from_everyone(tensor).amax(0));
 }
 
 void Communicator::all_gather(at::Tensor whole, const at::Tensor& part) {
-  if (impl_->size == 1) {
-    whole.view({-1}).copy_(part.reshape({-1}));
-    return;
-  }
   at::Tensor flat = whole.view({-1}), in = part.reshape({-1});
-  gather_into(*impl_->gloo, flat, in);
+  if (impl_->size == 1) {
+    flat.copy_(in);
+  } else if (is_small(in)) {
+    flat.copy_(from_everyone(in).view({-1}));
+  } else {
+    gather_into(*impl_->gloo, flat, in);
+  }
 }
 
 void Communicator::all_to_all(at::Tensor out, const at::Tensor& in) {
@@ -120,10 +148,7 @@ void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole) {
   }
   at::Tensor received = at::empty_like(whole);
   all_to_all(received, whole);
-  const at::Tensor rows = received.view({impl_->size, -1});
-  at::Tensor sum = part.view({-1});
-  sum.copy_(rows.select(0, 0));
-  for (int r = 1; r < impl_->size; ++r) sum.add_(rows.select(0, r));
+  part.view({-1}).copy_(sum_of(received.view({impl_->size, -1})));
 }
 
 void Communicator::barrier() {
