@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier-rank: one rank of a run. `espalier run` starts it, or a launcher of a cluster starts `espalier run`, which becomes it. Its arguments
-// are no interface for people. It writes a line a step to file descriptor 3, where that is open (rank 0), and says why it ended on stderr.
+// are no interface for people. It writes a line a step to file descriptor 3, where that is open, otherwise to stdout (rank 0), and says why it ended on stderr.
 //
 //   espalier-rank PLAN.json RANK WORLD RENDEZVOUS STEPS SEED RATE CLIP TIMEOUT [DATA]      RENDEZVOUS: file:PATH or tcp:HOST:PORT
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -28,6 +29,9 @@ using espalier::base::cat;
 using espalier::runtime::Rendezvous;
 using espalier::runtime::StepReport;
 using espalier::runtime::TrainOptions;
+
+/// Descriptor 3 where a starter listens there, otherwise stdout.
+int lines_to() { return fcntl(3, F_GETFD) >= 0 ? 3 : 1; }
 
 void say(int descriptor, const std::string& text) {
   std::size_t at = 0;
@@ -70,10 +74,10 @@ Status run(const std::vector<std::string>& words) {
   if (words.size() > 9) options.data = words[9];
   espalier::runtime::Watching watching;
   if (words[1] == "0")
-    watching.step = [](const StepReport& r) {
+    watching.step = [to = lines_to()](const StepReport& r) {
       char line[160];
-      const int length = std::snprintf(line, sizeof line, "step %lld %.9g %.9g %.9f\n", static_cast<long long>(r.step), r.loss, r.gradient, r.seconds);
-      say(3, std::string(line, static_cast<std::size_t>(length)));
+      const int length = std::snprintf(line, sizeof line, to == 3 ? "step %lld %.9g %.9g %.9f\n" : "step %lld   loss %.6f   gradient %.4f   %.3f s\n", static_cast<long long>(r.step), r.loss, r.gradient, r.seconds);
+      say(to, std::string(line, static_cast<std::size_t>(length)));
     };
   try {
     espalier::runtime::Meeting meeting(rendezvous_of(words));

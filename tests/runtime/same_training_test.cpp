@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same training under every plan: the loss of each of 20 steps lies within 1e-5 of that of one process, relatively, and so do the gradients
-// of the first step, relative to the largest of their layer. The plans' processes run for real, with messages over sockets.
+// of the first step, relative to the largest of their layer. The plans' processes run for real, with messages over sockets. Every run of the
+// tests takes one plan of each kind; ESPALIER_RUNTIME_ALL=1 (./dev test --runtime) takes all.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -125,6 +128,15 @@ std::vector<Case> cases() {
   };
 }
 
+/// One of each kind, and what failed while it was built.
+bool every_time(const Case& c) {
+  static const std::set<std::string> names{"dp4-overlapped",       "zero1-hybrid",   "zero2-overlapped",          "zero3",
+                                           "tp4-sp-shared-key-heads", "ulysses2-dp2-zero3", "pp4-1f1b-tied",         "pp2-interleaved",
+                                           "pp4-zb-h1",            "pp2-zb-v",       "dp2-tp2-pp2-sp-zero1",      "recompute-full-tp2-sp-zero3",
+                                           "tp2-biases",           "pp4-gpipe",      "layers-three-kinds-pp2",    "pp3-uneven-tied"};
+  return names.count(c.name) > 0 || std::getenv("ESPALIER_RUNTIME_ALL") != nullptr;
+}
+
 Plan planned(const Case& c) {
   Plan plan = plan_of(c.config, c.strategy, c.schedule);
   if (c.change) c.change(plan);
@@ -150,8 +162,8 @@ const std::map<std::string, Outcome>& outcomes() {
     std::vector<Assignment> work;
     for (const char* config : {kLlama, kTiedLlama, kGpt2, kQwen2}) work.push_back({alone(config), plan_of(config, strategy(1, 1), kWhole), {}});
     for (const Case& c : cases())
-      if (wanted(c)) work.push_back({c.name, planned(c), {}});
-    return run_all(work, 240);
+      if (wanted(c) && every_time(c)) work.push_back({c.name, planned(c), {}});
+    return run_all(work, 500);
   }();
   return all;
 }
@@ -166,6 +178,7 @@ class SameTraining : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SameTraining, LossesAndGradients) {
   const Case& c = GetParam();
+  if (!every_time(c)) GTEST_SKIP() << "one plan of each kind; ESPALIER_RUNTIME_ALL=1 runs all";
   ASSERT_FALSE(validate(planned(c)).has_value()) << validate(planned(c))->message();
   const Outcome &expected = outcomes().at(alone(c.config)), &found = outcomes().at(c.name);
   ASSERT_EQ(expected.steps.size(), 20u) << expected.errors;
