@@ -46,10 +46,12 @@ std::optional<StepLine> parsed(const std::string& line) {
 Result<std::string> rank_program() {
   std::error_code none;
   const char* named = std::getenv("ESPALIER_RANK");
-  const std::filesystem::path path =
-      named != nullptr ? std::filesystem::path(named) : std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "espalier-rank";
+  const std::filesystem::path path = named != nullptr
+                                         ? std::filesystem::path(named)
+                                         : std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "espalier-rank";
   if (std::filesystem::exists(path, none)) return path.string();
-  return Error{ErrorKind::usage, "run", "no espalier-rank beside this program", "a build with the runtime", "./dev runtime installs libtorch and builds it"};
+  return Error{ErrorKind::usage, "run", "no espalier-rank beside this program", "a build with the runtime",
+               "./dev runtime installs libtorch and builds it"};
 }
 
 std::int64_t device_count(const Plan& plan) {
@@ -60,7 +62,8 @@ std::int64_t device_count(const Plan& plan) {
   return devices;
 }
 
-std::vector<std::string> words_of(const RunFlags& flags, const std::string& plan, int rank, std::int64_t world, const std::string& rendezvous) {
+std::vector<std::string> words_of(const RunFlags& flags, const std::string& plan, int rank, std::int64_t world,
+                                  const std::string& rendezvous) {
   std::vector<std::string> words{plan,
                                  std::to_string(rank),
                                  std::to_string(world),
@@ -94,8 +97,9 @@ class ScratchFolder {
 };
 
 std::string step_text(const StepLine& step, std::int64_t steps, double tokens) {
-  return cat("step ", step.step + 1, " of ", steps, "   loss ", base::fixed(step.loss, 6), "   gradient ", base::fixed(step.gradient, 4), "   ",
-             base::fixed(step.seconds * 1e3, 1), " ms   ", base::count(std::round(tokens / step.seconds)), " tokens/s");
+  return cat("step ", step.step + 1, " of ", steps, "   loss ", base::fixed(step.loss, 6), "   gradient ",
+             base::fixed(step.gradient, 4), "   ", base::fixed(step.seconds * 1e3, 1), " ms   ",
+             base::count(std::round(tokens / step.seconds)), " tokens/s");
 }
 
 double median_seconds(std::vector<StepLine> steps) {
@@ -110,16 +114,31 @@ void deliver_run(Context& context, const LoadedPlan& loaded, const std::vector<S
   if (auto job = job_of_plan(loaded.plan))
     if (auto result = simulate(*job, loaded.plan)) predicted = result->prediction.iteration_ns;
   if (!context.json) {
-    print_answer(context, cat("measured ", base::fixed(measured * 1e3, 1), " ms a step (median), ", base::count(std::round(tokens / measured)),
-                              " tokens/s; predicted on the cluster of the plan ", base::fixed(static_cast<double>(predicted) * 1e-6, 1), " ms\n"));
+    print_answer(context, cat("measured ", base::fixed(measured * 1e3, 1), " ms a step (median), ",
+                              base::count(std::round(tokens / measured)), " tokens/s; predicted on the cluster of the plan ",
+                              base::fixed(static_cast<double>(predicted) * 1e-6, 1), " ms\n"));
     return;
   }
   base::JsonWriter json;
   json.begin_object().key("plan").value(content_hash(loaded.plan)).key("predicted_iteration_seconds").seconds(predicted);
-  json.key("timing").begin_object().key("median_step_seconds").value(measured).key("tokens_per_second").value(tokens / measured).end_object();
+  json.key("timing")
+      .begin_object()
+      .key("median_step_seconds")
+      .value(measured)
+      .key("tokens_per_second")
+      .value(tokens / measured)
+      .end_object();
   json.key("steps").begin_array();
   for (const StepLine& step : steps)
-    json.compact_next().begin_object().key("step").value(step.step).key("loss").value(step.loss).key("gradient_norm").value(step.gradient).end_object();
+    json.compact_next()
+        .begin_object()
+        .key("step")
+        .value(step.step)
+        .key("loss")
+        .value(step.loss)
+        .key("gradient_norm")
+        .value(step.gradient)
+        .end_object();
   json.end_array().end_object();
   print_json(context, json.text());
 }
@@ -135,7 +154,8 @@ int run_here(Context& context, const RunFlags& flags, const LoadedPlan& loaded, 
   run.program = program;
   const std::int64_t world = device_count(loaded.plan);
   for (std::int64_t rank = 0; rank < world; ++rank)
-    run.arguments.push_back(words_of(flags, plan, static_cast<int>(rank), world, cat("file:", (scratch.path() / "port").string())));
+    run.arguments.push_back(
+        words_of(flags, plan, static_cast<int>(rank), world, cat("file:", (scratch.path() / "port").string())));
   std::vector<StepLine> steps;
   run.line = [&](const std::string& line) {
     const auto step = parsed(line);
@@ -161,7 +181,8 @@ int run_run(Context& context, const RunFlags& flags) {
   });
   if (!place) return fail(context, place.error());
   if (!*place)
-    return fail(context, Error{ErrorKind::usage, "run", "no launcher (RANK and WORLD_SIZE are not set)", "--local, or torchrun, srun or mpirun around this command", ""});
+    return fail(context, Error{ErrorKind::usage, "run", "no launcher (RANK and WORLD_SIZE are not set)",
+                               "--local, or torchrun, srun or mpirun around this command", ""});
   const launch::RankPlace& at = **place;
   const std::string rendezvous = cat("tcp:", at.address, ":", at.port);
   return fail(context, launch::become(*program, words_of(flags, flags.path, at.rank, at.world, rendezvous)));
@@ -179,9 +200,12 @@ void add_run_command(Command& app, Context& context) {
   command->add_option("--seed", flags->seed, "of parameters and synthetic tokens")->range(0, 1'000'000'000)->show_default();
   command->add_option("--learning-rate", flags->rate, "of AdamW")->positive()->show_default();
   command->add_option("--clip", flags->clip, "largest norm of gradients; 0: not clipped")->non_negative()->show_default();
-  command->add_option("--timeout", flags->timeout, "seconds after which a rank gives a silent peer up")->positive()->show_default();
+  command->add_option("--timeout", flags->timeout, "seconds after which a rank gives a silent peer up")
+      ->positive()
+      ->show_default();
   add_common_flags(*command, context);
-  command->footer("Under torchrun, srun and mpirun the process becomes the rank that RANK and WORLD_SIZE (or theirs) say; docs/runtime.md");
+  command->footer(
+      "Under torchrun, srun and mpirun the process becomes the rank that RANK and WORLD_SIZE (or theirs) say; docs/runtime.md");
   command->callback([&context, flags] { context.exit_code = run_run(context, *flags); });
 }
 

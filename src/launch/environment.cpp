@@ -24,7 +24,8 @@ Result<int> number_of(const std::string& name, const std::string& text, int low,
   return value;
 }
 
-Result<std::optional<RankPlace>> place_of(const Names& names, const std::string& rank, const std::string& world, const Environment& environment) {
+Result<std::optional<RankPlace>> place_of(const Names& names, const std::string& rank, const std::string& world,
+                                          const Environment& environment) {
   RankPlace place;
   const auto size = number_of(names.world, world, 1, 1 << 20);
   if (!size) return size.error();
@@ -34,7 +35,8 @@ Result<std::optional<RankPlace>> place_of(const Names& names, const std::string&
   if (!port) return port.error();
   const std::optional<std::string> address = environment("MASTER_ADDR");
   if (!address && *size > 1)
-    return Error{ErrorKind::usage, "environment: MASTER_ADDR", "nothing", "the host of rank 0", "torchrun sets it; with srun or mpirun export it"};
+    return Error{ErrorKind::usage, "environment: MASTER_ADDR", "nothing", "the host of rank 0",
+                 "torchrun sets it; with srun or mpirun export it"};
   place.rank = *own;
   place.world = *size;
   place.address = address.value_or("127.0.0.1");

@@ -43,7 +43,8 @@ TEST(RankOf, OtherLaunchersAndNone) {
 }
 
 TEST(RankOf, RefusesWhatCannotBe) {
-  EXPECT_THAT(rank_of(of({{"RANK", "8"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "a"}})).error().message(), HasSubstr("from 0 to 7"));
+  EXPECT_THAT(rank_of(of({{"RANK", "8"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "a"}})).error().message(),
+              HasSubstr("from 0 to 7"));
   EXPECT_THAT(rank_of(of({{"RANK", "x"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "a"}})).error().message(), HasSubstr("RANK"));
   EXPECT_THAT(rank_of(of({{"RANK", "0"}, {"WORLD_SIZE", "2"}})).error().message(), HasSubstr("MASTER_ADDR"));
 }
@@ -68,7 +69,8 @@ TEST(RunLocal, LinesOfRankZero) {
 // The rank with a cause of its own speaks, not the one that lost it; who would sleep for a minute is ended.
 TEST(RunLocal, FirstCauseSpeaksAndAllEnd) {
   const auto begin = std::chrono::steady_clock::now();
-  const Status failed = run_local(shells({"sleep 60", "echo 'espalier: rank 1: no data' >&2; exit 3", "echo 'espalier: lost' >&2; exit 6"}));
+  const Status failed =
+      run_local(shells({"sleep 60", "echo 'espalier: rank 1: no data' >&2; exit 3", "echo 'espalier: lost' >&2; exit 6"}));
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->kind, ErrorKind::bad_input);
   EXPECT_THAT(failed->message(), HasSubstr("rank 1: no data"));

@@ -151,13 +151,16 @@ void Crew::stop() {
 
 /// A rank killed from outside first, then one with a cause of its own, then those that lost a peer (exit code 6).
 Error Crew::first_error() const {
-  const auto weight = [](const Process& p) { return !p.failed() ? 3 : WIFSIGNALED(p.status) ? 0 : WEXITSTATUS(p.status) == 6 ? 2 : 1; };
-  const auto first = std::min_element(processes_.begin(), processes_.end(), [&](const Process& a, const Process& b) { return weight(a) < weight(b); });
+  const auto weight = [](const Process& p) {
+    return !p.failed() ? 3 : WIFSIGNALED(p.status) ? 0 : WEXITSTATUS(p.status) == 6 ? 2 : 1;
+  };
+  const auto first = std::min_element(processes_.begin(), processes_.end(),
+                                      [&](const Process& a, const Process& b) { return weight(a) < weight(b); });
   const std::string who = cat("rank ", first - processes_.begin());
   if (WIFSIGNALED(first->status))
     return {ErrorKind::limit, who, cat("ended by signal ", WTERMSIG(first->status)), "all ranks to take part until the end", ""};
   const int code = WEXITSTATUS(first->status);
-  constexpr ErrorKind kKinds[] = {ErrorKind::internal, ErrorKind::usage,        ErrorKind::bad_input,
+  constexpr ErrorKind kKinds[] = {ErrorKind::internal,   ErrorKind::usage,        ErrorKind::bad_input,
                                   ErrorKind::infeasible, ErrorKind::check_failed, ErrorKind::limit};
   std::string said = first->text;
   const std::size_t own = said.rfind("espalier: ");  // before it stands what libraries print

@@ -54,7 +54,8 @@ Status refused_layer(const LayerKind& kind) {
       case OperatorKind::residual:
       case OperatorKind::cross_entropy: break;
       case OperatorKind::linear:
-        if (op.split == TpSplit::none) return refused(where, "a linear that tensor parallelism does not split", "column, row or vocabulary");
+        if (op.split == TpSplit::none)
+          return refused(where, "a linear that tensor parallelism does not split", "column, row or vocabulary");
         break;
       default: return refused(where, "an operator that the runtime does not compute", "a dense decoder");
     }
@@ -99,7 +100,8 @@ Result<Architecture> architecture_of(const Plan& plan, const Model& model) {
   base::Reader config = base::Reader::root(*document, sink);
   Architecture out;
   out.rms_norm = model.family != "gpt2";
-  out.norm_epsilon = out.rms_norm ? config.optional_real("rms_norm_eps", 0, 1, 1e-6) : config.optional_real("layer_norm_epsilon", 0, 1, 1e-5);
+  out.norm_epsilon =
+      out.rms_norm ? config.optional_real("rms_norm_eps", 0, 1, 1e-6) : config.optional_real("layer_norm_epsilon", 0, 1, 1e-5);
   const auto activation = activation_of(out.rms_norm ? config.optional_string("hidden_act", "silu")
                                                      : config.optional_string("activation_function", "gelu_new"));
   if (!activation) return activation.error();

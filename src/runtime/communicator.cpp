@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 
+#include <torch/version.h>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,7 +15,6 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
-#include <torch/version.h>
 
 namespace espalier::runtime {
 namespace {

@@ -42,9 +42,9 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   [[nodiscard]] int size() const;
-  [[nodiscard]] int rank() const;                  ///< of this process in the group
-  void all_reduce(at::Tensor tensor);              ///< sum, in place
-  void all_reduce_maximum(at::Tensor tensor);      ///< in place
+  [[nodiscard]] int rank() const;              ///< of this process in the group
+  void all_reduce(at::Tensor tensor);          ///< sum, in place
+  void all_reduce_maximum(at::Tensor tensor);  ///< in place
   /// `whole` has size() times the elements of `part`; part r of it is that of member r.
   void all_gather(at::Tensor whole, const at::Tensor& part);
   void reduce_scatter(at::Tensor part, const at::Tensor& whole);

@@ -31,7 +31,13 @@ const RankClass& rank_class(const Program& program, std::int64_t device) {
 
 Executor::Executor(const RankView& view, const Program& program, RankModel& model, Communicator* world, const TokenSource& data,
                    const Recipe& recipe)
-    : view_(view), program_(program), rank_(rank_class(program, view.device)), model_(model), world_(world), data_(data), recipe_(recipe) {
+    : view_(view),
+      program_(program),
+      rank_(rank_class(program, view.device)),
+      model_(model),
+      world_(world),
+      data_(data),
+      recipe_(recipe) {
   for (const RankClass& rank : program.ranks)
     if (rank.stage == rank_.stage) stage_devices_.push_back(rank.device());
   for (std::int32_t index = rank_.begin; index < rank_.end; ++index)
@@ -89,9 +95,7 @@ void Executor::compute(const Instruction& i) {
   const Work& work = program_.works[i.work()];
   switch (i.kind) {
     case Kind::forward: return forward(work, i);
-    case Kind::backward:
-      backward(work, i);
-      return weight_gradients(work, i);
+    case Kind::backward: backward(work, i); return weight_gradients(work, i);
     case Kind::backward_input: return backward(work, i);
     case Kind::backward_weight: return weight_gradients(work, i);
     case Kind::optimizer: return update();
@@ -101,7 +105,8 @@ void Executor::compute(const Instruction& i) {
 
 LayerSpan Executor::chunk_layers(ChunkId chunk) const {
   const Work& work = program_.works[program_.structure().forward(chunk)];
-  return {program_.ranges[static_cast<std::size_t>(work.ranges_begin)].first, program_.ranges[static_cast<std::size_t>(work.ranges_end - 1)].last};
+  return {program_.ranges[static_cast<std::size_t>(work.ranges_begin)].first,
+          program_.ranges[static_cast<std::size_t>(work.ranges_end - 1)].last};
 }
 
 LayerSpan Executor::layers_of(const Instruction& i, ChunkId chunk, bool forward) const {
@@ -141,7 +146,8 @@ void Executor::forward(const Work& work, const Instruction& i) {
   Pass& pass = pass_of(work, i.microbatch);
   if (span.first == all.first && all.first > 0) {
     pass.value = entering_.extract({work.chunk.value, i.microbatch}).mapped();
-    pass.value = moved(pass.value, program_.transfers[program_.structure().transfer(work.chunk, false)].sender, work.ranges_begin, i.microbatch, false);
+    pass.value = moved(pass.value, program_.transfers[program_.structure().transfer(work.chunk, false)].sender, work.ranges_begin,
+                       i.microbatch, false);
   }
   for (std::int32_t l = span.first; l <= span.last; ++l) {
     const std::int32_t r = range_of(work, l);
@@ -162,12 +168,14 @@ void Executor::backward(const Work& work, const Instruction& i) {
   const LayerSpan all = chunk_layers(work.chunk), span = layers_of(i, work.chunk, false);
   const std::int32_t last_layer = static_cast<std::int32_t>(view_.model->layers.size()) - 1;
   Pass& pass = pass_of(work, i.microbatch);
-  if (span.last == all.last && all.last < last_layer) pass.value = leaving_.extract({work.chunk.value + 1, i.microbatch}).mapped();
+  if (span.last == all.last && all.last < last_layer)
+    pass.value = leaving_.extract({work.chunk.value + 1, i.microbatch}).mapped();
   for (std::int32_t l = span.last; l >= span.first; --l) {
     const std::int32_t r = range_of(work, l);
     pass.value = model_.layer(l).backward(pass.frames.at(l), pass.value);
     pass.frames.at(l).loss = 0;  // of a forward that was repeated
-    if (l == program_.ranges[static_cast<std::size_t>(r)].first && l > all.first) pass.value = moved(pass.value, r, r - 1, i.microbatch, true);
+    if (l == program_.ranges[static_cast<std::size_t>(r)].first && l > all.first)
+      pass.value = moved(pass.value, r, r - 1, i.microbatch, true);
   }
   if (span.first > all.first) return;
   if (all.first > 0) {
@@ -250,7 +258,8 @@ std::vector<Box> Executor::boxes_of(std::int32_t range) const {
 Tensor Executor::room_for(std::int32_t range) const {
   const WorkRange& r = program_.ranges[static_cast<std::size_t>(range)];
   const Box box = boxes_of(range)[static_cast<std::size_t>(position_)];
-  return at::empty({box.tokens.size(), box.samples.size(), view_.model->layer(static_cast<std::size_t>(r.last)).hidden}, at::kFloat);
+  return at::empty({box.tokens.size(), box.samples.size(), view_.model->layer(static_cast<std::size_t>(r.last)).hidden},
+                   at::kFloat);
 }
 
 void Executor::send(std::int32_t index) {
@@ -259,7 +268,8 @@ void Executor::send(std::int32_t index) {
   auto& values = transfer.gradient ? leaving_ : entering_;
   const Tensor value = values.extract({transfer.chunk.value, i.microbatch}).mapped().contiguous();
   const int to = view_.rank_of(program_.ranks[static_cast<std::size_t>(i.peer)].device());
-  messages_[static_cast<std::size_t>(index - rank_.begin)] = world_->send(value, to, tag(transfer.chunk.value, i.microbatch, transfer.gradient));
+  messages_[static_cast<std::size_t>(index - rank_.begin)] =
+      world_->send(value, to, tag(transfer.chunk.value, i.microbatch, transfer.gradient));
 }
 
 void Executor::receive(std::int32_t index) {
@@ -292,7 +302,8 @@ Tensor Executor::moved(const Tensor& x, std::int32_t from, std::int32_t to, std:
   const auto here = static_cast<std::size_t>(position_);
   const Box &had = old_boxes[here], &wants = new_boxes[here];
   const auto part = [](const Tensor& t, const Box& whole, const Box& box) {
-    return t.narrow(0, box.tokens.first - whole.tokens.first, box.tokens.size()).narrow(1, box.samples.first - whole.samples.first, box.samples.size());
+    return t.narrow(0, box.tokens.first - whole.tokens.first, box.tokens.size())
+        .narrow(1, box.samples.first - whole.samples.first, box.samples.size());
   };
   Tensor y = at::empty({wants.tokens.size(), wants.samples.size(), x.size(2)}, x.options());
   // Beside the tags of transfers, which are numbered by chunk.

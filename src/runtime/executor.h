@@ -38,16 +38,17 @@ struct Recipe {
 
 class Executor {
  public:
-  Executor(const RankView& view, const Program& program, RankModel& model, Communicator* world, const TokenSource& data, const Recipe& recipe);
+  Executor(const RankView& view, const Program& program, RankModel& model, Communicator* world, const TokenSource& data,
+           const Recipe& recipe);
 
   /// Training step `step` (from 0). `look`, where given, is called when all gradients are complete and nothing is updated yet.
   StepResult step(std::int64_t step, const std::function<void(RankModel&)>& look = {});
 
  private:
-  struct Pass {  ///< a micro-batch in a chunk
+  struct Pass {                             ///< a micro-batch in a chunk
     std::map<std::int32_t, Batch> batches;  ///< of embedding and head
-    std::map<std::int32_t, Frame> frames;  ///< by layer
-    at::Tensor value;                      ///< between two buckets: activation, or gradient
+    std::map<std::int32_t, Frame> frames;   ///< by layer
+    at::Tensor value;                       ///< between two buckets: activation, or gradient
   };
   using Key = std::pair<std::int32_t, std::int32_t>;  // chunk, micro-batch
 
@@ -83,7 +84,7 @@ class Executor {
   Communicator* world_;
   const TokenSource& data_;
   Recipe recipe_;
-  std::int64_t position_ = 0;                  // in the stage
+  std::int64_t position_ = 0;  // in the stage
   std::vector<std::int64_t> stage_devices_;
   std::int64_t step_ = 0;
   double loss_ = 0;

@@ -48,7 +48,8 @@ float initial_value(const Model& model, std::int32_t layer, const Operator& op, 
   const bool residual = op.kind == OperatorKind::linear && op.split == TpSplit::row;
   const double blocks = static_cast<double>(std::max<std::int64_t>(1, model.blocks()));
   const double deviation = residual ? 0.02 / std::sqrt(2 * blocks) : 0.02;
-  return static_cast<float>(deviation * static_cast<double>(normal(seed, static_cast<std::uint64_t>(layer), static_cast<std::uint64_t>(element))));
+  return static_cast<float>(
+      deviation * static_cast<double>(normal(seed, static_cast<std::uint64_t>(layer), static_cast<std::uint64_t>(element))));
 }
 
 TokenSource TokenSource::synthetic(std::int64_t vocabulary, std::uint64_t seed) {
@@ -70,11 +71,13 @@ Result<TokenSource> TokenSource::of_file(const std::string& path, std::int64_t v
   in.read(reinterpret_cast<char*>(source.file_.data()), bytes);
   const std::int64_t largest = *std::max_element(source.file_.begin(), source.file_.end());
   if (largest >= vocabulary)
-    return Error{ErrorKind::bad_input, path, base::cat("token ", largest), base::cat("tokens below the vocabulary, ", vocabulary), ""};
+    return Error{ErrorKind::bad_input, path, base::cat("token ", largest), base::cat("tokens below the vocabulary, ", vocabulary),
+                 ""};
   return source;
 }
 
-std::vector<std::int64_t> TokenSource::tokens(std::int64_t sample, std::int64_t sequence, std::int64_t first, std::int64_t count) const {
+std::vector<std::int64_t> TokenSource::tokens(std::int64_t sample, std::int64_t sequence, std::int64_t first,
+                                              std::int64_t count) const {
   std::vector<std::int64_t> out;
   out.reserve(static_cast<std::size_t>(count));
   if (!file_.empty()) {

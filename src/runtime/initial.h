@@ -33,7 +33,8 @@ class TokenSource {
   static TokenSource synthetic(std::int64_t vocabulary, std::uint64_t seed);
   static Result<TokenSource> of_file(const std::string& path, std::int64_t vocabulary);
   /// Tokens first … first + count of a sample.
-  [[nodiscard]] std::vector<std::int64_t> tokens(std::int64_t sample, std::int64_t sequence, std::int64_t first, std::int64_t count) const;
+  [[nodiscard]] std::vector<std::int64_t> tokens(std::int64_t sample, std::int64_t sequence, std::int64_t first,
+                                                 std::int64_t count) const;
 
  private:
   std::int64_t vocabulary_ = 1;

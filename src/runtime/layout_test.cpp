@@ -24,7 +24,8 @@ std::vector<Box> boxes(const Strategy& s, std::int64_t samples, std::int64_t tok
 // of DP4 finds its sample at home or not at all: 0 and 1 hold 0 and 1, 2 and 3 hold 2 and 3.
 TEST(Layout, SmallestExample) {
   const auto moves = moves_between(boxes(spread(2, 2), 2, 8), boxes(spread(1, 4), 1, 8));
-  const std::vector<Move> expected{{0, 0, {{0, 1}, {0, 8}}}, {1, 1, {{1, 2}, {0, 8}}}, {2, 2, {{2, 3}, {0, 8}}}, {3, 3, {{3, 4}, {0, 8}}}};
+  const std::vector<Move> expected{
+      {0, 0, {{0, 1}, {0, 8}}}, {1, 1, {{1, 2}, {0, 8}}}, {2, 2, {{2, 3}, {0, 8}}}, {3, 3, {{3, 4}, {0, 8}}}};
   EXPECT_EQ(moves, expected);
 }
 

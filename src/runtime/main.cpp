@@ -76,7 +76,9 @@ Status run(const std::vector<std::string>& words) {
   if (words[1] == "0")
     watching.step = [to = lines_to()](const StepReport& r) {
       char line[160];
-      const int length = std::snprintf(line, sizeof line, to == 3 ? "step %lld %.9g %.9g %.9f\n" : "step %lld   loss %.6f   gradient %.4f   %.3f s\n", static_cast<long long>(r.step), r.loss, r.gradient, r.seconds);
+      const int length = std::snprintf(
+          line, sizeof line, to == 3 ? "step %lld %.9g %.9g %.9f\n" : "step %lld   loss %.6f   gradient %.4f   %.3f s\n",
+          static_cast<long long>(r.step), r.loss, r.gradient, r.seconds);
       say(to, std::string(line, static_cast<std::size_t>(length)));
     };
   try {

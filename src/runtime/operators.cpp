@@ -29,7 +29,10 @@ Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 class Norm : public LayerOperator {
  public:
   Norm(const Operator& op, const Parameters& parameters, const Place& place)
-      : width_(op.in), centred_(!place.architecture.rms_norm), epsilon_(place.architecture.norm_epsilon), parameters_(parameters) {
+      : width_(op.in),
+        centred_(!place.architecture.rms_norm),
+        epsilon_(place.architecture.norm_epsilon),
+        parameters_(parameters) {
     scale_ = {parameters.segment.offset, width_};
     shift_ = {parameters.segment.offset + width_, parameters.segment.size - width_};
   }
@@ -178,7 +181,8 @@ class Activate : public LayerOperator {
 
 }  // namespace
 
-std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters, const Place& place) {
+std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters,
+                                             const Place& place) {
   switch (op.kind) {
     case OperatorKind::norm: return std::make_unique<Norm>(op, parameters, place);
     case OperatorKind::activation: return std::make_unique<Activate>(op, place);

@@ -30,14 +30,14 @@ namespace espalier::runtime {
 /// What the operators of one layer work with on this rank.
 struct Place {
   Architecture architecture;
-  std::int64_t tokens = 0;             ///< of a sample
-  Span own_tokens;                     ///< those that this rank has between layers
-  std::int64_t t = 0, tp = 1;          ///< place and size of the group that splits weights
-  bool sequence_parallel = false;      ///< tokens are split over the group that splits weights
-  Communicator* tensor = nullptr;      ///< splits weights; null: nobody
-  Communicator* sequence = nullptr;    ///< Ulysses: splits tokens; null: nobody
-  bool recompute_attention = false;    ///< selective recomputation: scores are not saved
-  double loss_scale = 1;               ///< 1 / tokens of the global batch
+  std::int64_t tokens = 0;           ///< of a sample
+  Span own_tokens;                   ///< those that this rank has between layers
+  std::int64_t t = 0, tp = 1;        ///< place and size of the group that splits weights
+  bool sequence_parallel = false;    ///< tokens are split over the group that splits weights
+  Communicator* tensor = nullptr;    ///< splits weights; null: nobody
+  Communicator* sequence = nullptr;  ///< Ulysses: splits tokens; null: nobody
+  bool recompute_attention = false;  ///< selective recomputation: scores are not saved
+  double loss_scale = 1;             ///< 1 / tokens of the global batch
 };
 
 /// Input of a micro-batch: [tokens, samples] of 64-bit integers, all tokens of the own samples.
@@ -47,11 +47,11 @@ struct Batch {
 
 /// One pass of a micro-batch through a layer.
 struct Frame {
-  const Batch* batch = nullptr;               ///< embedding and head
-  std::vector<std::vector<at::Tensor>> saved;  ///< by operator
+  const Batch* batch = nullptr;                         ///< embedding and head
+  std::vector<std::vector<at::Tensor>> saved;           ///< by operator
   std::vector<std::function<void()>> weight_gradients;  ///< that wait for their half of the backward
-  at::Tensor input;                           ///< of a layer that is recomputed
-  double loss = 0;                            ///< of the head: summed over the tokens that this rank counts, scaled
+  at::Tensor input;                                     ///< of a layer that is recomputed
+  double loss = 0;                                      ///< of the head: summed over the tokens that this rank counts, scaled
 };
 
 class LayerOperator {
@@ -71,7 +71,8 @@ struct Parameters {
 };
 
 /// Null for operators that pass what they get: residuals (the layer adds), dropout (not applied), a cross-entropy of logits.
-std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters, const Place& place);
+std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters,
+                                             const Place& place);
 
 /// What the linears of a tensor group exchange: all tokens of a sequence-parallel activation; the sum of partial outputs, or of partial
 /// gradients of an input, of which a sequence-parallel rank keeps its own tokens.

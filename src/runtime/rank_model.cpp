@@ -35,7 +35,9 @@ Members sharing_heads(const Members& tensor, std::int64_t heads, std::int64_t t)
 }
 
 /// Gradients that ZeRO scatters in every micro-batch travel between computations; the others on the stream of data parallelism, beside them.
-std::string purpose_of(const char* what, ZeroStage zero) { return base::cat(what, shards_gradients(zero) ? ".compute" : ".data"); }
+std::string purpose_of(const char* what, ZeroStage zero) {
+  return base::cat(what, shards_gradients(zero) ? ".compute" : ".data");
+}
 
 bool sums_partial(const Strategy& s) { return s.sp == SequenceParallel::megatron && s.tp > 1; }
 
@@ -66,7 +68,12 @@ int RankView::rank_of(std::int64_t d) const {
 class RankModel::Builder {
  public:
   Builder(const RankView& view, const Program& program, Groups& groups, RankModel& out)
-      : view_(view), model_(*view.model), program_(program), groups_(groups), out_(out), engine_(*find_engine(view.plan->engine)) {}
+      : view_(view),
+        model_(*view.model),
+        program_(program),
+        groups_(groups),
+        out_(out),
+        engine_(*find_engine(view.plan->engine)) {}
 
   void build();
 
@@ -82,7 +89,8 @@ class RankModel::Builder {
   void add_states(const Holding& holding, std::int64_t position);
   void add_unit(const Holding& holding, std::int64_t position, std::int32_t layer, Interval elements);
   StateShape shape_of(const Holding& holding, std::int64_t position, std::int32_t layer, Interval elements) const;
-  void find_sums(const Holding& holding, std::int64_t position, const LayerKind& kind, Interval elements, StateShape& shape) const;
+  void find_sums(const Holding& holding, std::int64_t position, const LayerKind& kind, Interval elements,
+                 StateShape& shape) const;
   std::vector<float> initial_of(std::int32_t layer, const Intervals& held) const;
   void add_layer(const WorkRange& range, std::int32_t index, std::int64_t position, bool recomputed);
   Parameters parameters_of(std::int32_t layer, const Operator& op, std::int64_t first, std::vector<State*>& used) const;
@@ -99,8 +107,8 @@ class RankModel::Builder {
   Groups& groups_;
   RankModel& out_;
   const EngineModel& engine_;
-  std::vector<std::int64_t> stage_devices_;            // of this rank's stage
-  std::map<std::int32_t, std::vector<Unit>> units_;    // by layer; a table copy: layer 0
+  std::vector<std::int64_t> stage_devices_;          // of this rank's stage
+  std::map<std::int32_t, std::vector<Unit>> units_;  // by layer; a table copy: layer 0
   bool embedding_here_ = false;
 };
 
@@ -130,7 +138,8 @@ void RankModel::Builder::make_groups_of(const Holding& h) {
         groups_.make(purpose_of("heads", s.zero), sharing_heads(members, heads, t));
     }
   }
-  for (const auto& group : process_groups(GroupKind::data_shard, s, h.devices)) groups_.make(purpose_of("shard", s.zero), ranks_of(group));
+  for (const auto& group : process_groups(GroupKind::data_shard, s, h.devices))
+    groups_.make(purpose_of("shard", s.zero), ranks_of(group));
   for (const auto& group : process_groups(GroupKind::data_replica, s, h.devices)) groups_.make("replica", ranks_of(group));
 }
 
@@ -140,14 +149,17 @@ void RankModel::Builder::make_groups(const std::vector<Holding>& holdings) {
     const ProcessGroup& group = program_.groups[id];
     if (group.kind != GroupKind::table_copies) continue;
     Members members;
-    for (const std::int32_t r : group.members) members.push_back(view_.rank_of(program_.ranks[static_cast<std::size_t>(r)].device()));
+    for (const std::int32_t r : group.members)
+      members.push_back(view_.rank_of(program_.ranks[static_cast<std::size_t>(r)].device()));
     groups_.make("copies", members);
-    if (std::find(members.begin(), members.end(), view_.rank_of(view_.device)) != members.end()) out_.copies_ = groups_.find("copies", members);
+    if (std::find(members.begin(), members.end(), view_.rank_of(view_.device)) != members.end())
+      out_.copies_ = groups_.find("copies", members);
   }
 }
 
 /// Sums over tensor groups that the gradients of some segments need.
-void RankModel::Builder::find_sums(const Holding& h, std::int64_t position, const LayerKind& kind, Interval elements, StateShape& shape) const {
+void RankModel::Builder::find_sums(const Holding& h, std::int64_t position, const LayerKind& kind, Interval elements,
+                                   StateShape& shape) const {
   const Strategy& s = h.strategy;
   const Members tensor = s.tp > 1 ? group_of(GroupKind::tensor, s, h.devices) : Members{};
   std::int64_t first = 0;
@@ -195,7 +207,8 @@ std::vector<float> RankModel::Builder::initial_of(std::int32_t layer, const Inte
   std::int64_t first = 0;
   for (const Operator& op : model_.layer(static_cast<std::size_t>(layer)).operators) {
     for (const Interval& piece : intersection(held, {{first, first + op.parameters}}))
-      for (std::int64_t e = piece.first; e < piece.last; ++e) out.push_back(initial_value(model_, layer, op, e - first, e, view_.seed));
+      for (std::int64_t e = piece.first; e < piece.last; ++e)
+        out.push_back(initial_value(model_, layer, op, e - first, e, view_.seed));
     first += op.parameters;
   }
   return out;
@@ -213,7 +226,8 @@ void RankModel::Builder::add_states(const Holding& h, std::int64_t position) {
   for (std::int32_t l = h.first_layer; l <= h.last_layer; ++l) {
     const LayerKind& kind = model_.layer(static_cast<std::size_t>(l));
     const std::int64_t all = numbered_elements(kind);
-    const std::int64_t table = l == 0 && tied_table(model_) && is_table(kind.operators.front()) ? numbered_elements(kind, true) : 0;
+    const std::int64_t table =
+        l == 0 && tied_table(model_) && is_table(kind.operators.front()) ? numbered_elements(kind, true) : 0;
     if (table > 0) {
       add_unit(h, position, l, {0, table});
       if (out_.copies_ != nullptr) out_.copied_table_ = out_.states_.back().get();
@@ -244,7 +258,8 @@ Place RankModel::Builder::place_of(const Strategy& s, std::int64_t position) con
 }
 
 /// Where the parameters of an operator lie; those of a tied output in the state of the table.
-Parameters RankModel::Builder::parameters_of(std::int32_t layer, const Operator& op, std::int64_t first, std::vector<State*>& used) const {
+Parameters RankModel::Builder::parameters_of(std::int32_t layer, const Operator& op, std::int64_t first,
+                                             std::vector<State*>& used) const {
   const bool shared = op.split == TpSplit::vocab && op.parameters == 0 && op.kind == OperatorKind::linear;
   if (op.parameters == 0 && !shared) return {};
   const Interval own = shared ? Interval{0, numbered_elements(model_.layer(0), true)} : Interval{first, first + op.parameters};
@@ -306,7 +321,8 @@ void RankModel::Builder::build() {
   }
   const auto position = position_in(stage_devices_);
   for (const Work& work : program_.works) {
-    const auto rank = std::find_if(program_.ranks.begin(), program_.ranks.end(), [&](const RankClass& r) { return r.device() == view_.device; });
+    const auto rank = std::find_if(program_.ranks.begin(), program_.ranks.end(),
+                                   [&](const RankClass& r) { return r.device() == view_.device; });
     if (work.stage != rank->stage || work.phase != InstructionKind::forward) continue;
     for (std::int32_t r = work.ranges_begin; r < work.ranges_end; ++r) {
       const WorkRange& range = program_.ranges[static_cast<std::size_t>(r)];
@@ -323,7 +339,9 @@ void RankModel::Builder::build() {
 
 // ---- the model ---------------------------------------------------------------------------------------------------------------
 
-RankModel::RankModel(const RankView& view, const Program& program, Groups& groups) { Builder(view, program, groups, *this).build(); }
+RankModel::RankModel(const RankView& view, const Program& program, Groups& groups) {
+  Builder(view, program, groups, *this).build();
+}
 RankModel::~RankModel() = default;
 
 Layer& RankModel::layer(std::int32_t index) { return *layers_.at(index); }

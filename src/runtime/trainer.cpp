@@ -74,11 +74,12 @@ Status run(const RankView& view, const TrainOptions& options, const TokenSource&
   for (std::int64_t step = 0; step < options.steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
     const bool looks = step == 0 && watching.first_gradients;
-    const StepResult result =
-        executor.step(step, looks ? [&](RankModel& m) { watching.first_gradients(gradients_of(m)); } : std::function<void(RankModel&)>());
+    const StepResult result = executor.step(
+        step, looks ? [&](RankModel& m) { watching.first_gradients(gradients_of(m)); } : std::function<void(RankModel&)>());
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     if (!std::isfinite(result.loss))
-      return Error{ErrorKind::limit, cat("step ", step), "a loss that is no number", "a finite loss", "a smaller --learning-rate"};
+      return Error{ErrorKind::limit, cat("step ", step), "a loss that is no number", "a finite loss",
+                   "a smaller --learning-rate"};
     if (watching.step) watching.step({step, result.loss, result.gradient, took.count()});
   }
   return {};
@@ -95,7 +96,8 @@ Status train(const Plan& plan, const TrainOptions& options, Meeting& meeting, co
   view.seed = options.seed;
   const auto world = static_cast<int>(view.devices.size());
   if (world > meeting.world())
-    return Error{ErrorKind::bad_input, "plan", cat(world, " devices"), cat("no more than the ", meeting.world(), " ranks that were started"), ""};
+    return Error{ErrorKind::bad_input, "plan", cat(world, " devices"),
+                 cat("no more than the ", meeting.world(), " ranks that were started"), ""};
   if (meeting.rank() >= world) return {};
   view.device = view.devices[static_cast<std::size_t>(meeting.rank())];
   const auto model = load_model(plan.model_source, "plan: $.model.source");

@@ -19,9 +19,9 @@ namespace espalier::runtime {
 struct TrainOptions {
   std::int64_t steps = 20;
   std::uint64_t seed = 1;
-  std::string data;      ///< a file of 16-bit tokens; empty: synthetic
-  double rate = 1e-3;    ///< of AdamW
-  double clip = 1;       ///< largest norm of gradients; 0: not clipped
+  std::string data;    ///< a file of 16-bit tokens; empty: synthetic
+  double rate = 1e-3;  ///< of AdamW
+  double clip = 1;     ///< largest norm of gradients; 0: not clipped
 };
 
 struct StepReport {
@@ -37,8 +37,9 @@ struct GradientPart {
 };
 
 struct Watching {
-  std::function<void(const StepReport&)> step;                                  ///< on every rank, after each step
-  std::function<void(const std::vector<GradientPart>&)> first_gradients;  ///< on every rank, each element of the model on one rank
+  std::function<void(const StepReport&)> step;  ///< on every rank, after each step
+  std::function<void(const std::vector<GradientPart>&)>
+      first_gradients;  ///< on every rank, each element of the model on one rank
 };
 
 /// How many ranks a plan has.

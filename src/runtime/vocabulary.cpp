@@ -59,7 +59,9 @@ class PositionTable : public LayerOperator {
 
   Tensor forward(Frame& frame, Saved&, const Tensor&) override {
     const Tensor table = parameters_.state->values(parameters_.segment).view({-1, width_});
-    return table.narrow(0, tokens_.first, tokens_.size()).unsqueeze(1).expand({tokens_.size(), frame.batch->tokens.size(1), width_});
+    return table.narrow(0, tokens_.first, tokens_.size())
+        .unsqueeze(1)
+        .expand({tokens_.size(), frame.batch->tokens.size(1), width_});
   }
 
   Tensor backward(Frame& frame, Saved&, const Tensor& dy) override {

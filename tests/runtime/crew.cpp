@@ -56,7 +56,9 @@ bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
     write_gradients(file_of(folder, work.name, meeting.rank(), "gradients"), parts);
   };
   const Status failed = train(work.plan, work.options, meeting, work.name, watching);
-  if (failed) std::ofstream(file_of(folder, work.name, meeting.rank(), "error")) << "rank " << meeting.rank() << ": " << failed->message() << "\n";
+  if (failed)
+    std::ofstream(file_of(folder, work.name, meeting.rank(), "error"))
+        << "rank " << meeting.rank() << ": " << failed->message() << "\n";
   return !failed || ranks_of(work.plan) <= 1;
 }
 

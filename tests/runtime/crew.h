@@ -22,9 +22,9 @@ struct Assignment {
 
 /// What all ranks together said of a run.
 struct Outcome {
-  std::vector<StepReport> steps;                                          ///< of rank 0
+  std::vector<StepReport> steps;                                    ///< of rank 0
   std::map<std::int32_t, std::map<std::int64_t, float>> gradients;  ///< by layer, by number of the element
-  std::int64_t twice = 0;                                                 ///< elements that two ranks counted
+  std::int64_t twice = 0;                                           ///< elements that two ranks counted
   std::string errors;
 };
 

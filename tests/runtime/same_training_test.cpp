@@ -84,8 +84,14 @@ std::vector<Case> cases() {
       {"pp2-interleaved-3", kLlama, strategy(1, 1), schedule(kInterleaved, 2, 3)},
       {"pp4-zb-h1", kLlama, strategy(1, 1), schedule(kZbH1, 4)},
       {"pp2-zb-v", kTiedLlama, strategy(1, 1), schedule(kZbV, 2, 2)},
-      {"pp2-uneven", kLlama, strategy(1, 1), schedule(k1f1b, 2), [](Plan& p) { cut(p, {1, 5}); }},
-      {"pp3-uneven-tied", kGpt2, strategy(1, 2, 1), schedule(k1f1b, 3), [](Plan& p) { cut(p, {0, 4, 5}); }},
+      {"pp2-uneven", kLlama, strategy(1, 1), schedule(k1f1b, 2),
+       [](Plan& p) {
+         cut(p, {1, 5});
+       }},
+      {"pp3-uneven-tied", kGpt2, strategy(1, 2, 1), schedule(k1f1b, 3),
+       [](Plan& p) {
+         cut(p, {0, 4, 5});
+       }},
       {"dp2-tp2", kGpt2, strategy(2, 2), kWhole},
       {"dp2-tp4-sp-zero1", kTiedLlama, strategy(4, 2, 1, kSp), kWhole},
       {"dp2-tp2-sp-zero2", kQwen2, strategy(2, 2, 2, kSp), kWhole},
@@ -95,9 +101,7 @@ std::vector<Case> cases() {
       {"dp2-pp2-zero3", kGpt2, strategy(1, 2, 3), schedule(k1f1b, 2)},
       {"dp2-pp2-zb-h1-zero1", kGpt2, with(strategy(1, 2, 1), overlap_all), schedule(kZbH1, 2)},
       {"dp2-pp2-zb-v", kGpt2, strategy(1, 2), schedule(kZbV, 2, 2)},
-      {"dp2-pp2-pipelines-inside",
-       kLlama,
-       with(strategy(1, 2), [](Strategy& s) { s.order = RankOrder::tp_cp_pp_dp; }),
+      {"dp2-pp2-pipelines-inside", kLlama, with(strategy(1, 2), [](Strategy& s) { s.order = RankOrder::tp_cp_pp_dp; }),
        schedule(k1f1b, 2)},
       {"tp2-pp2-sp", kLlama, strategy(2, 1, 0, kSp), schedule(k1f1b, 2)},
       {"tp2-pp4", kGpt2, strategy(2, 1), schedule(k1f1b, 4)},
@@ -109,31 +113,40 @@ std::vector<Case> cases() {
       {"recompute-selective-tp2", kLlama, with(strategy(2, 1, 0, kSp), recompute_attention), kWhole},
       {"recompute-full-tp2-sp-zero3", kGpt2, with(strategy(2, 2, 3, kSp), recompute_all), kWhole},
       {"recompute-zb-h1", kLlama, with(strategy(1, 1), recompute_all), schedule(kZbH1, 2)},
-      {"layers-tp2-and-dp4", kLlama, strategy(2, 2), schedule(k1f1b, 1, 1, 2), [](Plan& p) { respread(p, 2, 3, strategy(1, 4)); }},
-      {"layers-tp4-sp-and-dp4-zero3",
-       kLlama,
-       strategy(4, 1, 0, kSp),
-       schedule(k1f1b, 1, 1, 4),
+      {"layers-tp2-and-dp4", kLlama, strategy(2, 2), schedule(k1f1b, 1, 1, 2),
+       [](Plan& p) { respread(p, 2, 3, strategy(1, 4)); }},
+      {"layers-tp4-sp-and-dp4-zero3", kLlama, strategy(4, 1, 0, kSp), schedule(k1f1b, 1, 1, 4),
        [](Plan& p) { respread(p, 1, 2, strategy(1, 4, 3)); }},
-      {"layers-three-kinds-pp2",
-       kLlama,
-       strategy(2, 2, 1),
-       schedule(k1f1b, 2, 1, 2),
+      {"layers-three-kinds-pp2", kLlama, strategy(2, 2, 1), schedule(k1f1b, 2, 1, 2),
        [](Plan& p) {
          respread(p, 2, 3, strategy(1, 4, 2));
          respread(p, 4, 4, strategy(4, 1, 0, kSp));
        }},
-      {"layers-recomputed-or-not", kGpt2, strategy(1, 4, 3), kWhole, [](Plan& p) { respread(p, 2, 3, with(strategy(1, 4), recompute_all)); }},
-      {"layers-ulysses-and-tp", kLlama, strategy(4, 1, 0, kSp), kWhole, [](Plan& p) { respread(p, 3, 4, strategy(4, 1, 0, kUlysses)); }},
+      {"layers-recomputed-or-not", kGpt2, strategy(1, 4, 3), kWhole,
+       [](Plan& p) { respread(p, 2, 3, with(strategy(1, 4), recompute_all)); }},
+      {"layers-ulysses-and-tp", kLlama, strategy(4, 1, 0, kSp), kWhole,
+       [](Plan& p) { respread(p, 3, 4, strategy(4, 1, 0, kUlysses)); }},
   };
 }
 
 /// One of each kind, and what failed while it was built.
 bool every_time(const Case& c) {
-  static const std::set<std::string> names{"dp4-overlapped",       "zero1-hybrid",   "zero2-overlapped",          "zero3",
-                                           "tp4-sp-shared-key-heads", "ulysses2-dp2-zero3", "pp4-1f1b-tied",         "pp2-interleaved",
-                                           "pp4-zb-h1",            "pp2-zb-v",       "dp2-tp2-pp2-sp-zero1",      "recompute-full-tp2-sp-zero3",
-                                           "tp2-biases",           "pp4-gpipe",      "layers-three-kinds-pp2",    "pp3-uneven-tied"};
+  static const std::set<std::string> names{"dp4-overlapped",
+                                           "zero1-hybrid",
+                                           "zero2-overlapped",
+                                           "zero3",
+                                           "tp4-sp-shared-key-heads",
+                                           "ulysses2-dp2-zero3",
+                                           "pp4-1f1b-tied",
+                                           "pp2-interleaved",
+                                           "pp4-zb-h1",
+                                           "pp2-zb-v",
+                                           "dp2-tp2-pp2-sp-zero1",
+                                           "recompute-full-tp2-sp-zero3",
+                                           "tp2-biases",
+                                           "pp4-gpipe",
+                                           "layers-three-kinds-pp2",
+                                           "pp3-uneven-tied"};
   return names.count(c.name) > 0 || std::getenv("ESPALIER_RUNTIME_ALL") != nullptr;
 }
 
@@ -160,7 +173,8 @@ bool wanted(const Case& c) {
 const std::map<std::string, Outcome>& outcomes() {
   static const std::map<std::string, Outcome> all = [] {
     std::vector<Assignment> work;
-    for (const char* config : {kLlama, kTiedLlama, kGpt2, kQwen2}) work.push_back({alone(config), plan_of(config, strategy(1, 1), kWhole), {}});
+    for (const char* config : {kLlama, kTiedLlama, kGpt2, kQwen2})
+      work.push_back({alone(config), plan_of(config, strategy(1, 1), kWhole), {}});
     for (const Case& c : cases())
       if (wanted(c) && every_time(c)) work.push_back({c.name, planned(c), {}});
     return run_all(work, 500);
@@ -192,7 +206,8 @@ TEST_P(SameTraining, LossesAndGradients) {
     const double bound = 1e-5 * largest(values);
     ASSERT_GT(bound, 0);
     double most = 0;
-    for (const auto& [element, value] : values) most = std::max(most, std::abs(static_cast<double>(own.at(element)) - static_cast<double>(value)));
+    for (const auto& [element, value] : values)
+      most = std::max(most, std::abs(static_cast<double>(own.at(element)) - static_cast<double>(value)));
     EXPECT_LE(most, bound) << "layer " << layer;
   }
 }

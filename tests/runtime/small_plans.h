@@ -15,16 +15,20 @@ namespace espalier::runtime::testing {
 inline constexpr std::int64_t kTokens = 16, kSamples = 8;
 
 /// Four blocks of grouped-query attention (4 query heads, 2 key/value heads) and gated MLP, an output of its own.
-inline constexpr const char* kLlama = R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
+inline constexpr const char* kLlama =
+    R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
   "num_key_value_heads": 2, "intermediate_size": 64, "vocab_size": 96, "tie_word_embeddings": false})";
 /// The same with an output tied to the embedding and an odd vocabulary, which no tensor group divides.
-inline constexpr const char* kTiedLlama = R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
+inline constexpr const char* kTiedLlama =
+    R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
   "num_key_value_heads": 1, "intermediate_size": 64, "vocab_size": 97, "tie_word_embeddings": true})";
 /// LayerNorm, biases, learned positions, a tied output.
-inline constexpr const char* kGpt2 = R"({"model_type": "gpt2", "n_embd": 32, "n_layer": 4, "n_head": 4, "n_positions": 16, "vocab_size": 96,
+inline constexpr const char* kGpt2 =
+    R"({"model_type": "gpt2", "n_embd": 32, "n_layer": 4, "n_head": 4, "n_positions": 16, "vocab_size": 96,
   "embd_pdrop": 0, "resid_pdrop": 0, "attn_pdrop": 0})";
 /// Biases on queries, keys and values alone.
-inline constexpr const char* kQwen2 = R"({"model_type": "qwen2", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+inline constexpr const char* kQwen2 =
+    R"({"model_type": "qwen2", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
   "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 64, "tie_word_embeddings": true})";
 
 inline Strategy strategy(std::int32_t tp, std::int32_t dp, std::int32_t zero = 0, SequenceParallel sp = SequenceParallel::none) {
