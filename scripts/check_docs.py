@@ -6,6 +6,8 @@
   worked example  docs/cost-model.md, scripts/worked_example.py    = the equations, computed anew; with a binary: what it predicts
   devices         tables of docs/devices.md                        = data/devices.yaml and what data/calibration puts over it
   plan output     README.md, what the first command prints (with a binary)
+  unequal devices README.md, the head of what a plan on unlike devices prints (with a binary)
+  mixed examples  docs/clusters.md, answers on unlike devices against what stands beside them (with a binary)
   library         docs/library.md = the marked pieces of tests/consumer/main.cpp, which is built against the installed package and run
   commands        every `espalier COMMAND` that a page names is a subcommand of the binary, or a later one of docs/non-goals.md
 
@@ -148,6 +150,21 @@ def block(name):
     return re.compile(rf"(<!-- begin {re.escape(name)} -->\n)(.*?)(<!-- end {re.escape(name)} -->)", re.S)
 
 
+MIXED = [  # example, in words
+    ("examples/mixed/llama2-7b-on-a100-and-v100.yaml", "32 A100 + 64 V100, Llama 2 7B"),
+    ("examples/mixed/llama2-13b-on-h100-a100-and-l4.yaml", "16 H100 + 16 A100 + 16 L4, Llama 2 13B"),
+    ("examples/clusters/scenarios/07-h100-and-a100.yaml", "4 H100 + 16 A100 of 40 GB, Llama 2 13B"),
+    ("examples/clusters/scenarios/08-nodes-of-eight-and-of-four.yaml", "8 + 8 + 4 H100, Llama 2 70B"),
+    ("examples/clusters/scenarios/04-two-campuses.yaml", "two sites of 32 V100, GPT-3 XL"),
+]
+
+
+def against(result, words):
+    """How much faster the answer is than the fastest row beside it with the words in its label."""
+    rows = [a["iteration_s"] for a in result["alternatives"] if words in a["label"] and a["fits"]]
+    return f"{min(rows) / result['prediction']['iteration_s']:.2f}" if rows else "does not fit"
+
+
 class Pages:
     def __init__(self, root, write):
         self.root, self.write, self.bad = root, write, []
@@ -207,6 +224,32 @@ class Pages:
             return
         self.hold("README.md", "plan output", "```text\n" + "\n".join(line.rstrip() for line in run.stdout.splitlines()) + "\n```")
 
+    def unequal_devices(self, binary):
+        command = ["plan", "examples/clusters/scenarios/06-near-t4.yaml"]
+        run = subprocess.run([binary, *command, "--quiet"], cwd=self.root, capture_output=True, text=True, check=False)
+        if run.returncode != 0:
+            self.bad.append(f"espalier {' '.join(command)}: exit {run.returncode}: {run.stderr.strip()}")
+            return
+        head, _, rest = run.stdout.partition("  certificate")
+        rows = rest[rest.index("  baselines and"):rest.index("\nWhy")]
+        samples = re.findall(r"^(?:Layers|Pipeline): (pipeline .*)$", rest, re.M)
+        lines = [line.rstrip() for line in (head + "  …\n\n" + "\n".join(samples) + "\n\n" + rows).splitlines()]
+        self.hold("README.md", "unequal devices", "```text\n" + "\n".join(lines) + "\n```")
+
+    def mixed_examples(self, binary):
+        head = ["example", "step", "best kind alone", "equal split", "layers in proportion to compute", "Megatron on the slowest kind", "gap"]
+        rows = []
+        for path, said in MIXED:
+            run = subprocess.run([binary, "plan", path, "--json", "--quiet"], cwd=self.root, capture_output=True, text=True, check=False)
+            if run.returncode != 0:
+                self.bad.append(f"espalier plan {path}: exit {run.returncode}: {run.stderr.strip()}")
+                return
+            result = json.loads(run.stdout)
+            step = f"{result['prediction']['iteration_s']:.3f} s"
+            others = [against(result, words) for words in (" alone (", "equal split", "in proportion to compute", "Megatron 3-D default")]
+            rows.append([f"[{said}](../{path})", step, *others, f"{100 * result['search']['gap']:.1f} %"])
+        self.hold("docs/clusters.md", "mixed examples", table(head, rows))
+
     def commands(self, binary):
         run = subprocess.run([binary, "--help"], capture_output=True, text=True, check=False)
         known = set(re.findall(r"^  ([a-z]+)\b", run.stdout, re.M))
@@ -241,6 +284,8 @@ def main():
     pages.example(binary)
     if binary:
         pages.plan_output(binary)
+        pages.unequal_devices(binary)
+        pages.mixed_examples(binary)
         pages.commands(binary)
     for line in pages.bad:
         print(line)

@@ -69,7 +69,7 @@ PUBLIC = {
     "configuration.h": "job",
     "planner.h": "planner",
     "engines.h": "planner",
-    "adapt.h": "adapt", "policy.h": "adapt", "observation.h": "adapt",
+    "adapt.h": "adapt", "policy.h": "adapt", "observation.h": "adapt", "objective.h": "adapt",
     "exchange.h": "exchange",
     "measured_runs.h": "runs",
     "validate.h": "runs",

@@ -226,8 +226,8 @@ PARTITIONS = open_object({"without_s": SECONDS, "groups": WHOLE, "solved": WHOLE
                           "lower_bound_s": SECONDS}, ("without_s", "certified", "lower_bound_s"))
 
 DEVICE_GROUPS = open_object({name: WHOLE for name in ("sizes", "options", "dropped", "states", "candidates", "simulated", "refined", "without_room", "alone_simulated",
-                                                     "columns", "combinations", "beside_simulated")} |
-                            {"alone": COUNT, "several_pipelines": YES_NO}, ("sizes", "options", "candidates", "simulated"))
+                                                     "columns", "combinations", "beside_simulated", "replica_plans", "replicas_simulated")} |
+                            {"alone": COUNT, "several_pipelines": YES_NO, "unequal_replicas": YES_NO}, ("sizes", "options", "candidates", "simulated"))
 
 ENGINE_ANSWER = open_object({"engine": TEXT, "status": one_of("runs", "has a plan", "none", "unknown"), "label": TEXT, "iteration_s": SECONDS,
                              "peak_memory_bytes": BYTES, "loss": {"type": "number"}, "why": TEXT}, ("engine", "status"))

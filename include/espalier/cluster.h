@@ -257,6 +257,8 @@ struct Cluster {
   /// Whether links or nodes change while training runs: capacity, token buckets, events, traces of levels.
   [[nodiscard]] bool changes() const;
   [[nodiscard]] bool homogeneous() const { return groups.size() == 1; }
+  /// One group of devices that are all as fast as their kind.
+  [[nodiscard]] bool equal_devices() const { return homogeneous() && !has_speeds(); }
   /// Intra-node levels of group 0, then inter levels: the fabric seen by a homogeneous cluster.
   [[nodiscard]] std::vector<FabricLevel> levels() const;
   /// Bytes a plan may use on each device of a group: min(memory − context_reserve, memory_limit).

@@ -2,7 +2,9 @@
 // A job: what is to be trained, on which devices, with which engine, and where the search may look. It is immutable once it is loaded.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,12 +25,22 @@ enum class NetworkKind : std::uint8_t { closed, flow };
 /// The flow-level network lays every device's traffic on its links, up to this many devices.
 inline constexpr std::int64_t kMostFlowDevices = 1024;
 
+/// What a plan shall be best at (espalier/objective.h).
+struct Objective {
+  enum class Minimise : std::uint8_t { time, cost };
+  Minimise minimise = Minimise::time;
+  std::optional<double> budget_per_step;  ///< in the cluster's currency
+  std::optional<double> deadline_s;       ///< of the whole run
+  bool operator==(const Objective&) const = default;
+};
+
 struct Job {
   Model model;
   Cluster cluster;
   Training training;
   std::string engine = "generic";
   SearchSpace search;
+  std::optional<Objective> objective;        ///< none: the fastest plan on all devices
   std::string model_source, cluster_source;  ///< canonical JSON of the inputs, copied into plans
   std::vector<std::string> notes;  ///< what every command says of the inputs: keys of the model that are not read, and such
   /// Replaces the catalogue's description of `engine` (a calibration being fitted, or a user's own); null: the catalogue's.

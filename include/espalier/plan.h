@@ -167,13 +167,17 @@ struct Stage {
   /// In rank order inside the stage: which devices form a tensor, context, expert or data group follows from their places in this list.
   std::vector<DeviceRange> devices;
   std::vector<Chunk> chunks;  ///< virtual_stages of them; chunk k of stage i is pipeline chunk pipeline_chunk(...)
-  /// Samples of a micro-batch that each of the dp replicas takes; their sum is micro_batch · dp. Empty: equal shares. Held, not priced yet.
+  /// Samples of a micro-batch that each of the dp replicas takes; their sum is micro_batch · dp. Empty: equal shares. Priced where every
+  /// replica takes some, all stages divide a micro-batch alike, and no cp or ep is used (unpriced).
   std::vector<std::int64_t> samples_per_replica = {};
   /// Weights by which the ranks of a shard group divide the states that ZeRO shards, one for each of `shard` ranks. Empty: equal shares.
-  /// Held, not priced yet.
+  /// Priced where ZeRO shards over all of dp and no cp or ep is used (unpriced).
   std::vector<std::int64_t> state_shares = {};
   bool operator==(const Stage&) const = default;
 };
+
+/// Whether replicas of the stage differ in samples or states.
+inline bool unequal_replicas(const Stage& stage) { return !stage.samples_per_replica.empty() || !stage.state_shares.empty(); }
 
 /// One pipeline: every layer of the model once, on devices of its own.
 struct Pipeline {

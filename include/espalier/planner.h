@@ -175,6 +175,9 @@ struct DeviceGroupsSummary {
   std::int64_t combinations = 0;  ///< sets of them, samples dealt
   std::int64_t beside_simulated = 0;
   bool several_pipelines = false;  ///< the answer has several; the bound then speaks of all plans on these devices
+  std::int64_t replica_plans = 0;  ///< of one stage with replicas on several node groups
+  std::int64_t replicas_simulated = 0;
+  bool unequal_replicas = false;  ///< the answer is one of them; the bound then speaks of all plans on these devices
   bool operator==(const DeviceGroupsSummary&) const = default;
 };
 

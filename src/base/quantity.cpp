@@ -103,6 +103,12 @@ std::optional<double> parse_duration(std::string_view text) {
     seconds /= 1e6;
   } else if (unit == "ms") {
     seconds /= 1e3;
+  } else if (unit == "min") {
+    seconds *= 60;
+  } else if (unit == "h") {
+    seconds *= 3600;
+  } else if (unit == "d") {
+    seconds *= 86400;
   } else if (unit != "s") {
     return std::nullopt;
   }

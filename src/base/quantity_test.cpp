@@ -45,6 +45,9 @@ TEST(ParseDuration, SecondsAndTheirParts) {
   EXPECT_EQ(parse_duration("5 \xCE\xBCs"), 5e-6);  // Greek mu
   EXPECT_EQ(parse_duration("1.5ms"), 1.5e-3);
   EXPECT_EQ(parse_duration("2s"), 2.0);
+  EXPECT_EQ(parse_duration("1.5min"), 90.0);
+  EXPECT_EQ(parse_duration("2 h"), 7200.0);
+  EXPECT_EQ(parse_duration("10d"), 864000.0);
   EXPECT_EQ(parse_duration("300ns"), 3e-7);
   for (const char* text : {"", "5", "5m", "-5us", "5Ms", "us", "infs", "5 u s"})
     EXPECT_EQ(parse_duration(text), std::nullopt) << text;

@@ -263,7 +263,7 @@ double Reader::optional_duration(std::string_view key, double fallback) {
   if (value && *value <= 1e9) return *value;
   fail(key, described(*node), "a duration such as 5us",
        value                                                            ? "choose a shorter duration"
-       : node->kind == NodeKind::string && !node->text.starts_with('-') ? "write a number and ns, us, ms or s"
+       : node->kind == NodeKind::string && !node->text.starts_with('-') ? "write a number and ns, us, ms, s, min, h or d"
                                                                         : unit_hint(*node, "5us", ""));
   return fallback;
 }

@@ -12,6 +12,7 @@
 #include "check/payload.h"
 #include "check/pipelines.h"
 #include "check/program_check.h"
+#include "check/rank_kinds.h"
 #include "check/rules.h"
 #include "check/structure.h"
 #include "check/verdict.h"
@@ -48,7 +49,10 @@ CheckReport check_one(const Plan& plan, const Model& model, const Cluster& clust
   const bool tables = !checked.findings.empty() && checked.findings.front().ok;  // the program's shape
   append(report.findings, std::move(checked.findings));
   if (tables) append(report.findings, check_payload(view, program));
-  if (claims != nullptr) append(report.findings, check_claims(view, program, checked.readable, *claims));
+  if (claims == nullptr) return report;
+  const bool kinds = !view.group_of_stage.empty() && has_rank_kinds(plan, cluster);
+  append(report.findings, kinds ? check_claims_of_kinds(view, program, checked.readable, *claims)
+                                : check_claims(view, program, checked.readable, *claims));
   return report;
 }
 

@@ -25,6 +25,8 @@ struct Claims {
       gradient_bytes_per_stage;  ///< bytes a rank puts into gradient reduction (its full dense+expert gradient on the wire)
   std::vector<std::int64_t> peak_bytes_per_stage;
   std::int64_t memory_limit_bytes = 0;
+  /// Of stages whose ranks are not all alike (rank_kinds.h): the claims of each kind. Empty: all ranks of a stage are alike.
+  std::vector<Claims> kinds;
 };
 
 /// `program` is the plan's own structure; `claims` may be null (structure only).

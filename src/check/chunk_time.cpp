@@ -333,8 +333,8 @@ double unlike_message_s(const View& view, std::size_t c, double sent, double tak
   return time + tensor.gather(tensor.tensor(under), taken);
 }
 
-/// The gradient of a table with copies on several stages, from the fastest to the slowest pair of them: at least a third of a message, at most as
-/// many round trips as there are copies.
+/// The gradient of a table with copies on several stages, from the fastest to the slowest pair of them: at least one message of it, a third of one
+/// among three and more; at most as many round trips as there are copies.
 double unlike_exchange_s(const View& view, End end) {
   const std::vector<std::int32_t> copies = table_copies(view);
   if (copies.empty()) return 0;
@@ -346,7 +346,8 @@ double unlike_exchange_s(const View& view, End end) {
     slowest = std::max(slowest, message);
     fastest = std::min(fastest, message);
   }
-  return end == End::most ? 2 * static_cast<double>(copies.size()) * slowest : fastest / 3;
+  if (end == End::most) return 2 * static_cast<double>(copies.size()) * slowest;
+  return copies.size() == 1 ? slowest : fastest / 3;
 }
 
 /// Of a plan whose stages are not alike: every stage as on its own group.

@@ -90,7 +90,7 @@ Path path_of(const std::vector<Crossing>& all, std::int64_t size, double loss) {
 
 }  // namespace
 
-Fabric::Fabric(const View& view, double scale, End end) : end_(end) {
+Fabric::Fabric(const View& view, double scale, End end) : end_(end), free_(view.free_network) {
   const NodeGroup& nodes = nodes_of(view);
   const std::vector<FabricLevel>& network = view.cluster->groups.size() > 1 ? nodes.inter : view.cluster->inter;
   levels_ = nodes.intra;
@@ -184,7 +184,7 @@ double Fabric::alone_on_slowest(const Group& g, double bytes) const {
 }
 
 double Fabric::gather(const Group& g, double bytes) const {
-  if (g.size <= 1 || bytes <= 0) return 0;
+  if (free_ || g.size <= 1 || bytes <= 0) return 0;
   if (!g.aligned) return unplaced(g, bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size));
   const Path path = path_of(crossings(levels_, g), g.size, 1.0);
   const double moved = bytes * static_cast<double>(g.size - 1) / static_cast<double>(g.size);
@@ -192,7 +192,7 @@ double Fabric::gather(const Group& g, double bytes) const {
 }
 
 double Fabric::reduce(const Group& g, double bytes) const {
-  if (g.size <= 1 || bytes <= 0) return 0;
+  if (free_ || g.size <= 1 || bytes <= 0) return 0;
   if (!g.aligned) return unplaced(g, end_ == End::least ? bytes : 2 * bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
   const Path path = path_of(all, g.size, 0.5);
@@ -208,7 +208,7 @@ double Fabric::reduce(const Group& g, double bytes) const {
 }
 
 double Fabric::exchange(const Group& g, double bytes) const {
-  if (g.size <= 1 || bytes <= 0) return 0;
+  if (free_ || g.size <= 1 || bytes <= 0) return 0;
   if (!g.aligned) return end_ == End::least ? 0 : alone_on_slowest(g, bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
   const Path path = path_of(all, g.size, 1.0);
@@ -231,7 +231,7 @@ double Fabric::link(std::size_t level, double bytes) const {
 }
 
 double Fabric::ring_step(const Group& g, double bytes) const {
-  if (g.size <= 1) return 0;
+  if (free_ || g.size <= 1) return 0;
   if (!g.aligned) return end_ == End::least ? 0 : alone_on_slowest(g, bytes);
   const std::vector<Crossing> all = crossings(levels_, g);
   const FabricLevel& top = *all.back().level;
@@ -239,7 +239,7 @@ double Fabric::ring_step(const Group& g, double bytes) const {
 }
 
 double Fabric::message(const View& view, std::int32_t from, std::int32_t to, double bytes) const {
-  if (levels_.empty() || from == to) return 0;
+  if (free_ || levels_.empty() || from == to) return 0;
   const std::int64_t size = std::int64_t{view.strategy.tp} * view.strategy.cp * view.strategy.dp;
   std::size_t level = 0;
   if (view.listed != nullptr) {
@@ -293,6 +293,7 @@ double unlike_message(const View& view, std::int32_t from, std::int32_t to, doub
 }
 
 double stage_message(const View& view, const Stage& from, const Stage& to, double bytes) {
+  if (view.free_network) return 0;
   const std::size_t a = group_of_device(*view.cluster, from.devices.front().first),
                     b = group_of_device(*view.cluster, to.devices.front().first);
   if (a != b && !view.cluster->links.empty()) return named_message(view, from, to, a, b, bytes);

@@ -72,6 +72,7 @@ class Fabric {
 
   std::vector<FabricLevel> levels_;
   End end_;
+  bool free_ = false;  ///< nothing takes any time (View::free_network)
 };
 
 /// Seconds of a message between stages that are not alike: `bytes` at the busier end. Inside a group over the lowest level whose domain holds

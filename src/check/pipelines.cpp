@@ -251,6 +251,7 @@ Claims part_of(const Claims& claims, const Plan& plan, std::size_t k) {
   out.gradient_bytes_per_stage = cut(claims.gradient_bytes_per_stage, stage, stages);
   out.peak_bytes_per_stage = cut(claims.peak_bytes_per_stage, stage, stages);
   out.memory_limit_bytes = claims.memory_limit_bytes;
+  for (const Claims& kind : claims.kinds) out.kinds.push_back(part_of(kind, plan, k));
   return out;
 }
 

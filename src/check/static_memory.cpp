@@ -2,6 +2,7 @@
 #include "check/static_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "check/arithmetic.h"
@@ -124,13 +125,18 @@ std::vector<StageHeld> held_per_stage(const View& view) {
   return stages;
 }
 
-std::int64_t static_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements& e) {
+/// `part`: of what ZeRO shards, relative to an equal one.
+std::int64_t static_bytes(const StatePolicy& bytes, const Strategy& s, const StageElements& e, double part) {
   const std::int64_t expert_shard = std::gcd(std::int64_t{s.shard}, s.expert_data_ranks());
   const auto held = [&](bool sharded) {
     return sharded ? ceil_div(e.dense, s.shard) + ceil_div(e.expert, expert_shard) : e.dense + e.expert;
   };
-  return bytes.parameter * held(shards_parameters(s.zero)) + bytes.gradient * held(shards_gradients(s.zero)) +
-         (bytes.master + bytes.optimizer) * held(shards_optimizer(s.zero));
+  const auto of = [&](std::int64_t each, bool sharded) {
+    const std::int64_t all = each * held(sharded);
+    return sharded && part != 1.0 ? static_cast<std::int64_t>(std::ceil(static_cast<double>(all) * part)) : all;
+  };
+  return of(bytes.parameter, shards_parameters(s.zero)) + of(bytes.gradient, shards_gradients(s.zero)) +
+         of(bytes.master + bytes.optimizer, shards_optimizer(s.zero));
 }
 
 }  // namespace
@@ -184,7 +190,8 @@ std::vector<std::int64_t> static_bytes_per_stage(const View& view) {
   std::vector<std::int64_t> result;
   for (const StageHeld& stage : held_per_stage(view)) {
     std::int64_t sum = 0;
-    for (const Held& h : stage) sum += static_bytes(bytes, h.strategy, h.elements);
+    const double part = view.states_of_stage.empty() ? 1.0 : view.states_of_stage[result.size()];
+    for (const Held& h : stage) sum += static_bytes(bytes, h.strategy, h.elements, part);
     result.push_back(sum);
   }
   return result;

@@ -9,6 +9,8 @@
 #include "base/check.h"
 #include "check/chunk_time.h"
 #include "check/graph.h"
+#include "check/meeting_time.h"
+#include "check/pipelines.h"
 
 namespace espalier::check {
 namespace {
@@ -61,21 +63,39 @@ Stream stream_of(const Instruction& i, End end) {
   return end == End::most && i.stream == Stream::data ? Stream::compute : i.stream;
 }
 
-std::int64_t longest_path_ns(const View& view, const Program& program, End end) {
-  const PlanTime time = plan_time(view, buckets_of(view, program), end);
-  const Rounding round(end);
-  Graph graph(program.instructions.size());
+/// Where instructions of a collective between pipelines meet: its place among the meetings; −1: it is none.
+std::int32_t meeting_of(const Program& program, const Instruction& i) {
+  if (i.kind != InstructionKind::grad_reduce || !program.collectives[i.collective()].pipelines.valid()) return -1;
+  std::int32_t first = 0;
+  while (!program.collectives[CollectiveId(first)].pipelines.valid()) ++first;
+  return i.id - first;
+}
+
+/// Nodes: the instructions, and behind them the meetings between pipelines. Whoever meets is a node without duration after its meeting, which
+/// comes after all that the instruction itself waits for.
+/// `duration(rank, instruction)`; `meetings`: of each.
+template <class Duration>
+std::int64_t longest_path_ns(const Program& program, const Duration& duration, const std::vector<std::int64_t>& meetings,
+                             End end) {
+  const auto count = static_cast<std::int32_t>(program.instructions.size());
+  Graph graph(program.instructions.size() + meetings.size());
   std::vector<std::int64_t> durations(program.instructions.size(), 0);
+  durations.insert(durations.end(), meetings.begin(), meetings.end());
   for (const RankClass& rank : program.ranks) {
     std::array<std::int32_t, kStreams> last;
     last.fill(-1);
     for (std::int32_t n = rank.begin; n < rank.end; ++n) {
       const Instruction& i = program.instructions[static_cast<std::size_t>(n)];
-      durations[static_cast<std::size_t>(n)] = duration_of(program, i, rank.stage.value, time, round);
+      const std::int32_t meeting = meetings.empty() ? -1 : meeting_of(program, i);
+      const std::int32_t node = meeting < 0 ? n : count + meeting;
+      if (meeting < 0)
+        durations[static_cast<std::size_t>(n)] = duration(rank, i);
+      else
+        graph.add(node, n);
       std::int32_t& stream = last[static_cast<std::size_t>(stream_of(i, end))];
       const std::int32_t sent = i.kind == InstructionKind::recv ? i.match : -1;
       for (const std::int32_t before : {stream, i.wait0, i.wait1, sent}) {
-        if (before >= 0) graph.add(before, n);
+        if (before >= 0) graph.add(before, node);
       }
       stream = n;
     }
@@ -84,10 +104,41 @@ std::int64_t longest_path_ns(const View& view, const Program& program, End end) 
   return ends.empty() ? 0 : *std::max_element(ends.begin(), ends.end());
 }
 
+std::int64_t alone_ns(const View& view, const Program& program, End end) {
+  const PlanTime time = plan_time(view, buckets_of(view, program), end);
+  const Rounding round(end);
+  return longest_path_ns(
+      program,
+      [&](const RankClass& rank, const Instruction& i) { return duration_of(program, i, rank.stage.value, time, round); }, {},
+      end);
+}
+
+std::int64_t together_ns(const Plan& plan, const std::vector<View>& views, const Program& program, End end) {
+  const Rounding round(end);
+  std::vector<PlanTime> times;
+  for (std::size_t k = 0; k < views.size(); ++k)
+    times.push_back(plan_time(views[k], buckets_of(views[k], part_of(program, k)), end));
+  std::vector<std::int64_t> meetings;
+  for (const Collective& c : program.collectives)
+    if (c.pipelines.valid()) meetings.push_back(round(meeting_s(plan, views, c.layers, end), 0));
+  return longest_path_ns(
+      program,
+      [&](const RankClass& rank, const Instruction& i) {
+        return duration_of(program, i, rank.stage.value, times[static_cast<std::size_t>(rank.pipeline)], round);
+      },
+      meetings, end);
+}
+
 }  // namespace
 
 StepTime step_time(const View& view, const Program& program) {
-  const StepTime bounds{longest_path_ns(view, program, End::least), longest_path_ns(view, program, End::most)};
+  const StepTime bounds{alone_ns(view, program, End::least), alone_ns(view, program, End::most)};
+  ESPALIER_CHECK(bounds.least_ns > 0 && bounds.least_ns <= bounds.most_ns);
+  return bounds;
+}
+
+StepTime step_time_of_several(const Plan& plan, const std::vector<View>& views, const Program& program) {
+  const StepTime bounds{together_ns(plan, views, program, End::least), together_ns(plan, views, program, End::most)};
   ESPALIER_CHECK(bounds.least_ns > 0 && bounds.least_ns <= bounds.most_ns);
   return bounds;
 }

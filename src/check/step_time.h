@@ -6,11 +6,13 @@
 //             is exposed only by what exceeds the compute beside it (layer_time.h)
 //     most    data-parallel collectives stop the compute of their rank, nothing is hidden, every host waits
 // An instruction lasts as long as the layers of its chunk (and what recomputation adds), or its message or collective; ZeRO ≥ 2 gathers and
-// scatters inside the passes; the update is memory-bound over the states of a rank. Times are rounded down (least) or up (most) once an
+// scatters inside the passes. Of several pipelines the program is one: a meeting of gradients (meeting_time.h) begins when all that meet in it
+// have come so far, and all go on when it ends; the update is memory-bound over the states of a rank. Times are rounded down (least) or up (most) once an
 // instruction, with two nanoseconds a layer for the planner's own rounding.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "check/view.h"
 #include "plan/program.h"
@@ -23,5 +25,7 @@ struct StepTime {
 
 /// Requires a program of sound shape and waits that can run to its end.
 StepTime step_time(const View& view, const Program& program);
+/// The same of a plan of several pipelines, each of sound program and `views` of them by themselves.
+StepTime step_time_of_several(const Plan& plan, const std::vector<View>& views, const Program& program);
 
 }  // namespace espalier::check

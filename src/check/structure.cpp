@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "check/arithmetic.h"
+#include "check/rank_kinds.h"
 #include "check/verdict.h"
 #include "check/view.h"
 
@@ -147,8 +148,7 @@ Finding check_positive_degrees(const Plan& plan) {
   return verdict.finding("every degree at least 1");
 }
 
-/// Stages that are not alike: each by itself has as many devices as its layers are spread over, neighbours of one node group in the order
-/// tp-cp-dp-pp.
+/// Stages that are not alike: each by itself has as many devices as its layers are spread over, in the order tp-cp-dp-pp.
 Finding check_unlike_placement(const Plan& plan, const Cluster& cluster) {
   Verdict verdict("stage-placement");
   each_range(plan, [&](std::size_t i, const LayerRange& range) {
@@ -160,16 +160,8 @@ Finding check_unlike_placement(const Plan& plan, const Cluster& cluster) {
     verdict.require(s.order == RankOrder::tp_cp_dp_pp,
                     [&] { return say("stage ", i, " has order ", to_string(s.order), " in a plan of unlike stages"); });
   });
-  for (std::size_t i = 0; i < plan.only_pipeline().stages.size(); ++i) {
-    const std::vector<DeviceRange>& devices = plan.only_pipeline().stages[i].devices;
-    const bool one_run = devices.size() == 1 && devices.front().stride == 1;
-    verdict.require(one_run, [&] { return say("the devices of stage ", i, " are not neighbours"); });
-    if (!one_run) continue;
-    const std::int64_t last = saturating_sum(devices.front().first, devices.front().count - 1);
-    verdict.require(group_of_device(cluster, devices.front().first) == group_of_device(cluster, last),
-                    [&] { return say("stage ", i, " lies on several node groups"); });
-  }
-  return verdict.finding("every stage has tp·cp·dp neighbouring devices of one node group");
+  return verdict.finding(has_rank_kinds(plan, cluster) ? "every stage has tp·cp·dp devices"
+                                                       : "every stage has tp·cp·dp neighbouring devices of one node group");
 }
 
 Finding check_degrees(const Plan& plan, std::int64_t devices) {
@@ -226,6 +218,7 @@ std::vector<Finding> check_structure(const Plan& plan, const Model& model, const
   if (unlike) {
     findings.push_back(check_positive_degrees(plan));
     if (devices_ok && findings.back().ok) findings.push_back(check_unlike_placement(plan, cluster));
+    if (devices_ok && findings.back().ok && has_rank_kinds(plan, cluster)) findings.push_back(check_shares(plan));
     return findings;
   }
   findings.push_back(check_degrees(plan, devices));

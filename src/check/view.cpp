@@ -66,6 +66,8 @@ std::int64_t first_device_of(const Cluster& cluster, std::size_t group) {
 bool unlike_stages(const Plan& plan, const Cluster& cluster, PlanPart part) {
   if (part == PlanPart::of_several) return true;
   if (cluster.groups.size() > 1 || !cluster.groups.front().speed.empty()) return true;
+  for (const Stage& stage : plan.only_pipeline().stages)
+    if (!stage.samples_per_replica.empty() || !stage.state_shares.empty()) return true;
   std::vector<std::int64_t> counts;
   for (const Stage& stage : plan.only_pipeline().stages) {
     counts.push_back(0);
@@ -81,6 +83,7 @@ View view_on(const View& plan, std::size_t stage) {
   View view = plan;
   view.group = plan.group_of_stage[stage];
   view.speed = plan.speed_of_stage[stage];
+  if (!plan.samples_of_stage.empty()) view.replica_samples = plan.samples_of_stage[stage];
   return view;
 }
 
@@ -144,7 +147,7 @@ View view_of(const View& plan, const Strategy& strategy) {
   ESPALIER_CHECK(strategy.dp >= 1 && plan.samples % strategy.dp == 0);  // a micro-batch falls evenly to the replicas
   View view = plan;
   view.strategy = strategy;
-  view.micro_batch = static_cast<std::int32_t>(plan.samples / strategy.dp);
+  view.micro_batch = static_cast<std::int32_t>(plan.replica_samples > 0 ? plan.replica_samples : plan.samples / strategy.dp);
   return view;
 }
 

@@ -38,6 +38,12 @@ struct View {
   std::size_t group = 0;
   std::vector<double> speed_of_stage;  ///< of its slowest device, relative to the kind; as long as group_of_stage
   double speed = 1.0;                  ///< at which everything is derived
+  /// Of a view of one kind of ranks (rank_kinds.h), as long as group_of_stage, else empty: samples of a micro-batch that a replica of each stage
+  /// takes (0: what all take), and its part of what ZeRO shards, relative to an equal one.
+  std::vector<std::int64_t> samples_of_stage;
+  std::vector<double> states_of_stage;
+  std::int64_t replica_samples = 0;  ///< under which everything is derived; 0: samples / dp
+  bool free_network = false;         ///< communication takes no time
   PlanPart part = PlanPart::whole;
   std::shared_ptr<const Listed> listed;  ///< devices of each stage, where they are in an order of the plan's own; else null
 };
@@ -68,6 +74,8 @@ template <class Visit>
 void each_group(const View& plan, const Visit& visit) {
   if (plan.group_of_stage.empty()) return visit(plan, [](std::size_t) { return true; });
   const auto alike = [&plan](std::size_t a, std::size_t b) {
+    if (!plan.samples_of_stage.empty() && plan.samples_of_stage[a] != plan.samples_of_stage[b]) return false;
+    if (!plan.states_of_stage.empty() && plan.states_of_stage[a] != plan.states_of_stage[b]) return false;
     return plan.group_of_stage[a] == plan.group_of_stage[b] && plan.speed_of_stage[a] == plan.speed_of_stage[b];
   };
   for (std::size_t s = 0; s < plan.group_of_stage.size(); ++s) {

@@ -11,13 +11,7 @@ namespace {
 /// Sets `value` where the flag was given.
 Status read_duration(const std::string& flag, const std::string& text, double& value) {
   if (text.empty()) return std::nullopt;
-  auto read = base::parse_duration(text);
-  for (const auto& [unit, seconds] : {std::pair{"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}}) {
-    const std::size_t length = std::char_traits<char>::length(unit);
-    if (read || text.size() <= length || text.substr(text.size() - length) != unit) continue;
-    read = base::parse_duration(text.substr(0, text.size() - length) + "s");
-    if (read) *read *= seconds;
-  }
+  const auto read = base::parse_duration(text);
   if (!read || *read < 0) return Error{ErrorKind::usage, flag, "\"" + text + "\"", "a duration, as \"90s\" or \"24min\"", ""};
   value = *read;
   return std::nullopt;

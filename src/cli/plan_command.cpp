@@ -7,6 +7,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/command.h"
+#include "cli/objective.h"
 #include "cli/over_time.h"
 #include "espalier/documents.h"
 #include "espalier/engines.h"
@@ -93,6 +94,7 @@ int run_plan(Context& context, const PlanFlags& flags) {
   auto job = load_job_of(context, flags.job);
   if (!job) return fail(context, job.error());
   job->network = network_of(flags.network);
+  if (job->objective) return run_objective(context, *job, hooked(context, *options), flags.output);
   if (job->cluster.changes()) return run_over_time(context, *job, *options, flags.output);
   auto result = plan(*job, hooked(context, *options));
   clear_progress(context);
@@ -183,6 +185,9 @@ int run_sweep(Context& context, const PlanFlags& flags) {
     JobFlags point = flags.job;
     point.overrides.push_back(path + "=" + value);
     auto job = load_job_of(context, point);
+    if (job && job->objective)
+      return fail(context, Error{ErrorKind::usage, "--sweep", "a job with search.objective", "one without",
+                                 "the objective compares sizes of the cluster by itself"});
     if (job) job->network = network_of(flags.network);
     auto result = job ? plan(*job, hooked(context, *options)) : Result<PlannerResult>(job.error());
     clear_progress(context);

@@ -147,7 +147,7 @@ class Pass {
     const LayerRange* before = nullptr;
     if (at.range != &ranges().front())
       before = at.range - 1;
-    else if (chunk_ > 0)
+    else if (chunk_ > 0 && (chunks_.apart.empty() || !chunks_.apart[static_cast<std::size_t>(chunk_)]))
       before = &chunks_.ranges[static_cast<std::size_t>(chunk_) - 1].back();
     if (before == nullptr) return;
     const auto kind = static_cast<std::size_t>(kind_of(before->last));

@@ -51,6 +51,7 @@ struct PlanChunks {
   std::vector<std::vector<LayerRange>> ranges;
   std::int64_t samples = 0;           ///< of a micro-batch in all replicas
   std::vector<ChunkId> table_chunks;  ///< that hold a copy of a shared token table (ProgramStructure)
+  std::vector<bool> apart;  ///< by chunk: the message from the chunk before redistributes (cluster_costs.h); empty: nowhere
 };
 PlanChunks chunks_of(const Plan& plan, const std::vector<ChunkId>& table_chunks);
 

@@ -39,8 +39,9 @@ FabricLevel slower(FabricLevel a, const FabricLevel& b) {
 
 }  // namespace
 
-ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine)
-    : cluster_(&cluster) {
+ClusterCosts::ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
+                           LongWays long_ways)
+    : cluster_(&cluster), long_ways_(long_ways) {
   first_device_.push_back(0);
   for (std::size_t g = 0; g < cluster.groups.size(); ++g) {
     groups_.emplace_back(model, cluster.alone(g), training, engine);
@@ -74,6 +75,7 @@ CostContext ClusterCosts::context(const SpreadStages& stages, std::size_t i, std
   at.speed = kind.speed;
   CostContext out = of(at);
   out.fabric = stages.fabric(i, out.fabric, *out.engine);
+  out.state_share = kind.states;
   return out;
 }
 
@@ -133,14 +135,15 @@ FabricLevel ClusterCosts::named_link(const StagePlace& a, const StagePlace& b) c
 }
 
 bool on_unlike_devices(const Plan& plan, const Cluster& cluster) {
-  if (!cluster.homogeneous() || cluster.has_speeds() || plan.pipelines.size() > 1) return true;
+  if (!cluster.equal_devices() || plan.pipelines.size() > 1) return true;
   const auto devices = [](const Stage& stage) {
     std::int64_t count = 0;
     for (const DeviceRange& range : stage.devices) count += range.count;
     return count;
   };
   const std::vector<Stage>& stages = plan.pipelines.front().stages;
-  return std::any_of(stages.begin(), stages.end(), [&](const Stage& s) { return devices(s) != devices(stages.front()); });
+  return std::any_of(stages.begin(), stages.end(),
+                     [&](const Stage& s) { return unequal_replicas(s) || devices(s) != devices(stages.front()); });
 }
 
 Status unpriced_groups(const Plan& plan) {
@@ -169,12 +172,14 @@ struct PipelineRanges {
   std::deque<CostContext> own;     ///< contexts of spread stages
 };
 
-const std::vector<LayerCost>& layers_of(PipelineRanges& out, const CostContext& c, const Strategy& s, const Pipeline& pipeline) {
+/// Each stage of unequal replicas has contexts of its own, so that the context says how many samples there are.
+const std::vector<LayerCost>& layers_of(PipelineRanges& out, const StagePlace& place, const CostContext& c, const Strategy& s,
+                                        const Pipeline& pipeline) {
   for (std::size_t i = 0; i < out.priced.size(); ++i)
     if (out.under[i] == &c && *out.priced[i].first == s) return out.priced[i].second;
   out.priced.emplace_back(&s, std::vector<LayerCost>{});
   out.under.push_back(&c);
-  const auto samples = static_cast<std::int32_t>(pipeline.samples_per_microbatch() / s.dp);
+  const auto samples = static_cast<std::int32_t>(place.samples > 0 ? place.samples : pipeline.samples_per_microbatch() / s.dp);
   layer_costs(c, s, pipeline.schedule.stages, samples, out.priced.back().second);
   return out.priced.back().second;
 }
@@ -188,6 +193,7 @@ void place_spread(const ClusterCosts& c, const SpreadStages& stages, std::size_t
     const std::size_t kind = std::min(k, stages.kinds(i).size() - 1);
     at.group = stages.kinds(i)[kind].group;
     at.speed = stages.kinds(i)[kind].speed;
+    at.samples = stages.kinds(i)[kind].samples;
     out.own.push_back(c.context(stages, i, kind));
     at.context = &out.own.back();
     out.places.push_back(at);
@@ -204,10 +210,12 @@ void fill_ranges(const ClusterCosts& c, const Pipeline& pipeline, const SpreadSt
   for (std::int32_t n = 0; n < schedule.stages * schedule.virtual_stages; ++n) {
     const ChunkPlace at = place_of_chunk(schedule, n);
     const auto stage = static_cast<std::size_t>(at.stage);
-    const CostContext& context = c.of(out.places[stage]);
+    const StagePlace& place = out.places[stage];
+    const CostContext& context = c.of(place);
     out.chunks.emplace_back();
     for (const LayerRange& r : pipeline.stages[stage].chunks[static_cast<std::size_t>(at.local_chunk)].ranges)
-      out.chunks.back().push_back({r.first, r.last, &r.strategy, &layers_of(out, context, r.strategy, pipeline), &context});
+      out.chunks.back().push_back(
+          {r.first, r.last, &r.strategy, &layers_of(out, place, context, r.strategy, pipeline), &context});
   }
 }
 
@@ -312,42 +320,60 @@ std::size_t most_kinds(const SpreadStages* spread, std::size_t stages) {
 
 }  // namespace
 
-Costs price(const ClusterCosts& c, const Plan& plan, Program& program) {
+namespace {
+
+/// What the ranks of kind `k` of each stage cost, of one pipeline after the other.
+void append_kind(const PipelineRanges& pipeline, const Costs& costs, KindCosts& out) {
+  append(out.costs, costs);
+  for (const StagePlace& place : pipeline.places) out.group.push_back(place.group);
+}
+
+}  // namespace
+
+Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vector<KindCosts>* kinds) {
   std::vector<Program> parts = lower_pipelines(plan, *c.of(0).workload.model);
   std::deque<PipelineRanges> pipelines;
   std::deque<SpreadStages> spread;
   const bool any_spread =
       std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_spread(c.cluster(), p); });
+  std::size_t most = 1;
+  for (const Pipeline& pipeline : plan.pipelines)
+    if (any_spread) most = std::max(most, most_kinds(&spread.emplace_back(c.cluster(), pipeline), pipeline.stages.size()));
+  std::vector<KindCosts> of_kinds(kinds != nullptr && most > 1 ? most : 0);
   Costs out;
   for (std::size_t k = 0; k < parts.size(); ++k) {
-    if (any_spread) spread.emplace_back(c.cluster(), plan.pipelines[k]);
-    const SpreadStages* own_spread = any_spread ? &spread.back() : nullptr;
+    const SpreadStages* own_spread = any_spread ? &spread[k] : nullptr;
     pipelines.emplace_back();
     fill_ranges(c, plan.pipelines[k], own_spread, 0, pipelines.back());
     Costs own;
     price_pipeline(c, pipelines.back().places, parts[k].structure(), pipelines.back().chunks, own, &parts[k]);
-    for (std::size_t kind = 1; kind < most_kinds(own_spread, plan.pipelines[k].stages.size()); ++kind) {
+    if (!of_kinds.empty()) append_kind(pipelines.back(), own, of_kinds.front());
+    for (std::size_t kind = 1; kind < (of_kinds.empty() ? most_kinds(own_spread, plan.pipelines[k].stages.size()) : most);
+         ++kind) {
       PipelineRanges of_kind;
       fill_ranges(c, plan.pipelines[k], own_spread, kind, of_kind);
       Costs other;
       price_pipeline(c, of_kind.places, parts[k].structure(), of_kind.chunks, other, nullptr);
+      if (!of_kinds.empty()) append_kind(of_kind, other, of_kinds[kind]);
       raise(own, other);
     }
     append(out, own);
   }
   program = joined(parts);
-  if (parts.size() == 1) return out;
-  const std::vector<Segment> segments = segments_of(parts);
+  const std::vector<Segment> segments = parts.size() > 1 ? segments_of(parts) : std::vector<Segment>{};
   const std::size_t before = out.collectives.size();
   for (std::size_t n = 0; n < segments.size(); ++n) {
     CollectivePart part;
     Collective& reduction = program.collectives[CollectiveId(static_cast<std::int32_t>(before + n))];
     ESPALIER_CHECK(reduction.pipelines.valid() && reduction.layers == segments[n].layers);
-    out.collectives.add(price_segment(c, pipelines, segments[n], part));
+    const Nanoseconds takes = price_segment(c, pipelines, segments[n], part);
+    out.collectives.add(takes);
+    for (KindCosts& kind : of_kinds) kind.costs.collectives.add(takes);
     reduction.parts_begin = static_cast<std::int32_t>(program.parts.size());
     program.parts.push_back(part);
     reduction.parts_end = static_cast<std::int32_t>(program.parts.size());
   }
+  if (kinds != nullptr) *kinds = std::move(of_kinds);
   return out;
 }
 

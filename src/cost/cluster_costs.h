@@ -44,19 +44,28 @@ struct StagePlace {
   /// Of a stage on devices in any order (spread_stages.h); null: consecutive devices of the group, and what stands above describes them.
   const SpreadStages* spread = nullptr;
   std::size_t stage = 0;
+  std::int64_t samples = 0;              ///< of a micro-batch that a replica of a spread stage takes; 0: all take the same
   const CostContext* context = nullptr;  ///< of a spread stage: what its devices cost
+};
+
+/// Whether messages over a way of kLongWay and more follow each other.
+enum class LongWays : std::uint8_t {
+  as_stages_lie,    ///< those of stages on devices in any order (spread_stages.h) alone
+  messages_follow,  ///< all
 };
 
 /// Immutable; shared by threads. The cluster lives longer than this value.
 class ClusterCosts {
  public:
-  ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine);
+  ClusterCosts(const Model& model, const Cluster& cluster, const Training& training, const EngineModel& engine,
+               LongWays long_ways = LongWays::as_stages_lie);
 
   /// Of a group's devices as fast as their kind.
   [[nodiscard]] const CostContext& of(std::size_t group) const { return groups_[group]; }
   [[nodiscard]] const CostContext& of(const StagePlace& place) const;
   [[nodiscard]] std::size_t groups() const { return groups_.size(); }
   [[nodiscard]] const Cluster& cluster() const { return *cluster_; }
+  [[nodiscard]] LongWays long_ways() const { return long_ways_; }
   /// Needs a stage of consecutive devices of one group (is_spread: others).
   [[nodiscard]] StagePlace place(const Stage& stage) const;
   /// What devices of kind `k` cost in stage `i` of a spread pipeline.
@@ -78,6 +87,7 @@ class ClusterCosts {
   std::vector<AtSpeed> unlike_;             ///< each speed of a group once
   std::vector<std::int64_t> first_device_;  // of each group, and the number of all
   FabricLevel join_;                        // between groups
+  LongWays long_ways_;
 };
 
 /// Whether a plan needs ClusterCosts: the cluster has several node groups or devices of unlike speeds, the plan several pipelines, or stages of
@@ -87,7 +97,15 @@ bool on_unlike_devices(const Plan& plan, const Cluster& cluster);
 /// A plan that ClusterCosts cannot price, by place and name: operators partitioned in space and time.
 Status unpriced_groups(const Plan& plan);
 
-/// The costs of any plan on any cluster; `program` = lower(plan, model, true) receives the bytes it moves.
-Costs price(const ClusterCosts& c, const Plan& plan, Program& program);
+/// One kind of rank of every stage: stages of several kinds (spread_stages.h) have one of them here, others their only one.
+struct KindCosts {
+  Costs costs;
+  std::vector<std::size_t> group;  ///< of its devices, by stage through all pipelines
+};
+
+/// The costs of any plan on any cluster; `program` = lower(plan, model, true) receives the bytes it moves. `kinds`, if given, receives what each kind
+/// of rank costs by itself where some stage has several, else nothing: who fits into which memory is known from these alone, since what is
+/// returned is of everything the most.
+Costs price(const ClusterCosts& c, const Plan& plan, Program& program, std::vector<KindCosts>* kinds = nullptr);
 
 }  // namespace espalier::cost

@@ -19,6 +19,7 @@ struct CostContext {
   DeviceCost device;
   Fabric fabric;
   const EngineModel* engine = nullptr;        ///< lives longer than this value
+  double state_share = 1.0;                   ///< of what ZeRO shards, relative to an equal part (Stage::state_shares)
   std::shared_ptr<PartitionMemo> partitions;  ///< blocks priced under operator partitions (partitioned_block.h); shared by copies
 
   CostContext(const Model& m, const Cluster& cluster, const Training& t, const EngineModel& e);

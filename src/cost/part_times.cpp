@@ -19,10 +19,17 @@ const Group& placed(const DataGroups& groups, GroupKind kind) {
   }
 }
 
-double part_s(const CostContext& context, const Program& program, const CollectivePart& part) {
-  if (part.group == GroupKind::table_copies) return 1.0;  // alone in its collective
+/// Of the pipeline whose collective it is.
+std::int32_t stages_of(const Program& program, CollectiveId id) {
+  std::size_t k = 0;
+  while (k + 1 < program.pipelines.size() && program.pipelines[k + 1].first_collective <= id.value) ++k;
+  return program.pipelines[k].structure.schedule.stages;
+}
+
+double part_s(const CostContext& context, const Program& program, CollectiveId id, const CollectivePart& part) {
+  if (part.group == GroupKind::table_copies || program.collectives[id].pipelines.valid()) return 1.0;  // alone in its collective
   const Strategy& strategy = program.strategies[static_cast<std::size_t>(part.strategy)];
-  const DataGroups groups = data_groups(context.fabric, context.device, strategy, program.schedule().stages);
+  const DataGroups groups = data_groups(context.fabric, context.device, strategy, stages_of(program, id));
   return part.share *
          message_s(context.fabric, {part.kind, part.group, placed(groups, part.group), part.bytes, part.message_bytes});
 }
@@ -34,7 +41,7 @@ std::vector<std::int64_t> part_times(const CostContext& context, const Program& 
   std::vector<double> until;  // seconds of the parts so far
   double sum = 0;
   for (std::int32_t n = collective.parts_begin; n < collective.parts_end; ++n) {
-    sum += part_s(context, program, program.parts[static_cast<std::size_t>(n)]);
+    sum += part_s(context, program, id, program.parts[static_cast<std::size_t>(n)]);
     until.push_back(sum);
   }
   std::vector<std::int64_t> times;

@@ -18,8 +18,6 @@ PriceScratch& PriceScratch::operator=(PriceScratch&&) noexcept = default;
 
 namespace {
 
-constexpr double kLongWay = 1e-3;  ///< seconds: over ways that are longer messages follow each other before the first has arrived
-
 /// As table_exchange_s over the slowest link between stages that hold a copy.
 double unlike_exchange_s(Pricing& p) {
   const std::vector<ChunkId>& copies = p.structure.table_chunks;
@@ -90,7 +88,8 @@ TransferTime unlike_transfer(const Pricing& p, const RangeCost& sender, const Ra
   const double bytes = std::max(sent / parts(*sender.strategy), taken / parts(*receiver.strategy));
   FabricLevel link = p.cluster->link(from, to);
   TransferTime time;
-  if (from.spread != nullptr && link.latency.count() >= kLongWay) {
+  const bool follow = from.spread != nullptr || p.cluster->long_ways() == LongWays::messages_follow;
+  if (follow && link.latency.count() >= kLongWay) {
     time.delay_ns = round_ns(link.latency.count());
     link.latency = Seconds(0);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include "cost/price_parts.h"
 
@@ -22,6 +23,10 @@ std::int64_t largest_layer(const Pricing& p, ZeroStage zero) {
       }
     }
   return most;
+}
+
+std::int64_t part_of(std::int64_t bytes, double share) {
+  return share == 1.0 ? bytes : static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * share));
 }
 
 /// Stages between the first and the last that hold as much as the one before cost as much.
@@ -48,11 +53,13 @@ void price_stage(Pricing& p, std::int32_t i) {
     stage.dense_parameters += s.elements.dense;
     stage.expert_parameters += s.elements.expert;
     const StaticMemory memory = state_memory(s.elements, states, s.under->s);
-    stage.memory.parameters += memory.parameters;
-    stage.memory.gradients += memory.gradients;
-    stage.memory.optimizer += memory.optimizer;
+    const ZeroStage zero = s.under->s.zero;
+    const double share = p.on_stage(i).state_share;
+    stage.memory.parameters += part_of(memory.parameters, shards_parameters(zero) ? share : 1.0);
+    stage.memory.gradients += part_of(memory.gradients, shards_gradients(zero) ? share : 1.0);
+    stage.memory.optimizer += part_of(memory.optimizer, shards_optimizer(zero) ? share : 1.0);
     stage.reduced_elements += reduced_elements(s.elements, s.under->s);
-    bytes += update_bytes(*p.c.engine, states, s.elements, s.under->s);
+    bytes += update_bytes(*p.c.engine, states, s.elements, s.under->s) * (shards_optimizer(zero) ? share : 1.0);
     gathers |= shards_parameters(s.under->s.zero);
     scatters |= shards_gradients(s.under->s.zero);
   }

@@ -54,11 +54,34 @@ std::map<std::size_t, double> crossings(const Cluster& cluster, const GroupPaths
   return count;
 }
 
+/// Of the device at a place in its stage.
+SpreadStages::Kind kind_of(const Cluster& cluster, const Stage& stage, std::int64_t device, std::size_t place) {
+  SpreadStages::Kind kind;
+  kind.group = cluster.group_of(device);
+  kind.speed = cluster.speed_of(device);
+  const std::size_t replica = place / static_cast<std::size_t>(stage.chunks.front().ranges.front().strategy.tp);
+  if (!stage.samples_per_replica.empty()) kind.samples = stage.samples_per_replica[replica];
+  if (!stage.state_shares.empty()) {
+    const auto all = static_cast<double>(std::accumulate(stage.state_shares.begin(), stage.state_shares.end(), std::int64_t{0}));
+    kind.states = static_cast<double>(stage.state_shares[replica]) / all * static_cast<double>(stage.state_shares.size());
+  }
+  return kind;
+}
+
+/// What collectives over the replicas take with unequal parts, relative to equal ones.
+double unequal_parts(const Stage& stage) {
+  if (stage.state_shares.size() < 2) return 1.0;
+  const auto all = static_cast<double>(std::accumulate(stage.state_shares.begin(), stage.state_shares.end(), std::int64_t{0}));
+  const auto least = static_cast<double>(*std::min_element(stage.state_shares.begin(), stage.state_shares.end()));
+  return (1.0 - least / all) / (1.0 - 1.0 / static_cast<double>(stage.state_shares.size()));
+}
+
 }  // namespace
 
 bool is_spread(const Cluster& cluster, const Pipeline& pipeline) {
   for (const Stage& stage : pipeline.stages) {
     const DeviceRange& range = stage.devices.front();
+    if (unequal_replicas(stage)) return true;
     if (stage.devices.size() != 1 || (range.stride != 1 && range.count > 1)) return true;
     if (cluster.group_of(range.first) != cluster.group_of(range.first + range.count - 1)) return true;
     for (const Chunk& chunk : stage.chunks)
@@ -102,9 +125,8 @@ SpreadStages::SpreadStages(const Cluster& cluster, const Pipeline& pipeline, std
     kinds_.emplace_back();
     for (const std::int64_t device : devices_.back()) {
       listed->back().push_back(renumbered(device));
-      const Kind kind{cluster.group_of(device), cluster.speed_of(device)};
-      const auto same = [&](const Kind& k) { return k.speed == kind.speed && (k.group == kind.group); };
-      if (std::none_of(kinds_.back().begin(), kinds_.back().end(), same)) kinds_.back().push_back(kind);
+      const Kind kind = kind_of(cluster, stage, device, listed->back().size() - 1);
+      if (std::find(kinds_.back().begin(), kinds_.back().end(), kind) == kinds_.back().end()) kinds_.back().push_back(kind);
     }
   }
   listed_ = std::move(listed);
@@ -207,7 +229,10 @@ Fabric SpreadStages::fabric(std::size_t stage, const Fabric& usual, const Engine
   };
   out.levels = with(usual.levels, GroupKind::data_shard, 1.0);
   out.tensor_levels = with(usual.tensor_levels, GroupKind::tensor, engine.coefficients.tensor_communication);
+  const double unequal = unequal_parts(pipeline_->stages[stage]);
   out.data_levels = with(usual.data_levels, GroupKind::data_shard, engine.coefficients.data_communication);
+  if (unequal != 1.0)
+    for (FabricLevel& level : out.data_levels) level.efficiency /= unequal;
   // Levels inside a node reach to its end, also in the new numbers.
   for (auto* levels : {&out.levels, &out.tensor_levels, &out.data_levels})
     if (keep > 0) (*levels)[static_cast<std::size_t>(keep) - 1].span = widest_;

@@ -10,6 +10,10 @@
 //     q reaches                    the least of that over its ring, which runs through its nodes in the order of its ranks
 //     the stage's level            the least of its groups, divided by the fewest members that a node holds (collective.h multiplies by them)
 //     α of a hop                   the mean over the ring's ways between nodes, of the ring where it is longest
+// Replicas with unequal samples (Stage::samples_per_replica) are kinds of their own, as devices are: each computes what its samples take. With unequal parts of
+// the states (Stage::state_shares, w_r of W) a rank holds w_r·d/W of an equal part of d ranks, and updates as much; of a reduce-scatter or all-gather it gives
+// or takes all but its own part, so that the one with the least waits longest: the collectives over the replicas take (1 − min w/W) / (1 − 1/d) of the time
+// with equal parts.
 // Messages from stage to stage go from each rank to the rank at its place (of unlike numbers: to the one at its share of the list). Those
 // that leave a node share its interfaces with all others that leave it for a next stage; lines with all that pass over them. The slowest pair
 // decides.
@@ -27,6 +31,9 @@
 
 namespace espalier::cost {
 
+/// Seconds: over ways that take as long messages follow each other before the first has arrived (cluster_costs.h).
+inline constexpr double kLongWay = 1e-3;
+
 /// The ways between all pairs of node groups, found once; [from · groups + to].
 using GroupPaths = std::vector<GroupPath>;
 std::shared_ptr<const GroupPaths> group_paths(const Cluster& cluster);
@@ -37,10 +44,13 @@ class SpreadStages {
   /// `paths` of the cluster; null: they are found.
   SpreadStages(const Cluster& cluster, const Pipeline& pipeline, std::shared_ptr<const GroupPaths> paths = nullptr);
 
-  /// Devices of stage `i` that cost alike: a kind of device at a speed.
+  /// Devices of stage `i` that cost alike: a kind of device at a speed, with as many samples and as large a part of the states.
   struct Kind {
     std::size_t group = 0;
     double speed = 1.0;
+    std::int64_t samples = 0;  ///< of a micro-batch that a replica takes; 0: what all take (Stage::samples_per_replica is empty)
+    double states = 1.0;       ///< of what ZeRO shards, relative to an equal part
+    bool operator==(const Kind&) const = default;
   };
   [[nodiscard]] const std::vector<Kind>& kinds(std::size_t stage) const { return kinds_[stage]; }
   /// The fabric that stage `i` sees; `usual`: of the devices' own group.
@@ -70,7 +80,7 @@ class SpreadStages {
   std::shared_ptr<const StageDevices> listed_;      ///< renumbered
 };
 
-/// Whether some stage of a pipeline does not lie on consecutive devices of one node group in the order tp-cp-dp-pp.
+/// Whether some stage of a pipeline does not lie on consecutive devices of one node group in the order tp-cp-dp-pp, or has unequal replicas.
 bool is_spread(const Cluster& cluster, const Pipeline& pipeline);
 /// The first such stage of a plan, by place, for those who know consecutive devices of one group alone.
 Status spread_stage(const Plan& plan, const Cluster& cluster);

@@ -210,6 +210,7 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   job.engine = read_engine(reader);
   if (*calibration && !reader.has("engine") && !(*calibration)->engine.empty()) job.engine = (*calibration)->engine;
   base::Reader search = reader.child("search", false);
+  job.objective = read_objective(search);
   job.search = read_search_space(search);
   reader.finish();
   if (sink.ok()) check_precision(training, job.cluster, job.training.precision);

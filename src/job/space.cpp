@@ -150,6 +150,21 @@ std::optional<std::int64_t> value_of_name(std::string_view name, std::string_vie
   return value;
 }
 
+std::optional<Objective> read_objective(base::Reader& search) {
+  if (!search.has("objective")) return std::nullopt;
+  base::Reader reader = search.child("objective", true);
+  Objective out;
+  const std::string minimise = reader.optional_string("minimise", "time");
+  if (minimise == "cost")
+    out.minimise = Objective::Minimise::cost;
+  else if (minimise != "time")
+    reader.fail("minimise", "\"" + minimise + "\"", "time or cost", "cost: money for a step");
+  if (reader.has("budget_per_step")) out.budget_per_step = reader.optional_real("budget_per_step", 0.0, 1e12, 0.0);
+  if (reader.has("deadline")) out.deadline_s = reader.optional_duration("deadline", 0.0);
+  reader.finish();
+  return out;
+}
+
 SearchSpace read_search_space(base::Reader& reader) {
   SearchSpace space;
   const std::string word = reader.optional_string("space", "uniform");

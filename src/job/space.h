@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ namespace espalier::job {
 std::string value_name(std::string_view name, std::int64_t value);
 /// The value that value_name writes so; nullopt when there is none.
 std::optional<std::int64_t> value_of_name(std::string_view name, std::string_view text);
+
+/// Reads `{objective: {minimise, budget_per_step, deadline}}`; nothing where there is none. Errors go to the reader's sink.
+std::optional<Objective> read_objective(base::Reader& search);
 
 /// Reads `{space, fix, allow, forbid, limits}`; errors go to the reader's sink.
 SearchSpace read_search_space(base::Reader& reader);

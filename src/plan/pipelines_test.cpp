@@ -72,7 +72,7 @@ const std::vector<Beyond>& beyond() {
        }},
       {"$.pipelines[0].stages[0].state_shares",
        [](Plan& p) {
-         p.only_pipeline().stages[0].state_shares = {3, 1};
+         p.only_pipeline().stages[0].state_shares = {3, 0};
        }},
       {"$.pipelines[0].stages[0].layers[0].strategy.recompute.modules",
        [](Plan& p) { first_strategy(p).recompute.modules = {"attn.core"}; }},

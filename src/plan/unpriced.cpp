@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a plan document can say that has no price yet, and what version 1 of the document cannot say: each by its place and name.
+#include <algorithm>
+
 #include "base/format.h"
 #include "espalier/plan.h"
 #include "plan/engine.h"
@@ -30,11 +32,50 @@ Answer of_strategy(const Strategy& s, const std::string& where) {
   return std::nullopt;
 }
 
-Answer of_stage(const Stage& stage, const std::string& where) {
-  if (!stage.samples_per_replica.empty())
-    return Said{where + ".samples_per_replica", joined(stage.samples_per_replica), "equal shares, which are left out"};
-  if (!stage.state_shares.empty())
-    return Said{where + ".state_shares", joined(stage.state_shares), "equal shares, which are left out"};
+bool each_has_some(const std::vector<std::int64_t>& shares) {
+  return std::all_of(shares.begin(), shares.end(), [](std::int64_t share) { return share >= 1; });
+}
+
+/// What unequal replicas are priced with: tensor and data parallelism, replicas in the order of the devices, one dp for all layers of the stage.
+bool simple_replicas(const Stage& stage) {
+  const Strategy& first = stage.chunks.front().ranges.front().strategy;
+  for (const Chunk& chunk : stage.chunks)
+    for (const LayerRange& range : chunk.ranges) {
+      const Strategy& s = range.strategy;
+      if (s.cp != 1 || s.ep != 1 || s.sp == SequenceParallel::ulysses || s.order != RankOrder::tp_cp_dp_pp ||
+          !s.partition.empty())
+        return false;
+      if (s.dp != first.dp) return false;
+    }
+  return true;
+}
+
+/// ZeRO shards the states of every layer over all replicas.
+bool one_shard_group(const Stage& stage) {
+  for (const Chunk& chunk : stage.chunks)
+    for (const LayerRange& range : chunk.ranges)
+      if (!shards_optimizer(range.strategy.zero) || range.strategy.shard != range.strategy.dp) return false;
+  return true;
+}
+
+Answer of_shares(const Pipeline& pipeline, const Stage& stage, const std::string& where) {
+  if (!stage.samples_per_replica.empty()) {
+    const bool alike = std::all_of(pipeline.stages.begin(), pipeline.stages.end(),
+                                   [&](const Stage& other) { return other.samples_per_replica == stage.samples_per_replica; });
+    if (!alike || !simple_replicas(stage) || !each_has_some(stage.samples_per_replica))
+      return Said{where + ".samples_per_replica", joined(stage.samples_per_replica),
+                  "samples for every replica, the same in all stages, under tp and dp in the order tp-cp-dp-pp; or equal shares, "
+                  "which are left out"};
+  }
+  if (!stage.state_shares.empty() && (!simple_replicas(stage) || !one_shard_group(stage) || !each_has_some(stage.state_shares)))
+    return Said{where + ".state_shares", joined(stage.state_shares),
+                "some state for every replica, under ZeRO 1 to 3 over all of dp in the order tp-cp-dp-pp; or equal shares, which "
+                "are left out"};
+  return std::nullopt;
+}
+
+Answer of_stage(const Pipeline& pipeline, const Stage& stage, const std::string& where) {
+  if (auto said = of_shares(pipeline, stage, where)) return said;
   std::size_t position = 0;
   for (const Chunk& chunk : stage.chunks)
     for (const LayerRange& range : chunk.ranges)
@@ -61,14 +102,21 @@ Answer beyond_equal_replicas(const Plan& plan) {
   if (auto said = of_precision(plan)) return said;
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
     for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
-      if (auto said = of_stage(plan.pipelines[p].stages[i], cat("$.pipelines[", p, "].stages[", i, "]"))) return said;
+      if (auto said = of_stage(plan.pipelines[p], plan.pipelines[p].stages[i], cat("$.pipelines[", p, "].stages[", i, "]")))
+        return said;
   return std::nullopt;
 }
 
-/// Pipelines beside each other run where stages need not be alike.
-Answer several_under_an_engine(const Plan& plan) {
+/// Pipelines beside each other and unequal replicas run where stages need not be alike.
+Answer unlike_under_an_engine(const Plan& plan) {
   const EngineModel* engine = find_engine(plan.engine);
-  if (plan.pipelines.size() < 2 || engine == nullptr || is_unrestricted(engine->layers)) return std::nullopt;
+  if (engine == nullptr || is_unrestricted(engine->layers)) return std::nullopt;
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
+      if (unequal_replicas(plan.pipelines[p].stages[i]))
+        return Said{cat("$.pipelines[", p, "].stages[", i, "]"), cat("replicas of unequal shares under engine ", plan.engine),
+                    "equal shares, or engine generic or espalier"};
+  if (plan.pipelines.size() < 2) return std::nullopt;
   return Said{"$.pipelines", cat(plan.pipelines.size(), " pipelines under engine ", plan.engine),
               "one pipeline, or engine generic or espalier"};
 }
@@ -77,7 +125,7 @@ Answer several_under_an_engine(const Plan& plan) {
 
 Status unpriced(const Plan& plan) {
   Answer said = beyond_equal_replicas(plan);
-  if (!said) said = several_under_an_engine(plan);
+  if (!said) said = unlike_under_an_engine(plan);
   if (!said) return std::nullopt;
   return Error{ErrorKind::bad_input, said->where, said->found, said->expected,
                "a plan document can say this, but nothing predicts or checks it yet: docs/file-formats.md"};
@@ -88,6 +136,11 @@ Status unwritable(const Plan& plan, PlanSchema schema) {
   Answer said;
   if (plan.pipelines.size() != 1) said = Said{"$.pipelines", cat(plan.pipelines.size(), " pipelines"), "one pipeline"};
   if (!said) said = beyond_equal_replicas(plan);
+  for (std::size_t i = 0; !said && i < plan.only_pipeline().stages.size(); ++i)
+    if (const Stage& stage = plan.only_pipeline().stages[i]; unequal_replicas(stage))
+      said =
+          Said{cat("$.pipelines[0].stages[", i, stage.samples_per_replica.empty() ? "].state_shares" : "].samples_per_replica"),
+               "unequal shares", "equal shares, which are left out"};
   if (!said && plan.only_pipeline().id != 0) said = Said{"$.pipelines[0].id", cat(plan.only_pipeline().id), "0"};
   if (!said) return std::nullopt;
   return Error{ErrorKind::check_failed, said->where, said->found, said->expected + ": all that espalier.plan/1 can say",

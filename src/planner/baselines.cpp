@@ -101,6 +101,8 @@ Baseline megatron(const Job& job, const RuleFacts& facts) {
 
 }  // namespace
 
+Baseline megatron_default(const Job& job) { return megatron(job, rule_facts(job.model, job.cluster, job.training)); }
+
 std::vector<Baseline> baselines(const Job& job, const EngineModel&) {
   const RuleFacts facts = rule_facts(job.model, job.cluster, job.training);
   const std::int64_t n = facts.devices, node = std::min(n, job.cluster.groups.front().devices_per_node);

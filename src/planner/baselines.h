@@ -25,6 +25,8 @@ struct Baseline {
   std::string refusal;
 };
 
+/// The Megatron 3-D default alone.
+Baseline megatron_default(const Job& job);
 std::vector<Baseline> baselines(const Job& job, const EngineModel& engine);
 
 }  // namespace espalier::planner

@@ -88,6 +88,10 @@ void add_pipelines(const search::Found& all, SearchSummary& s) {
   s.device_groups->combinations = all.beside->combinations;
   s.device_groups->beside_simulated = all.beside->simulations;
   s.device_groups->several_pipelines = all.several_pipelines();
+  if (!all.replicas) return;
+  s.device_groups->replica_plans = all.replicas->considered;
+  s.device_groups->replicas_simulated = all.replicas->simulations;
+  s.device_groups->unequal_replicas = all.unequal_replicas();
 }
 
 void add_phases(const search::Found& all, SearchSummary& s) {

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "cluster/topology_builders.h"
 #include "cost/price.h"
+#include "cost/rank_contexts.h"
 #include "sim/flow_executor.h"
 #include "sim/program_traffic.h"
 #include "sim/topology_network.h"
@@ -36,17 +37,14 @@ std::vector<LinkUse> uses_of_links(const cluster::Topology& topology, const sim:
 }
 
 /// The program with its traffic laid on the links of the topology.
-sim::FlowExecutor executor_of(const cluster::Topology& topology, const cost::CostContext& context, const Plan& plan,
+sim::FlowExecutor executor_of(const cluster::Topology& topology, const cost::RankContexts& contexts, const Plan& plan,
                               const Program& program, const cost::Costs& costs) {
-  return {sim::flow_network(topology), sim::traffic_of(context, plan, program, costs, topology)};
+  return {sim::flow_network(topology), sim::traffic_of(contexts, plan, program, costs, topology)};
 }
 
-}  // namespace
-
-Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostContext& context, const Plan& plan,
+Result<FlowSimulation> simulate_over(const cluster::Topology& topology, const cost::RankContexts& contexts, const Plan& plan,
                                      const Program& program, const cost::Costs& costs, bool spans) {
-  const cluster::Topology topology = cluster::nested_topology(cluster);
-  sim::FlowExecutor flow = executor_of(topology, context, plan, program, costs);
+  sim::FlowExecutor flow = executor_of(topology, contexts, plan, program, costs);
   sim::SimulationOptions options;
   options.record_spans = spans;
   options.network = &flow;
@@ -57,10 +55,25 @@ Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostCon
   return FlowSimulation{std::move(*simulation), std::move(links)};
 }
 
+}  // namespace
+
+Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostContext& context, const Plan& plan,
+                                     const Program& program, const cost::Costs& costs, bool spans) {
+  return simulate_over(cluster::nested_topology(cluster), cost::rank_contexts(context, program), plan, program, costs, spans);
+}
+
+Result<FlowSimulation> simulate_flow(const cost::ClusterCosts& costs_of, const Plan& plan, const Program& program,
+                                     const cost::Costs& costs, bool spans) {
+  const auto topology = cluster::topology_of(costs_of.cluster());
+  if (!topology) return topology.error();
+  return simulate_over(*topology, cost::rank_contexts(costs_of, plan, program), plan, program, costs, spans);
+}
+
 std::int64_t flow_iteration_ns(const Cluster& cluster, const cost::CostContext& context, const Plan& plan) {
   Program program = lower(plan, *context.workload.model, true);
   const cost::Costs costs = cost::price(context, plan, program);
-  sim::FlowExecutor flow = executor_of(cluster::nested_topology(cluster), context, plan, program, costs);
+  sim::FlowExecutor flow =
+      executor_of(cluster::nested_topology(cluster), cost::rank_contexts(context, program), plan, program, costs);
   ESPALIER_CHECK(flow.run(program, costs, false));  // lowered programs cannot deadlock, links of a cluster carry something
   return flow.iteration_ns();
 }

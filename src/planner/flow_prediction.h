@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "cost/cluster_costs.h"
 #include "cost/costs.h"
 #include "cost/layer_cost.h"
 #include "espalier/planner.h"
@@ -19,6 +20,9 @@ struct FlowSimulation {
 /// `program` folded, of `plan`, priced. Error: not everything ends.
 Result<FlowSimulation> simulate_flow(const Cluster& cluster, const cost::CostContext& context, const Plan& plan,
                                      const Program& program, const cost::Costs& costs, bool spans);
+/// Of a plan on unlike devices or of several pipelines, priced by `costs_of`.
+Result<FlowSimulation> simulate_flow(const cost::ClusterCosts& costs_of, const Plan& plan, const Program& program,
+                                     const cost::Costs& costs, bool spans);
 /// Its iteration alone; lowers and prices the plan first.
 std::int64_t flow_iteration_ns(const Cluster& cluster, const cost::CostContext& context, const Plan& plan);
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan on unlike devices is compared with, each the best plan of its own space (the uniform phase, with the same memory margin):
+// What a plan on unlike devices is compared with:
 //
-//   KIND alone      the node groups of one kind, when they are one group: what remains if all other devices are left out
-//   equal split     all devices treated alike, as engines for equal devices do: every rank takes the same work, so that all go at the pace of
-//                   the slowest kind, with the memory of the smallest and the links of the slowest group
+//   KIND alone      the node groups of one kind, when they are one group: what remains if all other devices are left out. The best plan of its own
+//                   space (the uniform phase, with the same memory margin)
+//   equal split     all devices treated alike, as engines for equal devices do: every rank takes the same work, so that all wait for the slowest. The
+//                   uniform phase finds the best plans for as many devices of the slowest kind, with the smallest memory of any; of each
+//                   set of degrees the fastest is simulated where it lies, and the fastest of these counts
+//   by compute      the same degrees in all stages, layers in proportion to what their devices compute (compute_split.h)
+//   Megatron        what planner/baselines.h calls the Megatron 3-D default, for as many devices of the slowest kind
 //
-// The equal split is predicted on a cluster that has only such devices; what the faster ones wait for is lost. Nothing is said of plans that cannot
-// be made (a number of devices that no degrees have).
+// The last three are plans of the whole cluster on its own devices and links, in the order of the cluster file; they are simulated there, against the
+// memory of each device. Ranks of one tensor or data-parallel group may lie on unlike devices, which the search's own plans do not do. Where they do
+// not, the search begins with them: its answer is not slower.
 #pragma once
 
 #include <string>
@@ -22,12 +27,35 @@ struct GroupBaseline {
   std::string label;
   Job job;  ///< on the cluster that it speaks of
 };
-/// Of several node groups each alone, in their order, then the equal split where the devices of the slowest kind make whole nodes of it.
-std::vector<GroupBaseline> group_baselines(const Job& job);
+/// Of several node groups each alone, in their order.
+std::vector<GroupBaseline> groups_alone(const Job& job);
 
-/// Their best plans, the alternatives of an answer on unlike devices. `alone`: what the search of each group found; null: searched here.
+/// The job on as many devices as it has, all like the slowest at the precision of the training, in nodes of the greatest size that all nodes are
+/// multiples of. They are joined by what joins the groups; `as_domains`: in domains of the greatest size that all groups are multiples of, as sites
+/// are, with the network of the slowest inside.
+Job as_slowest(const Job& job, bool as_domains);
+inline constexpr std::size_t kTried = 24;  ///< sets of degrees, the fastest among equal devices first
+inline constexpr std::int64_t kEqualSimulated =
+    4'096;  ///< plans at most that the search among equal devices simulates: a baseline is no proof
+
+/// Plans of the whole cluster, each the best of its kind, in the order of the table above.
+struct WholePlan {
+  std::string label;
+  std::optional<Plan> plan;
+  std::string refusal;  ///< why there is none
+};
+/// None for one node group.
+std::vector<WholePlan> whole_cluster_plans(const Job& job, const EngineModel& engine, int threads,
+                                           const std::function<bool()>& interrupted);
+
+/// Those of them that a search may begin with, so that no answer is slower: pipelines whose stages lie each on one node group, made within
+/// the job's search part.
+std::vector<Pipeline> starts_of(const Job& job, const std::vector<WholePlan>& whole);
+
+/// The alternatives of an answer on unlike devices: each group alone, and the plans of the whole cluster. `alone`: what the search of each group found;
+/// null: searched here.
 std::vector<Alternative> group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& answer,
-                                            const search::EachGroupOutcome* alone, int threads,
-                                            const std::function<bool()>& interrupted);
+                                            const search::EachGroupOutcome* alone, const std::vector<WholePlan>& whole,
+                                            int threads, const std::function<bool()>& interrupted);
 
 }  // namespace espalier::planner

@@ -59,7 +59,9 @@ Status illegal_stage(const Job& job, const Plan& plan, const Stage& stage, const
   Strategy s = range.strategy;
   s.overlap.p2p = false;
   if (s.recompute.kind == RecomputeKind::full) {
-    if (s.recompute.layers < 1 || s.recompute.layers > range.last - range.first + 1)
+    // Of a uniform plan the number may be that of its fullest stage.
+    const bool too_many = !plan.uniform() && s.recompute.layers > range.last - range.first + 1;
+    if (s.recompute.layers < 1 || too_many)
       return Error{ErrorKind::bad_input, "", "full recomputation of " + std::to_string(s.recompute.layers) + " layers",
                    "1 to the number of layers of the range", ""};
     s.recompute.layers = 1;
@@ -91,25 +93,22 @@ Status unsearched_pin(const SearchSpace& space) {
 
 bool any_devices(const Job& job) {
   if (job.search.devices) return *job.search.devices == DeviceChoice::any;
-  return !job.cluster.homogeneous();
+  return !job.cluster.equal_devices();
 }
 
 Status device_choice(const Job& job, const EngineModel& engine) {
   if (!any_devices(job)) {
-    if (job.cluster.homogeneous()) return std::nullopt;
-    return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of several node groups", "any",
+    if (job.cluster.equal_devices()) return std::nullopt;
+    const std::string found = job.cluster.homogeneous() ? "devices of unequal speed" : "several node groups";
+    return Error{ErrorKind::bad_input, "search.devices", "equal on a cluster of " + found, "any",
                  "no plan spreads its stages equally over unlike devices"};
   }
   if (is_unrestricted(engine.layers)) return unsearched_pin(job.search);
+  // Equal stages at the pace of the slowest device are all that it runs, and an answer.
+  if (job.cluster.homogeneous() && job.cluster.has_speeds()) return unsearched_pin(job.search);
   return Error{ErrorKind::bad_input, job.cluster.homogeneous() ? "search.devices" : "cluster.groups",
                "engine " + engine.name + ", whose stages must be alike", "an engine that runs unlike stages",
                "engine: generic or espalier"};
-}
-
-Status searchable(const Job& job) {
-  if (!job.cluster.has_speeds()) return std::nullopt;
-  return Error{ErrorKind::bad_input, "cluster: speed", "devices of unequal speed", "devices as fast as their kind",
-               "estimate and simulate know devices of unequal speed; the search does not yet: see docs/non-goals.md"};
 }
 
 Status layerwise_dimensions(const SearchSpace& space) {

@@ -21,8 +21,6 @@ Status plan_fits_job(const Job& job, const Plan& plan);
 bool any_devices(const Job& job);
 /// Refuses search.devices: equal on a cluster of several node groups, and any for an engine whose stages must be alike.
 Status device_choice(const Job& job, const EngineModel& engine);
-/// Refuses clusters that no search knows yet: devices of unlike speed.
-Status searchable(const Job& job);
 /// Refuses restrictions that mean nothing where every layer has a strategy of its own.
 Status layerwise_dimensions(const SearchSpace& space);
 Error unknown_pruning_rule(const std::string& name);

@@ -45,13 +45,12 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   const auto prepared = prepare(room);
   if (!prepared) return prepared.error();
   const EngineModel& engine = *prepared->engine;
-  if (auto refused = searchable(room)) return *refused;
   Watch watch(options);
   auto phases = search_options(job, engine, options, watch);
   if (!phases) return phases.error();
   search::Options& how = phases->how;
   SimulatedEvaluator evaluator(how.threads, job.network);
-  const bool equal = job.cluster.homogeneous();
+  const bool equal = job.cluster.equal_devices();
   const std::vector<JudgedBaseline> presets = equal ? judge_baselines(job, engine) : std::vector<JudgedBaseline>{};
   how.seeds = seeds_of(presets);
   PlannerMemory* memory = equal ? options.memory : nullptr;
@@ -59,6 +58,9 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   phases->carried = carried ? &*carried : nullptr;
   if (!carried && options.node_limit == 0) add_seeds(seeds_for(memory, room), how);
   phases->keep_record = memory != nullptr;
+  const std::vector<WholePlan> whole =
+      equal ? std::vector<WholePlan>{} : whole_cluster_plans(job, engine, how.threads, how.interrupted);
+  phases->starts = starts_of(job, whole);
   const auto searching = Clock::now();
   search::Found all = search::search(prepared->problem, evaluator, *phases);
   remember(memory, room, std::move(all.uniform.record));
@@ -85,7 +87,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   result->simplest = std::move(simplest);
   result->alternatives =
       equal ? alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives)
-            : group_alternatives(job, engine, *result, all.alone ? &*all.alone : nullptr, how.threads, how.interrupted);
+            : group_alternatives(job, engine, *result, all.alone ? &*all.alone : nullptr, whole, how.threads, how.interrupted);
   if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);
   PlannerOptions watched = options;  // the time limit holds for what stands beside the answer too
   watched.interrupted = how.interrupted;

@@ -45,22 +45,39 @@ std::int64_t limit_of(const Job& job, const RankClass& rank) {
   return least;
 }
 
+/// What the fullest rank of a class holds, and of which limit.
+struct HeldMemory {
+  MemoryPeak peak;
+  cost::StaticMemory fixed;
+  std::int64_t limit = 0;
+  [[nodiscard]] double share() const { return static_cast<double>(peak.bytes) / static_cast<double>(limit); }
+};
+
+HeldMemory held_by(const Job& job, const Timed& timed, std::size_t rank) {
+  const RankClass& of = timed.program.ranks[rank];
+  const StageId row = timed.program.stage_row(of);
+  HeldMemory most{timed.simulation.ranks[rank].memory, timed.costs.stages[row].memory, limit_of(job, of)};
+  for (std::size_t k = 0; k < timed.kinds.size(); ++k) {
+    const KindMemory& kind = timed.kinds[k];
+    const HeldMemory own{kind.peaks[rank], kind.kind.costs.stages[row].memory,
+                         job.cluster.usable_memory(kind.kind.group[row.index()]).count()};
+    if (k == 0 || own.share() > most.share()) most = own;
+  }
+  return most;
+}
+
 /// The fullest rank is the one that leaves the smallest share of its device's limit; among equal devices the one that holds most.
 void fill_memory(const Job& job, const Timed& timed, Prediction& p) {
-  std::size_t fullest = 0;
-  const auto share = [&](std::size_t i) {
-    return static_cast<double>(timed.simulation.ranks[i].memory.bytes) /
-           static_cast<double>(limit_of(job, timed.program.ranks[i]));
-  };
+  HeldMemory fullest;
   for (std::size_t i = 0; i < timed.simulation.ranks.size(); ++i) {
-    p.peak_memory_bytes_per_stage.push_back(timed.simulation.ranks[i].memory.bytes);
-    const bool alike = limit_of(job, timed.program.ranks[i]) == limit_of(job, timed.program.ranks[fullest]);
-    if (alike ? timed.simulation.ranks[i].memory.bytes > timed.simulation.ranks[fullest].memory.bytes : share(i) > share(fullest))
-      fullest = i;
+    const HeldMemory held = held_by(job, timed, i);
+    p.peak_memory_bytes_per_stage.push_back(held.peak.bytes);
+    const bool alike = held.limit == fullest.limit;
+    if (i == 0 || (alike ? held.peak.bytes > fullest.peak.bytes : held.share() > fullest.share())) fullest = held;
   }
-  p.memory_limit_bytes = limit_of(job, timed.program.ranks[fullest]);
-  const auto& peak = timed.simulation.ranks[fullest].memory;
-  const auto& fixed = timed.costs.stages[timed.program.stage_row(timed.program.ranks[fullest])].memory;
+  const MemoryPeak& peak = fullest.peak;
+  const cost::StaticMemory& fixed = fullest.fixed;
+  p.memory_limit_bytes = fullest.limit;
   p.peak_memory_bytes = peak.bytes;
   p.memory = {fixed.parameters,
               fixed.gradients,
@@ -166,9 +183,6 @@ Status plannable(const Job& job) {
   if (job.cluster.changes())
     return Error{ErrorKind::bad_input, "cluster: capacity, events", "a cluster that changes over time", "a constant cluster",
                  "plans for changing networks are not built yet: see docs/non-goals.md"};
-  if (job.network == NetworkKind::flow && !job.cluster.homogeneous())
-    return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.groups.size()) + " node groups",
-                 "one group of equal nodes", "the closed form (--network closed) knows several"};
   if (job.network == NetworkKind::flow && job.cluster.devices() > kMostFlowDevices)
     return Error{ErrorKind::bad_input, "--network flow", std::to_string(job.cluster.devices()) + " devices",
                  "at most " + std::to_string(kMostFlowDevices), "the closed form (--network closed) has no limit"};
@@ -272,18 +286,44 @@ Status devices_outside(const Plan& plan, const Cluster& cluster) {
   return std::nullopt;
 }
 
+/// What unequal replicas send differs from rank to rank of a class, which the network of shared links does not know.
+Status unequal_under_flow(const Plan& plan) {
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
+      if (unequal_replicas(plan.pipelines[p].stages[i]))
+        return Error{ErrorKind::bad_input, "$.pipelines[" + std::to_string(p) + "].stages[" + std::to_string(i) + "]",
+                     "replicas of unequal shares under --network flow", "the closed form", "leave --network out"};
+  return std::nullopt;
+}
+
 /// A plan whose stages are not all alike, in number or kind of their devices.
-Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
+Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan& plan, bool spans,
+                           cost::LongWays ways = cost::LongWays::as_stages_lie) {
   if (auto outside = devices_outside(plan, job.cluster)) return *outside;
   if (auto refused = cost::unpriced_groups(plan)) return *refused;
   if (const auto broken = plan_violations(job.model, plan); !broken.empty()) return broken_plan(broken.front());
-  const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine);
+  if (job.network == NetworkKind::flow)
+    if (auto refused = unequal_under_flow(plan)) return *refused;
+  const cost::ClusterCosts costs(job.model, job.cluster, job.training, engine, ways);
   Timed timed;
-  timed.costs = cost::price(costs, plan, timed.program);
+  std::vector<cost::KindCosts> kinds;
+  timed.costs = cost::price(costs, plan, timed.program, &kinds);
   sim::Simulator simulator;
   auto simulation = simulator.run(timed.program, timed.costs, {spans});
   if (!simulation) return simulation.error();
   timed.simulation = std::move(*simulation);
+  for (cost::KindCosts& kind : kinds) {
+    const auto alone = simulator.run(timed.program, kind.costs);
+    if (!alone) return alone.error();
+    KindMemory memory{std::move(kind), {}};
+    for (const auto& rank : alone->ranks) memory.peaks.push_back(rank.memory);
+    timed.kinds.push_back(std::move(memory));
+  }
+  if (job.network == NetworkKind::closed) return timed;
+  auto flow = simulate_flow(costs, plan, timed.program, timed.costs, spans);
+  if (!flow) return flow.error();
+  timed.network = NetworkPrediction{timed.simulation.iteration_ns, std::move(flow->links)};
+  timed.simulation = std::move(flow->simulation);
   return timed;
 }
 
@@ -382,6 +422,40 @@ Result<Prediction> predict_plan(const Job& job, const Plan& plan) {
   return prediction_of(job, **engine, *timed);
 }
 
+bool is_long_way(double seconds) { return seconds >= cost::kLongWay; }
+
+Result<Prediction> predict_over_long_ways(const Job& job, const Plan& plan) {
+  const auto engine = engine_of(job);
+  if (!engine) return engine.error();
+  if (auto refused = plannable(job)) return *refused;
+  if (auto refused = unpriced(plan)) return *refused;
+  const auto timed = time_grouped(job, **engine, plan, false, cost::LongWays::messages_follow);
+  if (!timed) return timed.error();
+  return prediction_of(job, **engine, *timed);
+}
+
+namespace {
+
+/// What is claimed of stages and chunks under some costs of the program.
+check::Claims claims_under(const cost::Costs& costs, const Program& program, const StatePolicy& states) {
+  check::Claims claims;
+  for (const auto& stage : costs.stages) {
+    claims.static_bytes_per_stage.push_back(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer);
+    claims.gradient_bytes_per_stage.push_back(states.reduce * stage.reduced_elements);
+  }
+  for (const PipelineProgram& part : program.pipelines) {
+    for (std::int32_t c = 0; c < part.structure.chunks(); ++c) {
+      const WorkId forward(part.first_work + part.structure.forward(ChunkId(c)).value);
+      const TransferId into(part.first_transfer + (c > 0 ? part.structure.transfer(ChunkId(c), false).value : 0));
+      claims.saved_bytes_per_chunk.push_back(costs.works[forward].memory.before.count());
+      claims.boundary_bytes_per_chunk.push_back(c > 0 ? program.transfers[into].bytes : 0);
+    }
+  }
+  return claims;
+}
+
+}  // namespace
+
 Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   const auto engine = engine_of(job);
   if (!engine) return engine.error();
@@ -389,21 +463,13 @@ Result<check::Claims> claims_of(const Job& job, const Plan& plan) {
   const auto timed = time_plan(job, **engine, plan, false);
   if (!timed) return timed.error();
   const StatePolicy states = cost::states_of(**engine, job.training);
-  check::Claims claims;
+  check::Claims claims = claims_under(timed->costs, timed->program, states);
   claims.iteration_ns = timed->simulation.iteration_ns;
-  for (const auto& stage : timed->costs.stages) {
-    claims.static_bytes_per_stage.push_back(stage.memory.parameters + stage.memory.gradients + stage.memory.optimizer);
-    claims.gradient_bytes_per_stage.push_back(states.reduce * stage.reduced_elements);
-  }
-  for (const PipelineProgram& part : timed->program.pipelines) {
-    for (std::int32_t c = 0; c < part.structure.chunks(); ++c) {
-      const WorkId forward(part.first_work + part.structure.forward(ChunkId(c)).value);
-      const TransferId into(part.first_transfer + (c > 0 ? part.structure.transfer(ChunkId(c), false).value : 0));
-      claims.saved_bytes_per_chunk.push_back(timed->costs.works[forward].memory.before.count());
-      claims.boundary_bytes_per_chunk.push_back(c > 0 ? timed->program.transfers[into].bytes : 0);
-    }
-  }
   for (const auto& rank : timed->simulation.ranks) claims.peak_bytes_per_stage.push_back(rank.memory.bytes);
+  for (const KindMemory& kind : timed->kinds) {
+    claims.kinds.push_back(claims_under(kind.kind.costs, timed->program, states));
+    for (const MemoryPeak& peak : kind.peaks) claims.kinds.back().peak_bytes_per_stage.push_back(peak.bytes);
+  }
   claims.memory_limit_bytes = limit_of(job, timed->program.ranks.front());
   for (const RankClass& rank : timed->program.ranks)
     claims.memory_limit_bytes = std::min(claims.memory_limit_bytes, limit_of(job, rank));

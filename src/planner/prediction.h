@@ -12,9 +12,16 @@
 namespace espalier::planner {
 
 /// Everything known about one plan.
+/// What the ranks of one kind hold in stages that have several (cost::KindCosts), by rank class.
+struct KindMemory {
+  cost::KindCosts kind;
+  std::vector<MemoryPeak> peaks;
+};
+
 struct Timed {
   Program program;
   cost::Costs costs;
+  std::vector<KindMemory> kinds;             ///< empty: all ranks of a stage are alike
   Simulation simulation;                     ///< under the network of the job
   std::optional<NetworkPrediction> network;  ///< flow
 };

@@ -16,6 +16,7 @@ Result<search::PhaseOptions> search_options(const Job& job, const EngineModel& e
   phases.by_layer = has_freedom(engine.layers);
   phases.operators = engine.runs.operator_partitions;
   phases.any_devices = any_devices(job);
+  phases.unlike_stages = is_unrestricted(engine.layers);
   phases.exhaustive = options.exhaustive;
   phases.left_out.insert(options.left_out_phases.begin(), options.left_out_phases.end());
   const std::vector<std::string> known = search::phase_names();

@@ -78,15 +78,31 @@ const std::vector<std::int64_t>* SimulatedEvaluator::pass_ends(const ProgramStru
 std::optional<search::PlanEvaluation> SimulatedEvaluator::evaluate(const search::Problem& problem,
                                                                    const cost::ClusterCosts& costs, const Plan& plan) {
   Program program;
-  const cost::Costs priced = cost::price(costs, plan, program);
+  std::vector<cost::KindCosts> kinds;
+  const cost::Costs priced = cost::price(costs, plan, program, &kinds);
   sim::Simulator simulator;
   search::PlanEvaluation out;
   out.iteration_ns = simulator.iteration_ns(program, priced);
   ESPALIER_CHECK(out.iteration_ns >= 0);
+  if (network_ == NetworkKind::flow) {
+    const auto flow = simulate_flow(costs, plan, program, priced, false);
+    if (!flow) return std::nullopt;
+    out.iteration_ns = flow->simulation.iteration_ns;
+  }
   std::vector<std::int64_t> peaks;
-  simulator.peak_bytes(program, priced, peaks);
   out.fits = true;
-  for (std::size_t r = 0; r < peaks.size(); ++r)
+  for (const cost::KindCosts& kind : kinds) {
+    simulator.peak_bytes(program, kind.costs, peaks);
+    std::int64_t over = INT64_MIN;
+    for (std::size_t r = 0; r < peaks.size(); ++r) {
+      const std::size_t group = kind.group[program.stage_row(program.ranks[r]).index()];
+      over = std::max(over, peaks[r] - problem.cluster->usable_memory(group).count());
+    }
+    out.fits &= over <= 0;
+    out.over.push_back(over);
+  }
+  if (kinds.empty()) simulator.peak_bytes(program, priced, peaks);
+  for (std::size_t r = 0; kinds.empty() && r < peaks.size(); ++r)
     out.fits &= peaks[r] <= problem.cluster->usable_memory(problem.cluster->group_of(program.ranks[r].device())).count();
   const std::lock_guard lock(mutex_);
   ++flows_;

@@ -103,21 +103,40 @@ std::string partition_certificate(const SearchSummary& s) {
 
 /// What plans of several pipelines add to a certificate that speaks of one.
 std::string beside_text(const DeviceGroupsSummary& g) {
-  if (g.combinations == 0) return "";
-  return cat("; ", g.several_pipelines ? "the fastest" : "none faster", " of ", grouped(g.combinations),
-             " deals of samples to pipelines beside each other (", grouped(g.beside_simulated), " simulated)");
+  std::string out;
+  if (g.combinations > 0)
+    out += cat("; ", g.several_pipelines ? "the fastest" : "none faster", " of ", grouped(g.combinations),
+               " deals of samples to pipelines beside each other (", grouped(g.beside_simulated), " simulated)");
+  if (g.replica_plans > 0)
+    out += cat("; ", g.unequal_replicas ? "the fastest" : "none faster", " of ", grouped(g.replica_plans),
+               " with replicas on several groups (", grouped(g.replicas_simulated), " simulated)");
+  return out;
+}
+
+/// Uniform plans on some of the devices are all that an engine runs whose stages must be alike.
+bool equal_stages_alone(const DeviceGroupsSummary& g) { return g.sizes == 0 && g.alone > 0; }
+
+/// The plans that a search on groups of unlike devices speaks of.
+std::string groups_space(const SearchSummary& s) {
+  const DeviceGroupsSummary& g = *s.device_groups;
+  if (equal_stages_alone(g))
+    return cat(count(g.alone), " uniform plans on one node group alone or on its devices of one speed", margin_of(s));
+  const std::string alone = g.alone > 0 ? cat(" and ", count(g.alone), " uniform ones on one group alone") : "";
+  return cat("plans on groups of these devices (stages of ", grouped(g.options), " kinds at ", grouped(g.sizes),
+             " micro-batch sizes, 1f1b, cp 1)", alone, margin_of(s));
+}
+
+std::string groups_work(const DeviceGroupsSummary& g) {
+  if (equal_stages_alone(g)) return cat(" (", grouped(g.alone_simulated), " simulated)");
+  return cat(" (", grouped(g.states), " partial plans, ", grouped(g.candidates), " candidates, ", grouped(g.simulated),
+             " simulated, ", grouped(g.refined), " of them single changes)");
 }
 
 /// Of plans on groups of unlike devices.
 std::string groups_certificate(const SearchSummary& s) {
   const DeviceGroupsSummary& g = *s.device_groups;
-  const std::string chains =
-      cat("plans on groups of these devices (stages of ", grouped(g.options), " kinds at ", grouped(g.sizes),
-          " micro-batch sizes, 1f1b, cp 1)", g.alone > 0 ? cat(" and ", count(g.alone), " uniform ones on one group alone") : "",
-          margin_of(s));
-  const std::string work = cat(" (", grouped(g.states), " partial plans, ", grouped(g.candidates), " candidates, ",
-                               grouped(g.simulated), " simulated, ", grouped(g.refined), " of them single changes)");
-  if (g.several_pipelines) {
+  const std::string chains = groups_space(s), work = groups_work(g);
+  if (g.several_pipelines || g.unequal_replicas) {
     const std::string gap = cat(at_most(s.gap), " from the best of all plans on these devices, by the work that they can do",
                                 beside_text(g), "; faster than all ", chains, work);
     return s.reason == SearchEnd::gap ? gap : cat("not proven (", to_string(s.reason), "): ", gap);

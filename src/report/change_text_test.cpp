@@ -7,6 +7,7 @@
 
 #include "base/document.h"
 #include "espalier/adapt.h"
+#include "espalier/objective.h"
 #include "espalier/observation.h"
 #include "espalier/policy.h"
 #include "espalier/text.h"
@@ -191,6 +192,30 @@ TEST(OverTimeText, TheTableOfATrace) {
   EXPECT_EQ(root.find("schema")->text, "espalier.over-time/1");
   EXPECT_EQ(root.find("runs")->items[1].find("decisions")->items.size(), 2u);
   EXPECT_EQ(root.find("plans")->items[0].find("nodes_by_group")->items[1].integer, 4);
+}
+
+TEST(ObjectiveText, TheTableOfSizes) {
+  ObjectiveAnswer answer;
+  answer.objective = {Objective::Minimise::cost, 0.5, 864000.0};
+  answer.least_cost = 0.125;
+  answer.sizes.resize(2);
+  answer.sizes[0] = {{1, 2}, 24, 48, 2'000'000'000, Expense{0.25, 1e-6, 48, 0, 24, 0, "EUR"}, 3.5, true, "TP8"};
+  answer.sizes[1].nodes_by_group = {1, 0};
+  answer.sizes[1].label = "nothing fits";
+  answer.answer.emplace();
+  const std::string text = lay_out(to_text(answer), 0);
+  EXPECT_THAT(text, HasSubstr("the cheapest at 0.5000 a step or less within 10.0 days of 2 sizes"));
+  EXPECT_THAT(text, HasSubstr("1+2"));
+  EXPECT_THAT(text, HasSubstr("0.2500"));
+  EXPECT_THAT(text, HasSubstr("nothing fits"));
+  EXPECT_THAT(text, HasSubstr("costs less than 0.1250"));
+  answer.answer->plan.pipelines.front().stages.resize(1);
+  answer.answer->plan.pipelines.front().stages[0].chunks = {{{LayerRange{}}}};
+  const base::Node root = parsed(to_json(answer));
+  EXPECT_EQ(root.find("schema")->text, "espalier.objective/1");
+  EXPECT_EQ(root.find("minimise")->text, "cost");
+  EXPECT_EQ(root.find("sizes")->items[0].find("nodes_by_group")->items[1].integer, 2);
+  EXPECT_EQ(root.find("sizes")->items[1].find("cost_per_step"), nullptr);
 }
 
 }  // namespace

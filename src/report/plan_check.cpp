@@ -87,9 +87,8 @@ Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOpti
     return report;
   }
   if (Status refused = unpriced(plan)) return *refused;
-  const bool unlike = cost::on_unlike_devices(plan, job.cluster);
-  if (Status refused = unlike ? cost::spread_stage(plan, job.cluster) : unpriced_placement(plan, job.model, job.cluster))
-    return *refused;
+  if (!cost::on_unlike_devices(plan, job.cluster))
+    if (Status refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
   report = check_against_claims(job, plan);
   report.findings.insert(report.findings.begin(), report::check_summaries(job, plan));
   if (*engine != nullptr) add_engine_findings(**engine, job, plan, report);

@@ -150,9 +150,9 @@ void check_group_counters(const SearchSummary& s, Findings& findings) {
   expect(g.simulated <= g.candidates + g.refined,
          check::say(g.simulated, " plans simulated of ", g.candidates, " candidates and ", g.refined, " changes of them"));
   expect(g.without_room <= g.simulated, check::say(g.without_room, " plans without room of ", g.simulated, " simulated"));
-  expect(
-      !is_whole(s.reason) || g.simulated > g.without_room || s.simulated > 0 || g.alone_simulated > 0 || g.beside_simulated > 0,
-      "an answer, and no plan that fits was simulated");
+  expect(!is_whole(s.reason) || g.simulated > g.without_room || s.simulated > 0 || g.alone_simulated > 0 ||
+             g.beside_simulated > 0 || g.replicas_simulated > 0,
+         "an answer, and no plan that fits was simulated");
 }
 
 void check_counters(const SearchSummary& s, Findings& findings) {
@@ -183,7 +183,8 @@ void check_counters(const SearchSummary& s, Findings& findings) {
 /// Of an answer on unlike devices they are best plans of parts of the cluster: found again, and compared by name.
 void check_group_alternatives(const Job& job, const EngineModel& engine, const PlannerResult& r, Findings& findings) {
   findings.expect("alternatives", true, "");
-  const std::vector<Alternative> again = planner::group_alternatives(job, engine, r, nullptr, 1, {});
+  const auto whole = planner::whole_cluster_plans(job, engine, 1, {});
+  const std::vector<Alternative> again = planner::group_alternatives(job, engine, r, nullptr, whole, 1, {});
   findings.expect("alternatives", again.size() == r.alternatives.size(),
                   check::say(r.alternatives.size(), " alternatives, found again ", again.size()));
   for (std::size_t i = 0; i < std::min(again.size(), r.alternatives.size()); ++i) {
@@ -271,11 +272,12 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
   const auto said = tree_of(text, "result"), found = tree_of(to_json(*again, false), "simulation");
   if (!said || !found) return {{"prediction", false, (said ? found : said).error().message()}};
   compare_prediction(*said, *found, findings);
-  if (job.cluster.homogeneous())
+  const bool search = said->find("search") != nullptr;
+  if (job.cluster.equal_devices() || (job.cluster.homogeneous() && !search))
     check_alternatives(job, **engine, claimed, findings);
-  else if (said->find("search") != nullptr)
+  else if (search)
     check_group_alternatives(with_margin, **engine, claimed, findings);
-  if (said->find("search") != nullptr) {
+  if (search) {
     check_certificate(claimed, findings);
     check_counters(claimed.search, findings);
   }

@@ -165,6 +165,9 @@ DeviceGroupsSummary read_device_groups(Reader r) {
   s.combinations = r.optional_int("combinations", 0, kBig, 0);
   s.beside_simulated = r.optional_int("beside_simulated", 0, kBig, 0);
   s.several_pipelines = r.optional_bool("several_pipelines", false);
+  s.replica_plans = r.optional_int("replica_plans", 0, kBig, 0);
+  s.replicas_simulated = r.optional_int("replicas_simulated", 0, kBig, 0);
+  s.unequal_replicas = r.optional_bool("unequal_replicas", false);
   s.sizes = r.optional_int("sizes", 0, kBig, 0);
   s.options = r.optional_int("options", 0, kBig, 0);
   s.dropped = r.optional_int("dropped", 0, kBig, 0);

@@ -92,6 +92,14 @@ class Mapper {
   /// "every 2nd block", "1/2 of the blocks" -> 2.
   static std::optional<std::int64_t> every_nth(const std::string& kind);
   void map_overlap();
+  /// A copy of the engine's model that is the run's own.
+  EngineModel& own_engine();
+  /// Tensor groups between nodes (map_bytes.cpp).
+  void map_tensor_groups();
+  /// Of master copies in host memory (map_bytes.cpp).
+  void map_update_in_host_memory();
+  /// ZeRO 3 that was measured to be faster than its network can carry what it moves is skipped by name.
+  void check_bytes_of_zero3();
   void finish();
   /// The record's id, safe inside a JSON string.
   [[nodiscard]] std::string content_name() const;

@@ -90,9 +90,8 @@ void Mapper::check_status() {
   if (!r_.irregular.empty()) skip("not uniform", cat(r_.irregular, " has several values"));
   if (arguments_ && !arguments_->unsupported.empty()) skip("outside the uniform space", arguments_->unsupported);
   if (!r_.techniques.unknown.empty()) skip("technique unknown", r_.techniques.unknown);
-  // Master weights in host memory change the update alone, which such records do not time apart.
+  // Master weights in host memory change the update alone (map_bytes.cpp).
   const bool update_alone = r_.mixture.network.stated() && job::mentions(r_.framework, {"dt-fm"});
-  if (r_.techniques.offload && update_alone) used("update", "on the device", "the master copy in host memory is not modelled");
   if (r_.techniques.offload && !update_alone) skip("outside the uniform space", "activations or states are kept in host memory");
 }
 
@@ -172,7 +171,11 @@ void Mapper::map_training() {
 }
 
 void Mapper::finish() {
+  map_tensor_groups();
+  if (r_.techniques.offload) map_update_in_host_memory();
   complete_configuration(run_.job, run_.strategy, run_.schedule);
+  check_bytes_of_zero3();
+  if (skip_) return;
   run_.job.model_source = cat("{\"record\": \"", content_name(), "\"}");
   run_.job.cluster.name = r_.gpu.type;
   const auto broken = violations(run_.job.model, run_.job.cluster, run_.job.training, run_.strategy, run_.schedule,

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
+#include "plan/engine.h"
 #include "plan/process_groups.h"
 #include "planner/estimate.h"
 #include "runs/network_cases.h"
@@ -80,6 +82,91 @@ TEST(MixedRuns, StagesAcrossNodeGroupsAreMappedAndPriced) {
   const auto prediction = planner::predict_plan(run.job, *run.plan);
   ASSERT_TRUE(prediction) << prediction.error().message();
   EXPECT_GT(prediction->iteration_ns, 0);
+}
+
+/// Eight nodes of one V100.
+std::string equal(const std::string& more) {
+  return R"({"id": "e", "source": "lab", "model": {"name": "GPT-tiny", "layers": 8, "hidden": 1024, "ffn": 4096, "heads": 16}, "seq": 1024, )"
+         R"("gpu": {"type": "V100-SXM2-16GB", "mem_gb": 16, "count": 8}, "device_groups": [{"kind": "V100-16GB", "nodes": 8, "per_node": 1}], )"
+         R"("tp": 1, "cp": 1, "recompute": "none", "precision": "fp16", "status": "ok", "measured": {"iteration_s": 1.0}, )" +
+         more + "}";
+}
+
+FabricLevel network_of(const std::string& network) {
+  const auto mapping = map_run(record(
+      equal(R"("framework": "Megatron-LM", "pp": 8, "dp": 1, "zero_stage": 0, "microbatch": 1, "global_batch": 8, "network": )" +
+            network)));
+  EXPECT_TRUE(std::holds_alternative<MappedRun>(mapping));
+  return std::get<MappedRun>(mapping).job.cluster.inter.front();
+}
+
+// 25 Gb/s carry 3.125 GB/s, NCCL's sockets 1.95; of 10 Gb/s the sockets leave 5 %.
+TEST(MixedRuns, SocketsLimitFastNetworks) {
+  const auto rate = [](const FabricLevel& l) { return l.bandwidth.count() * l.efficiency; };
+  EXPECT_NEAR(rate(network_of(R"({"inter_gbps": 25})")), 1.95e9, 1e6);
+  EXPECT_NEAR(rate(network_of(R"({"inter_gbps": 10})")), 0.95 * 1.25e9, 1e6);
+}
+
+// ρ√(L·V) is to be the same: V is ten times that of 100 Gb/s, L that of the hop of TCP (116.9 us) or 10 ms.
+TEST(MixedRuns, SlowWiresKeepTheRampOfTheirHosts) {
+  EXPECT_NEAR(network_of(R"({"inter_gbps": 100, "delay_ms": 0.1})").ramp, 1.261, 1e-3);
+  EXPECT_NEAR(network_of(R"({"inter_gbps": 10, "delay_ms": 0.1})").ramp, 1.261 * std::sqrt(0.1), 1e-3);
+  EXPECT_NEAR(network_of(R"({"inter_gbps": 10, "delay_ms": 10})").ramp, 1.261 * std::sqrt(0.1 * 0.01169), 1e-3);
+}
+
+double seconds_of(const std::string& framework, const std::string& schedule, int delay_ms) {
+  const Validation v = validate_runs(
+      file_of(equal(R"("framework": ")" + framework +
+                    R"(", "pp": 8, "dp": 1, "zero_stage": 0, "microbatch": 1, "global_batch": 64, "schedule": ")" + schedule +
+                    R"(", "network": {"inter_gbps": 10, "delay_ms": )" + std::to_string(delay_ms) + "}")),
+      planner::predict);
+  EXPECT_EQ(v.results.size(), 1U);
+  return v.results.empty() ? 0 : *v.results.front().predicted_s;
+}
+
+// Under GPipe the first micro-batch goes over seven ways, the last gradient comes back over them, and the gradient of the shared table goes from
+// the first stage to the last: 15 · 49 ms more, whatever the number of micro-batches. Where each message is waited for, every micro-batch waits.
+TEST(MixedRuns, AsynchronousMessagesOverLongWaysFollowEachOther) {
+  EXPECT_NEAR(seconds_of("DT-FM", "GPipe", 50) - seconds_of("DT-FM", "GPipe", 1), 15 * 0.049, 1e-6);
+  EXPECT_GT(seconds_of("Megatron-LM", "GPipe", 50) - seconds_of("Megatron-LM", "GPipe", 1), 64 * 0.049);
+}
+
+// 8 · 12 · 1024² parameters and some: 0.2 GB in fp16. Three passes of 8 micro-batches take 8 · 3 · 0.2 · 7/8 = 4.2 GB into every node, 34 s at
+// 1 Gb/s and 3.4 s at 10 Gb/s; a second was measured. One micro-batch a rank at 10 Gb/s: 0.43 s.
+TEST(MixedRuns, Zero3FasterThanItsNetworkIsSkippedByName) {
+  const auto reason = [](int batch, int gbps) {
+    const auto mapping = map_run(
+        record(equal(R"("framework": "DeepSpeed ZeRO-3", "pp": 1, "dp": 8, "zero_stage": 3, "microbatch": 1, "global_batch": )" +
+                     std::to_string(batch) + R"(, "network": {"inter_gbps": )" + std::to_string(gbps) + "}")));
+    return std::holds_alternative<RunSkip>(mapping) ? std::get<RunSkip>(mapping).reason : "";
+  };
+  EXPECT_EQ(reason(64, 1), "measured faster than its network carries");
+  EXPECT_EQ(reason(64, 10), "measured faster than its network carries");
+  EXPECT_EQ(reason(8, 10), "");
+}
+
+// The factor of Megatron-LM's collectives inside nodes, 1.2166, is not that of bytes over TCP between nodes of one device.
+TEST(MixedRuns, TensorGroupsBetweenNodesTakeTheClosedForm) {
+  std::string text = equal(
+      R"("framework": "Megatron-LM", "pp": 1, "dp": 4, "zero_stage": 0, "microbatch": 1, "global_batch": 8, "network": {"inter_gbps": 10})");
+  text.replace(text.find("\"tp\": 1"), 7, "\"tp\": 2");
+  const auto mapping = map_run(record(text));
+  ASSERT_TRUE(std::holds_alternative<MappedRun>(mapping)) << std::get<RunSkip>(mapping).detail;
+  const auto& run = std::get<MappedRun>(mapping);
+  ASSERT_TRUE(run.job.engine_model);
+  EXPECT_EQ(run.job.engine_model->coefficients.tensor_communication, 1.0);
+}
+
+// 8 blocks of 12.6 million parameters in 8 stages: 12.6e6 · (8 / 3e9 + 16 / 1e10) = 0.054 s.
+TEST(MixedRuns, UpdatesInHostMemoryTakeTime) {
+  const std::string base =
+      R"("framework": "DT-FM", "pp": 8, "dp": 1, "microbatch": 1, "global_batch": 8, "schedule": "GPipe", "network": {"gbps": 10})";
+  const auto seconds = [](const std::string& text) {
+    const Validation v = validate_runs(file_of(text), planner::predict);
+    return v.results.empty() ? 0 : *v.results.front().predicted_s;
+  };
+  const double more = seconds(equal(base + R"(, "notes": "fp32 master copy offloaded")")) - seconds(equal(base));
+  EXPECT_NEAR(more, 0.054, 0.003);
 }
 
 /// A matrix file and a record beside it.

@@ -119,12 +119,17 @@ Outcome replayed(const RunRecord& record) {
   return outcome;
 }
 
+Result<Prediction> predict_run(const MappedRun& run, const PredictFunction& predict) {
+  if (run.plan && run.long_ways) return planner::predict_over_long_ways(run.job, *run.plan);
+  return run.plan ? planner::predict_plan(run.job, *run.plan) : predict(run.job, run.strategy, run.schedule);
+}
+
 Outcome evaluate(const RunRecord& record, const PredictFunction& predict) {
   if (record.mixture.measured_durations()) return replayed(record);
   RunMapping mapping = settled_run(record, predict);
   if (auto* skip = std::get_if<RunSkip>(&mapping)) return std::move(*skip);
   auto& run = std::get<MappedRun>(mapping);
-  const auto prediction = run.plan ? planner::predict_plan(run.job, *run.plan) : predict(run.job, run.strategy, run.schedule);
+  const auto prediction = predict_run(run, predict);
   if (!prediction) return RunSkip{"no prediction", prediction.error().message()};
   ESPALIER_CHECK(prediction->iteration_ns > 0);  // what is set against a measured time took some
   RunResult out;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "search/group_closing.h"
 
 namespace espalier::search {
 namespace {
@@ -97,7 +98,9 @@ class Search {
   [[nodiscard]] std::vector<Size> sizes_with_options();
   /// First plans, of few partial ones each.
   void glance(Size& size);
-  void search_size(const Size& size);
+  void search_size(Size& size);
+  /// Looks at what is left of all sizes, where that is little.
+  void close();
   /// Judges candidates that may be better than the best plan; returns the best of them, or nothing.
   Kept judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most);
   /// Simulated time; 0: it breaks a rule or does not fit.
@@ -126,6 +129,7 @@ class Search {
     StageOptions options;
     solve::DeviceGroupsProblem numbers;
     double estimate_ns = 0;
+    std::int64_t bound_ns = INT64_MAX;  ///< no plan of the size that was not simulated takes less
   };
 
   const Problem& problem_;
@@ -147,7 +151,7 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
   ++out_.simulations;
   const std::optional<PlanEvaluation> found = evaluator_.evaluate(problem_, costs_, plan);
   ESPALIER_CHECK(found);
-  ESPALIER_CHECK(found->iteration_ns >= chain.bound_ns);
+  ESPALIER_CHECK(found->iteration_ns >= chain.bound_ns || !evaluator_.exact());
   if (!found->fits) {
     ++out_.without_room;
     return 0;
@@ -264,11 +268,12 @@ void Search::glance(Size& size) {
   out_.states += found.counters.states;
   out_.tried += found.counters.tried;
   size.estimate_ns = static_cast<double>(found.candidates.empty() ? INT64_MAX : found.candidates.front().bound_ns);
+  out_.candidates += static_cast<std::int64_t>(std::min(kJudged, found.candidates.size()));
   Kept best = judge_all(size, found.candidates, kJudged);
   if (!best.chain.empty()) kept_.push_back(std::move(best));
 }
 
-void Search::search_size(const Size& size) {
+void Search::search_size(Size& size) {
   solve::DeviceGroupsProblem numbers = size.numbers;
   if (how_.cutoff) numbers.cutoff_ns = incumbent();
   if (numbers.cutoff_ns < INT64_MAX) numbers.cutoff_ns -= numbers.cutoff_ns / 1000 * kWorthPermille;
@@ -280,7 +285,7 @@ void Search::search_size(const Size& size) {
   out_.states += found.counters.states;
   out_.tried += found.counters.tried;
   out_.candidates += static_cast<std::int64_t>(found.candidates.size());
-  out_.lower_bound_ns = std::min(out_.lower_bound_ns, found.lower_bound_ns);
+  size.bound_ns = found.lower_bound_ns;
   const std::int64_t known = incumbent();
   Kept best = judge_all(size, found.candidates, found.candidates.size());
   if (best.chain.empty()) return;
@@ -288,6 +293,22 @@ void Search::search_size(const Size& size) {
     refine(size, std::move(best));
   else
     kept_.push_back(std::move(best));
+}
+
+void Search::close() {
+  std::int64_t left = kMostLooked;
+  for (Size& size : sizes_) {
+    if (stopped() || size.bound_ns >= incumbent()) continue;
+    const auto open = chains_below(size.numbers, incumbent(), left);
+    if (!open) continue;
+    for (const solve::GroupedPipeline& chain : *open) {
+      if (chain.bound_ns >= incumbent()) break;
+      if (stopped()) return;
+      judge(size.options, chain, size.samples);
+      ++out_.candidates;
+    }
+    size.bound_ns = INT64_MAX;
+  }
 }
 
 DeviceGroupsOutcome Search::run() {
@@ -305,11 +326,11 @@ DeviceGroupsOutcome Search::run() {
       how_.progress({"device groups", static_cast<std::int64_t>(i) + 1, static_cast<std::int64_t>(sizes_.size()),
                      "micro-batch sizes", incumbent() == INT64_MAX ? 0 : incumbent(), 0});
   }
-  if (stopped()) {
-    out_.complete = false;
-    out_.lower_bound_ns = 0;
-  }
+  out_.complete = !stopped();
   refine_best();
+  if (out_.complete) close();
+  for (const Size& size : sizes_) out_.lower_bound_ns = std::min(out_.lower_bound_ns, size.bound_ns);
+  if (!out_.complete) out_.lower_bound_ns = 0;
   if (out_.best) out_.lower_bound_ns = std::min(out_.lower_bound_ns, out_.best->iteration_ns);
   return std::move(out_);
 }

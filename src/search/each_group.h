@@ -2,8 +2,9 @@
 // Uniform plans on one node group alone, all other devices left out: of a cluster of several groups the best one of each, certified by the search of
 // the uniform space (search.h) with all schedules that it knows. They are plans of the whole cluster, so that no answer is slower than any of them.
 //
-// A group's devices lie in the plan as they do in the cluster, in the order tp-cp-dp-pp; a group with a device that is slower than its kind is searched
-// as if all were as slow, which is how fast lockstep is.
+// A group's devices lie in the plan as they do in the cluster, in the order tp-cp-dp-pp; a group with devices of unequal speed is searched
+// as if all were as slow as the slowest, and its best plans are judged as they are; its bound is that of a group all of whose devices are as fast as the
+// fastest.
 #pragma once
 
 #include <optional>
@@ -13,6 +14,8 @@
 #include "search/search.h"
 
 namespace espalier::search {
+
+inline constexpr std::size_t kJudgedOfUnequal = 16;  ///< plans of a group with devices of unequal speed
 
 struct GroupAlone {
   std::optional<Candidate> best;     ///< as found on the group as a cluster of its own

@@ -63,13 +63,15 @@ TEST(EachGroup, PlansLieOnTheirOwnDevices) {
   OneAfterTheOther judge;
   const EachGroupOutcome found = each_group(f.problem, judge, {});
   ASSERT_EQ(found.groups.size(), 2U);
-  ASSERT_EQ(judge.placed.size(), 2U);
-  EXPECT_EQ(judge.placed[0].only_pipeline().stages.front().devices.front().first, 0);
-  EXPECT_EQ(judge.placed[1].only_pipeline().stages.front().devices.front().first, 4);
+  // The old nodes are of unequal speed: several of their plans are judged.
+  ASSERT_GT(judge.placed.size(), 2U);
+  ASSERT_LE(judge.placed.size(), 1 + kJudgedOfUnequal);
+  for (std::size_t n = 0; n < judge.placed.size(); ++n)
+    EXPECT_EQ(judge.placed[n].only_pipeline().stages.front().devices.front().first, n == 0 ? 0 : 4);
   EXPECT_TRUE(found.complete);
   ASSERT_TRUE(found.best);
-  EXPECT_EQ(found.best->iteration_ns, std::min(found.groups[0].best->iteration_ns, found.groups[1].best->iteration_ns));
-  EXPECT_EQ(found.lower_bound_ns, found.best->iteration_ns);
+  EXPECT_LE(found.best->iteration_ns, std::min(found.groups[0].best->iteration_ns, found.groups[1].best->iteration_ns));
+  EXPECT_LE(found.lower_bound_ns, found.best->iteration_ns);
   EXPECT_GT(found.groups[0].space_size, 0);
 }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "base/check.h"
+#include "search/speed_classes.h"
 
 namespace espalier::search {
 namespace {
@@ -25,6 +26,9 @@ struct State {
   Evaluator& evaluator;
   const PhaseOptions& options;
   Found& found;
+  const SpeedClasses* classes = nullptr;  ///< of a cluster with speeds
+  JudgeOfClasses* of_classes = nullptr;
+  Problem by_class;  ///< the problem on them
 
   /// How many plans a phase may still simulate; 0: no limit. A budget that is used up leaves a phase one plan.
   [[nodiscard]] std::int64_t rest_after(std::int64_t simulated) const {
@@ -102,14 +106,63 @@ void run_operators_by_layer(State& s, PhaseReport& out) {
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.layered_lower_bound_ns);
 }
 
+/// Where devices are of unequal speed: what was found on the classes, as a plan of their devices. What the classes prove counts where they are exact.
+template <typename Outcome>
+void on_devices(const State& s, Outcome& found) {
+  if (s.classes == nullptr) return;
+  if (found.best) found.best->pipelines = s.classes->on_devices(std::move(found.best->pipelines));
+  if (!s.classes->exact()) found.lower_bound_ns = std::min(found.lower_bound_ns, work_bound_ns(s.problem));
+}
+
+const Problem& unlike_problem(const State& s) { return s.classes != nullptr ? s.by_class : s.problem; }
+Evaluator& unlike_evaluator(const State& s) { return s.classes != nullptr ? *s.of_classes : s.evaluator; }
+
+/// Adds the plans on each class.
+void add_classes(const State& s, EachGroupOutcome& found) {
+  s.found.of_classes = each_group(s.by_class, *s.of_classes, s.options.how);
+  EachGroupOutcome& more = *s.found.of_classes;
+  on_devices(s, more);
+  if (more.best && (!found.best || more.best->iteration_ns < found.best->iteration_ns)) found.best = more.best;
+  found.bounded += more.bounded;
+  found.simulations += more.simulations;
+  found.complete = found.complete && more.complete;
+  found.interrupted = found.interrupted || more.interrupted;
+  found.lower_bound_ns = std::min(found.lower_bound_ns, more.lower_bound_ns);
+}
+
 void run_each_group(State& s, PhaseReport& out) {
   s.found.alone = each_group(s.problem, s.evaluator, s.options.how);
+  if (s.classes != nullptr) add_classes(s, *s.found.alone);
   const EachGroupOutcome& found = *s.found.alone;
   out.complete = found.complete;
   out.bounded = found.bounded;
   out.simulated = found.simulations;
   out.best_ns = found.best ? found.best->iteration_ns : 0;
   out.lower_bound_ns = found.lower_bound_ns == INT64_MAX ? 0 : found.lower_bound_ns;
+}
+
+/// Of the plans handed in the fastest that fits.
+struct Started {
+  std::optional<GroupedCandidate> best;
+  std::int64_t judged = 0, without_room = 0;
+};
+Started judge_starts(State& s) {
+  Started out;
+  if (s.options.starts.empty()) return out;
+  const cost::ClusterCosts costs(*s.problem.model, *s.problem.cluster, s.problem.training, *s.problem.engine);
+  for (const Pipeline& start : s.options.starts) {
+    Plan plan;
+    plan.training = s.problem.training;
+    plan.engine = s.problem.engine->name;
+    plan.pipelines = {start};
+    const std::optional<PlanEvaluation> judged = s.evaluator.evaluate(s.problem, costs, plan);
+    ESPALIER_CHECK(judged.has_value());
+    ++out.judged;
+    if (!judged->fits) ++out.without_room;
+    if (!judged->fits || (out.best && out.best->iteration_ns <= judged->iteration_ns)) continue;
+    out.best = {std::move(plan.pipelines), judged->iteration_ns};
+  }
+  return out;
 }
 
 void run_device_groups(State& s, PhaseReport& out) {
@@ -120,10 +173,19 @@ void run_device_groups(State& s, PhaseReport& out) {
   how.incumbent_ns =
       faster(time_of(before.flat()), before.last() != nullptr && before.last()->best ? before.last()->best->iteration_ns : 0);
   if (before.alone && before.alone->best) how.incumbent_ns = faster(how.incumbent_ns, before.alone->best->iteration_ns);
+  const Started start = judge_starts(s);
+  if (start.best) how.incumbent_ns = faster(how.incumbent_ns, start.best->iteration_ns);
   how.interrupted = s.options.how.interrupted;
   how.progress = s.options.how.progress;
-  s.found.grouped = device_groups(s.problem, s.evaluator, how);
-  const DeviceGroupsOutcome& found = *s.found.grouped;
+  s.found.grouped = device_groups(unlike_problem(s), unlike_evaluator(s), how);
+  on_devices(s, *s.found.grouped);
+  DeviceGroupsOutcome& found = *s.found.grouped;
+  if (s.classes != nullptr)
+    for (GroupedCandidate& plan : found.simulated) plan.pipelines = s.classes->on_devices(std::move(plan.pipelines));
+  if (start.best && (!found.best || start.best->iteration_ns < found.best->iteration_ns)) found.best = start.best;
+  found.candidates += start.judged;
+  found.simulations += start.judged;
+  found.without_room += start.without_room;
   out.complete = found.complete;
   out.bounded = found.states;
   out.simulated = found.simulations;
@@ -134,10 +196,26 @@ void run_device_groups(State& s, PhaseReport& out) {
 void run_unlike_pipelines(State& s, PhaseReport& out) {
   Options how = s.options.how;
   how.node_limit = s.rest_after(s.found.alone->simulations + (s.found.grouped ? s.found.grouped->simulations : 0));
-  s.found.beside = unlike_pipelines(s.problem, s.evaluator, *s.found.alone, how);
+  const EachGroupOutcome& columns = s.classes != nullptr ? *s.found.of_classes : *s.found.alone;
+  s.found.beside = unlike_pipelines(unlike_problem(s), unlike_evaluator(s), columns, how);
+  on_devices(s, *s.found.beside);
   const UnlikePipelinesOutcome& found = *s.found.beside;
   out.complete = found.complete;
   out.bounded = found.combinations;
+  out.simulated = found.simulations;
+  out.best_ns = found.best ? found.best->iteration_ns : 0;
+  out.lower_bound_ns = found.lower_bound_ns;
+}
+
+void run_unequal_replicas(State& s, PhaseReport& out) {
+  Options how = s.options.how;
+  how.node_limit = s.rest_after(s.found.alone->simulations + (s.found.grouped ? s.found.grouped->simulations : 0) +
+                                (s.found.beside ? s.found.beside->simulations : 0));
+  s.found.replicas = unequal_replicas(unlike_problem(s), unlike_evaluator(s), s.found.best_ns(), how);
+  on_devices(s, *s.found.replicas);
+  const UnequalReplicasOutcome& found = *s.found.replicas;
+  out.complete = found.complete;
+  out.bounded = found.considered;
   out.simulated = found.simulations;
   out.best_ns = found.best ? found.best->iteration_ns : 0;
   out.lower_bound_ns = found.lower_bound_ns;
@@ -154,25 +232,28 @@ struct Phase {
   /// What the space must hold and the engine be able to run: strategies that vary by layer, partitioned operators.
   bool by_layer, operators;
   bool any_devices;     ///< the job lets stages lie on groups of unlike devices
-  bool several_groups;  ///< the cluster has several node groups
+  bool unlike_devices;  ///< the cluster has several node groups, or devices of unequal speed
+  bool unlike_stages;   ///< needs an engine whose stages may be unlike
   bool (*cut_short)(const State&);
   void (*run)(State&, PhaseReport&);
 };
 
-constexpr std::array<Phase, 7> kPhases = {{
-    {"uniform", false, false, false, false, never, run_uniform},
-    {"layer-wise", true, false, false, false, uniform_interrupted, run_layers},
-    {"operators", false, true, false, false, uniform_interrupted, run_operators},
-    {"operators by layer", true, true, false, false, operators_unfinished, run_operators_by_layer},
-    {"each group", false, false, true, true, never, run_each_group},
-    {"device groups", false, false, true, false, uniform_interrupted, run_device_groups},
-    {"unlike pipelines", false, false, true, true, groups_unfinished, run_unlike_pipelines},
+constexpr std::array<Phase, 8> kPhases = {{
+    {"uniform", false, false, false, false, false, never, run_uniform},
+    {"layer-wise", true, false, false, false, false, uniform_interrupted, run_layers},
+    {"operators", false, true, false, false, false, uniform_interrupted, run_operators},
+    {"operators by layer", true, true, false, false, false, operators_unfinished, run_operators_by_layer},
+    {"each group", false, false, true, true, false, never, run_each_group},
+    {"device groups", false, false, true, false, true, uniform_interrupted, run_device_groups},
+    {"unlike pipelines", false, false, true, true, true, groups_unfinished, run_unlike_pipelines},
+    {"unequal replicas", false, false, true, true, true, groups_unfinished, run_unequal_replicas},
 }};
 
-/// Whether a phase belongs to the search of a problem. Phases of equal devices need one node group.
-bool belongs(const Phase& phase, const Problem& problem, bool any_devices) {
-  if (!phase.any_devices) return problem.cluster->homogeneous();
-  return any_devices && (!phase.several_groups || !problem.cluster->homogeneous());
+/// Whether a phase belongs to the search of a problem. Phases of equal devices need them.
+bool belongs(const Phase& phase, const Problem& problem, const PhaseOptions& options) {
+  const bool equal = problem.cluster->equal_devices();
+  if (!phase.any_devices) return equal;
+  return options.any_devices && (!phase.unlike_devices || !equal) && (!phase.unlike_stages || options.unlike_stages);
 }
 
 }  // namespace
@@ -199,6 +280,8 @@ const GroupedCandidate* Found::faster_grouped() const {
   const GroupedCandidate* best = alone && alone->best ? &*alone->best : nullptr;
   if (grouped && grouped->best && (best == nullptr || grouped->best->iteration_ns < best->iteration_ns)) best = &*grouped->best;
   if (beside && beside->best && (best == nullptr || beside->best->iteration_ns < best->iteration_ns)) best = &*beside->best;
+  if (replicas && replicas->best && (best == nullptr || replicas->best->iteration_ns < best->iteration_ns))
+    best = &*replicas->best;
   if (best == nullptr) return nullptr;
   const std::int64_t equal = best_equal_ns();
   return equal == 0 || best->iteration_ns < equal ? best : nullptr;
@@ -208,6 +291,8 @@ bool Found::several_pipelines() const {
   const GroupedCandidate* best = faster_grouped();
   return best != nullptr && best->pipelines.size() > 1;
 }
+
+bool Found::unequal_replicas() const { return replicas && replicas->best && faster_grouped() == &*replicas->best; }
 
 std::optional<PlanCandidate> Found::best() const {
   if (const GroupedCandidate* on_groups = faster_grouped()) {
@@ -244,6 +329,7 @@ std::int64_t Found::lower_bound_ns() const {
   if (alone) bound = std::min(bound, alone->lower_bound_ns);
   if (grouped) bound = std::min(bound, grouped->lower_bound_ns);
   if (several_pipelines()) bound = std::min(bound, beside->lower_bound_ns);
+  if (unequal_replicas()) bound = std::min(bound, replicas->lower_bound_ns);
   // Nothing is known of plans that no phase came to.
   return all_begun() ? bound : 0;
 }
@@ -254,12 +340,12 @@ bool Found::all_begun() const {
 
 bool Found::complete() const {
   return flat().complete && (last() == nullptr || last()->complete) && (!alone || alone->complete) &&
-         (!grouped || grouped->complete) && (!beside || beside->complete) && all_begun();
+         (!grouped || grouped->complete) && (!beside || beside->complete) && (!replicas || replicas->complete) && all_begun();
 }
 
 bool Found::interrupted() const {
   return flat().interrupted || (last() != nullptr && last()->interrupted) || (alone && alone->interrupted) ||
-         (grouped && grouped->interrupted) || (beside && beside->interrupted);
+         (grouped && grouped->interrupted) || (beside && beside->interrupted) || (replicas && replicas->interrupted);
 }
 
 bool Found::left_out() const {
@@ -270,10 +356,17 @@ Found search(const Problem& problem, Evaluator& evaluator, const PhaseOptions& o
   const bool by_layer = varies_by_layer(options.space) && options.by_layer;
   const bool operators = partitions_operators(options.space) && options.operators;
   Found found;
-  State state{problem, evaluator, options, found};
+  std::optional<SpeedClasses> classes;
+  std::optional<JudgeOfClasses> of_classes;
+  State state{problem, evaluator, options, found, nullptr, nullptr, problem};
+  if (options.any_devices && problem.cluster->has_speeds()) {
+    state.classes = &classes.emplace(*problem.cluster);
+    state.of_classes = &of_classes.emplace(problem, evaluator, *classes);
+    state.by_class.cluster = &classes->cluster();
+  }
   for (const Phase& phase : kPhases) {
     if ((phase.by_layer && !by_layer) || (phase.operators && !operators)) continue;
-    if (!belongs(phase, problem, options.any_devices)) continue;
+    if (!belongs(phase, problem, options)) continue;
     PhaseReport out;
     out.name = phase.name;
     out.left_out = options.left_out.contains(phase.name);

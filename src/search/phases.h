@@ -5,8 +5,13 @@
 //   layer-wise          every layer its own strategy, every stage its own layers (layerwise.h); starts from the uniform answer
 //   operators           uniform strategies whose operators may be partitioned one by one (partition_choices.h)
 //   operators by layer  layer-wise plans with such partitions
+//   each group          uniform plans on one of several node groups (each_group.h)
 //   device groups       stages on groups of unlike devices (device_groups.h): where the job lets plans lie on any devices. On a cluster of several
 //                       node groups the phases above have no plans
+//   unlike pipelines    pipelines beside each other, one on each of several node groups (unlike_pipelines.h)
+//   unequal replicas    one stage, its data-parallel replicas on several node groups with unequal samples and states (unequal_replicas.h)
+//
+// Devices of unequal speed are node groups of their own to the last three, and to each group besides (speed_classes.h).
 //
 // A phase runs when the space of the job has its plans, the job did not leave it out by name, and no phase before it was interrupted. It
 // starts from what the phases before it found and simulates nothing that they simulated. The certificate is that of the phases together:
@@ -23,6 +28,7 @@
 #include "search/layerwise.h"
 #include "search/partition_choices.h"
 #include "search/search.h"
+#include "search/unequal_replicas.h"
 #include "search/unlike_pipelines.h"
 
 namespace espalier::search {
@@ -47,11 +53,15 @@ struct PhaseOptions {
   bool by_layer = true;      ///< the engine lets layers or stages of one plan differ; else no layer-wise plan is in the space
   bool operators = true;     ///< it partitions operators; else no plan with partitions is in the space
   bool any_devices = false;  ///< stages may lie on groups of unlike devices
-  bool exhaustive = false;   ///< the uniform phase simulates every configuration
+  bool unlike_stages =
+      true;  ///< the engine runs stages and pipelines that are unlike; else unlike devices are searched one group at a time
+  bool exhaustive = false;  ///< the uniform phase simulates every configuration
   /// Of and for the uniform phase: what a search before a change of the cluster proved (Options::carried), and whether to hand on as much.
   const Carried* carried = nullptr;
   bool keep_record = false;
   std::set<std::string> left_out;  ///< phases that do not run, by name
+  /// Of the phase "device groups": plans of one pipeline on devices of the cluster that it begins with, and is never slower than.
+  std::vector<Pipeline> starts = {};
 };
 
 /// A plan without names: ranges of layers with their strategies for each pipeline chunk. One range a chunk, all of one strategy, is a
@@ -68,13 +78,16 @@ struct PlanCandidate {
 struct Found {
   Outcome uniform;
   std::optional<LayerwiseOutcome> layered;
-  PartitionChoices choices;                      ///< of the operators phase
-  std::optional<Outcome> partitioned;            ///< uniform strategies, with and without partitions
-  std::optional<LayerwiseOutcome> both;          ///< layer-wise plans, with and without partitions
-  std::optional<EachGroupOutcome> alone;         ///< uniform plans on one of several node groups
-  std::optional<DeviceGroupsOutcome> grouped;    ///< stages on groups of unlike devices
-  std::optional<UnlikePipelinesOutcome> beside;  ///< pipelines beside each other, one on each of several groups
-  std::vector<PhaseReport> phases;               ///< of the space, in order
+  PartitionChoices choices;               ///< of the operators phase
+  std::optional<Outcome> partitioned;     ///< uniform strategies, with and without partitions
+  std::optional<LayerwiseOutcome> both;   ///< layer-wise plans, with and without partitions
+  std::optional<EachGroupOutcome> alone;  ///< uniform plans on one of several node groups
+  std::optional<EachGroupOutcome>
+      of_classes;  ///< the same on each class of devices of one speed (speed_classes.h); `alone` has the best
+  std::optional<DeviceGroupsOutcome> grouped;      ///< stages on groups of unlike devices
+  std::optional<UnlikePipelinesOutcome> beside;    ///< pipelines beside each other, one on each of several groups
+  std::optional<UnequalReplicasOutcome> replicas;  ///< one stage, its replicas on several groups
+  std::vector<PhaseReport> phases;                 ///< of the space, in order
 
   /// Of uniform strategies, in the space that the job asks for.
   [[nodiscard]] const Outcome& flat() const { return partitioned ? *partitioned : uniform; }
@@ -90,6 +103,8 @@ struct Found {
   [[nodiscard]] std::int64_t lower_bound_ns() const;
   /// Whether the answer has several pipelines. The bounds of the other phases speak of plans of one.
   [[nodiscard]] bool several_pipelines() const;
+  /// Whether replicas of the answer lie on several groups, of which those bounds do not speak either.
+  [[nodiscard]] bool unequal_replicas() const;
   [[nodiscard]] bool complete() const;
   [[nodiscard]] bool interrupted() const;
   [[nodiscard]] bool left_out() const;

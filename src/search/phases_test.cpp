@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "espalier/cluster.h"
+#include "espalier/model.h"
+
 namespace espalier::search {
 namespace {
 
@@ -67,6 +70,56 @@ TEST(Phases, NothingFits) {
   all.uniform = uniform_of(0, 0, true);
   EXPECT_FALSE(all.best());
   EXPECT_EQ(all.best_ns(), 0);
+}
+
+/// Knows plans by the id of their pipeline alone: 7 takes 5 ns, 8 takes 4 and does not fit, 9 takes 6; all others take very long.
+class ById final : public Evaluator {
+ public:
+  std::int64_t peak_bytes(const ProgramStructure&, const cost::Costs&, int) override { return 0; }
+  std::int64_t iteration_ns(const ProgramStructure&, const cost::Costs&, const CandidatePlan&, int) override { return 1; }
+  std::optional<PlanEvaluation> evaluate(const Problem&, const cost::ClusterCosts&, const Plan& plan) override {
+    const std::int32_t id = plan.only_pipeline().id;
+    if (id == 7 || id == 9) return PlanEvaluation{id == 7 ? 5 : 6, true};
+    if (id == 8) return PlanEvaluation{4, false};
+    return PlanEvaluation{INT64_MAX / 4, true};
+  }
+};
+
+// The fastest start that fits is the answer where the phase finds nothing faster; starts are counted among its candidates.
+TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
+  const Model model =
+      load_model(R"({"model_type": "gpt2", "n_embd": 256, "n_layer": 2, "n_head": 4, "n_positions": 512, "vocab_size": 1000})",
+                 "test")
+          .value();
+  const Cluster cluster =
+      load_cluster(
+          "{groups: [{nodes: 1, devices_per_node: 1, device: a100-sxm-40gb}, {nodes: 1, devices_per_node: 1, device: "
+          "h100-sxm-80gb}], inter_group: {bandwidth: 100Gb/s, latency: 5us}}",
+          "test")
+          .value();
+  Problem problem;
+  problem.model = &model;
+  problem.cluster = &cluster;
+  problem.training.sequence.main = 128;
+  problem.training.global_batch = 4;
+  problem.training.precision = Precision::fp16;
+  problem.engine = find_engine("generic");
+  PhaseOptions options;
+  options.any_devices = true;
+  options.left_out = {"each group", "unlike pipelines"};
+  for (const std::int32_t id : {9, 7, 8}) {
+    options.starts.emplace_back();
+    options.starts.back().id = id;
+  }
+  ById evaluator;
+  const Found found = search(problem, evaluator, options);
+  EXPECT_EQ(found.best_ns(), 5);
+  ASSERT_EQ(found.best()->pipelines.size(), 1U);
+  EXPECT_EQ(found.best()->pipelines.front().id, 7);
+  EXPECT_GE(found.grouped->simulations, 3);
+  EXPECT_GE(found.grouped->candidates + found.grouped->refined, found.grouped->simulations);
+  EXPECT_EQ(found.grouped->without_room, 1);
+  EXPECT_LE(found.lower_bound_ns(), 5);
 }
 
 TEST(Phases, Names) {

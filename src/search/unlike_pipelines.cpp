@@ -264,6 +264,23 @@ std::int64_t work_bound_ns(const Problem& problem) {
   return static_cast<std::int64_t>(1e9 * static_cast<double>(problem.training.global_batch) * work / capacity);
 }
 
+double least_cost_of_work(const Problem& problem) {
+  const std::vector<NodeGroup>& groups = problem.cluster->groups;
+  std::vector<std::vector<double>> seconds;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (!groups[g].price_per_device_hour) return 0;
+    seconds.push_back(device_seconds(problem, g));
+  }
+  double cost = 0;
+  for (const std::int32_t kind : problem.model->layers) {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      least = std::min(least, seconds[g][static_cast<std::size_t>(kind)] * *groups[g].price_per_device_hour / 3600);
+    cost += least;
+  }
+  return cost * static_cast<double>(problem.training.global_batch);
+}
+
 std::vector<std::int64_t> deal_samples(const std::vector<PipelineEstimate>& pipelines, std::int64_t batch) {
   std::int64_t step = batch;
   for (const PipelineEstimate& p : pipelines) step = std::gcd(step, p.samples);

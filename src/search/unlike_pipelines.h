@@ -42,6 +42,11 @@ UnlikePipelinesOutcome unlike_pipelines(const Problem& problem, Evaluator& evalu
 /// The bound above.
 std::int64_t work_bound_ns(const Problem& problem);
 
+/// The least that the work of a step costs, at the prices of the groups' devices:
+///     Σ_ℓ min_g (B·c_gℓ · price_g)
+/// holds for every plan on any of the devices, since every sample of every layer is computed on one of the kinds. 0 where a group has no price.
+double least_cost_of_work(const Problem& problem);
+
 /// One pipeline's estimate: α + τ·m for m micro-batches of `samples`.
 struct PipelineEstimate {
   std::int64_t samples = 1;

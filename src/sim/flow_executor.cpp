@@ -74,6 +74,9 @@ void FlowExecutor::finish(std::int32_t r, Stream stream, std::int64_t end) {
   rank.free[s] = end;
   iteration_ = std::max(iteration_, end);
   if (stream == Stream::send) make_stale(at(head).peer);
+  if (stream == Stream::data && program_->meets(at(head)))
+    for (const std::int32_t other : program_->groups.at(program_->collectives[at(head).collective()].pipelines).members)
+      if (other != r) make_stale(other);
   do {
     ++head;
   } while (head < rank.end && at(head).stream != stream);
@@ -82,7 +85,7 @@ void FlowExecutor::finish(std::int32_t r, Stream stream, std::int64_t end) {
 bool FlowExecutor::receive(std::int32_t r) {
   Rank& rank = rank_at(r);
   const std::int32_t i = rank.head[index_of(Stream::recv)];
-  if (i >= rank.end || !waits_over(rank, at(i)) || !ended(at(i).match)) return false;
+  if (i >= rank.end || !waits_over(rank, at(i)) || !ended(at(i).match) || arrival(at(i)) > now_) return false;
   // The span shows the transfer: from the send's start on, as far as the stream was free.
   const auto end_of = [&](std::int32_t wait) { return wait < 0 ? std::int64_t{0} : ends_[static_cast<std::size_t>(wait)]; };
   starts_[static_cast<std::size_t>(i)] = std::max({rank.free[index_of(Stream::recv)], end_of(at(i).wait0), end_of(at(i).wait1),
@@ -91,12 +94,47 @@ bool FlowExecutor::receive(std::int32_t r) {
   return true;
 }
 
-bool FlowExecutor::start_head(std::int32_t r, Stream stream) {
-  Rank& rank = rank_at(r);
+/// When the bytes of a receive whose send has ended are there.
+std::int64_t FlowExecutor::arrival(const Instruction& receive) const {
+  return ends_[static_cast<std::size_t>(receive.match)] + durations_.delay(receive);
+}
+
+bool FlowExecutor::can_start(const Rank& rank, Stream stream) const {
   const std::int32_t i = rank.head[index_of(stream)];
-  if (i >= rank.end || rank.running[index_of(stream)].on() || !waits_over(rank, at(i))) return false;
+  return i < rank.end && !rank.running[index_of(stream)].on() && waits_over(rank, at(i));
+}
+
+bool FlowExecutor::start_head(std::int32_t r, Stream stream) {
+  const Rank& rank = rank_at(r);
+  if (!can_start(rank, stream)) return false;
+  if (stream == Stream::data && program_->meets(at(rank.head[index_of(stream)]))) return start_meeting(r);
   start(r, stream);
   return true;
+}
+
+/// The data heads of all that meet, if all are there.
+bool FlowExecutor::start_meeting(std::int32_t r) {
+  const Instruction& call = at(rank_at(r).head[index_of(Stream::data)]);
+  const std::vector<std::int32_t>& members = program_->groups.at(program_->collectives[call.collective()].pipelines).members;
+  for (const std::int32_t other : members) {
+    const Rank& rank = rank_at(other);
+    if (!can_start(rank, Stream::data) || at(rank.head[index_of(Stream::data)]).id != call.id) return false;
+  }
+  for (const std::int32_t other : members) {
+    start(other, Stream::data);
+    make_stale(other);
+  }
+  return true;
+}
+
+/// Whether the instruction is a reduction between pipelines whose first rank class has not ended it.
+bool FlowExecutor::waits_for_first(std::int32_t r, const Running& running) const {
+  const Instruction& call = at(running.instruction);
+  if (call.stream != Stream::data || !program_->meets(call)) return false;
+  const std::int32_t first = program_->groups.at(program_->collectives[call.collective()].pipelines).members.front();
+  if (first == r) return false;
+  const Running& leading = ranks_[static_cast<std::size_t>(first)].running[index_of(Stream::data)];
+  return leading.on() && at(leading.instruction).id == call.id;
 }
 
 // ---- an instruction ------------------------------------------------------------------------------------------------------------
@@ -210,7 +248,7 @@ bool FlowExecutor::progress(std::int32_t r, Stream stream) {
   start_pieces(r, stream);
   if (hold_up(rank, stream)) return false;
   if (!running.in_flight.empty() && moment(rank, stream, 0.0) <= now_) return false;
-  if (moment(rank, stream, 0.0) > now_) return false;
+  if (moment(rank, stream, 0.0) > now_ || waits_for_first(r, running)) return false;
   if (stream == Stream::compute || stream == Stream::data) advance_pair(rank);
   running.instruction = -1;
   finish(r, stream, now_);
@@ -256,8 +294,10 @@ void FlowExecutor::set_timers(std::int32_t r) {
   Rank& rank = rank_at(r);
   std::int64_t next = -1;
   const auto consider = [&](std::int64_t t) {
-    if (next < 0 || t < next) next = t;
+    if (t > now_ && (next < 0 || t < next)) next = t;
   };
+  const std::int32_t awaited = rank.head[index_of(Stream::recv)];
+  if (awaited < rank.end && ended(at(awaited).match)) consider(arrival(at(awaited)));
   for (const Stream stream : {Stream::compute, Stream::data, Stream::send}) {
     const Running& running = rank.running[index_of(stream)];
     if (!running.on() || running.held_up) continue;

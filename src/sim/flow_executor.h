@@ -8,6 +8,9 @@
 // sharing stretches delays by as much as it is late, traffic beside compute only by what is later than the end of that compute, and a
 // program whose pieces share nothing takes the closed form's time to the nanosecond.
 //
+// A message over a long way arrives its delay (Costs::delays) after its bytes have left. A reduction between pipelines starts when all rank classes
+// that meet in it are there; its traffic stands with the first of them (program_traffic.h), and none ends before that one.
+//
 // Where κ > 1, moments inside compute and data are real numbers that are rounded down: two of them can be a nanosecond nearer to each other
 // than the piece between them is long. Pieces there are activities of a nanosecond less.
 //
@@ -64,7 +67,7 @@ class FlowExecutor final : public NetworkModel {
     std::int32_t end = 0;
     std::array<std::int32_t, kStreams> head{};
     std::array<std::int64_t, kStreams> free{};
-    std::array<Running, kStreams> running;  ///< of recv never on: it ends with its send
+    std::array<Running, kStreams> running;  ///< of recv never on: it ends with its send, or its delay after it
     bool stale = false;                     ///< to be looked at in this moment
   };
   using Timer = std::pair<std::int64_t, std::int32_t>;  ///< when, rank
@@ -77,6 +80,10 @@ class FlowExecutor final : public NetworkModel {
   void start_pieces(std::int32_t r, Stream stream);
   bool hold_up(Rank& rank, Stream stream);
   bool start_head(std::int32_t r, Stream stream);
+  bool start_meeting(std::int32_t r);
+  [[nodiscard]] bool can_start(const Rank& rank, Stream stream) const;
+  [[nodiscard]] std::int64_t arrival(const Instruction& receive) const;
+  [[nodiscard]] bool waits_for_first(std::int32_t r, const Running& running) const;
   bool receive(std::int32_t r);
   void start(std::int32_t r, Stream stream);
   void finish(std::int32_t r, Stream stream, std::int64_t at);

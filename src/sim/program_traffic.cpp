@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <tuple>
 
 #include "base/check.h"
@@ -22,11 +23,16 @@ void add_flow(const Flow& flow, LinkLoads& loads) {
   for (const solve::LinkUse& use : flow.uses) loads[use.link] += use.weight * static_cast<double>(flow.bytes);
 }
 
-/// One message from each device to the one at its place in another list.
-void add_messages(const cluster::Topology& topology, const Devices& from, const Devices& to, double bytes, LinkLoads& loads) {
-  ESPALIER_CHECK(from.size() == to.size());
-  for (std::size_t n = 0; n < from.size(); ++n)
-    for (const cluster::LinkId link : topology.route(from[n], to[n])) loads[link] += bytes;
+/// One message a device of the longer list, `bytes` of each device of `sharing` being shared out evenly among them: of lists of one length from each
+/// to the one at its place.
+void add_messages(const cluster::Topology& topology, const Devices& from, const Devices& to, double bytes, std::size_t sharing,
+                  LinkLoads& loads) {
+  ESPALIER_CHECK(!from.empty() && !to.empty());
+  const std::size_t pairs = std::max(from.size(), to.size());
+  const double each = bytes * (static_cast<double>(sharing) / static_cast<double>(pairs));
+  for (std::size_t n = 0; n < pairs; ++n)
+    for (const cluster::LinkId link : topology.route(from[n * from.size() / pairs], to[n * to.size() / pairs]))
+      loads[link] += each;
 }
 
 /// Bytes that each rank of a ring passes on for a tensor of `bytes`.
@@ -60,15 +66,16 @@ std::int64_t due_of(const cost::ChunkSteps& steps, const cost::ChunkSpan& span) 
 
 class TrafficWriter {
  public:
-  TrafficWriter(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
+  TrafficWriter(const cost::RankContexts& contexts, const Plan& plan, const Program& program, const cost::Costs& costs,
                 const cluster::Topology& topology)
-      : context_(context),
-        program_(program),
-        costs_(costs),
-        topology_(topology),
-        chunks_(cost::chunks_of(plan, program.structure().table_chunks)),
-        book_(context, chunks_) {
+      : contexts_(contexts), program_(program), costs_(costs), topology_(topology) {
+    Plan one = plan;
+    for (std::size_t k = 0; k < plan.pipelines.size(); ++k) {
+      one.pipelines = {plan.pipelines[k]};
+      chunks_.push_back(cost::chunks_of(one, program.pipelines[k].structure.table_chunks));
+    }
     for (const RankClass& rank : program.ranks) devices_.push_back(devices_of(rank.devices));
+    for (std::size_t k = 0; k < chunks_.size(); ++k) mark_apart(k);
   }
 
   ProgramTraffic write() {
@@ -87,18 +94,36 @@ class TrafficWriter {
   }
 
  private:
+  /// Chunks whose stage is not like that of the chunk before (price_chunk.cpp).
+  void mark_apart(std::size_t k) {
+    const PipelineProgram& part = program_.pipelines[k];
+    cost::PlanChunks& chunks = chunks_[k];
+    for (std::int32_t c = 0; c < static_cast<std::int32_t>(chunks.ranges.size()); ++c) {
+      const auto rank = [&](std::int32_t chunk) {
+        return static_cast<std::size_t>(part.first_rank + place_of_chunk(chunks.schedule, chunk).stage);
+      };
+      const std::size_t here = rank(c), before = rank(std::max(0, c - 1));
+      chunks.apart.push_back(contexts_.of[here].front().context != contexts_.of[before].front().context ||
+                             devices_[here].size() != devices_[before].size());
+    }
+  }
+
   void write_transfer(std::size_t r, const Instruction& send) {
     LinkLoads loads;
     const Transfer& transfer = program_.transfers[send.transfer()];
-    add_messages(topology_, devices_[r], devices_[static_cast<std::size_t>(send.peer)], static_cast<double>(transfer.bytes),
-                 loads);
+    // A transfer names what a rank of the stage sends that the activation leaves, which takes its gradient.
+    const auto other = static_cast<std::size_t>(send.peer);
+    const std::size_t senders = devices_[transfer.gradient ? other : r].size();
+    add_messages(topology_, devices_[r], devices_[other], static_cast<double>(transfer.bytes), senders, loads);
     made_.transfers[send.id] = {piece_of(topology_, loads, 0, costs_.transfers[send.transfer()].count())};
   }
 
   void write_collective(std::size_t r, const Instruction& call) {
-    Pieces& pieces = made_.collectives[r][call.id];
     const Collective& collective = program_.collectives[call.collective()];
-    const std::vector<std::int64_t> times = cost::part_times(context_, program_, costs_, call.collective());
+    if (collective.pipelines.valid()) return write_meeting(r, call);
+    Pieces& pieces = made_.collectives[r][call.id];
+    const std::vector<std::int64_t> times =
+        cost::part_times(*contexts_.of[r].front().context, program_, costs_, call.collective());
     std::int64_t offset = 0;
     for (std::size_t n = 0; n < times.size(); ++n) {
       const CollectivePart& part = program_.parts[static_cast<std::size_t>(collective.parts_begin) + n];
@@ -113,8 +138,7 @@ class TrafficWriter {
   void write_work(std::size_t r, const Instruction& here) {
     Pieces& pieces = made_.works[here.id];
     const Work& work = program_.works[here.work()];
-    const cost::ChunkSteps steps = book_.chunk(work.chunk.value, phase_of(here.kind));
-    ESPALIER_CHECK(steps.whole == costs_.works[here.work()].time);
+    const cost::ChunkSteps steps = steps_of(r, here);
     for (const cost::ChunkSpan& span : steps.spans) {
       if (span.traffic.times <= 0 || span.end_ns <= span.start_ns) continue;
       const std::int32_t strategy = strategy_of(work, span.layer);
@@ -125,6 +149,61 @@ class TrafficWriter {
     }
     std::stable_sort(pieces.begin(), pieces.end(),
                      [](const TrafficPiece& a, const TrafficPiece& b) { return a.offset_ns < b.offset_ns; });
+  }
+
+  /// A ring through all pipelines: each rank passes on to its place in the next of them. The first holds all of it.
+  void write_meeting(std::size_t r, const Instruction& call) {
+    const Collective& collective = program_.collectives[call.collective()];
+    const std::vector<std::int32_t>& members = program_.groups.at(collective.pipelines).members;
+    if (members.front() != static_cast<std::int32_t>(r)) return;
+    LinkLoads loads;
+    const CollectivePart& part = program_.parts[static_cast<std::size_t>(collective.parts_begin)];
+    const double bytes = passed_on(CollectiveKind::all_reduce, members.size(), part.bytes);
+    for (std::size_t n = 0; n < members.size(); ++n) {
+      const Devices &from = devices_[static_cast<std::size_t>(members[n])],
+                    &to = devices_[static_cast<std::size_t>(members[(n + 1) % members.size()])];
+      // The ranks of the smaller stage answer for the larger parts.
+      add_messages(topology_, from, to, bytes, std::min(from.size(), to.size()), loads);
+    }
+    made_.collectives[r][call.id] = {piece_of(topology_, loads, 0, costs_.collectives[call.collective()].count())};
+  }
+
+  /// As it was priced: under the kind of device that takes longest. A copy of the token table is priced as its first stage holds it, which steps
+  /// do not know: where that differs, they are stretched to the priced time.
+  [[nodiscard]] cost::ChunkSteps steps_of(std::size_t r, const Instruction& here) {
+    const auto pipeline = static_cast<std::size_t>(program_.ranks[r].pipeline);
+    const std::int32_t chunk = program_.works[here.work()].chunk.value;
+    const cost::PhaseTime& priced = costs_.works[here.work()].time;
+    cost::ChunkSteps steps;
+    for (const cost::RankContext& on : contexts_.of[r]) {
+      steps = book_of(on, pipeline, chunk).chunk(chunk, phase_of(here.kind));
+      if (steps.whole == priced) return steps;
+    }
+    return stretched(std::move(steps), priced);
+  }
+
+  /// Replicas that take other samples than an equal part price their passes with these.
+  cost::StepBook& book_of(const cost::RankContext& on, std::size_t pipeline, std::int32_t chunk) {
+    const auto key = std::pair(on.context, pipeline);
+    if (const auto known = books_.find(key); known != books_.end()) return known->second;
+    const cost::PlanChunks* chunks = &chunks_[pipeline];
+    if (on.samples > 0) {
+      unequal_.push_back(*chunks);
+      unequal_.back().samples = on.samples * chunks->ranges[static_cast<std::size_t>(chunk)].front().strategy.dp;
+      chunks = &unequal_.back();
+    }
+    return books_.try_emplace(key, *on.context, *chunks).first->second;
+  }
+
+  static cost::ChunkSteps stretched(cost::ChunkSteps steps, const cost::PhaseTime& to) {
+    const auto from_ns = static_cast<double>(std::max<std::int64_t>(1, steps.whole.duration_ns()));
+    const double scale = static_cast<double>(to.duration_ns()) / from_ns;
+    for (cost::ChunkSpan& span : steps.spans) {
+      span.start_ns = static_cast<std::int64_t>(static_cast<double>(span.start_ns) * scale);
+      span.end_ns = static_cast<std::int64_t>(static_cast<double>(span.end_ns) * scale);
+    }
+    steps.whole = to;
+    return steps;
   }
 
   [[nodiscard]] std::int32_t strategy_of(const Work& work, std::int32_t layer) const {
@@ -138,10 +217,24 @@ class TrafficWriter {
   /// A collective of `bytes` (cost/collective.h) in all groups of the rank's devices.
   LinkLoads groups(std::size_t r, CollectiveKind kind, GroupKind group, std::int32_t strategy, double bytes) {
     const auto [known, fresh] = unit_loads_.try_emplace({r, kind, group, strategy});
-    if (fresh) known->second = loads_of_unit(r, kind, group, program_.strategies[static_cast<std::size_t>(strategy)]);
+    if (fresh) known->second = loads_of_unit(r, kind, group, laid_out(r, strategy));
     LinkLoads loads = known->second;
     for (auto& [link, load] : loads) load *= bytes / kUnit;
     return loads;
+  }
+
+  /// The strategy, or the rank's own where it spans other numbers of devices: a copy of the token table is reduced as the embedding is laid out,
+  /// whose stage may be larger or smaller.
+  [[nodiscard]] const Strategy& laid_out(std::size_t r, std::int32_t strategy) const {
+    const auto at = [&](std::int32_t i) -> const Strategy& { return program_.strategies[static_cast<std::size_t>(i)]; };
+    const auto devices = [](const Strategy& s) { return static_cast<std::size_t>(s.tp) * static_cast<std::size_t>(s.cp * s.dp); };
+    if (devices(at(strategy)) == devices_[r].size()) return at(strategy);
+    for (std::int32_t i = program_.ranks[r].begin; i < program_.ranks[r].end; ++i) {
+      const Instruction& here = program_.instructions[static_cast<std::size_t>(i)];
+      if (here.stream != Stream::compute || here.kind == InstructionKind::optimizer) continue;
+      return at(program_.ranges[static_cast<std::size_t>(program_.works[here.work()].ranges_begin)].strategy);
+    }
+    return at(strategy);
   }
 
   [[nodiscard]] LinkLoads loads_of_unit(std::size_t r, CollectiveKind kind, GroupKind group, const Strategy& strategy) const {
@@ -166,16 +259,18 @@ class TrafficWriter {
     const std::int32_t next = here + 1 == members.end() ? members.front() : *(here + 1);
     const double bytes =
         part.kind == CollectiveKind::point_to_point ? part.bytes : passed_on(part.kind, members.size(), part.bytes);
-    add_messages(topology_, devices_[r], devices_[static_cast<std::size_t>(next)], bytes, loads);
+    const Devices &from = devices_[r], &to = devices_[static_cast<std::size_t>(next)];
+    add_messages(topology_, from, to, bytes, std::min(from.size(), to.size()), loads);
     return loads;
   }
 
-  const cost::CostContext& context_;
+  const cost::RankContexts& contexts_;
   const Program& program_;
   const cost::Costs& costs_;
   const cluster::Topology& topology_;
-  cost::PlanChunks chunks_;
-  cost::StepBook book_;
+  std::vector<cost::PlanChunks> chunks_;  // by pipeline
+  std::deque<cost::PlanChunks> unequal_;
+  std::map<std::pair<const cost::CostContext*, std::size_t>, cost::StepBook> books_;
   std::vector<Devices> devices_;                                                                      // by rank
   std::map<std::tuple<std::size_t, CollectiveKind, GroupKind, std::int32_t>, LinkLoads> unit_loads_;  // of kUnit bytes
   ProgramTraffic made_;
@@ -210,8 +305,14 @@ TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads,
 
 ProgramTraffic traffic_of(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
                           const cluster::Topology& topology) {
-  ESPALIER_CHECK(program.folded);
-  return TrafficWriter(context, plan, program, costs, topology).write();
+  const cost::RankContexts contexts = cost::rank_contexts(context, program);
+  return traffic_of(contexts, plan, program, costs, topology);
+}
+
+ProgramTraffic traffic_of(const cost::RankContexts& contexts, const Plan& plan, const Program& program, const cost::Costs& costs,
+                          const cluster::Topology& topology) {
+  ESPALIER_CHECK(program.folded && plan.pipelines.size() == program.pipelines.size());
+  return TrafficWriter(contexts, plan, program, costs, topology).write();
 }
 
 }  // namespace espalier::sim

@@ -5,6 +5,10 @@
 // carries of the messages of all members of the class together, so that nobody of the class runs ahead of the others, and NICs that the
 // devices of a class share are loaded as the closed form has it. A byte of the flow is a byte on the link that it fills most.
 //
+// Between stages of unlike numbers of devices each device of the larger one talks to the one at its share of the smaller one's list; what all ranks
+// of the stage that an activation leaves send is divided evenly among these pairs. A reduction between pipelines is a ring through the stages that
+// meet, and stands with the first of them: the others end no earlier (flow_executor.h).
+//
 // An instruction of nominal duration N is a list of pieces. A piece starts when the instruction has made `offset` of its N ns, and is an
 // activity of the flow network with D = `duration`, of which V = what the bytes take on its fullest link alone can be stretched, F = D − V
 // cannot (latency, start, ramp). It is due at `due` ≥ offset + D: the instruction goes no further until the piece has ended. due > offset + D
@@ -19,6 +23,7 @@
 #include "cluster/topology.h"
 #include "cost/costs.h"
 #include "cost/layer_cost.h"
+#include "cost/rank_contexts.h"
 #include "plan/program.h"
 #include "sim/flow_network.h"
 
@@ -45,6 +50,9 @@ TrafficPiece piece_of(const cluster::Topology& topology, const LinkLoads& loads,
 /// `program` folded, of `plan`, priced (its parts are filled in). Devices of the program are devices of the topology.
 /// What runs inside works are the steps of their chunks (cost/chunk_steps.h), each its message or messages at once.
 ProgramTraffic traffic_of(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
+                          const cluster::Topology& topology);
+/// Of stages on unlike devices and of several pipelines.
+ProgramTraffic traffic_of(const cost::RankContexts& contexts, const Plan& plan, const Program& program, const cost::Costs& costs,
                           const cluster::Topology& topology);
 
 }  // namespace espalier::sim

@@ -90,4 +90,26 @@ inline void expect_rejected(const std::vector<Mutation>& mutations, const std::v
               static_cast<int>(cases.size()), rejected, proven);
 }
 
+/// The same where nothing may pass as harmless: whichever pipeline it is in, the finding of that name fails.
+inline void expect_named(const std::vector<Mutation>& mutations, const std::vector<Case>& cases) {
+  int rejected = 0;
+  for (const Mutation& mutation : mutations) {
+    int applied = 0;
+    for (std::size_t n = 0; n < cases.size(); ++n) {
+      Case broken_case = cases[n];
+      if (!mutation.apply(broken_case)) continue;
+      ++applied;
+      const CheckReport report = broken_case.check();
+      const bool named = std::any_of(report.findings.begin(), report.findings.end(),
+                                     [&](const Finding& f) { return !f.ok && f.name == mutation.finding && !f.text.empty(); });
+      EXPECT_TRUE(named) << mutation.name << " on case " << n << " passes '" << mutation.finding << "'\n" << broken(report);
+      rejected += named ? 1 : 0;
+    }
+    EXPECT_GT(applied, 0) << mutation.name << " applies nowhere";
+  }
+  ::testing::Test::RecordProperty("kinds", static_cast<int>(mutations.size()));
+  std::printf("%d kinds on %d cases: %d rejected by name\n", static_cast<int>(mutations.size()), static_cast<int>(cases.size()),
+              rejected);
+}
+
 }  // namespace espalier::mutation

@@ -69,7 +69,7 @@ bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
   at.file = (folder / "store").string();
   at.rank = rank;
   at.world = kCrew;
-  at.timeout_seconds = 30;
+  at.timeout_seconds = 600;  // who is in none of the plans for a while waits for the others at the next
   try {
     Meeting meeting(at);
     for (const Assignment& work : assignments)

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "espalier/objective.h"
+
+#include <gtest/gtest.h>
+
+#include "adapt/test_jobs.h"
+
+namespace espalier::adapt {
+namespace {
+
+constexpr const char* kPriced = "{nodes: 4, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 2}";
+
+/// The figures of a size belong together: a step's cost is hours times price of its nodes, and the answer is the least of them.
+TEST(PlanForObjective, TheCheapestOfAllSizes) {
+  const Job job = small_job(kPriced, "{objective: {minimise: cost}}");
+  const auto found = plan_for_objective(job, {});
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  ASSERT_EQ(found->sizes.size(), 3U);  // 1, 2 and 4 nodes
+  for (const SizeAnswer& a : found->sizes) {
+    EXPECT_DOUBLE_EQ(a.per_hour, 2.0 * static_cast<double>(a.devices));
+    if (a.iteration_ns == 0) continue;
+    ASSERT_TRUE(a.expense);
+    EXPECT_NEAR(a.expense->per_step, static_cast<double>(a.iteration_ns) * 1e-9 / 3600 * a.per_hour, 1e-12);
+    EXPECT_GE(a.expense->per_step, found->sizes[found->best].expense->per_step);
+    EXPECT_GT(a.expense->per_step, found->least_cost);
+  }
+  EXPECT_EQ(found->answer->prediction.iteration_ns, found->sizes[found->best].iteration_ns);
+  EXPECT_EQ(found->answer->prediction.cost->devices, found->sizes[found->best].devices);
+}
+
+/// Between the cheapest and the fastest: a budget that four nodes exceed and fewer do not, and a deadline that only four nodes meet.
+TEST(PlanForObjective, BudgetAndDeadline) {
+  Job job = small_job(kPriced, "{objective: {minimise: time}}");
+  const auto fastest = plan_for_objective(job, {});
+  ASSERT_TRUE(fastest.ok());
+  EXPECT_EQ(fastest->sizes[fastest->best].nodes_by_group, (std::vector<std::int64_t>{4}));
+  const double most = fastest->sizes[fastest->best].expense->per_step;
+  job.objective->budget_per_step = most * 0.999;
+  const auto cheaper = plan_for_objective(job, {});
+  ASSERT_TRUE(cheaper.ok()) << cheaper.error().message();
+  EXPECT_LT(cheaper->sizes[cheaper->best].expense->per_step, most);
+  EXPECT_LT(cheaper->sizes[cheaper->best].devices, 8);
+  job.objective->budget_per_step = most / 1000;
+  const auto none = plan_for_objective(job, {});
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().kind, ErrorKind::infeasible);
+
+  job.objective = Objective{Objective::Minimise::cost, std::nullopt, std::nullopt};
+  job.training.tokens = 1e9;
+  const double steps = 1e9 / (64 * 1024);
+  job.objective->deadline_s = steps * static_cast<double>(fastest->sizes[fastest->best].iteration_ns) * 1.001e-9;
+  const auto timely = plan_for_objective(job, {});
+  ASSERT_TRUE(timely.ok()) << timely.error().message();
+  EXPECT_EQ(timely->sizes[timely->best].nodes_by_group, (std::vector<std::int64_t>{4}));
+}
+
+TEST(PlanForObjective, RefusesWhatItCannotPrice) {
+  const auto refused = [](const Job& job) {
+    const auto found = plan_for_objective(job, {});
+    EXPECT_FALSE(found.ok());
+    return found.ok() ? std::string() : found.error().message();
+  };
+  EXPECT_NE(refused(small_job("{nodes: 2, devices_per_node: 2, device: a100-sxm-80gb}", "{objective: {minimise: cost}}"))
+                .find("no price"),
+            std::string::npos);
+  EXPECT_NE(refused(small_job(kPriced, "{objective: {deadline: 10d}}")).find("training.tokens"), std::string::npos);
+  EXPECT_NE(refused(small_job("{nodes: 2, devices_per_node: 2, device: a100-sxm-80gb, speed: {\"node:1\": 0.5}}",
+                              "{objective: {minimise: time}}"))
+                .find("unequal speed"),
+            std::string::npos);
+}
+
+/// Two kinds of which one is far cheaper for what it does: the other is left out.
+TEST(PlanForObjective, LeavesTheDearKindOut) {
+  const Job job = small_job(
+      "{groups: [{name: dear, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 20}, {name: cheap, "
+      "nodes: 2, "
+      "devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 1}], inter_group: {bandwidth: 100Gb/s, latency: 5us}}",
+      "{objective: {minimise: cost}}");
+  const auto found = plan_for_objective(job, {});
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  EXPECT_EQ(found->sizes[found->best].nodes_by_group[0], 0);
+  EXPECT_GT(found->sizes[found->best].nodes_by_group[1], 0);
+  EXPECT_EQ(found->sizes.size(), 5U);  // 0 or 1 by 0, 1 or 2, without nothing
+}
+
+}  // namespace
+}  // namespace espalier::adapt

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/rank_contexts.h"
+
+#include <algorithm>
+
+#include "cost/spread_stages.h"
+
+namespace espalier::cost {
+
+RankContexts rank_contexts(const CostContext& context, const Program& program) {
+  RankContexts out;
+  out.of.assign(program.ranks.size(), {RankContext{&context, 0}});
+  return out;
+}
+
+RankContexts rank_contexts(const ClusterCosts& c, const Plan& plan, const Program& program) {
+  RankContexts out;
+  const bool any_spread =
+      std::any_of(plan.pipelines.begin(), plan.pipelines.end(), [&](const Pipeline& p) { return is_spread(c.cluster(), p); });
+  std::vector<SpreadStages> spread;
+  if (any_spread)
+    for (const Pipeline& pipeline : plan.pipelines) spread.emplace_back(c.cluster(), pipeline);
+  for (const RankClass& rank : program.ranks) {
+    const auto pipeline = static_cast<std::size_t>(rank.pipeline), stage = static_cast<std::size_t>(rank.stage.value);
+    std::vector<RankContext>& of = out.of.emplace_back();
+    if (!any_spread) {
+      of.push_back({&c.of(c.place(plan.pipelines[pipeline].stages[stage])), 0});
+      continue;
+    }
+    for (std::size_t k = 0; k < spread[pipeline].kinds(stage).size(); ++k) {
+      out.own.push_back(c.context(spread[pipeline], stage, k));
+      of.push_back({&out.own.back(), spread[pipeline].kinds(stage)[k].samples});
+    }
+  }
+  return out;
+}
+
+}  // namespace espalier::cost

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands beside plans on unlike devices.
+#include "planner/group_baselines.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "planner/compute_split.h"
+#include "planner/test_jobs.h"
+
+namespace espalier::planner {
+namespace {
+
+const std::string kTraining = "{sequence_length: 1024, global_batch: 64, precision: fp16}";
+
+Job mixed(const std::string& first, const std::string& second, const std::string& model = "gpt2", const std::string& more = "") {
+  return testing::job(
+      model, "{groups: [" + first + ", " + second + "], inter_group: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 5us}}",
+      kTraining, more);
+}
+std::string nodes(int count, int devices, const std::string& device) {
+  return "{nodes: " + std::to_string(count) + ", devices_per_node: " + std::to_string(devices) + ", device: " + device + "}";
+}
+
+const Alternative* called(const PlannerResult& result, const std::string& word) {
+  for (const Alternative& a : result.alternatives)
+    if (a.label.find(word) != std::string::npos) return &a;
+  return nullptr;
+}
+
+// 12 equal layers on rates 2 and 1: 8 and 4.
+TEST(SplitByRates, InProportion) {
+  EXPECT_EQ(split_by_rates(std::vector<double>(12, 1.0), {2, 1}), (std::vector<std::int32_t>{0, 8}));
+  // 10 on 3, 1 and 1: 6, 2, 2.
+  EXPECT_EQ(split_by_rates(std::vector<double>(10, 1.0), {3, 1, 1}), (std::vector<std::int32_t>{0, 6, 8}));
+  // Layers of 1, 1, 4 on equal rates: the half, 3, is as far from 2 as 6 is from it less one: 2 is nearer.
+  EXPECT_EQ(split_by_rates({1, 1, 4}, {1, 1}), (std::vector<std::int32_t>{0, 2}));
+}
+
+TEST(SplitByRates, EveryStageHasALayer) {
+  EXPECT_EQ(split_by_rates({1, 1, 1}, {1000, 1, 1}), (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_EQ(split_by_rates({1, 1, 1}, {1, 1, 1000}), (std::vector<std::int32_t>{0, 1, 2}));
+}
+
+// Nodes of four and of eight are nodes of four; of 64 GB and 16 GB, 16; the V100 is the slower one.
+TEST(GroupBaselines, AsTheSlowest) {
+  const Job job = mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(2, 8, "v100-sxm-16gb"));
+  const Job equal = as_slowest(job, false);
+  ASSERT_EQ(equal.cluster.groups.size(), 1U);
+  EXPECT_EQ(equal.cluster.groups.front().nodes, 5);
+  EXPECT_EQ(equal.cluster.groups.front().devices_per_node, 4);
+  EXPECT_EQ(equal.cluster.groups.front().intra.back().span, 4);
+  EXPECT_EQ(equal.cluster.groups.front().device.name, "v100-sxm-16gb");
+  EXPECT_EQ(equal.cluster.usable_memory(), job.cluster.usable_memory(1));
+  EXPECT_EQ(equal.cluster.inter.back().span, 20);
+}
+
+// Two groups of 16 are two domains; 4 and 16 have no more than a node in common.
+TEST(GroupBaselines, Domains) {
+  const Job sites = mixed(nodes(2, 8, "a100-sxm-80gb"), nodes(2, 8, "a100-sxm-80gb"));
+  EXPECT_EQ(as_slowest(sites, true).cluster.inter.size(), 2U);
+  EXPECT_EQ(as_slowest(sites, true).cluster.inter.front().span, 16);
+  EXPECT_EQ(as_slowest(sites, false).cluster.inter.size(), 1U);
+  const Job odd = mixed(nodes(1, 4, "a100-sxm-80gb"), nodes(2, 8, "a100-sxm-80gb"));
+  EXPECT_EQ(as_slowest(odd, true).cluster.inter.size(), 1U);
+}
+
+// A device at half its speed makes its kind the slowest.
+TEST(GroupBaselines, ASlowDeviceSetsThePace) {
+  const Job job =
+      mixed(nodes(1, 4, "a100-sxm-80gb"), "{nodes: 1, devices_per_node: 4, device: h100-sxm-80gb, speed: {\"rank:5\": 0.1}}");
+  const Job equal = as_slowest(job, false);
+  EXPECT_DOUBLE_EQ(equal.cluster.groups.front().device.peak_of(Precision::fp16).count(),
+                   0.1 * job.cluster.groups[1].device.peak_of(Precision::fp16).count());
+}
+
+// All four kinds of row, though 12 devices are no whole nodes of eight; each has the cluster's own devices, every one of them once.
+TEST(GroupBaselines, BesideAnAnswer) {
+  const Job job = mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"));
+  const PlannerResult result = testing::planned(job);
+  ASSERT_EQ(result.alternatives.size(), 5U);
+  for (const char* word : {"equal split, at the pace of a100-sxm-40gb", "layers in proportion to compute",
+                           "Megatron 3-D default, at the pace of a100-sxm-40gb"}) {
+    const Alternative* row = called(result, word);
+    ASSERT_NE(row, nullptr) << word;
+    EXPECT_TRUE(row->fits) << word << ": " << row->lost_to;
+    EXPECT_GE(row->iteration_ns, result.prediction.iteration_ns) << word;
+    ASSERT_TRUE(row->plan.has_value()) << word;
+    std::vector<bool> used(12, false);
+    for (const Stage& stage : row->plan->only_pipeline().stages)
+      for (const DeviceRange& range : stage.devices)
+        for (std::int64_t n = 0; n < range.count; ++n) used.at(static_cast<std::size_t>(range.first + n * range.stride)) = true;
+    EXPECT_EQ(std::count(used.begin(), used.end(), true), 12) << word;
+    // As the row says: simulated again where it lies.
+    const auto again = simulate(job, *row->plan);
+    ASSERT_TRUE(again.ok()) << word << ": " << again.error().message();
+    EXPECT_EQ(again->prediction.iteration_ns, row->iteration_ns) << word;
+  }
+}
+
+// Whatever lies on one node group stage by stage is a start of the search. Chains of stages of one or two devices were 10 % slower than layers in
+// proportion to compute on the first cluster, and 1f1b over a slow link 30 % slower than zb-v on the second.
+TEST(GroupBaselines, NoAnswerIsSlower) {
+  const Job unlike = testing::job("gpt2-xl",
+                                  "{groups: [" + nodes(2, 4, "a100-sxm-80gb") + ", " + nodes(2, 1, "h100-sxm-80gb") +
+                                      "], inter_group: {bandwidth: 100Gb/s, nics_per_node: 1, latency: 5us}}",
+                                  "{sequence_length: 1024, global_batch: 256, precision: fp16}");
+  const Job slow_link = testing::job("llama-3.2-1b",
+                                     "{groups: [" + nodes(1, 1, "a100-sxm-80gb") + ", " + nodes(1, 1, "a100-sxm-80gb") +
+                                         "], inter_group: {bandwidth: 10Gb/s, nics_per_node: 1, latency: 5us}}",
+                                     "{sequence_length: 1024, global_batch: 256, precision: fp16}");
+  for (const Job& job : {unlike, slow_link}) {
+    const PlannerResult result = testing::planned(job);
+    for (const Alternative& row : result.alternatives) {
+      if (row.fits) {
+        EXPECT_GE(row.iteration_ns, result.prediction.iteration_ns) << row.label;
+      }
+    }
+    EXPECT_LE(result.search.lower_bound_ns, result.prediction.iteration_ns);
+  }
+}
+
+// What the job pins holds for the starts too.
+TEST(GroupBaselines, StartsKeepTheSearchPart) {
+  const Job job =
+      mixed(nodes(1, 4, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-40gb"), "gpt2", "search: {fix: {micro_batch: 2, pp: 3}}");
+  const std::vector<WholePlan> whole = whole_cluster_plans(job, *find_engine("generic"), 1, {});
+  ASSERT_EQ(whole.size(), 3U);
+  const std::vector<Pipeline> starts = starts_of(job, whole);
+  EXPECT_FALSE(starts.empty());
+  for (const Pipeline& p : starts) {
+    EXPECT_EQ(p.stages.size(), 3U);
+    EXPECT_EQ(p.schedule.micro_batch, 2);
+  }
+}
+
+// An H100 computes 989/312 = 3.17 of what an A100 does: with equally many devices of each, stages of theirs hold about that many times the layers.
+TEST(GroupBaselines, LayersInProportion) {
+  const Job job = mixed(nodes(1, 8, "h100-sxm-80gb"), nodes(1, 8, "a100-sxm-80gb"), "llama-2-7b");
+  const std::vector<RecomputeLadder> family = compute_splits(job, as_slowest(job, false), *find_engine("generic"));
+  ASSERT_FALSE(family.empty());
+  bool seen = false;
+  for (const RecomputeLadder& ladder : family) {
+    const std::vector<Stage>& stages = ladder.front().only_pipeline().stages;
+    if (stages.size() != 2) continue;
+    seen = true;
+    const bool fast_first = stages[0].devices.front().first < 8;
+    const Chunk &fast = stages[fast_first ? 0 : 1].chunks.front(), &slow = stages[fast_first ? 1 : 0].chunks.front();
+    // 32 blocks and the head, which has about half the FLOPs of a block here: 0.76 of 32.5 are 24.7.
+    EXPECT_NEAR(fast.last() - fast.first() + 1, 25, 1);
+    EXPECT_EQ(fast.last() - fast.first() + 1 + slow.last() - slow.first() + 1, 34);
+  }
+  EXPECT_TRUE(seen);
+}
+
+// Three layers and an odd number of devices: no stage of one device each, nor any larger one that both kinds fill.
+TEST(GroupBaselines, NoEqualStages) {
+  const Job job = mixed(nodes(1, 3, "a100-sxm-80gb"), nodes(1, 16, "a100-sxm-40gb"));
+  EXPECT_TRUE(compute_splits(job, as_slowest(job, false), *find_engine("generic")).empty());
+  const PlannerResult result = testing::planned(job);
+  const Alternative* row = called(result, "layers in proportion");
+  ASSERT_NE(row, nullptr);
+  EXPECT_EQ(row->lost_to, "no equal stages fill each group");
+}
+
+// Full recomputation of a uniform plan names the blocks of its fullest stage: 12 blocks in 5 stages, 3 and 2. It can be simulated as it was written.
+TEST(GroupBaselines, FullRecomputationOfUnevenStages) {
+  const Job job = mixed(nodes(1, 4, "a100-sxm-80gb"), nodes(1, 1, "a100-sxm-40gb"));
+  Strategy s;
+  s.recompute = {RecomputeKind::full, 3};
+  Schedule schedule;
+  schedule.stages = 5;
+  schedule.microbatches = 64;
+  const auto given = estimate(job, s, schedule);
+  ASSERT_TRUE(given.ok()) << given.error().message();
+  const auto again = simulate(job, given->plan);
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_EQ(again->prediction.iteration_ns, given->prediction.iteration_ns);
+}
+
+}  // namespace
+}  // namespace espalier::planner

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the bytes of a mixed run say: how long its update in host memory takes, and whether its network can have carried what its
+// configuration moves.
+#include <algorithm>
+
+#include "base/format.h"
+#include "plan/engine.h"
+#include "runs/mapper.h"
+
+namespace espalier::runs {
+
+using base::cat;
+
+namespace {
+
+/// Bytes a parameter that cross the bus: its gradient down and the parameter up, both as fp32 (optimizer/optimizer.py of DT-FM, Fp16Optimizer
+/// with offload).
+constexpr double kBusBytes = 8;
+/// Bytes a parameter of host memory: the check for infinities reads the gradient, plain SGD reads both and writes the parameter.
+constexpr double kHostBytes = 16;
+constexpr double kPageableBus = 3e9;  ///< bytes/s of copies from and to pageable memory over PCIe 3.0 x16: prior
+constexpr double kHostMemory = 1e10;  ///< bytes/s that one process gets of its host's memory: prior
+constexpr double kHalf = 2;           ///< bytes of a gathered parameter
+
+/// How often ZeRO 3 moves every parameter between nodes in a micro-batch: gathers before the forward and the backward pass, the reduction of
+/// gradients after it.
+constexpr double kPassesOfZero3 = 3;
+
+}  // namespace
+
+EngineModel& Mapper::own_engine() {
+  auto own = std::make_shared<EngineModel>(run_.job.engine_model ? *run_.job.engine_model : *find_engine(run_.job.engine));
+  EngineModel& engine = *own;
+  run_.job.engine_model = std::move(own);
+  return engine;
+}
+
+/// FrameworkCoefficients::tensor_communication was fitted on groups inside nodes, where it stands for launches and for ranks that wait for each
+/// other. Over TCP the bytes take a hundred times as long, and these take what they did.
+void Mapper::map_tensor_groups() {
+  const std::vector<NodeGroup>& groups = run_.job.cluster.groups;
+  const bool between = std::any_of(groups.begin(), groups.end(),
+                                   [&](const NodeGroup& group) { return group.devices_per_node < run_.strategy.tp; });
+  if (!r_.mixture.network.stated() || !between) return;
+  own_engine().coefficients.tensor_communication = 1.0;
+  used("tensor communication", "the closed form", "its factor was fitted inside nodes; these tensor groups lie between nodes");
+}
+
+void Mapper::map_update_in_host_memory() {
+  const double stages = std::max(1, run_.schedule.stages) * std::max(1, run_.strategy.tp);
+  const double parameters = static_cast<double>(parameter_count(run_.job.model)) / stages;
+  const double seconds = parameters * (kBusBytes / kPageableBus + kHostBytes / kHostMemory);
+  own_engine().coefficients.step_s += seconds;
+  used("update", cat(base::fixed(seconds, 2), " s in host memory"),
+       "the record keeps the master copy there: 8 bytes a parameter over the bus at 3 GB/s, 16 of host memory at 10 GB/s "
+       "(priors)");
+}
+
+/// A ring over N nodes takes P · (N − 1) / N bytes into every node for each gather and each reduction of P, whatever else it does. A run that is
+/// measured to be faster than the interface of a node takes for that did not have the micro-batches that the record states.
+void Mapper::check_bytes_of_zero3() {
+  const RunNetwork& network = r_.mixture.network;
+  const Cluster& cluster = run_.job.cluster;
+  if (!network.inter_gbps || cluster.nodes() < 2 || run_.strategy.zero != ZeroStage::parameters || !r_.measured.iteration_s)
+    return;
+  const auto nodes = static_cast<double>(cluster.nodes());
+  const double parameters = static_cast<double>(parameter_count(run_.job.model)) / std::max(1, run_.strategy.tp);
+  const double micro_batches = static_cast<double>(run_.job.training.global_batch) /
+                               (static_cast<double>(run_.strategy.dp) * static_cast<double>(run_.schedule.micro_batch));
+  const double bytes = kPassesOfZero3 * micro_batches * parameters * kHalf * (nodes - 1) / nodes;
+  const double seconds = bytes * 8 / (*network.inter_gbps * 1e9);
+  if (seconds <= *r_.measured.iteration_s) return;
+  skip("measured faster than its network carries",
+       cat("ZeRO 3 with ", base::fixed(micro_batches, 0), " micro-batches of ", run_.schedule.micro_batch, " a rank takes ",
+           base::fixed(bytes * 1e-9, 0), " GB into every node, ", base::fixed(seconds, 1), " s at ",
+           base::fixed(*network.inter_gbps, 1), " Gb/s; measured ", base::fixed(*r_.measured.iteration_s, 1), " s"));
+}
+
+}  // namespace espalier::runs

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last step of the search on device groups: what lies between the bound and the best plan, looked at one by one where that is little.
+//
+// The bound leaves a few per mille to what the simulator alone knows, and candidates of a size are only those near its least bound. Where few
+// chains of stages have a bound below the best plan's time, all of them are simulated, and then the best plan is the best of the space. Chains are
+// built stage by stage; a stage that alone needs the time already known, m·w_i of the bound in solve/device_groups.h, ends the way: more layers
+// need more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "solve/device_groups.h"
+
+namespace espalier::search {
+
+inline constexpr std::int64_t kMostLooked = 1'000'000;       ///< stages put in front of others, over all sizes of micro-batches
+inline constexpr std::int64_t kMostClosingPasses = 400'000;  ///< chains times micro-batches of one size that are simulated
+
+/// All chains of stages whose bound is below `below_ns`, by bound; nothing where more than `left` stages must be looked at, or more chains than
+/// kMostClosingPasses allows are below. What was looked at is taken from `left`.
+std::optional<std::vector<solve::GroupedPipeline>> chains_below(const solve::DeviceGroupsProblem& problem, std::int64_t below_ns,
+                                                                std::int64_t& left);
+
+}  // namespace espalier::search

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/speed_classes.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/format.h"
+
+namespace espalier::search {
+namespace {
+
+/// Neighbouring devices of a node, all equally fast.
+struct Block {
+  std::int64_t first = 0, count = 1;
+  double speed = 1.0;
+};
+
+/// Devices first … first + count − 1 as the largest blocks.
+void add_blocks(const Cluster& cluster, std::int64_t first, std::int64_t count, std::vector<Block>& out) {
+  const double speed = cluster.speed_of(first);
+  bool alike = true;
+  for (std::int64_t device = first; device < first + count; ++device) alike = alike && cluster.speed_of(device) == speed;
+  if (alike) {
+    out.push_back({first, count, speed});
+    return;
+  }
+  const std::int64_t part = count % 2 == 0 ? count / 2 : 1;
+  for (std::int64_t at = first; at < first + count; at += part) add_blocks(cluster, at, part, out);
+}
+
+/// From the fastest to the slowest, of equally fast ones the largest first.
+struct Class {
+  double speed = 1.0;
+  std::int64_t count = 1;
+  bool operator<(const Class& other) const { return speed != other.speed ? speed > other.speed : count > other.count; }
+};
+
+/// Levels inside a block of so many devices.
+std::vector<FabricLevel> inside(const NodeGroup& group, std::int64_t count) {
+  std::vector<FabricLevel> out;
+  for (const FabricLevel& level : group.intra) {
+    if (!out.empty() && out.back().span >= count) break;
+    out.push_back(level);
+  }
+  while (out.size() > 1 && out[out.size() - 2].span >= count) out.pop_back();
+  if (count == 1) out.clear();
+  if (!out.empty()) out.back().span = count;
+  return out;
+}
+
+/// Levels between `nodes` nodes of `count` devices each, where the group has them between nodes of `before`.
+std::vector<FabricLevel> between(const std::vector<FabricLevel>& levels, std::int64_t before, std::int64_t count,
+                                 std::int64_t nodes) {
+  std::vector<FabricLevel> out;
+  if (nodes < 2) return out;
+  for (const FabricLevel& level : levels) {
+    out.push_back(level);
+    out.back().span = (level.span + before - 1) / before * count;
+    if (out.back().span >= nodes * count) break;
+  }
+  return out;
+}
+
+/// Devices of a plan's stage, run by run.
+std::vector<DeviceRange> ranges_of(const std::vector<DeviceRange>& stage, const std::vector<std::int64_t>& devices) {
+  std::vector<DeviceRange> out;
+  for (const DeviceRange& range : stage)
+    for (std::int64_t k = 0; k < range.count; ++k) {
+      const std::int64_t device = devices[static_cast<std::size_t>(range.first + k * range.stride)];
+      if (!out.empty() && out.back().first + out.back().count == device)
+        ++out.back().count;
+      else
+        out.push_back({device, 1, 1});
+    }
+  return out;
+}
+
+/// What one node of a group reaches over a level of its network, as a link that each node has to itself.
+GroupLink link_over(const FabricLevel& level, std::int64_t devices_per_node) {
+  GroupLink link;
+  link.bandwidth = BytesPerSecond(level.bandwidth.count() * level.efficiency * static_cast<double>(devices_per_node));
+  link.latency = level.latency;
+  link.sharing = LinkSharing::node;
+  return link;
+}
+
+}  // namespace
+
+SpeedClasses::SpeedClasses(const Cluster& cluster) {
+  ESPALIER_CHECK(cluster.has_speeds());
+  classes_.name = cluster.name;
+  classes_.memory_limit = cluster.memory_limit;
+  classes_.currency = cluster.currency;
+  exact_ = cluster.homogeneous() && cluster.inter.size() <= 1 && cluster.groups.front().segment == 0;
+  for (std::size_t g = 0; g < cluster.groups.size(); ++g) add_group(cluster, g);
+  if (classes_.groups.size() == 1)
+    classes_.inter = std::exchange(classes_.groups.front().inter, {});
+  else
+    join(cluster);
+  ESPALIER_CHECK(classes_.devices() == cluster.devices() && devices_.size() == static_cast<std::size_t>(cluster.devices()));
+}
+
+void SpeedClasses::add_group(const Cluster& cluster, std::size_t group) {
+  const NodeGroup& of = cluster.groups[group];
+  std::map<Class, std::vector<std::int64_t>> found;  // first devices of blocks
+  std::vector<Block> blocks;
+  for (std::int64_t node = 0; node < of.nodes; ++node)
+    add_blocks(cluster, cluster.first_device(group) + node * of.devices_per_node, of.devices_per_node, blocks);
+  for (const Block& block : blocks) found[{block.speed, block.count}].push_back(block.first);
+  const std::vector<FabricLevel>& network = cluster.homogeneous() ? cluster.inter : of.inter;
+  for (const auto& [kind, first] : found) {
+    NodeGroup out = of;
+    out.name = base::cat(of.name, "-", classes_.groups.size());
+    out.nodes = static_cast<std::int64_t>(first.size());
+    out.devices_per_node = kind.count;
+    if (kind.speed != 1.0) out.device = of.device.at_speed(kind.speed);
+    out.speed.clear();
+    out.site.clear();
+    out.nics.clear();
+    out.intra = inside(of, kind.count);
+    out.inter = between(network, of.devices_per_node, kind.count, out.nodes);
+    out.segment = out.domain_nodes = 0;
+    out.node_bandwidth =
+        BytesPerSecond(of.node_bandwidth.count() * static_cast<double>(kind.count) / static_cast<double>(of.devices_per_node));
+    exact_ = exact_ && kind.count == of.devices_per_node && first.back() - first.front() == (out.nodes - 1) * kind.count;
+    for (const std::int64_t begin : first)
+      for (std::int64_t k = 0; k < kind.count; ++k) devices_.push_back(begin + k);
+    group_of_.push_back(group);
+    classes_.groups.push_back(std::move(out));
+  }
+}
+
+/// Classes of one group are joined by its own network, those of others as their groups are.
+void SpeedClasses::join(const Cluster& cluster) {
+  if (cluster.homogeneous()) {
+    FabricLevel level = cluster.inter.empty() ? cluster.groups.front().intra.back() : cluster.inter.front();
+    level.span = cluster.devices();
+    classes_.inter = {level};
+    return;
+  }
+  classes_.inter = cluster.inter;
+  for (std::size_t a = 0; a < group_of_.size(); ++a)
+    for (std::size_t b = 0; b < group_of_.size(); ++b) {
+      if (a == b) continue;
+      const NodeGroup& own = cluster.groups[group_of_[a]];
+      GroupLink link;
+      if (group_of_[a] == group_of_[b]) {
+        link = link_over(!own.inter.empty()   ? own.inter.front()
+                         : !own.intra.empty() ? own.intra.back()
+                                              : cluster.inter.back(),
+                         classes_.groups[a].devices_per_node);
+      } else if (cluster.links.empty()) {
+        link = link_over(cluster.inter.back(), classes_.groups[a].devices_per_node);
+      } else {
+        const GroupPath path = cluster.path(group_of_[a], group_of_[b]);
+        link.bandwidth = path.bandwidth;
+        link.latency = path.latency;
+        for (const std::size_t i : path.links)
+          if (cluster.links[i].bandwidth <= path.bandwidth) link.sharing = cluster.links[i].sharing;
+      }
+      link.from = classes_.groups[a].name;
+      link.to = classes_.groups[b].name;
+      classes_.links.push_back(std::move(link));
+    }
+}
+
+std::vector<Pipeline> SpeedClasses::on_devices(std::vector<Pipeline> pipelines) const {
+  for (Pipeline& pipeline : pipelines)
+    for (Stage& stage : pipeline.stages) stage.devices = ranges_of(stage.devices, devices_);
+  return pipelines;
+}
+
+JudgeOfClasses::JudgeOfClasses(const Problem& problem, Evaluator& judge, const SpeedClasses& classes)
+    : problem_(&problem),
+      judge_(&judge),
+      classes_(&classes),
+      costs_(*problem.model, *problem.cluster, problem.training, *problem.engine) {}
+
+std::int64_t JudgeOfClasses::peak_bytes(const ProgramStructure& structure, const cost::Costs& costs, int worker) {
+  return judge_->peak_bytes(structure, costs, worker);
+}
+
+std::int64_t JudgeOfClasses::iteration_ns(const ProgramStructure& structure, const cost::Costs& costs, const CandidatePlan& plan,
+                                          int worker) {
+  return judge_->iteration_ns(structure, costs, plan, worker);
+}
+
+const std::vector<std::int64_t>* JudgeOfClasses::pass_ends(const ProgramStructure& structure, const cost::Costs& costs,
+                                                           int worker) {
+  return judge_->pass_ends(structure, costs, worker);
+}
+
+std::optional<PlanEvaluation> JudgeOfClasses::evaluate(const Problem&, const cost::ClusterCosts&, const Plan& plan) {
+  Plan real = plan;
+  real.pipelines = classes_->on_devices(std::move(real.pipelines));
+  return judge_->evaluate(*problem_, costs_, real);
+}
+
+}  // namespace espalier::search

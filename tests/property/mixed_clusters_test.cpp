@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random small clusters of two and three kinds of device, in one place or two, with slow devices, odd node counts and little memory: the search
+// finds the best of all chains of stages and says that nothing is faster; and no number of threads changes a byte of an answer.
+#include <chrono>
+#include <cstdio>
+
+#include "espalier/planner.h"
+#include "mixed_clusters.h"
+#include "random.h"
+
+namespace espalier::property {
+namespace {
+
+using namespace mixed;  // NOLINT: cases on unlike devices
+
+/// Blocks of width 512 with an embedding and a head that weigh little or much beside them; experts in some.
+Model uneven_model(Random& random) {
+  DecoderShape shape;
+  shape.layers = random.between(1, 3);
+  shape.hidden = 512;
+  shape.ffn = random.of<std::int64_t>({1024, 2048});
+  shape.heads = shape.kv_heads = 8;
+  shape.vocabulary = random.of<std::int64_t>({1024, 8192, 32768});
+  shape.max_positions = 1024;
+  shape.gated = random.one_in(2);
+  shape.tied = random.one_in(4);
+  if (random.one_in(5)) {
+    shape.experts = 4;
+    shape.top_k = 2;
+  }
+  return make_decoder(shape, "uneven").value();
+}
+
+/// Two or three groups of at most eight devices together.
+std::string random_cluster(Random& random) {
+  const std::int64_t kinds = random.between(2, 3);
+  std::int64_t left = 8 - kinds;
+  std::string groups;
+  std::int64_t devices = 0;
+  for (std::int64_t k = 0; k < kinds; ++k) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> sizes;
+    for (const auto& [nodes, per_node] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {1, 2}, {2, 1}, {3, 1}, {1, 4}, {2, 2}, {1, 3}})
+      if (nodes * per_node <= left + 1) sizes.emplace_back(nodes, per_node);
+    const auto [nodes, per_node] = random.of(sizes);
+    left -= nodes * per_node - 1;
+    std::string text = group(nodes, per_node,
+                             device(cat("kind", k), static_cast<double>(random.between(20, 300)),
+                                    static_cast<int>(random.one_in(3) ? random.between(1, 2) : random.between(3, 16))));
+    text.insert(1, cat("name: g", k, ", site: s", std::min<std::int64_t>(k, 1), ", "));
+    if (random.one_in(4))
+      text.insert(text.size() - 1, cat(", speed: {\"rank:", devices + nodes * per_node - 1, "\": 0.", random.between(4, 9), "}"));
+    devices += nodes * per_node;
+    groups += cat(groups.empty() ? "" : ", ", text);
+  }
+  const std::string between = random.one_in(3) ? cat("links: [{from: s0, to: s1, bandwidth: ", random.between(1, 40),
+                                                     "Gb/s, latency: ", random.between(1, 20), "ms, both: true}]")
+                                               : cat("inter_group: {bandwidth: ", random.between(1, 100),
+                                                     "Gb/s, latency: ", random.between(5, 200), "us}");
+  return cat("{groups: [", groups, "], ", between, "}");
+}
+
+void narrow(Random& random, SearchSpace& space) {
+  space.allow["zero"] = {random.below(3)};
+  space.allow["sp"] = {0};
+  space.allow["recompute"] = {random.below(2) * 2};
+}
+
+TEST(MixedClusters, TheSearchFindsTheBestOfAllChains) {
+  Random random(1212);
+  const int wanted = cases(40, 500);
+  int with_answer = 0, closed = 0, below = 0;
+  std::int64_t plans = 0, simulated = 0;
+  double worst = 1;
+  for (int n = 0; n < wanted; ++n) {
+    const std::string text = random_cluster(random);
+    Case c(uneven_model(random), text, random.of<std::int64_t>({4, 6, 8}));
+    narrow(random, c.problem.space);
+    planner::SimulatedEvaluator evaluator(1);
+    const search::DeviceGroupsOutcome outcome = search::device_groups(c.problem, evaluator, {});
+    Exhaustive all(c);
+    const std::int64_t best = all.best();
+    plans += all.plans();
+    simulated += outcome.simulations;
+    ASSERT_EQ(outcome.best.has_value(), best < INT64_MAX) << n << ": " << text;
+    if (!outcome.best) continue;
+    ++with_answer;
+    ASSERT_LE(outcome.lower_bound_ns, best) << n << ": " << text;
+    closed += outcome.lower_bound_ns == outcome.best->iteration_ns ? 1 : 0;
+    below += outcome.best->iteration_ns > best ? 1 : 0;
+    worst = std::max(worst, static_cast<double>(outcome.best->iteration_ns) / static_cast<double>(best));
+    EXPECT_EQ(outcome.best->iteration_ns, best) << n << ": " << text;
+  }
+  std::printf(
+      "%d clusters, %d with a plan that fits, %d proven best, %d not the best (at worst by %.4f); %lld of %lld plans simulated\n",
+      wanted, with_answer, closed, below, worst, static_cast<long long>(simulated), static_cast<long long>(plans));
+  EXPECT_GE(with_answer * 10, wanted * 7);
+  EXPECT_EQ(closed, with_answer);
+}
+
+/// What a search on unlike devices answers, without wall-clock values.
+std::string answer(const Case& c, int threads) {
+  Job job;
+  job.model = c.model;
+  job.cluster = c.cluster;
+  job.training = c.problem.training;
+  PlannerOptions how;
+  how.threads = threads;
+  const auto result = plan(job, how);
+  return result.ok() ? to_json(*result, false) : result.error().message();
+}
+
+TEST(MixedClusters, ThreadsChangeNoByte) {
+  Random random(77);
+  double one = 0, two = 0;
+  int answers = 0;
+  for (int n = 0; n < cases(4, 40); ++n) {
+    const Case c(uneven_model(random), random_cluster(random), 8);
+    const auto timed = [&](int threads, double& seconds) {
+      const auto begin = std::chrono::steady_clock::now();
+      const std::string text = answer(c, threads);
+      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      return text;
+    };
+    double others = 0;
+    const std::string expected = timed(1, one);
+    answers += expected.find("iteration_s") != std::string::npos ? 1 : 0;
+    ASSERT_EQ(timed(2, two), expected) << n;
+    for (const int threads : {4, 8}) ASSERT_EQ(timed(threads, others), expected) << n << ", " << threads << " threads";
+  }
+  EXPECT_GE(answers, 1);
+  std::printf("%d answers; %.2f s with one thread, %.2f s with two\n", answers, one, two);
+}
+
+}  // namespace
+}  // namespace espalier::property
