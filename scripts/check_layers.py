@@ -30,6 +30,8 @@ ALLOWED = {
     "partition": ["base", "model"],
     "profile": ["base", "model", "cluster"],
     "plan": ["base", "model", "cluster", "partition"],
+    "launch": ["base"],
+    "runtime": ["base", "model", "cluster", "partition", "plan"],
     "cost": ["base", "model", "cluster", "partition", "profile", "plan"],
     "check": ["base", "model", "cluster", "profile", "plan"],
     "search": ["base", "solve", "model", "cluster", "partition", "plan", "cost"],
@@ -42,7 +44,7 @@ ALLOWED = {
     "runs": ["base", "model", "cluster", "profile", "plan", "job", "planner"],
     "calibrate": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "job", "planner", "runs"],
     "report": ["base", "runlog", "model", "cluster", "profile", "plan", "cost", "sim", "check", "job", "planner", "adapt", "runs", "calibrate"],
-    "cli": ["base", "runlog", "model", "cluster", "profile", "plan", "galvatron", "job", "planner", "adapt", "exchange", "runs", "calibrate", "report"],
+    "cli": ["base", "launch", "runlog", "model", "cluster", "profile", "plan", "galvatron", "job", "planner", "adapt", "exchange", "runs", "calibrate", "report"],
     "lab": ["base", "model", "cluster", "profile", "plan", "cost", "job", "planner", "runs", "calibrate"],
 }
 
@@ -88,6 +90,7 @@ THIRD_PARTY = {
     "yaml-cpp/": {"base"},
     "CLI/": {"cli"},
     "zlib.h": {"sim"},
+    "torch/": {"runtime"},
 }
 PRINTING = {"iostream"}
 

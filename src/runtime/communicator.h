@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that talk to each other: the one place that knows c10d. Every other file of this module speaks to a Communicator.
+//
+// A Communicator is a group of ranks, each of which calls the same collectives in the same order. Tensors are contiguous. With one member
+// nothing is sent. A failure (a lost peer, a time-out) is thrown as std::runtime_error; train() turns it into an Error.
+//
+// What travels, for S bytes of the whole tensor and n members, per member: all_reduce 2·S·(n−1)/n, all_gather and reduce_scatter
+// S·(n−1)/n. Gloo's own reduce-scatter sends what an all-reduce sends, so that here it is an all-to-all and a local sum in the order
+// of ranks. Small tensors (256 KiB over all members) take one message from everyone to everyone instead of Gloo's rings of up to 2·(n−1) messages
+// that wait for each other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace at {
+class Tensor;
+}
+
+namespace espalier::runtime {
+
+/// A message under way. Its tensor must stay as it is until wait() returns.
+class Message {
+ public:
+  class Impl;
+  Message();
+  explicit Message(std::shared_ptr<Impl> impl);
+  void wait();
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+class Communicator {
+ public:
+  class Impl;
+  explicit Communicator(std::unique_ptr<Impl> impl);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] int size() const;
+  [[nodiscard]] int rank() const;              ///< of this process in the group
+  void all_reduce(at::Tensor tensor);          ///< sum, in place
+  void all_reduce_maximum(at::Tensor tensor);  ///< in place
+  /// `whole` has size() times the elements of `part`; part r of it is that of member r.
+  void all_gather(at::Tensor whole, const at::Tensor& part);
+  void reduce_scatter(at::Tensor part, const at::Tensor& whole);
+  /// Part r of `in` goes to member r; part r of `out` comes from it. Equal parts.
+  void all_to_all(at::Tensor out, const at::Tensor& in);
+  void barrier();
+  /// Messages of one pair and tag arrive in the order in which they were sent.
+  Message send(const at::Tensor& tensor, int to, int tag);
+  Message receive(at::Tensor tensor, int from, int tag);
+
+ private:
+  at::Tensor from_everyone(const at::Tensor& part);
+  [[nodiscard]] bool is_small(const at::Tensor& part) const;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Where the ranks of a run find each other.
+struct Rendezvous {
+  std::string file;     ///< ranks of one machine: where rank 0 writes the port on which it listens; empty: `address` and `port`
+  std::string address;  ///< of rank 0
+  int port = 0;
+  int rank = 0, world = 1;
+  double timeout_seconds = 300;  ///< after which a collective is given up
+  bool local = true;             ///< all ranks are on this machine
+};
+
+/// The way into a run: makes groups of ranks.
+class Meeting {
+ public:
+  class Impl;
+  explicit Meeting(const Rendezvous& rendezvous);
+  ~Meeting();
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int world() const;
+  /// Every member calls this with the same name and members; `name` is used once. A group without this rank is null, one of this rank
+  /// alone asks nobody. Ranks that make several groups make them in one order.
+  std::unique_ptr<Communicator> group(const std::string& name, const std::vector<int>& members);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace espalier::runtime

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/operators.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
+#include <ATen/ops/stack.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "runtime/attention.h"
+#include "runtime/vocabulary.h"
+
+namespace espalier::runtime {
+namespace {
+
+using at::Tensor;
+using Saved = std::vector<Tensor>;
+
+/// Rows × features.
+Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
+
+// ---- norms -------------------------------------------------------------------------------------------------------------------
+
+class Norm : public LayerOperator {
+ public:
+  Norm(const Operator& op, const Parameters& parameters, const Place& place)
+      : width_(op.in),
+        centred_(!place.architecture.rms_norm),
+        epsilon_(place.architecture.norm_epsilon),
+        parameters_(parameters) {
+    scale_ = {parameters.segment.offset, width_};
+    shift_ = {parameters.segment.offset + width_, parameters.segment.size - width_};
+  }
+
+  Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
+    const Tensor centred = centred_ ? x - x.mean(-1, true) : x;
+    const Tensor inverse = (centred.square().mean(-1, true) + epsilon_).rsqrt();
+    saved = {x, inverse};
+    const Tensor y = centred * inverse * parameters_.state->values(scale_);
+    return shift_.size > 0 ? y + parameters_.state->values(shift_) : y;
+  }
+
+  Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
+    const Tensor &x = saved[0], &inverse = saved[1];
+    const Tensor normal = (centred_ ? x - x.mean(-1, true) : x) * inverse;
+    const Tensor inner = dy * parameters_.state->values(scale_);
+    Tensor dx = inner - normal * (inner * normal).mean(-1, true);
+    if (centred_) dx = dx - inner.mean(-1, true);
+    frame.weight_gradients.push_back([this, normal, dy] {
+      parameters_.state->gradient(scale_).add_(flat(dy * normal).sum(0));
+      if (shift_.size > 0) parameters_.state->gradient(shift_).add_(flat(dy).sum(0));
+    });
+    return dx * inverse;
+  }
+
+ private:
+  std::int64_t width_;
+  bool centred_;
+  double epsilon_;
+  Parameters parameters_;
+  Segment scale_, shift_;
+};
+
+// ---- linears -----------------------------------------------------------------------------------------------------------------
+
+/// Outputs × (inputs and a bias).
+class Column : public LayerOperator {
+ public:
+  Column(const Operator& op, const Parameters& parameters, const Place& place)
+      : in_(op.in), width_(op.parameters / op.out), parameters_(parameters), place_(place) {}
+
+  Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
+    saved = {x};
+    const Tensor rows = parameters_.state->values(parameters_.segment).view({-1, width_});
+    const Tensor y = whole_sequence(x, place_).matmul(rows.narrow(1, 0, in_).t());
+    return width_ > in_ ? y + rows.select(1, in_) : y;
+  }
+
+  Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
+    const Tensor rows = parameters_.state->values(parameters_.segment).view({-1, width_});
+    const Tensor dx = summed_output(dy.matmul(rows.narrow(1, 0, in_)), place_);
+    frame.weight_gradients.push_back([this, x = saved[0], dy] {
+      Tensor gradient = parameters_.state->gradient(parameters_.segment).view({-1, width_});
+      gradient.narrow(1, 0, in_).add_(flat(dy).t().matmul(flat(whole_sequence(x, place_))));
+      if (width_ > in_) gradient.select(1, in_).add_(flat(dy).sum(0));
+    });
+    return dx;
+  }
+
+ private:
+  std::int64_t in_, width_;
+  Parameters parameters_;
+  Place place_;
+};
+
+/// A bias, then inputs × outputs.
+class Row : public LayerOperator {
+ public:
+  Row(const Operator& op, const Parameters& parameters, const Place& place)
+      : out_(op.out), parameters_(parameters), place_(place) {
+    bias_ = {parameters.segment.offset, op.parameters_unsplit};
+    weight_ = {parameters.segment.offset + bias_.size, parameters.segment.size - bias_.size};
+  }
+
+  Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
+    saved = {x};
+    const Tensor y = summed_output(x.matmul(parameters_.state->values(weight_).view({-1, out_})), place_);
+    return bias_.size > 0 ? y + parameters_.state->values(bias_) : y;
+  }
+
+  Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
+    const Tensor whole = whole_sequence(dy, place_);
+    const Tensor dx = whole.matmul(parameters_.state->values(weight_).view({-1, out_}).t());
+    frame.weight_gradients.push_back([this, x = saved[0], whole, dy] {
+      parameters_.state->gradient(weight_).view({-1, out_}).add_(flat(x).t().matmul(flat(whole)));
+      if (bias_.size > 0) parameters_.state->gradient(bias_).add_(flat(dy).sum(0));
+    });
+    return dx;
+  }
+
+ private:
+  std::int64_t out_;
+  Parameters parameters_;
+  Place place_;
+  Segment bias_, weight_;
+};
+
+// ---- activations -------------------------------------------------------------------------------------------------------------
+
+Tensor activated(Activation kind, const Tensor& x) {
+  switch (kind) {
+    case Activation::silu: return at::silu(x);
+    case Activation::gelu: return at::gelu(x, "none");
+    case Activation::gelu_tanh: return at::gelu(x, "tanh");
+    case Activation::relu: return x.clamp_min(0);
+  }
+  ESPALIER_CHECK(false);
+  return x;
+}
+
+Tensor activated_backward(Activation kind, const Tensor& dy, const Tensor& x) {
+  switch (kind) {
+    case Activation::silu: return at::silu_backward(dy, x);
+    case Activation::gelu: return at::gelu_backward(dy, x, "none");
+    case Activation::gelu_tanh: return at::gelu_backward(dy, x, "tanh");
+    case Activation::relu: return dy * (x > 0);
+  }
+  ESPALIER_CHECK(false);
+  return dy;
+}
+
+/// Gated: outputs of the linear before come in pairs of gate and up, so that a rank has both of each.
+class Activate : public LayerOperator {
+ public:
+  Activate(const Operator& op, const Place& place) : gated_(op.in == 2 * op.out), kind_(place.architecture.activation) {}
+
+  Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
+    saved = {x};
+    if (!gated_) return activated(kind_, x);
+    const Tensor pairs = x.view({x.size(0), x.size(1), -1, 2});
+    return activated(kind_, pairs.select(3, 0)) * pairs.select(3, 1);
+  }
+
+  Tensor backward(Frame&, Saved& saved, const Tensor& dy) override {
+    const Tensor& x = saved[0];
+    if (!gated_) return activated_backward(kind_, dy, x);
+    const Tensor pairs = x.view({x.size(0), x.size(1), -1, 2});
+    const Tensor gate = pairs.select(3, 0), up = pairs.select(3, 1);
+    return at::stack({activated_backward(kind_, dy * up, gate), dy * activated(kind_, gate)}, 3).view(x.sizes());
+  }
+
+ private:
+  bool gated_;
+  Activation kind_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters,
+                                             const Place& place) {
+  switch (op.kind) {
+    case OperatorKind::norm: return std::make_unique<Norm>(op, parameters, place);
+    case OperatorKind::activation: return std::make_unique<Activate>(op, place);
+    case OperatorKind::rotary:
+    case OperatorKind::attention: return make_attention(kind, op, place);
+    case OperatorKind::embedding: return make_table(op, parameters, place);
+    case OperatorKind::cross_entropy: return make_loss(parameters, place);
+    case OperatorKind::linear:
+      if (op.split == TpSplit::row) return std::make_unique<Row>(op, parameters, place);
+      if (op.split == TpSplit::vocab) return make_logits(op, parameters, place);
+      return std::make_unique<Column>(op, parameters, place);
+    default: return nullptr;
+  }
+}
+
+// ---- what linears exchange ---------------------------------------------------------------------------------------------------
+
+Tensor whole_sequence(const Tensor& x, const Place& place) {
+  if (place.tensor == nullptr || !place.sequence_parallel) return x;
+  Tensor whole = at::empty({x.size(0) * place.tp, x.size(1), x.size(2)}, x.options());
+  place.tensor->all_gather(whole, x.contiguous());
+  return whole;
+}
+
+Tensor summed_output(const Tensor& y, const Place& place) {
+  if (place.tensor == nullptr) return y;
+  if (!place.sequence_parallel) {
+    Tensor sum = y.contiguous();
+    place.tensor->all_reduce(sum);
+    return sum;
+  }
+  Tensor part = at::empty({y.size(0) / place.tp, y.size(1), y.size(2)}, y.options());
+  place.tensor->reduce_scatter(part, y.contiguous());
+  return part;
+}
+
+}  // namespace espalier::runtime

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""espalier run: what it refuses, and, where espalier-rank is built, that ranks train, that equal plans give equal losses, and that the death of a
+rank ends all of them in bounded time with one message.
+
+usage: run.py BINARY SOURCE_DIR
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+CONFIG = {"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+          "intermediate_size": 64, "vocab_size": 96, "tie_word_embeddings": False}
+JOB = """model: model.json
+cluster: {nodes: 1, devices_per_node: %d, device: rtx-4090}
+training: {sequence_length: 16, global_batch: 8, precision: %s, optimizer: adam}
+"""
+LAUNCHERS = ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+             "MASTER_ADDR", "MASTER_PORT")
+QUIET = {k: v for k, v in os.environ.items() if k not in LAUNCHERS}
+failures = []
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+        print("FAILED", what)
+
+
+def espalier(*words, **more):
+    return subprocess.run([BINARY, *words], capture_output=True, text=True, timeout=300, env={**QUIET, **more})
+
+
+def plan(folder, devices, *flags, precision="fp32"):
+    (folder / "model.json").write_text(json.dumps(CONFIG))
+    (folder / "job.yaml").write_text(JOB % (devices, precision))
+    ran = espalier("estimate", str(folder / "job.yaml"), "-q", "-o", str(folder / "out"), *flags)
+    expect(ran.returncode == 0, ran.stderr)
+    return str(folder / "out" / "plan.json")
+
+
+def refusals(folder):
+    file = plan(folder, 2)
+    ran = espalier("run", file, ESPALIER_RANK="/no/such/program")
+    expect(ran.returncode == 2 and "--local" in ran.stderr or "espalier-rank" in ran.stderr, f"no program: {ran.stderr}")
+    ran = espalier("run", file, RANK="2", WORLD_SIZE="2", ESPALIER_RANK="/bin/true")
+    expect(ran.returncode == 2 and "from 0 to 1" in ran.stderr, f"a rank beyond the world: {ran.stderr}")
+    ran = espalier("run", file, ESPALIER_RANK="/bin/true")
+    expect(ran.returncode == 2 and "--local" in ran.stderr, f"no launcher: {ran.stderr}")
+
+
+def training(folder):
+    losses = {}
+    for devices, flags in ((1, ()), (2, ("--dp", "2")), (2, ("--pp", "2"))):
+        ran = espalier("run", plan(folder, devices, *flags), "--local", "--steps", "3", "--json")
+        expect(ran.returncode == 0, f"{devices} {flags}: {ran.stderr}")
+        losses[(devices, *flags)] = [step["loss"] for step in json.loads(ran.stdout)["steps"]]
+    first = losses[(1,)]
+    for key, values in losses.items():
+        expect(len(values) == 3 and all(abs(a / b - 1) < 1e-5 for a, b in zip(values, first)), f"{key}: {values} beside {first}")
+    ran = espalier("run", plan(folder, 2, precision="bf16"), "--local")
+    expect(ran.returncode == 3 and ran.stderr.count("espalier:") == 1 and "precision" in ran.stderr, f"bf16: {ran.stderr}")
+
+
+def launcher(folder):
+    file = plan(folder, 2, "--dp", "2")
+    port = str(20000 + os.getpid() % 20000)
+    ranks = [subprocess.Popen([BINARY, "run", file, "--steps", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**QUIET, "RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for r in (0, 1)]
+    said = [rank.communicate(timeout=120) for rank in ranks]
+    expect([rank.returncode for rank in ranks] == [0, 0], f"under a launcher: {said}")
+    expect("loss" in said[0][0], f"rank 0 shows its steps: {said[0]}")
+
+
+def death(folder):
+    file = plan(folder, 2, "--dp", "2")
+    run = subprocess.Popen([BINARY, "run", file, "--local", "--steps", "1000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=QUIET)
+    run.stdout.readline()
+    children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(run.pid)], capture_output=True, text=True).stdout.split()
+    expect(len(children) == 2, f"two ranks: {children}")
+    begin = time.monotonic()
+    os.kill(int(children[-1]), signal.SIGKILL)
+    _, said = run.communicate(timeout=60)
+    expect(run.returncode == 6 and "signal 9" in said and said.count("espalier:") == 1, f"{run.returncode} {said}")
+    expect(time.monotonic() - begin < 30, "ended in bounded time")
+    left = [c for c in children if pathlib.Path(f"/proc/{c}").exists()]
+    expect(not left, f"ranks are left: {left}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        refusals(folder)
+        if (pathlib.Path(BINARY).parent / "espalier-rank").exists():
+            training(folder)
+            launcher(folder)
+            death(folder)
+        else:
+            print("skipped: no espalier-rank (./dev runtime builds it)")
+    print("failed" if failures else "ok")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/crew.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+namespace espalier::runtime::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class T>
+void put(std::ostream& out, const T& value) {
+  out.write(reinterpret_cast<const char*>(&value), sizeof value);
+}
+template <class T>
+bool get(std::istream& in, T& value) {
+  return static_cast<bool>(in.read(reinterpret_cast<char*>(&value), sizeof value));
+}
+
+std::string file_of(const fs::path& folder, const std::string& name, int rank, const char* kind) {
+  return (folder / (name + "." + std::to_string(rank) + "." + kind)).string();
+}
+
+void write_gradients(const std::string& path, const std::vector<GradientPart>& parts) {
+  std::ofstream out(path, std::ios::binary);
+  for (const GradientPart& part : parts) {
+    std::size_t at = 0;
+    for (const Interval& piece : part.elements)
+      for (std::int64_t e = piece.first; e < piece.last; ++e) {
+        put(out, part.layer);
+        put(out, e);
+        put(out, part.values[at++]);
+      }
+  }
+}
+
+/// One rank's run of one plan; what goes wrong is written down.
+bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
+  std::ofstream steps;
+  if (meeting.rank() == 0) steps.open(file_of(folder, work.name, 0, "steps"), std::ios::binary);
+  Watching watching;
+  watching.step = [&](const StepReport& report) {
+    if (steps.is_open()) put(steps, report);
+  };
+  watching.first_gradients = [&](const std::vector<GradientPart>& parts) {
+    write_gradients(file_of(folder, work.name, meeting.rank(), "gradients"), parts);
+  };
+  const Status failed = train(work.plan, work.options, meeting, work.name, watching);
+  if (failed)
+    std::ofstream(file_of(folder, work.name, meeting.rank(), "error"))
+        << "rank " << meeting.rank() << ": " << failed->message() << "\n";
+  return !failed || ranks_of(work.plan) <= 1;
+}
+
+[[noreturn]] void be_rank(int rank, const std::vector<Assignment>& assignments, const fs::path& folder) {
+  setenv("OMP_NUM_THREADS", "1", 1);
+  setenv("MKL_NUM_THREADS", "1", 1);
+  Rendezvous at;
+  at.file = (folder / "store").string();
+  at.rank = rank;
+  at.world = kCrew;
+  at.timeout_seconds = 600;  // who is in none of the plans for a while waits for the others at the next
+  try {
+    Meeting meeting(at);
+    for (const Assignment& work : assignments)
+      if (!run_one(work, meeting, folder)) break;
+  } catch (const std::exception& error) {
+    std::ofstream(file_of(folder, "crew", rank, "error")) << error.what() << "\n";
+  }
+  std::_Exit(0);
+}
+
+Outcome outcome_of(const Assignment& work, const fs::path& folder) {
+  Outcome out;
+  std::ifstream steps(file_of(folder, work.name, 0, "steps"), std::ios::binary);
+  StepReport report;
+  while (get(steps, report)) out.steps.push_back(report);
+  for (int rank = 0; rank < kCrew; ++rank) {
+    for (const std::string& name : {work.name, std::string("crew")}) {
+      std::ifstream error(file_of(folder, name, rank, "error"));
+      out.errors += std::string(std::istreambuf_iterator<char>(error), {});
+    }
+    std::ifstream in(file_of(folder, work.name, rank, "gradients"), std::ios::binary);
+    std::int32_t layer = 0;
+    std::int64_t element = 0;
+    float value = 0;
+    while (get(in, layer) && get(in, element) && get(in, value))
+      if (!out.gradients[layer].emplace(element, value).second) ++out.twice;
+  }
+  return out;
+}
+
+void wait_for(const std::vector<pid_t>& crew, double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  std::size_t left = crew.size();
+  int status = 0;
+  while (left > 0 && std::chrono::steady_clock::now() < end) {
+    for (const pid_t pid : crew)
+      if (waitpid(pid, &status, WNOHANG) == pid) {
+        --left;
+        if (status != 0) fprintf(stderr, "rank pid %d status %d\n", (int)pid, status);
+      }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  if (left == 0) return;
+  for (const pid_t pid : crew) kill(pid, SIGKILL);
+  for (const pid_t pid : crew) waitpid(pid, nullptr, 0);
+}
+
+}  // namespace
+
+std::map<std::string, Outcome> run_all(const std::vector<Assignment>& assignments, double seconds) {
+  std::string pattern = (fs::temp_directory_path() / "espalier-crew-XXXXXX").string();
+  const fs::path folder = mkdtemp(pattern.data());
+  std::vector<pid_t> crew;
+  for (int rank = 0; rank < kCrew; ++rank) {
+    const pid_t pid = fork();
+    if (pid == 0) be_rank(rank, assignments, folder);
+    crew.push_back(pid);
+  }
+  wait_for(crew, seconds);
+  std::map<std::string, Outcome> out;
+  for (const Assignment& work : assignments) out[work.name] = outcome_of(work, folder);
+  fs::remove_all(folder);
+  return out;
+}
+
+}  // namespace espalier::runtime::testing

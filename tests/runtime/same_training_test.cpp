@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same training under every plan: the loss of each of 20 steps lies within 1e-5 of that of one process, relatively, and so do the gradients
+// of the first step, relative to the largest of their layer. The plans' processes run for real, with messages over sockets. Every run of the
+// tests takes one plan of each kind; ESPALIER_RUNTIME_ALL=1 (./dev test --runtime) takes all.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/crew.h"
+#include "runtime/small_plans.h"
+
+namespace espalier::runtime::testing {
+namespace {
+
+constexpr SequenceParallel kSp = SequenceParallel::megatron, kUlysses = SequenceParallel::ulysses;
+constexpr ScheduleKind k1f1b = ScheduleKind::one_f_one_b, kGpipe = ScheduleKind::gpipe, kInterleaved = ScheduleKind::interleaved,
+                       kZbH1 = ScheduleKind::zb_h1, kZbV = ScheduleKind::zb_v;
+
+struct Case {
+  std::string name;
+  const char* config;
+  Strategy strategy;
+  Schedule schedule;
+  std::function<void(Plan&)> change = {};
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+/// As gtest names it.
+std::string test_name(const Case& c) {
+  std::string name = c.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+Strategy with(Strategy s, const std::function<void(Strategy&)>& change) {
+  change(s);
+  return s;
+}
+
+void overlap_all(Strategy& s) { s.overlap.grad_reduce = s.overlap.param_gather = s.overlap.p2p = true; }
+void recompute_all(Strategy& s) { s.recompute = {RecomputeKind::full, 4, {}}; }
+void recompute_one(Strategy& s) { s.recompute = {RecomputeKind::full, 1, {}}; }
+void recompute_attention(Strategy& s) { s.recompute.kind = RecomputeKind::selective; }
+void shard_two(Strategy& s) { s.shard = 2; }
+
+const Schedule kWhole = schedule(k1f1b, 1);
+
+std::vector<Case> cases() {
+  return {
+      {"dp2", kLlama, strategy(1, 2), kWhole},
+      {"dp8", kGpt2, strategy(1, 8), kWhole},
+      {"dp4-micro-batch-2", kLlama, strategy(1, 4), schedule(k1f1b, 1, 1, 2)},
+      {"dp4-overlapped", kGpt2, with(strategy(1, 4), overlap_all), kWhole},
+      {"zero1", kGpt2, strategy(1, 4, 1), kWhole},
+      {"zero1-overlapped", kLlama, with(strategy(1, 4, 1), overlap_all), kWhole},
+      {"zero1-hybrid", kGpt2, with(strategy(1, 4, 1), shard_two), kWhole},
+      {"zero2", kLlama, strategy(1, 4, 2), kWhole},
+      {"zero2-overlapped", kGpt2, with(strategy(1, 2, 2), overlap_all), kWhole},
+      {"zero3", kGpt2, strategy(1, 4, 3), kWhole},
+      {"zero3-of-8", kTiedLlama, strategy(1, 8, 3), kWhole},
+      {"zero3-hybrid", kLlama, with(strategy(1, 4, 3), shard_two), kWhole},
+      {"tp2", kLlama, strategy(2, 1), kWhole},
+      {"tp4-shared-key-heads", kTiedLlama, strategy(4, 1), kWhole},
+      {"tp2-biases", kQwen2, strategy(2, 1), kWhole},
+      {"tp2-sp", kGpt2, strategy(2, 1, 0, kSp), kWhole},
+      {"tp4-sp-shared-key-heads", kTiedLlama, strategy(4, 1, 0, kSp), kWhole},
+      {"ulysses2", kGpt2, strategy(2, 1, 0, kUlysses), kWhole},
+      {"ulysses4-shared-key-heads", kTiedLlama, strategy(4, 1, 0, kUlysses), kWhole},
+      {"ulysses2-dp2-zero3", kLlama, strategy(2, 2, 3, kUlysses), kWhole},
+      {"pp2-1f1b", kLlama, strategy(1, 1), schedule(k1f1b, 2)},
+      {"pp4-1f1b-tied", kGpt2, strategy(1, 1), schedule(k1f1b, 4)},
+      {"pp4-1f1b-overlapped", kLlama, with(strategy(1, 1), overlap_all), schedule(k1f1b, 4)},
+      {"pp4-gpipe", kGpt2, strategy(1, 1), schedule(kGpipe, 4)},
+      {"pp2-interleaved", kGpt2, strategy(1, 1), schedule(kInterleaved, 2, 2)},
+      {"pp2-interleaved-3", kLlama, strategy(1, 1), schedule(kInterleaved, 2, 3)},
+      {"pp4-zb-h1", kLlama, strategy(1, 1), schedule(kZbH1, 4)},
+      {"pp2-zb-v", kTiedLlama, strategy(1, 1), schedule(kZbV, 2, 2)},
+      {"pp2-uneven", kLlama, strategy(1, 1), schedule(k1f1b, 2),
+       [](Plan& p) {
+         cut(p, {1, 5});
+       }},
+      {"pp3-uneven-tied", kGpt2, strategy(1, 2, 1), schedule(k1f1b, 3),
+       [](Plan& p) {
+         cut(p, {0, 4, 5});
+       }},
+      {"dp2-tp2", kGpt2, strategy(2, 2), kWhole},
+      {"dp2-tp4-sp-zero1", kTiedLlama, strategy(4, 2, 1, kSp), kWhole},
+      {"dp2-tp2-sp-zero2", kQwen2, strategy(2, 2, 2, kSp), kWhole},
+      {"dp2-tp4-sp-zero3", kTiedLlama, strategy(4, 2, 3, kSp), kWhole},
+      {"dp2-pp2", kGpt2, strategy(1, 2), schedule(k1f1b, 2)},
+      {"dp4-pp2-zero1-overlapped", kGpt2, with(strategy(1, 4, 1), overlap_all), schedule(k1f1b, 2)},
+      {"dp2-pp2-zero3", kGpt2, strategy(1, 2, 3), schedule(k1f1b, 2)},
+      {"dp2-pp2-zb-h1-zero1", kGpt2, with(strategy(1, 2, 1), overlap_all), schedule(kZbH1, 2)},
+      {"dp2-pp2-zb-v", kGpt2, strategy(1, 2), schedule(kZbV, 2, 2)},
+      {"dp2-pp2-pipelines-inside", kLlama, with(strategy(1, 2), [](Strategy& s) { s.order = RankOrder::tp_cp_pp_dp; }),
+       schedule(k1f1b, 2)},
+      {"tp2-pp2-sp", kLlama, strategy(2, 1, 0, kSp), schedule(k1f1b, 2)},
+      {"tp2-pp4", kGpt2, strategy(2, 1), schedule(k1f1b, 4)},
+      {"tp2-pp2-interleaved-sp", kGpt2, strategy(2, 1, 0, kSp), schedule(kInterleaved, 2, 2)},
+      {"dp2-tp2-pp2-sp-zero1", kLlama, with(strategy(2, 2, 1, kSp), overlap_all), schedule(k1f1b, 2)},
+      {"dp2-tp2-pp2-zb-h1", kTiedLlama, strategy(2, 2, 0, kSp), schedule(kZbH1, 2)},
+      {"recompute-full", kGpt2, with(strategy(1, 2), recompute_all), kWhole},
+      {"recompute-one-pp2", kLlama, with(strategy(1, 1), recompute_one), schedule(k1f1b, 2)},
+      {"recompute-selective-tp2", kLlama, with(strategy(2, 1, 0, kSp), recompute_attention), kWhole},
+      {"recompute-full-tp2-sp-zero3", kGpt2, with(strategy(2, 2, 3, kSp), recompute_all), kWhole},
+      {"recompute-zb-h1", kLlama, with(strategy(1, 1), recompute_all), schedule(kZbH1, 2)},
+      {"layers-tp2-and-dp4", kLlama, strategy(2, 2), schedule(k1f1b, 1, 1, 2),
+       [](Plan& p) { respread(p, 2, 3, strategy(1, 4)); }},
+      {"layers-tp4-sp-and-dp4-zero3", kLlama, strategy(4, 1, 0, kSp), schedule(k1f1b, 1, 1, 4),
+       [](Plan& p) { respread(p, 1, 2, strategy(1, 4, 3)); }},
+      {"layers-three-kinds-pp2", kLlama, strategy(2, 2, 1), schedule(k1f1b, 2, 1, 2),
+       [](Plan& p) {
+         respread(p, 2, 3, strategy(1, 4, 2));
+         respread(p, 4, 4, strategy(4, 1, 0, kSp));
+       }},
+      {"layers-recomputed-or-not", kGpt2, strategy(1, 4, 3), kWhole,
+       [](Plan& p) { respread(p, 2, 3, with(strategy(1, 4), recompute_all)); }},
+      {"layers-ulysses-and-tp", kLlama, strategy(4, 1, 0, kSp), kWhole,
+       [](Plan& p) { respread(p, 3, 4, strategy(4, 1, 0, kUlysses)); }},
+  };
+}
+
+/// One of each kind, and what failed while it was built.
+bool every_time(const Case& c) {
+  static const std::set<std::string> names{"dp4-overlapped",
+                                           "zero1-hybrid",
+                                           "zero2-overlapped",
+                                           "zero3",
+                                           "tp4-sp-shared-key-heads",
+                                           "ulysses2-dp2-zero3",
+                                           "pp4-1f1b-tied",
+                                           "pp2-interleaved",
+                                           "pp4-zb-h1",
+                                           "pp2-zb-v",
+                                           "dp2-tp2-pp2-sp-zero1",
+                                           "recompute-full-tp2-sp-zero3",
+                                           "tp2-biases",
+                                           "pp4-gpipe",
+                                           "layers-three-kinds-pp2",
+                                           "pp3-uneven-tied"};
+  return names.count(c.name) > 0 || std::getenv("ESPALIER_RUNTIME_ALL") != nullptr;
+}
+
+Plan planned(const Case& c) {
+  Plan plan = plan_of(c.config, c.strategy, c.schedule);
+  if (c.change) c.change(plan);
+  return plan;
+}
+
+std::string alone(const char* config) { return "alone-" + std::to_string(std::hash<std::string>()(config)); }
+
+/// Whether a --gtest_filter lets a case run.
+bool wanted(const Case& c) {
+  const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
+  for (int s = 0; s < all.total_test_suite_count(); ++s)
+    for (int t = 0; t < all.GetTestSuite(s)->total_test_count(); ++t) {
+      const ::testing::TestInfo& test = *all.GetTestSuite(s)->GetTestInfo(t);
+      if (test.should_run() && std::string(test.name()) == "LossesAndGradients/" + test_name(c)) return true;
+    }
+  return false;
+}
+
+/// All runs, made once.
+const std::map<std::string, Outcome>& outcomes() {
+  static const std::map<std::string, Outcome> all = [] {
+    std::vector<Assignment> work;
+    for (const char* config : {kLlama, kTiedLlama, kGpt2, kQwen2})
+      work.push_back({alone(config), plan_of(config, strategy(1, 1), kWhole), {}});
+    for (const Case& c : cases())
+      if (wanted(c) && every_time(c)) work.push_back({c.name, planned(c), {}});
+    return run_all(work, 500);
+  }();
+  return all;
+}
+
+double largest(const std::map<std::int64_t, float>& gradients) {
+  double most = 0;
+  for (const auto& [element, value] : gradients) most = std::max(most, std::abs(static_cast<double>(value)));
+  return most;
+}
+
+class SameTraining : public ::testing::TestWithParam<Case> {};
+
+TEST_P(SameTraining, LossesAndGradients) {
+  const Case& c = GetParam();
+  if (!every_time(c)) GTEST_SKIP() << "one plan of each kind; ESPALIER_RUNTIME_ALL=1 runs all";
+  ASSERT_FALSE(validate(planned(c)).has_value()) << validate(planned(c))->message();
+  const Outcome &expected = outcomes().at(alone(c.config)), &found = outcomes().at(c.name);
+  ASSERT_EQ(expected.steps.size(), 20u) << expected.errors;
+  ASSERT_EQ(found.steps.size(), 20u) << found.errors;
+  for (std::size_t k = 0; k < 20; ++k) EXPECT_NEAR(found.steps[k].loss / expected.steps[k].loss, 1, 1e-5) << "step " << k;
+  EXPECT_EQ(found.twice, 0);
+  ASSERT_EQ(found.gradients.size(), expected.gradients.size());
+  for (const auto& [layer, values] : expected.gradients) {
+    const auto& own = found.gradients.at(layer);
+    ASSERT_EQ(own.size(), values.size()) << "layer " << layer;
+    const double bound = 1e-5 * largest(values);
+    ASSERT_GT(bound, 0);
+    double most = 0;
+    for (const auto& [element, value] : values)
+      most = std::max(most, std::abs(static_cast<double>(own.at(element)) - static_cast<double>(value)));
+    EXPECT_LE(most, bound) << "layer " << layer;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, SameTraining, ::testing::ValuesIn(cases()), [](const auto& of) { return test_name(of.param); });
+
+/// There is something to learn, and it is learnt: synthetic tokens have four likely followers, ln 96 = 4.564 at the beginning.
+TEST(Training, LossFalls) {
+  const Outcome& run = outcomes().at(alone(kLlama));
+  ASSERT_EQ(run.steps.size(), 20u) << run.errors;
+  EXPECT_NEAR(run.steps.front().loss, std::log(96.0), 0.05);
+  EXPECT_LT(run.steps.back().loss, run.steps.front().loss - 0.1);
+}
+
+}  // namespace
+}  // namespace espalier::runtime::testing

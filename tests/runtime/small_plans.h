@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small models, and plans of them, for the tests of the runtime.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/document.h"
+#include "espalier/model.h"
+#include "espalier/plan.h"
+
+namespace espalier::runtime::testing {
+
+inline constexpr std::int64_t kTokens = 16, kSamples = 8;
+
+/// Four blocks of grouped-query attention (4 query heads, 2 key/value heads) and gated MLP, an output of its own.
+inline constexpr const char* kLlama =
+    R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "intermediate_size": 64, "vocab_size": 96, "tie_word_embeddings": false})";
+/// The same with an output tied to the embedding and an odd vocabulary, which no tensor group divides.
+inline constexpr const char* kTiedLlama =
+    R"({"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4,
+  "num_key_value_heads": 1, "intermediate_size": 64, "vocab_size": 97, "tie_word_embeddings": true})";
+/// LayerNorm, biases, learned positions, a tied output.
+inline constexpr const char* kGpt2 =
+    R"({"model_type": "gpt2", "n_embd": 32, "n_layer": 4, "n_head": 4, "n_positions": 16, "vocab_size": 96,
+  "embd_pdrop": 0, "resid_pdrop": 0, "attn_pdrop": 0})";
+/// Biases on queries, keys and values alone.
+inline constexpr const char* kQwen2 =
+    R"({"model_type": "qwen2", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 64, "tie_word_embeddings": true})";
+
+inline Strategy strategy(std::int32_t tp, std::int32_t dp, std::int32_t zero = 0, SequenceParallel sp = SequenceParallel::none) {
+  Strategy s;
+  s.tp = tp;
+  s.dp = dp;
+  s.sp = tp > 1 ? sp : SequenceParallel::none;
+  s.zero = ZeroStage{zero};
+  if (zero > 0) s.shard = static_cast<std::int32_t>(s.data_ranks());
+  return s;
+}
+
+inline Schedule schedule(ScheduleKind kind, std::int32_t stages, std::int32_t virtual_stages = 1, std::int32_t micro_batch = 1) {
+  Schedule out;
+  out.kind = kind;
+  out.stages = stages;
+  out.virtual_stages = virtual_stages;
+  out.micro_batch = micro_batch;
+  return out;
+}
+
+inline Model model_of(const char* config) { return load_model(config, "config.json").value(); }
+
+/// The uniform plan of a small model on just the devices that it needs.
+inline Plan plan_of(const char* config, const Strategy& s, Schedule c) {
+  const Model model = model_of(config);
+  Training training;
+  training.sequence.main = kTokens;
+  training.global_batch = kSamples;
+  training.precision = Precision::fp32;
+  c.microbatches = static_cast<std::int32_t>(kSamples / (std::int64_t{c.micro_batch} * s.dp));
+  Cluster cluster;
+  NodeGroup group;
+  group.nodes = 1;
+  group.devices_per_node = std::int64_t{s.tp} * s.cp * s.dp * c.stages;
+  cluster.groups = {group};
+  Plan plan = make_uniform_plan(model, cluster, training, "generic", s, c, SplitPolicy::even_blocks);
+  plan.model_source = base::to_json(base::read_json(config, "config.json")->root);
+  plan.model_hash = base::content_hash(plan.model_source);
+  plan.cluster_hash = base::content_hash(plan.cluster_source);
+  return plan;
+}
+
+/// Layers first … last of the only chunk of every stage that holds them under another strategy of the same devices.
+inline void respread(Plan& plan, std::int32_t first, std::int32_t last, const Strategy& s) {
+  for (Stage& stage : plan.only_pipeline().stages)
+    for (Chunk& chunk : stage.chunks) {
+      std::vector<LayerRange> ranges;
+      for (const LayerRange& range : chunk.ranges)
+        for (std::int32_t l = range.first; l <= range.last; ++l) {
+          const Strategy& wanted = l >= first && l <= last ? s : range.strategy;
+          if (!ranges.empty() && ranges.back().strategy == wanted)
+            ranges.back().last = l;
+          else
+            ranges.push_back({l, l, wanted});
+        }
+      chunk.ranges = ranges;
+    }
+}
+
+/// Stages of one chunk each that end with these layers.
+inline void cut(Plan& plan, const std::vector<std::int32_t>& lasts) {
+  std::int32_t first = 0;
+  for (std::size_t i = 0; i < lasts.size(); ++i) {
+    LayerRange& range = plan.only_pipeline().stages[i].chunks.front().ranges.front();
+    range.first = first;
+    range.last = lasts[i];
+    first = lasts[i] + 1;
+  }
+}
+
+}  // namespace espalier::runtime::testing
