@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "adapt/present.h"
 #include "base/check.h"
@@ -62,6 +63,21 @@ struct Size {
   double least_s = 0;
   [[nodiscard]] double least_cost() const { return least_s * answer.per_hour / 3600; }
 };
+
+/// Nodes of each group of the whole cluster that a plan on a size uses.
+std::vector<std::int64_t> used_nodes(const Size& size, const Plan& plan) {
+  const Cluster& cluster = size.job.cluster;
+  std::set<std::int64_t> nodes;
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const DeviceRange& range : stage.devices)
+        for (std::int64_t k = 0; k < range.count; ++k) nodes.insert(cluster.node_of(range.first + k * range.stride));
+  std::vector<std::int64_t> own(cluster.groups.size(), 0), out;
+  for (const std::int64_t node : nodes) ++own[cluster.group_of_node(node)];
+  std::size_t present = 0;  // groups without nodes are no groups of the size
+  for (const std::int64_t count : size.answer.nodes_by_group) out.push_back(count > 0 ? own[present++] : 0);
+  return out;
+}
 
 class Choice {
  public:
@@ -124,7 +140,8 @@ Status Choice::add_sizes() {
       per_hour += static_cast<double>(nodes[g] * group.devices_per_node) * group.price_per_device_hour.value_or(0.0);
     }
     auto present = adapt::present_on(job_.cluster, job_.cluster_source, {}, numbers);
-    if (!present) continue;  // groups that reach each other by way of one that is left out
+    if (!present) continue;                                   // groups that reach each other by way of one that is left out
+    if (!load_cluster(present->source, "cluster")) continue;  // its file would name links of groups that are left out
     Size size{{}, job_};
     size.job.cluster = std::move(present->cluster);
     size.job.cluster_source = std::move(present->source);
@@ -162,6 +179,14 @@ void Choice::search(Size& size) {
   auto found = plan(size.job, options_);
   if (!found) {
     a.label = found.error().found;
+    return;
+  }
+  const std::vector<std::int64_t> used = used_nodes(size, found->plan);
+  const bool smaller = used != a.nodes_by_group && std::any_of(sizes_.begin(), sizes_.end(), [&](const Size& other) {
+                         return other.answer.nodes_by_group == used;
+                       });
+  if (smaller) {  // that size is searched by itself
+    a.label = "the fastest plan leaves nodes out";
     return;
   }
   const Prediction& p = found->prediction;

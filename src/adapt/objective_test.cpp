@@ -82,6 +82,26 @@ TEST(PlanForObjective, LeavesTheDearKindOut) {
   EXPECT_EQ(found->sizes[found->best].nodes_by_group[0], 0);
   EXPECT_GT(found->sizes[found->best].nodes_by_group[1], 0);
   EXPECT_EQ(found->sizes.size(), 5U);  // 0 or 1 by 0, 1 or 2, without nothing
+  // What is paid for is what the answer uses.
+  EXPECT_EQ(found->sizes[found->best].devices, found->answer->prediction.cost->devices);
+}
+
+/// A size of one group is that group as a cluster of its own: its plan can be read again and checked.
+TEST(PlanForObjective, AnswersStandAlone) {
+  const Job job = small_job(
+      "{groups: [{name: dear, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 20}, {name: cheap, "
+      "nodes: 2, "
+      "devices_per_node: 2, device: a100-sxm-80gb, price_per_device_hour: 1}], inter_group: {bandwidth: 1Gb/s, latency: 5us}}",
+      "{objective: {minimise: cost}}");
+  const auto found = plan_for_objective(job, {});
+  ASSERT_TRUE(found.ok()) << found.error().message();
+  for (const SizeAnswer& size : found->sizes) EXPECT_EQ(size.label.find("claimed"), std::string::npos) << size.label;
+  const auto again = job_of_plan(found->answer->plan);
+  ASSERT_TRUE(again.ok()) << again.error().message();
+  EXPECT_EQ(again->cluster.groups.size(), 1U);
+  const auto simulated = simulate(*again, found->answer->plan);
+  ASSERT_TRUE(simulated.ok()) << simulated.error().message();
+  EXPECT_EQ(simulated->prediction.iteration_ns, found->answer->prediction.iteration_ns);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "base/document.h"
@@ -34,6 +35,34 @@ void drop(base::Node& mapping, const std::set<std::string>& keys) {
                 members.end());
 }
 
+std::string text_of(const base::Node& mapping, const std::string& key) {
+  for (const auto& [name, node] : mapping.members)
+    if (name == key) return node.text;
+  return "";
+}
+
+/// Links and prices of traffic between groups and sites of which some are gone.
+void drop_joins(base::Node& root, const std::vector<base::Node>& kept) {
+  if (kept.size() == 1) {
+    drop(root, {"inter_group", "links", "egress_price_per_GB"});
+    return;
+  }
+  std::set<std::string> known;
+  for (const base::Node& group : kept) known.insert({text_of(group, "name"), text_of(group, "site")});
+  for (auto& [key, node] : root.members) {
+    if (key == "links")
+      std::erase_if(node.items, [&](const base::Node& link) {
+        return !link.members.empty() && (!known.contains(text_of(link, "from")) || !known.contains(text_of(link, "to")));
+      });
+    if (key == "egress_price_per_GB")
+      std::erase_if(node.members, [&](const auto& price) {
+        const std::size_t dash = price.first.find('-');
+        return dash == std::string::npos || !known.contains(price.first.substr(0, dash)) ||
+               !known.contains(price.first.substr(dash + 1));
+      });
+  }
+}
+
 /// The source with these numbers of nodes, group by group, and without what changes over time or belongs to single devices.
 std::string source_with(const std::string& source, const std::vector<std::int64_t>& nodes) {
   auto document = base::read_json(source, "cluster");
@@ -52,7 +81,9 @@ std::string source_with(const std::string& source, const std::vector<std::int64_
     drop(kept.back(), {"speed"});
     set_integer(kept.back(), "nodes", nodes[g]);
   }
-  groups->second.items = std::move(kept);
+  const bool fewer = kept.size() < groups->second.items.size();
+  groups->second.items = kept;
+  if (fewer) drop_joins(root, kept);
   return base::to_json(root);
 }
 
@@ -159,6 +190,11 @@ Result<Present> present_on(const Cluster& whole, const std::string& source, cons
   }
   narrow(out.cluster.inter, least);
   narrow_links(out.cluster, state);
+  if (out.cluster.groups.size() == 1 && !whole.homogeneous()) {
+    out.cluster.inter = std::exchange(out.cluster.groups.front().inter, {});
+    out.cluster.links.clear();
+    out.cluster.egress.clear();
+  }
   set_speeds(whole, state, out.node_of, out);
   if (Status error = all_reached(out.cluster)) return *error;
   out.source = source_with(source, counts);
