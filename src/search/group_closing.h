@@ -15,7 +15,7 @@
 
 namespace espalier::search {
 
-inline constexpr std::int64_t kMostLooked = 200'000;         ///< stages put in front of others, over all sizes of micro-batches
+inline constexpr std::int64_t kMostLooked = 500'000;         ///< stages put in front of others, over all sizes of micro-batches
 inline constexpr std::int64_t kMostClosingPasses = 400'000;  ///< chains times micro-batches of one size that are simulated
 
 /// All chains of stages whose bound is below `below_ns`, by bound; nothing where more than `left` stages must be looked at, or more chains than
