@@ -19,6 +19,16 @@ Status read_duration(const std::string& flag, const std::string& text, double& v
 
 }  // namespace
 
+Result<RunningPlan> running_plan(Context& context, const std::string& path) {
+  auto loaded = load_plan_file(context, path);
+  if (!loaded) return loaded.error();
+  auto job = job_of_plan(loaded->plan);
+  if (!job) return in_file(path, job.error());
+  if (!loaded->result) loaded->result = result_beside(path, loaded->plan);
+  if (loaded->result && searched(loaded->result->search.reason)) job->search = loaded->result->search.asked.space;
+  return RunningPlan{std::move(loaded->plan), std::move(*job)};
+}
+
 Result<ChangeOptions> change_options(const Context& context, const ChangeFlags& flags) {
   ChangeOptions out;
   out.threads = flags.threads;

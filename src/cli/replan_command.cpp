@@ -13,22 +13,18 @@ struct ReplanFlags {
 };
 
 int run_replan(Context& context, const ReplanFlags& flags, const ChangeFlags& how) {
-  auto loaded = load_plan_file(context, flags.path);
-  if (!loaded) return fail(context, loaded.error());
-  auto job = job_of_plan(loaded->plan);
-  if (!job) return fail(context, in_file(flags.path, job.error()));
-  if (!loaded->result) loaded->result = result_beside(flags.path, loaded->plan);
-  if (loaded->result && searched(loaded->result->search.reason)) job->search = loaded->result->search.asked.space;
+  const auto running = running_plan(context, flags.path);
+  if (!running) return fail(context, running.error());
   const auto options = change_options(context, how);
   if (!options) return fail(context, options.error());
   const auto text = read_input(context, flags.observation);
   if (!text) return fail(context, text.error());
   const auto seen = load_observation(*text, input_name(flags.observation));
   if (!seen) return fail(context, seen.error());
-  const auto answer = replan(*job, loaded->plan, *seen, *options);
+  const auto answer = replan(running->job, running->plan, *seen, *options);
   if (!answer) return fail(context, in_file(flags.observation, answer.error()));
   if (context.json)
-    print_json(context, to_json(*answer, loaded->plan));
+    print_json(context, to_json(*answer, running->plan));
   else
     print_answer(context, to_text(*answer));
   return !answer->ladder || answer->ladder->actions[answer->ladder->recommended].possible ? kOk : kInfeasible;

@@ -34,23 +34,19 @@ Result<Disturbance> disturbance_of(const WhatIfFlags& flags) {
   return out;
 }
 
-int run_survive(Context& context, const Job& job, const LoadedPlan& loaded, std::int64_t most, const ChangeOptions& options) {
-  const auto answer = survive(job, loaded.plan, most, options);
+int run_survive(Context& context, const RunningPlan& running, std::int64_t most, const ChangeOptions& options) {
+  const auto answer = survive(running.job, running.plan, most, options);
   if (!answer) return fail(context, answer.error());
   if (context.json)
-    print_json(context, to_json(*answer, loaded.plan));
+    print_json(context, to_json(*answer, running.plan));
   else
     print_answer(context, to_text(*answer));
   return answer->covered == answer->losses ? kOk : kInfeasible;
 }
 
 int run_what_if(Context& context, const WhatIfFlags& flags, const ChangeFlags& how) {
-  auto loaded = load_plan_file(context, flags.path);
-  if (!loaded) return fail(context, loaded.error());
-  auto job = job_of_plan(loaded->plan);
-  if (!job) return fail(context, in_file(flags.path, job.error()));
-  if (!loaded->result) loaded->result = result_beside(flags.path, loaded->plan);
-  if (loaded->result && searched(loaded->result->search.reason)) job->search = loaded->result->search.asked.space;
+  const auto running = running_plan(context, flags.path);
+  if (!running) return fail(context, running.error());
   const auto options = change_options(context, how);
   if (!options) return fail(context, options.error());
   const auto what = disturbance_of(flags);
@@ -58,15 +54,15 @@ int run_what_if(Context& context, const WhatIfFlags& flags, const ChangeFlags& h
   if (flags.survive > 0) {
     if (!what->empty())
       return fail(context, Error{ErrorKind::usage, "--survive", "other changes beside it", "--survive alone", "ask twice"});
-    return run_survive(context, *job, *loaded, flags.survive, *options);
+    return run_survive(context, *running, flags.survive, *options);
   }
   if (what->empty())
     return fail(context, Error{ErrorKind::usage, "what-if", "nothing that changes", "--lose, --slow, --link, --add or --survive",
                                "espalier what-if PLAN.json --lose node:3"});
-  const auto answer = what_if(*job, loaded->plan, *what, *options);
+  const auto answer = what_if(running->job, running->plan, *what, *options);
   if (!answer) return fail(context, in_file(flags.path, answer.error()));
   if (context.json)
-    print_json(context, to_json(*answer, loaded->plan));
+    print_json(context, to_json(*answer, running->plan));
   else
     print_answer(context, to_text(*answer));
   return answer->actions[answer->recommended].possible ? kOk : kInfeasible;

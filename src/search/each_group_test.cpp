@@ -4,31 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "cost/price.h"
-#include "espalier/cluster.h"
-#include "espalier/model.h"
+#include "search/test_fixture.h"
 
 namespace espalier::search {
 namespace {
 
-constexpr const char* kModel =
-    R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
-  "num_key_value_heads": 8, "num_hidden_layers": 6, "vocab_size": 8192, "max_position_embeddings": 2048})";
-
-struct Fixture {
-  Model model = load_model(kModel, "test").value();
-  Cluster cluster;
-  Problem problem;
-  explicit Fixture(const char* text) : cluster(load_cluster(text, "test").value()) {
-    problem.model = &model;
-    problem.cluster = &cluster;
-    problem.training.sequence.main = 512;
-    problem.training.global_batch = 8;
-    problem.training.precision = Precision::fp16;
-    problem.engine = find_engine("generic");
-  }
-  Fixture(const Fixture&) = delete;
-  Fixture& operator=(const Fixture&) = delete;
-};
+using search_test::Fixture;
 
 constexpr const char* kMixed =
     "{groups: [{name: new, nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}, {name: old, nodes: 2, devices_per_node: 4, "
@@ -59,7 +40,7 @@ class OneAfterTheOther : public Evaluator {
 };
 
 TEST(EachGroup, PlansLieOnTheirOwnDevices) {
-  const Fixture f(kMixed);
+  const Fixture f(kMixed, 8);
   OneAfterTheOther judge;
   const EachGroupOutcome found = each_group(f.problem, judge, {});
   ASSERT_EQ(found.groups.size(), 2U);
@@ -76,7 +57,7 @@ TEST(EachGroup, PlansLieOnTheirOwnDevices) {
 }
 
 TEST(EachGroup, AnInterruptedSearchKnowsNoBound) {
-  const Fixture f(kMixed);
+  const Fixture f(kMixed, 8);
   OneAfterTheOther judge;
   Options how;
   how.interrupted = [] { return true; };
@@ -87,7 +68,7 @@ TEST(EachGroup, AnInterruptedSearchKnowsNoBound) {
 
 /// As slow as the slowest: half the rates, the same memory and links. Restrictions of the job stay, and one order of ranks is left.
 TEST(EachGroup, AGroupAlone) {
-  const Fixture f(kMixed);
+  const Fixture f(kMixed, 8);
   const Cluster old = group_alone(f.cluster, 1);
   const NodeGroup& group = old.groups.front();
   EXPECT_FALSE(old.has_speeds());

@@ -51,20 +51,14 @@ LayerwiseOutcome search_layers(State& s, const Outcome& flat, const LayerwiseOut
   return layerwise(s.problem, s.evaluator, layered);
 }
 
-void report(const Outcome& found, PhaseReport& out) {
+/// What a phase found; `bounded` is what it counts as looked at.
+template <typename Outcome>
+void report(const Outcome& found, std::int64_t bounded, PhaseReport& out) {
   out.complete = found.complete;
-  out.bounded = found.bounded;
-  out.simulated = found.simulations;
-  out.best_ns = time_of(found);
-  out.lower_bound_ns = found.lower_bound_ns;
-}
-
-void report(const LayerwiseOutcome& found, PhaseReport& out) {
-  out.complete = found.complete;
-  out.bounded = found.solved;
+  out.bounded = bounded;
   out.simulated = found.simulations;
   out.best_ns = found.best ? found.best->iteration_ns : 0;
-  out.lower_bound_ns = found.lower_bound_ns;
+  out.lower_bound_ns = found.lower_bound_ns == INT64_MAX ? 0 : found.lower_bound_ns;
 }
 
 void run_uniform(State& s, PhaseReport& out) {
@@ -75,12 +69,12 @@ void run_uniform(State& s, PhaseReport& out) {
   how.keep_record = whole && s.options.keep_record;
   s.found.uniform =
       s.options.exhaustive ? exhaustive(s.problem, s.evaluator, how) : branch_and_bound(s.problem, s.evaluator, how);
-  report(s.found.uniform, out);
+  report(s.found.uniform, s.found.uniform.bounded, out);
 }
 
 void run_layers(State& s, PhaseReport& out) {
   s.found.layered = search_layers(s, s.found.uniform, nullptr);
-  report(*s.found.layered, out);
+  report(*s.found.layered, s.found.layered->solved, out);
 }
 
 void run_operators(State& s, PhaseReport& out) {
@@ -96,13 +90,13 @@ void run_operators(State& s, PhaseReport& out) {
   if (before.uniform.best) how.seeds.push_back(before.uniform.best->configuration);
   how.node_limit = s.rest_after(before.uniform.simulations + (before.layered ? before.layered->simulations : 0));
   s.found.partitioned = branch_and_bound(s.problem, s.evaluator, how);
-  report(*s.found.partitioned, out);
+  report(*s.found.partitioned, s.found.partitioned->bounded, out);
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.lower_bound_ns);
 }
 
 void run_operators_by_layer(State& s, PhaseReport& out) {
   s.found.both = search_layers(s, *s.found.partitioned, s.found.layered ? &*s.found.layered : nullptr);
-  report(*s.found.both, out);
+  report(*s.found.both, s.found.both->solved, out);
   out.lower_bound_ns = std::min(out.lower_bound_ns, s.found.choices.layered_lower_bound_ns);
 }
 
@@ -133,12 +127,7 @@ void add_classes(const State& s, EachGroupOutcome& found) {
 void run_each_group(State& s, PhaseReport& out) {
   s.found.alone = each_group(s.problem, s.evaluator, s.options.how);
   if (s.classes != nullptr) add_classes(s, *s.found.alone);
-  const EachGroupOutcome& found = *s.found.alone;
-  out.complete = found.complete;
-  out.bounded = found.bounded;
-  out.simulated = found.simulations;
-  out.best_ns = found.best ? found.best->iteration_ns : 0;
-  out.lower_bound_ns = found.lower_bound_ns == INT64_MAX ? 0 : found.lower_bound_ns;
+  report(*s.found.alone, s.found.alone->bounded, out);
 }
 
 /// Of the plans handed in the fastest that fits.
@@ -191,11 +180,7 @@ void run_device_groups(State& s, PhaseReport& out) {
   found.candidates += start.judged;
   found.simulations += start.judged;
   found.without_room += start.without_room;
-  out.complete = found.complete;
-  out.bounded = found.states;
-  out.simulated = found.simulations;
-  out.best_ns = found.best ? found.best->iteration_ns : 0;
-  out.lower_bound_ns = found.lower_bound_ns == INT64_MAX ? 0 : found.lower_bound_ns;
+  report(found, found.states, out);
 }
 
 void run_unlike_pipelines(State& s, PhaseReport& out) {
@@ -204,12 +189,7 @@ void run_unlike_pipelines(State& s, PhaseReport& out) {
   const EachGroupOutcome& columns = s.classes != nullptr ? *s.found.of_classes : *s.found.alone;
   s.found.beside = unlike_pipelines(unlike_problem(s), unlike_evaluator(s), columns, how);
   on_devices(s, *s.found.beside);
-  const UnlikePipelinesOutcome& found = *s.found.beside;
-  out.complete = found.complete;
-  out.bounded = found.combinations;
-  out.simulated = found.simulations;
-  out.best_ns = found.best ? found.best->iteration_ns : 0;
-  out.lower_bound_ns = found.lower_bound_ns;
+  report(*s.found.beside, s.found.beside->combinations, out);
 }
 
 void run_unequal_replicas(State& s, PhaseReport& out) {
@@ -218,12 +198,7 @@ void run_unequal_replicas(State& s, PhaseReport& out) {
                                 (s.found.beside ? s.found.beside->simulations : 0));
   s.found.replicas = unequal_replicas(unlike_problem(s), unlike_evaluator(s), s.found.best_ns(), how);
   on_devices(s, *s.found.replicas);
-  const UnequalReplicasOutcome& found = *s.found.replicas;
-  out.complete = found.complete;
-  out.bounded = found.considered;
-  out.simulated = found.simulations;
-  out.best_ns = found.best ? found.best->iteration_ns : 0;
-  out.lower_bound_ns = found.lower_bound_ns;
+  report(*s.found.replicas, s.found.replicas->considered, out);
 }
 
 bool never(const State&) { return false; }
@@ -282,11 +257,14 @@ const LayeredCandidate* Found::faster_layered() const {
 }
 
 const GroupedCandidate* Found::faster_grouped() const {
-  const GroupedCandidate* best = alone && alone->best ? &*alone->best : nullptr;
-  if (grouped && grouped->best && (best == nullptr || grouped->best->iteration_ns < best->iteration_ns)) best = &*grouped->best;
-  if (beside && beside->best && (best == nullptr || beside->best->iteration_ns < best->iteration_ns)) best = &*beside->best;
-  if (replicas && replicas->best && (best == nullptr || replicas->best->iteration_ns < best->iteration_ns))
-    best = &*replicas->best;
+  const GroupedCandidate* best = nullptr;
+  const auto look = [&best](const auto& found) {
+    if (found && found->best && (best == nullptr || found->best->iteration_ns < best->iteration_ns)) best = &*found->best;
+  };
+  look(alone);
+  look(grouped);
+  look(beside);
+  look(replicas);
   if (best == nullptr) return nullptr;
   const std::int64_t equal = best_equal_ns();
   return equal == 0 || best->iteration_ns < equal ? best : nullptr;

@@ -6,33 +6,13 @@
 #include <algorithm>
 
 #include "cost/price.h"
-#include "espalier/cluster.h"
-#include "espalier/model.h"
 #include "search/device_groups.h"
+#include "search/test_fixture.h"
 
 namespace espalier::search {
 namespace {
 
-constexpr const char* kModel =
-    R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
-  "num_key_value_heads": 8, "num_hidden_layers": 6, "vocab_size": 8192, "max_position_embeddings": 2048})";
-
-struct Fixture {
-  Model model = load_model(kModel, "test").value();
-  Cluster cluster;
-  Problem problem;
-  explicit Fixture(const char* text, std::int64_t batch = 16) : cluster(load_cluster(text, "test").value()) {
-    problem.model = &model;
-    problem.cluster = &cluster;
-    problem.training.sequence.main = 512;
-    problem.training.global_batch = batch;
-    problem.training.precision = Precision::fp16;
-    problem.engine = find_engine("generic");
-  }
-  Fixture(const Fixture&) = delete;
-  Fixture& operator=(const Fixture&) = delete;
-  [[nodiscard]] cost::ClusterCosts costs() const { return {model, cluster, problem.training, *problem.engine}; }
-};
+using search_test::Fixture;
 
 constexpr const char* kMixed =
     "{groups: [{nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}, {nodes: 2, devices_per_node: 8, device: v100-sxm-32gb}],"

@@ -5,11 +5,12 @@
 
 #include <random>
 
-#include "espalier/cluster.h"
-#include "espalier/model.h"
+#include "search/test_fixture.h"
 
 namespace espalier::search {
 namespace {
+
+using search_test::Fixture;
 
 /// Twice as fast: of 12 samples 8 and 4. A late start of 3: (3 + 7, 10) would be equal, with 17 samples.
 TEST(DealSamples, BySpeed) {
@@ -56,25 +57,6 @@ TEST(DealSamples, EqualsEveryDealOfThree) {
     }
   }
 }
-
-struct Fixture {
-  Model model = load_model(R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
-    "num_key_value_heads": 8, "num_hidden_layers": 6, "vocab_size": 8192, "max_position_embeddings": 2048})",
-                           "test")
-                    .value();
-  Cluster cluster;
-  Problem problem;
-  explicit Fixture(const std::string& text) : cluster(load_cluster(text, "test").value()) {
-    problem.model = &model;
-    problem.cluster = &cluster;
-    problem.training.sequence.main = 512;
-    problem.training.global_batch = 16;
-    problem.training.precision = Precision::fp16;
-    problem.engine = find_engine("generic");
-  }
-  Fixture(const Fixture&) = delete;
-  Fixture& operator=(const Fixture&) = delete;
-};
 
 /// Two groups of one device, the second at a third of the speed: 1 + 1/3 devices for 16 samples, 12 a device.
 TEST(WorkBound, WeighsSlowDevicesByTheirSpeed) {

@@ -8,10 +8,7 @@
 #include <set>
 #include <string>
 
-#include "base/format.h"
-#include "espalier/cluster.h"
-#include "espalier/model.h"
-#include "planner/simulated_evaluator.h"
+#include "mixed_clusters.h"
 #include "search/phases.h"
 #include "search/speed_classes.h"
 
@@ -20,33 +17,18 @@ namespace {
 
 using base::cat;
 
-struct Case {
-  Model model;
-  Cluster cluster;
-  search::Problem problem;
-  /// One group of such nodes; `speed` as a cluster file says it.
+/// One group of such nodes; `speed` as a cluster file says it.
+std::string nodes_of(std::int64_t nodes, std::int64_t devices, const std::string& speed) {
+  return cat("{nodes: ", nodes, ", devices_per_node: ", devices,
+             ", device: {name: own, peak_tflops: {bf16: 20}, memory: 64GiB, memory_bandwidth: 1TB/s}, "
+             "intra_node: {bandwidth: 100GB/s, "
+             "latency: 2us}, inter_node: {bandwidth: 400Gb/s, latency: 1us}",
+             speed.empty() ? "" : cat(", speed: {", speed, "}"), "}");
+}
+
+struct Case : property::mixed::Case {
   Case(int blocks, std::int64_t nodes, std::int64_t devices, const std::string& speed, std::int64_t batch)
-      : model(load_model(cat(R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
-          "num_key_value_heads": 8, "num_hidden_layers": )",
-                             blocks, R"(, "vocab_size": 8192, "max_position_embeddings": 2048})"),
-                         "test")
-                  .value()) {
-    auto loaded = load_cluster(cat("{nodes: ", nodes, ", devices_per_node: ", devices,
-                                   ", device: {name: own, peak_tflops: {bf16: 20}, memory: 64GiB, memory_bandwidth: 1TB/s}, "
-                                   "intra_node: {bandwidth: 100GB/s, "
-                                   "latency: 2us}, inter_node: {bandwidth: 400Gb/s, latency: 1us}",
-                                   speed.empty() ? "" : cat(", speed: {", speed, "}"), "}"),
-                               "test");
-    EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().message());
-    cluster = loaded.value();
-    problem.model = &model;
-    problem.cluster = &cluster;
-    problem.training.sequence.main = 512;
-    problem.training.global_batch = batch;
-    problem.engine = find_engine("generic");
-  }
-  Case(const Case&) = delete;
-  Case& operator=(const Case&) = delete;
+      : property::mixed::Case(blocks, nodes_of(nodes, devices, speed), batch) {}
 
   [[nodiscard]] search::Found found(int threads = 1, bool unlike_stages = true) const {
     planner::SimulatedEvaluator evaluator(threads);

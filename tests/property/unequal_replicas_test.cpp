@@ -6,11 +6,8 @@
 #include <random>
 #include <string>
 
-#include "base/format.h"
 #include "cost/cluster_costs.h"
-#include "espalier/cluster.h"
-#include "espalier/model.h"
-#include "planner/simulated_evaluator.h"
+#include "mixed_clusters.h"
 #include "search/unequal_replicas.h"
 #include "search/unlike_pipelines.h"
 #include "sim/simulator.h"
@@ -20,27 +17,9 @@ namespace {
 
 using base::cat;
 
-struct Case {
-  Model model;
-  Cluster cluster;
-  search::Problem problem;
+struct Case : property::mixed::Case {
   Case(int blocks, const std::string& groups, const std::string& join, std::int64_t batch)
-      : model(load_model(cat(R"({"model_type": "llama", "hidden_size": 1024, "intermediate_size": 2816, "num_attention_heads": 8,
-          "num_key_value_heads": 8, "num_hidden_layers": )",
-                             blocks, R"(, "vocab_size": 8192, "max_position_embeddings": 2048})"),
-                         "test")
-                  .value()) {
-    auto loaded = load_cluster(cat("{groups: [", groups, "], inter_group: ", join, "}"), "test");
-    EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().message());
-    cluster = loaded.value();
-    problem.model = &model;
-    problem.cluster = &cluster;
-    problem.training.sequence.main = 512;
-    problem.training.global_batch = batch;
-    problem.engine = find_engine("generic");
-  }
-  Case(const Case&) = delete;
-  Case& operator=(const Case&) = delete;
+      : property::mixed::Case(blocks, cat("{groups: [", groups, "], inter_group: ", join, "}"), batch) {}
 };
 
 /// One node of devices with a peak in TFLOP/s and a memory.
