@@ -52,18 +52,12 @@ Finding check_saved(const View& view, const Claims& claims, const std::vector<st
   });
 }
 
-/// 2 % for what the derivation leaves out: tensors of single kernels, rounding of blocks.
-constexpr double kPeakSlack = 0.02;
-
 Finding check_peak(const View& view, const Program& program, const Claims& claims, const std::vector<std::int64_t>& fixed,
                    const std::vector<std::int64_t>& saved) {
   Verdict verdict("peak-memory");
   const std::vector<PeakBytes> derived = peak_bytes_per_stage(view, program, fixed, saved);
   for (std::size_t i = 0; i < derived.size(); ++i) {
-    const auto claimed = static_cast<double>(claims.peak_bytes_per_stage[i]);
-    const double least = (1 - kPeakSlack) * static_cast<double>(derived[i].least);
-    const double most = (1 + kPeakSlack) * static_cast<double>(derived[i].most);
-    verdict.require(claimed >= least && claimed <= most, [&] {
+    verdict.require(derived[i].admits(claims.peak_bytes_per_stage[i]), [&] {
       return say("stage ", i, ": claimed peak ", claims.peak_bytes_per_stage[i], " bytes, derived ", derived[i].least,
                  derived[i].most > derived[i].least ? say(" to ", derived[i].most) : std::string());
     });
@@ -71,18 +65,12 @@ Finding check_peak(const View& view, const Program& program, const Claims& claim
   return verdict.finding(say("every peak within 2 % of what is derived; stage 0: ", derived.front().least, " bytes"));
 }
 
-std::int64_t usable_bytes(const View& view, std::size_t group) {
-  const DeviceKind& device = view.cluster->groups[group].device;
-  const std::int64_t usable = device.memory.count() - device.context_reserve.count();
-  return view.cluster->memory_limit ? std::min(usable, view.cluster->memory_limit->count()) : usable;
-}
-
 /// The limit that is claimed is the least of the kinds that the plan uses; each stage must stay below that of its own.
 Finding check_limit(const View& view, const Claims& claims) {
   Verdict verdict("memory-limit");
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   const auto usable = [&](std::size_t stage) {
-    return usable_bytes(view, view.group_of_stage.empty() ? 0 : view.group_of_stage[stage]);
+    return usable_bytes(*view.cluster, view.group_of_stage.empty() ? 0 : view.group_of_stage[stage]);
   };
   for (std::size_t i = 0; i < claims.peak_bytes_per_stage.size(); ++i) least = std::min(least, usable(i));
   const bool part = view.part == PlanPart::of_several;
@@ -160,7 +148,7 @@ std::vector<Finding> check_claims_of_several(const Plan& plan, const Model& mode
     views.push_back(make_view(pipeline, model, cluster, PlanPart::of_several));
     for (const Stage& stage : pipeline.only_pipeline().stages)
       for (const RankKind& kind : kinds_of(stage, cluster))
-        least_bytes = std::min(least_bytes, usable_bytes(views.back(), kind.group));
+        least_bytes = std::min(least_bytes, usable_bytes(cluster, kind.group));
     if (has_rank_kinds(pipeline, cluster)) kinds = std::max(kinds, most_kinds(pipeline, cluster));
   }
   const StepTime bounds = bounds_of_several(plan, views, program, kinds);

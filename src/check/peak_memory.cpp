@@ -68,4 +68,16 @@ std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& pro
   return result;
 }
 
+bool PeakBytes::admits(std::int64_t claimed) const {
+  constexpr double kSlack = 0.02;
+  const auto bytes = static_cast<double>(claimed);
+  return bytes >= (1 - kSlack) * static_cast<double>(least) && bytes <= (1 + kSlack) * static_cast<double>(most);
+}
+
+std::int64_t usable_bytes(const Cluster& cluster, std::size_t group) {
+  const DeviceKind& device = cluster.groups[group].device;
+  const std::int64_t usable = device.memory.count() - device.context_reserve.count();
+  return cluster.memory_limit ? std::min(usable, cluster.memory_limit->count()) : usable;
+}
+
 }  // namespace espalier::check

@@ -18,7 +18,12 @@ namespace espalier::check {
 /// Bytes; least = most but for plans that partition operators.
 struct PeakBytes {
   std::int64_t least = 0, most = 0;
+  /// Whether a claim is what was derived, within 2 % for what the derivation leaves out: tensors of single kernels, rounding of blocks.
+  [[nodiscard]] bool admits(std::int64_t claimed) const;
 };
+
+/// What a plan may fill of a device of a node group.
+std::int64_t usable_bytes(const Cluster& cluster, std::size_t group);
 
 /// Of each stage. `fixed`: states; `saved`: what each pipeline chunk keeps of a micro-batch.
 std::vector<PeakBytes> peak_bytes_per_stage(const View& view, const Program& program, const std::vector<std::int64_t>& fixed,

@@ -18,8 +18,6 @@
 namespace espalier::check {
 namespace {
 
-constexpr double kPeakSlack = 0.02;  // as for stages of one kind (claims.cpp)
-
 double speed_of(const NodeGroup& group, std::int64_t device) {
   for (const DeviceSpeed& unlike : group.speed)
     if (unlike.device == device) return unlike.factor;
@@ -46,12 +44,6 @@ std::vector<std::int64_t> under_own_samples(const View& view, const Derive& deri
       if (view.samples_of_stage[stage(n)] == samples) out[n] = derived[n];
   }
   return out;
-}
-
-std::int64_t usable_bytes(const View& view, std::size_t stage) {
-  const DeviceKind& device = view.cluster->groups[view.group_of_stage[stage]].device;
-  const std::int64_t usable = device.memory.count() - device.context_reserve.count();
-  return view.cluster->memory_limit ? std::min(usable, view.cluster->memory_limit->count()) : usable;
 }
 
 /// One kind's claims against what is derived for it.
@@ -98,14 +90,11 @@ class KindCheck {
   void peaks(const Program& program, Verdict& peak, Verdict& limit) const {
     const std::vector<PeakBytes> derived = peak_bytes_per_stage(view_, program, static_bytes_per_stage(view_), saved_());
     for (std::size_t i = 0; i < derived.size(); ++i) {
-      const auto claimed = static_cast<double>(claims_.peak_bytes_per_stage[i]);
-      peak.require(claimed >= (1 - kPeakSlack) * static_cast<double>(derived[i].least) &&
-                       claimed <= (1 + kPeakSlack) * static_cast<double>(derived[i].most),
-                   [&] {
-                     return say("stage ", i, ", kind ", kind_, ": claimed peak ", claims_.peak_bytes_per_stage[i],
-                                " bytes, derived ", derived[i].least, " to ", derived[i].most);
-                   });
-      const std::int64_t usable = usable_bytes(view_, i);
+      peak.require(derived[i].admits(claims_.peak_bytes_per_stage[i]), [&] {
+        return say("stage ", i, ", kind ", kind_, ": claimed peak ", claims_.peak_bytes_per_stage[i], " bytes, derived ",
+                   derived[i].least, " to ", derived[i].most);
+      });
+      const std::int64_t usable = usable_bytes(*view_.cluster, view_.group_of_stage[i]);
       limit.require(claims_.peak_bytes_per_stage[i] <= usable, [&] {
         return say("stage ", i, ", kind ", kind_, " peaks at ", claims_.peak_bytes_per_stage[i], " bytes, the limit is ", usable);
       });

@@ -9,7 +9,7 @@
 namespace espalier::search {
 namespace {
 
-using search_test::Fixture;
+using test::Fixture;
 
 constexpr const char* kMixed =
     "{groups: [{name: new, nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}, {name: old, nodes: 2, devices_per_node: 4, "

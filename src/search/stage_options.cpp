@@ -6,7 +6,6 @@
 
 #include "cost/chunk_sum.h"
 #include "cost/collective.h"
-#include "plan/rules.h"
 #include "search/stage_ports.h"
 
 namespace espalier::search {
@@ -50,21 +49,6 @@ std::vector<Strategy> strategies_of(const NodeGroup& group, std::int64_t devices
     }
   }
   return out;
-}
-
-/// Whether rules, engine and the job's search part let a stage be made so. The plan has other stages besides: what they decide (pp, dp of the
-/// first stage, micro-batch) is not asked.
-bool admitted(const Problem& problem, RuleFacts& facts, const Strategy& s, std::int64_t samples) {
-  if (samples % s.dp != 0) return false;
-  Schedule one;
-  one.micro_batch = static_cast<std::int32_t>(samples / s.dp);
-  one.microbatches = static_cast<std::int32_t>(facts.global_batch / samples);
-  facts.devices = std::int64_t{s.tp} * s.dp;
-  if (!is_legal(facts, s, one) || !engine_allows(*problem.engine, facts, s, one)) return false;
-  for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::ep, Dimension::etp, Dimension::dp,
-                            Dimension::zero, Dimension::recompute, Dimension::micro_batch})
-    if (!problem.space.admits(std::string(to_string(d)), get(d, s, one))) return false;
-  return true;
 }
 
 /// Layers in a part of gradients or parameters, at most.
@@ -155,6 +139,19 @@ std::vector<std::int64_t> unit_devices(const Cluster& cluster) {
   return out;
 }
 
+bool stage_admitted(const Problem& problem, RuleFacts& facts, const Strategy& s, std::int64_t samples) {
+  if (samples % s.dp != 0) return false;
+  Schedule one;
+  one.micro_batch = static_cast<std::int32_t>(samples / s.dp);
+  one.microbatches = static_cast<std::int32_t>(facts.global_batch / samples);
+  facts.devices = std::int64_t{s.tp} * s.dp;
+  if (!is_legal(facts, s, one) || !engine_allows(*problem.engine, facts, s, one)) return false;
+  for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::ep, Dimension::etp, Dimension::dp,
+                            Dimension::zero, Dimension::recompute, Dimension::micro_batch})
+    if (!problem.space.admits(std::string(to_string(d)), get(d, s, one))) return false;
+  return true;
+}
+
 StageOptions stage_options(const Problem& problem, const cost::ClusterCosts& costs, std::int64_t samples) {
   StageOptions out;
   RuleFacts facts = rule_facts(*problem.model, *problem.cluster, problem.training, 1);
@@ -171,7 +168,7 @@ StageOptions stage_options(const Problem& problem, const cost::ClusterCosts& cos
         continue;
       const Strategy* before = nullptr;
       for (const Strategy& s : strategies_of(group, devices, facts)) {
-        if (!admitted(problem, facts, s, samples)) continue;
+        if (!stage_admitted(problem, facts, s, samples)) continue;
         const bool same = before != nullptr && before->tp == s.tp && before->sp == s.sp && before->ep == s.ep;
         if (!same) cost::layer_costs(c, s, 1, static_cast<std::int32_t>(samples / s.dp), layers);
         before = &s;

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "cost/cluster_costs.h"
+#include "plan/rules.h"
 #include "search/search.h"
 #include "solve/device_groups.h"
 
@@ -53,6 +54,10 @@ struct StageOptions {
   std::vector<StageChoice> choices;
   std::vector<std::vector<std::int64_t>> send_ns;  ///< [from port][to port] of a micro-batch, at least
 };
+
+/// Whether rules, engine and the job's search part let a stage be made so, for micro-batches of `samples` in all replicas together. The plan may
+/// have other stages besides: their number and the devices of the plan are not asked. `facts` are of the problem and serve call after call.
+bool stage_admitted(const Problem& problem, RuleFacts& facts, const Strategy& s, std::int64_t samples);
 
 /// For micro-batches of `samples` in all replicas together.
 StageOptions stage_options(const Problem& problem, const cost::ClusterCosts& costs, std::int64_t samples);

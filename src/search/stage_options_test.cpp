@@ -12,7 +12,7 @@
 namespace espalier::search {
 namespace {
 
-using search_test::Fixture;
+using test::Fixture;
 
 constexpr const char* kMixed =
     "{groups: [{nodes: 1, devices_per_node: 4, device: a100-sxm-40gb}, {nodes: 2, devices_per_node: 8, device: v100-sxm-32gb}],"
@@ -27,6 +27,35 @@ TEST(StageOptions, UnitsAreAsSmallAsLeavesFewEnough) {
   EXPECT_EQ(units("{nodes: 16, devices_per_node: 8, device: v100-sxm-32gb}"), (std::vector<std::int64_t>{4}));
   EXPECT_EQ(units("{nodes: 48, devices_per_node: 8, device: v100-sxm-32gb}"), (std::vector<std::int64_t>{8}));
   EXPECT_EQ(units("{nodes: 4, devices_per_node: 3, device: v100-sxm-32gb}"), (std::vector<std::int64_t>{1}));
+}
+
+/// 8 heads on a node of 4: tp 1, 2, 4 and 8 by the rules of the model; 16 samples in micro-batches of 8 or 16 for 8 replicas; ZeRO shards over them.
+TEST(StageOptions, RulesEngineAndJobAdmitAStage) {
+  Fixture f(kMixed);
+  RuleFacts facts = rule_facts(f.model, f.cluster, f.problem.training, 1);
+  const auto stage = [](std::int32_t tp, std::int32_t dp, ZeroStage zero = ZeroStage::none) {
+    Strategy s;
+    s.tp = tp;
+    s.dp = dp;
+    s.zero = zero;
+    s.shard = shards_optimizer(zero) ? dp : 1;
+    return s;
+  };
+  EXPECT_TRUE(stage_admitted(f.problem, facts, stage(2, 8), 16));
+  EXPECT_TRUE(stage_admitted(f.problem, facts, stage(2, 8), 8));
+  EXPECT_FALSE(stage_admitted(f.problem, facts, stage(2, 8), 4)) << "half a sample a replica";
+  EXPECT_FALSE(stage_admitted(f.problem, facts, stage(3, 8), 16)) << "8 heads on 3 ranks";
+  EXPECT_FALSE(stage_admitted(f.problem, facts, stage(16, 1), 16)) << "8 heads on 16 ranks";
+  EXPECT_TRUE(stage_admitted(f.problem, facts, stage(2, 1), 1));
+  EXPECT_TRUE(stage_admitted(f.problem, facts, stage(1, 4, ZeroStage::optimizer), 16));
+  // The job's pins: two ranks of a model at most, micro-batches of one sample, no ZeRO.
+  f.problem.space.limits["tp"] = 2;
+  EXPECT_FALSE(stage_admitted(f.problem, facts, stage(4, 4), 16));
+  f.problem.space.allow["micro_batch"] = {1};
+  EXPECT_TRUE(stage_admitted(f.problem, facts, stage(2, 8), 8));
+  EXPECT_FALSE(stage_admitted(f.problem, facts, stage(2, 8), 16)) << "two samples a replica";
+  f.problem.space.allow["zero"] = {0};
+  EXPECT_FALSE(stage_admitted(f.problem, facts, stage(1, 4, ZeroStage::optimizer), 4));
 }
 
 /// Every option is a stage that could stand: whole units, tp inside a node, replicas that divide the micro-batch, ZeRO over all of them.

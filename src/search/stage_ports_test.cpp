@@ -13,7 +13,7 @@
 namespace espalier::search {
 namespace {
 
-using search_test::Fixture;
+using test::Fixture;
 
 constexpr const char* kSites =
     "{groups: [{name: e, nodes: 1, devices_per_node: 4, device: a100-sxm-40gb, site: east},"

@@ -9,7 +9,7 @@
 #include "espalier/model.h"
 #include "search/search.h"
 
-namespace espalier::search_test {
+namespace espalier::search::test {
 
 /// Six blocks of hidden size 1024 on sequences of 512.
 struct Fixture {
@@ -18,7 +18,7 @@ struct Fixture {
                            "test")
                     .value();
   Cluster cluster;
-  search::Problem problem;
+  Problem problem;
   explicit Fixture(const std::string& text, std::int64_t batch = 16) : cluster(load_cluster(text, "test").value()) {
     problem.model = &model;
     problem.cluster = &cluster;
@@ -32,4 +32,4 @@ struct Fixture {
   [[nodiscard]] cost::ClusterCosts costs() const { return {model, cluster, problem.training, *problem.engine}; }
 };
 
-}  // namespace espalier::search_test
+}  // namespace espalier::search::test

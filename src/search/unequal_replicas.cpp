@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "cost/chunk_sum.h"
 #include "plan/rules.h"
+#include "search/stage_options.h"
 #include "search/unlike_pipelines.h"
 
 namespace espalier::search {
@@ -42,7 +43,6 @@ class Search {
  private:
   void add_ways(const std::vector<std::size_t>& groups, std::vector<Way>& out);
   void add_way(const std::vector<std::size_t>& groups, const Strategy& strategy, std::vector<Way>& out);
-  [[nodiscard]] bool legal(const Strategy& s, std::int64_t samples);
   /// Of a sample in a replica on group g, forward and backward.
   [[nodiscard]] double seconds_of(std::size_t g, const Strategy& s, std::int64_t samples) const;
   [[nodiscard]] Plan plan_of(const Way& way, const std::vector<std::int64_t>& states) const;
@@ -88,23 +88,11 @@ double Search::seconds_of(std::size_t g, const Strategy& s, std::int64_t samples
   return kBelow * ns * 1e-9 / static_cast<double>(samples);
 }
 
-bool Search::legal(const Strategy& s, std::int64_t samples) {
-  RuleFacts facts = rule_facts(*problem_.model, *problem_.cluster, problem_.training, 1);
-  Schedule one;
-  one.micro_batch = static_cast<std::int32_t>(samples / s.dp);
-  one.microbatches = static_cast<std::int32_t>(problem_.training.global_batch / samples);
-  facts.devices = std::int64_t{s.tp} * s.dp;
-  if (!is_legal(facts, s, one) || !engine_allows(*problem_.engine, facts, s, one)) return false;
-  for (const Dimension d : {Dimension::pp, Dimension::tp, Dimension::sp, Dimension::cp, Dimension::ep, Dimension::etp,
-                            Dimension::dp, Dimension::zero, Dimension::recompute, Dimension::micro_batch})
-    if (!problem_.space.admits(std::string(to_string(d)), get(d, s, one))) return false;
-  return true;
-}
-
 void Search::add_way(const std::vector<std::size_t>& groups, const Strategy& strategy, std::vector<Way>& out) {
   const std::int64_t batch = problem_.training.global_batch;
+  RuleFacts facts = rule_facts(*problem_.model, *problem_.cluster, problem_.training, 1);
   for (std::int64_t samples = strategy.dp; samples <= batch; samples += strategy.dp) {
-    if (batch % samples != 0 || !legal(strategy, samples)) continue;
+    if (batch % samples != 0 || !stage_admitted(problem_, facts, strategy, samples)) continue;
     Way way{groups, strategy, samples, {}, {}, 0};
     std::vector<double> seconds;
     const std::int64_t mean = samples / strategy.dp;
@@ -266,7 +254,8 @@ UnequalReplicasOutcome Search::run() {
   out_.lower_bound_ns = work_bound_ns(problem_);
   const std::size_t groups = problem_.cluster->groups.size();
   std::vector<Way> ways;
-  for (std::size_t set = 1; groups <= kMostReplicaGroups && set < (std::size_t{1} << groups); ++set) {
+  const bool one_stage = problem_.space.admits(std::string(to_string(Dimension::pp)), 1);
+  for (std::size_t set = 1; one_stage && groups <= kMostReplicaGroups && set < (std::size_t{1} << groups); ++set) {
     std::vector<std::size_t> chosen;
     for (std::size_t g = 0; g < groups; ++g)
       if ((set >> g & 1) != 0) chosen.push_back(g);

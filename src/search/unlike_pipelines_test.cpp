@@ -10,7 +10,7 @@
 namespace espalier::search {
 namespace {
 
-using search_test::Fixture;
+using test::Fixture;
 
 /// Twice as fast: of 12 samples 8 and 4. A late start of 3: (3 + 7, 10) would be equal, with 17 samples.
 TEST(DealSamples, BySpeed) {
