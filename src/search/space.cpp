@@ -261,9 +261,10 @@ double Space::leaves(const Configuration& a) {
     all.choices.push_back({b.schedule.kind, b.schedule.virtual_stages});
     const auto [shards, is_first] = shards_.try_emplace(shard_key(b));
     if (is_first) shards->second = shards_below(b);
-    const auto [recomputes, is_new] = recomputes_.try_emplace(recompute_key(b));
-    if (is_new) recompute_group(b, [&](const Configuration& r) { recomputes->second.push_back(r.strategy.recompute); });
-    all.leaves += shards->second.leaves * static_cast<double>(recomputes->second.size());
+    const auto [entry, is_new] = recomputes_.try_emplace(recompute_key(b));
+    auto& recomputations = entry->second;  // no structured binding: closures of clang 14 capture none
+    if (is_new) recompute_group(b, [&](const Configuration& r) { recomputations.push_back(r.strategy.recompute); });
+    all.leaves += shards->second.leaves * static_cast<double>(recomputations.size());
   });
   const double leaves = all.leaves;
   products_[key] = std::move(all);
