@@ -56,7 +56,7 @@ endfunction()
 
 espalier_find_torch()
 if(TARGET espalier_torch)
-  espalier_module(runtime DEPENDS base model plan LIBRARIES espalier_torch ONCE)
+  espalier_module(runtime DEPENDS base model plan profile storage LIBRARIES espalier_torch ONCE)
   set_target_properties(espalier_runtime PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
   add_executable(espalier_rank src/runtime/main.cpp)
   set_target_properties(espalier_rank PROPERTIES OUTPUT_NAME espalier-rank RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

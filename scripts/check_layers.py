@@ -28,13 +28,14 @@ ALLOWED = {
     "model": ["base"],
     "cluster": ["base"],
     "partition": ["base", "model"],
-    "profile": ["base", "model", "cluster"],
+    "profile": ["base", "model", "cluster", "plan"],
     "plan": ["base", "model", "cluster", "partition"],
     "launch": ["base"],
-    "runtime": ["base", "model", "cluster", "partition", "plan"],
+    "storage": ["base", "model", "cluster", "partition", "plan"],
+    "runtime": ["base", "model", "cluster", "partition", "plan", "profile", "storage"],
     "cost": ["base", "model", "cluster", "partition", "profile", "plan"],
     "check": ["base", "model", "cluster", "profile", "plan"],
-    "search": ["base", "solve", "model", "cluster", "partition", "plan", "cost"],
+    "search": ["base", "solve", "model", "cluster", "partition", "profile", "plan", "cost"],
     "galvatron": ["base", "solve", "model", "cluster", "plan"],
     "sim": ["base", "solve", "model", "cluster", "partition", "plan", "cost"],
     "job": ["base", "model", "cluster", "profile", "plan"],
@@ -56,7 +57,7 @@ PUBLIC = {
     "result.h": "base",
     "model.h": "model",
     "cluster.h": "cluster", "cluster_change.h": "cluster",
-    "profile.h": "profile",
+    "profile.h": "calibrate",
     "plan.h": "plan",
     "block_partition.h": "plan",
     "search_space.h": "plan",
@@ -69,7 +70,7 @@ PUBLIC = {
     "configuration.h": "job",
     "planner.h": "planner",
     "engines.h": "planner",
-    "adapt.h": "adapt", "policy.h": "adapt", "observation.h": "adapt", "objective.h": "adapt",
+    "adapt.h": "adapt", "policy.h": "adapt", "observation.h": "adapt", "objective.h": "adapt", "long_run.h": "adapt",
     "exchange.h": "exchange",
     "measured_runs.h": "runs",
     "validate.h": "runs",
@@ -96,7 +97,7 @@ PRINTING = {"iostream"}
 
 # A namespace cannot have the name of the public function espalier::plan, so that plan, whose words all modules above it speak, has espalier
 # itself for its namespace, and these beside it for what its readers and its tests share.
-FLAT = {"plan": {"plan_detail", "plan_test"}}
+FLAT = {"plan": {"plan_detail", "plan_test", "profile"}}
 
 NAMESPACE = re.compile(r"^namespace espalier::(\w+)")
 NESTED = re.compile(r"^namespace (\w+) \{")

@@ -87,8 +87,8 @@ TRAINING = closed_object({
 SEARCH = closed_object({
     "space": one_of(*SPACES, default="uniform", description="uniform: one strategy for all layers; layerwise: one for each layer; "
                     "spatial_temporal: uniform with partitions of operators; full: layerwise with them; each as far as the engine can vary it"),
-    "devices": one_of("equal", "any", description="equal: all stages on equally many devices of one kind; any: stages on groups of unlike "
-                      "devices, some left out; default: equal on one node group, any on several"),
+    "devices": one_of("equal", "any", "all", description="equal: all stages on equally many devices of one kind; any: stages on groups of unlike "
+                      "devices, some left out; all: the same, none left out; default: equal on one node group, any on several"),
     "fix": described(closed_object(DIMENSIONS), "dimension: value"),
     "allow": described(closed_object(VALUES), "dimension: value or list of values"),
     "forbid": described(closed_object(VALUES), "dimension: value or list of values"),
@@ -149,6 +149,7 @@ JOB = closed_object({
     "model": either(TEXT, open_object({"model_type": TEXT}, ("model_type",)), description="a Hugging Face config.json: its path, or its content"),
     "cluster": either(TEXT, CLUSTER, description="a cluster file: its path, or its content"),
     "training": TRAINING,
+    "profile": either(TEXT, {"type": "object"}, description="what `espalier profile` measured: its path, or its content; not beside calibration"),
     "calibration": either(TEXT, {"type": "object"}, description="a calibration that `espalier calibrate` wrote: its path, or its content"),
     "engine": described(TEXT, "whose rules and memory policy hold", default="generic"),
     "search": SEARCH,
@@ -238,7 +239,7 @@ SIMPLEST = open_object({"label": TEXT, "iteration_s": SECONDS, "loss": {"type": 
                         "certified": YES_NO, "simulated": WHOLE}, ("label", "iteration_s", "loss", "dimensions", "within", "certified"))
 
 # What was searched for: check --search does it again.
-ASKED = open_object({"space": one_of(*SPACES), "devices": one_of("equal", "any"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
+ASKED = open_object({"space": one_of(*SPACES), "devices": one_of("equal", "any", "all"), "allow": mapping(array(ANY)), "forbid": mapping(array(ANY)), "limits": mapping(WHOLE),
                      "memory_margin": COUNT, "node_limit": WHOLE, "disabled_rules": array(TEXT), "left_out_phases": array(TEXT), "exhaustive": YES_NO, "simple": YES_NO, "simple_within": COUNT, "engines": YES_NO, "alternatives": WHOLE}, ("space", "alternatives"))
 
 RESULT = open_object({
@@ -280,6 +281,15 @@ ERROR = open_object({
 
 MOVE = open_object({**{n: BYTES for n in ("kept_bytes", "peer_bytes", "storage_bytes", "lost_bytes")},
                     **{n: SECONDS for n in ("transfer_s", "storage_s", "rollback_s", "restart_s", "warm_up_s")}}, ("peer_bytes", "storage_bytes"))
+TARGETS = array(open_object({"target": TEXT, "factor": COUNT}, ("target", "factor")))
+ASKED = {
+    "running": described(PLAN, "the plan that runs"),
+    "change": described(open_object({"lost": array(TEXT), "slow": TARGETS, "links": TARGETS,
+                                   "added": array(open_object({"target": TEXT, "nodes": COUNT}, ("target", "nodes")))},
+                                  ("lost", "slow", "links", "added")), "what happened to the cluster"),
+    "prices": described(open_object({"restart_s": SECONDS, "warm_up_s": SECONDS, "storage_bytes_per_s": COUNT, "checkpoint_age_s": SECONDS},
+                                    ("restart_s", "warm_up_s", "storage_bytes_per_s", "checkpoint_age_s")), "of all moves"),
+}
 CHANGE = open_object({
     "schema": {"const": "espalier.change/1"},
     "action": one_of("stay", "shift", "re-place", "reroute", "reshape"),
@@ -288,8 +298,19 @@ CHANGE = open_object({
     "break_even_s": described(or_null(SECONDS), "how long the change must last; null: it never pays"), "if_stay_s": or_null(SECONDS),
     "move": MOVE, "bytes_per_link": mapping(BYTES), "nodes": array(WHOLE, description="by node of the plan: its number in the whole cluster"),
     "plan": described(or_null(PLAN), "null: the plan that runs"),
-    "observed": {"type": "object"}, "others": array({"type": "object"}),
+    "priced_as": described(PLAN, "no plan has exactly the global batch: that of the next larger one, not to be run"),
+    "observed": {"type": "object"}, "others": array({"type": "object"}), "horizon_s": or_null(SECONDS), **ASKED,
 }, ("schema", "action", "possible", "pause_s", "gain_s_per_step", "break_even_s", "if_stay_s", "bytes_per_link", "plan"))
+
+WHAT_IF = open_object({
+    "schema": {"const": "espalier.what-if/1"}, "plan": described(TEXT, "content hash of the plan that runs"),
+    "iteration_s": SECONDS, "if_stay_s": or_null(SECONDS), "horizon_s": or_null(SECONDS),
+    "recommended": one_of("stay", "shift", "re-place", "reroute", "reshape"), "actions": array(CHANGE), "notes": array(TEXT), **ASKED,
+}, ("schema", "plan", "iteration_s", "if_stay_s", "recommended", "actions", "running", "change", "prices"))
+SURVIVAL = open_object({
+    "schema": {"const": "espalier.survival/1"}, "plan": TEXT, "most": WHOLE, "losses": WHOLE, "covered": WHOLE, "plans": WHOLE,
+    "classes": array(open_object({"nodes": array(WHOLE), "losses": WHOLE, "holds": TEXT, "action": CHANGE}, ("nodes", "losses", "action"))), **ASKED,
+}, ("schema", "plan", "most", "losses", "covered", "classes", "running", "prices"))
 
 OBSERVATION = open_object({
     "schema": {"const": "espalier.observation/1"}, "time_s": {"type": "number"}, "plan": described(TEXT, "content hash of the plan that runs"),
@@ -298,6 +319,51 @@ OBSERVATION = open_object({
     "links": array(open_object({"link": TEXT, "gbps": COUNT}, ("link", "gbps"))),
     "lost": array(TEXT),
 }, ("schema",))
+
+# ---- what plan answers beside a result: docs/clusters.md, docs/adapt.md ------------------------------------------------------
+
+NODES_BY_GROUP = array(WHOLE, minItems=1, description="nodes of each group, in the order of the cluster")
+LONG_RUN = open_object({
+    "schema": {"const": "espalier.long-run/1"},
+    "lower_bound_s": described(SECONDS, "no plan's step is shorter: of the search at the full rate"),
+    "gap": described({"type": "number"}, "1 - lower_bound_s / long_run_s of the first candidate"),
+    "candidates": array(open_object({
+        "planned_for": described(TEXT, "the rate that it was searched for"), "plan": described(TEXT, "degrees and schedule"), "hash": TEXT,
+        "first_s": described(SECONDS, "the first step, with full buckets"),
+        "lasts_s": described(or_null(COUNT), "until the first step that is slower; null: never"),
+        "long_run_s": described(SECONDS, "a step once the buckets have given what they held"),
+        "settled": described(YES_NO, "false: tokens did not come round, long_run_s is the mean of the last steps"),
+        "sustained_s": described(SECONDS, "a step at the sustained rates"),
+        "bytes": described(COUNT, "a step, over the bucket that loses most"),
+        "bytes_at_sustained_s": described(SECONDS, "the least step by the bytes over any bucket at its sustained rate"),
+    }, ("planned_for", "plan", "hash", "first_s", "lasts_s", "long_run_s", "settled", "sustained_s", "bytes", "bytes_at_sustained_s")),
+        minItems=1, description="different plans, by rising step of the long run"),
+    "answer": described(RESULT, "of the first candidate, at the sustained rates"),
+}, ("schema", "lower_bound_s", "gap", "candidates", "answer"))
+
+OVER_TIME = open_object({
+    "schema": {"const": "espalier.over-time/1"}, "length_s": COUNT, "epochs": POSITIVE, "states": described(POSITIVE, "different ones of the cluster"),
+    "best_static": described(WHOLE, "which of `plans` does best where it is never changed"), "best_worst_case": WHOLE,
+    "offered": described(WHOLE, "plans that the policy chooses from: the first so many"), "detection_s": COUNT, "checkpoint_age_s": COUNT,
+    "factor": described(COUNT, "F of the policy's bound"), "bound_s": COUNT, "regret": described({"type": "number"}, "against the clairvoyant"),
+    "runs": array(open_object({"name": one_of("static", "static, worst case", "online", "clairvoyant"), "samples_per_s": COUNT, "lost_s": COUNT,
+                               "pauses_s": COUNT, "changes": WHOLE,
+                               "decisions": array(open_object({"at_s": COUNT, "plan": WHOLE}, ("at_s", "plan")))},
+                              ("name", "samples_per_s", "lost_s", "pauses_s", "changes", "decisions"))),
+    "plans": array(open_object({"label": TEXT, "nodes_by_group": NODES_BY_GROUP, "iteration_s": SECONDS, "runs_s": COUNT,
+                                "static_samples_per_s": COUNT, "worst_samples_per_s": COUNT, "plan": PLAN},
+                               ("label", "nodes_by_group", "iteration_s", "plan")), minItems=1),
+}, ("schema", "length_s", "epochs", "states", "best_static", "best_worst_case", "factor", "bound_s", "regret", "runs", "plans"))
+
+OBJECTIVE = open_object({
+    "schema": {"const": "espalier.objective/1"}, "minimise": one_of("time", "cost"), "budget_per_step": COUNT, "deadline_s": COUNT,
+    "least_cost_per_step": described(COUNT, "no plan on these devices is cheaper"), "best": described(WHOLE, "which of `sizes`"),
+    "sizes": array(open_object({"nodes_by_group": NODES_BY_GROUP, "devices": POSITIVE, "price_per_hour": COUNT,
+                                "searched": described(YES_NO, "false: passed over by its bound, or without a plan"), "within": YES_NO,
+                                "iteration_s": SECONDS, "cost_per_step": COUNT, "cost_per_token": COUNT, "days": COUNT, "plan": TEXT},
+                               ("nodes_by_group", "devices", "price_per_hour", "searched", "within", "plan")), minItems=1),
+    "answer": RESULT,
+}, ("schema", "minimise", "least_cost_per_step", "best", "sizes", "answer"))
 
 # ---- measured runs: one object a line; any field may be null ---------------------------------------------------------------
 
@@ -330,6 +396,11 @@ SCHEMAS = {
     "result": ("Espalier result", "What plan, estimate and simulate print with --json.", RESULT),
     "error": ("Espalier error", "What every command prints with --json where it fails.", ERROR),
     "change": ("Espalier change", "One action on a running plan after its cluster changed: what replan prints with --json, and what-if in a list.", CHANGE),
+    "what-if": ("Espalier what-if", "Every action on a running plan after its cluster changed: what what-if prints with --json.", WHAT_IF),
+    "survival": ("Espalier survival", "A plan for every loss of up to so many nodes: what what-if --survive prints with --json.", SURVIVAL),
+    "long-run": ("Espalier long run", "Plans on links with token buckets: what plan prints with --json where a cluster has some.", LONG_RUN),
+    "over-time": ("Espalier over time", "Plans over a trace: what plan prints with --json where a cluster changes.", OVER_TIME),
+    "objective": ("Espalier objective", "Sizes of a cluster and their plans: what plan prints with --json where a job has an objective.", OBJECTIVE),
     "observation": ("Espalier observation", "What was seen of a running plan: the input of replan.", OBSERVATION),
     "run": ("Measured run", "One line of a *.jsonl file, the input of validate and calibrate.", RUN),
 }

@@ -74,6 +74,9 @@ struct Change {
   std::string what;  ///< what it does, or why it cannot be done, in a sentence
   /// To run after it, where it is another one: its devices are those of `nodes`, in this order. None: the present plan.
   std::optional<Plan> plan;
+  /// Where what is left cannot run a step of exactly the global batch: the plan of the next larger batch that time and move were priced as, in the
+  /// place of `plan`. Not to be run as it is.
+  std::optional<Plan> priced_as;
   std::vector<std::int64_t> nodes;  ///< by node of the plan's cluster: its number in the whole cluster
   std::int64_t iteration_ns = 0;    ///< of one step after it
   bool upper_bound = false;         ///< `iteration_ns` is an upper bound: one figure for the ways of all nodes of a group
@@ -113,6 +116,8 @@ struct WhatIf {
   std::int64_t before_ns = 0;              ///< a step before anything changed
   std::optional<std::int64_t> if_stay_ns;  ///< a step if it stays; none: it cannot
   std::vector<std::string> notes;
+  Disturbance what;    ///< that was asked
+  MoveOptions prices;  ///< of all moves
   /// Seconds from which on action b is better than a: rows a, columns b of `actions`; none: never, or one is not possible.
   [[nodiscard]] std::optional<double> break_even(std::size_t a, std::size_t b) const;
 };
@@ -132,6 +137,7 @@ struct Survival {
                covered = 0;  ///< sets of 1 … most nodes, and those with a plan: the proof of coverage is their enumeration
   std::vector<LossClass> classes;
   std::size_t plans = 0;  ///< different plans among them
+  MoveOptions prices;     ///< of all moves
 };
 /// Prepared plans for every loss of up to `most` nodes.
 Result<Survival> survive(const Job& job, const Plan& plan, std::int64_t most, const ChangeOptions& options);

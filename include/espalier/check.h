@@ -30,8 +30,14 @@ Result<CheckReport> check_plan(const Job& job, const Plan& plan, const CheckOpti
 Result<CheckReport> check_result(const Job& job, const PlannerResult& claimed, std::string_view text,
                                  const CheckOptions& options = {});
 
+/// Whether a document is an answer of what-if, replan or --survive, as --json prints it.
+bool is_answer_to_change(std::string_view text);
+/// Such an answer, from the plan and the change that it names: bytes that move, pauses, horizons, steps (docs/adapt.md, "Checked").
+Result<CheckReport> check_answer_to_change(std::string_view text, const std::string& where);
+
 /// For people. Lay it out for a terminal with lay_out() (espalier/text.h).
 std::string to_text(const CheckReport& report, const Plan& plan);
+std::string to_text(const CheckReport& report, const std::string& title);
 /// schema espalier.check/1; `name` is what the document calls the plan.
 std::string to_json(const CheckReport& report, const std::string& name);
 

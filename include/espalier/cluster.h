@@ -62,6 +62,7 @@ struct DeviceKind {
   Bytes context_reserve;                         ///< CUDA context, NCCL channels, cuBLAS workspace: never available to tensors
   BytesPerSecond memory_bandwidth;
   DeviceEfficiency efficiency;
+  double speed = 1;         ///< relative to the catalogue's device, as at_speed() left it
   bool calibrated = false;  ///< false: priors only, the answer says "uncalibrated"
   std::string
       calibration_range;  ///< shapes that the efficiencies were fitted on; beyond them predictions extrapolate. Empty: priors

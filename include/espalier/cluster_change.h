@@ -75,6 +75,10 @@ Seconds time_to_move(const TokenBucket& bucket, TokenState state, double bytes);
 /// bucket stays full. What a short benchmark on a full bucket shows lasts for full_rate_lasts() only.
 Seconds lasting_time_to_move(const TokenBucket& bucket, double bytes, Seconds pause);
 
+/// The cluster without its token buckets, what they shape at one rate: sustained · (full / sustained)^`share`. 0: what lasts; 1: what a full bucket
+/// gives. Levels are one figure for all nodes of a group, so that a bucket of one of them is taken to hold for all: times are upper bounds then.
+Cluster at_bucket_rates(const Cluster& cluster, double share);
+
 // ---- made-up traces --------------------------------------------------------------------------------------------------------
 
 /// A day's rhythm in `steps` equal parts a period: factor = 1 − depth · (1 − cos(2π·t/period))/2 in the middle of each part; nominal at the start of a

@@ -36,7 +36,9 @@ struct Objective {
 
 struct Job {
   Model model;
-  Cluster cluster;
+  Cluster cluster;  ///< of token buckets what lasts: plans, times and checks are those of the sustained rate
+  /// As it was given, where it has token buckets (espalier/long_run.h).
+  std::optional<Cluster> with_buckets;
   Training training;
   std::string engine = "generic";
   SearchSpace search;

@@ -32,8 +32,9 @@ std::optional<SpaceKind> space_kind_of(std::string_view word);
 enum class DeviceChoice : std::uint8_t {
   equal,  ///< all stages on equally many devices of one kind
   any,    ///< stages on groups of unlike devices; devices may be left out
+  all,    ///< the same, and every device has work
 };
-std::string_view to_string(DeviceChoice choice);  ///< "equal" "any"
+std::string_view to_string(DeviceChoice choice);  ///< "equal" "any" "all"
 std::optional<DeviceChoice> device_choice_of(std::string_view word);
 
 struct SearchSpace {

@@ -26,6 +26,7 @@ Loads::Loads(const Cluster& cluster, const ClusterState& state) : cluster_(&clus
       group_of_.push_back(g);
     }
   factor_.assign(group_of_.size(), 1.0);
+  std::vector<double> of_devices = factor_;  // the mean over a node's devices
   nodes_.resize(group_of_.size());
   for (auto* seconds : {&out_s_, &in_s_, &inside_out_s_, &inside_in_s_}) seconds->assign(node_of_.size(), 0.0);
   for (const CapacityFactor& c : state.capacity) {
@@ -35,8 +36,9 @@ Loads::Loads(const Cluster& cluster, const ClusterState& state) : cluster_(&clus
     if (target->kind == ClusterTarget::Kind::link) link_factor_[c.target] = c.factor;
     if (target->kind != ClusterTarget::Kind::device) continue;
     const auto node = static_cast<std::size_t>(node_of_[static_cast<std::size_t>(target->index)]);
-    factor_[node] -= (1.0 - c.factor) / static_cast<double>(cluster.groups[group_of_[node]].devices_per_node);
+    of_devices[node] -= (1.0 - c.factor) / static_cast<double>(cluster.groups[group_of_[node]].devices_per_node);
   }
+  for (std::size_t node = 0; node < factor_.size(); ++node) factor_[node] *= of_devices[node];
 }
 
 int Loads::distance(std::int64_t from, std::int64_t to) const {

@@ -87,17 +87,37 @@ std::string source_with(const std::string& source, const std::vector<std::int64_
   return base::to_json(root);
 }
 
-/// The least factor on the way of a node of each group to the network.
-std::vector<double> narrowed_groups(const Cluster& whole, const ClusterState& state, const std::set<std::int64_t>& used) {
-  std::vector<double> least(whole.groups.size(), 1.0);
+/// What capacities say of nodes and of devices; where they meet on a way they multiply.
+struct Narrowed {
+  std::map<std::int64_t, double> nodes, devices;
+};
+
+Narrowed narrowed(const Cluster& whole, const ClusterState& state) {
+  Narrowed out;
   for (const CapacityFactor& c : state.capacity) {
     const auto target = target_called(whole, c.target, "cluster");
     ESPALIER_CHECK(target.ok());
     if (target->kind == ClusterTarget::Kind::link || target->kind == ClusterTarget::Kind::group) continue;
-    const std::int64_t node = target->kind == ClusterTarget::Kind::node ? target->index : whole.node_of(target->index);
-    if (used.count(node) == 0) continue;
-    double& factor = least[whole.group_of_node(node)];
-    factor = std::min(factor, c.factor);
+    auto& of_kind = target->kind == ClusterTarget::Kind::node ? out.nodes : out.devices;
+    of_kind.try_emplace(target->index, 1.0).first->second *= c.factor;
+  }
+  return out;
+}
+
+/// The least factor on the way of a node of each group to the network, or of one of its devices; no group gains by one that is faster.
+std::vector<double> narrowed_groups(const Cluster& whole, const ClusterState& state, const std::set<std::int64_t>& used) {
+  std::vector<double> least(whole.groups.size(), 1.0);
+  const Narrowed factors = narrowed(whole, state);
+  const auto take = [&](std::int64_t node, double factor) {
+    if (used.count(node) == 0) return;
+    double& of_group = least[whole.group_of_node(node)];
+    of_group = std::min(of_group, factor);
+  };
+  for (const auto& [node, factor] : factors.nodes) take(node, factor);
+  for (const auto& [device, factor] : factors.devices) {
+    const std::int64_t node = whole.node_of(device);
+    const auto of_node = factors.nodes.find(node);
+    take(node, of_node == factors.nodes.end() ? factor : factor * of_node->second);
   }
   return least;
 }

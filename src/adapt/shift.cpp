@@ -11,6 +11,7 @@
 #include "cost/cluster_costs.h"
 #include "plan/engine.h"
 #include "plan/process_groups.h"
+#include "planner/prediction.h"
 #include "planner/simulated_evaluator.h"
 #include "search/search.h"
 
@@ -85,6 +86,7 @@ Result<Change> without_broken(const Situation& s) {
   Situation changed = s;
   changed.job = &job;
   Plan plan = make_uniform_plan(job.model, present->cluster, job.training, job.engine, strategy, schedule, s.engine->split);
+  planner::stamp_inputs(job, plan);
   const auto time = step_time(changed, *present, plan);
   if (!time) return impossible(kShift, time.error().found + "; expected " + time.error().expected);
   auto where = settled(s.scene(), s.placed, plan, *present, {});
@@ -102,7 +104,8 @@ Result<Change> without_broken(const Situation& s) {
   c.what = time->fits ? cat(left, left == 1 ? " replica takes" : " replicas take", " the samples of the others, ",
                             all % left == 0 ? "" : "up to ", schedule.microbatches, " micro-batches each")
                       : "the replicas that are left have no room";
-  if (job.training.global_batch == s.job->training.global_batch) c.plan = std::move(plan);
+  const bool whole = job.training.global_batch == s.job->training.global_batch;
+  (whole ? c.plan : c.priced_as) = std::move(plan);
   return c;
 }
 
@@ -191,7 +194,11 @@ Result<Change> uneven(const Situation& s) {
   c.possible = time->fits;
   c.iteration_ns = time->iteration_ns;
   c.nodes = s.used;
-  c.move = Move{};  // the weights lie where they are; shares take effect with the next step
+  // The weights lie where they are, and shares take effect with the next step.
+  auto move = move_of(s.scene(), s.placed, {&plan, device_numbers(*present, s.whole)});
+  if (!move) return move.error();
+  c.move = std::move(*move);
+  c.move.restart_s = c.move.warm_up_s = 0;
   const auto slowest = std::max_element(factors.begin(), factors.end()) - factors.begin();
   c.what = time->fits ? cat("replica ", slowest, " takes ", split[static_cast<std::size_t>(slowest)], " micro-batches of ",
                             schedule.microbatches, ", the others up to ", *std::max_element(split.begin(), split.end()))

@@ -147,6 +147,7 @@ Result<Survival> survive(const Job& job, const Plan& plan, std::int64_t most, co
   const adapt::Patterns patterns(*at_rest, *held);
   Survival out;
   out.most = most;
+  out.prices = options.move;
   std::map<adapt::Patterns::Pattern, std::size_t> known;
   std::vector<std::int64_t> set;
   adapt::each_set(at_rest->used, most, 0, set, [&](const std::vector<std::int64_t>& nodes) {

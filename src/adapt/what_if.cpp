@@ -32,6 +32,7 @@ Result<WhatIf> ladder(const Situation& s, double horizon_s) {
   WhatIf out;
   out.before_ns = s.before_ns;
   out.horizon_s = horizon_s;
+  out.prices = s.options.move;
   bool bound = false;
   for (const auto action : {stay, shift, re_place, reroute, reshape}) {
     auto change = action(s);
@@ -68,7 +69,9 @@ Result<WhatIf> what_if(const Job& job, const Plan& plan, const Disturbance& what
   auto situation = adapt::situation_of(job, plan, what, remembering);
   if (!situation) return situation.error();
   situation->cache = &cache;
-  return adapt::ladder(*situation, adapt::horizon_of(what, options.horizon_s));
+  auto answer = adapt::ladder(*situation, adapt::horizon_of(what, options.horizon_s));
+  if (answer) answer->what = what;
+  return answer;
 }
 
 }  // namespace espalier

@@ -48,6 +48,23 @@ TEST(Present, TheWholeClusterIsItself) {
   EXPECT_FALSE(present_cluster(job.cluster, job.cluster_source, none).ok());
 }
 
+// A node and one of its devices at half each leave that device a quarter; another node at twice makes up for nothing, and the group has the least.
+TEST(Present, WhatIsFasterElsewhereDoesNotHideWhatIsSlower) {
+  const Job job = small_job(kFour);
+  const double nominal = job.cluster.inter.front().bandwidth.count();
+  const auto rate = [&](const std::vector<CapacityFactor>& capacity) {
+    ClusterState state;
+    state.capacity = capacity;
+    return present_cluster(job.cluster, job.cluster_source, state).value().cluster.inter.front().bandwidth.count() / nominal;
+  };
+  EXPECT_DOUBLE_EQ(rate({{"node:0", 0.5}, {"rank:1", 0.5}}), 0.25);
+  EXPECT_DOUBLE_EQ(rate({{"rank:1", 0.5}, {"node:0", 0.5}}), 0.25);
+  EXPECT_DOUBLE_EQ(rate({{"node:0", 0.5}, {"node:1", 2.0}}), 0.5);
+  EXPECT_DOUBLE_EQ(rate({{"node:1", 2.0}, {"rank:0", 0.5}}), 0.5);
+  EXPECT_DOUBLE_EQ(rate({{"node:0", 2.0}, {"rank:1", 0.75}}), 1.0);  // 1.5 of that device, and all of the others
+  EXPECT_DOUBLE_EQ(rate({{"node:1", 2.0}}), 1.0);
+}
+
 TEST(WhatIf, NothingChangesNothing) {
   const Job job = small_job(kFour);
   const Plan plan = small_plan(job, 2, 2, 2);

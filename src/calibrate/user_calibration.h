@@ -35,6 +35,8 @@ struct UserInputs {
 
 Result<UserCalibration> calibrate_user(UserInputs inputs);
 
+/// The part of the file that states fabric levels; empty: none is determined.
+std::string fabric_lines(const UserFabric& fabric);
 /// The file, schema espalier.calibration/1.
 std::string to_yaml(const UserCalibration& calibration);
 

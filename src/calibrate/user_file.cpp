@@ -32,18 +32,6 @@ std::string coefficient_lines(const UserFit& fit) {
   return out;
 }
 
-std::string fabric_lines(const UserFabric& fabric) {
-  if (fabric.levels.empty()) return "";
-  std::string out = "fabric:\n";
-  for (const LevelFit& level : fabric.levels) {
-    out += cat("  - {level: ", quoted(level.name), ", where: ", level.inside_node ? "node" : "network");
-    for (const LevelFit::Field& f : level.fields)
-      if (f.identified) out += cat(", ", f.field->name, ": ", number(f.value));
-    out += "}\n";
-  }
-  return out;
-}
-
 std::string run_lines(const UserFit& fit) {
   std::string out = "  measured:\n";
   for (std::size_t i = 0; i < std::min(kMaxListed, fit.runs.size()); ++i) {
@@ -95,6 +83,18 @@ std::string evidence_lines(const UserCalibration& c) {
 }
 
 }  // namespace
+
+std::string fabric_lines(const UserFabric& fabric) {
+  if (fabric.levels.empty()) return "";
+  std::string out = "fabric:\n";
+  for (const LevelFit& level : fabric.levels) {
+    out += cat("  - {level: ", quoted(level.name), ", where: ", level.inside_node ? "node" : "network");
+    for (const LevelFit::Field& f : level.fields)
+      if (f.identified) out += cat(", ", f.field->name, ": ", number(f.value));
+    out += "}\n";
+  }
+  return out;
+}
 
 std::string to_yaml(const UserCalibration& c) {
   std::string out = cat("# Calibration of Espalier from own measurements, written by `espalier calibrate`. For: ", c.device,

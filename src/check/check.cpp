@@ -39,10 +39,10 @@ namespace {
 
 /// A plan of one pipeline. `part`: of a plan of several, whose claims about the step are judged with those of the others.
 CheckReport check_one(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims,
-                      PlanPart part) {
+                      PlanPart part, const EngineModel* engine) {
   CheckReport report{check_structure(plan, model, cluster, part)};
   if (!report.ok()) return report;
-  const View view = make_view(plan, model, cluster, part);
+  const View view = make_view(plan, model, cluster, part, engine);
   append(report.findings, check_rules(view));
   if (!report.ok()) return report;
   ProgramCheck checked = check_program(view, program);
@@ -58,7 +58,7 @@ CheckReport check_one(const Plan& plan, const Model& model, const Cluster& clust
 
 /// Every pipeline by itself, then what holds between them.
 CheckReport check_several(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
-                          const Claims* claims) {
+                          const Claims* claims, const EngineModel* engine) {
   CheckReport report{check_pipelines(plan, cluster)};
   report.findings.push_back(check_parts(plan, program));
   if (!report.ok()) return report;
@@ -66,22 +66,23 @@ CheckReport check_several(const Plan& plan, const Model& model, const Cluster& c
     const Plan own = plan.alone(k);
     const Program part = part_of(program, k);
     const std::optional<Claims> said = claims == nullptr ? std::nullopt : std::optional(part_of(*claims, plan, k));
-    CheckReport of_part = check_one(own, model, cluster, part, said ? &*said : nullptr, PlanPart::of_several);
+    CheckReport of_part = check_one(own, model, cluster, part, said ? &*said : nullptr, PlanPart::of_several, engine);
     for (Finding& finding : of_part.findings) finding.text = say("pipeline ", k, ": ", finding.text);
     append(report.findings, std::move(of_part.findings));
   }
   if (!report.ok()) return report;
   report.findings.push_back(check_meetings(plan, program));
-  if (claims != nullptr && report.ok()) append(report.findings, check_claims_of_several(plan, model, cluster, program, *claims));
+  if (claims != nullptr && report.ok())
+    append(report.findings, check_claims_of_several(plan, model, cluster, program, *claims, engine));
   return report;
 }
 
 }  // namespace
 
-CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
-                       const Claims* claims) {
-  if (plan.pipelines.size() == 1) return check_one(plan, model, cluster, program, claims, PlanPart::whole);
-  return check_several(plan, model, cluster, program, claims);
+CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims,
+                       const EngineModel* engine) {
+  if (plan.pipelines.size() == 1) return check_one(plan, model, cluster, program, claims, PlanPart::whole, engine);
+  return check_several(plan, model, cluster, program, claims, engine);
 }
 
 }  // namespace espalier::check

@@ -11,6 +11,7 @@
 #include "espalier/findings.h"
 #include "espalier/model.h"
 #include "espalier/plan.h"
+#include "plan/engine.h"
 #include "plan/program.h"
 
 namespace espalier::check {
@@ -29,8 +30,9 @@ struct Claims {
   std::vector<Claims> kinds;
 };
 
-/// `program` is the plan's own structure; `claims` may be null (structure only).
-CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
-                       const Claims* claims);
+/// `program` is the plan's own structure; `claims` may be null (structure only). `engine`: coefficients and measured times in force (a
+/// calibration, a profile); null: those that ship for the plan's engine.
+CheckReport check_plan(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program, const Claims* claims,
+                       const EngineModel* engine = nullptr);
 
 }  // namespace espalier::check

@@ -11,6 +11,7 @@
 #include "check/layer_time.h"
 #include "check/messages.h"
 #include "check/static_memory.h"
+#include "profile/measured_operators.h"
 
 namespace espalier::check {
 namespace {
@@ -172,7 +173,8 @@ class PlanClock {
       sum.backward_input += moved;
       before = &range;
     }
-    const double pass = kPassLaunches * kernels_.launch + view_.engine.coefficients.micro_batch_s / 2;
+    const double launches = view_.engine.measured != nullptr ? 0 : kPassLaunches * kernels_.launch;
+    const double pass = launches + view_.engine.coefficients.micro_batch_s / 2;
     sum.forward += pass;
     sum.backward += pass;
     sum.backward_input += pass;
@@ -280,7 +282,11 @@ class PlanClock {
       for (const auto& [s, e] : elements_of_chunk(c)) bytes += update_bytes(s, e);
       for (const LayerRange& range : view_.chunks[c].ranges) synchronised += most() ? tensor_gradients(range) : 0;
     }
-    return kernels_.move(bytes) + kUpdateLaunches * kernels_.launch + view_.engine.coefficients.step_s + synchronised;
+    const profile::MeasuredOperators* measured = view_.engine.measured.get();
+    const double moved = measured != nullptr && measured->update_bytes_per_s > 0
+                             ? bytes / measured->update_bytes_per_s / view_.speed
+                             : kernels_.move(bytes) + kUpdateLaunches * kernels_.launch;
+    return moved + view_.engine.coefficients.step_s + synchronised;
   }
 
   /// Exchange of the shared table's gradient: at least one message of it, a third of one among three; at most as many round trips as stages hold it.

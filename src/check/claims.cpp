@@ -136,7 +136,7 @@ StepTime bounds_of_several(const Plan& plan, const std::vector<View>& views, con
 }  // namespace
 
 std::vector<Finding> check_claims_of_several(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
-                                             const Claims& claims) {
+                                             const Claims& claims, const EngineModel* engine) {
   constexpr double kSerialSlack = 1.5;
   Verdict limit("memory-limit-of-all"), time("time-bounds");
   std::vector<View> views;
@@ -145,7 +145,7 @@ std::vector<Finding> check_claims_of_several(const Plan& plan, const Model& mode
   std::int64_t least_bytes = std::numeric_limits<std::int64_t>::max();
   std::size_t kinds = 0;  // 0: all ranks of every stage are alike
   for (const Plan& pipeline : own) {
-    views.push_back(make_view(pipeline, model, cluster, PlanPart::of_several));
+    views.push_back(make_view(pipeline, model, cluster, PlanPart::of_several, engine));
     for (const Stage& stage : pipeline.only_pipeline().stages)
       for (const RankKind& kind : kinds_of(stage, cluster))
         least_bytes = std::min(least_bytes, usable_bytes(cluster, kind.group));

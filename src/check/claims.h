@@ -26,6 +26,6 @@ std::vector<Finding> check_claims(const View& view, const Program& program, bool
 /// Of several pipelines, each of which was found sound: the limit is the least of all devices that are used; the step lasts at least what the slowest
 /// pipeline takes by itself, and at most 1.5 times that with all meetings of gradients one after the other, at the pace of the slowest way.
 std::vector<Finding> check_claims_of_several(const Plan& plan, const Model& model, const Cluster& cluster, const Program& program,
-                                             const Claims& claims);
+                                             const Claims& claims, const EngineModel* engine);
 
 }  // namespace espalier::check

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "check/arithmetic.h"
+#include "check/measured_time.h"
 
 namespace espalier::check {
 namespace {
@@ -44,10 +45,10 @@ class LayerClock {
   }
 
   LayerTime run() {
-    for (const Operator& op : kind_.operators) add(op);
+    for (const Operator& op : kind_.operators) add_timed(op);
     const double wait = end_ == End::most ? e_.coefficients.collective_wait_s : 0;
     const double network = end_ == End::most ? e_.coefficients.network_wait_s : 0;
-    const double launch = k_.launch * e_.kernels.eager_launches;
+    const double launch = e_.measured != nullptr ? 0 : k_.launch * e_.kernels.eager_launches;
     LayerTime t;
     t.forward =
         std::max(forward_ + exposed_forward_ + network * waits_forward_, launch * starts_forward_ + wait * waits_forward_);
@@ -79,6 +80,18 @@ class LayerClock {
   void wait(double forward, double backward) {
     waits_forward_ += forward * static_cast<double>(tp_.size);
     waits_input_ += backward * static_cast<double>(tp_.size);
+  }
+
+  /// Under a profile what was measured stands for the kernels; what runs beside them is counted as ever.
+  void add_timed(const Operator& op) {
+    const double forward = forward_, input = input_, weight = weight_, selective = selective_;
+    add(op);
+    const auto measured = measured_seconds(view_, kind_, op);
+    if (!measured) return;
+    forward_ = forward + measured->forward;
+    input_ = input + measured->input;
+    weight_ = weight + measured->weight;
+    selective_ = selective + (op.kind == OperatorKind::attention ? measured->forward : 0);
   }
 
   void add(const Operator& op) {
@@ -146,7 +159,12 @@ class LayerClock {
 
   void output_projection(double bytes) {
     if (megatron_) {
-      communicate(fabric_.gather(tp_, bytes), fabric_.gather(tp_, bytes), 1, 1);
+      const double move = fabric_.gather(tp_, bytes);
+      communicate(move, move, 1, 1);
+      if (e_.communication.blocking_tensor) {  // the input is gathered again for the weights
+        exposed_backward_ += move;
+        exposed_weight_ += move;
+      }
       wait(1, 1);
     } else {
       communicate(0, fabric_.reduce(tp_, bytes), 0, 1);

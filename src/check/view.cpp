@@ -107,13 +107,13 @@ double slowest_speed(const NodeGroup& group, const Stage& stage) {
 
 }  // namespace
 
-View make_view(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part) {
+View make_view(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part, const EngineModel* of_job) {
   View view;
   view.part = part;
   view.plan = &plan;
   view.model = &model;
   view.cluster = &cluster;
-  if (const EngineModel* engine = find_engine(plan.engine)) view.engine = *engine;
+  if (const EngineModel* engine = of_job != nullptr ? of_job : find_engine(plan.engine)) view.engine = *engine;
   view.strategy = plan.strategy();
   view.micro_batch = plan.only_pipeline().schedule.micro_batch;
   view.samples = plan.samples_per_microbatch();

@@ -58,7 +58,9 @@ std::int64_t device_count(const Cluster& cluster);
 std::int64_t layer_tokens(const LayerKind& kind, const Sequence& sequence);
 bool has_experts(const Model& model);
 /// Requires a plan that check_structure accepts.
-View make_view(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part = PlanPart::whole);
+/// `engine`: null: what ships for the plan's engine.
+View make_view(const Plan& plan, const Model& model, const Cluster& cluster, PlanPart part = PlanPart::whole,
+               const EngineModel* engine = nullptr);
 /// Whether stages of a plan of sound structure differ in number or kind of their devices.
 bool unlike_stages(const Plan& plan, const Cluster& cluster, PlanPart part);
 /// The node group of a device, and the first device of a group.

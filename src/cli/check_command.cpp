@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier check FILE: a plan verified again from its embedded inputs by code that shares nothing with the search, and its engine's rules
-// (or those of --engine) by name. Of a result.json every figure too; with --search the search is run again and compared.
+// (or those of --engine) by name. Of a result.json every figure too; with --search the search is run again and compared. Of an answer of what-if,
+// replan or --survive: bytes that move, pauses and horizons.
 #include "cli/command.h"
 #include "espalier/check.h"
 
@@ -12,7 +13,24 @@ struct CheckFlags {
   bool search = false;
 };
 
+/// An answer of what-if, replan or --survive.
+int check_change(Context& context, const CheckFlags& flags, const std::string& text) {
+  if (flags.search || !flags.engine.empty())
+    return fail(context,
+                {ErrorKind::usage, flags.search ? "--search" : "--engine", flags.path + ", what can be done with a running plan",
+                 "a plan or a result of plan", "leave the flag out"});
+  const auto report = check_answer_to_change(text, input_name(flags.path));
+  if (!report) return fail(context, report.error());
+  if (context.json)
+    print_json(context, to_json(*report, flags.path));
+  else
+    print_answer(context, to_text(*report, input_name(flags.path)));
+  return report->ok() ? kOk : kCheckFailed;
+}
+
 int run_check(Context& context, const CheckFlags& flags) {
+  if (const auto text = read_input(context, flags.path); text.ok() && is_answer_to_change(*text))
+    return check_change(context, flags, *text);
   auto loaded = load_plan_file(context, flags.path);
   if (!loaded) return fail(context, loaded.error());
   if (flags.search && !loaded->result)
@@ -38,9 +56,13 @@ int run_check(Context& context, const CheckFlags& flags) {
 }  // namespace
 
 void add_check_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("check", "re-verify a plan or a result, and the rules of its engine or of another");
+  Command* command = app.add_subcommand(
+      "check", "re-verify a plan, a result or an answer of what-if and replan; the rules of its engine or of another");
   auto flags = std::make_shared<CheckFlags>();
-  command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("FILE");
+  command
+      ->add_option("plan", flags->path, "plan.json, result.json or what a command on a change printed with --json; - for stdin")
+      ->required()
+      ->type_name("FILE");
   command->add_option("--engine", flags->engine, "check this engine's rules (default: the plan's own)")->type_name("NAME");
   command->add_flag("--search", flags->search, "of a result.json: search again and compare");
   add_common_flags(*command, context);

@@ -125,6 +125,7 @@ void add_engines_command(Command& app, Context& context);
 void add_what_if_command(Command& app, Context& context);
 void add_replan_command(Command& app, Context& context);
 void add_run_command(Command& app, Context& context);
+void add_profile_command(Command& app, Context& context);
 void add_version_command(Command& app, Context& context);
 
 }  // namespace espalier::cli

@@ -7,6 +7,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/command.h"
+#include "cli/long_run.h"
 #include "cli/objective.h"
 #include "cli/over_time.h"
 #include "espalier/documents.h"
@@ -95,6 +96,7 @@ int run_plan(Context& context, const PlanFlags& flags) {
   if (!job) return fail(context, job.error());
   job->network = network_of(flags.network);
   if (job->objective) return run_objective(context, *job, hooked(context, *options), flags.output);
+  if (job->with_buckets && !job->cluster.changes()) return run_long_run(context, *job, hooked(context, *options), flags.output);
   if (job->cluster.changes()) return run_over_time(context, *job, *options, flags.output);
   auto result = plan(*job, hooked(context, *options));
   clear_progress(context);

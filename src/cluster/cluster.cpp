@@ -105,6 +105,7 @@ Cluster Cluster::alone(std::size_t group) const {
 DeviceKind DeviceKind::at_speed(double factor) const {
   ESPALIER_CHECK(factor > 0);
   DeviceKind out = *this;
+  out.speed *= factor;
   for (FlopsPerSecond& rate : out.peak) rate = FlopsPerSecond(rate.count() * factor);
   out.memory_bandwidth = BytesPerSecond(memory_bandwidth.count() * factor);
   out.efficiency.kernel_launch = Seconds(efficiency.kernel_launch.count() / factor);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Token buckets in closed form; the equations stand in espalier/cluster_change.h.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/check.h"
@@ -40,6 +41,45 @@ Seconds lasting_time_to_move(const TokenBucket& bucket, double bytes, Seconds pa
   const double brings = bucket.sustained.count() * pause.count();
   if (takes <= brings) return time_to_move(bucket, full_bucket(bucket), bytes);
   return time_to_move(bucket, {std::min(brings, static_cast<double>(bucket.bucket.count()))}, bytes);
+}
+
+namespace {
+
+/// A node gives no more than `node`, a device of it no more than `device`.
+void hold_down(std::vector<FabricLevel>& levels, double node, double device) {
+  for (FabricLevel& level : levels) {
+    level.bandwidth = BytesPerSecond(std::min(level.bandwidth.count(), device));
+    level.bandwidth_alone = BytesPerSecond(std::min(level.bandwidth_alone.count(), node));
+  }
+}
+
+}  // namespace
+
+Cluster at_bucket_rates(const Cluster& cluster, double share) {
+  ESPALIER_CHECK(share >= 0.0 && share <= 1.0);
+  Cluster out = cluster;
+  out.token_buckets.clear();
+  for (const TokenBucket& bucket : cluster.token_buckets) {
+    const double rate = bucket.sustained.count() * std::pow(bucket.full.count() / bucket.sustained.count(), share);
+    const auto target = target_called(cluster, bucket.target, "capacity");
+    ESPALIER_CHECK(target.ok());  // readers refuse what names nothing
+    if (target->kind == ClusterTarget::Kind::link) {
+      BytesPerSecond& link = out.links[static_cast<std::size_t>(target->index)].bandwidth;
+      const double part = std::min(1.0, rate / link.count());
+      link = BytesPerSecond(link.count() * part);
+      // No pair of groups is slower than this level.
+      if (!out.inter.empty()) hold_down(out.inter, rate, out.inter.front().bandwidth.count() * part);
+      continue;
+    }
+    const bool whole_node = target->kind == ClusterTarget::Kind::node;
+    NodeGroup& group = out.groups[whole_node ? cluster.group_of_node(target->index) : cluster.group_of(target->index)];
+    const double node = whole_node ? rate : rate * static_cast<double>(group.devices_per_node);
+    const double device = node / static_cast<double>(group.devices_per_node);
+    hold_down(group.inter, whole_node ? node : device, device);
+    hold_down(out.inter, whole_node ? node : device, device);
+    group.node_bandwidth = BytesPerSecond(std::min(group.node_bandwidth.count(), node));
+  }
+  return out;
 }
 
 }  // namespace espalier

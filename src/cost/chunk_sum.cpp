@@ -126,6 +126,7 @@ double update_bytes(const EngineModel& engine, const StatePolicy& p, const Param
 }
 
 double optimizer_s(const DeviceCost& device, const EngineModel& engine, double bytes) {
+  if (device.update_rate > 0) return bytes / device.update_rate + engine.coefficients.step_s;
   return memory_bound_s(device.rates, bytes) + kUpdateLaunches * device.rates.launch + engine.coefficients.step_s;
 }
 
@@ -135,7 +136,8 @@ PhaseTime optimizer_time(const DeviceCost& device, const EngineModel& engine, do
   const std::int64_t host_ns = std::min(whole, round_ns(engine.coefficients.step_s));
   step_host = Nanoseconds(host_ns);
   PhaseTime t;
-  t.other_ns = std::min(whole - host_ns, round_ns(kUpdateLaunches * device.rates.launch));
+  const bool measured = device.update_rate > 0;  // launches included
+  t.other_ns = measured ? 0 : std::min(whole - host_ns, round_ns(kUpdateLaunches * device.rates.launch));
   t.compute_ns = whole - t.other_ns;
   return t;
 }

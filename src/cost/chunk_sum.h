@@ -45,7 +45,8 @@ Assembly assembly_of(const CostContext& c, const Strategy& s, std::int32_t stage
 
 /// Framework overhead of one pass of one micro-batch through a chunk.
 inline std::int64_t pass_ns(const DeviceCost& device, const EngineModel& engine) {
-  return round_ns(kPassLaunches * device.rates.launch + engine.coefficients.micro_batch_s / 2);
+  const double launches = engine.measured != nullptr ? 0.0 : kPassLaunches * device.rates.launch;  // measured: in micro_batch_s
+  return round_ns(launches + engine.coefficients.micro_batch_s / 2);
 }
 
 /// A pipeline chunk, summed over its layers.

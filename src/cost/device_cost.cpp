@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cost/device_cost.h"
 
+#include "profile/measured_operators.h"
+
 namespace espalier::cost {
 namespace {
 
@@ -27,6 +29,8 @@ DeviceCost::DeviceCost(const DeviceKind& device, Precision precision, const Engi
     : rates(rates_of(device, precision)),
       efficiency(device.efficiency),
       memory_bandwidth(device.memory_bandwidth.count()),
+      speed(device.speed),
+      update_rate(engine.measured != nullptr ? engine.measured->update_bytes_per_s * device.speed : 0),
       workspace_bytes(workspace_bytes_of(engine.memory.workspace, device)) {
   for (double* rate :
        {&rates.gemm, &rates.gemm_wide, &rates.batched, &rates.grouped, &rates.attention, &rates.attention_backward})

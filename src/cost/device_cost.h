@@ -18,6 +18,8 @@ struct DeviceCost {
   DeviceRates rates;                 ///< operations and bytes a second; seconds a kernel launch
   DeviceEfficiency efficiency;       ///< of the device alone: what compute and collectives do to each other
   double memory_bandwidth = 0;       ///< of its HBM, in bytes a second
+  double speed = 1;                  ///< relative to the devices of its kind (DeviceKind::at_speed)
+  double update_rate = 0;            ///< bytes of states a second that its optimizer was measured to reach; 0: that of its memory
   std::int64_t workspace_bytes = 0;  ///< that the GEMM libraries of the engine hold on it
 
   DeviceCost(const DeviceKind& device, Precision precision, const EngineModel& engine);

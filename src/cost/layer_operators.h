@@ -12,6 +12,7 @@
 #include "cost/layer_attention.h"
 #include "cost/tensor_region.h"
 #include "plan/key_value.h"
+#include "profile/measured_operators.h"
 
 namespace espalier::cost {
 
@@ -95,6 +96,10 @@ template <class Sum>
       const auto scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
       sum.move(SumPhase::forward, alone(gather, Placement::before, StepPart::forward, sum.op));
       sum.move_back(alone(scatter, Placement::after, StepPart::input_gradient, sum.op));
+      if (x.c.engine->communication.blocking_tensor) {  // only a part of the input is kept: gathered again for the weights
+        sum.move(SumPhase::backward, alone(gather, Placement::before, StepPart::weight_gradient, sum.op));
+        sum.move(SumPhase::weight, alone(gather, Placement::before, StepPart::weight_gradient, sum.op));
+      }
       sum.kernels(1, 1);
       sum.wait(x.tp.size, 1, 1);
     } else {
@@ -281,12 +286,25 @@ template <class Sum>
   }
 }
 
+/// What the operator was measured to take, in place of what is derived of it. Selective recomputation runs attention again.
+template <class Sum>
+void add_measured(Sum& sum, const Scene& x, const LayerKind& kind, const Operator& op) {
+  const Sequence& sequence = x.c.workload.training.sequence;
+  const auto [shape, tokens] = profile::work_on_rank(kind, op, x.s, x.c.workload.model->vocabulary, sequence.main,
+                                                     x.g.tokens * x.s.cp / std::max<std::int64_t>(1, x.g.keys));
+  const profile::OperatorTime time = x.c.engine->measured->at(shape, static_cast<double>(tokens));
+  const double slower = 1 / x.c.device.speed;
+  sum.measured(time.forward * slower, time.input * slower, time.weight * slower,
+               op.kind == OperatorKind::attention ? time.forward * slower : 0.0);
+}
+
 template <class Sum>
 [[gnu::always_inline]] inline void add_layer(Sum& sum, const Scene& x, const LayerKind& kind) {
   Region region;
   std::int32_t index = 0;
   for (const Operator& op : kind.operators) {
     sum.begin_operator(index++);
+    if (x.c.engine->measured != nullptr) add_measured(sum, x, kind, op);
     add_operator(sum, x, kind, op, region);
   }
 }
@@ -299,7 +317,7 @@ struct LayerWaits {
 template <class Sum>
 LayerWaits waits_of(const Sum& sum, const Scene& x) {
   const EngineModel& e = *x.c.engine;
-  const double launch = x.c.device.rates.launch * e.kernels.eager_launches;
+  const double launch = e.measured != nullptr ? 0.0 : x.c.device.rates.launch * e.kernels.eager_launches;
   const double wait = x.pipeline_crosses_nodes ? e.coefficients.collective_wait_s : 0.0;
   const double wait_forward = wait * static_cast<double>(sum.waits_forward),
                wait_input = wait * static_cast<double>(sum.waits_input);

@@ -62,13 +62,23 @@ struct Sums {
   int kernels_forward = 0, kernels_input = 0, kernels_weight = 0;
   std::int64_t waits_forward = 0, waits_input = 0;  // ranks of the group, summed over tensor-parallel collectives
   std::int32_t op = -1;                             // that is added now
+  bool known = false;                               // the compute of the operator is measured: what is derived of it is left out
   Recorder record;
 
   void begin_operator(std::int32_t index) {
     op = index;
+    known = false;
     record.begin_operator(index);
   }
+  /// Seconds of the operator as they were measured.
+  void measured(double f, double b, double w, double recomputed_s) {
+    compute(f, b, 0, 0);
+    weight(w);
+    recomputed(recomputed_s);
+    known = true;
+  }
   void compute(double f, double b, int kf, int kb) {
+    if (known) return;
     forward += f;
     input_gradient += b;
     kernels(kf, kb);
@@ -76,10 +86,12 @@ struct Sums {
     record.compute(StepPart::input_gradient, b);
   }
   void weight(double seconds) {
+    if (known) return;
     weight_gradient += seconds;
     record.compute(StepPart::weight_gradient, seconds);
   }
   void recomputed(double seconds) {
+    if (known) return;
     selective += seconds;
     record.compute(StepPart::recomputation, seconds);
   }

@@ -87,13 +87,20 @@ class Domination {
   bool regular_ = false;
 };
 
+/// Whether level j may count where i did: it slowed down more, or as much and the larger of equal figures is a matter of rounding. What stayed as it
+/// was is rounded as it was.
+bool may_take_over(const Volume& i, const Volume& j) {
+  const bool as_before = i.least == 1.0 && i.most == 1.0 && j.least == 1.0 && j.most == 1.0;
+  return !as_before && j.most * (1.0 + 1e-9) >= i.least;
+}
+
 /// What times keep where another level's ramp counts.
 double kept_of_ramps(const Cluster& cluster, const std::vector<FabricLevel>& levels, const std::vector<Volume>& volumes) {
   const Domination domination(cluster, levels);
   double least = 1.0;
   for (std::size_t i = 0; i < levels.size(); ++i)
     for (std::size_t j = 0; j < levels.size(); ++j)
-      if (volumes[j].most > volumes[i].least && levels[j].ramp < levels[i].ramp && domination.possible(i, j))
+      if (may_take_over(volumes[i], volumes[j]) && levels[j].ramp < levels[i].ramp && domination.possible(i, j))
         least = std::min(least, (1.0 + levels[j].ramp / 2) / (1.0 + levels[i].ramp / 2));
   return least;
 }

@@ -5,7 +5,7 @@
 //   v_k = least of β_k/β'_k and of the same for pairs,   a_k = α'_k/α_k,   s_k = σ'_k/σ_k      (′: after the change)
 // so that of every collective (collective.h) the bytes' part V and the small message's part L keep at least f = min_k(v_k, a_k, s_k, 1) of
 // themselves. Its time is L + V + ρ·√(L·V), of degree one and growing in both, so that it keeps f as well where its ramp ρ stays. ρ is that
-// of the level whose V counts, and another level may count after the change: level j in place of i only if j slowed down more, and since
+// of the level whose V counts, and another level may count after the change: level j in place of i only if j slowed down as much, and since
 // √(L·V) ≤ (L + V)/2 the time then keeps at least f·(1 + ρ_j/2)/(1 + ρ_i/2): the least of these over all such pairs of levels, where i can have
 // counted at all before, for no more members than domains hold.
 // Compute keeps all of itself. Compute beside a collective (overlap.h) is slowed down by κ = κ_w + t·bus/HBM (collective.h), less so where the
@@ -20,7 +20,10 @@
 //
 //   bound after ≥ r · bound before − allowance
 //
-// Not comparable, r = 0: other devices, nodes or levels. Not meant for plans with operator partitions.
+// Where some of it became faster and some slower, f speaks of the former and the two others of the latter: it is r < 1, as if all that is
+// faster were all there is.
+//
+// Not comparable, r = 0: other devices, nodes or levels; devices of unequal speed, whether or not the links are the same. Not meant for plans with operator partitions.
 #pragma once
 
 #include <cstdint>

@@ -72,6 +72,59 @@ TEST(NetworkChange, ComputeIsFasterBesideASlowerCollective) {
   EXPECT_EQ(ratio(slower, nominal), 0.5);
 }
 
+// Some of it faster and some slower at once is never "only slower": what became faster decides, in whichever place it is.
+TEST(NetworkChange, FasterAndSlowerAtOnceKeepsWhatTheFasterPartKeeps) {
+  const Cluster nominal = two_levels();
+  Cluster mixed = nominal;
+  mixed.groups[0].intra[0].bandwidth = BytesPerSecond(800e9);
+  mixed.inter[0].bandwidth = BytesPerSecond(25e9);
+  EXPECT_EQ(ratio(nominal, mixed), 0.5);  // inside twice as fast
+  EXPECT_EQ(ratio(mixed, nominal), 0.5);  // between twice as fast
+  EXPECT_FALSE(network_change(nominal, mixed, *find_engine("generic")).equal);
+  Cluster prompt = nominal;  // fewer bytes a second, sooner
+  prompt.inter[0].bandwidth = BytesPerSecond(25e9);
+  prompt.inter[0].latency = Seconds(0.25e-6);
+  EXPECT_NEAR(ratio(nominal, prompt), 0.25, 1e-12);
+  prompt.inter[0].latency = nominal.inter[0].latency;
+  prompt.inter[0].start = Seconds(0.8e-5);
+  EXPECT_NEAR(ratio(nominal, prompt), 0.8, 1e-12);
+  Cluster pairs = nominal;  // a pair of devices slower, a device that talks to several faster
+  pairs.groups[0].intra[0].per_peer = BytesPerSecond(50e9);
+  Cluster both = pairs;
+  both.groups[0].intra[0].per_peer = BytesPerSecond(25e9);
+  both.groups[0].intra[0].bandwidth = BytesPerSecond(500e9);
+  EXPECT_NEAR(ratio(pairs, both), 0.8, 1e-12);
+  EXPECT_NEAR(ratio(both, pairs), 0.5, 1e-12);
+}
+
+// The ramp of a level that counted no longer does, and another level is faster: both at once. 0.5 · 1.5/1.75 (ARampMayStopToCount).
+TEST(NetworkChange, AFasterLevelAndARampThatStopsToCount) {
+  Cluster nominal = two_levels(), mixed;
+  nominal.groups[0].intra[0].ramp = 1.5;
+  mixed = nominal;
+  mixed.groups[0].intra[0].bandwidth = BytesPerSecond(800e9);
+  mixed.inter[0].bandwidth = BytesPerSecond(25e9);
+  EXPECT_NEAR(ratio(nominal, mixed), 0.5 * 1.5 / 1.75, 1e-12);
+  // All bandwidths to 0.8 of themselves: 400 inside and 8 · 50 between were equal and are so but for rounding, so that either ramp may count.
+  Cluster all = nominal;
+  all.groups[0].intra[0].bandwidth = BytesPerSecond(320e9);
+  all.inter[0].bandwidth = BytesPerSecond(40e9);
+  EXPECT_NEAR(ratio(nominal, all), 1.5 / 1.75, 1e-12);
+  EXPECT_EQ(ratio(nominal, nominal), 1.0);
+}
+
+// A slow device makes other groups of devices; with links that became faster besides it must not pass as a cluster that only became slower.
+TEST(NetworkChange, DevicesOfUnequalSpeedAreNotComparable) {
+  const Cluster nominal = two_levels();
+  Cluster slow = nominal;
+  slow.groups[0].speed = {{5, 0.5}};
+  EXPECT_EQ(ratio(nominal, slow), 0.0);
+  EXPECT_EQ(ratio(slow, nominal), 0.0);
+  EXPECT_EQ(ratio(slow, slow), 0.0);
+  slow.inter[0].bandwidth = BytesPerSecond(100e9);
+  EXPECT_EQ(ratio(nominal, slow), 0.0);
+}
+
 TEST(NetworkChange, OtherNodesOrDevicesAreNotComparable) {
   const Cluster nominal = two_levels();
   Cluster fewer = nominal;

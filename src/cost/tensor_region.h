@@ -15,6 +15,30 @@ struct Region {
   std::int32_t first_column = -1, last_column = -1;  // operators
 };
 
+/// Collectives that nothing runs beside: of the output; of the input gradient; under sequence parallelism the input gathered again.
+template <class Sum>
+void block_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
+  using enum StepPart;
+  if (!x.megatron_sp) {
+    const PricedTraffic reduce = price<CollectiveKind::all_reduce, GroupKind::tensor>(x, bytes);
+    sum.move(SumPhase::forward, alone(reduce, Placement::after, forward, sum.op));
+    sum.move_back(alone(reduce, Placement::after, input_gradient, r.last_column));
+    sum.wait(x.tp.size, 1, 1);
+    return;
+  }
+  const PricedTraffic gather = price<CollectiveKind::all_gather, GroupKind::tensor>(x, bytes);
+  const PricedTraffic scatter = price<CollectiveKind::reduce_scatter, GroupKind::tensor>(x, bytes);
+  const Lie dy = alone(gather, Placement::before, input_gradient, sum.op),
+            dx = alone(scatter, Placement::after, input_gradient, r.last_column),
+            again = alone(gather, Placement::before, weight_gradient, r.last_column);
+  sum.move(SumPhase::forward, alone(gather, Placement::before, forward, r.last_column),
+           alone(scatter, Placement::after, forward, sum.op));
+  sum.move(SumPhase::backward, dy, dx, again);
+  sum.move(SumPhase::input, dy, dx);
+  sum.move(SumPhase::weight, again);
+  sum.wait(x.tp.size, 2, 3);
+}
+
 /// One all-reduce of the row linear's output, one of the column linear's input gradient.
 template <class Sum>
 [[gnu::always_inline]] inline void reduce_region(Sum& sum, const Scene& x, const Region& r, double bytes) {
@@ -32,6 +56,10 @@ template <class Sum>
                                                 double bytes) {
   if (x.s.tp == 1 || x.ulysses) return;
   sum.record.region(r.first_column, r.last_column);
+  if (x.c.engine->communication.blocking_tensor) {
+    block_region(sum, x, r, bytes);
+    return;
+  }
   if (!x.megatron_sp) {
     reduce_region(sum, x, r, bytes);
     return;

@@ -21,7 +21,7 @@ using base::Node;
 using base::NodeKind;
 using cluster::TableRow;
 
-constexpr double kLongestTrace = 1e9;  ///< s
+constexpr double kLongestTrace = 1e9;  ///< s; what a cluster file may hold
 constexpr std::int64_t kMostNodes = 100'000;
 constexpr std::size_t kMostEvents = 100'000;  ///< what a cluster file may hold
 
@@ -139,6 +139,10 @@ Result<ImportedTrace> finished(const TraceRequest& request, Result<ImportedTrace
   if (trace->events.size() > kMostEvents)
     return Error{ErrorKind::bad_input, request.name, cat(trace->events.size(), " events"), cat("at most ", kMostEvents),
                  "cut the trace"};
+  if (!trace->events.empty() && trace->events.back().at.count() > kLongestTrace)  // of dates, whose time counts from the first
+    return Error{ErrorKind::bad_input, request.name,
+                 cat(static_cast<std::int64_t>(trace->events.back().at.count()), " s from the first row to the last"),
+                 cat("at most ", static_cast<std::int64_t>(kLongestTrace), " s"), "look for a wrong year"};
   trace.value().notes = std::move(notes);
   return trace;
 }

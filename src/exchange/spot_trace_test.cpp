@@ -71,6 +71,7 @@ TEST(SpotTraces, MistakesSayWhere) {
   EXPECT_THAT(failure("counts", "5,3\n1,2\n"), HasSubstr("do not fall"));
   EXPECT_THAT(failure("counts", "0,2.5\n"), HasSubstr("whole number"));
   EXPECT_THAT(failure("counts", "0,0\n"), HasSubstr("no node is ever there"));
+  EXPECT_THAT(failure("bamboo", "2021-12-31, 23:59:00, 2\n2068-01-01, 00:01:00, 3\n"), HasSubstr("a wrong year"));
   EXPECT_THAT(failure("sailor", "# nothing\n"), HasSubstr("no rows"));
 }
 

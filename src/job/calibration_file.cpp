@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/calibration_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -60,6 +61,19 @@ CalibratedLevel read_level(Reader& r) {
   return level;
 }
 
+/// Times of operators, of `espalier profile`.
+void read_operators(Reader& r, Calibration& c) {
+  if (!r.has("operators")) return;
+  auto measured = std::make_shared<profile::MeasuredOperators>();
+  if (c.engine.empty()) r.fail("operators", "operators without an engine", "engine: whose operators were measured");
+  r.each("operators", true, [&](Reader& row) {
+    const profile::MeasuredTime time = profile::read_row(row);
+    if (row.sink().ok()) measured->add(time);
+  });
+  measured->update_bytes_per_s = r.optional_real("update_bytes_per_s", 0, 1e18, 0);
+  c.operators = std::move(measured);
+}
+
 void read_interval(Reader& r, Calibration& c) {
   if (!r.has("interval")) return;
   Reader interval = r.child("interval", true);
@@ -117,6 +131,43 @@ namespace espalier {
 
 using namespace job;
 
+namespace {
+
+bool covers(const Job& job, const profile::MeasuredOperators& measured, std::int64_t tp, SequenceParallel sp) {
+  Strategy s;
+  s.tp = static_cast<std::int32_t>(tp);
+  s.sp = sp;
+  return !profile::not_covered(measured, job.model, s, job.training.sequence.main);
+}
+
+/// Only what was measured is searched: tensor parallelism of measured sizes, kinds of sequence parallelism of all of them.
+Status keep_to_measured(Job& job, const Calibration& calibration) {
+  if (calibration.operators == nullptr) return std::nullopt;
+  const profile::MeasuredOperators& measured = *calibration.operators;
+  Strategy whole;
+  if (const auto missing = profile::not_covered(measured, job.model, whole, job.training.sequence.main))
+    return Error{ErrorKind::bad_input, cat("profile ", calibration.name), cat("no times of ", profile::to_string(*missing)),
+                 "two counts of samples of every operator of the model, at the sequence length of the job",
+                 "`espalier profile` of this job measures them"};
+  std::vector<std::int64_t> sizes, kinds;
+  for (std::int64_t tp = 1; tp <= job.cluster.devices(); ++tp)
+    if (job.search.admits("tp", tp) && covers(job, measured, tp, SequenceParallel::none)) sizes.push_back(tp);
+  for (const SequenceParallel sp : {SequenceParallel::none, SequenceParallel::megatron, SequenceParallel::ulysses}) {
+    const bool all =
+        std::all_of(sizes.begin(), sizes.end(), [&](std::int64_t tp) { return tp == 1 || covers(job, measured, tp, sp); });
+    if (all && job.search.admits("sp", static_cast<std::int64_t>(sp))) kinds.push_back(static_cast<std::int64_t>(sp));
+  }
+  if (sizes.empty())
+    return Error{ErrorKind::bad_input, cat("profile ", calibration.name), "no measured times for any tp that search allows",
+                 "times of an allowed size", "`espalier profile --tp 1,2,4` measures several"};
+  job.search.allow["tp"] = sizes;
+  job.search.allow["sp"] = kinds;
+  job.search.allow["cp"] = {1};
+  return std::nullopt;
+}
+
+}  // namespace
+
 Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view yaml, const std::string& where,
                                                             const std::string& name) {
   auto document = base::read_yaml(yaml, where);
@@ -129,6 +180,7 @@ Result<std::shared_ptr<const Calibration>> read_calibration(std::string_view yam
   c.device = r.required_string("device");
   c.engine = read_known_engine(r);
   read_coefficients(r, c);
+  read_operators(r, c);
   r.each("fabric", false, [&c](Reader& level) { c.fabric.push_back(read_level(level)); });
   read_interval(r, c);
   read_evidence(r, c);
@@ -169,7 +221,9 @@ Status use_calibration(Job& job, std::shared_ptr<const Calibration> calibration)
     if (known == nullptr) return Error{ErrorKind::bad_input, "engine", cat("\"", job.engine, "\""), "a known engine", ""};
     auto engine = std::make_shared<EngineModel>(*known);
     engine->coefficients = calibration->coefficients;
+    engine->measured = calibration->operators;
     job.engine_model = std::move(engine);
+    if (Status error = keep_to_measured(job, *calibration)) return *error;
   }
   apply_fabric(job.cluster, calibration->fabric);
   job.calibration = std::move(calibration);

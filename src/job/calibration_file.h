@@ -14,6 +14,7 @@
 #include "cluster/fabric_calibration.h"
 #include "espalier/calibration.h"
 #include "plan/engine.h"
+#include "profile/measured_operators.h"
 
 namespace espalier::job {
 
@@ -34,6 +35,8 @@ struct Calibration {
   std::string device, engine;  ///< catalogue names; engine empty: no coefficients, fabric alone
   FrameworkCoefficients coefficients;
   std::vector<job::CalibratedLevel> fabric;
+  std::shared_ptr<const profile::MeasuredOperators>
+      operators;                 ///< what `espalier profile` measured; null: the device model's times
   std::int64_t runs = 0;         ///< measured runs it was fitted to
   std::string cross_validation;  ///< what was held out, in words; empty or "none…": nothing, as far as the file says
   double error_before = 0, error_after = 0;  ///< median of |predicted/measured − 1|; after: on what was held out, 0 without

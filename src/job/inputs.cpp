@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cluster/cluster_reader.h"
+#include "espalier/cluster_change.h"
 #include "job/files.h"
 
 namespace espalier::job {
@@ -102,8 +103,16 @@ std::string cluster_source_of(const Input& input, const Cluster& cluster) {
   return base::to_json(root);
 }
 
+void take_what_lasts(Job& job) {
+  if (job.cluster.token_buckets.empty()) return;
+  job.with_buckets = std::move(job.cluster);
+  job.cluster = at_bucket_rates(*job.with_buckets, 0.0);
+}
+
 std::vector<std::string> notes_of(const Job& job) {
   std::vector<std::string> out;
+  if (job.with_buckets)
+    out.emplace_back("token buckets: times are those of the sustained rates, an upper bound of what steps take in the long run");
   for (const std::string& part : unplanned_parts(job.model)) out.push_back("model: " + part);
   if (job.model.context_length > 0 && job.training.sequence.main > job.model.context_length) {
     out.push_back("training.sequence_length " + std::to_string(job.training.sequence.main) +

@@ -30,5 +30,7 @@ Result<Cluster> read_cluster_input(Input& input);
 std::string cluster_source_of(const Input& input, const Cluster& cluster);
 /// What the user should know of an accepted job: parts of the model that are not planned, and a sequence beyond what it was made for.
 std::vector<std::string> notes_of(const Job& job);
+/// A cluster with token buckets is planned at the rates that last; as it was given it is kept beside.
+void take_what_lasts(Job& job);
 
 }  // namespace espalier::job

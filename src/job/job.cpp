@@ -134,11 +134,14 @@ std::string read_engine(base::Reader& job) {
   return engine;
 }
 
-/// `calibration: FILE` or the values themselves; null when the job has none.
+/// `calibration: FILE`, `profile: FILE` or the values themselves; null when the job has none.
 Result<std::shared_ptr<const Calibration>> read_calibration_key(base::Reader& job, const std::string& base_directory,
                                                                 const std::vector<Override>& overrides) {
-  if (!job.has("calibration")) return std::shared_ptr<const Calibration>();
-  const auto input = open_input(job, "calibration", base_directory, overrides);
+  const bool profile = job.has("profile");
+  if (!profile && !job.has("calibration")) return std::shared_ptr<const Calibration>();
+  if (profile && job.has("calibration"))
+    job.fail("profile", "a profile beside a calibration", "one of them", "a profile is a calibration with measured operators");
+  const auto input = open_input(job, profile ? "profile" : "calibration", base_directory, overrides);
   if (!input) return input.error();
   const std::string& text = input->text;
   auto calibration = read_calibration(text.empty() ? base::to_json(input->document.root) : text, input->document.where,
@@ -202,6 +205,7 @@ Result<Job> read_job(base::Document& document, const std::string& base_directory
   if (!cluster) return cluster.error();
   job.cluster = std::move(cluster).value();
   job.cluster_source = cluster_source_of(*cluster_input, job.cluster);
+  take_what_lasts(job);
 
   base::Reader training = reader.child("training", true);
   job.training = read_training(training, job.model);

@@ -32,6 +32,7 @@ Result<Job> job_of_plan(const Plan& plan) {
   job.model.name = plan.model_name;
   job.cluster = std::move(cluster).value();
   job.cluster.name = plan.cluster_name;
+  job::take_what_lasts(job);
   job.training = plan.training;
   job.engine = plan.engine;
   job.model_source = plan.model_source;

@@ -178,7 +178,9 @@ SearchSpace read_search_space(base::Reader& reader) {
   if (reader.has("devices")) {
     const std::string devices = reader.optional_string("devices", "");
     space.devices = device_choice_of(devices);
-    if (!space.devices) reader.fail("devices", "\"" + devices + "\"", "equal or any", "any: stages on groups of unlike devices");
+    if (!space.devices)
+      reader.fail("devices", "\"" + devices + "\"", "equal, any or all",
+                  "any: stages on groups of unlike devices; all: the same, and none is left out");
   }
   base::Reader allow = reader.child("allow", false), forbid = reader.child("forbid", false);
   base::Reader fix = reader.child("fix", false), limits = reader.child("limits", false);

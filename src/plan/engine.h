@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,10 @@
 #include "espalier/plan.h"
 #include "plan/layer_freedom.h"
 #include "plan/rules.h"
+
+namespace espalier::profile {
+class MeasuredOperators;
+}
 
 namespace espalier {
 
@@ -153,6 +158,8 @@ struct EngineCommunication {
   /// Token copies for several experts of one node (or, inside a node, of one rank) are sent once (DeepEP, HybridEP).
   bool deduplicates_dispatch = false;
   bool zero1_all_reduces = false;  ///< ZeRO 1 all-reduces gradients instead of scattering them
+  /// Collectives of tensor parallelism stand between computations: nothing runs beside them.
+  bool blocking_tensor = false;
 };
 
 struct EngineModel {
@@ -167,6 +174,8 @@ struct EngineModel {
   EngineKernels kernels;
   EngineCommunication communication;
   FrameworkCoefficients coefficients;  ///< fitted; see above
+  /// Times of operators as they were measured on the devices of the job (profile/measured_operators.h); null: those of the device model.
+  std::shared_ptr<const profile::MeasuredOperators> measured;
 };
 
 /// Bytes per element of the states under a precision (fp32: no separate master copy).

@@ -149,6 +149,7 @@ void read_communication(Reader& r, EngineCommunication& e) {
   read_real(r, "reduce_bucket_bytes", 1e12, e.reduce_bucket_bytes);
   read_flag(r, "deduplicates_dispatch", e.deduplicates_dispatch);
   read_flag(r, "zero1_all_reduces", e.zero1_all_reduces);
+  read_flag(r, "blocking_tensor", e.blocking_tensor);
 }
 
 /// Statements of one part, each with its source; nothing is stated twice.

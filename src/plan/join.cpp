@@ -28,13 +28,14 @@ class Joiner {
  public:
   explicit Joiner(const std::vector<Program>& pipelines) : pipelines_(pipelines), segments_(segments_of(pipelines)) {
     out_.pipelines.clear();
+    out_.folded = pipelines.front().folded;
   }
   Program run() {
     for (const Program& part : pipelines_) add_tables(part);
     add_reductions();
     place_lists();
     for (std::size_t k = 0; k < pipelines_.size(); ++k)
-      for (const RankClass& rank : pipelines_[k].ranks) add_list(k, rank);
+      for (std::size_t r = 0; r < pipelines_[k].ranks.size(); ++r) add_list(k, static_cast<std::int32_t>(r));
     return std::move(out_);
   }
 
@@ -42,7 +43,7 @@ class Joiner {
   void add_tables(const Program& part);
   void add_reductions();
   void place_lists();
-  void add_list(std::size_t k, const RankClass& source);
+  void add_list(std::size_t k, std::int32_t local);
   /// Instructions of one rank class before its update.
   [[nodiscard]] static std::int32_t update_of(const Program& part, const RankClass& rank);
   [[nodiscard]] std::int32_t held(std::size_t rank) const { return static_cast<std::int32_t>(reductions_[rank].size()); }
@@ -63,9 +64,8 @@ class Joiner {
 };
 
 void Joiner::add_tables(const Program& part) {
-  ESPALIER_CHECK(part.folded && part.pipelines.size() == 1);
-  PipelineProgram pipeline;
-  pipeline.structure = part.structure();
+  ESPALIER_CHECK(part.folded == out_.folded && part.pipelines.size() == 1);
+  PipelineProgram pipeline = part.pipelines.front();
   pipeline.first_rank = static_cast<std::int32_t>(reductions_.size());
   pipeline.first_work = static_cast<std::int32_t>(out_.works.size());
   pipeline.first_collective = static_cast<std::int32_t>(out_.collectives.size());
@@ -111,8 +111,12 @@ void Joiner::add_reductions() {
     reduction.chunk = ChunkId(segment.holders.front().chunk);
     reduction.layers = segment.layers;
     ProcessGroup group{GroupKind::data_replica, {}};
-    for (const SegmentHolder& holder : segment.holders)
-      group.members.push_back(out_.pipelines[static_cast<std::size_t>(holder.pipeline)].first_rank + holder.stage);
+    for (const SegmentHolder& holder : segment.holders) {
+      const auto k = static_cast<std::size_t>(holder.pipeline);
+      for (std::size_t r = 0; r < pipelines_[k].ranks.size(); ++r)
+        if (pipelines_[k].ranks[r].stage.value == holder.stage)
+          group.members.push_back(out_.pipelines[k].first_rank + static_cast<std::int32_t>(r));
+    }
     reduction.pipelines = out_.groups.add(group);
     const CollectiveId id = out_.collectives.add(reduction);
     for (const std::int32_t rank : group.members) reductions_[static_cast<std::size_t>(rank)].push_back(id);
@@ -137,10 +141,11 @@ void Joiner::place_lists() {
   out_.instructions.reserve(static_cast<std::size_t>(next));
 }
 
-void Joiner::add_list(std::size_t k, const RankClass& source) {
+void Joiner::add_list(std::size_t k, std::int32_t local) {
   const PipelineProgram& pipeline = out_.pipelines[k];
   const Program& part = pipelines_[k];
-  const std::int32_t update = update_of(part, source), local = source.stage.value;
+  const RankClass& source = part.ranks[static_cast<std::size_t>(local)];
+  const std::int32_t update = update_of(part, source);
   const auto r = static_cast<std::size_t>(pipeline.first_rank + local);
   RankClass rank = source;
   rank.pipeline = static_cast<std::int32_t>(k);

@@ -30,7 +30,7 @@ struct Segment {
 /// From the last layers to the first. Needs programs of plans (lower of a plan), of the same layers.
 std::vector<Segment> segments_of(const std::vector<Program>& pipelines);
 
-/// Folded programs, one a pipeline, as one; of a single one itself.
+/// Programs, one a pipeline, all folded or none, as one; of a single one itself.
 Program joined(const std::vector<Program>& pipelines);
 
 }  // namespace espalier

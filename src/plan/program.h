@@ -117,6 +117,9 @@ struct Collective {
 struct Transfer {
   ChunkId chunk{0};  ///< the chunk that the activation enters; its gradient leaves it
   bool gradient = false;
+  /// Of a program of all devices: both ends lay a micro-batch out over other numbers of ranks, or deal its samples otherwise. Each rank then has a
+  /// send for each rank that wants a box of its part (plan/activation_layout.h), none, one or several, and a recv for each of its new box.
+  bool boxes = false;
   std::int64_t bytes = 0;                 ///< that one rank sends; 0 between chunks of one stage
   std::int32_t sender = 0, receiver = 0;  ///< indices into Program::ranges: the layouts at both ends
   bool operator==(const Transfer&) const = default;
@@ -135,6 +138,8 @@ struct RankClass {
   std::int32_t device_kind = 0;      ///< index of the node group in the cluster
   std::int32_t pipeline = 0;
   StageId stage{0};
+  std::vector<std::int64_t>
+      samples_per_replica;          ///< of a micro-batch, Stage::samples_per_replica; empty: WorkRange::samples each
   ProcessGroupId data;              ///< where its grad_reduces and param_gathers meet
   ProcessGroupId table_copies;      ///< where its tied_reduce meets; names nothing where there is none
   std::int32_t begin = 0, end = 0;  ///< its instructions: [begin, end)
@@ -147,6 +152,8 @@ struct PipelineProgram {
   ProgramStructure structure;
   std::int32_t first_rank = 0;  ///< of a folded program also its first stage in Costs::stages
   std::int32_t first_work = 0, first_collective = 0, first_transfer = 0;
+  std::int64_t first_sample = 0;        ///< of a global batch, the first one of this pipeline
+  std::int64_t microbatch_samples = 0;  ///< in all replicas together; 0 before a plan is known
 };
 
 struct Program {
@@ -191,9 +198,9 @@ LayerSpan bucket_layers(std::int32_t first, std::int32_t last, bool forward, std
 
 /// One representative rank a stage; the tables of works, collectives and transfers without layers and bytes.
 Program lower(const ProgramStructure& structure);
-/// Of a plan of several pipelines they are joined (plan/join.h), folded alone.
-/// `fold` = false: one rank per device (tests, runtime); the plan gives devices, ranges and groups. Rank = stage · devices a stage +
-/// position. Bytes are filled in where costs are known (cost/price.h).
+/// Several pipelines are joined (plan/join.h).
+/// `fold` = false: one rank per device (tests, runtime; plan/unfold.h); the plan gives devices, ranges and groups. Ranks stand pipeline after
+/// pipeline, stage after stage, in the order of their devices. Bytes are filled in where costs are known (cost/price.h).
 Program lower(const Plan& plan, const Model& model, bool fold);
 /// The pipelines of a plan one by one, folded.
 std::vector<Program> lower_pipelines(const Plan& plan, const Model& model);

@@ -31,10 +31,17 @@ bool SearchSpace::admits(const std::string& dimension, std::int64_t value) const
   return limit == limits.end() || value <= limit->second;
 }
 
-std::string_view to_string(DeviceChoice choice) { return choice == DeviceChoice::any ? "any" : "equal"; }
+std::string_view to_string(DeviceChoice choice) {
+  switch (choice) {
+    case DeviceChoice::equal: return "equal";
+    case DeviceChoice::any: return "any";
+    case DeviceChoice::all: return "all";
+  }
+  return "?";
+}
 
 std::optional<DeviceChoice> device_choice_of(std::string_view word) {
-  for (const DeviceChoice choice : {DeviceChoice::equal, DeviceChoice::any})
+  for (const DeviceChoice choice : {DeviceChoice::equal, DeviceChoice::any, DeviceChoice::all})
     if (to_string(choice) == word) return choice;
   return std::nullopt;
 }

@@ -14,6 +14,7 @@ Result<std::string> block_timeline(const Job& job, const Plan& plan) {
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
   if (auto refused = unpriced(plan)) return *refused;
+  if (auto refused = not_measured(job, plan)) return *refused;
   if (auto broken = plan_fits_job(job, plan)) return *broken;
   const cost::CostContext context(job.model, job.cluster, job.training, **engine);
   for (const Stage& stage : plan.pipelines.front().stages)

@@ -66,16 +66,20 @@ Status illegal_stage(const Job& job, const Plan& plan, const Stage& stage, const
                    "1 to the number of layers of the range", ""};
     s.recompute.layers = 1;
   }
-  Schedule schedule;
-  schedule.microbatches = plan.only_pipeline().schedule.microbatches;
+  Schedule schedule = plan.only_pipeline().schedule;
+  if (schedule.kind == ScheduleKind::one_f_one_b)
+    schedule.stages = 1;
+  else
+    alone.cluster.groups.front().nodes = schedule.stages;  // as if all stages were like it
   schedule.micro_batch = static_cast<std::int32_t>(plan.samples_per_microbatch() / s.dp);
   return illegal(alone, *find_engine(job.engine), s, schedule);
 }
 
 /// A restriction of a dimension that plans on unlike devices do not vary, which would be passed over.
 Status unsearched_pin(const SearchSpace& space) {
-  constexpr std::array kSearched = {Dimension::pp,  Dimension::tp, Dimension::sp,   Dimension::cp,        Dimension::ep,
-                                    Dimension::etp, Dimension::dp, Dimension::zero, Dimension::recompute, Dimension::micro_batch};
+  constexpr std::array kSearched = {Dimension::pp,      Dimension::tp,        Dimension::sp,          Dimension::cp,
+                                    Dimension::cp_kind, Dimension::ep,        Dimension::etp,         Dimension::dp,
+                                    Dimension::zero,    Dimension::recompute, Dimension::micro_batch, Dimension::schedule};
   std::vector<std::string> named;
   for (const auto* part : {&space.allow, &space.forbid})
     for (const auto& [name, values] : *part) named.push_back(name);
@@ -86,13 +90,16 @@ Status unsearched_pin(const SearchSpace& space) {
     if (std::none_of(kSearched.begin(), kSearched.end(), [&](Dimension d) { return to_string(d) == name; }))
       return Error{ErrorKind::bad_input, "search", "a restriction of " + name + " where plans lie on unlike devices",
                    "restrictions of " + known, "take it out: stages on unlike devices run 1f1b in the order tp-cp-dp-pp"};
+  if (!space.admits(std::string(to_string(Dimension::schedule)), static_cast<std::int64_t>(ScheduleKind::one_f_one_b)))
+    return Error{ErrorKind::bad_input, "search", "schedules without 1f1b where plans lie on unlike devices", "1f1b among them",
+                 "stages on unlike devices run 1f1b, and zb-h1 where it is named: allow: {schedule: [1f1b, zb-h1]}"};
   return std::nullopt;
 }
 
 }  // namespace
 
 bool any_devices(const Job& job) {
-  if (job.search.devices) return *job.search.devices == DeviceChoice::any;
+  if (job.search.devices) return *job.search.devices != DeviceChoice::equal;
   return !job.cluster.equal_devices();
 }
 

@@ -19,7 +19,7 @@ Status illegal(const Job& job, const EngineModel& engine, const Strategy& strate
 Status plan_fits_job(const Job& job, const Plan& plan);
 /// Whether plans of the job may lie on groups of unlike devices: as the job says, else on several node groups.
 bool any_devices(const Job& job);
-/// Refuses search.devices: equal on a cluster of several node groups, and any for an engine whose stages must be alike.
+/// Refuses search.devices: equal on a cluster of several node groups, and any or all for an engine whose stages must be alike.
 Status device_choice(const Job& job, const EngineModel& engine);
 /// Refuses restrictions of dimensions that a search on unlike devices does not vary.
 Status searched_pins(const Job& job);

@@ -268,6 +268,16 @@ TEST(Plan, RefusesPinsThatUnlikeDevicesDoNotVary) {
   EXPECT_EQ(r.error().found, "a restriction of vpp where plans lie on unlike devices");
 }
 
+TEST(Plan, StagesOnUnlikeDevicesRunOneForwardOneBackwardAtLeast) {
+  Job job = jobs().front();
+  job.search.devices = DeviceChoice::any;
+  job.search.allow["schedule"] = {static_cast<std::int64_t>(ScheduleKind::zb_h1)};
+  const auto r = plan(job, {});
+  ASSERT_FALSE(r.ok());
+  EXPECT_EQ(r.error().kind, ErrorKind::bad_input);
+  EXPECT_THAT(r.error().hint, HasSubstr("[1f1b, zb-h1]"));
+}
+
 TEST(Plan, RefusesAnUnknownPruningRule) {
   PlannerOptions options;
   options.disabled_rules = {"layer-bond"};

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/document.h"
+#include "base/format.h"
 #include "cost/cluster_costs.h"
 #include "cost/partitioned_block.h"
 #include "cost/price.h"
@@ -195,6 +196,16 @@ void stamp_calibration(const Job& job, Plan& plan) {
   plan.calibration_source = job.calibration ? job.calibration->source : "";
 }
 
+Status not_measured(const Job& job, const Plan& plan) {
+  if (job.engine_model == nullptr || job.engine_model->measured == nullptr) return std::nullopt;
+  for (const StrategyCount& used : strategy_counts(plan))
+    if (const auto missing =
+            profile::not_covered(*job.engine_model->measured, job.model, used.strategy, job.training.sequence.main))
+      return Error{ErrorKind::bad_input, "plan", base::cat("under ", label(used.strategy), ", ", profile::to_string(*missing)),
+                   "operators whose times the profile has", "`espalier profile` measures further sizes (--tp)"};
+  return std::nullopt;
+}
+
 void stamp_inputs(const Job& job, Plan& plan) {
   plan.model_source = job.model_source;
   plan.cluster_source = job.cluster_source;
@@ -329,11 +340,15 @@ Result<Timed> time_grouped(const Job& job, const EngineModel& engine, const Plan
 
 }  // namespace
 
+bool priced_by_stage(const Job& job, const Plan& plan) {
+  // Equal devices whose groups lie unlike each other are priced as unlike ones are: of every kind of group the slowest.
+  return cost::on_unlike_devices(plan, job.cluster) || lies_unevenly(job, plan);
+}
+
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans) {
   if (auto refused = unpriced(plan)) return *refused;
-  // Equal devices whose groups lie unlike each other are priced as unlike ones are: of every kind of group the slowest.
-  const bool unlike = cost::on_unlike_devices(plan, job.cluster) || lies_unevenly(job, plan);
-  if (unlike) return time_grouped(job, engine, plan, spans);
+  if (auto refused = not_measured(job, plan)) return *refused;
+  if (priced_by_stage(job, plan)) return time_grouped(job, engine, plan, spans);
   if (auto refused = unpriced_placement(plan, job.model, job.cluster)) return *refused;
   cost::CostContext context(job.model, job.cluster, job.training, engine);
   context.fabric.place(plan);
@@ -429,6 +444,7 @@ Result<Prediction> predict_over_long_ways(const Job& job, const Plan& plan) {
   if (!engine) return engine.error();
   if (auto refused = plannable(job)) return *refused;
   if (auto refused = unpriced(plan)) return *refused;
+  if (auto refused = not_measured(job, plan)) return *refused;
   const auto timed = time_grouped(job, **engine, plan, false, cost::LongWays::messages_follow);
   if (!timed) return timed.error();
   return prediction_of(job, **engine, *timed);

@@ -27,6 +27,8 @@ struct Timed {
 };
 
 /// Costs, lowers (folded) and simulates `plan` as it stands.
+/// Whether a plan is priced stage by stage, as on unlike devices: also where equal devices lie unlike each other.
+bool priced_by_stage(const Job& job, const Plan& plan);
 Result<Timed> time_plan(const Job& job, const EngineModel& engine, const Plan& plan, bool spans);
 
 Prediction prediction_of(const Job& job, const EngineModel& engine, const Timed& timed);
@@ -37,6 +39,8 @@ Result<const EngineModel*> engine_of(const Job& job);
 Status plannable(const Job& job);
 /// Writes the job's calibration, or that there is none, into the plan.
 void stamp_calibration(const Job& job, Plan& plan);
+/// Under a profile: that an operator of the plan was not measured. Nothing: all are, or no profile is in force.
+Status not_measured(const Job& job, const Plan& plan);
 /// Writes the job's inputs with their hashes, and its calibration, into the plan.
 void stamp_inputs(const Job& job, Plan& plan);
 /// A candidate of the search as a plan, without the job's inputs.

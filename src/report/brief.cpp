@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "espalier/planner.h"
+#include "plan/stage_schedules.h"
 #include "planner/time_parts.h"
 #include "report/beside_text.h"
 #include "report/brief_layers.h"
@@ -121,9 +122,11 @@ std::string groups_space(const SearchSummary& s) {
   const DeviceGroupsSummary& g = *s.device_groups;
   if (equal_stages_alone(g))
     return cat(count(g.alone), " uniform plans on one node group alone or on its devices of one speed", margin_of(s));
-  const std::string alone = g.alone > 0 ? cat(" and ", count(g.alone), " uniform ones on one group alone") : "";
-  return cat("plans on groups of these devices (stages of ", grouped(g.options), " kinds at ", grouped(g.sizes),
-             " micro-batch sizes, 1f1b, cp 1)", alone, margin_of(s));
+  const bool all = s.asked.space.devices == DeviceChoice::all;
+  const std::string alone = g.alone > 0 && !all ? cat(" and ", count(g.alone), " uniform ones on one group alone") : "";
+  return cat("plans on ", all ? "all of " : "groups of ", "these devices (stages of ", grouped(g.options), " kinds at ",
+             grouped(g.sizes), " micro-batch sizes, ", admits_zero_bubble(s.asked.space) ? "1f1b and zb-h1" : "1f1b", ")", alone,
+             margin_of(s));
 }
 
 std::string groups_work(const DeviceGroupsSummary& g) {

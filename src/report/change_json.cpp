@@ -21,6 +21,18 @@ void write_links(base::JsonWriter& w, const std::vector<LinkLoad>& links) {
   w.end_object();
 }
 
+void write_named(base::JsonWriter& w, const char* key, const char* value,
+                 const std::vector<std::pair<std::string, double>>& list) {
+  w.key(key).compact_next().begin_array();
+  for (const auto& [name, number] : list) {
+    w.begin_object();
+    w.key("target").value(name);
+    w.key(value).value(number);
+    w.end_object();
+  }
+  w.end_array();
+}
+
 void write_nodes(base::JsonWriter& w, const std::vector<std::int64_t>& nodes) {
   w.compact_next().begin_array();
   for (const std::int64_t node : nodes) w.value(node);
@@ -76,7 +88,29 @@ void write_change(base::JsonWriter& w, const Change& c, const std::optional<std:
     w.raw(to_json(*c.plan));
   else
     w.null();
+  if (c.priced_as) w.key("priced_as").raw(to_json(*c.priced_as));
   if (more) more();
+  w.end_object();
+}
+
+void write_asked(base::JsonWriter& w, const Plan& running, const Disturbance& what, const MoveOptions& prices) {
+  w.key("running").raw(to_json(running));
+  w.key("change").begin_object();
+  w.key("lost").compact_next().begin_array();
+  for (const std::string& name : what.lost) w.value(name);
+  w.end_array();
+  write_named(w, "slow", "factor", what.slow);
+  write_named(w, "links", "factor", what.links);
+  write_named(w, "added", "nodes", {what.added.begin(), what.added.end()});
+  w.end_object();
+  w.key("prices").begin_object();
+  w.key("restart_s");
+  write_seconds(w, prices.restart_s);
+  w.key("warm_up_s");
+  write_seconds(w, prices.warm_up_s);
+  w.key("storage_bytes_per_s").value(prices.storage_per_device);
+  w.key("checkpoint_age_s");
+  write_seconds(w, prices.checkpoint_age_s);
   w.end_object();
 }
 
@@ -104,6 +138,7 @@ std::string to_json(const WhatIf& answer, const Plan& plan) {
   w.key("notes").begin_array();
   for (const std::string& note : answer.notes) w.value(note);
   w.end_array();
+  report::write_asked(w, plan, answer.what, answer.prices);
   w.end_object();
   return w.text();
 }
@@ -129,6 +164,7 @@ std::string to_json(const Survival& answer, const Plan& plan) {
     w.end_object();
   }
   w.end_array();
+  report::write_asked(w, plan, {}, answer.prices);
   w.end_object();
   return w.text();
 }
@@ -164,7 +200,10 @@ std::string to_json(const Replan& answer, const Plan& plan) {
     Change nothing;
     nothing.possible = true;
     nothing.what = "nothing that was seen is wrong with the cluster";
-    report::write_change(w, nothing, std::nullopt, [&] { write_seen(w, answer.diagnosis, plan); });
+    report::write_change(w, nothing, std::nullopt, [&] {
+      write_seen(w, answer.diagnosis, plan);
+      report::write_asked(w, plan, {}, {});
+    });
     return w.text();
   }
   const WhatIf& ladder = *answer.ladder;
@@ -174,6 +213,9 @@ std::string to_json(const Replan& answer, const Plan& plan) {
     for (const Change& change : ladder.actions)
       if (&change != &ladder.actions[ladder.recommended]) report::write_change(w, change, ladder.if_stay_ns);
     w.end_array();
+    w.key("horizon_s");
+    report::write_seconds(w, ladder.horizon_s);
+    report::write_asked(w, plan, ladder.what, ladder.prices);
   });
   return w.text();
 }

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "espalier/inspect.h"
 #include "espalier/text.h"
+#include "profile/operator_shape.h"
 #include "report/brief_text.h"
 
 namespace espalier::report {
@@ -14,27 +15,7 @@ using base::cat;
 using base::grouped;
 using base::short_count;
 
-std::string_view name_of(OperatorKind kind) {
-  switch (kind) {
-    case OperatorKind::embedding: return "embedding";
-    case OperatorKind::patch_embed: return "patch_embed";
-    case OperatorKind::norm: return "norm";
-    case OperatorKind::linear: return "linear";
-    case OperatorKind::rotary: return "rotary";
-    case OperatorKind::attention: return "attention";
-    case OperatorKind::dropout: return "dropout";
-    case OperatorKind::activation: return "activation";
-    case OperatorKind::residual: return "residual";
-    case OperatorKind::router: return "router";
-    case OperatorKind::dispatch: return "dispatch";
-    case OperatorKind::expert_linear: return "expert_linear";
-    case OperatorKind::expert_activation: return "expert_activation";
-    case OperatorKind::combine: return "combine";
-    case OperatorKind::cross_entropy: return "cross_entropy";
-    case OperatorKind::pool: return "pool";
-  }
-  return "";
-}
+using profile::name_of;
 
 std::string_view name_of(TpSplit split) {
   switch (split) {

@@ -14,6 +14,7 @@
 #include "planner/legality.h"
 #include "planner/runs_on.h"
 #include "report/brief_text.h"
+#include "report/change_check.h"
 #include "report/result_check.h"
 
 namespace espalier {
@@ -23,7 +24,8 @@ namespace {
 CheckReport check_against_claims(const Job& job, const Plan& plan) {
   const auto claims = planner::claims_of(job, plan);
   const Program program = lower(plan, job.model, true);
-  CheckReport report = check::check_plan(plan, job.model, job.cluster, program, claims ? &*claims : nullptr);
+  CheckReport report =
+      check::check_plan(plan, job.model, job.cluster, program, claims ? &*claims : nullptr, job.engine_model.get());
   if (!claims) report.findings.push_back({"claims", false, claims.error().message()});
   return report;
 }
@@ -124,8 +126,20 @@ std::string to_json(const CheckReport& report, const std::string& name) {
   return w.text();
 }
 
-std::string to_text(const CheckReport& report, const Plan& plan) {
-  std::string out = base::cat(plan.label(), report.ok() ? ": every check holds\n" : ": CHECKS FAILED\n");
+bool is_answer_to_change(std::string_view text) { return report::is_change_document(text); }
+
+Result<CheckReport> check_answer_to_change(std::string_view text, const std::string& where) {
+  const auto claimed = report::read_claims(text, where);
+  if (!claimed) return claimed.error();
+  auto findings = report::check_change(*claimed);
+  if (!findings) return findings.error();
+  return CheckReport{std::move(*findings)};
+}
+
+std::string to_text(const CheckReport& report, const Plan& plan) { return to_text(report, plan.label()); }
+
+std::string to_text(const CheckReport& report, const std::string& title) {
+  std::string out = base::cat(title, report.ok() ? ": every check holds\n" : ": CHECKS FAILED\n");
   std::vector<std::vector<std::string>> rows;
   for (const Finding& f : report.findings) rows.push_back({f.ok ? "ok" : "FAILED", f.name, f.text});
   return out + report::table(rows, {1, 2});

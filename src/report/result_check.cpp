@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/document.h"
 #include "check/verdict.h"
 #include "job/calibration_file.h"
+#include "plan/process_groups.h"
 #include "planner/estimate.h"
 #include "planner/group_baselines.h"
 #include "planner/prediction.h"
@@ -140,6 +142,17 @@ void check_certificate(const PlannerResult& r, Findings& findings) {
            "the best uniform plan is faster than the answer");
   for (const Alternative& a : r.alternatives)
     expect(!s.optimal || a.baseline || !a.fits || a.iteration_ns >= time, check::say("optimal, and ", a.label, " is faster"));
+}
+
+/// Where every device was to have work.
+void check_devices(const Job& job, const PlannerResult& claimed, Findings& findings) {
+  if (claimed.search.asked.space.devices != DeviceChoice::all) return;
+  std::set<std::int64_t> used;
+  for (const Pipeline& pipeline : claimed.plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const std::int64_t device : devices_of(stage.devices)) used.insert(device);
+  findings.expect("devices", static_cast<std::int64_t>(used.size()) == job.cluster.devices(),
+                  check::say(used.size(), " of ", job.cluster.devices(), " devices have work, and all were to"));
 }
 
 /// Of a search on groups of unlike devices, which has no uniform configurations where there are several.
@@ -282,6 +295,7 @@ std::vector<Finding> check_result(std::string_view text, const Job& job, const P
   }
   if (search) {
     check_certificate(claimed, findings);
+    check_devices(job, claimed, findings);
     check_counters(claimed.search, findings);
   }
   return findings.take("as simulated again");

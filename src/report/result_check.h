@@ -6,6 +6,7 @@
 //                  equal those of simulating the plan again, to the nanosecond and the byte; nothing is missing, nothing is added
 //   certificate    lower_bound_s ≤ iteration_s; gap = (iteration − bound)/iteration; `optimal` exactly where the reason is "optimal",
 //                  only with no gap, and with no runner-up that is faster (baselines need not lie in the space)
+//   devices        every device has work, where the search was to leave none out
 //   counters       the values of every dimension add up to space_size; so do pruned and simulated configurations of a finished uniform
 //                  search, and never exceed it otherwise; of larger spaces, whose simulated plans are more, they reach it
 //   alternatives   time, peak and `fits` of every named configuration equal those of simulating it

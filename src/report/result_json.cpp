@@ -305,7 +305,7 @@ void write_alternatives(JsonWriter& w, const std::vector<Alternative>& alternati
 
 void write_timing(JsonWriter& w, const PlannerResult& result) {
   w.key("timing").compact_next().begin_object();
-  if (!result.search.phases.empty()) {
+  if (searched(result.search.reason) && !result.search.phases.empty()) {
     w.key("phases").begin_object();
     for (const PhaseSummary& p : result.search.phases) w.key(p.name).seconds(to_ns(p.seconds));
     w.end_object();

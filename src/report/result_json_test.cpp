@@ -133,6 +133,24 @@ TEST(ResultJson, UnknownReasonsAndSpacesAreRefused) {
   EXPECT_THAT(back.error().message(), HasSubstr("best guess"));
 }
 
+// Phases belong to a search: where there was none they are nowhere, under the wall-clock values neither, so that what was read is written the same.
+TEST(ResultJson, PhasesAreThoseOfASearchAndEachIsThereOnce) {
+  PlannerResult r = planned();
+  r.search = {};
+  r.search.phases.resize(2);
+  r.search.phases[0].name = "uniform";
+  r.search.phases[1].name = "layer-wise";
+  EXPECT_THAT(to_json(r, true), Not(HasSubstr("\"phases\"")));
+  r.search.reason = SearchEnd::gap;
+  const auto twice = result_from_json(to_json(r, false), "r");
+  ASSERT_TRUE(twice) << twice.error().message();
+  EXPECT_EQ(to_json(*twice, true), to_json(*result_from_json(to_json(*twice, true), "r"), true));
+  r.search.phases[1].name = "uniform";
+  const auto back = result_from_json(to_json(r, false), "r");
+  ASSERT_FALSE(back);
+  EXPECT_THAT(back.error().message(), HasSubstr("each phase once"));
+}
+
 TEST(ResultJson, ThreeCommandsGiveOneNanosecond) {
   const Job job = small_job();
   const auto estimated = estimate(job, planned().plan.strategy(), planned().plan.only_pipeline().schedule);

@@ -292,7 +292,12 @@ SearchSummary read_search(Reader r) {
   s.split = r.optional_string("split", "");
   s.freedom = r.optional_string("freedom", "");
   s.space = read_space_kind(r);
-  r.each("phases", false, [&s](Reader& row) { s.phases.push_back(read_phase(row)); });
+  r.each("phases", false, [&s](Reader& row) {
+    s.phases.push_back(read_phase(row));
+    const std::string& name = s.phases.back().name;  // a key of `timing` too
+    if (std::any_of(s.phases.begin(), s.phases.end() - 1, [&](const PhaseSummary& p) { return p.name == name; }))
+      row.fail("name", "\"" + name + "\" again", "each phase once");
+  });
   if (r.has("layerwise")) s.layerwise = read_layerwise(r.child("layerwise", true));
   if (r.has("partitions")) s.partitions = read_partitions(r.child("partitions", true));
   if (r.has("device_groups")) s.device_groups = read_device_groups(r.child("device_groups", true));

@@ -3,18 +3,22 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <numbers>
 #include <string>
 #include <string_view>
 
 #include "base/document.h"
 #include "base/format.h"
+#include "plan/ownership.h"
+#include "plan/shared_table.h"
 
 namespace espalier::runtime {
 namespace {
 
 using base::cat;
 
-constexpr std::array<std::string_view, 4> kFamilies{"gpt2", "llama", "mistral", "qwen2"};
+constexpr std::array<std::string_view, 7> kFamilies{"gpt2", "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"};
 
 Error refused(std::string where, std::string found, std::string expected) {
   return {ErrorKind::bad_input, std::move(where), std::move(found), std::move(expected), "docs/runtime.md lists what is run"};
@@ -28,7 +32,20 @@ Result<Activation> activation_of(const std::string& name) {
   return refused("model: activation", name, "silu, gelu, gelu_new or relu");
 }
 
-/// θ stands at the top or, in newer files, in rope_parameters; scaled frequencies are others than those above.
+Status read_stretch(base::Reader& r, const std::string& type, const std::string& where, RotaryStretch& out) {
+  if (type == "default") return {};
+  if (type != "linear" && type != "llama3") return refused(where, type, "rotary positions as they are, linear or llama3");
+  out.kind = type == "linear" ? RotaryStretch::Kind::linear : RotaryStretch::Kind::llama3;
+  out.factor = r.required_real("factor", 1, 1e6);
+  if (out.kind == RotaryStretch::Kind::linear) return {};
+  out.low = r.required_real("low_freq_factor", 1e-6, 1e6);
+  out.high = r.required_real("high_freq_factor", 1e-6, 1e6);
+  out.context = r.required_real("original_max_position_embeddings", 1, 1e12);
+  if (out.high <= out.low) return refused(where, "high_freq_factor no greater than low_freq_factor", "a greater one");
+  return {};
+}
+
+/// θ stands at the top or, in newer files, in rope_parameters.
 Status read_rotary(base::Reader& config, Architecture& out) {
   out.rotary_base = config.optional_real("rope_theta", 1, 1e12, out.rotary_base);
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
@@ -36,8 +53,17 @@ Status read_rotary(base::Reader& config, Architecture& out) {
     base::Reader inner = config.child(key, false);
     out.rotary_base = inner.optional_real("rope_theta", 1, 1e12, out.rotary_base);
     const std::string type = inner.optional_string("rope_type", inner.optional_string("type", "default"));
-    if (type != "default") return refused(cat("model: ", key), type, "rotary positions without scaling");
+    if (Status error = read_stretch(inner, type, cat("model: ", key), out.rotary_stretch)) return error;
   }
+  return {};
+}
+
+/// What changes the training of experts and is not applied.
+Status read_experts(base::Reader& config, const std::string& family, Architecture& out) {
+  if (family == "qwen3_moe") out.normalised_experts = config.optional_bool("norm_topk_prob", false);
+  if (config.optional_bool("output_router_logits", false))
+    return refused("model: output_router_logits", "true", "false: no loss balances the experts");
+  if (config.optional_real("router_jitter_noise", 0, 1, 0) > 0) return refused("model: router_jitter_noise", "noise", "0");
   return {};
 }
 
@@ -52,14 +78,20 @@ Status refused_layer(const LayerKind& kind) {
       case OperatorKind::dropout:
       case OperatorKind::activation:
       case OperatorKind::residual:
+      case OperatorKind::router:
+      case OperatorKind::dispatch:
+      case OperatorKind::expert_activation:
+      case OperatorKind::combine:
       case OperatorKind::cross_entropy: break;
+      case OperatorKind::expert_linear:
+        if (op.parameters != op.experts * op.in * op.out) return refused(where, "biases of experts", "none");
+        break;
       case OperatorKind::linear:
         if (op.split == TpSplit::none)
           return refused(where, "a linear that tensor parallelism does not split", "column, row or vocabulary");
         break;
       default: return refused(where, "an operator that the runtime does not compute", "a dense decoder");
     }
-    if (op.kind == OperatorKind::norm && op.split == TpSplit::heads) return refused(where, "a norm of each head", "none");
     if (op.name == "head.softcap") return refused(where, "a cap on the logits", "none");
   }
   return {};
@@ -67,22 +99,50 @@ Status refused_layer(const LayerKind& kind) {
 
 Status refused_strategy(const Strategy& s, const std::string& where) {
   if (s.cp > 1) return refused(where, cat("context parallelism ", s.cp), "1");
-  if (s.ep > 1 || s.etp > 1) return refused(where, "expert parallelism", "1");
   if (!(s.partition == BlockPartition{})) return refused(where, "operators partitioned one by one", "tensor parallelism");
   if (!s.recompute.modules.empty()) return refused(where, "single modules recomputed", "none, selective or full");
   return {};
 }
 
+/// Degrees that an operator's heads or experts cannot be divided by.
+Status refused_degrees(const Operator& op, const Strategy& s, const std::string& where) {
+  if (op.kind == OperatorKind::attention && op.heads % s.tp != 0)
+    return refused(where, cat("tp ", s.tp), cat("a divisor of ", op.heads, " heads"));
+  if (op.kind != OperatorKind::expert_activation) return {};
+  if (op.experts % s.ep != 0) return refused(where, cat("ep ", s.ep), cat("a divisor of ", op.experts, " experts"));
+  if ((s.etp != 1 && s.etp != s.weight_tp()) || op.out % s.etp != 0)
+    return refused(where, cat("etp ", s.etp),
+                   cat("1 or the degree that splits the dense weights, ", s.weight_tp(), ", where it divides ", op.out));
+  return {};
+}
+
 Status refused_stage(const Stage& stage, const Model& model, const std::string& where) {
-  if (!stage.samples_per_replica.empty()) return refused(where, "unequal samples of replicas", "equal shares");
-  if (!stage.state_shares.empty()) return refused(where, "unequal shares of states", "equal shares");
+  for (const std::int64_t samples : stage.samples_per_replica)
+    if (samples < 1) return refused(where + ".samples_per_replica", "a replica without samples", "some for each");
   for (const Chunk& chunk : stage.chunks)
     for (const LayerRange& range : chunk.ranges) {
       if (Status error = refused_strategy(range.strategy, where)) return error;
       for (std::int32_t l = range.first; l <= range.last; ++l)
         for (const Operator& op : model.layer(static_cast<std::size_t>(l)).operators)
-          if (op.kind == OperatorKind::attention && op.heads % range.strategy.tp != 0)
-            return refused(where, cat("tp ", range.strategy.tp), cat("a divisor of ", op.heads, " heads"));
+          if (Status error = refused_degrees(op, range.strategy, where)) return error;
+    }
+  return {};
+}
+
+/// Copies of a token table are summed rank by rank.
+Status refused_copies(const Plan& plan, const Model& model) {
+  const auto holdings = holdings_of(plan, model);
+  if (!holdings) return holdings.error();
+  for (const Holding& copy : *holdings)
+    for (const Holding& own : *holdings) {
+      if (!copy.table_copy || own.table_copy || own.pipeline != copy.pipeline || own.first_layer > 0) continue;
+      if (table_layout(own.strategy) == table_layout(copy.strategy) && own.devices.size() == copy.devices.size() &&
+          own.state_shares == copy.state_shares)
+        continue;
+      return refused(
+          cat("plan: $.pipelines[", copy.pipeline, "].stages[", copy.stage, "]"),
+          cat("a copy of the token table as ", text_of(table_layout(copy.strategy)), " on ", copy.devices.size(), " devices"),
+          cat("as the embedding has it: ", text_of(table_layout(own.strategy)), " on ", own.devices.size()));
     }
   return {};
 }
@@ -91,7 +151,7 @@ Status refused_stage(const Stage& stage, const Model& model, const std::string& 
 
 Result<Architecture> architecture_of(const Plan& plan, const Model& model) {
   if (std::find(kFamilies.begin(), kFamilies.end(), model.family) == kFamilies.end())
-    return refused("model", cat("family ", model.family), "gpt2, llama, mistral or qwen2");
+    return refused("model", cat("family ", model.family), "gpt2, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe");
   for (const LayerKind& kind : model.kinds)
     if (Status error = refused_layer(kind)) return *error;
   const auto document = base::read_json(plan.model_source, "model");
@@ -100,26 +160,45 @@ Result<Architecture> architecture_of(const Plan& plan, const Model& model) {
   base::Reader config = base::Reader::root(*document, sink);
   Architecture out;
   out.rms_norm = model.family != "gpt2";
-  out.norm_epsilon =
-      out.rms_norm ? config.optional_real("rms_norm_eps", 0, 1, 1e-6) : config.optional_real("layer_norm_epsilon", 0, 1, 1e-5);
+  const bool mixtral = model.family == "mixtral";  // its class has defaults of its own
+  if (mixtral) out.rotary_base = 1e6;
+  out.norm_epsilon = out.rms_norm ? config.optional_real("rms_norm_eps", 0, 1, mixtral ? 1e-5 : 1e-6)
+                                  : config.optional_real("layer_norm_epsilon", 0, 1, 1e-5);
   const auto activation = activation_of(out.rms_norm ? config.optional_string("hidden_act", "silu")
                                                      : config.optional_string("activation_function", "gelu_new"));
   if (!activation) return activation.error();
   out.activation = *activation;
   if (Status error = read_rotary(config, out)) return *error;
+  if (Status error = read_experts(config, model.family, out)) return *error;
   if (!sink.ok()) return *sink.first();
   return out;
 }
 
+std::vector<double> rotary_rates(const Architecture& architecture, std::int64_t dim) {
+  const RotaryStretch& s = architecture.rotary_stretch;
+  std::vector<double> rates;
+  for (std::int64_t i = 0; i < dim / 2; ++i) {
+    const double rate = std::pow(architecture.rotary_base, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+    const double slow = rate / s.factor, turns = s.context * rate / (2 * std::numbers::pi);  // L/λ
+    const double u = std::clamp((turns - s.low) / (s.high - s.low), 0.0, 1.0);
+    switch (s.kind) {
+      case RotaryStretch::Kind::none: rates.push_back(rate); break;
+      case RotaryStretch::Kind::linear: rates.push_back(slow); break;
+      case RotaryStretch::Kind::llama3: rates.push_back((1 - u) * slow + u * rate); break;
+    }
+  }
+  return rates;
+}
+
 Status not_runnable(const Plan& plan, const Model& model) {
-  if (plan.pipelines.size() != 1) return refused("plan: $.pipelines", cat(plan.pipelines.size(), " pipelines"), "one");
   if (plan.training.precision != Precision::fp32) return refused("plan: $.training.precision", "a mixed precision", "fp32");
   if (plan.training.optimizer != Optimizer::adam)
     return refused("plan: $.training.optimizer", std::string(to_string(plan.training.optimizer)), "adam");
-  const std::vector<Stage>& stages = plan.only_pipeline().stages;
-  for (std::size_t i = 0; i < stages.size(); ++i)
-    if (Status error = refused_stage(stages[i], model, cat("plan: $.pipelines[0].stages[", i, "]"))) return error;
-  return {};
+  for (std::size_t p = 0; p < plan.pipelines.size(); ++p)
+    for (std::size_t i = 0; i < plan.pipelines[p].stages.size(); ++i)
+      if (Status error = refused_stage(plan.pipelines[p].stages[i], model, cat("plan: $.pipelines[", p, "].stages[", i, "]")))
+        return error;
+  return refused_copies(plan, model);
 }
 
 }  // namespace espalier::runtime

@@ -13,78 +13,13 @@
 #include <limits>
 #include <utility>
 
-#include "base/check.h"
+#include "runtime/heads.h"
 
 namespace espalier::runtime {
 namespace {
 
 using at::Tensor;
 using Saved = std::vector<Tensor>;
-
-/// How many heads lie in a packed activation.
-struct Heads {
-  std::int64_t query = 0, pairs = 0, dim = 0;
-  [[nodiscard]] std::int64_t features() const { return (query + 2 * pairs) * dim; }
-};
-
-Heads all_heads(const Operator& core) { return {core.heads, core.kv_heads, core.qk_dim}; }
-
-/// Those of one of `ranks`: at least one pair each.
-Heads heads_of_rank(const Operator& core, std::int64_t ranks) {
-  return {core.heads / ranks, std::max<std::int64_t>(1, core.kv_heads / ranks), core.qk_dim};
-}
-
-const Operator& core_of(const LayerKind& kind) {
-  for (const Operator& op : kind.operators)
-    if (op.kind == OperatorKind::attention) return op;
-  ESPALIER_CHECK(false);
-  return kind.operators.front();
-}
-
-// Views into a packed activation: [tokens, samples, heads, dim].
-Tensor queries(const Tensor& x, const Heads& h) {
-  return x.narrow(2, 0, h.query * h.dim).view({x.size(0), x.size(1), h.query, h.dim});
-}
-Tensor pairs(const Tensor& x, const Heads& h) {
-  return x.narrow(2, h.query * h.dim, 2 * h.pairs * h.dim).view({x.size(0), x.size(1), h.pairs, 2, h.dim});
-}
-Tensor keys(const Tensor& x, const Heads& h) { return pairs(x, h).select(3, 0); }
-Tensor values(const Tensor& x, const Heads& h) { return pairs(x, h).select(3, 1); }
-
-// ---- rotary ------------------------------------------------------------------------------------------------------------------
-
-class Rotary : public LayerOperator {
- public:
-  Rotary(const Operator& core, const Place& place) : heads_(heads_of_rank(core, place.tp)) {
-    const std::int64_t half = heads_.dim / 2;
-    const Span tokens = place.sequence != nullptr ? place.own_tokens : Span{0, place.tokens};
-    const Tensor exponent = at::arange(half, at::kDouble).mul(-2.0 / static_cast<double>(heads_.dim));
-    const Tensor rates = exponent.mul(std::log(place.architecture.rotary_base)).exp();
-    const Tensor angles = at::arange(tokens.first, tokens.last, at::kDouble).unsqueeze(1) * rates;
-    cosine_ = angles.cos().to(at::kFloat).view({-1, 1, 1, half});
-    sine_ = angles.sin().to(at::kFloat).view({-1, 1, 1, half});
-  }
-
-  Tensor forward(Frame&, Saved&, const Tensor& x) override { return turned(x, sine_); }
-  Tensor backward(Frame&, Saved&, const Tensor& dy) override { return turned(dy, -sine_); }
-
- private:
-  Tensor turned(const Tensor& x, const Tensor& sine) const {
-    Tensor y = x.clone();
-    for (Tensor part : {queries(y, heads_), keys(y, heads_)}) {
-      const std::int64_t half = heads_.dim / 2;
-      const Tensor first = part.narrow(3, 0, half).clone(), second = part.narrow(3, half, half).clone();
-      part.narrow(3, 0, half).copy_(first * cosine_ - second * sine);
-      part.narrow(3, half, half).copy_(second * cosine_ + first * sine);
-    }
-    return y;
-  }
-
-  Heads heads_;
-  Tensor cosine_, sine_;
-};
-
-// ---- core --------------------------------------------------------------------------------------------------------------------
 
 /// [tokens, samples, heads, dim] -> [samples, heads, tokens, dim], and back into features.
 Tensor by_head(const Tensor& x) { return x.permute({1, 2, 0, 3}); }
@@ -95,7 +30,7 @@ class Core : public LayerOperator {
   Core(const Operator& core, const Place& place)
       : place_(place),
         exchanges_(place.sequence != nullptr ? place.sequence->size() : 1),
-        all_(all_heads(core)),
+        all_(heads_of_rank(core, 1)),
         heads_(heads_of_rank(core, place.tp * exchanges_)),
         scale_(1 / std::sqrt(static_cast<double>(core.qk_dim))) {
     const Tensor row = at::arange(place.tokens).unsqueeze(1), column = at::arange(place.tokens).unsqueeze(0);
@@ -191,8 +126,7 @@ class Core : public LayerOperator {
 
 }  // namespace
 
-std::unique_ptr<LayerOperator> make_attention(const LayerKind& kind, const Operator& op, const Place& place) {
-  if (op.kind == OperatorKind::rotary) return std::make_unique<Rotary>(core_of(kind), place);
+std::unique_ptr<LayerOperator> make_attention(const Operator& op, const Place& place) {
   return std::make_unique<Core>(op, place);
 }
 

@@ -18,31 +18,23 @@ namespace espalier::runtime {
 using at::Tensor;
 using Kind = InstructionKind;
 
-namespace {
-
-const RankClass& rank_class(const Program& program, std::int64_t device) {
-  for (const RankClass& rank : program.ranks)
-    if (rank.device() == device) return rank;
-  ESPALIER_CHECK(false);
-  return program.ranks.front();
-}
-
-}  // namespace
-
 Executor::Executor(const RankView& view, const Program& program, RankModel& model, Communicator* world, const TokenSource& data,
-                   const Recipe& recipe)
+                   const Recipe& recipe, Communicator* meetings)
     : view_(view),
       program_(program),
       rank_(rank_class(program, view.device)),
       model_(model),
       world_(world),
       data_(data),
-      recipe_(recipe) {
-  for (const RankClass& rank : program.ranks)
-    if (rank.stage == rank_.stage) stage_devices_.push_back(rank.device());
-  for (std::int32_t index = rank_.begin; index < rank_.end; ++index)
-    if (const std::int32_t peer = program.instructions[static_cast<std::size_t>(index)].peer; peer >= 0) reached_[peer] = 0;
-  position_ = std::find(stage_devices_.begin(), stage_devices_.end(), view.device) - stage_devices_.begin();
+      recipe_(recipe),
+      pipeline_(program.pipelines[static_cast<std::size_t>(rank_.pipeline)]),
+      moves_(view, program, rank_, world),
+      meeting_(view, program, meetings) {
+  for (std::int32_t index = rank_.begin; index < rank_.end; ++index) {
+    const Instruction& i = program.instructions[static_cast<std::size_t>(index)];
+    if (i.peer >= 0) reached_[i.peer] = 0;
+    if (i.kind == Kind::send && i.microbatch == 0) ++sends_[i.id];
+  }
 }
 
 // ---- the step ----------------------------------------------------------------------------------------------------------------
@@ -83,10 +75,14 @@ void Executor::run(std::int32_t index) {
 void Executor::wait_for(std::int32_t index) {
   if (index < 0) return;
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
-  const auto at = static_cast<std::size_t>(index - rank_.begin);
   if (i.kind == Kind::recv) wait_for(i.wait0);
+  const auto at = static_cast<std::size_t>(index - rank_.begin);
   messages_[at].wait();
   queue_.wait(tasks_[at]);
+  // Sends and receives of one value stand together; who waits, waits for the last of them.
+  if (i.peer < 0 || at == 0) return;
+  const Instruction& before = program_.instructions[static_cast<std::size_t>(index - 1)];
+  if (before.kind == i.kind && before.id == i.id && before.microbatch == i.microbatch) wait_for(index - 1);
 }
 
 // ---- computations ------------------------------------------------------------------------------------------------------------
@@ -95,8 +91,8 @@ void Executor::compute(const Instruction& i) {
   const Work& work = program_.works[i.work()];
   switch (i.kind) {
     case Kind::forward: return forward(work, i);
-    case Kind::backward: backward(work, i); return weight_gradients(work, i);
-    case Kind::backward_input: return backward(work, i);
+    case Kind::backward: return backward(work, i, true);
+    case Kind::backward_input: return backward(work, i, false);
     case Kind::backward_weight: return weight_gradients(work, i);
     case Kind::optimizer: return update();
     default: ESPALIER_CHECK(false);
@@ -104,7 +100,7 @@ void Executor::compute(const Instruction& i) {
 }
 
 LayerSpan Executor::chunk_layers(ChunkId chunk) const {
-  const Work& work = program_.works[program_.structure().forward(chunk)];
+  const Work& work = program_.works[WorkId(pipeline_.first_work + pipeline_.structure.forward(chunk).value)];
   return {program_.ranges[static_cast<std::size_t>(work.ranges_begin)].first,
           program_.ranges[static_cast<std::size_t>(work.ranges_end - 1)].last};
 }
@@ -123,13 +119,17 @@ std::int32_t Executor::range_of(const Work& work, std::int32_t layer) const {
 
 Executor::Pass& Executor::pass_of(const Work& work, std::int32_t microbatch) { return passes_[{work.chunk.value, microbatch}]; }
 
+/// Of the own samples of a micro-batch in the step.
+std::int64_t Executor::first_sample(std::int32_t range, std::int32_t microbatch) const {
+  return pipeline_.first_sample + microbatch * pipeline_.microbatch_samples + moves_.samples(range).first;
+}
+
 /// Tokens of the own samples and those that follow them.
-Batch Executor::batch_of(const WorkRange& range, std::int32_t microbatch) {
+Batch Executor::batch_of(std::int32_t range, std::int32_t microbatch) {
   const Training& training = view_.plan->training;
   const std::int64_t length = training.sequence.main;
-  const Strategy& s = program_.strategies[static_cast<std::size_t>(range.strategy)];
-  const Span samples = box_of(s, position_, range.samples, length).samples;
-  const std::int64_t first = step_ * training.global_batch + microbatch * view_.plan->samples_per_microbatch() + samples.first;
+  const std::int64_t first = step_ * training.global_batch + first_sample(range, microbatch);
+  const Extent samples = moves_.samples(range);
   Batch batch{at::empty({length, samples.size()}, at::kLong), at::empty({length, samples.size()}, at::kLong)};
   for (std::int64_t k = 0; k < samples.size(); ++k) {
     std::vector<std::int64_t> tokens = data_.tokens(first + k, length, 0, length + 1);
@@ -145,44 +145,46 @@ void Executor::forward(const Work& work, const Instruction& i) {
   const std::int32_t last_layer = static_cast<std::int32_t>(view_.model->layers.size()) - 1;
   Pass& pass = pass_of(work, i.microbatch);
   if (span.first == all.first && all.first > 0) {
-    pass.value = entering_.extract({work.chunk.value, i.microbatch}).mapped();
-    pass.value = moved(pass.value, program_.transfers[program_.structure().transfer(work.chunk, false)].sender, work.ranges_begin,
-                       i.microbatch, false);
+    pass.value = taken(work.chunk, false, i.microbatch);
+    const Transfer& into = transfer_into(work.chunk, false);
+    if (!into.boxes) pass.value = moves_.moved(pass.value, moves_.before(into), moves_.behind(into), i.microbatch, false);
   }
   for (std::int32_t l = span.first; l <= span.last; ++l) {
-    const std::int32_t r = range_of(work, l);
-    const WorkRange& range = program_.ranges[static_cast<std::size_t>(r)];
-    if (l == range.first && l > all.first) pass.value = moved(pass.value, r - 1, r, i.microbatch, false);
+    if (l > all.first) pass.value = moves_.moved(pass.value, side_of(work, l - 1), side_of(work, l), i.microbatch, false);
     for (State* state : model_.layer(l).states()) ESPALIER_CHECK(state->fresh());
     Frame& frame = pass.frames[l];
-    if (l == 0 || l == last_layer) frame.batch = &(pass.batches[l] = batch_of(range, i.microbatch));
+    if (l == 0 || l == last_layer) frame.batch = &(pass.batches[l] = batch_of(range_of(work, l), i.microbatch));
+    WatchLogits watch;
+    if (l == last_layer && watch_logits_) watch = watch_logits_(first_sample(range_of(work, l), i.microbatch));
+    frame.logits = watch ? &watch : nullptr;
     pass.value = model_.layer(l).forward(frame, pass.value);
+    frame.logits = nullptr;
     loss_ += std::exchange(frame.loss, 0);
   }
   if (span.last < all.last) return;
-  if (all.last < last_layer) entering_[{work.chunk.value + 1, i.microbatch}] = pass.value;
+  if (all.last < last_layer) keep(ChunkId(work.chunk.value + 1), false, i.microbatch, pass.value);
   pass.value = Tensor();
 }
 
-void Executor::backward(const Work& work, const Instruction& i) {
+void Executor::backward(const Work& work, const Instruction& i, bool whole) {
   const LayerSpan all = chunk_layers(work.chunk), span = layers_of(i, work.chunk, false);
   const std::int32_t last_layer = static_cast<std::int32_t>(view_.model->layers.size()) - 1;
   Pass& pass = pass_of(work, i.microbatch);
-  if (span.last == all.last && all.last < last_layer)
-    pass.value = leaving_.extract({work.chunk.value + 1, i.microbatch}).mapped();
+  if (span.last == all.last && all.last < last_layer) pass.value = taken(ChunkId(work.chunk.value + 1), true, i.microbatch);
   for (std::int32_t l = span.last; l >= span.first; --l) {
-    const std::int32_t r = range_of(work, l);
     pass.value = model_.layer(l).backward(pass.frames.at(l), pass.value);
     pass.frames.at(l).loss = 0;  // of a forward that was repeated
-    if (l == program_.ranges[static_cast<std::size_t>(r)].first && l > all.first)
-      pass.value = moved(pass.value, r, r - 1, i.microbatch, true);
+    if (whole) model_.layer(l).weight_gradients(pass.frames.at(l));  // what they need is held no longer than a layer takes
+    if (l > all.first) pass.value = moves_.moved(pass.value, side_of(work, l), side_of(work, l - 1), i.microbatch, true);
   }
   if (span.first > all.first) return;
   if (all.first > 0) {
-    const std::int32_t sender = program_.transfers[program_.structure().transfer(work.chunk, false)].sender;
-    leaving_[{work.chunk.value, i.microbatch}] = moved(pass.value, work.ranges_begin, sender, i.microbatch, true);
+    const Transfer& out = transfer_into(work.chunk, true);
+    if (!out.boxes) pass.value = moves_.moved(pass.value, moves_.behind(out), moves_.before(out), i.microbatch, true);
+    keep(work.chunk, true, i.microbatch, pass.value);
   }
   pass.value = Tensor();
+  if (whole) passes_.erase({work.chunk.value, i.microbatch});
 }
 
 void Executor::weight_gradients(const Work& work, const Instruction& i) {
@@ -206,13 +208,23 @@ void Executor::update() {
   result_.gradient = std::sqrt(sums[1].item<double>());
   const bool clips = recipe_.clip > 0 && result_.gradient > recipe_.clip;
   const double scale = clips ? recipe_.clip / (result_.gradient + 1e-6) : 1;
-  for (State* state : model_.states()) state->update(recipe_.adam, scale, step_ + 1);
+  std::int64_t elements = 0;
+  for (const State* state : model_.states()) elements += elements_of(state->own());
+  const auto update = [&] {
+    for (State* state : model_.states()) state->update(recipe_.adam, scale, step_ + 1);
+  };
+  if (view_.clock == nullptr) return update();
+  view_.clock->update(elements, update);
 }
 
 // ---- data parallelism --------------------------------------------------------------------------------------------------------
 
 void Executor::reduce(std::int32_t index) {
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
+  if (program_.collectives[i.collective()].pipelines.valid()) {
+    tasks_[static_cast<std::size_t>(index - rank_.begin)] = queue_.add([this, id = i.collective()] { meeting_.run(id, model_); });
+    return;
+  }
   const LayerSpan span = layers_of(i, program_.chunk_of(i), false);
   std::vector<State*> states;
   for (std::int32_t l = span.last; l >= span.first; --l)
@@ -242,34 +254,32 @@ void Executor::tie(std::int32_t index) {
 
 // ---- messages ----------------------------------------------------------------------------------------------------------------
 
-std::int32_t Executor::tag(std::int32_t place, std::int32_t microbatch, bool gradient) const {
-  return ((place * program_.schedule().microbatches + microbatch) << 1) | (gradient ? 1 : 0);
+const Transfer& Executor::transfer_into(ChunkId chunk, bool gradient) const {
+  return program_.transfers[TransferId(pipeline_.first_transfer + pipeline_.structure.transfer(chunk, gradient).value)];
 }
 
-std::vector<Box> Executor::boxes_of(std::int32_t range) const {
-  const WorkRange& r = program_.ranges[static_cast<std::size_t>(range)];
-  std::vector<Box> boxes;
-  for (std::size_t p = 0; p < stage_devices_.size(); ++p)
-    boxes.push_back(box_of(program_.strategies[static_cast<std::size_t>(r.strategy)], static_cast<std::int64_t>(p), r.samples,
-                           view_.plan->training.sequence.main));
-  return boxes;
+void Executor::keep(ChunkId chunk, bool gradient, std::int32_t microbatch, const Tensor& value) {
+  const std::int32_t other = gradient ? chunk.value - 1 : chunk.value;
+  const Work& next = program_.works[WorkId(pipeline_.first_work + pipeline_.structure.forward(ChunkId(other)).value)];
+  const std::int32_t transfer = pipeline_.first_transfer + pipeline_.structure.transfer(chunk, gradient).value;
+  const auto sends = sends_.find(transfer);
+  const std::int32_t uses = next.stage == rank_.stage ? 1 : sends == sends_.end() ? 0 : sends->second;
+  if (uses > 0) values_of(gradient)[{chunk.value, microbatch}] = {value, {}, uses};
 }
 
-Tensor Executor::room_for(std::int32_t range) const {
-  const WorkRange& r = program_.ranges[static_cast<std::size_t>(range)];
-  const Box box = boxes_of(range)[static_cast<std::size_t>(position_)];
-  return at::empty({box.tokens.size(), box.samples.size(), view_.model->layer(static_cast<std::size_t>(r.last)).hidden},
-                   at::kFloat);
+Tensor Executor::taken(ChunkId chunk, bool gradient, std::int32_t microbatch) {
+  const auto at = values_of(gradient).find({chunk.value, microbatch});
+  ESPALIER_CHECK(at != values_of(gradient).end());
+  const Tensor value = at->second.assembled();
+  if (--at->second.uses == 0) values_of(gradient).erase(at);
+  return value;
 }
 
 void Executor::send(std::int32_t index) {
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
   const Transfer& transfer = program_.transfers[i.transfer()];
-  auto& values = transfer.gradient ? leaving_ : entering_;
-  const Tensor value = values.extract({transfer.chunk.value, i.microbatch}).mapped().contiguous();
-  const int to = view_.rank_of(program_.ranks[static_cast<std::size_t>(i.peer)].device());
   messages_[static_cast<std::size_t>(index - rank_.begin)] =
-      world_->send(value, to, tag(transfer.chunk.value, i.microbatch, transfer.gradient));
+      moves_.send(i, taken(transfer.chunk, transfer.gradient, i.microbatch));
 }
 
 void Executor::receive(std::int32_t index) {
@@ -278,10 +288,7 @@ void Executor::receive(std::int32_t index) {
   offered_[at] = true;
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
   const Transfer& transfer = program_.transfers[i.transfer()];
-  const Tensor room = room_for(transfer.sender);
-  (transfer.gradient ? leaving_ : entering_)[{transfer.chunk.value, i.microbatch}] = room;
-  const int from = view_.rank_of(program_.ranks[static_cast<std::size_t>(i.peer)].device());
-  messages_[at] = world_->receive(room, from, tag(transfer.chunk.value, i.microbatch, transfer.gradient));
+  messages_[at] = moves_.receive(i, values_of(transfer.gradient)[{transfer.chunk.value, i.microbatch}]);
 }
 
 void Executor::offer_receives(std::int32_t now) {
@@ -294,39 +301,6 @@ void Executor::offer_receives(std::int32_t now) {
       if (theirs.kind == Kind::send) receive(theirs.match);
     }
   }
-}
-
-Tensor Executor::moved(const Tensor& x, std::int32_t from, std::int32_t to, std::int32_t microbatch, bool gradient) {
-  const std::vector<Box> old_boxes = boxes_of(from), new_boxes = boxes_of(to);
-  if (old_boxes == new_boxes) return x;
-  const auto here = static_cast<std::size_t>(position_);
-  const Box &had = old_boxes[here], &wants = new_boxes[here];
-  const auto part = [](const Tensor& t, const Box& whole, const Box& box) {
-    return t.narrow(0, box.tokens.first - whole.tokens.first, box.tokens.size())
-        .narrow(1, box.samples.first - whole.samples.first, box.samples.size());
-  };
-  Tensor y = at::empty({wants.tokens.size(), wants.samples.size(), x.size(2)}, x.options());
-  // Beside the tags of transfers, which are numbered by chunk.
-  const std::int32_t mark = tag(program_.structure().chunks() + std::max(from, to), microbatch, gradient);
-  const auto rank_at = [&](std::int64_t p) { return view_.rank_of(stage_devices_[static_cast<std::size_t>(p)]); };
-  std::vector<std::pair<Message, Tensor>> under_way;
-  std::vector<std::pair<Box, Tensor>> arriving;
-  for (const Move& move : moves_between(old_boxes, new_boxes)) {
-    const bool leaves = move.from == position_, arrives = move.to == position_;
-    if (leaves && arrives) {
-      part(y, wants, move.box).copy_(part(x, had, move.box));
-    } else if (arrives) {
-      const Tensor room = at::empty({move.box.tokens.size(), move.box.samples.size(), x.size(2)}, x.options());
-      arriving.emplace_back(move.box, room);
-      under_way.emplace_back(world_->receive(room, rank_at(move.from), mark), room);
-    } else if (leaves) {
-      const Tensor value = part(x, had, move.box).contiguous();
-      under_way.emplace_back(world_->send(value, rank_at(move.to), mark), value);
-    }
-  }
-  for (auto& [message, tensor] : under_way) message.wait();
-  for (const auto& [box, tensor] : arriving) part(y, wants, box).copy_(tensor);
-  return y;
 }
 
 }  // namespace espalier::runtime

@@ -19,6 +19,8 @@
 #include <vector>
 
 #include "plan/program.h"
+#include "runtime/activation_moves.h"
+#include "runtime/gradient_meeting.h"
 #include "runtime/initial.h"
 #include "runtime/queue.h"
 #include "runtime/rank_model.h"
@@ -38,11 +40,14 @@ struct Recipe {
 
 class Executor {
  public:
+  /// `meetings`: all ranks, for gradients that meet between pipelines; null where there is one pipeline.
   Executor(const RankView& view, const Program& program, RankModel& model, Communicator* world, const TokenSource& data,
-           const Recipe& recipe);
+           const Recipe& recipe, Communicator* meetings);
 
   /// Training step `step` (from 0). `look`, where given, is called when all gradients are complete and nothing is updated yet.
   StepResult step(std::int64_t step, const std::function<void(RankModel&)>& look = {});
+  /// Called with the first sample, in its step, of every pass through a head of this rank: who is to look at its logits.
+  void watch_logits(std::function<WatchLogits(std::int64_t)> watch) { watch_logits_ = std::move(watch); }
 
  private:
   struct Pass {                             ///< a micro-batch in a chunk
@@ -55,7 +60,8 @@ class Executor {
   void run(std::int32_t index);
   void compute(const Instruction& i);
   void forward(const Work& work, const Instruction& i);
-  void backward(const Work& work, const Instruction& i);
+  /// `whole`: gradients of parameters too, layer by layer; otherwise those wait for weight_gradients.
+  void backward(const Work& work, const Instruction& i, bool whole);
   void weight_gradients(const Work& work, const Instruction& i);
   void update();
   void send(std::int32_t index);
@@ -67,15 +73,20 @@ class Executor {
   void tie(std::int32_t index);
 
   Pass& pass_of(const Work& work, std::int32_t microbatch);
-  Batch batch_of(const WorkRange& range, std::int32_t microbatch);
+  [[nodiscard]] std::int64_t first_sample(std::int32_t range, std::int32_t microbatch) const;
+  Batch batch_of(std::int32_t range, std::int32_t microbatch);
   [[nodiscard]] LayerSpan chunk_layers(ChunkId chunk) const;
   [[nodiscard]] LayerSpan layers_of(const Instruction& i, ChunkId chunk, bool forward) const;
   [[nodiscard]] std::int32_t range_of(const Work& work, std::int32_t layer) const;
-  [[nodiscard]] std::vector<Box> boxes_of(std::int32_t range) const;
-  /// `x` as range `from` lies, as range `to` wants it.
-  at::Tensor moved(const at::Tensor& x, std::int32_t from, std::int32_t to, std::int32_t microbatch, bool gradient);
-  [[nodiscard]] at::Tensor room_for(std::int32_t range) const;
-  [[nodiscard]] std::int32_t tag(std::int32_t place, std::int32_t microbatch, bool gradient) const;
+  [[nodiscard]] ActivationMoves::Side side_of(const Work& work, std::int32_t layer) const {
+    return {range_of(work, layer), layer};
+  }
+  [[nodiscard]] const Transfer& transfer_into(ChunkId chunk, bool gradient) const;
+  /// Keeps a value for its sends, or for the next chunk of this rank.
+  void keep(ChunkId chunk, bool gradient, std::int32_t microbatch, const at::Tensor& value);
+  /// A value that has arrived or was kept, for one use of it.
+  at::Tensor taken(ChunkId chunk, bool gradient, std::int32_t microbatch);
+  std::map<Key, Arrival>& values_of(bool gradient) { return gradient ? leaving_ : entering_; }
 
   const RankView& view_;
   const Program& program_;
@@ -84,14 +95,17 @@ class Executor {
   Communicator* world_;
   const TokenSource& data_;
   Recipe recipe_;
-  std::int64_t position_ = 0;  // in the stage
-  std::vector<std::int64_t> stage_devices_;
+  const PipelineProgram& pipeline_;
+  ActivationMoves moves_;
+  GradientMeeting meeting_;
+  std::map<std::int32_t, std::int32_t> sends_;  // by transfer: of one micro-batch, those of this rank
   std::int64_t step_ = 0;
   double loss_ = 0;
   StepResult result_;
   const std::function<void(RankModel&)>* look_ = nullptr;
+  std::function<WatchLogits(std::int64_t)> watch_logits_;
   std::map<Key, Pass> passes_;
-  std::map<Key, at::Tensor> entering_, leaving_;  // activations that enter a chunk, gradients that leave it
+  std::map<Key, Arrival> entering_, leaving_;     // activations that enter a chunk, gradients that leave it
   std::vector<Message> messages_;                 // by instruction, from rank_.begin
   std::vector<std::int64_t> tasks_;               // by instruction: of queue_
   std::vector<bool> offered_;                     // receives

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <numbers>
-
-#include "base/format.h"
+#include <utility>
 
 namespace espalier::runtime {
 namespace {
@@ -45,7 +43,7 @@ float initial_value(const Model& model, std::int32_t layer, const Operator& op, 
                     std::uint64_t seed) {
   if (is_bias(op, index)) return 0;
   if (op.kind == OperatorKind::norm) return 1;
-  const bool residual = op.kind == OperatorKind::linear && op.split == TpSplit::row;
+  const bool residual = (op.kind == OperatorKind::linear || op.kind == OperatorKind::expert_linear) && op.split == TpSplit::row;
   const double blocks = static_cast<double>(std::max<std::int64_t>(1, model.blocks()));
   const double deviation = residual ? 0.02 / std::sqrt(2 * blocks) : 0.02;
   return static_cast<float>(
@@ -60,19 +58,11 @@ TokenSource TokenSource::synthetic(std::int64_t vocabulary, std::uint64_t seed) 
 }
 
 Result<TokenSource> TokenSource::of_file(const std::string& path, std::int64_t vocabulary) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  const std::int64_t bytes = in ? static_cast<std::int64_t>(in.tellg()) : 0;
-  if (bytes < 4 || bytes % 2 != 0)
-    return Error{ErrorKind::bad_input, path, base::cat(bytes, " bytes"), "tokens of 16 bits, two at least", ""};
+  auto file = storage::TokenFile::open(path, vocabulary);
+  if (!file) return file.error();
   TokenSource source;
   source.vocabulary_ = vocabulary;
-  source.file_.resize(static_cast<std::size_t>(bytes / 2));
-  in.seekg(0);
-  in.read(reinterpret_cast<char*>(source.file_.data()), bytes);
-  const std::int64_t largest = *std::max_element(source.file_.begin(), source.file_.end());
-  if (largest >= vocabulary)
-    return Error{ErrorKind::bad_input, path, base::cat("token ", largest), base::cat("tokens below the vocabulary, ", vocabulary),
-                 ""};
+  source.file_ = std::move(*file);
   return source;
 }
 
@@ -80,9 +70,8 @@ std::vector<std::int64_t> TokenSource::tokens(std::int64_t sample, std::int64_t 
                                               std::int64_t count) const {
   std::vector<std::int64_t> out;
   out.reserve(static_cast<std::size_t>(count));
-  if (!file_.empty()) {
-    for (std::int64_t p = first; p < first + count; ++p)
-      out.push_back(file_[static_cast<std::size_t>(sample * sequence + p) % file_.size()]);
+  if (file_) {
+    for (std::int64_t p = first; p < first + count; ++p) out.push_back((*file_)[(sample * sequence + p) % file_->size()]);
     return out;
   }
   const auto vocabulary = static_cast<std::uint64_t>(vocabulary_);

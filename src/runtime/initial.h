@@ -11,11 +11,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "espalier/model.h"
 #include "espalier/result.h"
+#include "storage/tokens.h"
 
 namespace espalier::runtime {
 
@@ -26,8 +28,8 @@ std::uint64_t counter_word(std::uint64_t seed, std::uint64_t stream, std::uint64
 float initial_value(const Model& model, std::int32_t layer, const Operator& op, std::int64_t index, std::int64_t element,
                     std::uint64_t seed);
 
-/// Tokens of samples: synthetic, or from a file of 16-bit tokens one after the other (nanoGPT's train.bin), of which sample n of length S
-/// takes tokens [n·S, n·S + S]; the file begins again at its end.
+/// Tokens of samples: synthetic, or from a file (storage/tokens.h), of whose stream sample n of length S takes tokens [n·S, n·S + S]; the stream
+/// begins again at its end.
 class TokenSource {
  public:
   static TokenSource synthetic(std::int64_t vocabulary, std::uint64_t seed);
@@ -39,7 +41,7 @@ class TokenSource {
  private:
   std::int64_t vocabulary_ = 1;
   std::uint64_t seed_ = 0;
-  std::vector<std::uint16_t> file_;
+  std::optional<storage::TokenFile> file_;
 };
 
 }  // namespace espalier::runtime

@@ -11,10 +11,18 @@ using at::Tensor;
 
 Layer::Layer(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states, const Place& place,
              bool recomputed)
-    : states_(std::move(states)), recomputed_(recomputed) {
+    : states_(std::move(states)), clock_(place.clock), works_(place.works), recomputed_(recomputed) {
+  for (const Communicator* group : {place.tensor, place.sequence, place.experts, place.expert_tensor})
+    if (group != nullptr) meets_.push_back(group);
   for (std::size_t i = 0; i < kind.operators.size(); ++i) {
     kinds_.push_back(kind.operators[i].kind);
     operators_.push_back(make_operator(kind, kind.operators[i], parameters[i], place));
+  }
+  join_of_.assign(kinds_.size(), -1);
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < kinds_.size(); ++i) {
+    if (begins_branch(i)) begin = i;
+    if (kinds_[i] == OperatorKind::residual) join_of_[begin] = static_cast<std::ptrdiff_t>(i);
   }
 }
 
@@ -23,15 +31,35 @@ bool Layer::begins_branch(std::size_t i) const {
   return i == 0 || kinds_[i - 1] == OperatorKind::residual || kinds_[i] == OperatorKind::embedding;
 }
 
+void Layer::timed(const Frame& frame, std::size_t i, Pass pass, const std::function<void()>& body) const {
+  if (clock_ == nullptr) return body();
+  profile::OperatorWork work = works_[i];
+  work.tokens *= frame.samples;
+  const auto busy = [this] {
+    double seconds = 0;
+    for (const Communicator* group : meets_) seconds += group->busy_seconds();
+    return seconds;
+  };
+  clock_->run(work, pass, busy, body);
+}
+
+void Layer::time_tasks(Frame& frame, std::size_t i, std::size_t first) const {
+  if (clock_ == nullptr) return;
+  for (std::size_t k = first; k < frame.weight_gradients.size(); ++k) {
+    auto task = std::move(frame.weight_gradients[k]);
+    frame.weight_gradients[k] = [this, i, task = std::move(task), &frame] { timed(frame, i, Pass::weight, task); };
+  }
+}
+
 Tensor Layer::run(Frame& frame, const Tensor& x) {
   frame.saved.assign(operators_.size(), {});
   Tensor stream = x, value = x;
   for (std::size_t i = 0; i < operators_.size(); ++i) {
     if (kinds_[i] == OperatorKind::residual) {
-      value = stream + value;
+      timed(frame, i, Pass::forward, [&] { value = stream + value; });
       stream = value;
     } else if (operators_[i] != nullptr) {
-      value = operators_[i]->forward(frame, frame.saved[i], value);
+      timed(frame, i, Pass::forward, [&] { value = operators_[i]->forward(frame, frame.saved[i], value); });
       if (!stream.defined()) stream = value;
     }
   }
@@ -39,11 +67,13 @@ Tensor Layer::run(Frame& frame, const Tensor& x) {
 }
 
 Tensor Layer::forward(Frame& frame, const Tensor& x) {
+  frame.samples = x.defined() ? x.size(1) : frame.batch->tokens.size(1);
   for (State* state : states_) state->acquire();
   Tensor y = run(frame, x);
   for (State* state : states_) state->release();
   if (recomputed_) {
     frame.saved.clear();
+    frame.routing.reset();
     frame.input = x;
   }
   return y;
@@ -60,14 +90,22 @@ Tensor Layer::backward(Frame& frame, const Tensor& dy) {
     if (kinds_[i] == OperatorKind::residual) {
       around = gradient;
     } else if (operators_[i] != nullptr) {
-      gradient = operators_[i]->backward(frame, frame.saved[i], gradient);
+      const std::size_t tasks = frame.weight_gradients.size();
+      timed(frame, i, Pass::input, [&] { gradient = operators_[i]->backward(frame, frame.saved[i], gradient); });
+      time_tasks(frame, i, tasks);
     }
     if (around.defined() && begins_branch(i)) {
-      gradient = gradient.defined() ? gradient + around : around;
+      const auto join = [&] { gradient = gradient.defined() ? gradient + around : around; };
+      if (join_of_[i] < 0) {
+        join();
+      } else {
+        timed(frame, static_cast<std::size_t>(join_of_[i]), Pass::input, join);
+      }
       around = Tensor();
     }
   }
   frame.saved.clear();
+  frame.routing.reset();
   for (State* state : states_) state->release();
   return gradient;
 }

@@ -28,11 +28,19 @@ class Layer {
 
  private:
   at::Tensor run(Frame& frame, const at::Tensor& x);
+  /// Runs the arithmetic of operator `i` under the clock, where there is one.
+  void timed(const Frame& frame, std::size_t i, Pass pass, const std::function<void()>& body) const;
+  /// The tasks from `first` on are those of operator `i`.
+  void time_tasks(Frame& frame, std::size_t i, std::size_t first) const;
   [[nodiscard]] bool begins_branch(std::size_t i) const;
 
   std::vector<OperatorKind> kinds_;
   std::vector<std::unique_ptr<LayerOperator>> operators_;
   std::vector<State*> states_;
+  OperatorClock* clock_;
+  std::vector<profile::OperatorWork> works_;
+  std::vector<const Communicator*> meets_;  // in which operators spend time that is not theirs
+  std::vector<std::ptrdiff_t> join_of_;     // by operator that begins a branch: the residual that ends it, or −1
   bool recomputed_;
 };
 

@@ -2,10 +2,15 @@
 // espalier-rank: one rank of a run. `espalier run` starts it, or a launcher of a cluster starts `espalier run`, which becomes it. Its arguments
 // are no interface for people. It writes a line a step to file descriptor 3, where that is open, otherwise to stdout (rank 0), and says why it ended on stderr.
 //
-//   espalier-rank PLAN.json RANK WORLD RENDEZVOUS STEPS SEED RATE CLIP TIMEOUT [DATA]      RENDEZVOUS: file:PATH or tcp:HOST:PORT
+//   espalier-rank PLAN.json RANK WORLD RENDEZVOUS STEPS SEED RATE CLIP TIMEOUT [KEY=VALUE …]
+//   espalier-rank probe OUT.txt RANK WORLD RENDEZVOUS TIMEOUT RANKS_OF_A_NODE
+//
+// RENDEZVOUS: file:PATH or tcp:HOST:PORT. Keys: data, weights, save, checkpoint, every, keep, resume, pace, record.
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -16,6 +21,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "runtime/network_probe.h"
 #include "runtime/trainer.h"
 
 namespace {
@@ -44,12 +50,12 @@ void say(int descriptor, const std::string& text) {
 
 int exit_code(ErrorKind kind) { return 1 + static_cast<int>(kind); }
 
-Rendezvous rendezvous_of(const std::vector<std::string>& words) {
+Rendezvous rendezvous_of(const std::string& rank, const std::string& world, const std::string& where,
+                         const std::string& timeout) {
   Rendezvous at;
-  at.rank = std::stoi(words[1]);
-  at.world = std::stoi(words[2]);
-  at.timeout_seconds = std::stod(words[8]);
-  const std::string& where = words[3];
+  at.rank = std::stoi(rank);
+  at.world = std::stoi(world);
+  at.timeout_seconds = std::stod(timeout);
   if (where.rfind("file:", 0) == 0) {
     at.file = where.substr(5);
     return at;
@@ -59,6 +65,23 @@ Rendezvous rendezvous_of(const std::vector<std::string>& words) {
   at.port = std::stoi(where.substr(colon + 1));
   at.local = at.address == "127.0.0.1" || at.address == "localhost";
   return at;
+}
+
+/// What may be left out: KEY=VALUE.
+void read_more(const std::vector<std::string>& words, TrainOptions& options) {
+  for (std::size_t k = 9; k < words.size(); ++k) {
+    const std::size_t equals = words[k].find('=');
+    const std::string key = words[k].substr(0, equals), value = equals == std::string::npos ? "" : words[k].substr(equals + 1);
+    if (key == "data") options.data = value;
+    if (key == "weights") options.weights = value;
+    if (key == "save") options.save = value;
+    if (key == "checkpoint") options.checkpoint.folder = value;
+    if (key == "every") options.checkpoint.every = std::stoll(value);
+    if (key == "keep") options.checkpoint.keep = std::stoll(value);
+    if (key == "pace") options.pace = value;
+    if (key == "record") options.record = value;
+    if (key == "resume") options.checkpoint.resume = value == "1";
+  }
 }
 
 Status run(const std::vector<std::string>& words) {
@@ -71,35 +94,53 @@ Status run(const std::vector<std::string>& words) {
   options.seed = std::stoull(words[5]);
   options.rate = std::stod(words[6]);
   options.clip = std::stod(words[7]);
-  if (words.size() > 9) options.data = words[9];
+  read_more(words, options);
+  if (!options.record.empty()) options.memory = &espalier::runtime::count_tensors();
   espalier::runtime::Watching watching;
-  if (words[1] == "0")
+  if (words[1] == "0") {
+    watching.note = [to = lines_to()](const std::string& said) { say(to, cat(to == 3 ? "note " : "", said, "\n")); };
     watching.step = [to = lines_to()](const StepReport& r) {
       char line[160];
       const int length = std::snprintf(
-          line, sizeof line, to == 3 ? "step %lld %.9g %.9g %.9f\n" : "step %lld   loss %.6f   gradient %.4f   %.3f s\n",
+          line, sizeof line, to == 3 ? "step %lld %.9g %.9g %.9f\n" : "step %lld   loss %.6f   gradient %.4f   %.6f s\n",
           static_cast<long long>(r.step), r.loss, r.gradient, r.seconds);
       say(to, std::string(line, static_cast<std::size_t>(length)));
     };
+  }
   try {
-    espalier::runtime::Meeting meeting(rendezvous_of(words));
+    espalier::runtime::Meeting meeting(rendezvous_of(words[1], words[2], words[3], words[8]));
     return espalier::runtime::train(*plan, options, meeting, "run", watching);
   } catch (const std::exception& error) {
-    return Error{ErrorKind::limit, cat("rank ", words[1]), error.what(), "all ranks to meet", ""};
+    return Error{ErrorKind::limit, cat("rank ", words[1]), espalier::runtime::cause_of(error), "all ranks to meet", ""};
+  }
+}
+
+Status probe(const std::vector<std::string>& words) {
+  try {
+    espalier::runtime::Meeting meeting(rendezvous_of(words[2], words[3], words[4], words[5]));
+    return espalier::runtime::probe_network({words[1], std::stoi(words[6])}, meeting);
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::limit, cat("rank ", words[2]), error.what(), "all ranks to meet", ""};
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  // What tensors leave behind is used again: given back to the kernel, every large one would be cleared page by page.
+  constexpr int kLargest = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kLargest);
+  mallopt(M_TRIM_THRESHOLD, kLargest);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   const std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.size() < 9) {
+  const bool probes = words.size() == 7 && words[0] == "probe";
+  if (!probes && words.size() < 9) {
     say(2, "espalier-rank: started by `espalier run`\n");
     return 2;
   }
   int code = 0;
-  if (const Status error = run(words)) {
-    say(2, cat("espalier: rank ", words[1], ": ", error->message(), "\n"));
+  if (const Status error = probes ? probe(words) : run(words)) {
+    say(2, cat("espalier: rank ", words[probes ? 2 : 1], ": ", error->message(), "\n"));
     code = exit_code(error->kind);
   }
   std::_Exit(code);  // threads of lost peers are not waited for

@@ -13,6 +13,8 @@
 
 #include "base/check.h"
 #include "runtime/attention.h"
+#include "runtime/experts.h"
+#include "runtime/head_operators.h"
 #include "runtime/vocabulary.h"
 
 namespace espalier::runtime {
@@ -162,19 +164,25 @@ class Activate : public LayerOperator {
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
     saved = {x};
     if (!gated_) return activated(kind_, x);
-    const Tensor pairs = x.view({x.size(0), x.size(1), -1, 2});
-    return activated(kind_, pairs.select(3, 0)) * pairs.select(3, 1);
+    const Tensor both = pairs_of(x);
+    return activated(kind_, both.select(-1, 0)) * both.select(-1, 1);
   }
 
   Tensor backward(Frame&, Saved& saved, const Tensor& dy) override {
     const Tensor& x = saved[0];
     if (!gated_) return activated_backward(kind_, dy, x);
-    const Tensor pairs = x.view({x.size(0), x.size(1), -1, 2});
-    const Tensor gate = pairs.select(3, 0), up = pairs.select(3, 1);
-    return at::stack({activated_backward(kind_, dy * up, gate), dy * activated(kind_, gate)}, 3).view(x.sizes());
+    const Tensor both = pairs_of(x), gate = both.select(-1, 0), up = both.select(-1, 1);
+    return at::stack({activated_backward(kind_, dy * up, gate), dy * activated(kind_, gate)}, -1).view(x.sizes());
   }
 
  private:
+  static Tensor pairs_of(const Tensor& x) {
+    std::vector<std::int64_t> shape = x.sizes().vec();
+    shape.back() /= 2;
+    shape.push_back(2);
+    return x.view(shape);
+  }
+
   bool gated_;
   Activation kind_;
 };
@@ -184,10 +192,17 @@ class Activate : public LayerOperator {
 std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters,
                                              const Place& place) {
   switch (op.kind) {
-    case OperatorKind::norm: return std::make_unique<Norm>(op, parameters, place);
-    case OperatorKind::activation: return std::make_unique<Activate>(op, place);
-    case OperatorKind::rotary:
-    case OperatorKind::attention: return make_attention(kind, op, place);
+    case OperatorKind::norm:
+      if (op.split == TpSplit::heads) return make_head_norm(kind, op, parameters, place);
+      return std::make_unique<Norm>(op, parameters, place);
+    case OperatorKind::activation:
+    case OperatorKind::expert_activation: return std::make_unique<Activate>(op, place);
+    case OperatorKind::rotary: return make_rotary(kind, place);
+    case OperatorKind::attention: return make_attention(op, place);
+    case OperatorKind::router:
+    case OperatorKind::dispatch:
+    case OperatorKind::expert_linear:
+    case OperatorKind::combine: return make_expert_operator(op, parameters, place);
     case OperatorKind::embedding: return make_table(op, parameters, place);
     case OperatorKind::cross_entropy: return make_loss(parameters, place);
     case OperatorKind::linear:

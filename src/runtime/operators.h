@@ -20,9 +20,10 @@
 #include <vector>
 
 #include "espalier/model.h"
+#include "plan/activation_layout.h"
 #include "runtime/architecture.h"
 #include "runtime/communicator.h"
-#include "runtime/layout.h"
+#include "runtime/operator_clock.h"
 #include "runtime/state.h"
 
 namespace espalier::runtime {
@@ -30,14 +31,20 @@ namespace espalier::runtime {
 /// What the operators of one layer work with on this rank.
 struct Place {
   Architecture architecture;
-  std::int64_t tokens = 0;           ///< of a sample
-  Span own_tokens;                   ///< those that this rank has between layers
-  std::int64_t t = 0, tp = 1;        ///< place and size of the group that splits weights
-  bool sequence_parallel = false;    ///< tokens are split over the group that splits weights
-  Communicator* tensor = nullptr;    ///< splits weights; null: nobody
-  Communicator* sequence = nullptr;  ///< Ulysses: splits tokens; null: nobody
-  bool recompute_attention = false;  ///< selective recomputation: scores are not saved
-  double loss_scale = 1;             ///< 1 / tokens of the global batch
+  std::int64_t tokens = 0;                   ///< of a sample
+  Extent own_tokens;                         ///< those that this rank has between layers
+  std::int64_t t = 0, tp = 1;                ///< place and size of the group that splits weights
+  bool sequence_parallel = false;            ///< tokens are split over the group that splits weights
+  Communicator* tensor = nullptr;            ///< splits weights; null: nobody
+  Communicator* sequence = nullptr;          ///< Ulysses: splits tokens; null: nobody
+  std::int64_t ep = 1;                       ///< size of the group that spreads experts
+  Communicator* experts = nullptr;           ///< spreads experts; null: nobody
+  Communicator* expert_tensor = nullptr;     ///< splits each expert; null: nobody
+  double expert_share = 1;                   ///< 1 / ranks that send the same tokens to the experts
+  bool recompute_attention = false;          ///< selective recomputation: scores are not saved
+  double loss_scale = 1;                     ///< 1 / tokens of the global batch
+  OperatorClock* clock = nullptr;            ///< null: nobody asks how long operators take
+  std::vector<profile::OperatorWork> works;  ///< by operator, of one sample
 };
 
 /// Input of a micro-batch: [tokens, samples] of 64-bit integers, all tokens of the own samples.
@@ -45,12 +52,19 @@ struct Batch {
   at::Tensor tokens, labels;
 };
 
+/// Who looks at logits: [tokens, samples, rows of the vocabulary], and which token and row is the first.
+using WatchLogits = std::function<void(const at::Tensor& logits, std::int64_t first_token, std::int64_t first_row)>;
+struct Routing;  // experts.h
+
 /// One pass of a micro-batch through a layer.
 struct Frame {
   const Batch* batch = nullptr;                         ///< embedding and head
   std::vector<std::vector<at::Tensor>> saved;           ///< by operator
   std::vector<std::function<void()>> weight_gradients;  ///< that wait for their half of the backward
   at::Tensor input;                                     ///< of a layer that is recomputed
+  std::int64_t samples = 0;                             ///< of the micro-batch on this rank
+  const WatchLogits* logits = nullptr;                  ///< of the head; null: nobody looks
+  std::shared_ptr<Routing> routing;                     ///< of a mixture of experts
   double loss = 0;                                      ///< of the head: summed over the tokens that this rank counts, scaled
 };
 

@@ -17,6 +17,7 @@
 
 #include "plan/ownership.h"
 #include "plan/program.h"
+#include "plan/state_units.h"
 #include "runtime/architecture.h"
 #include "runtime/communicator.h"
 #include "runtime/layer.h"
@@ -46,8 +47,13 @@ struct RankView {
   std::vector<std::int64_t> devices;  ///< of the plan, ascending: world rank → device
   std::int64_t device = 0;            ///< of this rank
   std::uint64_t seed = 1;
+  bool initialised = true;  ///< parameters begin as runtime/initial.h says; false: with zeros, as others follow
+  OperatorClock* clock = nullptr;  ///< of all layers; null: operators are not timed
   [[nodiscard]] int rank_of(std::int64_t device) const;
 };
+
+/// The list of a device in a program of all devices.
+const RankClass& rank_class(const Program& program, std::int64_t device);
 
 class RankModel {
  public:
@@ -59,6 +65,8 @@ class RankModel {
 
   [[nodiscard]] Layer& layer(std::int32_t index);
   [[nodiscard]] std::vector<State*> states() const;
+  /// Of a unit that this rank holds some of; null: none.
+  [[nodiscard]] State* state_of(const StateUnit& unit) const;
   /// Those whose gradients are complete when the backward of a layer's chunk has come to this layer. A table that is used by two chunks of this
   /// rank is none of them.
   [[nodiscard]] std::vector<State*> settled_by(std::int32_t layer) const;

@@ -14,29 +14,24 @@
 
 namespace espalier::runtime {
 
-Intervals slice(const Intervals& list, std::int64_t from, std::int64_t to) {
-  Intervals out;
-  std::int64_t at = 0;
-  for (const Interval& piece : list) {
-    const std::int64_t first = std::max<std::int64_t>(from - at, 0), last = std::min(to - at, piece.size());
-    if (first < last) out.push_back({piece.first + first, piece.first + last});
-    at += piece.size();
-  }
-  return out;
-}
-
-Intervals part_of(const Intervals& held, std::int64_t shards, std::int64_t shard) {
-  const std::int64_t n = elements_of(held), part = (n + shards - 1) / shards;
-  return slice(held, std::min(n, shard * part), std::min(n, (shard + 1) * part));
-}
-
 State::State(StateShape shape, const std::vector<float>& initial) : shape_(std::move(shape)) {
   elements_ = elements_of(shape_.held);
+  const std::vector<std::int64_t> bounds = part_bounds(elements_, shape_.shards, shape_.shares);
+  const auto at = static_cast<std::size_t>(shape_.shard);
+  owned_ = slice(shape_.held, bounds[at], bounds[at + 1]);
   part_ = (elements_ + shape_.shards - 1) / shape_.shards;
+  offset_ = shape_.shard * part_;
+  length_ = part_ * shape_.shards;
+  if (!shape_.shares.empty()) {
+    for (std::size_t k = 1; k < bounds.size(); ++k) sizes_.push_back(bounds[k] - bounds[k - 1]);
+    offset_ = bounds[at];
+    part_ = sizes_[at];
+    length_ = elements_;
+  }
   ESPALIER_CHECK(static_cast<std::int64_t>(initial.size()) == elements_);
-  at::Tensor whole = at::zeros({part_ * shape_.shards}, at::kFloat);
+  at::Tensor whole = at::zeros({length_}, at::kFloat);
   if (!initial.empty()) std::memcpy(whole.data_ptr<float>(), initial.data(), initial.size() * sizeof(float));
-  own_ = whole.narrow(0, shape_.shard * part_, part_);
+  own_ = whole.narrow(0, offset_, part_);
   if (shards_parameters(shape_.zero))
     own_ = own_.clone();
   else
@@ -45,11 +40,44 @@ State::State(StateShape shape, const std::vector<float>& initial) : shape_(std::
   second_ = at::zeros({part_}, at::kFloat);
 }
 
+void State::restore(const std::vector<float>& values) {
+  ESPALIER_CHECK(static_cast<std::int64_t>(values.size()) == elements_);
+  at::Tensor list = at::zeros({length_}, at::kFloat);
+  if (!values.empty()) std::memcpy(list.data_ptr<float>(), values.data(), values.size() * sizeof(float));
+  if (whole_.defined()) whole_.copy_(list);
+  own_.copy_(list.narrow(0, offset_, part_));
+}
+
+void State::restore_moments(const std::vector<float>& first, const std::vector<float>& second) {
+  const auto size = static_cast<std::size_t>(elements_of(own()));
+  ESPALIER_CHECK(first.size() == size && second.size() == size && size <= static_cast<std::size_t>(part_));
+  for (const auto& [tensor, values] : {std::pair(first_, &first), std::pair(second_, &second)}) {
+    tensor.zero_();
+    if (size > 0) std::memcpy(tensor.data_ptr<float>(), values->data(), size * sizeof(float));
+  }
+}
+
+/// The parts of all members into the whole list.
+void State::gather(const at::Tensor& part) {
+  if (sizes_.empty())
+    shape_.shard_group->all_gather(whole_, part);
+  else
+    shape_.shard_group->all_gather(whole_, part, sizes_);
+}
+
+/// Sums of the gradients' own part.
+void State::scatter(at::Tensor part) {
+  if (sizes_.empty())
+    shape_.shard_group->reduce_scatter(std::move(part), gradient_);
+  else
+    shape_.shard_group->reduce_scatter(std::move(part), gradient_, sizes_);
+}
+
 void State::acquire() {
   if (!shards_parameters(shape_.zero) || users_++ > 0) return;
-  whole_ = at::empty({part_ * shape_.shards}, at::kFloat);
+  whole_ = at::empty({length_}, at::kFloat);
   if (shape_.shard_group != nullptr)
-    shape_.shard_group->all_gather(whole_, own_);
+    gather(own_);
   else
     whole_.copy_(own_);
 }
@@ -65,7 +93,7 @@ at::Tensor State::values(const Segment& segment) const {
 }
 
 at::Tensor State::gradient(const Segment& segment) {
-  if (!gradient_.defined()) gradient_ = at::zeros({part_ * shape_.shards}, at::kFloat);
+  if (!gradient_.defined()) gradient_ = at::zeros({length_}, at::kFloat);
   return gradient_.narrow(0, segment.offset, segment.size);
 }
 
@@ -98,7 +126,7 @@ void State::micro_batch_done() {
   sum_in_tensor_group();
   at::Tensor part = at::empty({part_}, at::kFloat);
   if (shape_.shard_group != nullptr)
-    shape_.shard_group->reduce_scatter(part, gradient_);
+    scatter(part);
   else
     part.copy_(gradient_);
   if (reduced_.defined())
@@ -115,11 +143,11 @@ void State::finish_gradients() {
     gradient({0, 0});
     sum_in_tensor_group();
     if (shape_.shard_group == nullptr || !shards_optimizer(shape_.zero)) {
-      reduced_ = gradient_.narrow(0, shape_.shard * part_, part_);
+      reduced_ = gradient_.narrow(0, offset_, part_);
       if (shape_.shard_group != nullptr) shape_.shard_group->all_reduce(reduced_);
     } else {
       reduced_ = at::empty({part_}, at::kFloat);
-      shape_.shard_group->reduce_scatter(reduced_, gradient_);
+      scatter(reduced_);
     }
     gradient_ = at::Tensor();
   }
@@ -132,10 +160,9 @@ void State::sum_over(Communicator& copies) {
 }
 
 double State::squares() const {
-  const Intervals own = this->own();
   double sum = 0;
   std::int64_t at = 0;
-  for (const Interval& piece : own) {
+  for (const Interval& piece : owned_) {
     for (const Interval& counted : intersection({piece}, shape_.counted)) {
       const at::Tensor g = reduced_.narrow(0, at + counted.first - piece.first, counted.size());
       sum += g.to(at::kDouble).square().sum().item<double>();
@@ -161,7 +188,7 @@ void State::update(const AdamW& adam, double scale, std::int64_t step) {
 
 void State::publish() {
   if (fresh_) return;
-  shape_.shard_group->all_gather(whole_, own_.clone());
+  gather(own_.clone());
   fresh_ = true;
 }
 

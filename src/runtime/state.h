@@ -2,7 +2,7 @@
 // Parameters, gradients and optimizer states that one rank holds of a layer, and what the ranks of its groups exchange of them.
 //
 // The elements lie one after the other as plan/ownership.h numbers them, of a rank those that it holds: one flat list. A shard group of g ranks
-// divides the list into g equal parts of ⌈n/g⌉, the list padded with zeros. By ZeRO stage (Rajbhandari et al. 2020):
+// divides the list into g equal parts of ⌈n/g⌉, the list padded with zeros, or by the stage's state shares (plan/state_units.h). By ZeRO stage (Rajbhandari et al. 2020):
 //     0  values, gradients, states of the whole list; gradients are all-reduced once a step
 //     1  states of the own part; gradients are reduce-scattered once a step, values gathered once a step
 //     2  gradients as well: reduce-scattered after the backward of every micro-batch
@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "espalier/model.h"
-#include "plan/ownership.h"
+#include "plan/state_units.h"
 #include "runtime/communicator.h"
 
 namespace espalier::runtime {
@@ -36,9 +36,11 @@ struct Segment {
 struct StateShape {
   std::int32_t layer = 0;
   ZeroStage zero = ZeroStage::none;
+  StateUnit unit;
   Intervals held;                       ///< elements of the layer, by number
   Intervals counted;                    ///< of the own part, those that no rank before this one in its stage has
   std::int64_t shards = 1, shard = 0;   ///< the own part is the `shard`-th of `shards`
+  std::vector<std::int64_t> shares;     ///< weights of the parts; empty: equal
   std::vector<Segment> partial;         ///< of the flat list: gradients to be summed over `tensor`
   std::vector<Segment> shared_heads;    ///< to be summed over `heads`
   Communicator* shard_group = nullptr;  ///< null: nobody to meet
@@ -46,11 +48,6 @@ struct StateShape {
   Communicator* tensor = nullptr;
   Communicator* heads = nullptr;
 };
-
-/// The elements from … to − 1 of a list, counted along it.
-Intervals slice(const Intervals& list, std::int64_t from, std::int64_t to);
-/// The elements of the `shard`-th of `shards` parts.
-Intervals part_of(const Intervals& held, std::int64_t shards, std::int64_t shard);
 
 struct AdamW {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8, decay = 0.1;
@@ -61,6 +58,10 @@ class State {
   State(StateShape shape, const std::vector<float>& initial);
 
   [[nodiscard]] const StateShape& shape() const { return shape_; }
+  /// Other values of all held elements.
+  void restore(const std::vector<float>& values);
+  /// Other moments of the own part.
+  void restore_moments(const std::vector<float>& first, const std::vector<float>& second);
   /// Makes the whole list readable, and drops it again (ZeRO 3; otherwise nothing). Uses may be nested.
   void acquire();
   void release();
@@ -85,14 +86,23 @@ class State {
   /// Whether the values are those of the last update on every rank.
   [[nodiscard]] bool fresh() const { return fresh_; }
   /// Elements of the own part, by number.
-  [[nodiscard]] Intervals own() const { return part_of(shape_.held, shape_.shards, shape_.shard); }
+  [[nodiscard]] const Intervals& own() const { return owned_; }
   [[nodiscard]] const at::Tensor& own_values() const { return own_; }
+  /// Of AdamW, of the own part.
+  [[nodiscard]] const at::Tensor& first_moment() const { return first_; }
+  [[nodiscard]] const at::Tensor& second_moment() const { return second_; }
 
  private:
   void sum_in_tensor_group();
+  void gather(const at::Tensor& part);
+  void scatter(at::Tensor part);
 
   StateShape shape_;
-  std::int64_t elements_ = 0, part_ = 0;
+  std::int64_t elements_ = 0;
+  std::int64_t offset_ = 0, part_ = 0;  // of the own part in the flat list; of equal parts the last ones are padded
+  std::int64_t length_ = 0;             // of the flat list with padding
+  std::vector<std::int64_t> sizes_;     // of all parts, where they are unequal
+  Intervals owned_;
   at::Tensor whole_, own_, gradient_, reduced_, first_, second_;
   int users_ = 0;
   bool finished_ = false, fresh_ = true;

@@ -7,13 +7,18 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <fstream>
 #include <memory>
 #include <utility>
 
+#include "base/document.h"
 #include "base/format.h"
 #include "plan/process_groups.h"
 #include "plan/program.h"
+#include "runtime/checkpoints.h"
 #include "runtime/executor.h"
+#include "runtime/recording.h"
+#include "runtime/weights.h"
 
 namespace espalier::runtime {
 namespace {
@@ -37,52 +42,88 @@ Result<TokenSource> data_of(const TrainOptions& options, const Model& model) {
 std::vector<GradientPart> gradients_of(const RankModel& model) {
   std::vector<GradientPart> parts;
   for (const State* state : model.states()) {
-    GradientPart part;
-    part.layer = state->shape().layer;
-    const float* values = state->own_gradient().data_ptr<float>();
-    std::int64_t at = 0;
-    for (const Interval& piece : state->own()) {
-      for (const Interval& counted : intersection({piece}, state->shape().counted)) {
-        part.elements.push_back(counted);
-        const float* from = values + at + counted.first - piece.first;
-        part.values.insert(part.values.end(), from, from + counted.size());
-      }
-      at += piece.size();
-    }
-    parts.push_back(std::move(part));
+    CountedPart part = counted_part(*state, state->own_gradient());
+    parts.push_back({part.layer, std::move(part.elements), std::move(part.values)});
   }
   return parts;
 }
 
-Error lost(const std::string& what) {
-  return {ErrorKind::limit, "run", what, "all ranks to take part until the end", "the log of the rank that ended first says why"};
+/// Hands copies of the logits on.
+std::function<WatchLogits(std::int64_t)> copies_of_logits(const std::function<void(const LogitsPart&)>& to) {
+  return [&to](std::int64_t first_sample) {
+    return [&to, first_sample](const at::Tensor& z, std::int64_t first_token, std::int64_t first_row) {
+      const at::Tensor whole = z.to(at::kFloat).contiguous();
+      const float* values = whole.data_ptr<float>();
+      to({first_token, first_sample, first_row, z.size(0), z.size(1), z.size(2), {values, values + whole.numel()}});
+    };
+  };
+}
+
+/// What every rank must have been started with.
+std::string said_of(const Plan& plan, const TrainOptions& options) {
+  const CheckpointOptions& kept = options.checkpoint;
+  return cat("plan ", content_hash(plan), ", ", options.steps, " steps, seed ", options.seed, ", rate ",
+             base::six_digits(options.rate), ", clip ", base::six_digits(options.clip), ", data ", options.data, ", weights ",
+             options.weights, ", checkpoints ", kept.folder, " every ", kept.every, kept.resume ? ", resumed" : "");
+}
+
+Error lost(const std::exception& failure) {
+  return {ErrorKind::limit, "run", cause_of(failure), "all ranks to take part until the end",
+          "the log of the rank that ended first says why"};
 }
 
 /// The steps; what c10d throws passes through.
-Status run(const RankView& view, const TrainOptions& options, const TokenSource& data, Meeting& meeting, const std::string& name,
+Status run(RankView view, const TrainOptions& options, const TokenSource& data, Meeting& meeting, const std::string& name,
            const Watching& watching) {
+  const auto pace = pace_from(options.pace, meeting.rank());
+  if (!pace) return pace.error();
+  OperatorClock clock(*pace);
+  if (pace->plays() || !options.record.empty()) view.clock = &clock;
   const Program program = lower(*view.plan, *view.model, false);
   Groups groups(meeting, name);
   std::vector<int> everyone(view.devices.size());
   for (std::size_t r = 0; r < everyone.size(); ++r) everyone[r] = static_cast<int>(r);
   groups.make("world", everyone);
   RankModel model(view, program, groups);
+  Communicator* world = groups.find("world", everyone);
+  if (!options.weights.empty())
+    if (Status error = load_weights(options.weights, view, model, world)) return error;
+  Checkpoints checkpoints(options.checkpoint, view, model, world, options.data);
+  std::int64_t begins = 0;
+  if (options.checkpoint.resume) {
+    const auto resumed = checkpoints.resume(watching.note);
+    if (!resumed) return resumed.error();
+    begins = *resumed;
+  }
   Recipe recipe;
   recipe.adam.rate = options.rate;
   recipe.clip = options.clip;
-  Executor executor(view, program, model, groups.find("world", everyone), data, recipe);
-  for (std::int64_t step = 0; step < options.steps; ++step) {
+  const bool meets = program.pipelines.size() > 1;
+  if (meets) groups.make("meetings", everyone);
+  Executor executor(view, program, model, world, data, recipe, meets ? groups.find("meetings", everyone) : nullptr);
+  double seconds = 0;
+  for (std::int64_t step = begins; step < options.steps; ++step) {
+    if (step == begins + 1) clock.restart();
+    if (step == begins + 1 && options.memory != nullptr) options.memory->restart();
     const auto begin = std::chrono::steady_clock::now();
-    const bool looks = step == 0 && watching.first_gradients;
+    const bool looks = step == begins && watching.first_gradients;
+    executor.watch_logits(step == begins && watching.first_logits ? copies_of_logits(watching.first_logits) : nullptr);
     const StepResult result = executor.step(
         step, looks ? [&](RankModel& m) { watching.first_gradients(gradients_of(m)); } : std::function<void(RankModel&)>());
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     if (!std::isfinite(result.loss))
       return Error{ErrorKind::limit, cat("step ", step), "a loss that is no number", "a finite loss",
                    "a smaller --learning-rate"};
+    if (step > begins) seconds += took.count();
     if (watching.step) watching.step({step, result.loss, result.gradient, took.count()});
+    if (Status error = checkpoints.after(step + 1, options.steps)) return error;
   }
-  return {};
+  if (!options.record.empty()) {
+    const std::int64_t counted = std::max<std::int64_t>(1, options.steps - begins - 1);
+    const Recording recording{clock, options.memory, counted, seconds / static_cast<double>(counted)};
+    if (Status error = write_recording(options.record, recording, world)) return error;
+  }
+  return options.save.empty() ? Status() : save_weights(options.save, view, model, world);
 }
 
 }  // namespace
@@ -90,10 +131,16 @@ Status run(const RankView& view, const TrainOptions& options, const TokenSource&
 int ranks_of(const Plan& plan) { return static_cast<int>(devices_of(plan).size()); }
 
 Status train(const Plan& plan, const TrainOptions& options, Meeting& meeting, const std::string& name, const Watching& watching) {
+  try {
+    if (Status error = meeting.agree(name, said_of(plan, options))) return error;
+  } catch (const std::exception& error) {
+    return lost(error);
+  }
   RankView view;
   view.plan = &plan;
   view.devices = devices_of(plan);
   view.seed = options.seed;
+  view.initialised = options.weights.empty();
   const auto world = static_cast<int>(view.devices.size());
   if (world > meeting.world())
     return Error{ErrorKind::bad_input, "plan", cat(world, " devices"),
@@ -112,7 +159,7 @@ Status train(const Plan& plan, const TrainOptions& options, Meeting& meeting, co
   try {
     return run(view, options, *data, meeting, name, watching);
   } catch (const std::exception& error) {
-    return lost(error.what());
+    return lost(error);
   }
 }
 

@@ -13,15 +13,29 @@
 #include "espalier/result.h"
 #include "plan/ownership.h"
 #include "runtime/communicator.h"
+#include "runtime/counted_memory.h"
 
 namespace espalier::runtime {
 
+struct CheckpointOptions {
+  std::string folder;      ///< empty: none are written
+  std::int64_t every = 0;  ///< steps between two; 0: after the last step alone
+  bool resume = false;     ///< begin where the last complete one ends, or at the beginning where there is none
+  std::int64_t keep = 2;   ///< complete ones that stay
+};
+
 struct TrainOptions {
-  std::int64_t steps = 20;
+  std::int64_t steps = 20;  ///< the last one, however many a checkpoint has already
   std::uint64_t seed = 1;
-  std::string data;    ///< a file of 16-bit tokens; empty: synthetic
-  double rate = 1e-3;  ///< of AdamW
-  double clip = 1;     ///< largest norm of gradients; 0: not clipped
+  std::string data;     ///< a file of 16-bit tokens; empty: synthetic
+  double rate = 1e-3;   ///< of AdamW
+  double clip = 1;      ///< largest norm of gradients; 0: not clipped
+  std::string weights;  ///< a folder of Hugging Face transformers to begin with; empty: runtime/initial.h
+  CheckpointOptions checkpoint;
+  std::string save;    ///< a folder for the last parameters, in that format; empty: nowhere
+  std::string pace;    ///< a device that the ranks play (operator_clock.h); empty: none
+  std::string record;  ///< where rank 0 writes how long its operators took, and the peaks of all ranks; empty: nowhere
+  CountedMemory* memory = nullptr;  ///< of this process; null: peaks are not recorded
 };
 
 struct StepReport {
@@ -36,10 +50,19 @@ struct GradientPart {
   std::vector<float> values;
 };
 
+/// Logits of a pass in the first step: [tokens, samples, rows of the vocabulary], from this token, sample and row on.
+struct LogitsPart {
+  std::int64_t first_token = 0, first_sample = 0, first_row = 0;
+  std::int64_t tokens = 0, samples = 0, rows = 0;
+  std::vector<float> values;
+};
+
 struct Watching {
-  std::function<void(const StepReport&)> step;  ///< on every rank, after each step
+  std::function<void(const StepReport&)> step;   ///< on every rank, after each step
+  std::function<void(const std::string&)> note;  ///< on every rank: what is resumed
   std::function<void(const std::vector<GradientPart>&)>
-      first_gradients;  ///< on every rank, each element of the model on one rank
+      first_gradients;                                  ///< on every rank, each element of the model on one rank
+  std::function<void(const LogitsPart&)> first_logits;  ///< on ranks that have a head
 };
 
 /// How many ranks a plan has.

@@ -75,7 +75,7 @@ class PositionTable : public LayerOperator {
  private:
   std::int64_t width_;
   Parameters parameters_;
-  Span tokens_;
+  Extent tokens_;
 };
 
 class Logits : public LayerOperator {
@@ -108,6 +108,7 @@ class Loss : public LayerOperator {
   Loss(const Parameters& parameters, const Place& place) : first_row_(parameters.first_row), place_(place) {}
 
   Tensor forward(Frame& frame, Saved& saved, const Tensor& z) override {
+    if (frame.logits != nullptr) (*frame.logits)(z, place_.sequence != nullptr ? place_.own_tokens.first : 0, first_row_);
     const Tensor target = own_tokens(frame.batch->labels, place_) - first_row_;
     const Tensor mine = target.ge(0).logical_and(target.lt(z.size(2)));
     const Tensor index = target.clamp(0, z.size(2) - 1).unsqueeze(2);

@@ -4,8 +4,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/parallel.h"
+#include "plan/stage_schedules.h"
 #include "search/group_chains.h"
 #include "search/group_closing.h"
+#include "search/unlike_pipelines.h"
 
 namespace espalier::search {
 namespace {
@@ -38,12 +41,20 @@ class Search {
   void search_size(Size& size);
   /// Looks at what is left of all sizes, where that is little.
   void close();
+  /// Where the job admits ZB-H1: the best chains under it, changes of the best of them, and what is left where that is little.
+  void zero_bubble();
+  void close_zero_bubble();
   /// Judges candidates that may be better than the best plan; returns the best of them, or nothing.
   Kept judge_all(const Size& size, const std::vector<solve::GroupedPipeline>& chains, std::size_t most);
   /// Simulated time; 0: it breaks a rule or does not fit.
-  std::int64_t judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples);
+  std::int64_t judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
+                     ChainSchedule schedule = ChainSchedule::one_f_one_b);
+  void remember(Kept kept);
   void refine_best();
-  void refine(const Size& size, Kept start);
+  void refine(const Size& size, Kept start, ChainSchedule schedule = ChainSchedule::one_f_one_b);
+  [[nodiscard]] const Size& size_of(std::int64_t samples) const {
+    return *std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& known) { return known.samples == samples; });
+  }
   [[nodiscard]] std::int64_t incumbent() const {
     const std::int64_t own = out_.best ? out_.best->iteration_ns : INT64_MAX;
     return how_.incumbent_ns > 0 ? std::min(own, how_.incumbent_ns) : own;
@@ -74,16 +85,29 @@ class Search {
   const DeviceGroupsOptions& how_;
   const cost::ClusterCosts costs_;
   std::vector<Kept> kept_;  ///< the best of sizes that were not refined
+  std::vector<Kept> good_;  ///< chains that fit under 1F1B, by time; at most kKeptGrouped, where ZB-H1 is admitted
   std::vector<Size> sizes_;
   DeviceGroupsOutcome out_;
 };
 
-std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples) {
+void Search::remember(Kept kept) {
+  const auto at = std::upper_bound(good_.begin(), good_.end(), kept,
+                                   [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
+  good_.insert(at, std::move(kept));
+  if (good_.size() > kKeptGrouped) good_.pop_back();
+}
+
+std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipeline& chain, std::int64_t samples,
+                           ChainSchedule schedule) {
   Plan plan;
   plan.training = problem_.training;
   plan.engine = problem_.engine->name;
   if (!problem_.space.admits("pp", static_cast<std::int64_t>(chain.stages.size()))) return 0;
   plan.pipelines = {pipeline_of(problem_, options, chain.stages, samples)};
+  if (schedule == ChainSchedule::zero_bubble) {
+    plan.only_pipeline().schedule.kind = ScheduleKind::zb_h1;
+    if (chain.stages.size() < 2 || !pipeline_admitted(problem_, plan.only_pipeline(), samples)) return 0;
+  }
   if (!plan_violations(*problem_.model, plan).empty()) return 0;
   ++out_.simulations;
   const std::optional<PlanEvaluation> found = evaluator_.evaluate(problem_, costs_, plan);
@@ -93,6 +117,8 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
     ++out_.without_room;
     return 0;
   }
+  if (schedule == ChainSchedule::one_f_one_b && admits_zero_bubble(problem_.space))
+    remember({samples, chain.stages, found->iteration_ns});
   GroupedCandidate candidate{std::move(plan.pipelines), found->iteration_ns};
   if (!out_.best || candidate.iteration_ns < out_.best->iteration_ns) out_.best = candidate;
   const auto at = std::upper_bound(out_.simulated.begin(), out_.simulated.end(), candidate,
@@ -103,16 +129,16 @@ std::int64_t Search::judge(const StageOptions& options, const solve::GroupedPipe
 }
 
 /// Takes the first single change that is faster, again and again.
-void Search::refine(const Size& size, Kept start) {
+void Search::refine(const Size& size, Kept start, ChainSchedule schedule) {
   const std::int64_t before = out_.simulations;
   Kept best = std::move(start);
   for (bool better = true; better && !stopped();) {
     better = false;
     for (const Chain& chain : changes_of(best.chain, size.options)) {
       if (stopped() || out_.simulations - before >= kMostChanges) break;
-      const auto bounded = solve::evaluate_stages(size.numbers, chain);
-      if (!bounded || bounded->bound_ns >= best.iteration_ns) continue;
-      const std::int64_t ns = judge(size.options, *bounded, size.samples);
+      const auto with_bound = bounded(size.numbers, chain, schedule);
+      if (!with_bound || with_bound->bound_ns >= best.iteration_ns) continue;
+      const std::int64_t ns = judge(size.options, *with_bound, size.samples, schedule);
       if (ns == 0 || ns >= best.iteration_ns) continue;
       best.iteration_ns = ns;
       best.chain = chain;
@@ -128,23 +154,24 @@ void Search::refine_best() {
   std::stable_sort(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) { return a.iteration_ns < b.iteration_ns; });
   for (std::size_t i = 0; i < std::min(kept_.size(), kRefinedGrouped); ++i) {
     if (kept_[i].iteration_ns > incumbent() + incumbent() / 1000 * kRefinedPermille) break;
-    const auto size =
-        std::find_if(sizes_.begin(), sizes_.end(), [&](const Size& known) { return known.samples == kept_[i].samples; });
-    refine(*size, kept_[i]);
+    refine(size_of(kept_[i].samples), kept_[i]);
   }
   kept_.clear();
 }
 
 std::vector<Search::Size> Search::sizes_with_options() {
   std::vector<Size> sizes;
-  for (const std::int64_t samples : sizes_of(problem_.training.global_batch)) {
-    Size size{samples, stage_options(problem_, costs_, samples), {}, 0};
-    if (size.options.options.empty()) continue;
-    size.numbers = solver_problem(problem_, size.options, samples);
+  for (const std::int64_t samples : sizes_of(problem_.training.global_batch)) sizes.push_back({samples, {}, {}, 0});
+  base::parallel_for(sizes.size(), std::max(1, how_.threads), 1, [&](std::size_t i, int) {
+    Size& size = sizes[i];
+    size.options = stage_options(problem_, costs_, size.samples);
+    if (size.options.options.empty()) return;
+    size.numbers = solver_problem(problem_, size.options, size.samples);
     size.numbers.without = how_.without;
+    size.numbers.stop = how_.interrupted;
     size.estimate_ns = estimate_ns(size.numbers);
-    sizes.push_back(std::move(size));
-  }
+  });
+  std::erase_if(sizes, [](const Size& size) { return size.options.options.empty(); });
   return sizes;
 }
 
@@ -171,6 +198,8 @@ void Search::glance(Size& size) {
   const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
   out_.states += found.counters.states;
   out_.tried += found.counters.tried;
+  size.numbers.floor_ns = found.lower_bound_ns;
+  if (found.exact && found.candidates.empty()) size.bound_ns = found.lower_bound_ns;
   size.estimate_ns = static_cast<double>(found.candidates.empty() ? INT64_MAX : found.candidates.front().bound_ns);
   out_.candidates += static_cast<std::int64_t>(std::min(kJudged, found.candidates.size()));
   Kept best = judge_all(size, found.candidates, kJudged);
@@ -181,10 +210,14 @@ void Search::search_size(Size& size) {
   solve::DeviceGroupsProblem numbers = size.numbers;
   if (how_.cutoff) numbers.cutoff_ns = incumbent();
   if (numbers.cutoff_ns < INT64_MAX) numbers.cutoff_ns -= numbers.cutoff_ns / 1000 * kWorthPermille;
-  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
   ++out_.sizes;
-  out_.refused += found.counters.passes == 0 ? 1 : 0;
   out_.options += static_cast<std::int64_t>(size.options.options.size());
+  if (size.bound_ns != INT64_MAX) {  // the first look refused it, under a cutoff that was no lower
+    ++out_.refused;
+    return;
+  }
+  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
+  out_.refused += found.counters.passes == 0 ? 1 : 0;
   out_.dropped += found.counters.options_dropped;
   out_.states += found.counters.states;
   out_.tried += found.counters.tried;
@@ -215,6 +248,39 @@ void Search::close() {
   }
 }
 
+void Search::zero_bubble() {
+  Kept best;
+  const std::vector<Kept> starts = good_;
+  for (const Kept& start : starts) {
+    const Size& size = size_of(start.samples);
+    const auto chain = bounded(size.numbers, start.chain, ChainSchedule::zero_bubble);
+    if (!chain || stopped()) continue;
+    ++out_.candidates;
+    const std::int64_t ns = judge(size.options, *chain, start.samples, ChainSchedule::zero_bubble);
+    if (ns > 0 && (best.iteration_ns == 0 || ns < best.iteration_ns)) best = {start.samples, start.chain, ns};
+  }
+  if (best.iteration_ns > 0) refine(size_of(best.samples), best, ChainSchedule::zero_bubble);
+  close_zero_bubble();
+}
+
+void Search::close_zero_bubble() {
+  std::int64_t left = kMostLooked;
+  const std::int64_t work_ns = work_bound_ns(problem_);
+  for (Size& size : sizes_) {
+    const auto open = stopped() ? std::nullopt : chains_below(size.numbers, incumbent(), left, ChainSchedule::zero_bubble);
+    if (!open) {
+      size.bound_ns = std::min(size.bound_ns, work_ns);
+      continue;
+    }
+    for (const solve::GroupedPipeline& chain : *open) {
+      if (chain.bound_ns >= incumbent() || stopped()) break;
+      judge(size.options, chain, size.samples, ChainSchedule::zero_bubble);
+      ++out_.candidates;
+    }
+    if (stopped()) size.bound_ns = std::min(size.bound_ns, work_ns);
+  }
+}
+
 DeviceGroupsOutcome Search::run() {
   out_.lower_bound_ns = INT64_MAX;
   sizes_ = sizes_with_options();
@@ -233,6 +299,7 @@ DeviceGroupsOutcome Search::run() {
   out_.complete = !stopped();
   refine_best();
   if (out_.complete) close();
+  if (out_.complete && admits_zero_bubble(problem_.space)) zero_bubble();
   for (const Size& size : sizes_) out_.lower_bound_ns = std::min(out_.lower_bound_ns, size.bound_ns);
   if (!out_.complete) out_.lower_bound_ns = 0;
   if (out_.best) out_.lower_bound_ns = std::min(out_.lower_bound_ns, out_.best->iteration_ns);

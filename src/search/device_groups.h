@@ -7,6 +7,9 @@
 // judged: priced, lowered, simulated, every rank's memory against its own device. Sizes are searched by rising estimate, so that an early incumbent
 // is a good one; it is refined at once by single changes, and plans of other sizes whose bound is not kWorthPermille below it are not looked for.
 // The lower bound of the phase is the least of what the solver proves for each size under that cutoff.
+//
+// Where the job names schedules and ZB-H1 among them, the best chains run under it as well, and changes of the best. Its bound is that of all chains whose own
+// work leaves them below the best plan, each simulated, where these are few (group_closing.h); else the time of all work (unlike_pipelines.h).
 #pragma once
 
 #include <cstdint>

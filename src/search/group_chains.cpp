@@ -8,6 +8,8 @@
 namespace espalier::search {
 namespace {
 
+std::int64_t devices_of(const Strategy& s) { return std::int64_t{s.tp} * s.cp * s.dp; }
+
 /// Where the stages of a chain begin, as device ids of the cluster.
 std::vector<std::int64_t> first_devices(const Problem& problem, const StageOptions& options,
                                         const std::vector<solve::GroupedStage>& stages) {
@@ -16,7 +18,7 @@ std::vector<std::int64_t> first_devices(const Problem& problem, const StageOptio
   const auto choice = [&](std::size_t i) -> const StageChoice& {
     return options.choices[static_cast<std::size_t>(stages[i].option)];
   };
-  const auto devices = [&](std::size_t i) { return std::int64_t{choice(i).strategy.tp} * choice(i).strategy.dp; };
+  const auto devices = [&](std::size_t i) { return devices_of(choice(i).strategy); };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return devices(a) > devices(b); });
   std::vector<std::int64_t> next(1, 0), out(stages.size());
   for (const NodeGroup& group : problem.cluster->groups) next.push_back(next.back() + group.nodes * group.devices_per_node);
@@ -136,6 +138,7 @@ solve::DeviceGroupsProblem solver_problem(const Problem& problem, const StageOpt
   numbers.send_ns = options.send_ns;
   numbers.microbatches = problem.training.global_batch / samples;
   numbers.slack_permille = kSlackPermille;
+  numbers.all_units = problem.space.devices == DeviceChoice::all;
   if (const auto pp = problem.space.limits.find("pp"); pp != problem.space.limits.end())
     numbers.max_stages = static_cast<std::int32_t>(std::min<std::int64_t>(numbers.max_stages, pp->second));
   return numbers;
@@ -156,7 +159,7 @@ Pipeline pipeline_of(const Problem& problem, const StageOptions& options, const 
     }
     if (i == 0) out.schedule.micro_batch = static_cast<std::int32_t>(samples / s.dp);
     Stage stage;
-    stage.devices = {{devices[i], std::int64_t{s.tp} * s.dp, 1}};
+    stage.devices = {{devices[i], devices_of(s), 1}};
     stage.chunks.resize(1);
     stage.chunks.front().ranges = {{stages[i].first, stages[i].last, s}};
     out.stages.push_back(std::move(stage));

@@ -105,6 +105,20 @@ TEST(GroupChains, TheSolverIsAskedForTheClusterAndTheSpace) {
   EXPECT_EQ(numbers.layers.size(), 6U);
   EXPECT_EQ(numbers.microbatches, 4);
   EXPECT_EQ(numbers.max_stages, 3);
+  EXPECT_FALSE(numbers.all_units);
+  f.problem.space.devices = DeviceChoice::all;
+  EXPECT_TRUE(solver_problem(f.problem, options_of({{0, 1}, {1, 1}}), 4).all_units);
+}
+
+// Two replicas of two ranks that split a sequence: four devices, and two samples of a micro-batch of four each.
+TEST(GroupChains, AStageHasTheDevicesOfAllItsDegrees) {
+  const Fixture f;
+  StageOptions options = options_of({{0, 2}, {1, 4}});
+  options.choices[0].strategy.cp = 2;
+  const Pipeline pipeline = pipeline_of(f.problem, options, {{0, 0, 2}, {1, 3, 5}}, 4);
+  EXPECT_EQ(pipeline.stages[0].devices, (std::vector<DeviceRange>{{0, 4, 1}}));
+  EXPECT_EQ(pipeline.stages[1].devices, (std::vector<DeviceRange>{{8, 4, 1}}));
+  EXPECT_EQ(pipeline.schedule.micro_batch, 2);
 }
 
 // Two units of a kind, four layers of 3 each, eight micro-batches: two stages of two layers, 6 each: (8 + 2)·6.

@@ -18,9 +18,15 @@ namespace espalier::search {
 inline constexpr std::int64_t kMostLooked = 500'000;         ///< stages put in front of others, over all sizes of micro-batches
 inline constexpr std::int64_t kMostClosingPasses = 400'000;  ///< chains times micro-batches of one size that are simulated
 
+/// Under which schedule chains are bounded.
+enum class ChainSchedule : std::uint8_t { one_f_one_b, zero_bubble };
+std::optional<solve::GroupedPipeline> bounded(const solve::DeviceGroupsProblem& problem,
+                                              const std::vector<solve::GroupedStage>& stages, ChainSchedule schedule);
+
 /// All chains of stages whose bound is below `below_ns`, by bound; nothing where more than `left` stages must be looked at, or more chains than
 /// kMostClosingPasses allows are below. What was looked at is taken from `left`.
 std::optional<std::vector<solve::GroupedPipeline>> chains_below(const solve::DeviceGroupsProblem& problem, std::int64_t below_ns,
-                                                                std::int64_t& left);
+                                                                std::int64_t& left,
+                                                                ChainSchedule schedule = ChainSchedule::one_f_one_b);
 
 }  // namespace espalier::search

@@ -82,6 +82,74 @@ TEST(GroupClosing, OnlyWhatFits) {
   EXPECT_EQ((*all)[1].stages, (std::vector<solve::GroupedStage>{{1, 0, 1}}));
 }
 
+// Three layers, four micro-batches, all below 25. The fast unit takes 3 a layer: two layers are 24, three would be 36. So one stage of one or two
+// layers is looked at, and nothing goes on from there. With memory for the parameters of one layer, only that; with a second unit another stage of
+// one layer behind it, and no unit is left for the third layer.
+TEST(GroupClosing, AStageEndsWithItsTimeAndItsMemory) {
+  solve::DeviceGroupsProblem problem = problem_of(3, {option(0, 1, 2)}, 1);
+  const auto looked = [&] {
+    std::int64_t left = 1000;
+    EXPECT_TRUE(chains_below(problem, 25, left));
+    return 1000 - left;
+  };
+  problem.options[0].memory_bytes = 100;
+  EXPECT_EQ(looked(), 2);
+  problem.options[0].static_bytes = {10};
+  problem.options[0].memory_bytes = 19;
+  EXPECT_EQ(looked(), 1);
+  problem.units = {2, 0};
+  EXPECT_EQ(looked(), 2);
+  problem.options.push_back(option(1, 1, 2));  // of a kind that is not there
+  EXPECT_EQ(looked(), 2);
+}
+
+// A fast unit, 300 a layer, and a slow one, 600; four micro-batches, two layers. In two parts a layer may be 8 less: alone 4·(600 − 16) = 2,336 and
+// 4·(1,200 − 16) = 4,736. The fast one first: the slow one begins after 100 and takes 4·(600 − 8), 2,468. The slow one first: 4·592 = 2,368 itself, and
+// 200 + 4·292 = 1,368 for the other. An update of 200 after the slow one's layer counts where it is last and where it is first.
+TEST(GroupClosing, ZeroBubbleChainsByTheirOwnWork) {
+  solve::DeviceGroupsProblem problem = problem_of(2, {option(0, 100, 200), option(1, 200, 400)}, 1);
+  const auto bounds = [&] {
+    std::int64_t left = 1000;
+    const auto all = chains_below(problem, 1'000'000, left, ChainSchedule::zero_bubble);
+    std::vector<std::int64_t> out;
+    for (const solve::GroupedPipeline& chain : all.value_or(std::vector<solve::GroupedPipeline>{})) out.push_back(chain.bound_ns);
+    return out;
+  };
+  EXPECT_EQ(bounds(), (std::vector<std::int64_t>{2336, 2368, 2468, 4736}));
+  problem.options[1].end_ns = {200};
+  EXPECT_EQ(bounds(), (std::vector<std::int64_t>{2336, 2568, 2668, 4736 + 400}));
+  problem.all_units = true;
+  EXPECT_EQ(bounds(), (std::vector<std::int64_t>{2568, 2668}));
+  problem.max_stages = 1;
+  EXPECT_TRUE(bounds().empty());
+}
+
+// What 1F1B cannot do faster, ZB-H1 may: its bound is never above that of 1F1B, and it refuses no chain that fits there.
+TEST(GroupClosing, ZeroBubbleIsBoundedByLess) {
+  std::mt19937 random(41);
+  const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  std::size_t chains = 0;
+  for (int n = 0; n < 50; ++n) {
+    solve::DeviceGroupsProblem problem = problem_of(
+        static_cast<std::size_t>(draw(2, 4)), {option(0, draw(50, 90), draw(50, 90)), option(1, draw(50, 90), draw(50, 90))}, 2);
+    for (solve::StageOption& o : problem.options) {
+      o.saved_bytes = {draw(0, 5)};
+      o.transient_bytes = {draw(0, 5)};
+      o.memory_bytes = draw(5, 30);
+    }
+    std::int64_t left = 1'000'000;
+    const auto usual = chains_below(problem, 1'000'000, left);
+    ASSERT_TRUE(usual) << n;
+    for (const solve::GroupedPipeline& chain : *usual) {
+      const auto late = bounded(problem, chain.stages, ChainSchedule::zero_bubble);
+      ASSERT_TRUE(late) << n;
+      EXPECT_LE(late->bound_ns, chain.bound_ns) << n;
+      ++chains;
+    }
+  }
+  EXPECT_GT(chains, 100U);
+}
+
 /// The solver's answer is the least of the chains that are looked at, and there is none below it.
 TEST(GroupClosing, AgreesWithTheSolver) {
   std::mt19937 random(31);

@@ -111,10 +111,18 @@ void on_devices(const State& s, Outcome& found) {
 const Problem& unlike_problem(const State& s) { return s.classes != nullptr ? s.by_class : s.problem; }
 Evaluator& unlike_evaluator(const State& s) { return s.classes != nullptr ? *s.of_classes : s.evaluator; }
 
+/// Where every device must have work, plans on one of several groups are no answers: they serve the phases behind.
+void leave_to_others(const Problem& on, EachGroupOutcome& found) {
+  if (on.space.devices != DeviceChoice::all || on.cluster->groups.size() < 2) return;
+  found.best.reset();
+  found.lower_bound_ns = INT64_MAX;
+}
+
 /// Adds the plans on each class.
 void add_classes(const State& s, EachGroupOutcome& found) {
   s.found.of_classes = each_group(s.by_class, *s.of_classes, s.options.how);
   EachGroupOutcome& more = *s.found.of_classes;
+  leave_to_others(s.by_class, more);
   on_devices(s, more);
   if (more.best && (!found.best || more.best->iteration_ns < found.best->iteration_ns)) found.best = more.best;
   found.bounded += more.bounded;
@@ -126,8 +134,16 @@ void add_classes(const State& s, EachGroupOutcome& found) {
 
 void run_each_group(State& s, PhaseReport& out) {
   s.found.alone = each_group(s.problem, s.evaluator, s.options.how);
+  leave_to_others(s.problem, *s.found.alone);
   if (s.classes != nullptr) add_classes(s, *s.found.alone);
   report(*s.found.alone, s.found.alone->bounded, out);
+}
+
+std::int64_t devices_of(const Pipeline& pipeline) {
+  std::int64_t devices = 0;
+  for (const Stage& stage : pipeline.stages)
+    for (const DeviceRange& range : stage.devices) devices += range.count;
+  return devices;
 }
 
 /// Of the plans handed in the fastest that fits.
@@ -140,6 +156,7 @@ Started judge_starts(State& s) {
   if (s.options.starts.empty()) return out;
   const cost::ClusterCosts costs(*s.problem.model, *s.problem.cluster, s.problem.training, *s.problem.engine);
   for (const Pipeline& start : s.options.starts) {
+    if (s.problem.space.devices == DeviceChoice::all && devices_of(start) < s.problem.cluster->devices()) continue;
     Plan plan;
     plan.training = s.problem.training;
     plan.engine = s.problem.engine->name;

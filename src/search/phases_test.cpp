@@ -85,8 +85,8 @@ class ById final : public Evaluator {
   }
 };
 
-// The fastest start that fits is the answer where the phase finds nothing faster; starts are counted among its candidates.
-TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
+/// Two blocks on one A100 and one H100.
+struct OneOfEach {
   const Model model =
       load_model(R"({"model_type": "gpt2", "n_embd": 256, "n_layer": 2, "n_head": 4, "n_positions": 512, "vocab_size": 1000})",
                  "test")
@@ -98,12 +98,21 @@ TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
           "test")
           .value();
   Problem problem;
-  problem.model = &model;
-  problem.cluster = &cluster;
-  problem.training.sequence.main = 128;
-  problem.training.global_batch = 4;
-  problem.training.precision = Precision::fp16;
-  problem.engine = find_engine("generic");
+  OneOfEach() {
+    problem.model = &model;
+    problem.cluster = &cluster;
+    problem.training.sequence.main = 128;
+    problem.training.global_batch = 4;
+    problem.training.precision = Precision::fp16;
+    problem.engine = find_engine("generic");
+  }
+  OneOfEach(const OneOfEach&) = delete;
+  OneOfEach& operator=(const OneOfEach&) = delete;
+};
+
+// The fastest start that fits is the answer where the phase finds nothing faster; starts are counted among its candidates.
+TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
+  const OneOfEach f;
   PhaseOptions options;
   options.any_devices = true;
   options.left_out = {"each group", "unlike pipelines", "unequal replicas"};
@@ -112,7 +121,7 @@ TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
     options.starts.back().id = id;
   }
   ById evaluator;
-  const Found found = search(problem, evaluator, options);
+  const Found found = search(f.problem, evaluator, options);
   EXPECT_EQ(found.best_ns(), 5);
   ASSERT_EQ(found.best()->pipelines.size(), 1U);
   EXPECT_EQ(found.best()->pipelines.front().id, 7);
@@ -120,6 +129,23 @@ TEST(Phases, DeviceGroupsBeginWithWhatIsHandedIn) {
   EXPECT_GE(found.grouped->candidates + found.grouped->refined, found.grouped->simulations);
   EXPECT_EQ(found.grouped->without_room, 1);
   EXPECT_LE(found.lower_bound_ns(), 5);
+}
+
+// Where every device must have work, a start on one of two is none, though it is faster.
+TEST(Phases, StartsThatLeaveADeviceOutAreNoneWhereAllMustHaveWork) {
+  OneOfEach f;
+  f.problem.space.devices = DeviceChoice::all;
+  PhaseOptions options;
+  options.any_devices = true;
+  options.left_out = {"each group", "unlike pipelines", "unequal replicas"};
+  for (const std::int32_t id : {7, 9}) {
+    options.starts.emplace_back();
+    options.starts.back().id = id;
+    options.starts.back().stages.resize(1);
+    options.starts.back().stages.front().devices = {{0, id == 7 ? 1 : 2, 1}};
+  }
+  ById evaluator;
+  EXPECT_EQ(search(f.problem, evaluator, options).best()->pipelines.front().id, 9);
 }
 
 TEST(Phases, Names) {

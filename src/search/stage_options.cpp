@@ -19,35 +19,49 @@ std::int64_t floor_ns(double seconds) { return static_cast<std::int64_t>(std::ma
 
 bool is_power_of_two(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
-/// Strategies of a stage of `devices` devices.
-std::vector<Strategy> strategies_of(const NodeGroup& group, std::int64_t devices, const RuleFacts& facts) {
-  std::vector<Strategy> out;
-  const bool experts = !facts.experts.empty();
-  for (std::int64_t tp = 1; tp <= std::min(devices, group.devices_per_node); tp *= 2) {
-    if (devices % tp != 0) continue;
-    for (const SequenceParallel sp : {SequenceParallel::none, SequenceParallel::megatron}) {
-      if (sp != SequenceParallel::none && tp == 1) continue;
-      for (std::int64_t ep = 1; ep <= (experts ? devices : 1); ep *= 2) {
-        for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters}) {
-          Strategy s;
-          s.tp = static_cast<std::int32_t>(tp);
-          s.dp = static_cast<std::int32_t>(devices / tp);
-          s.sp = sp;
-          s.ep = static_cast<std::int32_t>(ep);
-          s.zero = zero;
-          if (shards_optimizer(zero) && s.dp == 1) continue;
-          s.shard = shards_optimizer(zero) ? s.dp : 1;
-          s.overlap.grad_reduce = replicates_weights(experts, s);
-          s.overlap.param_gather = shards_optimizer(zero);
-          for (const RecomputeKind how : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
-            s.recompute.kind = how;
-            s.recompute.layers = how == RecomputeKind::full ? 1 : 0;
-            out.push_back(s);
-          }
-        }
-      }
+/// Degrees with each way to keep states and to recompute.
+void add_states(Strategy s, bool experts, std::vector<Strategy>& out) {
+  for (const ZeroStage zero : {ZeroStage::none, ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters}) {
+    s.zero = zero;
+    if (shards_optimizer(zero) && s.data_ranks() == 1) continue;
+    s.shard = shards_optimizer(zero) ? static_cast<std::int32_t>(s.data_ranks()) : 1;
+    s.overlap.grad_reduce = replicates_weights(experts, s);
+    s.overlap.param_gather = shards_optimizer(zero);
+    for (const RecomputeKind how : {RecomputeKind::none, RecomputeKind::selective, RecomputeKind::full}) {
+      s.recompute.kind = how;
+      s.recompute.layers = how == RecomputeKind::full ? 1 : 0;
+      out.push_back(s);
     }
   }
+}
+
+/// Degrees with each way to split what tensor parallelism leaves whole, and experts.
+void add_splits(Strategy s, std::int64_t devices, bool experts, std::vector<Strategy>& out) {
+  for (const SequenceParallel sp : {SequenceParallel::none, SequenceParallel::megatron}) {
+    if (sp != SequenceParallel::none && s.tp == 1) continue;
+    s.sp = sp;
+    for (std::int64_t ep = 1; ep <= (experts ? devices : 1); ep *= 2) {
+      s.ep = static_cast<std::int32_t>(ep);
+      add_states(s, experts, out);
+    }
+  }
+}
+
+/// Strategies of a stage of `devices` devices.
+std::vector<Strategy> strategies_of(const NodeGroup& group, std::int64_t devices, const RuleFacts& facts, bool split_sequence) {
+  std::vector<Strategy> out;
+  const bool experts = !facts.experts.empty();
+  for (std::int64_t tp = 1; tp <= std::min(devices, group.devices_per_node) && devices % tp == 0; tp *= 2)
+    for (std::int64_t cp = 1; cp <= (split_sequence ? devices / tp : 1) && devices / tp % cp == 0; cp *= 2)
+      for (const ContextParallelKind kind : {ContextParallelKind::ring, ContextParallelKind::all_to_all}) {
+        if (cp == 1 && kind != ContextParallelKind::ring) continue;
+        Strategy s;
+        s.tp = static_cast<std::int32_t>(tp);
+        s.cp = static_cast<std::int32_t>(cp);
+        s.cp_kind = kind;
+        s.dp = static_cast<std::int32_t>(devices / tp / cp);
+        add_splits(s, devices, experts, out);
+      }
   return out;
 }
 
@@ -123,6 +137,26 @@ solve::StageOption option_of(const cost::CostContext& c, const Strategy& s, cons
   return out;
 }
 
+bool names(const SearchSpace& space, Dimension d) {
+  const std::string name(to_string(d));
+  return space.allow.contains(name) || space.forbid.contains(name) || space.limits.contains(name);
+}
+
+/// By rules and engine, as one of `like.stages` stages that are like it under the schedule.
+bool rules_admit(const Problem& problem, RuleFacts& facts, const Strategy& s, std::int64_t samples, const Schedule& like) {
+  Schedule schedule = like;
+  schedule.micro_batch = static_cast<std::int32_t>(samples / s.dp);
+  schedule.microbatches = static_cast<std::int32_t>(facts.global_batch / samples);
+  facts.devices = std::int64_t{s.tp} * s.cp * s.dp * schedule.stages;
+  return is_legal(facts, s, schedule) && engine_allows(*problem.engine, facts, s, schedule);
+}
+
+/// Whether stages may split sequences: they are long, or the job speaks of it.
+bool splits_sequence(const Problem& problem) {
+  return problem.training.sequence.main >= kLongSequence || names(problem.space, Dimension::cp) ||
+         names(problem.space, Dimension::cp_kind);
+}
+
 }  // namespace
 
 std::vector<std::int64_t> unit_devices(const Cluster& cluster) {
@@ -139,15 +173,25 @@ std::vector<std::int64_t> unit_devices(const Cluster& cluster) {
   return out;
 }
 
+bool pipeline_admitted(const Problem& problem, const Pipeline& pipeline, std::int64_t samples) {
+  RuleFacts facts = rule_facts(*problem.model, *problem.cluster, problem.training, pipeline.schedule.stages);
+  for (const Stage& stage : pipeline.stages) {
+    Strategy s = stage.chunks.front().ranges.front().strategy;
+    if (s.recompute.kind == RecomputeKind::full)
+      s.recompute.layers = 1;  // the rule counts blocks of the fullest stage of an even split
+    if (!rules_admit(problem, facts, s, samples, pipeline.schedule)) return false;
+  }
+  return true;
+}
+
 bool stage_admitted(const Problem& problem, RuleFacts& facts, const Strategy& s, std::int64_t samples) {
   if (samples % s.dp != 0) return false;
   Schedule one;
+  if (!rules_admit(problem, facts, s, samples, one)) return false;
   one.micro_batch = static_cast<std::int32_t>(samples / s.dp);
   one.microbatches = static_cast<std::int32_t>(facts.global_batch / samples);
-  facts.devices = std::int64_t{s.tp} * s.dp;
-  if (!is_legal(facts, s, one) || !engine_allows(*problem.engine, facts, s, one)) return false;
-  for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::ep, Dimension::etp, Dimension::dp,
-                            Dimension::zero, Dimension::recompute, Dimension::micro_batch})
+  for (const Dimension d : {Dimension::tp, Dimension::sp, Dimension::cp, Dimension::cp_kind, Dimension::ep, Dimension::etp,
+                            Dimension::dp, Dimension::zero, Dimension::recompute, Dimension::micro_batch})
     if (!problem.space.admits(std::string(to_string(d)), get(d, s, one))) return false;
   return true;
 }
@@ -167,9 +211,10 @@ StageOptions stage_options(const Problem& problem, const cost::ClusterCosts& cos
                  : devices % group.devices_per_node != 0)
         continue;
       const Strategy* before = nullptr;
-      for (const Strategy& s : strategies_of(group, devices, facts)) {
+      for (const Strategy& s : strategies_of(group, devices, facts, splits_sequence(problem))) {
         if (!stage_admitted(problem, facts, s, samples)) continue;
-        const bool same = before != nullptr && before->tp == s.tp && before->sp == s.sp && before->ep == s.ep;
+        const bool same = before != nullptr && before->tp == s.tp && before->cp == s.cp && before->cp_kind == s.cp_kind &&
+                          before->sp == s.sp && before->ep == s.ep;
         if (!same) cost::layer_costs(c, s, 1, static_cast<std::int32_t>(samples / s.dp), layers);
         before = &s;
         solve::StageOption option = option_of(c, s, layers);

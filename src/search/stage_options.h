@@ -3,8 +3,9 @@
 //
 // Devices of a node group are taken in *units* of `unit_devices`, a power of two that divides a node (or a whole node), so small that there are
 // at most kMostUnits of them. A stage takes a power of two of units inside a node, or whole nodes. An option is a number of units with a
-// strategy: tp inside a node (with and without Megatron's sequence parallelism), dp = devices / tp, ZeRO stage over all of dp, recomputation
-// of all blocks in full, selective or none; cp 1; experts over powers of two of tp·dp. Gradients are reduced beside the backward pass.
+// strategy: tp inside a node (with and without Megatron's sequence parallelism), cp a power of two (ring and all-to-all) where sequences are long
+// (kLongSequence) or the job names cp, else 1; dp = devices / (tp·cp), ZeRO stage over all of dp·cp, recomputation of all blocks in full, selective or none;
+// experts over powers of two of tp·cp·dp. Gradients are reduced beside the backward pass.
 //
 // Figures of an option never exceed what price() finds for a stage made so:
 //     forward, backward   of a layer as ChunkSum adds it, in whole nanoseconds; of what only a whole chunk knows the least first gather and
@@ -39,6 +40,7 @@
 namespace espalier::search {
 
 inline constexpr std::int64_t kMostUnits = 32;
+inline constexpr std::int64_t kLongSequence = 16'384;  ///< tokens from which on stages may split a sequence
 
 /// Devices in a unit of each node group.
 std::vector<std::int64_t> unit_devices(const Cluster& cluster);
@@ -58,6 +60,8 @@ struct StageOptions {
 /// Whether rules, engine and the job's search part let a stage be made so, for micro-batches of `samples` in all replicas together. The plan may
 /// have other stages besides: their number and the devices of the plan are not asked. `facts` are of the problem and serve call after call.
 bool stage_admitted(const Problem& problem, RuleFacts& facts, const Strategy& s, std::int64_t samples);
+/// The same for each stage of a pipeline under its schedule, of which `samples` go through as one micro-batch.
+bool pipeline_admitted(const Problem& problem, const Pipeline& pipeline, std::int64_t samples);
 
 /// For micro-batches of `samples` in all replicas together.
 StageOptions stage_options(const Problem& problem, const cost::ClusterCosts& costs, std::int64_t samples);

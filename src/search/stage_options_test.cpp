@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "cost/price.h"
+#include "plan/stage_schedules.h"
 #include "search/device_groups.h"
 #include "search/test_fixture.h"
 
@@ -95,6 +97,76 @@ TEST(StageOptions, TheJobsPinsHold) {
     EXPECT_EQ(c.strategy.zero, ZeroStage::optimizer);
     EXPECT_NE(c.strategy.recompute.kind, RecomputeKind::full);
   }
+}
+
+/// Degrees of context parallelism that the options of a cluster have.
+std::set<std::int32_t> splits_of(const Fixture& f) {
+  std::set<std::int32_t> out;
+  const StageOptions all = stage_options(f.problem, f.costs(), 4);
+  for (std::size_t i = 0; i < all.options.size(); ++i) {
+    const Strategy& s = all.choices[i].strategy;
+    out.insert(s.cp);
+    EXPECT_EQ(all.options[i].units, s.tp * s.cp * s.dp);
+    EXPECT_EQ(s.shard, shards_optimizer(s.zero) ? s.cp * s.dp : 1);
+  }
+  return out;
+}
+
+/// Sequences of 512 are split where the job names cp, those of 16,384 in any case; 16 V100 allow 16 parts, of which one rank has 8 heads at most to give
+/// away. What the job says of cp_kind holds for each stage.
+TEST(StageOptions, LongSequencesMayBeSplit) {
+  Fixture f(kMixed);
+  EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{1}));
+  f.problem.space.allow["cp"] = {1, 2};
+  EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{1, 2}));
+  f.problem.space.allow["cp"] = {2};
+  EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{2}));
+  f.problem.space.allow.clear();
+  f.problem.training.sequence.main = kLongSequence;
+  EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{1, 2, 4, 8, 16}));
+  f.problem.space.limits["cp"] = 1;
+  EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{1}));
+  f.problem.space.limits.clear();
+  f.problem.space.allow["cp_kind"] = {static_cast<std::int64_t>(ContextParallelKind::all_to_all)};
+  EXPECT_EQ(splits_of(f), (std::set<std::int32_t>{2, 4, 8}));  // cp 1 is written as a ring
+}
+
+/// Two stages of two devices each under ZB-H1: what ZeRO 2 scatters at once cannot wait. Under 1F1B it may.
+TEST(StageOptions, APipelineIsAdmittedUnderItsSchedule) {
+  const Fixture f(kMixed);
+  const auto admitted = [&](ScheduleKind kind, ZeroStage zero) {
+    Pipeline pipeline;
+    pipeline.schedule.kind = kind;
+    pipeline.schedule.stages = 2;
+    pipeline.stages.resize(2);
+    for (Stage& stage : pipeline.stages) {
+      Strategy s;
+      s.dp = 2;
+      s.zero = zero;
+      s.shard = shards_optimizer(zero) ? 2 : 1;
+      s.recompute = {RecomputeKind::full, 3};
+      stage.chunks.resize(1);
+      stage.chunks.front().ranges = {{0, 3, s}};
+    }
+    return pipeline_admitted(f.problem, pipeline, 4);
+  };
+  EXPECT_TRUE(admitted(ScheduleKind::one_f_one_b, ZeroStage::gradients));
+  EXPECT_TRUE(admitted(ScheduleKind::zb_h1, ZeroStage::optimizer));
+  EXPECT_FALSE(admitted(ScheduleKind::zb_h1, ZeroStage::gradients));
+}
+
+/// ZB-H1 is for jobs that name schedules, and this one among them.
+TEST(StageOptions, ZeroBubbleIsNamed) {
+  SearchSpace space;
+  const auto one = static_cast<std::int64_t>(ScheduleKind::one_f_one_b), late = static_cast<std::int64_t>(ScheduleKind::zb_h1);
+  EXPECT_FALSE(admits_zero_bubble(space));
+  space.allow["schedule"] = {one};
+  EXPECT_FALSE(admits_zero_bubble(space));
+  space.allow["schedule"] = {one, late};
+  EXPECT_TRUE(admits_zero_bubble(space));
+  space.allow.clear();
+  space.forbid["schedule"] = {late};
+  EXPECT_FALSE(admits_zero_bubble(space));
 }
 
 /// A chain of two stages, one a kind: option figures of its layers never exceed what the whole plan is priced with.

@@ -259,7 +259,7 @@ UnequalReplicasOutcome Search::run() {
     std::vector<std::size_t> chosen;
     for (std::size_t g = 0; g < groups; ++g)
       if ((set >> g & 1) != 0) chosen.push_back(g);
-    if (chosen.size() > 1) add_ways(chosen, ways);
+    if (chosen.size() > 1 && (chosen.size() == groups || problem_.space.devices != DeviceChoice::all)) add_ways(chosen, ways);
   }
   out_.considered = static_cast<std::int64_t>(ways.size());
   std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) { return a.least_s < b.least_s; });

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "cost/chunk_sum.h"
 #include "plan/rules.h"
+#include "profile/measured_operators.h"
 
 namespace espalier::search {
 namespace {
@@ -118,7 +119,7 @@ void Search::add_columns(const EachGroupOutcome& alone) {
 void Search::extend(std::vector<const Column*>& chosen, std::size_t group, std::vector<Deal>& out) {
   if (out.size() >= kMostCombinations) return;
   if (group < columns_.size()) {
-    extend(chosen, group + 1, out);
+    if (problem_.space.devices != DeviceChoice::all) extend(chosen, group + 1, out);
     for (const Column& column : columns_[group]) {
       chosen.push_back(&column);
       extend(chosen, group + 1, out);
@@ -217,8 +218,33 @@ UnlikePipelinesOutcome Search::run(const EachGroupOutcome& alone) {
   return std::move(out_);
 }
 
+/// The same under a profile, whose times need not grow when work is cut up: of every size of tensor parallelism that it covers the least.
+std::vector<double> measured_seconds(const Problem& problem, double speed) {
+  const profile::MeasuredOperators& measured = *problem.engine->measured;
+  const std::int64_t sequence = problem.training.sequence.main;
+  std::vector<double> out;
+  for (const LayerKind& kind : problem.model->kinds) {
+    double seconds = 0;
+    for (const Operator& op : kind.operators) {
+      double least = std::numeric_limits<double>::infinity();
+      for (std::int32_t tp = 1; tp <= problem.cluster->devices(); ++tp) {
+        Strategy s;
+        s.tp = tp;
+        const auto [shape, tokens] = profile::work_on_rank(kind, op, s, problem.model->vocabulary, sequence, 1);
+        if (!measured.covers(shape)) continue;
+        const double ranks = op.split != TpSplit::none ? tp : 1;
+        least = std::min(least, ranks * static_cast<double>(tokens) * measured.least_per_token(shape));
+      }
+      seconds += std::isfinite(least) ? least : 0;
+    }
+    out.push_back(kBelow * seconds / speed);
+  }
+  return out;
+}
+
 /// Device-seconds a sample of each layer kind, forward and backward, on one device of a group as fast as its kind.
 std::vector<double> device_seconds(const Problem& problem, std::size_t group) {
+  if (problem.engine->measured != nullptr) return measured_seconds(problem, problem.cluster->groups[group].device.speed);
   const Cluster alone = problem.cluster->alone(group);
   const cost::CostContext context(*problem.model, alone, problem.training, *problem.engine);
   const auto batch = static_cast<std::int32_t>(problem.training.global_batch);

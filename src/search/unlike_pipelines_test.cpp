@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <random>
 
+#include "profile/measured_operators.h"
 #include "search/test_fixture.h"
 
 namespace espalier::search {
@@ -94,6 +96,30 @@ TEST(WorkBound, GrowsWithTheBatch) {
   const auto once = static_cast<double>(work_bound_ns(f.problem));
   f.problem.training.global_batch *= 2;
   EXPECT_NEAR(static_cast<double>(work_bound_ns(f.problem)), 2 * once, 0.1 * once);
+}
+
+/// Measured times need not grow when work is cut up: the bound takes the least that a token costs at any count. 1 ms of 512 tokens and 2 ms of 2048
+/// are at least 1 ms / 1536 a token, for each of the three parts of every operator.
+TEST(WorkBound, OfAProfileIsWhatATokenCostsAtLeast) {
+  Fixture f("{nodes: 1, devices_per_node: 2, device: a100-sxm-40gb}");
+  auto measured = std::make_shared<profile::MeasuredOperators>();
+  double operators = 0;
+  for (const std::int32_t index : f.model.layers) {
+    const LayerKind& kind = f.model.kinds[static_cast<std::size_t>(index)];
+    for (const Operator& op : kind.operators) {
+      if (op.kind == OperatorKind::dropout) continue;
+      operators += 1;
+      for (const std::int64_t samples : {1, 4}) {
+        const double seconds = samples == 1 ? 1e-3 : 2e-3;
+        measured->add({profile::work_on_rank(kind, op, Strategy{}, f.model.vocabulary, 512, samples), {seconds, seconds, seconds}});
+      }
+    }
+  }
+  EngineModel engine = *f.problem.engine;
+  engine.measured = measured;
+  f.problem.engine = &engine;
+  const double expected = 16 * 512 * operators * 3 * (1e-3 / 1536) / 2;
+  EXPECT_NEAR(static_cast<double>(work_bound_ns(f.problem)) * 1e-9, expected, 2e-4 * expected);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ void FlowNetwork::add_bucket(LinkId id, double full, double sustained, double si
   state.full = full * kPerNanosecond;
   state.sustained = sustained * kPerNanosecond;
   state.size = size;
-  state.tokens = size;
+  state.tokens = state.least = size;
   state.since = now_;
   if (link(id).nominal > 0.0) state.factor = link(id).capacity / link(id).nominal;
   link(id).bucket = static_cast<std::int32_t>(buckets_.size());
@@ -36,6 +36,20 @@ void FlowNetwork::add_bucket(LinkId id, double full, double sustained, double si
 double FlowNetwork::capacity_of(const BucketState& bucket) const {
   const double nominal = links_[static_cast<std::size_t>(bucket.link)].nominal * bucket.factor;
   return std::min(nominal, bucket.spent ? bucket.sustained : bucket.full);
+}
+
+double FlowNetwork::tokens(std::size_t index) const {
+  const BucketState& state = buckets_.at(index);
+  const auto passed = static_cast<double>(now_ - state.since);
+  return std::clamp(state.tokens + (state.sustained - state.used) * passed, 0.0, state.size);
+}
+
+double FlowNetwork::least_tokens(std::size_t index) const { return std::min(buckets_.at(index).least, tokens(index)); }
+
+void FlowNetwork::set_tokens(std::size_t index, double tokens) {
+  BucketState& state = buckets_.at(index);
+  ESPALIER_CHECK(now_ == 0 && active_ == 0 && tokens >= 0.0 && tokens <= state.size);
+  state.tokens = state.least = tokens;
 }
 
 /// When the next one runs empty, as far as is known now.
@@ -53,7 +67,7 @@ void FlowNetwork::empty_buckets() {
   for (auto next = next_empty_bucket(); next && *next == now_; next = next_empty_bucket()) {
     BucketState& state = buckets_[static_cast<std::size_t>(bucket_events_.top().bucket)];
     bucket_events_.pop();
-    state.tokens = 0.0;
+    state.tokens = state.least = 0.0;
     state.since = now_;
     state.empty_at = kNoTime;
     touch(state.link);
@@ -75,6 +89,7 @@ bool FlowNetwork::settle_bucket(std::int32_t index) {
   BucketState& state = buckets_[static_cast<std::size_t>(index)];
   const auto passed = static_cast<double>(now_ - state.since);
   state.tokens = std::clamp(state.tokens + (state.sustained - state.used) * passed, 0.0, state.size);
+  state.least = std::min(state.least, state.tokens);
   state.since = now_;
   state.used = link(state.link).used;
   const bool drains = state.used > state.sustained * (1.0 + kEqual);

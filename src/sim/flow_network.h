@@ -80,6 +80,12 @@ class FlowNetwork {
 
   /// Gives a link that has none a token bucket, full now: rates in bytes/s, `sustained` ≤ `full`, `size` in bytes.
   void add_bucket(LinkId link, double full, double sustained, double size);
+  /// Tokens of bucket `index`, counted in the order in which buckets were added: what there is now, the least that there was, and another state
+  /// than a full one to begin with (before anything starts).
+  [[nodiscard]] double tokens(std::size_t index) const;
+  [[nodiscard]] double least_tokens(std::size_t index) const;
+  [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
+  void set_tokens(std::size_t index, double tokens);
 
   /// `at_ns` is not in the past. The activity is copied.
   ActivityId start(std::int64_t at_ns, const Activity& activity);
@@ -160,6 +166,7 @@ class FlowNetwork {
     double size = 0.0;                   ///< bytes
     double factor = 1.0;                 ///< of the link's nominal capacity
     double tokens = 0.0;                 ///< bytes that were there at `since`
+    double least = 0.0;                  ///< of them, ever
     double used = 0.0;                   ///< bytes/ns that flow since then
     std::int64_t since = 0;
     std::int64_t empty_at = kNoTime;

@@ -19,6 +19,8 @@ bool no_worse_stage(const StageTime& a, const StageTime& b) {
          backward + a.end <= other + b.end;
 }
 
+constexpr std::int64_t kLabelsBetweenPolls = 256;
+
 class Pass {
  public:
   Pass(const StageTables& tables, const Limits& limits, const PassLimits& pass, DeviceGroupsCounters& counters)
@@ -48,6 +50,7 @@ class Pass {
  private:
   void extend(std::int32_t parent, std::int32_t stages) {
     const Label from = kept_[parent];
+    if (++extended_ % kLabelsBetweenPolls == 0 && pass_.stop != nullptr && *pass_.stop && (*pass_.stop)()) over_budget_ = true;
     if (from.least > limit_ || from.soonest > limit_) return;
     free_.clear();
     worth_.assign(limits_.prices().size(), 0);
@@ -61,6 +64,7 @@ class Pass {
       Range begins = limits_.ranges().begins(stages - 1, s, from.first);
       begins.last = std::min(begins.last, static_cast<std::int16_t>(limits_.room(stages, from.code - shape.code)));
       if (stages < limits_.count().least) begins.first = std::max<std::int16_t>(begins.first, 1);
+      if (tables_.all_units()) begins = those_that_use_up(begins, from.code - shape.code, stages);
       if (begins.first > begins.last) {
         ++counters_.no_room;
         continue;
@@ -69,6 +73,14 @@ class Pass {
       for (std::size_t i = 0; i < left_.size(); ++i) left_[i] -= shape.units * limits_.prices()[i].of_unit()[shape.kind];
       put_in_front(parent, from, stages, s, begins);
     }
+  }
+
+  /// Of first layers those with which the stages in front can take all free units of the code. The more layers are left, the more can.
+  [[nodiscard]] Range those_that_use_up(Range begins, std::int64_t code, std::int32_t stages) const {
+    const std::int32_t more = limits_.count().most - stages;
+    if (code == 0) begins.last = std::min<std::int16_t>(begins.last, 0);
+    while (begins.first <= begins.last && !tables_.can_use_up(code, begins.first, more)) ++begins.first;
+    return begins;
   }
 
   /// A stage that may stand in front of labels with some first layer, without its sends.
@@ -234,6 +246,7 @@ class Pass {
   DeviceGroupsCounters& counters_;
   std::int64_t limit_;
   bool over_budget_ = false;
+  std::int64_t extended_ = 0;
   std::int32_t fronts_of_ = -1;
   std::vector<std::optional<std::vector<Front>>> fronts_;  ///< [shape][end] for this number of stages
   std::vector<std::int64_t> free_, worth_,

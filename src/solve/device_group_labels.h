@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "solve/device_group_limits.h"
@@ -27,6 +28,7 @@ struct PassLimits {
   std::size_t width = 0;    ///< labels of each number of stages; those with the least X + work left stay; 0: all
   /// Millionths of the limit by which a label may be worse and yet stand for another, which then lends it its better figures. 0: none does.
   std::int64_t merged = 0;
+  const std::function<bool()>* stop = nullptr;  ///< true: the pass ends unfinished
 };
 
 struct PassResult {

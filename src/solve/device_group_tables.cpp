@@ -118,6 +118,8 @@ StageTables::StageTables(const DeviceGroupsProblem& problem) {
   layers_ = static_cast<std::int32_t>(problem.layers.size());
   microbatches_ = problem.microbatches;
   without_ = problem.without;
+  all_units_ = problem.all_units;
+  fill_last_of_types(problem.layers);
   table_cells_ = uses(GroupRule::room) ? problem.table_cells : 0;
   fill_sends(problem);
   const std::vector<std::int32_t> kept = worth_trying(problem, *this);
@@ -129,8 +131,17 @@ StageTables::StageTables(const DeviceGroupsProblem& problem) {
   for (const std::int32_t o : kept) add_option(problem, o);
   std::stable_sort(shapes_.begin(), shapes_.end(),
                    [](const Shape& a, const Shape& b) { return a.kind != b.kind ? a.kind < b.kind : a.units < b.units; });
+  count_most_of_stage();
   fill_least_work();
   fill_least();
+}
+
+void StageTables::count_most_of_stage() {
+  most_of_stage_.assign(units_.size(), 1);
+  for (const Shape& shape : shapes_) {
+    std::int64_t& most = most_of_stage_[static_cast<std::size_t>(shape.kind)];
+    most = std::max<std::int64_t>(most, shape.units);
+  }
 }
 
 std::int64_t StageTables::worst_bound() const {
@@ -191,6 +202,7 @@ void StageTables::count_units(const DeviceGroupsProblem& problem, const std::vec
   }
   for (std::size_t kind = 0; kind < divisor_.size(); ++kind) {
     units_.push_back(divisor_[kind] == 0 ? 0 : problem.units[kind] / divisor_[kind]);
+    if (all_units_ && units_.back() * divisor_[kind] != problem.units[kind]) units_can_be_used_ = false;
     strides_.push_back(codes_);
     codes_ *= units_.back() + 1;
     ESPALIER_CHECK(codes_ < kNever >> 20);
@@ -227,6 +239,7 @@ void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t or
   options_.push_back(std::move(option));
 }
 
+/// Of layers of one type the last of the stage needs the most while it runs: the others' transients are there when more that is kept is not yet.
 void StageTables::fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const {
   const std::vector<std::int64_t> fixed = sums(problem.layers, from.static_bytes), saved = sums(problem.layers, from.saved_bytes);
   for (std::int64_t k = 1; k <= in_flight(most_stages_); ++k) {
@@ -235,24 +248,34 @@ void StageTables::fill_first_that_fits(const DeviceGroupsProblem& problem, const
     for (std::int32_t e = 0; e <= layers_; ++e) {
       const auto held = [&] { return fixed[e] - fixed[a] + k * (saved[e] - saved[a]); };
       while (a < e && held() > room) ++a;
-      for (std::int32_t l = e; l-- > a && !from.transient_bytes.empty();)
+      for (std::size_t i = e == 0 ? 0 : last_of_types_[e - 1].size(); i-- > 0 && !from.transient_bytes.empty();) {
+        const std::int32_t l = last_of_types_[e - 1][i];
         while (a <= l && held() + from.transient_bytes[problem.layers[l]] - (saved[e] - saved[l + 1]) > room) ++a;
+      }
       option.first_that_fits.push_back(a);
     }
   }
 }
 
+/// [layer] the last layer of each type up to it, in order.
+void StageTables::fill_last_of_types(const std::vector<std::int32_t>& layers) {
+  std::vector<std::int32_t> last;
+  for (std::int32_t l = 0; l < layers_; ++l) {
+    last.erase(std::remove_if(last.begin(), last.end(), [&](std::int32_t other) { return layers[other] == layers[l]; }),
+               last.end());
+    last.push_back(l);
+    last_of_types_.push_back(last);
+  }
+}
+
+/// An option that fits with so many stages behind fits with fewer: each range counts where it fits last, and from there on down.
 void StageTables::fill_least_work() {
   memory_depth_ = std::max(0, static_cast<std::int32_t>(std::min<std::int64_t>(depth_ + 1, in_flight(most_stages_))) - 1);
-  const std::size_t side = static_cast<std::size_t>(layers_) + 1;
-  least_work_.assign(static_cast<std::size_t>(memory_depth_ + 1) * shapes_.size() * side * side, kNever);
-  std::size_t base = 0;
-  for (std::int32_t behind = 0; behind <= memory_depth_; ++behind) {
-    for (const Shape& shape : shapes_) {
-      for (const std::int32_t o : shape.options) add_least_work(option(o), behind, &least_work_[base]);
-      base += side * side;
-    }
-  }
+  const std::size_t side = static_cast<std::size_t>(layers_) + 1, level = shapes_.size() * side * side;
+  least_work_.assign(static_cast<std::size_t>(memory_depth_ + 1) * level, kNever);
+  for (std::size_t s = 0; s < shapes_.size(); ++s)
+    for (const std::int32_t o : shapes_[s].options) add_least_work(option(o), &least_work_[s * side * side], level);
+  for (std::size_t i = least_work_.size() - level; i-- > 0;) least_work_[i] = std::min(least_work_[i], least_work_[i + level]);
 }
 
 void StageTables::fill_least() {
@@ -273,13 +296,19 @@ void StageTables::fill_least() {
         }
 }
 
-void StageTables::add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const {
+/// `level`: cells of one number of stages behind.
+void StageTables::add_least_work(const Option& option, std::int64_t* least, std::size_t level) const {
+  const std::int64_t pass = option.pass_forward + option.pass_backward;
   for (std::int32_t e = 1; e <= layers_; ++e) {
-    for (std::int32_t a = first_that_fits(option, in_flight(behind + 1), e); a < e; ++a) {
-      const std::int64_t work = option.pass_forward + option.pass_backward + option.forward[e] - option.forward[a] +
-                                option.backward[e] - option.backward[a];
-      std::int64_t& cell = least[a * (layers_ + 1) + e];
-      cell = std::min(cell, work);
+    std::int32_t end = e;
+    for (std::int32_t behind = memory_depth_; behind >= 0; --behind) {
+      const std::int32_t begin = first_that_fits(option, in_flight(behind + 1), e);
+      for (std::int32_t a = begin; a < end; ++a) {
+        const std::int64_t work = pass + option.forward[e] - option.forward[a] + option.backward[e] - option.backward[a];
+        std::int64_t& cell = least[static_cast<std::size_t>(behind) * level + static_cast<std::size_t>(a * (layers_ + 1) + e)];
+        cell = std::min(cell, work);
+      }
+      end = std::min(end, begin);
     }
   }
 }

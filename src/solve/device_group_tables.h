@@ -123,6 +123,18 @@ class StageTables {
   [[nodiscard]] const std::vector<std::int32_t>& units() const { return units_; }
   [[nodiscard]] const std::vector<std::int64_t>& strides() const { return strides_; }
   [[nodiscard]] std::int64_t codes() const { return codes_; }
+  /// Where plans must take every unit: whether stages of the options can add up to all of each kind, as far as common divisors say; else true.
+  [[nodiscard]] bool units_can_be_used() const { return units_can_be_used_; }
+  [[nodiscard]] bool all_units() const { return all_units_; }
+  /// Whether stages over so many layers, `stages` of them at most, can still take the free units of a code, where plans must take every unit.
+  [[nodiscard]] bool can_use_up(std::int64_t code, std::int32_t layers, std::int32_t stages) const {
+    if (!all_units_ || code == 0) return true;
+    if (layers < stages) stages = layers;
+    for (std::size_t k = 0; k < units_.size(); ++k)
+      if (const std::int64_t free = code / strides_[k] % (units_[k] + 1); free > 0)
+        stages -= static_cast<std::int32_t>((free + most_of_stage_[k] - 1) / most_of_stage_[k]);
+    return stages >= 0;
+  }
   [[nodiscard]] const std::vector<Shape>& shapes() const { return shapes_; }
   [[nodiscard]] std::int64_t dropped() const { return dropped_; }
   [[nodiscard]] bool uses(GroupRule rule) const { return (without_ & static_cast<std::uint32_t>(rule)) == 0; }
@@ -191,23 +203,28 @@ class StageTables {
   }
 
  private:
+  void count_most_of_stage();
   void count_units(const DeviceGroupsProblem& problem, const std::vector<std::int32_t>& kept);
   void fill_sends(const DeviceGroupsProblem& problem);
   void add_option(const DeviceGroupsProblem& problem, std::int32_t original);
   void fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const;
   void fill_least_work();
   void fill_least();
-  void add_least_work(const Option& option, std::int32_t behind, std::int64_t* least) const;
+  void fill_last_of_types(const std::vector<std::int32_t>& layers);
+  void add_least_work(const Option& option, std::int64_t* least, std::size_t level) const;
 
   std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0, memory_depth_ = 0;
   std::int64_t microbatches_ = 1, table_cells_ = 0, codes_ = 1, dropped_ = 0, least_end_ = kNever, longer_permille_ = 1000;
   std::int64_t forward_permille_ = 1000, backward_permille_ = 1000;
+  bool all_units_ = false, units_can_be_used_ = true;
   std::int32_t ports_ = 0;
   std::uint32_t without_ = 0;
   std::vector<std::int32_t> units_, divisor_;
+  std::vector<std::int64_t> most_of_stage_;  ///< of each kind, the units that one stage takes at most; at least 1
   std::vector<std::int64_t> strides_, send_, port_send_, least_work_;
   std::vector<std::uint8_t> better_port_;
   std::vector<Least> least_;
+  std::vector<std::vector<std::int32_t>> last_of_types_;  ///< [layer]
   std::vector<Shape> shapes_;
   std::vector<Option> options_;
 };

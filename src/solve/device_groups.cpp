@@ -2,6 +2,7 @@
 #include "solve/device_groups.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <tuple>
 
@@ -23,8 +24,11 @@ using device_groups::StageTime;
 using device_groups::Tail;
 
 constexpr std::int64_t kBracketShare = 128;
-constexpr std::int64_t kMergedMillionths = 5'000;  ///< of the limit: what a partial plan that stands for others may be worse
-constexpr std::int64_t kGoalPermille = 15;         ///< below the best plan: what is proven first
+/// Of the limit: what a partial plan that stands for others may be worse. Coarse labels are few and refuse almost as much.
+constexpr std::int64_t kCoarseMillionths = 160'000;
+constexpr std::array<std::int64_t, 2> kFinerMillionths = {5'000, 2'500};
+constexpr std::int64_t kGoalPermille = 15;  ///< below the best plan: what is proven first
+constexpr std::int64_t kSmallShare = 48;    ///< of all labels: for what may be much more work than it is worth
 
 bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
   const auto stage = [](const GroupedStage& s) { return std::tuple(s.option, s.first, s.last); };
@@ -44,9 +48,9 @@ class Planner {
   }
 
   DeviceGroupsOutcome run() {
-    if (!bracket()) return nothing();
+    if (!tables_.units_can_be_used() || !bracket()) return nothing();
     find_first();
-    if (!outcome_.exact && problem_.prove) prove();
+    if (!outcome_.exact && problem_.prove && !stopped()) prove();
     if (outcome_.candidates.empty()) {
       if (outcome_.exact) return nothing();
     } else if (outcome_.exact) {
@@ -68,9 +72,15 @@ class Planner {
   bool bracket() {
     const std::optional<Limits> widest = Limits::make(tables_, all(), top_, prices_, true);
     if (!widest) return false;
+    outcome_.lower_bound_ns = std::max(problem_.floor_ns, refused_below(*widest));
+    return true;
+  }
+
+  [[nodiscard]] std::int64_t refused_below(const Limits& widest) {
+    if (problem_.floor_ns > 0) return problem_.floor_ns;
     std::int64_t low = tables_.least_end() - 1;  // refused
     std::int64_t high = tables_.least_end() + 1;
-    for (const auto& prices : widest->prices()) high = std::max(high, tables_.least_end() + prices.whole());
+    for (const auto& prices : widest.prices()) high = std::max(high, tables_.least_end() + prices.whole());
     while (high < top_ && !Limits::make(tables_, all(), high, prices_, true)) {
       low = high;
       high += high / 2 + 1;
@@ -80,21 +90,23 @@ class Planner {
       const std::int64_t middle = low + (high - low) / 2;
       (Limits::make(tables_, all(), middle, prices_, true) ? high : low) = middle;
     }
-    outcome_.lower_bound_ns = low + 1;
-    return true;
+    return low + 1;
   }
 
   struct Passed {
     bool whole = false;
     std::int64_t none_below = 0;  ///< of a whole one: no plan that is not among the candidates has a smaller bound
+    std::int64_t limit = 0, states = 0;
+    [[nodiscard]] bool refused() const { return whole && none_below > limit; }
   };
 
   /// One pass below the limit; nothing is below it when the limits refuse it. Keeps the plans, sorted; says whether it was whole.
   Passed pass(StageCount count, std::int64_t limit, PassLimits how) {
     std::optional<Limits> limits = Limits::make(tables_, count, limit, prices_, true);
-    if (!limits) return {true, limit + 1};
+    if (!limits) return {true, limit + 1, limit, 0};
     limits->look_before();
     how.limit = limit;
+    how.stop = &problem_.stop;
     if (how.width > 0) how.states = problem_.states;
     const PassResult found = search_labels(tables_, *limits, how, outcome_.counters);
     for (const auto& stages : found.plans) {
@@ -107,12 +119,12 @@ class Planner {
     std::sort(plans.begin(), plans.end(), rank_before);
     plans.erase(std::unique(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.stages == b.stages; }),
                 plans.end());
-    return {found.complete, found.none_below};
+    return {found.complete, found.none_below, limit, 0};
   }
 
   /// Narrow passes under a rising limit until there is a plan.
   void find_first() {
-    for (std::int64_t permille = 5;; permille *= 2) {
+    for (std::int64_t permille = problem_.floor_ns > 0 ? 40 : 5;; permille *= 2) {
       const std::int64_t bound = outcome_.lower_bound_ns;
       const std::int64_t limit = bound > (kNever / permille) ? top_ : std::min(top_, bound + bound * permille / 1000 + 1);
       PassLimits how;
@@ -121,7 +133,7 @@ class Planner {
       const bool whole = pass(all(), limit, how).whole;
       if (whole && outcome_.candidates.empty()) outcome_.lower_bound_ns = limit + 1;
       if (limit == top_ && whole) outcome_.exact = true;
-      if (limit == top_ || !outcome_.candidates.empty()) return;
+      if (limit == top_ || !outcome_.candidates.empty() || stopped()) return;
     }
   }
 
@@ -133,39 +145,84 @@ class Planner {
     return known() > kNever / 2000 ? top_ : std::min(top_, known() + known() / 1000 * problem_.slack_permille);
   }
 
-  /// All that is below the best plan: exactly, or, where that takes too many labels, with labels that stand for others: first what is well
-  /// below, then the rest if it is likely to come to an end. Where even the first is too much, as far as labels go.
+  /// All that is near the best plan: none, as few coarse labels say; or exactly; or, where that takes too many labels, with labels that stand for
+  /// others: first what is well below, then the rest, then finer.
   void prove() {
+    const Passed quick = merged(near(), kCoarseMillionths, problem_.states / kSmallShare);
+    if (quick.refused()) {
+      outcome_.exact = true;
+      return;
+    }
+    if (quick.whole) {
+      PassLimits how;
+      how.slack = problem_.slack_permille;
+      how.states = problem_.states / kSmallShare;
+      outcome_.exact = counted(near(), how).whole;
+      if (outcome_.exact) return;
+    }
+    const Passed widest = quick.whole ? quick : widest_coarse();
+    if (widest.whole) refine(widest);
+  }
+
+  /// The widest of the limits that coarse labels come to an end with.
+  Passed widest_coarse() {
+    const Passed goal = merged(known() - known() / 1000 * kGoalPermille, kCoarseMillionths, left());
+    if (!goal.whole) {
+      raise_bound();
+      return goal;
+    }
+    if (goal.limit >= near() || goal.states > 2 * (problem_.states / kSmallShare)) return goal;
+    const Passed all = merged(near(), kCoarseMillionths, left());
+    return all.whole ? all : goal;
+  }
+
+  /// Below the limit of a pass whose labels left something there, with labels that stand for less.
+  void refine(const Passed& coarse) {
+    constexpr std::int64_t kGrowth = 8;
+    Passed last = coarse;
+    for (const std::int64_t finer : kFinerMillionths) {
+      if (last.refused() || last.states * kGrowth > problem_.states / 3) return;
+      last = merged(coarse.limit, finer, left());
+      if (!last.whole) return;
+    }
+  }
+
+  [[nodiscard]] std::int64_t left() const { return std::max<std::int64_t>(0, problem_.states - spent_); }
+
+  /// A pass whose labels stand for others; raises the bound.
+  Passed merged(std::int64_t limit, std::int64_t millionths, std::int64_t states) {
     PassLimits how;
+    how.merged = millionths;
     how.slack = problem_.slack_permille;
-    how.states = problem_.states / 16;
-    outcome_.exact = counted(near(), how).whole;
-    if (outcome_.exact) return;
-    how.merged = kMergedMillionths;
-    how.states = (problem_.states - spent_) / 8 * 7;
-    const std::int64_t before = spent_;
-    const Passed most = counted(known() - known() / 1000 * kGoalPermille, how);
-    if (!most.whole) return raise_bound();
-    raise(most.none_below);
-    how.states = problem_.states - spent_;
-    if (how.states < 2 * (spent_ - before)) return;
-    const Passed all = counted(near(), how);
-    if (all.whole) raise(all.none_below);
+    how.states = states;
+    const Passed result = counted(limit, how);
+    if (result.whole) raise(result.none_below);
+    return result;
   }
 
   /// A pass whose labels count.
   Passed counted(std::int64_t limit, PassLimits how) {
     how.states = std::max<std::int64_t>(how.states, 1);
     const std::int64_t before = outcome_.counters.states;
+    if (stopped()) return {};
     const std::optional<StageCount> count = possible(limit);
-    if (!count) return {true, limit + 1};
-    const Passed result = pass(*count, limit, how);
-    spent_ += outcome_.counters.states - before;
+    if (!count) return {true, limit + 1, limit, 0};
+    Passed result = pass(*count, limit, how);
+    result.states = outcome_.counters.states - before;
+    spent_ += result.states;
     return result;
   }
 
-  /// Numbers of stages outside of these are refused by the limits.
+  /// Numbers of stages outside of these are refused by the limits. What a higher limit left is good enough for a lower one.
   std::optional<StageCount> possible(std::int64_t limit) {
+    if (limit > possible_limit_ || !possible_) {
+      possible_ = find_possible(limit);
+      possible_limit_ = limit;
+    }
+    return possible_;
+  }
+
+  [[nodiscard]] std::optional<StageCount> find_possible(std::int64_t limit) {
     const auto refused = [&](StageCount count) { return !Limits::make(tables_, count, limit, prices_, true); };
     if (refused(all())) return std::nullopt;
     StageCount left = all();
@@ -190,29 +247,25 @@ class Planner {
 
   void raise(std::int64_t bound) { outcome_.lower_bound_ns = std::max(outcome_.lower_bound_ns, std::min(bound, known())); }
 
-  /// Half-way between the lower bound and the best plan, a few times.
+  /// Half-way between the lower bound and the best plan, a few times, with coarse labels.
   void raise_bound() {
     constexpr int kRounds = 4;
     std::int64_t high = known();
     for (int round = 0; round < kRounds && high - outcome_.lower_bound_ns > 1; ++round) {
-      PassLimits how;
-      how.merged = kMergedMillionths;
-      how.states = (problem_.states - spent_) / 2;
       const std::int64_t limit = outcome_.lower_bound_ns + (high - outcome_.lower_bound_ns) / 2;
-      const Passed merged = counted(limit, how);
-      if (!merged.whole)
-        high = limit;
-      else
-        raise(merged.none_below);
+      if (!merged(limit, kCoarseMillionths, problem_.states / kSmallShare).whole) high = limit;
     }
   }
 
+  [[nodiscard]] bool stopped() const { return problem_.stop && problem_.stop(); }
   [[nodiscard]] StageCount all() const { return {1, tables_.most_stages()}; }
 
   const DeviceGroupsProblem& problem_;
   const StageTables tables_;
   std::int64_t top_;
-  std::int64_t spent_ = 0;  ///< labels of exact passes
+  std::int64_t spent_ = 0;  ///< labels, narrow passes aside
+  std::optional<StageCount> possible_;
+  std::int64_t possible_limit_ = -1;
   std::vector<std::int64_t> prices_;
   DeviceGroupsOutcome outcome_;
 };
@@ -258,33 +311,71 @@ bool covers_all(const DeviceGroupsProblem& problem, const std::vector<GroupedSta
   return static_cast<std::size_t>(next) == problem.layers.size();
 }
 
+/// Whether there are so many stages and units, and none is left out that must not be.
+bool units_suffice(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages) {
+  if (stages.size() > static_cast<std::size_t>(problem.max_stages)) return false;
+  std::vector<std::int32_t> free = problem.units;
+  for (const GroupedStage& stage : stages) {
+    const StageOption& option = problem.options[stage.option];
+    free[option.kind] -= option.units;
+    if (free[option.kind] < 0) return false;
+  }
+  return !problem.all_units || std::all_of(free.begin(), free.end(), [](std::int32_t n) { return n == 0; });
+}
+
+/// Of a stage and the next: activations go down, gradients up.
+void add_sends(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages, std::size_t i, StageTime& time) {
+  if (i + 1 >= stages.size() || problem.send_ns.empty()) return;
+  const auto port = [](const StageOption& o) { return o.port < 0 ? o.kind : o.port; };
+  const std::int32_t here = port(problem.options[stages[i].option]), behind = port(problem.options[stages[i + 1].option]);
+  time.down = problem.send_ns[here][behind];
+  time.up = problem.send_ns[behind][here];
+}
+
+std::int64_t in_flight(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages, std::size_t i) {
+  return std::min<std::int64_t>(problem.microbatches, static_cast<std::int64_t>(stages.size() - i));
+}
+
 }  // namespace
 
 std::optional<GroupedPipeline> evaluate_stages(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages) {
   ESPALIER_CHECK(covers_all(problem, stages));
-  if (stages.size() > static_cast<std::size_t>(problem.max_stages)) return std::nullopt;
-  std::vector<std::int32_t> free = problem.units;
+  if (!units_suffice(problem, stages)) return std::nullopt;
   const std::int64_t m = problem.microbatches;
   std::int64_t slowest = 0, last_end = 0;
   Tail tail;
   for (std::size_t i = stages.size(); i-- > 0;) {
     const StageOption& option = problem.options[stages[i].option];
-    const std::int64_t k = std::min<std::int64_t>(m, static_cast<std::int64_t>(stages.size() - i));
+    const std::int64_t k = in_flight(problem, stages, i);
     StageFigures stage = figures_of(problem, stages[i]);
-    free[option.kind] -= option.units;
     const std::int64_t held = k * stage.saved_bytes + stage.transient_bytes + (k > 1 ? option.message_bytes : 0);
-    if (free[option.kind] < 0 || stage.fixed_bytes + held > option.memory_bytes) return std::nullopt;
-    if (i + 1 < stages.size() && !problem.send_ns.empty()) {
-      const auto port = [](const StageOption& o) { return o.port < 0 ? o.kind : o.port; };
-      const std::int32_t here = port(option), behind = port(problem.options[stages[i + 1].option]);
-      stage.time.down = problem.send_ns[here][behind];
-      stage.time.up = problem.send_ns[behind][here];
-    }
+    if (stage.fixed_bytes + held > option.memory_bytes) return std::nullopt;
+    add_sends(problem, stages, i, stage.time);
     tail = in_front(stage.time, tail, {m, k});
     slowest = std::max(slowest, stage.time.forward + stage.time.backward);
     last_end = std::max(last_end, stage.time.end);
   }
   return GroupedPipeline{stages, tail.whole, (m - 1) * slowest + tail.work + last_end};
+}
+
+std::optional<GroupedPipeline> evaluate_zero_bubble(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages) {
+  ESPALIER_CHECK(covers_all(problem, stages));
+  if (!units_suffice(problem, stages)) return std::nullopt;
+  std::int64_t bound = 0, before = 0;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const StageOption& option = problem.options[stages[i].option];
+    StageFigures stage = figures_of(problem, stages[i]);
+    if (stage.fixed_bytes + in_flight(problem, stages, i) * stage.saved_bytes > option.memory_bytes) return std::nullopt;
+    add_sends(problem, stages, i, stage.time);
+    const std::int64_t rounding = kSplitRoundingNs * (stages[i].last - stages[i].first + 1);
+    const std::int64_t work =
+        problem.microbatches * std::max<std::int64_t>(0, stage.time.forward + stage.time.backward - rounding);
+    std::int64_t update = option.end_fixed_ns;
+    for (std::int32_t l = stages[i].first; l <= stages[i].last; ++l) update += option.end_ns[problem.layers[l]];
+    bound = std::max(bound, before + work + update);
+    before += stage.time.forward + stage.time.down;
+  }
+  return GroupedPipeline{stages, bound, bound};
 }
 
 DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem) { return Planner(problem).run(); }

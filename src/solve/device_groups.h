@@ -59,6 +59,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -92,7 +93,8 @@ enum class GroupRule : std::uint32_t {
 };
 
 struct DeviceGroupsProblem {
-  std::vector<std::int32_t> units;   ///< of each kind, for example nodes or halves of nodes; a plan may leave units out
+  std::vector<std::int32_t> units;   ///< of each kind, for example nodes or halves of nodes
+  bool all_units = false;            ///< a plan must take every unit; else it may leave units out
   std::vector<std::int32_t> layers;  ///< type of each layer, in order
   std::vector<StageOption> options;
   std::int64_t microbatches = 1;
@@ -100,15 +102,18 @@ struct DeviceGroupsProblem {
   std::vector<std::vector<std::int64_t>> send_ns;
   std::int32_t max_stages = 64;
   std::int64_t cutoff_ns = std::numeric_limits<std::int64_t>::max();  ///< plans whose bound is not below it are of no interest
-  std::size_t candidates = 32;                                        ///< how many plans to return
+  std::int64_t floor_ns = 0;             ///< no plan has a bound below it, as another call said; 0: not known
+  std::size_t candidates = 32;           ///< how many plans to return
   std::int32_t slack_permille = 20;      ///< candidates are looked for up to this much above the best bound
   std::int64_t table_cells = 1'000'000;  ///< of the table over counts of units; with more, more stages are told apart
   std::uint32_t without = 0;             ///< of GroupRule: those that are left out, to see what they are worth
   bool prove = true;                     ///< false: plans of narrow passes alone
   std::size_t width = 60;                ///< partial plans of narrow passes, for each number of stages and first layer
   std::int32_t depth = 24;               ///< numbers of stages that the tables tell apart
-  std::int64_t states =
-      1'000'000;  ///< partial plans that may be kept, narrow passes aside; with a part of them, the answer is not exact
+  /// Partial plans that may be kept, narrow passes aside; with a part of them, the answer is not exact.
+  std::int64_t states = 3'000'000;
+  std::function<bool()>
+      stop;  ///< polled often, if there is one; when true, what was found is returned soon, and the answer is not exact
 };
 
 /// Layers [first, last], both included.
@@ -147,7 +152,16 @@ struct DeviceGroupsOutcome {
 /// The same answer each time; permuting kinds or scaling times permutes and scales it, up to plans of equal rank.
 DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem);
 
-/// The plan with these stages, its bound and its estimate; nothing if it takes more units or memory than there is.
+/// The plan with these stages, its bound and its estimate; nothing if it takes more units or memory than there is, or leaves out a unit that it
+/// must take.
 std::optional<GroupedPipeline> evaluate_stages(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages);
+
+/// The same stages under ZB-H1: the backward of a layer in two parts, its weight gradients when there is nothing else to do. Its bound is
+///     max_i ( Σ_{j<i} (f_j + d_j) + m·w_i + end of stage i )
+/// where nothing of stage i begins before its first micro-batch has come down, and it computes m·w_i, one pass at a time. Each pass in two parts may be
+/// rounded down by kSplitRoundingNs a layer more than in one. Memory is what 1F1B holds without transients: as many micro-batches wait for their input
+/// gradient. No trips: a gradient goes up before the weight gradients of its stage, and how late these are is free.
+std::optional<GroupedPipeline> evaluate_zero_bubble(const DeviceGroupsProblem& problem, const std::vector<GroupedStage>& stages);
+inline constexpr std::int64_t kSplitRoundingNs = 8;
 
 }  // namespace espalier::solve

@@ -431,6 +431,45 @@ TEST(DeviceGroups, EqualsTryingAllPlans) {
   EXPECT_GE(feasible, 500);
 }
 
+// Two units of one kind and one of another that is a hundred times as slow: best is without it, 10 | 10 on the fast ones; with all units it gets a layer.
+TEST(DeviceGroups, EveryUnitIsTakenWhereItMustBe) {
+  DeviceGroupsProblem problem = equal_layers({2, 1}, 20, 16);
+  problem.options = {simple(0, 1, 2), simple(1, 100, 200)};
+  EXPECT_EQ(layers_by_kind(problem, plan_device_groups(problem).candidates.at(0).stages), (std::vector<std::int32_t>{20, 0}));
+  problem.all_units = true;
+  EXPECT_FALSE(evaluate_stages(problem, {{0, 0, 9}, {0, 10, 19}}));
+  const DeviceGroupsOutcome found = plan_device_groups(problem);
+  EXPECT_TRUE(found.exact);
+  EXPECT_EQ(layers_by_kind(problem, found.candidates.at(0).stages), (std::vector<std::int32_t>{19, 1}));
+  problem.options[1].units = 2;  // of one
+  EXPECT_TRUE(plan_device_groups(problem).candidates.empty());
+  EXPECT_TRUE(plan_device_groups(problem).exact);
+}
+
+TEST(DeviceGroups, EveryUnitTakenEqualsTryingAllPlans) {
+  Random random(31);
+  int feasible = 0, dearer = 0;
+  for (int i = 0; i < 2000; ++i) {
+    DeviceGroupsProblem problem = random_problem(random);
+    const std::int64_t any = least_bound(problem);
+    problem.all_units = true;
+    const std::int64_t least = least_bound(problem);
+    ASSERT_GE(least, any);
+    const DeviceGroupsOutcome found = plan_device_groups(problem);
+    ASSERT_TRUE(found.exact) << "case " << i;
+    ASSERT_EQ(found.lower_bound_ns, least) << "case " << i;
+    ASSERT_EQ(found.candidates.empty(), least == kMost) << "case " << i;
+    if (least == kMost) continue;
+    ++feasible;
+    dearer += least > any ? 1 : 0;
+    ASSERT_EQ(found.candidates[0].bound_ns, least) << "case " << i;
+    problem.states = draw(random, 1, 40);
+    ASSERT_LE(plan_device_groups(problem).lower_bound_ns, least) << "case " << i;
+  }
+  EXPECT_GE(feasible, 200);
+  EXPECT_GE(dearer, 50);
+}
+
 TEST(DeviceGroups, RulesChangeNothingButTheEffort) {
   Random random(23);
   std::int64_t with = 0, without[4] = {0, 0, 0, 0};
@@ -464,6 +503,25 @@ TEST(DeviceGroups, ASmallBudgetStillGivesABound) {
     cut += found.exact ? 0 : 1;
   }
   EXPECT_GE(cut, 50);
+}
+
+// Stopped at once, or after some looks, what is said is true all the same.
+TEST(DeviceGroups, StoppedItStillGivesABound) {
+  Random random(37);
+  int cut = 0;
+  for (int i = 0; i < 200; ++i) {
+    DeviceGroupsProblem problem = random_problem(random);
+    const std::int64_t least = least_bound(problem), looks = draw(random, 0, 12);
+    std::int64_t polled = 0;
+    problem.stop = [&] { return polled++ >= looks; };
+    const DeviceGroupsOutcome found = plan_device_groups(problem);
+    ASSERT_LE(found.lower_bound_ns, least) << "case " << i;
+    if (found.exact) {
+      ASSERT_EQ(found.lower_bound_ns, least) << "case " << i;
+    }
+    cut += found.exact ? 0 : 1;
+  }
+  EXPECT_GE(cut, 10);
 }
 
 // ---- what any planner of unlike devices must do ----
@@ -552,6 +610,29 @@ TEST(DeviceGroups, UnitsThatComeInPairsAreCountedInPairs) {
   const DeviceGroupsOutcome found = plan_device_groups(problem);
   EXPECT_EQ(found.lower_bound_ns, 192);
   EXPECT_EQ(found.candidates[0].stages, (Stages{{1, 0, 3}}));
+}
+
+// What an earlier call said of the bound is taken as it is: the answer is the same, below a cutoff too.
+TEST(DeviceGroups, AKnownFloorChangesNothing) {
+  Random random(23);
+  for (int i = 0; i < 100; ++i) {
+    DeviceGroupsProblem problem = random_problem(random);
+    const DeviceGroupsOutcome before = plan_device_groups(problem);
+    if (before.candidates.empty()) continue;
+    for (const std::int64_t cutoff : {kMost, before.candidates[0].bound_ns + 1, before.candidates[0].bound_ns}) {
+      problem.cutoff_ns = cutoff;
+      problem.floor_ns = 0;
+      const DeviceGroupsOutcome alone = plan_device_groups(problem);
+      problem.floor_ns = before.lower_bound_ns;
+      const DeviceGroupsOutcome told = plan_device_groups(problem);
+      EXPECT_EQ(told.lower_bound_ns, alone.lower_bound_ns);
+      EXPECT_EQ(told.exact, alone.exact);
+      ASSERT_EQ(told.candidates.empty(), alone.candidates.empty());
+      EXPECT_EQ(told.candidates.empty(), cutoff == before.candidates[0].bound_ns);
+      if (told.candidates.empty()) continue;
+      EXPECT_EQ(told.candidates[0].stages, alone.candidates[0].stages);
+    }
+  }
 }
 
 TEST(DeviceGroups, BeatenOptionsAreDropped) {

@@ -68,6 +68,24 @@ def training(folder):
     expect(ran.returncode == 3 and ran.stderr.count("espalier:") == 1 and "precision" in ran.stderr, f"bf16: {ran.stderr}")
 
 
+def weights(folder):
+    """What one plan saves another loads and saves again, byte by byte; weights of another model are refused."""
+    first, second = folder / "first", folder / "second"
+    ran = espalier("run", plan(folder, 1), "--local", "--steps", "2", "--save", str(first))
+    expect(ran.returncode == 0 and (first / "config.json").exists(), f"save: {ran.stderr}")
+    losses = []
+    for devices, flags in ((1, ()), (2, ("--tp", "2")), (4, ("--dp", "2", "--pp", "2"))):
+        ran = espalier("run", plan(folder, devices, *flags), "--local", "--steps", "1", "--learning-rate", "1e-30", "--weights", str(first),
+                       "--save", str(second), "--json")
+        expect(ran.returncode == 0, f"load under {flags}: {ran.stderr}")
+        expect((first / "model.safetensors").read_bytes() == (second / "model.safetensors").read_bytes(), f"the same weights under {flags}")
+        losses.append(json.loads(ran.stdout)["steps"][0]["loss"])
+    expect(max(losses) / min(losses) - 1 < 1e-5, f"the same loss: {losses}")
+    (first / "model.safetensors").write_bytes((first / "model.safetensors").read_bytes()[:-4])
+    ran = espalier("run", plan(folder, 2, "--pp", "2"), "--local", "--weights", str(first))
+    expect(ran.returncode == 3 and ran.stderr.count("espalier:") == 1 and "as the header says" in ran.stderr, f"cut weights: {ran.stderr}")
+
+
 def launcher(folder):
     file = plan(folder, 2, "--dp", "2")
     port = str(20000 + os.getpid() % 20000)
@@ -99,6 +117,7 @@ def main():
         refusals(folder)
         if (pathlib.Path(BINARY).parent / "espalier-rank").exists():
             training(folder)
+            weights(folder)
             launcher(folder)
             death(folder)
         else:

@@ -150,6 +150,23 @@ TEST(MixedResult, TruthfulAnswersPass) {
   EXPECT_EQ(several->plan.pipelines.size(), 2U);
 }
 
+// One stage on one kind: the other is left out, which `any` allows and `all` does not.
+TEST(MixedResult, ADeviceThatIsLeftOutIsNamed) {
+  ResultCase c =
+      mixed_answer("one stage", "llama-3.2-1b",
+                   "{name: new, nodes: 1, devices_per_node: 2, device: a100-sxm-80gb}, {name: old, nodes: 1, "
+                   "devices_per_node: 1, device: a40}",
+                   "{sequence_length: 2048, global_batch: 64}", "limits: {pp: 1}", {"unlike pipelines", "unequal replicas"});
+  for (const Finding& f : findings_of(c, c.text)) EXPECT_TRUE(f.ok) << f.name << ": " << f.text;
+  const std::string any = "\"devices\": \"any\"";
+  const std::size_t at = c.text.find(any);
+  ASSERT_NE(at, std::string::npos);
+  c.text.replace(at, any.size(), "\"devices\": \"all\"");
+  std::string named;
+  for (const Finding& f : findings_of(c, c.text)) named += f.ok ? "" : f.name + ": " + f.text + "\n";
+  EXPECT_EQ(named, "devices: 2 of 3 devices have work, and all were to\n");
+}
+
 TEST(MixedResult, FalsifiedAnswersAreNamed) { expect_rejected(mixed_result_mutations(), mixed_results()); }
 
 }  // namespace espalier::mutation

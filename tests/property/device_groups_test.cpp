@@ -73,17 +73,19 @@ std::vector<solve::GroupedStage> random_chain(const solve::DeviceGroupsProblem& 
   return stages;
 }
 
-/// Whatever the options, sizes, links and layers: no plan is faster in the simulator than its bound, and none that fits is refused for memory.
+/// Whatever the options, sizes, links and layers: no plan is faster in the simulator than its bound, and none that fits is refused for memory. In half of
+/// the cases stages may split sequences.
 TEST(DeviceGroups, NoPlanIsFasterThanItsBound) {
   std::mt19937 random(11);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
-  int chains = 0, fitting = 0;
+  int chains = 0, fitting = 0, split = 0, zero_bubble = 0;
   double share = 0;
   for (int n = 0; n < 40; ++n) {
     const std::string text = cat("{groups: [", group(pick(1, 2), 4, device("fast", pick(100, 300), pick(1, 8))), ", ",
                                  group(pick(1, 3), pick(1, 2) * 2, device("slow", pick(20, 100), pick(1, 8))),
                                  "], inter_group: {bandwidth: ", pick(1, 100), "Gb/s, latency: ", pick(5, 2000), "us}}");
-    const Case c(pick(2, 40), text, 16);
+    Case c(pick(2, 40), text, 16);
+    if (n % 2 == 1) c.problem.space.allow["cp"] = {1, 2, 4};
     const cost::ClusterCosts costs(c.model, c.cluster, c.problem.training, *c.problem.engine);
     planner::SimulatedEvaluator evaluator(1);
     const std::int64_t samples = 1 << pick(0, 4);
@@ -107,12 +109,27 @@ TEST(DeviceGroups, NoPlanIsFasterThanItsBound) {
         EXPECT_TRUE(solve::evaluate_stages(numbers, chain)) << text << ", " << samples << " samples";
       }
       fitting += found->fits ? 1 : 0;
+      plan.only_pipeline().schedule.kind = ScheduleKind::zb_h1;
+      if (chain.size() > 1 && search::pipeline_admitted(c.problem, plan.only_pipeline(), samples)) {
+        const auto late = evaluator.evaluate(c.problem, costs, plan);
+        ASSERT_LE(solve::evaluate_zero_bubble(roomy, chain)->bound_ns, late->iteration_ns)
+            << text << ", " << samples << " samples";
+        if (late->fits) {
+          EXPECT_TRUE(solve::evaluate_zero_bubble(numbers, chain)) << text << ", " << samples << " samples";
+        }
+        ++zero_bubble;
+      }
+      const std::vector<Stage>& stages = plan.only_pipeline().stages;
+      split += std::any_of(stages.begin(), stages.end(),
+                           [](const Stage& s) { return s.chunks.front().ranges.front().strategy.cp > 1; });
       share += static_cast<double>(bounded->bound_ns) / static_cast<double>(found->iteration_ns);
       ++chains;
     }
   }
   EXPECT_GT(chains, 300);
   EXPECT_GT(fitting, 50);
+  EXPECT_GT(split, 50);
+  EXPECT_GT(zero_bubble, 50);
   EXPECT_GT(share, 0.95 * chains) << share / chains;
 }
 

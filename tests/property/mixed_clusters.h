@@ -13,6 +13,7 @@
 #include "espalier/cluster.h"
 #include "espalier/model.h"
 #include "plan/rules.h"
+#include "plan/stage_schedules.h"
 #include "planner/simulated_evaluator.h"
 #include "search/device_groups.h"
 
@@ -83,6 +84,8 @@ class Exhaustive {
  private:
   void extend(std::int32_t first, const std::vector<std::int64_t>& left) {
     const auto layers = static_cast<std::int32_t>(case_.model.layers.size());
+    const bool all = case_.problem.space.devices == DeviceChoice::all;
+    if (first == layers && all && std::any_of(left.begin(), left.end(), [](std::int64_t n) { return n > 0; })) return;
     if (first == layers) return judge();
     for (std::size_t o = 0; o < options_.options.size(); ++o) {
       const solve::StageOption& option = options_.options[o];
@@ -102,6 +105,12 @@ class Exhaustive {
     plan.engine = "generic";
     plan.pipelines = {search::pipeline_of(case_.problem, options_, stages_, samples_)};
     if (!plan_violations(case_.model, plan).empty()) return;
+    simulate(plan);
+    if (stages_.size() < 2 || !admits_zero_bubble(case_.problem.space)) return;
+    plan.only_pipeline().schedule.kind = ScheduleKind::zb_h1;
+    if (search::pipeline_admitted(case_.problem, plan.only_pipeline(), samples_)) simulate(plan);
+  }
+  void simulate(const Plan& plan) {
     ++plans_;
     const auto result = evaluator_.evaluate(case_.problem, costs_, plan);
     if (result->fits) best_ = std::min(best_, result->iteration_ns);

@@ -98,6 +98,88 @@ TEST(MixedClusters, TheSearchFindsTheBestOfAllChains) {
   EXPECT_EQ(closed, with_answer);
 }
 
+/// Where every device must have work: the best of the chains that leave none out, which is dearer than the best of all now and then.
+TEST(MixedClusters, EveryDeviceHasWorkWhereItMust) {
+  Random random(1313);
+  const int wanted = cases(30, 300);
+  int with_answer = 0, dearer = 0;
+  for (int n = 0; n < wanted; ++n) {
+    const std::string text = random_cluster(random);
+    Case c(uneven_model(random), text, random.of<std::int64_t>({4, 6, 8}));
+    narrow(random, c.problem.space);
+    planner::SimulatedEvaluator evaluator(1);
+    const search::DeviceGroupsOutcome any = search::device_groups(c.problem, evaluator, {});
+    c.problem.space.devices = DeviceChoice::all;
+    const search::DeviceGroupsOutcome outcome = search::device_groups(c.problem, evaluator, {});
+    const std::int64_t best = Exhaustive(c).best();
+    ASSERT_EQ(outcome.best.has_value(), best < INT64_MAX) << n << ": " << text;
+    if (!outcome.best) continue;
+    ++with_answer;
+    dearer += any.best->iteration_ns < best ? 1 : 0;
+    EXPECT_EQ(outcome.best->iteration_ns, best) << n << ": " << text;
+    EXPECT_EQ(outcome.lower_bound_ns, best) << n << ": " << text;
+  }
+  std::printf("%d clusters, %d with a plan on all devices, %d of them slower than without some\n", wanted, with_answer, dearer);
+  EXPECT_GE(with_answer * 10, wanted * 4);
+  EXPECT_GE(dearer, 1);
+}
+
+/// Stages that split sequences, each as it likes, and stages that do not.
+TEST(MixedClusters, StagesSplitSequencesEachItsOwnWay) {
+  Random random(1414);
+  const int wanted = cases(16, 150);
+  int with_answer = 0, split = 0;
+  for (int n = 0; n < wanted; ++n) {
+    const std::string text = random_cluster(random);
+    Case c(uneven_model(random), text, random.of<std::int64_t>({1, 2, 4}));
+    narrow(random, c.problem.space);
+    c.problem.space.allow["cp"] = {1, 2};
+    planner::SimulatedEvaluator evaluator(1);
+    const search::DeviceGroupsOutcome outcome = search::device_groups(c.problem, evaluator, {});
+    const std::int64_t best = Exhaustive(c).best();
+    ASSERT_EQ(outcome.best.has_value(), best < INT64_MAX) << n << ": " << text;
+    if (!outcome.best) continue;
+    ++with_answer;
+    const std::vector<Stage>& stages = outcome.best->pipelines.front().stages;
+    split +=
+        std::any_of(stages.begin(), stages.end(), [](const Stage& s) { return s.chunks.front().ranges.front().strategy.cp > 1; });
+    EXPECT_EQ(outcome.best->iteration_ns, best) << n << ": " << text;
+    EXPECT_EQ(outcome.lower_bound_ns, best) << n << ": " << text;
+  }
+  std::printf("%d clusters, %d with a plan that fits, %d of them with sequences split\n", wanted, with_answer, split);
+  EXPECT_GE(with_answer * 10, wanted * 6);
+  EXPECT_GE(split, 2);
+}
+
+/// Where ZB-H1 is named, every chain under it as well: the search finds the best of all, and says so where it looked at all.
+TEST(MixedClusters, ChainsRunZeroBubbleWhereItIsNamed) {
+  Random random(1515);
+  const int wanted = cases(30, 300);
+  int with_answer = 0, split = 0, closed = 0;
+  for (int n = 0; n < wanted; ++n) {
+    const std::string text = random_cluster(random);
+    Case c(uneven_model(random), text, random.of<std::int64_t>({4, 6, 8}));
+    narrow(random, c.problem.space);
+    c.problem.space.allow["schedule"] = {static_cast<std::int64_t>(ScheduleKind::one_f_one_b),
+                                         static_cast<std::int64_t>(ScheduleKind::zb_h1)};
+    planner::SimulatedEvaluator evaluator(1);
+    const search::DeviceGroupsOutcome outcome = search::device_groups(c.problem, evaluator, {});
+    const std::int64_t best = Exhaustive(c).best();
+    ASSERT_EQ(outcome.best.has_value(), best < INT64_MAX) << n << ": " << text;
+    if (!outcome.best) continue;
+    ++with_answer;
+    split += outcome.best->pipelines.front().schedule.kind == ScheduleKind::zb_h1 ? 1 : 0;
+    closed += outcome.lower_bound_ns == outcome.best->iteration_ns ? 1 : 0;
+    EXPECT_LE(outcome.lower_bound_ns, best) << n << ": " << text;
+    EXPECT_EQ(outcome.best->iteration_ns, best) << n << ": " << text;
+  }
+  std::printf("%d clusters, %d with a plan that fits, %d of them zero-bubble, %d proven best\n", wanted, with_answer, split,
+              closed);
+  EXPECT_GE(with_answer * 10, wanted * 7);
+  EXPECT_GE(split * 20, with_answer);
+  EXPECT_GE(closed * 10, with_answer * 9);
+}
+
 /// What a search on unlike devices answers, without wall-clock values.
 std::string answer(const Case& c, int threads) {
   Job job;

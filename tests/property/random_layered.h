@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random plans whose layers have strategies of their own: a toy model on a toy cluster, a pipeline and a number of samples, a
-// random contiguous partition, any legal strategy for every layer (often that of the layer before), any overlap, any schedule.
+// random contiguous partition, any legal strategy for every layer (often that of the layer before), any overlap that the engine has, any schedule.
 #pragma once
 
 #include <algorithm>
@@ -86,7 +86,8 @@ class LayeredMaker {
     const bool sharded =
         std::any_of(x.priced.begin(), x.priced.end(), [](const Strategy& s) { return shards_gradients(s.zero); });
     Schedule schedule = choose_schedule(p, sharded);
-    const Overlap on{random_.one_in(2), random_.one_in(2), schedule.stages > 1 && random_.one_in(2), beside};
+    const Overlap drawn{random_.one_in(2), random_.one_in(2), schedule.stages > 1 && random_.one_in(2), beside};
+    const Overlap on = allowed(drawn, x.priced, has_experts(p.model));
     std::vector<Strategy> strategies;
     for (const Strategy& s : x.priced) strategies.push_back(search::with_overlap(s, on, has_experts(p.model)));
     schedule.micro_batch = static_cast<std::int32_t>(p.samples() / strategies.front().dp);
@@ -120,6 +121,18 @@ class LayeredMaker {
     p_.training.global_batch = random_.of<std::int64_t>({1, 2, 4, 6, 8, 12, 16, 16, 16, 24, 32});
     p_.engine = random_.one_in(2) ? find_engine("generic") : &random_.of(engine_catalogue());
     if (random_.one_in(4)) p_.space.allow["overlap_tp"] = {0, 1};
+  }
+
+  /// What is drawn, without what the engine forbids to some layer: its priced strategy has every overlap on that it may have.
+  static Overlap allowed(Overlap on, const std::vector<Strategy>& priced, bool experts) {
+    const Overlap drawn = on;
+    for (const Strategy& s : priced) {
+      const Overlap wanted = search::with_overlap(s, drawn, experts).overlap;
+      on.grad_reduce = on.grad_reduce && (s.overlap.grad_reduce || !wanted.grad_reduce);
+      on.param_gather = on.param_gather && (s.overlap.param_gather || !wanted.param_gather);
+      on.p2p = on.p2p && (s.overlap.p2p || !wanted.p2p);
+    }
+    return on;
   }
 
   void choose_strategies(const LayeredProblem& p, bool beside, LayeredPlan& x) {

@@ -44,6 +44,16 @@ void write_gradients(const std::string& path, const std::vector<GradientPart>& p
   }
 }
 
+void write_logits(std::ostream& out, const LogitsPart& part) {
+  std::size_t at = 0;
+  for (std::int64_t token = 0; token < part.tokens; ++token)
+    for (std::int64_t sample = 0; sample < part.samples; ++sample)
+      for (std::int64_t row = 0; row < part.rows; ++row) {
+        put(out, std::array{part.first_sample + sample, part.first_token + token, part.first_row + row});
+        put(out, part.values[at++]);
+      }
+}
+
 /// One rank's run of one plan; what goes wrong is written down.
 bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
   std::ofstream steps;
@@ -55,6 +65,11 @@ bool run_one(const Assignment& work, Meeting& meeting, const fs::path& folder) {
   watching.first_gradients = [&](const std::vector<GradientPart>& parts) {
     write_gradients(file_of(folder, work.name, meeting.rank(), "gradients"), parts);
   };
+  std::ofstream logits;
+  if (!work.options.weights.empty()) {  // of models that others have run as well
+    logits.open(file_of(folder, work.name, meeting.rank(), "logits"), std::ios::binary);
+    watching.first_logits = [&](const LogitsPart& part) { write_logits(logits, part); };
+  }
   const Status failed = train(work.plan, work.options, meeting, work.name, watching);
   if (failed)
     std::ofstream(file_of(folder, work.name, meeting.rank(), "error"))
@@ -94,6 +109,8 @@ Outcome outcome_of(const Assignment& work, const fs::path& folder) {
     std::int32_t layer = 0;
     std::int64_t element = 0;
     float value = 0;
+    std::ifstream logits(file_of(folder, work.name, rank, "logits"), std::ios::binary);
+    for (std::array<std::int64_t, 3> place{}; get(logits, place) && get(logits, value);) out.logits[place] = value;
     while (get(in, layer) && get(in, element) && get(in, value))
       if (!out.gradients[layer].emplace(element, value).second) ++out.twice;
   }

@@ -3,6 +3,7 @@
 // itself never touches libtorch; it forks the crew before anything else and reads what each rank wrote down.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -24,6 +25,7 @@ struct Assignment {
 struct Outcome {
   std::vector<StepReport> steps;                                    ///< of rank 0
   std::map<std::int32_t, std::map<std::int64_t, float>> gradients;  ///< by layer, by number of the element
+  std::map<std::array<std::int64_t, 3>, float> logits;              ///< by sample, token and row of the vocabulary
   std::int64_t twice = 0;                                           ///< elements that two ranks counted
   std::string errors;
 };

@@ -16,6 +16,7 @@
 
 #include "runtime/crew.h"
 #include "runtime/small_plans.h"
+#include "runtime/unlike_plans.h"
 
 namespace espalier::runtime::testing {
 namespace {
@@ -53,6 +54,68 @@ void recompute_attention(Strategy& s) { s.recompute.kind = RecomputeKind::select
 void shard_two(Strategy& s) { s.shard = 2; }
 
 const Schedule kWhole = schedule(k1f1b, 1);
+
+/// Shares that are not equal, stages of unlike sizes, pipelines beside each other.
+std::vector<Case> unlike_cases() {
+  return {
+      {"unequal-samples", kLlama, strategy(1, 2), schedule(k1f1b, 1, 1, 2),
+       [](Plan& p) {
+         share_out(p, {3, 1}, {});
+       }},
+      {"unequal-samples-tp2-pp2-zero2", kGpt2, strategy(2, 2, 2, kSp), schedule(k1f1b, 2, 1, 2),
+       [](Plan& p) {
+         share_out(p, {1, 3}, {});
+       }},
+      {"unequal-states-zero1-overlapped", kGpt2, with(strategy(1, 4, 1), overlap_all), kWhole,
+       [](Plan& p) {
+         share_out(p, {}, {4, 1, 2, 1});
+       }},
+      {"unequal-states-zero2", kLlama, strategy(2, 2, 2), kWhole,
+       [](Plan& p) {
+         share_out(p, {}, {1, 3});
+       }},
+      {"unequal-samples-and-states-zero3", kTiedLlama, strategy(1, 2, 3), schedule(k1f1b, 1, 1, 2),
+       [](Plan& p) {
+         share_out(p, {1, 3}, {5, 2});
+       }},
+      {"stages-of-2-and-1", kLlama, strategy(1, 1), kWhole,
+       [](Plan& p) {
+         restage(p, {{3, strategy(1, 2, 1)}, {5, strategy(1, 1)}}, schedule(k1f1b, 2));
+       }},
+      {"stages-of-1-4-and-2", kLlama, strategy(1, 1), kWhole,
+       [](Plan& p) {
+         restage(p, {{1, strategy(1, 1)}, {3, strategy(2, 2, 2, kSp)}, {5, strategy(2, 1)}}, schedule(k1f1b, 3, 1, 4));
+       }},
+      {"stages-of-4-and-1-zb-h1-overlapped", kLlama, strategy(1, 1), kWhole,
+       [](Plan& p) {
+         restage(p, {{2, with(strategy(1, 4, 3), overlap_all)}, {5, with(strategy(1, 1), overlap_all)}}, schedule(kZbH1, 2));
+       }},
+      {"stages-tp4-sp-and-dp2", kLlama, strategy(1, 1), kWhole,
+       [](Plan& p) {
+         restage(p, {{2, strategy(4, 1, 0, kSp)}, {5, strategy(1, 2, 1)}}, schedule(kGpipe, 2, 1, 2));
+       }},
+      {"pipelines-tp2-and-dp2", kLlama, strategy(1, 1), kWhole,
+       [](Plan& p) {
+         beside(p, {{5, schedule(k1f1b, 1), {{5, strategy(2, 1)}}}, {3, schedule(k1f1b, 1), {{5, strategy(1, 1)}}}});
+       }},
+      {"pipelines-of-unlike-stages-tied", kGpt2, strategy(1, 1), kWhole,
+       [](Plan& p) {
+         beside(p, {{4, schedule(kGpipe, 2), {{2, strategy(2, 1, 0, kSp)}, {5, strategy(2, 1, 0, kSp)}}},
+                    {4, schedule(k1f1b, 1), {{5, strategy(1, 2, 3)}}}});
+       }},
+      {"pipelines-cut-unlike-tied", kTiedLlama, strategy(1, 1), kWhole,
+       [](Plan& p) {
+         beside(p, {{6, schedule(k1f1b, 2), {{1, strategy(1, 2, 1)}, {5, strategy(1, 2, 1)}}},
+                    {2, schedule(kZbH1, 3), {{2, strategy(1, 1)}, {3, strategy(1, 1)}, {5, strategy(1, 1)}}}});
+       }},
+      {"pipelines-three", kLlama, strategy(1, 1), kWhole,
+       [](Plan& p) {
+         beside(p, {{2, schedule(k1f1b, 1), {{5, with(strategy(1, 2, 2), overlap_all)}}},
+                    {3, schedule(k1f1b, 2), {{4, strategy(1, 1)}, {5, strategy(1, 1)}}},
+                    {3, schedule(k1f1b, 1), {{5, strategy(4, 1, 0, kSp)}}}});
+       }},
+  };
+}
 
 std::vector<Case> cases() {
   return {
@@ -129,6 +192,44 @@ std::vector<Case> cases() {
   };
 }
 
+/// Mixtures of experts, norms of heads, stretched positions.
+std::vector<Case> expert_cases() {
+  return {
+      {"qwen3-tp2", kQwen3, strategy(2, 1), kWhole},
+      {"qwen3-tp4-sp-zero2", kQwen3, strategy(4, 2, 2, kSp), kWhole},
+      {"qwen3-ulysses2-pp2", kQwen3, strategy(2, 1, 0, kUlysses), schedule(k1f1b, 2)},
+      {"moe-dp2", kMixtral, strategy(1, 2), kWhole},
+      {"moe-tp2", kMixtral, strategy(2, 1), kWhole},
+      {"moe-tp2-sp", kQwen3Moe, strategy(2, 1, 0, kSp), kWhole},
+      {"moe-tp4-shared-key-heads", kQwen3Moe, strategy(4, 1), kWhole},
+      {"moe-pp2-zb-h1", kQwen3Moe, strategy(1, 1), schedule(kZbH1, 2)},
+      {"moe-ep2", kMixtral, experts(strategy(1, 2), 2), kWhole},
+      {"moe-ep8", kQwen3Moe, experts(strategy(1, 8), 8), kWhole},
+      {"moe-ep2-dp4", kMixtral, experts(strategy(1, 4), 2), schedule(k1f1b, 1, 1, 2)},
+      {"moe-ep2-zero1-overlapped", kQwen3Moe, experts(with(strategy(1, 4, 1), overlap_all), 2), kWhole},
+      {"moe-ep2-zero2", kMixtral, experts(strategy(1, 8, 2), 2), kWhole},
+      {"moe-ep2-zero3", kQwen3Moe, experts(strategy(1, 4, 3), 2), kWhole},
+      {"moe-ep2-zero1-hybrid", kMixtral, experts(with(strategy(1, 8, 1), shard_two), 2), kWhole},
+      {"moe-ep4-etp1-tp2", kMixtral, experts(strategy(2, 2), 4), kWhole},
+      {"moe-ep4-etp1-tp2-sp-zero1", kMixtral, experts(strategy(2, 2, 1, kSp), 4), kWhole},
+      {"moe-etp2-ep2", kMixtral, experts(strategy(2, 2), 2, 2), kWhole},
+      {"moe-etp2-ep2-sp-zero3", kQwen3Moe, experts(strategy(2, 4, 3, kSp), 2, 2), kWhole},
+      {"moe-etp2-ep2-sp", kMixtral, experts(strategy(2, 2, 0, kSp), 2, 2), kWhole},
+      {"moe-ulysses2-ep4-dp2", kMixtral, experts(strategy(2, 2, 0, kUlysses), 4), kWhole},
+      {"moe-ep2-pp2", kMixtral, experts(strategy(1, 2), 2), schedule(k1f1b, 2)},
+      {"moe-ep2-etp2-sp-pp2-zb-h1", kMixtral, experts(strategy(2, 2, 0, kSp), 2, 2), schedule(kZbH1, 2)},
+      {"moe-recompute-ep2-zero3", kMixtral, experts(with(strategy(1, 2, 3), recompute_all), 2), kWhole},
+      {"moe-layers-ep2-and-tp2", kMixtral, experts(strategy(1, 2), 2), schedule(k1f1b, 1, 1, 2),
+       [](Plan& p) { respread(p, 2, 3, experts(strategy(2, 1, 0, kSp), 2)); }},
+  };
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> all = cases();
+  for (const auto& more : {unlike_cases(), expert_cases()}) all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 /// One of each kind, and what failed while it was built.
 bool every_time(const Case& c) {
   static const std::set<std::string> names{"dp4-overlapped",
@@ -146,7 +247,19 @@ bool every_time(const Case& c) {
                                            "tp2-biases",
                                            "pp4-gpipe",
                                            "layers-three-kinds-pp2",
-                                           "pp3-uneven-tied"};
+                                           "pp3-uneven-tied",
+                                           "unequal-samples-and-states-zero3",
+                                           "unequal-states-zero1-overlapped",
+                                           "stages-of-1-4-and-2",
+                                           "pipelines-of-unlike-stages-tied",
+                                           "pipelines-cut-unlike-tied",
+                                           "pipelines-three",
+                                           "qwen3-tp4-sp-zero2",
+                                           "moe-tp4-shared-key-heads",
+                                           "moe-ep2-zero1-overlapped",
+                                           "moe-ep4-etp1-tp2",
+                                           "moe-etp2-ep2-sp-zero3",
+                                           "moe-ep2-etp2-sp-pp2-zb-h1"};
   return names.count(c.name) > 0 || std::getenv("ESPALIER_RUNTIME_ALL") != nullptr;
 }
 
@@ -173,9 +286,9 @@ bool wanted(const Case& c) {
 const std::map<std::string, Outcome>& outcomes() {
   static const std::map<std::string, Outcome> all = [] {
     std::vector<Assignment> work;
-    for (const char* config : {kLlama, kTiedLlama, kGpt2, kQwen2})
+    for (const char* config : {kLlama, kTiedLlama, kGpt2, kQwen2, kMixtral, kQwen3, kQwen3Moe})
       work.push_back({alone(config), plan_of(config, strategy(1, 1), kWhole), {}});
-    for (const Case& c : cases())
+    for (const Case& c : all_cases())
       if (wanted(c) && every_time(c)) work.push_back({c.name, planned(c), {}});
     return run_all(work, 500);
   }();
@@ -212,7 +325,8 @@ TEST_P(SameTraining, LossesAndGradients) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, SameTraining, ::testing::ValuesIn(cases()), [](const auto& of) { return test_name(of.param); });
+INSTANTIATE_TEST_SUITE_P(Plans, SameTraining, ::testing::ValuesIn(all_cases()),
+                         [](const auto& of) { return test_name(of.param); });
 
 /// There is something to learn, and it is learnt: synthetic tokens have four likely followers, ln 96 = 4.564 at the beginning.
 TEST(Training, LossFalls) {

@@ -31,6 +31,22 @@ inline constexpr const char* kQwen2 =
     R"({"model_type": "qwen2", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
   "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 64, "tie_word_embeddings": true})";
 
+/// Four experts, of which a token takes two; two key/value heads.
+inline constexpr const char* kMixtral =
+    R"({"model_type": "mixtral", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 64, "num_local_experts": 4, "num_experts_per_tok": 2})";
+/// Norms of heads, a dense layer between mixtures of experts whose weights are not normalised.
+inline constexpr const char* kQwen3Moe =
+    R"({"model_type": "qwen3_moe", "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "head_dim": 8,
+  "num_key_value_heads": 1, "intermediate_size": 48, "moe_intermediate_size": 16, "vocab_size": 64, "num_experts": 8,
+  "num_experts_per_tok": 3, "mlp_only_layers": [1], "norm_topk_prob": false})";
+/// Norms of heads wider than hidden / heads, rotary positions stretched beyond a context of 8 tokens.
+inline constexpr const char* kQwen3 =
+    R"({"model_type": "qwen3", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 16,
+  "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 64, "tie_word_embeddings": true,
+  "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+                   "original_max_position_embeddings": 8}})";
+
 inline Strategy strategy(std::int32_t tp, std::int32_t dp, std::int32_t zero = 0, SequenceParallel sp = SequenceParallel::none) {
   Strategy s;
   s.tp = tp;
@@ -38,6 +54,13 @@ inline Strategy strategy(std::int32_t tp, std::int32_t dp, std::int32_t zero = 0
   s.sp = tp > 1 ? sp : SequenceParallel::none;
   s.zero = ZeroStage{zero};
   if (zero > 0) s.shard = static_cast<std::int32_t>(s.data_ranks());
+  return s;
+}
+
+/// Experts spread over `ep` ranks, each split over `etp`.
+inline Strategy experts(Strategy s, std::int32_t ep, std::int32_t etp = 1) {
+  s.ep = ep;
+  s.etp = etp;
   return s;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/layout.h"
+#include "plan/activation_layout.h"
 
 #include <gtest/gtest.h>
 
-namespace espalier::runtime {
+namespace espalier {
 namespace {
 
 Strategy spread(std::int32_t tp, std::int32_t dp, SequenceParallel sp = SequenceParallel::none) {
@@ -14,15 +14,16 @@ Strategy spread(std::int32_t tp, std::int32_t dp, SequenceParallel sp = Sequence
   return s;
 }
 
+using Box = ActivationBox;
+using Move = BoxMove;
+
 std::vector<Box> boxes(const Strategy& s, std::int64_t samples, std::int64_t tokens) {
-  std::vector<Box> out;
-  for (std::int64_t p = 0; p < std::int64_t{s.tp} * s.dp; ++p) out.push_back(box_of(s, p, samples, tokens));
-  return out;
+  return boxes_of(s, std::int64_t{s.tp} * s.dp, {samples, {}, tokens, 1}, true);
 }
 
 // Four devices, 4 samples of 8 tokens. TP2·DP2: positions 0 and 1 hold samples 0 and 1, 2 and 3 the others; DP4: one sample each. Every position
 // of DP4 finds its sample at home or not at all: 0 and 1 hold 0 and 1, 2 and 3 hold 2 and 3.
-TEST(Layout, SmallestExample) {
+TEST(ActivationLayout, SmallestExample) {
   const auto moves = moves_between(boxes(spread(2, 2), 2, 8), boxes(spread(1, 4), 1, 8));
   const std::vector<Move> expected{
       {0, 0, {{0, 1}, {0, 8}}}, {1, 1, {{1, 2}, {0, 8}}}, {2, 2, {{2, 3}, {0, 8}}}, {3, 3, {{3, 4}, {0, 8}}}};
@@ -30,14 +31,14 @@ TEST(Layout, SmallestExample) {
 }
 
 // Back: position 0 wants samples 0 and 1 and has 0; 1 comes from position 1, which alone holds it.
-TEST(Layout, FromOneSampleEachToPairs) {
+TEST(ActivationLayout, FromOneSampleEachToPairs) {
   const auto moves = moves_between(boxes(spread(1, 4), 1, 8), boxes(spread(2, 2), 2, 8));
   ASSERT_EQ(moves.size(), 8u);
   EXPECT_EQ(moves[0], (Move{0, 0, {{0, 1}, {0, 8}}}));
   EXPECT_EQ(moves[1], (Move{1, 0, {{1, 2}, {0, 8}}}));
 }
 
-TEST(Layout, SequenceParallelSplitsTokens) {
+TEST(ActivationLayout, SequenceParallelSplitsTokens) {
   const auto split = boxes(spread(4, 1, SequenceParallel::megatron), 4, 8);
   EXPECT_EQ(split[3], (Box{{0, 4}, {6, 8}}));
   // To DP4: position 3 wants all tokens of sample 3, two of them are its own.
@@ -48,7 +49,7 @@ TEST(Layout, SequenceParallelSplitsTokens) {
 }
 
 // Whatever the layouts: every position gets each element of its box once, from one that holds it.
-TEST(Layout, MovesCoverWhatIsWanted) {
+TEST(ActivationLayout, MovesCoverWhatIsWanted) {
   const std::vector<std::pair<Strategy, std::int64_t>> layouts{{spread(4, 1), 4},
                                                                {spread(2, 2), 2},
                                                                {spread(1, 4), 1},
@@ -68,5 +69,24 @@ TEST(Layout, MovesCoverWhatIsWanted) {
     }
 }
 
+// Unequal replicas: of five samples three, one and one. To a stage of two ranks with four of five samples and the last: everything is sent,
+// though positions 0 and 1 exist on both sides.
+TEST(ActivationLayout, BetweenStagesOfUnequalShares) {
+  const auto here = boxes_of(spread(1, 3), 3, {0, {3, 1, 1}, 8, 1}, true);
+  EXPECT_EQ(here[1].samples, (Extent{3, 4}));
+  const auto there = boxes_of(spread(1, 2), 2, {0, {4, 1}, 8, 1}, true);
+  const std::vector<Move> expected{{0, 0, {{0, 3}, {0, 8}}}, {1, 0, {{3, 4}, {0, 8}}}, {2, 1, {{4, 5}, {0, 8}}}};
+  EXPECT_EQ(moves_between(here, there, false), expected);
+}
+
+// Four devices whose blocks leave halves of the tokens (first bit) and of the features (second bit); embedding and head are whole.
+TEST(ActivationLayout, PartitionedBlocksCutTheStream) {
+  Strategy s = spread(4, 1);
+  s.partition = BlockPartition("attn.residual M,N");
+  const ActivationShape shape{2, {}, 8, 6};
+  EXPECT_EQ(box_of(s, 2, shape, true), (Box{{0, 2}, {4, 8}, {0, 3}}));
+  EXPECT_EQ(box_of(s, 2, shape, false), (Box{{0, 2}, {0, 8}, {0, 6}}));
+}
+
 }  // namespace
-}  // namespace espalier::runtime
+}  // namespace espalier

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "espalier/profile.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/document.h"
+#include "base/format.h"
+#include "base/text.h"
+#include "calibrate/user_calibration.h"
+#include "cost/chunk_sum.h"
+#include "job/calibration_file.h"
+#include "planner/prediction.h"
+#include "profile/measured_operators.h"
+
+namespace espalier {
+namespace {
+
+using base::cat;
+using base::Reader;
+
+/// One record as it was read.
+struct Read {
+  double step_s = 0, operators_s = 0, update_s = 0;
+  std::int64_t updated = 0, late = 0;
+  std::vector<profile::MeasuredTime> rows;
+};
+
+Result<Read> read_record(const NamedText& text) {
+  auto document = base::read_json(text.text, text.name);
+  if (!document) return document.error();
+  base::ErrorSink sink;
+  Reader r = Reader::root(*document, sink);
+  constexpr std::string_view kSchema = "espalier.operator-times/1";
+  if (const std::string schema = r.required_string("schema"); sink.ok() && schema != kSchema)
+    r.fail("schema", cat("\"", schema, "\""), std::string(kSchema), "`espalier run --record FILE` writes it");
+  constexpr double kLongest = 1e6;
+  Read out;
+  r.ignore({"steps", "peak_bytes"});
+  out.step_s = r.required_real("step_s", 0, kLongest);
+  out.operators_s = r.required_real("operators_s", 0, kLongest);
+  out.update_s = r.required_real("update_s", 0, kLongest);
+  out.updated = r.required_int("updated_elements", 0, std::int64_t{1} << 50);
+  out.late = r.optional_int("late_calls", 0, std::int64_t{1} << 50, 0);
+  r.each("operators", true, [&](Reader& row) { out.rows.push_back(profile::read_row(row)); });
+  r.finish();
+  if (!sink.ok()) return *sink.first();
+  return out;
+}
+
+/// The line through (x, y) by least squares, neither coefficient below nothing.
+struct Line {
+  double at_zero = 0, slope = 0;
+};
+Line line_through(const std::vector<std::pair<double, double>>& points) {
+  if (points.empty()) return {};
+  double x = 0, y = 0, xx = 0, xy = 0;
+  for (const auto& [a, b] : points) {
+    x += a;
+    y += b;
+  }
+  const auto n = static_cast<double>(points.size());
+  for (const auto& [a, b] : points) {
+    xx += (a - x / n) * (a - x / n);
+    xy += (a - x / n) * (b - y / n);
+  }
+  const double slope = xx > 0 ? std::max(0.0, xy / xx) : 0.0;
+  return {std::max(0.0, (y - slope * x) / n), slope};
+}
+
+/// Bytes of states that an update reads and writes for one parameter.
+double bytes_an_element(const Job& job) {
+  const EngineModel& engine = *find_engine("espalier");
+  return cost::update_bytes(engine, states_of(engine, job.training), {1, 0}, Strategy{});
+}
+
+/// Median over the records of each operator; of the rest the line over micro-batches.
+struct Gathered {
+  profile::MeasuredOperators operators;
+  Line host;
+  std::vector<std::string> notes;
+};
+
+Result<Gathered> gather(const Job& job, const std::vector<OperatorRecord>& records) {
+  Gathered out;
+  std::map<profile::OperatorShape, std::map<std::int64_t, std::vector<profile::OperatorTime>>> all;
+  std::vector<std::pair<double, double>> rest;
+  std::int64_t late = 0;
+  double update_s = 0, updated = 0;
+  for (const OperatorRecord& record : records) {
+    auto read = read_record(record.text);
+    if (!read) return read.error();
+    for (const profile::MeasuredTime& row : read->rows) all[row.work.shape][row.work.tokens].push_back(row.time);
+    if (record.alone)
+      rest.emplace_back(static_cast<double>(record.microbatches),
+                        std::max(0.0, read->step_s - read->operators_s - read->update_s));
+    late += read->late;
+    update_s += read->update_s;
+    updated += static_cast<double>(read->updated);
+  }
+  const auto middle = [](std::vector<profile::OperatorTime>& times, double profile::OperatorTime::*part) {
+    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end(),
+                     [part](const auto& a, const auto& b) { return a.*part < b.*part; });
+    return times[times.size() / 2].*part;
+  };
+  using Time = profile::OperatorTime;
+  for (auto& [shape, by_tokens] : all)
+    for (auto& [tokens, times] : by_tokens)
+      out.operators.add(
+          {{shape, tokens}, {middle(times, &Time::forward), middle(times, &Time::input), middle(times, &Time::weight)}});
+  out.host = line_through(rest);
+  if (update_s > 0) out.operators.update_bytes_per_s = updated * bytes_an_element(job) / update_s;
+  if (late > 0)
+    out.notes.push_back(cat(late, " operators took this machine longer than the device that it plays: a slower --pace holds"));
+  return out;
+}
+
+Result<Gathered> taken_over(const Calibration& earlier) {
+  return Gathered{*earlier.operators, {earlier.coefficients.step_s, earlier.coefficients.micro_batch_s}, {}};
+}
+
+Result<std::optional<calibrate::UserFabric>> fabric_of(const Job& job, const std::vector<NamedText>& texts) {
+  std::vector<runlog::NcclTable> tables;
+  for (const NamedText& text : texts) {
+    auto read = runlog::read_nccl_tests(text.text, text.name);
+    if (!read) return read.error();
+    tables.insert(tables.end(), read->begin(), read->end());
+  }
+  if (tables.empty()) return std::optional<calibrate::UserFabric>();
+  auto fabric = calibrate::fit_user_fabric(job.cluster, tables);
+  if (!fabric) return fabric.error();
+  return std::optional(std::move(*fabric));
+}
+
+std::string quoted(std::string_view text) {
+  base::JsonWriter w;
+  w.value(text);
+  return w.text();
+}
+
+std::string operator_lines(const profile::MeasuredOperators& operators) {
+  std::string out = cat("update_bytes_per_s: ", base::six_digits(operators.update_bytes_per_s), "\noperators:\n");
+  for (const profile::MeasuredTime& row : operators.rows()) {
+    base::JsonWriter json;
+    profile::write_row(json, row);
+    out += cat("  - ", json.text(), "\n");
+  }
+  return out;
+}
+
+/// What the runtime does is in its measurements: nothing is left that a factor would stand for.
+std::string coefficient_lines(const Line& host) {
+  std::string out = "coefficients:\n";
+  for (const auto& [name, value] : std::initializer_list<std::pair<std::string_view, double>>{{"compute", 1},
+                                                                                              {"elementwise", 1},
+                                                                                              {"launch", 1},
+                                                                                              {"tensor_communication", 1},
+                                                                                              {"data_communication", 1},
+                                                                                              {"exposed_share", 0},
+                                                                                              {"collective_wait_s", 0},
+                                                                                              {"network_wait_s", 0}})
+    out += cat("  ", name, ": ", base::shortest(value), "\n");
+  return out + cat("  step_s: ", base::six_digits(host.at_zero), "\n  micro_batch_s: ", base::six_digits(host.slope), "\n");
+}
+
+}  // namespace
+
+Plan profiled_plan(const Job& job, std::int32_t tp, SequenceParallel sp, std::int32_t samples, std::int32_t microbatches) {
+  Strategy strategy;
+  strategy.tp = tp;
+  strategy.sp = tp > 1 ? sp : SequenceParallel::none;
+  Schedule schedule;
+  schedule.micro_batch = samples;
+  schedule.microbatches = microbatches;
+  Training training = job.training;
+  training.global_batch = std::int64_t{samples} * microbatches;
+  Plan plan = make_uniform_plan(job.model, job.cluster, training, "espalier", strategy, schedule, SplitPolicy::balanced);
+  Job named = job;
+  named.calibration = nullptr;
+  planner::stamp_inputs(named, plan);
+  return plan;
+}
+
+Result<Profile> make_profile(const Job& job, const ProfileInputs& inputs) {
+  for (const LayerKind& kind : job.model.kinds)
+    for (const Operator& op : kind.operators)
+      if (op.kind == OperatorKind::router)
+        return Error{ErrorKind::bad_input, "profile", "a mixture of experts",
+                     "a model whose operators take the same time for every batch",
+                     "how many tokens an expert gets differs from batch to batch: such times are not interpolated yet"};
+  if (inputs.earlier != nullptr && inputs.earlier->operators == nullptr)
+    return Error{ErrorKind::bad_input, cat("calibration ", inputs.earlier->name), "no measured operators", "a profile",
+                 "`espalier profile` writes one"};
+  auto gathered = inputs.earlier != nullptr ? taken_over(*inputs.earlier) : gather(job, inputs.records);
+  if (!gathered) return gathered.error();
+  auto fabric = fabric_of(job, inputs.collectives);
+  if (!fabric) return fabric.error();
+  if (const auto missing = profile::not_covered(gathered->operators, job.model, Strategy{}, job.training.sequence.main))
+    return Error{ErrorKind::bad_input, "profile", cat("too few times of ", profile::to_string(*missing)),
+                 "two counts of samples at least, of one rank among others", "--samples 1,2,4"};
+  Profile out;
+  out.operators = static_cast<std::int64_t>(gathered->operators.rows().size());
+  out.step_s = gathered->host.at_zero;
+  out.micro_batch_s = gathered->host.slope;
+  out.update_bytes_per_s = gathered->operators.update_bytes_per_s;
+  out.notes = std::move(gathered->notes);
+  if (*fabric) {
+    out.fabric_error = (*fabric)->held_out;
+    out.notes.insert(out.notes.end(), (*fabric)->warnings.begin(), (*fabric)->warnings.end());
+  }
+  out.yaml =
+      cat("# A profile of Espalier's runtime on one machine, written by `espalier profile`. Use: `profile: FILE` in the job.\n",
+          "schema: espalier.calibration/1\nnote: ", quoted(inputs.note),
+          "\ndevice: ", quoted(job.cluster.groups.front().device.name), "\nengine: espalier\n", coefficient_lines(gathered->host),
+          *fabric ? calibrate::fabric_lines(**fabric) : "", operator_lines(gathered->operators));
+  return out;
+}
+
+}  // namespace espalier

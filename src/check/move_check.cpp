@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "check/move_check.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "check/verdict.h"
+
+namespace espalier::check {
+namespace {
+
+/// Rates of one node's ways, bytes per second: the best and the worst that its levels and interfaces offer.
+struct Rates {
+  double node_best = 0, node_worst = 0;      // of the node together
+  double device_best = 0, device_worst = 0;  // of one of its devices alone
+  double inside_best = 0, inside_worst = 0;  // of one device to others of the node
+};
+
+class Network {
+ public:
+  Network(const Cluster& cluster, const MovePrices& prices) : cluster_(&cluster), prices_(&prices) {}
+
+  [[nodiscard]] Rates of(std::int64_t node) const {
+    const NodeGroup& group = cluster_->groups[cluster_->group_of_node(node)];
+    const auto devices = static_cast<double>(group.devices_per_node);
+    const double factor = factor_of_node(node, devices);
+    Rates out;
+    for (const FabricLevel& level : levels_of(group)) {
+      const double shared = level.bandwidth.count() * level.efficiency * factor;
+      const double alone = std::max(level.bandwidth.count(), level.bandwidth_alone.count()) * level.efficiency * factor;
+      widen(out.node_best, out.node_worst, shared * devices);
+      widen(out.device_best, out.device_worst, alone);
+    }
+    if (group.node_bandwidth.count() > 0 && !cluster_->links.empty())
+      widen(out.node_best, out.node_worst, group.node_bandwidth.count() * factor);
+    for (const FabricLevel& level : group.intra)
+      widen(out.inside_best, out.inside_worst, level.bandwidth.count() * level.efficiency);
+    return out;
+  }
+
+  /// What a link between groups carries in a second; 0: there is no such link.
+  [[nodiscard]] double of_link(const std::string& name) const {
+    const auto at = cluster_->link_called(name);
+    if (!at) return 0;
+    const GroupLink& link = cluster_->links[*at];
+    double rate = link.bandwidth.count();
+    for (const auto& [target, factor] : prices_->narrowed)
+      if (target == name) rate *= factor;
+    return link.sharing == LinkSharing::line ? rate : rate * static_cast<double>(most_nodes());
+  }
+
+  /// Of the slowest way there is.
+  [[nodiscard]] double latency_s() const {
+    double most = 0;
+    const auto raise = [&](const std::vector<FabricLevel>& levels) {
+      for (const FabricLevel& level : levels) most = std::max(most, level.latency.count());
+    };
+    raise(cluster_->inter);
+    for (const NodeGroup& group : cluster_->groups) {
+      raise(group.intra);
+      raise(group.inter);
+    }
+    double links = 0;
+    for (const GroupLink& link : cluster_->links) links += link.latency.count();
+    return most + links;
+  }
+
+  /// The least that a link between groups carries in a second, whoever shares it.
+  [[nodiscard]] double worst_of_link(const std::string& name) const {
+    const double best = of_link(name);
+    const auto at = cluster_->link_called(name);
+    return !at || cluster_->links[*at].sharing == LinkSharing::line ? best : best / static_cast<double>(most_nodes());
+  }
+
+ private:
+  static void widen(double& best, double& worst, double rate) {
+    if (rate <= 0) return;
+    best = std::max(best, rate);
+    worst = worst == 0 ? rate : std::min(worst, rate);
+  }
+  [[nodiscard]] std::int64_t most_nodes() const {
+    std::int64_t most = 1;
+    for (const NodeGroup& group : cluster_->groups) most = std::max(most, group.nodes);
+    return most;
+  }
+  /// All levels over which a node talks to others.
+  [[nodiscard]] std::vector<FabricLevel> levels_of(const NodeGroup& group) const {
+    std::vector<FabricLevel> out = cluster_->inter;
+    out.insert(out.end(), group.inter.begin(), group.inter.end());
+    return out;
+  }
+  /// Of its way to the network: a device that is narrowed takes its part of the node's.
+  [[nodiscard]] double factor_of_node(std::int64_t node, double devices) const {
+    double factor = 1, of_devices = 1;
+    for (const auto& [name, value] : prices_->narrowed) {
+      const auto target = target_called(*cluster_, name, "");
+      if (!target) continue;
+      if (target->kind == ClusterTarget::Kind::node && target->index == node) factor *= value;
+      if (target->kind == ClusterTarget::Kind::device && cluster_->node_of(target->index) == node)
+        of_devices -= (1 - value) / devices;
+    }
+    return factor * of_devices;
+  }
+
+  const Cluster* cluster_;
+  const MovePrices* prices_;
+};
+
+class Check {
+ public:
+  Check(const MoveQuestion& question, const MovePrices& prices, const MoveClaims& claims)
+      : cluster_(*question.cluster), prices_(prices), claims_(claims), found_(moved_bytes(question)) {}
+
+  std::vector<Finding> findings() {
+    check_bytes();
+    found_.lost > 0 ? check_storage_links() : check_links();
+    check_seconds();
+    return {bytes_.finding(say(found_.lost > 0 ? found_.needed : found_.peer, " bytes move, as the two plans say")),
+            links_.finding(say(claims_.links.size(), " links carry what must go over them")),
+            seconds_.finding("what the bytes take on their links")};
+  }
+
+ private:
+  void equal(Verdict& verdict, const char* what, std::int64_t said, std::int64_t derived) {
+    verdict.require(said == derived, [&] { return say(what, ": claimed ", said, ", derived ", derived); });
+  }
+
+  void check_bytes() {
+    const bool storage = found_.lost > 0;
+    bytes_.require(found_.nowhere == 0,
+                   [&] { return say(found_.nowhere, " bytes of the model are nowhere in a pipeline of the new plan"); });
+    equal(bytes_, "lost bytes", claims_.lost, found_.lost);
+    equal(bytes_, "kept bytes", claims_.kept, storage ? 0 : found_.kept);
+    equal(bytes_, "bytes from peers", claims_.peer, storage ? 0 : found_.peer);
+    equal(bytes_, "bytes from storage", claims_.storage, storage ? found_.needed : 0);
+  }
+
+  void check_storage_links() {
+    const bool one = claims_.links.size() == 1 && claims_.links.front().first == "storage";
+    links_.require(one && claims_.links.front().second == found_.needed,
+                   [&] { return say("all that is read comes from storage alone, ", found_.needed, " bytes"); });
+  }
+
+  void check_links() {
+    std::int64_t sent = 0, taken = 0;
+    std::map<std::string, Bounds> open = found_.links;
+    for (const auto& [name, bytes] : claims_.links) {
+      if (name.ends_with(" out") && name.starts_with("node:")) sent += bytes;
+      if (name.ends_with(" in") && name.starts_with("node:")) taken += bytes;
+      const auto at = open.find(name);
+      if (!links_.require(at != open.end(), [&] { return say(name, ": claimed ", bytes, " bytes, nothing has to go there"); }))
+        continue;
+      const Bounds b = at->second;
+      links_.require(b.least <= bytes && bytes <= b.most, [&] {
+        return b.least == b.most ? say(name, ": claimed ", bytes, " bytes, derived ", b.least)
+                                 : say(name, ": claimed ", bytes, " bytes, derived from ", b.least, " to ", b.most);
+      });
+      open.erase(at);
+    }
+    for (const auto& [name, b] : open)
+      links_.require(b.least == 0,
+                     [&, &name = name, &b = b] { return say(name, ": nothing claimed, at least ", b.least, " bytes"); });
+    links_.require(sent == taken, [&] { return say("nodes send ", sent, " bytes and take ", taken); });
+  }
+
+  /// The least and the most that the transfer takes.
+  std::pair<double, double> transfer_s() const {
+    const Network network(cluster_, prices_);
+    double least = 0, most = 0;
+    const auto raise = [](double& value, double bytes, double rate) {
+      if (rate > 0) value = std::max(value, bytes / rate);
+    };
+    for (const auto& [name, count] : claims_.links) {
+      const auto bytes = static_cast<double>(count);
+      if (const double rate = network.of_link(name); rate > 0) {
+        raise(least, bytes, rate);
+        raise(most, bytes, network.worst_of_link(name));
+        continue;
+      }
+      const bool inside = name.starts_with("inside ");
+      const auto target = target_called(cluster_, inside ? name.substr(7) : name.substr(0, name.find(' ')), "");
+      if (!target || target->kind != ClusterTarget::Kind::node) continue;
+      const Rates rates = network.of(target->index);
+      if (!inside) raise(least, bytes, rates.node_best);
+      if (!inside) raise(most, bytes, rates.node_worst);
+      raise(most, bytes, inside ? rates.inside_worst : rates.device_worst);
+    }
+    for (const auto& [device, bytes] : found_.taken)
+      raise(least, static_cast<double>(bytes), network.of(cluster_.node_of(device)).device_best);
+    for (const auto& [device, bytes] : found_.taken_inside)
+      raise(least, static_cast<double>(bytes), network.of(cluster_.node_of(device)).inside_best);
+    return {least, most > 0 ? most + network.latency_s() : 0};
+  }
+
+  void check_seconds() {
+    const bool storage = found_.lost > 0;
+    const auto rounded = [](double seconds) { return static_cast<std::int64_t>(std::llround(seconds * 1e9)); };
+    const auto [least, most] = storage ? std::pair(0.0, 0.0) : transfer_s();
+    seconds_.require(claims_.transfer_ns >= rounded(least * (1 - 1e-9)) && claims_.transfer_ns <= rounded(most * (1 + 1e-9)) + 1,
+                     [&, least = least, most = most] {
+                       return say("transfer: claimed ", claims_.transfer_ns, " ns, its bytes take from ", rounded(least), " to ",
+                                  rounded(most), " ns");
+                     });
+    const double read = storage ? static_cast<double>(found_.most_read) / prices_.storage_per_device : 0;
+    equal(seconds_, "storage, ns", claims_.storage_ns, rounded(read));
+    equal(seconds_, "rollback, ns", claims_.rollback_ns, storage ? prices_.checkpoint_age_ns : 0);
+    equal(seconds_, "restart, ns", claims_.restart_ns, prices_.restart_ns);
+    equal(seconds_, "warm-up, ns", claims_.warm_up_ns, prices_.warm_up_ns);
+  }
+
+  const Cluster& cluster_;
+  const MovePrices& prices_;
+  const MoveClaims& claims_;
+  MovedBytes found_;
+  Verdict bytes_{"moved-bytes"}, links_{"bytes-per-link"}, seconds_{"move-seconds"};
+};
+
+}  // namespace
+
+std::vector<Finding> check_move(const MoveQuestion& question, const MovePrices& prices, const MoveClaims& claims) {
+  return Check(question, prices, claims).findings();
+}
+
+}  // namespace espalier::check

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/long_run.h"
+
+#include "espalier/documents.h"
+#include "espalier/long_run.h"
+
+namespace espalier::cli {
+
+int run_long_run(Context& context, const Job& job, const PlannerOptions& options, const OutputFlags& output) {
+  const auto answer = plan_for_long_run(job, options);
+  if (!answer) return fail(context, answer.error());
+  if (!output.folder.empty()) {
+    const auto written = write_answer(output.folder, answer->answer, "", plan_schema_of(context));
+    if (!written) return fail(context, written.error());
+  }
+  if (context.json)
+    print_json(context, to_json(*answer));
+  else
+    print_answer(context, to_text(*answer) + "\n" + answer->answer.brief());
+  return context.interrupted() ? kInterrupted : kOk;
+}
+
+}  // namespace espalier::cli

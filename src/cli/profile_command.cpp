@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier profile JOB.yaml -o FILE: measures the operators of the job's model on this machine, and writes them as a calibration. With
+// --network every rank of a launcher takes part and the collectives between them are measured.
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "base/document.h"
+#include "base/format.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/ranks.h"
+#include "espalier/calibration.h"
+#include "espalier/profile.h"
+
+namespace espalier::cli {
+namespace {
+
+using base::cat;
+
+struct ProfileFlags {
+  std::vector<std::string> collectives;
+  std::string out, pace, from, tp = "1", samples = "1,2";
+  std::int64_t steps = 5, local = 1;
+  bool sequence_parallel = false, network = false;
+  double timeout = 300;
+};
+
+/// "1,2,4".
+Result<std::vector<std::int64_t>> counts_of(const std::string& flag, const std::string& text) {
+  std::vector<std::int64_t> out;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) {
+    const bool digits =
+        !word.empty() && word.size() < 6 && std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
+    out.push_back(digits ? std::stoll(word) : 0);
+    if (out.back() < 1)
+      return Error{ErrorKind::usage, flag, cat("\"", text, "\""), "counts of 1 and more with commas, such as 1,2,4", ""};
+  }
+  return out;
+}
+
+/// The first value of a line "key : value" of a file of the kernel.
+std::string kernel_line(const char* file, const std::string& key) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.rfind(key, 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
+
+std::string machine_note(const ProfileFlags& flags) {
+  const std::time_t now = std::time(nullptr);
+  char date[32] = "";
+  std::tm utc{};
+  if (gmtime_r(&now, &utc) != nullptr) std::strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
+  return cat("measured ", date, " on ", kernel_line("/proc/cpuinfo", "model name"),
+             flags.pace.empty() ? "" : cat(", playing ", flags.pace), "; ", flags.steps, " steps a run");
+}
+
+/// One run of one tensor group.
+Result<OperatorRecord> measured(Context& context, const ProfileFlags& flags, const std::string& program, const Plan& plan,
+                                const std::string& record) {
+  RankOptions options;
+  options.steps = flags.steps;
+  options.pace = flags.pace;
+  options.record = record;
+  options.timeout = flags.timeout;
+  if (Status error = run_plan_here(plan, options, program, {}, [&context] { return context.interrupted(); })) return *error;
+  auto text = base::read_file(record);
+  if (!text) return text.error();
+  return OperatorRecord{{record, std::move(*text)}, plan.pipelines.front().schedule.microbatches, device_count(plan) == 1};
+}
+
+/// The runs of a profile: sizes of tensor groups, samples of a micro-batch.
+struct Shapes {
+  std::vector<std::int64_t> tensor, samples;
+};
+
+Result<Shapes> shapes_of(const ProfileFlags& flags) {
+  auto tensor = counts_of("--tp", flags.tp);
+  if (!tensor) return tensor.error();
+  auto samples = counts_of("--samples", flags.samples);
+  if (!samples) return samples.error();
+  return Shapes{std::move(*tensor), std::move(*samples)};
+}
+
+Result<ProfileInputs> measure_all(Context& context, const ProfileFlags& flags, const Shapes& shapes, const Job& job,
+                                  const std::string& program) {
+  const ScratchFolder scratch;
+  ProfileInputs inputs;
+  inputs.note = machine_note(flags);
+  for (const std::string& path : flags.collectives) {
+    auto text = base::read_file(path);
+    if (!text) return text.error();
+    inputs.collectives.push_back({path, std::move(*text)});
+  }
+  if (!flags.from.empty()) {
+    auto earlier = read_calibration_file(flags.from);
+    if (!earlier) return earlier.error();
+    inputs.earlier = std::move(*earlier);
+    return inputs;
+  }
+  const SequenceParallel sp = flags.sequence_parallel ? SequenceParallel::megatron : SequenceParallel::none;
+  for (const std::int64_t tp : shapes.tensor)
+    for (const std::int64_t samples : shapes.samples)
+      for (const std::int32_t microbatches : {2, 6}) {
+        if (microbatches != 2 && (tp > 1 || samples != shapes.samples.front()))
+          continue;  // host work: one rank, its smallest micro-batches
+        if (!context.quiet && !context.json) note(context, cat("tp ", tp, ", ", samples, " samples a micro-batch"));
+        const Plan plan = profiled_plan(job, static_cast<std::int32_t>(tp), sp, static_cast<std::int32_t>(samples), microbatches);
+        auto record = measured(context, flags, program, plan, (scratch.path() / "record.json").string());
+        if (!record) return record.error();
+        inputs.records.push_back(std::move(*record));
+      }
+  return inputs;
+}
+
+int run_operators(Context& context, const JobFlags& from, const ProfileFlags& flags) {
+  auto job = load_job_of(context, from);
+  if (!job) return fail(context, job.error());
+  const auto shapes = shapes_of(flags);
+  if (!shapes) return fail(context, shapes.error());
+  const auto program = flags.from.empty() ? rank_program() : Result<std::string>(std::string());
+  if (!program) return fail(context, program.error());
+  const auto inputs = measure_all(context, flags, *shapes, *job, *program);
+  if (!inputs) return context.interrupted() ? kInterrupted : fail(context, inputs.error());
+  const auto profile = make_profile(*job, *inputs);
+  if (!profile) return fail(context, profile.error());
+  if (Status error = write_file(flags.out, profile->yaml)) return fail(context, *error);
+  note_all(context, profile->notes);
+  if (context.json) {
+    base::JsonWriter json;
+    json.begin_object()
+        .key("file")
+        .value(flags.out)
+        .key("operators")
+        .value(profile->operators)
+        .key("step_s")
+        .value(profile->step_s);
+    json.key("micro_batch_s")
+        .value(profile->micro_batch_s)
+        .key("update_bytes_per_s")
+        .value(profile->update_bytes_per_s)
+        .end_object();
+    print_json(context, json.text());
+    return kOk;
+  }
+  print_answer(context, cat(profile->operators, " operator times; ", base::fixed(profile->step_s * 1e3, 2), " ms a step and ",
+                            base::fixed(profile->micro_batch_s * 1e3, 2), " ms a micro-batch beside them; update at ",
+                            base::fixed(profile->update_bytes_per_s / 1e9, 2), " GB/s",
+                            flags.collectives.empty()
+                                ? ""
+                                : cat("; collectives fitted within ", base::fixed(profile->fabric_error * 100, 1), " % (median)"),
+                            "\nwritten to ", flags.out, ": name it in the job as `profile: ", flags.out, "`\n"));
+  return kOk;
+}
+
+int run_network(Context& context, const ProfileFlags& flags) {
+  const auto program = rank_program();
+  if (!program) return fail(context, program.error());
+  const auto place = place_by_launcher("profile --network");
+  if (!place) return fail(context, place.error());
+  return fail(context, launch::become(*program, {"probe", flags.out, std::to_string(place->rank), std::to_string(place->world),
+                                                 cat("tcp:", place->address, ":", place->port), base::shortest(flags.timeout),
+                                                 std::to_string(flags.local)}));
+}
+
+}  // namespace
+
+void add_profile_command(Command& app, Context& context) {
+  Command* command =
+      app.add_subcommand("profile", "measure this machine: operators of a job's model, or the network between ranks");
+  auto job = std::make_shared<JobFlags>();
+  auto flags = std::make_shared<ProfileFlags>();
+  command->add_option("job", job->path, "job file (YAML or JSON); - for stdin")->type_name("JOB.yaml");
+  command->add_option("--set", job->overrides, "override a value of the job: a.b.c=value (repeatable)")
+      ->type_name("PATH=VALUE")
+      ->one_value_each();
+  command->add_option("-o,--out", flags->out, "where the profile goes")->required()->type_name("FILE");
+  command->add_option("--tp", flags->tp, "sizes of tensor groups, with commas")->show_default();
+  command->add_option("--samples", flags->samples, "samples of a micro-batch, two or more counts")->show_default();
+  command->add_flag("--sequence-parallel", flags->sequence_parallel, "measure groups with Megatron's sequence parallelism");
+  command->add_option("--steps", flags->steps, "of each run; the first is not counted")->range(2, 1'000'000)->show_default();
+  command->add_option("--pace", flags->pace, "ranks play a device: flops=F,bandwidth=B,launch=S")->type_name("PACE");
+  command->add_option("--collectives", flags->collectives, "what --network wrote, or nccl-tests printed")->type_name("FILE");
+  command->add_option("--from", flags->from, "operators of an earlier profile: none is measured, only the network is new")
+      ->type_name("FILE");
+  command->add_flag("--network", flags->network, "measure collectives between the ranks of a launcher; needs no job");
+  command->add_option("--local", flags->local, "with --network: ranks of a node")->range(1, 1024)->show_default();
+  command->add_option("--timeout", flags->timeout, "seconds after which a rank gives a silent peer up")
+      ->positive()
+      ->show_default();
+  add_common_flags(*command, context);
+  command->footer("The job then names the file: `profile: FILE`, engine espalier; docs/runtime.md");
+  command->callback([&context, job, flags] {
+    if (flags->network) {
+      context.exit_code = run_network(context, *flags);
+    } else if (job->path.empty()) {
+      context.exit_code = fail(context, Error{ErrorKind::usage, "profile", "no job", "JOB.yaml, or --network", ""});
+    } else {
+      context.exit_code = run_operators(context, *job, *flags);
+    }
+  });
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/operator_shape.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/format.h"
+#include "plan/key_value.h"
+
+namespace espalier::profile {
+namespace {
+
+using base::cat;
+
+/// In the order of OperatorKind.
+constexpr std::array<std::string_view, 16> kKinds = {
+    "embedding",         "patch_embed", "norm",          "linear", "rotary",   "attention",
+    "dropout",           "activation",  "residual",      "router", "dispatch", "expert_linear",
+    "expert_activation", "combine",     "cross_entropy", "pool"};
+
+std::int64_t part(std::int64_t whole, std::int64_t ranks) { return (whole + ranks - 1) / ranks; }
+
+OperatorShape attention_of(const Operator& op, const Strategy& s, std::int64_t sequence) {
+  OperatorShape shape;
+  shape.kind = op.kind;
+  shape.heads = op.heads / s.tp;
+  shape.kv_heads = std::max(1, op.kv_heads / s.tp);
+  shape.head_dim = op.qk_dim;
+  shape.keys = sequence;
+  shape.window = op.window;
+  shape.ring = s.cp;
+  return shape;
+}
+
+OperatorShape linear_of(const LayerKind& kind, const Operator& op, std::int64_t width, std::int64_t vocabulary) {
+  OperatorShape shape{op.kind, op.in, op.out};
+  switch (op.split) {
+    case TpSplit::column: shape.out = static_cast<std::int64_t>(std::ceil(outputs_on_rank(kind, op, width))); break;
+    case TpSplit::row: shape.in = part(op.in, width); break;
+    case TpSplit::vocab: shape.out = part(vocabulary, width); break;
+    case TpSplit::heads: shape.out = part(op.out, width); break;
+    case TpSplit::none: break;
+  }
+  return shape;
+}
+
+}  // namespace
+
+std::span<const std::string_view> kind_names() { return kKinds; }
+std::string_view name_of(OperatorKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+
+std::string to_string(const OperatorShape& s) {
+  if (s.kind != OperatorKind::attention) return cat(name_of(s.kind), " ", s.in, "x", s.out);
+  return cat("attention, ", s.heads, " heads of ", s.head_dim, " (", s.kv_heads, " pairs) over ", s.keys,
+             s.window > 0 ? cat(", window ", s.window) : "", s.ring > 1 ? cat(", ring of ", s.ring) : "");
+}
+
+OperatorWork work_on_rank(const LayerKind& kind, const Operator& op, const Strategy& s, std::int64_t vocabulary,
+                          std::int64_t sequence, std::int64_t samples) {
+  const bool split = op.split != TpSplit::none, ulysses = s.sp == SequenceParallel::ulysses;
+  const std::int64_t width = s.weight_tp();
+  std::int64_t tokens = sequence * samples / s.cp;
+  // Ulysses splits the tokens of everything but attention, whose heads it splits; Megatron those of what keeps whole weights.
+  const bool shares_tokens = ulysses ? op.kind != OperatorKind::attention : s.sp == SequenceParallel::megatron && !split;
+  if (shares_tokens) tokens /= s.tp;
+  OperatorShape shape;
+  switch (op.kind) {
+    case OperatorKind::attention: shape = attention_of(op, s, sequence); break;
+    case OperatorKind::linear: shape = linear_of(kind, op, width, vocabulary); break;
+    case OperatorKind::embedding:
+      shape = {op.kind, op.split == TpSplit::vocab ? part(vocabulary, width) : op.parameters / std::max<std::int64_t>(1, op.out),
+               op.out};
+      break;
+    case OperatorKind::cross_entropy: shape = {op.kind, split ? part(op.in, width) : op.in, 0}; break;
+    default: shape = {op.kind, split ? part(op.in, width) : op.in, split ? part(op.out, width) : op.out}; break;
+  }
+  return {shape, tokens};
+}
+
+}  // namespace espalier::profile

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one rank computes of an operator under a strategy: the key under which its time is measured and looked up. Two strategies that leave
+// the same features and heads on a rank cost the same, so that one measurement serves both.
+//
+//   linear, router            in × out on this rank: a column linear has out/t outputs, a row linear in/t inputs, t ranks splitting weights
+//   attention                 heads/t query heads of head_dim over `keys` tokens of a sample, kv_heads/t pairs (at least 1)
+//   embedding, cross_entropy  rows of the vocabulary on this rank, ⌈V/t⌉
+//   others                    features they read and write
+//
+// Tokens are those of one micro-batch that the operator works on: of operators that tensor parallelism does not split, sequence parallelism
+// leaves 1/t.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "espalier/model.h"
+#include "espalier/plan.h"
+
+namespace espalier::profile {
+
+struct OperatorShape {
+  OperatorKind kind = OperatorKind::linear;
+  std::int64_t in = 0, out = 0;
+  std::int32_t heads = 0, kv_heads = 0, head_dim = 0;  ///< attention
+  std::int64_t keys = 0, window = 0;                   ///< attention: tokens of a sample; 0: no window
+  std::int32_t ring = 1;                               ///< attention: ranks among which keys go round
+  auto operator<=>(const OperatorShape&) const = default;
+};
+
+/// Names of operator kinds in files and messages, in the order of OperatorKind.
+std::span<const std::string_view> kind_names();
+std::string_view name_of(OperatorKind kind);
+/// "linear 256x768", "attention 4 heads of 64 (2 pairs) over 512".
+std::string to_string(const OperatorShape& shape);
+
+struct OperatorWork {
+  OperatorShape shape;
+  std::int64_t tokens = 0;
+};
+
+/// Of an operator of `kind` under `strategy`, for `samples` samples of `sequence` tokens each.
+OperatorWork work_on_rank(const LayerKind& kind, const Operator& op, const Strategy& strategy, std::int64_t vocabulary,
+                          std::int64_t sequence, std::int64_t samples);
+
+}  // namespace espalier::profile

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/change_claims.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/document.h"
+#include "base/format.h"
+
+namespace espalier::report {
+namespace {
+
+using base::cat;
+using base::Node;
+using base::Reader;
+
+constexpr double kLongest = 1e9;  // seconds
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
+constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
+
+std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(std::llround(seconds * 1e9)); }
+
+std::optional<std::int64_t> read_time(Reader& r, const char* key) {
+  if (!r.has(key)) return std::nullopt;
+  return nanoseconds(r.required_real(key, -kLongest, kLongest));
+}
+
+Result<Plan> read_plan(Reader& r, const char* key) {
+  const Node* node = r.find(key);
+  auto plan = plan_from_json(node == nullptr ? "null" : base::to_json(*node), r.path() + "." + key);
+  if (!plan) return plan.error();
+  if (Status refused = unpriced(*plan)) return *refused;
+  return plan;
+}
+
+void read_move(Reader& r, check::MoveClaims& out) {
+  Reader move = r.child("move", true);
+  out.kept = move.required_int("kept_bytes", 0, kMostBytes);
+  out.peer = move.required_int("peer_bytes", 0, kMostBytes);
+  out.storage = move.required_int("storage_bytes", 0, kMostBytes);
+  out.lost = move.required_int("lost_bytes", 0, kMostBytes);
+  const auto time = [&](const char* key) { return nanoseconds(move.required_real(key, 0, kLongest)); };
+  out.transfer_ns = time("transfer_s");
+  out.storage_ns = time("storage_s");
+  out.rollback_ns = time("rollback_s");
+  out.restart_ns = time("restart_s");
+  out.warm_up_ns = time("warm_up_s");
+  move.finish();
+  Reader links = r.child("bytes_per_link", true);
+  for (const auto& [name, bytes] : links.node().members) out.links.emplace_back(name, links.required_int(name, 0, kMostBytes));
+}
+
+ClaimedChange read_change(Reader& r, Status& refused) {
+  ClaimedChange out;
+  const std::string schema = r.required_string("schema");
+  if (r.sink().ok() && schema != "espalier.change/1") r.fail("schema", "", "\"espalier.change/1\"");
+  std::vector<std::string_view> words;
+  for (const ActionKind kind : kActions) words.push_back(to_string(kind));
+  r.required_string("action");
+  out.action = kActions[r.optional_choice("action", words, 0)];
+  out.possible = r.optional_bool("possible", false);
+  out.upper_bound = r.optional_bool("upper_bound", false);
+  out.iteration_ns = read_time(r, "iteration_s");
+  out.pause_ns = read_time(r, "pause_s");
+  out.gain_ns = read_time(r, "gain_s_per_step");
+  out.break_even_ns = read_time(r, "break_even_s");
+  out.if_stay_ns = read_time(r, "if_stay_s");
+  read_move(r, out.move);
+  out.nodes = r.optional_int_list("nodes", 0, kMostNodes);
+  for (const char* key : {"plan", "priced_as"}) {
+    if (!r.has(key) || !r.sink().ok()) continue;
+    auto plan = read_plan(r, key);
+    if (!plan && !refused) refused = plan.error();
+    if (plan) out.plan = std::move(*plan);
+  }
+  return out;
+}
+
+void read_named(Reader& what, const char* key, const char* value, std::vector<std::pair<std::string, double>>& out) {
+  what.each(key, false, [&](Reader& row) {
+    const std::string name = row.required_string("target");
+    out.emplace_back(name, row.required_real(value, 0, kLongest));
+  });
+}
+
+/// The inputs: the running plan, what happened, and what moves were priced with.
+void read_asked(Reader& r, ClaimedAnswer& out, Status& refused) {
+  if (auto running = read_plan(r, "running"); running.ok())
+    out.running = std::move(*running);
+  else if (!refused)
+    refused = running.error();
+  Reader change = r.child("change", true);
+  if (const Node* lost = change.find("lost"))
+    for (const Node& name : lost->items) out.happened.lost.push_back(name.text);
+  read_named(change, "slow", "factor", out.happened.slow);
+  read_named(change, "links", "factor", out.happened.links);
+  std::vector<std::pair<std::string, double>> added;
+  read_named(change, "added", "nodes", added);
+  for (const auto& [group, nodes] : added) out.happened.added.emplace_back(group, static_cast<std::int64_t>(nodes));
+  Reader prices = r.child("prices", true);
+  out.prices.restart_s = prices.required_real("restart_s", 0, kLongest);
+  out.prices.warm_up_s = prices.required_real("warm_up_s", 0, kLongest);
+  out.prices.storage_per_device = prices.required_real("storage_bytes_per_s", 1, 1e15);
+  out.prices.checkpoint_age_s = prices.required_real("checkpoint_age_s", 0, kLongest);
+}
+
+void read_classes(Reader& r, ClaimedAnswer& out, Status& refused) {
+  out.most = r.required_int("most", 1, 8);
+  out.losses = r.required_int("losses", 0, kMostNodes);
+  out.covered = r.required_int("covered", 0, kMostNodes);
+  r.each("classes", true, [&](Reader& row) {
+    ClaimedClass c;
+    c.nodes = row.optional_int_list("nodes", 0, kMostNodes);
+    c.losses = row.required_int("losses", 0, kMostNodes);
+    Reader change = row.child("action", true);
+    c.change = read_change(change, refused);
+    out.classes.push_back(std::move(c));
+  });
+}
+
+std::string schema_of(const Node& root) {
+  const Node* schema = root.find("schema");
+  return schema == nullptr ? "" : schema->text;
+}
+
+bool known(const std::string& schema) {
+  return schema == "espalier.what-if/1" || schema == "espalier.change/1" || schema == "espalier.survival/1";
+}
+
+}  // namespace
+
+bool is_change_document(std::string_view text) {
+  const auto document = base::read_json(text, "answer");
+  return document.ok() && known(schema_of(document->root));
+}
+
+Result<ClaimedAnswer> read_claims(std::string_view text, const std::string& where) {
+  const auto document = base::read_json(text, where);
+  if (!document) return document.error();
+  ClaimedAnswer out;
+  out.schema = schema_of(document->root);
+  if (!known(out.schema))
+    return Error{ErrorKind::bad_input, where, cat("schema \"", out.schema, "\""),
+                 "an answer of what-if, replan or --survive, as --json prints it", ""};
+  base::ErrorSink sink;
+  Status refused;
+  Reader r = Reader::root(*document, sink);
+  if (out.schema == "espalier.change/1") {
+    out.changes.push_back(read_change(r, refused));
+    r.each("others", false, [&](Reader& row) { out.changes.push_back(read_change(row, refused)); });
+    Reader observed = r.child("observed", true);
+    out.plan = observed.required_string("plan");
+    out.if_stay_ns = out.changes.front().if_stay_ns;
+  } else {
+    out.plan = r.required_string("plan");
+    out.before_ns = read_time(r, "iteration_s");
+    out.if_stay_ns = read_time(r, "if_stay_s");
+    out.recommended = r.optional_string("recommended", "");
+    r.each("actions", false, [&](Reader& row) { out.changes.push_back(read_change(row, refused)); });
+  }
+  if (out.schema == "espalier.survival/1") read_classes(r, out, refused);
+  if (r.has("horizon_s")) out.horizon_s = r.required_real("horizon_s", 0, kLongest);
+  if (sink.ok()) read_asked(r, out, refused);
+  if (!sink.ok()) return *sink.first();
+  if (refused) return *refused;
+  return out;
+}
+
+}  // namespace espalier::report

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/checkpoints.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "runtime/agreement.h"
+#include "runtime/weights.h"
+
+namespace espalier::runtime {
+
+using base::cat;
+
+Checkpoints::Checkpoints(CheckpointOptions options, const RankView& view, RankModel& model, Communicator* world, std::string data)
+    : options_(std::move(options)), view_(view), model_(model), world_(world) {
+  training_.global_batch = view.plan->training.global_batch;
+  training_.sequence_length = view.plan->training.sequence.main;
+  training_.seed = view.seed;
+  training_.data = std::move(data);
+}
+
+// ---- writing -----------------------------------------------------------------------------------------------------------------
+
+Status Checkpoints::after(std::int64_t updates, std::int64_t steps) {
+  if (options_.folder.empty()) return {};
+  const bool due = updates == steps || (options_.every > 0 && updates % options_.every == 0);
+  return due ? write(updates) : Status();
+}
+
+Status Checkpoints::write(std::int64_t updates) {
+  const std::string partial = storage::partial_folder(options_.folder, updates);
+  std::error_code none;
+  Status failed;
+  if (leads()) {
+    std::filesystem::remove_all(partial, none);  // of a run that was ended while it wrote
+    failed = storage::make_folder(partial);
+  }
+  if (Status error = agreed(failed, world_)) return error;
+  std::vector<storage::CheckpointPiece> pieces;
+  for (const State* state : model_.states()) {
+    CountedPart values = counted_part(*state, state->own_values());
+    if (values.elements.empty()) continue;
+    pieces.push_back({values.layer,
+                      std::move(values.elements),
+                      {std::move(values.values), counted_part(*state, state->first_moment()).values,
+                       counted_part(*state, state->second_moment()).values}});
+  }
+  const auto checksum = storage::write_rank(partial, world_ == nullptr ? 0 : world_->rank(), pieces);
+  failed = agreed(checksum ? Status() : Status(checksum.error()), world_);
+  storage::Manifest manifest{updates, content_hash(*view_.plan), view_.plan->model_hash, training_, {}};
+  if (!failed) manifest.ranks = texts_of_all(*checksum, world_);
+  if (!failed && leads()) failed = storage::complete(options_.folder, manifest, options_.keep);
+  failed = agreed(failed, world_);
+  if (failed && leads()) std::filesystem::remove_all(partial, none);
+  return failed;
+}
+
+// ---- resuming ----------------------------------------------------------------------------------------------------------------
+
+Status Checkpoints::unlike(const storage::Manifest& manifest, const std::string& where) const {
+  const auto refused = [&](std::string found, std::string expected) {
+    return Error{ErrorKind::usage, where, std::move(found), std::move(expected), "another --checkpoint folder, or no --resume"};
+  };
+  if (manifest.model != view_.plan->model_hash) return refused("a checkpoint of another model", "that of the plan");
+  if (manifest.training == training_) return {};
+  const auto text = [](const storage::TrainingFacts& t) {
+    return cat("global batch ", t.global_batch, ", sequence length ", t.sequence_length, ", seed ", t.seed, ", data ",
+               t.data.empty() ? "synthetic" : t.data);
+  };
+  return refused(text(manifest.training), text(training_));
+}
+
+/// All that this rank holds; and its share of what all ranks wrote is verified, so that no damage is passed over. Where it fails, states are left half changed: another checkpoint is read, or the run ends.
+Status Checkpoints::read(const std::string& step_folder) {
+  auto opened = storage::Checkpoint::open(step_folder);
+  if (!opened) return opened.error();
+  if (Status error = unlike(opened->manifest(), step_folder)) return error;
+  const auto readers = static_cast<std::size_t>(world_ == nullptr ? 1 : world_->size());
+  for (std::size_t rank = static_cast<std::size_t>(world_ == nullptr ? 0 : world_->rank()); rank < opened->ranks();
+       rank += readers)
+    if (Status error = opened->verify(rank)) return error;
+  for (State* state : model_.states()) {
+    auto values = opened->read(state->shape().layer, state->shape().held, storage::StateArray::values);
+    auto first = opened->read(state->shape().layer, state->own(), storage::StateArray::first);
+    auto second = opened->read(state->shape().layer, state->own(), storage::StateArray::second);
+    for (const auto* part : {&values, &first, &second})
+      if (!*part) return part->error();
+    state->restore(*values);
+    state->restore_moments(*first, *second);
+  }
+  return {};
+}
+
+Result<std::int64_t> Checkpoints::resume(const std::function<void(const std::string&)>& note) {
+  const auto say = [&](const std::string& text) {
+    if (note) note(text);
+  };
+  std::string listed;  // as rank 0 sees the folder
+  if (leads())
+    for (const std::int64_t step : storage::steps_in(options_.folder))
+      if (listed.size() < 1900) listed += cat(step, " ");
+  listed = texts_of_all(listed, world_).front();
+  if (listed.empty()) {
+    say(cat(options_.folder, " has no complete checkpoint: the run begins at its beginning"));
+    return std::int64_t{0};
+  }
+  Status last;
+  while (!listed.empty()) {
+    const std::size_t end = listed.find(' ');
+    const std::int64_t step = std::stoll(listed.substr(0, end));
+    listed.erase(0, end + 1);
+    const std::string folder = storage::step_folder(options_.folder, step);
+    last = agreed(read(folder), world_);
+    if (!last) {
+      say(cat("resumed from ", folder));
+      return step;
+    }
+    if (last->kind != ErrorKind::bad_input) return *last;
+    say(cat("passed over: ", last->message()));
+  }
+  return *last;
+}
+
+}  // namespace espalier::runtime

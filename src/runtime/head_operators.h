@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens to queries and keys before attention: a norm of each head (Henry et al. 2020), and rotary positions.
+//
+//   norm     of the d features of a head  y = w · x / √(mean(x²) + ε), one w for all heads of a kind;  dw = Σ heads dy ∘ x/√…, of a tensor
+//            group summed over its ranks, each of which has some heads
+//   rotary   feature pair (i, i + d/2) at position p turns by p · rate_i (architecture.h); backward it turns back
+#pragma once
+
+#include <memory>
+
+#include "runtime/operators.h"
+
+namespace espalier::runtime {
+
+std::unique_ptr<LayerOperator> make_rotary(const LayerKind& kind, const Place& place);
+std::unique_ptr<LayerOperator> make_head_norm(const LayerKind& kind, const Operator& op, const Parameters& parameters,
+                                              const Place& place);
+
+}  // namespace espalier::runtime

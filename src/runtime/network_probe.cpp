@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/network_probe.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "base/format.h"
+
+namespace espalier::runtime {
+namespace {
+
+using at::Tensor;
+using base::cat;
+
+constexpr std::int64_t kSmallest = std::int64_t{1} << 14, kLargest = std::int64_t{1} << 24;
+constexpr double kSecondsOfRow = 0.6;
+constexpr int kFewest = 3, kMost = 15;
+
+enum class Test { all_reduce, all_gather, reduce_scatter, all_to_all, send_receive };
+struct Name {
+  Test test;
+  const char *program, *operation;
+};
+constexpr std::array<Name, 5> kTests = {{{Test::all_reduce, "all_reduce_perf", "sum"},
+                                         {Test::all_gather, "all_gather_perf", "none"},
+                                         {Test::reduce_scatter, "reduce_scatter_perf", "sum"},
+                                         {Test::all_to_all, "alltoall_perf", "none"},
+                                         {Test::send_receive, "sendrecv_perf", "none"}}};
+
+/// The traffic of one repetition over `bytes` of the whole tensor.
+std::function<void()> traffic(Test test, Communicator& group, std::int64_t bytes) {
+  const std::int64_t n = group.size(), elements = bytes / 4 / n * n;
+  const Tensor whole = at::ones({elements}), part = at::zeros({elements / n});
+  switch (test) {
+    case Test::all_reduce: return [&group, whole] { group.all_reduce(whole); };
+    case Test::all_gather: return [&group, whole, part] { group.all_gather(whole, part); };
+    case Test::reduce_scatter: return [&group, whole, part] { group.reduce_scatter(part, whole); };
+    case Test::all_to_all: return [&group, whole, out = at::zeros({elements})] { group.all_to_all(out, whole); };
+    case Test::send_receive: break;
+  }
+  return [&group, whole, out = at::zeros({elements})] {
+    const int here = group.rank(), all = group.size();
+    Message arrives = group.receive(out, (here + all - 1) % all, 1), leaves = group.send(whole, (here + 1) % all, 1);
+    arrives.wait();
+    leaves.wait();
+  };
+}
+
+double timed(Communicator& world, const std::function<void()>& once) {
+  world.barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  once();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Median; all ranks repeat equally often.
+double seconds_of(Communicator& world, const std::function<void()>& once) {
+  timed(world, once);  // connections and buffers
+  Tensor longest = at::zeros({1}, at::kDouble);
+  longest[0] = timed(world, once);
+  world.all_reduce_maximum(longest);
+  const double wanted = kSecondsOfRow / std::max(longest[0].item<double>(), 1e-6);
+  const int count = std::clamp(static_cast<int>(std::min(wanted, 1000.0)), kFewest, kMost);
+  std::vector<double> seconds;
+  for (int i = 0; i < count; ++i) seconds.push_back(timed(world, once));
+  std::nth_element(seconds.begin(), seconds.begin() + count / 2, seconds.end());
+  return seconds[static_cast<std::size_t>(count / 2)];
+}
+
+std::string header(const Name& name, int world, int size, int per_node) {
+  std::string out = cat("# Collective test starting: ", name.program, "\n# Using devices\n");
+  for (int r = 0; r < world; ++r)
+    out += cat("#  Rank ", r, " Group ", r / size, " Pid ", 0, " on host", r / per_node, " device ", r % per_node, " [0] CPU\n");
+  return out + "#       size         count      type   redop    root     time   algbw   busbw  #wrong\n";
+}
+
+std::string row(const Name& name, std::int64_t bytes, int ranks, double seconds) {
+  const double algorithm = static_cast<double>(bytes) / seconds / 1e9, ring = (ranks - 1.0) / ranks;
+  const double bus = algorithm * (name.test == Test::all_reduce ? 2 * ring : name.test == Test::send_receive ? 1 : ring);
+  return cat(base::pad_left(std::to_string(bytes), 12), " ", base::pad_left(std::to_string(bytes / 4), 12), " float ",
+             name.operation, " -1 ", base::fixed(seconds * 1e6, 1), " ", base::fixed(algorithm, 3), " ", base::fixed(bus, 3),
+             " 0\n");
+}
+
+std::vector<int> sizes_of(int world) {
+  std::vector<int> sizes;
+  for (int size = 2; size < world; size *= 2)
+    if (world % size == 0) sizes.push_back(size);
+  sizes.push_back(world);
+  return sizes;
+}
+
+std::string measured(const Probe& probe, Meeting& meeting) {
+  const int world = meeting.world();
+  std::vector<int> everyone(static_cast<std::size_t>(world));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  const auto all = meeting.group("probe", everyone);
+  std::string text;
+  for (const int size : sizes_of(world)) {
+    const int first = meeting.rank() / size * size;
+    std::vector<int> members(static_cast<std::size_t>(size));
+    std::iota(members.begin(), members.end(), first);
+    const auto group = meeting.group(cat("probe ", size, " ", first), members);
+    for (const Name& name : kTests) {
+      text += header(name, world, size, probe.per_node);
+      for (std::int64_t bytes = kSmallest; bytes <= kLargest; bytes *= 4)
+        text += row(name, bytes, size, seconds_of(*all, traffic(name.test, *group, bytes)));
+      text += "# Avg bus bandwidth    : 0\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Status probe_network(const Probe& probe, Meeting& meeting) {
+  if (meeting.world() < 2)
+    return Error{ErrorKind::usage, "profile --network", "one rank", "two or more",
+                 "start it on every host: torchrun, srun or mpirun"};
+  try {
+    const std::string text = measured(probe, meeting);
+    if (meeting.rank() != 0) return {};
+    std::ofstream file(probe.out);
+    file << text << std::flush;
+    if (!file) return Error{ErrorKind::bad_input, probe.out, "a file that cannot be written", "a place for the measurements", ""};
+    return {};
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::limit, "profile --network", error.what(), "all ranks to take part until the end", ""};
+  }
+}
+
+}  // namespace espalier::runtime

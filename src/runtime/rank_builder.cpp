@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/rank_builder.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/format.h"
+#include "plan/process_groups.h"
+#include "plan/shared_table.h"
+
+namespace espalier::runtime {
+
+bool is_head_norm(const Operator& op) { return op.kind == OperatorKind::norm && op.split == TpSplit::heads; }
+
+bool is_table(const Operator& op) { return op.kind == OperatorKind::embedding && op.split == TpSplit::vocab; }
+
+std::int64_t key_heads(const LayerKind& kind) {
+  for (const Operator& op : kind.operators)
+    if (op.kind == OperatorKind::attention) return op.kv_heads;
+  return 0;
+}
+
+bool has_experts(const LayerKind& kind) {
+  return std::any_of(kind.operators.begin(), kind.operators.end(),
+                     [](const Operator& op) { return op.kind == OperatorKind::expert_linear; });
+}
+
+bool has_head_norms(const LayerKind& kind) { return std::any_of(kind.operators.begin(), kind.operators.end(), is_head_norm); }
+
+Members sharing_heads(const Members& tensor, std::int64_t heads, std::int64_t t) {
+  Members out;
+  const auto tp = static_cast<std::int64_t>(tensor.size());
+  for (std::int64_t other = 0; other < tp; ++other)
+    if (other * heads / tp == t * heads / tp) out.push_back(tensor[static_cast<std::size_t>(other)]);
+  return out;
+}
+
+std::string purpose_of(const char* what, ZeroStage zero) {
+  return base::cat(what, shards_gradients(zero) ? ".compute" : ".data");
+}
+
+bool sums_partial(const Strategy& s) { return s.sp == SequenceParallel::megatron && s.tp > 1; }
+
+// ---- groups ------------------------------------------------------------------------------------------------------------------
+
+Members RankModel::Builder::ranks_of(const std::vector<std::int64_t>& devices) const {
+  Members out;
+  for (const std::int64_t device : devices) out.push_back(view_.rank_of(device));
+  return out;
+}
+
+Members RankModel::Builder::group_of(GroupKind kind, const Strategy& s, const std::vector<std::int64_t>& devices) const {
+  for (const auto& group : process_groups(kind, s, devices))
+    if (std::find(group.begin(), group.end(), view_.device) != group.end()) return ranks_of(group);
+  ESPALIER_CHECK(false);
+  return {};
+}
+
+/// Those that split weights, and those that sum gradients in them.
+void RankModel::Builder::make_tensor_groups(const Holding& h) {
+  const Strategy& s = h.strategy;
+  bool head_norms = false;
+  for (std::int32_t l = h.first_layer; l <= h.last_layer; ++l)
+    head_norms = head_norms || has_head_norms(model_.layer(static_cast<std::size_t>(l)));
+  for (const auto& group : process_groups(GroupKind::tensor, s, h.devices)) {
+    const Members members = ranks_of(group);
+    groups_.make("tensor", members);
+    if (sums_partial(s) || (head_norms && s.weight_tp() > 1)) groups_.make(purpose_of("partial", s.zero), members);
+    if (s.weight_tp() == 1) continue;
+    for (std::int32_t l = h.first_layer; l <= h.last_layer; ++l) {
+      const std::int64_t heads = key_heads(model_.layer(static_cast<std::size_t>(l)));
+      for (std::int64_t t = 0; heads > 0 && heads < s.tp && t < s.tp; ++t)
+        groups_.make(purpose_of("heads", s.zero), sharing_heads(members, heads, t));
+    }
+  }
+}
+
+void RankModel::Builder::make_expert_groups(const Holding& h) {
+  const auto make = [&](const std::string& purpose, GroupKind kind) {
+    for (const auto& group : process_groups(kind, h.strategy, h.devices)) groups_.make(purpose, ranks_of(group));
+  };
+  const Sharing experts{true};
+  make("experts", GroupKind::expert);
+  make("expert_tensor", GroupKind::expert_tensor);
+  make(purpose_of(experts.shard_purpose(), h.strategy.zero), experts.shard());
+  make(experts.replica_purpose(), experts.replica());
+}
+
+void RankModel::Builder::make_groups_of(const Holding& h) {
+  make_tensor_groups(h);
+  const Sharing dense;
+  for (const auto& group : process_groups(dense.shard(), h.strategy, h.devices))
+    groups_.make(purpose_of(dense.shard_purpose(), h.strategy.zero), ranks_of(group));
+  for (const auto& group : process_groups(dense.replica(), h.strategy, h.devices))
+    groups_.make(dense.replica_purpose(), ranks_of(group));
+  for (std::int32_t l = h.first_layer; l <= h.last_layer; ++l) {
+    if (h.table_copy || !has_experts(model_.layer(static_cast<std::size_t>(l)))) continue;
+    make_expert_groups(h);
+    break;
+  }
+}
+
+void RankModel::Builder::make_groups(const std::vector<Holding>& holdings) {
+  for (const Holding& holding : holdings) make_groups_of(holding);
+  for (ProcessGroupId id(0); id.value < static_cast<std::int32_t>(program_.groups.size()); ++id.value) {
+    const ProcessGroup& group = program_.groups[id];
+    if (group.kind != GroupKind::table_copies) continue;
+    Members members;
+    for (const std::int32_t r : group.members)
+      members.push_back(view_.rank_of(program_.ranks[static_cast<std::size_t>(r)].device()));
+    groups_.make("copies", members);
+    if (std::find(members.begin(), members.end(), view_.rank_of(view_.device)) != members.end())
+      out_.copies_ = groups_.find("copies", members);
+  }
+}
+
+// ---- layers ------------------------------------------------------------------------------------------------------------------
+
+Place RankModel::Builder::place_of(const Strategy& s, std::int64_t position, bool experts) const {
+  const Sequence& sequence = view_.plan->training.sequence;
+  Place place;
+  place.architecture = view_.architecture;
+  place.tokens = sequence.main;
+  place.own_tokens = box_of(s, position, {1, {}, place.tokens, 1}, false).tokens;
+  Communicator* tensor = s.tp > 1 ? groups_.find("tensor", group_of(GroupKind::tensor, s, stage_devices_)) : nullptr;
+  if (s.sp == SequenceParallel::ulysses) {
+    place.sequence = tensor;
+  } else {
+    place.tensor = tensor;
+    place.tp = s.tp;
+    place.t = place_in_stage(s, position).t;
+  }
+  place.ep = s.ep;
+  if (experts && s.ep > 1) place.experts = groups_.find("experts", group_of(GroupKind::expert, s, stage_devices_));
+  if (experts && s.etp > 1)
+    place.expert_tensor = groups_.find("expert_tensor", group_of(GroupKind::expert_tensor, s, stage_devices_));
+  if (s.sp == SequenceParallel::none && s.etp == 1) place.expert_share = 1 / static_cast<double>(s.tp);
+  place.sequence_parallel = s.sp == SequenceParallel::megatron;
+  place.recompute_attention = s.recompute.kind == RecomputeKind::selective;
+  place.loss_scale = 1 / static_cast<double>(view_.plan->training.global_batch * place.tokens);
+  return place;
+}
+
+/// Where the parameters of an operator lie; those of a tied output in the state of the table.
+Parameters RankModel::Builder::parameters_of(std::int32_t layer, const Operator& op, std::int64_t first,
+                                             std::vector<State*>& used) const {
+  const bool shared = op.split == TpSplit::vocab && op.parameters == 0 && op.kind == OperatorKind::linear;
+  if (op.parameters == 0 && !shared) return {};
+  const Interval own = shared ? Interval{0, numbered_elements(model_.layer(0), true)} : Interval{first, first + op.parameters};
+  for (State* state : units_.at(shared ? 0 : layer)) {
+    if (elements_of(intersection(state->shape().unit.elements, {own})) != own.size()) continue;
+    const Intervals held = intersection(state->shape().held, {own});
+    Parameters out{state, {elements_of(intersection(state->shape().held, {{0, own.first}})), elements_of(held)}, 0};
+    const std::int64_t width = (own.last - own.first) / model_.vocabulary;
+    if (op.split == TpSplit::vocab && !held.empty()) out.first_row = (held.front().first - own.first) / width;
+    if (std::find(used.begin(), used.end(), state) == used.end()) used.push_back(state);
+    return out;
+  }
+  ESPALIER_CHECK(false);
+  return {};
+}
+
+void RankModel::Builder::add_layer(const WorkRange& range, std::int32_t index, std::int64_t position, bool recomputed) {
+  const LayerKind& kind = model_.layer(static_cast<std::size_t>(index));
+  const Strategy& s = program_.strategies[static_cast<std::size_t>(range.strategy)];
+  std::vector<Parameters> parameters;
+  std::vector<State*> used;
+  std::int64_t first = 0, row = 0;
+  for (const Operator& op : kind.operators) {
+    parameters.push_back(parameters_of(index, op, first, used));
+    if (op.kind == OperatorKind::cross_entropy) parameters.back().first_row = row;
+    row = parameters.back().first_row;
+    first += op.parameters;
+  }
+  Place place = place_of(s, position, has_experts(kind));
+  place.clock = view_.clock;
+  for (const Operator& op : kind.operators)
+    place.works.push_back(profile::work_on_rank(kind, op, s, model_.vocabulary, place.tokens, 1));
+  out_.layers_[index] = std::make_unique<Layer>(kind, parameters, used, place, recomputed);
+}
+
+/// A table's gradients are complete with the embedding's chunk; those of a copy with the head's. Where both chunks are here and differ, only
+/// when all are through.
+void RankModel::Builder::settle() {
+  for (const auto& [layer, units] : units_) {
+    const auto head = static_cast<std::int32_t>(model_.layers.size()) - 1;
+    for (State* state : units) {
+      const bool table = state->shape().unit.table;
+      std::int32_t with = layer;
+      if (table && !embedding_here_) with = head;
+      if (table && embedding_here_ && out_.layers_.count(head) > 0 && program_.structure(rank_).schedule.stages > 1) continue;
+      out_.settled_[with].push_back(state);
+    }
+  }
+}
+
+void RankModel::Builder::build() {
+  const auto holdings = holdings_of(*view_.plan, model_);
+  ESPALIER_CHECK(holdings.ok());
+  make_groups(*holdings);
+  const auto position_in = [&](const std::vector<std::int64_t>& devices) {
+    return std::find(devices.begin(), devices.end(), view_.device) - devices.begin();
+  };
+  for (const Holding& h : *holdings) {
+    const auto position = position_in(h.devices);
+    if (position == static_cast<std::ptrdiff_t>(h.devices.size())) continue;
+    stage_devices_ = h.devices;
+    add_states(h, position);
+  }
+  const auto position = position_in(stage_devices_);
+  const PipelineProgram& pipeline = program_.pipelines[static_cast<std::size_t>(rank_.pipeline)];
+  for (std::int32_t w = 0; w < pipeline.structure.works(); ++w) {
+    const Work& work = program_.works[WorkId(pipeline.first_work + w)];
+    if (work.stage != rank_.stage || work.phase != InstructionKind::forward) continue;
+    for (std::int32_t r = work.ranges_begin; r < work.ranges_end; ++r) {
+      const WorkRange& range = program_.ranges[static_cast<std::size_t>(r)];
+      std::int32_t blocks = 0;
+      for (std::int32_t l = range.first; l <= range.last; ++l) {
+        const bool block = model_.layer(static_cast<std::size_t>(l)).role == LayerRole::block;
+        add_layer(range, l, position, block && blocks < range.recomputed_blocks);
+        if (block) ++blocks;
+      }
+    }
+  }
+  settle();
+}
+
+}  // namespace espalier::runtime

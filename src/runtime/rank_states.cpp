@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The states of a rank: which elements, with whom, and their initial values.
+#include <algorithm>
+
+#include "base/check.h"
+#include "plan/key_value.h"
+#include "plan/process_groups.h"
+#include "plan/shared_table.h"
+#include "runtime/initial.h"
+#include "runtime/rank_builder.h"
+
+namespace espalier::runtime {
+
+/// Sums over tensor groups that the gradients of some segments need.
+void RankModel::Builder::find_sums(const Holding& h, std::int64_t position, const LayerKind& kind, const Intervals& elements,
+                                   StateShape& shape) const {
+  const Strategy& s = h.strategy;
+  const Members tensor = s.tp > 1 ? group_of(GroupKind::tensor, s, h.devices) : Members{};
+  std::int64_t first = 0;
+  for (const Operator& op : kind.operators) {
+    const Interval own{first, first + op.parameters};
+    first = own.last;
+    if (op.parameters == 0 || op.kind == OperatorKind::expert_linear || intersection({own}, elements).empty()) continue;
+    const std::int64_t offset = elements_of(intersection(shape.held, {{0, own.first}}));
+    const std::int64_t size = elements_of(intersection(shape.held, {own}));
+    const bool partial = sums_partial(s) || (is_head_norm(op) && s.weight_tp() > 1);
+    if (partial && op.parameters_unsplit > 0) shape.partial.push_back({offset, op.parameters_unsplit});
+    const ReplicatedKeys keys = replicated_keys(kind, op, s.weight_tp());
+    if (!keys.any()) continue;
+    const std::int64_t shared = keys.on_rank() * (op.parameters / op.out);
+    shape.shared_heads.push_back({offset + size - shared, shared});
+    shape.heads = groups_.find(purpose_of("heads", s.zero), sharing_heads(tensor, keys.kv_heads, position % s.tp));
+  }
+  if (!shape.partial.empty()) shape.tensor = groups_.find(purpose_of("partial", s.zero), tensor);
+}
+
+StateShape RankModel::Builder::shape_of(const Holding& h, std::int64_t position, const StateUnit& unit) const {
+  const UnitShare share = share_of(h, model_, engine_, unit, position);
+  StateShape shape;
+  shape.layer = unit.layer;
+  shape.unit = unit;
+  shape.zero = h.strategy.zero;
+  shape.held = share.held;
+  shape.shards = share.shards;
+  shape.shard = share.shard;
+  if (share.shards > 1 && !unit.experts) shape.shares = h.state_shares;
+  if (!h.table_copy && h.pipeline == 0) shape.counted = share.own;
+  for (std::int64_t p = 0; p < position; ++p)
+    shape.counted = difference(shape.counted, share_of(h, model_, engine_, unit, p).own);
+  const Sharing sharing{unit.experts};
+  shape.shard_group =
+      groups_.find(purpose_of(sharing.shard_purpose(), shape.zero), group_of(sharing.shard(), h.strategy, h.devices));
+  shape.replicas = groups_.find(sharing.replica_purpose(), group_of(sharing.replica(), h.strategy, h.devices));
+  find_sums(h, position, model_.layer(static_cast<std::size_t>(unit.layer)), unit.elements, shape);
+  return shape;
+}
+
+std::vector<float> RankModel::Builder::initial_of(std::int32_t layer, const Intervals& held) const {
+  if (!view_.initialised) return std::vector<float>(static_cast<std::size_t>(elements_of(held)));
+  std::vector<float> out;
+  out.reserve(static_cast<std::size_t>(elements_of(held)));
+  std::int64_t first = 0;
+  for (const Operator& op : model_.layer(static_cast<std::size_t>(layer)).operators) {
+    for (const Interval& piece : intersection(held, {{first, first + op.parameters}}))
+      for (std::int64_t e = piece.first; e < piece.last; ++e)
+        out.push_back(initial_value(model_, layer, op, e - first, e, view_.seed));
+    first += op.parameters;
+  }
+  return out;
+}
+
+void RankModel::Builder::add_states(const Holding& h, std::int64_t position) {
+  for (const StateUnit& unit : units_of(h, model_)) {
+    StateShape shape = shape_of(h, position, unit);
+    if (shape.held.empty()) continue;
+    const std::vector<float> initial = initial_of(unit.layer, shape.held);
+    out_.states_.push_back(std::make_unique<State>(std::move(shape), initial));
+    State* state = out_.states_.back().get();
+    units_[unit.layer].push_back(state);
+    if (unit.table && out_.copies_ != nullptr) out_.copied_table_ = state;
+  }
+  embedding_here_ = embedding_here_ || (h.first_layer == 0 && !h.table_copy);
+}
+
+}  // namespace espalier::runtime

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run leaves of its times and its memory: the file of `espalier run --record` (schema espalier.operator-times/1).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "espalier/result.h"
+#include "runtime/communicator.h"
+#include "runtime/counted_memory.h"
+#include "runtime/operator_clock.h"
+
+namespace espalier::runtime {
+
+struct Recording {
+  const OperatorClock& clock;
+  const CountedMemory* memory = nullptr;  ///< null: no peaks
+  std::int64_t steps = 1;                 ///< that were counted
+  double step_s = 0;                      ///< their mean
+};
+
+/// Rank 0 writes its times and the peaks of all; every rank of `world` calls this. Null: one rank.
+Status write_recording(const std::string& path, const Recording& recording, Communicator* world);
+
+}  // namespace espalier::runtime

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints of a run: parameters and optimizer states by layer and number of the element (plan/ownership.h), so that ranks of any plan find
+// what they hold, whoever wrote it.
+//
+//   FOLDER/step-000000020/rank-00003.safetensors   what a rank counts as its own: of piece k the tensors k.values, k.first, k.second
+//                         rank-00003.json          of each piece the layer, its elements, and a checksum of each tensor
+//                         manifest.json            plan, model, step, training, a checksum of every rank's .json, and one of itself
+//
+// A checkpoint is written as step-000000020.partial; every file of it and the folder are on the disk before it gets its name, and only then
+// older ones are removed, so that what is complete is never touched while it is the last. Reading verifies: the manifest, then the ranks' files
+// that hold wanted elements, then the checksum (xxh64) of every tensor that is used; readers that share out the files and verify() them see every
+// damage.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plan/ownership.h"
+#include "storage/safetensors.h"
+
+namespace espalier::storage {
+
+/// What a run must have in common with the one that wrote a checkpoint, beside the model.
+struct TrainingFacts {
+  std::int64_t global_batch = 0, sequence_length = 0;
+  std::uint64_t seed = 0;
+  std::string data;  ///< as the command names it; empty: synthetic
+  bool operator==(const TrainingFacts&) const = default;
+};
+
+struct Manifest {
+  std::int64_t step = 0;    ///< updates that are in it
+  std::string plan, model;  ///< hashes
+  TrainingFacts training;
+  std::vector<std::string> ranks;  ///< checksum of each rank's .json
+  bool operator==(const Manifest&) const = default;
+};
+std::string to_json(const Manifest& manifest);
+/// Refused: anything but what to_json writes, byte by byte but for white space.
+Result<Manifest> read_manifest(std::string_view text, const std::string& where);
+
+enum class StateArray : std::uint8_t { values, first, second };
+inline constexpr std::array<StateArray, 3> kStateArrays{StateArray::values, StateArray::first, StateArray::second};
+
+/// Elements of a layer and, in their order, parameters and both moments of Adam.
+struct CheckpointPiece {
+  std::int32_t layer = 0;
+  Intervals elements;
+  std::array<std::vector<float>, 3> arrays;
+};
+
+/// A rank's description of its file.
+struct RankIndex {
+  struct Piece {
+    std::int32_t layer = 0;
+    Intervals elements;
+    std::array<std::string, 3> checksums;
+    bool operator==(const Piece&) const = default;
+  };
+  std::string header;  ///< checksum of the file's header
+  std::vector<Piece> pieces;
+  bool operator==(const RankIndex&) const = default;
+};
+std::string to_json(const RankIndex& index);
+Result<RankIndex> read_rank_index(std::string_view text, const std::string& where);
+
+/// Names inside the folder of checkpoints.
+std::string step_folder(const std::string& folder, std::int64_t step);
+std::string partial_folder(const std::string& folder, std::int64_t step);
+/// Steps whose checkpoints have a manifest, the last one first.
+std::vector<std::int64_t> steps_in(const std::string& folder);
+
+/// Writes what a rank has into the partial folder; the checksum of its .json.
+Result<std::string> write_rank(const std::string& partial, int rank, const std::vector<CheckpointPiece>& pieces);
+/// Gives a partial checkpoint its manifest and its name, and removes all but the last `keep`.
+Status complete(const std::string& folder, const Manifest& manifest, std::int64_t keep);
+
+/// One checkpoint, for reading.
+class Checkpoint {
+ public:
+  static Result<Checkpoint> open(const std::string& step_folder);
+  [[nodiscard]] const Manifest& manifest() const { return manifest_; }
+  /// Elements of a layer, one after the other.
+  Result<std::vector<float>> read(std::int32_t layer, const Intervals& wanted, StateArray array);
+  /// How many ranks wrote it, and whether everything of one of them is as it was written.
+  [[nodiscard]] std::size_t ranks() const { return ranks_.size(); }
+  Status verify(std::size_t rank);
+
+ private:
+  struct Place {
+    std::size_t rank = 0, piece = 0;
+  };
+  Result<const TensorFile*> file_of(std::size_t rank);
+  Result<std::string_view> array_of(const Place& place, StateArray array);
+
+  std::string folder_;
+  Manifest manifest_;
+  std::vector<RankIndex> ranks_;
+  std::map<std::int32_t, std::vector<Place>> places_;  ///< by layer
+  std::map<std::size_t, TensorFile> files_;            ///< opened and described as they are
+  std::set<std::array<std::size_t, 3>> verified_;      ///< rank, piece, array
+};
+
+}  // namespace espalier::storage
