@@ -152,13 +152,15 @@ TEST(MixedClusters, StagesSplitSequencesEachItsOwnWay) {
   EXPECT_GE(split, 2);
 }
 
-/// Where ZB-H1 is named, every chain under it as well: the search finds the best of all, and says so where it looked at all.
+/// Where ZB-H1 is named, every chain under it as well: the search finds the best of all, and says so where it looked at all. Where no states are sharded
+/// stages have no replicas: short of those chains grow long, and have the bubbles that ZB-H1 fills.
 TEST(MixedClusters, ChainsRunZeroBubbleWhereItIsNamed) {
   int zero_bubble = 0;
   Family family{{4, 6, 8}};
   family.space = [](SearchSpace& space) {
     space.allow["schedule"] = {static_cast<std::int64_t>(ScheduleKind::one_f_one_b),
                                static_cast<std::int64_t>(ScheduleKind::zb_h1)};
+    if (space.allow["zero"] == std::vector<std::int64_t>{0}) space.allow["dp"] = {1};
   };
   family.look = [&](const Case&, const GroupedCandidate& best) {
     zero_bubble += best.pipelines.front().schedule.kind == ScheduleKind::zb_h1 ? 1 : 0;
@@ -166,7 +168,7 @@ TEST(MixedClusters, ChainsRunZeroBubbleWhereItIsNamed) {
   const Compared all = with_all_chains(1515, cases(30, 300), family);
   std::printf("%d of them zero-bubble\n", zero_bubble);
   EXPECT_GE(all.with_answer * 10, all.clusters * 7);
-  EXPECT_GE(zero_bubble * 20, all.with_answer);
+  EXPECT_GE(zero_bubble * 8, all.with_answer);
   EXPECT_GE(all.closed * 10, all.with_answer * 9);
 }
 
