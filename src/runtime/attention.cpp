@@ -51,27 +51,30 @@ class Core : public LayerOperator {
     const Tensor p = place_.recompute_attention ? scores(packed) : saved[1];
     const Tensor whole = from_tokens(dy);
     const Tensor d_out = by_head(whole.view({place_.tokens, whole.size(1), heads_.query, heads_.dim}));
-    const Tensor q = by_head(queries(packed, heads_));
-    const Tensor k = repeated(keys(packed, heads_)), v = repeated(values(packed, heads_));
-    const Tensor dp = d_out.matmul(v.transpose(2, 3));
-    const Tensor ds = p * (dp - (dp * p).sum(-1, true)) * scale_;
     Tensor dx = at::empty({place_.tokens, whole.size(1), heads_.features()}, packed.options());
-    queries(dx, heads_).copy_(by_token(ds.matmul(k)));
-    keys(dx, heads_).copy_(by_token(grouped(ds.transpose(2, 3).matmul(q))));
     values(dx, heads_).copy_(by_token(grouped(p.transpose(2, 3).matmul(d_out))));
+    const Tensor ds = d_out.matmul(repeated(values(packed, heads_)).transpose(2, 3)).mul_(p);
+    ds.addcmul_(p, ds.sum(-1, true), -1).mul_(scale_);
+    queries(dx, heads_).copy_(by_token(ds.matmul(repeated(keys(packed, heads_)))));
+    keys(dx, heads_).copy_(by_token(grouped(ds.transpose(2, 3).matmul(by_head(queries(packed, heads_))))));
     return from_heads(dx);
   }
 
  private:
   [[nodiscard]] Tensor scores(const Tensor& packed) const {
-    Tensor s = by_head(queries(packed, heads_)).matmul(repeated(keys(packed, heads_)).transpose(2, 3)) * scale_;
+    Tensor s = by_head(queries(packed, heads_)).matmul(repeated(keys(packed, heads_)).transpose(2, 3)).mul_(scale_);
     if (hidden_.defined()) s.masked_fill_(hidden_, -std::numeric_limits<float>::infinity());
-    return s.softmax(-1);
+    s.sub_(s.amax(-1, true)).exp_();
+    return s.div_(s.sum(-1, true));
   }
 
   /// Key/value heads, each as often as it has query heads: [samples, query heads, tokens, dim].
-  [[nodiscard]] Tensor repeated(const Tensor& x) const { return by_head(x).repeat_interleave(heads_.query / heads_.pairs, 1); }
+  [[nodiscard]] Tensor repeated(const Tensor& x) const {
+    const std::int64_t times = heads_.query / heads_.pairs;
+    return times == 1 ? by_head(x) : by_head(x).repeat_interleave(times, 1);
+  }
   [[nodiscard]] Tensor grouped(const Tensor& x) const {
+    if (heads_.query == heads_.pairs) return x;
     return x.view({x.size(0), heads_.pairs, heads_.query / heads_.pairs, x.size(2), x.size(3)}).sum(2);
   }
 

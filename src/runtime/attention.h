@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Core attention over packed queries, keys and values (heads.h).
 //
-//   P = softmax(mask(Q·Kᵀ/√d)),  O = P·V;   dV = Pᵀ·dO,  dP = dO·Vᵀ,  dS = P∘(dP − rowsum(dP∘P)),  dQ = dS·K/√d,  dK = dSᵀ·Q/√d
+//   P = softmax(mask(Q·Kᵀ/√d)),  O = P·V;   dV = Pᵀ·dO,  dP = dO·Vᵀ,  R = dP∘P,  dS = R − P∘rowsum(R),  dQ = dS·K/√d,  dK = dSᵀ·Q/√d
+// Scores become probabilities in place, and dP becomes R and dS: beside the saved P there is one matrix of scores, in the backward.
 // Query heads of a group share a key/value head (Ainslie et al. 2023); its gradients are summed over them.
 #pragma once
 

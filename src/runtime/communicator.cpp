@@ -107,9 +107,9 @@ class Busy {
   std::chrono::steady_clock::time_point begin_;
 };
 
-/// Row by row, so that every member gets the same bits.
+/// Row by row, so that every member gets the same bits; into the first of them.
 at::Tensor sum_of(const at::Tensor& rows) {
-  at::Tensor sum = rows.select(0, 0).clone();
+  at::Tensor sum = rows.select(0, 0);
   for (std::int64_t r = 1; r < rows.size(0); ++r) sum.add_(rows.select(0, r));
   return sum;
 }
@@ -164,7 +164,7 @@ void Communicator::all_reduce(at::Tensor tensor) {
   const std::int64_t n = tensor.numel(), part = (n + impl_->size - 1) / impl_->size;
   at::Tensor padded = tensor.view({-1});
   if (part * impl_->size != n) padded = at::cat({padded, at::zeros({part * impl_->size - n}, tensor.options())});
-  at::Tensor own = at::empty({part}, tensor.options());
+  const at::Tensor own = padded.narrow(0, impl_->rank * part, part);
   reduce_scatter(own, padded);
   all_gather(padded, own);
   if (padded.numel() > n) tensor.view({-1}).copy_(padded.narrow(0, 0, n));
@@ -217,9 +217,24 @@ void Communicator::reduce_scatter(at::Tensor part, const at::Tensor& whole) {
     return;
   }
   const Busy busy(impl_->busy, impl_->depth);
-  at::Tensor received = at::empty_like(whole);
-  all_to_all(received, whole);
-  part.view({-1}).copy_(sum_of(received.view({impl_->size, -1})));
+  if (static_cast<std::int64_t>(whole.nbytes()) <= kDirectBytes) {
+    at::Tensor received = at::empty_like(whole);
+    all_to_all(received, whole);
+    part.view({-1}).copy_(sum_of(received.view({impl_->size, -1})));
+    return;
+  }
+  // As in_rounds, with room for one part of another member: each is added when it has come.
+  const int all = impl_->size, here = impl_->rank;
+  const at::Tensor parts = whole.view({all, -1});
+  at::Tensor sum = part.view({-1}), room = at::empty_like(sum);
+  sum.copy_(parts.select(0, here));
+  for (int k = 1; k < all; ++k) {
+    const int to = (here + k) % all, from = (here + all - k) % all;
+    Message arrives = receive(room, from, kRoundTag), leaves = send(parts.select(0, to), to, kRoundTag);
+    arrives.wait();
+    sum.add_(room);
+    leaves.wait();
+  }
 }
 
 void Communicator::all_gather(at::Tensor whole, const at::Tensor& part, const std::vector<std::int64_t>& sizes) {

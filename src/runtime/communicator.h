@@ -6,8 +6,8 @@
 //
 // What travels, for S bytes of the whole tensor and n members, per member: all_reduce 2·S·(n−1)/n, all_gather and reduce_scatter
 // S·(n−1)/n. All are made of rounds in which every member sends one message and receives one: Gloo's own rings reach 70 to 85 % of a link, and its
-// reduce-scatter sends what an all-reduce sends. A reduce-scatter is an all-to-all and a local sum in the order of ranks; an all-reduce is that and an
-// all-gather. Small tensors (64 KiB over all members) take one message from everyone to everyone instead of rounds that wait for
+// reduce-scatter sends what an all-reduce sends. A reduce-scatter adds to the own part those that arrive, from the member before it on, with
+// room for one of them; `part` may lie where it does in `whole`. An all-reduce is that and an all-gather, in place where members divide its elements. Small tensors (64 KiB over all members) take one message from everyone to everyone instead of rounds that wait for
 // each other.
 #pragma once
 

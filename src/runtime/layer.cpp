@@ -79,13 +79,13 @@ Tensor Layer::forward(Frame& frame, const Tensor& x) {
   return y;
 }
 
-Tensor Layer::backward(Frame& frame, const Tensor& dy) {
+Tensor Layer::backward(Frame& frame, Tensor dy, bool whole) {
   for (State* state : states_) state->acquire();
   if (recomputed_) {
     run(frame, frame.input);
     frame.input = Tensor();
   }
-  Tensor gradient = dy, around;  // around: the stream's, beside the branch
+  Tensor gradient = std::move(dy), around;  // around: the stream's, beside the branch
   for (std::size_t i = operators_.size(); i-- > 0;) {
     if (kinds_[i] == OperatorKind::residual) {
       around = gradient;
@@ -93,9 +93,10 @@ Tensor Layer::backward(Frame& frame, const Tensor& dy) {
       const std::size_t tasks = frame.weight_gradients.size();
       timed(frame, i, Pass::input, [&] { gradient = operators_[i]->backward(frame, frame.saved[i], gradient); });
       time_tasks(frame, i, tasks);
+      if (whole) run_tasks(frame);
     }
     if (around.defined() && begins_branch(i)) {
-      const auto join = [&] { gradient = gradient.defined() ? gradient + around : around; };
+      const auto join = [&] { gradient = gradient.defined() ? gradient.add_(around) : around; };
       if (join_of_[i] < 0) {
         join();
       } else {
@@ -107,12 +108,17 @@ Tensor Layer::backward(Frame& frame, const Tensor& dy) {
   frame.saved.clear();
   frame.routing.reset();
   for (State* state : states_) state->release();
+  if (whole) weight_gradients(frame);
   return gradient;
 }
 
-void Layer::weight_gradients(Frame& frame) {
+void Layer::run_tasks(Frame& frame) {
   for (const auto& task : frame.weight_gradients) task();
   frame.weight_gradients.clear();
+}
+
+void Layer::weight_gradients(Frame& frame) {
+  run_tasks(frame);
   for (State* state : states_) state->micro_batch_done();
 }
 

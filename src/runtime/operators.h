@@ -9,6 +9,7 @@
 //     row      multiply, then reduce-scatter (sequence parallel) or all-reduce, then the bias; backward: all-gather or nothing
 //     table    rows of the vocabulary: look up the own ones, then as row
 //     logits   as column; the loss meets three times: maxima, sums, targets                                    (Shoeybi et al. 2019)
+// What a backward returns is a tensor of its own, which the next one may overwrite; so may the loss its logits.
 // Ulysses: parameters are whole; around attention an all-to-all turns own tokens of all heads into all tokens of own heads.
 #pragma once
 

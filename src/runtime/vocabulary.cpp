@@ -33,7 +33,7 @@ class TokenTable : public LayerOperator {
     const Tensor index = row.clamp(0, table.size(0) - 1);
     saved = {index, mine};
     const Tensor y = table.index_select(0, index.reshape({-1})).view({tokens.size(0), tokens.size(1), width_});
-    return summed_output(y * mine.unsqueeze(2), place_);
+    return summed_output(y.mul_(mine.unsqueeze(2)), place_);
   }
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
@@ -92,7 +92,7 @@ class Logits : public LayerOperator {
     const Tensor table = parameters_.state->values(parameters_.segment).view({-1, in_});
     const Tensor dx = summed_output(dz.matmul(table), place_);
     frame.weight_gradients.push_back([this, x = saved[0], dz] {
-      parameters_.state->gradient(parameters_.segment).view({-1, in_}).add_(flat(dz).t().matmul(flat(whole_sequence(x, place_))));
+      parameters_.state->gradient(parameters_.segment).view({-1, in_}).addmm_(flat(dz).t(), flat(whole_sequence(x, place_)));
     });
     return dx;
   }
@@ -114,15 +114,15 @@ class Loss : public LayerOperator {
     const Tensor index = target.clamp(0, z.size(2) - 1).unsqueeze(2);
     Tensor most = z.amax(2, true);
     if (place_.tensor != nullptr) place_.tensor->all_reduce_maximum(most);
-    const Tensor shifted = z - most;
+    const Tensor shifted = z.sub_(most);
     Tensor of_target = shifted.gather(2, index).squeeze(2) * mine;
-    const Tensor power = shifted.exp();
+    const Tensor power = shifted.exp_();
     Tensor sum = power.sum(2, true);
     if (place_.tensor != nullptr) {
       place_.tensor->all_reduce(of_target);
       place_.tensor->all_reduce(sum);
     }
-    saved = {power / sum, index, mine};
+    saved = {power.div_(sum), index, mine};
     const Tensor loss = (sum.squeeze(2).log() - of_target).to(at::kDouble).sum();
     if (place_.t == 0) frame.loss += loss.item<double>() * place_.loss_scale;
     return {};
@@ -131,7 +131,7 @@ class Loss : public LayerOperator {
   Tensor backward(Frame&, Saved& saved, const Tensor&) override {
     const Tensor &p = saved[0], &index = saved[1], &mine = saved[2];
     const Tensor subtracted = -mine.to(at::kFloat).unsqueeze(2);
-    return p.scatter_add(2, index, subtracted).mul_(place_.loss_scale);
+    return p.scatter_add_(2, index, subtracted).mul_(place_.loss_scale);
   }
 
  private:
