@@ -268,6 +268,11 @@ Message Communicator::receive(at::Tensor tensor, int from, int tag) {
   return Message(std::move(message));
 }
 
+void Communicator::finish(Message& message) {
+  const Busy busy(impl_->busy, impl_->depth);
+  message.wait();
+}
+
 // ---- the meeting -------------------------------------------------------------------------------------------------------------
 
 class Meeting::Impl {

@@ -12,7 +12,7 @@ using at::Tensor;
 Layer::Layer(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states, const Place& place,
              bool recomputed)
     : states_(std::move(states)), clock_(place.clock), works_(place.works), recomputed_(recomputed) {
-  for (const Communicator* group : {place.tensor, place.sequence, place.experts, place.expert_tensor})
+  for (const Communicator* group : {place.tensor, place.sequence, place.context, place.experts, place.expert_tensor})
     if (group != nullptr) meets_.push_back(group);
   for (std::size_t i = 0; i < kind.operators.size(); ++i) {
     kinds_.push_back(kind.operators[i].kind);

@@ -2,6 +2,8 @@
 #include "runtime/operators.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -222,6 +224,16 @@ std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operat
       return std::make_unique<Column>(op, parameters, place);
     default: return nullptr;
   }
+}
+
+// ---- tokens ------------------------------------------------------------------------------------------------------------------
+
+const TokenRuns& seen_tokens(const Place& place) { return place.sequence != nullptr ? place.own_tokens : place.context_tokens; }
+
+Tensor positions_of(const TokenRuns& runs) {
+  std::vector<Tensor> positions;
+  for (const Extent& run : runs) positions.push_back(at::arange(run.first, run.last));
+  return positions.size() == 1 ? positions.front() : at::cat(positions);
 }
 
 // ---- what linears exchange ---------------------------------------------------------------------------------------------------
