@@ -29,6 +29,8 @@ class Layer {
 
  private:
   at::Tensor run(Frame& frame, const at::Tensor& x);
+  void communicate(const std::function<void()>& body) const;
+  void acquire();
   /// Runs the arithmetic of operator `i` under the clock, where there is one.
   void timed(const Frame& frame, std::size_t i, Pass pass, const std::function<void()>& body) const;
   /// The tasks from `first` on are those of operator `i`.
@@ -43,6 +45,7 @@ class Layer {
   std::vector<profile::OperatorWork> works_;
   std::vector<const Communicator*> meets_;  // in which operators spend time that is not theirs
   std::vector<std::ptrdiff_t> join_of_;     // by operator that begins a branch: the residual that ends it, or −1
+  std::int32_t number_;                     // of the model
   bool recomputed_;
 };
 

@@ -33,22 +33,23 @@ namespace espalier::runtime {
 /// What the operators of one layer work with on this rank.
 struct Place {
   Architecture architecture;
-  std::int64_t tokens = 0;                   ///< of a sample
-  TokenRuns own_tokens;                      ///< those that this rank has between layers
-  TokenRuns context_tokens;                  ///< those of its context rank: the tensor group's together
-  std::vector<TokenRuns> key_tokens;         ///< by member of the ring: whose keys it has; one member: this rank
-  std::int64_t t = 0, tp = 1;                ///< place and size of the group that splits weights
-  bool sequence_parallel = false;            ///< tokens are split over the group that splits weights
-  Communicator* tensor = nullptr;            ///< splits weights; null: nobody
-  Communicator* sequence = nullptr;          ///< Ulysses: splits tokens; null: nobody
-  Communicator* context = nullptr;           ///< context parallelism: splits tokens; null: nobody
-  bool ring = false;                         ///< keys and values go round the context group; otherwise it exchanges heads, as Ulysses
-  std::int64_t ep = 1;                       ///< size of the group that spreads experts
-  Communicator* experts = nullptr;           ///< spreads experts; null: nobody
+  std::int64_t tokens = 0;            ///< of a sample
+  TokenRuns own_tokens;               ///< those that this rank has between layers
+  TokenRuns context_tokens;           ///< those of its context rank: the tensor group's together
+  std::vector<TokenRuns> key_tokens;  ///< by member of the ring: whose keys it has; one member: this rank
+  std::int64_t t = 0, tp = 1;         ///< place and size of the group that splits weights
+  bool sequence_parallel = false;     ///< tokens are split over the group that splits weights
+  Communicator* tensor = nullptr;     ///< splits weights; null: nobody
+  Communicator* sequence = nullptr;   ///< Ulysses: splits tokens; null: nobody
+  Communicator* context = nullptr;    ///< context parallelism: splits tokens; null: nobody
+  bool ring = false;                  ///< keys and values go round the context group; otherwise it exchanges heads, as Ulysses
+  std::int64_t ep = 1;                ///< size of the group that spreads experts
+  Communicator* experts = nullptr;    ///< spreads experts; null: nobody
   Communicator* expert_tensor = nullptr;     ///< splits each expert; null: nobody
   double expert_share = 1;                   ///< 1 / ranks that send the same tokens to the experts
   bool recompute_attention = false;          ///< selective recomputation: scores are not saved
   double loss_scale = 1;                     ///< 1 / tokens of the global batch
+  std::int32_t layer = 0;                    ///< of the model
   OperatorClock* clock = nullptr;            ///< null: nobody asks how long operators take
   std::vector<profile::OperatorWork> works;  ///< by operator, of one sample
 };

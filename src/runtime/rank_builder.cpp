@@ -184,6 +184,7 @@ void RankModel::Builder::add_layer(const WorkRange& range, std::int32_t index, s
     first += op.parameters;
   }
   Place place = place_of(s, position, has_experts(kind));
+  place.layer = index;
   place.clock = view_.clock;
   for (const Operator& op : kind.operators)
     place.works.push_back(profile::work_on_rank(kind, op, s, model_.vocabulary, place.tokens, 1));
