@@ -76,8 +76,7 @@ TokenRuns overlap(const TokenRuns& a, const TokenRuns& b) {
 TokenRuns tokens_of_context(const Strategy& s, std::int64_t c, std::int64_t tokens) {
   const std::int64_t slices = 2 * std::int64_t{s.cp};
   if (s.cp == 1) return {{0, tokens}};
-  if (s.cp_kind == ContextParallelKind::all_to_all || tokens % slices != 0)
-    return {{c * tokens / s.cp, (c + 1) * tokens / s.cp}};
+  if (s.cp_kind == ContextParallelKind::all_to_all || tokens % slices != 0) return {{c * tokens / s.cp, (c + 1) * tokens / s.cp}};
   const std::int64_t size = tokens / slices, late = (slices - 1 - c) * size;
   if (c + 1 == s.cp) return {{c * size, late + size}};
   return {{c * size, (c + 1) * size}, {late, late + size}};
@@ -99,7 +98,8 @@ ActivationBox box_of(const Strategy& s, std::int64_t position, const ActivationS
   const auto& operators = s.partition.operators();
   ESPALIER_CHECK(operators.ok());
   const partition::PartitionSequence& boundary = operators->back().sequence;
-  return {slice_of(boundary, 'B', at.t, box.samples), {slice_of(boundary, 'M', at.t, {0, shape.tokens})},
+  return {slice_of(boundary, 'B', at.t, box.samples),
+          {slice_of(boundary, 'M', at.t, {0, shape.tokens})},
           slice_of(boundary, 'N', at.t, box.features)};
 }
 

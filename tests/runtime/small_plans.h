@@ -65,7 +65,7 @@ inline Strategy strategy(std::int32_t tp, std::int32_t dp, std::int32_t zero = 0
 inline Strategy context(Strategy s, std::int32_t cp, ContextParallelKind kind = ContextParallelKind::ring) {
   s.cp = cp;
   s.cp_kind = kind;
-  if (s.shard > 1) s.shard = static_cast<std::int32_t>(s.data_ranks());
+  if (shards_optimizer(s.zero)) s.shard = static_cast<std::int32_t>(s.data_ranks());
   return s;
 }
 
