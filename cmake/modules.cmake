@@ -38,10 +38,13 @@ endfunction()
 include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
 espalier_precompiled(espalier_precompiled_standard)
 
-# espalier_module(name DEPENDS modules… LIBRARIES libraries… [IN folder] [ONCE]): src/<name>/*.cpp, or those of another folder, as a
-# library. ONCE: what runs once a command, not once a candidate; optimising it further takes a third of its compile time and gains nothing.
+# espalier_module(name DEPENDS modules… LIBRARIES libraries… [IN folder] [PRECOMPILED target] [ONCE]): src/<name>/*.cpp, or those of another
+# folder, as a library. PRECOMPILED: whose precompiled header it takes, unless that of the standard library. ONCE: what runs once a command, not once a candidate; optimising it further takes a third of its compile time and gains nothing.
 function(espalier_module name)
-  cmake_parse_arguments(ARG "ONCE" "IN" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "ONCE" "IN;PRECOMPILED" "DEPENDS;LIBRARIES" ${ARGN})
+  if(NOT ARG_PRECOMPILED)
+    set(ARG_PRECOMPILED espalier_precompiled_standard)
+  endif()
   if(NOT ARG_IN)
     set(ARG_IN src/${name})
   endif()
@@ -56,14 +59,14 @@ function(espalier_module name)
   add_library(espalier_${name} STATIC ${sources})
   set_target_properties(espalier_${name} PROPERTIES ESPALIER_FOLDER ${ARG_IN})
   target_link_libraries(espalier_${name} PUBLIC espalier_options ${ARG_DEPENDS} PRIVATE ${ARG_LIBRARIES})
-  espalier_module_options(espalier_${name} "${ARG_ONCE}")
+  espalier_module_options(espalier_${name} "${ARG_ONCE}" ${ARG_PRECOMPILED})
 endfunction()
 
-function(espalier_module_options target once)
+function(espalier_module_options target once precompiled)
   if(once)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
-  espalier_use_precompiled(${target} espalier_precompiled_standard)
+  espalier_use_precompiled(${target} ${precompiled})
 endfunction()
 
 espalier_module(base LIBRARIES yaml-cpp $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)

@@ -2,7 +2,6 @@
 #include "runtime/head_operators.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/from_blob.h>
 
 #include <string>
@@ -58,10 +57,9 @@ class HeadNorm : public LayerOperator {
 class Rotary : public LayerOperator {
  public:
   Rotary(const Operator& core, const Place& place) : heads_(heads_of_rank(core, place.tp)) {
-    const Extent tokens = place.sequence != nullptr ? place.own_tokens : Extent{0, place.tokens};
     std::vector<double> rates = rotary_rates(place.architecture, heads_.dim);
     const Tensor rate = at::from_blob(rates.data(), {static_cast<std::int64_t>(rates.size())}, at::kDouble);
-    const Tensor angles = at::arange(tokens.first, tokens.last, at::kDouble).unsqueeze(1) * rate;
+    const Tensor angles = positions_of(seen_tokens(place)).to(at::kDouble).unsqueeze(1) * rate;
     cosine_ = angles.cos().to(at::kFloat).view({-1, 1, 1, heads_.dim / 2});
     sine_ = angles.sin().to(at::kFloat).view({-1, 1, 1, heads_.dim / 2});
   }

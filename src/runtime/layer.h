@@ -20,8 +20,9 @@ class Layer {
         bool recomputed);
 
   at::Tensor forward(Frame& frame, const at::Tensor& x);
-  /// Gradients of parameters become tasks of the frame; what was saved is dropped.
-  at::Tensor backward(Frame& frame, const at::Tensor& dy);
+  /// The gradient of the input; what was saved is dropped. Gradients of parameters: `whole`, each behind the gradient of its operator's input, so
+  /// that nothing waits for them, and the micro-batch is through with this layer; otherwise they become tasks of the frame.
+  at::Tensor backward(Frame& frame, at::Tensor dy, bool whole);
   /// Runs the tasks; the micro-batch is through with this layer.
   void weight_gradients(Frame& frame);
   [[nodiscard]] const std::vector<State*>& states() const { return states_; }
@@ -34,6 +35,7 @@ class Layer {
   void timed(const Frame& frame, std::size_t i, Pass pass, const std::function<void()>& body) const;
   /// The tasks from `first` on are those of operator `i`.
   void time_tasks(Frame& frame, std::size_t i, std::size_t first) const;
+  static void run_tasks(Frame& frame);
   [[nodiscard]] bool begins_branch(std::size_t i) const;
 
   std::vector<OperatorKind> kinds_;
