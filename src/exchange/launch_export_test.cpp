@@ -53,6 +53,36 @@ TEST(MegatronExport, EveryDegreeHasItsFlag) {
   EXPECT_THAT(text, AllOf(Not(HasSubstr("--context-parallel-size")), Not(HasSubstr("layout")), Not(HasSubstr("--num-experts"))));
 }
 
+TEST(MegatronExport, ExpertsContextAndRecomputationAreSaid) {
+  const Job job = job_on("mixtral-8x7b", "megatron-core");
+  Strategy s;
+  s.tp = 2;
+  s.cp = 2;
+  s.dp = 2;
+  s.ep = 4;
+  s.sp = SequenceParallel::megatron;
+  s.recompute = {RecomputeKind::full, 5, {}};
+  const std::string text = written("megatron-core", job, plan_of(job, s, {ScheduleKind::one_f_one_b, 2, 1, 32, 1}));
+  for (const char* flag :
+       {"--context-parallel-size 2\n", "--cp-comm-type p2p\n", "--expert-model-parallel-size 4\n",
+        "--expert-tensor-parallel-size 1 ", "--num-experts 8\n", "--moe-router-topk 2\n", "--num-query-groups 8\n",
+        "--rotary-base 1000000\n", "--recompute-granularity full\n", "--recompute-method block\n", "--recompute-num-layers 5 "})
+    EXPECT_THAT(text, HasSubstr(flag));
+  EXPECT_THAT(text, Not(HasSubstr("--use-distributed-optimizer")));
+}
+
+TEST(MegatronExport, AllBlocksRecomputedAreUniform) {
+  const Job job = job_on("gpt2", "megatron-core");
+  Strategy s;
+  s.dp = 16;
+  s.recompute = {RecomputeKind::full, 12, {}};
+  const std::string text = written("megatron-core", job, plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1}));
+  for (const char* flag : {"--recompute-method uniform\n", "--recompute-num-layers 1 ", "--ffn-hidden-size 3072\n",
+                           "--max-position-embeddings 1024\n"})
+    EXPECT_THAT(text, HasSubstr(flag));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("--swiglu")), Not(HasSubstr("--untie")), Not(HasSubstr("rope"))));
+}
+
 // Four chunks of two stages hold embedding + 1, 4, 2 and 5 blocks + head of GPT-2.
 TEST(MegatronExport, UnevenStagesAreALayout) {
   const Job job = job_on("gpt2", "megatron-core");
