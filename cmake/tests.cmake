@@ -80,7 +80,7 @@ foreach(script ${scripts})
   endif()
 endforeach()
 
-# What is exported is read by the frameworks' own parsers, where `./dev engines` has installed them.
+# What is exported is read by the frameworks' own parsers, where `./dev parsers` has installed them.
 add_test(NAME engine_parsers COMMAND ${PROJECT_SOURCE_DIR}/tests/engines/parsers.py $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
 set_tests_properties(engine_parsers PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 
