@@ -191,7 +191,8 @@ std::vector<double> rotary_rates(const Architecture& architecture, std::int64_t 
 }
 
 Status not_runnable(const Plan& plan, const Model& model) {
-  if (plan.training.precision != Precision::fp32) return refused("plan: $.training.precision", "a mixed precision", "fp32");
+  if (plan.training.precision != Precision::fp32 && plan.training.precision != Precision::bf16)
+    return refused("plan: $.training.precision", std::string(to_string(plan.training.precision)), "fp32 or bf16");
   if (plan.training.optimizer != Optimizer::adam)
     return refused("plan: $.training.optimizer", std::string(to_string(plan.training.optimizer)), "adam");
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p)

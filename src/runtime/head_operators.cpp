@@ -24,7 +24,7 @@ class HeadNorm : public LayerOperator {
         parameters_(parameters) {}
 
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
-    const Tensor part = own(x);
+    const Tensor part = own(x).to(at::kFloat);
     const Tensor inverse = (part.square().mean(-1, true) + epsilon_).rsqrt();
     saved = {part, inverse};
     Tensor y = x.clone();
@@ -34,7 +34,7 @@ class HeadNorm : public LayerOperator {
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
     const Tensor &x = saved[0], &inverse = saved[1];
-    const Tensor normal = x * inverse, d_part = own(dy);
+    const Tensor normal = x * inverse, d_part = own(dy).to(at::kFloat);
     const Tensor inner = d_part * scale();
     Tensor dx = dy.clone();
     own(dx).copy_((inner - normal * (inner * normal).mean(-1, true)) * inverse);

@@ -47,9 +47,11 @@ struct RankView {
   std::vector<std::int64_t> devices;  ///< of the plan, ascending: world rank → device
   std::int64_t device = 0;            ///< of this rank
   std::uint64_t seed = 1;
-  bool initialised = true;  ///< parameters begin as runtime/initial.h says; false: with zeros, as others follow
+  bool initialised = true;         ///< parameters begin as runtime/initial.h says; false: with zeros, as others follow
   OperatorClock* clock = nullptr;  ///< of all layers; null: operators are not timed
   [[nodiscard]] int rank_of(std::int64_t device) const;
+  /// Of parameters as layers read them, and of activations and their gradients.
+  [[nodiscard]] at::ScalarType type() const;
 };
 
 /// The list of a device in a program of all devices.

@@ -3,7 +3,7 @@
 """What `espalier export` writes is read by the frameworks' own parsers, and says there what the plan says; exports that are made wrong are refused by
 them, so that this harness can fail.
 
-usage: parsers.py BINARY SOURCE_DIR        exit code 77: the frameworks are not installed (./dev engines)
+usage: parsers.py BINARY SOURCE_DIR        exit code 77: the frameworks are not installed (./dev parsers)
 """
 import json
 import os
@@ -185,7 +185,7 @@ def installed(module):
 def main():
     found = [(run, module) for run, module in ((megatron, "megatron.core"), (accelerate, "accelerate"), (deepspeed, "deepspeed")) if installed(module)]
     if not found:
-        print("skipped: no frameworks in .cache/engines (./dev engines installs them)")
+        print("skipped: no frameworks in .cache/engines (./dev parsers installs them)")
         return 77
     with tempfile.TemporaryDirectory() as name:
         for run, _ in found:
