@@ -142,8 +142,9 @@ def down():
                 except ProcessLookupError:
                     pass
             sh("ip", "netns", "del", name, check=False)
-    delayed = [line.split(": ")[1].split("@")[0] for line in sh("ip", "-o", "link", check=False).stdout.splitlines()]
-    for device in [d for d in delayed if d.startswith(PREFIX) and d.endswith("d")] + [f"{PREFIX}trunk", f"{PREFIX}br0", f"{PREFIX}br1"]:
+    # The kernel removes a namespace, and the ends of links in it, when it comes to it: the ends out here go at once.
+    devices = [line.split(": ")[1].split("@")[0] for line in sh("ip", "-o", "link", check=False).stdout.splitlines()]
+    for device in [d for d in devices if d.startswith(PREFIX) and (d.endswith("d") or d.startswith(f"{PREFIX}v"))] + [f"{PREFIX}trunk", f"{PREFIX}br0", f"{PREFIX}br1"]:
         sh("ip", "link", "del", device, check=False)
     if os.path.exists(STATE):
         os.remove(STATE)
@@ -163,6 +164,8 @@ def add_host(i, bridge, rate, delayed):
         sh("ip", "-n", name, *words)
     # Connections keep their window through pauses between steps, as on the networks of a cluster.
     sh("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0", "net.ipv4.tcp_no_metrics_save=1", check=False)
+    if delayed:  # a connection begins with the window that the line needs: networks of clusters have no slow start
+        sh("ip", "-n", name, "route", "change", f"{NETWORK}.0/24", "dev", "eth0", "src", f"{NETWORK}.{i + 1}", "initcwnd", "1000", "initrwnd", "1000")
     shape(rate, "eth0", i)
     shape(rate, outside)
 
