@@ -188,6 +188,11 @@ Status AdaptingRun::run(Running first) {
     bool done = false;
     if (watches()) {
       done = !left_;
+      if (done && next_) {
+        note(context_, "all steps were trained before the ranks could leave: the plan stayed");
+        moves_.pop_back();
+        next_.reset();
+      }
       if (Status error = done ? write_file(file("done"), "done\n") : publish()) return error;
     } else if (Status error = wait_for_next(done)) {
       return error;

@@ -118,11 +118,11 @@ TEST(EngineRules, ShardingEngines) {
   s.zero = ZeroStage::optimizer;
   s.shard = 4;
   const Schedule c{ScheduleKind::one_f_one_b, 1, 1, 2, 1};
-  EXPECT_EQ(broken("deepspeed", dense(), s, c), (Names{"DS-MICS"}));
+  EXPECT_EQ(broken("deepspeed", dense(), s, c), (Names{"DS-HYBRID-SHARD", "DS-MICS"}));
   EXPECT_EQ(broken("fsdp2", dense(), s, c), (Names{"FSDP-ZERO"}));
   EXPECT_EQ(broken("nanotron", dense(), s, c), (Names{"NANO-HYBRID-SHARD"}));
   s.zero = ZeroStage::parameters;
-  EXPECT_TRUE(broken("deepspeed", dense(), s, c).empty());
+  EXPECT_EQ(broken("deepspeed", dense(), s, c), (Names{"DS-HYBRID-SHARD"}));  // MiCS was removed
   EXPECT_TRUE(broken("fsdp2", dense(), s, c).empty());
   s.cp = 2;
   s.dp = 4;

@@ -64,8 +64,12 @@ def training(folder):
     first = losses[(1,)]
     for key, values in losses.items():
         expect(len(values) == 3 and all(abs(a / b - 1) < 1e-5 for a, b in zip(values, first)), f"{key}: {values} beside {first}")
-    ran = espalier("run", plan(folder, 2, precision="bf16"), "--local")
-    expect(ran.returncode == 3 and ran.stderr.count("espalier:") == 1 and "precision" in ran.stderr, f"bf16: {ran.stderr}")
+    ran = espalier("run", plan(folder, 2, precision="bf16"), "--local", "--steps", "3", "--json")
+    expect(ran.returncode == 0, f"bf16: {ran.stderr}")
+    mixed = [step["loss"] for step in json.loads(ran.stdout)["steps"]]
+    expect(len(mixed) == 3 and all(abs(a / b - 1) < 2**-10 for a, b in zip(mixed, first)), f"bf16: {mixed} beside {first}")
+    ran = espalier("run", plan(folder, 2, precision="fp16"), "--local")
+    expect(ran.returncode == 3 and ran.stderr.count("espalier:") == 1 and "precision" in ran.stderr, f"fp16: {ran.stderr}")
 
 
 def timelines(folder):
