@@ -85,6 +85,14 @@ Tensor Layer::backward(Frame& frame, const Tensor& dy) {
     run(frame, frame.input);
     frame.input = Tensor();
   }
+  Tensor gradient = run_back(frame, dy);
+  frame.saved.clear();
+  frame.routing.reset();
+  for (State* state : states_) state->release();
+  return gradient;
+}
+
+Tensor Layer::run_back(Frame& frame, const Tensor& dy) {
   Tensor gradient = dy, around;  // around: the stream's, beside the branch
   for (std::size_t i = operators_.size(); i-- > 0;) {
     if (kinds_[i] == OperatorKind::residual) {
@@ -104,9 +112,6 @@ Tensor Layer::backward(Frame& frame, const Tensor& dy) {
       around = Tensor();
     }
   }
-  frame.saved.clear();
-  frame.routing.reset();
-  for (State* state : states_) state->release();
   return gradient;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "runtime/operators.h"
@@ -18,6 +19,9 @@ class Layer {
   /// `parameters` by operator; `states` of all of them, each once.
   Layer(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states, const Place& place,
         bool recomputed);
+  virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
 
   at::Tensor forward(Frame& frame, const at::Tensor& x);
   /// Gradients of parameters become tasks of the frame; what was saved is dropped.
@@ -26,8 +30,13 @@ class Layer {
   void weight_gradients(Frame& frame);
   [[nodiscard]] const std::vector<State*>& states() const { return states_; }
 
+ protected:
+  Layer(std::vector<State*> states, bool recomputed) : states_(std::move(states)), recomputed_(recomputed) {}
+  /// All operators; the states are readable, and what the backward needs is kept in the frame.
+  virtual at::Tensor run(Frame& frame, const at::Tensor& x);
+  virtual at::Tensor run_back(Frame& frame, const at::Tensor& dy);
+
  private:
-  at::Tensor run(Frame& frame, const at::Tensor& x);
   /// Runs the arithmetic of operator `i` under the clock, where there is one.
   void timed(const Frame& frame, std::size_t i, Pass pass, const std::function<void()>& body) const;
   /// The tasks from `first` on are those of operator `i`.
@@ -37,7 +46,7 @@ class Layer {
   std::vector<OperatorKind> kinds_;
   std::vector<std::unique_ptr<LayerOperator>> operators_;
   std::vector<State*> states_;
-  OperatorClock* clock_;
+  OperatorClock* clock_ = nullptr;
   std::vector<profile::OperatorWork> works_;
   std::vector<const Communicator*> meets_;  // in which operators spend time that is not theirs
   std::vector<std::ptrdiff_t> join_of_;     // by operator that begins a branch: the residual that ends it, or −1

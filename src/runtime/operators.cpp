@@ -34,14 +34,16 @@ class Norm : public LayerOperator {
       : width_(op.in),
         centred_(!place.architecture.rms_norm),
         epsilon_(place.architecture.norm_epsilon),
-        parameters_(parameters) {
-    scale_ = {parameters.segment.offset, width_};
-    shift_ = {parameters.segment.offset + width_, parameters.segment.size - width_};
+        parameters_(parameters),
+        features_(place.features) {
+    const std::int64_t own = parameters.segment.size * op.in / op.parameters;
+    scale_ = {parameters.segment.offset, own};
+    shift_ = {parameters.segment.offset + own, parameters.segment.size - own};
   }
 
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
-    const Tensor centred = centred_ ? x - x.mean(-1, true) : x;
-    const Tensor inverse = (centred.square().mean(-1, true) + epsilon_).rsqrt();
+    const Tensor centred = centred_ ? x - mean(x) : x;
+    const Tensor inverse = (mean(centred.square()) + epsilon_).rsqrt();
     saved = {x, inverse};
     const Tensor y = centred * inverse * parameters_.state->values(scale_);
     return shift_.size > 0 ? y + parameters_.state->values(shift_) : y;
@@ -49,10 +51,10 @@ class Norm : public LayerOperator {
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
     const Tensor &x = saved[0], &inverse = saved[1];
-    const Tensor normal = (centred_ ? x - x.mean(-1, true) : x) * inverse;
+    const Tensor normal = (centred_ ? x - mean(x) : x) * inverse;
     const Tensor inner = dy * parameters_.state->values(scale_);
-    Tensor dx = inner - normal * (inner * normal).mean(-1, true);
-    if (centred_) dx = dx - inner.mean(-1, true);
+    Tensor dx = inner - normal * mean(inner * normal);
+    if (centred_) dx = dx - mean(inner);
     frame.weight_gradients.push_back([this, normal, dy] {
       parameters_.state->gradient(scale_).add_(flat(dy * normal).sum(0));
       if (shift_.size > 0) parameters_.state->gradient(shift_).add_(flat(dy).sum(0));
@@ -61,10 +63,19 @@ class Norm : public LayerOperator {
   }
 
  private:
+  /// Over all features, which several ranks may hold.
+  [[nodiscard]] Tensor mean(const Tensor& x) const {
+    if (features_ == nullptr) return x.mean(-1, true);
+    Tensor sum = x.sum(-1, true);
+    features_->all_reduce(sum);
+    return sum.div_(static_cast<double>(width_));
+  }
+
   std::int64_t width_;
   bool centred_;
   double epsilon_;
   Parameters parameters_;
+  Communicator* features_;
   Segment scale_, shift_;
 };
 

@@ -37,6 +37,7 @@ struct Place {
   bool sequence_parallel = false;            ///< tokens are split over the group that splits weights
   Communicator* tensor = nullptr;            ///< splits weights; null: nobody
   Communicator* sequence = nullptr;          ///< Ulysses: splits tokens; null: nobody
+  Communicator* features = nullptr;          ///< splits the features of a norm (partitioned_layer.h); null: nobody
   std::int64_t ep = 1;                       ///< size of the group that spreads experts
   Communicator* experts = nullptr;           ///< spreads experts; null: nobody
   Communicator* expert_tensor = nullptr;     ///< splits each expert; null: nobody

@@ -32,6 +32,8 @@ class Groups {
   void make(const std::string& purpose, const std::vector<int>& members);
   /// Of this rank; null where it would be alone.
   [[nodiscard]] Communicator* find(const std::string& purpose, const std::vector<int>& members) const;
+  /// What this rank has called, by purpose.
+  [[nodiscard]] std::map<std::string, Calls> calls() const;
 
  private:
   Meeting& meeting_;
@@ -47,7 +49,7 @@ struct RankView {
   std::vector<std::int64_t> devices;  ///< of the plan, ascending: world rank → device
   std::int64_t device = 0;            ///< of this rank
   std::uint64_t seed = 1;
-  bool initialised = true;  ///< parameters begin as runtime/initial.h says; false: with zeros, as others follow
+  bool initialised = true;         ///< parameters begin as runtime/initial.h says; false: with zeros, as others follow
   OperatorClock* clock = nullptr;  ///< of all layers; null: operators are not timed
   [[nodiscard]] int rank_of(std::int64_t device) const;
 };

@@ -118,6 +118,7 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
     if (watching.step) watching.step({step, result.loss, result.gradient, took.count()});
     if (Status error = checkpoints.after(step + 1, options.steps)) return error;
   }
+  if (watching.calls) watching.calls(groups.calls());
   if (!options.record.empty()) {
     const std::int64_t counted = std::max<std::int64_t>(1, options.steps - begins - 1);
     const Recording recording{clock, options.memory, counted, seconds / static_cast<double>(counted)};
