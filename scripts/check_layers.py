@@ -58,6 +58,8 @@ PUBLIC = {
     "model.h": "model",
     "cluster.h": "cluster", "cluster_change.h": "cluster",
     "profile.h": "calibrate",
+    "measured_step.h": "profile",
+    "step_comparison.h": "planner",
     "plan.h": "plan",
     "block_partition.h": "plan",
     "search_space.h": "plan",

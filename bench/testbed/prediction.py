@@ -31,12 +31,13 @@ MODEL = {"model_type": "llama", "hidden_size": 128, "num_hidden_layers": 4, "num
 PRIOR = {"latency": "100us", "start": "200us", "efficiency": 0.9, "ramp": 0.3, "small_group": 0.3, "congestion": 0.05}
 SEQUENCE, BATCH, RUNS, STEPS, REPEATABLE = 128, 8, 3, 10, 1.05
 
-# rate and between in Mb/s; slow: host and its speed.
+# rate and between in Mb/s, delay in milliseconds from host to host; slow: host and its speed.
 CLUSTERS = {
     "4 hosts, 400 Mb/s": {"hosts": 4, "rate": 400},
     "8 hosts, 200 Mb/s": {"hosts": 8, "rate": 200},
     "4 hosts, 400 Mb/s, one at half speed": {"hosts": 4, "rate": 400, "slow": {3: 0.5}},
     "two sites of 2 hosts, 400 Mb/s, 80 Mb/s between": {"hosts": 4, "rate": 400, "between": 80},
+    "4 hosts, 400 Mb/s, 2 ms apart": {"hosts": 4, "rate": 400, "delay": 2},
 }
 
 FOUR = [
@@ -78,7 +79,7 @@ def testbed(*words, **more):
 
 
 def bring_up(cluster):
-    testbed("up", str(cluster["hosts"]), str(cluster["rate"]), "--between", str(cluster.get("between", 0)))
+    testbed("up", str(cluster["hosts"]), str(cluster["rate"]), "--between", str(cluster.get("between", 0)), "--delay", str(cluster.get("delay", 0)))
 
 
 def pace_of(cluster):
@@ -88,7 +89,7 @@ def pace_of(cluster):
 def configurations(cluster):
     if cluster["hosts"] == 8:
         return EIGHT
-    return FOUR if "slow" not in cluster and "between" not in cluster else SOME
+    return FOUR if not {"slow", "between", "delay"} & cluster.keys() else SOME
 
 
 def job_of(cluster, folder, profile):

@@ -42,6 +42,8 @@ struct Observation {
   std::vector<std::string> lost;  ///< "node:3"
 };
 Result<Observation> load_observation(std::string_view text, const std::string& where);
+/// The text that load_observation() reads.
+std::string to_json(const Observation& seen);
 
 /// What the observation says of the cluster (docs/adapt.md, "What is slow").
 struct Diagnosis {

@@ -74,5 +74,7 @@ struct TraceOptions {
 /// Chrome trace-event JSON, readable by Perfetto, chrome://tracing and Kineto tools (docs/simulation.md): a process for the first rank
 /// of each stage, a track for each stream, arrows from send to recv, a counter of memory. Equal timelines give equal bytes.
 std::string to_trace(const Timeline& timeline, const TraceOptions& options = {});
+/// Both in one trace: of every rank a process "predicted", and below it a process "measured". The options hold for each.
+std::string to_trace(const Timeline& predicted, const Timeline& measured, const TraceOptions& options = {});
 
 }  // namespace espalier

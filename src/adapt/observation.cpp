@@ -108,6 +108,36 @@ Status read_links(const Job& job, const Observation& seen, double least, Diagnos
 
 }  // namespace
 
+std::string to_json(const Observation& seen) {
+  base::JsonWriter json;
+  json.begin_object().key("schema").value("espalier.observation/1").key("time_s").value(seen.time_s);
+  if (!seen.plan.empty()) json.key("plan").value(seen.plan);
+  json.key("steps").begin_array();
+  for (const StepSeen& step : seen.steps) {
+    json.compact_next().begin_object().key("iteration_s").value(step.iteration_s);
+    if (step.tokens > 0) json.key("tokens").value(step.tokens);
+    json.end_object();
+  }
+  json.end_array().key("ranks").begin_array();
+  for (const RankSeen& rank : seen.ranks)
+    json.compact_next()
+        .begin_object()
+        .key("rank")
+        .value(rank.rank)
+        .key("forward_s")
+        .value(rank.forward_s)
+        .key("backward_s")
+        .value(rank.backward_s)
+        .end_object();
+  json.end_array().key("links").begin_array();
+  for (const LinkSeen& link : seen.links)
+    json.compact_next().begin_object().key("link").value(link.link).key("gbps").value(link.gbps).end_object();
+  json.end_array().key("lost").begin_array();
+  for (const std::string& lost : seen.lost) json.value(lost);
+  json.end_array().end_object();
+  return json.text() + "\n";
+}
+
 Result<Observation> load_observation(std::string_view text, const std::string& where) {
   const auto document = base::read_json(text, where);
   if (!document) return document.error();

@@ -28,6 +28,8 @@ TEST(Observation, IsReadWhole) {
   EXPECT_EQ(o.ranks.front().rank, 3);
   EXPECT_EQ(o.links.front().link, "node:1");
   EXPECT_EQ(o.lost, std::vector<std::string>{"node:3"});
+  EXPECT_EQ(to_json(load_observation(to_json(o), "again").value()), to_json(o));
+  EXPECT_NE(to_json(o).find("\"gbps\": 100"), std::string::npos);
 }
 
 TEST(Observation, WhatIsWrongIsRefused) {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// espalier compare A.json B.json …: plans side by side, each simulated now, so that all figures come from one version.
+// espalier compare A.json B.json …: plans side by side, each simulated now, so that all figures come from one version. With --timeline a
+// measured step of one plan beside the simulated one.
+#include "base/document.h"
+#include "base/format.h"
 #include "cli/command.h"
 #include "espalier/compare.h"
+#include "espalier/step_comparison.h"
 
 namespace espalier::cli {
 namespace {
@@ -26,14 +30,53 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
   return kOk;
 }
 
+struct StepFlags {
+  std::string measured, out;
+};
+
+int run_step(Context& context, const std::vector<std::string>& paths, const StepFlags& flags) {
+  if (paths.size() != 1)
+    return fail(context,
+                Error{ErrorKind::usage, "compare --timeline", base::cat(paths.size(), " plans"), "the plan that was run", ""});
+  auto loaded = load_plan_file(context, paths.front());
+  if (!loaded) return fail(context, loaded.error());
+  auto text = base::read_file(flags.measured);
+  if (!text) return fail(context, text.error());
+  auto measured = read_measured_step(*text, flags.measured);
+  if (!measured) return fail(context, measured.error());
+  auto job = job_of_plan(loaded->plan);
+  if (!job) return fail(context, in_file(paths.front(), job.error()));
+  auto compared = compare_step(*job, loaded->plan, *measured);
+  if (!compared) return fail(context, in_file(flags.measured, compared.error()));
+  note_all(context, job->notes);
+  if (!flags.out.empty())
+    if (Status error = write_trace_file(flags.out, to_trace(compared->predicted, compared->measured)))
+      return fail(context, *error);
+  if (context.json)
+    print_json(context, to_json(*compared));
+  else
+    print_answer(context, to_text(*compared, context.width()));
+  return kOk;
+}
+
 }  // namespace
 
 void add_compare_command(Command& app, Context& context) {
-  Command* command = app.add_subcommand("compare", "plans side by side");
+  Command* command = app.add_subcommand("compare", "plans side by side, or a measured step beside its plan");
   auto paths = std::make_shared<std::vector<std::string>>();
   command->add_option("plans", *paths, "plan.json or result.json files")->required()->type_name("A.json B.json …");
+  auto step = std::make_shared<StepFlags>();
+  command->add_option("--timeline", step->measured, "what `run --timeline` of the one plan wrote: predicted against measured")
+      ->type_name("FILE");
+  command->add_option("--trace", step->out, "with --timeline: both in one trace, for Perfetto; .gz: compressed")
+      ->type_name("FILE");
   add_common_flags(*command, context);
-  command->callback([&context, paths] { context.exit_code = run_compare(context, *paths); });
+  command->callback([&context, paths, step] {
+    if (step->measured.empty() && !step->out.empty())
+      context.exit_code = fail(context, Error{ErrorKind::usage, "compare", "--trace", "--timeline FILE with it", ""});
+    else
+      context.exit_code = step->measured.empty() ? run_compare(context, *paths) : run_step(context, *paths, *step);
+  });
 }
 
 }  // namespace espalier::cli

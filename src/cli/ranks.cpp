@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <sstream>
 #include <utility>
@@ -56,9 +57,9 @@ std::vector<std::string> words_of(const RankOptions& options, const std::string&
                                  base::shortest(options.rate),
                                  base::shortest(options.clip),
                                  base::shortest(options.timeout)};
-  const std::pair<const char*, const std::string&> named[] = {{"data", options.data}, {"weights", options.weights},
-                                                              {"save", options.save}, {"checkpoint", options.checkpoint},
-                                                              {"pace", options.pace}, {"record", options.record}};
+  const std::pair<const char*, const std::string&> named[] = {
+      {"data", options.data}, {"weights", options.weights}, {"save", options.save},         {"checkpoint", options.checkpoint},
+      {"pace", options.pace}, {"record", options.record},   {"timeline", options.timeline}, {"steering", options.steering}};
   for (const auto& [key, value] : named)
     if (!value.empty()) words.push_back(cat(key, "=", value));
   if (options.checkpoint.empty()) return words;
@@ -74,6 +75,12 @@ std::optional<StepLine> step_line(const std::string& line) {
   StepLine out;
   if (!(in >> word >> out.step >> out.loss >> out.gradient >> out.seconds) || word != "step") return std::nullopt;
   return out;
+}
+
+std::string step_text(const StepLine& step, std::int64_t steps, double tokens) {
+  return cat("step ", step.step + 1, " of ", steps, "   loss ", base::fixed(step.loss, 6), "   gradient ",
+             base::fixed(step.gradient, 4), "   ", base::fixed(step.seconds * 1e3, 1), " ms   ",
+             base::count(std::round(tokens / step.seconds)), " tokens/s");
 }
 
 ScratchFolder::ScratchFolder() {

@@ -23,7 +23,7 @@ std::int64_t device_count(const Plan& plan);
 
 /// How ranks train; the words of espalier-rank (src/runtime/main.cpp).
 struct RankOptions {
-  std::string data, weights, save, checkpoint, pace, record;
+  std::string data, weights, save, checkpoint, pace, record, timeline, steering;
   std::int64_t every = 0, keep = 2;  ///< of checkpoints
   bool resume = false;
   std::int64_t steps = 20, seed = 1;
@@ -40,6 +40,9 @@ struct StepLine {
 std::optional<StepLine> step_line(const std::string& line);
 
 /// A folder that is gone when this is.
+/// For people: the step of `steps`, its loss and its pace, where it trains on `tokens`.
+std::string step_text(const StepLine& step, std::int64_t steps, double tokens);
+
 class ScratchFolder {
  public:
   ScratchFolder();

@@ -8,6 +8,7 @@
 #include "base/document.h"
 #include "base/format.h"
 #include "base/text.h"
+#include "cli/adapting_run.h"
 #include "cli/command.h"
 #include "cli/ranks.h"
 
@@ -19,13 +20,8 @@ using base::cat;
 struct RunFlags : RankOptions {
   std::string path;
   bool local = false;
+  AdaptFlags adapt;
 };
-
-std::string step_text(const StepLine& step, std::int64_t steps, double tokens) {
-  return cat("step ", step.step + 1, " of ", steps, "   loss ", base::fixed(step.loss, 6), "   gradient ",
-             base::fixed(step.gradient, 4), "   ", base::fixed(step.seconds * 1e3, 1), " ms   ",
-             base::count(std::round(tokens / step.seconds)), " tokens/s");
-}
 
 double median_seconds(std::vector<StepLine> steps) {
   if (steps.size() > 1) steps.erase(steps.begin());  // the first step warms up
@@ -84,7 +80,7 @@ int run_here(Context& context, const RunFlags& flags, const LoadedPlan& loaded, 
   return kOk;
 }
 
-int run_run(Context& context, const RunFlags& flags) {
+int run_run(Context& context, const RunFlags& flags, const ChangeFlags& change) {
   setenv("TORCH_CPP_LOG_LEVEL", "ERROR", 0);  // a rank says itself why it ends
   if (flags.checkpoint.empty() && (flags.resume || flags.every > 0))
     return fail(context,
@@ -93,6 +89,17 @@ int run_run(Context& context, const RunFlags& flags) {
   if (!loaded) return fail(context, loaded.error());
   const auto program = rank_program();
   if (!program) return fail(context, program.error());
+  if (flags.adapt.factor <= 1)
+    return fail(context, Error{ErrorKind::usage, "--slow", base::shortest(flags.adapt.factor), "more than 1, such as 1.15", ""});
+  if (!flags.adapt.folder.empty()) {
+    std::optional<launch::RankPlace> here;
+    if (!flags.local) {
+      auto place = place_by_launcher("run");
+      if (!place) return fail(context, place.error());
+      here = std::move(*place);
+    }
+    return run_adapting(context, flags.adapt, change, flags, flags.path, *program, here);
+  }
   if (flags.local) return run_here(context, flags, *loaded, *program);
   const auto place = place_by_launcher("run");
   if (!place) return fail(context, place.error());
@@ -132,10 +139,21 @@ void add_run_command(Command& app, Context& context) {
   command->add_option("--pace", flags->pace, "ranks play a device: flops=F,bandwidth=B,launch=S and speed:RANK=X")
       ->type_name("PACE");
   command->add_option("--record", flags->record, "where rank 0 writes how long its operators took")->type_name("FILE");
+  command->add_option("--timeline", flags->timeline, "where rank 0 writes when every rank ran what, for `compare --timeline`")
+      ->type_name("FILE");
+  command
+      ->add_option("--adapt", flags->adapt.folder,
+                   "watch the run, and move it to another plan when that pays; all hosts must see the folder")
+      ->type_name("FOLDER");
+  command->add_option("--slow", flags->adapt.factor, "with --adapt: steps of this many times the usual ones are looked into")
+      ->positive()
+      ->show_default();
+  auto change = std::make_shared<ChangeFlags>();
+  add_change_flags(*command, change);
   add_common_flags(*command, context);
   command->footer(
       "Under torchrun, srun and mpirun the process becomes the rank that RANK and WORLD_SIZE (or theirs) say; docs/runtime.md");
-  command->callback([&context, flags] { context.exit_code = run_run(context, *flags); });
+  command->callback([&context, flags, change] { context.exit_code = run_run(context, *flags, *change); });
 }
 
 }  // namespace espalier::cli

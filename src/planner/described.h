@@ -21,4 +21,7 @@ Result<Prepared> prepare(const Job& job);
 /// given, receives program, costs and simulation.
 Result<PlannerResult> describe(const Job& job, const EngineModel& engine, Plan plan, bool spans, Timed* keep);
 
+/// A plan as it stands, after the checks of simulate(); `keep`, if given, receives program, costs and all spans.
+Result<PlannerResult> simulated(const Job& job, const Plan& plan, Timed* keep);
+
 }  // namespace espalier::planner

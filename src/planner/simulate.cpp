@@ -21,8 +21,9 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The plan as it stands; `keep`, if given, receives program, costs and all spans.
-Result<PlannerResult> simulated(const Job& job, const Plan& plan, Timed* keep) {
+}  // namespace
+
+Result<PlannerResult> planner::simulated(const Job& job, const Plan& plan, Timed* keep) {
   const auto start = Clock::now();
   const auto prepared = prepare(job);
   if (!prepared) return prepared.error();
@@ -36,8 +37,6 @@ Result<PlannerResult> simulated(const Job& job, const Plan& plan, Timed* keep) {
   result->total_s = since(start);
   return result;
 }
-
-}  // namespace
 
 Result<PlannerResult> simulate(const Job& job, const Plan& plan) { return simulated(job, plan, nullptr); }
 

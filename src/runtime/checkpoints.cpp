@@ -31,7 +31,14 @@ Checkpoints::Checkpoints(CheckpointOptions options, const RankView& view, RankMo
 Status Checkpoints::after(std::int64_t updates, std::int64_t steps) {
   if (options_.folder.empty()) return {};
   const bool due = updates == steps || (options_.every > 0 && updates % options_.every == 0);
-  return due ? write(updates) : Status();
+  if (!due) return {};
+  written_ = updates;
+  return write(updates);
+}
+
+Status Checkpoints::now(std::int64_t updates) {
+  if (options_.folder.empty() || written_ == updates) return {};
+  return write(updates);
 }
 
 Status Checkpoints::write(std::int64_t updates) {

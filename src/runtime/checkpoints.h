@@ -24,6 +24,8 @@ class Checkpoints {
   Result<std::int64_t> resume(const std::function<void(const std::string&)>& note);
   /// After `updates` of `steps` updates: writes one where one is due.
   Status after(std::int64_t updates, std::int64_t steps);
+  /// One now, unless after() has just written it.
+  Status now(std::int64_t updates);
 
  private:
   [[nodiscard]] Status read(const std::string& step_folder);
@@ -36,6 +38,7 @@ class Checkpoints {
   RankModel& model_;
   Communicator* world_;
   storage::TrainingFacts training_;
+  std::int64_t written_ = -1;  ///< updates of the last one that after() wrote
 };
 
 }  // namespace espalier::runtime

@@ -5,9 +5,9 @@
 // nothing is sent. A failure (a lost peer, a time-out) is thrown as std::runtime_error; train() turns it into an Error.
 //
 // What travels, for S bytes of the whole tensor and n members, per member: all_reduce 2·S·(n−1)/n, all_gather and reduce_scatter
-// S·(n−1)/n. All are made of rounds in which every member sends one message and receives one: Gloo's own rings reach 70 to 85 % of a link, and its
-// reduce-scatter sends what an all-reduce sends. A reduce-scatter is an all-to-all and a local sum in the order of ranks; an all-reduce is that and an
-// all-gather. Small tensors (64 KiB over all members) take one message from everyone to everyone instead of rounds that wait for
+// S·(n−1)/n. All are made of rounds in which every member sends one message and receives one. Gathers and reductions go round a ring in the order of
+// ranks, so that a line between two sites carries what one member sends, whatever their size; Gloo's own reduce-scatter sends what an all-reduce sends. An all-reduce is
+// a reduce-scatter and an all-gather; in an all-to-all round k is between ranks k apart. Small tensors (64 KiB over all members) take one message from everyone to everyone instead of rounds that wait for
 // each other.
 #pragma once
 
@@ -80,6 +80,9 @@ class Communicator {
 
  private:
   at::Tensor from_everyone(const at::Tensor& part);
+  at::Tensor parts_of_everyone(const at::Tensor& whole);
+  void gather_in_ring(const at::Tensor& whole, const at::Tensor& own);
+  at::Tensor reduced_in_ring(const at::Tensor& whole);
   void in_rounds(at::Tensor whole, const std::function<at::Tensor(int to)>& part_for);
   [[nodiscard]] bool is_small(const at::Tensor& part) const;
   std::unique_ptr<Impl> impl_;

@@ -7,11 +7,13 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <set>
 
 #include "base/check.h"
 #include "plan/process_groups.h"
+#include "runtime/step_clock.h"
 
 namespace espalier::runtime {
 
@@ -21,6 +23,7 @@ using Kind = InstructionKind;
 Executor::Executor(const RankView& view, const Program& program, RankModel& model, Communicator* world, const TokenSource& data,
                    const Recipe& recipe, Communicator* meetings)
     : view_(view),
+      steps_(view.clock != nullptr ? view.clock->steps() : nullptr),
       program_(program),
       rank_(rank_class(program, view.device)),
       model_(model),
@@ -48,9 +51,11 @@ StepResult Executor::step(std::int64_t step, const std::function<void(RankModel&
   tasks_.assign(count, 0);
   offered_.assign(count, false);
   for (auto& [peer, reached] : reached_) reached = program_.ranks[static_cast<std::size_t>(peer)].begin;
+  if (steps_ != nullptr) steps_->begin_step(step);
   for (std::int32_t index = rank_.begin; index < rank_.end; ++index) run(index);
-  for (Message& message : messages_) message.wait();
+  for (std::int32_t index = rank_.begin; index < rank_.end; ++index) await(index);
   queue_.wait_for_all();
+  if (steps_ != nullptr) steps_->end_step();
   ESPALIER_CHECK(passes_.empty() && entering_.empty() && leaving_.empty());
   return result_;
 }
@@ -58,18 +63,38 @@ StepResult Executor::step(std::int64_t step, const std::function<void(RankModel&
 void Executor::run(std::int32_t index) {
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
   offer_receives(index);
-  if (i.kind != Kind::recv) {  // a receive is offered at once; who needs it waits for it
+  const auto wait = [&] {
     wait_for(i.wait0);
     wait_for(i.wait1);
-  }
+  };
+  if (i.stream == Stream::compute)
+    waiting(index, wait);
+  else if (i.kind != Kind::recv)  // a receive is offered at once; who needs it waits for it
+    wait();
   switch (i.kind) {
     case Kind::send: return send(index);
     case Kind::recv: return receive(index);
     case Kind::grad_reduce: return reduce(index);
     case Kind::param_gather: return gather(index);
     case Kind::tied_reduce: return tie(index);
-    default: return compute(i);
+    default: return compute(index);
   }
+}
+
+void Executor::waiting(std::int32_t index, const std::function<void()>& body) {
+  if (steps_ == nullptr) return body();
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  steps_->waited(row_of(index), std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+}
+
+/// Until the message of `index` has come, or has left.
+void Executor::await(std::int32_t index) {
+  const std::size_t row = row_of(index);
+  const bool asked = steps_ != nullptr && offered_[row] && !steps_->ended(row);  // sends stand where they left
+  if (asked) steps_->begin(row);
+  messages_[row].wait();
+  if (asked) steps_->end(row);
 }
 
 void Executor::wait_for(std::int32_t index) {
@@ -77,7 +102,7 @@ void Executor::wait_for(std::int32_t index) {
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
   if (i.kind == Kind::recv) wait_for(i.wait0);
   const auto at = static_cast<std::size_t>(index - rank_.begin);
-  messages_[at].wait();
+  await(index);
   queue_.wait(tasks_[at]);
   // Sends and receives of one value stand together; who waits, waits for the last of them.
   if (i.peer < 0 || at == 0) return;
@@ -87,14 +112,35 @@ void Executor::wait_for(std::int32_t index) {
 
 // ---- computations ------------------------------------------------------------------------------------------------------------
 
-void Executor::compute(const Instruction& i) {
+void Executor::compute(std::int32_t index) {
+  const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
+  if (steps_ == nullptr) return carry_out(i, index);
+  const OperatorClock& clock = *view_.clock;
+  const double operators = clock.operator_seconds() + clock.update_seconds(), collectives = clock.collective_seconds();
+  steps_->begin(row_of(index));
+  carry_out(i, index);
+  steps_->end(row_of(index));
+  steps_->inside(row_of(index), clock.operator_seconds() + clock.update_seconds() - operators,
+                 clock.collective_seconds() - collectives);
+}
+
+/// What moves between layers of different strategies counts as communication of the computation in which it stands.
+Tensor Executor::moved(const Tensor& x, const ActivationMoves::Side& from, const ActivationMoves::Side& to,
+                       std::int32_t microbatch, bool gradient) {
+  if (view_.clock == nullptr) return moves_.moved(x, from, to, microbatch, gradient);
+  Tensor out;
+  view_.clock->communicate([&] { out = moves_.moved(x, from, to, microbatch, gradient); });
+  return out;
+}
+
+void Executor::carry_out(const Instruction& i, std::int32_t index) {
   const Work& work = program_.works[i.work()];
   switch (i.kind) {
     case Kind::forward: return forward(work, i);
     case Kind::backward: return backward(work, i, true);
     case Kind::backward_input: return backward(work, i, false);
     case Kind::backward_weight: return weight_gradients(work, i);
-    case Kind::optimizer: return update();
+    case Kind::optimizer: return update(index);
     default: ESPALIER_CHECK(false);
   }
 }
@@ -147,10 +193,10 @@ void Executor::forward(const Work& work, const Instruction& i) {
   if (span.first == all.first && all.first > 0) {
     pass.value = taken(work.chunk, false, i.microbatch);
     const Transfer& into = transfer_into(work.chunk, false);
-    if (!into.boxes) pass.value = moves_.moved(pass.value, moves_.before(into), moves_.behind(into), i.microbatch, false);
+    if (!into.boxes) pass.value = moved(pass.value, moves_.before(into), moves_.behind(into), i.microbatch, false);
   }
   for (std::int32_t l = span.first; l <= span.last; ++l) {
-    if (l > all.first) pass.value = moves_.moved(pass.value, side_of(work, l - 1), side_of(work, l), i.microbatch, false);
+    if (l > all.first) pass.value = moved(pass.value, side_of(work, l - 1), side_of(work, l), i.microbatch, false);
     for (State* state : model_.layer(l).states()) ESPALIER_CHECK(state->fresh());
     Frame& frame = pass.frames[l];
     if (l == 0 || l == last_layer) frame.batch = &(pass.batches[l] = batch_of(range_of(work, l), i.microbatch));
@@ -173,14 +219,14 @@ void Executor::backward(const Work& work, const Instruction& i, bool whole) {
   if (span.last == all.last && all.last < last_layer) pass.value = taken(ChunkId(work.chunk.value + 1), true, i.microbatch);
   for (std::int32_t l = span.last; l >= span.first; --l) {
     pass.value = model_.layer(l).backward(pass.frames.at(l), pass.value);
-    pass.frames.at(l).loss = 0;  // of a forward that was repeated
+    pass.frames.at(l).loss = 0;                                      // of a forward that was repeated
     if (whole) model_.layer(l).weight_gradients(pass.frames.at(l));  // what they need is held no longer than a layer takes
-    if (l > all.first) pass.value = moves_.moved(pass.value, side_of(work, l), side_of(work, l - 1), i.microbatch, true);
+    if (l > all.first) pass.value = moved(pass.value, side_of(work, l), side_of(work, l - 1), i.microbatch, true);
   }
   if (span.first > all.first) return;
   if (all.first > 0) {
     const Transfer& out = transfer_into(work.chunk, true);
-    if (!out.boxes) pass.value = moves_.moved(pass.value, moves_.behind(out), moves_.before(out), i.microbatch, true);
+    if (!out.boxes) pass.value = moved(pass.value, moves_.behind(out), moves_.before(out), i.microbatch, true);
     keep(work.chunk, true, i.microbatch, pass.value);
   }
   pass.value = Tensor();
@@ -194,17 +240,22 @@ void Executor::weight_gradients(const Work& work, const Instruction& i) {
   if (span.first == all.first) passes_.erase({work.chunk.value, i.microbatch});
 }
 
-void Executor::update() {
-  queue_.wait_for_all();
+void Executor::update(std::int32_t index) {
+  waiting(index, [this] { queue_.wait_for_all(); });
   for (State* state : model_.states()) state->finish_gradients();
   if (look_ != nullptr && *look_) (*look_)(model_);
-  Tensor sums = at::zeros({2}, at::kDouble);
+  Tensor sums = at::zeros({3}, at::kDouble);
   double squares = 0;
   for (State* state : model_.states()) squares += state->squares();
   sums[0] = loss_;
   sums[1] = squares;
-  if (world_ != nullptr) world_->all_reduce(sums);
+  sums[2] = wish_;
+  waiting(index, [&] {
+    if (world_ != nullptr) world_->all_reduce(sums);
+  });
+  if (steps_ != nullptr) steps_->begin(row_of(index));  // what stood before was waiting for the others
   result_.loss = sums[0].item<double>();
+  result_.wish = sums[2].item<double>();
   result_.gradient = std::sqrt(sums[1].item<double>());
   const bool clips = recipe_.clip > 0 && result_.gradient > recipe_.clip;
   const double scale = clips ? recipe_.clip / (result_.gradient + 1e-6) : 1;
@@ -219,17 +270,26 @@ void Executor::update() {
 
 // ---- data parallelism --------------------------------------------------------------------------------------------------------
 
+void Executor::queue(std::int32_t index, std::function<void()> task) {
+  const std::size_t row = row_of(index);
+  tasks_[row] = queue_.add([this, row, task = std::move(task)] {
+    if (steps_ != nullptr) steps_->begin(row);
+    task();
+    if (steps_ != nullptr) steps_->end(row);
+  });
+}
+
 void Executor::reduce(std::int32_t index) {
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
   if (program_.collectives[i.collective()].pipelines.valid()) {
-    tasks_[static_cast<std::size_t>(index - rank_.begin)] = queue_.add([this, id = i.collective()] { meeting_.run(id, model_); });
+    queue(index, [this, id = i.collective()] { meeting_.run(id, model_); });
     return;
   }
   const LayerSpan span = layers_of(i, program_.chunk_of(i), false);
   std::vector<State*> states;
   for (std::int32_t l = span.last; l >= span.first; --l)
     for (State* state : model_.settled_by(l)) states.push_back(state);
-  tasks_[static_cast<std::size_t>(index - rank_.begin)] = queue_.add([states] {
+  queue(index, [states] {
     for (State* state : states) state->finish_gradients();
   });
 }
@@ -242,7 +302,7 @@ void Executor::gather(std::int32_t index) {
   for (std::int32_t l = span.first; l <= span.last; ++l)
     for (State* state : model_.layer(l).states())
       if (seen.insert(state).second) states.push_back(state);
-  tasks_[static_cast<std::size_t>(index - rank_.begin)] = queue_.add([states] {
+  queue(index, [states] {
     for (State* state : states) state->publish();
   });
 }
@@ -278,8 +338,9 @@ Tensor Executor::taken(ChunkId chunk, bool gradient, std::int32_t microbatch) {
 void Executor::send(std::int32_t index) {
   const Instruction& i = program_.instructions[static_cast<std::size_t>(index)];
   const Transfer& transfer = program_.transfers[i.transfer()];
-  messages_[static_cast<std::size_t>(index - rank_.begin)] =
-      moves_.send(i, taken(transfer.chunk, transfer.gradient, i.microbatch));
+  if (steps_ != nullptr) steps_->begin(row_of(index));
+  messages_[row_of(index)] = moves_.send(i, taken(transfer.chunk, transfer.gradient, i.microbatch));
+  if (steps_ != nullptr) steps_->end(row_of(index));
 }
 
 void Executor::receive(std::int32_t index) {

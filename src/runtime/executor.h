@@ -7,8 +7,8 @@
 // the send: of a peer's list, what stands before the first instruction that needs a send which this rank has not issued. A peer that waits for
 // a send to this rank waits for one of these, so that no two ranks wait for each other where the Program lets them pass.
 //
-// What a step does beyond the Program: before the update all ranks sum their losses and the squares of their gradients (one all-reduce of two
-// numbers), from which follow the loss that is shown and the clipping of gradients.
+// What a step does beyond the Program: before the update all ranks sum their losses and the squares of their gradients (one all-reduce of three
+// numbers: the third says what a rank asks all others for, steering.h), from which follow the loss that is shown and the clipping of gradients.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ namespace espalier::runtime {
 struct StepResult {
   double loss = 0;      ///< mean over the tokens of the global batch
   double gradient = 0;  ///< norm of all gradients before clipping
+  double wish = 0;      ///< what all ranks asked for, summed
 };
 
 /// How a run trains.
@@ -44,6 +45,8 @@ class Executor {
   Executor(const RankView& view, const Program& program, RankModel& model, Communicator* world, const TokenSource& data,
            const Recipe& recipe, Communicator* meetings);
 
+  /// What this rank asks all others for in the next step: a number that they get with the loss.
+  void ask(double wish) { wish_ = wish; }
   /// Training step `step` (from 0). `look`, where given, is called when all gradients are complete and nothing is updated yet.
   StepResult step(std::int64_t step, const std::function<void(RankModel&)>& look = {});
   /// Called with the first sample, in its step, of every pass through a head of this rank: who is to look at its logits.
@@ -58,16 +61,25 @@ class Executor {
   using Key = std::pair<std::int32_t, std::int32_t>;  // chunk, micro-batch
 
   void run(std::int32_t index);
-  void compute(const Instruction& i);
+  void compute(std::int32_t index);
+  void carry_out(const Instruction& i, std::int32_t index);
   void forward(const Work& work, const Instruction& i);
   /// `whole`: gradients of parameters too, layer by layer; otherwise those wait for weight_gradients.
   void backward(const Work& work, const Instruction& i, bool whole);
   void weight_gradients(const Work& work, const Instruction& i);
-  void update();
+  void update(std::int32_t index);
   void send(std::int32_t index);
   void receive(std::int32_t index);
   void offer_receives(std::int32_t now);
   void wait_for(std::int32_t index);
+  void await(std::int32_t index);
+  /// Runs `body`, which waits before computation `index`.
+  void waiting(std::int32_t index, const std::function<void()>& body);
+  /// The task of a reduction or gather, on the queue.
+  void queue(std::int32_t index, std::function<void()> task);
+  [[nodiscard]] at::Tensor moved(const at::Tensor& x, const ActivationMoves::Side& from, const ActivationMoves::Side& to,
+                                 std::int32_t microbatch, bool gradient);
+  [[nodiscard]] std::size_t row_of(std::int32_t index) const { return static_cast<std::size_t>(index - rank_.begin); }
   void reduce(std::int32_t index);
   void gather(std::int32_t index);
   void tie(std::int32_t index);
@@ -89,6 +101,7 @@ class Executor {
   std::map<Key, Arrival>& values_of(bool gradient) { return gradient ? leaving_ : entering_; }
 
   const RankView& view_;
+  StepClock* steps_;  // null: nobody asks when instructions ran
   const Program& program_;
   const RankClass& rank_;
   RankModel& model_;
@@ -100,7 +113,7 @@ class Executor {
   GradientMeeting meeting_;
   std::map<std::int32_t, std::int32_t> sends_;  // by transfer: of one micro-batch, those of this rank
   std::int64_t step_ = 0;
-  double loss_ = 0;
+  double loss_ = 0, wish_ = 0;
   StepResult result_;
   const std::function<void(RankModel&)>* look_ = nullptr;
   std::function<WatchLogits(std::int64_t)> watch_logits_;

@@ -5,13 +5,15 @@
 
 #include <utility>
 
+#include "runtime/step_clock.h"
+
 namespace espalier::runtime {
 
 using at::Tensor;
 
 Layer::Layer(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states, const Place& place,
              bool recomputed)
-    : states_(std::move(states)), clock_(place.clock), works_(place.works), recomputed_(recomputed) {
+    : states_(std::move(states)), clock_(place.clock), works_(place.works), number_(place.layer), recomputed_(recomputed) {
   for (const Communicator* group : {place.tensor, place.sequence, place.experts, place.expert_tensor})
     if (group != nullptr) meets_.push_back(group);
   for (std::size_t i = 0; i < kind.operators.size(); ++i) {
@@ -40,15 +42,27 @@ void Layer::timed(const Frame& frame, std::size_t i, Pass pass, const std::funct
     for (const Communicator* group : meets_) seconds += group->busy_seconds();
     return seconds;
   };
-  clock_->run(work, pass, busy, body);
+  clock_->run({work, pass, number_, static_cast<std::int32_t>(i)}, busy, body);
 }
 
 void Layer::time_tasks(Frame& frame, std::size_t i, std::size_t first) const {
   if (clock_ == nullptr) return;
   for (std::size_t k = first; k < frame.weight_gradients.size(); ++k) {
     auto task = std::move(frame.weight_gradients[k]);
-    frame.weight_gradients[k] = [this, i, task = std::move(task), &frame] { timed(frame, i, Pass::weight, task); };
+    frame.weight_gradients[k] = [this, i, task = std::move(task), &frame] { timed(frame, i, Pass::weight_gradient, task); };
   }
+}
+
+/// Gathers of parameters, reductions of shards; tiles on their way.
+void Layer::communicate(const std::function<void()>& body) const {
+  if (clock_ == nullptr) return body();
+  clock_->communicate(body);
+}
+
+void Layer::acquire() {
+  communicate([this] {
+    for (State* state : states_) state->acquire();
+  });
 }
 
 Tensor Layer::run(Frame& frame, const Tensor& x) {
@@ -68,7 +82,7 @@ Tensor Layer::run(Frame& frame, const Tensor& x) {
 
 Tensor Layer::forward(Frame& frame, const Tensor& x) {
   frame.samples = x.defined() ? x.size(1) : frame.batch->tokens.size(1);
-  for (State* state : states_) state->acquire();
+  acquire();
   Tensor y = run(frame, x);
   for (State* state : states_) state->release();
   if (recomputed_) {
@@ -80,10 +94,13 @@ Tensor Layer::forward(Frame& frame, const Tensor& x) {
 }
 
 Tensor Layer::backward(Frame& frame, const Tensor& dy) {
-  for (State* state : states_) state->acquire();
+  acquire();
   if (recomputed_) {
+    StepClock* steps = clock_ != nullptr ? clock_->steps() : nullptr;
+    if (steps != nullptr) steps->repeats(true);
     run(frame, frame.input);
     frame.input = Tensor();
+    if (steps != nullptr) steps->repeats(false);
   }
   Tensor gradient = run_back(frame, dy);
   frame.saved.clear();
@@ -99,7 +116,7 @@ Tensor Layer::run_back(Frame& frame, const Tensor& dy) {
       around = gradient;
     } else if (operators_[i] != nullptr) {
       const std::size_t tasks = frame.weight_gradients.size();
-      timed(frame, i, Pass::input, [&] { gradient = operators_[i]->backward(frame, frame.saved[i], gradient); });
+      timed(frame, i, Pass::input_gradient, [&] { gradient = operators_[i]->backward(frame, frame.saved[i], gradient); });
       time_tasks(frame, i, tasks);
     }
     if (around.defined() && begins_branch(i)) {
@@ -107,7 +124,7 @@ Tensor Layer::run_back(Frame& frame, const Tensor& dy) {
       if (join_of_[i] < 0) {
         join();
       } else {
-        timed(frame, static_cast<std::size_t>(join_of_[i]), Pass::input, join);
+        timed(frame, static_cast<std::size_t>(join_of_[i]), Pass::input_gradient, join);
       }
       around = Tensor();
     }
@@ -118,7 +135,9 @@ Tensor Layer::run_back(Frame& frame, const Tensor& dy) {
 void Layer::weight_gradients(Frame& frame) {
   for (const auto& task : frame.weight_gradients) task();
   frame.weight_gradients.clear();
-  for (State* state : states_) state->micro_batch_done();
+  communicate([this] {
+    for (State* state : states_) state->micro_batch_done();
+  });
 }
 
 }  // namespace espalier::runtime

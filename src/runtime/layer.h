@@ -31,12 +31,16 @@ class Layer {
   [[nodiscard]] const std::vector<State*>& states() const { return states_; }
 
  protected:
-  Layer(std::vector<State*> states, bool recomputed) : states_(std::move(states)), recomputed_(recomputed) {}
+  Layer(std::vector<State*> states, OperatorClock* clock, bool recomputed)
+      : states_(std::move(states)), clock_(clock), recomputed_(recomputed) {}
   /// All operators; the states are readable, and what the backward needs is kept in the frame.
   virtual at::Tensor run(Frame& frame, const at::Tensor& x);
   virtual at::Tensor run_back(Frame& frame, const at::Tensor& dy);
+  /// What stands between computations.
+  void communicate(const std::function<void()>& body) const;
 
  private:
+  void acquire();
   /// Runs the arithmetic of operator `i` under the clock, where there is one.
   void timed(const Frame& frame, std::size_t i, Pass pass, const std::function<void()>& body) const;
   /// The tasks from `first` on are those of operator `i`.
@@ -50,6 +54,7 @@ class Layer {
   std::vector<profile::OperatorWork> works_;
   std::vector<const Communicator*> meets_;  // in which operators spend time that is not theirs
   std::vector<std::ptrdiff_t> join_of_;     // by operator that begins a branch: the residual that ends it, or −1
+  std::int32_t number_ = 0;                 // of the model
   bool recomputed_;
 };
 

@@ -5,7 +5,7 @@
 //   espalier-rank PLAN.json RANK WORLD RENDEZVOUS STEPS SEED RATE CLIP TIMEOUT [KEY=VALUE …]
 //   espalier-rank probe OUT.txt RANK WORLD RENDEZVOUS TIMEOUT RANKS_OF_A_NODE
 //
-// RENDEZVOUS: file:PATH or tcp:HOST:PORT. Keys: data, weights, save, checkpoint, every, keep, resume, pace, record.
+// RENDEZVOUS: file:PATH or tcp:HOST:PORT. Keys: data, weights, save, checkpoint, every, keep, resume, pace, record, timeline, steering.
 #include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -80,6 +80,8 @@ void read_more(const std::vector<std::string>& words, TrainOptions& options) {
     if (key == "keep") options.checkpoint.keep = std::stoll(value);
     if (key == "pace") options.pace = value;
     if (key == "record") options.record = value;
+    if (key == "timeline") options.timeline = value;
+    if (key == "steering") options.steering = value;
     if (key == "resume") options.checkpoint.resume = value == "1";
   }
 }
@@ -99,6 +101,7 @@ Status run(const std::vector<std::string>& words) {
   espalier::runtime::Watching watching;
   if (words[1] == "0") {
     watching.note = [to = lines_to()](const std::string& said) { say(to, cat(to == 3 ? "note " : "", said, "\n")); };
+    watching.seen = [to = lines_to()](const std::string& said) { say(to, cat(said, "\n")); };
     watching.step = [to = lines_to()](const StepReport& r) {
       char line[160];
       const int length = std::snprintf(

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/format.h"
+#include "runtime/step_clock.h"
 
 namespace espalier::runtime {
 namespace {
@@ -26,17 +27,17 @@ double operations_of(const profile::OperatorWork& work, Pass pass) {
   const profile::OperatorShape& s = work.shape;
   const auto tokens = static_cast<double>(work.tokens);
   if (s.kind == OperatorKind::linear) return 2 * tokens * static_cast<double>(s.in) * static_cast<double>(s.out);
-  if (s.kind != OperatorKind::attention || pass == Pass::weight || s.part == OperatorPart::softmax) return 0;
+  if (s.kind != OperatorKind::attention || pass == Pass::weight_gradient || s.part == OperatorPart::softmax) return 0;
   const double products = s.part == OperatorPart::whole ? 2 : 1;  // QKᵀ and A·V, or one of them
   const double once = products * 2 * tokens * static_cast<double>(s.keys) * s.heads * s.head_dim;
-  return pass == Pass::input ? 2 * once : once;
+  return pass == Pass::input_gradient ? 2 * once : once;
 }
 
 double bytes_of(const profile::OperatorWork& work, Pass pass) {
   const profile::OperatorShape& s = work.shape;
   const auto tokens = static_cast<double>(work.tokens), in = static_cast<double>(s.in), out = static_cast<double>(s.out);
   const bool holds = s.kind == OperatorKind::norm || s.kind == OperatorKind::linear || s.kind == OperatorKind::embedding;
-  if (pass == Pass::weight && !holds) return 0;
+  if (pass == Pass::weight_gradient && !holds) return 0;
   switch (s.kind) {
     case OperatorKind::linear: return kElement * (tokens * (in + out) + in * out);
     case OperatorKind::attention:
@@ -123,17 +124,28 @@ double OperatorClock::paced(double own, double target) {
   return took;
 }
 
-void OperatorClock::run(const profile::OperatorWork& work, Pass pass, const std::function<double()>& busy,
-                        const std::function<void()>& body) {
+void OperatorClock::run(const OperatorCall& call, const std::function<double()>& busy, const std::function<void()>& body) {
   const double before = busy();
   const auto begin = Clock::now();
   body();
-  double own = seconds_between(begin, Clock::now()) - (busy() - before);
-  if (pace_.plays()) own = paced(own, pace_.seconds(work, pass));
+  const double met = busy() - before;
+  double own = seconds_between(begin, Clock::now()) - met;
+  if (pace_.plays()) own = paced(own, pace_.seconds(call.work, call.pass));
   all_ += own;
-  Times& times = times_[work];
-  std::vector<float>& list = pass == Pass::forward ? times.forward : pass == Pass::input ? times.input : times.weight;
+  collectives_ += met;
+  (call.pass == Pass::forward ? forward_ : backward_) += own;
+  if (steps_ != nullptr) steps_->ran(call.layer, call.number, call.pass, own);
+  Times& times = times_[call.work];
+  std::vector<float>& list = call.pass == Pass::forward          ? times.forward
+                             : call.pass == Pass::input_gradient ? times.input
+                                                                 : times.weight;
   if (list.size() < kKept) list.push_back(static_cast<float>(own));
+}
+
+void OperatorClock::communicate(const std::function<void()>& body) {
+  const auto begin = Clock::now();
+  body();
+  collectives_ += seconds_between(begin, Clock::now());
 }
 
 void OperatorClock::update(std::int64_t elements, const std::function<void()>& body) {
@@ -147,7 +159,7 @@ void OperatorClock::update(std::int64_t elements, const std::function<void()>& b
 
 void OperatorClock::restart() {
   times_.clear();
-  all_ = update_ = 0;
+  all_ = update_ = collectives_ = 0;
   updated_ = late_ = 0;
 }
 

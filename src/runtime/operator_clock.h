@@ -19,13 +19,14 @@
 #include <string>
 #include <vector>
 
+#include "espalier/measured_step.h"
 #include "espalier/result.h"
 #include "profile/measured_operators.h"
 
 namespace espalier::runtime {
 
-/// What is computed of an operator at a time.
-enum class Pass : std::uint8_t { forward, input, weight };
+using Pass = OperatorPass;
+class StepClock;
 
 struct Pace {
   double flops = 0;      ///< operations a second; 0: ranks are as fast as they are
@@ -41,12 +42,22 @@ struct Pace {
 /// "flops=2e10,bandwidth=1e9,launch=1e-4,speed:3=0.5": as rank `rank`, for which speed:RANK counts. Empty: no pace.
 Result<Pace> pace_from(const std::string& text, int rank);
 
+/// One computation of an operator.
+struct OperatorCall {
+  profile::OperatorWork work;
+  Pass pass = Pass::forward;
+  std::int32_t layer = 0, number = 0;  ///< of the model; of the operator in the kind of its layer
+};
+
 class OperatorClock {
  public:
-  explicit OperatorClock(const Pace& pace) : pace_(pace) {}
+  /// `steps`: who else is told; null: nobody.
+  explicit OperatorClock(const Pace& pace, StepClock* steps = nullptr) : pace_(pace), steps_(steps) {}
 
   /// Runs `body`, which spends `busy()` seconds so far in collectives.
-  void run(const profile::OperatorWork& work, Pass pass, const std::function<double()>& busy, const std::function<void()>& body);
+  void run(const OperatorCall& call, const std::function<double()>& busy, const std::function<void()>& body);
+  /// Runs `body`, which is all communication: between operators.
+  void communicate(const std::function<void()>& body);
   /// Runs the update of `elements` parameters.
   void update(std::int64_t elements, const std::function<void()>& body);
   /// Forgets what was measured: the first step warms up.
@@ -56,6 +67,12 @@ class OperatorClock {
   [[nodiscard]] std::vector<profile::MeasuredTime> rows() const;
   [[nodiscard]] double operator_seconds() const { return all_; }
   [[nodiscard]] double update_seconds() const { return update_; }
+  /// Of operator_seconds(): forward, repeated ones too, and for gradients. They go on over restart().
+  [[nodiscard]] double forward_seconds() const { return forward_; }
+  [[nodiscard]] double backward_seconds() const { return backward_; }
+  /// Of the thread that computes: inside operators and between them.
+  [[nodiscard]] double collective_seconds() const { return collectives_; }
+  [[nodiscard]] StepClock* steps() const { return steps_; }
   [[nodiscard]] std::int64_t updated() const { return updated_; }
   /// Operators whose arithmetic alone took longer than the device that is played.
   [[nodiscard]] std::int64_t late() const { return late_; }
@@ -73,8 +90,9 @@ class OperatorClock {
     }
   };
   Pace pace_;
+  StepClock* steps_;
   std::map<profile::OperatorWork, Times, Order> times_;
-  double all_ = 0, update_ = 0, owed_ = 0;
+  double all_ = 0, update_ = 0, owed_ = 0, collectives_ = 0, forward_ = 0, backward_ = 0;
   std::int64_t updated_ = 0, late_ = 0;
 };
 

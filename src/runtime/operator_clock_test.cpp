@@ -16,12 +16,12 @@ TEST(OperatorClock, ADeviceIsItsRatesItsLaunchAndItsSpeed) {
   ASSERT_TRUE(pace);
   // 2·100·128·256 = 6,553,600 operations, 6.5536 ms; 4·(100·384 + 128·256) = 284,672 bytes, 2.85 ms.
   EXPECT_NEAR(pace->seconds(kLinear, Pass::forward), 1e-3 + 6.5536e-3, 1e-9);
-  EXPECT_NEAR(pace->seconds(kLinear, Pass::weight), 1e-3 + 6.5536e-3, 1e-9);
+  EXPECT_NEAR(pace->seconds(kLinear, Pass::weight_gradient), 1e-3 + 6.5536e-3, 1e-9);
   // Attention of 100 tokens over 50 keys, 4 heads of 16: 4·100·50·64 = 1,280,000 operations; twice for gradients, none of them of weights.
   const OperatorWork attention{{OperatorKind::attention, 0, 0, 4, 4, 16, 50}, 100};
   EXPECT_NEAR(pace->seconds(attention, Pass::forward), 1e-3 + 1.28e-3, 1e-9);
-  EXPECT_NEAR(pace->seconds(attention, Pass::input), 1e-3 + 2.56e-3, 1e-9);
-  EXPECT_EQ(pace->seconds(attention, Pass::weight), 0);
+  EXPECT_NEAR(pace->seconds(attention, Pass::input_gradient), 1e-3 + 2.56e-3, 1e-9);
+  EXPECT_EQ(pace->seconds(attention, Pass::weight_gradient), 0);
   EXPECT_NEAR(pace->update_seconds(1000), 1e-3 + 3.2e-4, 1e-9);
   const auto slow = pace_from("flops=1e9,bandwidth=1e8,launch=1e-3,speed:1=0.5", 1);
   ASSERT_TRUE(slow);
@@ -43,7 +43,7 @@ TEST(OperatorClock, AnOperatorLastsWhatTheDeviceTakesAndCollectivesAreNotItsOwn)
   const auto begin = now();
   for (int i = 0; i < 5; ++i) {
     clock.run(
-        kLinear, Pass::forward, [&] { return busy; },
+        {kLinear, Pass::forward}, [&] { return busy; },
         [&] {
           const auto from = now();
           while (now() - from < std::chrono::milliseconds(3)) {

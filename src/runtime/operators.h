@@ -44,6 +44,7 @@ struct Place {
   double expert_share = 1;                   ///< 1 / ranks that send the same tokens to the experts
   bool recompute_attention = false;          ///< selective recomputation: scores are not saved
   double loss_scale = 1;                     ///< 1 / tokens of the global batch
+  std::int32_t layer = 0;                    ///< of the model
   OperatorClock* clock = nullptr;            ///< null: nobody asks how long operators take
   std::vector<profile::OperatorWork> works;  ///< by operator, of one sample
 };

@@ -20,15 +20,16 @@ constexpr int kExchangeTag = 64;  // beside those of rings, which are numbered b
 
 PartitionedLayer::PartitionedLayer(const LayerKind& kind, SpreadBlock block, const std::vector<Parameters>& parameters,
                                    std::vector<State*> states, TilePlace place, bool recomputed)
-    : Layer(std::move(states), recomputed), block_(std::move(block)) {
+    : Layer(std::move(states), place.clock, recomputed), block_(std::move(block)) {
   const auto parameters_of = [&](const Operator* op) { return parameters[static_cast<std::size_t>(op - kind.operators.data())]; };
   place.block = &block_;
+  place.kind = &kind;
   for (int n = 1; n < block_.graph.nodes(); ++n) {
     place.node = n;
     place.parameters = parameters_of(block_.node(n).op);
     place.beside.clear();
     for (const Operator* op : block_.node(n).beside) place.beside[op] = parameters_of(op);
-    nodes_.push_back(make_tile_operator(kind, place));
+    nodes_.push_back(make_tile_operator(place));
     std::vector<Way>& ways = ways_.emplace_back();
     for (const BlockEdge& edge : block_.graph.edges)
       if (edge.to == n) ways.push_back(way_of(edge, place));
@@ -72,7 +73,8 @@ Tensor PartitionedLayer::run(Frame& frame, const Tensor& x) {
   for (std::size_t n = 1; n <= nodes_.size(); ++n) {
     Tensors inputs(3);  // no node has more
     for (const Way& way : ways_[n - 1]) {
-      const Tensors arrived = way.forward.run({values[static_cast<std::size_t>(way.from)]});
+      Tensors arrived;
+      communicate([&] { arrived = way.forward.run({values[static_cast<std::size_t>(way.from)]}); });
       for (std::size_t k = 0; k < arrived.size(); ++k) inputs.at(static_cast<std::size_t>(way.tensors[k])) = arrived[k];
       if (!read_later(way.from, static_cast<std::int32_t>(n))) values[static_cast<std::size_t>(way.from)] = Tensor();
     }
@@ -91,7 +93,8 @@ Tensor PartitionedLayer::run_back(Frame& frame, const Tensor& dy) {
     for (const Way& way : ways_[n - 1]) {
       Tensors leaving;
       for (const int tensor : way.tensors) leaving.push_back(own[static_cast<std::size_t>(tensor)]);
-      const Tensor arrived = way.backward.run(leaving).front();
+      Tensor arrived;
+      communicate([&] { arrived = way.backward.run(leaving).front(); });
       Tensor& sum = gradients[static_cast<std::size_t>(way.from)];
       sum = sum.defined() ? joined(way.from, sum, arrived) : arrived;
     }

@@ -197,8 +197,8 @@ SpreadBlock RankModel::Builder::block_of(const LayerKind& kind, const Strategy& 
 }
 
 std::unique_ptr<Layer> RankModel::Builder::partitioned(const LayerKind& kind, const std::vector<Parameters>& parameters,
-                                                       std::vector<State*> states, const WorkRange& range, std::int64_t position,
-                                                       bool recomputed) const {
+                                                       std::vector<State*> states, const WorkRange& range, std::int32_t layer,
+                                                       std::int64_t position, bool recomputed) const {
   const Strategy& s = program_.strategies[static_cast<std::size_t>(range.strategy)];
   const PlaceInStage at = place_in_stage(s, position);
   SpreadBlock block = block_of(kind, s, samples_of_replica({range.samples, rank_.samples_per_replica, 1, 1}, at.d).size());
@@ -209,6 +209,7 @@ std::unique_ptr<Layer> RankModel::Builder::partitioned(const LayerKind& kind, co
   for (const partition::GroupIndicator indicator : summed_indicators(block))
     place.sums[indicator] = groups_.find("operators", indicated(tensor, place.place, indicator));
   place.architecture = view_.architecture;
+  place.layer = layer;
   place.clock = view_.clock;
   return std::make_unique<PartitionedLayer>(kind, std::move(block), parameters, std::move(states), place, recomputed);
 }
@@ -226,10 +227,11 @@ void RankModel::Builder::add_layer(const WorkRange& range, std::int32_t index, s
     first += op.parameters;
   }
   if (partitions(s, kind)) {
-    out_.layers_[index] = partitioned(kind, parameters, used, range, position, recomputed);
+    out_.layers_[index] = partitioned(kind, parameters, used, range, index, position, recomputed);
     return;
   }
   Place place = place_of(s, position, has_experts(kind));
+  place.layer = index;
   place.clock = view_.clock;
   for (const Operator& op : kind.operators)
     place.works.push_back(profile::work_on_rank(kind, op, s, model_.vocabulary, place.tokens, 1));

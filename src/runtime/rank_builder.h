@@ -72,7 +72,7 @@ class RankModel::Builder {
   /// A partitioned block; `samples` of a micro-batch in the tensor group, 1 where they do not matter.
   SpreadBlock block_of(const LayerKind& kind, const Strategy& s, std::int64_t samples = 0) const;
   std::unique_ptr<Layer> partitioned(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states,
-                                     const WorkRange& range, std::int64_t position, bool recomputed) const;
+                                     const WorkRange& range, std::int32_t layer, std::int64_t position, bool recomputed) const;
   std::vector<float> initial_of(std::int32_t layer, const Intervals& held) const;
   void add_layer(const WorkRange& range, std::int32_t index, std::int64_t position, bool recomputed);
   Parameters parameters_of(std::int32_t layer, const Operator& op, std::int64_t first, std::vector<State*>& used) const;

@@ -95,7 +95,7 @@ class BesideHeads {
   void backward(Frame& frame, Tensor (&heads)[2], Tensors& saved) const {
     for (std::size_t k = parts_.size(); k-- > 0;) {
       const Part& part = parts_[k];
-      place_.timed(*part.op, Pass::input, [&] {
+      place_.timed(*part.op, Pass::input_gradient, [&] {
         if (part.op->kind == OperatorKind::rotary) {
           for (int which : {0, 1}) heads[which] = part.turn[which].turned_back(heads[which]);
           return;
@@ -105,7 +105,7 @@ class BesideHeads {
         saved.pop_back();
         const Parameters& own = place_.beside.at(part.op);
         frame.weight_gradients.push_back([this, &part, own, sum = of.scale] {
-          place_.timed(*part.op, Pass::weight, [&] { own.state->gradient(own.segment).add_(sum); });
+          place_.timed(*part.op, Pass::weight_gradient, [&] { own.state->gradient(own.segment).add_(sum); });
         });
         heads[part.of] = of.input;
       });
@@ -204,7 +204,7 @@ class WholeAttention : public QueryKeys {
     const Tensor q = saved[0], k = saved[1], v = by_head(saved[2], core_.v_dim), p = saved[3];
     Tensors beside(saved.begin() + 4, saved.end());
     Tensor dq, dk, dv;
-    timed(Pass::input, [&] {
+    timed(Pass::input_gradient, [&] {
       const Tensor d_out = by_head(dy, core_.v_dim);
       const Tensor ds = softmax_gradient(p, d_out.matmul(repeated(v, q.size(1)).transpose(2, 3)));
       std::tie(dq, dk) = scores_.gradients(ds, q, k);
@@ -233,7 +233,7 @@ class TileScores : public QueryKeys {
     const Tensor q = saved[0], k = saved[1];
     Tensors beside(saved.begin() + 2, saved.end());
     Tensor dq, dk;
-    timed(Pass::input, [&] {
+    timed(Pass::input_gradient, [&] {
       std::tie(dq, dk) = scores_.gradients(scores_by_head(dy.view({dy.size(0), dy.size(1), q.size(1), k.size(2)})), q, k);
     });
     return finished(frame, beside, dq, dk, Phase::gradient);
@@ -251,7 +251,7 @@ class TileSoftmax : public TileAttention {
   }
   Tensors backward(Frame&, Tensors& saved, const Tensor& dy) override {
     Tensor ds;
-    timed(Pass::input, [&] { ds = softmax_gradient(saved.front(), dy); });
+    timed(Pass::input_gradient, [&] { ds = softmax_gradient(saved.front(), dy); });
     return {ds};
   }
 };
@@ -271,7 +271,7 @@ class TileValues : public TileAttention {
   }
   Tensors backward(Frame&, Tensors& saved, const Tensor& dy) override {
     Tensor da, dv;
-    timed(Pass::input, [&] {
+    timed(Pass::input_gradient, [&] {
       const Tensor v = by_head(saved[1], core_.v_dim), p = scores(saved[0], v), d_out = by_head(dy, core_.v_dim);
       da = scores_by_token(d_out.matmul(repeated(v, p.size(1)).transpose(2, 3)));
       dv = by_token(grouped(p.transpose(2, 3).matmul(d_out), v.size(1)));

@@ -47,8 +47,10 @@ class Ring {
   Tensor next(TensorUse tensor, const Tensor& tile) {
     for (Passed& passed : passed_) {
       if (!(passed.tensor == tensor)) continue;
-      passed.arrives.wait();
-      passed.leaves.wait();
+      place_.communicate([&passed] {
+        passed.arrives.wait();
+        passed.leaves.wait();
+      });
       return passed.room;
     }
     return tile;
@@ -113,7 +115,7 @@ class TileLinear : public TileOperator {
         ring.pass(kOutputGradient, d_out);
         ring.pass(kWeight, w);
       }
-      place_.timed(op_, Pass::input, [&] { add_product(flat(dx), flat(d_out), by_outputs_ ? w : w.t(), t > 0); });
+      place_.timed(op_, Pass::input_gradient, [&] { add_product(flat(dx), flat(d_out), by_outputs_ ? w : w.t(), t > 0); });
       d_out = ring.next(kOutputGradient, d_out);
       w = ring.next(kWeight, w);
     }
@@ -155,7 +157,7 @@ class TileLinear : public TileOperator {
     Tensor own = weights_in(gradient);
     if (d_bias.defined()) bias(gradient).add_(d_bias);
     const auto product = [&](Tensor sum, bool adds) {
-      place_.timed(op_, Pass::weight, [&] {
+      place_.timed(op_, Pass::weight_gradient, [&] {
         add_product(std::move(sum), by_outputs_ ? flat(d_out).t() : flat(x).t(), by_outputs_ ? flat(x) : flat(d_out), adds);
       });
     };

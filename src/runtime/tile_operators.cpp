@@ -14,14 +14,21 @@ using at::Tensor;
 void TilePlace::sum(const partition::Communication& communication, partition::Phase phase, partition::TensorUse tensor,
                     Tensor value) const {
   for (const partition::Reduction& reduction : communication.reductions)
-    if (reduction.phase == phase && reduction.tensor == tensor) sums.at(reduction.indicator)->all_reduce(value);
+    if (reduction.phase == phase && reduction.tensor == tensor)
+      communicate([&] { sums.at(reduction.indicator)->all_reduce(value); });
 }
 
 void TilePlace::timed(const Operator& op, Pass pass, const std::function<void()>& body, const Communicator* busy) const {
   if (clock == nullptr) return body();
-  const profile::OperatorWork work = profile::work_on_tile(operation(), op, sequence());
+  const auto number = static_cast<std::int32_t>(&op - kind->operators.data());
   clock->run(
-      work, pass, [busy] { return busy != nullptr ? busy->busy_seconds() : 0.0; }, body);
+      {profile::work_on_tile(operation(), op, sequence()), pass, layer, number},
+      [busy] { return busy != nullptr ? busy->busy_seconds() : 0.0; }, body);
+}
+
+void TilePlace::communicate(const std::function<void()>& body) const {
+  if (clock == nullptr) return body();
+  clock->communicate(body);
 }
 
 namespace {
@@ -29,11 +36,11 @@ namespace {
 /// An operator of one rank, on the tile of its input.
 class TileLocal : public TileOperator {
  public:
-  TileLocal(const LayerKind& kind, const TilePlace& place) : place_(place), op_(*place.operation().op) {
+  explicit TileLocal(const TilePlace& place) : place_(place), op_(*place.operation().op) {
     Place local;
     local.architecture = place.architecture;
     if (op_.kind == OperatorKind::norm) local.features = features_ = splits_features();
-    operator_ = make_operator(kind, op_, place.parameters, local);
+    operator_ = make_operator(*place.kind, op_, place.parameters, local);
   }
 
   Tensor forward(Frame& frame, Tensors& saved, const Tensors& inputs) override {
@@ -49,10 +56,10 @@ class TileLocal : public TileOperator {
     Tensor dx;
     const std::size_t first = frame.weight_gradients.size();
     place_.timed(
-        op_, Pass::input, [&] { dx = operator_->backward(frame, saved, dy); }, features_);
+        op_, Pass::input_gradient, [&] { dx = operator_->backward(frame, saved, dy); }, features_);
     for (std::size_t k = first; k < frame.weight_gradients.size(); ++k) {
       auto task = std::move(frame.weight_gradients[k]);
-      frame.weight_gradients[k] = [this, task = std::move(task)] { place_.timed(op_, Pass::weight, task); };
+      frame.weight_gradients[k] = [this, task = std::move(task)] { place_.timed(op_, Pass::weight_gradient, task); };
     }
     return {dx};
   }
@@ -85,7 +92,7 @@ class TileSum : public TileOperator {
   Tensors backward(Frame&, Tensors&, const Tensor& dy) override { return {dy, dy}; }
   [[nodiscard]] Tensor joined(const Tensor& a, const Tensor& b) const override {
     Tensor sum;
-    place_.timed(*place_.operation().op, Pass::input, [&] { sum = a + b; });
+    place_.timed(*place_.operation().op, Pass::input_gradient, [&] { sum = a + b; });
     return sum;
   }
 
@@ -95,12 +102,12 @@ class TileSum : public TileOperator {
 
 }  // namespace
 
-std::unique_ptr<TileOperator> make_tile_operator(const LayerKind& kind, const TilePlace& place) {
+std::unique_ptr<TileOperator> make_tile_operator(const TilePlace& place) {
   switch (place.operation().op->kind) {
     case OperatorKind::linear: return make_tile_linear(place);
     case OperatorKind::attention: return make_tile_attention(place);
     case OperatorKind::residual: return std::make_unique<TileSum>(place);
-    default: return std::make_unique<TileLocal>(kind, place);
+    default: return std::make_unique<TileLocal>(place);
   }
 }
 

@@ -27,6 +27,7 @@ namespace espalier::runtime {
 /// What one of them works with on this rank.
 struct TilePlace {
   const SpreadBlock* block = nullptr;
+  const LayerKind* kind = nullptr;
   int node = 0;                                             ///< of the block
   int place = 0;                                            ///< of this rank in the tensor group
   Communicator* group = nullptr;                            ///< the tensor group, by place
@@ -34,12 +35,15 @@ struct TilePlace {
   Parameters parameters;                                    ///< of the node's operator
   std::map<const Operator*, Parameters> beside;             ///< of operators on its tiles
   Architecture architecture;
+  std::int32_t layer = 0;  ///< of the model
   OperatorClock* clock = nullptr;
   [[nodiscard]] const PartitionedOperator& operation() const { return block->node(node); }
   [[nodiscard]] const partition::PartitionSequence& sequence() const { return block->sequence(node); }
   /// Adds up a tensor of a phase over the ranks that have parts of it; nothing where there are none.
   void sum(const partition::Communication& communication, partition::Phase phase, partition::TensorUse tensor,
            at::Tensor value) const;
+  /// Runs what is all communication.
+  void communicate(const std::function<void()>& body) const;
   /// Runs arithmetic of an operator under the clock, where there is one; `busy`: in which it spends time that is not its own.
   void timed(const Operator& op, Pass pass, const std::function<void()>& body, const Communicator* busy = nullptr) const;
 };
@@ -56,7 +60,7 @@ class TileOperator {
   [[nodiscard]] virtual at::Tensor joined(const at::Tensor& a, const at::Tensor& b) const { return a + b; }
 };
 
-std::unique_ptr<TileOperator> make_tile_operator(const LayerKind& kind, const TilePlace& place);
+std::unique_ptr<TileOperator> make_tile_operator(const TilePlace& place);
 std::unique_ptr<TileOperator> make_tile_linear(const TilePlace& place);
 std::unique_ptr<TileOperator> make_tile_attention(const TilePlace& place);
 

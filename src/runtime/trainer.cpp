@@ -18,6 +18,8 @@
 #include "runtime/checkpoints.h"
 #include "runtime/executor.h"
 #include "runtime/recording.h"
+#include "runtime/steering.h"
+#include "runtime/step_clock.h"
 #include "runtime/weights.h"
 
 namespace espalier::runtime {
@@ -77,9 +79,11 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
            const Watching& watching) {
   const auto pace = pace_from(options.pace, meeting.rank());
   if (!pace) return pace.error();
-  OperatorClock clock(*pace);
-  if (pace->plays() || !options.record.empty()) view.clock = &clock;
   const Program program = lower(*view.plan, *view.model, false);
+  const RankClass& list = rank_class(program, view.device);
+  StepClock steps(view.device, static_cast<std::size_t>(list.end - list.begin));
+  OperatorClock clock(*pace, options.timeline.empty() ? nullptr : &steps);
+  if (pace->plays() || !options.record.empty() || !options.timeline.empty() || !options.steering.empty()) view.clock = &clock;
   Groups groups(meeting, name);
   std::vector<int> everyone(view.devices.size());
   for (std::size_t r = 0; r < everyone.size(); ++r) everyone[r] = static_cast<int>(r);
@@ -102,10 +106,13 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
   if (meets) groups.make("meetings", everyone);
   Executor executor(view, program, model, world, data, recipe, meets ? groups.find("meetings", everyone) : nullptr);
   double seconds = 0;
+  Steering steering(options.steering, view, program.structure(list).schedule.microbatches, world);
   for (std::int64_t step = begins; step < options.steps; ++step) {
     if (step == begins + 1) clock.restart();
+    if (step == begins + 1) steps.restart();
     if (step == begins + 1 && options.memory != nullptr) options.memory->restart();
     const auto begin = std::chrono::steady_clock::now();
+    executor.ask(static_cast<double>(steering.asked()));
     const bool looks = step == begins && watching.first_gradients;
     executor.watch_logits(step == begins && watching.first_logits ? copies_of_logits(watching.first_logits) : nullptr);
     const StepResult result = executor.step(
@@ -117,6 +124,15 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
     if (step > begins) seconds += took.count();
     if (watching.step) watching.step({step, result.loss, result.gradient, took.count()});
     if (Status error = checkpoints.after(step + 1, options.steps)) return error;
+    steering.stepped();
+    const auto say = [&watching](const std::string& text) {
+      if (watching.seen) watching.seen(text);
+    };
+    if (result.wish == static_cast<double>(Wish::look)) steering.look(step + 1, say);
+    if (result.wish != static_cast<double>(Wish::leave) || step + 1 == options.steps) continue;
+    if (Status error = checkpoints.now(step + 1)) return error;
+    say(cat("left ", step + 1));
+    return {};
   }
   if (watching.calls) watching.calls(groups.calls());
   if (!options.record.empty()) {
@@ -124,6 +140,8 @@ Status run(RankView view, const TrainOptions& options, const TokenSource& data, 
     const Recording recording{clock, options.memory, counted, seconds / static_cast<double>(counted)};
     if (Status error = write_recording(options.record, recording, world)) return error;
   }
+  if (!options.timeline.empty() && options.steps > begins)
+    if (Status error = steps.write(options.timeline, content_hash(*view.plan), world)) return error;
   return options.save.empty() ? Status() : save_weights(options.save, view, model, world);
 }
 

@@ -33,9 +33,12 @@ struct TrainOptions {
   double clip = 1;      ///< largest norm of gradients; 0: not clipped
   std::string weights;  ///< a folder of Hugging Face transformers to begin with; empty: runtime/initial.h
   CheckpointOptions checkpoint;
-  std::string save;    ///< a folder for the last parameters, in that format; empty: nowhere
-  std::string pace;    ///< a device that the ranks play (operator_clock.h); empty: none
-  std::string record;  ///< where rank 0 writes how long its operators took, and the peaks of all ranks; empty: nowhere
+  std::string save;      ///< a folder for the last parameters, in that format; empty: nowhere
+  std::string pace;      ///< a device that the ranks play (operator_clock.h); empty: none
+  std::string record;    ///< where rank 0 writes how long its operators took, and the peaks of all ranks; empty: nowhere
+  std::string steering;  ///< a folder of requests (steering.h); empty: nothing is asked for
+  std::string
+      timeline;  ///< where rank 0 writes when every instruction of all ranks ran, in the step of median length; empty: nowhere
   CountedMemory* memory = nullptr;  ///< of this process; null: peaks are not recorded
 };
 
@@ -61,6 +64,7 @@ struct LogitsPart {
 struct Watching {
   std::function<void(const StepReport&)> step;   ///< on every rank, after each step
   std::function<void(const std::string&)> note;  ///< on every rank: what is resumed
+  std::function<void(const std::string&)> seen;  ///< on rank 0: what was looked at, and that the run was left (steering.h)
   std::function<void(const std::vector<GradientPart>&)>
       first_gradients;                                             ///< on every rank, each element of the model on one rank
   std::function<void(const LogitsPart&)> first_logits;             ///< on ranks that have a head

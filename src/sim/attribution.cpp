@@ -51,10 +51,10 @@ void add_busy(const Instruction& instruction, const cost::Costs& costs, StageId 
   result.hidden_ns += phase.hidden_ns;
 }
 
-}  // namespace
-
-Attribution attribute(const Program& program, const RankClass& rank, const cost::Costs& costs, std::int64_t iteration_ns,
-                      const std::vector<std::int64_t>& starts, const std::vector<std::int64_t>& ends) {
+/// `busy` adds what instruction `i` did in the time given to it.
+template <typename Busy>
+Attribution attributed(const Program& program, const RankClass& rank, std::int64_t iteration_ns,
+                       const std::vector<std::int64_t>& starts, const std::vector<std::int64_t>& ends, const Busy& busy_with) {
   Attribution result;
   DataBusy data(program, rank, starts, ends);
   std::int64_t now = 0, data_total = 0, data_exposed = 0;
@@ -72,12 +72,39 @@ Attribution attribute(const Program& program, const RankClass& rank, const cost:
     if (instruction.stream == Stream::data) data_total += end - start;
     if (instruction.stream != Stream::compute) continue;
     idle_until(start);
-    add_busy(instruction, costs, program.stage_row(rank), end - start, result);
+    busy_with(i, end - start, result);
     now = end;
   }
   idle_until(iteration_ns);
   result.hidden_ns += data_total - data_exposed;
   return result;
+}
+
+}  // namespace
+
+Attribution attribute(const Program& program, const RankClass& rank, const cost::Costs& costs, std::int64_t iteration_ns,
+                      const std::vector<std::int64_t>& starts, const std::vector<std::int64_t>& ends) {
+  const StageId row = program.stage_row(rank);
+  return attributed(program, rank, iteration_ns, starts, ends, [&](std::int32_t i, std::int64_t took, Attribution& result) {
+    add_busy(program.instructions[static_cast<std::size_t>(i)], costs, row, took, result);
+  });
+}
+
+Breakdown attribute_measured(const Program& program, const RankClass& rank, const std::vector<MeasuredParts>& parts,
+                             std::int64_t iteration_ns, const std::vector<std::int64_t>& starts,
+                             const std::vector<std::int64_t>& ends) {
+  std::int64_t bubbles = 0;
+  const auto busy = [&](std::int32_t i, std::int64_t took, Attribution& result) {
+    Breakdown& b = result.breakdown;
+    const MeasuredParts& part = parts[static_cast<std::size_t>(i)];
+    const bool update = program.instructions[static_cast<std::size_t>(i)].kind == InstructionKind::optimizer;
+    (update ? b.optimizer_ns : b.compute_ns) += part.compute_ns;
+    b.exposed_communication_ns += part.exposed_ns;
+    const std::int64_t idle = b.bubble_ns - bubbles, waited = std::min(idle, part.waited_ns);
+    b.bubble_ns = bubbles += waited;
+    b.other_ns += took - part.compute_ns - part.exposed_ns + idle - waited;
+  };
+  return attributed(program, rank, iteration_ns, starts, ends, busy).breakdown;
 }
 
 }  // namespace espalier::sim

@@ -29,9 +29,16 @@ std::string_view letter(Kind kind) {
   }
 }
 
+/// Where a timeline stands among those of one trace: what numbers its processes and arrows, and what their names end with.
+struct Lane {
+  std::int64_t number = 0, lanes = 1;
+  std::string_view name;
+  std::int64_t first_arrow = 0;
+};
+
 class Writer {
  public:
-  explicit Writer(const Timeline& timeline) : timeline_(timeline) {}
+  Writer(const Timeline& timeline, const Lane& lane) : timeline_(timeline), lane_(lane) {}
 
   /// The ranks that are shown: the first of each stage.
   [[nodiscard]] std::vector<const TimelineRank*> shown() const;
@@ -56,7 +63,10 @@ class Writer {
 
   static std::int64_t track(Stream stream) { return static_cast<std::int64_t>(stream) + 1; }
 
+  [[nodiscard]] std::int64_t process(std::int64_t device) const { return device * lane_.lanes + lane_.number; }
+
   const Timeline& timeline_;
+  Lane lane_;
 };
 
 std::vector<const TimelineRank*> Writer::shown() const {
@@ -81,7 +91,7 @@ void Writer::head(std::string& out) const {
 void Writer::begin_event(std::string& out, std::string_view phase, const TimelineRank& rank, std::int64_t tid) const {
   if (out.back() != '[') out += ',';
   out.append("\n{\"ph\":\"").append(phase).append("\"");
-  field(out, "pid", rank.device);
+  field(out, "pid", process(rank.device));
   field(out, "tid", tid);
 }
 
@@ -97,10 +107,11 @@ void Writer::name_track(std::string& out, const TimelineRank& rank, std::int64_t
 void Writer::names(std::string& out, const TimelineRank& rank, std::size_t position) const {
   std::string name = "rank " + std::to_string(rank.device) + " · stage " + std::to_string(rank.stage);
   if (rank.represents > 1) name += " · stands for " + std::to_string(rank.represents) + " devices";
+  if (!lane_.name.empty()) name.append(" · ").append(lane_.name);
   name_track(out, rank, 0, "process_name", name);
   begin_event(out, "M", rank, 0);
   out += ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":";
-  put(out, static_cast<std::int64_t>(position));
+  put(out, static_cast<std::int64_t>(position) * lane_.lanes + lane_.number);
   out += "}}";
   name_track(out, rank, 0, "thread_name", "step");
   for (int s = 0; s < kStreams; ++s) {
@@ -195,7 +206,7 @@ void Writer::flow(std::string& out, const TimelineRank& rank, const TimelineSpan
   const bool starts = x.kind == Kind::send;
   begin_event(out, starts ? "s" : "f", rank, track(x.stream));
   field_us(out, "ts", x.start_ns + (x.end_ns - x.start_ns) / 2);
-  field(out, "id", starts ? x.instruction : x.match);
+  field(out, "id", lane_.first_arrow + (starts ? x.instruction : x.match));
   if (!starts) field(out, "bp", "e");
   field(out, "cat", "p2p");
   field(out, "name", x.gradient ? "gradient" : "activation");
@@ -256,17 +267,13 @@ std::int32_t shown_microbatches(const std::vector<std::size_t>& bytes, std::size
   return static_cast<std::int32_t>(fit);
 }
 
-}  // namespace
-
-std::string to_trace(const Timeline& timeline, const TraceOptions& options) {
-  const Writer writer(timeline);
+/// All events of a timeline; how many micro-batches are shown.
+std::int32_t write_events(std::string& out, const Writer& writer, const Timeline& timeline, const TraceOptions& options) {
   const std::vector<const TimelineRank*> ranks = writer.shown();
   const std::vector<std::size_t> bytes = sizes(writer, timeline, ranks);
   const std::int32_t microbatches = shown_microbatches(bytes, options.max_bytes);
-  std::string out;
   std::string skipped;
-  out.reserve(std::min(options.max_bytes, std::accumulate(bytes.begin(), bytes.end(), std::size_t{8192})));
-  writer.head(out);
+  out.reserve(out.size() + std::min(options.max_bytes, std::accumulate(bytes.begin(), bytes.end(), std::size_t{8192})));
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     writer.names(out, *ranks[r], r);
     std::size_t sample = 0;
@@ -277,11 +284,40 @@ std::string to_trace(const Timeline& timeline, const TraceOptions& options) {
     }
   }
   if (microbatches < timeline.microbatches) writer.left_out(out, microbatches);
+  return microbatches;
+}
+
+}  // namespace
+
+std::string to_trace(const Timeline& timeline, const TraceOptions& options) {
+  const Writer writer(timeline, {});
+  std::string out;
+  writer.head(out);
+  const std::int32_t microbatches = write_events(out, writer, timeline, options);
   out += timeline.step_events;
   out += "\n],\"espalier\":{\"plan\":";
   put_quoted(out, timeline.label);
   field(out, "iteration_ns", timeline.iteration_ns);
   field(out, "microbatches", timeline.microbatches);
+  field(out, "microbatches_shown", microbatches);
+  out += "}}\n";
+  return out;
+}
+
+std::string to_trace(const Timeline& predicted, const Timeline& measured, const TraceOptions& options) {
+  std::int64_t arrows = 0;
+  for (const TimelineRank& rank : predicted.ranks)
+    for (const TimelineSpan& span : rank.spans) arrows = std::max<std::int64_t>(arrows, span.instruction + 1);
+  const Writer first(predicted, {0, 2, "predicted", 0}), second(measured, {1, 2, "measured", arrows});
+  std::string out;
+  first.head(out);
+  const std::int32_t microbatches = write_events(out, first, predicted, options);
+  write_events(out, second, measured, options);
+  out += "\n],\"espalier\":{\"plan\":";
+  put_quoted(out, predicted.label);
+  field(out, "iteration_ns", predicted.iteration_ns);
+  field(out, "measured_ns", measured.iteration_ns);
+  field(out, "microbatches", predicted.microbatches);
   field(out, "microbatches_shown", microbatches);
   out += "}}\n";
   return out;

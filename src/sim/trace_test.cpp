@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,30 @@ TEST(Trace, TracksNest) {
     std::sort(slices.begin(), slices.end());
     for (std::size_t k = 1; k < slices.size(); ++k) ASSERT_LE(slices[k - 1].second, slices[k].first);
   }
+}
+
+// The second one began 1.5 µs before rank 0 did.
+TEST(Trace, TwoTimelinesStandSideBySide) {
+  const Traced t;
+  Timeline measured = t.timeline();
+  for (TimelineSpan& span : measured.ranks[0].spans) {
+    span.start_ns -= 1500;
+    span.end_ns -= 1500;
+  }
+  const json trace = json::parse(to_trace(t.timeline(), measured));
+  std::map<int, std::size_t> slices;
+  std::set<int> arrows;
+  for (const json& event : events_of(trace, "X"))
+    if (event["cat"] != "user_annotation") ++slices[event["pid"].get<int>()];
+  for (const json& event : events_of(trace, "s")) EXPECT_TRUE(arrows.insert(event["id"].get<int>()).second);
+  ASSERT_EQ(slices.size(), 8u);  // of four ranks, two each
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(slices[2 * rank], slices[2 * rank + 1]);
+  const auto first_of = [&](int process) {
+    for (const json& event : events_of(trace, "X"))
+      if (event["pid"] == process && event["cat"] != "user_annotation") return event["ts"].get<double>();
+    return 0.0;
+  };
+  EXPECT_DOUBLE_EQ(first_of(1), first_of(0) - 1.5);
 }
 
 TEST(Trace, FlowsGoFromSendToRecv) {

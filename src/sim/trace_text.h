@@ -16,6 +16,10 @@ inline void put(std::string& out, std::int64_t value) {
 
 /// Nanoseconds as microseconds with three decimals.
 inline void put_us(std::string& out, std::int64_t ns) {
+  if (ns < 0) {  // before the step of the rank from which time is counted
+    out += '-';
+    ns = -ns;
+  }
   put(out, ns / 1000);
   const auto rest = static_cast<int>(ns % 1000);
   out += '.';

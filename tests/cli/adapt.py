@@ -1,23 +1,68 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""what-if, replan and plan over a trace, with token buckets and with an objective from the command line: answers against their schemas, equal bytes for any number of threads, exit codes.
+"""espalier run --adapt, from outside and without libtorch: ranks are played by this script (ESPALIER_RANK). They say what espalier-rank says of
+steps, ranks and links, do as they are asked in the folder, and write down how they were started.
 
 usage: adapt.py BINARY SOURCE_DIR
 """
+import hashlib
 import json
+import os
 import pathlib
+import stat
 import subprocess
 import sys
 import tempfile
-
-BINARY, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
-sys.path.insert(0, str(SOURCE / "scripts"))
-from schema_check import offences, schema  # noqa: E402
+import time
 
 failures = []
-JOB = """{model: {model_type: llama, hidden_size: 1024, intermediate_size: 2816, num_attention_heads: 16, num_key_value_heads: 8,
- num_hidden_layers: 8, vocab_size: 32000, max_position_embeddings: 2048}, cluster: {nodes: 4, devices_per_node: 2, device: a100-sxm-80gb%s},
- training: {sequence_length: 1024, global_batch: 64}, search: {fix: {zero: 0}}}"""
+CONFIG = {"model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 16, "num_key_value_heads": 16,
+          "intermediate_size": 4096, "vocab_size": 8192, "tie_word_embeddings": False}
+STEPS = 40
+
+
+def played(words):
+    """A rank. The way of device 3 gives a quarter from step SLOW_FROM on, in which steps take twice as long."""
+    plan, rank, world, steps = words[0], int(words[1]), int(words[2]), int(words[4])
+    more = dict(w.split("=", 1) for w in words[9:])
+    folder, notes = pathlib.Path(more["steering"]), pathlib.Path(os.environ["PLAYED_NOTES"])
+    (notes / f"{rank}-of-{world}-{time.time_ns()}").write_text(json.dumps({"plan": hashlib.sha256(pathlib.Path(plan).read_bytes()).hexdigest(), "more": more,
+                                                                           "rendezvous": words[3]}))
+    slow_from, moved = int(os.environ["PLAYED_SLOW_FROM"]), more["resume"] == "1"
+    begin = int((folder / "left").read_text()) if moved else 0
+    if rank != 0:
+        while not (folder / f"ended-{begin}").exists():  # as ranks end together
+            time.sleep(0.01)
+        return 0
+    out = os.fdopen(3, "w", buffering=1)
+    devices = sorted(d for p in json.loads(pathlib.Path(plan).read_text())["pipelines"] for s in p["stages"] for d in expanded(s["devices"]))
+    for step in range(begin, steps):
+        slow = step >= slow_from
+        time.sleep(0.005)
+        out.write(f"step {step} {5 - 0.01 * step} 1.0 {0.02 if slow and not moved else 0.01}\n")
+        request = folder / "request"
+        word = request.read_text().strip() if request.exists() else ""
+        if word:
+            request.unlink()
+        if word == "look":
+            for d in devices:
+                out.write(f"seen rank {d} 0.001 0.002\n")
+                for e in devices:
+                    if e != d:
+                        out.write(f"seen rate {e} {d} {2.5e9 if slow and 3 in (d, e) else 1e10}\n")
+            out.write(f"seen end {step + 1}\n")
+        if word == "leave":
+            (folder / "left").write_text(str(step + 1))
+            out.write(f"left {step + 1}\n")
+            break
+    (folder / f"ended-{begin}").write_text("")
+    return 0
+
+
+def expanded(ranges):
+    for text in ranges:
+        first, _, last = text.partition("-")
+        yield from range(int(first), int(last or first) + 1)
 
 
 def expect(condition, what):
@@ -26,144 +71,90 @@ def expect(condition, what):
         print("FAILED", what)
 
 
-def call(*words):
-    return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=500)
+class Run:
+    """A plan for four nodes of one device, and a folder for ranks that play it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "model.json").write_text(json.dumps(CONFIG))
+        (folder / "job.yaml").write_text("model: model.json\nengine: espalier\ncluster: {nodes: 4, devices_per_node: 1, device: rtx-4090, inter_node: {kind: ethernet, bandwidth: 100Gb/s}}\n"
+                                         "training: {sequence_length: 512, global_batch: 16, precision: fp32, optimizer: adam}\n")
+        rank = folder / "rank"
+        rank.write_text(f"#!/bin/sh\nexec {sys.executable} {pathlib.Path(__file__).resolve()} --played \"$@\"\n")
+        rank.chmod(rank.stat().st_mode | stat.S_IXUSR)
+        ran = self.espalier("estimate", str(folder / "job.yaml"), "--dp", "4", "-q", "-o", str(folder / "out"))
+        expect(ran.returncode == 0, ran.stderr)
+
+    def environment(self, slow_from, **more):
+        (self.folder / "notes").mkdir(exist_ok=True)
+        kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+        return {**kept, "ESPALIER_RANK": str(self.folder / "rank"), "PLAYED_NOTES": str(self.folder / "notes"), "PLAYED_SLOW_FROM": str(slow_from), **more}
+
+    def espalier(self, *words, slow_from=STEPS, **more):
+        return subprocess.run([BINARY, *words], capture_output=True, text=True, timeout=120, env=self.environment(slow_from, **more))
+
+    def words(self, *more):
+        return ["run", str(self.folder / "out" / "plan.json"), "--steps", str(STEPS), "--adapt", str(self.folder / "w"), "--restart", "0s", "--timeout", "30", *more]
+
+    def started(self):
+        return [json.loads(path.read_text()) for path in sorted((self.folder / "notes").iterdir())]
 
 
-def answer(name, *words):
-    ran = call(*words, "--json")
-    expect(ran.returncode == 0, f"{name}: {ran.returncode} {ran.stderr}")
-    return json.loads(ran.stdout, object_pairs_hook=lambda pairs: distinct(name, pairs))
+def undisturbed(folder):
+    run = Run(folder)
+    ran = run.espalier(*run.words("--local", "--json"))
+    expect(ran.returncode == 0, f"undisturbed: {ran.stderr}")
+    answer = json.loads(ran.stdout)
+    expect(answer["moves"] == [] and len(answer["steps"]) == STEPS, f"undisturbed: {answer}")
+    expect(len(run.started()) == 4 and all(s["more"]["resume"] == "0" for s in run.started()), "four ranks begin")
 
 
-def distinct(name, pairs):
-    keys = [key for key, _ in pairs]
-    expect(len(set(keys)) == len(keys), f"{name}: a key twice among {keys}")
-    return dict(pairs)
+def a_link_falls(folder):
+    run = Run(folder)
+    ran = run.espalier(*run.words("--local", "--json"), slow_from=10)
+    expect(ran.returncode == 0, f"a link falls: {ran.stderr}")
+    answer = json.loads(ran.stdout)
+    expect([s["step"] for s in answer["steps"]] == list(range(STEPS)), "every step once")
+    expect(len(answer["moves"]) == 1 and answer["moves"][0]["action"] != "stay", f"one move: {answer['moves']} {ran.stderr}")
+    seen = json.loads((folder / "w" / "observation-1.json").read_text())
+    expect([link["link"] for link in seen["links"]] == ["node:3"] and abs(seen["links"][0]["gbps"] - 20) < 1e-6, f"the narrow way: {seen}")
+    later = [s for s in run.started() if s["more"]["resume"] == "1"]
+    first = [s for s in run.started() if s["more"]["resume"] == "0"]
+    expect(len(first) == 4 and len(later) > 0 and {s["plan"] for s in first} != {s["plan"] for s in later}, "ranks of another plan resume")
+    expect({s["rendezvous"] for s in first}.isdisjoint({s["rendezvous"] for s in later}), "they meet in another place")
+    expect((folder / "w" / "done").exists(), "the end is said")
 
 
-def keeps_schema(what, name, document):
-    wrong = offences(schema(name), document)
-    expect(not wrong, f"{what}: {wrong[:2]}")
+def under_a_launcher(folder):
+    run = Run(folder)
+    started = [subprocess.Popen([BINARY, *run.words("-q")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                env=run.environment(10, RANK=str(r), WORLD_SIZE="4", MASTER_ADDR="127.0.0.1", MASTER_PORT="29500")) for r in range(4)]
+    ends = [p.communicate(timeout=120) + (p.returncode,) for p in started]
+    expect(all(end[2] == 0 for end in ends), f"four hosts: {ends}")
+    expect("1 move" in ends[0][0] and not any(end[0] for end in ends[1:]), f"the host of rank 0 reports: {ends}")
+    expect({s["rendezvous"] for s in run.started()} == {"tcp:127.0.0.1:29500", "tcp:127.0.0.1:29501"}, "a port of each plan")
+    ran = run.espalier(*run.words(), RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1")
+    expect(ran.returncode == 2 and "every device of the cluster" in ran.stderr, f"too few hosts: {ran.stderr}")
 
 
-def verified(what, name, document, folder):
-    """The answer keeps its schema, and check holds it to be true; with one more byte moved it does not."""
-    keeps_schema(what, name, document)
-    kept = folder / "answer.json"
-    kept.write_text(json.dumps(document))
-    ran = call("check", kept)
-    expect(ran.returncode == 0, f"check of {what}: {ran.returncode} {ran.stdout} {ran.stderr}")
-    expect(call("check", kept, "--search").returncode == 2, f"check --search of {what}: an answer has no search")
-    changes = document.get("actions") or [c["action"] for c in document.get("classes", [])] or [document, *document["others"]]
-    next(c for c in changes if c["possible"])["move"]["peer_bytes"] += 1
-    kept.write_text(json.dumps(document))
-    ran = call("check", kept)
-    expect(ran.returncode == 5 and "moved-bytes" in ran.stdout, f"check of {what}, one byte more: {ran.returncode} {ran.stdout}")
+def refusals(folder):
+    run = Run(folder)
+    ran = run.espalier(*run.words("--local", "--slow", "0.9"))
+    expect(ran.returncode == 2 and "more than 1" in ran.stderr, f"slow: {ran.stderr}")
+    (folder / "file").write_text("")
+    ran = run.espalier("run", str(folder / "out" / "plan.json"), "--local", "--adapt", str(folder / "file" / "w"))
+    expect(ran.returncode == 3, f"no folder: {ran.returncode} {ran.stderr}")
 
 
-def ladder(plan):
-    for flags in (["--lose", "node:1"], ["--slow", "rank:2=1.5", "--slow", "node:3=1.1"], ["--link", "node:0=0.5"], ["--lose", "node:1", "--add", "a=1"]):
-        found = answer(f"what-if {flags}", "what-if", plan, *flags)
-        expect([a["action"] for a in found["actions"]] == ["stay", "shift", "re-place", "reroute", "reshape"], f"{flags}: five rungs")
-        verified(f"what-if {flags}", "what-if", found, plan.parent)
-        for change in found["actions"]:
-            keeps_schema(f"what-if {flags} {change['action']}", "change", change)
-            if change["possible"]:
-                expect(change["iteration_s"] > 0, f"{flags} {change['action']}: a step takes time")
-        expect(call("what-if", plan, *flags, "--json", "--threads", 1).stdout == call("what-if", plan, *flags, "--json", "--threads", 4).stdout,
-               f"{flags}: the same for any number of threads")
-    survival = answer("--survive 2", "what-if", plan, "--survive", 2)
-    verified("--survive 2", "survival", survival, plan.parent)
-    expect(survival["losses"] == survival["covered"] == 10, "every loss of up to two of four nodes has a plan")
+def main():
+    for check in (undisturbed, a_link_falls, under_a_launcher, refusals):
+        with tempfile.TemporaryDirectory() as name:
+            check(pathlib.Path(name))
+    return 1 if failures else 0
 
 
-def observed(plan, folder):
-    seen = folder / "obs.json"
-    seen.write_text(json.dumps({"schema": "espalier.observation/1", "steps": [{"iteration_s": 1.0, "tokens": 65536}],
-                                "ranks": [{"rank": r, "forward_s": 0.1 if r != 2 else 0.2, "backward_s": 0.2} for r in range(8)], "lost": []}))
-    expect(not offences(schema("observation"), json.loads(seen.read_text())), "the observation keeps its schema")
-    change = answer("replan", "replan", plan, "--observe", seen)
-    expect(not offences(schema("change"), change), "replan answers with a change")
-    expect(list(change["observed"]["slow"]) == ["rank:2"], f"rank 2 is slow: {change['observed']}")
-    verified("replan", "change", change, folder)
-    expect(call("replan", plan, "--observe", folder / "none.json").returncode == 3, "no observation: exit code 3")
-    seen.write_text('{"schema": "espalier.observation/1", "lsot": []}')
-    expect(call("replan", plan, "--observe", seen).returncode == 3, "an unknown key: exit code 3")
-
-
-def refused(plan):
-    for flags, code in (([], 2), (["--lose", "node:9"], 3), (["--slow", "rank:2=0.5"], 2), (["--link", "node:0"], 2), (["--add", "b=1"], 2),
-                        (["--lose", "node:0", "--survive", "1"], 2), (["--lose", "node:0", "--restart", "soon"], 2),
-                        (["--lose", "node:0", "--lose", "node:1", "--lose", "node:2", "--lose", "node:3"], 4)):
-        ran = call("what-if", plan, *flags)
-        expect(ran.returncode == code, f"what-if {flags}: {ran.returncode}, expected {code}: {ran.stderr}")
-
-
-def over_time(folder):
-    (folder / "events.csv").write_text("time_s,event,target,value\n600,leave,node:3,\n4000,join,node:3,\n")
-    job = folder / "spot.yaml"
-    job.write_text(JOB % ", events: events.csv")
-    found = answer("plan over a trace", "plan", job, "-o", folder / "out")
-    expect(found["schema"] == "espalier.over-time/1" and found["epochs"] == 3, "three epochs")
-    keeps_schema("plan over a trace", "over-time", found)
-    names = [r["name"] for r in found["runs"]]
-    expect(names == ["static", "static, worst case", "online", "clairvoyant"], f"{names}")
-    rates = {r["name"]: r["samples_per_s"] for r in found["runs"]}
-    expect(rates["static"] <= rates["online"] * (1 + 1e-9) <= rates["clairvoyant"] * (1 + 2e-9), f"in order: {rates}")
-    expect(call("simulate", folder / "out" / "plan.json").returncode == 0, "the plan that is written can be simulated")
-
-
-def token_buckets(folder):
-    """A candidate for each rate that has a plan of its own, the best in the long run first; its plan is written, with its prediction at the sustained rates."""
-    rows = ", ".join("{link: \"node:%d\", token_bucket: {full: 100Gb/s, sustained: 10Gb/s, bucket: 2Tb}}" % node for node in range(4))
-    job = folder / "buckets.yaml"
-    job.write_text(JOB % f", inter_node: {{bandwidth: 100Gb/s, nics_per_node: 1}}, capacity: [{rows}]")
-    found = answer("plan with token buckets", "plan", job, "-o", folder / "lasting")
-    keeps_schema("plan with token buckets", "long-run", found)
-    steps = [c["long_run_s"] for c in found["candidates"]]
-    expect(steps == sorted(steps) and found["lower_bound_s"] <= steps[0], f"by rising step, none below the bound: {steps}")
-    expect(abs(found["gap"] - (1 - found["lower_bound_s"] / steps[0])) < 1e-9, f"the gap is that of the first: {found['gap']}")
-    for row in found["candidates"]:
-        expect(row["settled"] and row["long_run_s"] >= row["bytes_at_sustained_s"] * (1 - 1e-6), f"no more than comes in: {row}")
-        expect(row["first_s"] <= row["long_run_s"] * (1 + 1e-9), f"the first step has full buckets: {row}")
-    kept = json.loads((folder / "lasting" / "plan.json").read_text())
-    expect(kept == found["answer"]["plan"], "the plan that is written is the answer's")
-    again = answer("simulate a plan on token buckets", "simulate", folder / "lasting" / "plan.json")
-    expect(again["prediction"]["iteration_s"] == found["candidates"][0]["sustained_s"], "simulate takes the sustained rates")
-    expect(any("token buckets" in note for note in again["notes"]), f"and says so: {again.get('notes')}")
-    alike = [call("plan", job, "--json", "--threads", threads).stdout for threads in (1, 4)]
-    expect(without_timing(alike[0]) == without_timing(alike[1]), "the same for any number of threads")
-    job.write_text(JOB % ", capacity: [{link: \"node:0\", token_bucket: {full: 10Gb/s, sustained: 100Gb/s, bucket: 2Tb}}]")
-    expect(call("plan", job).returncode == 3, "a bucket that fills faster than it gives: exit code 3")
-
-
-def without_timing(text):
-    return {key: value for key, value in json.loads(text).items() if key != "answer"} | {"answer": {**json.loads(text)["answer"], "timing": None}}
-
-
-def an_objective(folder):
-    job = folder / "cheap.yaml"
-    text = (JOB % ", price_per_device_hour: 2.0").replace("{fix: {zero: 0}}", "{fix: {zero: 0}, objective: {minimise: cost}}")
-    job.write_text(text)
-    found = answer("plan for the least cost", "plan", job)
-    keeps_schema("plan for the least cost", "objective", found)
-    best = found["sizes"][found["best"]]
-    costs = [s["cost_per_step"] for s in found["sizes"] if s["searched"]]
-    expect(best["cost_per_step"] == min(costs) >= found["least_cost_per_step"] * (1 - 1e-9), f"the cheapest of {costs}")
-    expect(found["answer"]["prediction"]["cost"]["per_step"] == best["cost_per_step"], "the answer is that size's")
-
-
-with tempfile.TemporaryDirectory() as name:
-    place = pathlib.Path(name)
-    (place / "job.yaml").write_text(JOB % "")
-    made = call("plan", place / "job.yaml", "-o", place)
-    expect(made.returncode == 0, made.stderr)
-    ladder(place / "plan.json")
-    observed(place / "plan.json", place)
-    refused(place / "plan.json")
-    over_time(place)
-    token_buckets(place)
-    an_objective(place)
-print(f"adapt: {len(failures)} failures")
-sys.exit(1 if failures else 0)
+if __name__ == "__main__":
+    if sys.argv[1] == "--played":
+        sys.exit(played(sys.argv[2:]))
+    BINARY = sys.argv[1]
+    sys.exit(main())

@@ -68,6 +68,25 @@ def training(folder):
     expect(ran.returncode == 3 and ran.stderr.count("espalier:") == 1 and "precision" in ran.stderr, f"bf16: {ran.stderr}")
 
 
+def timelines(folder):
+    """What a run writes of its step stands beside the plan's; a step of another plan, or none, is refused."""
+    file, step = plan(folder, 2, "--pp", "2"), folder / "step.json"
+    ran = espalier("run", file, "--local", "--steps", "4", "-q", "--timeline", str(step))
+    expect(ran.returncode == 0, f"timeline: {ran.stderr}")
+    ran = espalier("compare", file, "--timeline", str(step), "--trace", str(folder / "both.json"), "--json")
+    expect(ran.returncode == 0, f"compare: {ran.stderr}")
+    compared = json.loads(ran.stdout)
+    for rank in compared["ranks"]:
+        for side in ("predicted", "measured"):
+            parts = sum(rank[side].values())
+            expect(rank["device"] > 0 or abs(parts / compared[f"{side}_s"] - 1) < 1e-6, f"{side}: parts {parts} of {compared[f'{side}_s']}")
+    expect(all(row["times"] > 0 and row["measured_s"] > 0 for row in compared["operators"]), "every operator that is priced was run")
+    names = [e["args"]["name"] for e in json.loads((folder / "both.json").read_text())["traceEvents"] if e["name"] == "process_name"]
+    expect(sum("predicted" in name for name in names) == 2 and sum("measured" in name for name in names) == 2, f"processes: {names}")
+    ran = espalier("compare", plan(folder, 2, "--dp", "2"), "--timeline", str(step))
+    expect(ran.returncode == 3 and "the plan that was run" in ran.stderr, f"another plan: {ran.stderr}")
+
+
 def weights(folder):
     """What one plan saves another loads and saves again, byte by byte; weights of another model are refused."""
     first, second = folder / "first", folder / "second"
@@ -117,6 +136,7 @@ def main():
         refusals(folder)
         if (pathlib.Path(BINARY).parent / "espalier-rank").exists():
             training(folder)
+            timelines(folder)
             weights(folder)
             launcher(folder)
             death(folder)

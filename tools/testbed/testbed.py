@@ -4,12 +4,15 @@
 
   testbed.py up 4 500                    four hosts, 500 Mb/s each way
   testbed.py up 4 500 --between 100      two sites of two hosts; 100 Mb/s each way between them, shared by all
+  testbed.py up 4 500 --delay 2          a message takes 2 ms longer from host to host; --between-delay: from site to site
   testbed.py rate 500 --host 3           changes a link, also while something runs; --between changes that of the sites
+  testbed.py delay 5                     changes the delay, also while something runs; --between changes that of the sites
   testbed.py run [--local 2] -- COMMAND  COMMAND on every host as rank (RANK, WORLD_SIZE, MASTER_ADDR …); the output of rank 0 is shown
   testbed.py down                        removes everything; `up` does so first, whatever a crash left behind
 
 Needs root and Linux with iproute2 (ip, tc). Host i is the namespace esp<i> with the address 10.77.0.<i+1> on its link eth0. A link is a token
-bucket each way (tc tbf): messages of up to its burst go through unshaped. Ranks run with a real-time priority where chrt can give it, so that
+bucket each way (tc tbf): messages of up to its burst go through unshaped. Delays are made by delay_line.cpp beside this file, a process that holds every
+frame back (kernels often have no netem); without a C++ compiler there are none. Ranks run with a real-time priority where chrt can give it, so that
 what else runs on the machine does not slow them. Exit codes: 2 usage, 3 no testbed can be built here (no root, no tc), 1 a rank failed.
 """
 import argparse
@@ -22,6 +25,8 @@ import sys
 import time
 
 PREFIX, NETWORK, STATE = "esp", "10.77.0", "/run/espalier-testbed.json"
+DELAYS, DELAY_LINE = "/run/espalier-testbed-delays.txt", "/run/espalier-delay-line"
+TRUNK = f"{PREFIX}trunkb"  # the delayed end of the line between sites
 BURST = 16 * 1024  # bytes that a link passes at once: what TCP hands over at a time, so that nothing is cut up again
 QUEUE_MS = 400
 
@@ -62,8 +67,72 @@ def carry_packets(first):
         sh("chrt", *(["-f", "-p", "30"] if first else ["-o", "-p", "0"]), pid, check=False)
 
 
+def pair(name, peer, *more):
+    sh("ip", "link", "add", name, "type", "veth", "peer", "name", peer, *more)
+
+
+def lift(device, bridge=None):
+    if bridge:
+        sh("ip", "link", "set", device, "master", bridge)
+    sh("ip", "link", "set", device, "up")
+
+
+def join(device, bridge, delayed):
+    """Connects the end of a link with a bridge, through the delay line where it is delayed."""
+    if not delayed:
+        return lift(device, bridge)
+    inner, outer = f"{device}d", f"{device}e"
+    pair(inner, outer)
+    lift(device)
+    lift(inner)
+    lift(outer, bridge)
+
+
+def start_delays(delays):
+    """The delay line over the pairs of `delays`, device -> milliseconds."""
+    write_delays(delays)
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "delay_line.cpp")
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if compiler is None:
+        raise Unable("delays need a C++ compiler (Debian: g++)")
+    sh(compiler, "-std=c++20", "-O2", source, "-o", DELAY_LINE)
+    soon = ["chrt", "-f", "40"] if shutil.which("chrt") and sh("chrt", "-f", "40", "true", check=False).returncode == 0 else []
+    line = subprocess.Popen([*soon, DELAY_LINE, DELAYS], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            start_new_session=True)
+    if line.stdout.readline().strip() != "ready":
+        raise Unable(f"the delay line: {line.stderr.read().strip()}")
+    return line.pid
+
+
+def write_delays(delays):
+    with open(DELAYS, "w", encoding="utf-8") as file:
+        file.writelines(f"{device} {device}d {milliseconds}\n" for device, milliseconds in delays.items())
+
+
+def set_delay(milliseconds, between):
+    state = state_up()
+    changed = {device for device in state["delays"] if (device == TRUNK) == between}
+    if not changed:
+        raise Unable("nothing is delayed there (up --delay, --between-delay)")
+    for device in changed:
+        state["delays"][device] = milliseconds if between else milliseconds / 2
+    write_delays(state["delays"])
+    os.kill(state["delay_line"], signal.SIGHUP)
+    keep(state)
+
+
+def keep(state):
+    with open(STATE, "w", encoding="utf-8") as file:
+        json.dump(state, file)
+
+
+def end_delays():
+    subprocess.run(["pkill", "-x", os.path.basename(DELAY_LINE)[:15]], check=False)
+
+
 def down():
     carry_packets(False)
+    end_delays()
     for line in sh("ip", "netns", "list", check=False).stdout.splitlines():
         name = line.split()[0] if line.split() else ""
         if name.startswith(PREFIX) and name[len(PREFIX):].isdigit():
@@ -73,7 +142,8 @@ def down():
                 except ProcessLookupError:
                     pass
             sh("ip", "netns", "del", name, check=False)
-    for device in (f"{PREFIX}trunk", f"{PREFIX}br0", f"{PREFIX}br1"):
+    delayed = [line.split(": ")[1].split("@")[0] for line in sh("ip", "-o", "link", check=False).stdout.splitlines()]
+    for device in [d for d in delayed if d.startswith(PREFIX) and d.endswith("d")] + [f"{PREFIX}trunk", f"{PREFIX}br0", f"{PREFIX}br1"]:
         sh("ip", "link", "del", device, check=False)
     if os.path.exists(STATE):
         os.remove(STATE)
@@ -84,12 +154,11 @@ def add_bridge(name):
     sh("ip", "link", "set", name, "up")
 
 
-def add_host(i, bridge, rate):
+def add_host(i, bridge, rate, delayed):
     name, outside = f"{PREFIX}{i}", f"{PREFIX}v{i}"
     sh("ip", "netns", "add", name)
-    sh("ip", "link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", name)
-    sh("ip", "link", "set", outside, "master", bridge)
-    sh("ip", "link", "set", outside, "up")
+    pair(outside, "eth0", "netns", name)
+    join(outside, bridge, delayed)
     for words in (("addr", "add", f"{NETWORK}.{i + 1}/24", "dev", "eth0"), ("link", "set", "eth0", "up"), ("link", "set", "lo", "up")):
         sh("ip", "-n", name, *words)
     # Connections keep their window through pauses between steps, as on the networks of a cluster.
@@ -98,34 +167,42 @@ def add_host(i, bridge, rate):
     shape(rate, outside)
 
 
-def up(hosts, rate, between):
+def up(hosts, rate, between, delay, between_delay):
     need_root()
     down()
     carry_packets(True)
     add_bridge(f"{PREFIX}br0")
+    delays = {f"{PREFIX}v{i}": delay / 2 for i in range(hosts)} if delay > 0 else {}
     if between > 0:
         add_bridge(f"{PREFIX}br1")
-        sh("ip", "link", "add", f"{PREFIX}trunk", "type", "veth", "peer", "name", f"{PREFIX}trunkb")
-        for device, bridge in ((f"{PREFIX}trunk", f"{PREFIX}br0"), (f"{PREFIX}trunkb", f"{PREFIX}br1")):
-            sh("ip", "link", "set", device, "master", bridge)
-            sh("ip", "link", "set", device, "up")
+        pair(f"{PREFIX}trunk", TRUNK)
+        lift(f"{PREFIX}trunk", f"{PREFIX}br0")
+        join(TRUNK, f"{PREFIX}br1", between_delay > 0)
         set_between(between)
+        if between_delay > 0:
+            delays[TRUNK] = between_delay
     for i in range(hosts):
-        add_host(i, f"{PREFIX}br{1 if between > 0 and i >= hosts // 2 else 0}", rate)
-    with open(STATE, "w", encoding="utf-8") as file:
-        json.dump({"hosts": hosts}, file)
+        add_host(i, f"{PREFIX}br{1 if between > 0 and i >= hosts // 2 else 0}", rate, delay > 0)
+    state = {"hosts": hosts, "delays": delays}
+    if delays:
+        state["delay_line"] = start_delays(delays)
+    keep(state)
 
 
 def set_between(rate):
     shape(rate, f"{PREFIX}trunk")
-    shape(rate, f"{PREFIX}trunkb")
+    shape(rate, TRUNK)
 
 
-def hosts_up():
+def state_up():
     if not os.path.exists(STATE):
         raise Unable("no testbed is up (testbed.py up HOSTS RATE)")
     with open(STATE, encoding="utf-8") as file:
-        return json.load(file)["hosts"]
+        return json.load(file)
+
+
+def hosts_up():
+    return state_up()["hosts"]
 
 
 def set_rate(rate, host, between):
@@ -180,6 +257,11 @@ def main():
     p.add_argument("hosts", type=int)
     p.add_argument("rate", type=float, help="Mb/s; 0: no limit")
     p.add_argument("--between", type=float, default=0, help="Mb/s between two sites")
+    p.add_argument("--delay", type=float, default=0, help="milliseconds from host to host")
+    p.add_argument("--between-delay", type=float, default=0, help="milliseconds more from site to site")
+    p = commands.add_parser("delay")
+    p.add_argument("milliseconds", type=float)
+    p.add_argument("--between", action="store_true")
     p = commands.add_parser("rate")
     p.add_argument("rate", type=float)
     p.add_argument("--host", type=int)
@@ -193,7 +275,9 @@ def main():
     a = parser.parse_args()
     try:
         if a.command == "up":
-            up(a.hosts, a.rate, a.between)
+            up(a.hosts, a.rate, a.between, a.delay, a.between_delay)
+        elif a.command == "delay":
+            set_delay(a.milliseconds, a.between)
         elif a.command == "rate":
             set_rate(a.rate, a.host, a.between)
         elif a.command == "down":
