@@ -113,7 +113,7 @@ TEST(BlockTiles, OnlyBiasesAndNormsAreSummedUnderP) {
   EXPECT_EQ(sums[0], (GradientSum{{{0, 4}}, 0b10}));    // the norm has seen half of the tokens: over d1
   EXPECT_EQ(sums[1], (GradientSum{{{54, 56}}, 0b10}));  // so have the biases: over r
   EXPECT_TRUE(summed_indicators(b) == std::vector<partition::GroupIndicator>{0b01});  // keys and values, whose queries M splits
-  const SpreadBlock spatial = spread(kind, "norm R,R; qkv M,K; attn.core H,H; out M,N; add R,R", 4);
+  const SpreadBlock spatial = spread(kind, "norm R,R; qkv M,K; attn.core H,M; out M,N; add R,R", 4);
   std::map<std::int64_t, partition::GroupIndicator> of;
   for (const GradientSum& sum : gradient_sums(spatial, kind, 0)) of[sum.elements.front().first] = sum.indicator;
   EXPECT_EQ(of, (std::map<std::int64_t, partition::GroupIndicator>{{4, 0b10}, {52, 0b10}, {56, 0b10}}));
