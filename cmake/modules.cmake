@@ -38,10 +38,13 @@ endfunction()
 include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
 espalier_precompiled(espalier_precompiled_standard)
 
-# espalier_module(name DEPENDS modules… LIBRARIES libraries… [IN folder] [ONCE]): src/<name>/*.cpp, or those of another folder, as a
-# library. ONCE: what runs once a command, not once a candidate; optimising it further takes a third of its compile time and gains nothing.
+# espalier_module(name DEPENDS modules… LIBRARIES libraries… [IN folder] [PRECOMPILED target] [ONCE]): src/<name>/*.cpp, or those of another
+# folder, as a library. PRECOMPILED: whose precompiled header it takes, unless that of the standard library. ONCE: what runs once a command, not once a candidate; optimising it further takes a third of its compile time and gains nothing.
 function(espalier_module name)
-  cmake_parse_arguments(ARG "ONCE" "IN" "DEPENDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "ONCE" "IN;PRECOMPILED" "DEPENDS;LIBRARIES" ${ARGN})
+  if(NOT ARG_PRECOMPILED)
+    set(ARG_PRECOMPILED espalier_precompiled_standard)
+  endif()
   if(NOT ARG_IN)
     set(ARG_IN src/${name})
   endif()
@@ -56,14 +59,14 @@ function(espalier_module name)
   add_library(espalier_${name} STATIC ${sources})
   set_target_properties(espalier_${name} PROPERTIES ESPALIER_FOLDER ${ARG_IN})
   target_link_libraries(espalier_${name} PUBLIC espalier_options ${ARG_DEPENDS} PRIVATE ${ARG_LIBRARIES})
-  espalier_module_options(espalier_${name} "${ARG_ONCE}")
+  espalier_module_options(espalier_${name} "${ARG_ONCE}" ${ARG_PRECOMPILED})
 endfunction()
 
-function(espalier_module_options target once)
+function(espalier_module_options target once precompiled)
   if(once)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
-  espalier_use_precompiled(${target} espalier_precompiled_standard)
+  espalier_use_precompiled(${target} ${precompiled})
 endfunction()
 
 espalier_module(base LIBRARIES yaml-cpp $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
@@ -98,6 +101,7 @@ espalier_embed(espalier_plan data/engines.yaml engines_yaml)
 espalier_embed(espalier_plan data/calibration/frameworks.yaml framework_calibration_yaml)
 espalier_embed(espalier_planner data/calibration/intervals.yaml intervals_yaml)
 espalier_embed(espalier_planner data/calibration/memory.yaml memory_errors_yaml)
+espalier_embed(espalier_calibrate data/published_runs.tsv published_runs_tsv)
 espalier_embed(espalier_job data/framework_defaults.yaml framework_defaults_yaml)
 # Results say which build made them: its version, and a hash of the figures that ship with it (src/planner/made_by.cpp).
 set(espalier_shipped_figures "")

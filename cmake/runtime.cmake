@@ -56,8 +56,12 @@ endfunction()
 
 espalier_find_torch()
 if(TARGET espalier_torch)
-  espalier_module(runtime DEPENDS base model plan profile storage LIBRARIES espalier_torch ONCE)
-  set_target_properties(espalier_runtime PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
+  # Parsing libtorch is four fifths of compiling a file that uses it.
+  espalier_precompiled(espalier_precompiled_runtime LIBRARIES espalier_torch HEADERS <ATen/core/Tensor.h> <ATen/TensorOperators.h> <ATen/ops/empty.h>)
+  if(TARGET espalier_precompiled_runtime)  # compiled as the module is
+    target_compile_options(espalier_precompiled_runtime PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+  espalier_module(runtime DEPENDS base model plan profile storage LIBRARIES espalier_torch PRECOMPILED espalier_precompiled_runtime ONCE)
   add_executable(espalier_rank src/runtime/main.cpp)
   set_target_properties(espalier_rank PROPERTIES OUTPUT_NAME espalier-rank RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   target_link_libraries(espalier_rank PRIVATE espalier_runtime)

@@ -77,6 +77,7 @@ PUBLIC = {
     "measured_runs.h": "runs",
     "validate.h": "runs",
     "calibrate.h": "calibrate",
+    "log_comparison.h": "calibrate",
     "check.h": "report",
     "compare.h": "report",
     "documents.h": "report",

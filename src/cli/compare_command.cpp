@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // espalier compare A.json B.json …: plans side by side, each simulated now, so that all figures come from one version. With --timeline a
-// measured step of one plan beside the simulated one.
+// measured step of one plan beside the simulated one, with --log the log of a framework.
 #include "base/document.h"
 #include "base/format.h"
 #include "cli/command.h"
 #include "espalier/compare.h"
+#include "espalier/log_comparison.h"
 #include "espalier/step_comparison.h"
 
 namespace espalier::cli {
@@ -31,8 +32,29 @@ int run_compare(Context& context, const std::vector<std::string>& paths) {
 }
 
 struct StepFlags {
-  std::string measured, out;
+  std::string measured, out, log;
+  std::int64_t warm_up = -1;
 };
+
+int run_log(Context& context, const std::vector<std::string>& paths, const StepFlags& flags) {
+  if (paths.size() != 1)
+    return fail(context,
+                Error{ErrorKind::usage, "compare --log", base::cat(paths.size(), " plans"), "the plan that was run", ""});
+  auto loaded = load_plan_file(context, paths.front());
+  if (!loaded) return fail(context, loaded.error());
+  auto text = read_input(context, flags.log);
+  if (!text) return fail(context, text.error());
+  auto job = job_of_plan(loaded->plan);
+  if (!job) return fail(context, in_file(paths.front(), job.error()));
+  const auto compared = compare_log(*job, loaded->plan, {input_name(flags.log), std::move(*text)}, flags.warm_up);
+  if (!compared) return fail(context, compared.error());
+  note_all(context, job->notes);
+  if (context.json)
+    print_json(context, to_json(*compared));
+  else
+    print_answer(context, to_text(*compared, context.width()));
+  return kOk;
+}
 
 int run_step(Context& context, const std::vector<std::string>& paths, const StepFlags& flags) {
   if (paths.size() != 1)
@@ -70,9 +92,19 @@ void add_compare_command(Command& app, Context& context) {
       ->type_name("FILE");
   command->add_option("--trace", step->out, "with --timeline: both in one trace, for Perfetto; .gz: compressed")
       ->type_name("FILE");
+  command
+      ->add_option("--log", step->log,
+                   "a log of the one plan's run (Megatron-LM, torchtitan, nanotron): is its throughput normal?")
+      ->type_name("FILE");
+  command->add_option("--warm-up", step->warm_up, "with --log: lines to leave out at the beginning; default: a fifth")
+      ->range(0, 1'000'000'000);
   add_common_flags(*command, context);
   command->callback([&context, paths, step] {
-    if (step->measured.empty() && !step->out.empty())
+    if (!step->log.empty() && !step->measured.empty())
+      context.exit_code = fail(context, Error{ErrorKind::usage, "compare", "--log and --timeline", "one of them", ""});
+    else if (!step->log.empty())
+      context.exit_code = run_log(context, *paths, *step);
+    else if (step->measured.empty() && !step->out.empty())
       context.exit_code = fail(context, Error{ErrorKind::usage, "compare", "--trace", "--timeline FILE with it", ""});
     else
       context.exit_code = step->measured.empty() ? run_compare(context, *paths) : run_step(context, *paths, *step);

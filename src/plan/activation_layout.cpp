@@ -44,7 +44,42 @@ std::vector<Cell> cells_of(const std::vector<ActivationBox>& boxes) {
 
 PlaceInStage place_in_stage(const Strategy& s, std::int64_t position) {
   const std::int64_t t = position % s.tp, rest = position / s.tp;
-  return {t, s.order == RankOrder::tp_dp_cp_pp ? rest % s.dp : rest / s.cp};
+  if (s.order == RankOrder::tp_dp_cp_pp) return {t, rest / s.dp, rest % s.dp};
+  return {t, rest % s.cp, rest / s.cp};
+}
+
+std::int64_t size_of(const TokenRuns& runs) {
+  std::int64_t tokens = 0;
+  for (const Extent& run : runs) tokens += run.size();
+  return tokens;
+}
+
+TokenRuns part_of(const TokenRuns& runs, Extent part) {
+  TokenRuns out;
+  std::int64_t at = 0;
+  for (const Extent& run : runs) {
+    const Extent here = overlap(part, {at, at + run.size()});
+    if (here.size() > 0) out.push_back({run.first + here.first - at, run.first + here.last - at});
+    at += run.size();
+  }
+  return out;
+}
+
+TokenRuns overlap(const TokenRuns& a, const TokenRuns& b) {
+  TokenRuns out;
+  for (const Extent& one : a)
+    for (const Extent& other : b)
+      if (const Extent both = overlap(one, other); both.size() > 0) out.push_back(both);
+  return out;
+}
+
+TokenRuns tokens_of_context(const Strategy& s, std::int64_t c, std::int64_t tokens) {
+  const std::int64_t slices = 2 * std::int64_t{s.cp};
+  if (s.cp == 1) return {{0, tokens}};
+  if (s.cp_kind == ContextParallelKind::all_to_all || tokens % slices != 0) return {{c * tokens / s.cp, (c + 1) * tokens / s.cp}};
+  const std::int64_t size = tokens / slices, late = (slices - 1 - c) * size;
+  if (c + 1 == s.cp) return {{c * size, late + size}};
+  return {{c * size, (c + 1) * size}, {late, late + size}};
 }
 
 Extent samples_of_replica(const ActivationShape& shape, std::int64_t replica) {
@@ -56,13 +91,15 @@ Extent samples_of_replica(const ActivationShape& shape, std::int64_t replica) {
 
 ActivationBox box_of(const Strategy& s, std::int64_t position, const ActivationShape& shape, bool block) {
   const PlaceInStage at = place_in_stage(s, position);
-  ActivationBox box{samples_of_replica(shape, at.d), {0, shape.tokens}, {0, shape.features}};
-  if (s.sp != SequenceParallel::none) box.tokens = {at.t * shape.tokens / s.tp, (at.t + 1) * shape.tokens / s.tp};
+  ActivationBox box{samples_of_replica(shape, at.d), tokens_of_context(s, at.c, shape.tokens), {0, shape.features}};
+  const std::int64_t tokens = size_of(box.tokens);
+  if (s.sp != SequenceParallel::none) box.tokens = part_of(box.tokens, {at.t * tokens / s.tp, (at.t + 1) * tokens / s.tp});
   if (s.partition.empty() || !block) return box;
   const auto& operators = s.partition.operators();
   ESPALIER_CHECK(operators.ok());
   const partition::PartitionSequence& boundary = operators->back().sequence;
-  return {slice_of(boundary, 'B', at.t, box.samples), slice_of(boundary, 'M', at.t, box.tokens),
+  return {slice_of(boundary, 'B', at.t, box.samples),
+          {slice_of(boundary, 'M', at.t, {0, shape.tokens})},
           slice_of(boundary, 'N', at.t, box.features)};
 }
 
@@ -82,7 +119,7 @@ std::vector<BoxMove> moves_between(const std::vector<ActivationBox>& old_boxes, 
       const ActivationBox& wanted = new_boxes[p];
       const ActivationBox part{overlap(cell.box.samples, wanted.samples), overlap(cell.box.tokens, wanted.tokens),
                                overlap(cell.box.features, wanted.features)};
-      if (part.samples.size() <= 0 || part.tokens.size() <= 0 || part.features.size() <= 0) continue;
+      if (part.samples.size() <= 0 || part.tokens.empty() || part.features.size() <= 0) continue;
       const bool own = same_stage && std::find(cell.holders.begin(), cell.holders.end(), to) != cell.holders.end();
       moves.push_back({own ? to : cell.holders[p % cell.holders.size()], to, part});
     }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which part of a micro-batch a rank holds between two layers, and how it gets what another strategy, or another stage, wants.
 //
-// An activation is [tokens, samples, features]. A rank of place (t, d) in its tensor and data dimensions holds the box
+// An activation is [tokens, samples, features]. A rank of place (t, c, d) in its tensor, context and data dimensions holds the box
 //     samples   those of replica d: [d·b, (d+1)·b), or as Stage::samples_per_replica deals them
-//     tokens    all, or with sequence parallelism [t·S/tp, (t+1)·S/tp)
+//     tokens    of the sequence S, or with context parallelism: all-to-all [c·S/cp, (c+1)·S/cp); ring slices c and 2cp−1−c of 2cp, zig-zag, so
+//               that under a causal mask all have as many scores to compute (Brandon et al. 2023); where 2cp does not divide S as all-to-all.
+//               With sequence parallelism the t-th of tp equal parts of these, one after the other
 //     features  all
 // Where the operators of a block are partitioned (Strategy::partition) the box of its replica is cut as the block leaves the residual
 // stream (BlockPartition::boundary). Ranks that hold equal boxes hold equal copies; the gradient of an activation lies as the
@@ -28,8 +30,18 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
+/// Runs of tokens, ascending and apart from each other: as they lie one after the other on a rank.
+using TokenRuns = std::vector<Extent>;
+/// How many tokens they are.
+std::int64_t size_of(const TokenRuns& runs);
+/// Part [first, last) of those tokens, counted as they lie.
+TokenRuns part_of(const TokenRuns& runs, Extent part);
+/// Tokens in both.
+TokenRuns overlap(const TokenRuns& a, const TokenRuns& b);
+
 struct ActivationBox {
-  Extent samples, tokens;
+  Extent samples;
+  TokenRuns tokens;
   Extent features{0, 1};
   Extent keys{0, 1};  ///< of attention scores inside a partitioned block (plan/block_tiles.h)
   bool operator==(const ActivationBox&) const = default;
@@ -38,6 +50,7 @@ struct ActivationBox {
 /// Where a position of a stage stands under a strategy.
 struct PlaceInStage {
   std::int64_t t = 0;  ///< in the tensor group
+  std::int64_t c = 0;  ///< in the context group
   std::int64_t d = 0;  ///< which replica of the samples
 };
 PlaceInStage place_in_stage(const Strategy& strategy, std::int64_t position);
@@ -48,6 +61,9 @@ struct ActivationShape {
   std::vector<std::int64_t> replicas;  ///< Stage::samples_per_replica; empty: equal shares
   std::int64_t tokens = 1, features = 1;
 };
+
+/// Of `tokens` of a sample those that a context rank works on.
+TokenRuns tokens_of_context(const Strategy& strategy, std::int64_t c, std::int64_t tokens);
 
 /// Of all samples of a micro-batch those of a replica.
 Extent samples_of_replica(const ActivationShape& shape, std::int64_t replica);

@@ -14,11 +14,18 @@ Strategy spread(std::int32_t tp, std::int32_t dp, SequenceParallel sp = Sequence
   return s;
 }
 
+/// Context ranks beside the others.
+Strategy context(Strategy s, std::int32_t cp, ContextParallelKind kind = ContextParallelKind::ring) {
+  s.cp = cp;
+  s.cp_kind = kind;
+  return s;
+}
+
 using Box = ActivationBox;
 using Move = BoxMove;
 
 std::vector<Box> boxes(const Strategy& s, std::int64_t samples, std::int64_t tokens) {
-  return boxes_of(s, std::int64_t{s.tp} * s.dp, {samples, {}, tokens, 1}, true);
+  return boxes_of(s, std::int64_t{s.tp} * s.cp * s.dp, {samples, {}, tokens, 1}, true);
 }
 
 // Four devices, 4 samples of 8 tokens. TP2·DP2: positions 0 and 1 hold samples 0 and 1, 2 and 3 the others; DP4: one sample each. Every position
@@ -26,7 +33,7 @@ std::vector<Box> boxes(const Strategy& s, std::int64_t samples, std::int64_t tok
 TEST(ActivationLayout, SmallestExample) {
   const auto moves = moves_between(boxes(spread(2, 2), 2, 8), boxes(spread(1, 4), 1, 8));
   const std::vector<Move> expected{
-      {0, 0, {{0, 1}, {0, 8}}}, {1, 1, {{1, 2}, {0, 8}}}, {2, 2, {{2, 3}, {0, 8}}}, {3, 3, {{3, 4}, {0, 8}}}};
+      {0, 0, {{0, 1}, {{0, 8}}}}, {1, 1, {{1, 2}, {{0, 8}}}}, {2, 2, {{2, 3}, {{0, 8}}}}, {3, 3, {{3, 4}, {{0, 8}}}}};
   EXPECT_EQ(moves, expected);
 }
 
@@ -34,18 +41,18 @@ TEST(ActivationLayout, SmallestExample) {
 TEST(ActivationLayout, FromOneSampleEachToPairs) {
   const auto moves = moves_between(boxes(spread(1, 4), 1, 8), boxes(spread(2, 2), 2, 8));
   ASSERT_EQ(moves.size(), 8u);
-  EXPECT_EQ(moves[0], (Move{0, 0, {{0, 1}, {0, 8}}}));
-  EXPECT_EQ(moves[1], (Move{1, 0, {{1, 2}, {0, 8}}}));
+  EXPECT_EQ(moves[0], (Move{0, 0, {{0, 1}, {{0, 8}}}}));
+  EXPECT_EQ(moves[1], (Move{1, 0, {{1, 2}, {{0, 8}}}}));
 }
 
 TEST(ActivationLayout, SequenceParallelSplitsTokens) {
   const auto split = boxes(spread(4, 1, SequenceParallel::megatron), 4, 8);
-  EXPECT_EQ(split[3], (Box{{0, 4}, {6, 8}}));
+  EXPECT_EQ(split[3], (Box{{0, 4}, {{6, 8}}}));
   // To DP4: position 3 wants all tokens of sample 3, two of them are its own.
   const auto moves = moves_between(split, boxes(spread(1, 4), 1, 8));
   ASSERT_EQ(moves.size(), 16u);
-  EXPECT_EQ(moves[15], (Move{3, 3, {{3, 4}, {6, 8}}}));
-  EXPECT_EQ(moves[12], (Move{0, 3, {{3, 4}, {0, 2}}}));
+  EXPECT_EQ(moves[15], (Move{3, 3, {{3, 4}, {{6, 8}}}}));
+  EXPECT_EQ(moves[12], (Move{0, 3, {{3, 4}, {{0, 2}}}}));
 }
 
 // Whatever the layouts: every position gets each element of its box once, from one that holds it.
@@ -54,7 +61,10 @@ TEST(ActivationLayout, MovesCoverWhatIsWanted) {
                                                                {spread(2, 2), 2},
                                                                {spread(1, 4), 1},
                                                                {spread(4, 1, SequenceParallel::megatron), 4},
-                                                               {spread(2, 2, SequenceParallel::ulysses), 2}};
+                                                               {spread(2, 2, SequenceParallel::ulysses), 2},
+                                                               {context(spread(1, 1), 4), 4},
+                                                               {context(spread(2, 1, SequenceParallel::megatron), 2), 4},
+                                                               {context(spread(1, 2), 2, ContextParallelKind::all_to_all), 2}};
   for (const auto& [from, had] : layouts)
     for (const auto& [to, wants] : layouts) {
       const auto old_boxes = boxes(from, had, 8), new_boxes = boxes(to, wants, 8);
@@ -62,11 +72,35 @@ TEST(ActivationLayout, MovesCoverWhatIsWanted) {
       for (const Move& move : moves_between(old_boxes, new_boxes)) {
         const Box& source = old_boxes[static_cast<std::size_t>(move.from)];
         EXPECT_TRUE(source.samples.first <= move.box.samples.first && move.box.samples.last <= source.samples.last);
-        EXPECT_TRUE(source.tokens.first <= move.box.tokens.first && move.box.tokens.last <= source.tokens.last);
-        got[static_cast<std::size_t>(move.to)] += move.box.samples.size() * move.box.tokens.size();
+        EXPECT_EQ(overlap(source.tokens, move.box.tokens), move.box.tokens);
+        got[static_cast<std::size_t>(move.to)] += move.box.samples.size() * size_of(move.box.tokens);
       }
-      for (std::size_t p = 0; p < 4; ++p) EXPECT_EQ(got[p], new_boxes[p].samples.size() * new_boxes[p].tokens.size());
+      for (std::size_t p = 0; p < 4; ++p) EXPECT_EQ(got[p], new_boxes[p].samples.size() * size_of(new_boxes[p].tokens));
     }
+}
+
+// 16 tokens over four ranks of a ring: rank 0 has the first and the last eighth, rank 3 two neighbouring ones; all-to-all: quarters.
+TEST(ActivationLayout, ContextRanks) {
+  const auto ring = boxes(context(spread(1, 1), 4), 1, 16);
+  EXPECT_EQ(ring[0].tokens, (TokenRuns{{0, 2}, {14, 16}}));
+  EXPECT_EQ(ring[2].tokens, (TokenRuns{{4, 6}, {10, 12}}));
+  EXPECT_EQ(ring[3].tokens, (TokenRuns{{6, 10}}));
+  EXPECT_EQ(boxes(context(spread(1, 1), 4, ContextParallelKind::all_to_all), 1, 16)[1].tokens, (TokenRuns{{4, 8}}));
+  // With sequence parallelism the tensor group halves what a rank of the ring has.
+  const auto both = boxes(context(spread(2, 1, SequenceParallel::megatron), 2), 1, 16);
+  EXPECT_EQ(both[0].tokens, (TokenRuns{{0, 4}}));
+  EXPECT_EQ(both[1].tokens, (TokenRuns{{12, 16}}));
+  EXPECT_EQ(both[3].tokens, (TokenRuns{{8, 12}}));
+}
+
+// Where replicas lie inside the context group position 1 is the other replica, otherwise the other context rank.
+TEST(ActivationLayout, OrderOfContextAndReplicas) {
+  Strategy s = context(spread(1, 2), 2);
+  EXPECT_EQ(place_in_stage(s, 1).c, 1);
+  EXPECT_EQ(place_in_stage(s, 1).d, 0);
+  s.order = RankOrder::tp_dp_cp_pp;
+  EXPECT_EQ(place_in_stage(s, 1).c, 0);
+  EXPECT_EQ(place_in_stage(s, 1).d, 1);
 }
 
 // Unequal replicas: of five samples three, one and one. To a stage of two ranks with four of five samples and the last: everything is sent,
@@ -75,7 +109,7 @@ TEST(ActivationLayout, BetweenStagesOfUnequalShares) {
   const auto here = boxes_of(spread(1, 3), 3, {0, {3, 1, 1}, 8, 1}, true);
   EXPECT_EQ(here[1].samples, (Extent{3, 4}));
   const auto there = boxes_of(spread(1, 2), 2, {0, {4, 1}, 8, 1}, true);
-  const std::vector<Move> expected{{0, 0, {{0, 3}, {0, 8}}}, {1, 0, {{3, 4}, {0, 8}}}, {2, 1, {{4, 5}, {0, 8}}}};
+  const std::vector<Move> expected{{0, 0, {{0, 3}, {{0, 8}}}}, {1, 0, {{3, 4}, {{0, 8}}}}, {2, 1, {{4, 5}, {{0, 8}}}}};
   EXPECT_EQ(moves_between(here, there, false), expected);
 }
 
@@ -84,8 +118,8 @@ TEST(ActivationLayout, PartitionedBlocksCutTheStream) {
   Strategy s = spread(4, 1);
   s.partition = BlockPartition("attn.residual M,N");
   const ActivationShape shape{2, {}, 8, 6};
-  EXPECT_EQ(box_of(s, 2, shape, true), (Box{{0, 2}, {4, 8}, {0, 3}}));
-  EXPECT_EQ(box_of(s, 2, shape, false), (Box{{0, 2}, {0, 8}, {0, 6}}));
+  EXPECT_EQ(box_of(s, 2, shape, true), (Box{{0, 2}, {{4, 8}}, {0, 3}}));
+  EXPECT_EQ(box_of(s, 2, shape, false), (Box{{0, 2}, {{0, 8}}, {0, 6}}));
 }
 
 }  // namespace

@@ -255,7 +255,7 @@ std::vector<ActivationTile> tiles_of(const SpreadBlock& block, int node, int ten
   std::vector<ActivationTile> tiles;
   for (const auto& index : layout.index) {
     const auto slice = [&](std::size_t axis) { return slice_of(axes[axis].size, index[axis], layout.bits[axis]); };
-    ActivationBox box{slice(0), slice(1)};
+    ActivationBox box{slice(0), {slice(1)}};
     if (axes.size() > 3) box.keys = slice(3);
     ActivationTile& tile = tiles.emplace_back();
     for (const Extent& extent : features(block, node, tensor, slice(2))) {
@@ -317,7 +317,7 @@ std::vector<PieceMove> piece_moves(const std::vector<std::vector<ActivationTile>
         for (const Cell& cell : cells) {
           const ActivationBox part{overlap(cell.box.samples, want.samples), overlap(cell.box.tokens, want.tokens),
                                    overlap(cell.box.features, want.features), overlap(cell.box.keys, want.keys)};
-          if (part.samples.size() <= 0 || part.tokens.size() <= 0 || part.features.size() <= 0 || part.keys.size() <= 0) continue;
+          if (part.samples.size() <= 0 || part.tokens.empty() || part.features.size() <= 0 || part.keys.size() <= 0) continue;
           const auto& [from, out] = nearest(cell, static_cast<int>(place));
           moves.push_back(
               {from, static_cast<int>(place), out, {static_cast<std::int32_t>(tensor), static_cast<std::int32_t>(piece)}, part});

@@ -57,9 +57,9 @@ TEST(BlockTiles, InputsOfPAreSkewedAndOutputsAreNot) {
   const auto left = tiles_of(b, 4, 2, partition::forward_held(shape, b.sequence(4)));
   const std::int64_t row[] = {0, 0, 2, 2}, in[] = {0, 2, 2, 0}, out[] = {0, 2, 0, 2};  // N = r + c, K = c
   for (std::size_t place = 0; place < 4; ++place) {
-    EXPECT_EQ(read[place].front().tokens, (Extent{row[place], row[place] + 2})) << place;
+    EXPECT_EQ(read[place].front().tokens, (TokenRuns{{row[place], row[place] + 2}})) << place;
     EXPECT_EQ(features(read[place], 0), (Extent{in[place], in[place] + 2})) << place;
-    EXPECT_EQ(left[place].front().tokens, (Extent{row[place], row[place] + 2})) << place;
+    EXPECT_EQ(left[place].front().tokens, (TokenRuns{{row[place], row[place] + 2}})) << place;
     EXPECT_EQ(features(left[place], 0), (Extent{out[place], out[place] + 2})) << place;
   }
 }
@@ -120,7 +120,7 @@ TEST(BlockTiles, OnlyBiasesAndNormsAreSummedUnderP) {
 }
 
 TEST(BlockTiles, PiecesComeFromTheNearestHolder) {
-  const auto tile = [](std::int64_t first, std::int64_t last) { return ActivationTile{{{0, 1}, {0, 1}, {first, last}}}; };
+  const auto tile = [](std::int64_t first, std::int64_t last) { return ActivationTile{{{0, 1}, {{0, 1}}, {first, last}}}; };
   // Halves held twice, by places 0, 2 and 1, 3; everybody wants all.
   const auto moves =
       piece_moves({{tile(0, 2), tile(2, 4), tile(0, 2), tile(2, 4)}}, {{tile(0, 4), tile(0, 4), tile(0, 4), tile(0, 4)}});

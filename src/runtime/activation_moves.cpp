@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/activation_moves.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -13,14 +14,36 @@ using at::Tensor;
 
 namespace {
 
-/// The part of a tensor that lies as box `whole` which `box` is.
+/// The parts of a tensor that lies as box `whole` which `box` is, run by run, and beside each the tokens that it is of `box`.
+std::vector<std::pair<Tensor, Extent>> parts_of(const Tensor& t, const ActivationBox& whole, const ActivationBox& box) {
+  std::vector<std::pair<Tensor, Extent>> parts;
+  std::int64_t begin = 0, at = 0;
+  for (const Extent& run : whole.tokens) {
+    for (const Extent& both : overlap({run}, box.tokens)) {
+      parts.emplace_back(t.narrow(0, begin + both.first - run.first, both.size())
+                             .narrow(1, box.samples.first - whole.samples.first, box.samples.size())
+                             .narrow(2, box.features.first - whole.features.first, box.features.size()),
+                         Extent{at, at + both.size()});
+      at += both.size();
+    }
+    begin += run.size();
+  }
+  ESPALIER_CHECK(at == size_of(box.tokens));
+  return parts;
+}
+
+/// They together.
 Tensor part_of(const Tensor& t, const ActivationBox& whole, const ActivationBox& box) {
-  return t.narrow(0, box.tokens.first - whole.tokens.first, box.tokens.size())
-      .narrow(1, box.samples.first - whole.samples.first, box.samples.size())
-      .narrow(2, box.features.first - whole.features.first, box.features.size());
+  std::vector<Tensor> parts;
+  for (const auto& [part, tokens] : parts_of(t, whole, box)) parts.push_back(part);
+  return parts.size() == 1 ? parts.front().contiguous() : at::cat(parts);
 }
 
 }  // namespace
+
+void Arrival::expect(const std::vector<std::pair<Tensor, Extent>>& parts, const Tensor& box) {
+  for (const auto& [part, tokens] : parts) pieces.emplace_back(part, box.narrow(0, tokens.first, tokens.size()));
+}
 
 Tensor Arrival::assembled() {
   for (auto& [part, arrived] : pieces) part.copy_(arrived);
@@ -82,7 +105,7 @@ ActivationMoves::Side ActivationMoves::behind(const Transfer& transfer) const {
 }
 
 Tensor ActivationMoves::room_for(const ActivationBox& box) const {
-  return at::empty({box.tokens.size(), box.samples.size(), box.features.size()}, at::kFloat);
+  return at::empty({size_of(box.tokens), box.samples.size(), box.features.size()}, at::kFloat);
 }
 
 // ---- between stages ----------------------------------------------------------------------------------------------------------
@@ -126,7 +149,7 @@ Message ActivationMoves::receive(const Instruction& i, Arrival& arrival) {
     const ActivationBox box = box_between(transfer, program_.ranks[static_cast<std::size_t>(i.peer)], rank_);
     if (!(box == whole)) {
       into = room_for(box);
-      arrival.pieces.emplace_back(part_of(arrival.room, whole, box), into);
+      arrival.expect(parts_of(arrival.room, whole, box), into);
     }
   }
   return world_->receive(into, peer_of(i), tag(transfer.chunk.value, i.microbatch, transfer.gradient));
@@ -149,13 +172,13 @@ Tensor ActivationMoves::moved(const Tensor& x, Side from, Side to, std::int32_t 
   for (const BoxMove& move : moves_between(old_boxes, new_boxes)) {
     const bool leaves = move.from == position_, arrives = move.to == position_;
     if (leaves && arrives) {
-      part_of(y, wants, move.box).copy_(part_of(x, had, move.box));
+      arrival.expect(parts_of(y, wants, move.box), part_of(x, had, move.box));
     } else if (arrives) {
       const Tensor room = room_for(move.box);
-      arrival.pieces.emplace_back(part_of(y, wants, move.box), room);
+      arrival.expect(parts_of(y, wants, move.box), room);
       under_way.emplace_back(world_->receive(room, rank_at(move.from), mark), room);
     } else if (leaves) {
-      const Tensor value = part_of(x, had, move.box).contiguous();
+      const Tensor value = part_of(x, had, move.box);
       under_way.emplace_back(world_->send(value, rank_at(move.to), mark), value);
     }
   }

@@ -22,6 +22,8 @@ struct Arrival {
   at::Tensor room;
   std::vector<std::pair<at::Tensor, at::Tensor>> pieces;  ///< part of the room, and where it arrives
   std::int32_t uses = 1;
+  /// What arrives in `box` goes into these parts of the room: each with the tokens that it is of the box.
+  void expect(const std::vector<std::pair<at::Tensor, Extent>>& parts, const at::Tensor& box);
   /// The whole value.
   at::Tensor assembled();
 };

@@ -100,15 +100,15 @@ Status refused_layer(const LayerKind& kind) {
 }
 
 Status refused_strategy(const Strategy& s, const std::string& where) {
-  if (s.cp > 1) return refused(where, cat("context parallelism ", s.cp), "1");
   if (!s.recompute.modules.empty()) return refused(where, "single modules recomputed", "none, selective or full");
   return {};
 }
 
 /// Degrees that an operator's heads or experts cannot be divided by.
 Status refused_degrees(const Operator& op, const Strategy& s, const std::string& where) {
-  if (op.kind == OperatorKind::attention && op.heads % s.tp != 0)
-    return refused(where, cat("tp ", s.tp), cat("a divisor of ", op.heads, " heads"));
+  const std::int64_t ways = std::int64_t{s.tp} * (s.cp_kind == ContextParallelKind::all_to_all ? s.cp : 1);
+  if (op.kind == OperatorKind::attention && op.heads % ways != 0)
+    return refused(where, cat("heads over ", ways, " ranks"), cat("a divisor of ", op.heads, " heads"));
   if (op.kind != OperatorKind::expert_activation) return {};
   if (op.experts % s.ep != 0) return refused(where, cat("ep ", s.ep), cat("a divisor of ", op.experts, " experts"));
   if ((s.etp != 1 && s.etp != s.weight_tp()) || op.out % s.etp != 0)

@@ -44,7 +44,7 @@ std::vector<double> rotary_rates(const Architecture& architecture, std::int64_t 
 /// nothing is trained that the configuration does not describe.
 Result<Architecture> architecture_of(const Plan& plan, const Model& model);
 
-/// What of the plan no rank can run yet, by its place: precision, context parallelism, operator partitions and such.
+/// What of the plan no rank can run yet, by its place: precision, operator partitions and such.
 Status not_runnable(const Plan& plan, const Model& model);
 
 }  // namespace espalier::runtime

@@ -2,9 +2,10 @@
 #include "runtime/attention.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
@@ -25,103 +26,281 @@ using Saved = std::vector<Tensor>;
 Tensor by_head(const Tensor& x) { return x.permute({1, 2, 0, 3}); }
 Tensor by_token(const Tensor& x) { return x.permute({2, 0, 1, 3}); }
 
-class Core : public LayerOperator {
+/// Own tokens of all heads become all tokens of own heads, and back.
+class HeadExchange {
  public:
-  Core(const Operator& core, const Place& place)
-      : place_(place),
-        exchanges_(place.sequence != nullptr ? place.sequence->size() : 1),
-        all_(heads_of_rank(core, 1)),
-        heads_(heads_of_rank(core, place.tp * exchanges_)),
-        scale_(1 / std::sqrt(static_cast<double>(core.qk_dim))) {
-    const Tensor row = at::arange(place.tokens).unsqueeze(1), column = at::arange(place.tokens).unsqueeze(0);
-    if (core.causal) hidden_ = column > row;
-    if (core.window > 0) hidden_ = hidden_.logical_or(column <= row - core.window);
-  }
+  /// `all`: heads of the group together.
+  HeadExchange(Communicator* group, const Heads& all)
+      : group_(group),
+        ways_(group->size()),
+        all_(all),
+        own_{all.query / ways_, std::max<std::int64_t>(1, all.pairs / ways_), all.dim} {}
 
-  Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
-    const Tensor packed = to_heads(x);
-    const Tensor p = scores(packed);
-    saved = place_.recompute_attention ? Saved{packed} : Saved{packed, p};
-    const Tensor o = p.matmul(repeated(values(packed, heads_)));
-    return to_tokens(by_token(o).reshape({place_.tokens, x.size(1), heads_.query * heads_.dim}));
-  }
+  [[nodiscard]] const Heads& own() const { return own_; }
 
-  Tensor backward(Frame&, Saved& saved, const Tensor& dy) override {
-    const Tensor packed = saved[0];
-    const Tensor p = place_.recompute_attention ? scores(packed) : saved[1];
-    const Tensor whole = from_tokens(dy);
-    const Tensor d_out = by_head(whole.view({place_.tokens, whole.size(1), heads_.query, heads_.dim}));
-    const Tensor q = by_head(queries(packed, heads_));
-    const Tensor k = repeated(keys(packed, heads_)), v = repeated(values(packed, heads_));
-    const Tensor dp = d_out.matmul(v.transpose(2, 3));
-    const Tensor ds = p * (dp - (dp * p).sum(-1, true)) * scale_;
-    Tensor dx = at::empty({place_.tokens, whole.size(1), heads_.features()}, packed.options());
-    queries(dx, heads_).copy_(by_token(ds.matmul(k)));
-    keys(dx, heads_).copy_(by_token(grouped(ds.transpose(2, 3).matmul(q))));
-    values(dx, heads_).copy_(by_token(grouped(p.transpose(2, 3).matmul(d_out))));
-    return from_heads(dx);
-  }
-
- private:
-  [[nodiscard]] Tensor scores(const Tensor& packed) const {
-    Tensor s = by_head(queries(packed, heads_)).matmul(repeated(keys(packed, heads_)).transpose(2, 3)) * scale_;
-    if (hidden_.defined()) s.masked_fill_(hidden_, -std::numeric_limits<float>::infinity());
-    return s.softmax(-1);
-  }
-
-  /// Key/value heads, each as often as it has query heads: [samples, query heads, tokens, dim].
-  [[nodiscard]] Tensor repeated(const Tensor& x) const { return by_head(x).repeat_interleave(heads_.query / heads_.pairs, 1); }
-  [[nodiscard]] Tensor grouped(const Tensor& x) const {
-    return x.view({x.size(0), heads_.pairs, heads_.query / heads_.pairs, x.size(2), x.size(3)}).sum(2);
-  }
-
-  // Ulysses. The features that rank r takes of a packed activation of all heads.
-  [[nodiscard]] std::int64_t first_pair(std::int64_t r) const { return r * all_.pairs / exchanges_; }
-  [[nodiscard]] Tensor exchanged(const Tensor& x, std::vector<std::int64_t> shape) const {
-    Tensor out = at::empty(shape, x.options());
-    place_.sequence->all_to_all(out, x.contiguous());
-    return out;
-  }
   [[nodiscard]] Tensor to_heads(const Tensor& x) const {
-    if (exchanges_ == 1) return x;
     std::vector<Tensor> parts;
-    for (std::int64_t r = 0; r < exchanges_; ++r) {
-      const Tensor own = x.narrow(2, r * heads_.query * heads_.dim, heads_.query * heads_.dim);
-      const Tensor shared = x.narrow(2, (all_.query + 2 * first_pair(r)) * heads_.dim, 2 * heads_.pairs * heads_.dim);
-      parts.push_back(at::cat({own, shared}, 2));
-    }
-    return exchanged(at::stack(parts), {place_.tokens, x.size(1), heads_.features()});
+    for (std::int64_t r = 0; r < ways_; ++r)
+      parts.push_back(at::cat({x.narrow(2, r * queries(), queries()), x.narrow(2, first_pair(r), pairs())}, 2));
+    return exchanged(at::stack(parts), {x.size(0) * ways_, x.size(1), own_.features()});
   }
   [[nodiscard]] Tensor from_heads(const Tensor& dx) const {
-    if (exchanges_ == 1) return dx;
-    const std::int64_t tokens = place_.tokens / exchanges_;
-    const Tensor parts = exchanged(dx, {exchanges_, tokens, dx.size(1), heads_.features()});
+    const std::int64_t tokens = dx.size(0) / ways_;
+    const Tensor parts = exchanged(dx, {ways_, tokens, dx.size(1), own_.features()});
     Tensor all = at::zeros({tokens, dx.size(1), all_.features()}, dx.options());
-    for (std::int64_t r = 0; r < exchanges_; ++r) {
-      const std::int64_t own = heads_.query * heads_.dim, shared = 2 * heads_.pairs * heads_.dim;
-      all.narrow(2, r * own, own).add_(parts.select(0, r).narrow(2, 0, own));
-      all.narrow(2, (all_.query + 2 * first_pair(r)) * heads_.dim, shared).add_(parts.select(0, r).narrow(2, own, shared));
+    for (std::int64_t r = 0; r < ways_; ++r) {
+      all.narrow(2, r * queries(), queries()).add_(parts.select(0, r).narrow(2, 0, queries()));
+      all.narrow(2, first_pair(r), pairs()).add_(parts.select(0, r).narrow(2, queries(), pairs()));
     }
     return all;
   }
   /// Outputs of own heads for all tokens -> of all heads for own tokens, and the other way for their gradients.
   [[nodiscard]] Tensor to_tokens(const Tensor& o) const {
-    if (exchanges_ == 1) return o;
-    const std::int64_t tokens = place_.tokens / exchanges_;
-    const Tensor parts = exchanged(o, {exchanges_, tokens, o.size(1), o.size(2)});
-    return parts.permute({1, 2, 0, 3}).reshape({tokens, o.size(1), exchanges_ * o.size(2)});
+    const std::int64_t tokens = o.size(0) / ways_;
+    const Tensor parts = exchanged(o, {ways_, tokens, o.size(1), o.size(2)});
+    return parts.permute({1, 2, 0, 3}).reshape({tokens, o.size(1), ways_ * o.size(2)});
   }
   [[nodiscard]] Tensor from_tokens(const Tensor& dy) const {
-    if (exchanges_ == 1) return dy;
-    const Tensor parts = dy.view({dy.size(0), dy.size(1), exchanges_, -1}).permute({2, 0, 1, 3});
-    return exchanged(parts, {place_.tokens, dy.size(1), dy.size(2) / exchanges_});
+    const Tensor parts = dy.view({dy.size(0), dy.size(1), ways_, -1}).permute({2, 0, 1, 3});
+    return exchanged(parts, {dy.size(0) * ways_, dy.size(1), dy.size(2) / ways_});
   }
 
-  Place place_;
-  std::int64_t exchanges_;
-  Heads all_, heads_;
+ private:
+  [[nodiscard]] Tensor exchanged(const Tensor& x, const std::vector<std::int64_t>& shape) const {
+    Tensor out = at::empty(shape, x.options());
+    group_->all_to_all(out, x.contiguous());
+    return out;
+  }
+  /// Features of a rank's queries, and of its pairs.
+  [[nodiscard]] std::int64_t queries() const { return own_.query * own_.dim; }
+  [[nodiscard]] std::int64_t pairs() const { return 2 * own_.pairs * own_.dim; }
+  /// Where the pairs of rank r begin in a packed activation of all heads.
+  [[nodiscard]] std::int64_t first_pair(std::int64_t r) const { return (all_.query + 2 * (r * all_.pairs / ways_)) * all_.dim; }
+
+  Communicator* group_;
+  std::int64_t ways_;
+  Heads all_, own_;
+};
+
+/// The scores of own queries with the keys of one member of the ring: rows and columns with something visible, and what is hidden in them.
+struct Block {
+  Extent rows, columns;
+  Tensor hidden;  ///< undefined: nothing
+};
+
+/// From the first to the last that is true of a list.
+Extent hull(const Tensor& some) {
+  const Tensor at = some.nonzero().view({-1});
+  if (at.numel() == 0) return {};
+  return {at[0].item<std::int64_t>(), at[-1].item<std::int64_t>() + 1};
+}
+
+Block block_of(const Operator& core, const TokenRuns& own, const TokenRuns& others) {
+  const Tensor row = positions_of(own).unsqueeze(1), column = positions_of(others).unsqueeze(0);
+  Tensor hidden = at::zeros({row.size(0), column.size(1)}, at::kBool);
+  if (core.causal) hidden = column > row;
+  if (core.window > 0) hidden = hidden.logical_or(column <= row - core.window);
+  const Tensor visible = hidden.logical_not();
+  Block block{hull(visible.any(1)), hull(visible.any(0)), {}};
+  hidden = hidden.narrow(0, block.rows.first, block.rows.size()).narrow(1, block.columns.first, block.columns.size());
+  if (hidden.any().item<bool>()) block.hidden = hidden.contiguous();
+  return block;
+}
+
+class Core : public LayerOperator {
+ public:
+  Core(const Operator& core, const Place& place)
+      : ring_(place.ring ? place.context : nullptr),
+        heads_(heads_of_rank(core, place.tp)),
+        scale_(1 / std::sqrt(static_cast<double>(core.qk_dim))),
+        recomputes_(place.recompute_attention) {
+    for (Communicator* group : {place.sequence, place.ring ? nullptr : place.context}) {
+      if (group == nullptr) continue;
+      exchanges_.emplace_back(group, heads_);
+      heads_ = exchanges_.back().own();
+    }
+    const std::size_t all = place.key_tokens.size(), here = ring_ != nullptr ? static_cast<std::size_t>(ring_->rank()) : 0;
+    for (std::size_t j = 0; j < all; ++j)
+      blocks_.push_back(block_of(core, place.key_tokens[here], place.key_tokens[(here + all - j) % all]));
+  }
+
+  Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
+    Tensor packed = x;
+    for (const HeadExchange& exchange : exchanges_) packed = exchange.to_heads(packed);
+    const Tensor q = by_head(queries(packed, heads_));
+    Sums sums;
+    std::vector<Made> made;
+    go_round(pairs(packed, heads_), [&](std::size_t j, const Tensor& keys_values) {
+      if (blocks_[j].rows.size() > 0) made.push_back(add(sums, q, keys_values, blocks_[j]));
+    });
+    Tensor y = by_token(sums.o.div_(sums.sum)).reshape({packed.size(0), packed.size(1), heads_.query * heads_.dim});
+    saved = {packed, y};
+    if (recomputes_)
+      saved.push_back(sums.most + sums.sum.log());
+    else
+      for (Made& m : made) {
+        const Tensor most = part(sums.most, m.rows), sum = part(sums.sum, m.rows);
+        saved.push_back(m.p.mul_((m.most - most).exp_().div_(sum)));
+      }
+    for (auto exchange = exchanges_.rbegin(); exchange != exchanges_.rend(); ++exchange) y = exchange->to_tokens(y);
+    return y;
+  }
+
+  Tensor backward(Frame&, Saved& saved, const Tensor& dy) override {
+    Tensor whole = dy;
+    for (const HeadExchange& exchange : exchanges_) whole = exchange.from_tokens(whole);
+    Pulled pulled{saved[0], whole, saved[1], heads_};
+    Tensor dx = at::zeros(pulled.packed.sizes(), pulled.packed.options());
+    std::size_t next = 2;
+    Gradients gradients(*this);
+    go_round(pairs(pulled.packed, heads_), [&](std::size_t j, const Tensor& keys_values) {
+      Tensor d_pairs = j == 0 ? pairs(dx, heads_) : at::zeros(keys_values.sizes(), keys_values.options());
+      const Block& block = blocks_[j];
+      if (block.rows.size() > 0) {
+        const Tensor p = recomputes_ ? probabilities(pulled.q, keys_values, block, saved[2]) : saved[next++];
+        pull(pulled, p, keys_values, block, queries(dx, heads_), d_pairs);
+      }
+      if (j > 0) gradients.go_on(d_pairs, j);
+    });
+    gradients.come_home(pairs(dx, heads_));
+    for (auto exchange = exchanges_.rbegin(); exchange != exchanges_.rend(); ++exchange) dx = exchange->from_heads(dx);
+    return dx;
+  }
+
+ private:
+  static constexpr int kPairs = 1, kGradients = 2;  // tags
+
+  struct Sums {
+    Tensor o, most, sum;  ///< not yet divided by the sum; by row: largest score so far, and Σ e^(score − most)
+  };
+  struct Made {
+    Tensor p, most;  ///< e^(score − most), with the largest score of that time
+    Extent rows;
+  };
+  /// What the backward of every block needs.
+  struct Pulled {
+    Pulled(const Tensor& x, const Tensor& dy, const Tensor& y, const Heads& h)
+        : packed(x), q(by_head(queries(x, h))), d_out(by_head(dy.view({dy.size(0), dy.size(1), h.query, h.dim}))) {
+      inner = (d_out * by_head(y.view({y.size(0), y.size(1), h.query, h.dim}))).sum(-1, true);
+    }
+    Tensor packed, q, d_out, inner;  ///< inner: rowsum(dO∘O)
+  };
+
+  static Tensor part(const Tensor& x, const Extent& rows) { return x.narrow(2, rows.first, rows.size()); }
+
+  /// Calls f(j, keys and values of the j-th member before this one) while the next ones arrive.
+  template <class Function>
+  void go_round(Tensor here, const Function& f) const {
+    const auto all = static_cast<int>(blocks_.size());
+    for (int j = 0; j < all; ++j) {
+      Tensor next;
+      Message arrives, leaves;
+      if (j + 1 < all) {
+        here = here.contiguous();
+        next = at::empty_like(here);
+        arrives = ring_->receive(next, before(), kPairs);
+        leaves = ring_->send(here, behind(), kPairs);
+      }
+      f(static_cast<std::size_t>(j), here);
+      if (j + 1 == all) return;
+      ring_->finish(arrives);
+      ring_->finish(leaves);
+      here = next;
+    }
+  }
+  [[nodiscard]] int before() const { return (ring_->rank() + ring_->size() - 1) % ring_->size(); }
+  [[nodiscard]] int behind() const { return (ring_->rank() + 1) % ring_->size(); }
+
+  /// Gradients of other ranks' keys and values on their way: each rank adds its own and hands them on.
+  class Gradients {
+   public:
+    explicit Gradients(const Core& core) : core_(core) {}
+    void go_on(const Tensor& own, std::size_t j) {
+      if (j > 1) own.add_(arrived());
+      core_.ring_->finish(leaves_);
+      room_ = at::empty_like(own);
+      arrives_ = core_.ring_->receive(room_, core_.before(), kGradients);
+      leaves_ = core_.ring_->send(own, core_.behind(), kGradients);
+    }
+    void come_home(const Tensor& own) {
+      if (!room_.defined()) return;
+      own.add_(arrived());
+      core_.ring_->finish(leaves_);
+    }
+
+   private:
+    Tensor arrived() {
+      core_.ring_->finish(arrives_);
+      return room_;
+    }
+    const Core& core_;
+    Tensor room_;
+    Message arrives_, leaves_;
+  };
+
+  [[nodiscard]] Tensor keys_of(const Tensor& keys_values, const Block& block) const {
+    return repeated(keys_values.narrow(0, block.columns.first, block.columns.size()).select(3, 0));
+  }
+  [[nodiscard]] Tensor values_of(const Tensor& keys_values, const Block& block) const {
+    return repeated(keys_values.narrow(0, block.columns.first, block.columns.size()).select(3, 1));
+  }
+
+  [[nodiscard]] Tensor scores(const Tensor& q, const Tensor& keys_values, const Block& block) const {
+    Tensor s = part(q, block.rows).matmul(keys_of(keys_values, block).transpose(2, 3)).mul_(scale_);
+    if (block.hidden.defined()) s.masked_fill_(block.hidden, -std::numeric_limits<float>::infinity());
+    return s;
+  }
+  /// With the logarithm of Σ e^score by row.
+  [[nodiscard]] Tensor probabilities(const Tensor& q, const Tensor& keys_values, const Block& block, const Tensor& whole) const {
+    return scores(q, keys_values, block).sub_(part(whole, block.rows)).exp_();
+  }
+
+  /// The first block is the own one, in which every row has something visible.
+  [[nodiscard]] Made add(Sums& sums, const Tensor& q, const Tensor& keys_values, const Block& block) const {
+    Tensor p = scores(q, keys_values, block);
+    Tensor most = p.amax(-1, true);
+    if (!sums.o.defined()) {
+      p.sub_(most).exp_();
+      sums = {p.matmul(values_of(keys_values, block)), most.clone(), p.sum(-1, true)};
+      return {p, most, block.rows};
+    }
+    const Tensor earlier = part(sums.most, block.rows);
+    most = at::maximum(earlier, most);
+    const Tensor shrinks = (earlier - most).exp_();
+    p.sub_(most).exp_();
+    part(sums.sum, block.rows).mul_(shrinks).add_(p.sum(-1, true));
+    part(sums.o, block.rows).mul_(shrinks).add_(p.matmul(values_of(keys_values, block)));
+    earlier.copy_(most);
+    return {p, most, block.rows};
+  }
+
+  void pull(const Pulled& x, const Tensor& p, const Tensor& keys_values, const Block& block, const Tensor& d_queries,
+            const Tensor& d_pairs) const {
+    const Tensor d_out = part(x.d_out, block.rows), q = part(x.q, block.rows);
+    const Tensor d_own = d_pairs.narrow(0, block.columns.first, block.columns.size());
+    d_own.select(3, 1).add_(by_token(grouped(p.transpose(2, 3).matmul(d_out))));
+    const Tensor ds = d_out.matmul(values_of(keys_values, block).transpose(2, 3));
+    ds.sub_(part(x.inner, block.rows)).mul_(p).mul_(scale_);
+    d_queries.narrow(0, block.rows.first, block.rows.size()).add_(by_token(ds.matmul(keys_of(keys_values, block))));
+    d_own.select(3, 0).add_(by_token(grouped(ds.transpose(2, 3).matmul(q))));
+  }
+
+  /// Key/value heads, each as often as it has query heads: [samples, query heads, tokens, dim].
+  [[nodiscard]] Tensor repeated(const Tensor& x) const {
+    const std::int64_t times = heads_.query / heads_.pairs;
+    return times == 1 ? by_head(x) : by_head(x).repeat_interleave(times, 1);
+  }
+  [[nodiscard]] Tensor grouped(const Tensor& x) const {
+    if (heads_.query == heads_.pairs) return x;
+    return x.view({x.size(0), heads_.pairs, heads_.query / heads_.pairs, x.size(2), x.size(3)}).sum(2);
+  }
+
+  Communicator* ring_;
+  Heads heads_;  // behind the exchanges
   double scale_;
-  Tensor hidden_;
+  bool recomputes_;
+  std::vector<HeadExchange> exchanges_;
+  std::vector<Block> blocks_;  // by how many members before this one
 };
 
 }  // namespace

@@ -114,9 +114,9 @@ class Busy {
   std::chrono::steady_clock::time_point begin_;
 };
 
-/// Row by row, so that every member gets the same bits.
+/// Row by row, so that every member gets the same bits; into the first of them.
 at::Tensor sum_of(const at::Tensor& rows) {
-  at::Tensor sum = rows.select(0, 0).clone();
+  at::Tensor sum = rows.select(0, 0);
   for (std::int64_t r = 1; r < rows.size(0); ++r) sum.add_(rows.select(0, r));
   return sum;
 }
@@ -210,7 +210,7 @@ void Communicator::all_reduce(at::Tensor tensor) {
   const std::int64_t n = tensor.numel(), part = (n + impl_->size - 1) / impl_->size;
   at::Tensor padded = tensor.view({-1});
   if (part * impl_->size != n) padded = at::cat({padded, at::zeros({part * impl_->size - n}, tensor.options())});
-  at::Tensor own = at::empty({part}, tensor.options());
+  const at::Tensor own = padded.narrow(0, impl_->rank * part, part);
   reduce_scatter(own, padded);
   all_gather(padded, own);
   if (padded.numel() > n) tensor.view({-1}).copy_(padded.narrow(0, 0, n));
@@ -302,6 +302,11 @@ Message Communicator::receive(at::Tensor tensor, int from, int tag) {
   message->tensors = {std::move(tensor)};
   message->work = impl_->gloo->recv(message->tensors, from, tag);
   return Message(std::move(message));
+}
+
+void Communicator::finish(Message& message) {
+  const Busy busy(impl_->busy, impl_->depth);
+  message.wait();
 }
 
 // ---- the meeting -------------------------------------------------------------------------------------------------------------

@@ -77,6 +77,8 @@ class Communicator {
   /// Messages of one pair and tag arrive in the order in which they were sent.
   Message send(const at::Tensor& tensor, int to, int tag);
   Message receive(at::Tensor tensor, int from, int tag);
+  /// Until a message is through; counts as time in the collectives of the group.
+  void finish(Message& message);
 
  private:
   at::Tensor from_everyone(const at::Tensor& part);

@@ -218,9 +218,8 @@ void Executor::backward(const Work& work, const Instruction& i, bool whole) {
   Pass& pass = pass_of(work, i.microbatch);
   if (span.last == all.last && all.last < last_layer) pass.value = taken(ChunkId(work.chunk.value + 1), true, i.microbatch);
   for (std::int32_t l = span.last; l >= span.first; --l) {
-    pass.value = model_.layer(l).backward(pass.frames.at(l), pass.value);
-    pass.frames.at(l).loss = 0;                                      // of a forward that was repeated
-    if (whole) model_.layer(l).weight_gradients(pass.frames.at(l));  // what they need is held no longer than a layer takes
+    pass.value = model_.layer(l).backward(pass.frames.at(l), std::exchange(pass.value, Tensor()), whole);
+    pass.frames.at(l).loss = 0;  // of a forward that was repeated
     if (l > all.first) pass.value = moved(pass.value, side_of(work, l), side_of(work, l - 1), i.microbatch, true);
   }
   if (span.first > all.first) return;

@@ -2,7 +2,6 @@
 #include "runtime/head_operators.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
 
@@ -54,8 +53,7 @@ class HeadNorm : public LayerOperator {
 class Rotary : public LayerOperator {
  public:
   Rotary(const Operator& core, const Place& place)
-      : heads_(heads_of_rank(core, place.tp)),
-        turn_(place.architecture, place.sequence != nullptr ? place.own_tokens : Extent{0, place.tokens}, heads_.dim) {}
+      : heads_(heads_of_rank(core, place.tp)), turn_(place.architecture, positions_of(seen_tokens(place)), heads_.dim) {}
 
   Tensor forward(Frame&, Saved&, const Tensor& x) override {
     Tensor y = x.clone();
@@ -75,10 +73,10 @@ class Rotary : public LayerOperator {
 
 }  // namespace
 
-Turn::Turn(const Architecture& architecture, const Extent& tokens, std::int64_t dim) {
+Turn::Turn(const Architecture& architecture, const Tensor& positions, std::int64_t dim) {
   std::vector<double> rates = rotary_rates(architecture, dim);
   const Tensor rate = at::from_blob(rates.data(), {static_cast<std::int64_t>(rates.size())}, at::kDouble);
-  const Tensor angles = at::arange(tokens.first, tokens.last, at::kDouble).unsqueeze(1) * rate;
+  const Tensor angles = positions.to(at::kDouble).unsqueeze(1) * rate;
   cosine_ = angles.cos().to(at::kFloat).view({-1, 1, 1, dim / 2});
   sine_ = angles.sin().to(at::kFloat).view({-1, 1, 1, dim / 2});
 }

@@ -12,11 +12,11 @@
 
 namespace espalier::runtime {
 
-/// Rotary positions of heads at some tokens: [tokens, samples, heads, dim].
+/// Rotary positions of heads, by token: [tokens, samples, heads, dim].
 class Turn {
  public:
   Turn() = default;
-  Turn(const Architecture& architecture, const Extent& tokens, std::int64_t dim);
+  Turn(const Architecture& architecture, const at::Tensor& positions, std::int64_t dim);
   [[nodiscard]] at::Tensor turned(const at::Tensor& heads) const;
   /// What that does to a gradient.
   [[nodiscard]] at::Tensor turned_back(const at::Tensor& heads) const;

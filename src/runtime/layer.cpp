@@ -14,7 +14,7 @@ using at::Tensor;
 Layer::Layer(const LayerKind& kind, const std::vector<Parameters>& parameters, std::vector<State*> states, const Place& place,
              bool recomputed)
     : states_(std::move(states)), clock_(place.clock), works_(place.works), number_(place.layer), recomputed_(recomputed) {
-  for (const Communicator* group : {place.tensor, place.sequence, place.experts, place.expert_tensor})
+  for (const Communicator* group : {place.tensor, place.sequence, place.context, place.experts, place.expert_tensor})
     if (group != nullptr) meets_.push_back(group);
   for (std::size_t i = 0; i < kind.operators.size(); ++i) {
     kinds_.push_back(kind.operators[i].kind);
@@ -93,7 +93,7 @@ Tensor Layer::forward(Frame& frame, const Tensor& x) {
   return y;
 }
 
-Tensor Layer::backward(Frame& frame, const Tensor& dy) {
+Tensor Layer::backward(Frame& frame, Tensor dy, bool whole) {
   acquire();
   if (recomputed_) {
     StepClock* steps = clock_ != nullptr ? clock_->steps() : nullptr;
@@ -102,15 +102,16 @@ Tensor Layer::backward(Frame& frame, const Tensor& dy) {
     frame.input = Tensor();
     if (steps != nullptr) steps->repeats(false);
   }
-  Tensor gradient = run_back(frame, dy);
+  Tensor gradient = run_back(frame, std::move(dy), whole);
   frame.saved.clear();
   frame.routing.reset();
   for (State* state : states_) state->release();
+  if (whole) weight_gradients(frame);
   return gradient;
 }
 
-Tensor Layer::run_back(Frame& frame, const Tensor& dy) {
-  Tensor gradient = dy, around;  // around: the stream's, beside the branch
+Tensor Layer::run_back(Frame& frame, Tensor dy, bool whole) {
+  Tensor gradient = std::move(dy), around;  // around: the stream's, beside the branch
   for (std::size_t i = operators_.size(); i-- > 0;) {
     if (kinds_[i] == OperatorKind::residual) {
       around = gradient;
@@ -118,9 +119,10 @@ Tensor Layer::run_back(Frame& frame, const Tensor& dy) {
       const std::size_t tasks = frame.weight_gradients.size();
       timed(frame, i, Pass::input_gradient, [&] { gradient = operators_[i]->backward(frame, frame.saved[i], gradient); });
       time_tasks(frame, i, tasks);
+      if (whole) run_tasks(frame);
     }
     if (around.defined() && begins_branch(i)) {
-      const auto join = [&] { gradient = gradient.defined() ? gradient + around : around; };
+      const auto join = [&] { gradient = gradient.defined() ? gradient.add_(around) : around; };
       if (join_of_[i] < 0) {
         join();
       } else {
@@ -132,9 +134,13 @@ Tensor Layer::run_back(Frame& frame, const Tensor& dy) {
   return gradient;
 }
 
-void Layer::weight_gradients(Frame& frame) {
+void Layer::run_tasks(Frame& frame) {
   for (const auto& task : frame.weight_gradients) task();
   frame.weight_gradients.clear();
+}
+
+void Layer::weight_gradients(Frame& frame) {
+  run_tasks(frame);
   communicate([this] {
     for (State* state : states_) state->micro_batch_done();
   });

@@ -24,8 +24,9 @@ class Layer {
   Layer& operator=(const Layer&) = delete;
 
   at::Tensor forward(Frame& frame, const at::Tensor& x);
-  /// Gradients of parameters become tasks of the frame; what was saved is dropped.
-  at::Tensor backward(Frame& frame, const at::Tensor& dy);
+  /// The gradient of the input; what was saved is dropped. Gradients of parameters: `whole`, each behind the gradient of its operator's input, so
+  /// that nothing waits for them, and the micro-batch is through with this layer; otherwise they become tasks of the frame.
+  at::Tensor backward(Frame& frame, at::Tensor dy, bool whole);
   /// Runs the tasks; the micro-batch is through with this layer.
   void weight_gradients(Frame& frame);
   [[nodiscard]] const std::vector<State*>& states() const { return states_; }
@@ -35,7 +36,10 @@ class Layer {
       : states_(std::move(states)), clock_(clock), recomputed_(recomputed) {}
   /// All operators; the states are readable, and what the backward needs is kept in the frame.
   virtual at::Tensor run(Frame& frame, const at::Tensor& x);
-  virtual at::Tensor run_back(Frame& frame, const at::Tensor& dy);
+  /// `whole`: with the gradients of parameters, each behind that of its operator's input; otherwise they stay tasks of the frame.
+  virtual at::Tensor run_back(Frame& frame, at::Tensor dy, bool whole);
+  /// Runs the tasks of the frame.
+  static void run_tasks(Frame& frame);
   /// What stands between computations.
   void communicate(const std::function<void()>& body) const;
 

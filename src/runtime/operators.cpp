@@ -2,12 +2,17 @@
 #include "runtime/operators.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
-#include <ATen/ops/stack.h>
+#include <ATen/ops/threshold_backward.h>
 
 #include <utility>
 
@@ -45,21 +50,21 @@ class Norm : public LayerOperator {
     const Tensor centred = centred_ ? x - mean(x) : x;
     const Tensor inverse = (mean(centred.square()) + epsilon_).rsqrt();
     saved = {x, inverse};
-    const Tensor y = centred * inverse * parameters_.state->values(scale_);
-    return shift_.size > 0 ? y + parameters_.state->values(shift_) : y;
+    const Tensor y = (centred * inverse).mul_(parameters_.state->values(scale_));
+    return shift_.size > 0 ? y.add_(parameters_.state->values(shift_)) : y;
   }
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
     const Tensor &x = saved[0], &inverse = saved[1];
     const Tensor normal = (centred_ ? x - mean(x) : x) * inverse;
-    const Tensor inner = dy * parameters_.state->values(scale_);
-    Tensor dx = inner - normal * mean(inner * normal);
-    if (centred_) dx = dx - mean(inner);
+    const Tensor dx = dy * parameters_.state->values(scale_), centre = centred_ ? mean(dx) : Tensor();
+    dx.addcmul_(normal, mean(dx * normal), -1);
+    if (centred_) dx.sub_(centre);
     frame.weight_gradients.push_back([this, normal, dy] {
-      parameters_.state->gradient(scale_).add_(flat(dy * normal).sum(0));
+      parameters_.state->gradient(scale_).add_(flat(normal.mul_(dy)).sum(0));
       if (shift_.size > 0) parameters_.state->gradient(shift_).add_(flat(dy).sum(0));
     });
-    return dx * inverse;
+    return dx.mul_(inverse);
   }
 
  private:
@@ -91,7 +96,7 @@ class Column : public LayerOperator {
     saved = {x};
     const Tensor rows = parameters_.state->values(parameters_.segment).view({-1, width_});
     const Tensor y = whole_sequence(x, place_).matmul(rows.narrow(1, 0, in_).t());
-    return width_ > in_ ? y + rows.select(1, in_) : y;
+    return width_ > in_ ? y.add_(rows.select(1, in_)) : y;
   }
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
@@ -99,7 +104,7 @@ class Column : public LayerOperator {
     const Tensor dx = summed_output(dy.matmul(rows.narrow(1, 0, in_)), place_);
     frame.weight_gradients.push_back([this, x = saved[0], dy] {
       Tensor gradient = parameters_.state->gradient(parameters_.segment).view({-1, width_});
-      gradient.narrow(1, 0, in_).add_(flat(dy).t().matmul(flat(whole_sequence(x, place_))));
+      gradient.narrow(1, 0, in_).addmm_(flat(dy).t(), flat(whole_sequence(x, place_)));
       if (width_ > in_) gradient.select(1, in_).add_(flat(dy).sum(0));
     });
     return dx;
@@ -123,14 +128,14 @@ class Row : public LayerOperator {
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
     saved = {x};
     const Tensor y = summed_output(x.matmul(parameters_.state->values(weight_).view({-1, out_})), place_);
-    return bias_.size > 0 ? y + parameters_.state->values(bias_) : y;
+    return bias_.size > 0 ? y.add_(parameters_.state->values(bias_)) : y;
   }
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
     const Tensor whole = whole_sequence(dy, place_);
     const Tensor dx = whole.matmul(parameters_.state->values(weight_).view({-1, out_}).t());
     frame.weight_gradients.push_back([this, x = saved[0], whole, dy] {
-      parameters_.state->gradient(weight_).view({-1, out_}).add_(flat(x).t().matmul(flat(whole)));
+      parameters_.state->gradient(weight_).view({-1, out_}).addmm_(flat(x).t(), flat(whole));
       if (bias_.size > 0) parameters_.state->gradient(bias_).add_(flat(dy).sum(0));
     });
     return dx;
@@ -145,26 +150,24 @@ class Row : public LayerOperator {
 
 // ---- activations -------------------------------------------------------------------------------------------------------------
 
-Tensor activated(Activation kind, const Tensor& x) {
+/// Into `y`, which may lie as it likes.
+void activate(Activation kind, const Tensor& x, Tensor y) {
   switch (kind) {
-    case Activation::silu: return at::silu(x);
-    case Activation::gelu: return at::gelu(x, "none");
-    case Activation::gelu_tanh: return at::gelu(x, "tanh");
-    case Activation::relu: return x.clamp_min(0);
+    case Activation::silu: at::silu_out(y, x); return;
+    case Activation::gelu: at::gelu_out(y, x, "none"); return;
+    case Activation::gelu_tanh: at::gelu_out(y, x, "tanh"); return;
+    case Activation::relu: at::clamp_min_out(y, x, 0); return;
   }
-  ESPALIER_CHECK(false);
-  return x;
 }
 
-Tensor activated_backward(Activation kind, const Tensor& dy, const Tensor& x) {
+/// The gradient of x into `dx`, which may be dy.
+void activate_backward(Activation kind, const Tensor& dy, const Tensor& x, Tensor dx) {
   switch (kind) {
-    case Activation::silu: return at::silu_backward(dy, x);
-    case Activation::gelu: return at::gelu_backward(dy, x, "none");
-    case Activation::gelu_tanh: return at::gelu_backward(dy, x, "tanh");
-    case Activation::relu: return dy * (x > 0);
+    case Activation::silu: at::silu_backward_out(dx, dy, x); return;
+    case Activation::gelu: at::gelu_backward_out(dx, dy, x, "none"); return;
+    case Activation::gelu_tanh: at::gelu_backward_out(dx, dy, x, "tanh"); return;
+    case Activation::relu: at::threshold_backward_out(dx, dy, x, 0); return;
   }
-  ESPALIER_CHECK(false);
-  return dy;
 }
 
 /// Gated: outputs of the linear before come in pairs of gate and up, so that a rank has both of each.
@@ -174,16 +177,26 @@ class Activate : public LayerOperator {
 
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
     saved = {x};
-    if (!gated_) return activated(kind_, x);
-    const Tensor both = pairs_of(x);
-    return activated(kind_, both.select(-1, 0)) * both.select(-1, 1);
+    const Tensor both = gated_ ? pairs_of(x) : Tensor(), in = gated_ ? both.select(-1, 0) : x;
+    Tensor y = at::empty(in.sizes(), x.options());
+    activate(kind_, in, y);
+    return gated_ ? y.mul_(both.select(-1, 1)) : y;
   }
 
   Tensor backward(Frame&, Saved& saved, const Tensor& dy) override {
     const Tensor& x = saved[0];
-    if (!gated_) return activated_backward(kind_, dy, x);
+    Tensor dx = at::empty_like(x);
+    if (!gated_) {
+      activate_backward(kind_, dy, x, dx);
+      return dx;
+    }
     const Tensor both = pairs_of(x), gate = both.select(-1, 0), up = both.select(-1, 1);
-    return at::stack({activated_backward(kind_, dy * up, gate), dy * activated(kind_, gate)}, -1).view(x.sizes());
+    Tensor d_both = pairs_of(dx), d_gate = d_both.select(-1, 0), d_up = d_both.select(-1, 1);
+    at::mul_out(d_gate, dy, up);
+    activate_backward(kind_, d_gate, gate, d_gate);
+    activate(kind_, gate, d_up);
+    d_up.mul_(dy);
+    return dx;
   }
 
  private:
@@ -222,6 +235,16 @@ std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operat
       return std::make_unique<Column>(op, parameters, place);
     default: return nullptr;
   }
+}
+
+// ---- tokens ------------------------------------------------------------------------------------------------------------------
+
+const TokenRuns& seen_tokens(const Place& place) { return place.sequence != nullptr ? place.own_tokens : place.context_tokens; }
+
+Tensor positions_of(const TokenRuns& runs) {
+  std::vector<Tensor> positions;
+  for (const Extent& run : runs) positions.push_back(at::arange(run.first, run.last));
+  return positions.size() == 1 ? positions.front() : at::cat(positions);
 }
 
 // ---- what linears exchange ---------------------------------------------------------------------------------------------------

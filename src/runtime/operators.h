@@ -9,7 +9,9 @@
 //     row      multiply, then reduce-scatter (sequence parallel) or all-reduce, then the bias; backward: all-gather or nothing
 //     table    rows of the vocabulary: look up the own ones, then as row
 //     logits   as column; the loss meets three times: maxima, sums, targets                                    (Shoeybi et al. 2019)
-// Ulysses: parameters are whole; around attention an all-to-all turns own tokens of all heads into all tokens of own heads.
+// What a backward returns is a tensor of its own, which the next one may overwrite; so may the loss its logits.
+// Ulysses: parameters are whole; around attention an all-to-all turns own tokens of all heads into all tokens of own heads. Context parallelism
+// gives a rank some tokens of a sample in all operators; attention alone sees those of others (attention.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,15 +33,19 @@ namespace espalier::runtime {
 /// What the operators of one layer work with on this rank.
 struct Place {
   Architecture architecture;
-  std::int64_t tokens = 0;                   ///< of a sample
-  Extent own_tokens;                         ///< those that this rank has between layers
-  std::int64_t t = 0, tp = 1;                ///< place and size of the group that splits weights
-  bool sequence_parallel = false;            ///< tokens are split over the group that splits weights
-  Communicator* tensor = nullptr;            ///< splits weights; null: nobody
-  Communicator* sequence = nullptr;          ///< Ulysses: splits tokens; null: nobody
-  Communicator* features = nullptr;          ///< splits the features of a norm (partitioned_layer.h); null: nobody
-  std::int64_t ep = 1;                       ///< size of the group that spreads experts
-  Communicator* experts = nullptr;           ///< spreads experts; null: nobody
+  std::int64_t tokens = 0;            ///< of a sample
+  TokenRuns own_tokens;               ///< those that this rank has between layers
+  TokenRuns context_tokens;           ///< those of its context rank: the tensor group's together
+  std::vector<TokenRuns> key_tokens;  ///< by member of the ring: whose keys it has; one member: this rank
+  std::int64_t t = 0, tp = 1;         ///< place and size of the group that splits weights
+  bool sequence_parallel = false;     ///< tokens are split over the group that splits weights
+  Communicator* tensor = nullptr;     ///< splits weights; null: nobody
+  Communicator* sequence = nullptr;   ///< Ulysses: splits tokens; null: nobody
+  Communicator* context = nullptr;    ///< context parallelism: splits tokens; null: nobody
+  bool ring = false;                  ///< keys and values go round the context group; otherwise it exchanges heads, as Ulysses
+  Communicator* features = nullptr;   ///< splits the features of a norm (partitioned_layer.h); null: nobody
+  std::int64_t ep = 1;                ///< size of the group that spreads experts
+  Communicator* experts = nullptr;    ///< spreads experts; null: nobody
   Communicator* expert_tensor = nullptr;     ///< splits each expert; null: nobody
   double expert_share = 1;                   ///< 1 / ranks that send the same tokens to the experts
   bool recompute_attention = false;          ///< selective recomputation: scores are not saved
@@ -89,6 +95,11 @@ struct Parameters {
 /// Null for operators that pass what they get: residuals (the layer adds), dropout (not applied), a cross-entropy of logits.
 std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters,
                                              const Place& place);
+
+/// Tokens whose activations this rank sees once a tensor group has gathered its own: those of the context rank, or its own (Ulysses).
+const TokenRuns& seen_tokens(const Place& place);
+/// Their positions in the sample, one by one: 64-bit integers.
+at::Tensor positions_of(const TokenRuns& runs);
 
 /// What the linears of a tensor group exchange: all tokens of a sequence-parallel activation; the sum of partial outputs, or of partial
 /// gradients of an input, of which a sequence-parallel rank keeps its own tokens.

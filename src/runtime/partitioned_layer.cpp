@@ -83,13 +83,14 @@ Tensor PartitionedLayer::run(Frame& frame, const Tensor& x) {
   return values.back();
 }
 
-Tensor PartitionedLayer::run_back(Frame& frame, const Tensor& dy) {
+Tensor PartitionedLayer::run_back(Frame& frame, Tensor dy, bool whole) {
   Tensors gradients(nodes_.size() + 1);
-  gradients.back() = dy;
+  gradients.back() = std::move(dy);
   for (std::size_t n = nodes_.size(); n >= 1; --n) {
     const Tensors own = nodes_[n - 1]->backward(frame, frame.saved[n - 1], gradients[n]);
     gradients[n] = Tensor();
     frame.saved[n - 1].clear();
+    if (whole) run_tasks(frame);
     for (const Way& way : ways_[n - 1]) {
       Tensors leaving;
       for (const int tensor : way.tensors) leaving.push_back(own[static_cast<std::size_t>(tensor)]);

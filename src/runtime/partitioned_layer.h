@@ -22,7 +22,7 @@ class PartitionedLayer : public Layer {
 
  private:
   at::Tensor run(Frame& frame, const at::Tensor& x) override;
-  at::Tensor run_back(Frame& frame, const at::Tensor& dy) override;
+  at::Tensor run_back(Frame& frame, at::Tensor dy, bool whole) override;
 
   /// Tensors of a node that come over one edge, and how they get there and back.
   struct Way {

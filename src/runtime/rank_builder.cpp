@@ -65,12 +65,13 @@ Members RankModel::Builder::group_of(GroupKind kind, const Strategy& s, const st
   return {};
 }
 
-/// Those that split weights, and those that sum gradients in them.
+/// Those that split tokens, those that split weights, and those that sum gradients in them.
 void RankModel::Builder::make_tensor_groups(const Holding& h) {
   const Strategy& s = h.strategy;
   bool head_norms = false;
   for (std::int32_t l = h.first_layer; l <= h.last_layer; ++l)
     head_norms = head_norms || has_head_norms(model_.layer(static_cast<std::size_t>(l)));
+  for (const auto& group : process_groups(GroupKind::context, s, h.devices)) groups_.make("context", ranks_of(group));
   for (const auto& group : process_groups(GroupKind::tensor, s, h.devices)) {
     const Members members = ranks_of(group);
     groups_.make("tensor", members);
@@ -151,13 +152,23 @@ Place RankModel::Builder::place_of(const Strategy& s, std::int64_t position, boo
   place.architecture = view_.architecture;
   place.tokens = sequence.main;
   place.own_tokens = box_of(s, position, {1, {}, place.tokens, 1}, false).tokens;
+  const PlaceInStage at = place_in_stage(s, position);
+  place.context_tokens = tokens_of_context(s, at.c, place.tokens);
+  place.key_tokens = {place.context_tokens};
+  if (s.cp > 1) {
+    place.context = groups_.find("context", group_of(GroupKind::context, s, stage_devices_));
+    place.ring = s.cp_kind == ContextParallelKind::ring;
+    place.key_tokens.clear();
+    for (std::int64_t c = 0; c < (place.ring ? s.cp : 1); ++c)
+      place.key_tokens.push_back(place.ring ? tokens_of_context(s, c, place.tokens) : TokenRuns{{0, place.tokens}});
+  }
   Communicator* tensor = s.tp > 1 ? groups_.find("tensor", group_of(GroupKind::tensor, s, stage_devices_)) : nullptr;
   if (s.sp == SequenceParallel::ulysses) {
     place.sequence = tensor;
   } else {
     place.tensor = tensor;
     place.tp = s.tp;
-    place.t = place_in_stage(s, position).t;
+    place.t = at.t;
   }
   place.ep = s.ep;
   if (experts && s.ep > 1) place.experts = groups_.find("experts", group_of(GroupKind::expert, s, stage_devices_));

@@ -36,6 +36,12 @@ State::State(StateShape shape, const std::vector<float>& initial) : shape_(std::
     own_ = own_.clone();
   else
     whole_ = whole;
+  if (shards_gradients(shape_.zero)) {
+    reduced_ = at::zeros({part_}, at::kFloat);
+  } else {
+    gradient_ = at::zeros({length_}, at::kFloat);
+    reduced_ = gradient_.narrow(0, offset_, part_);
+  }
   first_ = at::zeros({part_}, at::kFloat);
   second_ = at::zeros({part_}, at::kFloat);
 }
@@ -128,27 +134,19 @@ void State::micro_batch_done() {
     scatter(part);
   else
     part.copy_(gradient_);
-  if (reduced_.defined())
-    reduced_.add_(part);
-  else
-    reduced_ = part;
   gradient_ = at::Tensor();
+  reduced_.add_(part);
 }
 
 void State::finish_gradients() {
   if (finished_) return;
   finished_ = true;
   if (!shards_gradients(shape_.zero)) {
-    gradient({0, 0});
     sum_in_tensor_group();
-    if (shape_.shard_group == nullptr || !shards_optimizer(shape_.zero)) {
-      reduced_ = gradient_.narrow(0, offset_, part_);
-      if (shape_.shard_group != nullptr) shape_.shard_group->all_reduce(reduced_);
-    } else {
-      reduced_ = at::empty({part_}, at::kFloat);
+    if (shape_.shard_group != nullptr && shards_optimizer(shape_.zero))
       scatter(reduced_);
-    }
-    gradient_ = at::Tensor();
+    else if (shape_.shard_group != nullptr)
+      shape_.shard_group->all_reduce(reduced_);
   }
   if (shape_.replicas != nullptr) shape_.replicas->all_reduce(reduced_);
 }
@@ -158,13 +156,23 @@ void State::sum_over(Communicator& copies) {
   copies.all_reduce(reduced_);
 }
 
+namespace {
+
+/// Elements that are there in double precision at a time.
+constexpr std::int64_t kSummedAtOnce = 1 << 14;
+
+}  // namespace
+
 double State::squares() const {
   double sum = 0;
   std::int64_t at = 0;
   for (const Interval& piece : owned_) {
     for (const Interval& counted : intersection({piece}, shape_.counted)) {
       const at::Tensor g = reduced_.narrow(0, at + counted.first - piece.first, counted.size());
-      sum += g.to(at::kDouble).square().sum().item<double>();
+      for (std::int64_t first = 0; first < counted.size(); first += kSummedAtOnce) {
+        const std::int64_t size = std::min(kSummedAtOnce, counted.size() - first);
+        sum += g.narrow(0, first, size).to(at::kDouble).square_().sum().item<double>();
+      }
     }
     at += piece.size();
   }
@@ -172,15 +180,15 @@ double State::squares() const {
 }
 
 void State::update(const AdamW& adam, double scale, std::int64_t step) {
-  ESPALIER_CHECK(reduced_.defined());
-  const at::Tensor g = scale == 1 ? reduced_ : reduced_.mul(scale);
+  ESPALIER_CHECK(finished_);
+  const at::Tensor g = scale == 1 ? reduced_ : reduced_.mul_(scale);
   first_.mul_(adam.beta1).add_(g, 1 - adam.beta1);
   second_.mul_(adam.beta2).addcmul_(g, g, 1 - adam.beta2);
   const double correction1 = 1 - std::pow(adam.beta1, static_cast<double>(step));
   const double correction2 = 1 - std::pow(adam.beta2, static_cast<double>(step));
   const at::Tensor root = second_.div(correction2).sqrt_().add_(adam.epsilon);
   own_.mul_(1 - adam.rate * adam.decay).addcdiv_(first_, root, -adam.rate / correction1);
-  reduced_ = at::Tensor();
+  (gradient_.defined() ? gradient_ : reduced_).zero_();
   finished_ = false;
   fresh_ = shape_.shard_group == nullptr || !shards_optimizer(shape_.zero) || shards_parameters(shape_.zero);
 }

@@ -82,7 +82,7 @@ class State {
   /// The sum over stages that hold copies of a table, after finish_gradients.
   void sum_over(Communicator& copies);
   [[nodiscard]] double squares() const;
-  /// Gradients times `scale`, then the update number `step` (from 1); drops the gradients.
+  /// Gradients times `scale`, then the update number `step` (from 1); gradients are 0 again.
   void update(const AdamW& adam, double scale, std::int64_t step);
   /// ZeRO 1 and 2: every rank gets the values that the others have updated.
   void publish();
@@ -106,6 +106,8 @@ class State {
   std::int64_t length_ = 0;             // of the flat list with padding
   std::vector<std::int64_t> sizes_;     // of all parts, where they are unequal
   Intervals owned_;
+  // gradient_: of the whole list, with ZeRO 2 and 3 only between a micro-batch's backward and its reduction; reduced_: of the own part, of which
+  // without them it is a view.
   at::Tensor whole_, own_, gradient_, reduced_, first_, second_;
   int users_ = 0;
   bool finished_ = false, fresh_ = true;

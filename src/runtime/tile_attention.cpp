@@ -2,7 +2,6 @@
 // Attention on tiles: one operator, or QKᵀ, softmax and A·V apart, each with heads, queries and keys of its own. The equations are those of
 // attention.h; a tile of scores is [tokens, samples, heads, keys].
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 
 #include <cmath>
 #include <limits>
@@ -48,7 +47,7 @@ class TileAttention : public TileOperator {
 
  protected:
   /// The extent of an input's tokens on this rank.
-  [[nodiscard]] Extent tokens_of(int tensor) const {
+  [[nodiscard]] TokenRuns tokens_of(int tensor) const {
     const auto layout = partition::forward_needed(place_.operation().shape, place_.sequence(), tensor);
     const auto tiles = tiles_of(*place_.block, place_.node, tensor, layout);
     return tiles[static_cast<std::size_t>(place_.place)].front().tokens;
@@ -65,14 +64,14 @@ class TileAttention : public TileOperator {
 /// Norms of heads and rotary positions on the tiles of queries and of keys.
 class BesideHeads {
  public:
-  BesideHeads(const TilePlace& place, const Operator& core, const Extent& queries, const Extent& keys) : place_(place) {
+  BesideHeads(const TilePlace& place, const Operator& core, const TokenRuns& queries, const TokenRuns& keys) : place_(place) {
     for (const Operator* op : place.operation().beside) {
       if (op->kind == OperatorKind::dropout) continue;
       Part& part = parts_.emplace_back();
       part.op = op;
       if (op->kind == OperatorKind::rotary) {
-        part.turn[0] = Turn(place.architecture, queries, core.qk_dim);
-        part.turn[1] = Turn(place.architecture, keys, core.qk_dim);
+        part.turn[0] = Turn(place.architecture, positions_of(queries), core.qk_dim);
+        part.turn[1] = Turn(place.architecture, positions_of(keys), core.qk_dim);
       } else {
         part.of = op->name.find("q_norm") != std::string::npos ? 0 : 1;
       }
@@ -130,9 +129,9 @@ class BesideHeads {
 /// QKᵀ of the present tiles, masked.
 class Scores {
  public:
-  Scores(const Operator& core, double scale, const Extent& queries, const Extent& keys) : scale_(scale) {
-    const Tensor row = at::arange(queries.first, queries.last).unsqueeze(1);
-    const Tensor column = at::arange(keys.first, keys.last).unsqueeze(0);
+  Scores(const Operator& core, double scale, const TokenRuns& queries, const TokenRuns& keys) : scale_(scale) {
+    const Tensor row = positions_of(queries).unsqueeze(1);
+    const Tensor column = positions_of(keys).unsqueeze(0);
     if (core.causal) hidden_ = column > row;
     if (core.window > 0) hidden_ = hidden_.logical_or(column <= row - core.window);
   }

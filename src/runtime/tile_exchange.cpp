@@ -19,7 +19,7 @@ using at::Tensor;
 namespace {
 
 std::int64_t elements_of(const ActivationBox& box) {
-  return box.samples.size() * box.tokens.size() * box.features.size() * box.keys.size();
+  return box.samples.size() * size_of(box.tokens) * box.features.size() * box.keys.size();
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ Tensor TileExchange::Cut::of(const std::vector<Tensor>& tensors) const {
 /// [tokens, samples, features], of scores [tokens, samples, heads, keys].
 std::vector<std::int64_t> TileExchange::shape_of(const ActivationTile& tile) {
   const ActivationBox& box = tile.front();
-  std::vector<std::int64_t> shape{box.tokens.size(), box.samples.size(), features_of(tile)};
+  std::vector<std::int64_t> shape{size_of(box.tokens), box.samples.size(), features_of(tile)};
   if (box.keys.size() > 1) shape.push_back(box.keys.size());
   return shape;
 }
@@ -45,7 +45,7 @@ TileExchange::Cut TileExchange::cut(const Tiles& tiles, int place, const TilePie
   std::int64_t before = 0;
   for (std::int32_t k = 0; k < piece.piece; ++k) before += tile[static_cast<std::size_t>(k)].features.size();
   const auto inside = [](const Extent& part, const Extent& all) { return Extent{part.first - all.first, part.last - all.first}; };
-  Cut out{piece.tensor, {inside(box.tokens, whole.tokens), inside(box.samples, whole.samples)}};
+  Cut out{piece.tensor, {inside(box.tokens.front(), whole.tokens.front()), inside(box.samples, whole.samples)}};
   const Extent features = inside(box.features, whole.features);
   out.dimensions.push_back({before + features.first, before + features.last});
   if (whole.keys.size() > 1) out.dimensions.push_back(inside(box.keys, whole.keys));

@@ -15,25 +15,20 @@ using Saved = std::vector<Tensor>;
 
 Tensor flat(const Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
-/// Tokens of the batch that this rank works on where its group does not split the vocabulary: all, or its own (Ulysses).
-Tensor own_tokens(const Tensor& tokens, const Place& place) {
-  return place.sequence != nullptr ? tokens.narrow(0, place.own_tokens.first, place.own_tokens.size()) : tokens;
-}
-
 class TokenTable : public LayerOperator {
  public:
   TokenTable(const Operator& op, const Parameters& parameters, const Place& place)
-      : width_(op.out), parameters_(parameters), place_(place) {}
+      : width_(op.out), parameters_(parameters), place_(place), positions_(positions_of(seen_tokens(place))) {}
 
   Tensor forward(Frame& frame, Saved& saved, const Tensor&) override {
-    const Tensor tokens = own_tokens(frame.batch->tokens, place_);
+    const Tensor tokens = frame.batch->tokens.index_select(0, positions_);
     const Tensor table = parameters_.state->values(parameters_.segment).view({-1, width_});
     const Tensor row = tokens - parameters_.first_row;
     const Tensor mine = row.ge(0).logical_and(row.lt(table.size(0)));
     const Tensor index = row.clamp(0, table.size(0) - 1);
     saved = {index, mine};
     const Tensor y = table.index_select(0, index.reshape({-1})).view({tokens.size(0), tokens.size(1), width_});
-    return summed_output(y * mine.unsqueeze(2), place_);
+    return summed_output(y.mul_(mine.unsqueeze(2)), place_);
   }
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
@@ -49,25 +44,24 @@ class TokenTable : public LayerOperator {
   std::int64_t width_;
   Parameters parameters_;
   Place place_;
+  Tensor positions_;
 };
 
 /// Row p for token p.
 class PositionTable : public LayerOperator {
  public:
   PositionTable(const Operator& op, const Parameters& parameters, const Place& place)
-      : width_(op.out), parameters_(parameters), tokens_(place.own_tokens) {}
+      : width_(op.out), parameters_(parameters), positions_(positions_of(place.own_tokens)) {}
 
   Tensor forward(Frame& frame, Saved&, const Tensor&) override {
     const Tensor table = parameters_.state->values(parameters_.segment).view({-1, width_});
-    return table.narrow(0, tokens_.first, tokens_.size())
-        .unsqueeze(1)
-        .expand({tokens_.size(), frame.batch->tokens.size(1), width_});
+    return table.index_select(0, positions_).unsqueeze(1).expand({positions_.size(0), frame.batch->tokens.size(1), width_});
   }
 
   Tensor backward(Frame& frame, Saved&, const Tensor& dy) override {
     frame.weight_gradients.push_back([this, dy] {
       Tensor gradient = parameters_.state->gradient(parameters_.segment).view({-1, width_});
-      gradient.narrow(0, tokens_.first, tokens_.size()).add_(dy.sum(1));
+      gradient.index_add_(0, positions_, dy.sum(1));
     });
     return {};
   }
@@ -75,7 +69,7 @@ class PositionTable : public LayerOperator {
  private:
   std::int64_t width_;
   Parameters parameters_;
-  Extent tokens_;
+  Tensor positions_;
 };
 
 class Logits : public LayerOperator {
@@ -92,7 +86,7 @@ class Logits : public LayerOperator {
     const Tensor table = parameters_.state->values(parameters_.segment).view({-1, in_});
     const Tensor dx = summed_output(dz.matmul(table), place_);
     frame.weight_gradients.push_back([this, x = saved[0], dz] {
-      parameters_.state->gradient(parameters_.segment).view({-1, in_}).add_(flat(dz).t().matmul(flat(whole_sequence(x, place_))));
+      parameters_.state->gradient(parameters_.segment).view({-1, in_}).addmm_(flat(dz).t(), flat(whole_sequence(x, place_)));
     });
     return dx;
   }
@@ -105,24 +99,25 @@ class Logits : public LayerOperator {
 
 class Loss : public LayerOperator {
  public:
-  Loss(const Parameters& parameters, const Place& place) : first_row_(parameters.first_row), place_(place) {}
+  Loss(const Parameters& parameters, const Place& place)
+      : first_row_(parameters.first_row), place_(place), positions_(positions_of(seen_tokens(place))) {}
 
   Tensor forward(Frame& frame, Saved& saved, const Tensor& z) override {
-    if (frame.logits != nullptr) (*frame.logits)(z, place_.sequence != nullptr ? place_.own_tokens.first : 0, first_row_);
-    const Tensor target = own_tokens(frame.batch->labels, place_) - first_row_;
+    if (frame.logits != nullptr) show(*frame.logits, z);
+    const Tensor target = frame.batch->labels.index_select(0, positions_) - first_row_;
     const Tensor mine = target.ge(0).logical_and(target.lt(z.size(2)));
     const Tensor index = target.clamp(0, z.size(2) - 1).unsqueeze(2);
     Tensor most = z.amax(2, true);
     if (place_.tensor != nullptr) place_.tensor->all_reduce_maximum(most);
-    const Tensor shifted = z - most;
+    const Tensor shifted = z.sub_(most);
     Tensor of_target = shifted.gather(2, index).squeeze(2) * mine;
-    const Tensor power = shifted.exp();
+    const Tensor power = shifted.exp_();
     Tensor sum = power.sum(2, true);
     if (place_.tensor != nullptr) {
       place_.tensor->all_reduce(of_target);
       place_.tensor->all_reduce(sum);
     }
-    saved = {power / sum, index, mine};
+    saved = {power.div_(sum), index, mine};
     const Tensor loss = (sum.squeeze(2).log() - of_target).to(at::kDouble).sum();
     if (place_.t == 0) frame.loss += loss.item<double>() * place_.loss_scale;
     return {};
@@ -131,12 +126,21 @@ class Loss : public LayerOperator {
   Tensor backward(Frame&, Saved& saved, const Tensor&) override {
     const Tensor &p = saved[0], &index = saved[1], &mine = saved[2];
     const Tensor subtracted = -mine.to(at::kFloat).unsqueeze(2);
-    return p.scatter_add(2, index, subtracted).mul_(place_.loss_scale);
+    return p.scatter_add_(2, index, subtracted).mul_(place_.loss_scale);
   }
 
  private:
+  void show(const WatchLogits& watch, const Tensor& z) const {
+    std::int64_t at = 0;
+    for (const Extent& run : seen_tokens(place_)) {
+      watch(z.narrow(0, at, run.size()), run.first, first_row_);
+      at += run.size();
+    }
+  }
+
   std::int64_t first_row_;
   Place place_;
+  Tensor positions_;
 };
 
 }  // namespace

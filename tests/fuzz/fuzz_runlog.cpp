@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logs of training frameworks and output of nccl-tests: any bytes.
 #include "fuzz_expect.h"
+#include "runlog/argument_block.h"
 #include "runlog/nccl_tests.h"
 #include "runlog/step_log.h"
 
@@ -13,6 +14,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::expect(s.steps > 0 && (s.seconds || s.tokens_per_s_per_device), "an accepted log has a step time");
   } else {
     fuzz::expect_helpful(log.error());
+  }
+  const auto arguments = runlog::read_argument_block(text, "run.log");
+  if (arguments.ok()) {
+    for (const auto& [name, argument] : *arguments)
+      fuzz::expect(!name.empty() && !argument.value.empty() && argument.line > 0, "an argument has a name and a value");
+  } else {
+    fuzz::expect_helpful(arguments.error());
   }
   const auto tables = runlog::read_nccl_tests(text, "nccl.txt");
   if (tables.ok()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random small plans on up to eight devices: pipelines beside each other, stages of unlike sizes, schedules, tensor parallelism of both kinds, ZeRO with
+// Random small plans on up to eight devices: pipelines beside each other, stages of unlike sizes, schedules, tensor and context parallelism of all kinds, ZeRO with
 // whole and hybrid shard groups, overlap, recomputation, unequal shares, layers of other strategies. A seed gives one plan, of any libstdc++.
 #pragma once
 
@@ -56,6 +56,8 @@ class RandomPlan {
   void decorate(Strategy& s) {
     s.sp = SequenceParallel::none;
     if (s.tp > 1) s.sp = any({SequenceParallel::none, SequenceParallel::megatron, SequenceParallel::ulysses});
+    if (s.cp > 1 && s.tp * s.cp <= 4) s.cp_kind = any({ContextParallelKind::ring, ContextParallelKind::all_to_all});
+    if (s.cp > 1 && s.dp > 1 && often()) s.order = RankOrder::tp_dp_cp_pp;
     s.zero = ZeroStage{any({0, 1, 2, 3})};
     s.shard = 1;
     const auto ranks = static_cast<std::int32_t>(s.data_ranks());
@@ -76,9 +78,10 @@ class RandomPlan {
     for (int attempt = 0; attempt < 20; ++attempt) {
       s.tp = any({1, 1, 2, 2, 4});
       s.dp = any({1, 1, 2, 3, 4});
-      if (std::int64_t{s.tp} * s.dp <= room && samples % s.dp == 0) return s;
+      s.cp = any({1, 1, 1, 2, 4});
+      if (std::int64_t{s.tp} * s.cp * s.dp <= room && samples % s.dp == 0) return s;
     }
-    s.tp = s.dp = 1;
+    s.tp = s.dp = s.cp = 1;
     return s;
   }
 
@@ -93,11 +96,11 @@ class RandomPlan {
       const bool repeats = i > 0 && (often() || (tied_ && i + 1 == stages));
       const Strategy& first = strategies.empty() ? Strategy{} : strategies.front();
       std::int64_t spare = room - (stages - i - 1);
-      if (tied_ && i + 1 < stages && i > 0) spare = room - first.tp * first.dp - (stages - i - 2);
+      if (tied_ && i + 1 < stages && i > 0) spare = room - first.tp * first.cp * first.dp - (stages - i - 2);
       if (tied_ && i == 0 && stages > 1) spare = (room - (stages - 2)) / 2;
-      Strategy s = repeats && first.tp * first.dp <= spare ? first : degrees(spare, samples);
+      Strategy s = repeats && first.tp * first.cp * first.dp <= spare ? first : degrees(spare, samples);
       if (!(s == first) || i == 0) decorate(s);
-      room -= std::int64_t{s.tp} * s.dp;
+      room -= std::int64_t{s.tp} * s.cp * s.dp;
       strategies.push_back(s);
     }
     std::int64_t common = 1;

@@ -22,6 +22,7 @@ namespace espalier::runtime::testing {
 namespace {
 
 constexpr SequenceParallel kSp = SequenceParallel::megatron, kUlysses = SequenceParallel::ulysses;
+constexpr ContextParallelKind kAllToAll = ContextParallelKind::all_to_all;
 constexpr ScheduleKind k1f1b = ScheduleKind::one_f_one_b, kGpipe = ScheduleKind::gpipe, kInterleaved = ScheduleKind::interleaved,
                        kZbH1 = ScheduleKind::zb_h1, kZbV = ScheduleKind::zb_v;
 
@@ -224,9 +225,67 @@ std::vector<Case> expert_cases() {
   };
 }
 
+/// Tokens of a sample on several ranks.
+std::vector<Case> context_cases() {
+  return {
+      {"cp2-ring", kLlama, context(strategy(1, 1), 2), kWhole},
+      {"cp4-ring", kGpt2, context(strategy(1, 1), 4), schedule(k1f1b, 1, 1, 2)},
+      {"cp8-ring", kTiedLlama, context(strategy(1, 1), 8), kWhole},
+      {"cp2-all-to-all", kLlama, context(strategy(1, 1), 2, kAllToAll), kWhole},
+      {"cp4-all-to-all", kGpt2, context(strategy(1, 1), 4, kAllToAll), kWhole},
+      {"cp4-all-to-all-shared-key-heads", kLlama, context(strategy(1, 1), 4, kAllToAll), kWhole},
+      {"cp2-ring-window", kMistral, context(strategy(1, 1), 2), kWhole},
+      {"cp4-ring-window-dp2", kMistral, context(strategy(1, 2), 4), kWhole},
+      {"cp2-all-to-all-window", kMistral, context(strategy(1, 1), 2, kAllToAll), kWhole},
+      {"cp2-ring-tp2", kLlama, context(strategy(2, 1), 2), kWhole},
+      {"cp2-ring-tp4-sp", kTiedLlama, context(strategy(4, 1, 0, kSp), 2), kWhole},
+      {"cp4-ring-tp2-sp", kGpt2, context(strategy(2, 1, 0, kSp), 4), kWhole},
+      {"cp2-all-to-all-tp2-sp", kLlama, context(strategy(2, 1, 0, kSp), 2, kAllToAll), kWhole},
+      {"cp2-ring-ulysses2", kLlama, context(strategy(2, 1, 0, kUlysses), 2), kWhole},
+      {"cp2-all-to-all-ulysses2", kTiedLlama, context(strategy(2, 1, 0, kUlysses), 2, kAllToAll), kWhole},
+      {"cp2-ring-dp2", kLlama, context(strategy(1, 2), 2), kWhole},
+      {"cp2-ring-dp2-replicas-inside", kLlama,
+       with(context(strategy(1, 2), 2), [](Strategy& s) { s.order = RankOrder::tp_dp_cp_pp; }), kWhole},
+      {"cp2-ring-dp2-zero1-overlapped", kGpt2, with(context(strategy(1, 2, 1), 2), overlap_all), kWhole},
+      {"cp2-all-to-all-dp2-zero2", kLlama, context(strategy(1, 2, 2), 2, kAllToAll), kWhole},
+      {"cp2-ring-dp2-tp2-sp-zero3", kTiedLlama, context(strategy(2, 2, 3, kSp), 2), kWhole},
+      {"cp4-ring-zero3", kQwen2, context(strategy(1, 1, 3), 4), kWhole},
+      {"cp2-ring-zero1-hybrid", kGpt2, with(context(strategy(1, 2, 1), 2), shard_two), kWhole},
+      {"cp2-ring-pp2", kLlama, context(strategy(1, 1), 2), schedule(k1f1b, 2)},
+      {"cp2-ring-pp2-tied-zb-h1", kGpt2, context(strategy(1, 2), 2), schedule(kZbH1, 2)},
+      {"cp2-all-to-all-pp2-interleaved", kLlama, context(strategy(1, 1), 2, kAllToAll), schedule(kInterleaved, 2, 2)},
+      {"cp2-ring-recompute-selective", kLlama, with(context(strategy(1, 1), 2), recompute_attention), kWhole},
+      {"cp4-ring-recompute-full-zero3", kGpt2, with(context(strategy(1, 2, 3), 4), recompute_all), kWhole},
+      {"cp2-ring-qwen3-tp2", kQwen3, context(strategy(2, 1), 2), kWhole},
+      {"moe-cp2-ring", kMixtral, context(strategy(1, 1), 2), kWhole},
+      {"moe-cp2-ring-ep4-dp2", kMixtral, experts(context(strategy(1, 2), 2), 4), kWhole},
+      {"moe-cp2-all-to-all-ep2-zero2", kQwen3Moe, experts(context(strategy(1, 2, 2), 2, kAllToAll), 2), kWhole},
+      {"moe-cp2-ring-tp2-sp-ep2-etp2", kMixtral, experts(context(strategy(2, 1, 0, kSp), 2), 2, 2), kWhole},
+      {"moe-cp2-ring-tp2-ep4-etp1", kMixtral, experts(context(strategy(2, 1), 2), 4), kWhole},
+      {"layers-cp4-and-dp4", kLlama, strategy(1, 4), schedule(k1f1b, 1, 1, 1),
+       [](Plan& p) { respread(p, 2, 3, context(strategy(1, 1), 4)); }},
+      {"layers-cp-of-both-kinds-and-tp", kLlama, context(strategy(1, 1), 4), schedule(k1f1b, 1, 1, 4),
+       [](Plan& p) {
+         respread(p, 1, 1, context(strategy(2, 1, 0, kSp), 2));
+         respread(p, 2, 2, context(strategy(1, 1), 4, kAllToAll));
+         respread(p, 3, 4, context(strategy(1, 2, 2), 2));
+       }},
+      {"stages-cp2-and-tp4-and-cp2", kLlama, strategy(1, 1), kWhole,
+       [](Plan& p) {
+         restage(p, {{1, context(strategy(1, 1), 2)}, {3, strategy(4, 1, 0, kSp)}, {5, context(strategy(1, 1, 1), 2, kAllToAll)}},
+                 schedule(k1f1b, 3));
+       }},
+      {"pipelines-cp2-and-dp2", kLlama, strategy(1, 1), kWhole,
+       [](Plan& p) {
+         beside(p, {{5, schedule(k1f1b, 2), {{2, context(strategy(1, 1), 2)}, {5, context(strategy(1, 1), 2)}}},
+                    {3, schedule(k1f1b, 1), {{5, strategy(1, 1)}}}});
+       }},
+  };
+}
+
 std::vector<Case> all_cases() {
   std::vector<Case> all = cases();
-  for (const auto& more : {unlike_cases(), expert_cases()}) all.insert(all.end(), more.begin(), more.end());
+  for (const auto& more : {unlike_cases(), expert_cases(), context_cases()}) all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
@@ -259,7 +318,14 @@ bool every_time(const Case& c) {
                                            "moe-ep2-zero1-overlapped",
                                            "moe-ep4-etp1-tp2",
                                            "moe-etp2-ep2-sp-zero3",
-                                           "moe-ep2-etp2-sp-pp2-zb-h1"};
+                                           "moe-ep2-etp2-sp-pp2-zb-h1",
+                                           "cp4-ring",
+                                           "cp4-all-to-all-shared-key-heads",
+                                           "cp4-ring-window-dp2",
+                                           "cp2-ring-dp2-tp2-sp-zero3",
+                                           "layers-cp-of-both-kinds-and-tp",
+                                           "stages-cp2-and-tp4-and-cp2",
+                                           "moe-cp2-ring-tp2-sp-ep2-etp2"};
   return names.count(c.name) > 0 || std::getenv("ESPALIER_RUNTIME_ALL") != nullptr;
 }
 
@@ -286,7 +352,7 @@ bool wanted(const Case& c) {
 const std::map<std::string, Outcome>& outcomes() {
   static const std::map<std::string, Outcome> all = [] {
     std::vector<Assignment> work;
-    for (const char* config : {kLlama, kTiedLlama, kGpt2, kQwen2, kMixtral, kQwen3, kQwen3Moe})
+    for (const char* config : {kLlama, kTiedLlama, kGpt2, kQwen2, kMistral, kMixtral, kQwen3, kQwen3Moe})
       work.push_back({alone(config), plan_of(config, strategy(1, 1), kWhole), {}});
     for (const Case& c : all_cases())
       if (wanted(c) && every_time(c)) work.push_back({c.name, planned(c), {}});

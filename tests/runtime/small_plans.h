@@ -30,6 +30,10 @@ inline constexpr const char* kGpt2 =
 inline constexpr const char* kQwen2 =
     R"({"model_type": "qwen2", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
   "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 64, "tie_word_embeddings": true})";
+/// A window of five keys.
+inline constexpr const char* kMistral =
+    R"({"model_type": "mistral", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 64, "tie_word_embeddings": false, "sliding_window": 5})";
 
 /// Four experts, of which a token takes two; two key/value heads.
 inline constexpr const char* kMixtral =
@@ -54,6 +58,14 @@ inline Strategy strategy(std::int32_t tp, std::int32_t dp, std::int32_t zero = 0
   s.sp = tp > 1 ? sp : SequenceParallel::none;
   s.zero = ZeroStage{zero};
   if (zero > 0) s.shard = static_cast<std::int32_t>(s.data_ranks());
+  return s;
+}
+
+/// Tokens split over `cp` ranks.
+inline Strategy context(Strategy s, std::int32_t cp, ContextParallelKind kind = ContextParallelKind::ring) {
+  s.cp = cp;
+  s.cp_kind = kind;
+  if (shards_optimizer(s.zero)) s.shard = static_cast<std::int32_t>(s.data_ranks());
   return s;
 }
 

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "espalier/log_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "base/format.h"
+#include "base/statistics.h"
+#include "runlog/argument_block.h"
+#include "runlog/step_log.h"
+
+namespace espalier {
+namespace {
+
+using base::cat;
+using base::percent;
+using Arguments = std::map<std::string, runlog::Argument>;
+
+constexpr std::size_t kPublished = 6;
+constexpr double kUsual = 0.1;         // a gap that needs no explanation
+constexpr double kUnsteady = 0.03;     // spread of steps that is worth a word
+constexpr double kDrifts = 0.02;       // of the last third of steps against the first
+constexpr double kOtherCount = 0.1;    // FLOPs of a step, framework against plan
+constexpr double kNearlyFull = 0.95;   // of a device's memory: allocators begin to free and ask again
+constexpr double kSlowKernels = 1.35;  // beyond it compute alone is no likely cause
+
+// ---- the configuration that a log prints -------------------------------------------------------------------------------------
+
+/// What the plan says of an argument of Megatron-LM.
+struct Said {
+  const char* name;
+  std::int64_t value;
+};
+
+std::int64_t heads_of(const LayerKind& kind) {
+  for (const Operator& op : kind.operators)
+    if (op.kind == OperatorKind::attention) return op.heads;
+  return 0;
+}
+
+std::vector<Said> said_by(const Job& job, const Plan& plan) {
+  const LayerKind& block = job.model.layer(1);
+  std::vector<Said> out{{"world_size", job.cluster.devices()},
+                        {"global_batch_size", plan.training.global_batch},
+                        {"seq_length", plan.training.sequence.main},
+                        {"num_layers", job.model.blocks()},
+                        {"hidden_size", block.hidden},
+                        {"num_attention_heads", heads_of(block)}};
+  if (plan.pipelines.size() != 1 || !plan.uniform()) return out;
+  const Strategy& s = plan.strategy();
+  const Schedule& schedule = plan.only_pipeline().schedule;
+  out.insert(out.end(), {{"tensor_model_parallel_size", s.tp},
+                         {"pipeline_model_parallel_size", schedule.stages},
+                         {"context_parallel_size", s.cp},
+                         {"expert_model_parallel_size", s.ep},
+                         {"micro_batch_size", schedule.micro_batch},
+                         {"sequence_parallel", s.sp == SequenceParallel::megatron ? 1 : 0}});
+  return out;
+}
+
+std::optional<std::int64_t> value_of(const runlog::Argument& argument) {
+  if (argument.value == "True") return 1;
+  if (argument.value == "False") return 0;
+  return runlog::integer_of(argument);
+}
+
+/// Every argument that the log has and the plan says otherwise. `compared`: how many there were.
+Status contradiction(const Job& job, const Plan& plan, const Arguments& arguments, const std::string& where,
+                     std::int64_t& compared) {
+  std::string found, expected;
+  for (const Said& said : said_by(job, plan)) {
+    const auto at = arguments.find(said.name);
+    if (at == arguments.end()) continue;
+    const auto value = value_of(at->second);
+    if (!value) continue;
+    ++compared;
+    if (*value == said.value) continue;
+    found += cat(found.empty() ? "" : ", ", said.name, " ", at->second.value, " (line ", at->second.line, ")");
+    expected += cat(expected.empty() ? "" : ", ", said.value);
+  }
+  if (found.empty()) return {};
+  return Error{ErrorKind::bad_input, where, found, cat(expected, ", as the plan says"),
+               "compare it with a plan of what was run: espalier estimate JOB.yaml --tp … -o FOLDER"};
+}
+
+// ---- figures -----------------------------------------------------------------------------------------------------------------
+
+double tokens_of(const Training& t) {
+  return static_cast<double>(t.global_batch) *
+         static_cast<double>(std::max<std::int64_t>(1, t.sequence.main + t.sequence.decoder));
+}
+
+/// Of each line that has one.
+std::vector<double> seconds_of(const runlog::StepLog& log, std::int64_t warm_up, double tokens_per_device) {
+  std::vector<double> out;
+  for (std::size_t k = static_cast<std::size_t>(warm_up); k < log.steps.size(); ++k) {
+    const runlog::LoggedStep& step = log.steps[k];
+    if (step.seconds)
+      out.push_back(*step.seconds);
+    else if (step.tokens_per_s_per_device)
+      out.push_back(tokens_per_device / *step.tokens_per_s_per_device);
+  }
+  return out;
+}
+
+double drift_of(const std::vector<double>& seconds) {
+  const std::size_t third = seconds.size() / 3;
+  if (third < 3) return 0;
+  const auto end = static_cast<std::ptrdiff_t>(third);
+  return base::median({seconds.end() - end, seconds.end()}) / base::median({seconds.begin(), seconds.begin() + end}) - 1;
+}
+
+// ---- what to make of it ------------------------------------------------------------------------------------------------------
+
+std::string ms(double seconds) { return base::seconds(std::llround(seconds * 1e9)); }
+
+void judge_time(LogComparison& c) {
+  const double predicted = static_cast<double>(c.predicted.iteration_ns) * 1e-9, gap = c.measured_s / predicted - 1;
+  const Confidence& range = c.predicted.confidence;
+  const std::string interval =
+      cat("the ", std::llround(range.level * 100), " % interval of the prediction, ", ms(range.low_s), " to ", ms(range.high_s));
+  if (c.measured_s >= range.low_s && c.measured_s <= range.high_s) {
+    const std::string by = cat(gap >= 0 ? "+" : "", percent(gap), " against the prediction itself");
+    if (std::abs(gap) <= kUsual)
+      c.findings.push_back(cat("Normal: inside ", interval, "; ", by, "."));
+    else
+      c.findings.push_back(
+          cat("Possible, but not as predicted: ", by, ", inside ", interval, ", which is wide (", range.basis, ")."));
+  } else if (c.measured_s < range.low_s) {
+    c.findings.push_back(
+        cat("Faster than ", interval,
+            ": is the plan what was run? Fewer tokens a step, another precision or an engine that overlaps more would do it."));
+  } else {
+    c.findings.push_back(cat("Slower than ", interval, ": ", percent(gap), " above the prediction."));
+  }
+}
+
+/// How much longer each part would have to take to explain the whole gap.
+void judge_parts(LogComparison& c) {
+  const double gap = c.measured_s - static_cast<double>(c.predicted.iteration_ns) * 1e-9;
+  if (gap <= kUsual * static_cast<double>(c.predicted.iteration_ns) * 1e-9) return;
+  const Breakdown& b = c.predicted.breakdown;
+  const std::pair<const char*, std::int64_t> parts[] = {{"compute", b.compute_ns},
+                                                        {"exposed communication", b.exposed_communication_ns},
+                                                        {"host work and launches", b.other_ns + b.step_host_ns}};
+  std::string text;
+  for (const auto& [name, ns] : parts) {
+    const double factor = ns > 0 ? 1 + gap / (static_cast<double>(ns) * 1e-9) : 0;
+    if (factor == 0 || factor > 20) continue;
+    text += cat(text.empty() ? "" : "; ", name, " ", base::fixed(factor, 2), " times its prediction");
+    if (name == parts[0].first && factor > kSlowKernels) text += " (more than clocks and kernels usually account for)";
+  }
+  if (!text.empty()) c.findings.push_back(cat("Were it all in one place: ", text, "."));
+}
+
+void judge_steadiness(LogComparison& c) {
+  if (c.spread > kUnsteady)
+    c.findings.push_back(
+        cat("Steps vary by ", percent(c.spread),
+            " to either side: something comes and goes (another job on the network, data loading, a rank that pauses)."));
+  if (c.drift > kDrifts)
+    c.findings.push_back(
+        cat("Steps became ", percent(c.drift),
+            " longer from the first to the last third of the log: clocks that fall with heat, or memory that fragments."));
+}
+
+void judge_memory(LogComparison& c, const Job& job) {
+  if (!c.peak_memory_bytes) return;
+  const auto own = static_cast<double>(*c.peak_memory_bytes),
+             whole = static_cast<double>(job.cluster.groups.front().device.memory.count());
+  const double gap = own / static_cast<double>(c.predicted.peak_memory_bytes) - 1;
+  if (own > kNearlyFull * whole)
+    c.findings.push_back(cat("The peak of memory, ", base::gib(*c.peak_memory_bytes), ", is ", percent(own / whole),
+                             " of the device: allocators then free and ask again, which takes time."));
+  else if (std::abs(gap) > 0.15)
+    c.findings.push_back(cat("The peak of memory, ", base::gib(*c.peak_memory_bytes), ", is ", percent(gap),
+                             " off the predicted ", base::gib(c.predicted.peak_memory_bytes),
+                             ": recomputation or ZeRO may be others than the plan's."));
+}
+
+void judge_flops(LogComparison& c, double flops_per_device) {
+  if (!c.logged_tflops_per_device) return;
+  const double logged = *c.logged_tflops_per_device * 1e12 * c.measured_s / flops_per_device;
+  if (std::abs(logged - 1) > kOtherCount)
+    c.findings.push_back(cat("The log counts ", base::fixed(logged, 2),
+                             " times the FLOPs that the plan's model has in a step: it is another model, sequence or batch, or "
+                             "recomputation is counted."));
+}
+
+void judge_published(LogComparison& c) {
+  if (c.published.empty()) return;
+  std::vector<double> rates;
+  for (const PublishedRun& run : c.published) rates.push_back(run.tflops_per_device());
+  const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
+  c.findings.push_back(cat("Published runs like it reach ", base::fixed(*least, 0), " to ", base::fixed(*most, 0),
+                           " TFLOP/s a device by 6 · parameters · tokens; this log ", base::fixed(c.model_tflops_per_device, 0),
+                           " by the model's own count, attention included."));
+}
+
+Status read_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up, LogComparison& c) {
+  const auto arguments = runlog::read_argument_block(log.text, log.name);
+  if (!arguments) return arguments.error();
+  if (Status error = contradiction(job, plan, *arguments, log.name, c.arguments)) return error;
+  const auto read = runlog::read_step_log(log.text, log.name);
+  if (!read) return read.error();
+  const runlog::StepSummary s = runlog::summarize(*read, warm_up);
+  if (s.global_batch && *s.global_batch != plan.training.global_batch)
+    return Error{ErrorKind::bad_input, log.name, cat("global batch ", *s.global_batch),
+                 cat(plan.training.global_batch, ", as the plan says"), ""};
+  const std::vector<double> seconds =
+      seconds_of(*read, s.warm_up, tokens_of(plan.training) / static_cast<double>(job.cluster.devices()));
+  if (seconds.empty())
+    return Error{ErrorKind::bad_input, log.name, "no step behind the first ones", "steps with their times", "--warm-up 0"};
+  c.format = runlog::to_string(read->format);
+  c.steps = s.steps;
+  c.warm_up = s.warm_up;
+  c.measured_s = base::median(seconds);
+  c.spread = s.spread;
+  c.drift = drift_of(seconds);
+  c.logged_tflops_per_device = s.tflops_per_device;
+  c.peak_memory_bytes = read->peak_memory_bytes ? read->peak_memory_bytes : s.memory_bytes;
+  return {};
+}
+
+}  // namespace
+
+Result<LogComparison> compare_log(const Job& job, const Plan& plan, const NamedText& log, std::int64_t warm_up) {
+  LogComparison c;
+  if (Status error = read_log(job, plan, log, warm_up, c)) return *error;
+  auto simulated = simulate(job, plan);
+  if (!simulated) return simulated.error();
+  c.predicted = simulated->prediction;
+  const double scale = static_cast<double>(c.predicted.iteration_ns) * 1e-9 / c.measured_s;
+  c.tokens_per_s_per_device = c.predicted.tokens_per_s_per_device * scale;
+  c.model_tflops_per_device = c.predicted.model_tflops_per_device * scale;
+  c.mfu = c.predicted.mfu * scale;
+  c.published = published_like(job, kPublished);
+  judge_time(c);
+  judge_parts(c);
+  judge_steadiness(c);
+  judge_memory(c, job);
+  judge_flops(c, c.model_tflops_per_device * 1e12 * c.measured_s);
+  judge_published(c);
+  return c;
+}
+
+}  // namespace espalier
