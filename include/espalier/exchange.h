@@ -67,6 +67,8 @@ struct Exporter {
   std::string file_name;  ///< what such a file is usually called
   /// The bytes of the file. bad_input: the plan says what the format cannot. `job` is the plan's own.
   Result<std::string> (*write)(const Job& job, const Plan& plan) = nullptr;
+  /// Of a format that launches a framework: whose rules the plan must keep before it is written. Empty: none.
+  std::string engine = {};
 };
 
 /// Traces of clusters whose nodes come and go, as other tools write them.

@@ -63,6 +63,12 @@ std::size_t utf8_length(std::string_view text, std::size_t offset) {
   return lead.length;
 }
 
+std::string json_string(std::string_view text) {
+  JsonWriter writer;
+  writer.value(text);
+  return writer.text();
+}
+
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   std::size_t i = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text helpers shared by the readers and writers of this module: UTF-8 validation, places in a text, quoting for messages.
+// Text helpers shared by the readers and writers of this module: UTF-8 validation, places in a text, quoting.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,8 @@ Place place_of(std::string_view text, std::size_t offset);
 std::size_t utf8_length(std::string_view text, std::size_t offset);
 /// The text in double quotes, control characters escaped, cut after about 60 bytes: for error messages.
 std::string quoted(std::string_view text);
+/// The whole text as a JSON string, which YAML reads as well.
+std::string json_string(std::string_view text);
 /// "a, b, c or d", at most `most` of them, then "…".
 std::string listed(const std::vector<std::string>& words, std::size_t most = 24);
 

@@ -7,6 +7,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "base/statistics.h"
 #include "base/text.h"
 #include "calibrate/user_calibration.h"
 #include "cost/chunk_sum.h"
@@ -99,14 +100,14 @@ Result<Gathered> gather(const Job& job, const std::vector<OperatorRecord>& recor
     update_s += read->update_s;
     updated += static_cast<double>(read->updated);
   }
-  const auto middle = [](std::vector<profile::OperatorTime>& times, double profile::OperatorTime::*part) {
-    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end(),
-                     [part](const auto& a, const auto& b) { return a.*part < b.*part; });
-    return times[times.size() / 2].*part;
-  };
   using Time = profile::OperatorTime;
-  for (auto& [shape, by_tokens] : all)
-    for (auto& [tokens, times] : by_tokens)
+  const auto middle = [](const std::vector<Time>& times, double Time::*part) {
+    std::vector<double> seconds;
+    for (const Time& time : times) seconds.push_back(time.*part);
+    return base::median(std::move(seconds));
+  };
+  for (const auto& [shape, by_tokens] : all)
+    for (const auto& [tokens, times] : by_tokens)
       out.operators.add(
           {{shape, tokens}, {middle(times, &Time::forward), middle(times, &Time::input), middle(times, &Time::weight)}});
   out.host = line_through(rest);
@@ -131,12 +132,6 @@ Result<std::optional<calibrate::UserFabric>> fabric_of(const Job& job, const std
   auto fabric = calibrate::fit_user_fabric(job.cluster, tables);
   if (!fabric) return fabric.error();
   return std::optional(std::move(*fabric));
-}
-
-std::string quoted(std::string_view text) {
-  base::JsonWriter w;
-  w.value(text);
-  return w.text();
 }
 
 std::string operator_lines(const profile::MeasuredOperators& operators) {
@@ -211,11 +206,11 @@ Result<Profile> make_profile(const Job& job, const ProfileInputs& inputs) {
     out.fabric_error = (*fabric)->held_out;
     out.notes.insert(out.notes.end(), (*fabric)->warnings.begin(), (*fabric)->warnings.end());
   }
-  out.yaml =
-      cat("# A profile of Espalier's runtime on one machine, written by `espalier profile`. Use: `profile: FILE` in the job.\n",
-          "schema: espalier.calibration/1\nnote: ", quoted(inputs.note),
-          "\ndevice: ", quoted(job.cluster.groups.front().device.name), "\nengine: espalier\n", coefficient_lines(gathered->host),
-          *fabric ? calibrate::fabric_lines(**fabric) : "", operator_lines(gathered->operators));
+  out.yaml = cat(
+      "# A profile of Espalier's runtime on one machine, written by `espalier profile`. Use: `profile: FILE` in the job.\n",
+      "schema: espalier.calibration/1\nnote: ", base::json_string(inputs.note),
+      "\ndevice: ", base::json_string(job.cluster.groups.front().device.name), "\nengine: espalier\n",
+      coefficient_lines(gathered->host), *fabric ? calibrate::fabric_lines(**fabric) : "", operator_lines(gathered->operators));
   return out;
 }
 

@@ -15,6 +15,7 @@ namespace espalier::calibrate {
 namespace {
 
 using base::cat;
+using base::median;
 using runlog::CollectiveTest;
 using runlog::NcclTable;
 
@@ -195,8 +196,6 @@ std::vector<std::size_t> all_of(const Problem& problem) {
   for (std::size_t j = 0; j < which.size(); ++j) which[j] = j;
   return which;
 }
-
-double median(std::vector<double> values) { return base::quantile(std::move(values), 0.5); }
 
 /// Held-out log ratios: each point by the fit of the folds it is not in.
 std::vector<double> held_out(const Problem& problem, const std::vector<std::size_t>& which) {

@@ -4,6 +4,7 @@
 
 #include "base/document.h"
 #include "base/format.h"
+#include "base/text.h"
 #include "calibrate/user_calibration.h"
 
 namespace espalier::calibrate {
@@ -15,12 +16,6 @@ constexpr std::size_t kMaxListed = 1000;
 
 /// Six significant digits: more than any of these figures holds.
 std::string number(double value) { return base::six_digits(value); }
-
-std::string quoted(std::string_view text) {
-  base::JsonWriter w;
-  w.value(text);
-  return w.text();
-}
 
 std::string coefficient_lines(const UserFit& fit) {
   std::string out = "coefficients:\n";
@@ -36,9 +31,10 @@ std::string run_lines(const UserFit& fit) {
   std::string out = "  measured:\n";
   for (std::size_t i = 0; i < std::min(kMaxListed, fit.runs.size()); ++i) {
     const RunFit& r = fit.runs[i];
-    out += cat("    - {id: ", quoted(r.id), ", configuration: ", quoted(r.label), ", devices: ", std::to_string(r.devices),
-               ", measured_s: ", number(r.measured_s), ", shipped_s: ", number(r.before_s),
-               ", held_out_s: ", r.held_out_s > 0 ? number(r.held_out_s) : "null", ", fitted_s: ", number(r.fitted_s), "}\n");
+    out +=
+        cat("    - {id: ", base::json_string(r.id), ", configuration: ", base::json_string(r.label),
+            ", devices: ", std::to_string(r.devices), ", measured_s: ", number(r.measured_s), ", shipped_s: ", number(r.before_s),
+            ", held_out_s: ", r.held_out_s > 0 ? number(r.held_out_s) : "null", ", fitted_s: ", number(r.fitted_s), "}\n");
   }
   return out;
 }
@@ -67,18 +63,19 @@ std::string evidence_lines(const UserCalibration& c) {
     const UserFit& f = *c.fit;
     out += cat("  runs: ", std::to_string(f.runs.size()), "\n  configurations: ", std::to_string(f.configurations),
                "\n  devices_low: ", std::to_string(f.devices_low), "\n  devices_high: ", std::to_string(f.devices_high),
-               "\n  cross_validation: ", quoted(f.cross_validation), "\n  median_error_before: ", number(f.before.median_ape),
-               "\n  mean_error_before: ", number(f.before.mape), "\n");
+               "\n  cross_validation: ", base::json_string(f.cross_validation),
+               "\n  median_error_before: ", number(f.before.median_ape), "\n  mean_error_before: ", number(f.before.mape), "\n");
     if (f.held_out.n > 0)
       out +=
           cat("  median_error_after: ", number(f.held_out.median_ape), "\n  mean_error_after: ", number(f.held_out.mape), "\n");
-    out += cat("  median_error_in_sample: ", number(f.fitted.median_ape), "\n  interval_basis: ", quoted(f.interval_basis), "\n");
+    out += cat("  median_error_in_sample: ", number(f.fitted.median_ape),
+               "\n  interval_basis: ", base::json_string(f.interval_basis), "\n");
     out += parameter_lines(f) + run_lines(f);
   }
   if (c.fabric) out += table_lines(*c.fabric);
   out += "  inputs:\n";
   for (const UserInput& i : c.runs.inputs)
-    out += cat("    - {file: ", quoted(i.file), ", hash: \"", i.hash, "\", kind: ", quoted(i.kind), "}\n");
+    out += cat("    - {file: ", base::json_string(i.file), ", hash: \"", i.hash, "\", kind: ", base::json_string(i.kind), "}\n");
   return out;
 }
 
@@ -88,7 +85,7 @@ std::string fabric_lines(const UserFabric& fabric) {
   if (fabric.levels.empty()) return "";
   std::string out = "fabric:\n";
   for (const LevelFit& level : fabric.levels) {
-    out += cat("  - {level: ", quoted(level.name), ", where: ", level.inside_node ? "node" : "network");
+    out += cat("  - {level: ", base::json_string(level.name), ", where: ", level.inside_node ? "node" : "network");
     for (const LevelFit::Field& f : level.fields)
       if (f.identified) out += cat(", ", f.field->name, ": ", number(f.value));
     out += "}\n";
@@ -100,7 +97,7 @@ std::string to_yaml(const UserCalibration& c) {
   std::string out = cat("# Calibration of Espalier from own measurements, written by `espalier calibrate`. For: ", c.device,
                         c.engine.empty() ? "" : cat(", engine ", c.engine),
                         ".\n# Use: espalier plan JOB.yaml --calibration FILE, or `calibration: FILE` in the job.\n",
-                        "schema: espalier.calibration/1\ndevice: ", quoted(c.device), "\n");
+                        "schema: espalier.calibration/1\ndevice: ", base::json_string(c.device), "\n");
   if (c.fit) out += cat("engine: ", c.engine, "\n", coefficient_lines(*c.fit));
   if (c.fabric) out += fabric_lines(*c.fabric);
   if (c.fit)

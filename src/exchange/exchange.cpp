@@ -6,7 +6,9 @@
 
 #include "base/check.h"
 #include "espalier/planner.h"
+#include "exchange/accelerate.h"
 #include "exchange/galvatron.h"
+#include "exchange/megatron.h"
 #include "exchange/request.h"
 #include "exchange/spot_trace.h"
 
@@ -53,6 +55,8 @@ const std::vector<Exporter>& exporters() {
   static const std::vector<Exporter> rows{
       {"plan", "Espalier's own plan.json (espalier.plan/2)", "plan.json", write_plan},
       {"timeline", "the simulated iteration as Chrome trace-event JSON", "timeline.json", write_timeline},
+      exchange::megatron_core(),
+      exchange::accelerate_fsdp(),
       exchange::galvatron_export()};
   return rows;
 }

@@ -3,16 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/test_problem.h"
+
 namespace espalier {
 namespace {
 
-Strategy spread(std::int32_t tp, std::int32_t dp, SequenceParallel sp = SequenceParallel::none) {
-  Strategy s;
-  s.tp = tp;
-  s.dp = dp;
-  s.sp = sp;
-  return s;
-}
+using plan_test::spread;
 
 /// Context ranks beside the others.
 Strategy context(Strategy s, std::int32_t cp, ContextParallelKind kind = ContextParallelKind::ring) {

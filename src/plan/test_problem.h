@@ -132,4 +132,13 @@ inline Training training(std::int64_t sequence, std::int64_t global_batch) {
   return t;
 }
 
+/// The layers of a stage over tp·dp devices.
+inline Strategy spread(std::int32_t tp, std::int32_t dp, SequenceParallel sp = SequenceParallel::none) {
+  Strategy s;
+  s.tp = tp;
+  s.dp = dp;
+  s.sp = sp;
+  return s;
+}
+
 }  // namespace espalier::plan_test

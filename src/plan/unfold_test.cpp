@@ -11,13 +11,7 @@
 namespace espalier {
 namespace {
 
-Strategy spread(std::int32_t tp, std::int32_t dp, SequenceParallel sp = SequenceParallel::none) {
-  Strategy s;
-  s.tp = tp;
-  s.dp = dp;
-  s.sp = sp;
-  return s;
-}
+using plan_test::spread;
 
 /// Stages of two layers each on consecutive devices from `first` on.
 Pipeline pipeline(const std::vector<Strategy>& stages, Schedule schedule, std::int64_t first, std::int32_t layers) {

@@ -33,7 +33,6 @@ class MeasuredOperators {
  public:
   /// `row.work.tokens` ≥ 1; a second row of the same work replaces the first.
   void add(const MeasuredTime& row);
-  [[nodiscard]] bool empty() const { return tables_.empty(); }
   /// Whether the shape was measured at two counts of tokens or more. What does nothing (dropout, which no runtime of ours applies) is
   /// measured always.
   [[nodiscard]] bool covers(const OperatorShape& shape) const;

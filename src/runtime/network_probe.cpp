@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "base/statistics.h"
 
 namespace espalier::runtime {
 namespace {
@@ -74,8 +75,7 @@ double seconds_of(Communicator& world, const std::function<void()>& once) {
   const int count = std::clamp(static_cast<int>(std::min(wanted, 1000.0)), kFewest, kMost);
   std::vector<double> seconds;
   for (int i = 0; i < count; ++i) seconds.push_back(timed(world, once));
-  std::nth_element(seconds.begin(), seconds.begin() + count / 2, seconds.end());
-  return seconds[static_cast<std::size_t>(count / 2)];
+  return base::median(std::move(seconds));
 }
 
 std::string header(const Name& name, int world, int size, int per_node) {

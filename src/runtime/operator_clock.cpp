@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/format.h"
+#include "base/statistics.h"
 #include "runtime/step_clock.h"
 
 namespace espalier::runtime {
@@ -63,12 +64,7 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
   return std::chrono::duration<double>(to - from).count();
 }
 
-double median_of(std::vector<float> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return static_cast<double>(*middle);
-}
+double median_of(const std::vector<float>& values) { return base::median({values.begin(), values.end()}); }
 
 }  // namespace
 

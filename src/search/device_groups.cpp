@@ -2,6 +2,7 @@
 #include "search/device_groups.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "base/check.h"
 #include "base/parallel.h"
@@ -76,6 +77,7 @@ class Search {
     std::int64_t samples = 0;
     StageOptions options;
     solve::DeviceGroupsProblem numbers;
+    std::unique_ptr<solve::DeviceGroupsTables> tables;  ///< of the numbers, while they are searched
     double estimate_ns = 0;
     std::int64_t bound_ns = INT64_MAX;  ///< no plan of the size that was not simulated takes less
   };
@@ -161,7 +163,7 @@ void Search::refine_best() {
 
 std::vector<Search::Size> Search::sizes_with_options() {
   std::vector<Size> sizes;
-  for (const std::int64_t samples : sizes_of(problem_.training.global_batch)) sizes.push_back({samples, {}, {}, 0});
+  for (const std::int64_t samples : sizes_of(problem_.training.global_batch)) sizes.emplace_back().samples = samples;
   base::parallel_for(sizes.size(), std::max(1, how_.threads), 1, [&](std::size_t i, int) {
     Size& size = sizes[i];
     size.options = stage_options(problem_, costs_, size.samples);
@@ -195,7 +197,8 @@ void Search::glance(Size& size) {
   numbers.cutoff_ns = incumbent();
   numbers.prove = false;
   numbers.width = kWidth;
-  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
+  size.tables = std::make_unique<solve::DeviceGroupsTables>(size.numbers);
+  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers, *size.tables);
   out_.states += found.counters.states;
   out_.tried += found.counters.tried;
   size.numbers.floor_ns = found.lower_bound_ns;
@@ -216,7 +219,9 @@ void Search::search_size(Size& size) {
     ++out_.refused;
     return;
   }
-  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers);
+  if (!size.tables) size.tables = std::make_unique<solve::DeviceGroupsTables>(size.numbers);
+  const solve::DeviceGroupsOutcome found = solve::plan_device_groups(numbers, *size.tables);
+  size.tables.reset();
   out_.refused += found.counters.passes == 0 ? 1 : 0;
   out_.dropped += found.counters.options_dropped;
   out_.states += found.counters.states;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "solve/min_plus.h"
+
 namespace espalier::solve::device_groups {
 namespace {
 
@@ -68,9 +70,7 @@ void CountedWork::add_stage(std::size_t s, const Row& front, Row& out) const {
       if (stage[n] >= kNever) continue;
       for (std::size_t sorts = 0; sorts < kSorts; ++sorts) {
         if ((sorts & sort) != sort) continue;
-        const std::int64_t* before = &front[(sorts ^ sort) * side_];
-        std::int64_t* both = &out[sorts * side_ + n];
-        for (std::size_t l = 0; l < side_ - n; ++l) both[l] = std::min(both[l], before[l] + stage[n]);
+        least_sums(&out[sorts * side_ + n], &front[(sorts ^ sort) * side_], stage[n], side_ - n);
       }
     }
   }
@@ -98,7 +98,7 @@ CountedWork::Row CountedWork::both(const Row& a, const Row& b, std::size_t most_
       const std::int64_t *left = &a[of_a * side_], *right = &b[(sorts ^ of_a) * side_];
       for (std::size_t n = 0; n < side_; ++n) {
         if (left[n] >= kNever) continue;
-        for (std::size_t l = 0; l < side_ - n; ++l) sums[n + l] = std::min(sums[n + l], left[n] + right[l]);
+        least_sums(sums + n, right, left[n], side_ - n);
       }
     }
   }
@@ -113,12 +113,13 @@ void CountedWork::fill_others() {
   const auto last = [&](const Row& row, std::size_t sorts, std::size_t n) { return row[sorts * side_ + n]; };
   whole_ = last(earlier.back(), all, side_ - 1);
   others_.assign(stages_.size(), kNever);
+  std::vector<Row> of_others;  // of each kind, all that is not of it
+  for (std::size_t k = 0; k < kinds; ++k) of_others.push_back(both(earlier[k], later[k + 1], all));
   for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
     const Shape& shape = tables_->shapes()[s];
     const auto kind = static_cast<std::size_t>(shape.kind);
     const std::vector<Row>& own = kinds_[kind];
-    const Row rest =
-        both(both(earlier[kind], later[kind + 1], all), own[own.size() - 1 - static_cast<std::size_t>(shape.units)], all);
+    const Row rest = both(of_others[kind], own[own.size() - 1 - static_cast<std::size_t>(shape.units)], all);
     for (std::size_t sort = 0; sort < kSorts; ++sort)
       for (std::size_t n = 1; n < side_; ++n)
         others_[(s * kSorts + sort) * side_ + n] =
@@ -164,8 +165,9 @@ std::vector<std::int64_t> CountedWork::before(std::int64_t code) const {
   const std::int64_t *one = row(before_[0]), *other = row(before_[1]);
   std::fill(result.begin() + 1, result.end(), kNever);
   for (std::size_t n = 0; n < side_; ++n) {
-    for (std::size_t l = n == 0 ? 1 : 0; l < side_ - n; ++l)
-      result[n + l] = std::min({result[n + l], one[n] + other[side_ + l], one[side_ + n] + other[l]});
+    const std::size_t l = n == 0 ? 1 : 0;
+    least_sums(&result[n + l], other + side_ + l, one[n], side_ - n - l);
+    least_sums(&result[n + l], other + l, one[side_ + n], side_ - n - l);
   }
   return result;
 }

@@ -2,7 +2,7 @@
 #include "solve/device_group_labels.h"
 
 #include <algorithm>
-#include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -11,20 +11,13 @@
 namespace espalier::solve::device_groups {
 namespace {
 
-/// Whether a stage is no worse than another of the same layers in front of any tail: first forward and last backward count with what
-/// delays, stretches and follows them.
-bool no_worse_stage(const StageTime& a, const StageTime& b) {
-  const std::int64_t backward = a.backward + a.stretch, other = b.backward + b.stretch;
-  return a.forward <= b.forward && a.backward <= b.backward && backward <= other && a.forward + a.begin <= b.forward + b.begin &&
-         backward + a.end <= other + b.end;
-}
-
 constexpr std::int64_t kLabelsBetweenPolls = 256;
 
 class Pass {
  public:
-  Pass(const StageTables& tables, const Limits& limits, const PassLimits& pass, DeviceGroupsCounters& counters)
-      : tables_(tables), limits_(limits), pass_(pass), counters_(counters), limit_(pass.limit), level_(tables) {}
+  Pass(const StageTables& tables, StageFronts& fronts, const Limits& limits, const PassLimits& pass,
+       DeviceGroupsCounters& counters)
+      : tables_(tables), fronts_(fronts), limits_(limits), pass_(pass), counters_(counters), limit_(pass.limit), level_(tables) {}
 
   PassResult run() {
     ++counters_.passes;
@@ -83,54 +76,9 @@ class Pass {
     return begins;
   }
 
-  /// A stage that may stand in front of labels with some first layer, without its sends.
-  struct Front {
-    StageTime time;
-    std::int16_t first = 0, option = -1, port = -1;
-    std::int32_t more = 0;  ///< where those with more layers begin
-  };
-
-  /// Of one number of stages, shape and end: by number of layers, and then by w; of options with the same layers only those that no other
-  /// beats.
-  const std::vector<Front>& fronts(std::int32_t stages, std::size_t shape, std::int32_t end) {
-    if (stages != fronts_of_) {
-      fronts_.assign(tables_.shapes().size() * (static_cast<std::size_t>(tables_.layers()) + 1), {});
-      fronts_of_ = stages;
-    }
-    auto& known = fronts_[shape * (static_cast<std::size_t>(tables_.layers()) + 1) + static_cast<std::size_t>(end)];
-    if (!known) {
-      known.emplace();
-      const Range begins = limits_.ranges().begins(stages - 1, shape, end);
-      for (std::int32_t a = begins.last; a >= begins.first; --a) add_fronts(stages, tables_.shapes()[shape], a, end, *known);
-    }
-    return *known;
-  }
-
-  void add_fronts(std::int32_t stages, const Shape& shape, std::int32_t a, std::int32_t end, std::vector<Front>& out) {
-    std::vector<Front> all;
-    for (const std::int32_t o : shape.options) {
-      const StageTables::Option& option = tables_.option(o);
-      if (a < tables_.first_that_fits(option, tables_.in_flight(stages), end)) continue;
-      all.push_back({tables_.time(option, a, end), static_cast<std::int16_t>(a), static_cast<std::int16_t>(o),
-                     static_cast<std::int16_t>(option.port)});
-    }
-    const auto work = [](const Front& f) { return f.time.forward + f.time.backward; };
-    std::stable_sort(all.begin(), all.end(), [&](const Front& x, const Front& y) { return work(x) < work(y); });
-    const std::size_t begin = out.size();
-    for (const Front& front : all) {
-      const auto better = [&](const Front& other) {
-        return no_worse_stage(other.time, front.time) && tables_.no_worse_port(other.port, front.port);
-      };
-      if (!tables_.uses(GroupRule::options) || std::none_of(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end(), better))
-        out.push_back(front);
-    }
-    for (std::size_t i = begin; i < out.size(); ++i) out[i].more = static_cast<std::int32_t>(out.size());
-  }
-
   /// Less than X with a stage in front.
   static std::int64_t soonest_with(const Front& front, const Label& from, const InFlight& at) {
-    const std::int64_t w = front.time.forward + front.time.backward;
-    return std::max(at.m * w, w + from.tail.span);
+    return std::max(at.m * front.work(), front.work() + from.tail.span);
   }
 
   /// All ranges of layers and options of a shape in front of `from`, from the fewest layers on.
@@ -141,34 +89,26 @@ class Pass {
     label.parent = parent;
     label.kind = static_cast<std::int16_t>(shape.kind);
     label.code = from.code - shape.code;
-    const std::vector<Front>& all = fronts(stages, s, from.first);
     const std::vector<std::int64_t>& counted = counted_work(label.code);
-    for (std::size_t i = 0; i < all.size();) {
-      const std::int16_t a = all[i].first;
-      const auto more = static_cast<std::size_t>(all[i].more);
-      if (a < begins.first) return;
-      if (a > begins.last) {
-        i = more;
-        continue;
-      }
+    for (std::int16_t a = begins.last; a >= begins.first; --a) {
+      const std::span<const Front> all = fronts_.of(at.k, s, tables_.runs().of(a, from.first));
+      if (all.empty()) continue;
       std::int64_t work = 0, before = tables_.least_end();
       if (a > 0 && tables_.uses(GroupRule::work)) {
         before = std::max(before, counted[static_cast<std::size_t>(a)]);
-        if (soonest_with(all[i], from, at) + before <= limit_) {  // else it is too late already
+        if (soonest_with(all.front(), from, at) + before <= limit_) {  // else it is too late already
           work = limits_.least_work(stages, a, shape.kind, left_);
           before = std::max(before, work + tables_.least_end());
         }
       }
-      for (const std::size_t begin = i; i < more; ++i) {
-        const Front& front = all[i];
+      for (const Front& front : all) {
         ++counters_.tried;
         StageTime time = front.time;
         const std::int64_t soonest = soonest_with(front, from, at);
         if (soonest + before > limit_) {
           ++counters_.too_late;
-          if (i == begin && soonest + tables_.least_end() > limit_) return;  // and so with more layers
-          i = more;                                                          // and so with more work
-          break;
+          if (&front == &all.front() && soonest + tables_.least_end() > limit_) return;  // and so with more layers
+          break;                                                                         // and so with more work
         }
         time.down = from.kind < 0 ? 0 : tables_.port_send(front.port, from.port);
         time.up = from.kind < 0 ? 0 : tables_.port_send(from.port, front.port);
@@ -241,14 +181,13 @@ class Pass {
   }
 
   const StageTables& tables_;
+  StageFronts& fronts_;
   const Limits& limits_;
   const PassLimits pass_;
   DeviceGroupsCounters& counters_;
   std::int64_t limit_;
   bool over_budget_ = false;
   std::int64_t extended_ = 0;
-  std::int32_t fronts_of_ = -1;
-  std::vector<std::optional<std::vector<Front>>> fronts_;  ///< [shape][end] for this number of stages
   std::vector<std::int64_t> free_, worth_,
       left_;  ///< units of each kind; what prices say that they are worth, with and without a stage
   std::unordered_map<std::int64_t, std::vector<std::int64_t>> counted_;  ///< by code
@@ -259,9 +198,9 @@ class Pass {
 
 }  // namespace
 
-PassResult search_labels(const StageTables& tables, const Limits& limits, const PassLimits& pass,
+PassResult search_labels(const StageTables& tables, StageFronts& fronts, const Limits& limits, const PassLimits& pass,
                          DeviceGroupsCounters& counters) {
-  return Pass(tables, limits, pass, counters).run();
+  return Pass(tables, fronts, limits, pass, counters).run();
 }
 
 }  // namespace espalier::solve::device_groups

@@ -16,6 +16,7 @@
 #include <functional>
 #include <vector>
 
+#include "solve/device_group_fronts.h"
 #include "solve/device_group_limits.h"
 #include "solve/device_group_tables.h"
 
@@ -38,6 +39,7 @@ struct PassResult {
   std::vector<std::vector<GroupedStage>> plans;
 };
 
-PassResult search_labels(const StageTables& tables, const Limits& limits, const PassLimits& pass, DeviceGroupsCounters& counters);
+PassResult search_labels(const StageTables& tables, StageFronts& fronts, const Limits& limits, const PassLimits& pass,
+                         DeviceGroupsCounters& counters);
 
 }  // namespace espalier::solve::device_groups

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "solve/device_group_limits.h"
 
+#include <utility>
+
 namespace espalier::solve::device_groups {
 namespace {
 
@@ -85,14 +87,15 @@ void Limits::fill_deepest_room(const std::vector<std::int16_t>& reach) {
   }
 }
 
-/// Ranges by what these prices and none say. False: there is no plan.
-bool Limits::narrow(std::int64_t left, const std::vector<std::int64_t>& prices) {
+/// Ranges by what the chains at some prices and at none say. False: there is no plan.
+bool Limits::narrow(std::int64_t left, PricedChains priced) {
+  if (priced.whole() > left) return false;
+  PricedChains free(*tables_, ranges_, count_, std::vector<std::int64_t>(priced.of_unit().size(), 0));
+  if (free.whole() > left) return false;
   prices_.clear();
-  for (const auto& at : {prices, std::vector<std::int64_t>(prices.size(), 0)}) {
-    prices_.emplace_back(*tables_, ranges_, count_, at);
-    if (prices_.back().whole() > left) return false;
-    prices_.back().look_behind(ranges_);
-  }
+  prices_.push_back(std::move(priced));
+  prices_.push_back(std::move(free));
+  for (PricedChains& chains : prices_) chains.look_behind(ranges_);
   counts_.emplace(*tables_, ranges_, count_);
   if (counts_->whole() > left) return false;
   ranges_.narrow(prices_, *counts_);
@@ -108,8 +111,9 @@ std::optional<Limits> Limits::make(const StageTables& tables, StageCount count, 
   Limits result(tables, count, left + tables.least_end());
   std::vector<std::int64_t> at = prices;
   for (int round = 0; round < kRounds; ++round) {
-    at = raised_prices(tables, result.ranges_, count, left, at).of_unit();
-    if (!result.narrow(left, at)) return std::nullopt;
+    PricedChains priced = raised_prices(tables, result.ranges_, count, left, at);
+    at = priced.of_unit();
+    if (!result.narrow(left, std::move(priced))) return std::nullopt;
   }
   if (rooms) result.fill_room();
   if (result.room(0, tables.codes() - 1) < tables.layers()) return std::nullopt;

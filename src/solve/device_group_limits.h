@@ -60,7 +60,7 @@ class Limits {
  private:
   Limits(const StageTables& tables, StageCount count, std::int64_t limit)
       : tables_(&tables), count_(count), ranges_(tables, count, limit) {}
-  bool narrow(std::int64_t left, const std::vector<std::int64_t>& prices);
+  bool narrow(std::int64_t left, PricedChains priced);
   void fill_room();
   void fill_room(std::int32_t behind);
   void fill_deepest_room();

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include "solve/min_plus.h"
+
 namespace espalier::solve::device_groups {
 
 PricedChains::PricedChains(const StageTables& tables, const StageRanges& ranges, StageCount count,
@@ -29,9 +31,10 @@ void PricedChains::fill(const StageRanges& ranges, std::int32_t behind) {
   if (behind >= count_.most) return;
   const bool deepest = behind == tables_->depth();
   for (std::size_t s = 0; s < tables_->shapes().size() && !deepest; ++s) add_stage(ranges, behind, s);
+  if (!deepest) return reach(behind, 1, tables_->layers());
   for (std::int32_t a = 0; a <= tables_->layers(); ++a) {
-    if (a > 0) reach(behind, a);
-    for (std::size_t s = 0; s < tables_->shapes().size() && deepest; ++s) add_stage_from(ranges, behind, s, a);
+    if (a > 0) reach(behind, a, a);
+    for (std::size_t s = 0; s < tables_->shapes().size(); ++s) add_stage_from(ranges, behind, s, a);
   }
 }
 
@@ -43,8 +46,7 @@ void PricedChains::add_stage(const StageRanges& ranges, std::int32_t behind, std
   const std::int64_t* front = &least_[cell(behind + 1, shape.kind, 0)];
   for (std::int32_t n = band.least; n <= band.most; ++n) {
     const std::int64_t* work = band.work + (n - band.least) * (tables_->layers() + 1);
-    std::int64_t* ending = &ending_[cell(behind, shape.kind, n)];
-    for (std::int32_t a = 0; a <= tables_->layers() - n; ++a) ending[a] = std::min(ending[a], front[a] + work[a] + price);
+    least_sums(&ending_[cell(behind, shape.kind, n)], front, work, price, static_cast<std::size_t>(tables_->layers() - n + 1));
   }
 }
 
@@ -59,12 +61,12 @@ void PricedChains::add_stage_from(const StageRanges& ranges, std::int32_t behind
   }
 }
 
-void PricedChains::reach(std::int32_t behind, std::int32_t a) {
-  for (std::int32_t next = 0; next < tables_->kinds(); ++next) {
-    std::int64_t& least = least_[cell(behind, next, a)];
+/// For first layers [begin, end], both included.
+void PricedChains::reach(std::int32_t behind, std::int32_t begin, std::int32_t end) {
+  for (std::int32_t next = 0; next < tables_->kinds(); ++next)
     for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind)
-      least = std::min(least, ending_[cell(behind, kind, a)] + way(kind, next));
-  }
+      least_sums(&least_[cell(behind, next, begin)], &ending_[cell(behind, kind, begin)], way(kind, next),
+                 static_cast<std::size_t>(end - begin + 1));
 }
 
 void PricedChains::look_behind(const StageRanges& ranges) {
@@ -84,12 +86,11 @@ void PricedChains::look_behind(const StageRanges& ranges, std::int32_t behind, s
   std::vector<std::int64_t> best(static_cast<std::size_t>(tables_->layers()) + 1, kNever);
   for (std::int32_t n = band.least; n <= band.most; ++n) {
     const std::int64_t* work = band.work + (n - band.least) * (tables_->layers() + 1);
-    for (std::int32_t e = 0; e <= tables_->layers() - n; ++e) best[e] = std::min(best[e], work[e] + after[e + n]);
+    least_sums(best.data(), work, after + n, 0, static_cast<std::size_t>(tables_->layers() - n + 1));
   }
   for (std::int32_t kind = 0; kind < tables_->kinds(); ++kind) {
     const std::int64_t more = shape.units * of_unit_[shape.kind] + way(kind, shape.kind);
-    std::int64_t* least = &least_behind_[cell(behind, kind, 0)];
-    for (std::int32_t e = 0; e <= tables_->layers(); ++e) least[e] = std::min(least[e], best[e] + more);
+    least_sums(&least_behind_[cell(behind, kind, 0)], best.data(), more, best.size());
   }
 }
 

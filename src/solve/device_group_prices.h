@@ -43,7 +43,7 @@ class PricedChains {
   void fill(const StageRanges& ranges, std::int32_t behind);
   void add_stage(const StageRanges& ranges, std::int32_t behind, std::size_t shape);
   void add_stage_from(const StageRanges& ranges, std::int32_t behind, std::size_t shape, std::int32_t a);
-  void reach(std::int32_t behind, std::int32_t a);
+  void reach(std::int32_t behind, std::int32_t begin, std::int32_t end);
   void look_behind(const StageRanges& ranges, std::int32_t behind, std::int32_t rest, std::size_t shape);
   void look_behind_from(const StageRanges& ranges, std::int32_t e);
   [[nodiscard]] std::int32_t last_kind() const;

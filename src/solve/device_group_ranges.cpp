@@ -76,10 +76,10 @@ StageRanges::StageRanges(const StageTables& tables, StageCount count, std::int64
   ends_.resize(place(tables.depth(), tables.shapes().size(), 0));
   for (std::int32_t behind = 0; behind < levels(); ++behind) {
     for (std::size_t s = 0; s < tables.shapes().size(); ++s) {
+      const std::int64_t* work = tables.least_work(behind, s);
       for (std::int32_t a = 0; a < tables.layers(); ++a) {
-        const std::int64_t* work = tables.least_work(behind, s, a);
         std::int32_t e = a;
-        while (e < tables.layers() && work[e + 1] <= cap) ++e;
+        while (e < tables.layers() && work[tables.runs().of(a, e + 1)] <= cap) ++e;
         while (e > a && tables.least(s, a, e).step > limit)
           --e;  // not always more with more layers, as these are gathered in more parts
         ends_[place(behind, s, a)] = {static_cast<std::int16_t>(a + 1), static_cast<std::int16_t>(e)};
@@ -94,10 +94,12 @@ void StageRanges::narrow(const std::vector<PricedChains>& prices, const CountedW
   for (std::int32_t behind = 0; behind < levels(); ++behind) {
     for (std::size_t s = 0; s < tables_->shapes().size(); ++s) {
       const StageBound bound(*tables_, prices, counts, behind, s);
+      const std::int64_t* work = tables_->least_work(behind, s);
       for (std::int32_t a = 0; a < tables_->layers(); ++a) {
         Range& range = ends_[place(behind, s, a)];
-        const std::int64_t* work = tables_->least_work(behind, s, a);
-        const auto refused = [&](std::int32_t e) { return bound.of(a, e, work[e], tables_->least(s, a, e)) > limit_; };
+        const auto refused = [&](std::int32_t e) {
+          return bound.of(a, e, work[tables_->runs().of(a, e)], tables_->least(s, a, e)) > limit_;
+        };
         while (range.first <= range.last && refused(range.first)) ++range.first;
         while (range.first <= range.last && refused(range.last)) --range.last;
       }
@@ -127,11 +129,12 @@ void StageRanges::fill_band(std::int32_t behind, std::size_t shape) {
   const std::size_t side = static_cast<std::size_t>(tables_->layers()) + 1;
   owned.work.assign(band.least > band.most ? 0 : static_cast<std::size_t>(band.most - band.least + 1) * side, kNever);
   band.work = owned.work.data();
+  const std::int64_t* work = tables_->least_work(behind, shape);
   for (std::int32_t a = 0; a < tables_->layers(); ++a) {
     const Range range = ends(behind, shape, a);
-    const std::int64_t* work = tables_->least_work(behind, shape, a);
     for (std::int32_t e = range.first; e <= range.last; ++e)
-      owned.work[static_cast<std::size_t>(e - a - band.least) * side + static_cast<std::size_t>(a)] = work[e];
+      owned.work[static_cast<std::size_t>(e - a - band.least) * side + static_cast<std::size_t>(a)] =
+          work[tables_->runs().of(a, e)];
   }
 }
 

@@ -28,7 +28,7 @@ void check_option(const StageOption& option, std::size_t kinds, std::size_t type
 
 std::int32_t port_of(const StageOption& option) { return option.port < 0 ? option.kind : option.port; }
 
-void check_problem(const DeviceGroupsProblem& problem) {
+const DeviceGroupsProblem& checked(const DeviceGroupsProblem& problem) {
   ESPALIER_CHECK(!problem.layers.empty() && problem.layers.size() < 30'000 && problem.microbatches >= 1);
   ESPALIER_CHECK(problem.max_stages >= 1 && problem.slack_permille >= 0 && problem.states >= 1);
   ESPALIER_CHECK(problem.table_cells >= 0 && problem.depth >= 1);
@@ -40,6 +40,7 @@ void check_problem(const DeviceGroupsProblem& problem) {
       ESPALIER_CHECK(static_cast<std::size_t>(port_of(option)) < problem.send_ns.size());
   const auto types = static_cast<std::size_t>(*std::max_element(problem.layers.begin(), problem.layers.end())) + 1;
   for (const StageOption& option : problem.options) check_option(option, problem.units.size(), types);
+  return problem;
 }
 
 /// Of a sum that may be left out.
@@ -113,13 +114,11 @@ std::pair<std::int64_t, std::int64_t> shares_of_both(const StageOption& option, 
 
 }  // namespace
 
-StageTables::StageTables(const DeviceGroupsProblem& problem) {
-  check_problem(problem);
+StageTables::StageTables(const DeviceGroupsProblem& problem) : runs_(checked(problem).layers) {
   layers_ = static_cast<std::int32_t>(problem.layers.size());
   microbatches_ = problem.microbatches;
   without_ = problem.without;
   all_units_ = problem.all_units;
-  fill_last_of_types(problem.layers);
   table_cells_ = uses(GroupRule::room) ? problem.table_cells : 0;
   fill_sends(problem);
   const std::vector<std::int32_t> kept = worth_trying(problem, *this);
@@ -225,7 +224,7 @@ void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t or
   option.pass_forward = from.pass_forward_ns;
   option.pass_backward = from.pass_backward_ns;
   option.end_fixed = from.end_fixed_ns;
-  fill_first_that_fits(problem, from, option);
+  fill_most_in_flight(problem, from, option);
   longer_permille_ = std::min(longer_permille_, share_of_longer(from, problem.layers));
   const auto [forward, backward] = shares_of_both(from, problem.layers);
   forward_permille_ = std::min(forward_permille_, forward);
@@ -239,78 +238,57 @@ void StageTables::add_option(const DeviceGroupsProblem& problem, std::int32_t or
   options_.push_back(std::move(option));
 }
 
-/// Of layers of one type the last of the stage needs the most while it runs: the others' transients are there when more that is kept is not yet.
-void StageTables::fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const {
+/// While a layer runs its transients are there, and what later layers keep is not.
+void StageTables::fill_most_in_flight(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const {
   const std::vector<std::int64_t> fixed = sums(problem.layers, from.static_bytes), saved = sums(problem.layers, from.saved_bytes);
-  for (std::int64_t k = 1; k <= in_flight(most_stages_); ++k) {
-    const std::int64_t room = from.memory_bytes - from.fixed_bytes - (k > 1 ? from.message_bytes : 0);
-    std::int32_t a = 0;  // never falls as e rises
-    for (std::int32_t e = 0; e <= layers_; ++e) {
-      const auto held = [&] { return fixed[e] - fixed[a] + k * (saved[e] - saved[a]); };
-      while (a < e && held() > room) ++a;
-      for (std::size_t i = e == 0 ? 0 : last_of_types_[e - 1].size(); i-- > 0 && !from.transient_bytes.empty();) {
-        const std::int32_t l = last_of_types_[e - 1][i];
-        while (a <= l && held() + from.transient_bytes[problem.layers[l]] - (saved[e] - saved[l + 1]) > room) ++a;
-      }
-      option.first_that_fits.push_back(a);
-    }
+  const std::int64_t room = from.memory_bytes - from.fixed_bytes, most = in_flight(most_stages_);
+  std::vector<std::int64_t> transient;  // [run]
+  for (const LayerRuns::Run& run : runs_.all()) {
+    const std::int64_t before = run.shorter < 0 ? 0 : transient[static_cast<std::size_t>(run.shorter)];
+    transient.push_back(std::max({at(from.transient_bytes, run.type), before - from.saved_bytes[run.type], std::int64_t{0}}));
+    const std::int64_t kept = saved[run.end] - saved[run.begin];
+    const std::int64_t left = room - (fixed[run.end] - fixed[run.begin]) - transient.back();
+    const std::int64_t several = left - from.message_bytes;  // for more than one micro-batch
+    std::int64_t fit = left >= kept ? 1 : 0;
+    if (several >= 2 * kept) fit = kept == 0 ? most : std::min(most, several / kept);
+    option.most_in_flight.push_back(static_cast<std::int32_t>(std::min(fit, most)));
   }
 }
 
-/// [layer] the last layer of each type up to it, in order.
-void StageTables::fill_last_of_types(const std::vector<std::int32_t>& layers) {
-  std::vector<std::int32_t> last;
-  for (std::int32_t l = 0; l < layers_; ++l) {
-    last.erase(std::remove_if(last.begin(), last.end(), [&](std::int32_t other) { return layers[other] == layers[l]; }),
-               last.end());
-    last.push_back(l);
-    last_of_types_.push_back(last);
-  }
-}
-
-/// An option that fits with so many stages behind fits with fewer: each range counts where it fits last, and from there on down.
+/// An option that fits with so many stages behind fits with fewer: each run counts where it fits last, and from there on down.
 void StageTables::fill_least_work() {
   memory_depth_ = std::max(0, static_cast<std::int32_t>(std::min<std::int64_t>(depth_ + 1, in_flight(most_stages_))) - 1);
-  const std::size_t side = static_cast<std::size_t>(layers_) + 1, level = shapes_.size() * side * side;
+  const std::size_t level = shapes_.size() * runs_.count();
   least_work_.assign(static_cast<std::size_t>(memory_depth_ + 1) * level, kNever);
   for (std::size_t s = 0; s < shapes_.size(); ++s)
-    for (const std::int32_t o : shapes_[s].options) add_least_work(option(o), &least_work_[s * side * side], level);
+    for (const std::int32_t o : shapes_[s].options)
+      for (std::size_t run = 0; run < runs_.count(); ++run) {
+        const std::int32_t most = option(o).most_in_flight[run];
+        if (most == 0) continue;
+        const StageTime t = time(option(o), static_cast<std::int32_t>(run));
+        const auto behind = static_cast<std::size_t>(std::min(memory_depth_, most - 1));
+        std::int64_t& cell = least_work_[behind * level + s * runs_.count() + run];
+        cell = std::min(cell, t.forward + t.backward);
+      }
   for (std::size_t i = least_work_.size() - level; i-- > 0;) least_work_[i] = std::min(least_work_[i], least_work_[i + level]);
 }
 
 void StageTables::fill_least() {
-  const std::size_t side = static_cast<std::size_t>(layers_) + 1;
-  least_.assign(shapes_.size() * side * side, {kNever, kNever, kNever, kNever, kNever, kNever});
+  least_.assign(shapes_.size() * runs_.count(), {kNever, kNever, kNever, kNever, kNever, kNever});
   for (std::size_t s = 0; s < shapes_.size(); ++s)
-    for (const std::int32_t o : shapes_[s].options)
-      for (std::int32_t a = 0; a < layers_; ++a)
-        for (std::int32_t e = a + 1; e <= layers_; ++e) {
-          const StageTime t = time(option(o), a, e);
-          Least& cell = least_[(s * side + static_cast<std::size_t>(a)) * side + static_cast<std::size_t>(e)];
-          cell.step = std::min(cell.step, t.begin + microbatches_ * (t.forward + t.backward) + t.stretch + t.end);
-          cell.begin = std::min(cell.begin, t.begin + t.stretch);
-          cell.end = std::min(cell.end, t.stretch + t.end);
-          cell.both = std::min(cell.both, t.begin + t.stretch + t.end);
-          cell.late = std::min(cell.late, t.forward + t.backward + t.stretch);
-          cell.alone = std::min(cell.alone, t.begin + t.forward + t.backward + t.stretch + t.end);
-        }
-}
-
-/// `level`: cells of one number of stages behind.
-void StageTables::add_least_work(const Option& option, std::int64_t* least, std::size_t level) const {
-  const std::int64_t pass = option.pass_forward + option.pass_backward;
-  for (std::int32_t e = 1; e <= layers_; ++e) {
-    std::int32_t end = e;
-    for (std::int32_t behind = memory_depth_; behind >= 0; --behind) {
-      const std::int32_t begin = first_that_fits(option, in_flight(behind + 1), e);
-      for (std::int32_t a = begin; a < end; ++a) {
-        const std::int64_t work = pass + option.forward[e] - option.forward[a] + option.backward[e] - option.backward[a];
-        std::int64_t& cell = least[static_cast<std::size_t>(behind) * level + static_cast<std::size_t>(a * (layers_ + 1) + e)];
-        cell = std::min(cell, work);
+    for (std::size_t run = 0; run < runs_.count(); ++run) {
+      if (least_work(0, s)[run] >= kNever) continue;
+      Least& cell = least_[s * runs_.count() + run];
+      for (const std::int32_t o : shapes_[s].options) {
+        const StageTime t = time(option(o), static_cast<std::int32_t>(run));
+        cell.step = std::min(cell.step, t.begin + microbatches_ * (t.forward + t.backward) + t.stretch + t.end);
+        cell.begin = std::min(cell.begin, t.begin + t.stretch);
+        cell.end = std::min(cell.end, t.stretch + t.end);
+        cell.both = std::min(cell.both, t.begin + t.stretch + t.end);
+        cell.late = std::min(cell.late, t.forward + t.backward + t.stretch);
+        cell.alone = std::min(cell.alone, t.begin + t.forward + t.backward + t.stretch + t.end);
       }
-      end = std::min(end, begin);
     }
-  }
 }
 
 }  // namespace espalier::solve::device_groups

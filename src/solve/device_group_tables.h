@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "solve/device_group_runs.h"
 #include "solve/device_groups.h"
 
 namespace espalier::solve::device_groups {
@@ -146,22 +147,21 @@ class StageTables {
     std::vector<std::int64_t> forward, backward, end, gather, reduce;  ///< [e] over layers [0, e)
     std::int64_t pass_forward = 0, pass_backward = 0, end_fixed = 0, slowdown = 0;
     std::int32_t parts = 1;
-    std::vector<std::int32_t> first_that_fits;  ///< [(k − 1)·(layers + 1) + e]: least a such that layers [a, e) fit; e: none does
+    std::vector<std::int32_t> most_in_flight;  ///< [run]: micro-batches that fit at most, no more than there may be; 0: none
   };
   [[nodiscard]] const std::vector<Option>& options() const { return options_; }
   [[nodiscard]] const Option& option(std::int32_t o) const { return options_[static_cast<std::size_t>(o)]; }
-  /// Of layers [a, e), without sends.
-  [[nodiscard]] StageTime time(const Option& option, std::int32_t a, std::int32_t e) const {
+  [[nodiscard]] const LayerRuns& runs() const { return runs_; }
+  /// Of a run of layers, without sends.
+  [[nodiscard]] StageTime time(const Option& option, std::int32_t run) const {
+    const LayerRuns::Run& at = runs_.all()[static_cast<std::size_t>(run)];
     StageTime time;
-    time.forward = option.pass_forward + option.forward[e] - option.forward[a];
-    time.backward = option.pass_backward + option.backward[e] - option.backward[a];
-    time.end = option.end_fixed + option.end[e] - option.end[a];
-    add_parts(time, option.gather[e] - option.gather[a], option.reduce[e] - option.reduce[a], std::min(option.parts, e - a),
-              option.slowdown);
+    time.forward = option.pass_forward + option.forward[at.end] - option.forward[at.begin];
+    time.backward = option.pass_backward + option.backward[at.end] - option.backward[at.begin];
+    time.end = option.end_fixed + option.end[at.end] - option.end[at.begin];
+    add_parts(time, option.gather[at.end] - option.gather[at.begin], option.reduce[at.end] - option.reduce[at.begin],
+              std::min(option.parts, at.end - at.begin), option.slowdown);
     return time;
-  }
-  [[nodiscard]] std::int32_t first_that_fits(const Option& option, std::int64_t k, std::int32_t e) const {
-    return option.first_that_fits[(k - 1) * (layers_ + 1) + e];
   }
   /// The least between any ports of two kinds, and between two ports.
   [[nodiscard]] std::int64_t send(std::int32_t from, std::int32_t to) const { return send_[from * kinds() + to]; }
@@ -182,7 +182,7 @@ class StageTables {
   /// Tables tell apart up to so many stages behind; with more, they say what holds for all of those.
   [[nodiscard]] std::int32_t depth() const { return depth_; }
   [[nodiscard]] std::int64_t table_cells() const { return table_cells_; }
-  /// What any option of a shape takes at least for layers [a, e), whether or not it fits.
+  /// What any option of a shape takes at least for layers [a, e), whether or not it fits; some option must.
   struct Least {
     std::int64_t step = 0;   ///< s + m·w + v + e
     std::int64_t begin = 0;  ///< s + v
@@ -192,14 +192,12 @@ class StageTables {
     std::int64_t alone = 0;  ///< s + w + v + e
   };
   [[nodiscard]] const Least& least(std::size_t shape, std::int32_t a, std::int32_t e) const {
-    const std::size_t side = static_cast<std::size_t>(layers_) + 1;
-    return least_[(shape * side + static_cast<std::size_t>(a)) * side + static_cast<std::size_t>(e)];
+    return least_[shape * runs_.count() + static_cast<std::size_t>(runs_.of(a, e))];
   }
-  /// The least w of layers [a, e) in the shape with `behind` stages behind; kNever where no option fits. [e]
-  [[nodiscard]] const std::int64_t* least_work(std::int32_t behind, std::size_t shape, std::int32_t a) const {
-    const std::size_t side = static_cast<std::size_t>(layers_) + 1;
+  /// The least w of a run in the shape with `behind` stages behind; kNever where no option fits. [run]
+  [[nodiscard]] const std::int64_t* least_work(std::int32_t behind, std::size_t shape) const {
     const std::size_t level = static_cast<std::size_t>(std::min(behind, memory_depth_));
-    return &least_work_[((level * shapes_.size() + shape) * side + static_cast<std::size_t>(a)) * side];
+    return &least_work_[(level * shapes_.size() + shape) * runs_.count()];
   }
 
  private:
@@ -207,12 +205,11 @@ class StageTables {
   void count_units(const DeviceGroupsProblem& problem, const std::vector<std::int32_t>& kept);
   void fill_sends(const DeviceGroupsProblem& problem);
   void add_option(const DeviceGroupsProblem& problem, std::int32_t original);
-  void fill_first_that_fits(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const;
+  void fill_most_in_flight(const DeviceGroupsProblem& problem, const StageOption& from, Option& option) const;
   void fill_least_work();
   void fill_least();
-  void fill_last_of_types(const std::vector<std::int32_t>& layers);
-  void add_least_work(const Option& option, std::int64_t* least, std::size_t level) const;
 
+  LayerRuns runs_;
   std::int32_t layers_ = 0, most_stages_ = 1, depth_ = 0, memory_depth_ = 0;
   std::int64_t microbatches_ = 1, table_cells_ = 0, codes_ = 1, dropped_ = 0, least_end_ = kNever, longer_permille_ = 1000;
   std::int64_t forward_permille_ = 1000, backward_permille_ = 1000;
@@ -224,7 +221,6 @@ class StageTables {
   std::vector<std::int64_t> strides_, send_, port_send_, least_work_;
   std::vector<std::uint8_t> better_port_;
   std::vector<Least> least_;
-  std::vector<std::vector<std::int32_t>> last_of_types_;  ///< [layer]
   std::vector<Shape> shapes_;
   std::vector<Option> options_;
 };

@@ -7,11 +7,22 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "solve/device_group_fronts.h"
 #include "solve/device_group_labels.h"
 #include "solve/device_group_limits.h"
 #include "solve/device_group_tables.h"
 
 namespace espalier::solve {
+
+struct DeviceGroupsTables::Parts {
+  explicit Parts(const DeviceGroupsProblem& problem) : tables(problem), fronts(tables) {}
+  const device_groups::StageTables tables;
+  device_groups::StageFronts fronts;
+};
+
+DeviceGroupsTables::DeviceGroupsTables(const DeviceGroupsProblem& problem) : parts_(std::make_unique<Parts>(problem)) {}
+DeviceGroupsTables::~DeviceGroupsTables() = default;
+
 namespace {
 
 using device_groups::kNever;
@@ -19,6 +30,7 @@ using device_groups::Limits;
 using device_groups::PassLimits;
 using device_groups::PassResult;
 using device_groups::StageCount;
+using device_groups::StageFronts;
 using device_groups::StageTables;
 using device_groups::StageTime;
 using device_groups::Tail;
@@ -42,8 +54,11 @@ bool rank_before(const GroupedPipeline& a, const GroupedPipeline& b) {
 /// One call: from the bound by the limits alone, by a narrow search for a first plan, to the search of all that is below it.
 class Planner {
  public:
-  explicit Planner(const DeviceGroupsProblem& problem)
-      : problem_(problem), tables_(problem), top_(std::min(problem.cutoff_ns - 1, tables_.worst_bound())) {
+  Planner(const DeviceGroupsProblem& problem, DeviceGroupsTables::Parts& parts)
+      : problem_(problem),
+        tables_(parts.tables),
+        fronts_(parts.fronts),
+        top_(std::min(problem.cutoff_ns - 1, tables_.worst_bound())) {
     outcome_.counters.options_dropped = tables_.dropped();
   }
 
@@ -108,7 +123,7 @@ class Planner {
     how.limit = limit;
     how.stop = &problem_.stop;
     if (how.width > 0) how.states = problem_.states;
-    const PassResult found = search_labels(tables_, *limits, how, outcome_.counters);
+    const PassResult found = search_labels(tables_, fronts_, *limits, how, outcome_.counters);
     for (const auto& stages : found.plans) {
       const std::optional<GroupedPipeline> plan = evaluate_stages(problem_, stages);
       ESPALIER_CHECK(plan && plan->bound_ns >= outcome_.lower_bound_ns);
@@ -261,7 +276,8 @@ class Planner {
   [[nodiscard]] StageCount all() const { return {1, tables_.most_stages()}; }
 
   const DeviceGroupsProblem& problem_;
-  const StageTables tables_;
+  const StageTables& tables_;
+  StageFronts& fronts_;
   std::int64_t top_;
   std::int64_t spent_ = 0;  ///< labels, narrow passes aside
   std::optional<StageCount> possible_;
@@ -378,6 +394,12 @@ std::optional<GroupedPipeline> evaluate_zero_bubble(const DeviceGroupsProblem& p
   return GroupedPipeline{stages, bound, bound};
 }
 
-DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem) { return Planner(problem).run(); }
+DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem) {
+  return plan_device_groups(problem, DeviceGroupsTables(problem));
+}
+
+DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem, const DeviceGroupsTables& tables) {
+  return Planner(problem, tables.parts()).run();
+}
 
 }  // namespace espalier::solve

@@ -61,6 +61,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -149,8 +150,26 @@ struct DeviceGroupsOutcome {
   DeviceGroupsCounters counters;
 };
 
+/// What follows from the units, layers and options of a problem, whatever is asked about them: made once for several calls that differ in `cutoff_ns`,
+/// `floor_ns`, `prove`, `width` and the like. Calls share it one after the other.
+class DeviceGroupsTables {
+ public:
+  explicit DeviceGroupsTables(const DeviceGroupsProblem& problem);
+  ~DeviceGroupsTables();
+  DeviceGroupsTables(const DeviceGroupsTables&) = delete;
+  DeviceGroupsTables& operator=(const DeviceGroupsTables&) = delete;
+
+  struct Parts;
+  [[nodiscard]] Parts& parts() const { return *parts_; }
+
+ private:
+  std::unique_ptr<Parts> parts_;
+};
+
 /// The same answer each time; permuting kinds or scaling times permutes and scales it, up to plans of equal rank.
 DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem);
+/// The same with tables of the problem.
+DeviceGroupsOutcome plan_device_groups(const DeviceGroupsProblem& problem, const DeviceGroupsTables& tables);
 
 /// The plan with these stages, its bound and its estimate; nothing if it takes more units or memory than there is, or leaves out a unit that it
 /// must take.

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exports that launch frameworks, flag by flag; tests/engines/parsers.py hands them to the frameworks' own parsers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/source_dir.h"
+#include "espalier/exchange.h"
+#include "espalier/planner.h"
+#include "exchange/launch_script.h"
+#include "exchange/megatron.h"
+
+namespace espalier::exchange {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+Job job_on(const std::string& model, const std::string& engine) {
+  auto job = load_job(std::string("model: ") + ESPALIER_SOURCE_DIR + "/models/" + model +
+                          "/config.json\ncluster: {nodes: 2, devices_per_node: 8, device: a100-sxm-80gb}\nengine: " + engine +
+                          "\ntraining: {sequence_length: 1024, global_batch: 64, precision: bf16}\n",
+                      "test", ".", {});
+  EXPECT_TRUE(job) << (job ? "" : job.error().message());
+  return std::move(*job);
+}
+
+Plan plan_of(const Job& job, const Strategy& s, const Schedule& schedule) {
+  const auto result = estimate(job, s, schedule);
+  EXPECT_TRUE(result) << (result ? "" : result.error().message());
+  return result ? result->plan : Plan{};
+}
+
+std::string written(const std::string& format, const Job& job, const Plan& plan) {
+  const auto text = find_exporter(format)->write(job, plan);
+  return text ? *text : text.error().message();
+}
+
+TEST(MegatronExport, EveryDegreeHasItsFlag) {
+  const Job job = job_on("llama-2-7b", "megatron-core");
+  Strategy s;
+  s.tp = 2;
+  s.dp = 4;
+  s.sp = SequenceParallel::megatron;
+  s.zero = ZeroStage::optimizer;
+  s.shard = 2;
+  const std::string text = written("megatron-core", job, plan_of(job, s, {ScheduleKind::one_f_one_b, 2, 1, 16, 1}));
+  for (const char* flag : {"--tensor-model-parallel-size 2\n", "--pipeline-model-parallel-size 2\n", "--sequence-parallel\n",
+                           "--use-distributed-optimizer ", "--num-distributed-optimizer-instances 2 ", "--micro-batch-size 1\n",
+                           "--global-batch-size 64 ", "--seq-length 1024\n", "--num-layers 32\n", "--ffn-hidden-size 11008\n",
+                           "--untie-embeddings-and-output-weights\n", "--nnodes 2 --nproc-per-node 8 "})
+    EXPECT_THAT(text, HasSubstr(flag));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("--context-parallel-size")), Not(HasSubstr("layout")), Not(HasSubstr("--num-experts"))));
+}
+
+TEST(MegatronExport, ExpertsContextAndRecomputationAreSaid) {
+  const Job job = job_on("mixtral-8x7b", "megatron-core");
+  Strategy s;
+  s.tp = 2;
+  s.cp = 2;
+  s.dp = 2;
+  s.ep = 4;
+  s.sp = SequenceParallel::megatron;
+  s.recompute = {RecomputeKind::full, 5, {}};
+  const std::string text = written("megatron-core", job, plan_of(job, s, {ScheduleKind::one_f_one_b, 2, 1, 32, 1}));
+  for (const char* flag :
+       {"--context-parallel-size 2\n", "--cp-comm-type p2p\n", "--expert-model-parallel-size 4\n",
+        "--expert-tensor-parallel-size 1 ", "--num-experts 8\n", "--moe-router-topk 2\n", "--num-query-groups 8\n",
+        "--rotary-base 1000000\n", "--recompute-granularity full\n", "--recompute-method block\n", "--recompute-num-layers 5 "})
+    EXPECT_THAT(text, HasSubstr(flag));
+  EXPECT_THAT(text, Not(HasSubstr("--use-distributed-optimizer")));
+}
+
+TEST(MegatronExport, AllBlocksRecomputedAreUniform) {
+  const Job job = job_on("gpt2", "megatron-core");
+  Strategy s;
+  s.dp = 16;
+  s.recompute = {RecomputeKind::full, 12, {}};
+  const std::string text = written("megatron-core", job, plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1}));
+  for (const char* flag : {"--recompute-method uniform\n", "--recompute-num-layers 1 ", "--ffn-hidden-size 3072\n",
+                           "--max-position-embeddings 1024\n"})
+    EXPECT_THAT(text, HasSubstr(flag));
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("--swiglu")), Not(HasSubstr("--untie")), Not(HasSubstr("rope"))));
+}
+
+// Four chunks of two stages hold embedding + 1, 4, 2 and 5 blocks + head of GPT-2.
+TEST(MegatronExport, UnevenStagesAreALayout) {
+  const Job job = job_on("gpt2", "megatron-core");
+  Plan plan;
+  Pipeline& pipeline = plan.only_pipeline();
+  pipeline.schedule = {ScheduleKind::interleaved, 2, 2, 8, 1};
+  pipeline.stages.resize(2);
+  const std::int32_t first[] = {0, 2, 6, 8}, last[] = {1, 5, 7, 13};
+  for (std::size_t c = 0; c < 4; ++c) {
+    LayerRange range;
+    range.first = first[c];
+    range.last = last[c];
+    pipeline.stages[c % 2].chunks.emplace_back();
+    pipeline.stages[c % 2].chunks.back().ranges = {range};
+  }
+  EXPECT_EQ(megatron_layout(job.model, pipeline), "Et|t*4|t*2|t*5L");
+}
+
+TEST(MegatronExport, WhatItCannotSayIsRefusedByName) {
+  const Job job = job_on("bloom-7b1", "generic");
+  Strategy s;
+  s.dp = 16;
+  const auto refused = find_exporter("megatron-core")->write(job, plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::check_failed);
+  EXPECT_THAT(refused.error().message(), HasSubstr("family bloom"));
+}
+
+TEST(AccelerateExport, ShardsAndReplicasMultiplyToAllProcesses) {
+  const Job job = job_on("llama-2-7b", "fsdp2");
+  Strategy s;
+  s.tp = 2;
+  s.dp = 8;
+  s.zero = ZeroStage::parameters;
+  s.shard = 4;
+  const std::string text = written("accelerate-fsdp", job, plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 8, 1}));
+  for (const char* line : {"num_processes: 16\n", "dp_replicate_size: 2\n", "dp_shard_size: 4\n", "tp_size: 2\n",
+                           "fsdp_reshard_after_forward: true\n", "LlamaDecoderLayer\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+  Strategy plain;
+  plain.dp = 16;
+  EXPECT_THAT(written("accelerate-fsdp", job, plan_of(job, plain, {ScheduleKind::one_f_one_b, 1, 1, 4, 1})), HasSubstr("ZeRO-0"));
+}
+
+TEST(LaunchScript, WordsOfTheShellAreQuoted) {
+  EXPECT_EQ(quoted("plain-1.5/x"), "plain-1.5/x");
+  EXPECT_EQ(quoted("Et*7|t*9"), "'Et*7|t*9'");
+  EXPECT_EQ(quoted("it's"), "'it'\\''s'");
+  EXPECT_EQ(quoted(""), "''");
+}
+
+}  // namespace
+}  // namespace espalier::exchange

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "exchange/megatron.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "base/document.h"
+#include "base/format.h"
+#include "exchange/launch_script.h"
+#include "exchange/uniform_plan.h"
+
+namespace espalier::exchange {
+namespace {
+
+using base::cat;
+using Flags = std::vector<LaunchFlag>;
+
+constexpr const char* kName = "megatron-core";
+
+/// What config.json says under the names of transformers; absent keys are what its classes take.
+class Config {
+ public:
+  explicit Config(const base::Node& root) : root_(root) {}
+  [[nodiscard]] std::string text(const char* key, const std::string& otherwise = "") const {
+    const base::Node* node = root_.find(key);
+    return node == nullptr || node->kind == base::NodeKind::null ? otherwise
+           : node->kind == base::NodeKind::boolean               ? (node->boolean ? "true" : "false")
+                                                                 : node->text;
+  }
+  /// Under its own name, or where transformers 5 keeps it.
+  [[nodiscard]] std::string rotary_base() const {
+    if (const base::Node* own = root_.find("rope_theta"); own != nullptr && own->kind != base::NodeKind::null)
+      return std::to_string(std::llround(own->real));  // Megatron's flag is an integer
+    const base::Node* inner = root_.find("rope_parameters");
+    return inner != nullptr && inner->kind == base::NodeKind::mapping ? Config(*inner).rotary_base() : "10000";
+  }
+  [[nodiscard]] bool has(const char* key) const { return !text(key).empty(); }
+
+ private:
+  const base::Node& root_;
+};
+
+const Operator* operator_of(const LayerKind& kind, OperatorKind wanted) {
+  const auto at =
+      std::find_if(kind.operators.begin(), kind.operators.end(), [wanted](const Operator& op) { return op.kind == wanted; });
+  return at == kind.operators.end() ? nullptr : &*at;
+}
+
+// ---- the plan ----------------------------------------------------------------------------------------------------------------
+
+/// Blocks of a chunk.
+std::int64_t blocks_in(const Model& model, std::int32_t first, std::int32_t last) {
+  std::int64_t count = 0;
+  for (std::int32_t l = first; l <= last; ++l) count += model.layer(static_cast<std::size_t>(l)).role == LayerRole::block ? 1 : 0;
+  return count;
+}
+
+/// Chunks in pipeline order: first and last layer.
+std::vector<std::pair<std::int32_t, std::int32_t>> chunks_of(const Pipeline& pipeline) {
+  std::vector<std::pair<std::int32_t, std::int32_t>> out;
+  for (std::int32_t v = 0; v < pipeline.schedule.virtual_stages; ++v)
+    for (const Stage& stage : pipeline.stages) {
+      ESPALIER_CHECK(stage.chunks.size() == static_cast<std::size_t>(pipeline.schedule.virtual_stages));
+      const Chunk& chunk = stage.chunks[static_cast<std::size_t>(v)];
+      out.emplace_back(chunk.first(), chunk.last());
+    }
+  return out;
+}
+
+bool evenly_cut(const Model& model, const Pipeline& pipeline) {
+  const auto chunks = chunks_of(pipeline);
+  return std::all_of(chunks.begin(), chunks.end(), [&](const auto& c) {
+    return blocks_in(model, c.first, c.second) == blocks_in(model, chunks.front().first, chunks.front().second);
+  });
+}
+
+Flags parallelism(const Job& job, const Plan& plan) {
+  const Strategy& s = plan.strategy();
+  const Schedule& schedule = plan.only_pipeline().schedule;
+  Flags out{{"--tensor-model-parallel-size", std::to_string(s.tp), ""},
+            {"--pipeline-model-parallel-size", std::to_string(schedule.stages), ""}};
+  if (s.sp == SequenceParallel::megatron) out.push_back({"--sequence-parallel", "", ""});
+  if (s.cp > 1) {
+    out.push_back({"--context-parallel-size", std::to_string(s.cp), ""});
+    out.push_back({"--cp-comm-type", s.cp_kind == ContextParallelKind::ring ? "p2p" : "a2a", ""});
+  }
+  if (s.ep > 1) out.push_back({"--expert-model-parallel-size", std::to_string(s.ep), ""});
+  if (active_parameter_count(job.model) < parameter_count(job.model))
+    out.push_back({"--expert-tensor-parallel-size", std::to_string(s.etp), "null would mean the tensor degree"});
+  if (!evenly_cut(job.model, plan.only_pipeline())) {
+    out.push_back(
+        {"--pipeline-model-parallel-layout", megatron_layout(job.model, plan.only_pipeline()), "stages are cut unevenly"});
+  } else if (schedule.virtual_stages > 1) {
+    out.push_back({"--num-virtual-stages-per-pipeline-rank", std::to_string(schedule.virtual_stages), ""});
+  }
+  if (schedule.stages > 1 && !s.overlap.p2p && schedule.virtual_stages > 1)
+    out.push_back({"--no-overlap-p2p-communication", "", ""});
+  if (s.order == RankOrder::tp_cp_pp_dp) out.push_back({"--use-tp-pp-dp-mapping", "", "replicas lie furthest apart"});
+  return out;
+}
+
+Flags data_parallelism(const Strategy& s) {
+  Flags out;
+  if (shards_optimizer(s.zero)) out.push_back({"--use-distributed-optimizer", "", "ZeRO-1"});
+  if (shards_optimizer(s.zero) && s.data_ranks() > s.shard)
+    out.push_back({"--num-distributed-optimizer-instances", std::to_string(s.data_ranks() / s.shard),
+                   cat("states are sharded over ", s.shard, " ranks")});
+  if (s.overlap.grad_reduce) out.push_back({"--overlap-grad-reduce", "", ""});
+  if (s.overlap.param_gather) out.push_back({"--overlap-param-gather", "", ""});
+  if (s.overlap.tp) out.push_back({"--tp-comm-overlap", "", "needs Transformer Engine with userbuffers"});
+  return out;
+}
+
+Flags batch(const Plan& plan) {
+  return {{"--micro-batch-size", std::to_string(plan.only_pipeline().schedule.micro_batch), ""},
+          {"--global-batch-size", std::to_string(plan.training.global_batch),
+           cat(plan.only_pipeline().schedule.microbatches, " micro-batches")},
+          {"--seq-length", std::to_string(plan.training.sequence.main), ""}};
+}
+
+Flags recomputation(const Job& job, const Plan& plan) {
+  const Recompute& r = plan.strategy().recompute;
+  if (r.kind == RecomputeKind::none) return {};
+  if (r.kind == RecomputeKind::selective)
+    return {{"--recompute-granularity", "selective", ""}, {"--recompute-modules", "core_attn", "attention scores"}};
+  std::int64_t most = 0;
+  for (const auto& [first, last] : chunks_of(plan.only_pipeline())) most = std::max(most, blocks_in(job.model, first, last));
+  if (r.layers >= most)
+    return {{"--recompute-granularity", "full", ""},
+            {"--recompute-method", "uniform", ""},
+            {"--recompute-num-layers", "1", "every layer by itself"}};
+  return {{"--recompute-granularity", "full", ""},
+          {"--recompute-method", "block", ""},
+          {"--recompute-num-layers", std::to_string(r.layers), "the first of every chunk"}};
+}
+
+Flags precision(const Training& training) {
+  switch (training.precision) {
+    case Precision::bf16: return {{"--bf16", "", ""}};
+    case Precision::fp16: return {{"--fp16", "", ""}};
+    case Precision::fp8: return {{"--bf16", "", ""}, {"--fp8-format", "hybrid", "needs Transformer Engine"}};
+    default: return {};
+  }
+}
+
+// ---- the model ---------------------------------------------------------------------------------------------------------------
+
+Flags attention_flags(const LayerKind& block, const Config& config) {
+  ESPALIER_CHECK(operator_of(block, OperatorKind::attention) != nullptr);  // of the families that are written
+  const Operator& core = *operator_of(block, OperatorKind::attention);
+  Flags out{{"--num-attention-heads", std::to_string(core.heads), ""}};
+  if (core.kv_heads != core.heads) {
+    out.push_back({"--group-query-attention", "", ""});
+    out.push_back({"--num-query-groups", std::to_string(core.kv_heads), ""});
+  }
+  if (std::int64_t{core.heads} * core.qk_dim != block.hidden) out.push_back({"--kv-channels", std::to_string(core.qk_dim), ""});
+  if (config.has("rope_theta") || config.has("rope_parameters") || config.has("num_key_value_heads")) {
+    out.push_back({"--position-embedding-type", "rope", ""});
+    out.push_back({"--rotary-base", config.rotary_base(), ""});
+  }
+  return out;
+}
+
+Flags expert_flags(const LayerKind& block, const Config& config) {
+  const Operator* router = operator_of(block, OperatorKind::router);
+  if (router == nullptr) return {};
+  Flags out{{"--num-experts", config.text("num_experts", config.text("num_local_experts", std::to_string(router->out))), ""},
+            {"--moe-router-topk", config.text("num_experts_per_tok"), ""},
+            {"--moe-token-dispatcher-type", "alltoall", ""},
+            {"--moe-grouped-gemm", "", ""},
+            {"--moe-router-load-balancing-type", "aux_loss", ""}};
+  if (config.has("moe_intermediate_size")) out.push_back({"--moe-ffn-hidden-size", config.text("moe_intermediate_size"), ""});
+  return out;
+}
+
+/// The families whose architecture these flags can say.
+bool is_llama_like(const std::string& family) {
+  constexpr const char* kFamilies[] = {"llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"};
+  return std::any_of(std::begin(kFamilies), std::end(kFamilies), [&family](const char* f) { return family == f; });
+}
+
+Flags architecture(const Job& job, const Plan& plan, const Config& config) {
+  const Model& model = job.model;
+  const LayerKind& block = model.layer(1);
+  Flags out{{"--num-layers", std::to_string(model.blocks()), ""}, {"--hidden-size", std::to_string(block.hidden), ""}};
+  for (LaunchFlag& flag : attention_flags(block, config)) out.push_back(std::move(flag));
+  const std::int64_t positions = std::max<std::int64_t>(plan.training.sequence.main, model.context_length);
+  if (model.family == "gpt2") {
+    out.push_back({"--ffn-hidden-size", config.text("n_inner", std::to_string(4 * block.hidden)), ""});
+    out.push_back({"--max-position-embeddings", config.text("n_positions", "1024"), ""});
+  } else {
+    out.push_back({"--ffn-hidden-size", config.text("intermediate_size"), ""});
+    out.push_back({"--max-position-embeddings", std::to_string(positions), ""});
+    out.push_back({"--swiglu", "", ""});
+    out.push_back({"--normalization", "RMSNorm", ""});
+    out.push_back({"--norm-epsilon", config.text("rms_norm_eps", "1e-6"), ""});
+    out.push_back({"--disable-bias-linear", "", ""});
+    if (model.family == "qwen2") out.push_back({"--add-qkv-bias", "", ""});
+    if (model.family == "qwen3" || model.family == "qwen3_moe") out.push_back({"--qk-layernorm", "", ""});
+    out.push_back({"--attention-dropout", "0", ""});
+    out.push_back({"--hidden-dropout", "0", ""});
+  }
+  if (!model.tied_embeddings) out.push_back({"--untie-embeddings-and-output-weights", "", ""});
+  out.push_back({"--vocab-size", std::to_string(model.vocabulary), ""});
+  for (LaunchFlag& flag : expert_flags(block, config)) out.push_back(std::move(flag));
+  return out;
+}
+
+// ---- the script --------------------------------------------------------------------------------------------------------------
+
+Status unsayable(const Job& job, const Plan& plan) {
+  if (Status error = not_uniform(plan, kName)) return error;
+  if (!is_llama_like(job.model.family) && job.model.family != "gpt2")
+    return cannot_say(kName, cat("a model of family ", job.model.family),
+                      "gpt2, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe: flags of others are not known here");
+  for (std::size_t l = 2; l + 1 < job.model.layers.size(); ++l)
+    if (job.model.layers[l] != job.model.layers[1]) return cannot_say(kName, "blocks of several kinds", "blocks that are alike");
+  return {};
+}
+
+Result<std::string> write(const Job& job, const Plan& plan) {
+  if (Status error = unsayable(job, plan)) return *error;
+  const auto document = base::read_json(plan.model_source, "plan: $.model.source");
+  if (!document) return document.error();
+  const Config config(document->root);
+  LaunchScript script;
+  script.engine = "Megatron-LM core 0.19 and 0.20";
+  script.program = "pretrain_gpt.py";
+  script.environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}};
+  script.environment_reasons = {
+      "communication is issued in the order of compute: tensor and context parallelism overlap as planned"};
+  script.groups = {{"model", architecture(job, plan, config)},
+                   {"parallelism", parallelism(job, plan)},
+                   {"data parallelism", data_parallelism(plan.strategy())},
+                   {"batch", batch(plan)},
+                   {"recomputation", recomputation(job, plan)},
+                   {"precision", precision(plan.training)}};
+  return to_text(script, job, plan);
+}
+
+}  // namespace
+
+std::string megatron_layout(const Model& model, const Pipeline& pipeline) {
+  std::string out;
+  const auto last = static_cast<std::int32_t>(model.layers.size()) - 1;
+  for (const auto& [first, end] : chunks_of(pipeline)) {
+    if (!out.empty()) out += '|';
+    if (first == 0) out += 'E';
+    const std::int64_t blocks = blocks_in(model, first, end);
+    if (blocks == 1) out += 't';
+    if (blocks > 1) out += cat("t*", blocks);
+    if (end == last) out += 'L';
+  }
+  return out;
+}
+
+Exporter megatron_core() {
+  return {kName, "a script that launches the plan with Megatron-LM (core 0.19, 0.20)", "launch.sh", write, "megatron-core"};
+}
+
+}  // namespace espalier::exchange

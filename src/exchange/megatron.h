@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan as the flags of Megatron-LM (core 0.19 and 0.20): parallelism, batch and recomputation from the plan, the architecture from the model's
+// config.json. Flags as in megatron/training/arguments.py of these versions; stages that are cut unevenly are said by --pipeline-model-parallel-layout:
+// E embedding, t a decoder layer, L loss, | between the stages of all virtual ranks in pipeline order.
+#pragma once
+
+#include "espalier/exchange.h"
+
+namespace espalier::exchange {
+
+Exporter megatron_core();
+
+/// "Et*7|t*9|t*9|t*7L". Of a pipeline whose chunks hold whole decoder layers, embedding in the first and head in the last.
+std::string megatron_layout(const Model& model, const Pipeline& pipeline);
+
+}  // namespace espalier::exchange

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of a shape that are worth putting in front of a partial plan. Internal to solve/device_groups.h.
+//
+// They depend on the run of layers and on which options fit, and with that on the number of micro-batches in flight, so that they are found once for all
+// searches of a problem, when they are first asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "solve/device_group_tables.h"
+
+namespace espalier::solve::device_groups {
+
+/// A stage that may stand in front of labels, without its sends.
+struct Front {
+  StageTime time;
+  std::int16_t option = -1, port = -1;
+  [[nodiscard]] std::int64_t work() const { return time.forward + time.backward; }
+};
+
+class StageFronts {
+ public:
+  explicit StageFronts(const StageTables& tables) : tables_(tables) {}
+  /// Options of the shape that hold the run with k micro-batches in flight and that no other beats, by w; valid until the next call.
+  [[nodiscard]] std::span<const Front> of(std::int64_t k, std::size_t shape, std::int32_t run);
+
+ private:
+  struct Place {
+    std::int32_t begin = -1, end = -1;
+  };
+  Place find(std::int64_t k, std::size_t shape, std::int32_t run);
+  Place add(std::int64_t k, const Shape& shape, std::int32_t run);
+
+  const StageTables& tables_;
+  std::vector<std::vector<Place>> places_;  ///< [k − 1][shape · runs + run]
+  std::vector<Front> fronts_;
+};
+
+}  // namespace espalier::solve::device_groups
