@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processor seconds of a plan on clusters of several kinds of devices, one thread, baselines included, beside those of the largest example on
-// equal devices in the same run, as machines differ by three; and of the search over device groups alone what each of its rules is worth.
-// One JSON object a line. Arguments: names of clusters, `rules` for the second part; none: all.
+// equal devices in the same run, as machines differ by three; wall-clock seconds with one and two threads, and whether 1, 2, 4 and 8 threads give the
+// same bytes; and of the search over device groups alone what each of its rules is worth.
+// One JSON object a line. Arguments: names of clusters, `threads` and `rules` for the other parts; none: all.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <string>
@@ -85,6 +87,35 @@ bool measure(const std::string& name, const Job& job) {
   return true;
 }
 
+/// Fails where a number of threads changes a byte of the answer.
+bool measure_threads(const std::string& name, const Job& job) {
+  constexpr int kRuns = 5;
+  std::string expected;
+  double one = 0;
+  bool same = true;
+  for (const int threads : {1, 2, 4, 8}) {
+    double least = 0;
+    for (int run = 0; run < (threads > 2 ? 1 : kRuns); ++run) {
+      PlannerOptions options;
+      options.threads = threads;
+      const auto begin = std::chrono::steady_clock::now();
+      const auto result = plan(job, options);
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      least = run == 0 ? seconds : std::min(least, seconds);
+      const std::string text = result ? to_json(*result, false) : result.error().message();
+      if (expected.empty()) expected = text;
+      same = same && text == expected;
+    }
+    if (threads == 1) one = least;
+    if (threads > 2) continue;  // for their bytes alone
+    std::printf("{\"bench\": \"threads\", \"job\": \"%s\", \"threads\": %d, \"wall_s\": %.3f, \"speed_up\": %.2f}\n",
+                name.c_str(), threads, least, one / least);
+  }
+  std::printf("{\"bench\": \"threads\", \"job\": \"%s\", \"same_bytes_1_2_4_8\": %s}\n", name.c_str(), same ? "true" : "false");
+  std::fflush(stdout);
+  return same;
+}
+
 /// The search over device groups alone, with a rule left out.
 void measure_rule(const std::string& name, const Job& job, const char* rule, std::uint32_t without, bool cutoff) {
   search::Problem problem{&job.model, &job.cluster, job.training, *planner::engine_of(job), job.search};
@@ -133,6 +164,8 @@ int main(int argc, char** argv) {
   }
   for (const Mixed& mixed : kMixed)
     if (wanted(mixed.name)) good = measure(mixed.name, job_of(mixed)) && good;
+  if (wanted("threads"))
+    for (std::size_t i = 0; i < 5; ++i) good = measure_threads(kMixed[i].name, job_of(kMixed[i])) && good;
   if (wanted("rules"))
     for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) measure_rules(kMixed[i].name, job_of(kMixed[i]));
   return good ? 0 : 1;

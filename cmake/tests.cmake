@@ -43,6 +43,17 @@ if(TARGET espalier_runtime)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/runtime/*_test.cpp ${PROJECT_SOURCE_DIR}/tests/runtime/*.cpp)
   espalier_tests(runtime_tests SOURCES ${sources} DEPENDS espalier_runtime)
   target_include_directories(runtime_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  # A shard trains its plans one after the other, with eight processes: one shard at a time, each within its time-out also where all plans are.
+  set(shards 5)
+  foreach(shard RANGE 1 ${shards})
+    set(test runtime_tests)
+    if(shard GREATER 1)
+      set(test runtime_tests_${shard})
+      add_test(NAME ${test} COMMAND runtime_tests)
+    endif()
+    math(EXPR index "${shard} - 1")
+    set_tests_properties(${test} PROPERTIES TIMEOUT 600 RESOURCE_LOCK runtime ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+  endforeach()
   add_test(NAME runtime_faults COMMAND ${PROJECT_SOURCE_DIR}/tests/runtime/faults.py $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
   set_tests_properties(runtime_faults PROPERTIES TIMEOUT 3600)
 else()
@@ -69,7 +80,7 @@ foreach(script ${scripts})
   endif()
 endforeach()
 
-# What is exported is read by the frameworks' own parsers, where `./dev engines` has installed them.
+# What is exported is read by the frameworks' own parsers, where `./dev parsers` has installed them.
 add_test(NAME engine_parsers COMMAND ${PROJECT_SOURCE_DIR}/tests/engines/parsers.py $<TARGET_FILE:espalier_binary> ${PROJECT_SOURCE_DIR})
 set_tests_properties(engine_parsers PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 

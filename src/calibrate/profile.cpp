@@ -211,6 +211,10 @@ Result<Profile> make_profile(const Job& job, const ProfileInputs& inputs) {
       "schema: espalier.calibration/1\nnote: ", base::json_string(inputs.note),
       "\ndevice: ", base::json_string(job.cluster.groups.front().device.name), "\nengine: espalier\n",
       coefficient_lines(gathered->host), *fabric ? calibrate::fabric_lines(**fabric) : "", operator_lines(gathered->operators));
+  if (const auto read = read_calibration(out.yaml, "profile"); !read)
+    return Error{ErrorKind::bad_input, "profile",
+                 cat("measurements that no job would take: ", read.error().where, ": ", read.error().found),
+                 read.error().expected, "did others use the machine while it was measured?"};
   return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "espalier/profile.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/document.h"
@@ -63,6 +64,16 @@ TEST(Profile, HostWorkIsTheLineOverMicroBatches) {
   EXPECT_NEAR(profile->micro_batch_s, 0.002, 1e-9);
   EXPECT_NEAR(profile->update_bytes_per_s, 3 * 1000 * 32 / 0.75, 1e-6);  // fp32: 32 bytes a parameter
   EXPECT_TRUE(profile->notes.empty());
+}
+
+// What is written is read: nobody finds out later that a profile is of no use.
+TEST(Profile, IsRefusedWhereNoJobWouldTakeIt) {
+  const Job job = two_layers();
+  ProfileInputs slow = inputs(job);
+  slow.records = {record(job, 1, 2, 20), record(job, 1, 6, 20), record(job, 4, 2, 20)};
+  const auto profile = make_profile(job, slow);
+  ASSERT_FALSE(profile);
+  EXPECT_THAT(profile.error().message(), testing::AllOf(testing::HasSubstr("coefficients.step_s"), testing::HasSubstr("0 to 5")));
 }
 
 TEST(Profile, AStepIsTheSumOfWhatWasMeasured) {

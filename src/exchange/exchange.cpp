@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "espalier/planner.h"
 #include "exchange/accelerate.h"
+#include "exchange/deepspeed.h"
 #include "exchange/galvatron.h"
 #include "exchange/megatron.h"
 #include "exchange/request.h"
@@ -57,6 +58,7 @@ const std::vector<Exporter>& exporters() {
       {"timeline", "the simulated iteration as Chrome trace-event JSON", "timeline.json", write_timeline},
       exchange::megatron_core(),
       exchange::accelerate_fsdp(),
+      exchange::deepspeed_json(),
       exchange::galvatron_export()};
   return rows;
 }

@@ -127,6 +127,27 @@ TEST(AccelerateExport, ShardsAndReplicasMultiplyToAllProcesses) {
   EXPECT_THAT(written("accelerate-fsdp", job, plan_of(job, plain, {ScheduleKind::one_f_one_b, 1, 1, 4, 1})), HasSubstr("ZeRO-0"));
 }
 
+// 64 samples are 2 a rank in 2 micro-batches of 16 ranks.
+TEST(DeepSpeedExport, BatchesMultiplyAndShardGroupsAreRefused) {
+  const Job job = job_on("llama-2-7b", "deepspeed");
+  Strategy s;
+  s.dp = 16;
+  s.zero = ZeroStage::parameters;
+  s.shard = 16;
+  Plan plan = plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 2, 2});
+  const std::string text = written("deepspeed", job, plan);
+  for (const char* line : {"\"train_batch_size\": 64", "\"train_micro_batch_size_per_gpu\": 2",
+                           "\"gradient_accumulation_steps\": 2", "\"stage\": 3", "\"enabled\": true"})
+    EXPECT_THAT(text, HasSubstr(line));
+  EXPECT_THAT(text, Not(HasSubstr("autotp_size")));
+  plan.only_pipeline().stages[0].chunks[0].ranges[0].strategy.shard = 8;
+  EXPECT_THAT(written("deepspeed", job, plan), HasSubstr("sharded over 8 of 16 ranks"));
+  Strategy piped;
+  piped.dp = 8;
+  EXPECT_THAT(written("deepspeed", job, plan_of(job, piped, {ScheduleKind::one_f_one_b, 2, 1, 8, 1})),
+              HasSubstr("2 pipeline stages"));
+}
+
 TEST(LaunchScript, WordsOfTheShellAreQuoted) {
   EXPECT_EQ(quoted("plain-1.5/x"), "plain-1.5/x");
   EXPECT_EQ(quoted("Et*7|t*9"), "'Et*7|t*9'");

@@ -122,6 +122,17 @@ TEST(ResultJson, DamagedResultsAreRefused) {
   EXPECT_THAT(back.error().message(), HasSubstr("mfv"));
 }
 
+// Times of a result are counted in nanoseconds, the ends of its interval too: none is longer than these can say.
+TEST(ResultJson, IntervalsOfAgesAreRefused) {
+  std::string text = to_json(planned(), false);
+  const std::string key = "\"iteration_s_high\": ";
+  const std::size_t at = text.find(key) + key.size();
+  text.replace(at, text.find(',', at) - at, "1e17");
+  const auto back = result_from_json(text, "r");
+  ASSERT_FALSE(back);
+  EXPECT_THAT(back.error().message(), HasSubstr("iteration_s_high"));
+}
+
 // Why a search ended and which space it covered are values: words that are none are refused, not carried along.
 TEST(ResultJson, UnknownReasonsAndSpacesAreRefused) {
   const std::string text = to_json(planned(), false);

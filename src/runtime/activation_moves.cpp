@@ -105,7 +105,7 @@ ActivationMoves::Side ActivationMoves::behind(const Transfer& transfer) const {
 }
 
 Tensor ActivationMoves::room_for(const ActivationBox& box) const {
-  return at::empty({size_of(box.tokens), box.samples.size(), box.features.size()}, at::kFloat);
+  return at::empty({size_of(box.tokens), box.samples.size(), box.features.size()}, view_.type());
 }
 
 // ---- between stages ----------------------------------------------------------------------------------------------------------

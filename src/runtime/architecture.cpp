@@ -120,6 +120,8 @@ Status refused_degrees(const Operator& op, const Strategy& s, const std::string&
 /// Operators partitioned one by one: every slice must be whole, whichever replica a rank is in.
 Status refused_partition(const Plan& plan, const Pipeline& pipeline, const Stage& stage, const Strategy& s, const LayerKind& kind,
                          const std::string& where) {
+  if (plan.training.precision != Precision::fp32)
+    return refused(where, "operators partitioned one by one in a mixed precision", "fp32");
   const EngineModel* engine = find_engine(plan.engine);
   if (engine == nullptr) return refused("plan: $.engine", plan.engine, "a known engine");
   std::vector<std::int64_t> samples = stage.samples_per_replica;
@@ -215,7 +217,8 @@ std::vector<double> rotary_rates(const Architecture& architecture, std::int64_t 
 }
 
 Status not_runnable(const Plan& plan, const Model& model) {
-  if (plan.training.precision != Precision::fp32) return refused("plan: $.training.precision", "a mixed precision", "fp32");
+  if (plan.training.precision != Precision::fp32 && plan.training.precision != Precision::bf16)
+    return refused("plan: $.training.precision", std::string(to_string(plan.training.precision)), "fp32 or bf16");
   if (plan.training.optimizer != Optimizer::adam)
     return refused("plan: $.training.optimizer", std::string(to_string(plan.training.optimizer)), "adam");
   for (std::size_t p = 0; p < plan.pipelines.size(); ++p)

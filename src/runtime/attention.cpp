@@ -133,7 +133,8 @@ class Core : public LayerOperator {
     go_round(pairs(packed, heads_), [&](std::size_t j, const Tensor& keys_values) {
       if (blocks_[j].rows.size() > 0) made.push_back(add(sums, q, keys_values, blocks_[j]));
     });
-    Tensor y = by_token(sums.o.div_(sums.sum)).reshape({packed.size(0), packed.size(1), heads_.query * heads_.dim});
+    Tensor y =
+        by_token(sums.o.div_(sums.sum).to(x.scalar_type())).reshape({packed.size(0), packed.size(1), heads_.query * heads_.dim});
     saved = {packed, y};
     if (recomputes_)
       saved.push_back(sums.most + sums.sum.log());
@@ -181,7 +182,7 @@ class Core : public LayerOperator {
   struct Pulled {
     Pulled(const Tensor& x, const Tensor& dy, const Tensor& y, const Heads& h)
         : packed(x), q(by_head(queries(x, h))), d_out(by_head(dy.view({dy.size(0), dy.size(1), h.query, h.dim}))) {
-      inner = (d_out * by_head(y.view({y.size(0), y.size(1), h.query, h.dim}))).sum(-1, true);
+      inner = (d_out.to(at::kFloat) * by_head(y.view({y.size(0), y.size(1), h.query, h.dim}))).sum(-1, true);
     }
     Tensor packed, q, d_out, inner;  ///< inner: rowsum(dO∘O)
   };
@@ -246,13 +247,13 @@ class Core : public LayerOperator {
   }
 
   [[nodiscard]] Tensor scores(const Tensor& q, const Tensor& keys_values, const Block& block) const {
-    Tensor s = part(q, block.rows).matmul(keys_of(keys_values, block).transpose(2, 3)).mul_(scale_);
+    Tensor s = part(q, block.rows).matmul(keys_of(keys_values, block).transpose(2, 3)).to(at::kFloat).mul_(scale_);
     if (block.hidden.defined()) s.masked_fill_(block.hidden, -std::numeric_limits<float>::infinity());
     return s;
   }
   /// With the logarithm of Σ e^score by row.
   [[nodiscard]] Tensor probabilities(const Tensor& q, const Tensor& keys_values, const Block& block, const Tensor& whole) const {
-    return scores(q, keys_values, block).sub_(part(whole, block.rows)).exp_();
+    return scores(q, keys_values, block).sub_(part(whole, block.rows)).exp_().to(q.scalar_type());
   }
 
   /// The first block is the own one, in which every row has something visible.
@@ -260,8 +261,9 @@ class Core : public LayerOperator {
     Tensor p = scores(q, keys_values, block);
     Tensor most = p.amax(-1, true);
     if (!sums.o.defined()) {
-      p.sub_(most).exp_();
-      sums = {p.matmul(values_of(keys_values, block)), most.clone(), p.sum(-1, true)};
+      const Tensor sum = p.sub_(most).exp_().sum(-1, true);
+      p = p.to(q.scalar_type());
+      sums = {p.matmul(values_of(keys_values, block)).to(at::kFloat), most.clone(), sum};
       return {p, most, block.rows};
     }
     const Tensor earlier = part(sums.most, block.rows);
@@ -269,6 +271,7 @@ class Core : public LayerOperator {
     const Tensor shrinks = (earlier - most).exp_();
     p.sub_(most).exp_();
     part(sums.sum, block.rows).mul_(shrinks).add_(p.sum(-1, true));
+    p = p.to(q.scalar_type());
     part(sums.o, block.rows).mul_(shrinks).add_(p.matmul(values_of(keys_values, block)));
     earlier.copy_(most);
     return {p, most, block.rows};
@@ -279,8 +282,8 @@ class Core : public LayerOperator {
     const Tensor d_out = part(x.d_out, block.rows), q = part(x.q, block.rows);
     const Tensor d_own = d_pairs.narrow(0, block.columns.first, block.columns.size());
     d_own.select(3, 1).add_(by_token(grouped(p.transpose(2, 3).matmul(d_out))));
-    const Tensor ds = d_out.matmul(values_of(keys_values, block).transpose(2, 3));
-    ds.sub_(part(x.inner, block.rows)).mul_(p).mul_(scale_);
+    const Tensor dp = d_out.matmul(values_of(keys_values, block).transpose(2, 3)).to(at::kFloat);
+    const Tensor ds = dp.sub_(part(x.inner, block.rows)).mul_(p).mul_(scale_).to(p.scalar_type());
     d_queries.narrow(0, block.rows.first, block.rows.size()).add_(by_token(ds.matmul(keys_of(keys_values, block))));
     d_own.select(3, 0).add_(by_token(grouped(ds.transpose(2, 3).matmul(q))));
   }

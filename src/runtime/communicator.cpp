@@ -114,9 +114,10 @@ class Busy {
   std::chrono::steady_clock::time_point begin_;
 };
 
-/// Row by row, so that every member gets the same bits; into the first of them.
+/// Row by row, so that every member gets the same bits, and in fp32 at least; into the first of them.
 at::Tensor sum_of(const at::Tensor& rows) {
   at::Tensor sum = rows.select(0, 0);
+  if (sum.scalar_type() == at::kBFloat16) sum = sum.to(at::kFloat);
   for (std::int64_t r = 1; r < rows.size(0); ++r) sum.add_(rows.select(0, r));
   return sum;
 }
@@ -125,6 +126,12 @@ at::Tensor sum_of(const at::Tensor& rows) {
 /// Rows by member; empty: equal parts.
 void exchange(Gloo& gloo, at::Tensor& out, at::Tensor& in, std::vector<std::int64_t> received = {},
               std::vector<std::int64_t> sent = {}) {
+  if (in.scalar_type() == at::kBFloat16) {  // a type that Gloo does not know: its bytes travel
+    at::Tensor out_bytes = out.view(at::kByte), in_bytes = in.view(at::kByte);
+    for (std::vector<std::int64_t>* sizes : {&received, &sent})
+      for (std::int64_t& size : *sizes) size *= in.dim() == 1 ? in.element_size() : 1;
+    return exchange(gloo, out_bytes, in_bytes, std::move(received), std::move(sent));
+  }
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 15)
   gloo.all_to_all_single(out, in, received, sent)->wait();
 #else

@@ -42,7 +42,7 @@ class Router : public LayerOperator {
       : in_(op.in), top_k_(op.top_k), normalised_(place.architecture.normalised_experts), parameters_(parameters) {}
 
   Tensor forward(Frame& frame, Saved& saved, const Tensor& x) override {
-    const Tensor p = flat(x).matmul(weights().t()).softmax(-1);
+    const Tensor p = flat(x).matmul(weights().t()).to(at::kFloat).softmax(-1);
     const auto [chosen, experts] = at::topk(p, top_k_, -1);
     const Tensor w = normalised_ ? chosen / chosen.sum(-1, true) : chosen;
     saved = {x, p, experts, chosen, w};
@@ -60,9 +60,9 @@ class Router : public LayerOperator {
     const Tensor dp = at::zeros_like(p).scatter_(1, experts, d_chosen);
     const Tensor dz = p * (dp - (dp * p).sum(-1, true));
     frame.weight_gradients.push_back([this, x, dz] {
-      parameters_.state->gradient(parameters_.segment).view({-1, in_}).add_(dz.t().matmul(flat(x)));
+      add_product(parameters_.state->gradient(parameters_.segment).view({-1, in_}), dz, flat(x));
     });
-    return dy + dz.matmul(weights()).view(x.sizes());
+    return dy + dz.to(dy.scalar_type()).matmul(weights()).view(x.sizes());
   }
 
  private:
@@ -199,14 +199,14 @@ class Combine : public LayerOperator {
     const Tensor sorted = exchange_.from_experts(r, rows);
     const Tensor copies = at::empty_like(sorted).index_copy_(0, r.order, sorted).view({-1, top_k_, rows.size(1)});
     saved = {copies};
-    return (copies * r.weights.unsqueeze(2)).sum(1).view(r.shape);
+    return (copies * r.weights.unsqueeze(2)).sum(1).to(rows.scalar_type()).view(r.shape);
   }
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
     Routing& r = *frame.routing;
     const Tensor d_out = flat(dy).unsqueeze(1);
-    r.gradient = (d_out * saved[0]).sum(2);
-    const Tensor copies = (d_out * r.weights.unsqueeze(2)).view({-1, dy.size(-1)});
+    r.gradient = (d_out.to(at::kFloat) * saved[0]).sum(2);
+    const Tensor copies = (d_out * r.weights.unsqueeze(2)).to(dy.scalar_type()).view({-1, dy.size(-1)});
     return exchange_.to_experts(r, copies.index_select(0, r.order));
   }
 
@@ -237,8 +237,7 @@ class ExpertLinear : public LayerOperator {
       const Tensor gradient = parameters_.state->gradient(parameters_.segment).view({local_, -1, width_});
       const Tensor left = row_ ? x : dy, right = row_ ? dy : x;
       each(*routing, [&](std::int64_t e, std::int64_t first, std::int64_t rows) {
-        const Tensor product = left.narrow(0, first, rows).t().matmul(right.narrow(0, first, rows));
-        gradient.select(0, e).add_(product, share_);
+        add_product(gradient.select(0, e), left.narrow(0, first, rows), right.narrow(0, first, rows), share_);
       });
     });
     return product(*frame.routing, dy, !row_);

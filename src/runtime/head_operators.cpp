@@ -25,7 +25,7 @@ class HeadNorm : public LayerOperator {
         parameters_(parameters) {}
 
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
-    const Tensor part = own(x);
+    const Tensor part = own(x).to(at::kFloat);
     saved = {part};
     Tensor y = x.clone();
     own(y).copy_(head_normed(part, scale(), epsilon_));
@@ -33,7 +33,7 @@ class HeadNorm : public LayerOperator {
   }
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
-    const HeadNormGradient of = head_norm_gradient(saved[0], own(dy), scale(), epsilon_);
+    const HeadNormGradient of = head_norm_gradient(saved[0], own(dy).to(at::kFloat), scale(), epsilon_);
     Tensor dx = dy.clone();
     own(dx).copy_(of.input);
     frame.weight_gradients.push_back([this, sum = of.scale] { parameters_.state->gradient(parameters_.segment).add_(sum); });

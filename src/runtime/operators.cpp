@@ -47,24 +47,25 @@ class Norm : public LayerOperator {
   }
 
   Tensor forward(Frame&, Saved& saved, const Tensor& x) override {
-    const Tensor centred = centred_ ? x - mean(x) : x;
+    const Tensor wide = x.to(at::kFloat), centred = centred_ ? wide - mean(wide) : wide;
     const Tensor inverse = (mean(centred.square()) + epsilon_).rsqrt();
     saved = {x, inverse};
     const Tensor y = (centred * inverse).mul_(parameters_.state->values(scale_));
-    return shift_.size > 0 ? y.add_(parameters_.state->values(shift_)) : y;
+    if (shift_.size > 0) y.add_(parameters_.state->values(shift_));
+    return y.to(x.scalar_type());
   }
 
   Tensor backward(Frame& frame, Saved& saved, const Tensor& dy) override {
     const Tensor &x = saved[0], &inverse = saved[1];
-    const Tensor normal = (centred_ ? x - mean(x) : x) * inverse;
-    const Tensor dx = dy * parameters_.state->values(scale_), centre = centred_ ? mean(dx) : Tensor();
+    const Tensor wide = x.to(at::kFloat), normal = (centred_ ? wide - mean(wide) : wide) * inverse;
+    const Tensor dx = dy.to(at::kFloat) * parameters_.state->values(scale_), centre = centred_ ? mean(dx) : Tensor();
     dx.addcmul_(normal, mean(dx * normal), -1);
     if (centred_) dx.sub_(centre);
     frame.weight_gradients.push_back([this, normal, dy] {
       parameters_.state->gradient(scale_).add_(flat(normal.mul_(dy)).sum(0));
-      if (shift_.size > 0) parameters_.state->gradient(shift_).add_(flat(dy).sum(0));
+      if (shift_.size > 0) parameters_.state->gradient(shift_).add_(flat(dy).sum(0, false, at::kFloat));
     });
-    return dx.mul_(inverse);
+    return dx.mul_(inverse).to(dy.scalar_type());
   }
 
  private:
@@ -104,8 +105,8 @@ class Column : public LayerOperator {
     const Tensor dx = summed_output(dy.matmul(rows.narrow(1, 0, in_)), place_);
     frame.weight_gradients.push_back([this, x = saved[0], dy] {
       Tensor gradient = parameters_.state->gradient(parameters_.segment).view({-1, width_});
-      gradient.narrow(1, 0, in_).addmm_(flat(dy).t(), flat(whole_sequence(x, place_)));
-      if (width_ > in_) gradient.select(1, in_).add_(flat(dy).sum(0));
+      add_product(gradient.narrow(1, 0, in_), flat(dy), flat(whole_sequence(x, place_)));
+      if (width_ > in_) gradient.select(1, in_).add_(flat(dy).sum(0, false, at::kFloat));
     });
     return dx;
   }
@@ -135,8 +136,8 @@ class Row : public LayerOperator {
     const Tensor whole = whole_sequence(dy, place_);
     const Tensor dx = whole.matmul(parameters_.state->values(weight_).view({-1, out_}).t());
     frame.weight_gradients.push_back([this, x = saved[0], whole, dy] {
-      parameters_.state->gradient(weight_).view({-1, out_}).addmm_(flat(x).t(), flat(whole));
-      if (bias_.size > 0) parameters_.state->gradient(bias_).add_(flat(dy).sum(0));
+      add_product(parameters_.state->gradient(weight_).view({-1, out_}), flat(x), flat(whole));
+      if (bias_.size > 0) parameters_.state->gradient(bias_).add_(flat(dy).sum(0, false, at::kFloat));
     });
     return dx;
   }
@@ -235,6 +236,10 @@ std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operat
       return std::make_unique<Column>(op, parameters, place);
     default: return nullptr;
   }
+}
+
+void add_product(Tensor gradient, const Tensor& left, const Tensor& right, double share) {
+  gradient.addmm_(left.to(at::kFloat).t(), right.to(at::kFloat), 1, share);
 }
 
 // ---- tokens ------------------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 //     row      multiply, then reduce-scatter (sequence parallel) or all-reduce, then the bias; backward: all-gather or nothing
 //     table    rows of the vocabulary: look up the own ones, then as row
 //     logits   as column; the loss meets three times: maxima, sums, targets                                    (Shoeybi et al. 2019)
+// In bf16 matrix products and residuals are; norms, softmax, the router's weights, the loss and all gradients of parameters are made in fp32.
 // What a backward returns is a tensor of its own, which the next one may overwrite; so may the loss its logits.
 // Ulysses: parameters are whole; around attention an all-to-all turns own tokens of all heads into all tokens of own heads. Context parallelism
 // gives a rank some tokens of a sample in all operators; attention alone sees those of others (attention.h).
@@ -33,6 +34,7 @@ namespace espalier::runtime {
 /// What the operators of one layer work with on this rank.
 struct Place {
   Architecture architecture;
+  at::ScalarType type = at::kFloat;   ///< of activations and their gradients
   std::int64_t tokens = 0;            ///< of a sample
   TokenRuns own_tokens;               ///< those that this rank has between layers
   TokenRuns context_tokens;           ///< those of its context rank: the tensor group's together
@@ -95,6 +97,9 @@ struct Parameters {
 /// Null for operators that pass what they get: residuals (the layer adds), dropout (not applied), a cross-entropy of logits.
 std::unique_ptr<LayerOperator> make_operator(const LayerKind& kind, const Operator& op, const Parameters& parameters,
                                              const Place& place);
+
+/// gradient += leftᵀ · right, rows × features each, multiplied and added up in fp32.
+void add_product(at::Tensor gradient, const at::Tensor& left, const at::Tensor& right, double share = 1);
 
 /// Tokens whose activations this rank sees once a tensor group has gathered its own: those of the context rank, or its own (Ulysses).
 const TokenRuns& seen_tokens(const Place& place);

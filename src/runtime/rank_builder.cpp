@@ -150,6 +150,7 @@ Place RankModel::Builder::place_of(const Strategy& s, std::int64_t position, boo
   const Sequence& sequence = view_.plan->training.sequence;
   Place place;
   place.architecture = view_.architecture;
+  place.type = view_.type();
   place.tokens = sequence.main;
   place.own_tokens = box_of(s, position, {1, {}, place.tokens, 1}, false).tokens;
   const PlaceInStage at = place_in_stage(s, position);

@@ -40,6 +40,8 @@ int RankView::rank_of(std::int64_t d) const {
   return static_cast<int>(std::lower_bound(devices.begin(), devices.end(), d) - devices.begin());
 }
 
+at::ScalarType RankView::type() const { return plan->training.precision == Precision::bf16 ? at::kBFloat16 : at::kFloat; }
+
 const RankClass& rank_class(const Program& program, std::int64_t device) {
   const auto at =
       std::find_if(program.ranks.begin(), program.ranks.end(), [&](const RankClass& rank) { return rank.device() == device; });

@@ -52,6 +52,8 @@ struct RankView {
   bool initialised = true;         ///< parameters begin as runtime/initial.h says; false: with zeros, as others follow
   OperatorClock* clock = nullptr;  ///< of all layers; null: operators are not timed
   [[nodiscard]] int rank_of(std::int64_t device) const;
+  /// Of parameters as layers read them, and of activations and their gradients.
+  [[nodiscard]] at::ScalarType type() const;
 };
 
 /// The list of a device in a program of all devices.

@@ -75,6 +75,7 @@ StateShape RankModel::Builder::shape_of(const Holding& h, std::int64_t position,
   shape.layer = unit.layer;
   shape.unit = unit;
   shape.zero = h.strategy.zero;
+  shape.type = view_.type();
   shape.held = share.held;
   shape.shards = share.shards;
   shape.shard = share.shard;

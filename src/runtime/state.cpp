@@ -32,10 +32,13 @@ State::State(StateShape shape, const std::vector<float>& initial) : shape_(std::
   at::Tensor whole = at::zeros({length_}, at::kFloat);
   if (!initial.empty()) std::memcpy(whole.data_ptr<float>(), initial.data(), initial.size() * sizeof(float));
   own_ = whole.narrow(0, offset_, part_);
-  if (shards_parameters(shape_.zero))
+  if (shards_parameters(shape_.zero)) {
     own_ = own_.clone();
-  else
-    whole_ = whole;
+    read_ = own_.to(shape_.type);
+  } else {
+    whole_ = whole.to(shape_.type);
+    if (shape_.type != at::kFloat) own_ = own_.clone();
+  }
   if (shards_gradients(shape_.zero)) {
     reduced_ = at::zeros({part_}, at::kFloat);
   } else {
@@ -52,6 +55,12 @@ void State::restore(const std::vector<float>& values) {
   if (!values.empty()) std::memcpy(list.data_ptr<float>(), values.data(), values.size() * sizeof(float));
   if (whole_.defined()) whole_.copy_(list);
   own_.copy_(list.narrow(0, offset_, part_));
+  follow();
+}
+
+void State::follow() {
+  if (shape_.type == at::kFloat) return;  // views
+  (read_.defined() ? read_ : whole_.narrow(0, offset_, part_)).copy_(own_);
 }
 
 void State::restore_moments(const std::vector<float>& first, const std::vector<float>& second) {
@@ -81,11 +90,11 @@ void State::scatter(at::Tensor part) {
 
 void State::acquire() {
   if (!shards_parameters(shape_.zero) || users_++ > 0) return;
-  whole_ = at::empty({length_}, at::kFloat);
+  whole_ = at::empty({length_}, shape_.type);
   if (shape_.shard_group != nullptr)
-    gather(own_);
+    gather(read_);
   else
-    whole_.copy_(own_);
+    whole_.copy_(read_);
 }
 
 void State::release() {
@@ -188,6 +197,7 @@ void State::update(const AdamW& adam, double scale, std::int64_t step) {
   const double correction2 = 1 - std::pow(adam.beta2, static_cast<double>(step));
   const at::Tensor root = second_.div(correction2).sqrt_().add_(adam.epsilon);
   own_.mul_(1 - adam.rate * adam.decay).addcdiv_(first_, root, -adam.rate / correction1);
+  follow();
   (gradient_.defined() ? gradient_ : reduced_).zero_();
   finished_ = false;
   fresh_ = shape_.shard_group == nullptr || !shards_optimizer(shape_.zero) || shards_parameters(shape_.zero);
@@ -195,7 +205,7 @@ void State::update(const AdamW& adam, double scale, std::int64_t step) {
 
 void State::publish() {
   if (fresh_) return;
-  gather(own_.clone());
+  gather(whole_.narrow(0, offset_, part_).clone());
   fresh_ = true;
 }
 

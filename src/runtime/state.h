@@ -43,10 +43,12 @@ struct StateShape {
   std::int32_t layer = 0;
   ZeroStage zero = ZeroStage::none;
   StateUnit unit;
-  Intervals held;                       ///< elements of the layer, by number
-  Intervals counted;                    ///< of the own part, those that no rank before this one in its stage has
-  std::int64_t shards = 1, shard = 0;   ///< the own part is the `shard`-th of `shards`
-  std::vector<std::int64_t> shares;     ///< weights of the parts; empty: equal
+  Intervals held;                      ///< elements of the layer, by number
+  Intervals counted;                   ///< of the own part, those that no rank before this one in its stage has
+  std::int64_t shards = 1, shard = 0;  ///< the own part is the `shard`-th of `shards`
+  std::vector<std::int64_t> shares;    ///< weights of the parts; empty: equal
+  at::ScalarType type =
+      at::kFloat;  ///< of the values that layers read and ranks gather; those that are updated, gradients and moments are fp32
   std::vector<PartialSum> sums;         ///< inside the tensor group, before anything else
   Communicator* shard_group = nullptr;  ///< null: nobody to meet
   Communicator* replicas = nullptr;
@@ -90,6 +92,7 @@ class State {
   [[nodiscard]] bool fresh() const { return fresh_; }
   /// Elements of the own part, by number.
   [[nodiscard]] const Intervals& own() const { return owned_; }
+  /// In fp32, whatever layers read.
   [[nodiscard]] const at::Tensor& own_values() const { return own_; }
   /// Of AdamW, of the own part.
   [[nodiscard]] const at::Tensor& first_moment() const { return first_; }
@@ -97,6 +100,8 @@ class State {
 
  private:
   void sum_in_tensor_group();
+  /// What layers read of the own part follows what was updated.
+  void follow();
   void gather(const at::Tensor& part);
   void scatter(at::Tensor part);
 
@@ -106,9 +111,10 @@ class State {
   std::int64_t length_ = 0;             // of the flat list with padding
   std::vector<std::int64_t> sizes_;     // of all parts, where they are unequal
   Intervals owned_;
+  // whole_: what layers read; own_: fp32, where layers read fp32 and ZeRO 3 does not drop it a view of whole_; read_: the own part as layers read it (ZeRO 3).
   // gradient_: of the whole list, with ZeRO 2 and 3 only between a micro-batch's backward and its reduction; reduced_: of the own part, of which
   // without them it is a view.
-  at::Tensor whole_, own_, gradient_, reduced_, first_, second_;
+  at::Tensor whole_, own_, read_, gradient_, reduced_, first_, second_;
   int users_ = 0;
   bool finished_ = false, fresh_ = true;
 };

@@ -35,7 +35,7 @@ class TokenTable : public LayerOperator {
     const Tensor whole = whole_sequence(dy, place_);
     frame.weight_gradients.push_back([this, index = saved[0], mine = saved[1], whole] {
       Tensor gradient = parameters_.state->gradient(parameters_.segment).view({-1, width_});
-      gradient.index_add_(0, index.reshape({-1}), flat(whole * mine.unsqueeze(2)));
+      gradient.index_add_(0, index.reshape({-1}), flat(whole * mine.unsqueeze(2)).to(at::kFloat));
     });
     return {};
   }
@@ -61,7 +61,7 @@ class PositionTable : public LayerOperator {
   Tensor backward(Frame& frame, Saved&, const Tensor& dy) override {
     frame.weight_gradients.push_back([this, dy] {
       Tensor gradient = parameters_.state->gradient(parameters_.segment).view({-1, width_});
-      gradient.index_add_(0, positions_, dy.sum(1));
+      gradient.index_add_(0, positions_, dy.sum(1, false, at::kFloat));
     });
     return {};
   }
@@ -86,7 +86,7 @@ class Logits : public LayerOperator {
     const Tensor table = parameters_.state->values(parameters_.segment).view({-1, in_});
     const Tensor dx = summed_output(dz.matmul(table), place_);
     frame.weight_gradients.push_back([this, x = saved[0], dz] {
-      parameters_.state->gradient(parameters_.segment).view({-1, in_}).addmm_(flat(dz).t(), flat(whole_sequence(x, place_)));
+      add_product(parameters_.state->gradient(parameters_.segment).view({-1, in_}), flat(dz), flat(whole_sequence(x, place_)));
     });
     return dx;
   }
@@ -107,9 +107,10 @@ class Loss : public LayerOperator {
     const Tensor target = frame.batch->labels.index_select(0, positions_) - first_row_;
     const Tensor mine = target.ge(0).logical_and(target.lt(z.size(2)));
     const Tensor index = target.clamp(0, z.size(2) - 1).unsqueeze(2);
-    Tensor most = z.amax(2, true);
+    const Tensor wide = z.to(at::kFloat);
+    Tensor most = wide.amax(2, true);
     if (place_.tensor != nullptr) place_.tensor->all_reduce_maximum(most);
-    const Tensor shifted = z.sub_(most);
+    const Tensor shifted = wide.sub_(most);
     Tensor of_target = shifted.gather(2, index).squeeze(2) * mine;
     const Tensor power = shifted.exp_();
     Tensor sum = power.sum(2, true);
@@ -126,7 +127,7 @@ class Loss : public LayerOperator {
   Tensor backward(Frame&, Saved& saved, const Tensor&) override {
     const Tensor &p = saved[0], &index = saved[1], &mine = saved[2];
     const Tensor subtracted = -mine.to(at::kFloat).unsqueeze(2);
-    return p.scatter_add_(2, index, subtracted).mul_(place_.loss_scale);
+    return p.scatter_add_(2, index, subtracted).mul_(place_.loss_scale).to(place_.type);
   }
 
  private:

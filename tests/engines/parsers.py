@@ -3,7 +3,7 @@
 """What `espalier export` writes is read by the frameworks' own parsers, and says there what the plan says; exports that are made wrong are refused by
 them, so that this harness can fail.
 
-usage: parsers.py BINARY SOURCE_DIR        exit code 77: the frameworks are not installed (./dev engines)
+usage: parsers.py BINARY SOURCE_DIR        exit code 77: the frameworks are not installed (./dev parsers)
 """
 import json
 import os
@@ -53,6 +53,10 @@ WRONG = [
 ACCELERATE = [
     ("llama-3-8b", H100, 64, 4096, "--dp 32 --zero 3 --micro-batch 1"), ("llama-3-8b", H100, 64, 4096, "--tp 2 --dp 16 --zero 3 --micro-batch 1 --recompute full"),
     ("llama-3-8b", H100, 64, 4096, "--dp 32 --zero 3 --shard 8 --micro-batch 2"), ("qwen2.5-7b", A100, 64, 4096, "--dp 16 --zero 2 --micro-batch 1"),
+]
+DEEPSPEED = [
+    ("llama-3-8b", H100, 64, 4096, "--dp 32 --zero 3 --micro-batch 1"), ("llama-3-8b", H100, 64, 4096, "--dp 32 --zero 3 --micro-batch 2 --recompute full"),
+    ("gpt2-xl", A100, 64, 1024, "--dp 16 --zero 1 --micro-batch 4"), ("qwen2.5-7b", A100, 64, 4096, "--dp 16 --zero 2 --micro-batch 1 --recompute full"),
 ]
 failures = []
 
@@ -144,14 +148,44 @@ def accelerate(folder):
     print(f"accelerate: {seen} of {len(ACCELERATE)} exports accepted")
 
 
+def deepspeed(folder):
+    # DeepSpeed asks its communication how many ranks there are.
+    reader = ("import sys, deepspeed.runtime.config as c; c.dist.get_rank = lambda *a, **k: 0; c.dist.get_world_size = lambda *a, **k: int(sys.argv[2]); "
+              "c.dist.is_initialized = lambda *a, **k: True; d = c.DeepSpeedConfig(sys.argv[1]); "
+              "print('READ', d.train_batch_size, d.train_micro_batch_size_per_gpu, d.gradient_accumulation_steps, d.zero_optimization_stage)")
+    seen = 0
+
+    def read(text, world):
+        (folder / "ds.json").write_text(text)
+        ran = subprocess.run([PYTHON, "-c", reader, str(folder / "ds.json"), str(world)], capture_output=True, text=True, timeout=300,
+                             env={**ENVIRONMENT, "DS_ACCELERATOR": "cpu"})
+        return re.search(r"READ (\d+) (\d+) (\d+) (\d+)", ran.stdout), ran.stdout + ran.stderr[-600:]
+
+    for case in DEEPSPEED:
+        text, plan = exported(folder, "deepspeed", "deepspeed", case)
+        name = f"{case[0]} {case[4]}"
+        if text is None:
+            expect(False, f"{name}: {plan}")
+            continue
+        world = 32 if case[1] == H100 else 16
+        found, said = read(text, world)
+        schedule = plan["pipelines"][0]["schedule"]
+        wanted = (case[2], schedule["micro_batch"], schedule["microbatches"], int(re.search(r"--zero (\d)", case[4]).group(1)))
+        expect(found is not None and tuple(map(int, found.groups())) == wanted, f"{name}: {said} instead of {wanted}")
+        seen += found is not None
+        for wrong in (text.replace(f'"train_batch_size": {case[2]}', f'"train_batch_size": {case[2] + 1}'), text.replace('"stage": ', '"stage": 7')):
+            expect(read(wrong, world)[0] is None, f"{name}: made wrong and accepted")
+    print(f"deepspeed: {seen} of {len(DEEPSPEED)} exports accepted")
+
+
 def installed(module):
     return pathlib.Path(PYTHON).exists() and subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True, env=ENVIRONMENT).returncode == 0
 
 
 def main():
-    found = [(run, module) for run, module in ((megatron, "megatron.core"), (accelerate, "accelerate")) if installed(module)]
+    found = [(run, module) for run, module in ((megatron, "megatron.core"), (accelerate, "accelerate"), (deepspeed, "deepspeed")) if installed(module)]
     if not found:
-        print("skipped: no frameworks in .cache/engines (./dev engines installs them)")
+        print("skipped: no frameworks in .cache/engines (./dev parsers installs them)")
         return 77
     with tempfile.TemporaryDirectory() as name:
         for run, _ in found:
