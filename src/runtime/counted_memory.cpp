@@ -5,21 +5,28 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <utility>
 
 namespace espalier::runtime {
 namespace {
 
-/// What stands behind a tensor: the memory itself, and who counts it.
+/// What stands before the memory of a tensor: the memory itself, and who counts it. Libraries below libtorch ask for memory of which they keep the address
+/// alone (c10::Allocator::raw_allocate), so that all is found by it.
 struct Block {
   c10::DataPtr data;
   std::int64_t bytes = 0;
   CountedMemory* counts = nullptr;
 };
 
-void release(void* context) {
-  const auto* block = static_cast<Block*>(context);
+constexpr std::size_t kRoom = 64;  // tensors stay aligned to it
+static_assert(sizeof(Block) <= kRoom);
+
+void release(void* memory) {
+  auto* block = reinterpret_cast<Block*>(static_cast<char*>(memory) - kRoom);
   block->counts->bytes -= block->bytes;
-  delete block;
+  const c10::DataPtr data = std::move(block->data);  // in which the block stands
+  block->~Block();
 }
 
 class CountingAllocator : public c10::Allocator {
@@ -27,13 +34,17 @@ class CountingAllocator : public c10::Allocator {
   explicit CountingAllocator(c10::Allocator& below) : below_(below) {}
 
   c10::DataPtr allocate(std::size_t n) override {
-    auto* block = new Block{below_.allocate(n), static_cast<std::int64_t>(n), &counts_};
-    const std::int64_t now = counts_.bytes += block->bytes;
+    c10::DataPtr data = below_.allocate(n + kRoom);
+    const c10::Device device = data.device();
+    auto* begin = static_cast<char*>(data.get());
+    new (begin) Block{std::move(data), static_cast<std::int64_t>(n), &counts_};
+    const std::int64_t now = counts_.bytes += static_cast<std::int64_t>(n);
     std::int64_t most = counts_.peak;
     while (now > most && !counts_.peak.compare_exchange_weak(most, now)) {
     }
-    return {block->data.get(), block, &release, block->data.device()};
+    return {begin + kRoom, begin + kRoom, &release, device};
   }
+  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* to, const void* from, std::size_t count) const override { std::memcpy(to, from, count); }
 
   CountedMemory& counts() { return counts_; }
