@@ -171,6 +171,15 @@ class Pass {
 
 }  // namespace
 
+ChunkPhase phase_of(InstructionKind kind) {
+  switch (kind) {
+    case InstructionKind::forward: return ChunkPhase::forward;
+    case InstructionKind::backward_input: return ChunkPhase::backward_input;
+    case InstructionKind::backward_weight: return ChunkPhase::backward_weight;
+    default: return ChunkPhase::backward;
+  }
+}
+
 PlanChunks chunks_of(const Plan& plan, const std::vector<ChunkId>& table_chunks) {
   PlanChunks out;
   out.schedule = plan.only_pipeline().schedule;

@@ -16,11 +16,14 @@
 #include "cost/layer_cost.h"
 #include "cost/step_cost.h"
 #include "cost/zero_steps.h"
+#include "espalier/instruction.h"
 #include "espalier/plan.h"
 
 namespace espalier::cost {
 
 enum class ChunkPhase : std::uint8_t { forward, backward, backward_input, backward_weight };
+/// Of an instruction that passes a micro-batch through a chunk.
+ChunkPhase phase_of(InstructionKind kind);
 
 /// Spans of one track do not overlap.
 enum class StepTrack : std::uint8_t {

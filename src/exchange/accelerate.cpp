@@ -14,6 +14,7 @@ namespace {
 using base::cat;
 
 constexpr const char* kName = "accelerate-fsdp";
+constexpr const char* kEngine = "fsdp2";  // as jobs and rules call what it launches
 
 /// The class that FSDP wraps: of transformers' modelling files.
 std::string block_class(const std::string& family) {
@@ -28,27 +29,28 @@ std::string block_class(const std::string& family) {
 }
 
 Status unsayable(const Job& job, const Plan& plan) {
-  if (Status error = not_uniform(plan, kName)) return error;
+  if (Status error = not_uniform(plan, kEngine)) return error;
+  if (Status error = not_on_equal_nodes(job, plan, kEngine)) return error;
   const Strategy& s = plan.strategy();
   const Schedule& schedule = plan.only_pipeline().schedule;
-  if (schedule.stages > 1) return cannot_say(kName, cat(schedule.stages, " pipeline stages"), "1: Accelerate has no pipelines");
+  if (schedule.stages > 1) return cannot_say(kEngine, cat(schedule.stages, " pipeline stages"), "1: Accelerate has no pipelines");
   if (!shards_gradients(s.zero))
-    return cannot_say(kName, cat("ZeRO-", static_cast<int>(s.zero)),
+    return cannot_say(kEngine, cat("ZeRO-", static_cast<int>(s.zero)),
                       "ZeRO-2 or ZeRO-3: FSDP shards parameters, gradients and states");
-  if (s.ep > 1) return cannot_say(kName, "expert parallelism", "none");
+  if (s.ep > 1) return cannot_say(kEngine, "expert parallelism", "none");
   if (s.sp == SequenceParallel::ulysses)
-    return cannot_say(kName, "Ulysses", "no sequence parallelism, or that of its tensor parallelism");
-  if (s.recompute.kind == RecomputeKind::selective) return cannot_say(kName, "selective recomputation", "none or full");
+    return cannot_say(kEngine, "Ulysses", "no sequence parallelism, or that of its tensor parallelism");
+  if (s.recompute.kind == RecomputeKind::selective) return cannot_say(kEngine, "selective recomputation", "none or full");
   if (s.recompute.kind == RecomputeKind::full && s.recompute.layers < job.model.blocks())
-    return cannot_say(kName, cat("recomputation of ", s.recompute.layers, " of ", job.model.blocks(), " blocks"),
+    return cannot_say(kEngine, cat("recomputation of ", s.recompute.layers, " of ", job.model.blocks(), " blocks"),
                       "of all of them");
   if (s.cp > 1 && s.cp_kind != ContextParallelKind::ring)
-    return cannot_say(kName, "context parallelism by all-to-all", "a ring or all-gathers");
+    return cannot_say(kEngine, "context parallelism by all-to-all", "a ring or all-gathers");
   if (block_class(job.model.family).empty())
     return cannot_say(
         kName, cat("a model of family ", job.model.family),
         "one whose block class is known here: llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, gpt2, gemma2, gpt_neox, phi3");
-  if (plan.training.precision == Precision::fp8) return cannot_say(kName, "fp8", "bf16, fp16 or fp32");
+  if (plan.training.precision == Precision::fp8) return cannot_say(kEngine, "fp8", "bf16, fp16 or fp32");
   return {};
 }
 
@@ -85,7 +87,7 @@ Result<std::string> write(const Job& job, const Plan& plan) {
 }  // namespace
 
 Exporter accelerate_fsdp() {
-  return {kName, "a configuration file of Hugging Face Accelerate (1.15, FSDP2)", "accelerate.yaml", write, "fsdp2"};
+  return {kName, "a configuration file of Hugging Face Accelerate (1.15, FSDP2)", "accelerate.yaml", write, kEngine};
 }
 
 }  // namespace espalier::exchange

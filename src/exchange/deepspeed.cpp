@@ -15,6 +15,7 @@ constexpr const char* kName = "deepspeed";
 
 Status unsayable(const Job& job, const Plan& plan) {
   if (Status error = not_uniform(plan, kName)) return error;
+  if (Status error = not_on_equal_nodes(job, plan, kName)) return error;
   const Strategy& s = plan.strategy();
   const std::int32_t stages = plan.only_pipeline().schedule.stages;
   if (stages > 1) return cannot_say(kName, cat(stages, " pipeline stages"), "1: DeepSpeed's pipelines are Python, no JSON");

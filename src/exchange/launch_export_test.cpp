@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "data/source_dir.h"
 #include "espalier/exchange.h"
 #include "espalier/planner.h"
@@ -146,6 +148,28 @@ TEST(DeepSpeedExport, BatchesMultiplyAndShardGroupsAreRefused) {
   piped.dp = 8;
   EXPECT_THAT(written("deepspeed", job, plan_of(job, piped, {ScheduleKind::one_f_one_b, 2, 1, 8, 1})),
               HasSubstr("2 pipeline stages"));
+}
+
+TEST(LaunchExports, NodesOfOneSizeAndAllOfThem) {
+  Strategy s;
+  s.dp = 16;
+  s.zero = ZeroStage::parameters;
+  s.shard = 16;
+  for (const auto& [format, engine] : {std::pair{"accelerate-fsdp", "fsdp2"}, std::pair{"deepspeed", "deepspeed"}}) {
+    const Job job = job_on("llama-2-7b", engine);
+    const Plan plan = plan_of(job, s, {ScheduleKind::one_f_one_b, 1, 1, 4, 1});
+    Plan part = plan;
+    part.only_pipeline().stages[0].devices = {{0, 8, 1}};
+    EXPECT_THAT(written(format, job, part), HasSubstr("8 of 16 devices")) << format;
+    Job mixed = job;
+    mixed.cluster.groups.push_back(mixed.cluster.groups.front());
+    mixed.cluster.groups.back().devices_per_node = 4;
+    const auto refused = find_exporter(format)->write(mixed, plan);
+    ASSERT_FALSE(refused) << format;
+    EXPECT_EQ(refused.error().kind, ErrorKind::check_failed);
+    EXPECT_THAT(refused.error().message(), HasSubstr("nodes of 8 and of 4 devices"));
+    EXPECT_THAT(refused.error().message(), HasSubstr(std::string("--set engine=") + engine + " "));
+  }
 }
 
 TEST(LaunchScript, WordsOfTheShellAreQuoted) {

@@ -212,6 +212,7 @@ Flags architecture(const Job& job, const Plan& plan, const Config& config) {
 
 Status unsayable(const Job& job, const Plan& plan) {
   if (Status error = not_uniform(plan, kName)) return error;
+  if (Status error = not_on_equal_nodes(job, plan, kName)) return error;
   if (!is_llama_like(job.model.family) && job.model.family != "gpt2")
     return cannot_say(kName, cat("a model of family ", job.model.family),
                       "gpt2, llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe: flags of others are not known here");

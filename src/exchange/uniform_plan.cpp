@@ -22,4 +22,19 @@ Status not_uniform(const Plan& plan, const std::string& engine) {
   return {};
 }
 
+Status not_on_equal_nodes(const Job& job, const Plan& plan, const std::string& engine) {
+  const std::int64_t each = job.cluster.groups.front().devices_per_node;
+  for (const NodeGroup& group : job.cluster.groups)
+    if (group.devices_per_node != each)
+      return cannot_say(engine, base::cat("nodes of ", each, " and of ", group.devices_per_node, " devices"),
+                        "nodes of one size");
+  std::int64_t used = 0;
+  for (const Pipeline& pipeline : plan.pipelines)
+    for (const Stage& stage : pipeline.stages)
+      for (const DeviceRange& range : stage.devices) used += range.count;
+  if (used == job.cluster.devices()) return {};
+  return cannot_say(engine, base::cat("a plan on ", used, " of ", job.cluster.devices(), " devices"),
+                    "one on all devices of the cluster: describe the nodes that are used alone");
+}
+
 }  // namespace espalier::exchange

@@ -38,15 +38,6 @@ const RankClass* class_of(const Program& program, std::int64_t device) {
   return nullptr;
 }
 
-ChunkPhase phase_of(Kind kind) {
-  switch (kind) {
-    case Kind::forward: return ChunkPhase::forward;
-    case Kind::backward_input: return ChunkPhase::backward_input;
-    case Kind::backward_weight: return ChunkPhase::backward_weight;
-    default: return ChunkPhase::backward;
-  }
-}
-
 StepPart part_of(const MeasuredOperator& o) {
   if (o.repeated) return StepPart::recomputation;
   if (o.pass == OperatorPass::forward) return StepPart::forward;
@@ -63,7 +54,7 @@ void add_predicted(const cost::CostContext& context, const Model& model, const P
     for (std::int32_t i = rank.begin; i < rank.end; ++i) {
       const Instruction& x = program.instructions[static_cast<std::size_t>(i)];
       if (x.stream != Stream::compute || x.kind == Kind::optimizer || x.bucket > 0) continue;
-      passes[{program.chunk_of(x).value, phase_of(x.kind)}] += rank.represents();
+      passes[{program.chunk_of(x).value, cost::phase_of(x.kind)}] += rank.represents();
     }
   for (const auto& [pass, count] : passes)
     for (const cost::ChunkSpan& span : book.chunk(pass.first, pass.second).spans) {

@@ -25,15 +25,6 @@ constexpr std::int64_t kFirstTrack = 5;  // behind the streams of the timeline
 
 std::int64_t track_of(const ChunkSpan& span) { return kFirstTrack + static_cast<std::int64_t>(span.track); }
 
-ChunkPhase phase_of(Kind kind) {
-  switch (kind) {
-    case Kind::forward: return ChunkPhase::forward;
-    case Kind::backward_input: return ChunkPhase::backward_input;
-    case Kind::backward_weight: return ChunkPhase::backward_weight;
-    default: return ChunkPhase::backward;
-  }
-}
-
 /// The instructions that make one pass of a micro-batch through a chunk: one, or its buckets.
 struct Passage {
   std::size_t rank = 0;
@@ -114,7 +105,7 @@ class StepTrack {
       const Instruction& x = program_.instructions[static_cast<std::size_t>(i)];
       if (x.stream != Stream::compute || x.kind == Kind::optimizer) continue;
       const auto [at, fresh] = cut.try_emplace({x.id, x.microbatch}, out.size());
-      if (fresh) out.push_back({rank, x.work(), program_.chunk_of(x).value, x.microbatch, phase_of(x.kind), {}});
+      if (fresh) out.push_back({rank, x.work(), program_.chunk_of(x).value, x.microbatch, cost::phase_of(x.kind), {}});
       out[at->second].instructions.push_back(i);
     }
   }

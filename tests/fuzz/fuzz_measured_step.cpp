@@ -5,7 +5,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace espalier;
-  const auto step = read_measured_step(fuzz::text_of(data, size), "step.json");
+  const auto step = read_measured_step(std::string(fuzz::text_of(data, size)), "step.json");
   if (!step.ok()) {
     fuzz::expect_helpful(step.error());
     return 0;
