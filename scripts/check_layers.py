@@ -83,6 +83,7 @@ PUBLIC = {
     "documents.h": "report",
     "explain.h": "report",
     "inspect.h": "report",
+    "report.h": "report",
     "text.h": "report",
 }
 RESULTS = {"simulate.h", "timeline.h"}
