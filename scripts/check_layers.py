@@ -84,6 +84,7 @@ PUBLIC = {
     "explain.h": "report",
     "inspect.h": "report",
     "report.h": "report",
+    "schedule_grid.h": "report",
     "text.h": "report",
 }
 RESULTS = {"simulate.h", "timeline.h"}

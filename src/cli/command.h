@@ -127,6 +127,8 @@ void add_what_if_command(Command& app, Context& context);
 void add_replan_command(Command& app, Context& context);
 void add_run_command(Command& app, Context& context);
 void add_profile_command(Command& app, Context& context);
+/// completion and man: what they write is made of `app`, with all commands that it has when they run.
+void add_completion_commands(Command& app, Context& context);
 void add_version_command(Command& app, Context& context);
 
 }  // namespace espalier::cli

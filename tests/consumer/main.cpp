@@ -18,6 +18,7 @@
 #include <espalier/planner.h>
 #include <espalier/policy.h>
 #include <espalier/report.h>
+#include <espalier/schedule_grid.h>
 #include <espalier/validate.h>
 
 #include <algorithm>
@@ -140,6 +141,10 @@ void explain_and_compare(const espalier::Job& job, const espalier::PlannerResult
   const std::string page = espalier::report_page(data, best.brief(100));  // write_file("report.html", page)
   // end report
   require(page.find("<title>Espalier report</title>") != std::string::npos, "the report is a page");
+  // begin grid
+  const espalier::SimulatedPlan simulated = value_or_exit(espalier::simulate_with_timeline(job, best.plan));
+  std::cout << espalier::schedule_grid(simulated.result, simulated.timeline, {100, true});
+  // end grid
   // begin compare
   espalier::Strategy other = best.plan.strategy();
   other.overlap = {};  // the same without communication beside compute
