@@ -45,7 +45,7 @@ class TimelineWriter {
     for (std::size_t r = 0; r < timeline_.ranks.size(); ++r) add_rank(r);
     w.begin_object();
     w.key("iteration_ns").value(timeline_.iteration_ns).key("microbatches").value(timeline_.microbatches);
-    w.key("microbatches_shown").value(shown_.microbatches).key("all_steps").value(shown_.all_steps);
+    w.key("microbatches_shown").value(shown_.microbatches).key("all_steps").value(shows_all_steps());
     write_names(w);
     write_ranks(w);
     write_rows(w);
@@ -55,6 +55,17 @@ class TimelineWriter {
 
  private:
   [[nodiscard]] bool shows(std::int32_t microbatch) const { return microbatch < shown_.microbatches; }
+
+  /// A timeline may have the steps of the first micro-batch alone (TimelineRank::steps).
+  [[nodiscard]] bool shows_all_steps() const {
+    bool any = false, later = false;
+    for (const TimelineRank& rank : timeline_.ranks)
+      for (const TimelineStep& x : rank.steps) {
+        any = true;
+        later |= x.microbatch > 0;
+      }
+    return !any || timeline_.microbatches == 1 || (later && shown_.all_steps);
+  }
 
   std::int64_t name(const std::string& text, std::string_view category) {
     const auto [at, fresh] = numbers_.try_emplace({text, std::string(category)}, static_cast<std::int64_t>(names_.size()));

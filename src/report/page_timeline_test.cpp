@@ -106,6 +106,10 @@ TEST(PageTimeline, StepsHaveRowsOfTheirOwnByWhatTheyServe) {
   EXPECT_THAT(all, HasSubstr(R"("stream": "ZeRO")"));
   EXPECT_THAT(first, HasSubstr(R"("stream": "collectives")"));
   EXPECT_THAT(first, Not(HasSubstr(R"("stream": "ZeRO")")));  // of the second micro-batch
+  EXPECT_THAT(all, HasSubstr(R"("all_steps": true)"));
+  EXPECT_THAT(first, HasSubstr(R"("all_steps": false)"));
+  t.ranks[0].steps.resize(2);  // of the first micro-batch alone
+  EXPECT_THAT(written(t, {2, true}), HasSubstr(R"("all_steps": false)"));
 }
 
 TEST(PageTimeline, ShowsAsMuchAsThereIsRoomFor) {
