@@ -74,6 +74,9 @@ std::int64_t layer_group_least_bytes(const CostBook& book, const Configuration& 
 namespace {
 
 std::int64_t bound_ns(const CostBook& book, const Strategy& s, const Schedule& schedule, Workspace& w, cost::DataStream stream) {
+  // Partitioned blocks reduce gradients inside their group with every micro-batch under ZeRO 2 and 3, once a step otherwise: their layers are not
+  // those of the schedule choice, which have another ZeRO stage.
+  if (!s.partition.empty()) price_layers(book, {s, schedule}, w);
   return w.bound.ns(book.context(), s, schedule, book.split(schedule), w.layers, stream);
 }
 
