@@ -27,6 +27,7 @@ install(FILES LICENSE THIRD_PARTY_NOTICES.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
 if(TARGET espalier_binary)
   install(TARGETS espalier_binary RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+install(FILES docs/man/espalier.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 if(TARGET espalier_rank)  # finds libtorch where it was when this was built
   set_target_properties(espalier_rank PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS espalier_rank RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

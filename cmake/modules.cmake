@@ -103,6 +103,7 @@ espalier_embed(espalier_planner data/calibration/intervals.yaml intervals_yaml)
 espalier_embed(espalier_planner data/calibration/memory.yaml memory_errors_yaml)
 espalier_embed(espalier_calibrate data/published_runs.tsv published_runs_tsv)
 espalier_embed(espalier_job data/framework_defaults.yaml framework_defaults_yaml)
+espalier_embed(espalier_report src/report/page/report.html report_page)
 # Results say which build made them: its version, and a hash of the figures that ship with it (src/planner/made_by.cpp).
 set(espalier_shipped_figures "")
 foreach(figures devices.yaml engines.yaml framework_defaults.yaml calibration/devices.yaml calibration/fabrics.yaml calibration/frameworks.yaml calibration/intervals.yaml)

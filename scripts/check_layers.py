@@ -83,6 +83,8 @@ PUBLIC = {
     "documents.h": "report",
     "explain.h": "report",
     "inspect.h": "report",
+    "report.h": "report",
+    "schedule_grid.h": "report",
     "text.h": "report",
 }
 RESULTS = {"simulate.h", "timeline.h"}

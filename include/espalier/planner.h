@@ -292,6 +292,14 @@ class PlannerMemory {
   std::unique_ptr<Content> content_;
 };
 
+/// A uniform configuration that the search simulated and that fits.
+struct SearchedPlan {
+  std::string label;
+  Strategy strategy;
+  Schedule schedule;
+  std::int64_t iteration_ns = 0, peak_memory_bytes = 0;
+};
+
 struct PlannerOptions {
   int threads = 0;                          ///< 0 = hardware; never changes the answer
   std::int64_t node_limit = 0;              ///< deterministic budget of simulated plans, of all phases together; 0 = none
@@ -304,6 +312,7 @@ struct PlannerOptions {
   double simple_within = 0.01;        ///< how much slower than the fastest the simplest plan may be
   bool simple = false;                ///< the simplest plan is the answer
   bool engines = false;               ///< also the best plan of every engine
+  bool keep_searched = false;         ///< fills PlannerResult::searched
   std::function<bool()> interrupted;  ///< polled all the time, from any thread; true stops with the best so far
   PlannerMemory* memory = nullptr;    ///< of earlier calls, and for later ones; null: none. Lives as long as the call
   /// Where the search stands: a line a second at most, one at a time, from any thread.
@@ -329,7 +338,9 @@ struct PlannerResult {
   std::vector<Alternative> alternatives;  ///< baselines first, the best uniform plan last of them; then runners-up by time
   std::vector<std::string> reasons;       ///< why this plan, in sentences
   std::vector<OperatorReport> operators;  ///< where the plan partitions operators
-  MadeBy made_by = this_build();          ///< of a result that was read: the build that wrote it
+  /// With PlannerOptions::keep_searched, on equal devices: by time, then canonical text; 4,096 at most. Not part of result.json.
+  std::vector<SearchedPlan> searched = {};
+  MadeBy made_by = this_build();                    ///< of a result that was read: the build that wrote it
   std::optional<std::vector<std::string>> runs_on;  ///< of `plan`: engines whose rules accept this very plan
   /// Where no engine runs the answer: the best plan of the first of megatron-core, torchtitan and deepspeed that has one.
   std::optional<EngineAnswer> runnable;

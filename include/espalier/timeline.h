@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "espalier/instruction.h"
@@ -43,6 +44,24 @@ struct MemorySample {
   bool operator==(const MemorySample&) const = default;
 };
 
+/// What runs inside a compute instruction: an operator of a layer, or one of its collectives (TimelineDetail::steps). Steps of one track do not
+/// overlap. They lie in the time that the instruction takes alone, stretched evenly where it took longer.
+struct TimelineStep {
+  std::int32_t track =
+      0;  ///< 0: operators, and waiting; 1: their collectives, and those between layers; 2: ZeRO, of whole layers
+  std::int32_t layer = -1;  ///< of the model; −1: of the chunk as a whole
+  std::int32_t chunk = 0, microbatch = 0;
+  std::string name;        ///< of the operator; else "waiting", "redistribution", "parameters", "gradients", "copies", "pass"
+  std::string_view part;   ///< "forward", "input_gradient", "weight_gradient", "recomputation"
+  std::int32_t times = 0;  ///< messages, one after the other; 0: it moves nothing, and the three below say nothing
+  CollectiveKind collective = CollectiveKind::all_reduce;
+  std::string_view group;  ///< "tensor", "context", "expert", …: who takes part
+  std::int64_t bytes = 0;  ///< of one message
+  std::string beside;      ///< operators, or "layer", whose compute the traffic runs beside; empty: alone
+  std::int64_t start_ns = 0, end_ns = 0;
+  bool operator==(const TimelineStep&) const = default;
+};
+
 /// Devices that do the same at the same time, written once.
 struct TimelineRank {
   std::int64_t device = 0;           ///< the first of them
@@ -52,6 +71,8 @@ struct TimelineRank {
   std::int64_t static_bytes = 0;     ///< parameters, gradients, optimizer states, buffers: held throughout
   std::vector<TimelineSpan> spans;   ///< in the order of issue; those of one stream follow each other in time
   std::vector<MemorySample> memory;  ///< in the order of time
+  /// Where they were asked for, of the first rank of each stage; of its first micro-batch alone, where all would be too many.
+  std::vector<TimelineStep> steps = {};
   bool operator==(const TimelineRank&) const = default;
 };
 
@@ -60,8 +81,6 @@ struct Timeline {
   std::int64_t iteration_ns = 0;  ///< the same nanosecond as Prediction::iteration_ns
   std::int32_t microbatches = 1;
   std::vector<TimelineRank> ranks;  ///< one class a stage, in the order of the pipeline
-  /// Where the steps inside instructions were asked for (TimelineDetail::steps): their tracks as trace events, each behind a comma.
-  std::string step_events;
   /// Devices of all classes together.
   [[nodiscard]] std::int64_t devices() const;
   bool operator==(const Timeline&) const = default;

@@ -25,11 +25,13 @@ void add_commands(Command& app, Context& context) {
   add_inspect_command(app, context);
   add_import_command(app, context);
   add_export_command(app, context);
+  add_report_command(app, context);
   add_engines_command(app, context);
   add_what_if_command(app, context);
   add_replan_command(app, context);
   add_run_command(app, context);
   add_profile_command(app, context);
+  add_completion_commands(app, context);
   add_version_command(app, context);
 }
 

@@ -13,6 +13,7 @@ struct Surroundings {
   bool terminal = false;              ///< stderr is a terminal: progress is shown there
   bool color = false;                 ///< stdout is a terminal and NO_COLOR is not set
   std::size_t width = 80;             ///< columns of the terminal; of a pipe or a file 80
+  bool utf8 = true;                   ///< the locale of stdout knows more than ASCII
   std::function<bool()> interrupted;  ///< true after Ctrl-C
   std::istream* input = nullptr;      ///< stdin: what a file called "-" is read from
 };

@@ -121,11 +121,14 @@ void add_calibrate_command(Command& app, Context& context);
 void add_inspect_command(Command& app, Context& context);
 void add_import_command(Command& app, Context& context);
 void add_export_command(Command& app, Context& context);
+void add_report_command(Command& app, Context& context);
 void add_engines_command(Command& app, Context& context);
 void add_what_if_command(Command& app, Context& context);
 void add_replan_command(Command& app, Context& context);
 void add_run_command(Command& app, Context& context);
 void add_profile_command(Command& app, Context& context);
+/// completion and man: what they write is made of `app`, with all commands that it has when they run.
+void add_completion_commands(Command& app, Context& context);
 void add_version_command(Command& app, Context& context);
 
 }  // namespace espalier::cli

@@ -129,6 +129,33 @@ void Command::set_version_flag(const std::string& name, const std::string& versi
 
 void Command::footer(const std::string& text) { impl_->app->footer(text); }
 
+namespace {
+
+DescribedOption described_option(const CLI::Option& option) {
+  DescribedOption out;
+  if (!option.get_lnames().empty()) out.long_name = "--" + option.get_lnames().front();
+  if (!option.get_snames().empty()) out.short_name = "-" + option.get_snames().front();
+  if (option.get_positional())
+    out.value = option.get_type_name().empty() ? option.get_name(true) : option.get_type_name();
+  else if (option.get_items_expected_max() > 0)
+    out.value = option.get_type_name().empty() ? "VALUE" : option.get_type_name();
+  out.help = option.get_description();
+  out.required = option.get_required();
+  return out;
+}
+
+DescribedCommand described_app(const CLI::App& app) {
+  DescribedCommand out{app.get_name(), app.get_description(), {}, {}};
+  for (const CLI::Option* option : app.get_options()) out.options.push_back(described_option(*option));
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    out.commands.push_back(described_app(*command));
+  return out;
+}
+
+}  // namespace
+
+DescribedCommand Command::described() const { return described_app(*impl_->app); }
+
 void Command::callback(std::function<void()> run) { impl_->app->callback(std::move(run)); }
 
 std::optional<int> Command::parse(int argc, const char* const* argv, std::ostream& out,

@@ -37,6 +37,19 @@ class Option {
   std::unique_ptr<Impl> impl_;
 };
 
+/// What a command takes, for what is made of it: shell completion and the manual page.
+struct DescribedOption {
+  std::string long_name, short_name;  ///< "--out", "-o"; both empty: a positional argument, called `value`
+  std::string value;                  ///< "DIR"; empty: it takes none
+  std::string help;
+  bool required = false;
+};
+struct DescribedCommand {
+  std::string name, help;
+  std::vector<DescribedOption> options;
+  std::vector<DescribedCommand> commands;
+};
+
 /// A command, or a command of a command (`inspect model`). Variables that it fills must outlive it.
 class Command {
  public:
@@ -57,8 +70,9 @@ class Command {
   /// "--simple{1%}": `value` becomes what stands behind "=", or 1% where nothing does.
   void add_flag(const std::string& names, std::string& value, const std::string& help);
   void set_version_flag(const std::string& name, const std::string& version);
-  void footer(const std::string& text);      ///< the last lines of --help
-  void callback(std::function<void()> run);  ///< what the command does, once its flags are read
+  void footer(const std::string& text);              ///< the last lines of --help
+  [[nodiscard]] DescribedCommand described() const;  ///< with all that was added to it and its commands
+  void callback(std::function<void()> run);          ///< what the command does, once its flags are read
 
   /// Reads the arguments and runs the command that they name. A value: the program ends here, with this code: 0 after help or a version,
   /// which have been written to `out`; what `refuse` answers for anything that cannot be understood.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <iostream>
+#include <string>
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -21,6 +22,18 @@ std::size_t terminal_width() {
   return columns >= kNarrowest && columns <= kWidest ? static_cast<std::size_t>(columns) : espalier::cli::Surroundings{}.width;
 }
 
+/// Whether the locale names UTF-8, as the first of its variables that says anything; nobody says anything: yes.
+bool utf8_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string locale(value);
+    return locale.find("UTF-8") != std::string::npos || locale.find("utf8") != std::string::npos ||
+           locale.find("utf-8") != std::string::npos;
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -32,6 +45,7 @@ int main(int argc, char** argv) {
   surroundings.color = isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
   surroundings.input = &std::cin;
   surroundings.width = terminal_width();
+  surroundings.utf8 = utf8_locale();
   surroundings.interrupted = espalier::cli::interrupted;
   const int code = espalier::cli::run(argc, argv, std::cout, std::cerr, surroundings);
   std::cout.flush();

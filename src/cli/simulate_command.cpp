@@ -2,6 +2,7 @@
 // espalier simulate PLAN.json: the plan as it stands, simulated again; its timeline with --trace.
 #include "cli/command.h"
 #include "espalier/calibration.h"
+#include "espalier/schedule_grid.h"
 
 namespace espalier::cli {
 namespace {
@@ -18,8 +19,21 @@ Result<Job> job_of(Plan& plan, const std::string& calibration) {
   return job;
 }
 
-int run_simulate(Context& context, const std::string& path, const std::string& calibration, const std::string& block,
-                 const std::string& network, const OutputFlags& output) {
+struct SimulateFlags {
+  std::string path, calibration, block, network;
+  bool grid = false, ascii = false;
+};
+
+/// The schedule as text in the place of the answer.
+int print_grid(Context& context, const Job& job, const PlannerResult& result, const SimulateFlags& flags) {
+  const auto simulated = simulate_with_timeline(job, result.plan);
+  if (!simulated) return fail(context, in_file(flags.path, simulated.error()));
+  context.out << schedule_grid(result, simulated->timeline, {context.width(), flags.ascii || !context.surroundings.utf8});
+  return kOk;
+}
+
+int run_simulate(Context& context, const SimulateFlags& flags, const OutputFlags& output) {
+  const auto& [path, calibration, block, network, grid, ascii] = flags;
   if (Status error = outputs_refused(output)) return fail(context, *error);
   auto loaded = load_plan_file(context, path);
   if (!loaded) return fail(context, loaded.error());
@@ -36,6 +50,7 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
     if (Status error = write_file(block, *timeline)) return fail(context, *error);
     files.push_back(block);
   }
+  if (grid && !context.json) return print_grid(context, *job, *result, flags);
   return deliver(context, *result, files);
 }
 
@@ -43,23 +58,21 @@ int run_simulate(Context& context, const std::string& path, const std::string& c
 
 void add_simulate_command(Command& app, Context& context) {
   Command* command = app.add_subcommand("simulate", "run the event simulation of a plan, write its timeline");
-  auto path = std::make_shared<std::string>();
-  auto calibration = std::make_shared<std::string>();
-  auto block = std::make_shared<std::string>();
-  auto network = std::make_shared<std::string>();
+  auto flags = std::make_shared<SimulateFlags>();
   auto output = std::make_shared<OutputFlags>();
-  command->add_option("plan", *path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
-  command->add_option("--block", *block, "write the timeline of one block with an operator partition here")->type_name("FILE");
-  add_calibration_flag(*command, *calibration);
-  add_network_flag(*command, *network);
+  command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
+  command->add_option("--block", flags->block, "write the timeline of one block with an operator partition here")
+      ->type_name("FILE");
+  add_calibration_flag(*command, flags->calibration);
+  add_network_flag(*command, flags->network);
   add_output_flags(*command, output);
   add_plan_schema_flag(*command, context);
   command->add_flag("--detail", output->detail,
                     "show the steps inside instructions in the timeline: operators, their collectives, bytes, what runs beside");
+  command->add_flag("--grid", flags->grid, "print the schedule as text: stages by slots of time, and a table of the stages");
+  command->add_flag("--ascii", flags->ascii, "with --grid: nothing but ASCII, as where the locale is not UTF-8");
   add_common_flags(*command, context);
-  command->callback([&context, path, calibration, block, network, output] {
-    context.exit_code = run_simulate(context, *path, *calibration, *block, *network, *output);
-  });
+  command->callback([&context, flags, output] { context.exit_code = run_simulate(context, *flags, *output); });
 }
 
 }  // namespace espalier::cli

@@ -124,6 +124,17 @@ std::vector<search::Configuration> seeds_of(const std::vector<JudgedBaseline>& b
   return seeds;
 }
 
+std::vector<SearchedPlan> searched_of(const Job& job, const EngineModel& engine, const search::Outcome& found) {
+  std::vector<SearchedPlan> out;
+  out.reserve(found.simulated.size());
+  for (const search::Candidate& candidate : found.simulated) {
+    const auto& c = candidate.configuration;
+    out.push_back({document_of(job, engine, c.strategy, c.schedule).label(), c.strategy, c.schedule, candidate.iteration_ns,
+                   candidate.peak_bytes});
+  }
+  return out;
+}
+
 std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engine, const PlannerResult& answer,
                                          const std::vector<JudgedBaseline>& baselines, const search::Outcome& found,
                                          int runners_up) {

@@ -30,6 +30,9 @@ std::vector<Alternative> alternatives_of(const Job& job, const EngineModel& engi
                                          const std::vector<JudgedBaseline>& baselines, const search::Outcome& found,
                                          int runners_up);
 
+/// All that the search simulated and kept, under their labels.
+std::vector<SearchedPlan> searched_of(const Job& job, const EngineModel& engine, const search::Outcome& found);
+
 /// A plan timed beside the answer. Without a name it is a runner-up under its own label.
 std::optional<Alternative> alternative_of(const Job& job, const EngineModel& engine, const PlannerResult& answer, Plan plan,
                                           const std::string& name);

@@ -89,6 +89,7 @@ Result<PlannerResult> plan(const Job& job, const PlannerOptions& options) {
   result->alternatives =
       equal ? alternatives_of(job, engine, *result, presets, all.flat(), options.alternatives)
             : group_alternatives(job, engine, *result, all.alone ? &*all.alone : nullptr, whole, how.threads, how.interrupted);
+  if (options.keep_searched && equal) result->searched = searched_of(job, engine, all.flat());
   if (!(result->plan == fastest)) add_fastest(job, engine, fastest, *result);
   PlannerOptions watched = options;  // the time limit holds for what stands beside the answer too
   watched.interrupted = how.interrupted;

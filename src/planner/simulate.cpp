@@ -53,7 +53,7 @@ Result<SimulatedPlan> simulate_with_timeline(const Job& job, const Plan& plan, T
     if (!engine) return engine.error();
     cost::CostContext context(job.model, job.cluster, job.training, **engine);
     context.fabric.place(plan);
-    out.timeline.step_events = sim::step_events(context, plan, timed.program, timed.costs, timed.simulation);
+    sim::add_steps(context, plan, timed.program, timed.costs, timed.simulation, out.timeline);
   }
   return out;
 }

@@ -13,6 +13,7 @@
 #include "report/brief_layers.h"
 #include "report/brief_text.h"
 #include "report/operator_text.h"
+#include "report/plan_words.h"
 #include "report/text_layout.h"
 
 namespace espalier::report {
@@ -42,14 +43,6 @@ std::int64_t device_count(const Plan& plan) {
 std::string sequence_text(const Sequence& s) {
   if (s.encoder > 0) return cat("sequence ", grouped(s.encoder), " + ", grouped(s.decoder));
   return s.main > 0 ? cat("sequence ", grouped(s.main)) : "images";
-}
-
-std::string job_line(const Plan& plan) {
-  const Training& t = plan.training;
-  return plan.model_name + " on " +
-         (plan.cluster_summary.empty() ? std::to_string(device_count(plan)) + " devices" : plan.cluster_summary) + " · " +
-         std::string(to_string(t.precision)) + " · " + sequence_text(t.sequence) + " · global batch " + grouped(t.global_batch) +
-         " · engine " + plan.engine;
 }
 
 /// Simulated and pruned configurations of the uniform space.
@@ -202,7 +195,7 @@ std::string headline(const PlannerResult& r) {
                                " model TFLOP/s/GPU)");
   out += line("memory", gib(p.peak_memory_bytes) + " of " + gib(p.memory_limit_bytes) + " on the fullest rank" +
                             (p.fits ? "" : "   DOES NOT FIT"));
-  out += line("certificate", wrap(certificate(r.search) + not_searched(r.search), 100, std::string(16, ' ')));
+  out += line("certificate", wrap(certificate_text(r.search), 100, std::string(16, ' ')));
   if (r.search.layerwise) out += line("layer-wise", layerwise_gain(*r.search.layerwise, p.iteration_ns));
   if (const std::string stages = by_stages(r.search); !stages.empty())
     out += line("space by pp", wrap(stages, 100, std::string(16, ' ')));
@@ -310,6 +303,17 @@ std::string reason_section(const PlannerResult& r) {
 }
 
 }  // namespace
+
+std::string job_line(const Plan& plan) {
+  const Training& t = plan.training;
+  return plan.model_name + " on " +
+         (plan.cluster_summary.empty() ? std::to_string(device_count(plan)) + " devices" : plan.cluster_summary) + " · " +
+         std::string(to_string(t.precision)) + " · " + sequence_text(t.sequence) + " · global batch " + grouped(t.global_batch) +
+         " · engine " + plan.engine;
+}
+
+std::string certificate_text(const SearchSummary& s) { return certificate(s) + not_searched(s); }
+
 }  // namespace espalier::report
 
 namespace espalier {

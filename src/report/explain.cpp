@@ -164,6 +164,7 @@ PlannerResult with_search(const Job& job, PlannerResult simulated, const Planner
   result.search = best->search;
   result.alternatives = best->alternatives;
   result.simplest = best->simplest;
+  result.searched = best->searched;
   if (best->plan.pipelines == result.plan.pipelines) {
     result.reasons = best->reasons;
     result.runs_on = best->runs_on;

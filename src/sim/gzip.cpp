@@ -10,10 +10,9 @@
 
 namespace espalier::sim {
 
-std::string gzip(const std::string& text) {
-  constexpr int kLevel = 3;  // a trace repeats itself: higher levels take several times as long for a few per cent
+std::string gzip(const std::string& text, int level) {
   z_stream stream{};
-  ESPALIER_CHECK(deflateInit2(&stream, kLevel, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  ESPALIER_CHECK(deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
   gz_header header{};
   header.os = 255;
   ESPALIER_CHECK(deflateSetHeader(&stream, &header) == Z_OK);

@@ -10,7 +10,6 @@
 
 #include "base/check.h"
 #include "cost/chunk_steps.h"
-#include "sim/trace_text.h"
 
 namespace espalier::sim {
 namespace {
@@ -20,10 +19,6 @@ using cost::ChunkSpan;
 using cost::ChunkSteps;
 using cost::PhaseTime;
 using Kind = InstructionKind;
-
-constexpr std::int64_t kFirstTrack = 5;  // behind the streams of the timeline
-
-std::int64_t track_of(const ChunkSpan& span) { return kFirstTrack + static_cast<std::int64_t>(span.track); }
 
 /// The instructions that make one pass of a micro-batch through a chunk: one, or its buckets.
 struct Passage {
@@ -71,19 +66,15 @@ class StepTrack {
         chunks_(cost::chunks_of(plan, program.structure().table_chunks)),
         book_(context, chunks_) {}
 
-  std::string write() {
+  void write(Timeline& timeline) {
     const std::vector<Passage> all = passages();
-    std::size_t events = 0;
-    for (const Passage& pass : all) events += steps_of(pass).spans.size();
-    std::vector<bool> named(program_.ranks.size(), false);
+    std::size_t steps = 0;
+    for (const Passage& pass : all) steps += steps_of(pass).spans.size();
     for (const Passage& pass : all) {
-      if (events > kFewEvents && pass.microbatch > 0) continue;
-      if (!named[pass.rank]) name_tracks(pass.rank);
-      named[pass.rank] = true;
+      if (steps > kFewSteps && pass.microbatch > 0) continue;
       const Clock clock(pass, time_of(pass), simulation_);
-      for (const ChunkSpan& span : steps_of(pass).spans) event(pass, clock, span);
+      for (const ChunkSpan& span : steps_of(pass).spans) timeline.ranks[pass.rank].steps.push_back(step(pass, clock, span));
     }
-    return std::move(out_);
   }
 
  private:
@@ -120,46 +111,24 @@ class StepTrack {
     return at->second;
   }
 
-  void begin(std::string_view phase, std::size_t rank, std::int64_t track) {
-    out_.append(",\n{\"ph\":\"").append(phase).append("\"");
-    field(out_, "pid", program_.ranks[rank].device());
-    field(out_, "tid", track);
-  }
-  void name_tracks(std::size_t rank) {
-    constexpr std::string_view kNames[] = {"steps", "traffic", "ZeRO"};
-    for (std::int64_t i = 0; i < 3; ++i) {
-      begin("M", rank, kFirstTrack + i);
-      field(out_, "name", "thread_name");
-      out_ += ",\"args\":{\"name\":";
-      put_quoted(out_, kNames[i]);
-      out_ += "}}";
+  static TimelineStep step(const Passage& pass, const Clock& clock, const ChunkSpan& span) {
+    TimelineStep out;
+    out.track = static_cast<std::int32_t>(span.track);
+    out.layer = span.layer;
+    out.chunk = pass.chunk;
+    out.microbatch = pass.microbatch;
+    out.name = span.name;
+    out.part = to_string(span.part);
+    out.times = span.traffic.times;
+    if (out.times > 0) {
+      out.collective = span.traffic.kind;
+      out.group = to_string(span.traffic.group);
+      out.bytes = std::llround(span.traffic.bytes);
+      out.beside = span.beside;
     }
-  }
-  void event(const Passage& pass, const Clock& clock, const ChunkSpan& span) {
-    const std::int64_t start = clock.at(span.start_ns);
-    begin("X", pass.rank, track_of(span));
-    field_us(out_, "ts", start);
-    field_us(out_, "dur", std::max<std::int64_t>(0, clock.at(span.end_ns) - start));
-    field(out_, "cat", "step");
-    field(out_, "name", label(span));
-    out_ += ",\"args\":{\"layer\":";
-    put(out_, span.layer);
-    field(out_, "chunk", pass.chunk);
-    field(out_, "microbatch", pass.microbatch);
-    field(out_, "part", to_string(span.part));
-    if (span.traffic.times > 0) {
-      field(out_, "collective", to_string(span.traffic.kind));
-      field(out_, "group", to_string(span.traffic.group));
-      field(out_, "bytes", std::llround(span.traffic.bytes));
-      field(out_, "times", span.traffic.times);
-      if (!span.beside.empty()) field(out_, "beside", span.beside);
-    }
-    out_ += "}}";
-  }
-  /// "attn.qkv", "attn.out all_reduce".
-  static std::string label(const ChunkSpan& span) {
-    if (span.traffic.times == 0) return span.name;
-    return span.name + " " + std::string(to_string(span.traffic.kind));
+    out.start_ns = clock.at(span.start_ns);
+    out.end_ns = std::max(out.start_ns, clock.at(span.end_ns));
+    return out;
   }
 
   const Program& program_;
@@ -168,15 +137,15 @@ class StepTrack {
   cost::PlanChunks chunks_;
   cost::StepBook book_;
   std::map<std::pair<std::int32_t, ChunkPhase>, ChunkSteps> steps_;
-  std::string out_;
 };
 
 }  // namespace
 
-std::string step_events(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
-                        const Simulation& simulation) {
+void add_steps(const cost::CostContext& context, const Plan& plan, const Program& program, const cost::Costs& costs,
+               const Simulation& simulation, Timeline& timeline) {
   ESPALIER_CHECK(simulation.spans.size() == program.instructions.size());
-  return StepTrack(context, plan, program, costs, simulation).write();
+  ESPALIER_CHECK(timeline.ranks.size() == program.ranks.size());
+  StepTrack(context, plan, program, costs, simulation).write(timeline);
 }
 
 }  // namespace espalier::sim

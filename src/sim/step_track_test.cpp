@@ -49,7 +49,7 @@ struct Traced {
   }
   [[nodiscard]] json trace() const {
     Timeline timeline = timeline_of(plan, program, costs, simulation);
-    timeline.step_events = step_events(*context, plan, program, costs, simulation);
+    add_steps(*context, plan, program, costs, simulation, timeline);
     return json::parse(to_trace(timeline));
   }
   Model model;

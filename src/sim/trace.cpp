@@ -21,6 +21,8 @@ namespace {
 using namespace sim;
 using Kind = InstructionKind;
 
+constexpr std::int64_t kFirstStepTrack = kStreams + 1;
+
 std::string_view letter(Kind kind) {
   switch (kind) {
     case Kind::forward: return "F";
@@ -48,6 +50,8 @@ class Writer {
   /// All events of a span and of the memory that it changes. `sample` is the first that was not written yet; it moves on.
   void span(std::string& out, const TimelineRank& rank, const TimelineSpan& span, std::size_t& sample) const;
   void left_out(std::string& out, std::int32_t microbatches) const;
+  /// The steps inside instructions, as tracks of their own behind those of the streams.
+  void steps(std::string& out, const TimelineRank& rank) const;
 
  private:
   void begin_event(std::string& out, std::string_view phase, const TimelineRank& rank, std::int64_t tid) const;
@@ -60,6 +64,7 @@ class Writer {
   void collective_arguments(std::string& out, const TimelineSpan& span) const;
   void flow(std::string& out, const TimelineRank& rank, const TimelineSpan& span) const;
   void memory(std::string& out, const TimelineRank& rank, const MemorySample& sample) const;
+  void step(std::string& out, const TimelineRank& rank, const TimelineStep& step) const;
 
   static std::int64_t track(Stream stream) { return static_cast<std::int64_t>(stream) + 1; }
 
@@ -239,6 +244,35 @@ void Writer::left_out(std::string& out, std::int32_t microbatches) const {
   out += '}';
 }
 
+void Writer::step(std::string& out, const TimelineRank& rank, const TimelineStep& x) const {
+  begin_event(out, "X", rank, kFirstStepTrack + x.track);
+  field_us(out, "ts", x.start_ns);
+  field_us(out, "dur", x.end_ns - x.start_ns);
+  field(out, "cat", "step");
+  field(out, "name", x.times > 0 ? x.name + " " + std::string(to_string(x.collective)) : x.name);
+  out += ",\"args\":{\"layer\":";
+  put(out, x.layer);
+  field(out, "chunk", x.chunk);
+  field(out, "microbatch", x.microbatch);
+  field(out, "part", x.part);
+  if (x.times > 0) {
+    field(out, "collective", to_string(x.collective));
+    field(out, "group", x.group);
+    field(out, "bytes", x.bytes);
+    field(out, "times", x.times);
+    if (!x.beside.empty()) field(out, "beside", x.beside);
+  }
+  out += "}}";
+}
+
+void Writer::steps(std::string& out, const TimelineRank& rank) const {
+  constexpr std::string_view kNames[] = {"steps", "traffic", "ZeRO"};
+  if (rank.steps.empty()) return;
+  for (std::int64_t i = 0; i < 3; ++i)
+    name_track(out, rank, kFirstStepTrack + i, "thread_name", kNames[static_cast<std::size_t>(i)]);
+  for (const TimelineStep& x : rank.steps) step(out, rank, x);
+}
+
 /// Bytes by micro-batch: index 0 what is always there, 1 + j the events of micro-batch j.
 std::vector<std::size_t> sizes(const Writer& writer, const Timeline& timeline, const std::vector<const TimelineRank*>& ranks) {
   std::vector<std::size_t> bytes(1 + static_cast<std::size_t>(timeline.microbatches), 0);
@@ -294,7 +328,7 @@ std::string to_trace(const Timeline& timeline, const TraceOptions& options) {
   std::string out;
   writer.head(out);
   const std::int32_t microbatches = write_events(out, writer, timeline, options);
-  out += timeline.step_events;
+  for (const TimelineRank& rank : timeline.ranks) writer.steps(out, rank);
   out += "\n],\"espalier\":{\"plan\":";
   put_quoted(out, timeline.label);
   field(out, "iteration_ns", timeline.iteration_ns);

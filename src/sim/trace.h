@@ -8,7 +8,9 @@
 
 namespace espalier::sim {
 
-/// gzip with a fixed header (mtime 0), so that equal input gives equal bytes.
-std::string gzip(const std::string& text);
+/// A trace repeats itself: higher levels take several times as long for a few per cent.
+inline constexpr int kTraceLevel = 3;
+/// gzip with a fixed header (mtime 0), so that equal input gives equal bytes. `level`: zlib's, 1 … 9.
+std::string gzip(const std::string& text, int level = kTraceLevel);
 
 }  // namespace espalier::sim

@@ -17,6 +17,8 @@
 #include <espalier/observation.h>
 #include <espalier/planner.h>
 #include <espalier/policy.h>
+#include <espalier/report.h>
+#include <espalier/schedule_grid.h>
 #include <espalier/validate.h>
 
 #include <algorithm>
@@ -134,6 +136,15 @@ void explain_and_compare(const espalier::Job& job, const espalier::PlannerResult
   for (const std::string& sentence : espalier::bottlenecks(best)) std::cout << "- " << sentence << "\n";
   std::cout << espalier::explain(best, 100);
   // end explain
+  // begin report
+  const std::string data = value_or_exit(espalier::report_data(job, best, nullptr, {}));
+  const std::string page = espalier::report_page(data, best.brief(100));  // write_file("report.html", page)
+  // end report
+  require(page.find("<title>Espalier report</title>") != std::string::npos, "the report is a page");
+  // begin grid
+  const espalier::SimulatedPlan simulated = value_or_exit(espalier::simulate_with_timeline(job, best.plan));
+  std::cout << espalier::schedule_grid(simulated.result, simulated.timeline, {100, true});
+  // end grid
   // begin compare
   espalier::Strategy other = best.plan.strategy();
   other.overlap = {};  // the same without communication beside compute

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// espalier report PLAN.json: the plan as one HTML file that opens anywhere.
+#include "base/document.h"
+#include "base/format.h"
+#include "cli/command.h"
+#include "espalier/explain.h"
+#include "espalier/report.h"
+
+namespace espalier::cli {
+namespace {
+
+struct ReportFlags {
+  std::string path, out = "report.html", measured;
+  bool no_search = false;
+  int threads = 0;
+};
+
+/// What `plan` wrote of this plan, in the document or beside it, if it is of this build; null: there is none.
+std::unique_ptr<PlannerResult> written(const std::string& path, LoadedPlan& loaded) {
+  auto result = std::move(loaded.result);
+  if (!result || !searched(result->search.reason)) {
+    if (auto beside = result_beside(path, loaded.plan)) result = std::move(beside);
+  }
+  return result && result->made_by == this_build() ? std::move(result) : nullptr;
+}
+
+PlannerOptions options_of(const Context& context, const ReportFlags& flags) {
+  PlannerOptions options;
+  options.threads = flags.threads;
+  options.interrupted = context.surroundings.interrupted;
+  options.keep_searched = true;
+  return options;
+}
+
+/// What a search of the same space simulates, as it was asked for.
+void search_again(const Context& context, const ReportFlags& flags, Job job, PlannerResult& result) {
+  const SearchRequest& asked = result.search.asked;
+  job.search = asked.space;
+  PlannerOptions options = options_of(context, flags);
+  options.node_limit = asked.node_limit;
+  options.disabled_rules = asked.disabled_rules;
+  options.left_out_phases = asked.left_out_phases;
+  options.exhaustive = asked.exhaustive;
+  options.alternatives = 0;
+  if (auto again = plan(job, options)) result.searched = std::move(again->searched);
+}
+
+/// The plan with all that is known of it. The job gets the network under which the plan was predicted.
+Result<PlannerResult> result_of(Context& context, const ReportFlags& flags, LoadedPlan& loaded, Job& job) {
+  if (auto result = written(flags.path, loaded)) {
+    if (result->prediction.network) job.network = NetworkKind::flow;
+    if (!flags.no_search && searched(result->search.reason)) search_again(context, flags, job, *result);
+    return std::move(*result);
+  }
+  auto result = simulate(job, loaded.plan);
+  if (!result || flags.no_search) return result;
+  note(context, "no result.json of this build beside the plan: searching the whole space of " + loaded.plan.engine + " again");
+  const auto whole = job_to_explain(loaded.plan);
+  if (!whole) return whole.error();
+  return with_search(*whole, std::move(*result), options_of(context, flags));
+}
+
+Result<std::optional<MeasuredStep>> measured_of(const std::string& path) {
+  if (path.empty()) return std::optional<MeasuredStep>();
+  const auto text = base::read_file(path);
+  if (!text) return text.error();
+  auto step = read_measured_step(*text, path);
+  if (!step) return step.error();
+  return std::optional<MeasuredStep>(std::move(*step));
+}
+
+int run_report(Context& context, const ReportFlags& flags) {
+  auto loaded = load_plan_file(context, flags.path);
+  if (!loaded) return fail(context, loaded.error());
+  const auto measured = measured_of(flags.measured);
+  if (!measured) return fail(context, measured.error());
+  auto job = job_of_plan(loaded->plan);
+  if (!job) return fail(context, in_file(flags.path, job.error()));
+  const auto result = result_of(context, flags, *loaded, *job);
+  if (!result) return fail(context, in_file(flags.path, result.error()));
+  if (context.interrupted()) return kInterrupted;  // half a search would be taken for a whole one
+  note_all(context, result->notes);
+  const auto data = report_data(*job, *result, *measured ? &**measured : nullptr, {});
+  if (!data) return fail(context, in_file(flags.measured.empty() ? flags.path : flags.measured, data.error()));
+  constexpr std::size_t kColumns = 110;
+  if (context.json) {
+    print_json(context, *data);
+    return kOk;
+  }
+  if (Status error = write_file(flags.out, report_page(*data, result->brief(kColumns)))) return fail(context, *error);
+  context.out << "wrote " << flags.out << "\n";
+  return kOk;
+}
+
+}  // namespace
+
+void add_report_command(Command& app, Context& context) {
+  Command* command =
+      app.add_subcommand("report", "the plan as one HTML file: figures, timeline, memory, search, cluster, what-if");
+  auto flags = std::make_shared<ReportFlags>();
+  command->add_option("plan", flags->path, "plan.json or result.json; - for stdin")->required()->type_name("PLAN.json");
+  command->add_option("-o,--out", flags->out, "write the page here")->type_name("FILE")->show_default();
+  command->add_option("--timeline", flags->measured, "what `run --timeline` of the plan wrote: measured over predicted")
+      ->type_name("STEP.json");
+  command->add_flag("--no-search", flags->no_search, "do not search the space again for what else was simulated");
+  command->add_option("--threads", flags->threads, "threads of that search")->range(0, 4096)->type_name("N");
+  add_common_flags(*command, context);
+  command->callback([&context, flags] { context.exit_code = run_report(context, *flags); });
+}
+
+}  // namespace espalier::cli

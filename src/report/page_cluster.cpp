@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cluster: devices, levels of the fabric, and what a step puts on the links.
+#include "base/format.h"
+#include "report/page_parts.h"
+
+namespace espalier::report {
+namespace {
+
+using base::cat;
+using base::fixed;
+using base::gib;
+using base::grouped;
+using base::percent;
+
+std::string rate(BytesPerSecond rate) { return cat(fixed(rate.count() * 1e-9, 1), " GB/s"); }
+
+void add_level(PageTable& t, const std::string& where, const FabricLevel& level) {
+  t.rows.push_back({level.name, where, std::string(to_string(level.kind)), grouped(level.span), rate(level.bandwidth),
+                    base::seconds(round_ns(level.latency).count()), percent(level.efficiency)});
+}
+
+/// "170.5 TB", decimal as links are rated.
+std::string moved(double bytes) {
+  if (bytes >= 1e12) return cat(fixed(bytes * 1e-12, 1), " TB");
+  return bytes >= 1e9 ? cat(fixed(bytes * 1e-9, 1), " GB") : cat(fixed(bytes * 1e-6, 1), " MB");
+}
+
+void add_links(PageTable& t, const NetworkPrediction& network) {
+  for (const LinkUse& use : network.links)
+    t.rows.push_back({use.link,
+                      grouped(use.links),
+                      moved(use.bytes),
+                      {percent(use.busy), use.busy},
+                      {percent(use.highest_load), use.highest_load}});
+  t.note = cat(
+      "per step, all links of a name together; with the links shared by all that is in flight, where each message alone gives ",
+      base::seconds(network.closed_iteration_ns));
+}
+
+}  // namespace
+
+PageTable device_table(const Job& job) {
+  PageTable t{
+      "devices", "Devices",
+      "",        {"group", "device", "nodes", "devices a node", "peak", "memory", "memory bandwidth", "source of the peak"},
+      {1, 7},    {}};
+  const Precision precision = job.training.precision;
+  t.note = cat("peak: dense ", to_string(precision));
+  for (const NodeGroup& group : job.cluster.groups) {
+    std::string source = "the cluster file";
+    for (const auto& [field, text] : group.device.sources)
+      if (field == "peak_tflops") source = text;
+    t.rows.push_back({group.name.empty() ? "a" : group.name, group.device.name, grouped(group.nodes),
+                      grouped(group.devices_per_node), cat(fixed(group.device.peak_of(precision).count() * 1e-12, 1), " TFLOP/s"),
+                      gib(static_cast<std::int64_t>(group.device.memory.count())), rate(group.device.memory_bandwidth), source});
+  }
+  return t;
+}
+
+PageTable fabric_table(const Cluster& cluster) {
+  PageTable t{"fabric",
+              "Fabric",
+              "bandwidth of one device in one direction while all of the domain talk",
+              {"level", "where", "kind", "devices in a domain", "bandwidth", "latency", "reached by large messages"},
+              {1, 2},
+              {}};
+  for (const NodeGroup& group : cluster.groups) {
+    const std::string name = cluster.groups.size() > 1 ? cat(" of ", group.name) : "";
+    for (const FabricLevel& level : group.intra) add_level(t, cat("inside nodes", name), level);
+    for (const FabricLevel& level : group.inter) add_level(t, cat("between nodes", name), level);
+  }
+  for (const FabricLevel& level : cluster.inter)
+    add_level(t, cluster.groups.size() > 1 ? "between groups" : "between nodes", level);
+  for (const GroupLink& link : cluster.links)
+    t.rows.push_back({link.name(), "between groups", std::string(to_string(link.sharing)), "–", rate(link.bandwidth),
+                      base::seconds(round_ns(link.latency).count()), "–"});
+  return t;
+}
+
+PageTable link_table(const Job& job, const PlannerResult& r) {
+  PageTable t{"links", "Traffic on the links", "", {"link", "links", "moved", "busiest is busy", "highest load"}, {}, {}};
+  if (r.prediction.network) {
+    add_links(t, *r.prediction.network);
+    return t;
+  }
+  if (job.cluster.devices() > kMostFlowDevices) {
+    t.note = cat("not simulated: the flow-level network lays out at most ", grouped(kMostFlowDevices), " devices, these are ",
+                 grouped(job.cluster.devices()));
+    return t;
+  }
+  Job flow = job;
+  flow.network = NetworkKind::flow;
+  const auto again = simulate(flow, r.plan);
+  if (!again)
+    t.note = cat("not simulated: ", again.error().message());
+  else if (again->prediction.network)
+    add_links(t, *again->prediction.network);
+  return t;
+}
+
+}  // namespace espalier::report
