@@ -7,6 +7,8 @@
   prediction.py table FOLDER     compares, as Markdown
   prediction.py gain FOLDER      measured speed-up of the recommended plan over what people would run without a planner
 
+Further words are parts of names of clusters: only those are predicted (the rows of others stay) or run.
+
 A configuration runs 3 times 1 + 10 steps; its time is the median of the 30, its repeatability their p90/p10. One above 1.05 is run again, twice at
 most, and kept either way. Hosts play a device (espalier run --pace): an operator lasts what the profile of the device says, so that hosts do not
 compete for cores. Exit code 3: no testbed can be built here.
@@ -140,9 +142,16 @@ def row_of(cluster, configuration, out, folder, result):
             "predicted_peak_bytes": p["peak_memory_bytes"]}
 
 
+def chosen(name):
+    return len(sys.argv) <= 3 or any(part in name for part in sys.argv[3:])
+
+
 def predict(folder):
-    rows = []
+    path = folder / "predictions.json"
+    rows = [row for row in (json.loads(path.read_text()) if path.exists() else []) if not chosen(row["cluster"])]
     for name, cluster in CLUSTERS.items():
+        if not chosen(name):
+            continue
         place = folder / re.sub(r"[^0-9a-z]+", "-", name.lower())
         place.mkdir(parents=True, exist_ok=True)
         job = profiled(name, cluster, place)
@@ -153,8 +162,9 @@ def predict(folder):
             out = place / f"plan{number}"
             result = predicted(job, flags.split(), out)
             rows.append(row_of(name, flags, out, folder, result))
-    (folder / "predictions.json").write_text(json.dumps(rows, indent=1) + "\n")
-    print(len(rows), "rows in", folder / "predictions.json")
+    rows.sort(key=lambda row: list(CLUSTERS).index(row["cluster"]))
+    path.write_text(json.dumps(rows, indent=1) + "\n")
+    print(len(rows), "rows in", path)
 
 
 STEP = re.compile(r"^step (\d+)\b.*?([0-9.]+) s$", re.M)
@@ -182,7 +192,7 @@ def measure(folder):
     known = {(r["cluster"], r["configuration"]) for r in done}
     for name, group in itertools.groupby(rows, key=lambda r: r["cluster"]):
         group = [r for r in group if (name, r["configuration"]) not in known]
-        if not group:
+        if not group or not chosen(name):
             continue
         bring_up(CLUSTERS[name])
         for row in group:
@@ -256,7 +266,7 @@ def gain(folder):
 
 
 def main():
-    if len(sys.argv) != 3 or sys.argv[1] not in ("predict", "measure", "table", "gain"):
+    if len(sys.argv) < 3 or sys.argv[1] not in ("predict", "measure", "table", "gain"):
         print(__doc__, file=sys.stderr)
         return 2
     folder = pathlib.Path(sys.argv[2])
