@@ -9,7 +9,7 @@
 
 namespace espalier::cli {
 
-/// Commands, their commands and flags; files where a value or an argument is named in capitals that a file may stand for.
+/// Commands, their commands and flags; names of files where none of these fits.
 std::string bash_completion(const DescribedCommand& program);
 std::string zsh_completion(const DescribedCommand& program);
 std::string fish_completion(const DescribedCommand& program);

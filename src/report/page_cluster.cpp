@@ -47,12 +47,10 @@ PageTable device_table(const Job& job) {
   const Precision precision = job.training.precision;
   t.note = cat("peak: dense ", to_string(precision));
   for (const NodeGroup& group : job.cluster.groups) {
-    std::string source = "the cluster file";
-    for (const auto& [field, text] : group.device.sources)
-      if (field == "peak_tflops") source = text;
     t.rows.push_back({group.name.empty() ? "a" : group.name, group.device.name, grouped(group.nodes),
                       grouped(group.devices_per_node), cat(fixed(group.device.peak_of(precision).count() * 1e-12, 1), " TFLOP/s"),
-                      gib(static_cast<std::int64_t>(group.device.memory.count())), rate(group.device.memory_bandwidth), source});
+                      gib(static_cast<std::int64_t>(group.device.memory.count())), rate(group.device.memory_bandwidth),
+                      source_of(group.device, "peak_tflops")});
   }
   return t;
 }

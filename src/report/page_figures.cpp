@@ -17,18 +17,9 @@ using base::grouped;
 using base::percent;
 using base::seconds;
 
-double share_of(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
 bool has_tokens(const Plan& plan) { return plan.training.sequence.main > 0 || plan.training.sequence.encoder > 0; }
 
 std::int64_t tokens_of(const Sequence& s) { return s.encoder > 0 ? s.encoder + s.decoder : s.main; }
-
-std::string source_of(const DeviceKind& device, const std::string& field) {
-  const auto found = std::find_if(device.sources.begin(), device.sources.end(), [&](const auto& s) { return s.first == field; });
-  return found == device.sources.end() ? "the cluster file" : found->second;
-}
 
 const DeviceKind& first_device(const Job& job) { return job.cluster.groups.front().device; }
 
@@ -105,12 +96,8 @@ Figure memory_figure(const Job& job, const PlannerResult& r) {
            "what the rank holds at its fullest moment, with the reserve of the allocator"};
   if (!p.fits) f.note += ": DOES NOT FIT";
   f.share = share;
-  const MemoryBreakdown& m = p.memory;
-  const std::pair<const char*, std::int64_t> parts[] = {{"parameters", m.parameters},         {"gradients", m.gradients},
-                                                        {"optimizer", m.optimizer},           {"activations", m.activations},
-                                                        {"buffers", m.communication_buffers}, {"framework", m.framework}};
-  for (const auto& [name, bytes] : parts)
-    f.derivation.push_back({name, gib(bytes), cat("prediction.memory_breakdown_bytes, of stage ", fullest_stage(p))});
+  for (const MemoryPart& part : memory_parts(p.memory))
+    f.derivation.push_back({part.name, gib(part.bytes), cat("prediction.memory_breakdown_bytes, of stage ", fullest_stage(p))});
   const DeviceKind& device = first_device(job);
   f.derivation.push_back(
       {"memory of the device", gib(static_cast<std::int64_t>(device.memory.count())), source_of(device, "memory")});

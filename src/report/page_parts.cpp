@@ -1,7 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/page_parts.h"
 
+#include <algorithm>
+
 namespace espalier::report {
+
+double share_of(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
+std::array<MemoryPart, 6> memory_parts(const MemoryBreakdown& m) {
+  return {{{"parameters", m.parameters},
+           {"gradients", m.gradients},
+           {"optimizer", m.optimizer},
+           {"activations", m.activations},
+           {"buffers", m.communication_buffers},
+           {"framework", m.framework}}};
+}
+
+std::string source_of(const DeviceKind& device, std::string_view field) {
+  const auto found = std::find_if(device.sources.begin(), device.sources.end(), [&](const auto& s) { return s.first == field; });
+  return found == device.sources.end() ? "the cluster file" : found->second;
+}
 
 void write(base::JsonWriter& w, const Figure& figure) {
   w.begin_object();

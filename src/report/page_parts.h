@@ -2,8 +2,11 @@
 // What the page is made of: figures with their derivation, and tables. Texts are formatted here; the page shows them as they are.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/document.h"
@@ -46,6 +49,19 @@ struct PageTable {
   std::vector<std::vector<Cell>> rows;
 };
 
+/// part / whole; 0 where there is no whole.
+double share_of(std::int64_t part, std::int64_t whole);
+
+/// What a rank holds, by the names that figures and tables show.
+struct MemoryPart {
+  const char* name;
+  std::int64_t bytes;
+};
+std::array<MemoryPart, 6> memory_parts(const MemoryBreakdown& memory);
+
+/// Where a figure of a device is from: its source in the catalogue, or "the cluster file".
+std::string source_of(const DeviceKind& device, std::string_view field);
+
 void write(base::JsonWriter& w, const Figure& figure);
 void write(base::JsonWriter& w, const PageTable& table);
 
@@ -54,7 +70,7 @@ std::vector<Figure> page_figures(const Job& job, const PlannerResult& result);
 
 // ---- page_tables.cpp -------------------------------------------------------------------------------------------------------
 
-/// Where the step goes, on the busiest stage and on the one that finishes last.
+/// Where the step goes: of a pipeline on its busiest stage.
 PageTable time_table(const Prediction& prediction);
 PageTable memory_table(const Prediction& prediction);
 /// Baselines and runners-up, each with what it loses.

@@ -17,10 +17,6 @@ using base::grouped;
 using base::percent;
 using base::seconds;
 
-double share_of(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
 std::string span(std::int64_t first, std::int64_t last) { return first == last ? cat(first) : cat(first, "–", last); }
 
 std::string devices_text(const std::vector<DeviceRange>& devices) {
@@ -79,13 +75,9 @@ PageTable memory_table(const Prediction& p) {
               {"part", "of the limit", "size"},
               {},
               {}};
-  const MemoryBreakdown& m = p.memory;
-  const std::pair<const char*, std::int64_t> parts[] = {{"parameters", m.parameters},         {"gradients", m.gradients},
-                                                        {"optimizer", m.optimizer},           {"activations", m.activations},
-                                                        {"buffers", m.communication_buffers}, {"framework", m.framework}};
-  for (const auto& [name, bytes] : parts) {
-    const double share = share_of(bytes, p.memory_limit_bytes);
-    t.rows.push_back({name, {percent(share), share}, gib(bytes)});
+  for (const MemoryPart& part : memory_parts(p.memory)) {
+    const double share = share_of(part.bytes, p.memory_limit_bytes);
+    t.rows.push_back({part.name, {percent(share), share}, gib(part.bytes)});
   }
   return t;
 }

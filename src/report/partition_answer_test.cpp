@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 
 /// Six wide blocks on eight nodes of four devices with a slow network: tensor parallelism has to leave the node.
-Job job(const std::string& space, const std::string& more = "") {
+Job job(const std::string& space, const std::string& more = "", const std::string& calibration = "") {
   const std::string root = ESPALIER_SOURCE_DIR;
   auto loaded = load_job("model: " + root +
                              "/examples/models/opt-175b-6-blocks.json\n"
@@ -25,7 +25,7 @@ Job job(const std::string& space, const std::string& more = "") {
                              "inter_node: {bandwidth: 100Gb/s, nics_per_node: 1}}\n"
                              "training: {sequence_length: 2048, global_batch: 8, precision: fp16}\n"
                              "search: {space: " +
-                             space + ", fix: {pp: 1" + more + "}}\n",
+                             space + ", fix: {pp: 1" + more + "}}\n" + calibration,
                          "test", ".", {});
   EXPECT_TRUE(loaded.ok()) << (loaded ? "" : loaded.error().message());
   return loaded ? *loaded : Job{};
@@ -44,17 +44,7 @@ TEST(PartitionedBounds, AreThoseOfTheirOwnZeroStage) {
       "calibration:\n  schema: espalier.calibration/1\n  device: v100-sxm-32gb\n  engine: generic\n"
       "  coefficients: {exposed_share: 0, compute: 0.9, elementwise: 1.0697, launch: 1.0975, tensor_communication: 1.1309, "
       "data_communication: 1.0884, step_s: 0.022845}\n";
-  const std::string root = ESPALIER_SOURCE_DIR;
-  auto loaded = load_job("model: " + root +
-                             "/examples/models/opt-175b-6-blocks.json\n"
-                             "cluster: {nodes: 8, devices_per_node: 4, device: v100-sxm-32gb, "
-                             "inter_node: {bandwidth: 100Gb/s, nics_per_node: 1}}\n"
-                             "training: {sequence_length: 2048, global_batch: 8, precision: fp16}\n"
-                             "search: {space: full, fix: {pp: 1}}\n" +
-                             calibration,
-                         "test", ".", {});
-  ASSERT_TRUE(loaded.ok()) << loaded.error().message();
-  const PlannerResult result = planned(*loaded);
+  const PlannerResult result = planned(job("full", "", calibration));
   EXPECT_GT(result.prediction.iteration_ns, 0);
 }
 

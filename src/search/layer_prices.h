@@ -4,7 +4,8 @@
 //
 //   cost = f(tp, sp, cp, cp_kind, ep, etp, overlap_tp, micro_batch, place of cp and ep, whether neighbouring stages talk across nodes)
 //
-// (cost/layer_cost.h; the place of the tensor group follows from tp). Operator partitions remember their blocks themselves.
+// (cost/layer_cost.h; the place of the tensor group follows from tp). Operator partitions remember their blocks themselves; their layers depend on the ZeRO stage too, so that
+// they are priced for each strategy that is asked for.
 #pragma once
 
 #include <array>
